@@ -1,0 +1,1 @@
+"""Keeps the sessions of LLM agents alive."""

@@ -1,0 +1,60 @@
+"""The ladder: which rungs, in which order, for which fault.
+
+A rung is one way of recovering. The table is the whole policy; `next_rung` only reads it. A rung that stands in a row
+twice may be climbed twice; none may be climbed more often than it stands there, so recovery always ends.
+"""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from enum import StrEnum
+from types import MappingProxyType
+
+from holdfast.core.faults import FaultKind
+
+
+class Rung(StrEnum):
+    """One way of recovering."""
+
+    BACK_OFF = "back_off"
+    TRY_AGAIN = "try_again"
+    NEXT_MODEL = "next_model"
+    # Represent what is old by a text made without a model, and keep the tail.
+    DIGEST = "digest"
+    # The same, and keep nothing verbatim but the newest input.
+    KEEP_NEWEST = "keep_newest"
+
+
+# Three waits cover the bursts seen in practice; a fourth rarely helped and makes a person wait for minutes.
+_WAIT_THEN_SWITCH = (Rung.BACK_OFF, Rung.BACK_OFF, Rung.BACK_OFF, Rung.NEXT_MODEL)
+_SHRINK = (Rung.DIGEST, Rung.KEEP_NEWEST)
+
+LADDER: Mapping[FaultKind, tuple[Rung, ...]] = MappingProxyType(
+    {
+        FaultKind.TOKEN_OVERFLOW: _SHRINK,
+        FaultKind.WIRE_OVERFLOW: _SHRINK,
+        FaultKind.MEDIA_OVERFLOW: _SHRINK,
+        FaultKind.RATE_LIMIT: _WAIT_THEN_SWITCH,
+        FaultKind.OVERLOADED: _WAIT_THEN_SWITCH,
+        FaultKind.TRANSIENT: _WAIT_THEN_SWITCH,
+        FaultKind.STREAM_STALL: (Rung.TRY_AGAIN, *_WAIT_THEN_SWITCH),
+        FaultKind.QUOTA: (Rung.NEXT_MODEL,),
+        FaultKind.AUTH: (Rung.NEXT_MODEL,),
+        FaultKind.MODEL_NOT_FOUND: (Rung.NEXT_MODEL,),
+        FaultKind.BAD_REQUEST_REASONING: (Rung.NEXT_MODEL,),
+        # A history that cannot be replayed is represented instead of repeated.
+        FaultKind.TOOL_PAIRING: _SHRINK,
+        FaultKind.CONTENT_POLICY: (Rung.NEXT_MODEL,),
+        FaultKind.EMPTY_RESPONSE: (Rung.TRY_AGAIN, Rung.NEXT_MODEL),
+        FaultKind.BAD_REQUEST: (Rung.NEXT_MODEL,),
+    }
+)
+
+
+def next_rung(kind: FaultKind, climbed: Sequence[Rung]) -> Rung | None:
+    """Name the first rung of the fault's row that has not been climbed as often as it stands there."""
+    left = Counter(climbed)
+    for rung in LADDER[kind]:
+        if left[rung] == 0:
+            return rung
+        left[rung] -= 1
+    return None

@@ -1,0 +1,54 @@
+"""What a model accepts, and the bounds we put on ourselves. Every number here has its reason beside it."""
+
+import msgspec
+
+
+class Limits(msgspec.Struct, frozen=True):
+    """What one model at one endpoint accepts. None: not known, so not enforced before sending.
+
+    `window_tokens` covers input and output together, as most providers count it; `output_tokens_max` is what may be
+    asked for at most.
+    """
+
+    window_tokens: int | None = None
+    output_tokens_max: int | None = None
+    # Bytes of the serialised request body.
+    wire_bytes_max: int | None = None
+    media_count_max: int | None = None
+    # Bytes and longest side of a single image.
+    media_bytes_max: int | None = None
+    media_pixels_max: int | None = None
+
+
+class Bounds(msgspec.Struct, frozen=True):
+    """The engine's own bounds: everything that could grow without end has one."""
+
+    # Text typed or pasted as a message. Above this it is a document: attach it as a file.
+    message_bytes_max: int = 16 * 2**20
+    # A single attached file. It streams to a blob, so memory does not grow with it.
+    attachment_bytes_max: int = 512 * 2**20
+    attachments_max: int = 200
+    # Text above this goes to a blob, so that records stay small and opening a session stays cheap.
+    inline_text_bytes_max: int = 32 * 2**10
+    # How much of such a text stays in the record to recognise it by.
+    head_chars: int = 400
+    # Inputs admitted and not yet answered, per session. More is a flood or a dead worker: the sender must know.
+    inputs_waiting_max: int = 1_000
+    # Replies of a model in one turn. Real agents have been seen to need about 300 for one message.
+    steps_max: int = 500
+    # Processes that may die during one turn before the turn itself is taken for the cause.
+    interruptions_max: int = 5
+    # Starts of one idempotent tool call, the first included.
+    tool_starts_max: int = 3
+    tool_calls_parallel_max: int = 16
+    tool_seconds_max: float = 120.0
+    # A tool's output in the record; the rest is kept in a blob. About 8,000 tokens: a tenth of a small window.
+    tool_output_bytes_max: int = 32 * 2**10
+    # A provider's failure as it came. The longest real body in our collection has under 8 KiB.
+    refusal_body_bytes_max: int = 16 * 2**10
+    session_key_bytes_max: int = 256
+    client_id_bytes_max: int = 256
+    # Output kept free for the answer when the window is small or nothing was asked for.
+    output_tokens_reserved: int = 4_096
+    # The part of the window that the verbatim tail may take after a compaction.
+    tail_window_share: float = 0.5

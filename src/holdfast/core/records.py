@@ -1,0 +1,226 @@
+"""The durable facts of a session: one closed union, decoded by one decoder.
+
+A class name is the tag on disk, so renaming a record is a migration. A tag this code does not know stops the session
+loudly: the log was written by a newer version. Every record that belongs to a turn names it by the `seq` of the input
+that the turn answers.
+"""
+
+from enum import StrEnum
+from typing import TypeAlias
+
+import msgspec
+
+from holdfast.core.faults import Fault, FaultKind, Refusal
+from holdfast.core.ladder import Rung
+from holdfast.core.messages import LargeText, Media, Reply, Text, ToolResult
+
+
+class Record(msgspec.Struct, frozen=True, tag=True, tag_field="type", omit_defaults=True):
+    """One immutable fact."""
+
+
+# The inbox: whatever a person can ask. Anyone may append these, at any time.
+
+
+class SessionConfigured(Record, frozen=True):
+    """The session was told which model to use and how to behave. None: as the process is set up."""
+
+    model: str | None = None
+    system: str | None = None
+
+
+class InputAdmitted(Record, frozen=True):
+    """Someone sent a message. It is on disk, so it will be answered."""
+
+    parts: tuple[Text | LargeText | Media, ...]
+    # What the sender calls this message; the same name sent twice is one message.
+    client_id: str = ""
+
+
+class CancelRequested(Record, frozen=True):
+    """Someone no longer wants an answer to the input with this seq."""
+
+    turn: int
+
+
+# The work: appended only by the holder of the lease, under its fence.
+
+
+class TurnStarted(Record, frozen=True):
+    """The input with this seq entered the view and is being answered."""
+
+    turn: int
+
+
+class AttemptStarted(Record, frozen=True):
+    """A request is about to be sent to a model."""
+
+    turn: int
+    attempt: int
+    model: str
+    tokens_estimated: int = 0
+
+
+class ReplyRecorded(Record, frozen=True):
+    """The model answered, with text, with calls of tools, or both."""
+
+    turn: int
+    attempt: int
+    reply: Reply
+
+
+class AttemptFailed(Record, frozen=True):
+    """The model did not answer: what it said, as it came, and how we read it."""
+
+    turn: int
+    attempt: int
+    refusal: Refusal
+    fault: Fault
+
+
+class Abandonment(StrEnum):
+    """Why nobody waits for an attempt any more."""
+
+    # The process died or was stopped; the turn goes on with another attempt.
+    INTERRUPTED = "interrupted"
+    CANCELLED = "cancelled"
+
+
+class AttemptAbandoned(Record, frozen=True):
+    """Nobody waits for this attempt any more; what it may still answer is not read."""
+
+    turn: int
+    attempt: int
+    reason: Abandonment
+
+
+class ToolStarted(Record, frozen=True):
+    """A tool is about to run: the durable intent. From here on it may have had its effect."""
+
+    turn: int
+    call_id: str
+    name: str
+    # Declared by the tool: running it twice does no more than running it once.
+    is_idempotent: bool = False
+
+
+class ToolInterrupted(Record, frozen=True):
+    """The process died while an idempotent tool ran; it may be started again."""
+
+    turn: int
+    call_id: str
+
+
+class ToolSettled(Record, frozen=True):
+    """A tool's receipt: what came of the call. A call with a receipt is never run again."""
+
+    turn: int
+    result: ToolResult
+
+
+class RungStarted(Record, frozen=True):
+    """A way of recovering is about to be tried."""
+
+    turn: int
+    rung: Rung
+    kind: FaultKind
+    # How long a BACK_OFF waits.
+    seconds: float = 0.0
+
+
+class CompactionApplied(Record, frozen=True):
+    """The boundary moved: turns before it are represented by `summary` from here on."""
+
+    turn: int
+    # The first turn that stays verbatim, by the seq of its input.
+    boundary: int
+    summary: str
+    tokens_before: int
+    tokens_after: int
+
+
+class RungFinished(Record, frozen=True):
+    """A way of recovering was tried. It counts only if it changed what would be sent."""
+
+    turn: int
+    rung: Rung
+    has_changed: bool
+
+
+class NoticePosted(Record, frozen=True):
+    """A sentence to the person. The model does not see it."""
+
+    code: str
+    sentence: str
+
+
+class Outcome(StrEnum):
+    """How a turn ended."""
+
+    ANSWERED = "answered"
+    CANCELLED = "cancelled"
+    FAILED = "failed"
+
+
+class TurnEnded(Record, frozen=True):
+    """The one outcome of an input. A failure has a stable code and a sentence that says what to do."""
+
+    turn: int
+    outcome: Outcome
+    code: str = ""
+    sentence: str = ""
+
+
+InboxRecord: TypeAlias = SessionConfigured | InputAdmitted | CancelRequested
+WorkRecord: TypeAlias = (
+    TurnStarted
+    | AttemptStarted
+    | ReplyRecorded
+    | AttemptFailed
+    | AttemptAbandoned
+    | ToolStarted
+    | ToolInterrupted
+    | ToolSettled
+    | RungStarted
+    | CompactionApplied
+    | RungFinished
+    | NoticePosted
+    | TurnEnded
+)
+AnyRecord: TypeAlias = InboxRecord | WorkRecord
+
+
+class Logged(msgspec.Struct, frozen=True):
+    """A record in its place in the log."""
+
+    seq: int
+    at: float
+    record: AnyRecord
+
+
+_encoder = msgspec.json.Encoder()
+_decoder: msgspec.json.Decoder[AnyRecord] = msgspec.json.Decoder(AnyRecord)
+
+
+def encode_record(record: AnyRecord) -> bytes:
+    """Return the bytes that stand for a record on disk."""
+    return _encoder.encode(record)
+
+
+def decode_record(body: bytes) -> AnyRecord:
+    """Return the record that these bytes stand for.
+
+    Raises `msgspec.DecodeError` where they stand for none: torn, altered, or of a newer version.
+    """
+    return _decoder.decode(body)
+
+
+def owed(record: AnyRecord) -> int:
+    """Return how many outcomes a record adds to what the session owes: +1 for an input, -1 for its outcome."""
+    match record:
+        case InputAdmitted():
+            return 1
+        case TurnEnded():
+            return -1
+        case _:
+            return 0

@@ -1,0 +1,244 @@
+"""What the engine needs from the outside, each as a Protocol with its promises.
+
+A promise written here is tested by the contract suites in `holdfast.testing`, over every implementation.
+"""
+
+from collections.abc import AsyncIterator, Mapping, Sequence
+from typing import Protocol, TypeAlias
+
+import msgspec
+
+from holdfast.core.faults import Refusal
+from holdfast.core.limits import Limits
+from holdfast.core.messages import BlobRef, Reply, Request, ToolSpec
+from holdfast.core.records import InboxRecord, Logged, WorkRecord
+
+
+class Clock(Protocol):
+    """Time, so that tests can set it."""
+
+    def now(self) -> float:
+        """Return seconds since the epoch."""
+        ...
+
+    async def sleep(self, seconds: float) -> None:
+        """Return when this much time has passed."""
+        ...
+
+
+# --- the store ---------------------------------------------------------------------------------------------------
+
+
+class Admission(msgspec.Struct, frozen=True):
+    """Where an inbox record stands in the log; `is_new` is False where the same client id was admitted before."""
+
+    seq: int
+    is_new: bool
+
+
+class Lease(msgspec.Struct, frozen=True):
+    """The right to work on a session until `expires_at`. A higher fence makes every write under a lower one fail."""
+
+    session: str
+    owner: str
+    fence: int
+    expires_at: float
+
+
+class SessionInfo(msgspec.Struct, frozen=True):
+    """What is known of a session without reading its log. `owed` counts inputs that have no outcome yet."""
+
+    key: str
+    last_seq: int
+    owed: int
+    created_at: float
+    updated_at: float
+
+
+class Snapshot(msgspec.Struct, frozen=True):
+    """A fold of the log up to `seq`, kept so that opening need not repeat it. It may be thrown away at any time."""
+
+    seq: int
+    body: bytes
+
+
+class Store(Protocol):
+    """Logs of sessions, and who may work on them.
+
+    Whatever returns has happened for good: it is on disk, or whatever the store has instead. Whatever raises has not
+    happened at all. A session exists from its first record on; reading one that does not exist finds it empty.
+    """
+
+    async def admit(self, session: str, record: InboxRecord) -> Admission:
+        """Append one inbox record, whoever holds the lease.
+
+        An input whose client id the session already knows is not stored again: its first place is returned, and if
+        its parts differ `ClientIdReusedError` is raised. `QueueFullError` where too many inputs wait.
+        """
+        ...
+
+    async def append(self, lease: Lease, records: Sequence[WorkRecord], *, after: int) -> int:
+        """Append work records in one piece, all or none, and return the seq of the last.
+
+        Raises `LeaseLostError` where the lease's fence is no longer the session's newest or the lease was released,
+        and `SeqMovedError` where `after` is not the session's last seq. An expired lease that nobody took still holds.
+        """
+        ...
+
+    async def read(self, session: str, *, after: int = 0, limit: int | None = None) -> list[Logged]:
+        """Return the records behind `after` in order of seq, at most `limit` of them."""
+        ...
+
+    def feed(self, session: str, *, after: int = 0) -> AsyncIterator[Logged]:
+        """Yield every record behind `after`, in order, each once, waiting for new ones without end.
+
+        Records appended by other processes on the same store arrive too. Closing the iterator stops it.
+        """
+        ...
+
+    async def acquire(self, session: str, owner: str, *, seconds: float) -> Lease | None:
+        """Take the right to work on a session, or return None while another living owner holds it.
+
+        Each success has a higher fence than all before. A lease that has expired, or whose owner is known to be dead,
+        can be taken at once. An owner that asks again for what it holds gets a new fence.
+        """
+        ...
+
+    async def renew(self, lease: Lease, *, seconds: float) -> Lease:
+        """Prolong a lease from now on. Raises `LeaseLostError` where another worker has taken it."""
+        ...
+
+    async def release(self, lease: Lease) -> None:
+        """Give a lease back. Where it was lost already nothing happens."""
+        ...
+
+    async def save_snapshot(self, lease: Lease, snapshot: Snapshot) -> None:
+        """Keep a fold in place of the one before. Raises `LeaseLostError` as `append` does."""
+        ...
+
+    async def load_snapshot(self, session: str) -> Snapshot | None:
+        """Return the newest snapshot, if there is one."""
+        ...
+
+    async def info(self, session: str) -> SessionInfo | None:
+        """Return what is known of one session, or None where there is none."""
+        ...
+
+    async def sessions(self, *, after: str = "", limit: int = 100) -> list[SessionInfo]:
+        """Return sessions in order of their keys, those behind the key `after`."""
+        ...
+
+    async def owing(self) -> list[str]:
+        """Return the keys of all sessions that owe an outcome: what a start must resume."""
+        ...
+
+    async def close(self) -> None:
+        """Finish what was asked for, then let go of everything. Feeds end."""
+        ...
+
+
+class Blobs(Protocol):
+    """Original bytes, named by their SHA-256. What is put is durable, and is never altered or put twice."""
+
+    async def put(self, chunks: AsyncIterator[bytes] | bytes) -> BlobRef:
+        """Keep these bytes and return their name. Memory does not grow with the length of a stream."""
+        ...
+
+    async def get(self, ref: BlobRef) -> bytes:
+        """Return all bytes, checked against the name. Raises `BlobMissingError`."""
+        ...
+
+    async def read(self, ref: BlobRef, *, start: int, length: int) -> bytes:
+        """Return a range of the bytes, shorter at the end. Raises `BlobMissingError`."""
+        ...
+
+
+# --- the model ---------------------------------------------------------------------------------------------------
+
+
+class TextDelta(msgspec.Struct, frozen=True):
+    """A piece of an answer as it is written. Live only: the whole answer is what counts."""
+
+    text: str
+
+
+class ReasoningDelta(msgspec.Struct, frozen=True):
+    """A piece of a model's thinking."""
+
+    text: str
+
+
+class ToolCallDelta(msgspec.Struct, frozen=True):
+    """A piece of a tool call's arguments; `index` tells parallel calls apart."""
+
+    index: int
+    name: str
+    arguments: str
+
+
+Delta: TypeAlias = TextDelta | ReasoningDelta | ToolCallDelta
+
+
+class Model(Protocol):
+    """One model at one endpoint."""
+
+    @property
+    def name(self) -> str:
+        """What people call it, as in "openai:gpt-5"."""
+        ...
+
+    @property
+    def issuer(self) -> str:
+        """Dialect, endpoint and model in one word: who can check its signatures, and whose limits are learned."""
+        ...
+
+    @property
+    def limits(self) -> Limits:
+        """What it is declared to accept."""
+        ...
+
+    def stream(self, request: Request, blobs: Mapping[str, bytes]) -> AsyncIterator[Delta | Reply | Refusal]:
+        """Send a request. Yields deltas, then exactly one `Reply` or `Refusal`, and ends.
+
+        `blobs` has the bytes of every blob the request names, by SHA-256. Failures of the provider and of the network
+        are yielded, never raised. Closing the iterator closes the connection, so the provider stops working.
+        """
+        ...
+
+    async def close(self) -> None:
+        """Let go of connections."""
+        ...
+
+
+# --- tools -------------------------------------------------------------------------------------------------------
+
+
+class Attachment(msgspec.Struct, frozen=True):
+    """Bytes that are not text, such as an image, on their way into a message or out of a tool."""
+
+    data: bytes
+    name: str = ""
+    media_type: str = ""
+
+
+class Tool(Protocol):
+    """Something a model may ask for."""
+
+    @property
+    def spec(self) -> ToolSpec:
+        """What the model is told."""
+        ...
+
+    @property
+    def is_idempotent(self) -> bool:
+        """Whether running it twice does no more than running it once, so that a crash may repeat it."""
+        ...
+
+    @property
+    def seconds_max(self) -> float:
+        """How long one run may take."""
+        ...
+
+    async def run(self, arguments: str) -> Sequence[str | Attachment]:
+        """Run with the JSON text the model wrote. What it raises is told to the model."""
+        ...
