@@ -14,8 +14,10 @@ HoldfastError
 │   ├── StorePathError        the store cannot be opened at this path
 │   ├── StoreVersionError     the store was written by a newer version
 │   ├── StoreFullError        no space left
+│   ├── StoreIoError          the disk or the database file fails
 │   ├── StoreDamagedError     a record cannot be read
-│   └── BlobMissingError      a blob that a record names is gone or altered
+│   ├── BlobMissingError      a blob that a record names is gone or altered
+│   └── InternalError         a bug of ours stopped the work on a session
 ├── ConflictError           the worker: someone else wrote first; it catches up or gives way
 │   ├── SeqMovedError         records were appended since the writer last looked
 │   └── LeaseLostError        another worker owns the session now
@@ -125,6 +127,12 @@ class StoreFullError(OperatorError):
     code = "store_full"
 
 
+class StoreIoError(OperatorError):
+    """The disk or the database file fails; nothing was acknowledged."""
+
+    code = "store_io"
+
+
 class StoreDamagedError(OperatorError):
     """A record cannot be read."""
 
@@ -143,6 +151,19 @@ class BlobMissingError(OperatorError):
     def __init__(self, sha256: str, why: str) -> None:
         self.sha256 = sha256
         super().__init__(f"blob {sha256[:12]}… {why}; restore it from a backup of the blobs folder")
+
+
+class InternalError(OperatorError):
+    """A bug of ours stopped the work on a session. What was accepted is kept and resumed by the next message."""
+
+    code = "internal"
+
+    def __init__(self, session: str, cause: Exception) -> None:
+        self.session = session
+        super().__init__(
+            f"session {session!r}: the work stopped on an internal error ({type(cause).__name__}: {cause}). "
+            "Nothing accepted is lost; send another message to resume, and please report this"
+        )
 
 
 class ConflictError(HoldfastError):

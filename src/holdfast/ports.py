@@ -3,7 +3,7 @@
 A promise written here is tested by the contract suites in `holdfast.testing`, over every implementation.
 """
 
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from typing import Protocol, TypeAlias
 
 import msgspec
@@ -89,7 +89,7 @@ class Store(Protocol):
         """Return the records behind `after` in order of seq, at most `limit` of them."""
         ...
 
-    def feed(self, session: str, *, after: int = 0) -> AsyncIterator[Logged]:
+    def feed(self, session: str, *, after: int = 0) -> AsyncGenerator[Logged, None]:
         """Yield every record behind `after`, in order, each once, waiting for new ones without end.
 
         Records appended by other processes on the same store arrive too. Closing the iterator stops it.
@@ -197,7 +197,7 @@ class Model(Protocol):
         """What it is declared to accept."""
         ...
 
-    def stream(self, request: Request, blobs: Mapping[str, bytes]) -> AsyncIterator[Delta | Reply | Refusal]:
+    def stream(self, request: Request, blobs: Mapping[str, bytes]) -> AsyncGenerator[Delta | Reply | Refusal, None]:
         """Send a request. Yields deltas, then exactly one `Reply` or `Refusal`, and ends.
 
         `blobs` has the bytes of every blob the request names, by SHA-256. Failures of the provider and of the network

@@ -48,7 +48,22 @@ class Bounds(msgspec.Struct, frozen=True):
     refusal_body_bytes_max: int = 16 * 2**10
     session_key_bytes_max: int = 256
     client_id_bytes_max: int = 256
+    # A first wait below one second meets the same burst; above a minute a person would rather be told.
+    back_off_seconds_min: float = 1.0
+    back_off_seconds_max: float = 60.0
     # Output kept free for the answer when the window is small or nothing was asked for.
     output_tokens_reserved: int = 4_096
     # The part of the window that the verbatim tail may take after a compaction.
     tail_window_share: float = 0.5
+
+
+class Deadlines(msgspec.Struct, frozen=True):
+    """How long each step of a model call may take."""
+
+    connect_seconds: float = 10.0
+    # Reading a full window of a large model has been seen to take a minute and a half.
+    first_token_seconds: float = 120.0
+    # Between two pieces of content. Keep-alives are not content. Agents wait 300 s here; nobody should.
+    idle_seconds: float = 60.0
+    # A whole answer: the longest that a provider keeps a stream open.
+    total_seconds: float = 1_800.0

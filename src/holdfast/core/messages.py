@@ -73,11 +73,12 @@ class ToolOutcome(StrEnum):
 
 
 class ToolResult(_Part, frozen=True, tag="tool_result"):
-    """What came of a tool call, bounded."""
+    """What came of a tool call, bounded. `originals` has the whole of what `parts` shorten; no model is sent them."""
 
     call_id: str
     parts: tuple[Text | LargeText | Media, ...]
     outcome: ToolOutcome = ToolOutcome.DONE
+    originals: tuple[BlobRef, ...] = ()
 
 
 class Reasoning(_Part, frozen=True, tag="reasoning"):

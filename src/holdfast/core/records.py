@@ -139,17 +139,29 @@ class CompactionApplied(Record, frozen=True):
     tokens_after: int
 
 
+class RungResult(StrEnum):
+    """What climbing a rung came to."""
+
+    # What would be sent next is different: try again.
+    CHANGED = "changed"
+    # There was nothing to change: the next rung, without a call of the model.
+    UNCHANGED = "unchanged"
+    # The process died or the turn was cancelled half-way: nothing changed, and it does not count as climbed.
+    INTERRUPTED = "interrupted"
+
+
 class RungFinished(Record, frozen=True):
-    """A way of recovering was tried. It counts only if it changed what would be sent."""
+    """A way of recovering was tried."""
 
     turn: int
     rung: Rung
-    has_changed: bool
+    result: RungResult
 
 
 class NoticePosted(Record, frozen=True):
     """A sentence to the person. The model does not see it."""
 
+    turn: int
     code: str
     sentence: str
 
@@ -224,3 +236,12 @@ def owed(record: AnyRecord) -> int:
             return -1
         case _:
             return 0
+
+
+def turn_of(record: AnyRecord) -> int | None:
+    """Return the turn that a record belongs to; None for those that belong to the session as a whole."""
+    match record:
+        case SessionConfigured() | InputAdmitted():
+            return None
+        case _:
+            return record.turn

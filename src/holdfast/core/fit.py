@@ -1,0 +1,74 @@
+"""Does a request fit what a model accepts? Asked before it is sent, by estimate.
+
+A request that does not fit is refused here in the same form as a provider would refuse it, so that there is one way of
+recovering and not two.
+"""
+
+import msgspec
+
+from holdfast.core.faults import Confidence, Fault, FaultKind, Sent, Unit
+from holdfast.core.limits import Bounds, Limits
+from holdfast.core.messages import Request
+from holdfast.core.sizing import bytes_of_request, media_of_request, tokens_of_request
+
+
+class Sizes(msgspec.Struct, frozen=True):
+    """What a request comes to, by estimate."""
+
+    tokens: int
+    wire_bytes: int
+    media_count: int
+    media_bytes_largest: int
+    media_pixels_largest: int
+
+
+def measure(request: Request) -> Sizes:
+    """Return what a request comes to."""
+    media = media_of_request(request)
+    return Sizes(
+        tokens=tokens_of_request(request),
+        wire_bytes=bytes_of_request(request),
+        media_count=media.count,
+        media_bytes_largest=media.bytes_largest,
+        media_pixels_largest=media.pixels_largest,
+    )
+
+
+def misfit(sizes: Sizes, limits: Limits, bounds: Bounds) -> Fault | None:
+    """Return why a request would be refused, or None where nothing is known against it."""
+    room = None if limits.window_tokens is None else limits.window_tokens - output_reserved(limits, bounds)
+    checks = (
+        (FaultKind.TOKEN_OVERFLOW, Unit.TOKENS, sizes.tokens, room),
+        (FaultKind.WIRE_OVERFLOW, Unit.BYTES, sizes.wire_bytes, limits.wire_bytes_max),
+        (FaultKind.MEDIA_OVERFLOW, Unit.COUNT, sizes.media_count, limits.media_count_max),
+        (FaultKind.MEDIA_OVERFLOW, Unit.BYTES, sizes.media_bytes_largest, limits.media_bytes_max),
+        (FaultKind.MEDIA_OVERFLOW, Unit.PIXELS, sizes.media_pixels_largest, limits.media_pixels_max),
+    )
+    for kind, unit, found, limit in checks:
+        if limit is not None and found > limit:
+            return Fault(kind, Confidence.LIKELY, limit=limit, requested=found, unit=unit)
+    return None
+
+
+def output_reserved(limits: Limits, bounds: Bounds) -> int:
+    """Return how many tokens of the window are kept free for the answer: at most a quarter of it."""
+    wanted = min(bounds.output_tokens_reserved, limits.output_tokens_max or bounds.output_tokens_reserved)
+    return wanted if limits.window_tokens is None else min(wanted, limits.window_tokens // 4)
+
+
+def output_tokens_max(sizes: Sizes, limits: Limits) -> int | None:
+    """Return how much output to ask for: all the model may write, clamped to what the window has left."""
+    if limits.output_tokens_max is None or limits.window_tokens is None:
+        return limits.output_tokens_max
+    return max(1, min(limits.output_tokens_max, limits.window_tokens - sizes.tokens))
+
+
+def sent(sizes: Sizes, limits: Limits) -> Sent:
+    """Return what the classifier should know of the request that was refused."""
+    return Sent(
+        tokens=sizes.tokens,
+        wire_bytes=sizes.wire_bytes,
+        media_count=sizes.media_count,
+        window_tokens=limits.window_tokens,
+        wire_bytes_max=limits.wire_bytes_max,
+    )

@@ -1,0 +1,26 @@
+"""Everything a runner works with, in one place."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from holdfast.core.limits import Bounds, Deadlines
+from holdfast.ports import Blobs, Clock, Model, Store
+from holdfast.runtime.live import Live
+from holdfast.runtime.toolbox import Toolbox
+
+
+@dataclass(frozen=True)
+class Engine:
+    """What the wiring put together. All runners of a process share one."""
+
+    store: Store
+    blobs: Blobs
+    clock: Clock
+    toolbox: Toolbox
+    # The models to try, best first, given what the session asked for.
+    models: Callable[[str | None], Sequence[Model]]
+    # The system text, read from its source for every request.
+    system: Callable[[], str]
+    live: Live
+    bounds: Bounds
+    deadlines: Deadlines

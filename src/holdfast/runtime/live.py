@@ -1,0 +1,99 @@
+"""What is happening right now, for whoever looks on in this process.
+
+Deltas are decoration: they are never stored, and a reader who has only the records ends up with the same text. A slow
+reader costs no more memory than the answer itself: pieces that wait are joined.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncGenerator, Iterator
+from contextlib import contextmanager
+from typing import TypeAlias
+
+import msgspec
+
+from holdfast.core.records import Logged
+from holdfast.ports import Delta, ReasoningDelta, TextDelta
+
+
+class LiveDelta(msgspec.Struct, frozen=True):
+    """A piece of an answer, and the attempt it belongs to."""
+
+    turn: int
+    attempt: int
+    delta: Delta
+
+
+Sight: TypeAlias = LiveDelta | Logged | BaseException
+
+
+class Mailbox:
+    """What one reader has not seen yet."""
+
+    def __init__(self) -> None:
+        self._waiting: deque[Sight] = deque()
+        self._arrived = asyncio.Event()
+
+    def put(self, sight: Sight) -> None:
+        """Add something to see; a piece of text joins the piece before it."""
+        joined = _join(self._waiting[-1], sight) if self._waiting else None
+        if joined is None:
+            self._waiting.append(sight)
+        else:
+            self._waiting[-1] = joined
+        self._arrived.set()
+
+    async def sights(self) -> AsyncGenerator[LiveDelta | Logged, None]:
+        """Yield what arrives, without end. A failure that was put is raised."""
+        while True:
+            await self._arrived.wait()
+            while self._waiting:
+                sight = self._waiting.popleft()
+                if isinstance(sight, BaseException):
+                    raise sight
+                yield sight
+            self._arrived.clear()
+
+
+def _join(before: Sight, after: Sight) -> LiveDelta | None:
+    if not (isinstance(before, LiveDelta) and isinstance(after, LiveDelta)):
+        return None
+    if (before.turn, before.attempt) != (after.turn, after.attempt):
+        return None
+    match before.delta, after.delta:
+        case TextDelta(text=first), TextDelta(text=second):
+            return LiveDelta(before.turn, before.attempt, TextDelta(first + second))
+        case ReasoningDelta(text=first), ReasoningDelta(text=second):
+            return LiveDelta(before.turn, before.attempt, ReasoningDelta(first + second))
+        case _:
+            return None
+
+
+class Live:
+    """Who looks on, by session."""
+
+    def __init__(self) -> None:
+        self._mailboxes: dict[str, set[Mailbox]] = {}
+
+    def publish(self, session: str, sight: LiveDelta | BaseException) -> None:
+        """Show something to everyone who looks on at a session."""
+        for mailbox in self._mailboxes.get(session, ()):
+            mailbox.put(sight)
+
+    def end(self, error: BaseException) -> None:
+        """Tell everyone who looks on at anything that there will be no more to see, and why."""
+        for session in list(self._mailboxes):
+            self.publish(session, error)
+
+    @contextmanager
+    def subscribe(self, session: str) -> Iterator[Mailbox]:
+        """Look on at a session for a while."""
+        mailbox = Mailbox()
+        self._mailboxes.setdefault(session, set()).add(mailbox)
+        try:
+            yield mailbox
+        finally:
+            mailboxes = self._mailboxes[session]
+            mailboxes.discard(mailbox)
+            if not mailboxes:
+                del self._mailboxes[session]

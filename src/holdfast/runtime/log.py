@@ -1,0 +1,86 @@
+"""A session's log, folded: where it stands, and the records that its view is made of.
+
+Opening reads the newest snapshot and the tail, not the whole log, so a session of a million records opens like one of a
+hundred. A snapshot that cannot be read, or was made by other code, is thrown away and the fold is made anew.
+"""
+
+from collections.abc import Iterable
+
+import msgspec
+
+from holdfast.core.records import CompactionApplied, Logged
+from holdfast.core.turn import IllegalStepError, Turn, evolve
+from holdfast.errors import StoreDamagedError
+from holdfast.ports import Snapshot, Store
+
+# Raise this whenever a fold of the same records would come out differently: older snapshots are then not used.
+FOLD_VERSION = 1
+
+# Large enough that reading is dominated by decoding, small enough that memory stays flat on a long log.
+_PAGE_RECORDS = 1_000
+
+
+class _Fold(msgspec.Struct, frozen=True):
+    version: int
+    turn: Turn
+
+
+_decoder = msgspec.json.Decoder(_Fold)
+
+
+class Log:
+    """The fold of one session, kept up to date by whoever reads or appends."""
+
+    def __init__(self, session: str, turn: Turn) -> None:
+        self.session = session
+        self.turn = turn
+        # Every record from the first turn in view on.
+        self.tail: list[Logged] = []
+
+    def extend(self, records: Iterable[Logged]) -> None:
+        """Fold further records, in order; those that are known already are passed over."""
+        for logged in records:
+            if logged.seq > self.turn.seq:
+                self._fold(logged)
+            self.tail.append(logged)
+            if isinstance(logged.record, CompactionApplied):
+                self._trim()
+
+    def _fold(self, logged: Logged) -> None:
+        try:
+            self.turn = evolve(self.turn, logged)
+        except IllegalStepError as error:
+            raise StoreDamagedError(self.session, error.seq, error.why) from error
+
+    def _trim(self) -> None:
+        boundary = self.turn.boundary
+        self.tail = [logged for logged in self.tail if logged.seq >= boundary]
+
+    def snapshot(self) -> Snapshot:
+        """Return the fold as something to keep."""
+        return Snapshot(self.turn.seq, msgspec.json.encode(_Fold(FOLD_VERSION, self.turn)))
+
+    async def catch_up(self, store: Store) -> None:
+        """Fold whatever was appended since."""
+        while page := await store.read(self.session, after=self.turn.seq, limit=_PAGE_RECORDS):
+            self.extend(page)
+
+
+async def open_log(store: Store, session: str) -> Log:
+    """Read what is needed to go on with a session, and nothing else."""
+    log = Log(session, _folded(await store.load_snapshot(session)))
+    after = max(log.turn.boundary - 1, 0)
+    while page := await store.read(session, after=after, limit=_PAGE_RECORDS):
+        log.extend(page)
+        after = page[-1].seq
+    return log
+
+
+def _folded(snapshot: Snapshot | None) -> Turn:
+    if snapshot is None:
+        return Turn()
+    try:
+        fold = _decoder.decode(snapshot.body)
+    except msgspec.DecodeError:
+        return Turn()
+    return fold.turn if fold.version == FOLD_VERSION else Turn()

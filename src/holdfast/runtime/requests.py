@@ -1,0 +1,80 @@
+"""The next request of a session: its view, with the bytes of every blob the view names."""
+
+from collections.abc import Iterable
+
+import msgspec
+from msgspec.structs import replace
+
+from holdfast.core.fit import Sizes, measure, output_tokens_max
+from holdfast.core.limits import Limits
+from holdfast.core.messages import BlobRef, LargeText, Media, Message, Part, Request, Text, ToolResult
+from holdfast.core.view import messages_in_view
+from holdfast.errors import BlobMissingError
+from holdfast.ports import Blobs
+from holdfast.runtime.engine import Engine
+from holdfast.runtime.log import Log
+
+
+class Prepared(msgspec.Struct, frozen=True):
+    """A request ready to be measured. Its blobs are not loaded yet: it may turn out not to fit."""
+
+    request: Request
+    sizes: Sizes
+
+
+def prepare(log: Log, engine: Engine, limits: Limits) -> Prepared:
+    """Build the next request from the log."""
+    turn = log.turn
+    summary = turn.compaction.summary if turn.compaction else ""
+    request = Request(
+        messages=messages_in_view(log.tail, boundary=turn.boundary, summary=summary),
+        system=engine.system() if turn.system is None else turn.system,
+        tools=engine.toolbox.specs,
+    )
+    sizes = measure(request)
+    return Prepared(replace(request, output_tokens_max=output_tokens_max(sizes, limits)), sizes)
+
+
+async def load_blobs(request: Request, blobs: Blobs) -> tuple[Request, dict[str, bytes]]:
+    """Return the bytes of every blob a request names.
+
+    A blob that is gone must not silence the session for good: its part is replaced by a line that says so.
+    """
+    loaded: dict[str, bytes] = {}
+    missing: set[str] = set()
+    for ref in {part.blob for part in _parts_with_blobs(request.messages)}:
+        try:
+            loaded[ref.sha256] = await blobs.get(ref)
+        except BlobMissingError:
+            missing.add(ref.sha256)
+    if missing:
+        messages = tuple(
+            Message(message.role, tuple(_without(part, missing) for part in message.parts))
+            for message in request.messages
+        )
+        request = replace(request, messages=messages)
+    return request, loaded
+
+
+def _parts_with_blobs(messages: Iterable[Message]) -> Iterable[LargeText | Media]:
+    for message in messages:
+        for part in message.parts:
+            inner: tuple[Part, ...] = part.parts if isinstance(part, ToolResult) else (part,)
+            yield from (piece for piece in inner if isinstance(piece, LargeText | Media))
+
+
+def _without(part: Part, missing: set[str]) -> Part:
+    match part:
+        case LargeText(blob=blob) if blob.sha256 in missing:
+            return Text(f"{part.head}\n[{_gone('text', part.name, blob)}]")
+        case Media(blob=blob) if blob.sha256 in missing:
+            return Text(f"[{_gone(part.media_type, part.name, blob)}]")
+        case ToolResult():
+            pieces = tuple(_without(piece, missing) for piece in part.parts)
+            return replace(part, parts=pieces)
+        case _:
+            return part
+
+
+def _gone(kind: str, name: str, blob: BlobRef) -> str:
+    return f"{kind} {name or blob.sha256[:12]} of {blob.size_bytes:,} bytes stood here; its original is missing"

@@ -1,0 +1,259 @@
+"""One session while its lease is held: fold, decide, record, perform, record. Nothing else loops.
+
+Every `if` about what to do is in the core; here is only how. Whatever happens outside is recorded before it happens and
+after, so a process may die between any two lines of this module.
+"""
+
+import asyncio
+import random
+from collections.abc import Coroutine
+from contextlib import aclosing
+from typing import assert_never
+
+from holdfast.core.faults import Phase, Refusal, classify, classify_reply
+from holdfast.core.fit import misfit, sent
+from holdfast.core.ladder import Rung
+from holdfast.core.messages import Reply, ToolCall
+from holdfast.core.records import (
+    Abandonment,
+    AttemptFailed,
+    AttemptStarted,
+    CancelRequested,
+    Logged,
+    ReplyRecorded,
+    RungFinished,
+    RungResult,
+    RungStarted,
+    ToolSettled,
+    ToolStarted,
+    TurnEnded,
+    TurnStarted,
+    WorkRecord,
+)
+from holdfast.core.replies import tidy
+from holdfast.core.turn import (
+    Action,
+    BackOff,
+    CallModel,
+    Climb,
+    EndTurn,
+    Rest,
+    RunTools,
+    StartTurn,
+    Turn,
+    decide,
+    interruptions,
+)
+from holdfast.errors import SeqMovedError
+from holdfast.ports import Delta, Lease, Model
+from holdfast.runtime.calls import call_model
+from holdfast.runtime.engine import Engine
+from holdfast.runtime.live import LiveDelta
+from holdfast.runtime.log import Log, open_log
+from holdfast.runtime.requests import Prepared, load_blobs, prepare
+from holdfast.runtime.rungs import climb
+
+# Opening reads at most this many records behind the newest snapshot.
+SNAPSHOT_EVERY_RECORDS = 200
+
+
+class Runner:
+    """Works on one session until there is nothing to do."""
+
+    def __init__(self, lease: Lease, log: Log, engine: Engine) -> None:
+        self.lease = lease
+        self.log = log
+        self.engine = engine
+        self._snapshot_seq = log.turn.seq
+        self._appending = asyncio.Lock()
+        # What a cancel ends, and the turns for which one has come.
+        self._work: asyncio.Task[None] | None = None
+        self._cancelled: set[int] = set()
+
+    @property
+    def turn(self) -> Turn:
+        """Where the session stands."""
+        return self.log.turn
+
+    async def run(self) -> None:
+        """Close what a dead process left in flight, then decide and perform until there is nothing to do."""
+        watch = asyncio.create_task(self._watch_for_cancel(), name=f"watch {self.lease.session}")
+        try:
+            await self._record(*interruptions(self.turn, Abandonment.INTERRUPTED, self.engine.bounds))
+            while not isinstance(action := decide(self.turn, self.engine.bounds), Rest):
+                await self._perform(action)
+                await self.log.catch_up(self.engine.store)
+        finally:
+            watch.cancel()
+            await asyncio.wait([watch])
+
+    async def _perform(self, action: Action) -> None:
+        match action:
+            case StartTurn(turn=number):
+                await self._record(TurnStarted(number))
+            case CallModel(attempt=attempt):
+                await self._unless_cancelled(self._call_model(attempt))
+            case RunTools(calls=calls):
+                await self._unless_cancelled(self._run_tools(calls))
+            case BackOff():
+                await self._unless_cancelled(self._back_off(action))
+            case Climb():
+                await self._unless_cancelled(self._climb(action))
+            case EndTurn():
+                await self._end_turn(action)
+            case Rest():
+                pass
+            case _:
+                assert_never(action)
+
+    # Recording.
+
+    async def _record(self, *records: WorkRecord) -> None:
+        """Append records of ours, behind whatever came meanwhile.
+
+        An append that is under way cannot be called back, so a cancel waits for it: what is on disk and what we believe
+        never differ.
+        """
+        if not records:
+            return
+        append = asyncio.ensure_future(self._append(records))
+        try:
+            await asyncio.shield(append)
+        except asyncio.CancelledError:
+            await asyncio.wait([append])
+            raise
+
+    async def _append(self, records: tuple[WorkRecord, ...]) -> None:
+        async with self._appending:
+            # Only the inbox can come in between, and there is a bound on how much can wait in it.
+            for _ in range(self.engine.bounds.inputs_waiting_max + 1):
+                try:
+                    last = await self.engine.store.append(self.lease, records, after=self.turn.seq)
+                except SeqMovedError:
+                    await self.log.catch_up(self.engine.store)
+                else:
+                    break
+            else:
+                raise SeqMovedError(self.lease.session, self.turn.seq, self.turn.seq + 1)
+            at = self.engine.clock.now()
+            first = last - len(records) + 1
+            self.log.extend(Logged(first + place, at, record) for place, record in enumerate(records))
+
+    async def _save_snapshot(self) -> None:
+        if self.turn.seq - self._snapshot_seq >= SNAPSHOT_EVERY_RECORDS:
+            await self.engine.store.save_snapshot(self.lease, self.log.snapshot())
+            self._snapshot_seq = self.turn.seq
+
+    # Cancelling.
+
+    async def _watch_for_cancel(self) -> None:
+        """End the work in hand the moment somebody no longer wants it, wherever they said so."""
+        async with aclosing(self.engine.store.feed(self.lease.session, after=self.turn.seq)) as feed:
+            async for logged in feed:
+                if isinstance(logged.record, CancelRequested):
+                    self._cancelled.add(logged.record.turn)
+                    if self._work is not None and self._is_cancelled:
+                        self._work.cancel()
+
+    @property
+    def _is_cancelled(self) -> bool:
+        return self.turn.number in self._cancelled or self.turn.number in self.turn.cancelled
+
+    async def _unless_cancelled(self, work: Coroutine[None, None, None]) -> None:
+        """Do some work, and close what it leaves in flight if a cancel ends it."""
+        self._work = asyncio.ensure_future(work)
+        if self._is_cancelled:
+            self._work.cancel()
+        try:
+            await self._work
+        except asyncio.CancelledError:
+            if not self._is_cancelled or not self._work.cancelled():
+                raise
+            await self.log.catch_up(self.engine.store)
+            await self._record(*interruptions(self.turn, Abandonment.CANCELLED, self.engine.bounds))
+        finally:
+            self._work.cancel()
+            self._work = None
+
+    # Performing.
+
+    @property
+    def _model(self) -> Model:
+        models = self.engine.models(self.turn.model)
+        return models[min(self.turn.models_passed, len(models) - 1)]
+
+    async def _call_model(self, attempt: int) -> None:
+        model = self._model
+        number = self.turn.number
+        prepared = prepare(self.log, self.engine, model.limits)
+        await self._record(AttemptStarted(number, attempt, model.name, prepared.sizes.tokens))
+        fault = misfit(prepared.sizes, model.limits, self.engine.bounds)
+        if fault is not None:
+            refusal = Refusal(_dialect(model), Phase.ESTIMATE, cause="not sent: by our estimate it does not fit")
+            await self._record(AttemptFailed(number, attempt, refusal, fault))
+            return
+        outcome = await self._ask(model, prepared, attempt)
+        await self._record(_what_came_of_it(number, attempt, outcome, prepared, model))
+
+    async def _ask(self, model: Model, prepared: Prepared, attempt: int) -> Reply | Refusal:
+        number = self.turn.number
+        request, blobs = await load_blobs(prepared.request, self.engine.blobs)
+
+        def show(delta: Delta) -> None:
+            self.engine.live.publish(self.lease.session, LiveDelta(number, attempt, delta))
+
+        return await call_model(model, request, blobs, self.engine.deadlines, show)
+
+    async def _run_tools(self, calls: tuple[ToolCall, ...]) -> None:
+        """Run calls side by side: every intent is on disk before the first starts, each receipt as it comes."""
+        number = self.turn.number
+        toolbox = self.engine.toolbox
+        await self._record(
+            *(ToolStarted(number, call.call_id, call.name, toolbox.is_idempotent(call.name)) for call in calls)
+        )
+        async with asyncio.TaskGroup() as group:
+            for call in calls:
+                group.create_task(self._run_tool(number, call))
+
+    async def _run_tool(self, number: int, call: ToolCall) -> None:
+        result = await self.engine.toolbox.run(call)
+        await self._record(ToolSettled(number, result))
+
+    async def _back_off(self, action: BackOff) -> None:
+        # Up to half as long again, so that sessions refused together do not come back together.
+        seconds = action.seconds * random.uniform(1.0, 1.5)  # noqa: S311 - spreads load, guards nothing
+        await self._record(RungStarted(self.turn.number, Rung.BACK_OFF, action.kind, round(seconds, 3)))
+        await self.engine.clock.sleep(seconds)
+        await self._record(RungFinished(self.turn.number, Rung.BACK_OFF, RungResult.CHANGED))
+
+    async def _climb(self, action: Climb) -> None:
+        await self._record(RungStarted(self.turn.number, action.rung, action.kind))
+        await self._record(*await climb(action.rung, self.log, self.engine))
+
+    async def _end_turn(self, action: EndTurn) -> None:
+        code, sentence = (action.ending.code, action.ending.sentence) if action.ending else ("", "")
+        await self._record(TurnEnded(action.turn, action.outcome, code, sentence))
+        await self._save_snapshot()
+
+
+def _dialect(model: Model) -> str:
+    return model.issuer.partition(":")[0]
+
+
+def _what_came_of_it(
+    number: int, attempt: int, outcome: Reply | Refusal, prepared: Prepared, model: Model
+) -> ReplyRecorded | AttemptFailed:
+    """Say in a record what a call came to. An answer without content is a failure too."""
+    known = sent(prepared.sizes, model.limits)
+    if isinstance(outcome, Refusal):
+        return AttemptFailed(number, attempt, outcome, classify(outcome, known))
+    fault = classify_reply(outcome, known)
+    if fault is None:
+        return ReplyRecorded(number, attempt, tidy(outcome))
+    refusal = Refusal(_dialect(model), Phase.STREAM, status=200, cause=f"answered with: {outcome.stop_reason}")
+    return AttemptFailed(number, attempt, refusal, fault)
+
+
+async def open_runner(lease: Lease, engine: Engine) -> Runner:
+    """Read what is needed of a session and return who works on it."""
+    return Runner(lease, await open_log(engine.store, lease.session), engine)

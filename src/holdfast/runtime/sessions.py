@@ -1,0 +1,254 @@
+"""The public API: sessions that you can send to, watch and cancel.
+
+A message is accepted when it is on disk, and from then on it is answered, whether or not anybody waits for the answer.
+"""
+
+import asyncio
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import aclosing
+from pathlib import Path
+from typing import TypeAlias
+
+import msgspec
+
+from holdfast.core.messages import Message, Part, Reply, Usage, text_of
+from holdfast.core.records import (
+    CancelRequested,
+    InputAdmitted,
+    Logged,
+    NoticePosted,
+    Outcome,
+    ReplyRecorded,
+    SessionConfigured,
+    TurnEnded,
+    turn_of,
+)
+from holdfast.errors import BadInputError, HoldfastError, TurnFailedError
+from holdfast.ports import Attachment, ReasoningDelta, SessionInfo, TextDelta
+from holdfast.runtime.admission import admit_parts, check_client_id, check_session_key
+from holdfast.runtime.engine import Engine
+from holdfast.runtime.live import LiveDelta, Mailbox
+from holdfast.runtime.log import open_log
+from holdfast.runtime.requests import prepare
+from holdfast.runtime.supervisor import Supervisor
+
+Event: TypeAlias = TextDelta | ReasoningDelta | Logged
+
+
+class Answer(msgspec.Struct, frozen=True):
+    """What came of a message: the model's last reply, and what the person should know besides."""
+
+    text: str
+    # The turn that gave it, by the seq of its input.
+    turn: int
+    model: str
+    parts: tuple[Part, ...]
+    usage: Usage | None = None
+    # What the engine had to do to get the answer, in plain words; usually nothing.
+    notices: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        return self.text
+
+
+class View(msgspec.Struct, frozen=True):
+    """What the model would see now, and what that comes to."""
+
+    system: str
+    messages: tuple[Message, ...]
+    tokens_estimated: int
+    wire_bytes_estimated: int
+    window_tokens: int | None
+    # Turns before this one are represented by a summary, not shown.
+    boundary: int
+
+
+class Session:
+    """A conversation under a stable key. It outlives the process: open it again by the same key and go on."""
+
+    def __init__(self, key: str, engine: Engine, supervisor: Supervisor) -> None:
+        self.key = key
+        self._engine = engine
+        self._supervisor = supervisor
+
+    async def send(
+        self, text: str = "", *, attachments: Sequence[Attachment | Path | str] = (), client_id: str = ""
+    ) -> Answer:
+        """Send a message and wait for its answer.
+
+        `attachments` are paths, or bytes as `Attachment`. The same `client_id` sent twice is one message, from wherever
+        it is sent: both calls return its one answer. Raises `TurnFailedError` where the turn ended without an answer;
+        the session goes on, and the next message works.
+        """
+        return await self._answer(await self.post(text, attachments=attachments, client_id=client_id))
+
+    async def stream(
+        self, text: str = "", *, attachments: Sequence[Attachment | Path | str] = (), client_id: str = ""
+    ) -> AsyncGenerator[Event, None]:
+        """Send a message and yield what happens until its turn has ended.
+
+        `TextDelta` is the answer as it is written; `Logged` is a record: a tool started, an attempt failed, a notice.
+        Text of an attempt that failed is void: the next attempt begins anew. Raises `TurnFailedError` at the end, as
+        `send` does. Leaving the loop early does not cancel the turn.
+        """
+        turn = await self.post(text, attachments=attachments, client_id=client_id)
+        async with aclosing(self._follow(turn)) as sights:
+            async for sight in sights:
+                if isinstance(sight, Logged):
+                    yield sight
+                elif isinstance(sight.delta, TextDelta | ReasoningDelta):
+                    yield sight.delta
+
+    async def post(
+        self, text: str = "", *, attachments: Sequence[Attachment | Path | str] = (), client_id: str = ""
+    ) -> int:
+        """Send a message without waiting for its answer, and return its turn, for `wait` and `cancel`.
+
+        When this returns, the message is on disk and will be answered.
+        """
+        self._supervisor.check_running()
+        bounds = self._engine.bounds
+        if client_id:
+            check_client_id(client_id, bounds=bounds)
+        parts = await admit_parts(text, attachments, blobs=self._engine.blobs, bounds=bounds)
+        admission = await self._engine.store.admit(self.key, InputAdmitted(parts, client_id))
+        self._supervisor.wake(self.key)
+        return admission.seq
+
+    async def wait(self, turn: int) -> Answer:
+        """Wait for the answer to a message that was posted, by whom and whenever. Raises as `send` does."""
+        self._supervisor.check_running()
+        await self._check_turn(turn)
+        self._supervisor.wake(self.key)
+        return await self._answer(turn)
+
+    async def _answer(self, turn: int) -> Answer:
+        reply: Reply | None = None
+        notices: list[str] = []
+        async with aclosing(self._follow(turn)) as sights:
+            async for sight in sights:
+                match sight:
+                    case Logged(record=ReplyRecorded(reply=said)):
+                        reply = said
+                    case Logged(record=NoticePosted(sentence=sentence)):
+                        notices.append(sentence)
+                    case _:
+                        pass
+        assert reply is not None, "a turn that ended with an answer has a reply"
+        return Answer(text_of(reply.parts), turn, reply.model, reply.parts, reply.usage, tuple(notices))
+
+    async def cancel(self, turn: int | None = None) -> None:
+        """Stop working on a turn, at once; without a turn, on all that are open. What was done stays done."""
+        self._supervisor.check_running()
+        if turn is not None:
+            await self._check_turn(turn)
+        for number in await self._open_turns() if turn is None else (turn,):
+            await self._engine.store.admit(self.key, CancelRequested(number))
+        self._supervisor.wake(self.key)
+
+    async def history(self, *, after: int = 0, limit: int = 100) -> list[Logged]:
+        """Return records of this session as they were written, those behind `after`."""
+        return await self._engine.store.read(self.key, after=after, limit=limit)
+
+    def watch(self, *, after: int = 0) -> AsyncGenerator[Logged, None]:
+        """Yield every record behind `after`, then each new one as it is written, without end."""
+        return self._engine.store.feed(self.key, after=after)
+
+    async def view(self) -> View:
+        """Return what the model would see now."""
+        log = await open_log(self._engine.store, self.key)
+        limits = self._engine.models(log.turn.model)[0].limits
+        prepared = prepare(log, self._engine, limits)
+        return View(
+            system=prepared.request.system,
+            messages=prepared.request.messages,
+            tokens_estimated=prepared.sizes.tokens,
+            wire_bytes_estimated=prepared.sizes.wire_bytes,
+            window_tokens=limits.window_tokens,
+            boundary=log.turn.boundary,
+        )
+
+    async def _check_turn(self, turn: int) -> None:
+        found = await self._engine.store.read(self.key, after=turn - 1, limit=1) if turn > 0 else []
+        if not found or not isinstance(found[0].record, InputAdmitted):
+            raise BadInputError(
+                f"session {self.key!r} has no turn {turn}; a turn is named by the number that `post` returned"
+            )
+
+    async def _open_turns(self) -> tuple[int, ...]:
+        turn = (await open_log(self._engine.store, self.key)).turn
+        return (turn.number, *turn.waiting) if turn.number else turn.waiting
+
+    async def _follow(self, turn: int) -> AsyncGenerator[LiveDelta | Logged, None]:
+        """Yield what happens in a turn until it has ended, and raise if it ended without an answer."""
+        seen_live: set[int] = set()
+        with self._engine.live.subscribe(self.key) as mailbox:
+            pump = asyncio.create_task(self._pump(mailbox, after=turn), name=f"pump {self.key}")
+            try:
+                async with aclosing(mailbox.sights()) as sights:
+                    async for sight in sights:
+                        if isinstance(sight, LiveDelta):
+                            if sight.turn == turn:
+                                seen_live.add(sight.attempt)
+                                yield sight
+                            continue
+                        if turn_of(sight.record) != turn:
+                            continue
+                        if isinstance(sight.record, ReplyRecorded) and sight.record.attempt not in seen_live:
+                            # Written by another process: show it whole, so that a reader of deltas misses nothing.
+                            whole = TextDelta(text_of(sight.record.reply.parts))
+                            yield LiveDelta(turn, sight.record.attempt, whole)
+                        yield sight
+                        if isinstance(sight.record, TurnEnded):
+                            self._check_answered(sight.record)
+                            return
+            finally:
+                pump.cancel()
+                await asyncio.wait([pump])
+
+    def _check_answered(self, ended: TurnEnded) -> None:
+        if ended.outcome is not Outcome.ANSWERED:
+            raise TurnFailedError(self.key, ended.turn, ended.code, ended.sentence)
+
+    async def _pump(self, mailbox: Mailbox, *, after: int) -> None:
+        """Bring records into the mailbox, so that they and the deltas come in one order."""
+        try:
+            async with aclosing(self._engine.store.feed(self.key, after=after)) as feed:
+                async for logged in feed:
+                    mailbox.put(logged)
+        except HoldfastError as error:
+            mailbox.put(error)
+
+
+class Hold:
+    """A store with its sessions, open. Get one from `holdfast.open()`."""
+
+    def __init__(self, engine: Engine, supervisor: Supervisor) -> None:
+        self._engine = engine
+        self._supervisor = supervisor
+
+    async def session(self, key: str, *, model: str | None = None, system: str | None = None) -> Session:
+        """Return the session under a key, such as "telegram:42". It exists from its first message on.
+
+        `model` and `system` are kept with the session: whoever resumes it, now or after a crash, uses them too. Left
+        out, they stay as they are.
+        """
+        check_session_key(key, bounds=self._engine.bounds)
+        if model is not None:
+            # A model that cannot be used is refused here, before anything is stored.
+            self._engine.models(model)
+        if model is not None or system is not None:
+            await self._configure(key, model, system)
+        return Session(key, self._engine, self._supervisor)
+
+    async def sessions(self, *, after: str = "", limit: int = 100) -> list[SessionInfo]:
+        """Return what is known of the sessions in this store, in order of their keys, those behind `after`."""
+        return await self._engine.store.sessions(after=after, limit=limit)
+
+    async def _configure(self, key: str, model: str | None, system: str | None) -> None:
+        turn = (await open_log(self._engine.store, key)).turn
+        wanted = SessionConfigured(
+            model=turn.model if model is None else model, system=turn.system if system is None else system
+        )
+        if wanted != SessionConfigured(turn.model, turn.system):
+            await self._engine.store.admit(key, wanted)

@@ -1,0 +1,120 @@
+"""Who works on which session in this process: leases, start, and a shutdown that hands the work over.
+
+Waking a session is all it takes to get it going: on the first message, on the next, and at the start for whatever a
+dead process left owing. Starting is recovering.
+"""
+
+import asyncio
+import logging
+
+from holdfast.errors import HoldfastError, InternalError, LeaseLostError, StoppingError
+from holdfast.ports import Lease
+from holdfast.runtime.engine import Engine
+from holdfast.runtime.runner import open_runner
+
+log = logging.getLogger(__name__)
+
+# A worker that is gone without a trace holds its session for so long. Three renewals fit in, so that one or two that
+# come late on a busy machine do not cost the lease.
+LEASE_SECONDS = 30.0
+_RENEWALS_PER_LEASE = 3
+# How often a session that another worker holds is asked for. It is answered there; this is for when that worker dies.
+_LEASE_POLL_SECONDS = 0.25
+_STOPPING = "this Holdfast is closing; what was accepted is kept and goes on at the next start"
+
+
+class Supervisor:
+    """Runs one runner per session that owes something, and keeps its lease."""
+
+    def __init__(self, engine: Engine, *, owner: str, lease_seconds: float = LEASE_SECONDS) -> None:
+        self._engine = engine
+        self._owner = owner
+        self._lease_seconds = lease_seconds
+        self._attending: dict[str, asyncio.Task[None]] = {}
+        # Sessions that were woken again while somebody was already busy with them.
+        self._woken: set[str] = set()
+        self._is_stopping = False
+
+    async def start(self) -> None:
+        """Resume every session that owes an outcome."""
+        for session in await self._engine.store.owing():
+            self.wake(session)
+
+    def wake(self, session: str) -> None:
+        """See to it that whatever this session owes is worked on, here or by whoever holds its lease."""
+        self._woken.add(session)
+        if session not in self._attending and not self._is_stopping:
+            task = asyncio.create_task(self._attend(session), name=f"attend {session}")
+            self._attending[session] = task
+
+    async def stop(self, *, grace_seconds: float) -> None:
+        """Let running turns end for a while, then leave them to the next start, which closes what was in flight."""
+        self._is_stopping = True
+        if tasks := list(self._attending.values()):
+            await asyncio.wait(tasks, timeout=grace_seconds)
+            for task in tasks:
+                task.cancel()
+            await asyncio.wait(tasks)
+        self._engine.live.end(StoppingError(_STOPPING))
+
+    def check_running(self) -> None:
+        """Raise where no more work is taken."""
+        if self._is_stopping:
+            raise StoppingError(_STOPPING)
+
+    async def _attend(self, session: str) -> None:
+        try:
+            while session in self._woken:
+                self._woken.discard(session)
+                await self._work_off(session)
+        except Exception as error:  # noqa: BLE001 - one session's failure must not stop the others
+            self._report(session, error)
+        finally:
+            del self._attending[session]
+
+    def _report(self, session: str, error: Exception) -> None:
+        """Tell everyone who waits for this session that nobody works on it any more, and why."""
+        cause = _cause(error)
+        if not isinstance(cause, HoldfastError):
+            cause = InternalError(session, cause)
+            log.error("session stopped", extra={"session": session, "code": cause.code}, exc_info=error)
+        else:
+            log.error("session stopped", extra={"session": session, "code": cause.code, "reason": str(cause)})
+        self._engine.live.publish(session, cause)
+
+    async def _work_off(self, session: str) -> None:
+        """Work on a session, or wait while another does, until it owes nothing."""
+        store = self._engine.store
+        while (known := await store.info(session)) is not None and known.owed > 0:
+            lease = await store.acquire(session, self._owner, seconds=self._lease_seconds)
+            if lease is None:
+                await self._engine.clock.sleep(_LEASE_POLL_SECONDS)
+                continue
+            await self._run(lease)
+
+    async def _run(self, lease: Lease) -> None:
+        """Work under a lease, keeping it as long as the work lasts."""
+        try:
+            runner = await open_runner(lease, self._engine)
+            async with asyncio.TaskGroup() as group:
+                keeper = group.create_task(self._keep(lease))
+                await runner.run()
+                keeper.cancel()
+        except* LeaseLostError as lost:
+            # Another worker took over while this one was held up. It goes on where the log stands; nothing is lost.
+            fields = {"session": lease.session, "fence": lease.fence, "writes_refused": len(lost.exceptions)}
+            log.warning("lease lost", extra=fields)
+        finally:
+            await self._engine.store.release(lease)
+
+    async def _keep(self, lease: Lease) -> None:
+        while True:
+            await self._engine.clock.sleep(self._lease_seconds / _RENEWALS_PER_LEASE)
+            await self._engine.store.renew(lease, seconds=self._lease_seconds)
+
+
+def _cause(error: Exception) -> Exception:
+    """Return the first real failure in a group of them."""
+    while isinstance(error, ExceptionGroup):
+        error = error.exceptions[0]
+    return error

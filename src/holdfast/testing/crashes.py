@@ -1,0 +1,208 @@
+"""Dying at every write: a store that kills its process right before or right after a chosen write.
+
+Both sides are needed. Dying only after a write would let code pass that acts first and records its intent later; dying
+only before it would let code pass that forgets to look at what it already wrote.
+"""
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Sequence
+from enum import StrEnum
+from typing import NoReturn
+
+import msgspec
+
+from holdfast.core.messages import ToolCall
+from holdfast.core.records import (
+    InboxRecord,
+    InputAdmitted,
+    Logged,
+    ReplyRecorded,
+    ToolInterrupted,
+    ToolSettled,
+    ToolStarted,
+    TurnEnded,
+    WorkRecord,
+)
+from holdfast.core.turn import InFlight, Turn, evolve
+from holdfast.ports import Admission, Lease, SessionInfo, Snapshot, Store
+
+
+class Side(StrEnum):
+    """Whether the write still happens."""
+
+    BEFORE = "before"
+    AFTER = "after"
+
+
+class CrashPoint(msgspec.Struct, frozen=True):
+    """One instant to die at: the n-th write of the process, counted from 1."""
+
+    write: int
+    side: Side
+
+    def __str__(self) -> str:
+        return f"{self.side} write {self.write}"
+
+
+def every_point(writes: int) -> Iterator[CrashPoint]:
+    """Yield both sides of every write."""
+    for write in range(1, writes + 1):
+        yield CrashPoint(write, Side.BEFORE)
+        yield CrashPoint(write, Side.AFTER)
+
+
+class Died(BaseException):
+    """The process is dead. Everything it still tries raises this again."""
+
+
+def die_in_process() -> NoReturn:
+    """Die as far as a coroutine can: by an exception that no code of ours catches."""
+    raise Died
+
+
+class CrashingStore:
+    """A store that counts its writes, and dies at one of them. A dead one does nothing any more."""
+
+    def __init__(
+        self, store: Store, point: CrashPoint | None = None, *, die: Callable[[], NoReturn] = die_in_process
+    ) -> None:
+        self._store = store
+        self._point = point
+        self._die = die
+        self.writes = 0
+        self.died = asyncio.Event()
+
+    def _before_write(self) -> None:
+        self._check_alive()
+        self.writes += 1
+        self._maybe_die(Side.BEFORE)
+
+    def _maybe_die(self, side: Side) -> None:
+        if self._point == CrashPoint(self.writes, side):
+            self.died.set()
+            self._die()
+
+    def _check_alive(self) -> None:
+        if self.died.is_set():
+            self._die()
+
+    async def admit(self, session: str, record: InboxRecord) -> Admission:
+        """A write."""
+        self._before_write()
+        admission = await self._store.admit(session, record)
+        self._maybe_die(Side.AFTER)
+        return admission
+
+    async def append(self, lease: Lease, records: Sequence[WorkRecord], *, after: int) -> int:
+        """A write."""
+        self._before_write()
+        seq = await self._store.append(lease, records, after=after)
+        self._maybe_die(Side.AFTER)
+        return seq
+
+    async def acquire(self, session: str, owner: str, *, seconds: float) -> Lease | None:
+        """A write."""
+        self._before_write()
+        lease = await self._store.acquire(session, owner, seconds=seconds)
+        self._maybe_die(Side.AFTER)
+        return lease
+
+    async def renew(self, lease: Lease, *, seconds: float) -> Lease:
+        """A write."""
+        self._before_write()
+        renewed = await self._store.renew(lease, seconds=seconds)
+        self._maybe_die(Side.AFTER)
+        return renewed
+
+    async def release(self, lease: Lease) -> None:
+        """A write."""
+        self._before_write()
+        await self._store.release(lease)
+        self._maybe_die(Side.AFTER)
+
+    async def save_snapshot(self, lease: Lease, snapshot: Snapshot) -> None:
+        """A write."""
+        self._before_write()
+        await self._store.save_snapshot(lease, snapshot)
+        self._maybe_die(Side.AFTER)
+
+    async def read(self, session: str, *, after: int = 0, limit: int | None = None) -> list[Logged]:
+        """Not a write."""
+        self._check_alive()
+        return await self._store.read(session, after=after, limit=limit)
+
+    def feed(self, session: str, *, after: int = 0) -> AsyncGenerator[Logged, None]:
+        """Not a write."""
+        self._check_alive()
+        return self._store.feed(session, after=after)
+
+    async def load_snapshot(self, session: str) -> Snapshot | None:
+        """Not a write."""
+        self._check_alive()
+        return await self._store.load_snapshot(session)
+
+    async def info(self, session: str) -> SessionInfo | None:
+        """Not a write."""
+        self._check_alive()
+        return await self._store.info(session)
+
+    async def sessions(self, *, after: str = "", limit: int = 100) -> list[SessionInfo]:
+        """Not a write."""
+        self._check_alive()
+        return await self._store.sessions(after=after, limit=limit)
+
+    async def owing(self) -> list[str]:
+        """Not a write."""
+        self._check_alive()
+        return await self._store.owing()
+
+    async def close(self) -> None:
+        """Not a write: the store outlives the process that died."""
+
+
+def check_log(records: Iterable[Logged], *, accepted: Iterable[int]) -> None:
+    """Check what must hold of a log after whatever happened to the processes that wrote it.
+
+    Every input that was accepted is there and has exactly one outcome, nothing is in flight, and no call has two
+    receipts or was started twice unless it was declared idempotent.
+    """
+    records = list(records)
+    turn = Turn()
+    inputs: list[int] = []
+    ended: list[int] = []
+    calls: list[Logged] = []
+    for logged in records:
+        turn = evolve(turn, logged)
+        match logged.record:
+            case InputAdmitted():
+                inputs.append(logged.seq)
+            case TurnEnded(turn=number):
+                ended.append(number)
+            case ReplyRecorded() | ToolStarted() | ToolSettled() | ToolInterrupted():
+                calls.append(logged)
+            case _:
+                pass
+    lost = set(accepted) - set(inputs)
+    assert not lost, f"accepted and lost: {sorted(lost)}"
+    assert sorted(ended) == sorted(inputs), f"inputs {inputs}, outcomes {ended}"
+    assert turn.in_flight is InFlight.REST, f"still in flight: {turn.in_flight}"
+    _check_calls(calls)
+
+
+def _check_calls(records: Iterable[Logged]) -> None:
+    """Check that each call of a reply was started at most once, or declared idempotent, and has at most one receipt."""
+    starts: dict[str, int] = {}
+    settled: set[str] = set()
+    for logged in records:
+        match logged.record:
+            case ReplyRecorded(reply=reply):
+                starts = {part.call_id: 0 for part in reply.parts if isinstance(part, ToolCall)}
+                settled = set()
+            case ToolStarted(call_id=call_id, is_idempotent=is_idempotent):
+                starts[call_id] += 1
+                assert starts[call_id] == 1 or is_idempotent, f"record {logged.seq}: {call_id} was started twice"
+            case ToolSettled(result=result):
+                assert result.call_id not in settled, f"record {logged.seq}: {result.call_id} has two receipts"
+                settled.add(result.call_id)
+            case _:
+                pass

@@ -1,0 +1,59 @@
+"""The ladder: complete, in order, and with an end."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from holdfast.core.advice import after_fault
+from holdfast.core.faults import Confidence, Fault, FaultKind
+from holdfast.core.ladder import LADDER, Rung, back_off_seconds, next_rung
+from holdfast.core.limits import Bounds
+
+BOUNDS = Bounds()
+
+
+def a_fault(kind: FaultKind, *, retry_after_seconds: float | None = None, said: str = "") -> Fault:
+    return Fault(kind, Confidence.CERTAIN, retry_after_seconds=retry_after_seconds, said=said)
+
+
+def test_every_kind_of_fault_has_a_row_and_advice() -> None:
+    assert set(LADDER) == set(FaultKind)
+    for kind in FaultKind:
+        assert after_fault(a_fault(kind)).code == kind.value
+        assert after_fault(a_fault(kind)).sentence.endswith(".")
+
+
+def test_every_rung_is_reached_by_some_fault() -> None:
+    assert {rung for row in LADDER.values() for rung in row} == set(Rung)
+
+
+@given(kind=st.sampled_from(FaultKind), climbed=st.lists(st.sampled_from(Rung), max_size=12))
+def test_no_rung_is_offered_more_often_than_it_stands_in_the_row(kind: FaultKind, climbed: list[Rung]) -> None:
+    rung = next_rung(a_fault(kind), climbed, BOUNDS)
+
+    if rung is None:
+        assert all(climbed.count(other) >= LADDER[kind].count(other) for other in LADDER[kind])
+    else:
+        assert climbed.count(rung) < LADDER[kind].count(rung)
+
+
+def test_a_provider_that_asks_for_a_longer_wait_than_we_take_is_left_at_once() -> None:
+    fault = a_fault(FaultKind.RATE_LIMIT, retry_after_seconds=3_600)
+
+    assert next_rung(fault, (), BOUNDS) is Rung.NEXT_MODEL
+
+
+@pytest.mark.parametrize(
+    ("retry_after_seconds", "waits_before", "expected"),
+    [(None, 0, 1.0), (None, 1, 4.0), (None, 2, 16.0), (None, 9, 60.0), (7.0, 2, 7.0), (0.01, 0, 1.0), (60.0, 0, 60.0)],
+)
+def test_waits_follow_the_provider_else_grow_within_bounds(
+    retry_after_seconds: float | None, waits_before: int, expected: float
+) -> None:
+    fault = a_fault(FaultKind.RATE_LIMIT, retry_after_seconds=retry_after_seconds)
+
+    assert back_off_seconds(fault, [Rung.BACK_OFF] * waits_before, BOUNDS) == expected
+
+
+def test_what_the_provider_said_is_passed_on() -> None:
+    assert after_fault(a_fault(FaultKind.AUTH, said="bad key")).sentence.endswith('The provider said: "bad key"')

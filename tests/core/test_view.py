@@ -1,0 +1,182 @@
+"""The view: order, pairs, and what is repaired on the way."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from holdfast.core.messages import Message, Role, Text, ToolCall, ToolOutcome, ToolResult
+from holdfast.core.records import AnyRecord, InputAdmitted, Logged, ToolSettled, ToolStarted, TurnStarted
+from holdfast.core.view import EMPTY, NO_RECEIPT, NOT_RUN, Said, conversation, messages_in_view
+from holdfast.testing.builders import a_reply, a_tool_call, a_turn_ended, an_attempt_started, an_input
+
+CALL = a_tool_call("look_up")
+OTHER = a_tool_call("look_up", call_id="call-2")
+
+
+def a_log(*records: AnyRecord) -> list[Logged]:
+    return [Logged(seq, 0.0, record) for seq, record in enumerate(records, start=1)]
+
+
+def user(text: str) -> Message:
+    return Message(Role.USER, (Text(text),))
+
+
+def assistant(*parts: Text | ToolCall) -> Message:
+    return Message(Role.ASSISTANT, parts)
+
+
+def test_an_input_and_its_reply_are_seen_in_order() -> None:
+    log = a_log(an_input("hi"), TurnStarted(1), an_attempt_started(), a_reply("hello"), a_turn_ended())
+
+    assert messages_in_view(log) == (user("hi"), assistant(Text("hello")))
+
+
+def test_an_input_that_came_during_a_turn_is_seen_after_the_reply_it_waited_for() -> None:
+    """FM-094, FM-095: what waits is neither lost nor in front of its time."""
+    log = a_log(
+        an_input("first"),
+        TurnStarted(1),
+        an_attempt_started(),
+        an_input("second"),
+        a_reply("to the first"),
+        a_turn_ended(1),
+        TurnStarted(4),
+    )
+
+    assert messages_in_view(log) == (user("first"), assistant(Text("to the first")), user("second"))
+
+
+def test_an_input_that_still_waits_is_not_seen() -> None:
+    assert messages_in_view(a_log(an_input("first"), TurnStarted(1), an_input("second"))) == (user("first"),)
+
+
+def test_results_follow_their_calls_in_the_order_of_the_calls() -> None:
+    log = a_log(
+        an_input("go"),
+        TurnStarted(1),
+        an_attempt_started(),
+        a_reply("", CALL, OTHER),
+        ToolStarted(1, "call-1", "look_up"),
+        ToolStarted(1, "call-2", "look_up"),
+        ToolSettled(1, ToolResult("call-2", (Text("two"),))),
+        an_input("meanwhile"),
+        ToolSettled(1, ToolResult("call-1", (Text("one"),))),
+        an_attempt_started(attempt=2),
+        a_reply("done", attempt=2),
+    )
+
+    results = Message(Role.TOOL, (ToolResult("call-1", (Text("one"),)), ToolResult("call-2", (Text("two"),))))
+    assert messages_in_view(log) == (user("go"), assistant(CALL, OTHER), results, assistant(Text("done")))
+
+
+def test_a_call_that_was_never_started_says_so() -> None:
+    """FM-053: a call without a result would be refused by every provider, for ever."""
+    log = a_log(an_input("go"), TurnStarted(1), an_attempt_started(), a_reply("", CALL), a_turn_ended(), an_input("?"))
+
+    assert messages_in_view(log)[-1] == Message(
+        Role.TOOL, (ToolResult("call-1", (Text(NOT_RUN),), ToolOutcome.CANCELLED),)
+    )
+
+
+def test_a_call_that_was_started_and_has_no_receipt_is_unknown() -> None:
+    """FM-054, FM-102: pairing is read off the log; nobody keeps a list of what is pending."""
+    log = a_log(
+        an_input("go"), TurnStarted(1), an_attempt_started(), a_reply("", CALL), ToolStarted(1, "call-1", "look_up")
+    )
+
+    assert messages_in_view(log)[-1] == Message(
+        Role.TOOL, (ToolResult("call-1", (Text(NO_RECEIPT),), ToolOutcome.UNKNOWN),)
+    )
+
+
+def test_an_id_that_a_model_uses_twice_belongs_to_the_nearest_call() -> None:
+    def step(attempt: int, result: str) -> list[AnyRecord]:
+        return [
+            an_attempt_started(attempt=attempt),
+            a_reply("", CALL, attempt=attempt),
+            ToolStarted(1, "call-1", "look_up"),
+            ToolSettled(1, ToolResult("call-1", (Text(result),))),
+        ]
+
+    log = a_log(an_input("go"), TurnStarted(1), *step(1, "one"), *step(2, "two"))
+
+    results = [message.parts for message in messages_in_view(log) if message.role is Role.TOOL]
+    assert results == [(ToolResult("call-1", (Text("one"),)),), (ToolResult("call-1", (Text("two"),)),)]
+
+
+def test_empty_parts_are_dropped_and_a_message_is_never_empty() -> None:
+    """FM-086: one empty part that was stored would be refused for ever."""
+    log = a_log(
+        InputAdmitted((Text("  "), Text("hi"))),
+        TurnStarted(1),
+        an_attempt_started(),
+        a_reply(" ", CALL),
+        ToolStarted(1, "call-1", "look_up"),
+        ToolSettled(1, ToolResult("call-1", (Text(""),))),
+        an_attempt_started(attempt=2),
+        a_reply("   ", attempt=2),
+        a_turn_ended(),
+        InputAdmitted((Text(""),)),
+        TurnStarted(10),
+    )
+
+    results = Message(Role.TOOL, (ToolResult("call-1", (Text(EMPTY),)),))
+    assert messages_in_view(log) == (user("hi"), assistant(CALL), results, user(EMPTY))
+
+
+def test_turns_before_the_boundary_are_represented_by_the_summary() -> None:
+    log = a_log(
+        an_input("old"),
+        TurnStarted(1),
+        an_attempt_started(),
+        an_input("new"),
+        a_reply("", CALL),
+        ToolStarted(1, "call-1", "look_up"),
+        ToolSettled(1, ToolResult("call-1", (Text("one"),))),
+        an_attempt_started(attempt=2),
+        a_reply("old answer", attempt=2),
+        a_turn_ended(1),
+        TurnStarted(4),
+        an_attempt_started(4),
+        a_reply("new answer", turn=4),
+    )
+
+    whole = messages_in_view(log, boundary=4, summary="what was said")
+    tail = messages_in_view(log[3:], boundary=4, summary="what was said")
+
+    assert whole == (user("what was said"), user("new"), assistant(Text("new answer")))
+    assert tail == whole, "the records before the boundary are not needed"
+
+
+def test_the_conversation_names_turn_and_record_of_each_message() -> None:
+    log = a_log(an_input("hi"), TurnStarted(1), an_attempt_started(), a_reply("hello"))
+
+    assert conversation(log) == [Said(1, 1, user("hi")), Said(1, 4, assistant(Text("hello")))]
+
+
+_STEPS = st.lists(st.tuples(st.integers(0, 3), st.integers(0, 3)), max_size=6)
+
+
+@given(turns=st.lists(_STEPS, min_size=1, max_size=4))
+def test_every_call_has_exactly_one_result_right_behind_it(turns: list[list[tuple[int, int]]]) -> None:
+    records: list[AnyRecord] = []
+    for steps in turns:
+        records.append(an_input("go"))
+        number = len(records)
+        records.append(TurnStarted(number))
+        for attempt, (asked, settled) in enumerate(steps, start=1):
+            calls = [a_tool_call(call_id=f"c{place}") for place in range(asked)]
+            records += [an_attempt_started(number, attempt), a_reply("text", *calls, turn=number, attempt=attempt)]
+            for call in calls[:settled]:
+                records.append(ToolStarted(number, call.call_id, call.name))
+                records.append(ToolSettled(number, ToolResult(call.call_id, (Text("r"),))))
+
+    messages = messages_in_view(a_log(*records))
+
+    assert messages[0].role is Role.USER
+    for message, following in zip(messages, (*messages[1:], None), strict=True):
+        calls = [part.call_id for part in message.parts if isinstance(part, ToolCall)]
+        if calls:
+            assert following is not None
+            assert [part.call_id for part in following.parts if isinstance(part, ToolResult)] == calls
+        if message.role is Role.TOOL:
+            assert all(isinstance(part, ToolResult) for part in message.parts)
