@@ -224,6 +224,18 @@ def test_a_rung_that_changed_nothing_leads_to_the_next_without_a_call() -> None:
     assert decide(turn, BOUNDS) == Climb(Rung.KEEP_NEWEST, FaultKind.TOKEN_OVERFLOW)
 
 
+def test_once_nothing_smaller_is_left_the_model_has_the_last_word() -> None:
+    turn = fold(
+        *OPEN,
+        an_attempt_started(),
+        failed(FaultKind.TOKEN_OVERFLOW),
+        RungStarted(1, Rung.SEND_ANYWAY, FaultKind.TOKEN_OVERFLOW),
+        RungFinished(1, Rung.SEND_ANYWAY, RungResult.CHANGED),
+    )
+
+    assert decide(turn, BOUNDS) == CallModel(2, heeds_estimate=False)
+
+
 def test_a_rung_that_was_interrupted_does_not_count_as_climbed() -> None:
     turn = fold(
         *OPEN,

@@ -7,6 +7,7 @@ from contextlib import aclosing
 import pytest
 
 from holdfast.core.faults import FaultKind, Phase, Refusal
+from holdfast.core.fit import measure
 from holdfast.core.ladder import Rung
 from holdfast.core.limits import Bounds, Deadlines, Limits
 from holdfast.core.messages import Reply, Request, Role, StopReason, Text, ToolOutcome, text_of
@@ -432,8 +433,10 @@ async def test_a_refusal_for_its_length_is_answered_by_a_smaller_request_in_the_
 
 
 async def test_what_cannot_fit_at_all_ends_the_turn_and_says_so() -> None:
-    model = ScriptedModel(["ok"], limits=Limits(window_tokens=1_000))
-    async with a_hold(an_engine(model)) as hold:
+    def respond(request: Request) -> Reply | Refusal:
+        return refuses(400, OVERFLOW) if measure(request).tokens > 1_000 else says("ok")
+
+    async with a_hold(an_engine(FunctionModel(respond, limits=Limits(window_tokens=1_000)))) as hold:
         session = await hold.session(KEY)
 
         with pytest.raises(TurnFailedError, match="window") as failure:
@@ -443,11 +446,23 @@ async def test_what_cannot_fit_at_all_ends_the_turn_and_says_so() -> None:
         assert (await session.send("short")).text == "ok"
         records = await ended_well(session)
         rungs = [logged.record for logged in records if isinstance(logged.record, RungFinished)]
-        assert [(rung.rung, rung.result) for rung in rungs[:3]] == [
+        assert [(rung.rung, rung.result) for rung in rungs[:5]] == [
             (Rung.DIGEST, RungResult.UNCHANGED),
             (Rung.KEEP_NEWEST, RungResult.UNCHANGED),
+            (Rung.SEND_ANYWAY, RungResult.CHANGED),
             (Rung.NEXT_MODEL, RungResult.UNCHANGED),
+            (Rung.DIGEST, RungResult.CHANGED),
         ]
+
+
+async def test_an_estimate_that_is_wrong_never_ends_a_turn() -> None:
+    """FM-012, FM-013: what we believe leads to smaller requests, but the model has the last word."""
+    model = ScriptedModel(["it fits"], limits=Limits(window_tokens=100))
+    async with a_hold(an_engine(model)) as hold:
+        session = await hold.session(KEY)
+
+        assert (await session.send("word " * 1_000)).text == "it fits"
+        await ended_well(session)
 
 
 async def test_requests_between_compactions_share_their_beginning() -> None:

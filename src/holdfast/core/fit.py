@@ -9,11 +9,11 @@ import msgspec
 from holdfast.core.faults import Confidence, Fault, FaultKind, Sent, Unit
 from holdfast.core.limits import Bounds, Limits
 from holdfast.core.messages import Request
-from holdfast.core.sizing import bytes_of_request, media_of_request, tokens_of_request
+from holdfast.core.sizing import Calibration, bytes_of_request, media_of_request, tokens_of_request
 
 
 class Sizes(msgspec.Struct, frozen=True):
-    """What a request comes to, by estimate."""
+    """What a request comes to, by estimate. `tokens` is raw: what a model counts for it is its calibration's to say."""
 
     tokens: int
     wire_bytes: int
@@ -34,11 +34,12 @@ def measure(request: Request) -> Sizes:
     )
 
 
-def misfit(sizes: Sizes, limits: Limits, bounds: Bounds) -> Fault | None:
+def misfit(sizes: Sizes, limits: Limits, calibration: Calibration, bounds: Bounds) -> Fault | None:
     """Return why a request would be refused, or None where nothing is known against it."""
+    tokens = calibration.upper(sizes.tokens)
     room = None if limits.window_tokens is None else limits.window_tokens - output_reserved(limits, bounds)
     checks = (
-        (FaultKind.TOKEN_OVERFLOW, Unit.TOKENS, sizes.tokens, room),
+        (FaultKind.TOKEN_OVERFLOW, Unit.TOKENS, tokens, room),
         (FaultKind.WIRE_OVERFLOW, Unit.BYTES, sizes.wire_bytes, limits.wire_bytes_max),
         (FaultKind.MEDIA_OVERFLOW, Unit.COUNT, sizes.media_count, limits.media_count_max),
         (FaultKind.MEDIA_OVERFLOW, Unit.BYTES, sizes.media_bytes_largest, limits.media_bytes_max),
@@ -56,17 +57,17 @@ def output_reserved(limits: Limits, bounds: Bounds) -> int:
     return wanted if limits.window_tokens is None else min(wanted, limits.window_tokens // 4)
 
 
-def output_tokens_max(sizes: Sizes, limits: Limits) -> int | None:
+def output_tokens_max(sizes: Sizes, limits: Limits, calibration: Calibration) -> int | None:
     """Return how much output to ask for: all the model may write, clamped to what the window has left."""
     if limits.output_tokens_max is None or limits.window_tokens is None:
         return limits.output_tokens_max
-    return max(1, min(limits.output_tokens_max, limits.window_tokens - sizes.tokens))
+    return max(1, min(limits.output_tokens_max, limits.window_tokens - calibration.upper(sizes.tokens)))
 
 
-def sent(sizes: Sizes, limits: Limits) -> Sent:
+def sent(sizes: Sizes, limits: Limits, calibration: Calibration) -> Sent:
     """Return what the classifier should know of the request that was refused."""
     return Sent(
-        tokens=sizes.tokens,
+        tokens=calibration.estimate(sizes.tokens),
         wire_bytes=sizes.wire_bytes,
         media_count=sizes.media_count,
         window_tokens=limits.window_tokens,

@@ -23,11 +23,13 @@ class Rung(StrEnum):
     DIGEST = "digest"
     # The same, and keep nothing verbatim but the turn being answered.
     KEEP_NEWEST = "keep_newest"
+    # Where only our own estimate says no: an estimate may be wrong, so the model has the last word.
+    SEND_ANYWAY = "send_anyway"
 
 
 # Three waits cover the bursts seen in practice; a fourth rarely helps and makes a person wait for minutes.
 _WAIT_THEN_SWITCH = (Rung.BACK_OFF, Rung.BACK_OFF, Rung.BACK_OFF, Rung.NEXT_MODEL)
-_SHRINK = (Rung.DIGEST, Rung.KEEP_NEWEST)
+_SHRINK = (Rung.DIGEST, Rung.KEEP_NEWEST, Rung.SEND_ANYWAY)
 
 LADDER: Mapping[FaultKind, tuple[Rung, ...]] = MappingProxyType(
     {

@@ -12,6 +12,7 @@ import msgspec
 
 from holdfast.core.faults import Fault, FaultKind, Refusal
 from holdfast.core.ladder import Rung
+from holdfast.core.learning import Learned
 from holdfast.core.messages import LargeText, Media, Reply, Text, ToolResult
 
 
@@ -41,6 +42,13 @@ class CancelRequested(Record, frozen=True):
     """Someone no longer wants an answer to the input with this seq."""
 
     turn: int
+
+
+class LimitsLearned(Record, frozen=True):
+    """Calls have taught something about a model. Kept in a log of its own, for all sessions."""
+
+    issuer: str
+    learned: Learned
 
 
 # The work: appended only by the holder of the lease, under its fence.
@@ -183,7 +191,7 @@ class TurnEnded(Record, frozen=True):
     sentence: str = ""
 
 
-InboxRecord: TypeAlias = SessionConfigured | InputAdmitted | CancelRequested
+InboxRecord: TypeAlias = SessionConfigured | InputAdmitted | CancelRequested | LimitsLearned
 WorkRecord: TypeAlias = (
     TurnStarted
     | AttemptStarted
@@ -241,7 +249,7 @@ def owed(record: AnyRecord) -> int:
 def turn_of(record: AnyRecord) -> int | None:
     """Return the turn that a record belongs to; None for those that belong to the session as a whole."""
     match record:
-        case SessionConfigured() | InputAdmitted():
+        case SessionConfigured() | InputAdmitted() | LimitsLearned():
             return None
         case _:
             return record.turn

@@ -27,6 +27,7 @@ from holdfast.core.records import (
     CancelRequested,
     CompactionApplied,
     InputAdmitted,
+    LimitsLearned,
     Logged,
     NoticePosted,
     Outcome,
@@ -81,7 +82,13 @@ TRANSITIONS: Mapping[tuple[InFlight, type[AnyRecord]], InFlight] = MappingProxyT
 WHEN_NOTHING_RUNS: Mapping[InFlight, InFlight] = MappingProxyType({InFlight.TOOLS: InFlight.READY})
 
 # These may arrive in every state and change none of them.
-ANY_TIME: tuple[type[AnyRecord], ...] = (InputAdmitted, CancelRequested, SessionConfigured, NoticePosted)
+ANY_TIME: tuple[type[AnyRecord], ...] = (
+    InputAdmitted,
+    CancelRequested,
+    SessionConfigured,
+    LimitsLearned,
+    NoticePosted,
+)
 
 
 class Call(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -149,7 +156,7 @@ def evolve(turn: Turn, logged: Logged) -> Turn:
             # Whoever asks too late, or for what never was, asks for nothing.
             is_open = number == turn.number or number in turn.waiting
             changed = replace(turn, cancelled=(*turn.cancelled, number)) if is_open else turn
-        case NoticePosted():
+        case NoticePosted() | LimitsLearned():
             changed = turn
         case record:
             changed = _step(turn, logged.seq, record)
@@ -280,6 +287,8 @@ class CallModel(msgspec.Struct, frozen=True):
     """Ask the model for the next step."""
 
     attempt: int
+    # Whether a request that by our estimate does not fit is refused unsent.
+    heeds_estimate: bool = True
 
 
 class RunTools(msgspec.Struct, frozen=True):
@@ -335,7 +344,7 @@ def decide(turn: Turn, bounds: Bounds) -> Action:
         return RunTools(calls)
     if turn.steps >= bounds.steps_max:
         return EndTurn(turn.number, Outcome.FAILED, OUT_OF_STEPS)
-    return CallModel(turn.attempts + 1)
+    return CallModel(turn.attempts + 1, heeds_estimate=Rung.SEND_ANYWAY not in turn.climbed)
 
 
 def _at_rest(turn: Turn) -> Action:

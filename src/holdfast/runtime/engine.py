@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from holdfast.core.limits import Bounds, Deadlines
 from holdfast.ports import Blobs, Clock, Model, Store
+from holdfast.runtime.learning import Learning
 from holdfast.runtime.live import Live
 from holdfast.runtime.toolbox import Toolbox
 
@@ -21,6 +22,8 @@ class Engine:
     models: Callable[[str | None], Sequence[Model]]
     # The system text, read from its source for every request.
     system: Callable[[], str]
+    # What all sessions have learned about the models.
+    learning: Learning
     live: Live
     bounds: Bounds
     deadlines: Deadlines

@@ -6,12 +6,12 @@ import msgspec
 from msgspec.structs import replace
 
 from holdfast.core.fit import Sizes, measure, output_tokens_max
-from holdfast.core.limits import Limits
 from holdfast.core.messages import BlobRef, LargeText, Media, Message, Part, Request, Text, ToolResult
 from holdfast.core.view import messages_in_view
 from holdfast.errors import BlobMissingError
 from holdfast.ports import Blobs
 from holdfast.runtime.engine import Engine
+from holdfast.runtime.learning import Known
 from holdfast.runtime.log import Log
 
 
@@ -22,7 +22,7 @@ class Prepared(msgspec.Struct, frozen=True):
     sizes: Sizes
 
 
-def prepare(log: Log, engine: Engine, limits: Limits) -> Prepared:
+def prepare(log: Log, engine: Engine, known: Known) -> Prepared:
     """Build the next request from the log."""
     turn = log.turn
     summary = turn.compaction.summary if turn.compaction else ""
@@ -32,7 +32,9 @@ def prepare(log: Log, engine: Engine, limits: Limits) -> Prepared:
         tools=engine.toolbox.specs,
     )
     sizes = measure(request)
-    return Prepared(replace(request, output_tokens_max=output_tokens_max(sizes, limits)), sizes)
+    return Prepared(
+        replace(request, output_tokens_max=output_tokens_max(sizes, known.limits, known.calibration)), sizes
+    )
 
 
 async def load_blobs(request: Request, blobs: Blobs) -> tuple[Request, dict[str, bytes]]:

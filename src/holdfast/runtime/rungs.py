@@ -1,16 +1,26 @@
 """Climbing a rung: what each way of recovering does, and the records that say so."""
 
+from itertools import islice
 from typing import assert_never
 
 from holdfast.core.compaction import plan_cut, summary_tokens_max, tail_tokens_max
 from holdfast.core.digest import Passage, represent
+from holdfast.core.faults import Phase
 from holdfast.core.ladder import Rung
-from holdfast.core.limits import Limits
-from holdfast.core.records import CompactionApplied, Logged, NoticePosted, RungFinished, RungResult, WorkRecord
+from holdfast.core.records import (
+    AttemptFailed,
+    CompactionApplied,
+    Logged,
+    NoticePosted,
+    RungFinished,
+    RungResult,
+    WorkRecord,
+)
 from holdfast.core.sizing import bytes_of_message, tokens_of_text
 from holdfast.core.view import conversation
 from holdfast.ports import Store
 from holdfast.runtime.engine import Engine
+from holdfast.runtime.learning import Known
 from holdfast.runtime.log import Log
 from holdfast.runtime.requests import prepare
 
@@ -24,7 +34,7 @@ async def climb(rung: Rung, log: Log, engine: Engine) -> list[WorkRecord]:
     """Do what a rung does and return the records of it, the last of which says whether it changed anything."""
     turn = log.turn
     models = engine.models(turn.model)
-    limits = models[turn.models_passed].limits
+    known = await engine.learning.known(models[turn.models_passed])
     match rung:
         case Rung.TRY_AGAIN | Rung.BACK_OFF:
             return [RungFinished(turn.number, rung, RungResult.CHANGED)]
@@ -33,22 +43,31 @@ async def climb(rung: Rung, log: Log, engine: Engine) -> list[WorkRecord]:
             result = RungResult.CHANGED if has_next else RungResult.UNCHANGED
             return [RungFinished(turn.number, rung, result)]
         case Rung.DIGEST:
-            keep = tail_tokens_max(limits, engine.bounds, prepare(log, engine, limits).sizes.tokens)
-            return await _compact(rung, log, engine, limits, keep_tokens=keep)
+            keep = tail_tokens_max(known.limits, engine.bounds, prepare(log, engine, known).sizes.tokens)
+            return await _compact(rung, log, engine, known, keep_tokens=keep)
         case Rung.KEEP_NEWEST:
-            return await _compact(rung, log, engine, limits, keep_tokens=0)
+            return await _compact(rung, log, engine, known, keep_tokens=0)
+        case Rung.SEND_ANYWAY:
+            result = RungResult.UNCHANGED if _was_sent(log) else RungResult.CHANGED
+            return [RungFinished(turn.number, rung, result)]
         case _:
             assert_never(rung)
 
 
-async def _compact(rung: Rung, log: Log, engine: Engine, limits: Limits, *, keep_tokens: int) -> list[WorkRecord]:
+def _was_sent(log: Log) -> bool:
+    """Return whether the last refusal came from a model, and not from our own estimate."""
+    refusals = (logged.record.refusal for logged in reversed(log.tail) if isinstance(logged.record, AttemptFailed))
+    return all(refusal.phase is not Phase.ESTIMATE for refusal in islice(refusals, 1))
+
+
+async def _compact(rung: Rung, log: Log, engine: Engine, known: Known, *, keep_tokens: int) -> list[WorkRecord]:
     turn = log.turn
     cut = plan_cut(conversation(log.tail, first_turn=turn.boundary), newest=turn.number, keep_tokens=keep_tokens)
     if cut is None:
         return [RungFinished(turn.number, rung, RungResult.UNCHANGED)]
-    tokens_before = prepare(log, engine, limits).sizes.tokens
+    tokens_before = prepare(log, engine, known).sizes.tokens
     passages = await _originals(engine.store, log.session, before=cut.boundary)
-    summary = represent(passages, tokens_max=summary_tokens_max(limits, tokens_before))
+    summary = represent(passages, tokens_max=summary_tokens_max(known.limits, tokens_before))
     freed = cut.tokens_before - cut.tokens_kept
     tokens_after = tokens_before - freed + tokens_of_text(summary)
     if tokens_after >= tokens_before:

@@ -10,7 +10,7 @@ from collections.abc import Coroutine
 from contextlib import aclosing
 from typing import assert_never
 
-from holdfast.core.faults import Phase, Refusal, classify, classify_reply
+from holdfast.core.faults import Phase, Refusal, Sent, classify, classify_reply
 from holdfast.core.fit import misfit, sent
 from holdfast.core.ladder import Rung
 from holdfast.core.messages import Reply, ToolCall
@@ -91,8 +91,8 @@ class Runner:
         match action:
             case StartTurn(turn=number):
                 await self._record(TurnStarted(number))
-            case CallModel(attempt=attempt):
-                await self._unless_cancelled(self._call_model(attempt))
+            case CallModel():
+                await self._unless_cancelled(self._call_model(action))
             case RunTools(calls=calls):
                 await self._unless_cancelled(self._run_tools(calls))
             case BackOff():
@@ -182,18 +182,23 @@ class Runner:
         models = self.engine.models(self.turn.model)
         return models[min(self.turn.models_passed, len(models) - 1)]
 
-    async def _call_model(self, attempt: int) -> None:
-        model = self._model
-        number = self.turn.number
-        prepared = prepare(self.log, self.engine, model.limits)
-        await self._record(AttemptStarted(number, attempt, model.name, prepared.sizes.tokens))
-        fault = misfit(prepared.sizes, model.limits, self.engine.bounds)
-        if fault is not None:
+    async def _call_model(self, action: CallModel) -> None:
+        model, number, attempt = self._model, self.turn.number, action.attempt
+        learning = self.engine.learning
+        known = await learning.known(model)
+        prepared = prepare(self.log, self.engine, known)
+        await self._record(
+            AttemptStarted(number, attempt, model.name, known.calibration.estimate(prepared.sizes.tokens))
+        )
+        fault = misfit(prepared.sizes, known.limits, known.calibration, self.engine.bounds)
+        if fault is not None and action.heeds_estimate:
             refusal = Refusal(_dialect(model), Phase.ESTIMATE, cause="not sent: by our estimate it does not fit")
             await self._record(AttemptFailed(number, attempt, refusal, fault))
             return
         outcome = await self._ask(model, prepared, attempt)
-        await self._record(_what_came_of_it(number, attempt, outcome, prepared, model))
+        record = _what_came_of_it(number, attempt, outcome, sent(prepared.sizes, known.limits, known.calibration))
+        await self._record(record)
+        await learning.heed(model, outcome, record.fault if isinstance(record, AttemptFailed) else None, prepared.sizes)
 
     async def _ask(self, model: Model, prepared: Prepared, attempt: int) -> Reply | Refusal:
         number = self.turn.number
@@ -240,17 +245,14 @@ def _dialect(model: Model) -> str:
     return model.issuer.partition(":")[0]
 
 
-def _what_came_of_it(
-    number: int, attempt: int, outcome: Reply | Refusal, prepared: Prepared, model: Model
-) -> ReplyRecorded | AttemptFailed:
+def _what_came_of_it(number: int, attempt: int, outcome: Reply | Refusal, known: Sent) -> ReplyRecorded | AttemptFailed:
     """Say in a record what a call came to. An answer without content is a failure too."""
-    known = sent(prepared.sizes, model.limits)
     if isinstance(outcome, Refusal):
         return AttemptFailed(number, attempt, outcome, classify(outcome, known))
     fault = classify_reply(outcome, known)
     if fault is None:
         return ReplyRecorded(number, attempt, tidy(outcome))
-    refusal = Refusal(_dialect(model), Phase.STREAM, status=200, cause=f"answered with: {outcome.stop_reason}")
+    refusal = Refusal("", Phase.STREAM, status=200, cause=f"answered, but: {outcome.stop_reason}")
     return AttemptFailed(number, attempt, refusal, fault)
 
 

@@ -24,7 +24,7 @@ from holdfast.core.records import (
     turn_of,
 )
 from holdfast.errors import BadInputError, HoldfastError, TurnFailedError
-from holdfast.ports import Attachment, ReasoningDelta, SessionInfo, TextDelta
+from holdfast.ports import Attachment, Feed, ReasoningDelta, SessionInfo, TextDelta
 from holdfast.runtime.admission import admit_parts, check_client_id, check_session_key
 from holdfast.runtime.engine import Engine
 from holdfast.runtime.live import LiveDelta, Mailbox
@@ -150,21 +150,21 @@ class Session:
         """Return records of this session as they were written, those behind `after`."""
         return await self._engine.store.read(self.key, after=after, limit=limit)
 
-    def watch(self, *, after: int = 0) -> AsyncGenerator[Logged, None]:
+    def watch(self, *, after: int = 0) -> Feed:
         """Yield every record behind `after`, then each new one as it is written, without end."""
         return self._engine.store.feed(self.key, after=after)
 
     async def view(self) -> View:
         """Return what the model would see now."""
         log = await open_log(self._engine.store, self.key)
-        limits = self._engine.models(log.turn.model)[0].limits
-        prepared = prepare(log, self._engine, limits)
+        known = await self._engine.learning.known(self._engine.models(log.turn.model)[0])
+        prepared = prepare(log, self._engine, known)
         return View(
             system=prepared.request.system,
             messages=prepared.request.messages,
-            tokens_estimated=prepared.sizes.tokens,
+            tokens_estimated=known.calibration.estimate(prepared.sizes.tokens),
             wire_bytes_estimated=prepared.sizes.wire_bytes,
-            window_tokens=limits.window_tokens,
+            window_tokens=known.limits.window_tokens,
             boundary=log.turn.boundary,
         )
 

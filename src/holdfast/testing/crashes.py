@@ -5,7 +5,7 @@ only before it would let code pass that forgets to look at what it already wrote
 """
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from enum import StrEnum
 from typing import NoReturn
 
@@ -24,7 +24,7 @@ from holdfast.core.records import (
     WorkRecord,
 )
 from holdfast.core.turn import InFlight, Turn, evolve
-from holdfast.ports import Admission, Lease, SessionInfo, Snapshot, Store
+from holdfast.ports import Admission, Feed, Lease, SessionInfo, Snapshot, Store
 
 
 class Side(StrEnum):
@@ -72,13 +72,15 @@ class CrashingStore:
         self.writes = 0
         self.died = asyncio.Event()
 
-    def _before_write(self) -> None:
+    def _before_write(self) -> int:
+        """Count a write and return its number: others may begin before it has ended."""
         self._check_alive()
         self.writes += 1
-        self._maybe_die(Side.BEFORE)
+        self._maybe_die(self.writes, Side.BEFORE)
+        return self.writes
 
-    def _maybe_die(self, side: Side) -> None:
-        if self._point == CrashPoint(self.writes, side):
+    def _maybe_die(self, write: int, side: Side) -> None:
+        if self._point == CrashPoint(write, side):
             self.died.set()
             self._die()
 
@@ -88,50 +90,50 @@ class CrashingStore:
 
     async def admit(self, session: str, record: InboxRecord) -> Admission:
         """A write."""
-        self._before_write()
+        write = self._before_write()
         admission = await self._store.admit(session, record)
-        self._maybe_die(Side.AFTER)
+        self._maybe_die(write, Side.AFTER)
         return admission
 
     async def append(self, lease: Lease, records: Sequence[WorkRecord], *, after: int) -> int:
         """A write."""
-        self._before_write()
+        write = self._before_write()
         seq = await self._store.append(lease, records, after=after)
-        self._maybe_die(Side.AFTER)
+        self._maybe_die(write, Side.AFTER)
         return seq
 
     async def acquire(self, session: str, owner: str, *, seconds: float) -> Lease | None:
         """A write."""
-        self._before_write()
+        write = self._before_write()
         lease = await self._store.acquire(session, owner, seconds=seconds)
-        self._maybe_die(Side.AFTER)
+        self._maybe_die(write, Side.AFTER)
         return lease
 
     async def renew(self, lease: Lease, *, seconds: float) -> Lease:
         """A write."""
-        self._before_write()
+        write = self._before_write()
         renewed = await self._store.renew(lease, seconds=seconds)
-        self._maybe_die(Side.AFTER)
+        self._maybe_die(write, Side.AFTER)
         return renewed
 
     async def release(self, lease: Lease) -> None:
         """A write."""
-        self._before_write()
+        write = self._before_write()
         await self._store.release(lease)
-        self._maybe_die(Side.AFTER)
+        self._maybe_die(write, Side.AFTER)
 
     async def save_snapshot(self, lease: Lease, snapshot: Snapshot) -> None:
         """A write."""
-        self._before_write()
+        write = self._before_write()
         await self._store.save_snapshot(lease, snapshot)
-        self._maybe_die(Side.AFTER)
+        self._maybe_die(write, Side.AFTER)
 
     async def read(self, session: str, *, after: int = 0, limit: int | None = None) -> list[Logged]:
         """Not a write."""
         self._check_alive()
         return await self._store.read(session, after=after, limit=limit)
 
-    def feed(self, session: str, *, after: int = 0) -> AsyncGenerator[Logged, None]:
+    def feed(self, session: str, *, after: int = 0) -> Feed:
         """Not a write."""
         self._check_alive()
         return self._store.feed(session, after=after)

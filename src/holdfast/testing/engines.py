@@ -7,6 +7,7 @@ from holdfast.core.limits import Bounds, Deadlines
 from holdfast.ports import Blobs, Clock, Model, Store, Tool
 from holdfast.runtime.clock import SystemClock
 from holdfast.runtime.engine import Engine
+from holdfast.runtime.learning import Learning
 from holdfast.runtime.live import Live
 from holdfast.runtime.sessions import Hold
 from holdfast.runtime.supervisor import Supervisor
@@ -27,13 +28,15 @@ def an_engine(
     clock = clock or SystemClock()
     bounds = bounds or Bounds()
     blobs = blobs or MemoryBlobs()
+    store = store or MemoryStore(clock=clock, bounds=bounds)
     return Engine(
-        store=store or MemoryStore(clock=clock, bounds=bounds),
+        store=store,
         blobs=blobs,
         clock=clock,
         toolbox=Toolbox(tools, blobs=blobs, bounds=bounds),
         models=lambda _: models,
         system=lambda: "You are tested.",
+        learning=Learning(store),
         live=Live(),
         bounds=bounds,
         deadlines=deadlines or Deadlines(),

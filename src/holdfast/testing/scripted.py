@@ -59,7 +59,7 @@ class ScriptedModel(FunctionModel):
 
 def says(text: str, *calls: ToolCall) -> Reply:
     """A reply with this text and these calls."""
-    parts = (Text(text), *calls) if text else calls
+    parts: tuple[Text | ToolCall, ...] = (Text(text), *calls) if text else calls
     return Reply(parts, StopReason.TOOL_CALLS if calls else StopReason.END, None, "test:model")
 
 

@@ -1,0 +1,135 @@
+"""What calls teach about a model: its real limits, and how it counts tokens.
+
+Declared limits are often wrong, missing, or not those of the endpoint in between. A refusal teaches what is too much, a
+reply what is not; both are kept per endpoint and model, for all sessions, so the same wall is run into once.
+"""
+
+import msgspec
+from msgspec.structs import replace
+
+from holdfast.core.faults import Confidence, Fault, FaultKind, Unit
+from holdfast.core.fit import Sizes
+from holdfast.core.limits import Limits
+from holdfast.core.messages import Usage
+from holdfast.core.sizing import UNCALIBRATED, Calibration, calibrate
+
+# What is assumed to fit after a refusal that states no number: a tenth less than what was refused. The estimate itself
+# is off by about as much.
+_BELOW_REFUSED = 0.9
+
+
+class Learned(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What is known of one model at one endpoint beyond what is declared. None: nothing."""
+
+    window_tokens: int | None = None
+    wire_bytes_max: int | None = None
+    media_count_max: int | None = None
+    media_bytes_max: int | None = None
+    media_pixels_max: int | None = None
+    # The most that was ever accepted, by the provider's own count and in bytes.
+    accepted_tokens: int = 0
+    accepted_wire_bytes: int = 0
+    calibration: Calibration = UNCALIBRATED
+
+
+NOTHING_LEARNED = Learned()
+
+
+def effective(declared: Limits, learned: Learned) -> Limits:
+    """Return what to go by: the smaller of declared and learned, but never less than what was accepted."""
+    return replace(
+        declared,
+        window_tokens=_smaller(declared.window_tokens, learned.window_tokens, learned.accepted_tokens),
+        wire_bytes_max=_smaller(declared.wire_bytes_max, learned.wire_bytes_max, learned.accepted_wire_bytes),
+        media_count_max=_smaller(declared.media_count_max, learned.media_count_max),
+        media_bytes_max=_smaller(declared.media_bytes_max, learned.media_bytes_max),
+        media_pixels_max=_smaller(declared.media_pixels_max, learned.media_pixels_max),
+    )
+
+
+def _smaller(declared: int | None, learned: int | None, accepted: int = 0) -> int | None:
+    known = [limit for limit in (declared, learned) if limit is not None]
+    return max(min(known), accepted) if known else None
+
+
+def after_reply(learned: Learned, usage: Usage | None, sizes: Sizes) -> Learned:
+    """Return what is known after a request of these sizes was accepted."""
+    accepted = replace(learned, accepted_wire_bytes=max(learned.accepted_wire_bytes, sizes.wire_bytes))
+    if usage is None or usage.input_tokens <= 0:
+        return accepted
+    calibration = calibrate(learned.calibration, estimated=sizes.tokens, reported=usage.input_tokens)
+    if calibration.readings <= learned.calibration.readings:
+        # Not plausible: neither the calibration nor we believe that this was really read.
+        return replace(accepted, calibration=calibration)
+    return replace(accepted, calibration=calibration, accepted_tokens=max(learned.accepted_tokens, usage.input_tokens))
+
+
+def after_fault(learned: Learned, fault: Fault, sizes: Sizes) -> Learned:
+    """Return what is known after a request of these sizes was refused. A guess teaches nothing."""
+    if fault.confidence is Confidence.GUESS:
+        return learned
+    match fault.kind:
+        case FaultKind.TOKEN_OVERFLOW:
+            return _token_overflow(learned, fault, sizes)
+        case FaultKind.WIRE_OVERFLOW:
+            stated = fault.limit if fault.unit is Unit.BYTES else None
+            limit = _limit(stated, sizes.wire_bytes, learned.accepted_wire_bytes)
+            return replace(learned, wire_bytes_max=_smaller(learned.wire_bytes_max, limit))
+        case FaultKind.MEDIA_OVERFLOW:
+            return _media_overflow(learned, fault, sizes)
+        case _:
+            return learned
+
+
+def _token_overflow(learned: Learned, fault: Fault, sizes: Sizes) -> Learned:
+    stated = fault.limit if fault.unit is Unit.TOKENS else None
+    if stated is not None and fault.requested is not None and not stated < fault.requested:
+        # A limit that the request did not even reach is about something else.
+        stated = None
+    calibration = learned.calibration
+    if stated is not None and fault.requested is not None:
+        calibration = calibrate(calibration, estimated=sizes.tokens, reported=fault.requested)
+    limit = _limit(stated, learned.calibration.estimate(sizes.tokens), learned.accepted_tokens)
+    return replace(learned, calibration=calibration, window_tokens=_smaller(learned.window_tokens, limit))
+
+
+def _limit(stated: int | None, refused: int, accepted: int) -> int | None:
+    """Return the limit that a refusal shows; None where it contradicts what was accepted before."""
+    if stated is not None and stated > accepted:
+        return stated
+    below = int(refused * _BELOW_REFUSED)
+    return below if below > accepted else None
+
+
+def _media_overflow(learned: Learned, fault: Fault, sizes: Sizes) -> Learned:
+    match fault.unit:
+        case Unit.COUNT:
+            limit = _limit(fault.limit, sizes.media_count, 0)
+            return replace(learned, media_count_max=_smaller(learned.media_count_max, limit))
+        case Unit.BYTES:
+            limit = _limit(fault.limit, sizes.media_bytes_largest, 0)
+            return replace(learned, media_bytes_max=_smaller(learned.media_bytes_max, limit))
+        case Unit.PIXELS:
+            limit = _limit(fault.limit, sizes.media_pixels_largest, 0)
+            return replace(learned, media_pixels_max=_smaller(learned.media_pixels_max, limit))
+        case _:
+            return learned
+
+
+def is_news(before: Learned, after: Learned) -> bool:
+    """Return whether something changed that others should know at once.
+
+    Limits always; what was accepted and how tokens are counted only when it has moved enough to matter, because every
+    call moves it a little.
+    """
+    quiet = replace(
+        after,
+        calibration=before.calibration,
+        accepted_tokens=before.accepted_tokens,
+        accepted_wire_bytes=before.accepted_wire_bytes,
+    )
+    if quiet != before:
+        return True
+    has_doubled = after.calibration.readings >= 2 * max(before.calibration.readings, 1)
+    has_grown = after.accepted_tokens > 1.25 * before.accepted_tokens
+    return has_doubled or has_grown

@@ -1,0 +1,67 @@
+"""What all sessions have learned about the models, kept in a log of its own in the same store.
+
+It is a log like any other: anyone appends, everyone reads on, so what one process learns the others know before their
+next call, and it survives them all.
+"""
+
+import msgspec
+
+from holdfast.core.faults import Fault, Phase, Refusal
+from holdfast.core.fit import Sizes
+from holdfast.core.learning import NOTHING_LEARNED, Learned, after_fault, after_reply, effective, is_news
+from holdfast.core.limits import Limits
+from holdfast.core.messages import Reply
+from holdfast.core.records import LimitsLearned
+from holdfast.core.sizing import Calibration
+from holdfast.ports import Model, Store
+
+# Keys that begin so are ours; nobody can open a session under one.
+RESERVED = "holdfast:"
+LEARNED_KEY = RESERVED + "learned"
+_PAGE_RECORDS = 1_000
+
+
+class Known(msgspec.Struct, frozen=True):
+    """What to go by for one model: its effective limits, and how it counts."""
+
+    limits: Limits
+    calibration: Calibration
+
+
+class Learning:
+    """What is known of every model, by its issuer."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._seq = 0
+        self._learned: dict[str, Learned] = {}
+        # What the log holds: the measure of whether something is news.
+        self._published: dict[str, Learned] = {}
+
+    async def known(self, model: Model) -> Known:
+        """Return what to go by now, with whatever other sessions and processes have learned."""
+        await self._catch_up()
+        learned = self._learned.get(model.issuer, NOTHING_LEARNED)
+        return Known(effective(model.limits, learned), learned.calibration)
+
+    async def heed(self, model: Model, outcome: Reply | Refusal, fault: Fault | None, sizes: Sizes) -> None:
+        """Learn from what came of a call."""
+        before = self._learned.get(model.issuer, NOTHING_LEARNED)
+        if fault is not None:
+            # What was never sent teaches nothing about who would have refused it.
+            sent = not (isinstance(outcome, Refusal) and outcome.phase is Phase.ESTIMATE)
+            after = after_fault(before, fault, sizes) if sent else before
+        else:
+            after = after_reply(before, outcome.usage if isinstance(outcome, Reply) else None, sizes)
+        self._learned[model.issuer] = after
+        if is_news(self._published.get(model.issuer, NOTHING_LEARNED), after):
+            self._published[model.issuer] = after
+            await self._store.admit(LEARNED_KEY, LimitsLearned(model.issuer, after))
+
+    async def _catch_up(self) -> None:
+        while page := await self._store.read(LEARNED_KEY, after=self._seq, limit=_PAGE_RECORDS):
+            for logged in page:
+                if isinstance(logged.record, LimitsLearned):
+                    self._learned[logged.record.issuer] = logged.record.learned
+                    self._published[logged.record.issuer] = logged.record.learned
+            self._seq = page[-1].seq

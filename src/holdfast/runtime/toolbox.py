@@ -1,0 +1,139 @@
+"""The tools of a session: run what a model asks for, within a deadline, and always have a result to show it.
+
+A result is bounded before anything stores it, so one huge output cannot fill every later request. That a tool runs at
+most once is not decided here: whoever calls `run` has recorded the intent and records the receipt.
+"""
+
+import asyncio
+import math
+import re
+import traceback
+from collections.abc import Callable, Iterator, Sequence
+from types import FunctionType, MethodType
+
+from holdfast.core.excerpt import excerpt, well_formed
+from holdfast.core.limits import Bounds
+from holdfast.core.messages import Text, ToolCall, ToolOutcome, ToolResult, ToolSpec
+from holdfast.errors import HoldfastError, UsageError
+from holdfast.ports import Blobs, Tool
+from holdfast.runtime.function_tool import FunctionTool, tool
+from holdfast.runtime.tool_output import bound_output
+
+__all__ = ["FunctionTool", "Toolbox", "tool"]
+
+# What all providers take as a tool's name.
+_NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
+# A failure is told in a sentence or two; this keeps what is useful of one that quotes a whole response.
+_FAILURE_BYTES_MAX = 2_048
+# Causes of a group of exceptions that are told: what fails in parallel mostly fails alike.
+_CAUSES_MAX = 5
+
+
+class Toolbox:
+    """Tools by name. It holds no state of a session, so all sessions share one."""
+
+    def __init__(self, tools: Sequence[Tool | Callable[..., object]], *, blobs: Blobs, bounds: Bounds) -> None:
+        self._blobs = blobs
+        self._bounds = bounds
+        self._tools: dict[str, Tool] = {}
+        for given in tools:
+            self._add(_as_tool(given))
+
+    def _add(self, one: Tool) -> None:
+        name, seconds = one.spec.name, one.seconds_max
+        if not _NAME.fullmatch(name):
+            raise UsageError(f"tool {name!r}: a name has 1 to 64 letters, digits, '_' or '-'; give it another name")
+        if name in self._tools:
+            raise UsageError(f"two tools are named {name!r}; give one of them another name")
+        if self._bounds.tool_seconds_max < seconds < math.inf:
+            raise UsageError(
+                f"tool {name!r} asks for {seconds:g} seconds, the bound is {self._bounds.tool_seconds_max:g}; "
+                "raise tool_seconds_max or ask for less"
+            )
+        self._tools[name] = one
+
+    @property
+    def specs(self) -> tuple[ToolSpec, ...]:
+        """What the model is told, in order of name: the same tools give the same bytes, so prompt caches stay warm."""
+        return tuple(self._tools[name].spec for name in sorted(self._tools))
+
+    def is_idempotent(self, name: str) -> bool:
+        """Return whether a crash may repeat this tool; never one that is not here."""
+        one = self._tools.get(name)
+        return one is not None and one.is_idempotent
+
+    async def run(self, call: ToolCall) -> ToolResult:
+        """Run a call and return what came of it. Raises nothing but `asyncio.CancelledError`, when it is cancelled.
+
+        What asks the whole process to end (SystemExit, KeyboardInterrupt) is not a tool's failure and passes through.
+        """
+        one = self._tools.get(call.name)
+        if one is None:
+            names = ", ".join(sorted(self._tools)) or "none"
+            return _failure(call, f"there is no tool named {call.name[:64]!r}; there are: {names}")
+        seconds = min(one.seconds_max, self._bounds.tool_seconds_max)
+        deadline = asyncio.timeout(seconds)
+        try:
+            async with deadline:
+                output = await one.run(call.arguments)
+            bounded = await bound_output(output, blobs=self._blobs, bounds=self._bounds)
+        except asyncio.CancelledError:
+            if _is_being_cancelled():
+                raise
+            return _failure(call, "the tool cancelled itself before it had a result")
+        except Exception as error:  # noqa: BLE001 - around a tool: its failure is for the model to read
+            if isinstance(error, TimeoutError) and deadline.expired():
+                return _overdue(call, seconds)
+            return _failure(call, _told(error))
+        return ToolResult(call.call_id, bounded.parts, originals=bounded.originals)
+
+
+def _as_tool(given: Tool | Callable[..., object]) -> Tool:
+    if isinstance(given, FunctionType | MethodType):
+        return tool(given)
+    if isinstance(getattr(given, "spec", None), ToolSpec):
+        return given  # type: ignore[return-value]  # what has a spec is a Tool: the union leaves nothing else
+    raise UsageError(f"{given!r} is neither a function nor a tool; pass a typed function")
+
+
+def _is_being_cancelled() -> bool:
+    """Return whether someone cancelled us, as against a tool that raised CancelledError by itself."""
+    task = asyncio.current_task()
+    return task is None or task.cancelling() > 0
+
+
+def _overdue(call: ToolCall, seconds: float) -> ToolResult:
+    sentence = (
+        f"the tool {call.name} had no result after {seconds:g} seconds. Its effect is unknown: it may have happened, "
+        "in part or in full, or may still happen. Find out before you call it again"
+    )
+    return _failure(call, sentence, ToolOutcome.TIMED_OUT)
+
+
+def _failure(call: ToolCall, sentence: str, outcome: ToolOutcome = ToolOutcome.FAILED) -> ToolResult:
+    bounded = excerpt(well_formed(sentence), _FAILURE_BYTES_MAX, "the message was longer")
+    return ToolResult(call.call_id, (Text(bounded),), outcome)
+
+
+def _told(error: Exception) -> str:
+    """Say what went wrong without a traceback: paths and lines of ours tell a model nothing."""
+    if isinstance(error, HoldfastError):
+        return str(error)
+    causes = list(_causes(error))
+    told = [_one_line(cause) for cause in causes[:_CAUSES_MAX]]
+    if len(causes) > _CAUSES_MAX:
+        told.append(f"and {len(causes) - _CAUSES_MAX:,} more")
+    return "\n".join(told)
+
+
+def _causes(error: BaseException) -> Iterator[BaseException]:
+    if isinstance(error, BaseExceptionGroup):
+        for nested in error.exceptions:
+            yield from _causes(nested)
+    else:
+        yield error
+
+
+def _one_line(error: BaseException) -> str:
+    """Return type and message. The library does it so that a message that cannot be made does no harm."""
+    return "".join(traceback.format_exception_only(error)).strip()

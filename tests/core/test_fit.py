@@ -1,0 +1,77 @@
+"""Whether a request fits, before it is sent."""
+
+import pytest
+
+from holdfast.core.faults import Confidence, Fault, FaultKind, Sent, Unit
+from holdfast.core.fit import Sizes, measure, misfit, output_reserved, output_tokens_max, sent
+from holdfast.core.limits import Bounds, Limits
+from holdfast.core.messages import BlobRef, Media, Message, Request, Role, Text
+from holdfast.core.sizing import Calibration
+
+# A model that counts exactly as we estimate.
+SURE = Calibration(error=0.0)
+BOUNDS = Bounds(output_tokens_reserved=1_000)
+SIZES = Sizes(tokens=5_000, wire_bytes=20_000, media_count=3, media_bytes_largest=4_000, media_pixels_largest=900)
+
+
+def test_a_request_is_measured_in_all_three_budgets() -> None:
+    image = Media(BlobRef("a" * 64, 4_000), "image/png", width_pixels=900, height_pixels=300)
+    request = Request((Message(Role.USER, (Text("look"), image)),))
+
+    sizes = measure(request)
+
+    assert (sizes.media_count, sizes.media_bytes_largest, sizes.media_pixels_largest) == (1, 4_000, 900)
+    assert sizes.tokens > 100
+    assert sizes.wire_bytes > 4_000 * 4 // 3
+
+
+def test_nothing_is_refused_where_nothing_is_known() -> None:
+    assert misfit(SIZES, Limits(), SURE, BOUNDS) is None
+
+
+@pytest.mark.parametrize(
+    ("limits", "fault"),
+    [
+        # The window has to hold the answer as well.
+        (Limits(window_tokens=5_900), (FaultKind.TOKEN_OVERFLOW, Unit.TOKENS, 4_900, 5_000)),
+        (Limits(wire_bytes_max=19_999), (FaultKind.WIRE_OVERFLOW, Unit.BYTES, 19_999, 20_000)),
+        (Limits(media_count_max=2), (FaultKind.MEDIA_OVERFLOW, Unit.COUNT, 2, 3)),
+        (Limits(media_bytes_max=3_999), (FaultKind.MEDIA_OVERFLOW, Unit.BYTES, 3_999, 4_000)),
+        (Limits(media_pixels_max=899), (FaultKind.MEDIA_OVERFLOW, Unit.PIXELS, 899, 900)),
+    ],
+)
+def test_each_budget_that_is_exceeded_is_named_with_its_numbers(
+    limits: Limits, fault: tuple[FaultKind, Unit, int, int]
+) -> None:
+    kind, unit, limit, requested = fault
+
+    assert misfit(SIZES, limits, SURE, BOUNDS) == Fault(
+        kind, Confidence.LIKELY, limit=limit, requested=requested, unit=unit
+    )
+
+
+def test_what_is_exactly_at_the_limit_fits() -> None:
+    limits = Limits(6_000, 2_000, 20_000, 3, 4_000, 900)
+
+    assert misfit(SIZES, limits, SURE, BOUNDS) is None
+
+
+def test_the_room_for_an_answer_is_never_more_than_a_quarter_of_the_window() -> None:
+    assert output_reserved(Limits(), BOUNDS) == 1_000
+    assert output_reserved(Limits(output_tokens_max=300), BOUNDS) == 300
+    assert output_reserved(Limits(window_tokens=2_000), BOUNDS) == 500
+    assert output_reserved(Limits(window_tokens=100_000), BOUNDS) == 1_000
+
+
+def test_the_output_asked_for_is_clamped_to_what_is_left() -> None:
+    assert output_tokens_max(SIZES, Limits(), SURE) is None
+    assert output_tokens_max(SIZES, Limits(output_tokens_max=4_000), SURE) == 4_000
+    assert output_tokens_max(SIZES, Limits(window_tokens=100_000, output_tokens_max=4_000), SURE) == 4_000
+    assert output_tokens_max(SIZES, Limits(window_tokens=6_000, output_tokens_max=4_000), SURE) == 1_000
+    assert output_tokens_max(SIZES, Limits(window_tokens=100, output_tokens_max=4_000), SURE) == 1
+
+
+def test_the_classifier_is_told_what_was_sent_and_what_was_known() -> None:
+    assert sent(SIZES, Limits(window_tokens=8_000, wire_bytes_max=9_000), SURE) == Sent(
+        tokens=5_000, wire_bytes=20_000, media_count=3, window_tokens=8_000, wire_bytes_max=9_000
+    )

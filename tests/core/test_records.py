@@ -1,0 +1,64 @@
+"""Records on disk: every one comes back as it was, and what is not one is refused."""
+
+import msgspec
+import pytest
+
+from holdfast.core.messages import BlobRef, LargeText, Media, Reasoning, StopReason, Text, Usage
+from holdfast.core.messages import Reply as ModelReply
+from holdfast.core.records import (
+    AnyRecord,
+    CancelRequested,
+    InputAdmitted,
+    Outcome,
+    ReplyRecorded,
+    SessionConfigured,
+    TurnEnded,
+    TurnStarted,
+    decode_record,
+    encode_record,
+    owed,
+    turn_of,
+)
+from holdfast.testing.builders import a_tool_call
+from tests.core.test_turn import WORK_RECORDS
+
+BLOB = BlobRef("ab" * 32, 5_000_000)
+INBOX: list[AnyRecord] = [
+    SessionConfigured("openai:x", "Be brief."),
+    InputAdmitted((Text("hi"), LargeText(BLOB, "hi", "a.txt"), Media(BLOB, "image/png", "b.png", 3, 4)), "m1"),
+    CancelRequested(1),
+]
+RICH = ReplyRecorded(
+    1,
+    1,
+    ModelReply(
+        (Reasoning("hm", "anthropic:x", "c2ln"), Text("ok"), a_tool_call()), StopReason.END, Usage(1, 2, 3, 4), "m"
+    ),
+)
+
+
+@pytest.mark.parametrize("record", [*INBOX, RICH, *WORK_RECORDS.values()], ids=lambda record: type(record).__name__)
+def test_a_record_comes_back_as_it_was(record: AnyRecord) -> None:
+    assert decode_record(encode_record(record)) == record
+
+
+def test_the_class_name_is_the_tag_on_disk() -> None:
+    assert encode_record(TurnStarted(3)) == b'{"type":"TurnStarted","turn":3}'
+
+
+@pytest.mark.parametrize(
+    "body",
+    [b"", b"{", b'{"type":"TurnStarted"}', b'{"type":"FromTheFuture","turn":3}', b'{"type":"TurnStarted","turn":"x"}'],
+)
+def test_what_is_torn_or_of_a_newer_version_is_refused(body: bytes) -> None:
+    with pytest.raises(msgspec.DecodeError):
+        decode_record(body)
+
+
+def test_an_input_is_owed_an_outcome_until_it_has_one() -> None:
+    assert [owed(record) for record in (InputAdmitted(()), TurnStarted(1), TurnEnded(1, Outcome.FAILED))] == [1, 0, -1]
+
+
+def test_records_of_a_turn_name_it_and_the_others_do_not() -> None:
+    assert [turn_of(record) for record in INBOX] == [None, None, 1]
+    assert {turn_of(record) for record in WORK_RECORDS.values()} == {1}

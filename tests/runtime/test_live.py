@@ -1,0 +1,59 @@
+"""Looking on: in order, joined where it waits, and over when it is over."""
+
+from contextlib import aclosing
+
+import pytest
+
+from holdfast.core.records import Logged
+from holdfast.ports import ReasoningDelta, TextDelta, ToolCallDelta
+from holdfast.runtime.live import Live, LiveDelta, Mailbox
+from holdfast.testing.builders import an_input
+
+RECORD = Logged(1, 0.0, an_input())
+
+
+def text(piece: str, attempt: int = 1) -> LiveDelta:
+    return LiveDelta(1, attempt, TextDelta(piece))
+
+
+async def everything(mailbox: Mailbox) -> list[LiveDelta | Logged]:
+    """Return what waits, by putting an end behind it."""
+    mailbox.put(EOFError())
+    sights: list[LiveDelta | Logged] = []
+    try:
+        async with aclosing(mailbox.sights()) as waiting:
+            async for sight in waiting:
+                sights.append(sight)  # noqa: PERF401 - a comprehension would lose what came before the end
+    except EOFError:
+        return sights
+
+
+async def test_pieces_that_wait_are_joined_and_the_order_is_kept() -> None:
+    """FM-136: a reader who is slow costs no more than the answer itself."""
+    mailbox = Mailbox()
+    thought = [LiveDelta(1, 2, ReasoningDelta(piece)) for piece in "cd"]
+    call = LiveDelta(1, 2, ToolCallDelta(0, "x", "{"))
+    for sight in (text("a"), text("b"), RECORD, text("c"), text("d", attempt=2), *thought, call, call):
+        mailbox.put(sight)
+
+    joined = LiveDelta(1, 2, ReasoningDelta("cd"))
+    assert await everything(mailbox) == [text("ab"), RECORD, text("c"), text("d", attempt=2), joined, call, call]
+
+
+async def test_only_those_who_look_on_at_a_session_see_it() -> None:
+    live = Live()
+    with live.subscribe("a") as one, live.subscribe("a") as two, live.subscribe("b") as other:
+        live.publish("a", text("x"))
+
+        assert [await everything(mailbox) for mailbox in (one, two, other)] == [[text("x")], [text("x")], []]
+    live.publish("a", text("nobody looks"))
+
+
+async def test_the_end_is_told_to_everyone() -> None:
+    live = Live()
+    with live.subscribe("a") as one, live.subscribe("b") as other:
+        live.end(EOFError())
+
+        for mailbox in (one, other):
+            with pytest.raises(EOFError):
+                await anext(mailbox.sights())
