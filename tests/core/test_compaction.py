@@ -14,21 +14,21 @@ SIZE = tokens_of_message(WORDS)
 
 
 def test_old_turns_are_cut_and_the_newest_that_fit_are_kept() -> None:
-    tail = [Said(turn, turn, WORDS) for turn in (1, 5, 9, 13)]
+    tail = [Said(turn, turn, turn, WORDS) for turn in (1, 5, 9, 13)]
 
     assert plan_cut(tail, newest=13, keep_tokens=2 * SIZE) == Cut(9, 4 * SIZE, 2 * SIZE)
 
 
 def test_the_newest_turn_is_kept_even_if_it_is_too_large() -> None:
     """FM-058, FM-062."""
-    tail = [Said(1, 1, WORDS), Said(5, 5, WORDS), Said(5, 6, WORDS)]
+    tail = [Said(1, 1, 1, WORDS), Said(5, 5, 5, WORDS), Said(5, 6, 6, WORDS)]
 
     assert plan_cut(tail, newest=5, keep_tokens=0) == Cut(5, 3 * SIZE, 2 * SIZE)
 
 
 def test_nothing_is_planned_where_nothing_would_go() -> None:
-    assert plan_cut([Said(1, 1, WORDS), Said(5, 5, WORDS)], newest=5, keep_tokens=10 * SIZE) is None
-    assert plan_cut([Said(5, 5, WORDS)], newest=5, keep_tokens=0) is None
+    assert plan_cut([Said(1, 1, 1, WORDS), Said(5, 5, 5, WORDS)], newest=5, keep_tokens=10 * SIZE) is None
+    assert plan_cut([Said(5, 5, 5, WORDS)], newest=5, keep_tokens=0) is None
     assert plan_cut([], newest=5, keep_tokens=0) is None
 
 
@@ -37,7 +37,9 @@ def test_nothing_is_planned_where_nothing_would_go() -> None:
     keep_tokens=st.integers(0, 40 * SIZE),
 )
 def test_a_cut_keeps_whole_turns_within_the_room_or_only_the_newest(turns: list[int], keep_tokens: int) -> None:
-    tail = [Said(number, number, WORDS) for number, messages in enumerate(turns, start=1) for _ in range(messages)]
+    tail = [
+        Said(number, number, number, WORDS) for number, messages in enumerate(turns, start=1) for _ in range(messages)
+    ]
     newest = len(turns)
 
     cut = plan_cut(tail, newest=newest, keep_tokens=keep_tokens)

@@ -6,8 +6,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from holdfast.core.actions import (
+    BackOff,
+    CallModel,
+    Climb,
+    EndTurn,
+    Rest,
+    RunTools,
+    StartTurn,
+)
 from holdfast.core.advice import CANCELLED, INTERRUPTED, OUT_OF_STEPS
 from holdfast.core.faults import Confidence, Fault, FaultKind, Phase, Refusal
+from holdfast.core.fold import IllegalStepError, InFlight, Turn
 from holdfast.core.ladder import LADDER, Rung
 from holdfast.core.limits import Bounds
 from holdfast.core.messages import Text, ToolCall, ToolOutcome, ToolResult
@@ -34,23 +44,7 @@ from holdfast.core.records import (
     TurnStarted,
     WorkRecord,
 )
-from holdfast.core.turn import (
-    ANY_TIME,
-    TRANSITIONS,
-    BackOff,
-    CallModel,
-    Climb,
-    EndTurn,
-    IllegalStepError,
-    InFlight,
-    Rest,
-    RunTools,
-    StartTurn,
-    Turn,
-    decide,
-    evolve,
-    interruptions,
-)
+from holdfast.core.turn import ANY_TIME, TRANSITIONS, decide, evolve, interruptions
 from holdfast.testing.builders import a_notice, a_reply, a_tool_call, an_attempt_started, an_input
 
 BOUNDS = Bounds()
@@ -99,7 +93,7 @@ def test_a_reply_without_calls_ends_the_turn_with_an_answer() -> None:
 def test_a_turn_that_has_ended_leaves_nothing_behind() -> None:
     turn = fold(*OPEN, an_attempt_started(), a_reply("hi"), TurnEnded(1, Outcome.ANSWERED))
 
-    assert turn == Turn(seq=5)
+    assert turn == Turn(seq=5, last_turn=1)
 
 
 def test_calls_of_a_reply_are_run_side_by_side_then_the_model_reads_the_results() -> None:
@@ -193,9 +187,9 @@ def test_a_cancel_for_what_is_over_or_never_was_asks_for_nothing() -> None:
 
 
 def test_a_fault_climbs_the_first_rung_of_its_row() -> None:
-    turn = fold(*OPEN, an_attempt_started(), failed(FaultKind.TOKEN_OVERFLOW))
+    turn = fold(*OPEN, an_attempt_started(), failed(FaultKind.TOOL_PAIRING))
 
-    assert decide(turn, BOUNDS) == Climb(Rung.DIGEST, FaultKind.TOKEN_OVERFLOW)
+    assert decide(turn, BOUNDS) == Climb(Rung.DIGEST, FaultKind.TOOL_PAIRING)
 
 
 def test_a_rung_that_changed_something_leads_to_another_attempt() -> None:
@@ -216,12 +210,12 @@ def test_a_rung_that_changed_nothing_leads_to_the_next_without_a_call() -> None:
     turn = fold(
         *OPEN,
         an_attempt_started(),
-        failed(FaultKind.TOKEN_OVERFLOW),
-        RungStarted(1, Rung.DIGEST, FaultKind.TOKEN_OVERFLOW),
+        failed(FaultKind.TOOL_PAIRING),
+        RungStarted(1, Rung.DIGEST, FaultKind.TOOL_PAIRING),
         RungFinished(1, Rung.DIGEST, RungResult.UNCHANGED),
     )
 
-    assert decide(turn, BOUNDS) == Climb(Rung.KEEP_NEWEST, FaultKind.TOKEN_OVERFLOW)
+    assert decide(turn, BOUNDS) == Climb(Rung.KEEP_NEWEST, FaultKind.TOOL_PAIRING)
 
 
 def test_once_nothing_smaller_is_left_the_model_has_the_last_word() -> None:
@@ -240,12 +234,12 @@ def test_a_rung_that_was_interrupted_does_not_count_as_climbed() -> None:
     turn = fold(
         *OPEN,
         an_attempt_started(),
-        failed(FaultKind.TOKEN_OVERFLOW),
-        RungStarted(1, Rung.DIGEST, FaultKind.TOKEN_OVERFLOW),
+        failed(FaultKind.TOOL_PAIRING),
+        RungStarted(1, Rung.DIGEST, FaultKind.TOOL_PAIRING),
         RungFinished(1, Rung.DIGEST, RungResult.INTERRUPTED),
     )
 
-    assert decide(turn, BOUNDS) == Climb(Rung.DIGEST, FaultKind.TOKEN_OVERFLOW)
+    assert decide(turn, BOUNDS) == Climb(Rung.DIGEST, FaultKind.TOOL_PAIRING)
 
 
 def test_another_model_begins_its_own_ladder() -> None:

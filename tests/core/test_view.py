@@ -3,9 +3,20 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
+from holdfast.core.fold import Turn
 from holdfast.core.messages import Message, Role, Text, ToolCall, ToolOutcome, ToolResult
-from holdfast.core.records import AnyRecord, InputAdmitted, Logged, ToolSettled, ToolStarted, TurnStarted
-from holdfast.core.view import EMPTY, NO_RECEIPT, NOT_RUN, Said, conversation, messages_in_view
+from holdfast.core.records import (
+    AnyRecord,
+    CompactionApplied,
+    InputAdmitted,
+    Logged,
+    PartReplaced,
+    ToolSettled,
+    ToolStarted,
+    TurnStarted,
+)
+from holdfast.core.view import EMPTY, NO_RECEIPT, NOT_RUN, Said, conversation
+from holdfast.core.view import messages_in_view as view_of
 from holdfast.testing.builders import a_reply, a_tool_call, a_turn_ended, an_attempt_started, an_input
 
 CALL = a_tool_call("look_up")
@@ -14,6 +25,11 @@ OTHER = a_tool_call("look_up", call_id="call-2")
 
 def a_log(*records: AnyRecord) -> list[Logged]:
     return [Logged(seq, 0.0, record) for seq, record in enumerate(records, start=1)]
+
+
+def messages_in_view(records: list[Logged], *, boundary: int = 0, summary: str = "") -> tuple[Message, ...]:
+    compaction = CompactionApplied(1, boundary, summary, 2, 1) if boundary else None
+    return view_of(records, Turn(compaction=compaction))
 
 
 def user(text: str) -> Message:
@@ -150,7 +166,57 @@ def test_turns_before_the_boundary_are_represented_by_the_summary() -> None:
 def test_the_conversation_names_turn_and_record_of_each_message() -> None:
     log = a_log(an_input("hi"), TurnStarted(1), an_attempt_started(), a_reply("hello"))
 
-    assert conversation(log) == [Said(1, 1, user("hi")), Said(1, 4, assistant(Text("hello")))]
+    assert conversation(log) == [Said(1, 1, 2, user("hi")), Said(1, 4, 4, assistant(Text("hello")))]
+
+
+def test_a_part_that_was_replaced_is_shown_as_what_replaced_it_wherever_it_stands() -> None:
+    """FM-079, FM-080."""
+    log = a_log(
+        an_input("huge"),
+        TurnStarted(1),
+        an_attempt_started(),
+        a_reply("", CALL),
+        ToolStarted(1, "call-1", "look_up"),
+        ToolSettled(1, ToolResult("call-1", (Text("small"), Text("huge too")))),
+    )
+    line, other = Text("[a text stood here]"), Text("[and here]")
+    turn = Turn(replaced=(PartReplaced(1, 1, 0, line, "too large"), PartReplaced(1, 6, 1, other, "too large")))
+
+    assert view_of(log, turn) == (
+        Message(Role.USER, (line,)),
+        assistant(CALL),
+        Message(Role.TOOL, (ToolResult("call-1", (Text("small"), other)),)),
+    )
+    assert conversation(log)[0].message == user("huge"), "the record itself is not changed"
+
+
+def test_old_output_is_masked_by_a_line_that_names_its_size_and_record() -> None:
+    output = Text("x" * 700)
+
+    def step(attempt: int, output: Text) -> list[AnyRecord]:
+        return [
+            an_attempt_started(attempt=attempt),
+            a_reply("", CALL, attempt=attempt),
+            ToolStarted(1, "call-1", "look_up"),
+            ToolSettled(1, ToolResult("call-1", (output,))),
+        ]
+
+    log = a_log(an_input("go"), TurnStarted(1), *step(1, output), *step(2, Text("short")), *step(3, output))
+
+    shown = [m.parts[0].parts for m in view_of(log, Turn(masked_before=11)) if isinstance(m.parts[0], ToolResult)]
+
+    masked = Text("[700 bytes of output, no longer shown; record 6 has them]")
+    assert shown == [(masked,), (Text("short"),), (output,)]
+
+
+def test_pinned_messages_stand_before_the_summary_and_not_twice() -> None:
+    log = a_log(
+        an_input("rule one"), TurnStarted(1), an_attempt_started(), a_reply("ok"), a_turn_ended(1), an_input("now")
+    )
+    log += [Logged(7, 0.0, TurnStarted(6))]
+    turn = Turn(pins=(1, 6), compaction=CompactionApplied(6, 6, "what was said", 2, 1))
+
+    assert view_of(log[5:], turn, pinned=[log[0], log[5]]) == (user("rule one"), user("what was said"), user("now"))
 
 
 _STEPS = st.lists(st.tuples(st.integers(0, 3), st.integers(0, 3)), max_size=6)
@@ -174,9 +240,9 @@ def test_every_call_has_exactly_one_result_right_behind_it(turns: list[list[tupl
 
     assert messages[0].role is Role.USER
     for message, following in zip(messages, (*messages[1:], None), strict=True):
-        calls = [part.call_id for part in message.parts if isinstance(part, ToolCall)]
-        if calls:
+        call_ids = [part.call_id for part in message.parts if isinstance(part, ToolCall)]
+        if call_ids:
             assert following is not None
-            assert [part.call_id for part in following.parts if isinstance(part, ToolResult)] == calls
+            assert [part.call_id for part in following.parts if isinstance(part, ToolResult)] == call_ids
         if message.role is Role.TOOL:
             assert all(isinstance(part, ToolResult) for part in message.parts)

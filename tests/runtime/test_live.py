@@ -25,7 +25,8 @@ async def everything(mailbox: Mailbox) -> list[LiveDelta | Logged]:
             async for sight in waiting:
                 sights.append(sight)  # noqa: PERF401 - a comprehension would lose what came before the end
     except EOFError:
-        return sights
+        pass
+    return sights
 
 
 async def test_pieces_that_wait_are_joined_and_the_order_is_kept() -> None:
@@ -33,7 +34,8 @@ async def test_pieces_that_wait_are_joined_and_the_order_is_kept() -> None:
     mailbox = Mailbox()
     thought = [LiveDelta(1, 2, ReasoningDelta(piece)) for piece in "cd"]
     call = LiveDelta(1, 2, ToolCallDelta(0, "x", "{"))
-    for sight in (text("a"), text("b"), RECORD, text("c"), text("d", attempt=2), *thought, call, call):
+    sights: list[LiveDelta | Logged] = [text("a"), text("b"), RECORD, text("c"), text("d", attempt=2)]
+    for sight in [*sights, *thought, call, call]:
         mailbox.put(sight)
 
     joined = LiveDelta(1, 2, ReasoningDelta("cd"))

@@ -8,7 +8,7 @@ import pytest
 
 from holdfast.core.faults import FaultKind, Phase, Refusal
 from holdfast.core.fit import measure
-from holdfast.core.ladder import Rung
+from holdfast.core.ladder import LADDER, Rung
 from holdfast.core.limits import Bounds, Deadlines, Limits
 from holdfast.core.messages import Reply, Request, Role, StopReason, Text, ToolOutcome, text_of
 from holdfast.core.records import (
@@ -16,11 +16,11 @@ from holdfast.core.records import (
     AttemptAbandoned,
     AttemptFailed,
     CompactionApplied,
+    InputAdmitted,
     Logged,
     NoticePosted,
     Outcome,
     RungFinished,
-    RungResult,
     RungStarted,
     SessionConfigured,
     ToolSettled,
@@ -436,23 +436,42 @@ async def test_what_cannot_fit_at_all_ends_the_turn_and_says_so() -> None:
     def respond(request: Request) -> Reply | Refusal:
         return refuses(400, OVERFLOW) if measure(request).tokens > 1_000 else says("ok")
 
-    async with a_hold(an_engine(FunctionModel(respond, limits=Limits(window_tokens=1_000)))) as hold:
+    rules = ["rule " * 5_000]
+    engine = an_engine(FunctionModel(respond, limits=Limits(window_tokens=1_000)))
+    object.__setattr__(engine, "system", lambda: rules[-1])
+    async with a_hold(engine) as hold:
         session = await hold.session(KEY)
 
         with pytest.raises(TurnFailedError, match="window") as failure:
-            await session.send("word " * 5_000)
+            await session.send("hi")
 
         assert failure.value.reason == "token_overflow"
-        assert (await session.send("short")).text == "ok"
         records = await ended_well(session)
-        rungs = [logged.record for logged in records if isinstance(logged.record, RungFinished)]
-        assert [(rung.rung, rung.result) for rung in rungs[:5]] == [
-            (Rung.DIGEST, RungResult.UNCHANGED),
-            (Rung.KEEP_NEWEST, RungResult.UNCHANGED),
-            (Rung.SEND_ANYWAY, RungResult.CHANGED),
-            (Rung.NEXT_MODEL, RungResult.UNCHANGED),
-            (Rung.DIGEST, RungResult.CHANGED),
-        ]
+        climbed = [logged.record.rung for logged in records if isinstance(logged.record, RungFinished)]
+        assert tuple(climbed) == LADDER[FaultKind.TOKEN_OVERFLOW]
+        rules.append("short rules")
+        assert (await session.send("and now?")).text == "ok"
+
+
+async def test_a_message_larger_than_the_window_is_shown_by_its_ends_and_answered() -> None:
+    """FM-079, FM-082: said, answered without it, and not sent again for ever."""
+
+    def respond(request: Request) -> Reply | Refusal:
+        return refuses(400, OVERFLOW) if measure(request).tokens > 1_000 else says("ok")
+
+    model = FunctionModel(respond, limits=Limits(window_tokens=1_000))
+    async with a_hold(an_engine(model)) as hold:
+        session = await hold.session(KEY)
+
+        answer = await session.send("begin " + "word " * 5_000 + "end")
+        await session.send("next")
+
+        assert answer.text == "ok"
+        assert any("25,009 bytes" in notice for notice in answer.notices)
+        shown = text_of(model.requests[-1].messages[0].parts)
+        assert (shown[:5], shown[-3:], "record 1 has all of it" in shown) == ("begin", "end", True)
+        records = await ended_well(session)
+        assert records[0].record == InputAdmitted((Text("begin " + "word " * 5_000 + "end"),))
 
 
 async def test_an_estimate_that_is_wrong_never_ends_a_turn() -> None:

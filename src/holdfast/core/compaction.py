@@ -5,8 +5,12 @@ from collections.abc import Sequence
 import msgspec
 
 from holdfast.core.limits import Bounds, Limits
+from holdfast.core.records import Logged, ToolSettled
 from holdfast.core.sizing import tokens_of_message
 from holdfast.core.view import Said
+
+# The window of most models that do not say what theirs is.
+_WINDOW_USUAL = 128_000
 
 
 class Cut(msgspec.Struct, frozen=True):
@@ -37,6 +41,15 @@ def plan_cut(tail: Sequence[Said], *, newest: int, keep_tokens: int) -> Cut | No
     return Cut(boundary, sum(sizes.values()), kept)
 
 
+def plan_mask(tail: Sequence[Logged], *, masked_before: int, keep: int) -> int | None:
+    """Return the seq before which tool output is to be masked, so that this many outputs stay; None: nothing to do."""
+    settled = [logged.seq for logged in tail if isinstance(logged.record, ToolSettled)]
+    if len(settled) <= keep:
+        return None
+    before = settled[-keep]
+    return before if before > masked_before else None
+
+
 def tail_tokens_max(limits: Limits, bounds: Bounds, refused_tokens: int) -> int:
     """Return how many tokens the tail may have after a compaction.
 
@@ -44,6 +57,14 @@ def tail_tokens_max(limits: Limits, bounds: Bounds, refused_tokens: int) -> int:
     """
     window = min(limits.window_tokens or refused_tokens, refused_tokens)
     return int(window * bounds.tail_window_share)
+
+
+def asked_tail_tokens_max(limits: Limits, bounds: Bounds) -> int:
+    """Return how many tokens the tail may have after a compaction that someone asked for.
+
+    It does not depend on how large the view is now, so asking again changes nothing.
+    """
+    return int((limits.window_tokens or _WINDOW_USUAL) * bounds.asked_tail_window_share)
 
 
 def summary_tokens_max(limits: Limits, refused_tokens: int) -> int:

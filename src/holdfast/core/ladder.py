@@ -18,25 +18,46 @@ class Rung(StrEnum):
 
     BACK_OFF = "back_off"
     TRY_AGAIN = "try_again"
+    # Go on with the next model; for the summariser alone, the same.
     NEXT_MODEL = "next_model"
-    # Represent what is old by a text made without a model, and keep the tail.
+    NEXT_SUMMARISER = "next_summariser"
+    # Show old tool output by a line each.
+    MASK = "mask"
+    # Represent what is old by a model's summary: of all of it, of less of each message, piece by piece.
+    SUMMARISE = "summarise"
+    SUMMARISE_LESS = "summarise_less"
+    SUMMARISE_PIECES = "summarise_pieces"
+    # Represent it by a text made without a model, and keep the tail; keep nothing but the turn being answered.
     DIGEST = "digest"
-    # The same, and keep nothing verbatim but the turn being answered.
     KEEP_NEWEST = "keep_newest"
+    # Show the part that is too large, or the largest, by a line that says what it was.
+    REPLACE_LARGEST = "replace_largest"
     # Where only our own estimate says no: an estimate may be wrong, so the model has the last word.
     SEND_ANYWAY = "send_anyway"
 
 
 # Three waits cover the bursts seen in practice; a fourth rarely helps and makes a person wait for minutes.
 _WAIT_THEN_SWITCH = (Rung.BACK_OFF, Rung.BACK_OFF, Rung.BACK_OFF, Rung.NEXT_MODEL)
-_SHRINK = (Rung.DIGEST, Rung.KEEP_NEWEST, Rung.SEND_ANYWAY)
+# A summariser that fails is followed by the next, with the same three ways.
+SUMMARIES = (Rung.SUMMARISE, Rung.SUMMARISE_LESS, Rung.SUMMARISE_PIECES)
+_WITHOUT_A_MODEL = (Rung.DIGEST, Rung.KEEP_NEWEST)
+_AT_LAST = (Rung.SEND_ANYWAY, Rung.NEXT_MODEL)
+# One large part may hide behind another; more than a few in one step is a flood, and the digest takes care of it.
+_REPLACE = (Rung.REPLACE_LARGEST,) * 3
 
 LADDER: Mapping[FaultKind, tuple[Rung, ...]] = MappingProxyType(
     {
-        FaultKind.TOKEN_OVERFLOW: (*_SHRINK, Rung.NEXT_MODEL),
+        FaultKind.TOKEN_OVERFLOW: (
+            Rung.MASK,
+            *SUMMARIES,
+            Rung.NEXT_SUMMARISER,
+            *_WITHOUT_A_MODEL,
+            Rung.REPLACE_LARGEST,
+            *_AT_LAST,
+        ),
         # Never a model's summary: its request would carry the same bytes.
-        FaultKind.WIRE_OVERFLOW: (*_SHRINK, Rung.NEXT_MODEL),
-        FaultKind.MEDIA_OVERFLOW: (*_SHRINK, Rung.NEXT_MODEL),
+        FaultKind.WIRE_OVERFLOW: (*_REPLACE, *_WITHOUT_A_MODEL, *_AT_LAST),
+        FaultKind.MEDIA_OVERFLOW: (*_REPLACE, *_WITHOUT_A_MODEL, *_AT_LAST),
         FaultKind.RATE_LIMIT: _WAIT_THEN_SWITCH,
         FaultKind.OVERLOADED: _WAIT_THEN_SWITCH,
         FaultKind.TRANSIENT: _WAIT_THEN_SWITCH,
@@ -46,21 +67,31 @@ LADDER: Mapping[FaultKind, tuple[Rung, ...]] = MappingProxyType(
         FaultKind.MODEL_NOT_FOUND: (Rung.NEXT_MODEL,),
         FaultKind.BAD_REQUEST_REASONING: (Rung.NEXT_MODEL,),
         # A past that cannot be replayed is represented instead of repeated.
-        FaultKind.TOOL_PAIRING: (*_SHRINK, Rung.NEXT_MODEL),
+        FaultKind.TOOL_PAIRING: (*_WITHOUT_A_MODEL, Rung.NEXT_MODEL),
         FaultKind.CONTENT_POLICY: (Rung.NEXT_MODEL,),
         FaultKind.EMPTY_RESPONSE: (Rung.TRY_AGAIN, Rung.NEXT_MODEL),
         FaultKind.BAD_REQUEST: (Rung.NEXT_MODEL,),
     }
 )
 
+# What a person who asks for a compaction gets: a summary, else a digest. We ourselves ask only for summaries.
+ASKED_BY_A_PERSON = (*SUMMARIES, Rung.NEXT_SUMMARISER, Rung.DIGEST)
+ASKED_BY_US = (*SUMMARIES, Rung.NEXT_SUMMARISER)
+
 
 def next_rung(fault: Fault, climbed: Sequence[Rung], bounds: Bounds) -> Rung | None:
     """Name the first rung of the fault's row that has not been climbed as often as it stands there."""
+    row = LADDER[fault.kind]
+    if (fault.retry_after_seconds or 0) > bounds.back_off_seconds_max:
+        # The provider says that waiting as long as we are willing to wait cannot help.
+        row = tuple(rung for rung in row if rung is not Rung.BACK_OFF)
+    return first_left(row, climbed)
+
+
+def first_left(row: Sequence[Rung], climbed: Sequence[Rung]) -> Rung | None:
+    """Name the first rung of a row that has not been climbed as often as it stands there."""
     left = Counter(climbed)
-    for rung in LADDER[fault.kind]:
-        if rung is Rung.BACK_OFF and (fault.retry_after_seconds or 0) > bounds.back_off_seconds_max:
-            # The provider says that waiting as long as we are willing to wait cannot help.
-            continue
+    for rung in row:
         if left[rung] == 0:
             return rung
         left[rung] -= 1

@@ -13,7 +13,7 @@ import msgspec
 from holdfast.core.faults import Fault, FaultKind, Refusal
 from holdfast.core.ladder import Rung
 from holdfast.core.learning import Learned
-from holdfast.core.messages import LargeText, Media, Reply, Text, ToolResult
+from holdfast.core.messages import LargeText, Media, Reply, Text, ToolResult, Usage
 
 
 class Record(msgspec.Struct, frozen=True, tag=True, tag_field="type", omit_defaults=True):
@@ -42,6 +42,31 @@ class CancelRequested(Record, frozen=True):
     """Someone no longer wants an answer to the input with this seq."""
 
     turn: int
+
+
+class Trigger(StrEnum):
+    """Who wants a compaction."""
+
+    PERSON = "person"
+    # We do, before the window is full and while nobody waits.
+    AHEAD = "ahead"
+    # We do, to replace a digest by a summary now that a model is back.
+    DEBT = "debt"
+
+
+class CompactionRequested(Record, frozen=True):
+    """Someone wants the view to become smaller. Requests that wait together are met together."""
+
+    trigger: Trigger = Trigger.PERSON
+    # What the summary should keep in particular, in the person's words.
+    focus: str = ""
+
+
+class MessagePinned(Record, frozen=True):
+    """Someone wants the input with this seq to stay in the view, or no longer."""
+
+    pinned: int
+    is_pinned: bool = True
 
 
 class LimitsLearned(Record, frozen=True):
@@ -127,13 +152,45 @@ class ToolSettled(Record, frozen=True):
 
 
 class RungStarted(Record, frozen=True):
-    """A way of recovering is about to be tried."""
+    """A way of recovering, or of meeting a request for compaction, is about to be tried. At rest `turn` is 0."""
 
     turn: int
     rung: Rung
-    kind: FaultKind
+    # The fault it answers; None where a compaction was asked for.
+    kind: FaultKind | None
     # How long a BACK_OFF waits.
     seconds: float = 0.0
+
+
+class SummaryRefused(Record, frozen=True):
+    """A summariser was asked and its answer could not be used: it refused, failed, or wrote something else."""
+
+    turn: int
+    model: str
+    why: str
+    fault: Fault | None = None
+    usage: Usage | None = None
+
+
+class PieceSummarised(Record, frozen=True):
+    """A model's notes on a run of originals. Paid for once: a crash or a later compaction uses them again.
+
+    They cover everything that entered the conversation between the piece before and the record `until`.
+    """
+
+    turn: int
+    until: int
+    notes: str
+    model: str
+    usage: Usage | None = None
+
+
+class SummaryKind(StrEnum):
+    """Who made what stands for the past."""
+
+    SUMMARY = "summary"
+    # Made without a model: a debt, to be redone by one.
+    DIGEST = "digest"
 
 
 class CompactionApplied(Record, frozen=True):
@@ -145,6 +202,38 @@ class CompactionApplied(Record, frozen=True):
     summary: str
     tokens_before: int
     tokens_after: int
+    kind: SummaryKind = SummaryKind.DIGEST
+    model: str = ""
+
+
+class CompactionUndone(Record, frozen=True):
+    """Someone wants the view as it was before a compaction: what was in force then is in force again.
+
+    Anyone may append this. Where another compaction has been applied meanwhile it changes nothing.
+    """
+
+    # The record of the compaction that is undone, and what was in force before it, with its record.
+    undone: int
+    restored: CompactionApplied | None = None
+    restored_seq: int = 0
+
+
+class OutputMasked(Record, frozen=True):
+    """Tool output before this seq is shown by a line that says how to read it."""
+
+    turn: int
+    before: int
+
+
+class PartReplaced(Record, frozen=True):
+    """One part of a message is shown as something else from here on. The original stays in the log and its blob."""
+
+    turn: int
+    # The record that holds the part, and the part's place in it.
+    seq: int
+    place: int
+    shown: Text | Media
+    why: str
 
 
 class RungResult(StrEnum):
@@ -164,6 +253,24 @@ class RungFinished(Record, frozen=True):
     turn: int
     rung: Rung
     result: RungResult
+
+
+class CompactionOutcome(StrEnum):
+    """What came of a request for compaction."""
+
+    APPLIED = "applied"
+    NOTHING_TO_DO = "nothing_to_do"
+    # Given up for something more urgent; it will be wanted again.
+    DEFERRED = "deferred"
+    FAILED = "failed"
+
+
+class CompactionSettled(Record, frozen=True):
+    """The one outcome of a request for compaction, by its seq."""
+
+    request: int
+    outcome: CompactionOutcome
+    why: str = ""
 
 
 class NoticePosted(Record, frozen=True):
@@ -191,8 +298,17 @@ class TurnEnded(Record, frozen=True):
     sentence: str = ""
 
 
-InboxRecord: TypeAlias = SessionConfigured | InputAdmitted | CancelRequested | LimitsLearned
-WorkRecord: TypeAlias = (
+InboxRecord: TypeAlias = (
+    SessionConfigured
+    | InputAdmitted
+    | CancelRequested
+    | CompactionRequested
+    | CompactionUndone
+    | MessagePinned
+    | LimitsLearned
+)
+# What is done for a turn or a compaction, one step after the other.
+StepRecord: TypeAlias = (
     TurnStarted
     | AttemptStarted
     | ReplyRecorded
@@ -202,11 +318,16 @@ WorkRecord: TypeAlias = (
     | ToolInterrupted
     | ToolSettled
     | RungStarted
+    | SummaryRefused
+    | PieceSummarised
     | CompactionApplied
+    | OutputMasked
+    | PartReplaced
     | RungFinished
-    | NoticePosted
+    | CompactionSettled
     | TurnEnded
 )
+WorkRecord: TypeAlias = StepRecord | NoticePosted
 AnyRecord: TypeAlias = InboxRecord | WorkRecord
 
 
@@ -236,11 +357,11 @@ def decode_record(body: bytes) -> AnyRecord:
 
 
 def owed(record: AnyRecord) -> int:
-    """Return how many outcomes a record adds to what the session owes: +1 for an input, -1 for its outcome."""
+    """Return how many outcomes a record adds to what the session owes: +1 for what is asked, -1 for its outcome."""
     match record:
-        case InputAdmitted():
+        case InputAdmitted() | CompactionRequested():
             return 1
-        case TurnEnded():
+        case TurnEnded() | CompactionSettled():
             return -1
         case _:
             return 0
@@ -249,7 +370,15 @@ def owed(record: AnyRecord) -> int:
 def turn_of(record: AnyRecord) -> int | None:
     """Return the turn that a record belongs to; None for those that belong to the session as a whole."""
     match record:
-        case SessionConfigured() | InputAdmitted() | LimitsLearned():
+        case (
+            SessionConfigured()
+            | InputAdmitted()
+            | CompactionRequested()
+            | CompactionUndone()
+            | MessagePinned()
+            | LimitsLearned()
+            | CompactionSettled()
+        ):
             return None
         case _:
             return record.turn

@@ -5,12 +5,14 @@ before the reply it had to wait for, and enters the conversation only when its o
 right, and pairs each tool call with exactly one result.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 
+from holdfast.core.fold import Turn
 from holdfast.core.messages import (
     ContentPart,
+    Media,
     Message,
     Part,
     Role,
@@ -24,14 +26,29 @@ from holdfast.core.records import InputAdmitted, Logged, ReplyRecorded, ToolSett
 EMPTY = "(empty)"
 NOT_RUN = "Not run: the turn ended before this call was started."
 NO_RECEIPT = "Outcome unknown: this call was started and nothing is known of how it ended."
+# Output below this costs about as much as the line that would stand for it.
+MASKED_BYTES_MIN = 600
 
 
 class Said(msgspec.Struct, frozen=True):
-    """A message in its place in the conversation: the turn it belongs to and the record that completed it."""
+    """A message in its place in the conversation."""
 
     turn: int
+    # The record in which its words stand, for citing it.
     seq: int
+    # The record with which it entered the conversation: these rise from message to message, as `seq` may not.
+    place: int
     message: Message
+
+
+class Lens(msgspec.Struct, frozen=True):
+    """How records are shown: which parts as something else, and before which seq tool output only as a line."""
+
+    replaced: Mapping[tuple[int, int], Text | Media] = {}
+    masked_before: int = 0
+
+
+PLAIN = Lens()
 
 
 class _Step(msgspec.Struct):
@@ -44,7 +61,7 @@ class _Step(msgspec.Struct):
     started: set[str]
 
 
-def conversation(records: Iterable[Logged], *, first_turn: int = 0) -> list[Said]:
+def conversation(records: Iterable[Logged], *, first_turn: int = 0, lens: Lens = PLAIN) -> list[Said]:
     """Return what was said from `first_turn` on, in the order of the conversation.
 
     `records` must reach back to the input of `first_turn`. Inputs that still wait are not part of it.
@@ -55,21 +72,22 @@ def conversation(records: Iterable[Logged], *, first_turn: int = 0) -> list[Said
     for logged in records:
         match logged.record:
             case InputAdmitted(parts=parts):
-                inputs[logged.seq] = parts
+                inputs[logged.seq] = _through(lens, logged.seq, parts)
             case TurnStarted(turn=number) if number >= first_turn:
-                step = _close(step, said)
-                said.append(Said(number, number, Message(Role.USER, _filled(inputs.pop(number)))))
+                _close(step, said)
+                step = None
+                said.append(Said(number, number, logged.seq, Message(Role.USER, _filled(inputs.pop(number)))))
             case ReplyRecorded(turn=number, reply=reply) if number >= first_turn:
-                step = _close(step, said)
-                parts = tuple(part for part in reply.parts if not _is_empty(part))
-                if parts:
-                    said.append(Said(number, logged.seq, Message(Role.ASSISTANT, parts)))
-                calls = tuple(part for part in parts if isinstance(part, ToolCall))
+                _close(step, said)
+                spoken = tuple(part for part in reply.parts if not _is_empty(part))
+                if spoken:
+                    said.append(Said(number, logged.seq, logged.seq, Message(Role.ASSISTANT, spoken)))
+                calls = tuple(part for part in spoken if isinstance(part, ToolCall))
                 step = _Step(number, logged.seq, calls, {}, set()) if calls else None
             case ToolStarted(call_id=call_id) if step is not None:
                 step.started.add(call_id)
             case ToolSettled(result=result) if step is not None:
-                step.results[result.call_id] = result
+                step.results[result.call_id] = _result_through(lens, logged.seq, result)
                 step.seq = logged.seq
             case _:
                 pass
@@ -82,7 +100,7 @@ def _close(step: _Step | None, said: list[Said]) -> None:
     if step is None:
         return
     results = tuple(_result(step, call) for call in step.calls)
-    said.append(Said(step.turn, step.seq, Message(Role.TOOL, results)))
+    said.append(Said(step.turn, step.seq, step.seq, Message(Role.TOOL, results)))
 
 
 def _result(step: _Step, call: ToolCall) -> ToolResult:
@@ -103,7 +121,40 @@ def _filled(parts: tuple[ContentPart, ...]) -> tuple[ContentPart, ...]:
     return tuple(part for part in parts if not _is_empty(part)) or (Text(EMPTY),)
 
 
-def messages_in_view(records: Sequence[Logged], *, boundary: int = 0, summary: str = "") -> tuple[Message, ...]:
-    """Return what the model sees: the summary of what lies before the boundary, then the tail, verbatim."""
-    tail = tuple(said.message for said in conversation(records, first_turn=boundary))
-    return (Message(Role.USER, (Text(summary),)), *tail) if summary else tail
+def _through(lens: Lens, seq: int, parts: tuple[ContentPart, ...]) -> tuple[ContentPart, ...]:
+    return tuple(lens.replaced.get((seq, place), part) for place, part in enumerate(parts))
+
+
+def _result_through(lens: Lens, seq: int, result: ToolResult) -> ToolResult:
+    parts = _through(lens, seq, result.parts)
+    size = sum(_bytes_shown(part) for part in parts)
+    if seq < lens.masked_before and size >= MASKED_BYTES_MIN:
+        parts = (Text(f"[{size:,} bytes of output, no longer shown; record {seq} has them]"),)
+    return msgspec.structs.replace(result, parts=parts)
+
+
+def _bytes_shown(part: ContentPart) -> int:
+    return len(part.text.encode()) if isinstance(part, Text) else part.blob.size_bytes
+
+
+def lens_of(turn: Turn) -> Lens:
+    """Return how the log is shown where a session stands."""
+    replaced = {(replaced.seq, replaced.place): replaced.shown for replaced in turn.replaced}
+    return Lens(replaced, turn.masked_before)
+
+
+def messages_in_view(tail: Sequence[Logged], turn: Turn, *, pinned: Sequence[Logged] = ()) -> tuple[Message, ...]:
+    """Return what the model sees: pinned messages, the summary of what lies before the boundary, the tail.
+
+    `tail` reaches back to the boundary; `pinned` are records of pinned inputs from before it.
+    """
+    lens = lens_of(turn)
+    pins = tuple(
+        Message(Role.USER, _filled(_through(lens, logged.seq, logged.record.parts)))
+        for logged in pinned
+        if isinstance(logged.record, InputAdmitted) and logged.seq < turn.boundary
+    )
+    said = conversation(tail, first_turn=turn.boundary, lens=lens)
+    summary = turn.compaction.summary if turn.compaction else ""
+    past = (Message(Role.USER, (Text(summary),)),) if summary else ()
+    return (*pins, *past, *(one.message for one in said))

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from holdfast.core.limits import Bounds, Deadlines
+from holdfast.core.limits import SUMMARY_DEADLINES, Bounds, Deadlines
 from holdfast.ports import Blobs, Clock, Model, Store
 from holdfast.runtime.learning import Learning
 from holdfast.runtime.live import Live
@@ -27,3 +27,5 @@ class Engine:
     live: Live
     bounds: Bounds
     deadlines: Deadlines
+    # Summaries have deadlines of their own: a person waits behind them.
+    summary_deadlines: Deadlines = SUMMARY_DEADLINES

@@ -8,8 +8,9 @@ from collections.abc import Iterable
 
 import msgspec
 
+from holdfast.core.fold import IllegalStepError, Turn
 from holdfast.core.records import CompactionApplied, Logged
-from holdfast.core.turn import IllegalStepError, Turn, evolve
+from holdfast.core.turn import evolve
 from holdfast.errors import StoreDamagedError
 from holdfast.ports import Snapshot, Store
 
@@ -34,8 +35,9 @@ class Log:
     def __init__(self, session: str, turn: Turn) -> None:
         self.session = session
         self.turn = turn
-        # Every record from the first turn in view on.
+        # Every record from the first turn in view on, and those of pinned inputs from before it.
         self.tail: list[Logged] = []
+        self.pinned: list[Logged] = []
 
     def extend(self, records: Iterable[Logged]) -> None:
         """Fold further records, in order; those that are known already are passed over."""
@@ -64,6 +66,18 @@ class Log:
         """Fold whatever was appended since."""
         while page := await store.read(self.session, after=self.turn.seq, limit=_PAGE_RECORDS):
             self.extend(page)
+        await self._complete(store)
+
+    async def _complete(self, store: Store) -> None:
+        """Read what the view needs and the tail lacks: an undo moves the boundary back, a pin reaches behind it."""
+        first = self.tail[0].seq if self.tail else self.turn.seq + 1
+        after = max(self.turn.boundary - 1, 0)
+        if after + 1 < first:
+            self.tail[:0] = await store.read(self.session, after=after, limit=first - after - 1)
+        wanted = [seq for seq in self.turn.pins if seq < self.turn.boundary]
+        if wanted != [logged.seq for logged in self.pinned]:
+            pages = [await store.read(self.session, after=seq - 1, limit=1) for seq in wanted]
+            self.pinned = [logged for page in pages for logged in page]
 
 
 async def open_log(store: Store, session: str) -> Log:
@@ -73,6 +87,7 @@ async def open_log(store: Store, session: str) -> Log:
     while page := await store.read(session, after=after, limit=_PAGE_RECORDS):
         log.extend(page)
         after = page[-1].seq
+    await log.catch_up(store)
     return log
 
 

@@ -6,6 +6,7 @@ import msgspec
 from msgspec.structs import replace
 
 from holdfast.core.fit import Sizes, measure, output_tokens_max
+from holdfast.core.fold import Turn
 from holdfast.core.messages import BlobRef, LargeText, Media, Message, Part, Request, Text, ToolResult
 from holdfast.core.view import messages_in_view
 from holdfast.errors import BlobMissingError
@@ -22,12 +23,11 @@ class Prepared(msgspec.Struct, frozen=True):
     sizes: Sizes
 
 
-def prepare(log: Log, engine: Engine, known: Known) -> Prepared:
-    """Build the next request from the log."""
-    turn = log.turn
-    summary = turn.compaction.summary if turn.compaction else ""
+def prepare(log: Log, engine: Engine, known: Known, *, turn: Turn | None = None) -> Prepared:
+    """Build the next request from the log; with another `turn`, the one there would be if the session stood there."""
+    turn = turn or log.turn
     request = Request(
-        messages=messages_in_view(log.tail, boundary=turn.boundary, summary=summary),
+        messages=messages_in_view(log.tail, turn, pinned=log.pinned),
         system=engine.system() if turn.system is None else turn.system,
         tools=engine.toolbox.specs,
     )

@@ -1,106 +1,117 @@
 """Climbing a rung: what each way of recovering does, and the records that say so."""
 
-from itertools import islice
-from typing import assert_never
+from collections.abc import Awaitable, Callable
+from typing import TypeAlias, assert_never
 
-from holdfast.core.compaction import plan_cut, summary_tokens_max, tail_tokens_max
-from holdfast.core.digest import Passage, represent
-from holdfast.core.faults import Phase
+from msgspec.structs import replace
+
+from holdfast.core.compaction import plan_mask
+from holdfast.core.culprits import find_culprit
+from holdfast.core.faults import FaultKind, Phase
 from holdfast.core.ladder import Rung
 from holdfast.core.records import (
     AttemptFailed,
-    CompactionApplied,
-    Logged,
     NoticePosted,
+    OutputMasked,
+    PartReplaced,
     RungFinished,
     RungResult,
     WorkRecord,
 )
-from holdfast.core.sizing import bytes_of_message, tokens_of_text
-from holdfast.core.view import conversation
-from holdfast.ports import Store
+from holdfast.runtime.compacting import digest, summarise
 from holdfast.runtime.engine import Engine
-from holdfast.runtime.learning import Known
 from holdfast.runtime.log import Log
 from holdfast.runtime.requests import prepare
 
-# What a digest is made from, newest first. About the text of 25 full small windows; beyond it, a digest of bounded
-# length gains nothing and a person would wait for it.
-_ORIGINALS_BYTES_MAX = 4 * 2**20
-_PAGE_RECORDS = 1_000
+# Appends records at once, for what must not be lost if the rung is interrupted.
+Record: TypeAlias = Callable[..., Awaitable[None]]
 
 
-async def climb(rung: Rung, log: Log, engine: Engine) -> list[WorkRecord]:
+async def climb(rung: Rung, log: Log, engine: Engine, record: Record) -> list[WorkRecord]:
     """Do what a rung does and return the records of it, the last of which says whether it changed anything."""
-    turn = log.turn
-    models = engine.models(turn.model)
-    known = await engine.learning.known(models[turn.models_passed])
+    done = await _changes(rung, log, engine, record)
+    if done is None:
+        return [RungFinished(log.turn.number, rung, RungResult.UNCHANGED)]
+    return [*done, RungFinished(log.turn.number, rung, RungResult.CHANGED)]
+
+
+async def _changes(rung: Rung, log: Log, engine: Engine, record: Record) -> list[WorkRecord] | None:
+    """Return the records of what a rung changed, None where it changed nothing."""
     match rung:
         case Rung.TRY_AGAIN | Rung.BACK_OFF:
-            return [RungFinished(turn.number, rung, RungResult.CHANGED)]
+            return []
         case Rung.NEXT_MODEL:
-            has_next = turn.models_passed + 1 < len(models)
-            result = RungResult.CHANGED if has_next else RungResult.UNCHANGED
-            return [RungFinished(turn.number, rung, result)]
+            return [] if log.turn.models_passed + 1 < len(engine.models(log.turn.model)) else None
+        case Rung.NEXT_SUMMARISER:
+            return [] if log.turn.summarisers_passed + 1 < len(engine.models(log.turn.model)) else None
+        case Rung.MASK:
+            return await _mask(log, engine)
+        case Rung.SUMMARISE | Rung.SUMMARISE_LESS | Rung.SUMMARISE_PIECES:
+            return await summarise(rung, log, engine, record)
         case Rung.DIGEST:
-            keep = tail_tokens_max(known.limits, engine.bounds, prepare(log, engine, known).sizes.tokens)
-            return await _compact(rung, log, engine, known, keep_tokens=keep)
+            return await digest(log, engine, keeps_tail=True)
         case Rung.KEEP_NEWEST:
-            return await _compact(rung, log, engine, known, keep_tokens=0)
+            return await _keep_newest(log, engine)
+        case Rung.REPLACE_LARGEST:
+            return _replace_largest(log)
         case Rung.SEND_ANYWAY:
-            result = RungResult.UNCHANGED if _was_sent(log) else RungResult.CHANGED
-            return [RungFinished(turn.number, rung, result)]
+            return None if _was_sent(log) else []
         case _:
             assert_never(rung)
 
 
-def _was_sent(log: Log) -> bool:
-    """Return whether the last refusal came from a model, and not from our own estimate."""
-    refusals = (logged.record.refusal for logged in reversed(log.tail) if isinstance(logged.record, AttemptFailed))
-    return all(refusal.phase is not Phase.ESTIMATE for refusal in islice(refusals, 1))
-
-
-async def _compact(rung: Rung, log: Log, engine: Engine, known: Known, *, keep_tokens: int) -> list[WorkRecord]:
+async def _mask(log: Log, engine: Engine) -> list[WorkRecord] | None:
+    """Mask old tool output, if that alone makes enough room: a second change to the view would cost the cache twice."""
     turn = log.turn
-    cut = plan_cut(conversation(log.tail, first_turn=turn.boundary), newest=turn.number, keep_tokens=keep_tokens)
-    if cut is None:
-        return [RungFinished(turn.number, rung, RungResult.UNCHANGED)]
-    tokens_before = prepare(log, engine, known).sizes.tokens
-    passages = await _originals(engine.store, log.session, before=cut.boundary)
-    summary = represent(passages, tokens_max=summary_tokens_max(known.limits, tokens_before))
-    freed = cut.tokens_before - cut.tokens_kept
-    tokens_after = tokens_before - freed + tokens_of_text(summary)
-    if tokens_after >= tokens_before:
-        return [RungFinished(turn.number, rung, RungResult.UNCHANGED)]
+    known = await engine.learning.known(engine.models(turn.model)[turn.models_passed])
+    before = plan_mask(log.tail, masked_before=turn.masked_before, keep=engine.bounds.outputs_kept)
+    if before is None:
+        return None
+    now = prepare(log, engine, known).sizes.tokens
+    then = prepare(log, engine, known, turn=replace(turn, masked_before=before)).sizes.tokens
+    room = min(known.limits.window_tokens or now, known.calibration.upper(now)) * engine.bounds.mask_window_share
+    if known.calibration.upper(then) > room:
+        return None
+    return _masked(log, before, now - then)
+
+
+def _masked(log: Log, before: int, freed: int) -> list[WorkRecord]:
+    number = log.turn.number
     sentence = (
-        f"The conversation had grown to about {tokens_before:,} tokens, so everything before message {cut.boundary} is "
-        f"now represented by a digest ({tokens_of_text(summary):,} tokens, made without a model). "
-        "The originals are kept and can be read."
+        f"Output of tools before record {before} is now shown by a line each, which frees about {freed:,} tokens. "
+        "The whole output stays in the log and can be read."
+    )
+    return [OutputMasked(number, before), NoticePosted(number, "masked", sentence)]
+
+
+async def _keep_newest(log: Log, engine: Engine) -> list[WorkRecord] | None:
+    """Represent everything but the turn being answered, and of its own tool output show only the newest."""
+    done = await digest(log, engine, keeps_tail=False) or []
+    before = plan_mask(log.tail, masked_before=log.turn.masked_before, keep=1)
+    if before is not None:
+        done += [OutputMasked(log.turn.number, before)]
+    return done or None
+
+
+def _replace_largest(log: Log) -> list[WorkRecord] | None:
+    """Show the part that is to blame by a line. The original stays in the log."""
+    turn = log.turn
+    kind = turn.fault.kind if turn.fault else FaultKind.TOKEN_OVERFLOW
+    culprit = find_culprit(log.tail, turn, media_only=kind is FaultKind.MEDIA_OVERFLOW)
+    if culprit is None:
+        return None
+    sentence = (
+        f"{culprit.what} was too much for the model and is left out of what it sees. Record {culprit.seq} has it."
     )
     return [
-        CompactionApplied(turn.number, cut.boundary, summary, tokens_before, tokens_after),
-        NoticePosted(turn.number, "compacted", sentence),
-        RungFinished(turn.number, rung, RungResult.CHANGED),
+        PartReplaced(turn.number, culprit.seq, culprit.place, culprit.shown, kind.value),
+        NoticePosted(turn.number, kind.value, sentence),
     ]
 
 
-async def _originals(store: Store, session: str, *, before: int) -> list[Passage]:
-    """Return what was said before a turn, from the records themselves, never from an earlier digest."""
-    records: list[Logged] = []
-    after = 0
-    while after < before - 1 and (page := await store.read(session, after=after, limit=_PAGE_RECORDS)):
-        records += page
-        after = page[-1].seq
-    passages = [Passage(said.seq, said.message) for said in conversation(records) if said.turn < before]
-    return _newest(passages)
-
-
-def _newest(passages: list[Passage]) -> list[Passage]:
-    kept: list[Passage] = []
-    left = _ORIGINALS_BYTES_MAX
-    for passage in reversed(passages):
-        left -= bytes_of_message(passage.message)
-        if left < 0:
-            break
-        kept.append(passage)
-    return kept[::-1]
+def _was_sent(log: Log) -> bool:
+    """Return whether the last refusal came from a model, and not from our own estimate."""
+    for logged in reversed(log.tail):
+        if isinstance(logged.record, AttemptFailed):
+            return logged.record.refusal.phase is not Phase.ESTIMATE
+    return True

@@ -10,8 +10,20 @@ from collections.abc import Coroutine
 from contextlib import aclosing
 from typing import assert_never
 
+from holdfast.core.actions import (
+    Action,
+    BackOff,
+    CallModel,
+    Climb,
+    EndTurn,
+    Rest,
+    RunTools,
+    SettleCompactions,
+    StartTurn,
+)
 from holdfast.core.faults import Phase, Refusal, Sent, classify, classify_reply
 from holdfast.core.fit import misfit, sent
+from holdfast.core.fold import Turn
 from holdfast.core.ladder import Rung
 from holdfast.core.messages import Reply, ToolCall
 from holdfast.core.records import (
@@ -19,6 +31,7 @@ from holdfast.core.records import (
     AttemptFailed,
     AttemptStarted,
     CancelRequested,
+    CompactionSettled,
     Logged,
     ReplyRecorded,
     RungFinished,
@@ -31,19 +44,7 @@ from holdfast.core.records import (
     WorkRecord,
 )
 from holdfast.core.replies import tidy
-from holdfast.core.turn import (
-    Action,
-    BackOff,
-    CallModel,
-    Climb,
-    EndTurn,
-    Rest,
-    RunTools,
-    StartTurn,
-    Turn,
-    decide,
-    interruptions,
-)
+from holdfast.core.turn import decide, interruptions
 from holdfast.errors import SeqMovedError
 from holdfast.ports import Delta, Lease, Model
 from holdfast.runtime.calls import call_model
@@ -99,6 +100,8 @@ class Runner:
                 await self._unless_cancelled(self._back_off(action))
             case Climb():
                 await self._unless_cancelled(self._climb(action))
+            case SettleCompactions(requests=requests):
+                await self._record(*(CompactionSettled(seq, action.outcome, action.why) for seq in requests))
             case EndTurn():
                 await self._end_turn(action)
             case Rest():
@@ -233,7 +236,7 @@ class Runner:
 
     async def _climb(self, action: Climb) -> None:
         await self._record(RungStarted(self.turn.number, action.rung, action.kind))
-        await self._record(*await climb(action.rung, self.log, self.engine))
+        await self._record(*await climb(action.rung, self.log, self.engine, self._record))
 
     async def _end_turn(self, action: EndTurn) -> None:
         code, sentence = (action.ending.code, action.ending.sentence) if action.ending else ("", "")

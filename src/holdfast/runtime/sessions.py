@@ -5,7 +5,7 @@ A message is accepted when it is on disk, and from then on it is answered, wheth
 
 import asyncio
 from collections.abc import AsyncGenerator, Sequence
-from contextlib import aclosing
+from contextlib import aclosing, asynccontextmanager
 from pathlib import Path
 from typing import TypeAlias
 
@@ -14,8 +14,13 @@ import msgspec
 from holdfast.core.messages import Message, Part, Reply, Usage, text_of
 from holdfast.core.records import (
     CancelRequested,
+    CompactionApplied,
+    CompactionRequested,
+    CompactionSettled,
+    CompactionUndone,
     InputAdmitted,
     Logged,
+    MessagePinned,
     NoticePosted,
     Outcome,
     ReplyRecorded,
@@ -31,6 +36,9 @@ from holdfast.runtime.live import LiveDelta, Mailbox
 from holdfast.runtime.log import open_log
 from holdfast.runtime.requests import prepare
 from holdfast.runtime.supervisor import Supervisor
+
+# Large enough that reading is dominated by decoding.
+_PAGE_RECORDS = 1_000
 
 Event: TypeAlias = TextDelta | ReasoningDelta | Logged
 
@@ -146,6 +154,59 @@ class Session:
             await self._engine.store.admit(self.key, CancelRequested(number))
         self._supervisor.wake(self.key)
 
+    async def compact(self, *, focus: str = "") -> CompactionSettled:
+        """Make the view smaller now, and return what came of it.
+
+        `focus` says what the summary should keep in particular. Whoever else asks meanwhile gets the same compaction.
+        """
+        self._supervisor.check_running()
+        request = (await self._engine.store.admit(self.key, CompactionRequested(focus=focus))).seq
+        with self._engine.live.subscribe(self.key) as mailbox:
+            self._supervisor.wake(self.key)
+            async with self._pumping(mailbox, after=request), aclosing(mailbox.sights()) as sights:
+                async for sight in sights:
+                    match sight:
+                        case Logged(record=CompactionSettled(request=settled) as outcome) if settled == request:
+                            return outcome
+                        case _:
+                            pass
+        raise AssertionError("sights end only by an exception")
+
+    async def undo(self) -> bool:
+        """Undo the compaction in force: the view is again as it was before it. False where there is none."""
+        self._supervisor.check_running()
+        turn = (await open_log(self._engine.store, self.key)).turn
+        if turn.compaction is None:
+            return False
+        before = await self._compaction_before(turn.compaction_seq)
+        undone = CompactionUndone(turn.compaction_seq)
+        if before is not None and isinstance(before.record, CompactionApplied):
+            undone = CompactionUndone(turn.compaction_seq, before.record, before.seq)
+        await self._engine.store.admit(self.key, undone)
+        return True
+
+    async def _compaction_before(self, seq: int) -> Logged | None:
+        """Return the record of the compaction that was in force before the one at `seq`."""
+        found: Logged | None = None
+        after = 0
+        while page := await self._engine.store.read(self.key, after=after, limit=_PAGE_RECORDS):
+            for logged in page:
+                if logged.seq >= seq:
+                    return found
+                if isinstance(logged.record, CompactionApplied):
+                    found = logged
+                elif isinstance(logged.record, CompactionUndone) and found and found.seq == logged.record.undone:
+                    restored = logged.record.restored
+                    found = Logged(logged.record.restored_seq, logged.at, restored) if restored else None
+            after = page[-1].seq
+        return found
+
+    async def pin(self, turn: int, *, keep: bool = True) -> None:
+        """Keep the message that began a turn in the view, whatever is compacted; with `keep=False`, no longer."""
+        self._supervisor.check_running()
+        await self._check_turn(turn)
+        await self._engine.store.admit(self.key, MessagePinned(turn, keep))
+
     async def history(self, *, after: int = 0, limit: int = 100) -> list[Logged]:
         """Return records of this session as they were written, those behind `after`."""
         return await self._engine.store.read(self.key, after=after, limit=limit)
@@ -183,32 +244,37 @@ class Session:
         """Yield what happens in a turn until it has ended, and raise if it ended without an answer."""
         seen_live: set[int] = set()
         with self._engine.live.subscribe(self.key) as mailbox:
-            pump = asyncio.create_task(self._pump(mailbox, after=turn), name=f"pump {self.key}")
-            try:
-                async with aclosing(mailbox.sights()) as sights:
-                    async for sight in sights:
-                        if isinstance(sight, LiveDelta):
-                            if sight.turn == turn:
-                                seen_live.add(sight.attempt)
-                                yield sight
-                            continue
-                        if turn_of(sight.record) != turn:
-                            continue
-                        if isinstance(sight.record, ReplyRecorded) and sight.record.attempt not in seen_live:
-                            # Written by another process: show it whole, so that a reader of deltas misses nothing.
-                            whole = TextDelta(text_of(sight.record.reply.parts))
-                            yield LiveDelta(turn, sight.record.attempt, whole)
-                        yield sight
-                        if isinstance(sight.record, TurnEnded):
-                            self._check_answered(sight.record)
-                            return
-            finally:
-                pump.cancel()
-                await asyncio.wait([pump])
+            async with self._pumping(mailbox, after=turn), aclosing(mailbox.sights()) as sights:
+                async for sight in sights:
+                    if isinstance(sight, LiveDelta):
+                        if sight.turn == turn:
+                            seen_live.add(sight.attempt)
+                            yield sight
+                        continue
+                    if turn_of(sight.record) != turn:
+                        continue
+                    if isinstance(sight.record, ReplyRecorded) and sight.record.attempt not in seen_live:
+                        # Written by another process: show it whole, so that a reader of deltas misses nothing.
+                        whole = TextDelta(text_of(sight.record.reply.parts))
+                        yield LiveDelta(turn, sight.record.attempt, whole)
+                    yield sight
+                    if isinstance(sight.record, TurnEnded):
+                        self._check_answered(sight.record)
+                        return
 
     def _check_answered(self, ended: TurnEnded) -> None:
         if ended.outcome is not Outcome.ANSWERED:
             raise TurnFailedError(self.key, ended.turn, ended.code, ended.sentence)
+
+    @asynccontextmanager
+    async def _pumping(self, mailbox: Mailbox, *, after: int) -> AsyncGenerator[None, None]:
+        """Bring records into the mailbox for a while."""
+        pump = asyncio.create_task(self._pump(mailbox, after=after), name=f"pump {self.key}")
+        try:
+            yield
+        finally:
+            pump.cancel()
+            await asyncio.wait([pump])
 
     async def _pump(self, mailbox: Mailbox, *, after: int) -> None:
         """Bring records into the mailbox, so that they and the deltas come in one order."""

@@ -11,6 +11,7 @@ from typing import NoReturn
 
 import msgspec
 
+from holdfast.core.fold import InFlight, Turn
 from holdfast.core.messages import ToolCall
 from holdfast.core.records import (
     InboxRecord,
@@ -23,7 +24,7 @@ from holdfast.core.records import (
     TurnEnded,
     WorkRecord,
 )
-from holdfast.core.turn import InFlight, Turn, evolve
+from holdfast.core.turn import evolve
 from holdfast.ports import Admission, Feed, Lease, SessionInfo, Snapshot, Store
 
 

@@ -1,0 +1,66 @@
+"""Which part of a conversation is to blame when a request is too large, and what is shown in its place."""
+
+from collections.abc import Iterator, Sequence
+
+import msgspec
+
+from holdfast.core.excerpt import excerpt
+from holdfast.core.fold import Turn
+from holdfast.core.messages import ContentPart, LargeText, Media, Text
+from holdfast.core.records import InputAdmitted, Logged, ReplyRecorded, ToolSettled
+
+# What is kept of a text: enough to see what it was. Anything shorter is not to blame.
+_SHOWN_BYTES = 2_000
+_TEXT_BYTES_MIN = 4_000
+
+
+class Culprit(msgspec.Struct, frozen=True):
+    """A part that is shown as something else from now on."""
+
+    seq: int
+    place: int
+    size_bytes: int
+    # For a person: what it was, such as "photo.png (image/png, 30,000,000 bytes)".
+    what: str
+    shown: Text
+
+
+def find_culprit(tail: Sequence[Logged], turn: Turn, *, media_only: bool) -> Culprit | None:
+    """Return the largest part that came since the last success, else the largest of all; None where all are small."""
+    replaced = {(one.seq, one.place) for one in turn.replaced}
+    culprits = [one for one in _candidates(tail, media_only=media_only) if (one.seq, one.place) not in replaced]
+    last_success = max((logged.seq for logged in tail if isinstance(logged.record, ReplyRecorded)), default=0)
+    fresh = [one for one in culprits if one.seq > last_success]
+    return max(fresh or culprits, key=lambda one: (one.size_bytes, one.seq), default=None)
+
+
+def _candidates(tail: Sequence[Logged], *, media_only: bool) -> Iterator[Culprit]:
+    for logged in tail:
+        match logged.record:
+            case InputAdmitted(parts=parts):
+                held: tuple[ContentPart, ...] = parts
+            case ToolSettled(result=result):
+                held = result.parts
+            case _:
+                continue
+        for place, part in enumerate(held):
+            if (isinstance(part, Media) or not media_only) and (one := _as_culprit(logged.seq, place, part)):
+                yield one
+
+
+def _as_culprit(seq: int, place: int, part: ContentPart) -> Culprit | None:
+    match part:
+        case Media(blob=blob):
+            pixels = f", {part.width_pixels}x{part.height_pixels} pixels" if part.width_pixels else ""
+            what = f"{part.name or 'an attachment'} ({part.media_type}, {blob.size_bytes:,} bytes{pixels})"
+            return Culprit(seq, place, blob.size_bytes, what, Text(f"[{what} was attached here and is not shown]"))
+        case LargeText(blob=blob):
+            what = f"{part.name or 'a text'} of {blob.size_bytes:,} bytes"
+            shown = f"{part.head}\n[{what} begins so; the rest is not shown, record {seq} has it]"
+            return Culprit(seq, place, blob.size_bytes, what, Text(shown))
+        case Text(text=text):
+            size = len(text.encode())
+            if size < _TEXT_BYTES_MIN:
+                return None
+            shown = excerpt(text, _SHOWN_BYTES, f"record {seq} has all of it")
+            return Culprit(seq, place, size, f"a text of {size:,} bytes", Text(shown))

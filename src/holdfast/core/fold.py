@@ -1,0 +1,328 @@
+"""Where a session stands, and what each record changes of it.
+
+This is the meaning of the records, one by one. Which record may follow which is the turn's to say.
+"""
+
+from enum import StrEnum
+from typing import assert_never
+
+import msgspec
+from msgspec.structs import replace
+
+from holdfast.core.faults import Fault
+from holdfast.core.ladder import SUMMARIES, Rung
+from holdfast.core.messages import ToolCall
+from holdfast.core.records import (
+    Abandonment,
+    AttemptAbandoned,
+    AttemptFailed,
+    AttemptStarted,
+    CancelRequested,
+    CompactionApplied,
+    CompactionRequested,
+    CompactionSettled,
+    CompactionUndone,
+    InboxRecord,
+    InputAdmitted,
+    LimitsLearned,
+    MessagePinned,
+    OutputMasked,
+    PartReplaced,
+    PieceSummarised,
+    ReplyRecorded,
+    RungFinished,
+    RungResult,
+    RungStarted,
+    SessionConfigured,
+    StepRecord,
+    SummaryRefused,
+    ToolInterrupted,
+    ToolSettled,
+    ToolStarted,
+    Trigger,
+    TurnEnded,
+    TurnStarted,
+)
+
+
+class InFlight(StrEnum):
+    """What the outside world may be doing for a session right now: exactly what a restart must close."""
+
+    # No turn is open.
+    REST = "rest"
+    # A turn is open and waits for the next decision.
+    READY = "ready"
+    MODEL = "model"
+    TOOLS = "tools"
+    RUNG = "rung"
+
+
+class Call(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A tool call that the last reply asked for and that has no receipt, with how often it was started."""
+
+    call: ToolCall
+    starts: int = 0
+    is_idempotent: bool = False
+
+
+class Wanted(msgspec.Struct, frozen=True):
+    """A request for compaction that has no outcome yet. `is_met`: one was applied since it came."""
+
+    seq: int
+    trigger: Trigger
+    focus: str = ""
+    is_met: bool = False
+
+
+class Piece(msgspec.Struct, frozen=True):
+    """A model's notes on the originals between the piece before and the record `until`."""
+
+    until: int
+    notes: str
+
+
+class Turn(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Where a session stands after its records up to `seq`."""
+
+    seq: int = 0
+    in_flight: InFlight = InFlight.REST
+    # Inputs admitted and not started; inputs that nobody wants an answer to any more. By seq, in order.
+    waiting: tuple[int, ...] = ()
+    cancelled: tuple[int, ...] = ()
+    # What the session was told about itself.
+    model: str | None = None
+    system: str | None = None
+
+    # What the view is made with: the compaction in force and its record, the last turn that was started, inputs that
+    # stay whatever happens, the seq before which tool output is masked, parts shown as something else.
+    compaction: CompactionApplied | None = None
+    compaction_seq: int = 0
+    last_turn: int = 0
+    pins: tuple[int, ...] = ()
+    masked_before: int = 0
+    replaced: tuple[PartReplaced, ...] = ()
+    # Notes that are paid for, oldest first.
+    pieces: tuple[Piece, ...] = ()
+
+    # Requests for compaction, the rungs climbed for them, summarisers given up, and why the last answer was not used.
+    wanted: tuple[Wanted, ...] = ()
+    climbed_for_wanted: tuple[Rung, ...] = ()
+    summarisers_passed: int = 0
+    refused_why: str = ""
+    # The rung in flight, and whether it was asked for instead of answering a fault.
+    climbing: Rung | None = None
+    is_wanted_climb: bool = False
+
+    # From here on all is about the turn that is open, and at its default when none is.
+    number: int = 0
+    attempts: int = 0
+    steps: int = 0
+    has_answer: bool = False
+    calls_asked: tuple[Call, ...] = ()
+    calls_running: tuple[Call, ...] = ()
+    # The last failure until a rung has answered it; the rungs climbed since the last reply, the one in flight included.
+    fault: Fault | None = None
+    climbed: tuple[Rung, ...] = ()
+    # Models given up in this turn; processes that died in it since it last made progress.
+    models_passed: int = 0
+    interruptions: int = 0
+
+    @property
+    def boundary(self) -> int:
+        """The first turn that is in the view verbatim, by the seq of its input."""
+        return self.compaction.boundary if self.compaction else 0
+
+
+class IllegalStepError(ValueError):
+    """A record that cannot follow the ones before it: a bug in the writer or a damaged log."""
+
+    def __init__(self, seq: int, why: str) -> None:
+        self.seq, self.why = seq, why
+        super().__init__(f"record {seq} {why}")
+
+
+def receive(turn: Turn, seq: int, record: InboxRecord) -> Turn:
+    """Return where the session stands after something came into its inbox."""
+    match record:
+        case SessionConfigured(model=model, system=system):
+            return replace(turn, model=model, system=system)
+        case InputAdmitted():
+            return replace(turn, waiting=(*turn.waiting, seq))
+        case CancelRequested(turn=number):
+            # Whoever asks too late, or for what never was, asks for nothing.
+            is_open = number == turn.number or number in turn.waiting
+            return replace(turn, cancelled=(*turn.cancelled, number)) if is_open else turn
+        case CompactionRequested(trigger=trigger, focus=focus):
+            return replace(turn, wanted=(*turn.wanted, Wanted(seq, trigger, focus)))
+        case CompactionUndone(undone=undone):
+            if undone != turn.compaction_seq:
+                return turn
+            return replace(turn, compaction=record.restored, compaction_seq=record.restored_seq)
+        case MessagePinned(pinned=pinned):
+            others = tuple(other for other in turn.pins if other != pinned)
+            return replace(turn, pins=tuple(sorted((*others, pinned))) if record.is_pinned else others)
+        case LimitsLearned():
+            return turn
+        case _:
+            assert_never(record)
+
+
+def apply(turn: Turn, seq: int, record: StepRecord) -> Turn:
+    """Return where the session stands after one step of work. What is in flight is not changed here."""
+    match record:
+        case TurnStarted(turn=number):
+            return _started(turn, seq, number)
+        case AttemptStarted():
+            return replace(turn, attempts=turn.attempts + 1)
+        case ReplyRecorded(reply=reply):
+            asked = tuple(Call(part) for part in reply.parts if isinstance(part, ToolCall))
+            # A reply is progress: the ladder and the count of deaths begin anew. Steps are bounded, so all of it is.
+            return replace(
+                turn, steps=turn.steps + 1, calls_asked=asked, has_answer=not asked, climbed=(), interruptions=0
+            )
+        case AttemptFailed(fault=fault):
+            return replace(turn, fault=fault)
+        case AttemptAbandoned(reason=reason):
+            died = reason is Abandonment.INTERRUPTED
+            return replace(turn, interruptions=turn.interruptions + died)
+        case ToolStarted():
+            return _tool_started(turn, seq, record)
+        case ToolInterrupted(call_id=call_id):
+            call, running = _take(turn.calls_running, call_id, seq)
+            return replace(turn, calls_running=running, calls_asked=(*turn.calls_asked, call))
+        case ToolSettled(result=result):
+            _, running = _take(turn.calls_running, result.call_id, seq)
+            return replace(turn, calls_running=running)
+        case (
+            RungStarted()
+            | SummaryRefused()
+            | PieceSummarised()
+            | CompactionApplied()
+            | OutputMasked()
+            | PartReplaced()
+            | RungFinished()
+            | CompactionSettled()
+        ):
+            return _apply_climb(turn, seq, record)
+        case TurnEnded(turn=number):
+            return _ended(turn, seq, number)
+        case _:
+            assert_never(record)
+
+
+def _apply_climb(turn: Turn, seq: int, record: StepRecord) -> Turn:
+    match record:
+        case RungStarted(rung=rung, kind=None):
+            climbed = (*turn.climbed_for_wanted, rung)
+            return replace(turn, climbed_for_wanted=climbed, climbing=rung, is_wanted_climb=True)
+        case RungStarted(rung=rung):
+            return replace(turn, climbed=(*turn.climbed, rung), climbing=rung, is_wanted_climb=False)
+        case SummaryRefused(why=why):
+            return replace(turn, refused_why=why)
+        case PieceSummarised(until=until, notes=notes):
+            kept = tuple(piece for piece in turn.pieces if piece.until < until)
+            return replace(turn, pieces=(*kept, Piece(until, notes)))
+        case CompactionApplied(boundary=boundary):
+            return replace(
+                turn,
+                compaction=record,
+                compaction_seq=seq,
+                wanted=tuple(replace(wanted, is_met=True) for wanted in turn.wanted),
+                replaced=tuple(replaced for replaced in turn.replaced if replaced.seq >= boundary),
+            )
+        case OutputMasked(before=before):
+            return replace(turn, masked_before=max(turn.masked_before, before))
+        case PartReplaced():
+            return replace(turn, replaced=(*turn.replaced, record))
+        case RungFinished():
+            return _rung_finished(turn, record)
+        case CompactionSettled(request=request):
+            left = tuple(wanted for wanted in turn.wanted if wanted.seq != request)
+            return replace(turn, wanted=left, climbed_for_wanted=(), summarisers_passed=0, refused_why="")
+        case _:
+            raise AssertionError(record)
+
+
+def _started(turn: Turn, seq: int, number: int) -> Turn:
+    if number not in turn.waiting:
+        raise IllegalStepError(seq, f"starts turn {number}, which is not waiting")
+    waiting = tuple(other for other in turn.waiting if other != number)
+    return replace(turn, waiting=waiting, number=number, last_turn=number)
+
+
+def _tool_started(turn: Turn, seq: int, record: ToolStarted) -> Turn:
+    call, asked = _take(turn.calls_asked, record.call_id, seq)
+    call = replace(call, starts=call.starts + 1, is_idempotent=record.is_idempotent)
+    return replace(turn, calls_asked=asked, calls_running=(*turn.calls_running, call))
+
+
+def _take(calls: tuple[Call, ...], call_id: str, seq: int) -> tuple[Call, tuple[Call, ...]]:
+    """Return one call and the others."""
+    for place, call in enumerate(calls):
+        if call.call.call_id == call_id:
+            return call, calls[:place] + calls[place + 1 :]
+    raise IllegalStepError(seq, f"is about tool call {call_id!r}, which is not open")
+
+
+def _rung_finished(turn: Turn, record: RungFinished) -> Turn:
+    turn = replace(turn, climbing=None)
+    match record.result:
+        case RungResult.UNCHANGED:
+            return turn
+        case RungResult.INTERRUPTED:
+            return _uncount(turn)
+        case RungResult.CHANGED if record.rung is Rung.NEXT_SUMMARISER:
+            # The next summariser may try the same ways. There are finitely many summarisers.
+            return replace(
+                turn,
+                summarisers_passed=turn.summarisers_passed + 1,
+                climbed=_without_summaries(turn.climbed),
+                climbed_for_wanted=_without_summaries(turn.climbed_for_wanted),
+            )
+        case RungResult.CHANGED if turn.is_wanted_climb:
+            return turn
+        case RungResult.CHANGED if record.rung is Rung.NEXT_MODEL:
+            # Another model is another ladder. There are finitely many models.
+            return replace(turn, fault=None, climbed=(), models_passed=turn.models_passed + 1)
+        case RungResult.CHANGED:
+            return replace(turn, fault=None)
+        case _:
+            assert_never(record.result)
+
+
+def _uncount(turn: Turn) -> Turn:
+    """Let a rung that was interrupted be climbed again."""
+    if turn.is_wanted_climb:
+        return replace(turn, climbed_for_wanted=turn.climbed_for_wanted[:-1], interruptions=turn.interruptions + 1)
+    return replace(turn, climbed=turn.climbed[:-1], interruptions=turn.interruptions + 1)
+
+
+def _without_summaries(climbed: tuple[Rung, ...]) -> tuple[Rung, ...]:
+    return tuple(rung for rung in climbed if rung not in (*SUMMARIES, Rung.NEXT_SUMMARISER))
+
+
+def _ended(turn: Turn, seq: int, number: int) -> Turn:
+    if number != turn.number and number not in turn.waiting:
+        raise IllegalStepError(seq, f"ends turn {number}, which is not open")
+    return replace(
+        turn,
+        waiting=tuple(other for other in turn.waiting if other != number),
+        cancelled=tuple(other for other in turn.cancelled if other != number),
+        **_NO_TURN,
+    )
+
+
+# What is about the turn that is open, as it is when none is.
+_NO_TURN = {
+    "number": 0,
+    "attempts": 0,
+    "steps": 0,
+    "has_answer": False,
+    "calls_asked": (),
+    "calls_running": (),
+    "fault": None,
+    "climbed": (),
+    "models_passed": 0,
+    "interruptions": 0,
+    "summarisers_passed": 0,
+}

@@ -1,0 +1,356 @@
+"""The checks of the house: each takes sources by module name and returns a sentence per breach, so each can be tested.
+
+Nothing here imports what it checks; a module that cannot be imported yet is checked all the same.
+"""
+
+import ast
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeAlias
+
+from tests.house.rules import (
+    BROAD_HANDLERS,
+    CORE_MAY_IMPORT,
+    EMPTY_VERBS,
+    EMPTY_WORDS,
+    FLOORS,
+    FOREIGN_ROOMS,
+    FUNCTION_LINES_MAX,
+    IMPURE_CALLS,
+    LONG_FUNCTIONS,
+    MANY_PARAMETERS,
+    MODULE_LINES_MAX,
+    NAMES_ALLOWED,
+    PACKAGE,
+    PARAMETERS_MAX,
+    SYNONYMS,
+    TESTING,
+)
+
+# "holdfast.core.turn" -> its text. A package goes by its own name, its text being that of __init__.py.
+Sources: TypeAlias = Mapping[str, str]
+Function: TypeAlias = ast.FunctionDef | ast.AsyncFunctionDef
+FUNCTION = (ast.FunctionDef, ast.AsyncFunctionDef)
+
+
+def read_sources(package: Path) -> dict[str, str]:
+    """Return the text of every module below a package's folder."""
+    return {_module_name(path, package): path.read_text("utf-8") for path in sorted(package.rglob("*.py"))}
+
+
+def _module_name(path: Path, package: Path) -> str:
+    parts = [package.name, *path.relative_to(package).with_suffix("").parts]
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+# --- floors ------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Import:
+    """One module names another. `target` is as exact as the sources allow."""
+
+    module: str
+    line: int
+    target: str
+
+
+def imports(sources: Sources) -> Iterator[Import]:
+    """Yield every import, wherever it stands: at the top, inside a function, for types only."""
+    packages = {name.rpartition(".")[0] for name in sources} | {PACKAGE}
+    for module, text in sources.items():
+        for node in ast.walk(ast.parse(text)):
+            if isinstance(node, ast.Import):
+                for alias in node.names:
+                    yield Import(module, node.lineno, alias.name)
+            elif isinstance(node, ast.ImportFrom):
+                base = _import_base(module, node, is_package=module in packages)
+                for alias in node.names:
+                    exact = f"{base}.{alias.name}"
+                    yield Import(module, node.lineno, exact if exact in sources else base)
+
+
+def _import_base(module: str, node: ast.ImportFrom, *, is_package: bool) -> str:
+    if not node.level:
+        return node.module or ""
+    parts = module.split(".")
+    # One dot is the package a module is in; a package's own __init__ is in itself.
+    kept = parts[: len(parts) - node.level + is_package]
+    return ".".join([*kept, node.module] if node.module else kept)
+
+
+def _own(module: str) -> str | None:
+    """Return a module's name inside the package, or None where it is not ours."""
+    if module == PACKAGE:
+        return ""
+    return module.removeprefix(f"{PACKAGE}.") if module.startswith(f"{PACKAGE}.") else None
+
+
+def _is_in(name: str, room: str) -> bool:
+    return name == room or (room != "" and name.startswith(f"{room}."))
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a module stands: how high, in which room, in which package."""
+
+    floor: int
+    room: str
+    package: str
+
+
+def place_of(name: str) -> Place | None:
+    """Return where a module of ours stands, or None where the table does not know it."""
+    known = [
+        Place(floor, room, room.partition(".")[0])
+        for floor, rooms in enumerate(FLOORS)
+        for room in rooms
+        if _is_in(name, room)
+    ]
+    return max(known, key=lambda place: len(place.room), default=None)
+
+
+def check_floors(sources: Sources) -> list[str]:
+    """Imports only go down; peers on a floor do not know each other; every module has its place."""
+    breaches = [
+        f"{module} has no place in the house: add it to FLOORS in tests/house/rules.py"
+        for module in sources
+        if not _is_in(_own(module) or "", TESTING) and place_of(_own(module) or "") is None
+    ]
+    for found in imports(sources):
+        breach = _floor_breach(found)
+        if breach:
+            breaches.append(f"{found.module}:{found.line} imports {found.target}: {breach}")
+    return breaches
+
+
+def _floor_breach(found: Import) -> str:
+    above, below = _own(found.module), _own(found.target)
+    if above is None or below is None or _is_in(above, TESTING):
+        return ""
+    if _is_in(below, TESTING):
+        return "only tests may import what is made for tests"
+    upper, lower = place_of(above), place_of(below)
+    if upper is None or lower is None or upper.room == lower.room or lower.floor < upper.floor:
+        return ""
+    if lower.floor > upper.floor:
+        return "imports only go down"
+    # On one floor: the package's own names ("" and cli) are peers too.
+    return "" if upper.package == lower.package else "rooms on one floor do not know each other"
+
+
+def check_cycles(sources: Sources) -> list[str]:
+    """No module leads back to itself, also not through imports inside functions."""
+    graph: dict[str, set[str]] = {module: set() for module in sources}
+    for found in imports(sources):
+        if found.target in graph and found.target != found.module:
+            graph[found.module].add(found.target)
+    breaches = []
+    settled: set[str] = set()
+    for start in sorted(graph):
+        path = _way_back(graph, start, settled)
+        if path:
+            breaches.append("imports go in a circle: " + " -> ".join(path))
+        settled.add(start)
+    return breaches
+
+
+def _way_back(graph: Mapping[str, set[str]], start: str, settled: set[str]) -> list[str]:
+    """Return a way from a module to itself that avoids all modules searched before, so each circle is told once."""
+    came_from = {start: ""}
+    waiting = [start]
+    while waiting:
+        here = waiting.pop()
+        for there in sorted(graph[here] - settled):
+            if there == start:
+                path = [start]
+                while here:
+                    path.append(here)
+                    here = came_from[here]
+                return path[::-1]
+            if there not in came_from:
+                came_from[there] = here
+                waiting.append(there)
+    return []
+
+
+def check_core_is_pure(sources: Sources) -> list[str]:
+    """`core` imports what computes and calls nothing that reads the world."""
+    core = {module: text for module, text in sources.items() if _is_in(_own(module) or "", "core")}
+    breaches = []
+    for found in imports(sources):
+        if found.module not in core or found.target in CORE_MAY_IMPORT:
+            continue
+        own = _own(found.target)
+        if own is None or not (_is_in(own, "core") or own == "errors"):
+            breaches.append(f"{found.module}:{found.line} imports {found.target}: core may not")
+    for module, text in core.items():
+        for node in ast.walk(ast.parse(text)):
+            if isinstance(node, ast.Call):
+                called = ".".join(ast.unparse(node.func).split(".")[-2:])
+                if called in IMPURE_CALLS:
+                    breaches.append(f"{module}:{node.lineno} calls {called}: core may not")
+    return breaches
+
+
+# --- sizes -------------------------------------------------------------------------------------------------------
+
+
+def functions(sources: Sources) -> Iterator[tuple[str, str, Function]]:
+    """Yield module, qualified name and node of every function."""
+
+    def below(node: ast.AST, prefix: str) -> Iterator[tuple[str, Function]]:
+        for child in ast.iter_child_nodes(node):
+            if isinstance(child, FUNCTION):
+                yield prefix + child.name, child
+            if isinstance(child, (*FUNCTION, ast.ClassDef)):
+                yield from below(child, f"{prefix}{child.name}.")
+            else:
+                yield from below(child, prefix)
+
+    for module, text in sources.items():
+        for name, node in below(ast.parse(text), ""):
+            yield module, name, node
+
+
+def check_sizes(sources: Sources) -> list[str]:
+    """A module, a function and a call stay within what one can take in."""
+    breaches = [
+        f"{module} has {lines} lines, at most {MODULE_LINES_MAX} are allowed: split it by what it answers"
+        for module, text in sources.items()
+        if (lines := len(text.splitlines())) > MODULE_LINES_MAX
+    ]
+    for module, name, node in functions(sources):
+        own, where = f"{_own(module)}.{name}", f"{module}:{node.lineno} {name}"
+        lines = (node.end_lineno or node.lineno) - node.lineno + 1
+        if lines > FUNCTION_LINES_MAX and own not in LONG_FUNCTIONS:
+            breaches.append(f"{where} has {lines} lines, at most {FUNCTION_LINES_MAX} are allowed")
+        parameters = [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs]
+        count = sum(parameter.arg not in {"self", "cls"} for parameter in parameters)
+        if count > PARAMETERS_MAX and own not in MANY_PARAMETERS and not _is_command(node):
+            breaches.append(f"{where} has {count} parameters, at most {PARAMETERS_MAX} are allowed")
+    return breaches
+
+
+def _is_command(node: Function) -> bool:
+    return any(
+        ast.unparse(decorator).startswith(("click.option", "click.argument")) for decorator in node.decorator_list
+    )
+
+
+# --- words -------------------------------------------------------------------------------------------------------
+
+
+def words_of(name: str) -> list[str]:
+    """Return the words of a name, small: "ToolResult" and "_tool_result" both give tool, result."""
+    return [word.lower() for word in re.findall(r"[A-Z]+(?![a-z])|[A-Z]?[a-z0-9]+", name)]
+
+
+def _names(tree: ast.AST) -> Iterator[tuple[int, str, ast.AST]]:
+    """Yield what a module itself names: definitions, parameters, variables, fields."""
+    for node in ast.walk(tree):
+        match node:
+            case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name):
+                yield node.lineno, name, node
+            case ast.arg(arg=name) | ast.Name(id=name, ctx=ast.Store()) | ast.Attribute(attr=name, ctx=ast.Store()):
+                yield node.lineno, name, node
+            case _:
+                pass
+
+
+def _is_allowed(module: str, name: str) -> bool:
+    own = _own(module) or ""
+    return any(name == allowed and _is_in(own, room) for room, allowed in NAMES_ALLOWED)
+
+
+def check_words(sources: Sources) -> list[str]:
+    """Names say something, and say it in the words of the glossary."""
+    breaches = [
+        f"{module} is named after nothing: {module.rpartition('.')[2]!r} says not what it is for"
+        for module in sources
+        if words_of(module)[-1] in EMPTY_WORDS
+    ]
+    for module, text in sources.items():
+        is_foreign = any(_is_in(_own(module) or "", room) for room in FOREIGN_ROOMS)
+        for line, name, node in _names(ast.parse(text)):
+            why = _empty_word(name, node) or ("" if is_foreign else _synonym(name, node))
+            if why and not _is_allowed(module, name):
+                breaches.append(f"{module}:{line} {name}: {why}")
+    return breaches
+
+
+def _empty_word(name: str, node: ast.AST) -> str:
+    words = words_of(name) or [""]
+    if words[-1] in EMPTY_WORDS:
+        return f"{words[-1]!r} says nothing; name what it is"
+    if len(words) > 1 and isinstance(node, FUNCTION) and (words[0] in EMPTY_VERBS or words[-1] == "inner"):
+        return "the name says nothing; name what it does"
+    return ""
+
+
+def _synonym(name: str, node: ast.AST) -> str:
+    words = words_of(name)
+    if isinstance(node, ast.ClassDef) and words:
+        return _instead(words[-1])
+    return _instead(words[0]) if isinstance(node, FUNCTION) and len(words) == 1 else ""
+
+
+def _instead(word: str) -> str:
+    return f"the word of the glossary is {SYNONYMS[word]!r}" if word in SYNONYMS else ""
+
+
+# --- habits ------------------------------------------------------------------------------------------------------
+
+
+def check_handlers(sources: Sources) -> list[str]:
+    """Everything is caught in few places, each with its reason."""
+    return [
+        f"{module}:{line} {name or 'the module'} catches everything: catch the narrowest class"
+        for module, text in sources.items()
+        for name, line in _broad_handlers(ast.parse(text), "")
+        if f"{_own(module)}.{name}" not in BROAD_HANDLERS
+    ]
+
+
+def _broad_handlers(node: ast.AST, within: str) -> Iterator[tuple[str, int]]:
+    """Yield the function and line of every place that would swallow whatever is raised."""
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, ast.ExceptHandler) and _names_all(child.type) and not _raises_again(child):
+            yield within, child.lineno
+        if (
+            isinstance(child, ast.Call)
+            and ast.unparse(child.func).endswith("suppress")
+            and any(map(_names_all, child.args))
+        ):
+            yield within, child.lineno
+        if isinstance(child, (*FUNCTION, ast.ClassDef)):
+            yield from _broad_handlers(child, f"{within}.{child.name}" if within else child.name)
+        else:
+            yield from _broad_handlers(child, within)
+
+
+def _names_all(caught: ast.expr | None) -> bool:
+    if isinstance(caught, ast.Tuple):
+        return any(map(_names_all, caught.elts))
+    return caught is None or ast.unparse(caught) in {"Exception", "BaseException"}
+
+
+def _raises_again(handler: ast.ExceptHandler) -> bool:
+    last = handler.body[-1]
+    return isinstance(last, ast.Raise) and last.exc is None
+
+
+# Put together here, so that this file does not break its own rule.
+_MARKS = re.compile(r"\b(?:" + "|".join(("TO" + "DO", "FIX" + "ME", "XX" + "X", "HA" + "CK")) + r")\b")
+
+
+def check_marks(sources: Sources) -> list[str]:
+    """What is not finished is not here."""
+    return [
+        f"{module}:{number} says {found[0]}: do it, or open an issue"
+        for module, text in sources.items()
+        for number, line in enumerate(text.splitlines(), start=1)
+        if (found := _MARKS.search(line))
+    ]

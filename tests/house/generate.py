@@ -1,0 +1,108 @@
+"""Parts of the docs that are made from the code: `python -m tests.house.generate` writes them, `--check` compares.
+
+A part stands between two comments that name it; whatever is outside of them belongs to whoever wrote it.
+"""
+
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import groupby
+from pathlib import Path
+
+from holdfast.core.fold import InFlight
+from holdfast.core.ladder import LADDER
+from holdfast.core.turn import TRANSITIONS, WHEN_NOTHING_RUNS
+from tests.house.places import ROOT
+
+
+@dataclass(frozen=True)
+class Generated:
+    """One part: the file it stands in, the name in its comments, and what makes its text."""
+
+    path: str
+    name: str
+    text: Callable[[], str]
+
+    @property
+    def begin(self) -> str:
+        return f"<!-- generated: {self.name}, by `make docs` -->"
+
+    @property
+    def end(self) -> str:
+        return f"<!-- end of generated: {self.name} -->"
+
+
+def state_diagram() -> str:
+    """Return the states of a turn and the records that lead from one to another, as a mermaid diagram."""
+    steps: dict[tuple[InFlight, InFlight], list[str]] = {}
+    for (before, record), after in TRANSITIONS.items():
+        steps.setdefault((before, after), []).append(record.__name__)
+    for before, after in WHEN_NOTHING_RUNS.items():
+        steps.setdefault((before, after), []).append("nothing runs any more")
+    lines = [
+        f"    {before.value} --> {after.value}: {', '.join(reasons)}" for (before, after), reasons in steps.items()
+    ]
+    return "\n".join(["```mermaid", "stateDiagram-v2", f"    [*] --> {next(iter(InFlight)).value}", *lines, "```"])
+
+
+def ladder_table() -> str:
+    """Return the rungs per kind of fault, as a table."""
+    rows = [f"| {kind.value} | {_spoken([rung.value for rung in rungs])} |" for kind, rungs in LADDER.items()]
+    return "\n".join(["| fault | rungs, in this order |", "|---|---|", *rows])
+
+
+def _spoken(rungs: list[str]) -> str:
+    """Join names of rungs; one that may be climbed several times in a row is named once, with the number."""
+    runs = [(rung, len(list(run))) for rung, run in groupby(rungs)]
+    return " · ".join(rung if times == 1 else f"{rung} (up to {times} times)" for rung, times in runs)
+
+
+GENERATED: tuple[Generated, ...] = (
+    Generated("docs/architecture.md", "states of a turn", state_diagram),
+    Generated("docs/architecture.md", "the ladder", ladder_table),
+)
+
+
+class MarkersMissingError(Exception):
+    """A file has no place, or more than one, for what is generated into it."""
+
+    def __init__(self, part: Generated) -> None:
+        super().__init__(f"{part.path} must have these two lines once, in this order:\n{part.begin}\n{part.end}")
+
+
+def with_part(document: str, part: Generated) -> str:
+    """Return a document with one part brought up to date."""
+    before, begin, rest = document.partition(part.begin)
+    _, end, after = rest.partition(part.end)
+    if not (begin and end) or part.begin in rest or part.end in before + after:
+        raise MarkersMissingError(part)
+    return f"{before}{begin}\n\n{part.text()}\n\n{end}{after}"
+
+
+def outdated(root: Path, parts: tuple[Generated, ...] = GENERATED) -> dict[Path, str]:
+    """Return the files that are out of date, with the text they should have."""
+    documents = {root / part.path: (root / part.path).read_text("utf-8") for part in parts}
+    wanted = dict(documents)
+    for part in parts:
+        wanted[root / part.path] = with_part(wanted[root / part.path], part)
+    return {path: text for path, text in wanted.items() if text != documents[path]}
+
+
+def main(arguments: list[str], root: Path = ROOT) -> int:
+    """Write what is out of date, or with `--check` only name it and return 1."""
+    if arguments not in ([], ["--check"]):
+        sys.stderr.write("usage: python -m tests.house.generate [--check]\n")
+        return 2
+    stale = outdated(root)
+    for path, text in stale.items():
+        shown = path.relative_to(root)
+        if arguments:
+            sys.stdout.write(f"{shown} is out of date: run `make docs`\n")
+        else:
+            path.write_text(text, "utf-8")
+            sys.stdout.write(f"{shown} written\n")
+    return 1 if stale and arguments else 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main(sys.argv[1:]))

@@ -1,0 +1,156 @@
+"""The rules of the house, as data. Whoever bends one adds a line here, with its reason."""
+
+from collections.abc import Mapping
+
+PACKAGE = "holdfast"
+
+# From the ground up; a module belongs to the longest name that it starts with. It may import what lies on lower floors,
+# its own room, and on its own floor what is in the same package. "" is the package's own __init__.
+FLOORS: tuple[tuple[str, ...], ...] = (
+    ("errors",),
+    ("core",),
+    ("ports",),
+    (
+        "stores",
+        "models",
+        "runtime.toolbox",
+        "runtime.function_tool",
+        "runtime.tool_output",
+        "runtime.admission",
+        "runtime.clock",
+    ),
+    # Whatever else is in runtime stands beside the runner.
+    ("runtime",),
+    ("runtime.supervisor",),
+    ("runtime.sessions",),
+    ("gateway", "adapters", "rescue"),
+    ("wiring",),
+    ("", "cli"),
+    ("__main__", "cli.__main__"),
+)
+
+# Shipped for tests: it may look at everything, and only tests may look at it.
+TESTING = "testing"
+
+# All that `core` may import beside itself and `errors`. None of these reads a clock, a disk, a network or chance by
+# being imported, and what could (a date's `now`) is in IMPURE_CALLS.
+CORE_MAY_IMPORT = frozenset(
+    {
+        "abc",
+        "base64",
+        "bisect",
+        "codecs",
+        "collections",
+        "collections.abc",
+        "dataclasses",
+        "datetime",
+        "difflib",
+        "email.utils",
+        "enum",
+        "functools",
+        "hashlib",
+        "heapq",
+        "html",
+        "itertools",
+        "json",
+        "math",
+        "msgspec",
+        "msgspec.json",
+        "msgspec.structs",
+        "operator",
+        "re",
+        "string",
+        "struct",
+        "textwrap",
+        "types",
+        "typing",
+        "unicodedata",
+        "urllib.parse",
+        "zlib",
+    }
+)
+
+# Calls that would make `core` depend on something else than its arguments, by their last two names at most.
+IMPURE_CALLS = frozenset(
+    {
+        "__import__",
+        "breakpoint",
+        "datetime.now",
+        "datetime.today",
+        "datetime.utcnow",
+        "date.today",
+        "eval",
+        "exec",
+        "input",
+        "open",
+        "print",
+        "utils.formatdate",
+        "utils.localtime",
+        "utils.make_msgid",
+    }
+)
+
+# A module that one can hold in the head; a function that one can see whole; a call that one can read.
+MODULE_LINES_MAX = 450
+FUNCTION_LINES_MAX = 60
+PARAMETERS_MAX = 6
+
+# "module.function" -> why it is better long, or with more parameters. Commands of click are not counted: they have a
+# parameter per option, and nobody calls them.
+LONG_FUNCTIONS: Mapping[str, str] = {}
+MANY_PARAMETERS: Mapping[str, str] = {
+    "core.fault_tables._rule": "a row of a table, its columns given by name",
+}
+
+# Words that say nothing: as a whole name, or as the last word of one.
+EMPTY_WORDS = frozenset(
+    {"data", "info", "item", "obj", "manager", "helper", "helpers", "util", "utils", "handle", "process", "impl", "v2"}
+)
+# Words that say nothing at the beginning of a function's name.
+EMPTY_VERBS = frozenset({"do", "handle", "process", "new"})
+
+# The glossary's "not" column: what a class or a function may not be called, and the word to use instead. Words that
+# have an everyday meaning in code as well ("run", "file", "cut") are left to the reader.
+SYNONYMS: Mapping[str, str] = {
+    "thread": "session",
+    "chat": "session",
+    "entry": "record",
+    "item": "record",
+    "block": "part",
+    "offset": "boundary",
+    "job": "turn",
+    "fallback": "rung",
+    "strategy": "rung",
+    "summarisation": "compaction",
+    "summarization": "compaction",
+    "commit": "compaction",
+    "lock": "lease",
+    "prompt": "view",
+}
+
+# (module or room, name) -> why this name stands although a rule is against it.
+NAMES_ALLOWED: Mapping[tuple[str, str], str] = {
+    ("ports", "SessionInfo"): "the store port's answer to `info`; a contract that every store and face knows",
+    ("ports", "info"): "the store port's own method",
+    ("stores", "info"): "implements the port's method",
+    ("stores", "_SELECT_INFO"): "the statement behind the port's method",
+    ("testing", "info"): "implements the port's method",
+    ("testing", "die_in_process"): "a process of the operating system",
+    ("ports", "data"): "Attachment.data: bytes of which nothing is known but their length",
+    ("models", "data"): "a field of the providers' wire formats",
+    ("models", "file_data"): "a field of the providers' wire formats",
+    ("core.ledger", "Entry"): "a line of the ledger, which is no record of the log",
+    ("core.ledger", "_entry"): "a line of the ledger, which is no record of the log",
+    ("cli", "chat"): "the command of that name",
+}
+
+# Rooms that speak other people's languages: there a "block" is what the provider calls a block.
+FOREIGN_ROOMS = ("models", "gateway", "adapters", "rescue")
+
+# "module.function" -> why it may catch everything. A handler that ends in a bare `raise` catches nothing.
+BROAD_HANDLERS: Mapping[str, str] = {
+    "runtime.toolbox.Toolbox.run": "around a tool: its failure is for the model to read",
+    "runtime.function_tool._Returned.deliver": "around the same tool in its thread: raised again where it is awaited",
+    "runtime.supervisor.Supervisor._attend": "around a supervised runner: its failure must not stop the others",
+    "wiring._run_apart.run": "swallows nothing: carries it over to the calling thread, where it is raised",
+}
