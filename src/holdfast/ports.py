@@ -62,11 +62,29 @@ class Snapshot(msgspec.Struct, frozen=True):
     body: bytes
 
 
+class Feed(Protocol):
+    """Records of a session as they come, an async iterator. Whoever leaves early closes it."""
+
+    def __aiter__(self) -> AsyncIterator[Logged]:
+        """Return itself."""
+        ...
+
+    async def __anext__(self) -> Logged:
+        """Return the next record, waiting for it as long as it takes."""
+        ...
+
+    async def aclose(self) -> None:
+        """Stop waiting."""
+        ...
+
+
 class Store(Protocol):
     """Logs of sessions, and who may work on them.
 
     Whatever returns has happened for good: it is on disk, or whatever the store has instead. Whatever raises has not
-    happened at all. A session exists from its first record on; reading one that does not exist finds it empty.
+    happened at all; a call that is cancelled may be either. A session exists from its first record on; reading one
+    that does not exist finds it empty. A key is not empty and is well-formed Unicode, a record's text as well: anything
+    else is refused with `BadInputError`.
     """
 
     async def admit(self, session: str, record: InboxRecord) -> Admission:
@@ -89,10 +107,10 @@ class Store(Protocol):
         """Return the records behind `after` in order of seq, at most `limit` of them."""
         ...
 
-    def feed(self, session: str, *, after: int = 0) -> AsyncGenerator[Logged, None]:
+    def feed(self, session: str, *, after: int = 0) -> Feed:
         """Yield every record behind `after`, in order, each once, waiting for new ones without end.
 
-        Records appended by other processes on the same store arrive too. Closing the iterator stops it.
+        Records appended by other processes on the same store arrive too. Closing the store ends it.
         """
         ...
 
@@ -133,7 +151,7 @@ class Store(Protocol):
         ...
 
     async def close(self) -> None:
-        """Finish what was asked for, then let go of everything. Feeds end."""
+        """Finish what was asked for, then let go of everything. Feeds end; later calls raise `StoppingError`."""
         ...
 
 

@@ -18,6 +18,7 @@ from holdfast.models.catalogue import open_model
 from holdfast.ports import Attachment, Blobs, Model, Store, Tool
 from holdfast.runtime.clock import SystemClock
 from holdfast.runtime.engine import Engine
+from holdfast.runtime.learning import Learning
 from holdfast.runtime.live import Live
 from holdfast.runtime.sessions import Answer, Hold
 from holdfast.runtime.supervisor import LEASE_SECONDS, Supervisor
@@ -82,6 +83,7 @@ async def open(  # noqa: A001 - `holdfast.open()` reads as it should
             toolbox=Toolbox(tools, blobs=blobs, bounds=tuning.bounds),
             models=lineup.models,
             system=system if callable(system) else lambda: system,
+            learning=Learning(records),
             live=Live(),
             bounds=tuning.bounds,
             deadlines=tuning.deadlines,

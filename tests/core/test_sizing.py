@@ -60,7 +60,7 @@ def an_image(width: int, height: int, size_bytes: int = 1_000) -> Media:
         # The fewest and the most tokens that five public vocabularies have for it.
         (
             "Please check the configuration file before Friday and send me the log. The page loads too slowly.",
-            18,
+            19,
             19,
         ),
         (GO, 52, 56),

@@ -1,12 +1,14 @@
 """Compaction by a model: once, from the originals, paid for once, refused when it is no summary, never in the way."""
 
 import asyncio
-from collections.abc import Callable
+import logging
+from collections.abc import AsyncGenerator, Callable, Mapping
 
 import pytest
 
 from holdfast.core.faults import Refusal
-from holdfast.core.limits import Limits
+from holdfast.core.fold import QUIET_TURNS
+from holdfast.core.limits import Bounds, Limits
 from holdfast.core.messages import Message, Reply, Request, Role, StopReason, Text, text_of
 from holdfast.core.records import (
     CompactionApplied,
@@ -14,17 +16,20 @@ from holdfast.core.records import (
     CompactionRequested,
     CompactionSettled,
     PieceSummarised,
+    RungStarted,
     SummaryKind,
     SummaryRefused,
+    Trigger,
+    WindowWarned,
 )
-from holdfast.ports import Store
-from holdfast.runtime.sessions import Session
+from holdfast.ports import Delta, Store
+from holdfast.runtime.sessions import Hold, Session
 from holdfast.stores.memory import MemoryStore
 from holdfast.testing.clock import ManualClock
 from holdfast.testing.crashes import CrashingStore, every_point
 from holdfast.testing.engines import a_hold, an_engine
 from holdfast.testing.scripted import FunctionModel, refuses, says
-from tests.runtime.test_sessions import KEY, OVERFLOW, a_long_talk, ended_well
+from tests.runtime.test_sessions import KEY, OVERFLOW, a_long_talk, ended_well, next_record
 
 WINDOW = 4_000
 NOTES = "Goal: mend the parts. Done: nothing yet. State: src/part0.py is broken."
@@ -327,3 +332,108 @@ async def test_a_summariser_that_is_overloaded_is_waited_for_once() -> None:
 
         assert (await asking).outcome is CompactionOutcome.APPLIED
         assert len(model.notes_asked) == 2
+
+
+# Of our own accord.
+
+
+async def until_idle(hold: Hold, *, unless: asyncio.Event | None = None) -> None:
+    """Return when the session owes nothing, or something else has happened first."""
+    while (await hold.sessions())[-1].owed and not (unless and unless.is_set()):  # noqa: ASYNC110 - nothing to wait on
+        await asyncio.sleep(0)
+
+
+async def test_the_person_is_warned_once_at_each_level_before_the_window_is_full() -> None:
+    model = Talker(NOTES)
+    bounds = Bounds(compacts_ahead=False)
+    async with a_hold(an_engine(model, bounds=bounds)) as hold:
+        session = await hold.session(KEY)
+
+        await a_long_talk(session, messages=24)
+
+        rounds: list[list[int]] = [[]]
+        for logged in await session.history(limit=10_000):
+            if isinstance(logged.record, WindowWarned):
+                rounds[-1].append(logged.record.percent)
+            elif isinstance(logged.record, CompactionApplied):
+                rounds.append([])
+        assert len(rounds) > 2
+        for levels in rounds[:-1]:
+            assert levels == sorted(set(levels)), "each level once, in order, until there is room again"
+            assert levels[0] == 70
+
+
+async def test_room_is_made_in_idle_moments_before_anyone_waits_for_it() -> None:
+    model = Talker(NOTES)
+    async with a_hold(an_engine(model)) as hold:
+        session = await hold.session(KEY)
+
+        for _ in range(12):
+            await a_long_talk(session, messages=1)
+            await until_idle(hold)
+
+        asked = await records_of(session, CompactionRequested)
+        assert CompactionRequested(Trigger.AHEAD) in asked
+        overflows = [one for one in await records_of(session, RungStarted) if isinstance(one, RungStarted) and one.kind]
+        assert overflows == [], "nobody ever ran into the window"
+
+
+async def test_a_debt_is_paid_when_a_model_is_back() -> None:
+    model = Talker(refuses(403, "blocked by content filter policy"))
+    async with a_hold(an_engine(model)) as hold:
+        session = await hold.session(KEY)
+        await a_long_talk(session, messages=5)
+        await session.compact()
+        model._notes = [NOTES]
+
+        for number in range(QUIET_TURNS + 1):
+            await session.send(f"short {number}")
+        paid = await next_record(session, CompactionSettled, after=(await session.history(limit=10_000))[-1].seq - 1)
+
+        assert isinstance(paid.record, CompactionSettled)
+        assert await records_of(session, CompactionRequested) == [
+            CompactionRequested(),
+            CompactionRequested(Trigger.DEBT),
+        ]
+        kinds = [one.kind for one in await records_of(session, CompactionApplied) if isinstance(one, CompactionApplied)]
+        assert kinds == [SummaryKind.DIGEST, SummaryKind.SUMMARY]
+
+
+async def test_what_we_do_of_our_own_accord_gives_way_to_a_person() -> None:
+    """FM-094: nobody waits behind a compaction that nobody asked for."""
+
+    class Slow(Talker):
+        hangs = asyncio.Event()
+
+        async def stream(
+            self, request: Request, blobs: Mapping[str, bytes]
+        ) -> AsyncGenerator[Delta | Reply | Refusal, None]:
+            if is_for_notes(request):
+                self.hangs.set()
+                await asyncio.Event().wait()
+            async for sight in super().stream(request, blobs):
+                yield sight
+
+    model = Slow(NOTES)
+    async with a_hold(an_engine(model)) as hold:
+        session = await hold.session(KEY)
+        while not model.hangs.is_set():
+            await session.send("word " * 100)
+            await until_idle(hold, unless=model.hangs)
+
+        assert (await session.send("I do not want to wait")).text == "ok"
+
+
+async def test_events_for_operators_have_their_names_and_fields(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, logger="holdfast")
+    async with a_hold(an_engine(Talker(NOTES), bounds=Bounds(compacts_ahead=False))) as hold:
+        await a_long_talk(await hold.session(KEY), messages=12)
+
+    events = {record.message: vars(record) for record in caplog.records}
+    for name in ("context.overflow.detected", "context.overflow.attempting.recovery", "compaction.complete"):
+        assert events[name]["session"] == KEY
+        assert "turn" in events[name]
+    assert events["context.overflow.detected"]["kind"] == "token_overflow"
+    assert events["context.overflow.detected"]["tokens"] > 0
+    assert events["compaction.complete"]["tokens_after"] < events["compaction.complete"]["tokens_before"]
+    assert "message 3" not in caplog.text, "no text of messages in logs"

@@ -179,12 +179,13 @@ async def test_a_blob_that_is_gone_does_not_silence_the_session() -> None:
 async def test_the_system_text_is_read_again_for_every_request() -> None:
     """FM-070: rules are never only in a summary."""
     model = ScriptedModel(["a", "b"])
-    texts = iter(["first rules", "second rules"])
+    rules = ["first rules"]
     engine = an_engine(model)
-    object.__setattr__(engine, "system", lambda: next(texts))
+    object.__setattr__(engine, "system", lambda: rules[-1])
     async with a_hold(engine) as hold:
         session = await hold.session(KEY)
         await session.send("1")
+        rules.append("second rules")
         await session.send("2")
 
     assert [request.system for request in model.requests] == ["first rules", "second rules"]

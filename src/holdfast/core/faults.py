@@ -1,80 +1,278 @@
-"""A provider's failure, classified: what kind it is, with which numbers, and how sure we are."""
+"""A provider's failure, classified: what kind it is, with which numbers, and how sure we are.
 
-from enum import StrEnum
+The order is fixed: unwrap the body, then codes that mean one thing, then what a sentence is not about (quota, rate,
+settings), then media, parameters, pairing, and only then overflow, where the unit picks the kind. `classify` never
+raises, whatever a provider sends, and always names a kind.
+"""
+
+import re
 
 import msgspec
 
+from holdfast.core import fault_codes as codes
+from holdfast.core.fault_body import Evidence, read
+from holdfast.core.fault_kinds import Confidence, Fault, FaultKind, Phase, Refusal, Sent, Unit
+from holdfast.core.fault_numbers import Stated, stated
+from holdfast.core.fault_replies import is_near, is_near_window, outcome_of, read_outcome, symptom
+from holdfast.core.fault_tables import RULES
+from holdfast.core.fault_waits import wait_seconds
+from holdfast.core.messages import Reply
 
-class FaultKind(StrEnum):
-    """What went wrong, by what can be done about it."""
+__all__ = [
+    "Confidence",
+    "Fault",
+    "FaultKind",
+    "Phase",
+    "Refusal",
+    "Sent",
+    "Unit",
+    "classify",
+    "classify_reply",
+]
 
-    TOKEN_OVERFLOW = "token_overflow"
-    WIRE_OVERFLOW = "wire_overflow"
-    MEDIA_OVERFLOW = "media_overflow"
-    RATE_LIMIT = "rate_limit"
-    QUOTA = "quota"
-    OVERLOADED = "overloaded"
-    TRANSIENT = "transient"
-    STREAM_STALL = "stream_stall"
-    AUTH = "auth"
-    MODEL_NOT_FOUND = "model_not_found"
-    BAD_REQUEST_REASONING = "bad_request_reasoning"
-    TOOL_PAIRING = "tool_pairing"
-    CONTENT_POLICY = "content_policy"
-    EMPTY_RESPONSE = "empty_response"
-    BAD_REQUEST = "bad_request"
+K = FaultKind
 
-
-class Phase(StrEnum):
-    """How far a call had come when it failed."""
-
-    CONNECT = "connect"
-    RESPONSE = "response"
-    # The status was 200 and the failure came inside the stream, or the stream ended early.
-    STREAM = "stream"
-    # Nothing came for longer than the deadline.
-    STALL = "stall"
-
-
-class Refusal(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A failed call exactly as it came, bounded, without keys: what the classifier reads and the log keeps."""
-
-    dialect: str
-    phase: Phase
-    status: int | None = None
-    headers: dict[str, str] = {}
-    body: str = ""
-    # What the client library said, where there was no response at all.
-    cause: str = ""
-
-
-class Unit(StrEnum):
-    """What a provider's numbers count."""
-
-    TOKENS = "tokens"
-    BYTES = "bytes"
-    CHARS = "chars"
-    COUNT = "count"
-    PIXELS = "pixels"
+# Enough for a sentence and its numbers; the whole body stands in the refusal.
+_SAID_CHARS_MAX = 300
+_SECRET = re.compile(
+    r"(?i)\b(?:sk|pk|rk|gsk|xai|hf|nvapi|ghp|gho|pplx)[-_][\w.*-]{8,}|\b(?:AIza|AKIA|ya29|eyJ)[\w.*-]{10,}"
+    r"|(?<=bearer )\S{4,}|(?<=key=)[^\s&\"']{3,}|(?<=token=)[^\s&\"']{3,}|(?<=provided: )[\w*-]{6,}"
+)
+# Kinds for which waiting is a cure, so that a wait is worth reading.
+_WAITABLE = frozenset({K.RATE_LIMIT, K.QUOTA, K.OVERLOADED, K.TRANSIENT, K.STREAM_STALL})
+# MiniMax ends its sentences with its own error code in brackets, which reads like a limit.
+_OWN_CODE = re.compile(r"\((?:100[0-8]|1013|102[67]|1033|1039|104[1-4]|2013|2049|2056)\)$")
+# No model has a smaller window; smaller numbers beside the word "token" count something else.
+_TOKENS_MIN = 256
+# A text is cut at tens of thousands of characters at the least; names, ids and descriptions at far fewer.
+_TEXT_CHARS_MIN = 10_000
+_SHORT_FIELD = re.compile(
+    r"(?<![a-z])(?:ids?|name|description|metadata|user|title|prompt|stop|key|label|suffix)(?![a-z])"
+)
+_TEXT_FIELD = re.compile(r"(?<![a-z])(?:content|text|message|query|document|input)(?![a-z])")
+_LIST_FIELD = re.compile(r"(?<![a-z])(?:messages|tools|texts|inputs?|contents|documents|functions|list)(?![a-z])")
 
 
-class Confidence(StrEnum):
-    """How sure a classification is."""
-
-    CERTAIN = "certain"
-    LIKELY = "likely"
-    GUESS = "guess"
-
-
-class Fault(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A classified failure. `second_kind` is the next best reading where two are plausible."""
+class _Finding(msgspec.Struct, frozen=True):
+    """A kind and why it is believed, before numbers and waits are read."""
 
     kind: FaultKind
     confidence: Confidence
-    second_kind: FaultKind | None = None
-    limit: int | None = None
-    requested: int | None = None
+    second: FaultKind | None = None
     unit: Unit | None = None
-    retry_after_seconds: float | None = None
-    # The provider's own sentence, bounded, for the person who must act.
-    said: str = ""
+    has_numbers: bool = False
+
+
+def classify(refusal: Refusal, sent: Sent = Sent()) -> Fault:  # noqa: B008 - frozen, so one for all calls is right
+    """Say what kind of failure this is."""
+    evidence = read(refusal)
+    finding = (
+        _by_phase(refusal)
+        or _by_code(evidence, sent)
+        or _by_page(evidence)
+        or _by_words(evidence)
+        or _by_numbers(evidence)
+        or _by_reply(evidence, sent)
+        or _by_general_code(evidence)
+        or _by_status(evidence, refusal, sent)
+    )
+    return finding if isinstance(finding, Fault) else _fault(finding, refusal, evidence)
+
+
+def classify_reply(reply: Reply, sent: Sent) -> Fault | None:
+    """Say what is wrong with a reply that came as if all were well, or None where it is fine."""
+    return symptom(outcome_of(reply), sent)
+
+
+# --- who decides, in order ---------------------------------------------------------------------------------------
+
+
+def _by_phase(refusal: Refusal) -> _Finding | None:
+    return _Finding(K.STREAM_STALL, Confidence.CERTAIN) if refusal.phase is Phase.STALL else None
+
+
+def _by_code(evidence: Evidence, sent: Sent) -> _Finding | None:
+    """Codes that mean one thing. What a provider means by its own code comes first."""
+    for code in evidence.codes:
+        if (own := codes.OF_PROVIDER.get((_family(sent), code))) is not None:
+            return _Finding(own, Confidence.CERTAIN)
+    kind = codes.kind_of(evidence.codes, codes.SPECIFIC)
+    if kind is None:
+        return None
+    units = {K.TOKEN_OVERFLOW: Unit.TOKENS, K.WIRE_OVERFLOW: _wire_unit(evidence)}
+    return _Finding(
+        kind, Confidence.CERTAIN, unit=units.get(kind), has_numbers=kind in units or kind is K.MEDIA_OVERFLOW
+    )
+
+
+def _family(sent: Sent) -> str:
+    """The provider's name without what a gateway or an edition adds to it."""
+    return sent.provider.split("-")[0].lower()
+
+
+def _wire_unit(evidence: Evidence) -> Unit:
+    return Unit.COUNT if any("array" in code for code in evidence.codes) else Unit.BYTES
+
+
+def _by_page(evidence: Evidence) -> _Finding | None:
+    """A page comes from a server before the provider: its status tells, its words are decoration."""
+    if not evidence.is_page or evidence.status is None:
+        return None
+    kind = codes.BY_STATUS.get(evidence.status, K.BAD_REQUEST)
+    if evidence.status >= codes.BROKEN_FROM:
+        return _Finding(K.TRANSIENT, Confidence.LIKELY, second=K.OVERLOADED)
+    second = K.CONTENT_POLICY if kind is K.AUTH else None
+    return _Finding(kind, Confidence.LIKELY, second, Unit.BYTES if kind is K.WIRE_OVERFLOW else None)
+
+
+def _by_words(evidence: Evidence) -> _Finding | None:
+    for rule in RULES:
+        if rule.statuses is not None and evidence.status not in rule.statuses:
+            continue
+        if rule.pattern.search(evidence.text) and not (rule.unless and rule.unless.search(evidence.text)):
+            return _Finding(rule.kind, Confidence.LIKELY, rule.second, rule.unit, rule.has_numbers)
+    return None
+
+
+def _by_numbers(evidence: Evidence) -> _Finding | None:
+    """A sentence in words that nobody foresaw, with more tokens in it than it allows."""
+    if not re.search(r"token|context", evidence.text):
+        return None
+    numbers = stated(evidence.text, evidence.numbers, Unit.TOKENS)
+    if numbers.limit is None or numbers.requested is None or not _TOKENS_MIN <= numbers.limit < numbers.requested:
+        return None
+    return _Finding(K.TOKEN_OVERFLOW, Confidence.LIKELY, K.BAD_REQUEST, Unit.TOKENS, has_numbers=True)
+
+
+def _by_reply(evidence: Evidence, sent: Sent) -> Fault | None:
+    """A body that is no failure at all but a reply that brought nothing."""
+    if evidence.status not in {None, codes.OK} or evidence.sentences:
+        return None
+    outcome = read_outcome(evidence.documents)
+    if outcome is None or (evidence.is_stream and not evidence.has_ended):
+        return None
+    return symptom(outcome, sent)
+
+
+def _by_general_code(evidence: Evidence) -> _Finding | None:
+    kind = codes.kind_of(evidence.codes, codes.GENERAL)
+    return None if kind is None else _Finding(kind, Confidence.LIKELY)
+
+
+def _by_status(evidence: Evidence, refusal: Refusal, sent: Sent) -> _Finding:
+    """The last resort. A refusal that nobody explains is suspected of being too large where it was large."""
+    status = evidence.status
+    if status is None or status == codes.OK:
+        return _without_status(evidence, refusal)
+    if status in {400, 413} and not evidence.text and _family(sent) in codes.SILENT_ON_OVERFLOW:
+        return _Finding(K.TOKEN_OVERFLOW, Confidence.LIKELY, codes.BY_STATUS[status], Unit.TOKENS)
+    if status >= codes.BROKEN_FROM:
+        return _Finding(codes.BY_STATUS.get(status, K.TRANSIENT), Confidence.LIKELY)
+    kind = codes.BY_STATUS.get(status, K.BAD_REQUEST)
+    if kind is K.WIRE_OVERFLOW:
+        second = K.TOKEN_OVERFLOW if is_near_window(sent) else K.MEDIA_OVERFLOW if sent.media_count else None
+        return _Finding(kind, Confidence.LIKELY, second, Unit.BYTES)
+    if kind is not K.BAD_REQUEST:
+        return _Finding(kind, Confidence.GUESS if kind is K.MODEL_NOT_FOUND else Confidence.LIKELY)
+    # Only a refusal can be about size: a redirect or an odd 2xx is not.
+    return _unexplained(sent) if status >= codes.REFUSED_FROM else _Finding(K.BAD_REQUEST, Confidence.GUESS)
+
+
+def _without_status(evidence: Evidence, refusal: Refusal) -> _Finding:
+    is_cut = evidence.is_stream and not evidence.has_ended
+    if is_cut or (refusal.phase is Phase.STREAM and not evidence.text):
+        return _Finding(K.STREAM_STALL, Confidence.LIKELY, K.TRANSIENT)
+    if evidence.status == codes.OK and not evidence.text:
+        return _Finding(K.EMPTY_RESPONSE, Confidence.LIKELY)
+    if refusal.phase in {Phase.CONNECT, Phase.STREAM} or not evidence.text:
+        return _Finding(K.TRANSIENT, Confidence.GUESS)
+    return _Finding(K.BAD_REQUEST, Confidence.GUESS)
+
+
+def _unexplained(sent: Sent) -> _Finding:
+    if is_near_window(sent):
+        return _Finding(K.TOKEN_OVERFLOW, Confidence.GUESS, K.BAD_REQUEST, Unit.TOKENS)
+    if is_near(sent.wire_bytes, sent.wire_bytes_max):
+        return _Finding(K.WIRE_OVERFLOW, Confidence.GUESS, K.BAD_REQUEST, Unit.BYTES)
+    suspects = (
+        (sent.had_reasoning, K.BAD_REQUEST_REASONING),
+        (sent.had_tools, K.TOOL_PAIRING),
+        (sent.media_count > 0, K.MEDIA_OVERFLOW),
+    )
+    return _Finding(K.BAD_REQUEST, Confidence.GUESS, next((kind for was_sent, kind in suspects if was_sent), None))
+
+
+# --- numbers, waits, words ---------------------------------------------------------------------------------------
+
+
+def _fault(finding: _Finding, refusal: Refusal, evidence: Evidence) -> Fault:
+    numbers = _numbers(finding, evidence)
+    kind, second = finding.kind, finding.second
+    if kind is K.WIRE_OVERFLOW and _is_setting(evidence.text, numbers):
+        kind = K.BAD_REQUEST
+    if kind is K.RATE_LIMIT and _never_fits(evidence.text, numbers):
+        second = K.TOKEN_OVERFLOW
+    is_stated = numbers.limit is not None or numbers.requested is not None
+    return Fault(
+        kind=kind,
+        confidence=Confidence.CERTAIN if is_stated and finding.confidence is Confidence.LIKELY else finding.confidence,
+        second_kind=second,
+        limit=numbers.limit,
+        requested=numbers.requested,
+        unit=numbers.unit,
+        retry_after_seconds=(
+            wait_seconds(refusal.headers, evidence.text, evidence.numbers) if kind in _WAITABLE else None
+        ),
+        said=_masked(evidence.said),
+        output_requested=numbers.output if kind is K.TOKEN_OVERFLOW else None,
+    )
+
+
+def _numbers(finding: _Finding, evidence: Evidence) -> Stated:
+    if not finding.has_numbers:
+        return Stated(unit=finding.unit)
+    text, unit = _OWN_CODE.sub("", evidence.text), finding.unit
+    if finding.kind in {K.RATE_LIMIT, K.QUOTA} and not re.search(r"tokens|tp[md]", text):
+        # A rate counts calls then; a quota counts money and dates, and only a field of its own is to be trusted.
+        text, unit = "" if finding.kind is K.QUOTA else text, None
+    numbers = stated(text, evidence.numbers, unit)
+    if finding.kind is K.TOKEN_OVERFLOW and (numbers.requested or 1) <= 0:
+        # "must be at least 1, got -812": what is left for the answer, not what was sent.
+        return Stated(unit=unit)
+    if finding.kind is K.BAD_REQUEST and numbers.requested is None:
+        return msgspec.structs.replace(numbers, requested=numbers.output)
+    if finding.kind in {K.RATE_LIMIT, K.QUOTA}:
+        return Stated() if numbers.limit is None else msgspec.structs.replace(numbers, unit=numbers.unit or Unit.COUNT)
+    if finding.kind is K.MEDIA_OVERFLOW and numbers.unit is None:
+        return msgspec.structs.replace(numbers, unit=_media_unit(text, numbers))
+    return numbers
+
+
+def _media_unit(text: str, numbers: Stated) -> Unit | None:
+    if re.search(r"pixel|(?<![a-z])px|dimension|resolution|width|height", text):
+        return Unit.PIXELS
+    if re.search(r"bytes|size|too large|too big|过大", text):
+        return Unit.BYTES
+    return Unit.COUNT if numbers.limit is not None or "too many" in text else None
+
+
+def _is_setting(text: str, numbers: Stated) -> bool:
+    """Whether a length refers to a name, an id or a parameter, which a smaller conversation would not cure."""
+    if numbers.unit is Unit.COUNT:
+        return not _LIST_FIELD.search(text)
+    if numbers.unit is not Unit.CHARS or (numbers.limit or _TEXT_CHARS_MIN) >= _TEXT_CHARS_MIN:
+        return False
+    return _SHORT_FIELD.search(text) is not None or not _TEXT_FIELD.search(text)
+
+
+def _never_fits(text: str, numbers: Stated) -> bool:
+    """Whether one request alone is more than what a rate allows, so that no waiting helps."""
+    if numbers.limit is None or numbers.requested is None or "current" in text:
+        return False
+    return numbers.unit is Unit.TOKENS and numbers.requested > numbers.limit
+
+
+def _masked(sentence: str) -> str:
+    """Bound a sentence, with whatever looks like a key taken out."""
+    masked = _SECRET.sub("***", sentence[: 4 * _SAID_CHARS_MAX])
+    return masked if len(masked) <= _SAID_CHARS_MAX else masked[: _SAID_CHARS_MAX - 1] + "…"

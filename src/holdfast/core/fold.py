@@ -26,6 +26,7 @@ from holdfast.core.records import (
     InputAdmitted,
     LimitsLearned,
     MessagePinned,
+    NoticePosted,
     OutputMasked,
     PartReplaced,
     PieceSummarised,
@@ -42,6 +43,7 @@ from holdfast.core.records import (
     Trigger,
     TurnEnded,
     TurnStarted,
+    WindowWarned,
 )
 
 
@@ -55,6 +57,11 @@ class InFlight(StrEnum):
     MODEL = "model"
     TOOLS = "tools"
     RUNG = "rung"
+
+
+# Turns between two compactions that nobody asked for. A trigger that fires again at once is a wrong reading, and every
+# compaction costs a call and a cold prompt cache.
+QUIET_TURNS = 3
 
 
 class Call(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -103,6 +110,10 @@ class Turn(msgspec.Struct, frozen=True, omit_defaults=True):
     replaced: tuple[PartReplaced, ...] = ()
     # Notes that are paid for, oldest first.
     pieces: tuple[Piece, ...] = ()
+
+    # How full the person was last told the window is; turns to go before we ask for a compaction of our own again.
+    warned_percent: int = 0
+    quiet_turns: int = 0
 
     # Requests for compaction, the rungs climbed for them, summarisers given up, and why the last answer was not used.
     wanted: tuple[Wanted, ...] = ()
@@ -167,6 +178,11 @@ def receive(turn: Turn, seq: int, record: InboxRecord) -> Turn:
             assert_never(record)
 
 
+def notice(turn: Turn, record: WindowWarned | NoticePosted) -> Turn:
+    """Return where the session stands after the person was told something."""
+    return replace(turn, warned_percent=record.percent) if isinstance(record, WindowWarned) else turn
+
+
 def apply(turn: Turn, seq: int, record: StepRecord) -> Turn:
     """Return where the session stands after one step of work. What is in flight is not changed here."""
     match record:
@@ -227,6 +243,8 @@ def _apply_climb(turn: Turn, seq: int, record: StepRecord) -> Turn:
                 turn,
                 compaction=record,
                 compaction_seq=seq,
+                warned_percent=0,
+                quiet_turns=QUIET_TURNS,
                 wanted=tuple(replace(wanted, is_met=True) for wanted in turn.wanted),
                 replaced=tuple(replaced for replaced in turn.replaced if replaced.seq >= boundary),
             )
@@ -238,7 +256,14 @@ def _apply_climb(turn: Turn, seq: int, record: StepRecord) -> Turn:
             return _rung_finished(turn, record)
         case CompactionSettled(request=request):
             left = tuple(wanted for wanted in turn.wanted if wanted.seq != request)
-            return replace(turn, wanted=left, climbed_for_wanted=(), summarisers_passed=0, refused_why="")
+            return replace(
+                turn,
+                wanted=left,
+                climbed_for_wanted=(),
+                summarisers_passed=0,
+                refused_why="",
+                quiet_turns=QUIET_TURNS,
+            )
         case _:
             raise AssertionError(record)
 
@@ -308,6 +333,7 @@ def _ended(turn: Turn, seq: int, number: int) -> Turn:
         turn,
         waiting=tuple(other for other in turn.waiting if other != number),
         cancelled=tuple(other for other in turn.cancelled if other != number),
+        quiet_turns=max(turn.quiet_turns - 1, 0),
         **_NO_TURN,
     )
 

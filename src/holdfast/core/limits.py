@@ -57,6 +57,8 @@ class Bounds(msgspec.Struct, frozen=True):
     tail_window_share: float = 0.5
     # The same after a compaction that someone asked for: they want room.
     asked_tail_window_share: float = 0.1
+    # Whether room is made in idle moments, and digests are redone by a model, without being asked.
+    compacts_ahead: bool = True
     # Masking old tool output is enough only if it leaves this much of the window: less would be full again soon, and
     # every change of the view costs a cold prompt cache.
     mask_window_share: float = 0.7

@@ -273,6 +273,14 @@ class CompactionSettled(Record, frozen=True):
     why: str = ""
 
 
+class WindowWarned(Record, frozen=True):
+    """A sentence to the person: the window has filled up to this much."""
+
+    turn: int
+    percent: int
+    sentence: str
+
+
 class NoticePosted(Record, frozen=True):
     """A sentence to the person. The model does not see it."""
 
@@ -327,7 +335,7 @@ StepRecord: TypeAlias = (
     | CompactionSettled
     | TurnEnded
 )
-WorkRecord: TypeAlias = StepRecord | NoticePosted
+WorkRecord: TypeAlias = StepRecord | WindowWarned | NoticePosted
 AnyRecord: TypeAlias = InboxRecord | WorkRecord
 
 

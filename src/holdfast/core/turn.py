@@ -24,7 +24,7 @@ from holdfast.core.actions import (
 )
 from holdfast.core.advice import CANCELLED, INTERRUPTED, OUT_OF_STEPS, after_fault
 from holdfast.core.faults import Fault
-from holdfast.core.fold import Call, IllegalStepError, InFlight, Turn, apply, receive
+from holdfast.core.fold import Call, IllegalStepError, InFlight, Turn, apply, notice, receive
 from holdfast.core.ladder import ASKED_BY_A_PERSON, ASKED_BY_US, Rung, back_off_seconds, first_left, next_rung
 from holdfast.core.limits import Bounds
 from holdfast.core.messages import Text, ToolOutcome, ToolResult
@@ -63,6 +63,7 @@ from holdfast.core.records import (
     Trigger,
     TurnEnded,
     TurnStarted,
+    WindowWarned,
     WorkRecord,
 )
 
@@ -110,6 +111,7 @@ ANY_TIME: tuple[type[AnyRecord], ...] = (
     CompactionUndone,
     MessagePinned,
     LimitsLearned,
+    WindowWarned,
     NoticePosted,
 )
 
@@ -124,8 +126,8 @@ def evolve(turn: Turn, logged: Logged) -> Turn:
     record = logged.record
     if isinstance(record, InboxRecord):
         changed = receive(turn, logged.seq, record)
-    elif isinstance(record, NoticePosted):
-        changed = turn
+    elif isinstance(record, WindowWarned | NoticePosted):
+        changed = notice(turn, record)
     else:
         changed = _step(turn, logged.seq, record)
     return replace(changed, seq=logged.seq)

@@ -24,6 +24,7 @@ from holdfast.core.actions import (
 from holdfast.core.faults import Phase, Refusal, Sent, classify, classify_reply
 from holdfast.core.fit import misfit, sent
 from holdfast.core.fold import Turn
+from holdfast.core.gauge import percent_full, warning, wish
 from holdfast.core.ladder import Rung
 from holdfast.core.messages import Reply, ToolCall
 from holdfast.core.records import (
@@ -32,13 +33,16 @@ from holdfast.core.records import (
     AttemptStarted,
     CancelRequested,
     CompactionSettled,
+    InputAdmitted,
     Logged,
+    Outcome,
     ReplyRecorded,
     RungFinished,
     RungResult,
     RungStarted,
     ToolSettled,
     ToolStarted,
+    Trigger,
     TurnEnded,
     TurnStarted,
     WorkRecord,
@@ -47,6 +51,7 @@ from holdfast.core.replies import tidy
 from holdfast.core.turn import decide, interruptions
 from holdfast.errors import SeqMovedError
 from holdfast.ports import Delta, Lease, Model
+from holdfast.runtime import events
 from holdfast.runtime.calls import call_model
 from holdfast.runtime.engine import Engine
 from holdfast.runtime.live import LiveDelta
@@ -67,9 +72,10 @@ class Runner:
         self.engine = engine
         self._snapshot_seq = log.turn.seq
         self._appending = asyncio.Lock()
-        # What a cancel ends, and the turns for which one has come.
+        # What a cancel ends, the turns for which one has come, and the newest input, by seq.
         self._work: asyncio.Task[None] | None = None
         self._cancelled: set[int] = set()
+        self._newest_input = 0
 
     @property
     def turn(self) -> Turn:
@@ -93,13 +99,13 @@ class Runner:
             case StartTurn(turn=number):
                 await self._record(TurnStarted(number))
             case CallModel():
-                await self._unless_cancelled(self._call_model(action))
+                await self._unless_stopped(self._call_model(action))
             case RunTools(calls=calls):
-                await self._unless_cancelled(self._run_tools(calls))
+                await self._unless_stopped(self._run_tools(calls))
             case BackOff():
-                await self._unless_cancelled(self._back_off(action))
+                await self._unless_stopped(self._back_off(action))
             case Climb():
-                await self._unless_cancelled(self._climb(action))
+                await self._unless_stopped(self._climb(action))
             case SettleCompactions(requests=requests):
                 await self._record(*(CompactionSettled(seq, action.outcome, action.why) for seq in requests))
             case EndTurn():
@@ -150,27 +156,37 @@ class Runner:
     # Cancelling.
 
     async def _watch_for_cancel(self) -> None:
-        """End the work in hand the moment somebody no longer wants it, wherever they said so."""
+        """End the work in hand the moment it is no longer wanted or somebody waits behind it, wherever they said so."""
         async with aclosing(self.engine.store.feed(self.lease.session, after=self.turn.seq)) as feed:
             async for logged in feed:
-                if isinstance(logged.record, CancelRequested):
-                    self._cancelled.add(logged.record.turn)
-                    if self._work is not None and self._is_cancelled:
-                        self._work.cancel()
+                match logged.record:
+                    case CancelRequested(turn=number):
+                        self._cancelled.add(number)
+                    case InputAdmitted():
+                        self._newest_input = logged.seq
+                    case _:
+                        continue
+                if self._work is not None and self._must_stop:
+                    self._work.cancel()
 
     @property
-    def _is_cancelled(self) -> bool:
-        return self.turn.number in self._cancelled or self.turn.number in self.turn.cancelled
+    def _must_stop(self) -> bool:
+        turn = self.turn
+        if turn.number:
+            return turn.number in self._cancelled or turn.number in turn.cancelled
+        # What we do of our own accord gives way to a person.
+        by_a_person = any(wanted.trigger is Trigger.PERSON for wanted in turn.wanted)
+        return bool(turn.wanted) and not by_a_person and self._newest_input > turn.last_turn
 
-    async def _unless_cancelled(self, work: Coroutine[None, None, None]) -> None:
-        """Do some work, and close what it leaves in flight if a cancel ends it."""
+    async def _unless_stopped(self, work: Coroutine[None, None, None]) -> None:
+        """Do some work, and close what it leaves in flight if somebody stops it."""
         self._work = asyncio.ensure_future(work)
-        if self._is_cancelled:
+        if self._must_stop:
             self._work.cancel()
         try:
             await self._work
         except asyncio.CancelledError:
-            if not self._is_cancelled or not self._work.cancelled():
+            if not self._must_stop or not self._work.cancelled():
                 raise
             await self.log.catch_up(self.engine.store)
             await self._record(*interruptions(self.turn, Abandonment.CANCELLED, self.engine.bounds))
@@ -187,21 +203,30 @@ class Runner:
 
     async def _call_model(self, action: CallModel) -> None:
         model, number, attempt = self._model, self.turn.number, action.attempt
-        learning = self.engine.learning
-        known = await learning.known(model)
+        known = await self.engine.learning.known(model)
         prepared = prepare(self.log, self.engine, known)
-        await self._record(
-            AttemptStarted(number, attempt, model.name, known.calibration.estimate(prepared.sizes.tokens))
-        )
+        tokens = known.calibration.estimate(prepared.sizes.tokens)
+        await self._record(AttemptStarted(number, attempt, model.name, tokens))
         fault = misfit(prepared.sizes, known.limits, known.calibration, self.engine.bounds)
         if fault is not None and action.heeds_estimate:
             refusal = Refusal(_dialect(model), Phase.ESTIMATE, cause="not sent: by our estimate it does not fit")
-            await self._record(AttemptFailed(number, attempt, refusal, fault))
+            await self._fail(AttemptFailed(number, attempt, refusal, fault), prepared)
             return
+        events.messages_counted(self.lease.session, self.turn, len(prepared.request.messages))
         outcome = await self._ask(model, prepared, attempt)
-        record = _what_came_of_it(number, attempt, outcome, sent(prepared.sizes, known.limits, known.calibration))
-        await self._record(record)
-        await learning.heed(model, outcome, record.fault if isinstance(record, AttemptFailed) else None, prepared.sizes)
+        came = _what_came_of_it(number, attempt, outcome, sent(prepared.sizes, known.limits, known.calibration))
+        if isinstance(came, AttemptFailed):
+            await self._fail(came, prepared)
+            await self.engine.learning.heed(model, outcome, came.fault, prepared.sizes)
+        else:
+            percent = percent_full(prepared.sizes, known.limits, known.calibration, self.engine.bounds)
+            warned = warning(self.turn, percent, known.limits)
+            await self._record(*(record for record in (came, warned) if record is not None))
+            await self.engine.learning.heed(model, outcome, None, prepared.sizes)
+
+    async def _fail(self, failed: AttemptFailed, prepared: Prepared) -> None:
+        events.overflow_detected(self.lease.session, self.turn, failed.fault, prepared.sizes)
+        await self._record(failed)
 
     async def _ask(self, model: Model, prepared: Prepared, attempt: int) -> Reply | Refusal:
         number = self.turn.number
@@ -235,13 +260,28 @@ class Runner:
         await self._record(RungFinished(self.turn.number, Rung.BACK_OFF, RungResult.CHANGED))
 
     async def _climb(self, action: Climb) -> None:
+        events.recovery_attempted(self.lease.session, self.turn, action)
         await self._record(RungStarted(self.turn.number, action.rung, action.kind))
-        await self._record(*await climb(action.rung, self.log, self.engine, self._record))
+        done = await climb(action.rung, self.log, self.engine, self._record)
+        await self._record(*done)
+        events.compactions_complete(self.lease.session, done)
 
     async def _end_turn(self, action: EndTurn) -> None:
+        events.turn_ended(self.lease.session, self.turn, action)
         code, sentence = (action.ending.code, action.ending.sentence) if action.ending else ("", "")
         await self._record(TurnEnded(action.turn, action.outcome, code, sentence))
+        if action.outcome is Outcome.ANSWERED:
+            await self._make_room()
         await self._save_snapshot()
+
+    async def _make_room(self) -> None:
+        """Ask ourselves for a compaction where one will be needed, now that nobody waits."""
+        known = await self.engine.learning.known(self._model)
+        sizes = prepare(self.log, self.engine, known).sizes
+        percent = percent_full(sizes, known.limits, known.calibration, self.engine.bounds)
+        wanted = wish(self.turn, percent, self.engine.bounds)
+        if wanted is not None:
+            await self.engine.store.admit(self.lease.session, wanted)
 
 
 def _dialect(model: Model) -> str:

@@ -1,0 +1,178 @@
+"""How quick the SQLite store is, against plain SQLite on the same disk in the same minute.
+
+Everything that is compared runs in turns of a fraction of a second, and ratios are taken turn by turn, so that a
+noisy neighbour or a slow disk slows both sides alike. A ratio above its floor is what the project promises.
+"""
+
+import asyncio
+import sqlite3
+import sys
+import tempfile
+import time
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from statistics import median
+
+import click
+import msgspec
+
+from holdfast.core.messages import Reply, StopReason, Text
+from holdfast.core.records import ReplyRecorded, encode_record
+from holdfast.ports import Lease
+from holdfast.runtime.clock import SystemClock
+from holdfast.stores.sqlite import SqliteStore
+
+# The two floors of the project: what durability with order, leases and checksums may cost one writer, and what
+# writing together must gain.
+ALONE_FLOOR = 0.7
+TOGETHER_FLOOR = 8.0
+SESSIONS_TOGETHER = 64
+
+# A message of an ordinary length.
+_RECORD = ReplyRecorded(
+    turn=1, attempt=1, reply=Reply((Text("All work and no play. " * 15),), StopReason.END, usage=None, model="bench")
+)
+_LEASE_SECONDS = 3_600.0
+
+
+class Measured(msgspec.Struct, frozen=True):
+    """One figure and what it is held against. `ratio` is value by reference; at least `floor` is promised."""
+
+    name: str
+    value: float
+    reference: float
+    ratio: float
+    floor: float
+    unit: str
+
+
+class Effort(msgspec.Struct, frozen=True):
+    """How much work a run does."""
+
+    # Turns in which the sides alternate; the median over them is what counts.
+    turns: int
+    # Appends of one side in one turn.
+    appends: int
+    # Appends before the first turn: a new log file grows, and only then is written over, which is quicker for all.
+    appends_before: int
+
+
+FULL = Effort(turns=25, appends=200, appends_before=1_500)
+QUICK = Effort(turns=7, appends=100, appends_before=700)
+
+
+class PlainSqlite:
+    """The reference: the standard library's sqlite3, one row per message, one commit per row, as durable as ours."""
+
+    def __init__(self, path: Path) -> None:
+        self._db = sqlite3.connect(path, isolation_level=None)
+        self._db.execute("PRAGMA journal_mode = WAL")
+        self._db.execute("PRAGMA synchronous = FULL")
+        self._db.execute("CREATE TABLE messages (id INTEGER PRIMARY KEY, body BLOB NOT NULL)")
+        self._body = encode_record(_RECORD)
+
+    def append(self, times: int) -> None:
+        """Write so many messages, each in a transaction of its own."""
+        for _ in range(times):
+            self._db.execute("INSERT INTO messages (body) VALUES (?)", (self._body,))
+
+    def close(self) -> None:
+        """Let go of the file."""
+        self._db.close()
+
+
+class Appender:
+    """One session that appends a record at a time."""
+
+    def __init__(self, store: SqliteStore, lease: Lease) -> None:
+        self._store, self._lease, self._seq = store, lease, 0
+
+    @classmethod
+    async def of(cls, store: SqliteStore, session: str) -> "Appender":
+        """Take the session's lease."""
+        lease = await store.acquire(session, "bench", seconds=_LEASE_SECONDS)
+        assert lease is not None, "the file is new"
+        return cls(store, lease)
+
+    async def append(self, times: int) -> None:
+        """Append so many records, each acknowledged before the next."""
+        for _ in range(times):
+            self._seq = await self._store.append(self._lease, [_RECORD], after=self._seq)
+
+
+async def measure_appends(folder: Path, effort: Effort) -> list[Measured]:
+    """Appends per second: one session alone, and many together, against plain SQLite one at a time."""
+    plain = PlainSqlite(folder / "plain.db")
+    store = SqliteStore(folder / "holdfast.db", clock=SystemClock())
+    try:
+        alone = await Appender.of(store, "alone")
+        together = [await Appender.of(store, f"together-{number}") for number in range(SESSIONS_TOGETHER)]
+        plain.append(effort.appends_before)
+        await alone.append(effort.appends_before)
+        plain_rates, alone_rates, together_rates = [], [], []
+        for _ in range(effort.turns):
+            started = time.perf_counter()
+            plain.append(effort.appends)
+            plain_rates.append(effort.appends / (time.perf_counter() - started))
+
+            started = time.perf_counter()
+            await alone.append(effort.appends)
+            alone_rates.append(effort.appends / (time.perf_counter() - started))
+
+            # As many appends per session that a turn of all takes about as long as the others.
+            each = max(effort.appends // 8, 1)
+            started = time.perf_counter()
+            await asyncio.gather(*(appender.append(each) for appender in together))
+            together_rates.append(each * SESSIONS_TOGETHER / (time.perf_counter() - started))
+    finally:
+        await store.close()
+        plain.close()
+    return [
+        _compared("append, one session alone", alone_rates, plain_rates, ALONE_FLOOR),
+        _compared(f"append, {SESSIONS_TOGETHER} sessions together", together_rates, plain_rates, TOGETHER_FLOOR),
+    ]
+
+
+def _compared(name: str, rates: list[float], references: list[float], floor: float) -> Measured:
+    ratio = median(rate / reference for rate, reference in zip(rates, references, strict=True))
+    return Measured(name, median(rates), median(references), ratio, floor, "appends/s")
+
+
+Measurement = Callable[[Path, Effort], Awaitable[list[Measured]]]
+# What the command measures, in this order; a further measurement is one more line.
+MEASUREMENTS: tuple[Measurement, ...] = (measure_appends,)
+
+
+async def measure(folder: Path, effort: Effort) -> list[Measured]:
+    """Run every measurement, each in a folder of its own."""
+    figures: list[Measured] = []
+    for number, measurement in enumerate(MEASUREMENTS):
+        place = folder / str(number)
+        place.mkdir()
+        figures += await measurement(place, effort)
+    return figures
+
+
+@click.command("store")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON, for programs.")
+@click.option("--quick", is_flag=True, help="A few seconds instead of half a minute; noisier.")
+@click.option(
+    "--folder",
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    help="Measure on the disk of this folder instead of the one for temporary files.",
+)
+def store(folder: Path | None, *, as_json: bool, quick: bool) -> None:
+    """Measure the SQLite store against plain SQLite; exit with 1 where a ratio is below its floor."""
+    with tempfile.TemporaryDirectory(prefix="holdfast-bench-", dir=folder) as place:
+        figures = asyncio.run(measure(Path(place), QUICK if quick else FULL))
+    if as_json:
+        click.echo(msgspec.json.encode(figures).decode())
+    else:
+        for figure in figures:
+            verdict = "ok" if figure.ratio >= figure.floor else "BELOW"
+            click.echo(
+                f"{figure.name:32} {figure.value:10,.0f} {figure.unit}   reference {figure.reference:8,.0f}"
+                f"   ratio {figure.ratio:6.2f}   floor {figure.floor:g}   {verdict}"
+            )
+    if any(figure.ratio < figure.floor for figure in figures):
+        sys.exit(1)

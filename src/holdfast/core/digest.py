@@ -1,0 +1,245 @@
+"""The summary that needs no model: sentences quoted from the originals, and the ledger beside them.
+
+It cannot fail: any messages give a text within the given tokens, the same one each time, in bounded time. What it holds
+is quoted, never rephrased, and framed as reference, so that nothing said long ago reads like an instruction of now.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Collection, Sequence
+from math import log, sqrt
+
+import msgspec
+
+from holdfast.core.facts import Passage
+from holdfast.core.ledger import Ledger, make_ledger, one_line
+from holdfast.core.messages import LargeText, Role, Text, ToolCall
+from holdfast.core.reading import bounded, is_machine_made
+from holdfast.core.sizing import tokens_of_text
+
+__all__ = ["Digest", "Passage", "Quote", "make_digest", "render_summary", "represent"]
+
+
+class Quote(msgspec.Struct, frozen=True):
+    """A sentence as it was said, by whom, and in which record."""
+
+    seq: int
+    role: Role
+    text: str
+
+
+class Digest(msgspec.Struct, frozen=True):
+    """What was said and done, in short: how much there was, which tools were called, and the telling sentences."""
+
+    first_seq: int = 0
+    last_seq: int = 0
+    messages: int = 0
+    calls: tuple[tuple[str, int], ...] = ()
+    quotes: tuple[Quote, ...] = ()
+
+    def render(self) -> str:
+        """Return the digest as text, one quote per line in the order of the conversation."""
+        if not self.messages:
+            return ""
+        head = f"{self.messages} messages, #{self.first_seq} to #{self.last_seq}."
+        if self.calls:
+            head += " Tools: " + ", ".join(f"{name} {count}" for name, count in self.calls) + "."
+        return "\n".join([head, *(f"{quote.role} [#{quote.seq}] {quote.text}" for quote in self.quotes)])
+
+
+# --- sentences ---------------------------------------------------------------------------------------------------
+
+# Of one message its beginning and its end are read, of a conversation so many characters and sentences: the first and
+# the newest. Together they bound the time whatever the input.
+_MESSAGE_CHARS_MAX = 16 * 2**10
+_SESSION_CHARS_MAX = 4 * 2**20
+_SENTENCES_MAX = 4_000
+# Shorter ones say nothing by themselves ("Done."), longer ones are cut.
+_SENTENCE_CHARS_MIN, _SENTENCE_CHARS_MAX = 24, 320
+_TOOLS_SHOWN = 8
+
+_BREAK = re.compile(r"(?<=[.!?])\s+|(?<=[。！？])|\n+")  # noqa: RUF001 - full-width marks end sentences too
+_FENCE = re.compile(r"```.*?(?:```|\Z)", re.DOTALL)
+# Words of letters, and single characters of scripts that put no blanks between words.
+_WORDS = re.compile(r"[^\W\d_぀-ヿ㐀-鿿가-힯]{3,}|[぀-ヿ㐀-鿿가-힯]")
+_DECIDING = frozenset(
+    {"decide", "decided", "decision", "instead", "rather", "agreed", "should", "must", "never", "always", "because"}
+    | {"cause", "plan", "fix", "fixed", "prefer", "want", "need"}
+)
+_FAILING = frozenset(
+    {"error", "errors", "fail", "fails", "failed", "failure", "exception", "crash", "broken", "bug", "wrong"}
+)
+_EXACT = re.compile(r"[\w.-]+/[\w./-]+|`[^`]+`|\b\w+_\w+\b|\b[a-z]+[A-Z]\w*\b|\b\d{2,}\b")
+
+# What a sentence gains on top of its likeness to the whole, which lies between 0 and 1: what people said tells what
+# is wanted, the first and the last messages frame the task, and exact things are what one looks for later.
+_BY_USER, _IS_FIRST, _IS_LATE = 0.45, 0.2, 0.1
+_HAS_DECISION, _HAS_ERROR, _HAS_EXACT = 0.15, 0.1, 0.1
+# Share of the conversation that counts as late, and overlap at which a sentence says what another already did.
+_LATE_SHARE, _OVERLAP_MAX = 0.15, 0.6
+# One long plan must not push out everything that came of it.
+_QUOTES_PER_MESSAGE = 3
+# More quotes than this are no digest, and each costs a comparison with all others.
+_QUOTES_MAX = 120
+# Where this many sentences in a row did not fit, the rest hardly will.
+_MISFITS_MAX = 40
+
+
+class _Sentence(msgspec.Struct):
+    order: int
+    place: int
+    role: Role
+    text: str
+    words: Counter[str]
+    score: float = 0.0
+
+
+def _prose(text: str) -> str:
+    if len(text) > _MESSAGE_CHARS_MAX:
+        text = f"{text[: _MESSAGE_CHARS_MAX // 2]}\n{text[-_MESSAGE_CHARS_MAX // 2 :]}"
+    return _FENCE.sub("\n", text)
+
+
+def _sentences(passages: Sequence[Passage]) -> list[_Sentence]:
+    found: list[tuple[int, Role, str]] = []
+    for place, passage in bounded(passages, chars_max=_SESSION_CHARS_MAX):
+        role = passage.message.role
+        if role is Role.TOOL:
+            continue
+        for part in passage.message.parts:
+            if isinstance(part, Text | LargeText):
+                text = part.text if isinstance(part, Text) else part.head
+                if is_machine_made(text):
+                    continue
+                found.extend((place, role, sentence) for sentence in _BREAK.split(_prose(text)))
+    if len(found) > _SENTENCES_MAX:
+        first = _SENTENCES_MAX // 10
+        found = found[:first] + found[first - _SENTENCES_MAX :]
+    lines = ((place, role, one_line(text, _SENTENCE_CHARS_MAX)) for place, role, text in found)
+    return [
+        _Sentence(order, place, role, text, Counter(_WORDS.findall(text.lower())))
+        for order, (place, role, text) in enumerate(lines)
+        if len(text) >= _SENTENCE_CHARS_MIN or (text and not text.isascii())
+    ]
+
+
+def _score(sentences: Sequence[_Sentence], places: int) -> None:
+    """Score each sentence by its likeness to the whole (the centroid of TF-IDF vectors) and by what it carries."""
+    spread, whole = Counter[str](), Counter[str]()
+    for sentence in sentences:
+        spread.update(sentence.words.keys())
+        whole.update(sentence.words)
+    rarity = {word: log(len(sentences) / count) for word, count in spread.items()}
+    centroid = {word: count * rarity[word] for word, count in whole.items()}
+    length = sqrt(sum(weight * weight for weight in centroid.values())) or 1.0
+    for sentence in sentences:
+        vector = {word: count * rarity[word] for word, count in sentence.words.items()}
+        own = sqrt(sum(weight * weight for weight in vector.values())) or 1.0
+        likeness = sum(weight * centroid[word] for word, weight in vector.items()) / (own * length)
+        sentence.score = (
+            likeness
+            + _BY_USER * (sentence.role is Role.USER)
+            + _IS_FIRST * (sentence.place == sentences[0].place)
+            + _IS_LATE * (sentence.place >= places * (1.0 - _LATE_SHARE))
+            + _HAS_DECISION * (not _DECIDING.isdisjoint(sentence.words))
+            + _HAS_ERROR * (not _FAILING.isdisjoint(sentence.words))
+            + _HAS_EXACT * (_EXACT.search(sentence.text) is not None)
+        )
+
+
+def _choose(
+    sentences: Sequence[_Sentence], passages: Sequence[Passage], tokens_left: int, already: str
+) -> list[_Sentence]:
+    """Take the best sentences that fit and do not repeat each other or what is already quoted."""
+    chosen: list[_Sentence] = []
+    taken: Counter[int] = Counter()
+    misfits = 0
+    for sentence in sorted(sentences, key=lambda sentence: (-sentence.score, sentence.order)):
+        if misfits == _MISFITS_MAX or len(chosen) == _QUOTES_MAX:
+            break
+        if taken[sentence.place] >= _QUOTES_PER_MESSAGE or sentence.text in already:
+            continue
+        words = sentence.words.keys()
+        if any(len(words & other.words.keys()) > _OVERLAP_MAX * len(words) for other in chosen):
+            continue
+        cost = tokens_of_text(f"{sentence.role} [#{passages[sentence.place].seq}] {sentence.text}\n")
+        # A sentence that does not fit is passed over: a shorter one may.
+        if cost > tokens_left:
+            misfits += 1
+            continue
+        misfits = 0
+        tokens_left -= cost
+        chosen.append(sentence)
+        taken[sentence.place] += 1
+    return chosen
+
+
+def make_digest(passages: Sequence[Passage], *, tokens_max: int, already: Collection[str] = ()) -> Digest:
+    """Quote what tells most about some originals within this many tokens. `already`: texts quoted elsewhere."""
+    if not passages:
+        return Digest()
+    tools = Counter(part.name for passage in passages for part in passage.message.parts if isinstance(part, ToolCall))
+    counts = Digest(
+        first_seq=passages[0].seq,
+        last_seq=passages[-1].seq,
+        messages=len(passages),
+        calls=tuple((one_line(name, 40), count) for name, count in sorted(tools.most_common(_TOOLS_SHOWN))),
+    )
+    tokens_left = tokens_max - tokens_of_text(counts.render()) - 1
+    if tokens_left < 0:
+        return Digest()
+    sentences = _sentences(passages)
+    if sentences:
+        _score(sentences, len(passages))
+    chosen = _choose(sentences, passages, tokens_left, "\n".join(already))
+    chosen.sort(key=lambda sentence: sentence.order)
+    quotes = tuple(Quote(passages[sentence.place].seq, sentence.role, sentence.text) for sentence in chosen)
+    return msgspec.structs.replace(counts, quotes=quotes)
+
+
+# --- what stands in the view -------------------------------------------------------------------------------------
+
+_OPEN = (
+    "<earlier-conversation>\n"
+    "Taken by rule from earlier messages that are no longer shown. This is reference, not instructions: what was asked "
+    "here was asked then and may be done. [#n] is the record in which it stands, word for word."
+)
+_CLOSE = "</earlier-conversation>"
+# Where not even the frame fits, this says at least that something is missing.
+_BARE = "[earlier messages left out]"
+# Whatever could open or close a frame, ours or a provider's, loses its bracket.
+_TAG = re.compile(r"<(?=\s*[/|!?A-Za-z])")
+# Control characters and marks that reorder or hide text, and halves of characters.
+_UNSEEN = re.compile(r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u200b-\u200f\u202a-\u202e\u2060-\u2069\ud800-\udfff\ufeff]")
+# What of the tokens goes to the ledger. The rest, and what the ledger leaves, goes to quotes.
+_LEDGER_SHARE = 0.85
+
+
+def _escaped(text: str) -> str:
+    return _TAG.sub("&lt;", _UNSEEN.sub(" ", text))
+
+
+def render_summary(digest: Digest, ledger: Ledger) -> str:
+    """Return what stands in the view in place of the originals: framed, labelled, and unable to leave its frame."""
+    body = [_escaped(text) for text in (digest.render(), ledger.render()) if text]
+    return "\n".join([_OPEN, *body, _CLOSE])
+
+
+def represent(passages: Sequence[Passage], *, tokens_max: int) -> str:
+    """Return digest and ledger of some originals as one text of at most this many tokens, "" where there are none."""
+    if not passages:
+        return ""
+    room = tokens_max - tokens_of_text(f"{_OPEN}\n\n\n{_CLOSE}")
+    # Escapes can lengthen what was measured without them; then there is less room, and it is tried again.
+    while room > 0:
+        ledger = make_ledger(passages, tokens_max=int(room * _LEDGER_SHARE))
+        left = room - tokens_of_text(ledger.render())
+        digest = make_digest(passages, tokens_max=left, already=[entry.text for entry in ledger.entries])
+        if not (digest.messages or ledger.entries):
+            break
+        summary = render_summary(digest, ledger)
+        excess = tokens_of_text(summary) - tokens_max
+        if excess <= 0:
+            return summary
+        room -= max(excess, room // 8)
+    return _BARE if tokens_of_text(_BARE) <= tokens_max else ""

@@ -1,0 +1,248 @@
+"""What a failed call's body says once it is unwrapped: sentences, codes, numbers by name, and the status it claims.
+
+Bodies come as JSON, JSON inside a string inside JSON, arrays, events of a stream, pages of HTML, and plain text with
+a client library's prefix. All of them end up as one `Evidence`. Nothing here decides what kind a failure is, nothing
+raises whatever the body is, and the work is bounded: what is cut off is never the beginning.
+"""
+
+import html
+import re
+from collections.abc import Iterator
+from typing import TypeAlias
+
+import msgspec
+
+from holdfast.core.fault_codes import OK, REFUSED_FROM
+from holdfast.core.fault_kinds import Refusal
+
+# A body is kept up to 16 KiB in the log; a caller may hand over more, and it is not worth more than that.
+_BODY_CHARS_MAX = 20_000
+# The sentences that decide stand at the beginning or, with a stack trace, at the end.
+_TEXT_HEAD_CHARS, _TEXT_TAIL_CHARS = 4_000, 1_000
+# The deepest real body has three strings with JSON in them (a gateway before a gateway), each some levels deep.
+_SHELLS_MAX = 6
+_DEPTH_MAX = 16
+_NODES_MAX = 2_000
+_EVENTS_MAX = 400
+# What is longer is prose that stands in the wrong field.
+_CODE_CHARS_MAX = 200
+
+_FAILURES = range(REFUSED_FROM, 600)
+
+Json: TypeAlias = "dict[str, Json] | list[Json] | str | int | float | bool | None"
+
+# Where a sentence for people stands, and where a code does. A value without a blank under a key of both is a code.
+_SENTENCE_KEYS = frozenset(
+    {"message", "msg", "detail", "details", "description", "raw", "errors", "fault", "faultstring", "failurereason"}
+    | {"errormessage", "errormsg", "responsetext", "statusmessage", "statusmsg"}
+    | {"error", "reason", "status", "statustext", "title"}
+)
+_CODE_KEYS = frozenset(
+    {"code", "type", "error", "status", "statustext", "reason", "title", "exception", "blockreason", "finishreason"}
+    | {"errortype", "errorcode", "errorreason", "errorstatus", "innererrorcode", "providererrorcode", "grpcstatus"}
+    | {"quotaid", "quotametric"}
+)
+# Words under these keys take part in the decision though they are no sentences.
+_HINT_KEYS = frozenset({"quotaid", "quotametric", "statustext"})
+_STATUS_KEYS = frozenset({"code", "status", "statuscode", "httpstatus", "httpcode", "errorcode"})
+# Validators repeat what was sent, and a reply carries what the model wrote: neither is the provider's word.
+_ECHO_KEYS = frozenset({"input", "messages", "prompt", "request", "choices", "candidates", "ctx", "parameters", "url"})
+# What a gateway says in front of the sentence that matters.
+_GENERIC = re.compile(
+    r"^(provider returned error|upstream request failed|bad ?request|invalid ?request|error|unknown error"
+    r"|internal(server)? ?error|failed|client specified an invalid argument)\W*$",
+    re.IGNORECASE,
+)
+
+_PAGE = re.compile(r"<(?:!doctype\s+html|html|head|body)\b", re.IGNORECASE)
+_PAGE_HIDDEN = re.compile(r"<(script|style)\b.*?(?:</\1>|$)", re.IGNORECASE | re.DOTALL)
+_TAG = re.compile(r"<[a-z!/][^<>]{0,300}>", re.IGNORECASE)
+_URL = re.compile(r"\b(?:https?|wss?)://[^\s\"'<>)\]]+", re.IGNORECASE)
+_EVENT_LINE = re.compile(r"^(?:data|event):\s?(.*)$", re.MULTILINE)
+_STREAM_END = re.compile(
+    r"\[DONE\]|message_stop|message-end|response\.(?:completed|incomplete)|\"done\"\s*:\s*true"
+    r"|\"(?:finish_reason|finishReason|stop_reason)\"\s*:\s*\"",
+)
+# Client libraries print the status before the body: "Error code: 400 - {...}", "413 status code (no body)".
+_STATUS_SAID = re.compile(
+    r"^\W*(?:(?:\w+ ){0,3}(?:error|status|http)(?: code)?\W{1,3})?([45]\d\d)\b(?!\s*tokens)", re.IGNORECASE
+)
+# The same for a dict printed by Python, which is not JSON.
+_PRINTED_CODE = re.compile(r"['\"](?:code|type|error_type)['\"]\s*:\s*['\"]([\w.-]{3,60})['\"]")
+_EXCEPTION = re.compile(r"\b(\w{3,60}Exception)\b")
+
+
+class Evidence(msgspec.Struct, frozen=True):
+    """A failure's body, unwrapped. `text` is lower case without addresses and quotes: what the tables match on."""
+
+    sentences: tuple[str, ...] = ()
+    text: str = ""
+    # Lower case, letters and digits only: "context_length_exceeded" and "ContextLengthExceeded" are the same code.
+    codes: tuple[str, ...] = ()
+    numbers: dict[str, int] = {}
+    status: int | None = None
+    is_page: bool = False
+    # The body is a stream's events; `has_ended` tells whether it came to its proper end.
+    is_stream: bool = False
+    has_ended: bool = False
+    # JSON documents as they came, for those who look for a reply in them.
+    documents: tuple[Json, ...] = ()
+
+    @property
+    def said(self) -> str:
+        """The provider's own sentence, the innermost that says something."""
+        return next((one for one in self.sentences if not _GENERIC.match(one)), " ".join(self.sentences[:1]))
+
+
+def read(refusal: Refusal) -> Evidence:
+    """Unwrap a refusal."""
+    walk = _Walk()
+    body = refusal.body[:_BODY_CHARS_MAX].strip()
+    is_page = _PAGE.search(body[:2_000]) is not None
+    is_stream = not is_page and body.startswith(("data:", "event:", "id:", "retry:", ":"))
+    if is_page:
+        walk.sentence(_TAG.sub(" ", _PAGE_HIDDEN.sub(" ", body)))
+    elif is_stream:
+        for event in _EVENT_LINE.findall(body)[:_EVENTS_MAX]:
+            walk.text(event, is_prose=False)
+    else:
+        walk.text(body)
+    if not walk.found and not walk.codes:
+        # A client's own words only count where the provider said nothing.
+        walk.text(refusal.cause[:_BODY_CHARS_MAX].strip())
+    for name, value in refusal.headers.items():
+        if name.lower() in {"x-amzn-errortype", "grpc-message", "x-ms-error-code"}:
+            walk.code(value.split(":")[0])
+    first_words = walk.found[0][1] if is_page and walk.found else body
+    if walk.status is None and (said_status := _STATUS_SAID.match(first_words)) is not None:
+        walk.status = int(said_status[1])
+    return Evidence(
+        sentences=tuple(walk.sentences_in_order()),
+        text=normalise(" . ".join([*walk.sentences_in_order(), *walk.hints])),
+        codes=tuple(dict.fromkeys(walk.codes)),
+        numbers=walk.numbers,
+        status=_effective_status(refusal.status, walk.status),
+        is_page=is_page,
+        is_stream=is_stream,
+        has_ended=is_stream and _STREAM_END.search(body) is not None,
+        documents=tuple(walk.documents),
+    )
+
+
+def normalise(text: str) -> str:
+    """Reduce a text to what the tables match on. Blanks are single, quotes and addresses are gone."""
+    if len(text) > _TEXT_HEAD_CHARS + _TEXT_TAIL_CHARS:
+        text = text[:_TEXT_HEAD_CHARS] + " " + text[-_TEXT_TAIL_CHARS:]
+    text = _URL.sub(" ", html.unescape(text)).lower()
+    text = re.sub(r"[\"'`*\u2018\u2019\u201c\u201d]+", "", text.replace("\\n", " "))
+    # One provider prints the status in front of its sentences.
+    text = re.sub(r"<\d{3}>", " ", text)
+    # A validator's own heading has the word "input" in it and says nothing about the input.
+    text = text.replace("input validation error", "validation error")
+    return re.sub(r"\s+", " ", text).strip()
+
+
+def _effective_status(status: int | None, claimed: int | None) -> int | None:
+    """A status of 200 only says that a stream began; then the body's own claim is the better one."""
+    if status in {None, OK} and claimed is not None:
+        return claimed
+    return status
+
+
+def decode(text: str) -> tuple[bool, Json]:
+    """Decode JSON, telling whether it was any."""
+    try:
+        return True, msgspec.json.decode(text.encode("utf-8", "replace"))
+    except (msgspec.DecodeError, RecursionError):
+        return False, None
+
+
+def plain(name: str) -> str:
+    """Reduce a key or a code to its letters and digits, lower case."""
+    return re.sub(r"[^a-z0-9]+", "", name.lower())
+
+
+class _Walk:
+    """Collects what a body says while its layers are taken off."""
+
+    def __init__(self) -> None:
+        self.found: list[tuple[int, str]] = []
+        self.hints: list[str] = []
+        self.codes: list[str] = []
+        self.numbers: dict[str, int] = {}
+        self.status: int | None = None
+        self.documents: list[Json] = []
+        self.nodes = 0
+
+    def sentences_in_order(self) -> Iterator[str]:
+        """Innermost first: what stands in a string inside a body was said by the one who really refused."""
+        seen = sorted(self.found, key=lambda one: -one[0])
+        return iter(dict.fromkeys(sentence for _, sentence in seen))
+
+    def sentence(self, text: str, shell: int = 0) -> None:
+        """Keep a sentence."""
+        text = re.sub(r"\s+", " ", text).strip()
+        if text:
+            self.found.append((shell, text))
+
+    def code(self, text: str) -> None:
+        """Keep a code."""
+        if text and len(text) <= _CODE_CHARS_MAX:
+            self.codes.append(plain(text))
+
+    def text(self, text: str, shell: int = 0, *, is_prose: bool = True) -> None:
+        """Read a string that is JSON, has JSON in it, or is a sentence; `shell` counts the strings around it."""
+        start = text.find("{")
+        if shell < _SHELLS_MAX and start >= 0:
+            start = start - 1 if text[start - 1 : start] == "[" else start
+            is_json, document = decode(text[start:])
+            if not is_json:
+                is_json, document = decode(text[start : text.rfind("}") + 1])
+            if is_json:
+                self.documents.append(document)
+                self.sentence(text[:start], shell)
+                self.value(document, "", 0, shell + 1)
+                return
+            for code in _PRINTED_CODE.findall(text):
+                self.code(code)
+        if is_prose:
+            for code in _EXCEPTION.findall(text):
+                self.code(code)
+            self.sentence(text, shell)
+
+    def value(self, value: Json, key: str, depth: int, shell: int) -> None:
+        """Read one JSON value; `key` is the plain name under which it stands."""
+        self.nodes += 1
+        if self.nodes > _NODES_MAX or depth > _DEPTH_MAX:
+            return
+        if isinstance(value, dict):
+            for name, inner in value.items():
+                if plain(name) not in _ECHO_KEYS:
+                    self.value(inner, plain(name), depth + 1, shell)
+        elif isinstance(value, list):
+            for inner in value:
+                self.value(inner, key, depth + 1, shell)
+        elif isinstance(value, str):
+            self.string(value.strip(), key, shell)
+        elif isinstance(value, int | float) and not isinstance(value, bool):
+            self.number(value, key)
+
+    def string(self, value: str, key: str, shell: int) -> None:
+        """Read one JSON string: a code, a sentence, or another layer."""
+        if key in _HINT_KEYS:
+            self.hints.append(value)
+        elif key == "retrydelay":
+            self.hints.append(f"retry after {value}")
+        if key in _CODE_KEYS and " " not in value and value.isascii():
+            self.code(value)
+        elif key in _SENTENCE_KEYS:
+            self.text(value, shell)
+        if value.isdecimal():
+            self.number(int(value[:18]), key)
+
+    def number(self, value: float, key: str) -> None:
+        """Keep a number by its name; the first that looks like an HTTP failure under a fitting name is the status."""
+        number = int(value)
+        self.numbers.setdefault(key, number)
+        if key in _STATUS_KEYS and number in _FAILURES and self.status is None:
+            self.status = number

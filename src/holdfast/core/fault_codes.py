@@ -1,0 +1,110 @@
+"""What codes and statuses mean, and the few facts that hold for one provider only.
+
+Codes are plain here: letters and digits, lower case, so that `context_length_exceeded` and `ContextLengthExceeded` are
+one. In each table the first row that fits any code of a body decides.
+"""
+
+import re
+from collections.abc import Iterable
+
+from holdfast.core.fault_kinds import FaultKind as K
+
+_Row = tuple[re.Pattern[str], K]
+
+
+def _row(kind: K, *codes: str) -> _Row:
+    return re.compile("|".join(codes)), kind
+
+
+# Codes that mean one thing wherever they come from.
+SPECIFIC: tuple[_Row, ...] = (
+    _row(
+        K.TOKEN_OVERFLOW,
+        "contextlength|contextwindow|contextsize|outofcontext|contextoverflow|maxcontext",
+        "prompttoolong|^toomanytokens$|maxprompttokens|tokenlimitexceeded|^1261$",
+    ),
+    _row(K.WIRE_OVERFLOW, "requesttoolarge|payloadtoolarge|bodytoolarge|entitytoolarge|arrayabovemax"),
+    _row(
+        K.MEDIA_OVERFLOW,
+        "^invalid(?:image|file|video|audio|base64)|image(?:parse|format|url|too|size|content)",
+        "multimodal|unsupportedimage|unsupportedmedia",
+    ),
+    _row(K.BAD_REQUEST_REASONING, "encryptedcontent|thoughtsignature"),
+    _row(
+        K.CONTENT_POLICY,
+        "contentfilter|contentpolicy|contentviolation|contentblocked|sensitive|moderation|datainspectionfailed",
+        "responsibleai|cyberpolicy|safety|prohibitedcontent|blocklist|recitation|riskdetect",
+    ),
+    _row(K.RATE_LIMIT, "^throttl"),
+    _row(
+        K.QUOTA,
+        "insufficient(?:user)?(?:quota|balance|credit|fund)|exceededcurrentquota|quotaexhausted|^quotaexceeded$",
+        "servicequotaexceeded|usagelimit|spendlimit|creditlimit|outofcredit|setlimitexceeded|freetieronly",
+        "billing|budgetexceeded|overdue|arrear|paymentrequired|accountsuspended|^1113$",
+    ),
+    _row(K.OVERLOADED, "overloaded|modelnotready|modelloading|nocapacity|enginebusy|serverbusy|queueexceeded|^1305$"),
+    _row(
+        K.MODEL_NOT_FOUND,
+        "modelnot(?:found|supported|available|exist)|model(?:decommissioned|deprecated)|invalidmodel",
+        "deploymentnotfound|invalidendpoint|^1211$",
+    ),
+    _row(K.TOOL_PAIRING, "previousresponsenotfound"),
+)
+
+# Codes that gateways also use as wrapping: believed only where no sentence said more.
+GENERAL: tuple[_Row, ...] = (
+    _row(
+        K.RATE_LIMIT,
+        "ratelimit|toomanyrequests|throttl|resourceexhausted|requestlimit|concurren|burst|^1302$",
+    ),
+    _row(K.QUOTA, "quota|allocation|balance|credit"),
+    _row(K.OVERLOADED, "unavailable|capacity|busy|notready"),
+    _row(
+        K.AUTH,
+        "authentic|unauthori|forbidden|permission|accessdenied|apikey|unrecognizedclient|invalidtoken|expiredtoken",
+        "signaturedoesnotmatch|invalidkey|accountdeactivated",
+    ),
+    _row(K.MODEL_NOT_FOUND, "notfound"),
+    _row(
+        K.TRANSIENT,
+        "servererror|internal|^apierror$|timeout|deadline|connectionerror|modelerror|modelstreamerror|upstreamerror",
+        "badgateway",
+    ),
+)
+
+# One code, two meanings: who was asked decides.
+OF_PROVIDER: dict[tuple[str, str], K] = {
+    # DashScope throttles with the code that OpenAI uses for an unpaid bill.
+    ("dashscope", "insufficientquota"): K.RATE_LIMIT,
+}
+# Providers that answer a prompt above the window with a bare 400 or 413.
+SILENT_ON_OVERFLOW = frozenset({"cerebras", "mistral"})
+
+# Where the classes of HTTP statuses begin. 200 only says that an answer began.
+OK, REFUSED_FROM, BROKEN_FROM = 200, 400, 500
+
+BY_STATUS: dict[int, K] = {
+    400: K.BAD_REQUEST,
+    401: K.AUTH,
+    402: K.QUOTA,
+    403: K.AUTH,
+    404: K.MODEL_NOT_FOUND,
+    407: K.AUTH,
+    408: K.TRANSIENT,
+    409: K.TRANSIENT,
+    413: K.WIRE_OVERFLOW,
+    414: K.WIRE_OVERFLOW,
+    415: K.MEDIA_OVERFLOW,
+    425: K.TRANSIENT,
+    429: K.RATE_LIMIT,
+    451: K.CONTENT_POLICY,
+    499: K.TRANSIENT,
+    503: K.OVERLOADED,
+    529: K.OVERLOADED,
+}
+
+
+def kind_of(codes: Iterable[str], rows: tuple[_Row, ...]) -> K | None:
+    """Return the kind of the first row that fits any code: the table's order counts, not the body's."""
+    found = tuple(codes)
+    return next((kind for pattern, kind in rows if any(pattern.search(code) for code in found)), None)

@@ -1,0 +1,286 @@
+"""Which of the numbers in a provider's sentence is the limit, and which is what was asked for.
+
+Numbers are told apart by the words around them, not by their order: every number gets the role of the nearest telling
+word before it, or of what follows it. Comparisons, sums and ranges speak for themselves and are read first.
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+from enum import Enum
+
+import msgspec
+
+from holdfast.core.fault_kinds import Unit
+from holdfast.core.fault_words import any_of
+
+
+class Stated(msgspec.Struct, frozen=True):
+    """The numbers a provider stated. `output` is the part of `requested` that is the answer's."""
+
+    limit: int | None = None
+    requested: int | None = None
+    output: int | None = None
+    unit: Unit | None = None
+
+
+class _Role(Enum):
+    LIMIT = "limit"
+    TOTAL = "total"
+    PROMPT = "prompt"
+    # What was used up: by this request, or before it where the request is told apart.
+    USED = "used"
+    OUTPUT = "output"
+    OVERSHOOT = "overshoot"
+
+
+class _Number(msgspec.Struct, frozen=True):
+    value: int
+    role: _Role
+    unit: Unit | None
+
+
+_DIGITS = r"(-?\d{1,3}(?:[,_]\d{3}){1,4}|-?\d{1,15}(?:\.\d{1,6})?)"
+# A number that is not part of a path, a version, a model's name, a date or an index.
+_N = r"(?<![\w.\-/\[#])(?<!\d:)" + _DIGITS + r"(?![a-z\d])(?!\.\d|[-:/]\d)"
+_NUMBER = re.compile(
+    r"(?<![\w.\-/\[#])(?<!\d:)" + _DIGITS + r"(?: ?(k|m|kb|mb|gb|kib|mib|gib))?(?![a-z\d])(?!\.\d|[-:/]\d)"
+)
+_SCALE = {
+    "k": 1_000,
+    "m": 1_000_000,
+    # Providers that mean 1,048,576 print the bytes; those that print "MB" mean a million more often than not.
+    "kb": 1_000,
+    "mb": 1_000_000,
+    "gb": 1_000_000_000,
+    "kib": 2**10,
+    "mib": 2**20,
+    "gib": 2**30,
+}
+
+# --- comparisons, sums and ranges ----------------------------------------------------------------------------------
+
+_WORDS = r"(?: [a-z()]+){0,3}"
+_OVER = any_of(
+    r">=?|≥|/|vs\.?|(?:would |will |which |that )?exceeds?|exceeded|超过了?|超出",
+    r"(?:is |are )?(?:greater|larger|longer|more|bigger) than",
+    r"is not (?:less|smaller)(?: than)? or equal to",
+    r"(?:must|should|can) ?(?:be|not) (?:<=?|less than|smaller than|lower than|exceed)",
+)
+# What may stand between a comparison and its right side: no number, no new sentence.
+_UP_TO_LIMIT = r"(?: ?or equal to)?[^.;,\d]{0,60}?"
+_PLUS = r" (?:\+|plus) (?:[a-z_]+ ){0,3}\(?"
+_SUM = re.compile(rf"{_N}\)?{_WORDS}{_PLUS}{_N}\)?{_WORDS} {_OVER}{_UP_TO_LIMIT}{_N}")
+_DIFFERENCE = re.compile(rf"{_N} > {_N} - {_N}")
+_COMPARISON = re.compile(rf"{_N}\)?{_WORDS},? ?\)?{_OVER}{_UP_TO_LIMIT}{_N}")
+# "140123/131072" is a path or a date unless tokens are counted.
+_RATIO = re.compile(r"(?<![\w/.-])(\d{3,12})/(\d{3,12})(?![\w/])")
+_BRACKETS = re.compile(
+    r"(?:range|between|should be|must be|shoule be|within)[^.;]{0,40}?[\[(] ?" + _DIGITS + ", ?" + _DIGITS + r" ?[\])]"
+)
+_FROM_TO = re.compile(rf"(?:between|from) {_N}(?: \(?inclusive\)?)? (?:and|to) {_N}( \(exclusive\))?")
+# "The limit of 50000 exceeded" states a limit on the left of the comparison.
+_LIMIT_BEFORE = re.compile(r"limit(?: is| of|:)? ?\(?$")
+
+# --- words around a number -----------------------------------------------------------------------------------------
+
+_LIMIT_WORDS = any_of(
+    r"max(?:imum)?\w*|limit\w*|at most|up to|no more than|not exceed|cannot exceed|exceeds?(?= ?$)|over the",
+    r"(?:less|fewer|smaller|lower|larger|longer|greater|more) than|below|within|under|<=?|≤|>=?(?= ?$)|≥",
+    r"must be|should be|(?:must|should) (?:be|have) at least|only|afford|allow\w*|supports?|accepts?",
+    r"window|context|n_ctx|capacity|ceiling|cap of|quotavalue",
+    r"最大|最多|上限|限制|不能超过|不得超过|不超过|不可超过|超过了?|超出|小于|不大于|低于",
+)
+_ASKED_WORDS = any_of(
+    r"request(?:ed|ing)(?: about| up to| a total of)?|(?:request|prompt|messages|you) (?:has |have )?used",
+    r"contain(?:s|ed|ing)?(?: at least| about)?|result(?:ed|ing|s) in|needs?|requires?|takes?|estimated|keep the first",
+    r"got|given|receiv(?:ed|ing)|found|provid(?:ed|ing)|suppl(?:ied|ying)|passed|sent|specified|actual\w*|current\w*",
+    r"has|have|was|were|you|whereas|too (?:long|large|big|high|many)|value of|value|not(?= ?$)",
+    r"prompt=|prompt_tokens=|n_keep|实际|当前|传入|输入了|共有?|现有|请求了",
+)
+# These tell only where nothing stronger stands before the number: "maximum input length" is a limit.
+_ASKED_WEAK_WORDS = any_of(
+    r"prompt|inputs?|messages?|request|texts?|total|count|length|size|tokens?|dimensions?|height|width",
+    r"(?:is|of)(?= ?$)|输入|长度|请求",
+)
+# These only count right before a number.
+_IGNORED_WORDS = any_of(
+    r"index|position|lines?|code|status|http|errors?|version|ids?|port|level|tier|batch size|smallest|min(?:imum)?",
+    r"leaves?|keep=|new=|remain\w*|retry|retries|reset\w*|after|in|on|at",
+)
+_CUE = re.compile(
+    rf"(?<![a-z])(?:(?P<overshoot>exceed(?:ed|s)?(?: [a-z]+){{0,4}} by|over by)|(?P<used>used(?=\W{{0,4}}$))"
+    rf"|(?P<asked>{_ASKED_WORDS})"
+    rf"|(?P<limit>{_LIMIT_WORDS})|(?P<ignored>{_IGNORED_WORDS}(?=\W{{0,4}}(?:is |of )?$)))(?![a-z])"
+)
+_WEAK_CUE = re.compile(rf"(?<![a-z]){_ASKED_WEAK_WORDS}(?![a-z])")
+_OUTPUT_BEFORE = re.compile(
+    r"(?:max_?(?:new_?|completion_?|output_?)?tokens|output tokens|num_predict)\W*(?:is too large)?\W*$"
+)
+_OUTPUT_AFTER = re.compile(
+    r"^\W{0,2}(?:tokens )?(?:(?:in|for|of|as) )?(?:the |your )?(?:requested )?"
+    r"(?:output|completion|max_\w*tokens|generat\w+|draft)"
+)
+_PROMPT_AFTER = re.compile(
+    r"^\W{0,2}(?:tokens )?(?:(?:in|of|from|for) )?(?:the |your )?(?:text |tool |image )?"
+    r"(?:inputs?|prompt|messages|functions|tools|context)\b"
+)
+_LIMIT_AFTER = re.compile(
+    r"^ ?\(?(?:tokens?|bytes?|characters?|items?)?\)?[ -]?(?:token )?"
+    r"(?:max(?:imum)?\b|limit|context|allowed|or (?:less|fewer)|的?(?:上限|限制))"
+)
+_ASKED_AFTER = re.compile(
+    r"^ ?(?:[a-z]+ )?(?:was|were|are|is) (?:provided|given|received|sent|found|supplied|requested|used|present)"
+)
+_TIME_AFTER = re.compile(
+    r"^[ -]?(?:seconds?|secs?|ms|milliseconds?|minutes?|mins?|hours?|days?|months?|%|percent|秒|分钟)(?![a-z])"
+)
+_UNIT_AFTER = (
+    (re.compile(r"^\W{0,2}(?:\w+ ){0,2}tokens?\b|^ ?个? ?tokens?"), Unit.TOKENS),
+    (re.compile(r"^ ?\(?(?:characters?|chars?)\b|^ ?个?字符|^ ?个?字"), Unit.CHARS),
+    (re.compile(r"^ ?\(?bytes?\b|^ ?b\b|^ ?字节"), Unit.BYTES),
+    (re.compile(r"^ ?\(?(?:pixels?|px)\b|^ ?像素"), Unit.PIXELS),
+    (
+        re.compile(
+            r"^ ?(?:\w+ )?(?:images?|pages?|items?|messages|tools|files?|texts|blocks|elements|requests?|documents?)"
+            r"|^ ?(?:张|页|个)"
+        ),
+        Unit.COUNT,
+    ),
+)
+# A new sentence starts afresh; the last two are the Chinese full stop and semicolon.
+_SENTENCE_END = re.compile("[.!?] |[;\u3002\uff1b]")
+
+# Names under which servers state the two numbers apart from the sentence.
+_LIMIT_FIELD = re.compile(
+    r"^nctx$|^quotavalue$|^max.+(?:tokens?|length|context|allowed|size)|^context(?:length|window|size|limit)|limit$"
+)
+_ASKED_FIELD = re.compile(r"^n?(?:prompt|input|requested|total)(?:tokens?|length)$|^requested$|^actual|^tokencount$")
+
+# A tokenizer's largest window is ten million today; above a billion it is an id or a time.
+_TOKENS_MAX = 1_000_000_000
+_LEFT_CHARS, _RIGHT_CHARS = 70, 40
+
+
+def stated(text: str, fields: Mapping[str, int], unit: Unit | None) -> Stated:
+    """Read the numbers of one sentence. `unit` is what the kind of fault counts; None takes it from the words."""
+    named = Stated(limit=_first(fields, _LIMIT_FIELD), requested=_first(fields, _ASKED_FIELD), unit=unit)
+    compared = _compared(text, unit)
+    spoken = _spoken(text, unit)
+    # What a sentence compares outright is surest, then named fields, then words.
+    found = compared
+    for other in (named, spoken):
+        found = Stated(
+            limit=found.limit if found.limit is not None else other.limit,
+            requested=found.requested if found.requested is not None else other.requested,
+            output=found.output if found.output is not None else other.output,
+            unit=found.unit or other.unit,
+        )
+    return found
+
+
+def _first(fields: Mapping[str, int], names: re.Pattern[str]) -> int | None:
+    return next((value for name, value in fields.items() if names.search(name) and 0 < value < _TOKENS_MAX), None)
+
+
+def _value(digits: str, suffix: str | None) -> int:
+    return int(float(digits.replace(",", "").replace("_", "")) * _SCALE.get(suffix or "", 1))
+
+
+def _compared(text: str, unit: Unit | None) -> Stated:
+    """Read "a + b > c", "a > b - c", "a > b" and ranges."""
+    if match := _SUM.search(text):
+        prompt, output, limit = (_value(one, None) for one in match.groups())
+        is_output = "max_tokens" in text or "output" in text or "completion" in text
+        return Stated(limit, prompt + output, output if is_output else None, _unit_near(text, match.end(), unit))
+    if match := _DIFFERENCE.search(text):
+        output, limit, prompt = (_value(one, None) for one in match.groups())
+        return Stated(limit, prompt + output, output, unit)
+    match = _COMPARISON.search(text)
+    if match and not _LIMIT_BEFORE.search(text[: match.start()]):
+        requested, limit = (_value(one, None) for one in match.groups())
+        return Stated(
+            limit, requested, None, _unit_near(text, match.end(), unit) or _unit_near(text, match.end(1), unit)
+        )
+    if unit is Unit.TOKENS and (match := _RATIO.search(text)):
+        return Stated(limit=int(match[2]), requested=int(match[1]), unit=unit)
+    if match := _BRACKETS.search(text):
+        return Stated(limit=_value(match[2], None), unit=_unit_near(text, match.end(), unit))
+    if match := _FROM_TO.search(text):
+        return Stated(limit=_value(match[2], None) - (1 if match[3] else 0), unit=_unit_near(text, match.end(), unit))
+    return Stated()
+
+
+def _spoken(text: str, unit: Unit | None) -> Stated:
+    """Read numbers by the words around them."""
+    numbers = [one for one in _roles(text) if unit is None or one.unit is None or one.unit is unit]
+    limits = [one for one in numbers if one.role is _Role.LIMIT]
+    limit = limits[0].value if limits else None
+    found = next((one.unit for one in numbers if one.unit is not None and one.role is not _Role.OVERSHOOT), None)
+    output = next((one.value for one in numbers if one.role is _Role.OUTPUT), None)
+    return Stated(limit, _requested(numbers, limit, output), output, unit or found)
+
+
+def _requested(numbers: list[_Number], limit: int | None, output: int | None) -> int | None:
+    totals = [one.value for one in numbers if one.role is _Role.TOTAL]
+    # A prompt's size is often said twice; said twice it is still one.
+    parts = list(dict.fromkeys(one.value for one in numbers if one.role is _Role.PROMPT))
+    over = [total for total in totals if limit is not None and total > limit]
+    if over:
+        return over[0]
+    if parts:
+        return sum(parts) + (output or 0)
+    if limit is not None and (overshoot := _first_of(numbers, _Role.OVERSHOOT)) is not None:
+        return limit + overshoot
+    return totals[0] if totals else _first_of(numbers, _Role.USED)
+
+
+def _first_of(numbers: list[_Number], role: _Role) -> int | None:
+    return next((one.value for one in numbers if one.role is role), None)
+
+
+def _roles(text: str) -> Iterator[_Number]:
+    """Give each number its role; numbers that no word explains are left out."""
+    start = 0
+    for match in _NUMBER.finditer(text):
+        before = text[max(start, match.start() - _LEFT_CHARS) : match.start()]
+        before = _SENTENCE_END.split(before)[-1]
+        after = text[match.end() : match.end() + _RIGHT_CHARS]
+        start = match.end()
+        role = None if _TIME_AFTER.match(after) else _role(before, after)
+        value = _value(match[1], match[2])
+        if role is not None and value < _TOKENS_MAX:
+            yield _Number(value, role, _unit_of(match[2], after))
+
+
+def _role(before: str, after: str) -> _Role | None:
+    cues = list(_CUE.finditer(before))
+    cue = cues[-1].lastgroup if cues else None
+    if cue == "overshoot":
+        return _Role.OVERSHOOT
+    if _OUTPUT_BEFORE.search(before):
+        return _Role.OUTPUT
+    if _ASKED_AFTER.match(after):
+        return _Role.TOTAL
+    if cue == "limit" or _LIMIT_AFTER.match(after):
+        return _Role.LIMIT
+    if cue == "ignored":
+        return None
+    if _OUTPUT_AFTER.match(after):
+        return _Role.OUTPUT
+    if _PROMPT_AFTER.match(after):
+        return _Role.PROMPT
+    if cue == "used":
+        return _Role.USED
+    if cue == "asked" or _WEAK_CUE.search(before):
+        return _Role.TOTAL
+    return None
+
+
+def _unit_of(suffix: str | None, after: str) -> Unit | None:
+    if suffix is not None and suffix.endswith("b"):
+        return Unit.BYTES
+    return next((unit for pattern, unit in _UNIT_AFTER if pattern.match(after)), None)
+
+
+def _unit_near(text: str, position: int, unit: Unit | None) -> Unit | None:
+    return unit or _unit_of(None, text[position : position + _RIGHT_CHARS])

@@ -1,0 +1,238 @@
+"""The ledger: exact facts taken verbatim from what was compacted, ranked by how likely an agent needs them again.
+
+A fact's chance is read off how it was used: by whom, how often, how lately, in an edit or only in passing. Per token
+the likeliest are kept. Every entry cites a record in which it stands, so that it can be looked up and checked.
+"""
+
+from collections.abc import Sequence
+from math import exp, log1p
+
+import msgspec
+
+from holdfast.core.facts import QUOTED, FactKind, Passage, numbers
+from holdfast.core.reading import RESULT, TEXT, USER, Reading, Tally, read_passages
+from holdfast.core.sizing import tokens_of_text
+
+
+class Entry(msgspec.Struct, frozen=True):
+    """One fact, as it was written, and the seq of a record in which it stands."""
+
+    kind: FactKind
+    text: str
+    seq: int
+
+
+class Ledger(msgspec.Struct, frozen=True):
+    """The facts worth keeping, grouped by kind, in order of seq within a kind."""
+
+    entries: tuple[Entry, ...] = ()
+
+    def render(self) -> str:
+        """Return the ledger as compact text: one line per quote, one line per kind for the rest."""
+        lines: list[str] = []
+        for kind, title in _TITLES.items():
+            entries = [entry for entry in self.entries if entry.kind is kind]
+            if kind in QUOTED:
+                lines.extend(f"{title} [#{entry.seq}] {entry.text}" for entry in entries)
+            elif entries:
+                lines.append(f"{title} {_listed(entries)}")
+        return "\n".join(lines)
+
+
+_TITLES = {
+    FactKind.INSTRUCTION: "user",
+    FactKind.DECISION: "decided",
+    FactKind.COMMAND: "ran",
+    FactKind.ERROR: "error",
+    FactKind.EDITED: "edited:",
+    FactKind.PATH: "paths:",
+    FactKind.URL: "urls:",
+    FactKind.ID: "ids:",
+    FactKind.NAME: "names:",
+    FactKind.NUMBER: "numbers:",
+}
+
+
+def _listed(entries: Sequence[Entry]) -> str:
+    # One citation serves all entries that stand in the same record.
+    words: list[str] = []
+    seq: int | None = None
+    for entry in entries:
+        if entry.seq != seq:
+            seq = entry.seq
+            words.append(f"[#{seq}]")
+        words.append(f"{entry.text};" if " " in entry.text else entry.text)
+    return " ".join(words)
+
+
+# --- what is kept ------------------------------------------------------------------------------------------------
+
+# Log-odds that a fact is used again, fitted to real sessions (half of them; the other half agreed). Each use counts
+# by its logarithm; nearness fades with e^(-messages/30). How often a tool printed it says nothing.
+_CHANCE = -3.5
+_PER_USE = (0.0, 0.3, 0.5, 0.5, 0.9)
+_NEAR, _NEAR_AGENT, _BY_AGENT = 1.0, 0.8, 0.7
+_NEARNESS_MESSAGES = 30.0
+# Printed once by a tool, and nobody came back to it.
+_SEEN_ONCE = -0.65
+
+# What quotes may take of a ledger. The rest is for words: they are what an agent types again, and a digest quotes too.
+_QUOTE_SHARES = {
+    FactKind.INSTRUCTION: 0.14,
+    FactKind.DECISION: 0.03,
+    FactKind.COMMAND: 0.03,
+    FactKind.ERROR: 0.03,
+}
+# Characters of one quote. The first and the newest instruction carry the task, so they may be longer.
+_QUOTE_CHARS, _QUOTE_CHARS_TASK, _TASKS = 160, 480, 2
+# A quick guess at the tokens of a word with its share of citation and blank, for ranking alone.
+_WORD_TOKENS, _CHAR_TOKENS = 1.3, 0.2
+# With four tokens per word to begin with, the sixth step changes the number of words by less than one in a hundred.
+_TOKENS_PER_WORD, _STEPS_TO_FIT = 4, 6
+# Records that a fact may cite; more than these make no better choice.
+_PLACES_MAX = 8
+
+
+def _chance(tally: Tally, places: int) -> float:
+    odds = (
+        _CHANCE
+        + sum(weight * log1p(uses) for weight, uses in zip(_PER_USE, tally.uses, strict=True) if uses)
+        + _NEAR * exp((tally.last - places) / _NEARNESS_MESSAGES)
+    )
+    if tally.last_agent >= 0:
+        odds += _BY_AGENT + _NEAR_AGENT * exp((tally.last_agent - places) / _NEARNESS_MESSAGES)
+    elif tally.uses[RESULT] == 1 and not tally.uses[USER]:
+        odds += _SEEN_ONCE
+    return 1.0 / (1.0 + exp(-odds))
+
+
+def _merge_paths(reading: Reading) -> None:
+    """Count `setup.go` and `cli/setup.go` for the longest path that ends in them: its text holds them both."""
+    longest: dict[str, list[str]] = {}
+    kinds, tallies = reading.judge.kinds, reading.tallies
+    paths = [fact for fact in tallies if kinds[fact] is FactKind.PATH]
+    for path in sorted(paths, key=lambda path: (-len(path), path)):
+        family = longest.setdefault(path.rpartition("/")[2], [])
+        whole = next((other for other in family if other.endswith(f"/{path}")), None)
+        if whole is None:
+            family.append(path)
+            continue
+        tallies[whole].absorb(tallies.pop(path))
+        if path in reading.edited:
+            # Cited where the whole path stands, not where its end was edited.
+            reading.edited.setdefault(whole, tallies[whole].places[-1])
+
+
+def one_line(text: str, chars_max: int) -> str:
+    """Return a text on one line, its middle left out where it is longer than this."""
+    # Blanks seldom make up seven eighths of a text, so no more of it needs to be looked at.
+    reach = 8 * chars_max
+    line = " ".join(text.split() if len(text) <= 2 * reach else [*text[:reach].split(), *text[-reach:].split()])
+    if len(line) <= chars_max:
+        return line
+    tail = chars_max // 4
+    return f"{line[: chars_max - tail].rstrip()} … {line[-tail:].lstrip()}"
+
+
+def _quotes(reading: Reading, kind: FactKind, seqs: Sequence[int], tokens_max: int) -> list[Entry]:
+    """Choose quotes of one kind: the newest first, and the first instruction before all, each text once."""
+    places = list(reversed(reading.quotes[kind]))
+    is_instruction = kind is FactKind.INSTRUCTION
+    if is_instruction and len(places) > 1:
+        places = [places[0], places[-1], *places[1:-1]]
+    chosen: list[Entry] = []
+    seen: set[str] = set()
+    left = tokens_max
+    for rank, (place, text) in enumerate(places):
+        line = one_line(text, _QUOTE_CHARS_TASK if is_instruction and rank < _TASKS else _QUOTE_CHARS)
+        cost = tokens_of_text(f"{_TITLES[kind]} [#{seqs[place]}] {line}\n")
+        if not line or line in seen:
+            continue
+        if cost > left:
+            break
+        seen.add(line)
+        left -= cost
+        chosen.append(Entry(kind, line, seqs[place]))
+    return sorted(chosen, key=lambda entry: entry.seq)
+
+
+def _ranked(reading: Reading, places: int, shown: set[str]) -> list[str]:
+    """Return all words that are not shown yet, those with the best chance per token first."""
+    # A qualified name of plain words, `ref.Hash`, is a call like any other unless someone spoke of it.
+    kinds = reading.judge.kinds
+    worth = {
+        fact: _chance(tally, places) / (_WORD_TOKENS + _CHAR_TOKENS * len(fact))
+        for fact, tally in reading.tallies.items()
+        if fact not in shown
+        and (tally.uses[TEXT] or tally.uses[USER] or "." not in fact or kinds[fact] is not FactKind.NAME)
+    }
+    return sorted(worth, key=lambda fact: (-worth[fact], fact))
+
+
+def _cite(reading: Reading, facts: Sequence[str], seqs: Sequence[int]) -> list[Entry]:
+    """Give each fact a record in which it stands, so that few records are cited in all."""
+    # A folder is read off the path of a file in it.
+    folders = {fact[:end] for fact in facts for end in _slashes(fact)}
+    facts = [fact for fact in facts if fact not in folders]
+    standing: dict[int, list[str]] = {}
+    for fact in facts:
+        for place in reading.tallies[fact].places[-_PLACES_MAX:]:
+            standing.setdefault(place, []).append(fact)
+    # The fullest record first; of two alike the newer.
+    uncited = dict.fromkeys(facts)
+    entries: list[Entry] = []
+    for place in sorted(standing, key=lambda place: (-len(standing[place]), -place)):
+        for fact in standing[place]:
+            if fact in uncited:
+                del uncited[fact]
+                entries.append(_entry(reading, fact, place, seqs))
+    order = list(FactKind)
+    return sorted(entries, key=lambda entry: (order.index(entry.kind), entry.seq))
+
+
+def _slashes(fact: str) -> list[int]:
+    return [at for at, char in enumerate(fact) if char == "/" and at]
+
+
+def _entry(reading: Reading, fact: str, place: int, seqs: Sequence[int]) -> Entry:
+    if fact in reading.edited:
+        return Entry(FactKind.EDITED, fact, seqs[reading.edited[fact]])
+    if fact in reading.numbers:
+        place, fact = reading.numbers[fact]
+        return Entry(FactKind.NUMBER, fact, seqs[place])
+    return Entry(reading.judge.kinds[fact], fact, seqs[place])
+
+
+def make_ledger(passages: Sequence[Passage], *, tokens_max: int) -> Ledger:
+    """Take the exact facts from some originals, as many as fit into this many tokens when rendered."""
+    reading = read_passages(passages)
+    _merge_paths(reading)
+    seqs = [passage.seq for passage in passages]
+    quotes = [
+        quote
+        for kind, share in _QUOTE_SHARES.items()
+        for quote in _quotes(reading, kind, seqs, int(tokens_max * share))
+    ]
+    shown = reading.judge.facts(entry.text for entry in quotes)
+    shown.update(number for entry in quotes for number in numbers(entry.text))
+    ranked = _ranked(reading, len(passages), shown)
+    # As many words as fit. Tokens grow about evenly with words, so the rule of three comes close within a few steps.
+    best = Ledger(tuple(quotes))
+    quoted = tokens_of_text(best.render())
+    if quoted > tokens_max:
+        return Ledger()
+    fitting, too_many = 0, len(ranked) + 1
+    count = min(len(ranked), (tokens_max - quoted) // _TOKENS_PER_WORD)
+    for _ in range(_STEPS_TO_FIT):
+        if not fitting < count < too_many:
+            break
+        ledger = Ledger((*quotes, *_cite(reading, ranked[:count], seqs)))
+        tokens = tokens_of_text(ledger.render())
+        if tokens <= tokens_max:
+            best, fitting = ledger, count
+        else:
+            too_many = count
+        # One in a hundred less than would just fit, or every step would end a little above.
+        aim = int(0.99 * count * (tokens_max - quoted) / max(1, tokens - quoted))
+        count = min(max(aim, fitting + 1), too_many - 1)
+    return best

@@ -1,0 +1,38 @@
+"""The dialect "openai-chat": OpenAI's chat completions, as a client writes and reads it and as a server does.
+
+Pure: bytes in, values out. What the dialect cannot say is listed where it is dropped, in `request.encode_request`.
+"""
+
+from holdfast.models.openai_chat.answer import StreamDecoder
+from holdfast.models.openai_chat.request import encode_request
+from holdfast.models.openai_chat.server import decode_request, encode_error, encode_reply, encode_stream
+
+NAME = "openai-chat"
+# Behind a base URL that ends in the version, as OpenAI's own clients have it.
+PATH = "/chat/completions"
+SERVER_PATH = "/v1/chat/completions"
+DEFAULT_BASE_URL = "https://api.openai.com/v1"
+KEY_VARIABLE = "OPENAI_API_KEY"
+BASE_URL_VARIABLE = "OPENAI_BASE_URL"
+
+
+def key_headers(key: str) -> dict[str, str]:
+    """Return the headers that carry the key; none where there is none."""
+    return {"authorization": f"Bearer {key}"} if key else {}
+
+
+__all__ = [
+    "BASE_URL_VARIABLE",
+    "DEFAULT_BASE_URL",
+    "KEY_VARIABLE",
+    "NAME",
+    "PATH",
+    "SERVER_PATH",
+    "StreamDecoder",
+    "decode_request",
+    "encode_error",
+    "encode_reply",
+    "encode_request",
+    "encode_stream",
+    "key_headers",
+]

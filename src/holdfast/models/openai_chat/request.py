@@ -1,0 +1,174 @@
+"""A request in the OpenAI chat dialect: the bytes to send.
+
+The order of keys is fixed and everything that grows stands in `messages`, followed only by settings: a longer
+conversation starts with the bytes of a shorter one up to where it grows.
+"""
+
+from collections.abc import Iterable, Mapping
+
+import msgspec
+
+from holdfast.core.media import PDF
+from holdfast.core.messages import (
+    ContentPart,
+    Effort,
+    LargeText,
+    Media,
+    Message,
+    Reasoning,
+    Request,
+    Role,
+    Text,
+    ToolCall,
+    ToolResult,
+    ToolSpec,
+)
+from holdfast.models.wire import (
+    EMPTY_MESSAGE,
+    IMAGE_TYPES,
+    CallIds,
+    WireNode,
+    bare_outcome,
+    base64_text,
+    inline_text,
+    media_line,
+    object_text,
+    schema_text,
+    to_bytes,
+)
+
+# How a tool's attachments are announced, since a tool message carries text alone. The simulated model knows it too.
+ATTACHED_BELOW = "[an attachment of this result follows the results]"
+ATTACHED_ABOVE = "[attachments of the tool results above]"
+
+_EFFORTS: Mapping[Effort, str] = {
+    Effort.NONE: "none",
+    Effort.LOW: "low",
+    Effort.MEDIUM: "medium",
+    Effort.HIGH: "high",
+}
+
+
+def encode_request(
+    request: Request,
+    model: str,
+    blobs: Mapping[str, bytes],
+    issuer: str,  # noqa: ARG001 - every dialect has it; here reasoning never goes back, so nobody asks who issued it
+    *,
+    is_official: bool = True,
+    wants_stream: bool = True,
+) -> bytes:
+    """Return the body of a request.
+
+    What changes on the way: reasoning is left out; media of tool results stand in a user message behind the results;
+    text of an assistant is joined; assistant messages without text and calls are left out, empty text too. Where the
+    endpoint is not OpenAI's own (`is_official`), the limit of the output goes by its older name, known to all servers.
+    """
+    body: dict[str, WireNode] = {"model": model}
+    if request.tools:
+        body["tools"] = [_tool(spec) for spec in request.tools]
+    body["messages"] = _messages(request, blobs)
+    if request.output_tokens_max is not None:
+        body["max_completion_tokens" if is_official else "max_tokens"] = request.output_tokens_max
+    if request.effort is not None:
+        body["reasoning_effort"] = _EFFORTS[request.effort]
+    if wants_stream:
+        body["stream"] = True
+        body["stream_options"] = {"include_usage": True}
+    return to_bytes(body)
+
+
+def _tool(spec: ToolSpec) -> WireNode:
+    schema = msgspec.Raw(schema_text(spec.parameters).encode())
+    return {
+        "type": "function",
+        "function": {"name": spec.name, "description": spec.description, "parameters": schema},
+    }
+
+
+def _messages(request: Request, blobs: Mapping[str, bytes]) -> list[WireNode]:
+    ids = CallIds()
+    wire: list[WireNode] = []
+    if request.system:
+        wire.append({"role": "system", "content": request.system})
+    attachments: list[Media] = []
+    for message in request.messages:
+        results = [part for part in message.parts if isinstance(part, ToolResult)]
+        if attachments and not results:
+            # Not before: all results of one answer must follow it without a gap.
+            wire.append(_attachments_message(attachments, blobs))
+            attachments = []
+        if message.role is Role.ASSISTANT:
+            wire += _assistant_message(message, ids, blobs)
+            continue
+        for result in results:
+            wire.append(_tool_message(result, ids, blobs))
+            attachments += [part for part in result.parts if isinstance(part, Media)]
+        content = [part for part in message.parts if isinstance(part, Text | LargeText | Media)]
+        if content or not results:
+            wire.append({"role": "user", "content": _content(content, blobs)})
+    if attachments:
+        wire.append(_attachments_message(attachments, blobs))
+    return wire
+
+
+def _assistant_message(message: Message, ids: CallIds, blobs: Mapping[str, bytes]) -> list[WireNode]:
+    texts: list[str] = []
+    calls: list[WireNode] = []
+    for part in message.parts:
+        match part:
+            case Text() | LargeText():
+                texts.append(inline_text(part, blobs))
+            case Media():
+                texts.append(media_line(part))
+            case ToolCall():
+                function = {"name": part.name, "arguments": object_text(part.arguments)}
+                calls.append({"id": ids.of_call(part.call_id), "type": "function", "function": function})
+            case Reasoning() | ToolResult():
+                pass  # Reasoning does not go back in this dialect; results are the tool's words.
+    text = "".join(texts)
+    if calls:
+        return [{"role": "assistant", "content": text or None, "tool_calls": calls}]
+    return [{"role": "assistant", "content": text}] if text else []
+
+
+def _tool_message(result: ToolResult, ids: CallIds, blobs: Mapping[str, bytes]) -> WireNode:
+    texts = [ATTACHED_BELOW if isinstance(part, Media) else inline_text(part, blobs) for part in result.parts]
+    content = [text for text in texts if text] or [bare_outcome(result)]
+    return {
+        "role": "tool",
+        "tool_call_id": ids.of_result(result.call_id),
+        "content": content[0] if len(content) == 1 else [{"type": "text", "text": text} for text in content],
+    }
+
+
+def _attachments_message(attachments: Iterable[Media], blobs: Mapping[str, bytes]) -> WireNode:
+    return {"role": "user", "content": _content([Text(ATTACHED_ABOVE), *attachments], blobs)}
+
+
+def _content(parts: Iterable[ContentPart], blobs: Mapping[str, bytes]) -> WireNode:
+    nodes = [node for part in parts if (node := _content_node(part, blobs)) is not None]
+    match nodes:
+        case []:
+            return EMPTY_MESSAGE
+        case [{"type": "text", "text": str(only)}]:
+            return only
+        case _:
+            return nodes
+
+
+def _content_node(part: ContentPart, blobs: Mapping[str, bytes]) -> dict[str, WireNode] | None:
+    if isinstance(part, Media):
+        return _media_node(part, blobs)
+    text = inline_text(part, blobs)
+    return {"type": "text", "text": text} if text else None
+
+
+def _media_node(media: Media, blobs: Mapping[str, bytes]) -> dict[str, WireNode]:
+    encoded = base64_text(media, blobs) if media.media_type in IMAGE_TYPES | {PDF} else None
+    if encoded is None:
+        return {"type": "text", "text": media_line(media)}
+    url = f"data:{media.media_type};base64,{encoded}"
+    if media.media_type == PDF:
+        return {"type": "file", "file": {"filename": media.name or "document.pdf", "file_data": url}}
+    return {"type": "image_url", "image_url": {"url": url}}

@@ -1,0 +1,224 @@
+"""What the simulated model answers: a pure function of the request, with a few words that it understands.
+
+In the newest message of a person: "remember NAME = VALUE", "what is NAME?", "call TOOL {json}" (several make parallel
+calls, "then call" makes a later one), "write N words", "think" and "think quietly". Anything else is reflected. Text
+in a frame of tags is reference: facts in it are seen, and what it says is not done again.
+"""
+
+import hashlib
+import json
+import re
+from collections.abc import Iterator, Sequence
+
+import msgspec
+
+from holdfast.core.messages import (
+    Effort,
+    Media,
+    Message,
+    Part,
+    Request,
+    Role,
+    Text,
+    ToolCall,
+    ToolOutcome,
+    ToolResult,
+    text_of,
+)
+from holdfast.models.openai_chat.request import ATTACHED_ABOVE
+from holdfast.models.simulated.summaries import summarise, wants_summary
+
+# A value ends with its line, or where a list, a quotation or a bracket goes on.
+_VALUE = r"([^\n;,\"\[\]<>|]+)"
+_REMEMBER = re.compile(r"\bremember\s+([A-Za-z][\w.-]*)\s*=\s*" + _VALUE, re.IGNORECASE)
+_QUESTION = re.compile(r"\bwhat\s+is\s+([A-Za-z][\w.-]*)\s*\?", re.IGNORECASE)
+_WRITE = re.compile(r"\bwrite\s+([\d,]+)\s+words\b", re.IGNORECASE)
+_THINK = re.compile(r"\bthink(\s+quietly)?\b", re.IGNORECASE)
+_FRAMED = re.compile(r"<([a-z][a-z0-9_-]*)>.*?</\1>", re.DOTALL)
+_CALL = re.compile(r"\b(then\s+)?call\s+([A-Za-z_][\w.-]*)[ \t]*", re.IGNORECASE)
+
+# A million words are more than any model writes; the output limit cuts far earlier.
+_WORDS_MAX = 1_000_000
+_SENTENCE = "the ship keeps its course while the wind turns and the crew reads every line of the old log aloud"
+# How much of a message or result an answer quotes, so that answers do not grow with what they answer.
+_QUOTED_CHARS = 60
+_RESULT_CHARS = 400
+
+_json = json.JSONDecoder()
+
+
+class Thought(msgspec.Struct, frozen=True):
+    """What the model thinks before it answers; a quiet thought is kept hidden."""
+
+    text: str
+    is_quiet: bool
+
+
+class Draft(msgspec.Struct, frozen=True):
+    """An answer before it is cut to length, signed and counted."""
+
+    text: str
+    calls: tuple[ToolCall, ...] = ()
+    thought: Thought | None = None
+
+
+class _Scene(msgspec.Struct, frozen=True):
+    """The end of the conversation: what a person asks, what tools returned, and how many rounds of calls there were."""
+
+    ask: str
+    results: tuple[ToolResult, ...]
+    rounds: int
+
+
+def compose(request: Request) -> Draft:
+    """Return the answer to a request."""
+    scene = _scene(request.messages)
+    if wants_summary(request.system, scene.ask):
+        return Draft(summarise(request, scene.ask))
+    thought = _thought(request, scene)
+    rounds = list(_rounds_of_calls(scene.ask, request))
+    if scene.rounds < len(rounds):
+        return Draft("", _named(rounds[scene.rounds], request), thought)
+    sentences = [_quoted(result, request.messages) for result in scene.results]
+    if not scene.results:
+        sentences = list(_sentences(request, scene.ask))
+    return Draft(" ".join(sentences), thought=thought)
+
+
+def _scene(messages: Sequence[Message]) -> _Scene:
+    """Look back from the end to the newest words of a person, over the rounds of calls since."""
+    results: tuple[ToolResult, ...] = ()
+    asks: list[str] = []
+    rounds = 0
+    for message in reversed(messages):
+        if message.role is Role.ASSISTANT:
+            if asks:
+                break
+            rounds += any(isinstance(part, ToolCall) for part in message.parts)
+        elif message.role is Role.TOOL and not rounds and not asks:
+            results = tuple(part for part in message.parts if isinstance(part, ToolResult))
+        elif message.role is Role.USER and not _is_attachment(message):
+            asks.append(_FRAMED.sub("", text_of(message.parts)))
+    return _Scene("\n".join(reversed(asks)), results, rounds)
+
+
+def _is_attachment(message: Message) -> bool:
+    """Whether a message only brings what a tool attached, which this dialect puts into a person's mouth."""
+    first = message.parts[0] if message.parts else None
+    return isinstance(first, Text) and first.text == ATTACHED_ABOVE
+
+
+def _thought(request: Request, scene: _Scene) -> Thought | None:
+    asked = _THINK.search(scene.ask)
+    if asked is None and request.effort in (None, Effort.NONE):
+        return None
+    words = len(scene.ask.split())
+    text = f"The newest message has {words} words and the conversation {len(request.messages)} messages."
+    return Thought(text, is_quiet=asked is not None and asked[1] is not None)
+
+
+# --- tools -------------------------------------------------------------------------------------------------------
+
+
+def _rounds_of_calls(ask: str, request: Request) -> Iterator[list[tuple[str, str]]]:
+    """Yield the calls that a message asks for, round by round; tools that are not offered are left out."""
+    offered = {tool.name for tool in request.tools}
+    current: list[tuple[str, str]] = []
+    for found in _CALL.finditer(ask):
+        if found[2] not in offered:
+            continue
+        if found[1] and current:
+            yield current
+            current = []
+        current.append((found[2], _arguments(ask, found.end())))
+    if current:
+        yield current
+
+
+def _arguments(ask: str, start: int) -> str:
+    """Return the JSON that stands here to the byte; broken JSON too, since real models write it."""
+    if not ask.startswith("{", start):
+        return "{}"
+    try:
+        _, end = _json.raw_decode(ask, start)
+    except json.JSONDecodeError:
+        return ask[start:].partition("\n")[0]
+    return ask[start:end]
+
+
+def _named(calls: Sequence[tuple[str, str]], request: Request) -> tuple[ToolCall, ...]:
+    """Give calls ids that no other place of any conversation gives."""
+    fingerprint = hashlib.sha256(msgspec.json.encode(request.messages)).hexdigest()[:16]
+    return tuple(ToolCall(f"call_{fingerprint}_{at}", name, text) for at, (name, text) in enumerate(calls))
+
+
+def _quoted(result: ToolResult, messages: Sequence[Message]) -> str:
+    calls = (part for message in messages for part in message.parts if isinstance(part, ToolCall))
+    name = next((call.name for call in calls if call.call_id == result.call_id), "unknown")
+    text = text_of(result.parts)[:_RESULT_CHARS]
+    verb = "returned" if result.outcome is ToolOutcome.DONE else "failed and said"
+    media = "".join(f" [{part.media_type}]" for part in result.parts if isinstance(part, Media))
+    return f"The tool {name} {verb}: {text}{media}"
+
+
+# --- words -------------------------------------------------------------------------------------------------------
+
+
+def _sentences(request: Request, ask: str) -> Iterator[str]:
+    understood = False
+    for found in _REMEMBER.finditer(ask):
+        understood = True
+        yield f"I will remember that {found[1]} = {_tidied(found[2])}."
+    for found in _QUESTION.finditer(ask):
+        understood = True
+        seen = _value_of(found[1], request)
+        yield f"{found[1]} = {seen}." if seen is not None else f"I do not see {found[1]} in what I was given."
+    for found in _WRITE.finditer(ask):
+        understood = True
+        yield _written(int(found[1].replace(",", "")))
+    if not understood:
+        yield _reflection(request, ask)
+
+
+def _value_of(name: str, request: Request) -> str | None:
+    """Find the newest value of a name in everything that is visible, a summary or a tool's output included."""
+    pattern = re.compile(rf"(?<![\w.-]){re.escape(name)}\s*=\s*{_VALUE}", re.IGNORECASE)
+    texts = [text for message in request.messages for text in _texts(message.parts)]
+    for text in reversed([request.system, *texts]):
+        found = pattern.findall(text)
+        if found:
+            return _tidied(found[-1])
+    return None
+
+
+def _texts(parts: Sequence[Part]) -> Iterator[str]:
+    for part in parts:
+        if isinstance(part, Text):
+            yield part.text
+        elif isinstance(part, ToolResult):
+            yield text_of(part.parts)
+
+
+def _tidied(value: str) -> str:
+    """Cut a value at the end of its sentence and take off what surrounds it."""
+    return value.partition(". ")[0].strip(" \t.!?\"'`*)")
+
+
+def _written(count: int) -> str:
+    count = min(count, _WORDS_MAX)
+    words = _SENTENCE.split()
+    repeats = -(-count // len(words))
+    return " ".join((words * repeats)[:count])
+
+
+def _reflection(request: Request, ask: str) -> str:
+    said = " ".join(ask.split())
+    quote = said if len(said) <= _QUOTED_CHARS else said[:_QUOTED_CHARS].rstrip() + "…"
+    people = [message for message in request.messages if message.role is Role.USER and not _is_attachment(message)]
+    media = [part for part in (people[-1].parts if people else ()) if isinstance(part, Media)]
+    seen = "".join(
+        f" I see an attachment: {part.media_type}, {part.width_pixels}x{part.height_pixels} pixels, "
+        f"{part.blob.size_bytes:,} bytes."
+        for part in media
+    )
+    return f'You said: "{quote}".{seen} This is message {len(people)} from you that I see.'

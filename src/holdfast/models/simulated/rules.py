@@ -1,0 +1,229 @@
+"""What the real APIs refuse in a request, however small: wrong pairs, empty text, changed thinking, bad images.
+
+Each rule returns the provider's sentence, or None. They read the wire shapes, since the sentences name places there.
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+
+import msgspec
+
+from holdfast.models.anthropic_messages.shapes import Block, MessagesBody, Turn, blocks_of
+from holdfast.models.anthropic_messages.thinking import BUDGET_TOKENS_MIN
+from holdfast.models.openai_chat.shapes import ChatBody, ChatMessage, ImageUrl
+from holdfast.models.simulated.signing import is_sealed, is_signed
+from holdfast.models.wire import IMAGE_TYPES
+
+# OpenAI's own bound.
+_OPENAI_ID_CHARS_MAX = 40
+_ANTHROPIC_ID = re.compile(r"[a-zA-Z0-9_-]+")
+_THINKING = ("thinking", "redacted_thinking")
+
+
+class PlacedImage(msgspec.Struct, frozen=True):
+    """An image in a request: the place that an error names it by, its type, and its base64."""
+
+    path: str
+    media_type: str
+    encoded: str
+
+
+# --- OpenAI chat -------------------------------------------------------------------------------------------------
+
+
+def openai_objection(body: ChatBody) -> str | None:
+    """Return what OpenAI would say about a request, or None where it would take it."""
+    if not body.messages:
+        return "Invalid 'messages': empty array. Expected an array with minimum length 1, but got an empty array."
+    return _openai_ids(body.messages) or _openai_pairs(body.messages) or _openai_images(body)
+
+
+def _openai_ids(messages: list[ChatMessage]) -> str | None:
+    for at, message in enumerate(messages):
+        for number, call in enumerate(message.tool_calls or ()):
+            if len(call.id) > _OPENAI_ID_CHARS_MAX:
+                return (
+                    f"Invalid 'messages[{at}].tool_calls[{number}].id': string too long. Expected a string with "
+                    f"maximum length {_OPENAI_ID_CHARS_MAX}, but got a string with length {len(call.id)} instead."
+                )
+    return None
+
+
+def _openai_pairs(messages: list[ChatMessage]) -> str | None:
+    owed: dict[str, None] = {}
+    for message in messages:
+        if message.role == "tool":
+            if message.tool_call_id not in owed:
+                return (
+                    "Invalid parameter: messages with role 'tool' must be a response to a preceeding message with "
+                    "'tool_calls'."
+                )
+            del owed[message.tool_call_id]
+            continue
+        if owed:
+            break
+        owed = {call.id: None for call in message.tool_calls or ()}
+    if not owed:
+        return None
+    return (
+        "An assistant message with 'tool_calls' must be followed by tool messages responding to each 'tool_call_id'. "
+        f"The following tool_call_ids did not have response messages: {', '.join(owed)}"
+    )
+
+
+def _openai_images(body: ChatBody) -> str | None:
+    for image in openai_images(body):
+        if image.media_type not in IMAGE_TYPES:
+            return (
+                "You uploaded an unsupported image. Please make sure your image has of one the following formats: "
+                "['png', 'jpeg', 'gif', 'webp']."
+            )
+    return None
+
+
+def openai_images(body: ChatBody) -> Iterator[PlacedImage]:
+    """Yield the images that a request carries inline."""
+    for at, message in enumerate(body.messages):
+        for number, piece in enumerate(message.content if isinstance(message.content, list) else ()):
+            url = piece.image_url.url if isinstance(piece.image_url, ImageUrl) else piece.image_url or ""
+            head, comma, encoded = url.partition(",")
+            if piece.type == "image_url" and comma and head.startswith("data:"):
+                media_type = head.removeprefix("data:").removesuffix(";base64")
+                yield PlacedImage(f"messages[{at}].content[{number}].image_url", media_type, encoded)
+
+
+# --- Anthropic ---------------------------------------------------------------------------------------------------
+
+
+def anthropic_objection(body: MessagesBody) -> str | None:
+    """Return what Anthropic would say about a request, or None where it would take it."""
+    if not body.messages:
+        return "messages: at least one message is required"
+    if body.max_tokens < 1:
+        return "max_tokens: must be greater than or equal to 1"
+    if body.messages[0].role != "user":
+        return 'messages: first message must use the "user" role'
+    if body.messages[-1].role == "assistant":
+        return "This model does not support assistant message prefill. The conversation must end with a user message."
+    turns = _combined(body.messages)
+    return (
+        _anthropic_empties(body.messages)
+        or _anthropic_ids(body.messages)
+        or _anthropic_pairs(turns)
+        or _anthropic_thinking(body, turns)
+        or _anthropic_images(body)
+    )
+
+
+def _combined(messages: list[Turn]) -> list[tuple[str, list[Block]]]:
+    """Return messages as the API reads them: those of one role in a row are one."""
+    turns: list[tuple[str, list[Block]]] = []
+    for message in messages:
+        blocks = blocks_of(message.content)
+        if turns and turns[-1][0] == message.role:
+            turns[-1][1].extend(blocks)
+        else:
+            turns.append((message.role, list(blocks)))
+    return turns
+
+
+def _anthropic_empties(messages: list[Turn]) -> str | None:
+    for at, message in enumerate(messages):
+        if not message.content:
+            told = "all messages must have non-empty content except for the optional final assistant message"
+            return f"messages.{at}: {told}"
+        for block in blocks_of(message.content):
+            inner = blocks_of(block.content) if isinstance(block.content, list) else []
+            for text in (piece.text for piece in (block, *inner) if piece.type == "text"):
+                if not text:
+                    return "messages: text content blocks must be non-empty"
+                if not text.strip():
+                    return "messages: text content blocks must contain non-whitespace text"
+    return None
+
+
+def _anthropic_ids(messages: list[Turn]) -> str | None:
+    used: set[str] = set()
+    for at, message in enumerate(messages):
+        for number, block in enumerate(blocks_of(message.content)):
+            if block.type != "tool_use":
+                continue
+            if not _ANTHROPIC_ID.fullmatch(block.id):
+                return f"messages.{at}.content.{number}.tool_use.id: String should match pattern '^[a-zA-Z0-9_-]+$'"
+            if block.id in used:
+                return f"messages.{at}.content.{number}: `tool_use` ids must be unique"
+            used.add(block.id)
+    return None
+
+
+def _anthropic_pairs(turns: list[tuple[str, list[Block]]]) -> str | None:
+    owed: list[str] = []
+    for at, (role, blocks) in enumerate(turns):
+        results = [block.tool_use_id for block in blocks if block.type == "tool_result"]
+        for number, name in enumerate(results):
+            if name not in owed:
+                return (
+                    f"messages.{at}.content.{number}: unexpected `tool_use_id` found in `tool_result` blocks: {name}. "
+                    "Each `tool_result` block must have a corresponding `tool_use` block in the previous message."
+                )
+        missing = [name for name in owed if name not in results]
+        if missing:
+            return _missing_results(at - 1, missing)
+        owed = [block.id for block in blocks if block.type == "tool_use"] if role == "assistant" else []
+    return None
+
+
+def _missing_results(at: int, missing: list[str]) -> str:
+    return (
+        f"messages.{at}: `tool_use` ids were found without `tool_result` blocks immediately after: "
+        f"{', '.join(missing)}. "
+        "Each `tool_use` block must have a corresponding `tool_result` block in the next message."
+    )
+
+
+def _anthropic_thinking(body: MessagesBody, turns: list[tuple[str, list[Block]]]) -> str | None:
+    for at, message in enumerate(body.messages):
+        for number, block in enumerate(blocks_of(message.content)):
+            if block.type == "thinking" and not is_signed(body.model, block.thinking, block.signature):
+                return f"messages.{at}.content.{number}: Invalid `signature` in `thinking` block"
+            if block.type == "redacted_thinking" and not is_sealed(body.model, block.data):
+                return f"messages.{at}.content.{number}: Invalid `data` in `redacted_thinking` block"
+    if body.thinking is None or body.thinking.type != "enabled":
+        return None
+    if body.thinking.budget_tokens < BUDGET_TOKENS_MIN:
+        return f"thinking.enabled.budget_tokens: Input should be greater than or equal to {BUDGET_TOKENS_MIN}"
+    if body.thinking.budget_tokens >= body.max_tokens:
+        return "`max_tokens` must be greater than `thinking.budget_tokens`."
+    return _goes_on_without_thinking(turns)
+
+
+def _goes_on_without_thinking(turns: list[tuple[str, list[Block]]]) -> str | None:
+    goes_on = any(block.type == "tool_result" for block in turns[-1][1])
+    if not goes_on or turns[-2][1][0].type in _THINKING:
+        return None
+    return (
+        f"messages.{len(turns) - 2}.content.0.type: Expected `thinking` or `redacted_thinking`, but found "
+        f"`{turns[-2][1][0].type}`. When `thinking` is enabled, a final `assistant` message must start with a thinking "
+        "block."
+    )
+
+
+def _anthropic_images(body: MessagesBody) -> str | None:
+    for image in anthropic_images(body):
+        if image.media_type not in IMAGE_TYPES:
+            told = "Input should be 'image/jpeg', 'image/png', 'image/gif' or 'image/webp'"
+            return f"{image.path}.source.base64.media_type: {told}"
+    return None
+
+
+def anthropic_images(body: MessagesBody) -> Iterator[PlacedImage]:
+    """Yield the images that a request carries inline, those inside of tool results too."""
+    for at, message in enumerate(body.messages):
+        for number, block in enumerate(blocks_of(message.content)):
+            places: Mapping[str, Block] = {f"messages.{at}.content.{number}": block}
+            if block.type == "tool_result" and isinstance(block.content, list):
+                head = f"messages.{at}.content.{number}.tool_result.content"
+                places = {f"{head}.{inner}": piece for inner, piece in enumerate(block.content)}
+            for place, piece in places.items():
+                if piece.type == "image" and piece.source is not None and piece.source.type == "base64":
+                    yield PlacedImage(f"{place}.image", piece.source.media_type, piece.source.data)

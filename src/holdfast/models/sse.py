@@ -1,0 +1,92 @@
+"""Server-sent events: bytes in any pieces in, whole events out, and back.
+
+The parser keeps only the line and the event it is in the middle of, and both are bounded: an endpoint that never ends
+a line cannot fill memory.
+"""
+
+import re
+
+import msgspec
+
+# One event carries at most a whole answer or the whole arguments of a call, from servers that send them in one piece.
+EVENT_BYTES_MAX = 16 * 2**20
+
+_LINE_END = re.compile(rb"\r\n|\n|\r")
+_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+
+
+class Event(msgspec.Struct, frozen=True):
+    """One event: its name ("" where it has none) and its payload, lines joined."""
+
+    name: str
+    payload: bytes
+
+
+class EventTooLargeError(Exception):
+    """An event grew beyond the bound."""
+
+
+class EventParser:
+    """Cuts a byte stream into events. Comments and fields other than `event` and `data` are dropped."""
+
+    def __init__(self, event_bytes_max: int = EVENT_BYTES_MAX) -> None:
+        self._event_bytes_max = event_bytes_max
+        self._pending = bytearray()
+        self._scanned = 0
+        self._at_start = True
+        self._name = ""
+        self._lines: list[bytes] = []
+        self._size = 0
+
+    def feed(self, chunk: bytes) -> list[Event]:
+        """Take the next bytes and return the events they complete."""
+        self._pending += chunk
+        events: list[Event] = []
+        start = 0
+        for end in _LINE_END.finditer(self._pending, self._scanned):
+            if end.group() == b"\r" and end.end() == len(self._pending):
+                break  # Its line feed may be the first byte of the next chunk.
+            self._take_line(bytes(self._pending[start : end.start()]), events)
+            start = end.end()
+        del self._pending[:start]
+        held_back = 1 if self._pending.endswith(b"\r") else 0
+        self._scanned = len(self._pending) - held_back
+        self._check_size(len(self._pending))
+        return events
+
+    def finish(self) -> list[Event]:
+        """Return the event that the stream ended in, if its last blank line was left out."""
+        events: list[Event] = []
+        self._take_line(bytes(self._pending).rstrip(b"\r"), events)
+        self._pending.clear()
+        self._scanned = 0
+        self._take_line(b"", events)
+        return events
+
+    def _take_line(self, line: bytes, events: list[Event]) -> None:
+        if self._at_start:
+            self._at_start = False
+            line = line.removeprefix(_BYTE_ORDER_MARK)
+        if not line:
+            if self._lines:
+                events.append(Event(self._name, b"\n".join(self._lines)))
+            self._name, self._lines, self._size = "", [], 0
+            return
+        field, _, text = line.partition(b":")
+        text = text.removeprefix(b" ")
+        if field == b"data":
+            self._size += len(text) + 1
+            self._check_size(0)
+            self._lines.append(text)
+        elif field == b"event":
+            self._name = text.decode("utf-8", "replace")
+
+    def _check_size(self, pending: int) -> None:
+        if self._size + pending > self._event_bytes_max:
+            raise EventTooLargeError(f"an event of the stream has more than {self._event_bytes_max:,} bytes")
+
+
+def encode_event(payload: bytes, name: str = "") -> bytes:
+    """Return one event as it stands on the wire. The payload must be a single line, as JSON is."""
+    head = f"event: {name}\n".encode() if name else b""
+    return head + b"data: " + payload + b"\n\n"

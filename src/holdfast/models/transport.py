@@ -1,0 +1,147 @@
+"""How a request reaches a provider: one POST, an answer in pieces, and nothing followed behind our back.
+
+`Transport` is the seam between the codecs and the network. `SocketTransport` is the real one; the simulated model has
+one of its own, so that the same client code runs with and without a socket.
+"""
+
+import io
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager
+from typing import TYPE_CHECKING, Protocol
+from urllib.parse import urlsplit
+
+import msgspec
+
+if TYPE_CHECKING:
+    import aiohttp
+
+# Names, TCP and TLS together. Reaching a living host takes under a second; behind 10 s no one waits for us.
+CONNECT_SECONDS_MAX = 10.0
+
+
+class Answer(msgspec.Struct, frozen=True):
+    """What came back: the status, the headers with names in lower case, and the body as it arrives."""
+
+    status: int
+    headers: Mapping[str, str]
+    chunks: AsyncIterator[bytes]
+
+
+class UnreachableError(Exception):
+    """No answer came. The message is a plain sentence that names the host and what to check."""
+
+
+class BrokenOffError(Exception):
+    """The answer had begun and the connection broke."""
+
+
+class Transport(Protocol):
+    """One endpoint that takes POST requests."""
+
+    def post(self, path: str, headers: Mapping[str, str], body: bytes) -> AbstractAsyncContextManager[Answer]:
+        """Send a request; leaving the context closes the connection at once if the answer was not read to its end.
+
+        Raises `UnreachableError` on entry where no answer came, and `BrokenOffError` from the chunks.
+        """
+        ...
+
+    async def close(self) -> None:
+        """Let go of connections."""
+        ...
+
+
+class SocketTransport:
+    """An endpoint over HTTP. The session opens with the first request, in the loop that makes it."""
+
+    def __init__(self, base_url: str, *, proxy: str | None = None) -> None:
+        self._base_url = base_url.rstrip("/")
+        self._proxy = proxy
+        self._session: aiohttp.ClientSession | None = None
+
+    @asynccontextmanager
+    async def post(self, path: str, headers: Mapping[str, str], body: bytes) -> AsyncIterator[Answer]:
+        """Send a request and give its answer, without following a redirect: the key is for this host alone."""
+        import aiohttp  # noqa: PLC0415 - costs 0.2 s, and a process that never calls a model should not pay it
+
+        try:
+            response = await self._open_session().post(
+                self._base_url + path,
+                data=io.BytesIO(body),
+                headers={**headers, "accept-encoding": "identity"},
+                allow_redirects=False,
+                proxy=self._proxy,
+            )
+        except (aiohttp.ClientError, OSError, ValueError) as error:
+            raise UnreachableError(self._unreached(error, len(body))) from error
+        try:
+            names = {name.lower(): text for name, text in response.headers.items()}
+            async with aclosing(_chunks(response)) as chunks:
+                yield Answer(response.status, names, chunks)
+        finally:
+            # A response that was read to its end has given its connection back already; this closes all others.
+            response.close()
+
+    async def close(self) -> None:
+        """Close the session and all its connections."""
+        session, self._session = self._session, None
+        if session is not None:
+            await session.close()
+
+    def _open_session(self) -> "aiohttp.ClientSession":
+        import aiohttp  # noqa: PLC0415 - as above
+
+        if self._session is None or self._session.closed:
+            # No total timeout: an answer may take many minutes. Who waits decides how long silence may last.
+            timeout = aiohttp.ClientTimeout(total=None, connect=CONNECT_SECONDS_MAX, sock_read=None)
+            # One connection per session that is being answered; the supervisor bounds those.
+            connector = aiohttp.TCPConnector(limit=0)
+            self._session = aiohttp.ClientSession(
+                connector=connector, timeout=timeout, cookie_jar=aiohttp.DummyCookieJar(), auto_decompress=False
+            )
+        return self._session
+
+    def _unreached(self, error: BaseException, body_bytes: int) -> str:
+        """Say what failed in words, without the request: it carries the key."""
+        place = host_and_port(self._proxy or self._base_url)
+        return f"{'the proxy ' if self._proxy else ''}{place}: {_why(error, body_bytes)}"
+
+
+def _why(error: BaseException, body_bytes: int) -> str:
+    import aiohttp  # noqa: PLC0415 - as above
+
+    match error:
+        case TimeoutError():
+            return f"no connection within {CONNECT_SECONDS_MAX:g} s; check the address and the firewall"
+        case aiohttp.ClientConnectorDNSError():
+            return "the name could not be resolved; check the host name and the network"
+        case aiohttp.ClientConnectorCertificateError():
+            return "its certificate could not be verified; check the address and the trusted certificates"
+        case aiohttp.ClientSSLError():
+            return "no encrypted connection could be made; check whether it is http:// or https://"
+        case aiohttp.ClientConnectorError(os_error=ConnectionRefusedError()):
+            return "the connection was refused; check that the server runs and the port is right"
+        case aiohttp.ClientConnectorError():
+            return f"no connection could be made ({error.os_error.strerror}); check the address and the network"
+        case aiohttp.ClientHttpProxyError():
+            return f"it refused to connect us (status {error.status}); check the proxy's settings"
+        case aiohttp.ServerDisconnectedError() | OSError():
+            return f"the connection was closed before an answer came to a request of {body_bytes:,} bytes"
+        case _:
+            return f"no answer came ({type(error).__name__}); check the address and the network"
+
+
+def host_and_port(url: str) -> str:
+    """Return the host of an address, with its port; never the user or password in it."""
+    parts = urlsplit(url)
+    port = parts.port or {"http": 80, "https": 443}.get(parts.scheme, 0)
+    return f"{parts.hostname or 'unknown'}:{port}"
+
+
+async def _chunks(response: "aiohttp.ClientResponse") -> AsyncGenerator[bytes, None]:
+    import aiohttp  # noqa: PLC0415 - as above
+
+    try:
+        async for chunk in response.content.iter_any():
+            yield chunk
+    except (aiohttp.ClientError, OSError) as error:
+        raise BrokenOffError(f"the connection broke before the answer was complete ({type(error).__name__})") from error

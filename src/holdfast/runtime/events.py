@@ -1,0 +1,81 @@
+"""Log events for operators: constant names, fields apart, no text of messages.
+
+What can still be recovered from is information; what could not be is an error.
+"""
+
+import logging
+from collections.abc import Iterable
+
+from holdfast.core.actions import Climb, EndTurn
+from holdfast.core.faults import Fault, FaultKind
+from holdfast.core.fit import Sizes
+from holdfast.core.fold import Turn
+from holdfast.core.records import CompactionApplied, Outcome, WorkRecord
+
+log = logging.getLogger("holdfast")
+
+# More messages than this in one request are slow to read for a model and a sign that nothing compacts them.
+MESSAGES_MAX = 1_000
+_OVERFLOWS = {FaultKind.TOKEN_OVERFLOW, FaultKind.WIRE_OVERFLOW, FaultKind.MEDIA_OVERFLOW}
+_OVERFLOW_CODES = {kind.value for kind in _OVERFLOWS}
+
+
+def overflow_detected(session: str, turn: Turn, fault: Fault, sizes: Sizes) -> None:
+    """A model, or our own estimate of it, says that a request is too large."""
+    if fault.kind in _OVERFLOWS:
+        fields = {
+            "session": session,
+            "turn": turn.number,
+            "attempt": turn.attempts,
+            "kind": fault.kind.value,
+            "tokens": sizes.tokens,
+            "wire_bytes": sizes.wire_bytes,
+            "limit": fault.limit,
+            "requested": fault.requested,
+        }
+        log.info("context.overflow.detected", extra=fields)
+
+
+def recovery_attempted(session: str, turn: Turn, action: Climb) -> None:
+    """A way of making a request smaller is tried."""
+    if action.kind in _OVERFLOWS:
+        fields = {
+            "session": session,
+            "turn": turn.number,
+            "attempt": turn.attempts,
+            "rung": action.rung.value,
+            "kind": action.kind.value,
+        }
+        log.info("context.overflow.attempting.recovery", extra=fields)
+
+
+def turn_ended(session: str, turn: Turn, action: EndTurn) -> None:
+    """A turn has its outcome."""
+    code = action.ending.code if action.ending else ""
+    fields = {"session": session, "turn": action.turn, "attempt": turn.attempts, "kind": code}
+    if action.outcome is Outcome.FAILED and code in _OVERFLOW_CODES:
+        log.error("context.overflow.failed", extra=fields)
+    log.info("turn ended", extra={**fields, "outcome": action.outcome.value})
+
+
+def compactions_complete(session: str, records: Iterable[WorkRecord]) -> None:
+    """The boundary has moved."""
+    for record in records:
+        if isinstance(record, CompactionApplied):
+            fields = {
+                "session": session,
+                "turn": record.turn,
+                "boundary": record.boundary,
+                "tokens_before": record.tokens_before,
+                "tokens_after": record.tokens_after,
+                "kind": record.kind.value,
+                "model": record.model,
+            }
+            log.info("compaction.complete", extra=fields)
+
+
+def messages_counted(session: str, turn: Turn, messages: int) -> None:
+    """A request is about to be sent with this many messages."""
+    if messages > MESSAGES_MAX:
+        fields = {"session": session, "turn": turn.number, "attempt": turn.attempts, "messages": messages}
+        log.warning("session.message-limit-exceeded", extra=fields)
