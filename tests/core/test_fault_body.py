@@ -2,7 +2,7 @@
 
 import pytest
 
-from holdfast.core.fault_body import Evidence, normalise, read
+from holdfast.core.faults.body import Evidence, normalise, read
 from holdfast.core.faults import Phase, Refusal
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from holdfast.core.fault_numbers import Stated, stated
+from holdfast.core.faults.numbers import Stated, stated
 from holdfast.core.faults import Unit
 
 T, B, C, N, P = Unit.TOKENS, Unit.BYTES, Unit.CHARS, Unit.COUNT, Unit.PIXELS

@@ -2,7 +2,7 @@
 
 import pytest
 
-from holdfast.core.fault_waits import wait_seconds
+from holdfast.core.faults.waits import wait_seconds
 from holdfast.core.faults import Phase, Refusal, classify
 
 SENT_AT = {"Date": "Wed, 01 Jan 2025 00:00:00 GMT"}

@@ -9,14 +9,15 @@ import re
 
 import msgspec
 
-from holdfast.core import fault_codes as codes
-from holdfast.core.fault_body import Evidence, read
-from holdfast.core.fault_kinds import Confidence, Fault, FaultKind, Phase, Refusal, Sent, Unit
-from holdfast.core.fault_numbers import Stated, stated
-from holdfast.core.fault_replies import is_near, is_near_window, outcome_of, read_outcome, symptom
-from holdfast.core.fault_tables import RULES
-from holdfast.core.fault_waits import wait_seconds
+from holdfast.core.faults import codes
+from holdfast.core.faults.body import Evidence, read
+from holdfast.core.faults.kinds import Confidence, Fault, FaultKind, Phase, Refusal, Sent, Unit
+from holdfast.core.faults.numbers import Stated, stated
+from holdfast.core.faults.replies import is_near, is_near_window, outcome_of, read_outcome, symptom
+from holdfast.core.faults.tables import RULES
+from holdfast.core.faults.waits import wait_seconds
 from holdfast.core.messages import Reply
+from holdfast.core.patterns import Pattern
 
 __all__ = [
     "Confidence",
@@ -34,23 +35,21 @@ K = FaultKind
 
 # Enough for a sentence and its numbers; the whole body stands in the refusal.
 _SAID_CHARS_MAX = 300
-_SECRET = re.compile(
+_SECRET = Pattern(
     r"(?i)\b(?:sk|pk|rk|gsk|xai|hf|nvapi|ghp|gho|pplx)[-_][\w.*-]{8,}|\b(?:AIza|AKIA|ya29|eyJ)[\w.*-]{10,}"
     r"|(?<=bearer )\S{4,}|(?<=key=)[^\s&\"']{3,}|(?<=token=)[^\s&\"']{3,}|(?<=provided: )[\w*-]{6,}"
 )
 # Kinds for which waiting is a cure, so that a wait is worth reading.
 _WAITABLE = frozenset({K.RATE_LIMIT, K.QUOTA, K.OVERLOADED, K.TRANSIENT, K.STREAM_STALL})
 # MiniMax ends its sentences with its own error code in brackets, which reads like a limit.
-_OWN_CODE = re.compile(r"\((?:100[0-8]|1013|102[67]|1033|1039|104[1-4]|2013|2049|2056)\)$")
+_OWN_CODE = Pattern(r"\((?:100[0-8]|1013|102[67]|1033|1039|104[1-4]|2013|2049|2056)\)$")
 # No model has a smaller window; smaller numbers beside the word "token" count something else.
 _TOKENS_MIN = 256
 # A text is cut at tens of thousands of characters at the least; names, ids and descriptions at far fewer.
 _TEXT_CHARS_MIN = 10_000
-_SHORT_FIELD = re.compile(
-    r"(?<![a-z])(?:ids?|name|description|metadata|user|title|prompt|stop|key|label|suffix)(?![a-z])"
-)
-_TEXT_FIELD = re.compile(r"(?<![a-z])(?:content|text|message|query|document|input)(?![a-z])")
-_LIST_FIELD = re.compile(r"(?<![a-z])(?:messages|tools|texts|inputs?|contents|documents|functions|list)(?![a-z])")
+_SHORT_FIELD = Pattern(r"(?<![a-z])(?:ids?|name|description|metadata|user|title|prompt|stop|key|label|suffix)(?![a-z])")
+_TEXT_FIELD = Pattern(r"(?<![a-z])(?:content|text|message|query|document|input)(?![a-z])")
+_LIST_FIELD = Pattern(r"(?<![a-z])(?:messages|tools|texts|inputs?|contents|documents|functions|list)(?![a-z])")
 
 
 class _Finding(msgspec.Struct, frozen=True):

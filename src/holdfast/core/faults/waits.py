@@ -8,16 +8,18 @@ from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 
+from holdfast.core.patterns import Pattern
+
 # A plan's weekly window is the longest honest wait; what is longer is an epoch or a mistake.
 _SECONDS_MAX = 7 * 24 * 3600.0
 # An epoch in seconds has ten digits; in milliseconds it has thirteen.
 _EPOCH_SECONDS_MAX = 1e11
 _UNIT_SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3_600.0, "d": 86_400.0}
-_DURATION = re.compile(
+_DURATION = Pattern(
     r"(\d+(?:\.\d+)?) ?"
     r"(ms|milliseconds?|s|secs?|seconds?|m|mins?|minutes?|h|hrs?|hours?|d|days?|秒|分钟?|小时)(?![a-z])"
 )
-_ASKED = re.compile(
+_ASKED = Pattern(
     r"(?:(?:try|retry|wait|available|reset\w*|back)[^.;]{0,30}? (?:in|after|for)|retry[-_]?after|wait|请等待)\W{0,3}"
     r"((?:\d+(?:\.\d+)? ?[a-z秒分钟小时]{0,12}[ ,]{0,2}(?:and )?){1,4})"
 )
@@ -97,10 +99,10 @@ def _from_text(text: str) -> float | None:
 
 
 def _duration(text: str) -> float | None:
-    parts = _DURATION.findall(text[:60].lower())
+    parts = list(_DURATION.finditer(text[:60].lower()))
     if not parts:
         return None
-    return sum(float(amount[:12]) * _seconds_of(name) for amount, name in parts)
+    return sum(float(part[1][:12]) * _seconds_of(part[2]) for part in parts)
 
 
 def _seconds_of(name: str) -> float:

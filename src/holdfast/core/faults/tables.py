@@ -5,14 +5,13 @@ setting) stands before what it might be about. A pattern is a subject and a comp
 a whole sentence, because providers reword. Every gap is bounded, so no input makes matching slow.
 """
 
-import re
-
 import msgspec
 
-from holdfast.core import fault_words as w
-from holdfast.core.fault_kinds import FaultKind as K
-from holdfast.core.fault_kinds import Unit
-from holdfast.core.fault_words import any_of, near
+from holdfast.core.faults import words as w
+from holdfast.core.faults.kinds import FaultKind as K
+from holdfast.core.faults.kinds import Unit
+from holdfast.core.faults.words import any_of, near
+from holdfast.core.patterns import Pattern
 
 _Statuses = frozenset[int | None]
 
@@ -21,8 +20,8 @@ class Rule(msgspec.Struct, frozen=True):
     """One row: the kind, where `pattern` is found and `unless` is not. `statuses` None: any status."""
 
     kind: K
-    pattern: re.Pattern[str]
-    unless: re.Pattern[str] | None = None
+    pattern: Pattern
+    unless: Pattern | None = None
     statuses: _Statuses | None = None
     second: K | None = None
     # What the numbers count. None: the sentence has no numbers worth reading, or says itself what they count.
@@ -42,8 +41,8 @@ def _rule(  # noqa: PLR0913 - a row of a table, its columns given by name
 ) -> Rule:
     return Rule(
         kind=kind,
-        pattern=re.compile(pattern),
-        unless=None if unless is None else re.compile(unless),
+        pattern=Pattern(pattern),
+        unless=None if unless is None else Pattern(unless),
         statuses=statuses,
         second=second,
         unit=unit,

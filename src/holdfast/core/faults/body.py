@@ -8,12 +8,14 @@ raises whatever the body is, and the work is bounded: what is cut off is never t
 import html
 import re
 from collections.abc import Iterator
+from itertools import islice
 from typing import TypeAlias
 
 import msgspec
 
-from holdfast.core.fault_codes import OK, REFUSED_FROM
-from holdfast.core.fault_kinds import Refusal
+from holdfast.core.faults.codes import OK, REFUSED_FROM
+from holdfast.core.faults.kinds import Refusal
+from holdfast.core.patterns import Pattern
 
 # A body is kept up to 16 KiB in the log; a caller may hand over more, and it is not worth more than that.
 _BODY_CHARS_MAX = 20_000
@@ -48,28 +50,28 @@ _STATUS_KEYS = frozenset({"code", "status", "statuscode", "httpstatus", "httpcod
 # Validators repeat what was sent, and a reply carries what the model wrote: neither is the provider's word.
 _ECHO_KEYS = frozenset({"input", "messages", "prompt", "request", "choices", "candidates", "ctx", "parameters", "url"})
 # What a gateway says in front of the sentence that matters.
-_GENERIC = re.compile(
+_GENERIC = Pattern(
     r"^(provider returned error|upstream request failed|bad ?request|invalid ?request|error|unknown error"
     r"|internal(server)? ?error|failed|client specified an invalid argument)\W*$",
     re.IGNORECASE,
 )
 
-_PAGE = re.compile(r"<(?:!doctype\s+html|html|head|body)\b", re.IGNORECASE)
-_PAGE_HIDDEN = re.compile(r"<(script|style)\b.*?(?:</\1>|$)", re.IGNORECASE | re.DOTALL)
-_TAG = re.compile(r"<[a-z!/][^<>]{0,300}>", re.IGNORECASE)
-_URL = re.compile(r"\b(?:https?|wss?)://[^\s\"'<>)\]]+", re.IGNORECASE)
-_EVENT_LINE = re.compile(r"^(?:data|event):\s?(.*)$", re.MULTILINE)
-_STREAM_END = re.compile(
+_PAGE = Pattern(r"<(?:!doctype\s+html|html|head|body)\b", re.IGNORECASE)
+_PAGE_HIDDEN = Pattern(r"<(script|style)\b.*?(?:</\1>|$)", re.IGNORECASE | re.DOTALL)
+_TAG = Pattern(r"<[a-z!/][^<>]{0,300}>", re.IGNORECASE)
+_URL = Pattern(r"\b(?:https?|wss?)://[^\s\"'<>)\]]+", re.IGNORECASE)
+_EVENT_LINE = Pattern(r"^(?:data|event):\s?(.*)$", re.MULTILINE)
+_STREAM_END = Pattern(
     r"\[DONE\]|message_stop|message-end|response\.(?:completed|incomplete)|\"done\"\s*:\s*true"
     r"|\"(?:finish_reason|finishReason|stop_reason)\"\s*:\s*\"",
 )
 # Client libraries print the status before the body: "Error code: 400 - {...}", "413 status code (no body)".
-_STATUS_SAID = re.compile(
+_STATUS_SAID = Pattern(
     r"^\W*(?:(?:\w+ ){0,3}(?:error|status|http)(?: code)?\W{1,3})?([45]\d\d)\b(?!\s*tokens)", re.IGNORECASE
 )
 # The same for a dict printed by Python, which is not JSON.
-_PRINTED_CODE = re.compile(r"['\"](?:code|type|error_type)['\"]\s*:\s*['\"]([\w.-]{3,60})['\"]")
-_EXCEPTION = re.compile(r"\b(\w{3,60}Exception)\b")
+_PRINTED_CODE = Pattern(r"['\"](?:code|type|error_type)['\"]\s*:\s*['\"]([\w.-]{3,60})['\"]")
+_EXCEPTION = Pattern(r"\b(\w{3,60}Exception)\b")
 
 
 class Evidence(msgspec.Struct, frozen=True):
@@ -103,8 +105,8 @@ def read(refusal: Refusal) -> Evidence:
     if is_page:
         walk.sentence(_TAG.sub(" ", _PAGE_HIDDEN.sub(" ", body)))
     elif is_stream:
-        for event in _EVENT_LINE.findall(body)[:_EVENTS_MAX]:
-            walk.text(event, is_prose=False)
+        for event in islice(_EVENT_LINE.finditer(body), _EVENTS_MAX):
+            walk.text(event[1], is_prose=False)
     else:
         walk.text(body)
     if not walk.found and not walk.codes:
@@ -203,10 +205,10 @@ class _Walk:
                 self.sentence(text[:start], shell)
                 self.value(document, "", 0, shell + 1)
                 return
-            for code in _PRINTED_CODE.findall(text):
+            for code in (found[1] for found in _PRINTED_CODE.finditer(text)):
                 self.code(code)
         if is_prose:
-            for code in _EXCEPTION.findall(text):
+            for code in (found[1] for found in _EXCEPTION.finditer(text)):
                 self.code(code)
             self.sentence(text, shell)
 

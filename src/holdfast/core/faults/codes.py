@@ -4,16 +4,16 @@ Codes are plain here: letters and digits, lower case, so that `context_length_ex
 one. In each table the first row that fits any code of a body decides.
 """
 
-import re
 from collections.abc import Iterable
 
-from holdfast.core.fault_kinds import FaultKind as K
+from holdfast.core.faults.kinds import FaultKind as K
+from holdfast.core.patterns import Pattern
 
-_Row = tuple[re.Pattern[str], K]
+_Row = tuple[Pattern, K]
 
 
 def _row(kind: K, *codes: str) -> _Row:
-    return re.compile("|".join(codes)), kind
+    return Pattern("|".join(codes)), kind
 
 
 # Codes that mean one thing wherever they come from.

@@ -5,8 +5,8 @@
 
 import msgspec
 
-from holdfast.core.fault_body import Json, plain
-from holdfast.core.fault_kinds import Confidence, Fault, FaultKind, Sent, Unit
+from holdfast.core.faults.body import Json, plain
+from holdfast.core.faults.kinds import Confidence, Fault, FaultKind, Sent, Unit
 from holdfast.core.messages import Reply, StopReason, Text, ToolCall
 
 # From here on its size is the likeliest reason why a request failed without one (FM-002).

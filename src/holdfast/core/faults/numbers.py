@@ -4,14 +4,14 @@ Numbers are told apart by the words around them, not by their order: every numbe
 word before it, or of what follows it. Comparisons, sums and ranges speak for themselves and are read first.
 """
 
-import re
 from collections.abc import Iterator, Mapping
 from enum import Enum
 
 import msgspec
 
-from holdfast.core.fault_kinds import Unit
-from holdfast.core.fault_words import any_of
+from holdfast.core.faults.kinds import Unit
+from holdfast.core.faults.words import any_of
+from holdfast.core.patterns import Pattern
 
 
 class Stated(msgspec.Struct, frozen=True):
@@ -42,7 +42,7 @@ class _Number(msgspec.Struct, frozen=True):
 _DIGITS = r"(-?\d{1,3}(?:[,_]\d{3}){1,4}|-?\d{1,15}(?:\.\d{1,6})?)"
 # A number that is not part of a path, a version, a model's name, a date or an index.
 _N = r"(?<![\w.\-/\[#])(?<!\d:)" + _DIGITS + r"(?![a-z\d])(?!\.\d|[-:/]\d)"
-_NUMBER = re.compile(
+_NUMBER = Pattern(
     r"(?<![\w.\-/\[#])(?<!\d:)" + _DIGITS + r"(?: ?(k|m|kb|mb|gb|kib|mib|gib))?(?![a-z\d])(?!\.\d|[-:/]\d)"
 )
 _SCALE = {
@@ -69,17 +69,17 @@ _OVER = any_of(
 # What may stand between a comparison and its right side: no number, no new sentence.
 _UP_TO_LIMIT = r"(?: ?or equal to)?[^.;,\d]{0,60}?"
 _PLUS = r" (?:\+|plus) (?:[a-z_]+ ){0,3}\(?"
-_SUM = re.compile(rf"{_N}\)?{_WORDS}{_PLUS}{_N}\)?{_WORDS} {_OVER}{_UP_TO_LIMIT}{_N}")
-_DIFFERENCE = re.compile(rf"{_N} > {_N} - {_N}")
-_COMPARISON = re.compile(rf"{_N}\)?{_WORDS},? ?\)?{_OVER}{_UP_TO_LIMIT}{_N}")
+_SUM = Pattern(rf"{_N}\)?{_WORDS}{_PLUS}{_N}\)?{_WORDS} {_OVER}{_UP_TO_LIMIT}{_N}")
+_DIFFERENCE = Pattern(rf"{_N} > {_N} - {_N}")
+_COMPARISON = Pattern(rf"{_N}\)?{_WORDS},? ?\)?{_OVER}{_UP_TO_LIMIT}{_N}")
 # "140123/131072" is a path or a date unless tokens are counted.
-_RATIO = re.compile(r"(?<![\w/.-])(\d{3,12})/(\d{3,12})(?![\w/])")
-_BRACKETS = re.compile(
+_RATIO = Pattern(r"(?<![\w/.-])(\d{3,12})/(\d{3,12})(?![\w/])")
+_BRACKETS = Pattern(
     r"(?:range|between|should be|must be|shoule be|within)[^.;]{0,40}?[\[(] ?" + _DIGITS + ", ?" + _DIGITS + r" ?[\])]"
 )
-_FROM_TO = re.compile(rf"(?:between|from) {_N}(?: \(?inclusive\)?)? (?:and|to) {_N}( \(exclusive\))?")
+_FROM_TO = Pattern(rf"(?:between|from) {_N}(?: \(?inclusive\)?)? (?:and|to) {_N}( \(exclusive\))?")
 # "The limit of 50000 exceeded" states a limit on the left of the comparison.
-_LIMIT_BEFORE = re.compile(r"limit(?: is| of|:)? ?\(?$")
+_LIMIT_BEFORE = Pattern(r"limit(?: is| of|:)? ?\(?$")
 
 # --- words around a number -----------------------------------------------------------------------------------------
 
@@ -107,40 +107,40 @@ _IGNORED_WORDS = any_of(
     r"index|position|lines?|code|status|http|errors?|version|ids?|port|level|tier|batch size|smallest|min(?:imum)?",
     r"leaves?|keep=|new=|remain\w*|retry|retries|reset\w*|after|in|on|at",
 )
-_CUE = re.compile(
+_CUE = Pattern(
     rf"(?<![a-z])(?:(?P<overshoot>exceed(?:ed|s)?(?: [a-z]+){{0,4}} by|over by)|(?P<used>used(?=\W{{0,4}}$))"
     rf"|(?P<asked>{_ASKED_WORDS})"
     rf"|(?P<limit>{_LIMIT_WORDS})|(?P<ignored>{_IGNORED_WORDS}(?=\W{{0,4}}(?:is |of )?$)))(?![a-z])"
 )
-_WEAK_CUE = re.compile(rf"(?<![a-z]){_ASKED_WEAK_WORDS}(?![a-z])")
-_OUTPUT_BEFORE = re.compile(
+_WEAK_CUE = Pattern(rf"(?<![a-z]){_ASKED_WEAK_WORDS}(?![a-z])")
+_OUTPUT_BEFORE = Pattern(
     r"(?:max_?(?:new_?|completion_?|output_?)?tokens|output tokens|num_predict)\W*(?:is too large)?\W*$"
 )
-_OUTPUT_AFTER = re.compile(
+_OUTPUT_AFTER = Pattern(
     r"^\W{0,2}(?:tokens )?(?:(?:in|for|of|as) )?(?:the |your )?(?:requested )?"
     r"(?:output|completion|max_\w*tokens|generat\w+|draft)"
 )
-_PROMPT_AFTER = re.compile(
+_PROMPT_AFTER = Pattern(
     r"^\W{0,2}(?:tokens )?(?:(?:in|of|from|for) )?(?:the |your )?(?:text |tool |image )?"
     r"(?:inputs?|prompt|messages|functions|tools|context)\b"
 )
-_LIMIT_AFTER = re.compile(
+_LIMIT_AFTER = Pattern(
     r"^ ?\(?(?:tokens?|bytes?|characters?|items?)?\)?[ -]?(?:token )?"
     r"(?:max(?:imum)?\b|limit|context|allowed|or (?:less|fewer)|的?(?:上限|限制))"
 )
-_ASKED_AFTER = re.compile(
+_ASKED_AFTER = Pattern(
     r"^ ?(?:[a-z]+ )?(?:was|were|are|is) (?:provided|given|received|sent|found|supplied|requested|used|present)"
 )
-_TIME_AFTER = re.compile(
+_TIME_AFTER = Pattern(
     r"^[ -]?(?:seconds?|secs?|ms|milliseconds?|minutes?|mins?|hours?|days?|months?|%|percent|秒|分钟)(?![a-z])"
 )
 _UNIT_AFTER = (
-    (re.compile(r"^\W{0,2}(?:\w+ ){0,2}tokens?\b|^ ?个? ?tokens?"), Unit.TOKENS),
-    (re.compile(r"^ ?\(?(?:characters?|chars?)\b|^ ?个?字符|^ ?个?字"), Unit.CHARS),
-    (re.compile(r"^ ?\(?bytes?\b|^ ?b\b|^ ?字节"), Unit.BYTES),
-    (re.compile(r"^ ?\(?(?:pixels?|px)\b|^ ?像素"), Unit.PIXELS),
+    (Pattern(r"^\W{0,2}(?:\w+ ){0,2}tokens?\b|^ ?个? ?tokens?"), Unit.TOKENS),
+    (Pattern(r"^ ?\(?(?:characters?|chars?)\b|^ ?个?字符|^ ?个?字"), Unit.CHARS),
+    (Pattern(r"^ ?\(?bytes?\b|^ ?b\b|^ ?字节"), Unit.BYTES),
+    (Pattern(r"^ ?\(?(?:pixels?|px)\b|^ ?像素"), Unit.PIXELS),
     (
-        re.compile(
+        Pattern(
             r"^ ?(?:\w+ )?(?:images?|pages?|items?|messages|tools|files?|texts|blocks|elements|requests?|documents?)"
             r"|^ ?(?:张|页|个)"
         ),
@@ -148,13 +148,13 @@ _UNIT_AFTER = (
     ),
 )
 # A new sentence starts afresh; the last two are the Chinese full stop and semicolon.
-_SENTENCE_END = re.compile("[.!?] |[;\u3002\uff1b]")
+_SENTENCE_END = Pattern("[.!?] |[;\u3002\uff1b]")
 
 # Names under which servers state the two numbers apart from the sentence.
-_LIMIT_FIELD = re.compile(
+_LIMIT_FIELD = Pattern(
     r"^nctx$|^quotavalue$|^max.+(?:tokens?|length|context|allowed|size)|^context(?:length|window|size|limit)|limit$"
 )
-_ASKED_FIELD = re.compile(r"^n?(?:prompt|input|requested|total)(?:tokens?|length)$|^requested$|^actual|^tokencount$")
+_ASKED_FIELD = Pattern(r"^n?(?:prompt|input|requested|total)(?:tokens?|length)$|^requested$|^actual|^tokencount$")
 
 # A tokenizer's largest window is ten million today; above a billion it is an id or a time.
 _TOKENS_MAX = 1_000_000_000
@@ -178,7 +178,7 @@ def stated(text: str, fields: Mapping[str, int], unit: Unit | None) -> Stated:
     return found
 
 
-def _first(fields: Mapping[str, int], names: re.Pattern[str]) -> int | None:
+def _first(fields: Mapping[str, int], names: Pattern) -> int | None:
     return next((value for name, value in fields.items() if names.search(name) and 0 < value < _TOKENS_MAX), None)
 
 
