@@ -14,7 +14,6 @@ import msgspec
 
 from holdfast.core.limits import Bounds, Deadlines
 from holdfast.errors import UsageError
-from holdfast.models.catalogue import open_model
 from holdfast.ports import Attachment, Blobs, Model, Store, Tool
 from holdfast.runtime.clock import SystemClock
 from holdfast.runtime.engine import Engine
@@ -130,6 +129,8 @@ class Lineup:
         if not isinstance(reference, str):
             return self._opened.setdefault(reference.name, reference)
         if reference not in self._opened:
+            from holdfast.models.catalogue import open_model  # noqa: PLC0415 - only what is used is loaded
+
             self._opened[reference] = open_model(reference, base_url=self._base_url, environ=os.environ)
         return self._opened[reference]
 

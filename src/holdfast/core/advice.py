@@ -62,3 +62,12 @@ def after_fault(fault: Fault) -> Ending:
     if fault.said:
         sentence = f'{sentence} The provider said: "{fault.said}"'
     return Ending(fault.kind.value, sentence)
+
+
+def oversize(code: str) -> Ending:
+    """Return how to end a turn for a part that was too large, where that is the rule. The next message works."""
+    return Ending(
+        code,
+        "A part of this message was too large for the provider and has been left out of what the model sees. "
+        "Send the message again without it, or send it smaller.",
+    )

@@ -5,6 +5,7 @@ from collections.abc import Iterator, Sequence
 import msgspec
 
 from holdfast.core.excerpt import excerpt
+from holdfast.core.faults import FaultKind
 from holdfast.core.fold import Turn
 from holdfast.core.messages import ContentPart, LargeText, Media, Text
 from holdfast.core.records import InputAdmitted, Logged, ReplyRecorded, ToolSettled
@@ -25,13 +26,29 @@ class Culprit(msgspec.Struct, frozen=True):
     shown: Text
 
 
-def find_culprit(tail: Sequence[Logged], turn: Turn, *, media_only: bool) -> Culprit | None:
-    """Return the largest part that came since the last success, else the largest of all; None where all are small."""
+def find_culprit(tail: Sequence[Logged], turn: Turn, kind: FaultKind, *, oldest_first: bool = False) -> Culprit | None:
+    """Return the part to leave out next; None where none is large enough to matter.
+
+    Too many images: the oldest. Else the largest that came since the last success, else the largest of all.
+    """
     replaced = {(one.seq, one.place) for one in turn.replaced}
+    media_only = kind is FaultKind.MEDIA_OVERFLOW
     culprits = [one for one in _candidates(tail, media_only=media_only) if (one.seq, one.place) not in replaced]
+    if oldest_first:
+        return min(culprits, key=lambda one: (one.seq, one.place), default=None)
     last_success = max((logged.seq for logged in tail if isinstance(logged.record, ReplyRecorded)), default=0)
     fresh = [one for one in culprits if one.seq > last_success]
     return max(fresh or culprits, key=lambda one: (one.size_bytes, one.seq), default=None)
+
+
+def told_of(culprits: Sequence[Culprit]) -> str:
+    """Return what a person is told about parts that the model does not see any more."""
+    first = culprits[0]
+    others = f" and {len(culprits) - 1} more" if len(culprits) > 1 else ""
+    return (
+        f"{first.what}{others}: too much for the model, which does not see it any more. "
+        f"It is kept: record {first.seq} has it."
+    )
 
 
 def _candidates(tail: Sequence[Logged], *, media_only: bool) -> Iterator[Culprit]:

@@ -40,7 +40,7 @@ def misfit(sizes: Sizes, limits: Limits, calibration: Calibration, bounds: Bound
     room = None if limits.window_tokens is None else limits.window_tokens - output_reserved(limits, bounds)
     checks = (
         (FaultKind.TOKEN_OVERFLOW, Unit.TOKENS, tokens, room),
-        (FaultKind.WIRE_OVERFLOW, Unit.BYTES, sizes.wire_bytes, limits.wire_bytes_max),
+        (FaultKind.WIRE_OVERFLOW, Unit.BYTES, sizes.wire_bytes, limits.wire_bytes_max or bounds.wire_bytes_max),
         (FaultKind.MEDIA_OVERFLOW, Unit.COUNT, sizes.media_count, limits.media_count_max),
         (FaultKind.MEDIA_OVERFLOW, Unit.BYTES, sizes.media_bytes_largest, limits.media_bytes_max),
         (FaultKind.MEDIA_OVERFLOW, Unit.PIXELS, sizes.media_pixels_largest, limits.media_pixels_max),

@@ -1,5 +1,7 @@
 """What a model accepts, and the bounds we put on ourselves. Every number here has its reason beside it."""
 
+from typing import Literal
+
 import msgspec
 
 
@@ -46,6 +48,12 @@ class Bounds(msgspec.Struct, frozen=True):
     tool_output_bytes_max: int = 32 * 2**10
     # A provider's failure as it came. The longest real body in our collection has under 8 KiB.
     refusal_body_bytes_max: int = 16 * 2**10
+    # A request body where the model's own limit is not known. No provider we know takes more in one request.
+    wire_bytes_max: int = 32 * 2**20
+    # Parts left out in one go. A message has at most as many attachments.
+    parts_replaced_max: int = 200
+    # What to do when a part is too large for the provider: leave it out and answer, or leave it out and end the turn.
+    on_oversize: Literal["replace", "stop"] = "replace"
     session_key_bytes_max: int = 256
     client_id_bytes_max: int = 256
     # A first wait below one second meets the same burst; above a minute a person would rather be told.

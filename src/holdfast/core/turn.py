@@ -22,7 +22,7 @@ from holdfast.core.actions import (
     SettleCompactions,
     StartTurn,
 )
-from holdfast.core.advice import CANCELLED, INTERRUPTED, OUT_OF_STEPS, after_fault
+from holdfast.core.advice import CANCELLED, INTERRUPTED, OUT_OF_STEPS, after_fault, oversize
 from holdfast.core.faults import Fault
 from holdfast.core.fold import Call, IllegalStepError, InFlight, Turn, apply, notice, receive
 from holdfast.core.ladder import ASKED_BY_A_PERSON, ASKED_BY_US, Rung, back_off_seconds, first_left, next_rung
@@ -163,6 +163,8 @@ def decide(turn: Turn, bounds: Bounds) -> Action:
         return EndTurn(turn.number, Outcome.FAILED, INTERRUPTED)
     if turn.fault is not None:
         return _after_fault(turn, turn.fault, bounds)
+    if bounds.on_oversize == "stop" and (left_out := [one for one in turn.replaced if one.turn == turn.number]):
+        return EndTurn(turn.number, Outcome.FAILED, oversize(left_out[0].why))
     if any(wanted.trigger is Trigger.PERSON for wanted in turn.wanted):
         return _as_wanted(turn)
     if turn.calls_asked:

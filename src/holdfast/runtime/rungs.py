@@ -6,8 +6,9 @@ from typing import TypeAlias, assert_never
 from msgspec.structs import replace
 
 from holdfast.core.compaction import plan_mask
-from holdfast.core.culprits import find_culprit
-from holdfast.core.faults import FaultKind, Phase
+from holdfast.core.culprits import Culprit, find_culprit, told_of
+from holdfast.core.faults import FaultKind, Phase, Unit
+from holdfast.core.fit import misfit
 from holdfast.core.ladder import Rung
 from holdfast.core.records import (
     AttemptFailed,
@@ -18,7 +19,6 @@ from holdfast.core.records import (
     RungResult,
     WorkRecord,
 )
-from holdfast.runtime.compacting import digest, summarise
 from holdfast.runtime.engine import Engine
 from holdfast.runtime.log import Log
 from holdfast.runtime.requests import prepare
@@ -47,17 +47,33 @@ async def _changes(rung: Rung, log: Log, engine: Engine, record: Record) -> list
         case Rung.MASK:
             return await _mask(log, engine)
         case Rung.SUMMARISE | Rung.SUMMARISE_LESS | Rung.SUMMARISE_PIECES:
-            return await summarise(rung, log, engine, record)
+            return await _summarise(rung, log, engine, record)
         case Rung.DIGEST:
-            return await digest(log, engine, keeps_tail=True)
+            return await _digest(log, engine, keeps_tail=True)
         case Rung.KEEP_NEWEST:
             return await _keep_newest(log, engine)
         case Rung.REPLACE_LARGEST:
-            return _replace_largest(log)
+            return await _replace_largest(log, engine)
         case Rung.SEND_ANYWAY:
             return None if _was_sent(log) else []
         case _:
             assert_never(rung)
+
+
+# What digests and summaries are made with is loaded when it is first needed: most processes never need it, and it is a
+# third of what `import holdfast` would take.
+
+
+async def _summarise(rung: Rung, log: Log, engine: Engine, record: Record) -> list[WorkRecord] | None:
+    from holdfast.runtime.compacting import summarise  # noqa: PLC0415 - see above
+
+    return await summarise(rung, log, engine, record)
+
+
+async def _digest(log: Log, engine: Engine, *, keeps_tail: bool) -> list[WorkRecord] | None:
+    from holdfast.runtime.compacting import digest  # noqa: PLC0415 - see above
+
+    return await digest(log, engine, keeps_tail=keeps_tail)
 
 
 async def _mask(log: Log, engine: Engine) -> list[WorkRecord] | None:
@@ -86,27 +102,34 @@ def _masked(log: Log, before: int, freed: int) -> list[WorkRecord]:
 
 async def _keep_newest(log: Log, engine: Engine) -> list[WorkRecord] | None:
     """Represent everything but the turn being answered, and of its own tool output show only the newest."""
-    done = await digest(log, engine, keeps_tail=False) or []
+    done = await _digest(log, engine, keeps_tail=False) or []
     before = plan_mask(log.tail, masked_before=log.turn.masked_before, keep=1)
     if before is not None:
         done += [OutputMasked(log.turn.number, before)]
     return done or None
 
 
-def _replace_largest(log: Log) -> list[WorkRecord] | None:
-    """Show the part that is to blame by a line. The original stays in the log."""
-    turn = log.turn
-    kind = turn.fault.kind if turn.fault else FaultKind.TOKEN_OVERFLOW
-    culprit = find_culprit(log.tail, turn, media_only=kind is FaultKind.MEDIA_OVERFLOW)
-    if culprit is None:
+async def _replace_largest(log: Log, engine: Engine) -> list[WorkRecord] | None:
+    """Show what is to blame by a line each, until by all we know the request fits. The originals stay in the log."""
+    turn, bounds = log.turn, engine.bounds
+    fault = turn.fault
+    kind = fault.kind if fault else FaultKind.TOKEN_OVERFLOW
+    known = await engine.learning.known(engine.models(turn.model)[turn.models_passed])
+    culprits: list[Culprit] = []
+    while len(culprits) < bounds.parts_replaced_max:
+        culprit = find_culprit(log.tail, turn, kind, oldest_first=fault is not None and fault.unit is Unit.COUNT)
+        if culprit is None:
+            break
+        culprits.append(culprit)
+        shown = PartReplaced(turn.number, culprit.seq, culprit.place, culprit.shown, kind.value)
+        turn = replace(turn, replaced=(*turn.replaced, shown))
+        sizes = prepare(log, engine, known, turn=turn).sizes
+        if misfit(sizes, known.limits, known.calibration, bounds) is None:
+            break
+    if not culprits:
         return None
-    sentence = (
-        f"{culprit.what} was too much for the model and is left out of what it sees. Record {culprit.seq} has it."
-    )
-    return [
-        PartReplaced(turn.number, culprit.seq, culprit.place, culprit.shown, kind.value),
-        NoticePosted(turn.number, kind.value, sentence),
-    ]
+    notice = NoticePosted(turn.number, kind.value, told_of(culprits))
+    return [*turn.replaced[len(log.turn.replaced) :], notice]
 
 
 def _was_sent(log: Log) -> bool:

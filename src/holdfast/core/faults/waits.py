@@ -6,7 +6,6 @@ There is no clock here. A date is only worth something beside the response's own
 import re
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
-from email.utils import parsedate_to_datetime
 
 from holdfast.core.patterns import Pattern
 
@@ -117,6 +116,8 @@ def _number(text: str) -> float | None:
 
 def _date(text: str) -> datetime | None:
     """Read an HTTP date or an ISO 8601 one."""
+    from email.utils import parsedate_to_datetime  # noqa: PLC0415 - slow to import, and dates are rare
+
     for read in (datetime.fromisoformat, parsedate_to_datetime):
         try:
             moment = read(text)
