@@ -9,7 +9,7 @@ import pytest
 from holdfast.core.faults import Refusal
 from holdfast.core.fold import QUIET_TURNS
 from holdfast.core.limits import Bounds, Limits
-from holdfast.core.messages import Message, Reply, Request, Role, StopReason, Text, text_of
+from holdfast.core.messages import Message, Reply, Request, Role, StopReason, Text, ToolCall, text_of
 from holdfast.core.records import (
     CompactionApplied,
     CompactionOutcome,
@@ -24,7 +24,9 @@ from holdfast.core.records import (
 )
 from holdfast.ports import Delta, Store
 from holdfast.runtime.sessions import Hold, Session
+from holdfast.runtime.toolbox import tool
 from holdfast.stores.memory import MemoryStore
+from holdfast.testing.builders import a_tool_call
 from holdfast.testing.clock import ManualClock
 from holdfast.testing.crashes import CrashingStore, every_point
 from holdfast.testing.engines import a_hold, an_engine
@@ -437,3 +439,47 @@ async def test_events_for_operators_have_their_names_and_fields(caplog: pytest.L
     assert events["context.overflow.detected"]["tokens"] > 0
     assert events["compaction.complete"]["tokens_after"] < events["compaction.complete"]["tokens_before"]
     assert "message 3" not in caplog.text, "no text of messages in logs"
+
+
+# One long turn.
+
+
+@pytest.mark.parametrize("notes", [NOTES, refuses(403, "blocked by content filter policy")], ids=["summary", "digest"])
+async def test_a_turn_of_many_steps_outgrows_the_window_and_still_comes_to_its_answer(notes: str | Refusal) -> None:
+    """FM-029, FM-030, FM-062: tool exchanges are compressible too, and the input they work for stays verbatim."""
+
+    @tool
+    def read_part(number: int) -> str:
+        """Read one part."""
+        return f"part {number}: " + f"line of src/part{number}.py " * 40
+
+    def work(request: Request) -> Reply | Refusal:
+        if is_for_notes(request):
+            return says(notes) if isinstance(notes, str) else notes
+        done = max(
+            (
+                int(part.arguments.partition(": ")[2].rstrip("}"))
+                for message in request.messages
+                for part in message.parts
+                if isinstance(part, ToolCall)
+            ),
+            default=0,
+        )
+        if done >= 60:
+            return says("all read")
+        return says("", a_tool_call("read_part", f'{{"number": {done + 1}}}', call_id=f"c{done + 1}"))
+
+    model = FunctionModel(work, limits=Limits(window_tokens=6_000))
+    async with a_hold(an_engine(model, tools=[read_part])) as hold:
+        session = await hold.session(KEY)
+
+        answer = await session.send("Read all sixty parts.")
+
+        assert answer.text == "all read"
+        await ended_well(session)
+        applied = await records_of(session, CompactionApplied)
+        assert any(isinstance(one, CompactionApplied) and one.step for one in applied)
+        for request in model.requests:
+            if not is_for_notes(request):
+                inputs = [text_of(message.parts) for message in request.messages if message.role is Role.USER]
+                assert inputs[-1] == "Read all sixty parts."

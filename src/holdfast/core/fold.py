@@ -143,6 +143,11 @@ class Turn(msgspec.Struct, frozen=True, omit_defaults=True):
         """The first turn that is in the view verbatim, by the seq of its input."""
         return self.compaction.boundary if self.compaction else 0
 
+    @property
+    def first_step(self) -> int:
+        """The first record of that turn's work that is in the view; 0: all of it is."""
+        return self.compaction.step if self.compaction else 0
+
 
 class IllegalStepError(ValueError):
     """A record that cannot follow the ones before it: a bug in the writer or a damaged log."""

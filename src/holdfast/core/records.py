@@ -194,7 +194,7 @@ class SummaryKind(StrEnum):
 
 
 class CompactionApplied(Record, frozen=True):
-    """The boundary moved: turns before it are represented by `summary` from here on."""
+    """The boundary moved: what lies before it is represented by `summary` from here on."""
 
     turn: int
     # The first turn that stays verbatim, by the seq of its input.
@@ -204,6 +204,8 @@ class CompactionApplied(Record, frozen=True):
     tokens_after: int
     kind: SummaryKind = SummaryKind.DIGEST
     model: str = ""
+    # Where that turn alone is too long: of what was done in it, only what came from this record on stays verbatim.
+    step: int = 0
 
 
 class CompactionUndone(Record, frozen=True):

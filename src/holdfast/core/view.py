@@ -61,10 +61,13 @@ class _Step(msgspec.Struct):
     started: set[str]
 
 
-def conversation(records: Iterable[Logged], *, first_turn: int = 0, lens: Lens = PLAIN) -> list[Said]:
+def conversation(
+    records: Iterable[Logged], *, first_turn: int = 0, first_step: int = 0, lens: Lens = PLAIN
+) -> list[Said]:
     """Return what was said from `first_turn` on, in the order of the conversation.
 
-    `records` must reach back to the input of `first_turn`. Inputs that still wait are not part of it.
+    Of that turn its input, and of its work what came from `first_step` on. `records` must reach back to that input.
+    Inputs that still wait are not part of the conversation.
     """
     said: list[Said] = []
     inputs: dict[int, tuple[ContentPart, ...]] = {}
@@ -77,7 +80,7 @@ def conversation(records: Iterable[Logged], *, first_turn: int = 0, lens: Lens =
                 _close(step, said)
                 step = None
                 said.append(Said(number, number, logged.seq, Message(Role.USER, _filled(inputs.pop(number)))))
-            case ReplyRecorded(turn=number, reply=reply) if number >= first_turn:
+            case ReplyRecorded(turn=number, reply=reply) if number >= first_turn and logged.seq >= first_step:
                 _close(step, said)
                 spoken = tuple(part for part in reply.parts if not _is_empty(part))
                 if spoken:
@@ -154,7 +157,7 @@ def messages_in_view(tail: Sequence[Logged], turn: Turn, *, pinned: Sequence[Log
         for logged in pinned
         if isinstance(logged.record, InputAdmitted) and logged.seq < turn.boundary
     )
-    said = conversation(tail, first_turn=turn.boundary, lens=lens)
+    said = conversation(tail, first_turn=turn.boundary, first_step=turn.first_step, lens=lens)
     summary = turn.compaction.summary if turn.compaction else ""
     past = (Message(Role.USER, (Text(summary),)),) if summary else ()
     return (*pins, *past, *(one.message for one in said))

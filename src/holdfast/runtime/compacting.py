@@ -57,6 +57,7 @@ class _Plan(msgspec.Struct, frozen=True):
     """What a compaction is about: the new boundary, what the view comes to now, what may stand for the past."""
 
     boundary: int
+    step: int
     tokens_before: int
     summary_tokens: int
 
@@ -71,24 +72,25 @@ async def _plan(log: Log, engine: Engine, *, keeps_tail: bool) -> tuple[_Plan, K
     elif keeps_tail:
         keep = tail_tokens_max(known.limits, engine.bounds, tokens)
     newest = turn.number or turn.last_turn
-    cut = plan_cut(conversation(log.tail, first_turn=turn.boundary), newest=newest, keep_tokens=keep)
+    said = conversation(log.tail, first_turn=turn.boundary, first_step=turn.first_step)
+    cut = plan_cut(said, newest=newest, keep_tokens=keep)
     if cut is not None:
-        boundary = cut.boundary
+        boundary, step = cut.boundary, cut.step
     elif turn.compaction is not None and turn.compaction.kind is SummaryKind.DIGEST and not turn.number:
         # Nothing to cut, but a debt to pay: the same past, by a model this time.
-        boundary = turn.boundary
+        boundary, step = turn.boundary, turn.first_step
     else:
         return None
-    return _Plan(boundary, tokens, summary_tokens_max(known.limits, tokens)), known
+    return _Plan(boundary, step, tokens, summary_tokens_max(known.limits, tokens)), known
 
 
 async def digest(log: Log, engine: Engine, *, keeps_tail: bool) -> list[WorkRecord] | None:
     """Represent the past without a model. Returns None where there is nothing to represent or nothing to gain."""
     planned = await _plan(log, engine, keeps_tail=keeps_tail)
-    if planned is None or planned[0].boundary <= log.turn.boundary:
+    if planned is None or (planned[0].boundary, planned[0].step) == (log.turn.boundary, log.turn.first_step):
         return None
     plan, known = planned
-    originals = await _originals(engine.store, log.session, before=plan.boundary)
+    originals = await _originals(engine.store, log.session, plan)
     summary = represent(_newest(originals), tokens_max=plan.summary_tokens)
     return _applied(log, engine, known, plan, summary, model="")
 
@@ -103,7 +105,7 @@ async def summarise(
     plan, known = planned
     models = engine.models(log.turn.model)
     summariser = Summariser(models[min(log.turn.summarisers_passed, len(models) - 1)], log, engine, record)
-    originals = await _originals(engine.store, log.session, before=plan.boundary)
+    originals = await _originals(engine.store, log.session, plan)
     if not originals:
         return None
     notes = await summariser.notes(originals, rung, tokens_max=int(plan.summary_tokens * _NOTES_SHARE))
@@ -123,9 +125,9 @@ def _applied(
     """Return the records of a compaction, None where it would not make the request smaller."""
     turn = log.turn
     kind = SummaryKind.SUMMARY if model else SummaryKind.DIGEST
-    applied = CompactionApplied(turn.number, plan.boundary, summary, plan.tokens_before, 0, kind, model)
+    applied = CompactionApplied(turn.number, plan.boundary, summary, plan.tokens_before, 0, kind, model, plan.step)
     after = prepare(log, engine, known, turn=replace(turn, compaction=applied)).sizes.tokens
-    pays_debt = kind is SummaryKind.SUMMARY and plan.boundary == turn.boundary
+    pays_debt = kind is SummaryKind.SUMMARY and (plan.boundary, plan.step) == (turn.boundary, turn.first_step)
     if after >= plan.tokens_before and not pays_debt:
         return None
     made = f"a summary by {model}" if model else "a digest made without a model"
@@ -243,17 +245,31 @@ def _unseen(delta: Delta) -> None:
     del delta
 
 
-async def _originals(store: Store, session: str, *, before: int) -> list[Said]:
-    """Return what was said before a turn, from the records themselves, never from what stands for them."""
-    after = max(before - _ORIGINALS_RECORDS_MAX, 0)
+async def _originals(store: Store, session: str, plan: _Plan) -> list[Said]:
+    """Return what is to be represented, from the records themselves, never from what stands for them."""
+    after = max(plan.boundary - _ORIGINALS_RECORDS_MAX, 0)
     records: list[Logged] = []
     # The turn before may have gone on after the next input came, so the end is where the next turn starts.
-    while TurnStarted(before) not in (logged.record for logged in records[-_PAGE_RECORDS:]):
+    while not _reaches(records, plan):
         page = await store.read(session, after=after + len(records), limit=_PAGE_RECORDS)
         if not page:
             break
         records += page
-    return [said for said in conversation(records, first_turn=after + 1) if said.turn < before]
+    return [said for said in conversation(records, first_turn=after + 1) if _is_before(said, plan)]
+
+
+def _reaches(records: Sequence[Logged], plan: _Plan) -> bool:
+    """Return whether records reach the plan's boundary."""
+    if not records or records[-1].seq < plan.step:
+        return False
+    newest = (logged.record for logged in reversed(records))
+    return any(isinstance(record, TurnStarted) and record.turn >= plan.boundary for record in newest)
+
+
+def _is_before(said: Said, plan: _Plan) -> bool:
+    """Return whether a message is to be represented. The input of the turn that is cut into is not: it stays."""
+    is_input = said.seq == said.turn
+    return said.turn < plan.boundary or (said.turn == plan.boundary and said.place < plan.step and not is_input)
 
 
 def _newest(originals: Sequence[Said]) -> list[Passage]:
