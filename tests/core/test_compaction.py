@@ -1,13 +1,23 @@
 """Where to cut: at whole turns, the newest always kept, and only where something is gained."""
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.core.compaction import Cut, plan_cut, summary_tokens_max, tail_tokens_max
+from holdfast.core.compaction import (
+    Cut,
+    asked_tail_tokens_max,
+    plan_cut,
+    plan_mask,
+    summary_tokens_max,
+    tail_tokens_max,
+)
 from holdfast.core.limits import Bounds, Limits
-from holdfast.core.messages import Message, Role, Text
+from holdfast.core.messages import Message, Role, Text, ToolResult
+from holdfast.core.records import Logged, ToolSettled
 from holdfast.core.sizing import tokens_of_message
 from holdfast.core.view import Said
+from holdfast.testing.builders import an_input
 
 WORDS = Message(Role.USER, (Text("some words of a message " * 10),))
 SIZE = tokens_of_message(WORDS)
@@ -30,6 +40,76 @@ def test_nothing_is_planned_where_nothing_would_go() -> None:
     assert plan_cut([Said(1, 1, 1, WORDS), Said(5, 5, 5, WORDS)], newest=5, keep_tokens=10 * SIZE) is None
     assert plan_cut([Said(5, 5, 5, WORDS)], newest=5, keep_tokens=0) is None
     assert plan_cut([], newest=5, keep_tokens=0) is None
+
+
+def a_long_turn(steps: int, *, number: int = 5) -> list[Said]:
+    """An input and work on it, each step a reply and the results it asked for, all of one size."""
+    said = [Said(number, number, number + 1, WORDS)]
+    for step in range(steps):
+        place = number + 10 * (step + 1)
+        said.append(Said(number, place, place, Message(Role.ASSISTANT, WORDS.parts)))
+        said.append(Said(number, place + 2, place + 2, Message(Role.TOOL, WORDS.parts)))
+    return said
+
+
+@pytest.mark.parametrize(
+    ("keep", "cut"),
+    [
+        # All of it fits, so whole turns are cut.
+        (9, Cut(5, 10 * SIZE, 9 * SIZE)),
+        # The input and as many of the newest steps as fit, whole ones, one at least.
+        (8, Cut(5, 10 * SIZE, 7 * SIZE, step=25)),
+        (6, Cut(5, 10 * SIZE, 5 * SIZE, step=35)),
+        (3, Cut(5, 10 * SIZE, 3 * SIZE, step=45)),
+        (0, Cut(5, 10 * SIZE, 3 * SIZE, step=45)),
+    ],
+)
+def test_a_turn_that_is_too_long_by_itself_keeps_its_input_and_its_newest_steps(keep: int, cut: Cut) -> None:
+    tail = [Said(1, 1, 2, WORDS), *a_long_turn(4)]
+
+    assert plan_cut(tail, newest=5, keep_tokens=keep * SIZE) == cut
+
+
+def test_a_turn_of_one_step_is_not_cut_into() -> None:
+    assert plan_cut(a_long_turn(1), newest=5, keep_tokens=0) is None
+    assert plan_cut([Said(1, 1, 2, WORDS), *a_long_turn(1)], newest=5, keep_tokens=0) == Cut(5, 4 * SIZE, 3 * SIZE)
+
+
+def outputs(*seqs: int) -> list[Logged]:
+    return [
+        Logged(1, 0.0, an_input()),
+        *(Logged(seq, 0.0, ToolSettled(1, ToolResult("c", (Text("out"),)))) for seq in seqs),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("keep", "masked_before", "before"),
+    [
+        (3, 0, None),
+        (2, 0, 6),
+        (1, 0, 8),
+        (0, 0, 9),
+        # Nothing more than is masked already.
+        (1, 8, None),
+        (1, 7, 8),
+        (2, 8, None),
+    ],
+)
+def test_all_but_the_newest_outputs_are_masked_and_none_is_unmasked(
+    keep: int, masked_before: int, before: int | None
+) -> None:
+    assert plan_mask(outputs(4, 6, 8), masked_before=masked_before, keep=keep) == before
+
+
+def test_where_there_is_no_output_nothing_is_masked() -> None:
+    assert plan_mask(outputs(), masked_before=0, keep=0) is None
+
+
+def test_the_tail_after_a_compaction_that_was_asked_for_depends_on_the_window_alone() -> None:
+    bounds = Bounds(asked_tail_window_share=0.1)
+
+    assert asked_tail_tokens_max(Limits(window_tokens=8_000), bounds) == 800
+    assert asked_tail_tokens_max(Limits(), bounds) == 12_800
 
 
 @given(

@@ -11,7 +11,7 @@ from holdfast.core.facts import FactKind, Judge, judge, numbers
     ("chunk", "facts"),
     [
         # Paths, with what stands behind a colon judged by itself.
-        ("/home/ada/main.go", [("path", "/home/ada/main.go")]),
+        ("/srv/shop/main.go", [("path", "/srv/shop/main.go")]),
         ("cmd/server/main.go:42", [("path", "cmd/server/main.go")]),
         ("cmd/server/main.go:isReady", [("path", "cmd/server/main.go"), ("name", "isReady")]),
         ("setup.py.", [("path", "setup.py")]),

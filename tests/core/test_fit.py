@@ -69,6 +69,9 @@ def test_the_output_asked_for_is_clamped_to_what_is_left() -> None:
     assert output_tokens_max(SIZES, Limits(window_tokens=100_000, output_tokens_max=4_000), SURE) == 4_000
     assert output_tokens_max(SIZES, Limits(window_tokens=6_000, output_tokens_max=4_000), SURE) == 1_000
     assert output_tokens_max(SIZES, Limits(window_tokens=100, output_tokens_max=4_000), SURE) == 1
+    # A dialect that must name a number would name more than the window has left.
+    assert output_tokens_max(SIZES, Limits(window_tokens=6_000), SURE) == 1_000
+    assert output_tokens_max(SIZES, Limits(window_tokens=100_000), SURE) is None
 
 
 def test_the_classifier_is_told_what_was_sent_and_what_was_known() -> None:

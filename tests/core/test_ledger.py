@@ -20,10 +20,10 @@ def kept(passages: list[Passage], kind: FactKind, tokens_max: int = 2_000) -> li
 def test_a_session_leaves_its_facts_in_order() -> None:
     passages = [
         said(3, "Please make the server listen on port 8080, see https://example.org/spec and HOLD-12."),
-        called(4, "read", path="/home/ada/src/main.go"),
+        called(4, "read", path="/srv/shop/src/main.go"),
         returned(5, "func startServer() {}"),
         answered(6, "I will use the flag instead of the constant, because it is shorter."),
-        called(7, "edit_file", path="/home/ada/src/main.go", text="func startServer(portFlag int) {}"),
+        called(7, "edit_file", path="/srv/shop/src/main.go", text="func startServer(portFlag int) {}"),
         returned(8, "ok"),
         called(9, "bash", command="go test ./src"),
         returned(10, "FAIL: TestStart\nexit 1"),
@@ -36,7 +36,7 @@ def test_a_session_leaves_its_facts_in_order() -> None:
         "decided [#6] I will use the flag instead of the constant, because it is shorter.\n"
         "ran [#9] go test ./src\n"
         "error [#10] FAIL: TestStart\n"
-        "edited: [#7] /home/ada/src/main.go\n"
+        "edited: [#7] /srv/shop/src/main.go\n"
         "names: [#7] portFlag startServer"
     )
 
@@ -109,13 +109,13 @@ def test_as_many_facts_are_kept_as_fit() -> None:
 def test_a_path_stands_once_in_its_longest_form_with_its_folder() -> None:
     passages = [
         said(1, "<note>main.go</note>"),
-        called(2, "read", path="/home/ada/src/main.go"),
+        called(2, "read", path="/srv/shop/src/main.go"),
         called(3, "write", path="src/main.go"),
-        called(4, "list", path="/home/ada/src"),
+        called(4, "list", path="/srv/shop/src"),
     ]
     ledger = make_ledger(passages, tokens_max=500)
     # Written to under a shorter name, cited where the whole one stands.
-    assert ledger == Ledger((Entry(FactKind.EDITED, "/home/ada/src/main.go", 2),))
+    assert ledger == Ledger((Entry(FactKind.EDITED, "/srv/shop/src/main.go", 2),))
 
 
 # --- quotes ------------------------------------------------------------------------------------------------------

@@ -3,22 +3,34 @@
 import msgspec
 import pytest
 
+from holdfast.core.learning import Learned
 from holdfast.core.messages import BlobRef, LargeText, Media, Reasoning, StopReason, Text, Usage
 from holdfast.core.messages import Reply as ModelReply
 from holdfast.core.records import (
     AnyRecord,
     CancelRequested,
+    CompactionApplied,
+    CompactionOutcome,
+    CompactionRequested,
+    CompactionSettled,
+    CompactionUndone,
     InputAdmitted,
+    LimitsLearned,
+    MessagePinned,
+    NoticePosted,
     Outcome,
     ReplyRecorded,
     SessionConfigured,
+    Trigger,
     TurnEnded,
     TurnStarted,
+    WindowWarned,
     decode_record,
     encode_record,
     owed,
     turn_of,
 )
+from holdfast.core.sizing import Calibration
 from holdfast.testing.builders import a_tool_call
 from tests.core.test_turn import WORK_RECORDS
 
@@ -27,7 +39,12 @@ INBOX: list[AnyRecord] = [
     SessionConfigured("openai:x", "Be brief."),
     InputAdmitted((Text("hi"), LargeText(BLOB, "hi", "a.txt"), Media(BLOB, "image/png", "b.png", 3, 4)), "m1"),
     CancelRequested(1),
+    CompactionRequested(Trigger.DEBT, "the plan"),
+    CompactionUndone(9, CompactionApplied(1, 1, "s", 2, 1, step=4), 7),
+    MessagePinned(1, is_pinned=False),
+    LimitsLearned("openai:x", Learned(8_000, accepted_tokens=9, calibration=Calibration(scale=1.5, readings=2))),
 ]
+TOLD: list[AnyRecord] = [WindowWarned(1, 85, "It is full."), NoticePosted(1, "masked", "Something was masked.")]
 RICH = ReplyRecorded(
     1,
     1,
@@ -37,7 +54,9 @@ RICH = ReplyRecorded(
 )
 
 
-@pytest.mark.parametrize("record", [*INBOX, RICH, *WORK_RECORDS.values()], ids=lambda record: type(record).__name__)
+@pytest.mark.parametrize(
+    "record", [*INBOX, *TOLD, RICH, *WORK_RECORDS.values()], ids=lambda record: type(record).__name__
+)
 def test_a_record_comes_back_as_it_was(record: AnyRecord) -> None:
     assert decode_record(encode_record(record)) == record
 
@@ -57,8 +76,12 @@ def test_what_is_torn_or_of_a_newer_version_is_refused(body: bytes) -> None:
 
 def test_an_input_is_owed_an_outcome_until_it_has_one() -> None:
     assert [owed(record) for record in (InputAdmitted(()), TurnStarted(1), TurnEnded(1, Outcome.FAILED))] == [1, 0, -1]
+    settled = CompactionSettled(1, CompactionOutcome.APPLIED)
+    assert [owed(record) for record in (CompactionRequested(), settled)] == [1, -1]
 
 
 def test_records_of_a_turn_name_it_and_the_others_do_not() -> None:
-    assert [turn_of(record) for record in INBOX] == [None, None, 1]
-    assert {turn_of(record) for record in WORK_RECORDS.values()} == {1}
+    assert [turn_of(record) for record in INBOX] == [None, None, 1, None, None, None, None]
+    belonging = {turn_of(record) for record in (*TOLD, *WORK_RECORDS.values()) if type(record) is not CompactionSettled}
+    assert belonging == {1}
+    assert turn_of(CompactionSettled(1, CompactionOutcome.APPLIED)) is None

@@ -65,7 +65,7 @@ def an_image(width: int, height: int, size_bytes: int = 1_000) -> Media:
         ),
         (GO, 52, 56),
         (
-            '{"file_path": "/home/ada/work/cmd/server/main.go", "offset": 120, "limit": 40, "replace_all": false}',
+            '{"file_path": "/srv/shop/work/cmd/server/main.go", "offset": 120, "limit": 40, "replace_all": false}',
             32,
             35,
         ),

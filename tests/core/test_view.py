@@ -163,6 +163,29 @@ def test_turns_before_the_boundary_are_represented_by_the_summary() -> None:
     assert tail == whole, "the records before the boundary are not needed"
 
 
+def test_of_a_turn_that_was_cut_into_the_input_and_the_newest_steps_are_seen() -> None:
+    log = a_log(
+        an_input("go"),
+        TurnStarted(1),
+        an_attempt_started(),
+        a_reply("", CALL),
+        ToolStarted(1, "call-1", "look_up"),
+        ToolSettled(1, ToolResult("call-1", (Text("one"),))),
+        an_attempt_started(attempt=2),
+        a_reply("", CALL, attempt=2),
+        ToolStarted(1, "call-1", "look_up"),
+        ToolSettled(1, ToolResult("call-1", (Text("two"),))),
+    )
+    turn = Turn(compaction=CompactionApplied(1, 1, "what was done", 2, 1, step=8))
+
+    assert view_of(log, turn) == (
+        user("what was done"),
+        user("go"),
+        assistant(CALL),
+        Message(Role.TOOL, (ToolResult("call-1", (Text("two"),)),)),
+    )
+
+
 def test_the_conversation_names_turn_and_record_of_each_message() -> None:
     log = a_log(an_input("hi"), TurnStarted(1), an_attempt_started(), a_reply("hello"))
 

@@ -99,7 +99,7 @@ PARAMETERS_MAX = 6
 # parameter per option, and nobody calls them.
 LONG_FUNCTIONS: Mapping[str, str] = {}
 MANY_PARAMETERS: Mapping[str, str] = {
-    "core.fault_tables._rule": "a row of a table, its columns given by name",
+    "core.faults.tables._rule": "a row of a table, its columns given by name",
 }
 
 # Words that say nothing: as a whole name, or as the last word of one.

@@ -68,7 +68,7 @@ def plan_mask(tail: Sequence[Logged], *, masked_before: int, keep: int) -> int |
     settled = [logged.seq for logged in tail if isinstance(logged.record, ToolSettled)]
     if len(settled) <= keep:
         return None
-    before = settled[-keep]
+    before = settled[-keep] if keep else settled[-1] + 1
     return before if before > masked_before else None
 
 

@@ -8,7 +8,7 @@ from holdfast.core.excerpt import excerpt
 from holdfast.core.faults import FaultKind
 from holdfast.core.fold import Turn
 from holdfast.core.messages import ContentPart, LargeText, Media, Text
-from holdfast.core.records import InputAdmitted, Logged, ReplyRecorded, ToolSettled
+from holdfast.core.records import InputAdmitted, Logged, ReplyRecorded, ToolSettled, TurnStarted
 
 # What is kept of a text: enough to see what it was. Anything shorter is not to blame.
 _SHOWN_BYTES = 2_000
@@ -29,16 +29,19 @@ class Culprit(msgspec.Struct, frozen=True):
 def find_culprit(tail: Sequence[Logged], turn: Turn, kind: FaultKind, *, oldest_first: bool = False) -> Culprit | None:
     """Return the part to leave out next; None where none is large enough to matter.
 
-    Too many images: the oldest. Else the largest that came since the last success, else the largest of all.
+    Too many images: the oldest. Else the largest that the model has not accepted yet, else the largest of all. `tail`
+    reaches back to the boundary.
     """
     replaced = {(one.seq, one.place) for one in turn.replaced}
     media_only = kind is FaultKind.MEDIA_OVERFLOW
-    culprits = [one for one in _candidates(tail, media_only=media_only) if (one.seq, one.place) not in replaced]
+    entered = {
+        one: at for at, one in _candidates(tail, turn, media_only=media_only) if (one.seq, one.place) not in replaced
+    }
     if oldest_first:
-        return min(culprits, key=lambda one: (one.seq, one.place), default=None)
+        return min(entered, key=lambda one: (one.seq, one.place), default=None)
     last_success = max((logged.seq for logged in tail if isinstance(logged.record, ReplyRecorded)), default=0)
-    fresh = [one for one in culprits if one.seq > last_success]
-    return max(fresh or culprits, key=lambda one: (one.size_bytes, one.seq), default=None)
+    fresh = [one for one, at in entered.items() if at > last_success]
+    return max(fresh or entered, key=lambda one: (one.size_bytes, one.seq), default=None)
 
 
 def told_of(culprits: Sequence[Culprit]) -> str:
@@ -51,18 +54,27 @@ def told_of(culprits: Sequence[Culprit]) -> str:
     )
 
 
-def _candidates(tail: Sequence[Logged], *, media_only: bool) -> Iterator[Culprit]:
+def _candidates(tail: Sequence[Logged], turn: Turn, *, media_only: bool) -> Iterator[tuple[int, Culprit]]:
+    """Yield what is in the view and large, with the record by which it came there.
+
+    An input that waits is in nobody's way, and comes into the view only when its turn starts.
+    """
+    inputs: dict[int, tuple[ContentPart, ...]] = {}
+    shown_from = max(turn.first_step, turn.masked_before)
     for logged in tail:
         match logged.record:
             case InputAdmitted(parts=parts):
-                held: tuple[ContentPart, ...] = parts
-            case ToolSettled(result=result):
-                held = result.parts
+                inputs[logged.seq] = parts
+                continue
+            case TurnStarted(turn=number) if number >= turn.boundary:
+                seq, held = number, inputs[number]
+            case ToolSettled(turn=number) if number >= turn.boundary and logged.seq >= shown_from:
+                seq, held = logged.seq, logged.record.result.parts
             case _:
                 continue
         for place, part in enumerate(held):
-            if (isinstance(part, Media) or not media_only) and (one := _as_culprit(logged.seq, place, part)):
-                yield one
+            if (isinstance(part, Media) or not media_only) and (one := _as_culprit(seq, place, part)):
+                yield logged.seq, one
 
 
 def _as_culprit(seq: int, place: int, part: ContentPart) -> Culprit | None:

@@ -11,6 +11,9 @@ from holdfast.core.limits import Bounds, Limits
 from holdfast.core.messages import Request
 from holdfast.core.sizing import Calibration, bytes_of_request, media_of_request, tokens_of_request
 
+# What a dialect that must name a number asks for where nobody says how much.
+_OUTPUT_TOKENS_USUAL = Bounds().output_tokens_reserved
+
 
 class Sizes(msgspec.Struct, frozen=True):
     """What a request comes to, by estimate. `tokens` is raw: what a model counts for it is its calibration's to say."""
@@ -58,10 +61,16 @@ def output_reserved(limits: Limits, bounds: Bounds) -> int:
 
 
 def output_tokens_max(sizes: Sizes, limits: Limits, calibration: Calibration) -> int | None:
-    """Return how much output to ask for: all the model may write, clamped to what the window has left."""
-    if limits.output_tokens_max is None or limits.window_tokens is None:
+    """Return how much output to ask for: all the model may write, clamped to what the window has left.
+
+    None leaves it to the dialect, which may have to name a number: where the window has less left than that, it is told.
+    """
+    if limits.window_tokens is None:
         return limits.output_tokens_max
-    return max(1, min(limits.output_tokens_max, limits.window_tokens - calibration.upper(sizes.tokens)))
+    left = max(1, limits.window_tokens - calibration.upper(sizes.tokens))
+    if limits.output_tokens_max is None:
+        return left if left < _OUTPUT_TOKENS_USUAL else None
+    return min(limits.output_tokens_max, left)
 
 
 def sent(sizes: Sizes, limits: Limits, calibration: Calibration) -> Sent:

@@ -134,7 +134,7 @@ class Turn(msgspec.Struct, frozen=True, omit_defaults=True):
     # The last failure until a rung has answered it; the rungs climbed since the last reply, the one in flight included.
     fault: Fault | None = None
     climbed: tuple[Rung, ...] = ()
-    # Models given up in this turn; processes that died in it since it last made progress.
+    # Models given up in this turn; processes that died since there was progress, at rest those of a compaction.
     models_passed: int = 0
     interruptions: int = 0
 
@@ -165,13 +165,15 @@ def receive(turn: Turn, seq: int, record: InboxRecord) -> Turn:
         case InputAdmitted():
             return replace(turn, waiting=(*turn.waiting, seq))
         case CancelRequested(turn=number):
-            # Whoever asks too late, or for what never was, asks for nothing.
-            is_open = number == turn.number or number in turn.waiting
-            return replace(turn, cancelled=(*turn.cancelled, number)) if is_open else turn
+            # Whoever asks too late, again, or for what never was, asks for nothing.
+            is_owed = number in turn.waiting or (number == turn.number and number > 0)
+            if not is_owed or number in turn.cancelled:
+                return turn
+            return replace(turn, cancelled=(*turn.cancelled, number))
         case CompactionRequested(trigger=trigger, focus=focus):
             return replace(turn, wanted=(*turn.wanted, Wanted(seq, trigger, focus)))
         case CompactionUndone(undone=undone):
-            if undone != turn.compaction_seq:
+            if turn.compaction is None or undone != turn.compaction_seq:
                 return turn
             return replace(turn, compaction=record.restored, compaction_seq=record.restored_seq)
         case MessagePinned(pinned=pinned):
@@ -239,7 +241,8 @@ def _apply_climb(turn: Turn, seq: int, record: StepRecord) -> Turn:
         case RungStarted(rung=rung):
             return replace(turn, climbed=(*turn.climbed, rung), climbing=rung, is_wanted_climb=False)
         case SummaryRefused(why=why):
-            return replace(turn, refused_why=why)
+            # Of a climb that answers a fault, nobody who asks for a compaction later wants to hear.
+            return replace(turn, refused_why=why) if turn.is_wanted_climb else turn
         case PieceSummarised(until=until, notes=notes):
             kept = tuple(piece for piece in turn.pieces if piece.until < until)
             return replace(turn, pieces=(*kept, Piece(until, notes)))
@@ -251,7 +254,8 @@ def _apply_climb(turn: Turn, seq: int, record: StepRecord) -> Turn:
                 warned_percent=0,
                 quiet_turns=QUIET_TURNS,
                 wanted=tuple(replace(wanted, is_met=True) for wanted in turn.wanted),
-                replaced=tuple(replaced for replaced in turn.replaced if replaced.seq >= boundary),
+                # What is pinned stays in the view, and so does what stands for parts of it.
+                replaced=tuple(one for one in turn.replaced if one.seq >= boundary or one.seq in turn.pins),
             )
         case OutputMasked(before=before):
             return replace(turn, masked_before=max(turn.masked_before, before))
@@ -260,15 +264,7 @@ def _apply_climb(turn: Turn, seq: int, record: StepRecord) -> Turn:
         case RungFinished():
             return _rung_finished(turn, record)
         case CompactionSettled(request=request):
-            left = tuple(wanted for wanted in turn.wanted if wanted.seq != request)
-            return replace(
-                turn,
-                wanted=left,
-                climbed_for_wanted=(),
-                summarisers_passed=0,
-                refused_why="",
-                quiet_turns=QUIET_TURNS,
-            )
+            return _settled(turn, seq, request)
         case _:
             raise AssertionError(record)
 
@@ -277,7 +273,24 @@ def _started(turn: Turn, seq: int, number: int) -> Turn:
     if number not in turn.waiting:
         raise IllegalStepError(seq, f"starts turn {number}, which is not waiting")
     waiting = tuple(other for other in turn.waiting if other != number)
-    return replace(turn, waiting=waiting, number=number, last_turn=number)
+    # Deaths while a compaction was made at rest are not this turn's.
+    return replace(turn, waiting=waiting, number=number, last_turn=number, interruptions=0)
+
+
+def _settled(turn: Turn, seq: int, request: int) -> Turn:
+    left = tuple(wanted for wanted in turn.wanted if wanted.seq != request)
+    if left == turn.wanted:
+        raise IllegalStepError(seq, f"settles request {request}, which is not wanted")
+    return replace(
+        turn,
+        wanted=left,
+        climbed_for_wanted=(),
+        summarisers_passed=0,
+        refused_why="",
+        quiet_turns=QUIET_TURNS,
+        # An outcome is progress, as a reply is.
+        interruptions=0,
+    )
 
 
 def _tool_started(turn: Turn, seq: int, record: ToolStarted) -> Turn:
@@ -332,7 +345,8 @@ def _without_summaries(climbed: tuple[Rung, ...]) -> tuple[Rung, ...]:
 
 
 def _ended(turn: Turn, seq: int, number: int) -> Turn:
-    if number != turn.number and number not in turn.waiting:
+    # An input that waits ends without having started, but not while another is being answered.
+    if number not in ((turn.number,) if turn.number else turn.waiting):
         raise IllegalStepError(seq, f"ends turn {number}, which is not open")
     return replace(
         turn,

@@ -88,7 +88,9 @@ def _token_overflow(learned: Learned, fault: Fault, sizes: Sizes) -> Learned:
         stated = None
     calibration = learned.calibration
     if stated is not None and fault.requested is not None:
-        calibration = calibrate(calibration, estimated=sizes.tokens, reported=fault.requested)
+        # Output that was asked for counts against the window, but was not read.
+        read = fault.requested - (fault.output_requested or 0)
+        calibration = calibrate(calibration, estimated=sizes.tokens, reported=read)
     limit = _limit(stated, learned.calibration.estimate(sizes.tokens), learned.accepted_tokens)
     return replace(learned, calibration=calibration, window_tokens=_smaller(learned.window_tokens, limit))
 
@@ -130,6 +132,11 @@ def is_news(before: Learned, after: Learned) -> bool:
     )
     if quiet != before:
         return True
-    has_doubled = after.calibration.readings >= 2 * max(before.calibration.readings, 1)
-    has_grown = after.accepted_tokens > 1.25 * before.accepted_tokens
-    return has_doubled or has_grown
+    readings, readings_before = after.calibration.readings, before.calibration.readings
+    # Fewer than before: the model behind the name has changed, and counting started again.
+    has_moved = readings < readings_before or readings >= 2 * max(readings_before, 1)
+    has_grown = (
+        after.accepted_tokens > 1.25 * before.accepted_tokens
+        or after.accepted_wire_bytes > 1.25 * before.accepted_wire_bytes
+    )
+    return has_moved or has_grown

@@ -67,8 +67,9 @@ def _listed(entries: Sequence[Entry]) -> str:
 
 # --- what is kept ------------------------------------------------------------------------------------------------
 
-# Log-odds that a fact is used again, fitted to real sessions (half of them; the other half agreed). Each use counts
-# by its logarithm; nearness fades with e^(-messages/30). How often a tool printed it says nothing.
+# Log-odds that a fact is used again, fitted to one half of a collection of real sessions and rounded; `bench ledger`
+# shows the other half apart. Each use (printed, called, edited, said by agent, said by user) counts by its logarithm;
+# nearness fades with e^(-messages/30). How often a tool printed it says nothing.
 _CHANCE = -3.5
 _PER_USE = (0.0, 0.3, 0.5, 0.5, 0.9)
 _NEAR, _NEAR_AGENT, _BY_AGENT = 1.0, 0.8, 0.7

@@ -13,6 +13,7 @@ _ORDER = re.compile(
 # Where an order may stand: a system text starts with it, a message starts or ends with it.
 _ORDER_CHARS = 600
 _BOUND = re.compile(r"(\d[\d,]*)\s+(tokens|words)\b", re.IGNORECASE)
+_FRAMED = re.compile(r"<conversation>\n(.*)\n</conversation>", re.DOTALL)
 _FACT = re.compile(r"(?<![\w.-])([A-Za-z][\w.-]{0,63})\s*=\s*([^\n;,\"\[\]<>|]{1,200})")
 
 # What a summary has where nothing was asked: about a page.
@@ -70,6 +71,8 @@ def _source(request: Request) -> Iterator[str]:
     for message in request.messages:
         for part in message.parts:
             if isinstance(part, Text):
-                yield part.text
+                # Where the conversation is handed over in a frame, what stands around it is the order.
+                framed = _FRAMED.search(part.text)
+                yield framed[1] if framed else part.text
             elif isinstance(part, ToolResult):
                 yield text_of(part.parts)

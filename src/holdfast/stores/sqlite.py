@@ -1,0 +1,171 @@
+"""The store on one SQLite file: the default. Several processes may use the file at once; no server is needed.
+
+A SQLite store belongs to the event loop that first uses it. Writing happens in one thread per store (see
+`sqlite_writer`), reading in a few others, so the event loop never waits for the disk; only opening does, briefly.
+
+Never open the file with Python's own `sqlite3` in a process that has a store open on it: that is a second copy of
+SQLite, and closing its connection drops the locks of the first (https://sqlite.org/howtocorrupt.html, section 2.2.1).
+"""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import TypeVar
+
+import apsw
+
+from holdfast.core.limits import Bounds
+from holdfast.core.records import InboxRecord, InputAdmitted, Logged, WorkRecord, owed
+from holdfast.errors import StoppingError, StorePathError
+from holdfast.ports import Admission, Clock, Lease, SessionInfo, Snapshot
+from holdfast.stores import sqlite_reading as reading
+from holdfast.stores.feeds import Bells, Feed
+from holdfast.stores.rows import body_of, check_key, check_lease_term
+from holdfast.stores.sqlite_file import check_place, connect, prepare, translated
+from holdfast.stores.sqlite_owners import Owners
+from holdfast.stores.sqlite_writer import Writer
+
+# Reading is mostly waiting for the interpreter, not for the disk: more threads than this only queue elsewhere.
+READERS_MAX = 4
+
+ResultT = TypeVar("ResultT")
+
+
+class SqliteStore:
+    """Logs of sessions in one SQLite file.
+
+    A lease is held in the name of the owner that the caller gives *and* of this store object: two processes that call
+    themselves the same are still two. Next to the database lies the folder `<path>-owners` with one locked file per
+    open store; when a process dies, the kernel drops its lock and its leases can be taken at once, without waiting for
+    them to expire. Closing the last store removes the folder.
+    """
+
+    def __init__(self, path: str | Path, *, clock: Clock, bounds: Bounds | None = None) -> None:
+        self._path, self._bounds = Path(path), bounds or Bounds()
+        check_place(self._path)
+        try:
+            self._owners = Owners(self._path)
+        except OSError as error:
+            raise StorePathError(
+                f"the folder {self._path}-owners cannot be used ({error.strerror}); remove what is in its place"
+            ) from error
+        try:
+            prepare(self._path, self._owners)
+        except BaseException:
+            self._owners.close()
+            raise
+        self._bells = Bells()
+        self._writer = Writer(self._path, self._owners, clock, self._bells)
+        self._bells.on_first_wait = self._writer.nudge
+        self._readers = ThreadPoolExecutor(READERS_MAX, thread_name_prefix=f"holdfast-reader-{self._path.name}")
+        self._idle: list[apsw.Connection] = []
+
+    @property
+    def commits(self) -> int:
+        """How many transactions this store has committed: with the number of calls it tells how well they group."""
+        return self._writer.commits
+
+    async def admit(self, session: str, record: InboxRecord) -> Admission:
+        """Append one inbox record; see `Store.admit`."""
+        check_key(session)
+        body = body_of(session, record)
+        client_id = record.client_id if isinstance(record, InputAdmitted) else ""
+        room = self._bounds.inputs_waiting_max if owed(record) else None
+        return await self._writer.run(
+            lambda batch: batch.admit(session, body, client_id, inputs_waiting_max=room), size_bytes=len(body)
+        )
+
+    async def append(self, lease: Lease, records: Sequence[WorkRecord], *, after: int) -> int:
+        """Append work records, all or none; see `Store.append`."""
+        check_key(lease.session)
+        bodies = [body_of(lease.session, record) for record in records]
+        added = sum(map(owed, records))
+        return await self._writer.run(
+            lambda batch: batch.append(lease, bodies, after=after, owed=added), size_bytes=sum(map(len, bodies))
+        )
+
+    async def read(self, session: str, *, after: int = 0, limit: int | None = None) -> list[Logged]:
+        """Return records behind `after`; see `Store.read`. Raises `StoreDamagedError` at one that cannot be read."""
+        check_key(session)
+        return await self._read(lambda db: reading.records(db, session, after, limit))
+
+    def feed(self, session: str, *, after: int = 0) -> Feed:
+        """Yield records as they come, from other processes within some 25 ms; see `Store.feed`."""
+        return Feed(self._bells, session, after, self._read_page)
+
+    async def acquire(self, session: str, owner: str, *, seconds: float) -> Lease | None:
+        """Take the right to work on a session; see `Store.acquire`."""
+        check_lease_term(session, owner, seconds)
+        return await self._writer.run(lambda batch: batch.acquire(session, owner, seconds))
+
+    async def renew(self, lease: Lease, *, seconds: float) -> Lease:
+        """Prolong a lease; see `Store.renew`."""
+        check_lease_term(lease.session, lease.owner, seconds)
+        return await self._writer.run(lambda batch: batch.renew(lease, seconds))
+
+    async def release(self, lease: Lease) -> None:
+        """Give a lease back; see `Store.release`."""
+        check_key(lease.session)
+        await self._writer.run(lambda batch: batch.release(lease))
+
+    async def save_snapshot(self, lease: Lease, snapshot: Snapshot) -> None:
+        """Keep a fold in place of the one before; see `Store.save_snapshot`."""
+        check_key(lease.session)
+        await self._writer.run(lambda batch: batch.save_snapshot(lease, snapshot), size_bytes=len(snapshot.body))
+
+    async def load_snapshot(self, session: str) -> Snapshot | None:
+        """Return the newest snapshot. One that was damaged is as good as none: the log can be folded again."""
+        check_key(session)
+        return await self._read(lambda db: reading.snapshot(db, session))
+
+    async def info(self, session: str) -> SessionInfo | None:
+        """Return what is known of one session."""
+        check_key(session)
+        return await self._read(lambda db: reading.info(db, session))
+
+    async def sessions(self, *, after: str = "", limit: int = 100) -> list[SessionInfo]:
+        """Return sessions in order of their keys."""
+        return await self._read(lambda db: reading.sessions(db, after, limit))
+
+    async def owing(self) -> list[str]:
+        """Return the keys of all sessions that owe an outcome, in order."""
+        return await self._read(reading.owing)
+
+    async def close(self) -> None:
+        """Finish what was asked for, then let go of every thread, file and lock; see `Store.close`."""
+        if self._bells.is_closed:
+            return
+        self._bells.close()
+        await self._writer.close()
+        await asyncio.to_thread(self._let_go)
+
+    def _let_go(self) -> None:
+        self._readers.shutdown(wait=True)
+        while self._idle:
+            self._idle.pop().close()
+        self._owners.close()
+
+    async def _read_page(self, session: str, after: int, limit: int) -> list[Logged]:
+        return await self.read(session, after=after, limit=limit)
+
+    async def _read(self, query: Callable[[apsw.Connection], ResultT]) -> ResultT:
+        if self._bells.is_closed:
+            raise StoppingError(f"the store {self._path} was closed; open it again")
+        return await asyncio.get_running_loop().run_in_executor(self._readers, self._query, query)
+
+    def _query(self, query: Callable[[apsw.Connection], ResultT]) -> ResultT:
+        """In a reader's thread: ask on a connection that no other thread uses now."""
+        db = None
+        try:
+            db = self._idle.pop() if self._idle else connect(self._path, is_reader=True)
+            return query(db)
+        except apsw.Error as error:
+            why, broken, db = translated(self._path, error, db), db, None
+            if broken is not None:
+                # Closed, even with a query in its middle: the next reader starts afresh.
+                broken.close(force=True)
+            raise why from error
+        finally:
+            if db is not None:
+                self._idle.append(db)

@@ -1,0 +1,227 @@
+"""What each operation on a SQLite store checks and writes, within one transaction shared by many.
+
+An operation checks all its conditions before it changes anything, so one that is refused leaves the others in the same
+transaction untouched. Rows of sessions are kept between transactions for as long as no other process has written; what
+is to be written is gathered and goes into the database in a few statements for the whole batch, because every statement
+gives up the interpreter's lock and may wait a long time for it on a busy process.
+"""
+
+from collections.abc import Sequence
+from hashlib import sha256
+from struct import pack
+from typing import Any, TypeAlias
+from zlib import crc32
+
+import apsw
+
+from holdfast.errors import ClientIdReusedError
+from holdfast.ports import Admission, Lease, Snapshot
+from holdfast.stores.rows import SessionRow
+from holdfast.stores.sqlite_owners import Owners
+
+# Sessions whose rows are kept between transactions: some MiB at most. Beyond, all are dropped and read again.
+ROWS_KEPT_MAX = 20_000
+# How many records may be recent before they are moved to the others. Moving touches a page or two per session however
+# many records it has, so it pays to wait; yet it takes some milliseconds per thousand, in which nobody else can write.
+RECENT_RECORDS_MAX = 1_000
+# Rows per statement, largest first: a batch of any size takes few statements and few of them need preparing.
+ROWS_PER_STATEMENT = (64, 8, 1)
+
+
+def _by_size(columns: int, sql: str) -> dict[int, str]:
+    """Return a statement for each number of rows, by the number of values it takes."""
+    row = f"({','.join('?' * columns)})"
+    return {columns * rows: sql.format(",".join([row] * rows)) for rows in ROWS_PER_STATEMENT}
+
+
+_SELECT_ROW = """
+    SELECT key, number,
+           coalesce((SELECT max(seq) FROM recent WHERE session = number),
+                    (SELECT max(seq) FROM records WHERE session = number)),
+           owed, created_at, fence, owner, instance, lease_until
+    FROM sessions WHERE key = ?
+"""
+_UPSERT_ROWS = _by_size(
+    8,
+    "INSERT INTO sessions (key, number, owed, created_at, fence, owner, instance, lease_until) VALUES {}"
+    " ON CONFLICT (number) DO UPDATE SET owed = excluded.owed, created_at = excluded.created_at,"
+    " fence = excluded.fence, owner = excluded.owner, instance = excluded.instance, lease_until = excluded.lease_until",
+)
+_INSERT_RECORDS = _by_size(5, "INSERT INTO recent (session, seq, at, crc32, body) VALUES {}")
+_SELECT_CLIENT_ID = "SELECT seq, sha256 FROM client_ids WHERE session = ? AND client_id = ?"
+_INSERT_CLIENT_ID = "INSERT INTO client_ids (session, client_id, seq, sha256) VALUES (?, ?, ?, ?)"
+_UPSERT_SNAPSHOT = "INSERT OR REPLACE INTO snapshots (session, seq, crc32, body) VALUES (?, ?, ?, ?)"
+
+_Value: TypeAlias = str | bytes | int | float | None
+
+
+def record_crc32(number: int, seq: int, at: float, body: bytes) -> int:
+    """Return the checksum of a record in its place: a row that was altered or moved does not match it."""
+    return crc32(body, crc32(pack("<qqd", number, seq, at)))
+
+
+def move_recent(db: apsw.Connection) -> None:
+    """Within a transaction: move all recent records to the others, those of a session side by side."""
+    db.execute("INSERT INTO records SELECT session, seq, at, crc32, body FROM recent ORDER BY session, seq")
+    db.execute("DELETE FROM recent")
+
+
+class RowCache:
+    """The rows of sessions as the last transaction of this connection left them."""
+
+    def __init__(self) -> None:
+        self._rows: dict[str, SessionRow] = {}
+        self._version = -1
+        # The highest number given to a session; None: not read yet.
+        self._last_number: int | None = None
+
+    def begin(self, db: apsw.Connection) -> None:
+        """Within a new transaction: forget everything where another connection has written since our last commit."""
+        if db.data_version() != self._version or len(self._rows) > ROWS_KEPT_MAX:
+            self.forget()
+
+    def committed(self, db: apsw.Connection) -> None:
+        """Right after a commit: what is kept is what the file holds."""
+        self._version = db.data_version()
+
+    def forget(self) -> None:
+        """Drop everything, as after a transaction that was taken back."""
+        self._rows.clear()
+        self._version = -1
+        self._last_number = None
+
+    def get(self, db: apsw.Connection, session: str) -> SessionRow:
+        """Return a session's row; a new one, without a number, where there is none."""
+        row = self._rows.get(session)
+        if row is None:
+            found = db.execute(_SELECT_ROW, (session,)).get
+            row = self._rows[session] = _row_of(found) if found else SessionRow(session)
+        return row
+
+    def next_number(self, db: apsw.Connection) -> int:
+        """Return a number that no session has."""
+        if self._last_number is None:
+            self._last_number = db.execute("SELECT max(number) FROM sessions").get or 0
+        self._last_number += 1
+        return self._last_number
+
+
+def _row_of(found: tuple[Any, ...]) -> SessionRow:
+    key, number, last_seq, owed, created_at, fence, owner, instance, lease_until = found
+    return SessionRow(
+        key=key,
+        number=number,
+        last_seq=last_seq or 0,
+        owed=owed,
+        created_at=created_at,
+        fence=fence,
+        owner=owner,
+        instance=instance,
+        lease_until=lease_until,
+    )
+
+
+class Batch:
+    """One transaction in the making: its public methods are the operations of the store."""
+
+    def __init__(self, db: apsw.Connection, cache: RowCache, owners: Owners, now: float) -> None:
+        self._db, self._cache, self._owners, self._now = db, cache, owners, now
+        self._records: list[_Value] = []
+        self._changed: dict[str, SessionRow] = {}
+        # Sessions that have new records, for those who wait for them, and how many records these are.
+        self.extended: set[str] = set()
+        self.records_added = 0
+
+    def admit(self, session: str, body: bytes, client_id: str, *, inputs_waiting_max: int | None) -> Admission:
+        """Append an inbox record, unless an input of the same name is known. What is owed an outcome has a bound."""
+        row = self._row(session)
+        digest = sha256(body).digest() if client_id else b""
+        if client_id and row.number:
+            known = self._db.execute(_SELECT_CLIENT_ID, (row.number, client_id)).get
+            if known is not None:
+                seq, known_digest = known
+                if known_digest != digest:
+                    raise ClientIdReusedError(session, client_id, seq)
+                return Admission(seq, is_new=False)
+        if inputs_waiting_max is not None:
+            row.check_room(inputs_waiting_max)
+        self._extend(row, (body,), owed=0 if inputs_waiting_max is None else 1)
+        if client_id:
+            self._db.execute(_INSERT_CLIENT_ID, (row.number, client_id, row.last_seq, digest))
+        return Admission(row.last_seq, is_new=True)
+
+    def append(self, lease: Lease, bodies: Sequence[bytes], *, after: int, owed: int) -> int:
+        """Append work records under a lease."""
+        row = self._row(lease.session)
+        row.check_lease(lease)
+        row.check_after(after)
+        if bodies:
+            self._extend(row, bodies, owed)
+        return row.last_seq
+
+    def acquire(self, session: str, owner: str, seconds: float) -> Lease | None:
+        """Give the lease to a worker of this store, unless another living one holds it."""
+        row = self._row(session)
+        is_free = row.is_expired(self._now) or row.is_held_by(owner, self._owners.instance)
+        if not is_free and not self._owners.is_dead(row.instance or ""):
+            return None
+        self._keep(row)
+        return row.give_lease(owner, self._owners.instance, self._now + seconds)
+
+    def renew(self, lease: Lease, seconds: float) -> Lease:
+        """Prolong a lease."""
+        row = self._row(lease.session)
+        row.check_lease(lease)
+        self._keep(row)
+        return row.prolong_lease(self._now + seconds)
+
+    def release(self, lease: Lease) -> None:
+        """Take a lease back, where it is still the newest."""
+        row = self._row(lease.session)
+        if row.owner is not None and row.fence == lease.fence:
+            self._keep(row)
+            row.end_lease()
+
+    def save_snapshot(self, lease: Lease, snapshot: Snapshot) -> None:
+        """Keep a fold in place of the one before."""
+        row = self._row(lease.session)
+        row.check_lease(lease)
+        checksum = record_crc32(row.number, snapshot.seq, 0.0, snapshot.body)
+        self._db.execute(_UPSERT_SNAPSHOT, (row.number, snapshot.seq, checksum, snapshot.body))
+
+    def flush(self) -> None:
+        """Write what was gathered."""
+        rows: list[_Value] = []
+        for row in self._changed.values():
+            rows += (row.key, row.number, row.owed, row.created_at)
+            rows += (row.fence, row.owner, row.instance, row.lease_until)
+        _execute_in_rows(self._db, _UPSERT_ROWS, rows)
+        _execute_in_rows(self._db, _INSERT_RECORDS, self._records)
+
+    def _row(self, session: str) -> SessionRow:
+        return self._cache.get(self._db, session)
+
+    def _keep(self, row: SessionRow) -> None:
+        """Write this row at the end, under a number of its own."""
+        if not row.number:
+            row.number = self._cache.next_number(self._db)
+        self._changed[row.key] = row
+
+    def _extend(self, row: SessionRow, bodies: Sequence[bytes], owed: int) -> None:
+        if owed or row.last_seq == 0:
+            self._keep(row)
+        at, number = self._now, row.number
+        for seq, body in enumerate(bodies, start=row.last_seq + 1):
+            self._records += (number, seq, at, record_crc32(number, seq, at, body), body)
+        row.extend(len(bodies), owed, at)
+        self.extended.add(row.key)
+        self.records_added += len(bodies)
+
+
+def _execute_in_rows(db: apsw.Connection, statements: dict[int, str], values: list[_Value]) -> None:
+    """Write many rows with statements of a few fixed sizes."""
+    start, left = 0, len(values)
+    for size, statement in statements.items():
+        while left >= size:
+            db.execute(statement, values[start : start + size])
+            start, left = start + size, left - size

@@ -1,0 +1,197 @@
+"""Opening a SQLite file: whether it is ours, in which version, and what SQLite's errors mean to a caller."""
+
+import errno
+import os
+import time
+from collections.abc import Callable
+from importlib import resources
+from pathlib import Path
+
+import apsw
+
+from holdfast.errors import (
+    HoldfastError,
+    StoreBusyError,
+    StoreFullError,
+    StoreIoError,
+    StorePathError,
+    StoreVersionError,
+)
+from holdfast.stores.sqlite_owners import LOCK_POLL_SECONDS, Owners
+
+# "HOLD": tells our files from those of other programs, see https://sqlite.org/pragma.html#pragma_application_id
+APPLICATION_ID = 0x484F4C44
+# A commit takes milliseconds. Whoever holds the file for longer hangs or was stopped, and the sender should know.
+BUSY_SECONDS = 5.0
+# File systems whose locks or shared memory do not hold between machines: SQLite's WAL would be damaged there.
+# See https://sqlite.org/wal.html, "Noteworthy changes", and https://sqlite.org/howtocorrupt.html, section 2.1.
+NETWORK_FILE_SYSTEMS = frozenset({"nfs", "nfs4", "cifs", "smb3", "smbfs", "afs", "fuse.sshfs", "vboxsf", "prl_fs"})
+
+# What is mounted where; the columns of a line up to the mount point, see proc(5).
+MOUNTS = Path("/proc/self/mountinfo")
+_MOUNT_COLUMNS = 5
+
+_OUT_OF_SPACE = frozenset({errno.ENOSPC, errno.EDQUOT})
+
+
+def migrations() -> list[tuple[int, str]]:
+    """Return the numbered steps from an empty file to the newest layout."""
+    folder = resources.files("holdfast.stores") / "sql" / "sqlite"
+    files = sorted((entry.name, entry) for entry in folder.iterdir() if entry.name.endswith(".sql"))
+    return [(int(name.partition("_")[0]), entry.read_text(encoding="utf-8")) for name, entry in files]
+
+
+def check_place(path: Path) -> None:
+    """Refuse a path where no store can be, before anything is created there."""
+    if path.is_dir():
+        raise StorePathError(f"{path} is a folder; give the path of a file in it, such as {path / 'holdfast.db'}")
+    if not path.parent.is_dir():
+        raise StorePathError(f"the folder {path.parent} does not exist; create it or choose another path")
+    if not os.access(path.parent, os.W_OK | os.X_OK):
+        raise StorePathError(
+            f"the folder {path.parent} may not be written to; change its permissions or choose another"
+        )
+    if path.exists() and not os.access(path, os.R_OK | os.W_OK):
+        raise StorePathError(f"{path} may not be read and written; change its permissions or choose another path")
+    file_system = _file_system_of(path.parent)
+    if file_system in NETWORK_FILE_SYSTEMS:
+        raise StorePathError(
+            f"{path} lies on a network file system ({file_system}), where SQLite's log would be damaged; "
+            "choose a path on a local disk, or use PostgreSQL"
+        )
+
+
+def prepare(path: Path, owners: Owners) -> None:
+    """Create the file where there is none, see that it is ours, and bring it to the newest layout."""
+    try:
+        owners.take_turn(BUSY_SECONDS)
+    except TimeoutError as error:
+        raise translated(path, error) from error
+    try:
+        if not path.exists():
+            # Conversations are private: nobody else may read them. The -wal and -shm files take over these rights.
+            os.close(os.open(path, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600))
+        db = connect(path)
+        try:
+            _check_is_ours(db, path)
+            _migrate(db, path)
+        finally:
+            db.close()
+    except apsw.Error as error:
+        raise _unopenable(path, error) from error
+    finally:
+        owners.give_turn()
+
+
+def connect(path: Path, *, is_reader: bool = False) -> apsw.Connection:
+    """Open a connection that waits for others up to `BUSY_SECONDS`."""
+    db = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READWRITE)
+    db.set_busy_handler(patience(BUSY_SECONDS))
+    # What a damaged or hostile file could use to run code or to write behind SQLite's back stays off.
+    db.config(apsw.SQLITE_DBCONFIG_DEFENSIVE, 1)
+    db.config(apsw.SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0)
+    db.execute("PRAGMA synchronous = FULL")
+    db.execute("PRAGMA foreign_keys = ON")
+    if is_reader:
+        db.execute("PRAGMA query_only = ON")
+    return db
+
+
+def translated(path: Path, error: apsw.Error | OSError, db: apsw.Connection | None = None) -> HoldfastError:
+    """Return what an error of SQLite or of the disk means to the caller, and what to do about it."""
+    match error:
+        case apsw.BusyError() | apsw.LockedError() | TimeoutError():
+            return StoreBusyError(
+                f"another process has held {path} for {BUSY_SECONDS:g} seconds; try again, or end it if it hangs"
+            )
+        case apsw.FullError():
+            return _full(path)
+        case apsw.IOError() if db is not None and db.system_errno in _OUT_OF_SPACE:
+            return _full(path)
+        case OSError() if error.errno in _OUT_OF_SPACE:
+            return _full(path)
+        case apsw.CorruptError() | apsw.NotADBError():
+            return StoreIoError(f"{path} is damaged ({error}); run `holdfast doctor`, or restore it from a backup")
+        case _:
+            return StoreIoError(f"{path} cannot be read or written ({error}); check the disk and its permissions")
+
+
+def _full(path: Path) -> StoreFullError:
+    return StoreFullError(f"no space is left for {path}; nothing was stored: free some space and try again")
+
+
+def _unopenable(path: Path, error: apsw.Error) -> HoldfastError:
+    match error:
+        case apsw.NotADBError():
+            return StorePathError(f"{path} is not a database; choose another path, or move that file away")
+        case apsw.CantOpenError() | apsw.ReadOnlyError() | apsw.PermissionsError():
+            return StorePathError(f"{path} cannot be opened for writing ({error}); check its permissions")
+        case _:
+            return translated(path, error)
+
+
+def _check_is_ours(db: apsw.Connection, path: Path) -> None:
+    application_id = db.execute("PRAGMA application_id").get
+    tables = db.execute("SELECT count(*) FROM sqlite_schema").get
+    if application_id != APPLICATION_ID and (application_id or tables):
+        raise StorePathError(f"{path} is the database of another program; choose another path")
+
+
+def _migrate(db: apsw.Connection, path: Path) -> None:
+    version, steps = db.execute("PRAGMA user_version").get, migrations()
+    if version > steps[-1][0]:
+        raise StoreVersionError(
+            f"{path} has layout {version}, this version of Holdfast knows {steps[-1][0]} at most; "
+            "install the version that wrote it, or a newer one"
+        )
+    mode = db.execute("PRAGMA journal_mode = WAL").get
+    if mode != "wal":
+        raise StorePathError(
+            f"{path} cannot use a write-ahead log (SQLite chose {mode!r}), as on network file systems; "
+            "choose a path on a local disk"
+        )
+    for number, sql in steps:
+        if number > version:
+            # One transaction each: closing the connection after an error takes all of it back.
+            db.execute("BEGIN IMMEDIATE")
+            db.execute(sql)
+            db.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+            db.execute(f"PRAGMA user_version = {number}")
+            db.execute("COMMIT")
+
+
+def patience(seconds_max: float) -> Callable[[int], bool]:
+    """Return a busy handler that asks again often, for so long. SQLite's own sleeps up to 100 ms between two tries."""
+    deadline = 0.0
+
+    def wait(tries: int) -> bool:
+        nonlocal deadline
+        if tries == 0:
+            deadline = time.monotonic() + seconds_max
+        if time.monotonic() >= deadline:
+            return False
+        time.sleep(LOCK_POLL_SECONDS)
+        return True
+
+    return wait
+
+
+def _file_system_of(folder: Path) -> str | None:
+    """Return the type of the file system that a folder lies on, where the system tells (Linux)."""
+    try:
+        mounts = MOUNTS.read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError:
+        return None
+    best, found = "", None
+    place = f"{folder.resolve()}/"
+    for line in mounts:
+        # "36 35 98:0 / /mount/point rw,noatime master:1 - ext4 /dev/root rw": the type follows the lone dash.
+        before, _, behind = line.partition(" - ")
+        columns, types = before.split(), behind.split()
+        if len(columns) < _MOUNT_COLUMNS or not types:
+            continue
+        mount_point = columns[4].replace("\\040", " ").rstrip("/") + "/"
+        # Later lines cover earlier ones at the same point.
+        if place.startswith(mount_point) and len(mount_point) >= len(best):
+            best, found = mount_point, types[0]
+    return found

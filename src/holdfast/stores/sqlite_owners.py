@@ -1,0 +1,104 @@
+"""Which stores are alive on this machine, and whose turn it is to write.
+
+Every open store has a file of its own in the folder `<database>-owners` and keeps it locked (flock) for as long as it
+lives. The kernel drops the lock when the process ends, however it ends, so a file that can be locked belongs to nobody
+any more. The lock on the folder itself is the turn: whoever wants to write takes it, waits for the database with
+the turn in its hand, and gives it up once the database is its own. So a process that has just written cannot overtake
+one that waits.
+"""
+
+import fcntl
+import os
+import time
+from contextlib import suppress
+from pathlib import Path
+from uuid import uuid4
+
+# How often a lock that another process holds is asked for. A commit takes about a millisecond.
+LOCK_POLL_SECONDS = 0.0005
+
+
+class Owners:
+    """This store's place among the stores that are open on the same database."""
+
+    def __init__(self, database: Path) -> None:
+        self._folder = database.with_name(f"{database.name}-owners")
+        self.instance = uuid4().hex
+        self._folder_fd, self._own_fd = self._move_in()
+        self._sweep()
+
+    def take_turn(self, seconds_max: float) -> None:
+        """Take the turn to write. Raises `TimeoutError` where it does not come in time."""
+        if _try_lock(self._folder_fd):
+            return
+        deadline = time.monotonic() + seconds_max
+        while not _try_lock(self._folder_fd):
+            if time.monotonic() >= deadline:
+                raise TimeoutError
+            time.sleep(LOCK_POLL_SECONDS)
+
+    def give_turn(self) -> None:
+        """Let the next one have the turn."""
+        fcntl.flock(self._folder_fd, fcntl.LOCK_UN)
+
+    def is_dead(self, instance: str) -> bool:
+        """Whether the store that had this name is gone. Its file, if one is left, is removed."""
+        if instance == self.instance:
+            return False
+        try:
+            fd = os.open(instance, os.O_RDWR | os.O_CLOEXEC, dir_fd=self._folder_fd)
+        except FileNotFoundError:
+            return True
+        try:
+            is_dead = _try_lock(fd)
+            if is_dead:
+                # Removed while we hold its lock: whoever is about to lock the same file notices (see `_move_in`).
+                self._remove(instance)
+            return is_dead
+        finally:
+            os.close(fd)
+
+    def close(self) -> None:
+        """Leave. The folder goes with the last one."""
+        self._remove(self.instance)
+        os.close(self._own_fd)
+        os.close(self._folder_fd)
+        with suppress(OSError):
+            # Not empty: others are still here.
+            self._folder.rmdir()
+
+    def _move_in(self) -> tuple[int, int]:
+        """Create the folder and the locked file in it; tried again where someone swept either away meanwhile."""
+        while True:
+            # Private: the names tell nothing, but whoever may lock files here can hold up the store.
+            with suppress(FileExistsError):
+                self._folder.mkdir(mode=0o700)
+            try:
+                folder_fd = os.open(self._folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+            except FileNotFoundError:
+                continue
+            try:
+                own_fd = os.open(self.instance, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600, dir_fd=folder_fd)
+            except FileNotFoundError:
+                os.close(folder_fd)
+                continue
+            if _try_lock(own_fd) and os.fstat(own_fd).st_nlink:
+                return folder_fd, own_fd
+            os.close(own_fd)
+            os.close(folder_fd)
+
+    def _sweep(self) -> None:
+        for name in os.listdir(self._folder_fd):  # noqa: PTH208 - pathlib cannot list an open folder
+            self.is_dead(name)
+
+    def _remove(self, instance: str) -> None:
+        with suppress(FileNotFoundError):
+            os.unlink(instance, dir_fd=self._folder_fd)
+
+
+def _try_lock(fd: int) -> bool:
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True

@@ -1,0 +1,234 @@
+"""Which part is to blame when a request is too large: only what the model sees, and first what it has not accepted."""
+
+import pytest
+
+from holdfast.core.culprits import Culprit, find_culprit, told_of
+from holdfast.core.faults import FaultKind
+from holdfast.core.fold import Turn
+from holdfast.core.messages import BlobRef, ContentPart, LargeText, Media, Text, ToolResult
+from holdfast.core.records import (
+    AnyRecord,
+    CompactionApplied,
+    InputAdmitted,
+    Logged,
+    Outcome,
+    PartReplaced,
+    ToolSettled,
+    ToolStarted,
+    TurnEnded,
+    TurnStarted,
+)
+from holdfast.testing.builders import a_reply, a_tool_call, a_turn_ended, an_attempt_started
+
+CALL = a_tool_call("look_up")
+START = Turn()
+
+
+def photo(size_bytes: int, name: str = "photo.png") -> Media:
+    return Media(BlobRef("ab" * 32, size_bytes), "image/png", name, 640, 480)
+
+
+def a_log(*records: AnyRecord) -> list[Logged]:
+    return [Logged(seq, 0.0, record) for seq, record in enumerate(records, start=1)]
+
+
+def answered(number: int, *parts: ContentPart) -> list[AnyRecord]:
+    return [
+        InputAdmitted(parts),
+        TurnStarted(number),
+        an_attempt_started(number),
+        a_reply("ok", turn=number),
+        a_turn_ended(number),
+    ]
+
+
+def blamed(log: list[Logged], turn: Turn = START, kind: FaultKind = FaultKind.WIRE_OVERFLOW) -> tuple[int, int] | None:
+    found = find_culprit(log, turn, kind)
+    return None if found is None else (found.seq, found.place)
+
+
+@pytest.mark.parametrize(
+    ("part", "culprit"),
+    [
+        (
+            photo(30_000_000),
+            Culprit(
+                1,
+                0,
+                30_000_000,
+                "photo.png (image/png, 30,000,000 bytes, 640x480 pixels)",
+                Text("[photo.png (image/png, 30,000,000 bytes, 640x480 pixels) was attached here and is not shown]"),
+            ),
+        ),
+        (
+            Media(BlobRef("ab" * 32, 9), "application/pdf"),
+            Culprit(
+                1,
+                0,
+                9,
+                "an attachment (application/pdf, 9 bytes)",
+                Text("[an attachment (application/pdf, 9 bytes) was attached here and is not shown]"),
+            ),
+        ),
+        (
+            LargeText(BlobRef("ab" * 32, 5_000_000), "It begins", "log.txt"),
+            Culprit(
+                1,
+                0,
+                5_000_000,
+                "log.txt of 5,000,000 bytes",
+                Text("It begins\n[log.txt of 5,000,000 bytes begins so; the rest is not shown, record 1 has it]"),
+            ),
+        ),
+        (
+            LargeText(BlobRef("ab" * 32, 5_000), "It begins"),
+            Culprit(
+                1,
+                0,
+                5_000,
+                "a text of 5,000 bytes",
+                Text("It begins\n[a text of 5,000 bytes begins so; the rest is not shown, record 1 has it]"),
+            ),
+        ),
+    ],
+)
+def test_what_is_to_blame_is_named_and_shown_by_a_line(part: ContentPart, culprit: Culprit) -> None:
+    """FM-079: what it was, how large, and where it can be read."""
+    assert find_culprit(a_log(InputAdmitted((part,)), TurnStarted(1)), START, FaultKind.WIRE_OVERFLOW) == culprit
+
+
+def test_a_long_text_is_shown_by_its_ends_and_a_short_one_is_not_to_blame() -> None:
+    log = a_log(InputAdmitted((Text("short"), Text("x" * 3_999), Text("begin" + "é" * 4_000 + "end"))), TurnStarted(1))
+
+    found = find_culprit(log, START, FaultKind.WIRE_OVERFLOW)
+
+    assert found is not None
+    assert (found.seq, found.place, found.size_bytes, found.what) == (1, 2, 8_008, "a text of 8,008 bytes")
+    assert found.shown.text.startswith("begin")
+    assert found.shown.text.endswith("end")
+    assert "record 1 has all of it" in found.shown.text
+    assert len(found.shown.text.encode()) <= 2_000
+
+
+def test_where_nothing_is_large_nothing_is_to_blame() -> None:
+    assert blamed(a_log(*answered(1, Text("hi")))) is None
+    assert blamed([]) is None
+
+
+def test_what_the_model_has_not_accepted_yet_is_blamed_before_what_is_larger() -> None:
+    log = a_log(*answered(1, photo(9_000)), InputAdmitted((photo(10), photo(50))), TurnStarted(6))
+
+    assert blamed(log) == (6, 1)
+
+
+def test_the_largest_is_blamed_where_nothing_is_new() -> None:
+    log = a_log(*answered(1, photo(10), photo(9_000)), InputAdmitted((Text("hi"),)), TurnStarted(6))
+
+    assert blamed(log) == (1, 1)
+
+
+def test_of_two_that_are_equally_large_the_newer_is_blamed() -> None:
+    log = a_log(*answered(1, photo(10)), *answered(6, photo(10)))
+
+    assert blamed(log) == (6, 0)
+
+
+def test_media_inside_a_tool_result_is_found() -> None:
+    """FM-080."""
+    log = a_log(
+        InputAdmitted((Text("look"),)),
+        TurnStarted(1),
+        an_attempt_started(),
+        a_reply("", CALL),
+        ToolStarted(1, "call-1", "look_up"),
+        ToolSettled(1, ToolResult("call-1", (Text("seen"), photo(9_000)))),
+    )
+
+    assert blamed(log) == (6, 1)
+
+
+def test_only_media_is_blamed_where_media_was_refused() -> None:
+    log = a_log(InputAdmitted((Text("x" * 90_000), photo(10))), TurnStarted(1))
+
+    assert blamed(log) == (1, 0)
+    assert blamed(log, kind=FaultKind.MEDIA_OVERFLOW) == (1, 1)
+
+
+def test_what_is_replaced_already_is_not_blamed_again() -> None:
+    log = a_log(InputAdmitted((photo(9_000), photo(10))), TurnStarted(1))
+    once = Turn(replaced=(PartReplaced(1, 1, 0, Text("[gone]"), "x"),))
+    twice = Turn(replaced=(*once.replaced, PartReplaced(1, 1, 1, Text("[gone]"), "x")))
+
+    assert blamed(log, once) == (1, 1)
+    assert blamed(log, twice) is None
+
+
+def test_an_input_that_still_waits_or_never_started_is_not_to_blame() -> None:
+    """It is not in the request that was refused, and replacing it would take it from a model that never saw it."""
+    log = a_log(
+        InputAdmitted((photo(9_000),)),
+        TurnEnded(1, Outcome.CANCELLED),
+        InputAdmitted((photo(10),)),
+        TurnStarted(3),
+        InputAdmitted((photo(9_000),)),
+    )
+
+    assert blamed(log) == (3, 0)
+
+
+def test_an_input_that_waited_for_the_last_answer_is_new_all_the_same() -> None:
+    log = a_log(
+        InputAdmitted((photo(9_000),)),
+        TurnStarted(1),
+        an_attempt_started(),
+        InputAdmitted((photo(10),)),
+        a_reply("ok"),
+        a_turn_ended(),
+        TurnStarted(4),
+    )
+
+    assert blamed(log) == (4, 0)
+
+
+def test_what_the_view_does_not_show_is_not_to_blame() -> None:
+    log = a_log(
+        InputAdmitted((Text("go"),)),
+        TurnStarted(1),
+        an_attempt_started(),
+        InputAdmitted((Text("x" * 5_000),)),
+        a_reply("", CALL),
+        ToolStarted(1, "call-1", "look_up"),
+        ToolSettled(1, ToolResult("call-1", (Text("y" * 9_000),))),
+        an_attempt_started(attempt=2),
+        a_reply("ok", attempt=2),
+        a_turn_ended(),
+        TurnStarted(4),
+    )
+    behind = Turn(compaction=CompactionApplied(4, 4, "what was said", 2, 1))
+    in_the_middle = Turn(compaction=CompactionApplied(1, 1, "what was said", 2, 1, step=9))
+
+    assert blamed(log[:10]) == (7, 0)
+    assert blamed(log[:10], Turn(masked_before=8)) is None
+    assert blamed(log[:10], in_the_middle) is None
+    assert blamed(log[3:10], behind) is None
+    assert blamed(log[3:], behind) == (4, 0)
+
+
+def test_of_too_many_images_the_oldest_goes_first() -> None:
+    log = a_log(*answered(1, photo(50), photo(10)), InputAdmitted((photo(9_000),)), TurnStarted(6))
+
+    found = find_culprit(log, START, FaultKind.MEDIA_OVERFLOW, oldest_first=True)
+
+    assert found is not None
+    assert (found.seq, found.place) == (1, 0)
+    assert find_culprit([], START, FaultKind.MEDIA_OVERFLOW, oldest_first=True) is None
+
+
+def test_a_person_is_told_what_was_left_out_and_where_it_is() -> None:
+    one, other = (Culprit(seq, 0, 9, f"{seq}.png (image/png, 9 bytes)", Text("[gone]")) for seq in (4, 6))
+
+    assert told_of([one]) == (
+        "4.png (image/png, 9 bytes): too much for the model, which does not see it any more. "
+        "It is kept: record 4 has it."
+    )
+    assert told_of([one, other, other]).startswith("4.png (image/png, 9 bytes) and 2 more: too much")

@@ -1,0 +1,298 @@
+"""What refusals and replies teach about a model, and what of it others should know."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec.structs import replace
+
+from holdfast.core.faults import Confidence, Fault, FaultKind, Unit
+from holdfast.core.fit import Sizes, misfit
+from holdfast.core.learning import NOTHING_LEARNED, Learned, after_fault, after_reply, effective, is_news
+from holdfast.core.limits import Bounds, Limits
+from holdfast.core.messages import Usage
+from holdfast.core.sizing import Calibration, calibrate
+
+SIZES = Sizes(tokens=10_000, wire_bytes=50_000, media_count=4, media_bytes_largest=9_000, media_pixels_largest=2_000)
+BOUNDS = Bounds()
+
+
+def refused(
+    kind: FaultKind,
+    *,
+    limit: int | None = None,
+    requested: int | None = None,
+    unit: Unit | None = None,
+    confidence: Confidence = Confidence.CERTAIN,
+) -> Fault:
+    return Fault(kind, confidence, limit=limit, requested=requested, unit=unit)
+
+
+# What to go by.
+
+
+def test_what_is_neither_declared_nor_learned_stays_unknown() -> None:
+    assert effective(Limits(), NOTHING_LEARNED) == Limits()
+
+
+def test_the_smaller_of_declared_and_learned_is_gone_by() -> None:
+    declared = Limits(8_000, 1_000, 60_000, 5, None, 3_000)
+    learned = Learned(9_000, 50_000, 6, 7_000, 2_000)
+
+    assert effective(declared, learned) == Limits(8_000, 1_000, 50_000, 5, 7_000, 2_000)
+
+
+def test_what_was_accepted_is_stronger_than_what_is_declared_or_was_learned() -> None:
+    learned = Learned(window_tokens=4_000, wire_bytes_max=10_000, accepted_tokens=9_000, accepted_wire_bytes=20_000)
+
+    assert effective(Limits(window_tokens=8_000), learned) == Limits(window_tokens=9_000, wire_bytes_max=20_000)
+
+
+# What a reply teaches.
+
+
+def test_a_reply_without_usage_teaches_only_the_bytes() -> None:
+    expected = Learned(accepted_wire_bytes=50_000)
+
+    assert after_reply(NOTHING_LEARNED, None, SIZES) == expected
+    assert after_reply(NOTHING_LEARNED, Usage(), SIZES) == expected
+
+
+def test_a_reply_with_usage_teaches_what_was_read_and_how_it_is_counted() -> None:
+    learned = after_reply(NOTHING_LEARNED, Usage(input_tokens=11_000), SIZES)
+
+    assert learned == Learned(
+        accepted_wire_bytes=50_000,
+        accepted_tokens=11_000,
+        calibration=calibrate(Calibration(), estimated=10_000, reported=11_000),
+    )
+
+
+def test_a_smaller_reply_takes_nothing_back() -> None:
+    learned = after_reply(NOTHING_LEARNED, Usage(input_tokens=11_000), SIZES)
+
+    after = after_reply(learned, Usage(input_tokens=1_050), replace(SIZES, tokens=1_000, wire_bytes=5_000))
+
+    assert (after.accepted_tokens, after.accepted_wire_bytes) == (11_000, 50_000)
+
+
+def test_usage_that_no_model_could_report_is_not_believed() -> None:
+    assert after_reply(NOTHING_LEARNED, Usage(input_tokens=3), SIZES) == Learned(accepted_wire_bytes=50_000)
+
+
+def test_usage_far_from_what_was_foreseen_is_remembered_as_strange_and_nothing_else() -> None:
+    learned = Learned(accepted_tokens=11_000, accepted_wire_bytes=60_000, calibration=Calibration(readings=20))
+
+    after = after_reply(learned, Usage(input_tokens=25_000), SIZES)
+
+    assert after == replace(learned, calibration=Calibration(readings=20, strange=1))
+
+
+# What a refusal teaches.
+
+
+def test_a_guess_teaches_nothing() -> None:
+    for kind in FaultKind:
+        guess = refused(kind, limit=1_000, confidence=Confidence.GUESS)
+        assert after_fault(NOTHING_LEARNED, guess, SIZES) == NOTHING_LEARNED
+
+
+@pytest.mark.parametrize("kind", set(FaultKind) - {k for k in FaultKind if k.value.endswith("_overflow")})
+def test_a_fault_that_is_not_about_size_teaches_nothing(kind: FaultKind) -> None:
+    assert after_fault(NOTHING_LEARNED, refused(kind, limit=1_000, unit=Unit.TOKENS), SIZES) == NOTHING_LEARNED
+
+
+@pytest.mark.parametrize(
+    ("fault", "learned"),
+    [
+        # Limits that are stated, each in its unit.
+        (refused(FaultKind.TOKEN_OVERFLOW, limit=8_000, unit=Unit.TOKENS), Learned(window_tokens=8_000)),
+        (refused(FaultKind.WIRE_OVERFLOW, limit=40_000, unit=Unit.BYTES), Learned(wire_bytes_max=40_000)),
+        (refused(FaultKind.MEDIA_OVERFLOW, limit=3, unit=Unit.COUNT), Learned(media_count_max=3)),
+        (refused(FaultKind.MEDIA_OVERFLOW, limit=5_000, unit=Unit.BYTES), Learned(media_bytes_max=5_000)),
+        (refused(FaultKind.MEDIA_OVERFLOW, limit=1_568, unit=Unit.PIXELS), Learned(media_pixels_max=1_568)),
+        # Without a number, or with one of another unit: a tenth below what was refused.
+        (refused(FaultKind.TOKEN_OVERFLOW), Learned(window_tokens=9_000)),
+        (refused(FaultKind.TOKEN_OVERFLOW, limit=7_000, unit=Unit.CHARS), Learned(window_tokens=9_000)),
+        (refused(FaultKind.WIRE_OVERFLOW), Learned(wire_bytes_max=45_000)),
+        (refused(FaultKind.WIRE_OVERFLOW, limit=7_000, unit=Unit.TOKENS), Learned(wire_bytes_max=45_000)),
+        (refused(FaultKind.MEDIA_OVERFLOW, unit=Unit.COUNT), Learned(media_count_max=3)),
+        (refused(FaultKind.MEDIA_OVERFLOW, unit=Unit.BYTES), Learned(media_bytes_max=8_100)),
+        (refused(FaultKind.MEDIA_OVERFLOW, unit=Unit.PIXELS), Learned(media_pixels_max=1_800)),
+        # Media of which nobody says what is too much.
+        (refused(FaultKind.MEDIA_OVERFLOW), NOTHING_LEARNED),
+        # A limit that the request did not reach is about something else.
+        (
+            refused(FaultKind.TOKEN_OVERFLOW, limit=20_000, requested=12_000, unit=Unit.TOKENS),
+            Learned(window_tokens=9_000),
+        ),
+    ],
+)
+def test_a_refusal_teaches_the_limit_it_states_else_that_less_than_this_is_accepted(
+    fault: Fault, learned: Learned
+) -> None:
+    assert after_fault(NOTHING_LEARNED, fault, SIZES) == learned
+
+
+def test_a_refusal_that_states_both_numbers_teaches_how_tokens_are_counted_too() -> None:
+    fault = refused(FaultKind.TOKEN_OVERFLOW, limit=8_000, requested=12_000, unit=Unit.TOKENS)
+
+    assert after_fault(NOTHING_LEARNED, fault, SIZES) == Learned(
+        window_tokens=8_000, calibration=calibrate(Calibration(), estimated=10_000, reported=12_000)
+    )
+
+
+def test_a_limit_once_learned_is_not_raised_by_a_refusal() -> None:
+    learned = Learned(window_tokens=6_000)
+
+    assert after_fault(learned, refused(FaultKind.TOKEN_OVERFLOW, limit=8_000, unit=Unit.TOKENS), SIZES) == learned
+
+
+def test_a_refusal_does_not_contradict_what_was_accepted() -> None:
+    learned = Learned(accepted_tokens=9_500, accepted_wire_bytes=48_000)
+
+    below = refused(FaultKind.TOKEN_OVERFLOW, limit=8_000, unit=Unit.TOKENS)
+    assert after_fault(learned, below, SIZES) == learned
+    assert after_fault(learned, refused(FaultKind.WIRE_OVERFLOW), SIZES) == learned
+
+
+# What others should know at once.
+
+
+@pytest.mark.parametrize(
+    ("after", "expected"),
+    [
+        (Learned(), False),
+        (Learned(window_tokens=8_000), True),
+        (Learned(wire_bytes_max=8_000), True),
+        (Learned(media_count_max=8), True),
+        (Learned(media_bytes_max=8_000), True),
+        (Learned(media_pixels_max=8_000), True),
+        (Learned(accepted_tokens=1), True),
+        (Learned(calibration=Calibration(scale=1.2, readings=1)), False),
+        (Learned(calibration=Calibration(scale=1.2, readings=2)), True),
+    ],
+)
+def test_limits_are_news_at_once_and_readings_when_they_have_doubled(after: Learned, *, expected: bool) -> None:
+    assert is_news(NOTHING_LEARNED, after) is expected
+
+
+def test_more_that_was_accepted_is_news_once_it_is_a_quarter_more() -> None:
+    before = Learned(accepted_tokens=8_000, accepted_wire_bytes=4_000)
+
+    assert not is_news(before, replace(before, accepted_tokens=10_000, accepted_wire_bytes=5_000))
+    assert is_news(before, replace(before, accepted_tokens=10_001))
+    assert is_news(before, replace(before, accepted_wire_bytes=5_001))
+
+
+def test_a_count_that_starts_again_is_news() -> None:
+    """The model behind the name has changed: whoever goes by the old count would be refused."""
+    before = Learned(calibration=Calibration(scale=1.0, readings=1_000))
+
+    assert is_news(before, Learned(calibration=Calibration(scale=2.0, readings=1)))
+
+
+# In general.
+
+_amounts = st.integers(1, 2_000_000)
+_maybe = st.none() | _amounts
+_limits = st.builds(Limits, _maybe, _maybe, _maybe, _maybe, _maybe, _maybe)
+_learned = st.builds(
+    Learned, _maybe, _maybe, _maybe, _maybe, _maybe, accepted_tokens=_amounts, accepted_wire_bytes=_amounts
+)
+_sizes = st.builds(Sizes, _amounts, _amounts, st.integers(0, 200), _amounts, st.integers(0, 20_000))
+_faults = st.builds(
+    Fault,
+    st.sampled_from(FaultKind),
+    st.sampled_from(Confidence),
+    limit=_maybe,
+    requested=_maybe,
+    unit=st.none() | st.sampled_from(Unit),
+)
+_usages = st.none() | st.builds(Usage, st.integers(0, 3_000_000))
+_calls = st.lists(st.tuples(_sizes, _faults | _usages), max_size=12)
+
+
+def _heed(learned: Learned, sizes: Sizes, came: Fault | Usage | None) -> Learned:
+    return after_fault(learned, came, sizes) if isinstance(came, Fault) else after_reply(learned, came, sizes)
+
+
+@given(declared=_limits, calls=_calls)
+def test_limits_gone_by_are_within_what_is_declared_and_above_what_was_accepted(
+    declared: Limits, calls: list[tuple[Sizes, Fault | Usage | None]]
+) -> None:
+    learned = NOTHING_LEARNED
+    for sizes, came in calls:
+        learned = _heed(learned, sizes, came)
+    limits = effective(declared, learned)
+
+    pairs = [
+        (declared.window_tokens, limits.window_tokens, learned.accepted_tokens),
+        (declared.wire_bytes_max, limits.wire_bytes_max, learned.accepted_wire_bytes),
+        (declared.media_count_max, limits.media_count_max, 0),
+        (declared.media_bytes_max, limits.media_bytes_max, 0),
+        (declared.media_pixels_max, limits.media_pixels_max, 0),
+    ]
+    for said, used, accepted in pairs:
+        assert said is None or (used is not None and used <= max(said, accepted))
+        assert used is None or used >= accepted
+    assert limits.output_tokens_max == declared.output_tokens_max
+
+
+@given(learned=_learned, sizes=_sizes, came=_faults | _usages)
+def test_no_call_lowers_what_was_accepted_or_raises_a_limit(
+    learned: Learned, sizes: Sizes, came: Fault | Usage | None
+) -> None:
+    after = _heed(learned, sizes, came)
+
+    assert after.accepted_tokens >= learned.accepted_tokens
+    assert after.accepted_wire_bytes >= learned.accepted_wire_bytes
+    for name in ("window_tokens", "wire_bytes_max", "media_count_max", "media_bytes_max", "media_pixels_max"):
+        was, now = getattr(learned, name), getattr(after, name)
+        assert was is None or (now is not None and now <= was)
+
+
+@given(
+    raw=st.integers(1_000, 1_000_000),
+    counted=st.floats(0.6, 2.0),
+    over=st.floats(1.02, 8.0),
+    declared=st.none() | st.integers(1_000, 2_000_000),
+)
+def test_a_request_refused_with_plausible_numbers_is_not_sent_again_as_it_was(
+    raw: int, counted: float, over: float, declared: int | None
+) -> None:
+    requested = int(raw * counted)
+    limit = int(requested / over)
+    sizes = Sizes(raw, 4 * raw, 0, 0, 0)
+    fault = refused(FaultKind.TOKEN_OVERFLOW, limit=limit, requested=requested, unit=Unit.TOKENS)
+
+    learned = after_fault(NOTHING_LEARNED, fault, sizes)
+
+    again = misfit(sizes, effective(Limits(window_tokens=declared), learned), learned.calibration, BOUNDS)
+    assert again is not None
+    assert again.kind is FaultKind.TOKEN_OVERFLOW
+
+
+@given(sizes=_sizes, kind=st.sampled_from([FaultKind.TOKEN_OVERFLOW, FaultKind.WIRE_OVERFLOW]))
+def test_a_request_refused_without_numbers_is_not_sent_again_as_it_was(sizes: Sizes, kind: FaultKind) -> None:
+    learned = after_fault(NOTHING_LEARNED, refused(kind), sizes)
+
+    again = misfit(sizes, effective(Limits(), learned), learned.calibration, BOUNDS)
+
+    # Of a single token or byte nothing can be taken away.
+    assert again is not None or min(sizes.tokens, sizes.wire_bytes) <= 1
+
+
+@given(before=_learned, more=st.integers(0, 10_000_000), readings=st.integers(0, 100), further=st.integers(0, 10_000))
+def test_what_is_news_stays_news_when_there_is_still_more_of_it(
+    before: Learned, more: int, readings: int, further: int
+) -> None:
+    after = replace(before, accepted_tokens=before.accepted_tokens + more, calibration=Calibration(readings=readings))
+    later = replace(
+        after,
+        accepted_tokens=after.accepted_tokens + further,
+        calibration=Calibration(readings=readings + further),
+    )
+
+    assert not is_news(before, before)
+    if is_news(before, after):
+        assert is_news(before, later)

@@ -1,0 +1,38 @@
+"""The measurement of the store runs, tells both figures, and says by its exit code whether they hold."""
+
+import msgspec
+import pytest
+from click.testing import CliRunner
+
+from holdfast.cli.benches import store as bench
+
+
+@pytest.fixture(autouse=True)
+def _tiny(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bench, "QUICK", bench.Effort(turns=2, appends=8, appends_before=1))
+
+
+def test_both_figures_are_told_with_their_floors() -> None:
+    ran = CliRunner().invoke(bench.store, ["--quick", "--json"])
+
+    figures = msgspec.json.decode(ran.stdout, type=list[bench.Measured])
+    assert [(figure.name, figure.floor) for figure in figures] == [
+        ("append, one session alone", 0.7),
+        ("append, 64 sessions together", 8.0),
+    ]
+    assert all(figure.value > 0 and figure.reference > 0 for figure in figures)
+    assert ran.exit_code == (0 if all(figure.ratio >= figure.floor for figure in figures) else 1)
+
+
+@pytest.mark.parametrize(("ratio", "verdict", "exit_code"), [(1.0, "ok", 0), (0.5, "BELOW", 1)])
+def test_a_figure_below_its_floor_fails_the_run(
+    monkeypatch: pytest.MonkeyPatch, ratio: float, verdict: str, exit_code: int
+) -> None:
+    async def measured(*_: object) -> list[bench.Measured]:
+        return [bench.Measured("speed", 7.0, 7.0 / ratio, ratio, 0.7, "appends/s")]
+
+    monkeypatch.setattr(bench, "MEASUREMENTS", (measured,))
+
+    ran = CliRunner().invoke(bench.store, ["--quick"])
+
+    assert (ran.exit_code, ran.stdout.split()[-1]) == (exit_code, verdict)

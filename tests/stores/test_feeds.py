@@ -1,0 +1,90 @@
+"""Feeds in memory of the process: nobody is woken for nothing, and nothing is kept for a feed that was dropped."""
+
+import asyncio
+import gc
+
+from holdfast.core.records import Logged
+from holdfast.stores.feeds import FEED_PAGE, Bells, Feed
+from holdfast.testing.builders import a_notice
+
+
+class Log:
+    """Records to be fed, and how often they were asked for."""
+
+    def __init__(self) -> None:
+        self.logged: list[Logged] = []
+        self.reads = 0
+
+    def add(self, count: int) -> None:
+        first = len(self.logged) + 1
+        self.logged += [Logged(seq, 0.0, a_notice(str(seq))) for seq in range(first, first + count)]
+
+    async def read_page(self, _session: str, after: int, limit: int) -> list[Logged]:
+        self.reads += 1
+        return self.logged[after : after + limit]
+
+
+async def test_a_feed_reads_whole_pages_and_no_more_often_than_needed() -> None:
+    log, bells = Log(), Bells()
+    log.add(2 * FEED_PAGE + 1)
+    feed = Feed(bells, "s", 0, log.read_page)
+
+    seqs = [(await anext(feed)).seq for _ in range(2 * FEED_PAGE + 1)]
+    waiting = asyncio.ensure_future(anext(feed))
+    await asyncio.sleep(0)
+
+    assert (seqs, log.reads, bells.waiting_count) == (list(range(1, 2 * FEED_PAGE + 2)), 3, 1)
+    log.add(1)
+    bells.ring(["s"])
+    assert ((await waiting).seq, log.reads, bells.waiting_count) == (2 * FEED_PAGE + 2, 4, 0)
+
+
+async def test_a_record_that_comes_during_a_read_is_not_missed() -> None:
+    log, bells = Log(), Bells()
+
+    async def read_and_miss(_session: str, after: int, limit: int) -> list[Logged]:
+        page = await log.read_page("s", after, limit)
+        if not log.logged:
+            log.add(1)
+            bells.ring(["s"])
+        return page
+
+    feed = Feed(bells, "s", 0, read_and_miss)
+
+    assert (await anext(feed)).seq == 1
+
+
+async def test_a_feed_dropped_without_closing_leaves_no_trace() -> None:
+    bells = Bells()
+    kept = Feed(bells, "kept", 3, Log().read_page)
+    dropped = Feed(bells, "dropped", 0, Log().read_page)
+    before = bells.positions()
+
+    del dropped
+    gc.collect()
+
+    assert (before, bells.positions()) == ({"kept": 3, "dropped": 0}, {"kept": 3})
+    await kept.aclose()
+    assert bells.positions() == {}
+
+
+async def test_the_lowest_position_of_a_sessions_feeds_counts() -> None:
+    bells = Bells()
+    feeds = [Feed(bells, "s", after, Log().read_page) for after in (7, 2, 5)]
+
+    assert bells.positions() == {"s": 2}
+    for feed in feeds:
+        await feed.aclose()
+        await feed.aclose()
+
+
+async def test_the_first_that_waits_is_announced() -> None:
+    bells, log, announced = Bells(), Log(), asyncio.Event()
+    bells.on_first_wait = announced.set
+    feed = Feed(bells, "s", 0, log.read_page)
+    waiting = asyncio.ensure_future(anext(feed, None))
+
+    await announced.wait()
+
+    bells.close()
+    assert await waiting is None

@@ -1,0 +1,241 @@
+"""Opening a SQLite store: what is refused says why and what to do; what is accepted stays as it was."""
+
+import errno
+import os
+import stat
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from pathlib import Path
+
+import apsw
+import pytest
+
+from holdfast.errors import (
+    OperatorError,
+    StoreBusyError,
+    StoreFullError,
+    StoreIoError,
+    StorePathError,
+    StoreVersionError,
+)
+from holdfast.ports import Snapshot
+from holdfast.stores import sqlite_file
+from holdfast.stores.sqlite import SqliteStore
+from holdfast.stores.sqlite_owners import Owners
+from holdfast.testing.builders import an_input
+from holdfast.testing.clock import ManualClock
+from holdfast.testing.store_promises import lease_on, log_of
+from tests.stores.places import names_in
+
+
+def opened(path: Path | str) -> SqliteStore:
+    return SqliteStore(path, clock=ManualClock())
+
+
+async def test_everything_is_there_after_opening_again(tmp_path: Path) -> None:
+    store = opened(tmp_path / "s.db")
+    await store.admit("s", an_input("kept", client_id="c"))
+    lease = await lease_on(store)
+    await store.save_snapshot(lease, Snapshot(seq=1, body=b"fold"))
+    before = await store.sessions()
+    await store.close()
+
+    again = opened(str(tmp_path / "s.db"))
+
+    assert await log_of(again) == [an_input("kept", client_id="c")]
+    assert (await again.sessions(), await again.owing()) == (before, ["s"])
+    assert await again.load_snapshot("s") == Snapshot(seq=1, body=b"fold")
+    assert (await again.admit("s", an_input("kept", client_id="c"))).is_new is False
+    assert (await lease_on(again)).fence > lease.fence
+    await again.close()
+
+
+async def test_the_file_is_marked_as_ours_private_and_in_wal_mode(tmp_path: Path) -> None:
+    store = opened(tmp_path / "s.db")
+    await store.admit("s", an_input())
+    modes = [stat.S_IMODE((tmp_path / name).stat().st_mode) & 0o077 for name in names_in(tmp_path)]
+    await store.close()
+
+    with closing(apsw.Connection(str(tmp_path / "s.db"))) as db:
+        marks = [db.execute(f"PRAGMA {name}").get for name in ("application_id", "user_version", "journal_mode")]
+    assert marks == [sqlite_file.APPLICATION_ID, sqlite_file.migrations()[-1][0], "wal"]
+    assert modes == [0] * len(modes)
+
+
+def test_migrations_are_numbered_without_a_gap() -> None:
+    steps = sqlite_file.migrations()
+
+    assert [number for number, _ in steps] == list(range(1, len(steps) + 1))
+
+
+async def test_an_empty_file_is_taken_for_a_new_store(tmp_path: Path) -> None:
+    (tmp_path / "s.db").touch()
+
+    store = opened(tmp_path / "s.db")
+
+    assert (await store.admit("s", an_input())).seq == 1
+    await store.close()
+
+
+def a_folder(folder: Path) -> Path:
+    return folder
+
+
+def a_missing_parent(folder: Path) -> Path:
+    return folder / "no" / "such" / "s.db"
+
+
+def a_text_file(folder: Path) -> Path:
+    (folder / "s.db").write_text("Dear diary, this is not a database, but it is long enough to be one." * 20)
+    return folder / "s.db"
+
+
+def another_programs_database(folder: Path) -> Path:
+    with closing(apsw.Connection(str(folder / "s.db"))) as db:
+        db.execute("CREATE TABLE theirs (x)")
+    return folder / "s.db"
+
+
+def a_database_with_another_mark(folder: Path) -> Path:
+    with closing(apsw.Connection(str(folder / "s.db"))) as db:
+        db.execute("PRAGMA application_id = 12345")
+    return folder / "s.db"
+
+
+@pytest.mark.parametrize(
+    ("place", "advice"),
+    [
+        (a_folder, "is a folder; give the path of a file"),
+        (a_missing_parent, "does not exist; create it"),
+        (a_text_file, "is not a database; choose another path"),
+        (another_programs_database, "another program; choose another path"),
+        (a_database_with_another_mark, "another program; choose another path"),
+    ],
+)
+def test_a_place_where_no_store_can_be_is_refused_and_left_alone(
+    tmp_path: Path, place: Callable[[Path], Path], advice: str
+) -> None:
+    path = place(tmp_path)
+    before = {file.name: file.read_bytes() for file in tmp_path.iterdir()}
+
+    with pytest.raises(StorePathError, match=advice):
+        opened(path)
+
+    assert {file.name: file.read_bytes() for file in tmp_path.iterdir()} == before
+
+
+def test_something_else_in_place_of_the_owners_folder_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "s.db-owners").write_text("not a folder")
+
+    with pytest.raises(StorePathError, match="-owners cannot be used"):
+        opened(tmp_path / "s.db")
+
+    assert names_in(tmp_path) == ["s.db-owners"]
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
+def test_a_folder_that_may_not_be_written_to_is_refused(tmp_path: Path) -> None:
+    tmp_path.chmod(0o500)
+    try:
+        with pytest.raises(StorePathError, match="may not be written to"):
+            opened(tmp_path / "s.db")
+    finally:
+        tmp_path.chmod(0o700)
+
+
+async def test_a_store_of_a_newer_version_is_refused_and_left_alone(tmp_path: Path) -> None:
+    await opened(tmp_path / "s.db").close()
+    with closing(apsw.Connection(str(tmp_path / "s.db"))) as db:
+        db.execute("PRAGMA user_version = 999")
+
+    with pytest.raises(StoreVersionError, match="layout 999") as refusal:
+        opened(tmp_path / "s.db")
+
+    assert isinstance(refusal.value, OperatorError)
+    assert names_in(tmp_path) == ["s.db"]
+
+
+@pytest.mark.parametrize("file_system", ["nfs4", "cifs"])
+def test_a_network_file_system_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, file_system: str) -> None:
+    mounts = tmp_path / "mountinfo"
+    mounts.write_text(
+        f"1 0 8:1 / / rw - ext4 /dev/sda rw\n2 1 0:50 / {tmp_path} rw,relatime shared:3 - {file_system} host:/x rw\n"
+    )
+    monkeypatch.setattr(sqlite_file, "MOUNTS", mounts)
+
+    with pytest.raises(StorePathError, match=rf"network file system \({file_system}\).*local disk"):
+        opened(tmp_path / "s.db")
+
+
+async def test_a_local_disk_beside_a_network_file_system_is_accepted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mounts = tmp_path / "mountinfo"
+    mounts.write_text(
+        f"1 0 8:1 / / rw - ext4 /dev/sda rw\n2 1 0:50 / {tmp_path}/net rw - nfs host:/x rw\nnot a line we know\n"
+    )
+    monkeypatch.setattr(sqlite_file, "MOUNTS", mounts)
+
+    await opened(tmp_path / "network.db").close()
+
+
+def test_a_store_that_another_process_is_opening_for_too_long_is_busy(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sqlite_file, "BUSY_SECONDS", 0.01)
+    other = Owners(tmp_path / "s.db")
+    other.take_turn(0)
+
+    with pytest.raises(StoreBusyError, match="try again"):
+        opened(tmp_path / "s.db")
+
+    other.give_turn()
+    other.close()
+    assert names_in(tmp_path) == []
+
+
+@pytest.mark.parametrize(
+    ("error", "expected"),
+    [
+        (apsw.BusyError(), StoreBusyError),
+        (apsw.LockedError(), StoreBusyError),
+        (TimeoutError(), StoreBusyError),
+        (apsw.FullError(), StoreFullError),
+        (OSError(errno.ENOSPC, "full"), StoreFullError),
+        (OSError(errno.EDQUOT, "over quota"), StoreFullError),
+        (OSError(errno.EIO, "broken"), StoreIoError),
+        (apsw.IOError(), StoreIoError),
+        (apsw.CorruptError(), StoreIoError),
+        (apsw.ReadOnlyError(), StoreIoError),
+    ],
+)
+def test_every_trouble_has_its_own_error(error: apsw.Error | OSError, expected: type[Exception]) -> None:
+    with closing(apsw.Connection(":memory:")) as db:
+        assert type(sqlite_file.translated(Path("s.db"), error, db)) is expected
+
+
+def test_many_that_come_and_go_at_once_leave_nothing(tmp_path: Path) -> None:
+    def come_and_go(_: int) -> bool:
+        owners = Owners(tmp_path / "s.db")
+        is_alone = owners.is_dead("nobody")
+        owners.close()
+        return is_alone
+
+    with ThreadPoolExecutor(4) as pool:
+        assert list(pool.map(come_and_go, range(200))) == [True] * 200
+
+    assert names_in(tmp_path) == []
+
+
+async def test_files_of_dead_stores_are_swept_when_one_opens(tmp_path: Path) -> None:
+    owners = tmp_path / "s.db-owners"
+    owners.mkdir()
+    (owners / "left-by-a-crash").touch()
+
+    store = opened(tmp_path / "s.db")
+
+    assert len(names_in(owners)) == 1
+    assert names_in(owners) != ["left-by-a-crash"]
+    await store.close()
+    assert names_in(tmp_path) == ["s.db"]
