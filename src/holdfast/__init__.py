@@ -3,23 +3,60 @@
 async with holdfast.open() as hold:
     chat = await hold.session("telegram:42")
     reply = await chat.send("Hello")
+
+Names are loaded when they are first used, so that importing this package, and asking a command for its help, is quick.
 """
 
-from holdfast.core.limits import Bounds, Deadlines, Limits
-from holdfast.core.messages import LargeText, Media, Message, Text
-from holdfast.core.records import Logged
-from holdfast.errors import (
-    BadInputError,
-    HoldfastError,
-    OperatorError,
-    RetryLaterError,
-    TurnFailedError,
-    UsageError,
-)
-from holdfast.ports import Attachment, ReasoningDelta, SessionInfo, TextDelta
-from holdfast.runtime.sessions import Answer, Event, Hold, Session, View
-from holdfast.runtime.toolbox import tool
-from holdfast.wiring import Tuning, ask, open  # noqa: A004 - `holdfast.open()` reads as it should
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from holdfast.core.limits import Bounds, Deadlines, Limits
+    from holdfast.core.messages import LargeText, Media, Message, Text
+    from holdfast.core.records import Logged
+    from holdfast.errors import (
+        BadInputError,
+        HoldfastError,
+        OperatorError,
+        RetryLaterError,
+        TurnFailedError,
+        UsageError,
+    )
+    from holdfast.ports import Attachment, ReasoningDelta, SessionInfo, TextDelta
+    from holdfast.runtime.sessions import Answer, Event, Hold, Session, View
+    from holdfast.runtime.toolbox import tool
+    from holdfast.wiring import Tuning, ask, open  # noqa: A004 - `holdfast.open()` reads as it should
+
+# Where each public name lives.
+_HOMES = {
+    "Answer": "runtime.sessions",
+    "Attachment": "ports",
+    "BadInputError": "errors",
+    "Bounds": "core.limits",
+    "Deadlines": "core.limits",
+    "Event": "runtime.sessions",
+    "Hold": "runtime.sessions",
+    "HoldfastError": "errors",
+    "LargeText": "core.messages",
+    "Limits": "core.limits",
+    "Logged": "core.records",
+    "Media": "core.messages",
+    "Message": "core.messages",
+    "OperatorError": "errors",
+    "ReasoningDelta": "ports",
+    "RetryLaterError": "errors",
+    "Session": "runtime.sessions",
+    "SessionInfo": "ports",
+    "Text": "core.messages",
+    "TextDelta": "ports",
+    "Tuning": "wiring",
+    "TurnFailedError": "errors",
+    "UsageError": "errors",
+    "View": "runtime.sessions",
+    "ask": "wiring",
+    "open": "wiring",
+    "tool": "runtime.toolbox",
+}
 
 __all__ = [
     "Answer",
@@ -50,3 +87,18 @@ __all__ = [
     "open",
     "tool",
 ]
+
+
+if not TYPE_CHECKING:
+    # Not for type checkers: they would take every misspelt name for one that is loaded later.
+    def __getattr__(name: str) -> object:
+        """Load a public name when it is first used."""
+        if name not in _HOMES:
+            raise AttributeError(f"module 'holdfast' has no attribute {name!r}")
+        found: object = getattr(import_module(f"holdfast.{_HOMES[name]}"), name)
+        globals()[name] = found
+        return found
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -24,8 +24,11 @@ from holdfast.rescue.neutral import NeutralMessage, NeutralRole
 CALIBRATING_CALLS = 10
 WITHIN = 0.10
 WITHIN_SHARE_FLOOR = 0.95
-# Below this the frames of a handful of messages decide, and no request is as small.
-VISIBLE_TOKENS_MIN = 5_000
+# What came after the first request is measured from this many tokens on; below, a handful of frames decide.
+VISIBLE_TOKENS_MIN = 1_000
+# Whole requests carry a system text and tools and are seldom smaller than this, so larger ones are also shown apart.
+# The share within 10 % depends on where this line is drawn; both figures are printed for that reason.
+VISIBLE_TOKENS_LARGE = 5_000
 # Speed of estimating, in megabytes per second.
 SPEED_FLOOR = 20.0
 _TIMED_CHARS = 400_000
@@ -56,6 +59,7 @@ class SizingReport(msgspec.Struct, frozen=True):
     requests: int
     whole_per_session: Accuracy
     visible_per_model: Accuracy
+    visible_large_per_model: Accuracy
     visible_uncalibrated: Accuracy
     megabytes_per_second: float
 
@@ -130,7 +134,7 @@ def _visible(readings: Sequence[Reading]) -> list[Reading]:
 
 def measure_sizing(corpus: Path | None) -> SizingReport:
     """Estimate every request of the transcripts before its usage is learned, and compare."""
-    plain, per_session, per_model = _Scores(), _Scores(), _Scores()
+    plain, per_session, per_model, large = _Scores(), _Scores(), _Scores(), _Scores()
     models: defaultdict[str, Calibration] = defaultdict(Calibration)
     texts: list[str] = []
     sessions = requests = 0
@@ -149,12 +153,15 @@ def measure_sizing(corpus: Path | None) -> SizingReport:
             shared = models[reading.model]
             if shared.readings >= CALIBRATING_CALLS:
                 per_model.add(shared, reading)
+                if reading.raw >= VISIBLE_TOKENS_LARGE:
+                    large.add(shared, reading)
             models[reading.model] = calibrate(shared, estimated=reading.raw, reported=reading.reported)
     return SizingReport(
         sessions=sessions,
         requests=requests,
         whole_per_session=per_session.accuracy(),
         visible_per_model=per_model.accuracy(),
+        visible_large_per_model=large.accuracy(),
         visible_uncalibrated=plain.accuracy(),
         megabytes_per_second=_speed("".join(texts)[:_TIMED_CHARS]),
     )
@@ -185,6 +192,7 @@ def sizing(corpus: Path | None, *, is_json: bool) -> None:
     rows = {
         "whole, per session": report.whole_per_session,
         "visible, per model": report.visible_per_model,
+        "the same from 5,000 on": report.visible_large_per_model,
         "visible, uncalibrated": report.visible_uncalibrated,
     }
     for name, accuracy in rows.items():

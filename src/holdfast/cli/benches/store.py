@@ -16,6 +16,8 @@ from statistics import median
 import click
 import msgspec
 
+from holdfast.cli.benches.measured import FULL, QUICK, Effort, Measured
+from holdfast.cli.benches.opening import measure_opening, measure_starting
 from holdfast.core.messages import Reply, StopReason, Text
 from holdfast.core.records import ReplyRecorded, encode_record
 from holdfast.ports import Lease
@@ -33,32 +35,6 @@ _RECORD = ReplyRecorded(
     turn=1, attempt=1, reply=Reply((Text("All work and no play. " * 15),), StopReason.END, usage=None, model="bench")
 )
 _LEASE_SECONDS = 3_600.0
-
-
-class Measured(msgspec.Struct, frozen=True):
-    """One figure and what it is held against. `ratio` is value by reference; at least `floor` is promised."""
-
-    name: str
-    value: float
-    reference: float
-    ratio: float
-    floor: float
-    unit: str
-
-
-class Effort(msgspec.Struct, frozen=True):
-    """How much work a run does."""
-
-    # Turns in which the sides alternate; the median over them is what counts.
-    turns: int
-    # Appends of one side in one turn.
-    appends: int
-    # Appends before the first turn: a new log file grows, and only then is written over, which is quicker for all.
-    appends_before: int
-
-
-FULL = Effort(turns=25, appends=200, appends_before=1_500)
-QUICK = Effort(turns=7, appends=100, appends_before=700)
 
 
 class PlainSqlite:
@@ -140,7 +116,7 @@ def _compared(name: str, rates: list[float], references: list[float], floor: flo
 
 Measurement = Callable[[Path, Effort], Awaitable[list[Measured]]]
 # What the command measures, in this order; a further measurement is one more line.
-MEASUREMENTS: tuple[Measurement, ...] = (measure_appends,)
+MEASUREMENTS: tuple[Measurement, ...] = (measure_appends, measure_opening, measure_starting)
 
 
 async def measure(folder: Path, effort: Effort) -> list[Measured]:
@@ -169,10 +145,6 @@ def store(folder: Path | None, *, as_json: bool, quick: bool) -> None:
         click.echo(msgspec.json.encode(figures).decode())
     else:
         for figure in figures:
-            verdict = "ok" if figure.ratio >= figure.floor else "BELOW"
-            click.echo(
-                f"{figure.name:32} {figure.value:10,.0f} {figure.unit}   reference {figure.reference:8,.0f}"
-                f"   ratio {figure.ratio:6.2f}   floor {figure.floor:g}   {verdict}"
-            )
+            click.echo(figure.line())
     if any(figure.ratio < figure.floor for figure in figures):
         sys.exit(1)

@@ -1,0 +1,38 @@
+"""What a bench gives: a figure, what it is held against, and whether that holds."""
+
+import msgspec
+
+
+class Measured(msgspec.Struct, frozen=True):
+    """One figure and what it is held against. At least `floor` is promised of `ratio`, where more is better."""
+
+    name: str
+    value: float
+    reference: float
+    ratio: float
+    floor: float
+    unit: str
+
+    def line(self) -> str:
+        """Return the figure for a person to read."""
+        verdict = "ok" if self.ratio >= self.floor else "BELOW"
+        return (
+            f"{self.name:32} {self.value:10,.1f} {self.unit:10} reference {self.reference:8,.1f}"
+            f"   ratio {self.ratio:6.2f}   floor {self.floor:.2f}   {verdict}"
+        )
+
+
+class Effort(msgspec.Struct, frozen=True):
+    """How much work a run does."""
+
+    # Turns in which the sides alternate; the median over them is what counts.
+    turns: int
+    # Appends of one side in one turn.
+    appends: int
+    # Appends before the first turn: a new log file grows, and only then is written over, which is quicker for all.
+    appends_before: int
+    is_quick: bool = False
+
+
+FULL = Effort(turns=25, appends=200, appends_before=1_500)
+QUICK = Effort(turns=7, appends=100, appends_before=700, is_quick=True)
