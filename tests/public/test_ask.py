@@ -1,7 +1,6 @@
 """The synchronous call, for scripts and notebooks."""
 
 import asyncio
-import os
 from pathlib import Path
 
 import pytest
@@ -37,4 +36,4 @@ async def test_a_process_without_a_model_is_refused(tmp_path: Path) -> None:
     with pytest.raises(holdfast.UsageError, match="no model"):
         async with holdfast.open(tmp_path / "store.db", model=[]):
             pass
-    assert not os.listdir(tmp_path)
+    assert list(tmp_path.iterdir()) == []

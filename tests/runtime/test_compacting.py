@@ -328,7 +328,7 @@ async def test_a_summariser_that_is_overloaded_is_waited_for_once() -> None:
         session = await hold.session(KEY)
         await a_long_talk(session, messages=5)
         asking = asyncio.create_task(session.compact())
-        await clock.until_asleep(2)
+        await clock.until_asleep(3)
 
         clock.advance(5)
 

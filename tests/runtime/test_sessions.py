@@ -302,8 +302,8 @@ async def test_a_rate_limit_is_waited_out_as_long_as_the_provider_says() -> None
         rung = (await next_record(session, RungStarted)).record
         assert isinstance(rung, RungStarted)
         assert (rung.rung, 7 <= rung.seconds <= 10.5) == (Rung.BACK_OFF, True)
-        # The runner and whoever keeps its lease.
-        await clock.until_asleep(2)
+        # The runner, whoever keeps its lease, and the watchdog.
+        await clock.until_asleep(3)
 
         clock.advance(11)
 

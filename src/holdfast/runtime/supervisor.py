@@ -20,6 +20,8 @@ LEASE_SECONDS = 30.0
 _RENEWALS_PER_LEASE = 3
 # How often a session that another worker holds is asked for. It is answered there; this is for when that worker dies.
 _LEASE_POLL_SECONDS = 0.25
+# How often a process looks for work whose owner has died elsewhere. A lease that ran out waits this long at most.
+_WATCH_SECONDS = 10.0
 _STOPPING = "this Holdfast is closing; what was accepted is kept and goes on at the next start"
 
 
@@ -34,22 +36,43 @@ class Supervisor:
         # Sessions that were woken again while somebody was already busy with them.
         self._woken: set[str] = set()
         self._is_stopping = False
+        self._watchdog: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
-        """Resume every session that owes an outcome."""
+        """Resume every session that owes an outcome, and from now on those whose owner dies elsewhere."""
         for session in await self._engine.store.owing():
             self.wake(session)
+        self._watchdog = asyncio.create_task(self._watch(), name="watchdog")
+
+    async def _watch(self) -> None:
+        """Find work without a living owner, again and again, and take it over."""
+        while True:
+            await self._engine.clock.sleep(_WATCH_SECONDS)
+            try:
+                found = await self._engine.store.owing()
+            except HoldfastError as error:
+                log.warning("the watchdog could not look", extra={"code": error.code, "reason": str(error)})
+                continue
+            for session in found:
+                if session not in self._attending:
+                    self._attend_to(session, is_patient=False)
 
     def wake(self, session: str) -> None:
         """See to it that whatever this session owes is worked on, here or by whoever holds its lease."""
         self._woken.add(session)
         if session not in self._attending and not self._is_stopping:
-            task = asyncio.create_task(self._attend(session), name=f"attend {session}")
-            self._attending[session] = task
+            self._attend_to(session, is_patient=True)
+
+    def _attend_to(self, session: str, *, is_patient: bool) -> None:
+        work = self._attend(session, is_patient=is_patient)
+        self._attending[session] = asyncio.create_task(work, name=f"attend {session}")
 
     async def stop(self, *, grace_seconds: float) -> None:
         """Let running turns end for a while, then leave them to the next start, which closes what was in flight."""
         self._is_stopping = True
+        if self._watchdog is not None:
+            self._watchdog.cancel()
+            await asyncio.wait([self._watchdog])
         if tasks := list(self._attending.values()):
             await asyncio.wait(tasks, timeout=grace_seconds)
             for task in tasks:
@@ -62,11 +85,12 @@ class Supervisor:
         if self._is_stopping:
             raise StoppingError(_STOPPING)
 
-    async def _attend(self, session: str) -> None:
+    async def _attend(self, session: str, *, is_patient: bool) -> None:
+        """Work on a session for as long as it is woken again. Whoever is not patient leaves it to who holds it."""
         try:
+            await self._work_off(session, is_patient=is_patient)
             while session in self._woken:
-                self._woken.discard(session)
-                await self._work_off(session)
+                await self._work_off(session, is_patient=True)
         except Exception as error:  # noqa: BLE001 - one session's failure must not stop the others
             self._report(session, error)
         finally:
@@ -82,11 +106,14 @@ class Supervisor:
             log.error("session stopped", extra={"session": session, "code": cause.code, "reason": str(cause)})
         self._engine.live.publish(session, cause)
 
-    async def _work_off(self, session: str) -> None:
+    async def _work_off(self, session: str, *, is_patient: bool) -> None:
         """Work on a session, or wait while another does, until it owes nothing."""
+        self._woken.discard(session)
         store = self._engine.store
         while (known := await store.info(session)) is not None and known.owed > 0:
             lease = await store.acquire(session, self._owner, seconds=self._lease_seconds)
+            if lease is None and not is_patient:
+                return
             if lease is None:
                 await self._engine.clock.sleep(_LEASE_POLL_SECONDS)
                 continue
