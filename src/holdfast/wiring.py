@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from holdfast.core.limits import Bounds, Deadlines
-from holdfast.errors import UsageError
+from holdfast.errors import StorePathError, UsageError
 from holdfast.ports import Attachment, Blobs, Model, Store, Tool
 from holdfast.runtime.clock import SystemClock
 from holdfast.runtime.engine import Engine
@@ -47,6 +47,19 @@ def default_store_path() -> Path:
     return Path(data_home).expanduser() / "holdfast" / "holdfast.db"
 
 
+def _default_store() -> Path:
+    """Return the default path, with its folder made: nobody has chosen it, so nobody can have made it."""
+    path = default_store_path()
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise StorePathError(
+            f"the folder for sessions, {path.parent}, cannot be made ({error.strerror}); "
+            "name another file with HOLDFAST_STORE or as the first argument of open()"
+        ) from error
+    return path
+
+
 @asynccontextmanager
 async def open(  # noqa: A001 - `holdfast.open()` reads as it should
     store: str | Path | None = None,
@@ -73,7 +86,7 @@ async def open(  # noqa: A001 - `holdfast.open()` reads as it should
     async with AsyncExitStack() as stack:
         lineup = Lineup(model, base_url)
         stack.push_async_callback(lineup.close)
-        records, blobs = open_store(default_store_path() if store is None else store, tuning.bounds)
+        records, blobs = open_store(_default_store() if store is None else store, tuning.bounds)
         stack.push_async_callback(records.close)
         engine = Engine(
             store=records,
@@ -104,7 +117,9 @@ def open_store(store: str | Path, bounds: Bounds) -> tuple[Store, Blobs]:
     from holdfast.stores.sqlite import SqliteStore  # noqa: PLC0415
 
     path = Path(store)
-    return SqliteStore(path, clock=SystemClock(), bounds=bounds), FolderBlobs(path.with_name(path.name + "-blobs"))
+    # The store first: what is wrong with the path it says best, and then nothing else is made there.
+    records = SqliteStore(path, clock=SystemClock(), bounds=bounds)
+    return records, FolderBlobs(path.with_name(path.name + "-blobs"))
 
 
 class Lineup:

@@ -3,6 +3,7 @@
 from typing import get_args
 
 import pytest
+
 from holdfast.core.actions import (
     BackOff,
     CallModel,
@@ -193,9 +194,9 @@ def test_a_cancel_for_what_is_over_or_never_was_asks_for_nothing() -> None:
 
 
 def test_a_fault_climbs_the_first_rung_of_its_row() -> None:
-    turn = fold(*OPEN, an_attempt_started(), failed(FaultKind.TOOL_PAIRING))
+    turn = fold(*OPEN, an_attempt_started(), failed(FaultKind.EMPTY_RESPONSE))
 
-    assert decide(turn, BOUNDS) == Climb(Rung.DIGEST, FaultKind.TOOL_PAIRING)
+    assert decide(turn, BOUNDS) == Climb(Rung.TRY_AGAIN, FaultKind.EMPTY_RESPONSE)
 
 
 def test_a_rung_that_changed_something_leads_to_another_attempt() -> None:
@@ -203,9 +204,9 @@ def test_a_rung_that_changed_something_leads_to_another_attempt() -> None:
         *OPEN,
         an_attempt_started(),
         failed(FaultKind.TOKEN_OVERFLOW),
-        RungStarted(1, Rung.DIGEST, FaultKind.TOKEN_OVERFLOW),
+        RungStarted(1, Rung.TRY_AGAIN, FaultKind.TOKEN_OVERFLOW),
         CompactionApplied(1, 1, "what was said", 100, 10),
-        RungFinished(1, Rung.DIGEST, RungResult.CHANGED),
+        RungFinished(1, Rung.TRY_AGAIN, RungResult.CHANGED),
     )
 
     assert turn.boundary == 1
@@ -216,12 +217,12 @@ def test_a_rung_that_changed_nothing_leads_to_the_next_without_a_call() -> None:
     turn = fold(
         *OPEN,
         an_attempt_started(),
-        failed(FaultKind.TOOL_PAIRING),
-        RungStarted(1, Rung.DIGEST, FaultKind.TOOL_PAIRING),
-        RungFinished(1, Rung.DIGEST, RungResult.UNCHANGED),
+        failed(FaultKind.EMPTY_RESPONSE),
+        RungStarted(1, Rung.TRY_AGAIN, FaultKind.EMPTY_RESPONSE),
+        RungFinished(1, Rung.TRY_AGAIN, RungResult.UNCHANGED),
     )
 
-    assert decide(turn, BOUNDS) == Climb(Rung.KEEP_NEWEST, FaultKind.TOOL_PAIRING)
+    assert decide(turn, BOUNDS) == Climb(Rung.NEXT_MODEL, FaultKind.EMPTY_RESPONSE)
 
 
 def test_once_nothing_smaller_is_left_the_model_has_the_last_word() -> None:
@@ -240,12 +241,12 @@ def test_a_rung_that_was_interrupted_does_not_count_as_climbed() -> None:
     turn = fold(
         *OPEN,
         an_attempt_started(),
-        failed(FaultKind.TOOL_PAIRING),
-        RungStarted(1, Rung.DIGEST, FaultKind.TOOL_PAIRING),
-        RungFinished(1, Rung.DIGEST, RungResult.INTERRUPTED),
+        failed(FaultKind.EMPTY_RESPONSE),
+        RungStarted(1, Rung.TRY_AGAIN, FaultKind.EMPTY_RESPONSE),
+        RungFinished(1, Rung.TRY_AGAIN, RungResult.INTERRUPTED),
     )
 
-    assert decide(turn, BOUNDS) == Climb(Rung.DIGEST, FaultKind.TOOL_PAIRING)
+    assert decide(turn, BOUNDS) == Climb(Rung.TRY_AGAIN, FaultKind.EMPTY_RESPONSE)
 
 
 def test_another_model_begins_its_own_ladder() -> None:
@@ -411,7 +412,7 @@ def test_a_person_need_not_wait_for_the_end_of_a_long_turn() -> None:
 
 def test_a_fault_is_answered_before_a_request_and_its_compaction_meets_the_request_too() -> None:
     turn = fold(*OPEN, an_attempt_started(), BY_A_PERSON, failed(FaultKind.TOOL_PAIRING))
-    assert decide(turn, BOUNDS) == Climb(Rung.DIGEST, FaultKind.TOOL_PAIRING)
+    assert decide(turn, BOUNDS) == Climb(Rung.DROP_REASONING, FaultKind.TOOL_PAIRING)
 
     turn = fold(
         RungStarted(1, Rung.DIGEST, FaultKind.TOOL_PAIRING),

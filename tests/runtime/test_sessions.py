@@ -10,7 +10,7 @@ from holdfast.core.faults import FaultKind, Phase, Refusal
 from holdfast.core.fit import measure
 from holdfast.core.ladder import LADDER, Rung
 from holdfast.core.limits import Bounds, Deadlines, Limits
-from holdfast.core.messages import Reply, Request, Role, StopReason, Text, ToolOutcome, text_of
+from holdfast.core.messages import Reasoning, Reply, Request, Role, StopReason, Text, ToolOutcome, text_of
 from holdfast.core.records import (
     Abandonment,
     AttemptAbandoned,
@@ -20,6 +20,8 @@ from holdfast.core.records import (
     Logged,
     NoticePosted,
     Outcome,
+    ReasoningDropped,
+    ReplyRecorded,
     RungFinished,
     RungStarted,
     SessionConfigured,
@@ -665,3 +667,61 @@ async def test_a_session_with_a_bounded_queue_says_when_it_is_full() -> None:
 
         with pytest.raises(Exception, match="2 inputs without an answer"):
             await session.post("3")
+
+
+# Thinking.
+
+
+def thought(text: str, *, opaque: str = "") -> Reply:
+    parts = (Reasoning("hm", "test:issuer", opaque), Text(text))
+    return Reply(parts, StopReason.END, None, "test:model")
+
+
+async def test_thinking_that_its_issuer_refuses_is_not_sent_again_for_ever() -> None:
+    """FM-011, FM-064, FM-067: repaired in the view, kept in the log."""
+
+    def respond(request: Request) -> Reply | Refusal:
+        has_thoughts = any(isinstance(part, Reasoning) for message in request.messages for part in message.parts)
+        return refuses(400, "Invalid `signature` in `thinking` block") if has_thoughts else thought("ok", opaque="c2ln")
+
+    async with a_hold(an_engine(FunctionModel(respond))) as hold:
+        session = await hold.session(KEY)
+        await session.send("one")
+
+        assert (await session.send("two")).text == "ok"
+
+        records = await ended_well(session)
+        assert any(isinstance(logged.record, ReasoningDropped) for logged in records)
+        kept = [logged.record.reply for logged in records if isinstance(logged.record, ReplyRecorded)]
+        assert kept == [thought("ok", opaque="c2ln")] * 2
+
+
+async def test_a_model_that_insists_on_thinking_is_asked_for_some() -> None:
+    """FM-010."""
+
+    def respond(request: Request) -> Reply | Refusal:
+        return says("thought through") if request.effort else refuses(400, "reasoning is required for this model")
+
+    async with a_hold(an_engine(FunctionModel(respond))) as hold:
+        session = await hold.session(KEY)
+
+        assert (await session.send("one")).text == "thought through"
+        assert (await session.send("two")).text == "thought through"
+
+        failed = [logged for logged in await ended_well(session) if isinstance(logged.record, AttemptFailed)]
+        assert len(failed) == 1, "what was learned is kept for the next message"
+
+
+async def test_a_part_that_is_too_large_ends_the_turn_where_that_is_the_rule() -> None:
+    def respond(request: Request) -> Reply | Refusal:
+        return refuses(413, "Request too large") if measure(request).wire_bytes > 20_000 else says("ok")
+
+    async with a_hold(an_engine(FunctionModel(respond), bounds=Bounds(on_oversize="stop"))) as hold:
+        session = await hold.session(KEY)
+
+        with pytest.raises(TurnFailedError, match="left out") as failure:
+            await session.send("word " * 6_000)
+
+        assert failure.value.reason == "wire_overflow"
+        assert (await session.send("short")).text == "ok"
+        await ended_well(session)

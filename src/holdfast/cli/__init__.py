@@ -1,14 +1,38 @@
 """The command line: parse, call sessions, print.
 
-Each command lives in a module of its own and is imported only when it is called, so that `holdfast --help` stays quick.
+Each command lives in a module of its own and is imported only when it is called, so that `holdfast --help` stays quick:
+nothing heavy may be imported here.
 """
 
+import difflib
+import io
+import sys
 from importlib import import_module
 
 import click
 
-# name -> (module, attribute, the line that --help shows)
-COMMANDS: dict[str, tuple[str, str, str]] = {}
+from holdfast.cli.exits import run
+
+# name -> (module, attribute, the line that --help shows), in the order in which a newcomer needs them
+COMMANDS: dict[str, tuple[str, str, str]] = {
+    "chat": ("holdfast.cli.chat", "chat", "Talk with a model in a session that outlives crashes."),
+    "demo": ("holdfast.cli.demo", "demo", "See what the engine does; needs no key and no network."),
+    "sim": ("holdfast.cli.sim", "sim", "Serve the simulated model, to try things without a provider."),
+    "sessions": ("holdfast.cli.sessions", "sessions", "List the sessions of a store."),
+    "show": ("holdfast.cli.show", "show", "Print the records of a session."),
+    "view": ("holdfast.cli.view", "view", "Print what the model sees now, and what that comes to."),
+    "cancel": ("holdfast.cli.cancel", "cancel", "Stop what is being answered in a session."),
+    "classify": ("holdfast.cli.classify", "classify", "Say what a provider's error means."),
+    "digest": ("holdfast.cli.digest", "digest", "Shorten a conversation without a model."),
+    "estimate": ("holdfast.cli.estimate", "estimate", "Estimate the tokens of a text or a request."),
+    "bench": ("holdfast.cli", "bench", "Measure this installation."),
+}
+BENCHES: dict[str, tuple[str, str, str]] = {
+    "store": ("holdfast.cli.benches.store", "store", "How quick the store is, against plain SQLite."),
+    "faults": ("holdfast.cli.benches.faults", "faults", "How well providers' errors are told apart."),
+    "ledger": ("holdfast.cli.benches.ledger", "ledger", "How many exact facts a ledger keeps."),
+    "sizing": ("holdfast.cli.benches.sizing", "sizing", "How far token estimates are off."),
+}
 
 
 class LazyGroup(click.Group):
@@ -31,10 +55,32 @@ class LazyGroup(click.Group):
         assert isinstance(command, click.Command)
         return command
 
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Find the command, or name the nearest one."""
+        name = args[0]
+        if name not in self._lazy and not name.startswith("-") and not ctx.resilient_parsing:
+            near = difflib.get_close_matches(name, self._lazy, n=1)
+            hint = f"; did you mean {near[0]!r}?" if near else f"; there are: {', '.join(self._lazy)}."
+            raise click.UsageError(f"there is no command {name!r}{hint}", ctx)
+        return super().resolve_command(ctx, args)
+
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
         """Write the list of commands without importing any."""
         with formatter.section("Commands"):
             formatter.write_dl([(name, line) for name, (_, _, line) in self._lazy.items()])
 
 
-main = LazyGroup("holdfast", COMMANDS, "Keep the sessions of LLM agents alive.")
+bench = LazyGroup("bench", BENCHES, "Measure this installation.")
+command_line = LazyGroup("holdfast", COMMANDS, "Keep the sessions of LLM agents alive.")
+click.version_option(package_name="holdfast", prog_name="holdfast")(command_line)
+
+
+def main() -> None:
+    """Be the program `holdfast`: run what the arguments ask for and exit with a code that means something."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            # A terminal that cannot show a character shows its number; it must not stop the work.
+            stream.reconfigure(errors="backslashreplace")
+    sys.exit(run(command_line, sys.argv[1:]))

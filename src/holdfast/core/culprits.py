@@ -1,6 +1,7 @@
 """Which part of a conversation is to blame when a request is too large, and what is shown in its place."""
 
 from collections.abc import Iterator, Sequence
+from typing import assert_never
 
 import msgspec
 
@@ -30,7 +31,7 @@ def find_culprit(tail: Sequence[Logged], turn: Turn, kind: FaultKind, *, oldest_
     """Return the part to leave out next; None where none is large enough to matter.
 
     Too many images: the oldest. Else the largest that the model has not accepted yet, else the largest of all. `tail`
-    reaches back to the boundary.
+    reaches back to the boundary; before it may stand the pinned inputs from further back.
     """
     replaced = {(one.seq, one.place) for one in turn.replaced}
     media_only = kind is FaultKind.MEDIA_OVERFLOW
@@ -63,6 +64,8 @@ def _candidates(tail: Sequence[Logged], turn: Turn, *, media_only: bool) -> Iter
     shown_from = max(turn.first_step, turn.masked_before)
     for logged in tail:
         match logged.record:
+            case InputAdmitted(parts=parts) if logged.seq < turn.boundary:
+                seq, held = logged.seq, parts
             case InputAdmitted(parts=parts):
                 inputs[logged.seq] = parts
                 continue
@@ -93,3 +96,5 @@ def _as_culprit(seq: int, place: int, part: ContentPart) -> Culprit | None:
                 return None
             shown = excerpt(text, _SHOWN_BYTES, f"record {seq} has all of it")
             return Culprit(seq, place, size, f"a text of {size:,} bytes", Text(shown))
+        case _:
+            assert_never(part)

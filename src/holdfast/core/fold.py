@@ -4,14 +4,14 @@ This is the meaning of the records, one by one. Which record may follow which is
 """
 
 from enum import StrEnum
-from typing import assert_never
+from typing import TypeAlias, assert_never
 
 import msgspec
 from msgspec.structs import replace
 
 from holdfast.core.faults import Fault
 from holdfast.core.ladder import SUMMARIES, Rung
-from holdfast.core.messages import ToolCall
+from holdfast.core.messages import Effort, ToolCall
 from holdfast.core.records import (
     Abandonment,
     AttemptAbandoned,
@@ -22,6 +22,7 @@ from holdfast.core.records import (
     CompactionRequested,
     CompactionSettled,
     CompactionUndone,
+    EffortChanged,
     InboxRecord,
     InputAdmitted,
     LimitsLearned,
@@ -30,6 +31,7 @@ from holdfast.core.records import (
     OutputMasked,
     PartReplaced,
     PieceSummarised,
+    ReasoningDropped,
     ReplyRecorded,
     RungFinished,
     RungResult,
@@ -44,6 +46,20 @@ from holdfast.core.records import (
     TurnEnded,
     TurnStarted,
     WindowWarned,
+)
+
+# What comes of a climb, and of the requests that it may be for.
+_ClimbRecord: TypeAlias = (
+    RungStarted
+    | SummaryRefused
+    | PieceSummarised
+    | CompactionApplied
+    | ReasoningDropped
+    | EffortChanged
+    | OutputMasked
+    | PartReplaced
+    | RungFinished
+    | CompactionSettled
 )
 
 
@@ -101,13 +117,16 @@ class Turn(msgspec.Struct, frozen=True, omit_defaults=True):
     system: str | None = None
 
     # What the view is made with: the compaction in force and its record, the last turn that was started, inputs that
-    # stay whatever happens, the seq before which tool output is masked, parts shown as something else.
+    # stay whatever happens, the seq before which tool output is masked, parts shown as something else, the seq before
+    # which thinking is not sent back, and how much thinking is asked for.
     compaction: CompactionApplied | None = None
     compaction_seq: int = 0
     last_turn: int = 0
     pins: tuple[int, ...] = ()
     masked_before: int = 0
     replaced: tuple[PartReplaced, ...] = ()
+    reasoning_from: int = 0
+    effort: Effort | None = None
     # Notes that are paid for, oldest first.
     pieces: tuple[Piece, ...] = ()
 
@@ -216,24 +235,13 @@ def apply(turn: Turn, seq: int, record: StepRecord) -> Turn:
         case ToolSettled(result=result):
             _, running = _take(turn.calls_running, result.call_id, seq)
             return replace(turn, calls_running=running)
-        case (
-            RungStarted()
-            | SummaryRefused()
-            | PieceSummarised()
-            | CompactionApplied()
-            | OutputMasked()
-            | PartReplaced()
-            | RungFinished()
-            | CompactionSettled()
-        ):
-            return _apply_climb(turn, seq, record)
         case TurnEnded(turn=number):
             return _ended(turn, seq, number)
         case _:
-            assert_never(record)
+            return _apply_climb(turn, seq, record)
 
 
-def _apply_climb(turn: Turn, seq: int, record: StepRecord) -> Turn:
+def _apply_climb(turn: Turn, seq: int, record: _ClimbRecord) -> Turn:
     match record:
         case RungStarted(rung=rung, kind=None):
             climbed = (*turn.climbed_for_wanted, rung)
@@ -253,10 +261,16 @@ def _apply_climb(turn: Turn, seq: int, record: StepRecord) -> Turn:
                 compaction_seq=seq,
                 warned_percent=0,
                 quiet_turns=QUIET_TURNS,
+                # Signatures may be bound to what stood before them, and that has changed.
+                reasoning_from=seq,
                 wanted=tuple(replace(wanted, is_met=True) for wanted in turn.wanted),
                 # What is pinned stays in the view, and so does what stands for parts of it.
                 replaced=tuple(one for one in turn.replaced if one.seq >= boundary or one.seq in turn.pins),
             )
+        case ReasoningDropped(before=before):
+            return replace(turn, reasoning_from=before)
+        case EffortChanged(effort=effort):
+            return replace(turn, effort=effort)
         case OutputMasked(before=before):
             return replace(turn, masked_before=max(turn.masked_before, before))
         case PartReplaced():
@@ -266,7 +280,7 @@ def _apply_climb(turn: Turn, seq: int, record: StepRecord) -> Turn:
         case CompactionSettled(request=request):
             return _settled(turn, seq, request)
         case _:
-            raise AssertionError(record)
+            assert_never(record)
 
 
 def _started(turn: Turn, seq: int, number: int) -> Turn:

@@ -21,6 +21,9 @@ class Rung(StrEnum):
     # Go on with the next model; for the summariser alone, the same.
     NEXT_MODEL = "next_model"
     NEXT_SUMMARISER = "next_summariser"
+    # Send no thinking back; ask for some thinking, or for none.
+    DROP_REASONING = "drop_reasoning"
+    CHANGE_EFFORT = "change_effort"
     # Show old tool output by a line each.
     MASK = "mask"
     # Represent what is old by a model's summary: of all of it, of less of each message, piece by piece.
@@ -65,9 +68,9 @@ LADDER: Mapping[FaultKind, tuple[Rung, ...]] = MappingProxyType(
         FaultKind.QUOTA: (Rung.NEXT_MODEL,),
         FaultKind.AUTH: (Rung.NEXT_MODEL,),
         FaultKind.MODEL_NOT_FOUND: (Rung.NEXT_MODEL,),
-        FaultKind.BAD_REQUEST_REASONING: (Rung.NEXT_MODEL,),
+        FaultKind.BAD_REQUEST_REASONING: (Rung.DROP_REASONING, Rung.CHANGE_EFFORT, Rung.NEXT_MODEL),
         # A past that cannot be replayed is represented instead of repeated.
-        FaultKind.TOOL_PAIRING: (*_WITHOUT_A_MODEL, Rung.NEXT_MODEL),
+        FaultKind.TOOL_PAIRING: (Rung.DROP_REASONING, *_WITHOUT_A_MODEL, Rung.NEXT_MODEL),
         FaultKind.CONTENT_POLICY: (Rung.NEXT_MODEL,),
         FaultKind.EMPTY_RESPONSE: (Rung.TRY_AGAIN, Rung.NEXT_MODEL),
         FaultKind.BAD_REQUEST: (Rung.NEXT_MODEL,),
@@ -82,6 +85,9 @@ ASKED_BY_US = (*SUMMARIES, Rung.NEXT_SUMMARISER)
 def next_rung(fault: Fault, climbed: Sequence[Rung], bounds: Bounds) -> Rung | None:
     """Name the first rung of the fault's row that has not been climbed as often as it stands there."""
     row = LADDER[fault.kind]
+    if fault.kind is FaultKind.EMPTY_RESPONSE and fault.second_kind is FaultKind.TOKEN_OVERFLOW:
+        # The window was almost full, so there may have been no room to answer in.
+        row = (Rung.TRY_AGAIN, *LADDER[FaultKind.TOKEN_OVERFLOW])
     if (fault.retry_after_seconds or 0) > bounds.back_off_seconds_max:
         # The provider says that waiting as long as we are willing to wait cannot help.
         row = tuple(rung for rung in row if rung is not Rung.BACK_OFF)

@@ -13,7 +13,7 @@ import msgspec
 from holdfast.core.faults import Fault, FaultKind, Refusal
 from holdfast.core.ladder import Rung
 from holdfast.core.learning import Learned
-from holdfast.core.messages import LargeText, Media, Reply, Text, ToolResult, Usage
+from holdfast.core.messages import Effort, LargeText, Media, Reply, Text, ToolResult, Usage
 
 
 class Record(msgspec.Struct, frozen=True, tag=True, tag_field="type", omit_defaults=True):
@@ -220,6 +220,20 @@ class CompactionUndone(Record, frozen=True):
     restored_seq: int = 0
 
 
+class ReasoningDropped(Record, frozen=True):
+    """The model's thinking before this seq is not sent back any more: its issuer could not read it."""
+
+    turn: int
+    before: int
+
+
+class EffortChanged(Record, frozen=True):
+    """The model is asked to think so much from here on; None leaves it to the provider."""
+
+    turn: int
+    effort: Effort | None
+
+
 class OutputMasked(Record, frozen=True):
     """Tool output before this seq is shown by a line that says how to read it."""
 
@@ -331,6 +345,8 @@ StepRecord: TypeAlias = (
     | SummaryRefused
     | PieceSummarised
     | CompactionApplied
+    | ReasoningDropped
+    | EffortChanged
     | OutputMasked
     | PartReplaced
     | RungFinished

@@ -150,7 +150,7 @@ def why_not_notes(reply: Reply, *, tokens_max: int, seqs: Sequence[int], said: I
     text = text_of(reply.parts).strip()
     if not text:
         return "it is empty"
-    if reply.stop_reason is StopReason.LENGTH:
+    if reply.stop_reason in (StopReason.LENGTH, StopReason.CONTENT_FILTER):
         return "it was cut off"
     if reply.stop_reason is StopReason.TOOL_CALLS or any(isinstance(part, ToolCall) for part in reply.parts):
         return "it holds a tool call"

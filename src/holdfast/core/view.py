@@ -15,6 +15,7 @@ from holdfast.core.messages import (
     Media,
     Message,
     Part,
+    Reasoning,
     Role,
     Text,
     ToolCall,
@@ -42,10 +43,14 @@ class Said(msgspec.Struct, frozen=True):
 
 
 class Lens(msgspec.Struct, frozen=True):
-    """How records are shown: which parts as something else, and before which seq tool output only as a line."""
+    """How records are shown.
+
+    Some parts as something else; tool output before one seq only by a line; no thinking from before another.
+    """
 
     replaced: Mapping[tuple[int, int], Text | Media] = {}
     masked_before: int = 0
+    reasoning_from: int = 0
 
 
 PLAIN = Lens()
@@ -82,7 +87,11 @@ def conversation(
                 said.append(Said(number, number, logged.seq, Message(Role.USER, _filled(inputs.pop(number)))))
             case ReplyRecorded(turn=number, reply=reply) if number >= first_turn and logged.seq >= first_step:
                 _close(step, said)
-                spoken = tuple(part for part in reply.parts if not _is_empty(part))
+                spoken = tuple(
+                    part
+                    for part in reply.parts
+                    if not _is_empty(part) and not (isinstance(part, Reasoning) and logged.seq < lens.reasoning_from)
+                )
                 if spoken:
                     said.append(Said(number, logged.seq, logged.seq, Message(Role.ASSISTANT, spoken)))
                 calls = tuple(part for part in spoken if isinstance(part, ToolCall))
@@ -143,7 +152,7 @@ def _bytes_shown(part: ContentPart) -> int:
 def lens_of(turn: Turn) -> Lens:
     """Return how the log is shown where a session stands."""
     replaced = {(replaced.seq, replaced.place): replaced.shown for replaced in turn.replaced}
-    return Lens(replaced, turn.masked_before)
+    return Lens(replaced, turn.masked_before, turn.reasoning_from)
 
 
 def messages_in_view(tail: Sequence[Logged], turn: Turn, *, pinned: Sequence[Logged] = ()) -> tuple[Message, ...]:

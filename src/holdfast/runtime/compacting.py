@@ -225,7 +225,12 @@ class Summariser:
             if why is None and isinstance(outcome, Reply):
                 return _Noted(text_of(outcome.parts).strip(), usage)
             await self._record(SummaryRefused(self._log.turn.number, self.name, why or "", fault, usage))
-            if is_last or fault is None or not _is_worth_waiting(fault):
+            if is_last or fault is None:
+                break
+            if fault.kind is FaultKind.BAD_REQUEST_REASONING and request.effort is not None:
+                request = replace(request, effort=None)
+                continue
+            if not _is_worth_waiting(fault):
                 break
             await self._engine.clock.sleep(fault.retry_after_seconds or self._engine.bounds.back_off_seconds_min)
         return None

@@ -30,6 +30,7 @@ def prepare(log: Log, engine: Engine, known: Known, *, turn: Turn | None = None)
         messages=messages_in_view(log.tail, turn, pinned=log.pinned),
         system=engine.system() if turn.system is None else turn.system,
         tools=engine.toolbox.specs,
+        effort=turn.effort,
     )
     sizes = measure(request)
     return Prepared(

@@ -10,15 +10,19 @@ from holdfast.core.culprits import Culprit, find_culprit, told_of
 from holdfast.core.faults import FaultKind, Phase, Unit
 from holdfast.core.fit import misfit
 from holdfast.core.ladder import Rung
+from holdfast.core.messages import Effort, Reasoning
 from holdfast.core.records import (
     AttemptFailed,
+    EffortChanged,
     NoticePosted,
     OutputMasked,
     PartReplaced,
+    ReasoningDropped,
     RungFinished,
     RungResult,
     WorkRecord,
 )
+from holdfast.core.view import messages_in_view
 from holdfast.runtime.engine import Engine
 from holdfast.runtime.log import Log
 from holdfast.runtime.requests import prepare
@@ -44,6 +48,11 @@ async def _changes(rung: Rung, log: Log, engine: Engine, record: Record) -> list
             return [] if log.turn.models_passed + 1 < len(engine.models(log.turn.model)) else None
         case Rung.NEXT_SUMMARISER:
             return [] if log.turn.summarisers_passed + 1 < len(engine.models(log.turn.model)) else None
+        case Rung.DROP_REASONING:
+            return _drop_reasoning(log)
+        case Rung.CHANGE_EFFORT:
+            # Some models refuse to think, some refuse not to, and the sentence that says which is rarely clear.
+            return [EffortChanged(log.turn.number, Effort.LOW if log.turn.effort is None else None)]
         case Rung.MASK:
             return await _mask(log, engine)
         case Rung.SUMMARISE | Rung.SUMMARISE_LESS | Rung.SUMMARISE_PIECES:
@@ -74,6 +83,15 @@ async def _digest(log: Log, engine: Engine, *, keeps_tail: bool) -> list[WorkRec
     from holdfast.runtime.compacting import digest  # noqa: PLC0415 - see above
 
     return await digest(log, engine, keeps_tail=keeps_tail)
+
+
+def _drop_reasoning(log: Log) -> list[WorkRecord] | None:
+    """Send no thinking back that its issuer cannot read. What was said and done stays."""
+    turn = log.turn
+    messages = messages_in_view(log.tail, turn, pinned=log.pinned)
+    if not any(isinstance(part, Reasoning) for message in messages for part in message.parts):
+        return None
+    return [ReasoningDropped(turn.number, turn.seq + 1)]
 
 
 async def _mask(log: Log, engine: Engine) -> list[WorkRecord] | None:

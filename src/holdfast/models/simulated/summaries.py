@@ -8,7 +8,8 @@ from holdfast.models.simulated.tokens import count_text, cut_to_tokens
 
 # An order to summarise, not the mere mention of a summary: conversations that carry one must not set it off.
 _ORDER = re.compile(
-    r"\bsummari[sz]e\b|\b(?:write|give|make|produce|create|return|compose)\b[^.\n]{0,60}\bsummary\b", re.IGNORECASE
+    r"\bsummari[sz]e\b|\b(?:write|give|make|produce|create|return|compose)\b[^.\n]{0,60}\b(?:summary|notes)\b",
+    re.IGNORECASE,
 )
 # Where an order may stand: a system text starts with it, a message starts or ends with it.
 _ORDER_CHARS = 600

@@ -1,0 +1,121 @@
+"""Opening a store from the command line: where it is, without making one where something is only to be read."""
+
+import difflib
+import logging
+import os
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import click
+
+from holdfast.core.limits import Bounds
+from holdfast.core.messages import BlobRef
+from holdfast.errors import BlobMissingError, StorePathError, UsageError
+from holdfast.ports import SessionInfo, Store
+from holdfast.runtime.admission import admit_parts, check_session_key
+from holdfast.wiring import default_store_path, open_store
+
+store_option = click.option(
+    "--store",
+    type=click.Path(path_type=Path),
+    metavar="PATH",
+    help="The database file with the sessions; otherwise HOLDFAST_STORE, else one in your data folder.",
+)
+
+# Keys that are looked through for one like the one that was mistyped; a page is what a store hands out at once.
+_KEYS_MAX = 10_000
+_PAGE_SESSIONS = 1_000
+
+
+def store_to_write(given: Path | None) -> Path:
+    """Return where sessions are kept. The user's own data folder is made where it is not there; no other is."""
+    if given is not None:
+        return given
+    path = default_store_path()
+    if not os.environ.get("HOLDFAST_STORE"):
+        try:
+            # Conversations are private.
+            path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        except OSError as error:
+            raise StorePathError(
+                f"the folder {path.parent} cannot be made ({error.strerror}); "
+                "name a file with --store or HOLDFAST_STORE"
+            ) from error
+    return path
+
+
+def store_to_read(given: Path | None) -> Path:
+    """Return where sessions are kept. Raises `UsageError` where there is nothing."""
+    path = default_store_path() if given is None else given
+    if not path.exists():
+        raise UsageError(f"there is no store at {path}; `holdfast chat` makes one, or name another with --store")
+    return path
+
+
+@asynccontextmanager
+async def reading(given: Path | None) -> AsyncGenerator[Store, None]:
+    """Open a store that exists, to look at its logs."""
+    store, _ = open_store(store_to_read(given), Bounds())
+    try:
+        yield store
+    finally:
+        await store.close()
+
+
+async def known_session(store: Store, key: str) -> SessionInfo:
+    """Return what is known of a session. Raises `UsageError`, with the nearest key, where there is none."""
+    check_session_key(key)
+    found = await store.info(key)
+    if found is not None:
+        return found
+    near = difflib.get_close_matches(key, await _keys(store), n=1)
+    hint = f"did you mean {near[0]!r}? " if near else ""
+    raise UsageError(f"there is no session {key!r}; {hint}`holdfast sessions` lists those there are")
+
+
+async def _keys(store: Store) -> list[str]:
+    keys: list[str] = []
+    while len(keys) < _KEYS_MAX:
+        page = await store.sessions(after=keys[-1] if keys else "", limit=_PAGE_SESSIONS)
+        keys += [known.key for known in page]
+        if len(page) < _PAGE_SESSIONS:
+            break
+    return keys
+
+
+def send_logs() -> None:
+    """Send the engine's log where HOLDFAST_LOG says, a level such as "info"; otherwise nowhere.
+
+    What a person must know comes as a sentence; a log line in the middle of an answer would only confuse.
+    """
+    log = logging.getLogger("holdfast")
+    level = os.environ.get("HOLDFAST_LOG", "").strip().upper()
+    if not level:
+        log.addHandler(logging.NullHandler())
+        return
+    if level not in logging.getLevelNamesMapping():
+        raise UsageError(f"HOLDFAST_LOG is {level!r}; it takes a level: debug, info, warning or error")
+    logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    log.setLevel(level)
+
+
+async def check_message(text: str, attachments: Sequence[Path]) -> None:
+    """Raise `BadInputError` where a message cannot be taken, before there is a store that could take it."""
+    await admit_parts(text, attachments, blobs=_NoBlobs(), bounds=Bounds())
+
+
+class _NoBlobs:
+    """Blobs that keep nothing."""
+
+    async def put(self, chunks: AsyncIterator[bytes] | bytes) -> BlobRef:
+        """Name what was not kept."""
+        return BlobRef("", len(chunks) if isinstance(chunks, bytes) else 0)
+
+    async def get(self, ref: BlobRef) -> bytes:
+        """Have nothing."""
+        raise BlobMissingError(ref.sha256, "was never kept")
+
+    async def read(self, ref: BlobRef, *, start: int, length: int) -> bytes:  # noqa: ARG002 - the port's signature
+        """Have nothing."""
+        raise BlobMissingError(ref.sha256, "was never kept")

@@ -1,0 +1,57 @@
+"""How things are printed: dim only where that is wanted, and nothing that could steer a terminal.
+
+What a model or a tool wrote is foreign text. Printed as it is, it could move the cursor, rename the window or hide
+lines, so control characters are shown as pictures of themselves.
+"""
+
+import os
+import sys
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
+from typing import TextIO
+
+# Unicode has a picture for each of the first 32 control characters and for DEL; the second set has none.
+_PICTURES = {code: 0x2400 + code for code in range(0x20) if chr(code) not in "\n\t"} | {0x7F: 0x2421}
+_HARMLESS = _PICTURES | dict.fromkeys(range(0x80, 0xA0), 0xFFFD)
+
+_DIM, _PLAIN = "\x1b[2m", "\x1b[0m"
+
+
+def harmless(text: str) -> str:
+    """Return a text that does nothing to a terminal but appear on it."""
+    return text.replace("\r\n", "\n").translate(_HARMLESS)
+
+
+def dimmed(text: str, stream: TextIO) -> str:
+    """Return a text that stands back behind the rest, where the stream is a terminal and colours are wanted."""
+    return f"{_DIM}{text}{_PLAIN}" if _shows_colours(stream) else text
+
+
+def _shows_colours(stream: TextIO) -> bool:
+    # See https://no-color.org: set to anything but nothing.
+    return stream.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+
+
+def aside(text: str, stream: TextIO | None = None) -> None:
+    """Print a line that is not part of an answer, dim, on standard error unless told otherwise."""
+    stream = sys.stderr if stream is None else stream
+    stream.write(dimmed(harmless(text), stream) + "\n")
+    stream.flush()
+
+
+def shortened(text: str, chars: int) -> str:
+    """Return a text as one line of at most so many characters."""
+    line = " ".join(text.split())
+    return line if len(line) <= chars else line[: chars - 1].rstrip() + "…"
+
+
+def local_time(at: float) -> str:
+    """Return a moment as the clock on the wall shows it."""
+    return datetime.fromtimestamp(at, tz=UTC).astimezone().strftime("%Y-%m-%d %H:%M:%S")
+
+
+def columns(rows: Iterable[Sequence[str]]) -> list[str]:
+    """Return rows as lines with their columns aligned; the last column may be as long as it likes."""
+    rows = list(rows)
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]

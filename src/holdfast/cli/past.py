@@ -1,0 +1,64 @@
+"""What a session was doing when somebody comes back to it: the last exchange, and what was left unanswered."""
+
+import asyncio
+from pathlib import Path
+
+import msgspec
+
+from holdfast.cli.words import in_words
+from holdfast.core.limits import Bounds
+from holdfast.core.records import InputAdmitted, Logged, Outcome, ReplyRecorded, TurnEnded
+from holdfast.runtime.log import Log, open_log
+from holdfast.wiring import MEMORY, open_store
+
+
+class Exchange(msgspec.Struct, frozen=True):
+    """A message and what came of it."""
+
+    asked: str
+    answered: str
+
+
+class Unanswered(msgspec.Struct, frozen=True):
+    """A message without an outcome: its turn, and the message itself."""
+
+    turn: int
+    message: InputAdmitted
+
+
+class Past(msgspec.Struct, frozen=True):
+    """Where a session stands."""
+
+    last_seq: int = 0
+    last: Exchange | None = None
+    unanswered: tuple[Unanswered, ...] = ()
+
+
+async def look_back(path: Path, key: str) -> Past:
+    """Return where a session stands, without making the store where there is none."""
+    if str(path) == MEMORY or not await asyncio.to_thread(path.exists):
+        return Past()
+    store, _ = open_store(path, Bounds())
+    try:
+        log = await open_log(store, key)
+    finally:
+        await store.close()
+    inputs = {logged.seq: logged.record for logged in log.tail if isinstance(logged.record, InputAdmitted)}
+    turn = log.turn
+    waiting = (turn.number, *turn.waiting) if turn.number else turn.waiting
+    return Past(turn.seq, _last_exchange(log, inputs), tuple(Unanswered(number, inputs[number]) for number in waiting))
+
+
+def _last_exchange(log: Log, inputs: dict[int, InputAdmitted]) -> Exchange | None:
+    ended = next((logged.record for logged in reversed(log.tail) if isinstance(logged.record, TurnEnded)), None)
+    if ended is None or ended.turn not in inputs:
+        return None
+    return Exchange(in_words(inputs[ended.turn].parts), _answer(log.tail, ended))
+
+
+def _answer(tail: list[Logged], ended: TurnEnded) -> str:
+    if ended.outcome is not Outcome.ANSWERED:
+        return f"({ended.sentence})"
+    replies = (logged.record for logged in reversed(tail) if isinstance(logged.record, ReplyRecorded))
+    reply = next((record.reply for record in replies if record.turn == ended.turn), None)
+    return in_words(reply.parts) if reply is not None else ""

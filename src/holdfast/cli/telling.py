@@ -1,0 +1,145 @@
+"""One turn told as it happens: the answer on one stream, whatever else a person should know beside it.
+
+On a terminal an answer appears as it is written. In a pipe it appears once it is whole, and alone, because whoever
+reads it there cannot take back the text of an attempt that failed.
+"""
+
+from typing import TextIO
+
+from holdfast.cli.paper import aside, harmless
+from holdfast.cli.words import OUTCOMES, climbing
+from holdfast.core.ladder import SUMMARIES, Rung
+from holdfast.core.messages import ToolOutcome, text_of
+from holdfast.core.records import (
+    AttemptAbandoned,
+    AttemptFailed,
+    Logged,
+    NoticePosted,
+    Outcome,
+    ReplyRecorded,
+    RungFinished,
+    RungResult,
+    RungStarted,
+    ToolSettled,
+    ToolStarted,
+    TurnEnded,
+    WindowWarned,
+)
+from holdfast.ports import ReasoningDelta, TextDelta
+from holdfast.runtime.sessions import Event
+
+# Told when they begin, because a person waits for them; all others are told when they have changed something.
+_TAKES_LONG = frozenset({Rung.BACK_OFF, *SUMMARIES})
+
+VOID = "(the text above is void: the answer broke off there)"
+
+
+class Teller:
+    """Prints the events of one turn."""
+
+    def __init__(self, answers: TextIO, asides: TextIO) -> None:
+        self._answers, self._asides = answers, asides
+        self._is_live = answers.isatty()
+        # Text of the attempt in hand that was shown, and whether the line it is on has been ended.
+        self._shown: list[str] = []
+        self._is_mid_line = False
+        self._is_thinking = False
+        self._tools: dict[str, str] = {}
+        self._answer = ""
+        # What is being tried and has not been told.
+        self._rung: RungStarted | None = None
+
+    def see(self, event: Event) -> None:
+        """Tell one event."""
+        match event:
+            case TextDelta(text=text):
+                self._is_thinking = False
+                self._shown.append(text)
+                self._write(text)
+            case ReasoningDelta():
+                if self._is_live and not self._is_thinking:
+                    self._aside("thinking …")
+                self._is_thinking = True
+            case Logged():
+                self._see_record(event)
+
+    def whole(self, text: str) -> None:
+        """Tell an answer of which nothing was seen while it was written."""
+        self._answer = text
+        self._write(text)
+        self._finish()
+
+    def _see_record(self, logged: Logged) -> None:
+        match logged.record:
+            case ReplyRecorded(reply=reply):
+                self._complete(text_of(reply.parts))
+            case AttemptFailed() | AttemptAbandoned():
+                self._void()
+            case ToolStarted(call_id=call_id, name=name):
+                self._tools[call_id] = name
+                self._aside(f"running {name} …")
+            case ToolSettled(result=result):
+                name = self._tools.get(result.call_id, "a tool")
+                if result.outcome is not ToolOutcome.DONE:
+                    self._aside(f"{name}: {OUTCOMES[result.outcome]}")
+            case RungStarted(rung=rung):
+                self._rung = logged.record
+                if rung in _TAKES_LONG:
+                    self._tell_rung()
+            case RungFinished(result=RungResult.CHANGED):
+                self._tell_rung()
+            case NoticePosted(sentence=sentence) | WindowWarned(sentence=sentence):
+                self._aside(sentence)
+            case TurnEnded(outcome=outcome):
+                if outcome is not Outcome.ANSWERED:
+                    # Words on the way to a call of a tool are no answer.
+                    self._answer = ""
+                self._finish()
+            case _:
+                pass
+
+    def _tell_rung(self) -> None:
+        if self._rung is not None:
+            self._aside(climbing(self._rung))
+        self._rung = None
+
+    def _complete(self, text: str) -> None:
+        """Make what was shown equal to the answer: deltas are decoration, and some may have been missed."""
+        self._answer = text
+        shown = "".join(self._shown)
+        if text.startswith(shown):
+            self._write(text[len(shown) :])
+        else:
+            self._void()
+            self._write(text)
+        self._shown.clear()
+        self._end_line()
+
+    def _void(self) -> None:
+        if self._shown and self._is_live:
+            self._aside(VOID)
+        self._shown.clear()
+
+    def _finish(self) -> None:
+        if not self._is_live and self._answer:
+            self._answers.write(harmless(self._answer).rstrip("\n") + "\n")
+        self._answer = ""
+        self._end_line()
+        self._answers.flush()
+
+    def _write(self, text: str) -> None:
+        if not self._is_live or not text:
+            return
+        self._answers.write(harmless(text))
+        self._answers.flush()
+        self._is_mid_line = not text.endswith("\n")
+
+    def _end_line(self) -> None:
+        if self._is_mid_line:
+            self._answers.write("\n")
+            self._answers.flush()
+            self._is_mid_line = False
+
+    def _aside(self, sentence: str) -> None:
+        self._end_line()
+        aside(sentence, self._asides)

@@ -1,0 +1,57 @@
+"""The command `view`: what the model sees of a session now."""
+
+import asyncio
+from collections.abc import Sequence
+from pathlib import Path
+
+import click
+import msgspec
+
+from holdfast import wiring
+from holdfast.cli.models import base_url_option, model_option, open_models
+from holdfast.cli.opening import known_session, reading, send_logs, store_option, store_to_read
+from holdfast.cli.paper import harmless
+from holdfast.cli.words import in_words
+from holdfast.ports import Model
+from holdfast.runtime.sessions import View
+
+
+@click.command()
+@click.argument("key")
+@store_option
+@model_option
+@base_url_option
+@click.option("--json", "as_json", is_flag=True, help="Print JSON, for programs.")
+def view(key: str, store: Path | None, models: Sequence[str], base_url: str | None, *, as_json: bool) -> None:
+    """Print what the model sees of the session KEY now, and what that comes to."""
+    send_logs()
+    seen = asyncio.run(_look(store, key, open_models(models, base_url=base_url)))
+    if as_json:
+        click.echo(msgspec.json.encode(seen))
+        return
+    for line in _sizes(seen):
+        click.echo(line)
+    if seen.system:
+        click.echo(f"\n--- system\n{harmless(seen.system)}")
+    for message in seen.messages:
+        click.echo(f"\n--- {message.role.value}\n{harmless(in_words(message.parts))}")
+
+
+async def _look(place: Path | None, key: str, models: Sequence[Model]) -> View:
+    async with reading(place) as store:
+        await known_session(store, key)
+    tuning = wiring.Tuning(adopts=False)
+    async with wiring.open(store_to_read(place), model=models, tuning=tuning) as hold:
+        return await (await hold.session(key)).view()
+
+
+def _sizes(seen: View) -> list[str]:
+    window = seen.window_tokens
+    of_window = f" of {window:,} ({seen.tokens_estimated / window:.0%})" if window else "; the window is not known"
+    boundary = f"message {seen.boundary}; what came before is a digest" if seen.boundary else "the beginning"
+    return [
+        f"messages:  {len(seen.messages):,}",
+        f"tokens:    about {seen.tokens_estimated:,}{of_window}",
+        f"request:   about {seen.wire_bytes_estimated:,} bytes",
+        f"verbatim:  from {boundary}",
+    ]

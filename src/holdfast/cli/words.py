@@ -1,0 +1,256 @@
+"""Records in plain words, for people who read a log or look on while it is written."""
+
+from collections.abc import Iterable, Mapping
+from types import MappingProxyType
+from typing import assert_never
+
+from holdfast.core.faults import FaultKind
+from holdfast.core.ladder import Rung
+from holdfast.core.messages import LargeText, Media, Part, Reasoning, Text, ToolCall, ToolOutcome, ToolResult
+from holdfast.core.records import (
+    Abandonment,
+    AnyRecord,
+    AttemptAbandoned,
+    AttemptFailed,
+    AttemptStarted,
+    CancelRequested,
+    CompactionApplied,
+    CompactionRequested,
+    CompactionSettled,
+    CompactionUndone,
+    EffortChanged,
+    InputAdmitted,
+    LimitsLearned,
+    MessagePinned,
+    NoticePosted,
+    Outcome,
+    OutputMasked,
+    PartReplaced,
+    PieceSummarised,
+    ReasoningDropped,
+    ReplyRecorded,
+    RungFinished,
+    RungResult,
+    RungStarted,
+    SessionConfigured,
+    SummaryRefused,
+    ToolInterrupted,
+    ToolSettled,
+    ToolStarted,
+    Trigger,
+    TurnEnded,
+    TurnStarted,
+    WindowWarned,
+)
+
+FAULTS: Mapping[FaultKind, str] = MappingProxyType(
+    {
+        FaultKind.TOKEN_OVERFLOW: "the conversation exceeds the model's window",
+        FaultKind.WIRE_OVERFLOW: "the request has more bytes than the provider takes",
+        FaultKind.MEDIA_OVERFLOW: "the provider does not take an image",
+        FaultKind.RATE_LIMIT: "the provider limits how often it is asked",
+        FaultKind.QUOTA: "the provider's quota or credit is used up",
+        FaultKind.OVERLOADED: "the provider is overloaded",
+        FaultKind.TRANSIENT: "the provider could not be reached or failed",
+        FaultKind.STREAM_STALL: "the provider went silent",
+        FaultKind.AUTH: "the provider does not accept the key",
+        FaultKind.MODEL_NOT_FOUND: "the provider does not know the model",
+        FaultKind.BAD_REQUEST_REASONING: "the model does not take the reasoning setting",
+        FaultKind.TOOL_PAIRING: "the provider refuses to read the conversation so far",
+        FaultKind.CONTENT_POLICY: "the provider's content filter refused",
+        FaultKind.EMPTY_RESPONSE: "the model answered nothing",
+        FaultKind.BAD_REQUEST: "the provider refused the request",
+    }
+)
+RUNGS: Mapping[Rung, str] = MappingProxyType(
+    {
+        Rung.BACK_OFF: "waiting",
+        Rung.TRY_AGAIN: "trying again",
+        Rung.NEXT_MODEL: "trying the next model",
+        Rung.NEXT_SUMMARISER: "asking the next model for a summary",
+        Rung.DROP_REASONING: "sending none of the model's earlier thinking back",
+        Rung.CHANGE_EFFORT: "asking for another amount of thinking",
+        Rung.MASK: "showing old tool output by a line each",
+        Rung.SUMMARISE: "summarising what is old",
+        Rung.SUMMARISE_LESS: "summarising what is old, with less of each message",
+        Rung.SUMMARISE_PIECES: "summarising what is old, piece by piece",
+        Rung.DIGEST: "making a digest of what is old",
+        Rung.KEEP_NEWEST: "keeping only the newest message, and a digest of the rest",
+        Rung.REPLACE_LARGEST: "showing the largest part by a line that says what it was",
+        Rung.SEND_ANYWAY: "sending it anyway: the estimate may be wrong",
+    }
+)
+OUTCOMES: Mapping[ToolOutcome, str] = MappingProxyType(
+    {
+        ToolOutcome.DONE: "done",
+        ToolOutcome.FAILED: "failed",
+        ToolOutcome.TIMED_OUT: "ran out of time",
+        ToolOutcome.CANCELLED: "cancelled",
+        ToolOutcome.UNKNOWN: "outcome unknown, and not repeated",
+    }
+)
+_TRIGGERS: Mapping[Trigger, str] = MappingProxyType(
+    {
+        Trigger.PERSON: "by a person",
+        Trigger.AHEAD: "ahead of need",
+        Trigger.DEBT: "to replace a digest",
+    }
+)
+_RESULTS: Mapping[RungResult, str] = MappingProxyType(
+    {
+        RungResult.CHANGED: "done",
+        RungResult.UNCHANGED: "there was nothing to change",
+        RungResult.INTERRUPTED: "interrupted half-way; nothing changed",
+    }
+)
+
+
+def climbing(record: RungStarted) -> str:
+    """Say why something is being tried, and what."""
+    waits = f" {record.seconds:.1f} s" if record.rung is Rung.BACK_OFF else ""
+    why = "a compaction was asked for" if record.kind is None else FAULTS[record.kind]
+    return f"{why}; {RUNGS[record.rung]}{waits}"
+
+
+def spoken(record: AnyRecord) -> str:
+    """Say what a record says."""
+    match record:
+        case InputAdmitted(parts=parts):
+            return f"you: {in_words(parts)}"
+        case NoticePosted(sentence=sentence) | WindowWarned(sentence=sentence):
+            return f"notice: {sentence}"
+        case TurnStarted(turn=turn):
+            return f"turn {turn} begins"
+        case TurnEnded():
+            return _ending(record)
+        case AttemptStarted() | ReplyRecorded() | AttemptFailed() | AttemptAbandoned():
+            return _attempt(record)
+        case ToolStarted() | ToolInterrupted() | ToolSettled():
+            return _tool(record)
+        case RungStarted():
+            return climbing(record)
+        case RungFinished(rung=rung, result=result):
+            return f"{RUNGS[rung]}: {_RESULTS[result]}"
+        case CompactionApplied() | SummaryRefused() | PieceSummarised():
+            return _compaction(record)
+        case ReasoningDropped() | EffortChanged() | OutputMasked() | PartReplaced():
+            return _change_of_view(record)
+        case _:
+            return _wish(record)
+
+
+def _wish(
+    record: SessionConfigured
+    | CancelRequested
+    | CompactionRequested
+    | CompactionUndone
+    | CompactionSettled
+    | MessagePinned
+    | LimitsLearned,
+) -> str:
+    match record:
+        case SessionConfigured(model=model, system=system):
+            told = f"a system text of {len(system):,} characters" if system is not None else "no system text of its own"
+            return f"settings: model {model or 'as the process is set up'}, {told}"
+        case CancelRequested(turn=turn):
+            return f"asked to cancel turn {turn}"
+        case CompactionRequested(trigger=trigger, focus=focus):
+            return f"asked for a compaction ({_TRIGGERS[trigger]})" + (f", keeping: {focus}" if focus else "")
+        case CompactionUndone(undone=undone):
+            return f"the compaction of record {undone} was undone"
+        case CompactionSettled(request=request, outcome=outcome, why=why):
+            told = outcome.value.replace("_", " ")
+            return f"the compaction asked for in record {request}: {told}" + (f" ({why})" if why else "")
+        case MessagePinned(pinned=pinned, is_pinned=is_pinned):
+            return f"message {pinned} is {'pinned' if is_pinned else 'no longer pinned'}"
+        case LimitsLearned(issuer=issuer):
+            return f"learned from calls what {issuer} accepts"
+        case _:
+            assert_never(record)
+
+
+def _compaction(record: CompactionApplied | SummaryRefused | PieceSummarised) -> str:
+    match record:
+        case CompactionApplied(boundary=boundary, kind=kind, tokens_before=before, tokens_after=after):
+            return (
+                f"compaction: everything before message {boundary} is represented by a {kind.value}; "
+                f"{before:,} tokens became {after:,}"
+            )
+        case SummaryRefused(model=model, why=why):
+            return f"the summary that {model} was asked for cannot be used: {why}"
+        case PieceSummarised(until=until, model=model):
+            return f"{model} wrote notes on everything up to record {until}"
+        case _:
+            assert_never(record)
+
+
+def _change_of_view(record: ReasoningDropped | EffortChanged | OutputMasked | PartReplaced) -> str:
+    match record:
+        case ReasoningDropped(before=seq):
+            return f"the model's thinking before record {seq} is not sent back any more"
+        case EffortChanged(effort=effort):
+            return f"asking for {effort.value if effort else 'the usual amount of'} thinking from here on"
+        case OutputMasked(before=seq):
+            return f"tool output before record {seq} is shown by a line each"
+        case PartReplaced(seq=seq, shown=shown, why=why):
+            return f"a part of record {seq} is shown as {_part(shown)!r}: {why}"
+        case _:
+            assert_never(record)
+
+
+def _attempt(record: AttemptStarted | ReplyRecorded | AttemptFailed | AttemptAbandoned) -> str:
+    match record:
+        case AttemptStarted(attempt=attempt, model=model, tokens_estimated=tokens):
+            return f"attempt {attempt}: asking {model}, about {tokens:,} tokens"
+        case ReplyRecorded(reply=reply):
+            return f"answer: {in_words(reply.parts)}"
+        case AttemptFailed(attempt=attempt, refusal=refusal, fault=fault):
+            status = f" (status {refusal.status})" if refusal.status is not None else ""
+            said = f': "{fault.said}"' if fault.said else ""
+            return f"attempt {attempt} failed: {FAULTS[fault.kind]}{status}{said}"
+        case AttemptAbandoned(attempt=attempt, reason=reason):
+            why = "it was cancelled" if reason is Abandonment.CANCELLED else "the process stopped"
+            return f"attempt {attempt} was given up: {why}"
+        case _:
+            assert_never(record)
+
+
+def _tool(record: ToolStarted | ToolInterrupted | ToolSettled) -> str:
+    match record:
+        case ToolStarted(name=name, call_id=call_id):
+            return f"tool {name} is about to run (intent of {call_id})"
+        case ToolInterrupted(call_id=call_id):
+            return f"the process stopped while {call_id} ran; it may be started again"
+        case ToolSettled(result=result):
+            return f"tool result, {OUTCOMES[result.outcome]} (receipt of {result.call_id}): {in_words(result.parts)}"
+        case _:
+            assert_never(record)
+
+
+def _ending(record: TurnEnded) -> str:
+    if record.outcome is Outcome.ANSWERED:
+        return f"turn {record.turn} ends: answered"
+    return f"turn {record.turn} ends: {record.outcome.value} ({record.code}). {record.sentence}"
+
+
+def in_words(parts: Iterable[Part]) -> str:
+    """Return the parts of a message as text; what is not text is named."""
+    return "\n".join(_part(part) for part in parts) or "(nothing)"
+
+
+def _part(part: Part) -> str:
+    match part:
+        case Text(text=text):
+            return text
+        case LargeText(blob=blob, head=head, name=name):
+            return f"{head}…\n[text {name or blob.sha256[:12]}, {blob.size_bytes:,} bytes in all]"
+        case Media(blob=blob, media_type=media_type, name=name):
+            return f"[{media_type} {name or blob.sha256[:12]}, {blob.size_bytes:,} bytes]"
+        case ToolCall(name=name, arguments=arguments):
+            return f"[calls {name} {arguments}]"
+        case ToolResult(outcome=outcome, parts=inner):
+            return f"[result, {OUTCOMES[outcome]}: {in_words(inner)}]"
+        case Reasoning(text=text):
+            return f"[thinks: {text or 'hidden'}]"
+        case _:
+            assert_never(part)
