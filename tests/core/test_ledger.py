@@ -254,3 +254,16 @@ def test_instructions_cite_what_the_user_said(passages: list[Passage]) -> None:
         entry.seq for entry in make_ledger(passages, tokens_max=2_000).entries if entry.kind is FactKind.INSTRUCTION
     ]
     assert all(roles[seq] is Role.USER for seq in cited)
+
+
+def test_what_a_person_asked_to_be_remembered_outlives_what_was_said_since() -> None:
+    chatter = [said(seq, f"Please look at page {seq} of the log, it has {seq * 37} lines.") for seq in range(3, 60)]
+    passages = [
+        said(1, "Let us plan the voyage."),
+        said(2, "remember harbour = Kiel"),
+        *chatter,
+    ]
+
+    ledger = make_ledger(passages, tokens_max=400)
+
+    assert any("harbour = Kiel" in entry.text and entry.seq == 2 for entry in ledger.entries)

@@ -4,6 +4,7 @@ A fact's chance is read off how it was used: by whom, how often, how lately, in 
 the likeliest are kept. Every entry cites a record in which it stands, so that it can be looked up and checked.
 """
 
+import re
 from collections.abc import Sequence
 from math import exp, log1p
 
@@ -84,6 +85,11 @@ _QUOTE_SHARES = {
     FactKind.COMMAND: 0.03,
     FactKind.ERROR: 0.03,
 }
+_FOR_GOOD = re.compile(
+    r"\b(?:remember|memori[sz]e|note that|keep in mind|(?:don't|do not) forget|from now on|always|never)\b|"
+    r"^\W*\w[\w.-]{0,40} ?:?= ?\S",
+    re.IGNORECASE | re.MULTILINE,
+)
 # Characters of one quote. The first and the newest instruction carry the task, so they may be longer.
 _QUOTE_CHARS, _QUOTE_CHARS_TASK, _TASKS = 160, 480, 2
 # A quick guess at the tokens of a word with its share of citation and blank, for ranking alone.
@@ -136,11 +142,16 @@ def one_line(text: str, chars_max: int) -> str:
 
 
 def _quotes(reading: Reading, kind: FactKind, seqs: Sequence[int], tokens_max: int) -> list[Entry]:
-    """Choose quotes of one kind: the newest first, and the first instruction before all, each text once."""
+    """Choose quotes of one kind, each text once, the newest first.
+
+    Of instructions the first comes before the others, and then what the person asked to be remembered or laid down for
+    good: it may be needed at any time, however long ago it was said.
+    """
     places = list(reversed(reading.quotes[kind]))
     is_instruction = kind is FactKind.INSTRUCTION
     if is_instruction and len(places) > 1:
-        places = [places[0], places[-1], *places[1:-1]]
+        between = sorted(places[1:-1], key=lambda place: not _FOR_GOOD.search(place[1]))
+        places = [places[0], places[-1], *between]
     chosen: list[Entry] = []
     seen: set[str] = set()
     left = tokens_max
