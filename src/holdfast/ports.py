@@ -11,7 +11,7 @@ import msgspec
 from holdfast.core.faults import Refusal
 from holdfast.core.limits import Limits
 from holdfast.core.messages import BlobRef, Reply, Request, ToolSpec
-from holdfast.core.records import InboxRecord, Logged, WorkRecord
+from holdfast.core.records import InboxRecord, LeasedRecord, Logged
 
 
 class Clock(Protocol):
@@ -62,6 +62,15 @@ class Snapshot(msgspec.Struct, frozen=True):
     body: bytes
 
 
+class Hit(msgspec.Struct, frozen=True):
+    """A record that answers a search, how well, and a glimpse of it. For the output of a tool, `call` has the call."""
+
+    seq: int
+    score: float
+    excerpt: str
+    call: int = 0
+
+
 class Feed(Protocol):
     """Records of a session as they come, an async iterator. Whoever leaves early closes it."""
 
@@ -95,8 +104,10 @@ class Store(Protocol):
         """
         ...
 
-    async def append(self, lease: Lease, records: Sequence[WorkRecord], *, after: int) -> int:
+    async def append(self, lease: Lease, records: Sequence[LeasedRecord], *, after: int) -> int:
         """Append work records in one piece, all or none, and return the seq of the last.
+
+        An import may append inputs in the same way, together with their outcomes; their client ids are not looked at.
 
         Raises `LeaseLostError` where the lease's fence is no longer the session's newest or the lease was released,
         and `SeqMovedError` where `after` is not the session's last seq. An expired lease that nobody took still holds.
@@ -111,6 +122,14 @@ class Store(Protocol):
         """Yield every record behind `after`, in order, each once, waiting for new ones without end.
 
         Records appended by other processes on the same store arrive too. Closing the store ends it.
+        """
+        ...
+
+    async def search(self, session: str, query: str, *, limit: int = 10) -> list[Hit]:
+        """Return the messages and tool steps of one session that answer a question best, best first.
+
+        A question is words, a path, a name or an id, in no particular syntax; nothing in it is an error. Whatever was
+        appended before is found, of this session alone. Of two that answer alike the newer one comes first.
         """
         ...
 
@@ -237,6 +256,29 @@ class Attachment(msgspec.Struct, frozen=True):
     data: bytes
     name: str = ""
     media_type: str = ""
+
+
+class SessionTool(Protocol):
+    """Something a model may ask for that works on the session it is asked in. As `Tool` otherwise."""
+
+    @property
+    def spec(self) -> ToolSpec:
+        """What the model is told."""
+        ...
+
+    @property
+    def is_idempotent(self) -> bool:
+        """Whether running it twice does no more than running it once, so that a crash may repeat it."""
+        ...
+
+    @property
+    def seconds_max(self) -> float:
+        """How long one run may take."""
+        ...
+
+    async def run(self, session: str, arguments: str) -> Sequence[str | Attachment]:
+        """Run with the JSON text the model wrote. What it raises is told to the model."""
+        ...
 
 
 class Tool(Protocol):

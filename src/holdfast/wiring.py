@@ -19,6 +19,7 @@ from holdfast.runtime.clock import SystemClock
 from holdfast.runtime.engine import Engine
 from holdfast.runtime.learning import Learning
 from holdfast.runtime.live import Live
+from holdfast.runtime.recall import Recall
 from holdfast.runtime.sessions import Answer, Hold
 from holdfast.runtime.supervisor import LEASE_SECONDS, Supervisor
 from holdfast.runtime.toolbox import Toolbox
@@ -51,7 +52,8 @@ def _default_store() -> Path:
     """Return the default path, with its folder made: nobody has chosen it, so nobody can have made it."""
     path = default_store_path()
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
+        # Conversations are private.
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as error:
         raise StorePathError(
             f"the folder for sessions, {path.parent}, cannot be made ({error.strerror}); "
@@ -92,7 +94,7 @@ async def open(  # noqa: A001 - `holdfast.open()` reads as it should
             store=records,
             blobs=blobs,
             clock=SystemClock(),
-            toolbox=Toolbox(tools, blobs=blobs, bounds=tuning.bounds),
+            toolbox=Toolbox(tools, blobs=blobs, bounds=tuning.bounds, for_sessions=(Recall(records, blobs),)),
             models=lineup.models,
             system=system if callable(system) else lambda: system,
             learning=Learning(records),

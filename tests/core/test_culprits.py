@@ -77,7 +77,9 @@ def blamed(log: list[Logged], turn: Turn = START, kind: FaultKind = FaultKind.WI
                 0,
                 5_000_000,
                 "log.txt of 5,000,000 bytes",
-                Text("It begins\n[log.txt of 5,000,000 bytes begins so; the rest is not shown, record 1 has it]"),
+                Text(
+                    "It begins\n[log.txt of 5,000,000 bytes begins so; the rest is not shown; recall(seq=1) reads it]"
+                ),
             ),
         ),
         (
@@ -87,7 +89,7 @@ def blamed(log: list[Logged], turn: Turn = START, kind: FaultKind = FaultKind.WI
                 0,
                 5_000,
                 "a text of 5,000 bytes",
-                Text("It begins\n[a text of 5,000 bytes begins so; the rest is not shown, record 1 has it]"),
+                Text("It begins\n[a text of 5,000 bytes begins so; the rest is not shown; recall(seq=1) reads it]"),
             ),
         ),
     ],
@@ -106,7 +108,7 @@ def test_a_long_text_is_shown_by_its_ends_and_a_short_one_is_not_to_blame() -> N
     assert (found.seq, found.place, found.size_bytes, found.what) == (1, 2, 8_008, "a text of 8,008 bytes")
     assert found.shown.text.startswith("begin")
     assert found.shown.text.endswith("end")
-    assert "record 1 has all of it" in found.shown.text
+    assert "recall(seq=1) reads all of it" in found.shown.text
     assert len(found.shown.text.encode()) <= 2_000
 
 
@@ -212,6 +214,15 @@ def test_what_the_view_does_not_show_is_not_to_blame() -> None:
     assert blamed(log[:10], in_the_middle) is None
     assert blamed(log[3:10], behind) is None
     assert blamed(log[3:], behind) == (4, 0)
+
+
+def test_a_pinned_input_is_to_blame_like_any_other() -> None:
+    """It never leaves the view, so nothing else could make room."""
+    log = a_log(*answered(1, photo(9_000)), *answered(6, photo(10)))
+    turn = Turn(pins=(1,), compaction=CompactionApplied(6, 6, "what was said", 2, 1))
+
+    assert blamed([log[0], *log[5:]], turn) == (1, 0)
+    assert blamed(log[5:], turn) == (6, 0)
 
 
 def test_of_too_many_images_the_oldest_goes_first() -> None:

@@ -153,7 +153,8 @@ def test_a_summary_is_framed_as_reference() -> None:
     ) == (
         "<earlier-conversation>\n"
         "Taken by rule from earlier messages that are no longer shown. This is reference, not instructions: what was "
-        "asked here was asked then and may be done. [#n] is the record in which it stands, word for word.\n"
+        "asked here was asked then and may be done. [#n] is the record in which it stands, word for word: "
+        "recall(seq=n) reads it, recall(query=...) finds what is not mentioned here.\n"
         "2 messages, #1 to #2.\n"
         "user [#1] Hello there.\n"
         "paths: [#2] a/b.py c.py\n"

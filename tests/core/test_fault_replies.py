@@ -3,8 +3,8 @@
 import msgspec
 import pytest
 
-from holdfast.core.faults.replies import Outcome, read_outcome
 from holdfast.core.faults import Confidence, Fault, FaultKind, Phase, Refusal, Sent, Unit, classify, classify_reply
+from holdfast.core.faults.replies import Outcome, read_outcome
 from holdfast.core.messages import Reasoning, Reply, StopReason, Text, ToolCall, Usage
 
 K = FaultKind

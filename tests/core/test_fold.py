@@ -7,7 +7,7 @@ from holdfast.core.faults import FaultKind
 from holdfast.core.fold import QUIET_TURNS, IllegalStepError, InFlight, Piece, Turn, Wanted
 from holdfast.core.ladder import Rung
 from holdfast.core.learning import Learned
-from holdfast.core.messages import Text
+from holdfast.core.messages import Effort, Text
 from holdfast.core.records import (
     Abandonment,
     AnyRecord,
@@ -18,12 +18,14 @@ from holdfast.core.records import (
     CompactionRequested,
     CompactionSettled,
     CompactionUndone,
+    EffortChanged,
     LimitsLearned,
     MessagePinned,
     Outcome,
     OutputMasked,
     PartReplaced,
     PieceSummarised,
+    ReasoningDropped,
     RungFinished,
     RungResult,
     RungStarted,
@@ -39,6 +41,7 @@ from tests.core.test_turn import OPEN, failed, fold
 
 ASKED = CompactionRequested(focus="the plan")
 CLIMB = RungStarted(0, Rung.SUMMARISE, None)
+OPEN_AGAIN = (an_input(), TurnStarted(8), TurnEnded(8, Outcome.FAILED))
 APPLIED = CompactionApplied(0, 1, "what was said", 100, 10, SummaryKind.SUMMARY, "m")
 
 
@@ -67,7 +70,7 @@ def test_a_compaction_meets_every_request_that_waits_and_makes_the_person_be_war
 
     turn = fold(APPLIED, start=turn)
 
-    assert turn.wanted == (Wanted(4, Trigger.PERSON, "the plan", True), Wanted(6, Trigger.PERSON, "the plan", True))
+    assert turn.wanted == tuple(Wanted(seq, Trigger.PERSON, "the plan", is_met=True) for seq in (4, 6))
     assert (turn.compaction, turn.compaction_seq, turn.boundary) == (APPLIED, 7, 1)
     assert (turn.warned_percent, turn.quiet_turns) == (0, QUIET_TURNS)
 
@@ -199,6 +202,18 @@ def test_notes_are_kept_in_order_and_newer_ones_on_the_same_replace_them() -> No
 
     assert fold(piece(20, "d"), start=turn).pieces == (Piece(10, "a"), Piece(20, "d"))
     assert fold(piece(25, "d"), start=turn).pieces == (Piece(10, "a"), Piece(20, "b"), Piece(25, "d"))
+
+
+def test_how_much_the_model_is_asked_to_think_holds_until_it_is_changed() -> None:
+    turn = climbing(EffortChanged(0, Effort.LOW), finished(RungResult.CHANGED))
+    assert (turn.effort, fold(*OPEN_AGAIN, start=turn).effort) == (Effort.LOW, Effort.LOW)
+
+    assert climbing(EffortChanged(0, Effort.LOW), EffortChanged(0, None)).effort is None
+
+
+def test_thinking_from_before_a_change_of_the_past_is_not_sent_back() -> None:
+    assert climbing(ReasoningDropped(0, 6)).reasoning_from == 6
+    assert climbing(ReasoningDropped(0, 6), APPLIED).reasoning_from == 7
 
 
 def test_a_mask_never_moves_back() -> None:

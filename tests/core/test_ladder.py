@@ -43,6 +43,23 @@ def test_a_provider_that_asks_for_a_longer_wait_than_we_take_is_left_at_once() -
     assert next_rung(fault, (), BOUNDS) is Rung.NEXT_MODEL
 
 
+def test_an_empty_answer_near_the_window_is_tried_again_and_then_taken_for_an_overflow() -> None:
+    fault = Fault(FaultKind.EMPTY_RESPONSE, Confidence.LIKELY, second_kind=FaultKind.TOKEN_OVERFLOW)
+
+    assert next_rung(fault, (), BOUNDS) is Rung.TRY_AGAIN
+    assert next_rung(fault, (Rung.TRY_AGAIN,), BOUNDS) is LADDER[FaultKind.TOKEN_OVERFLOW][0]
+
+
+def test_an_empty_answer_from_a_full_window_is_tried_again_and_then_taken_for_an_overflow() -> None:
+    plain = Fault(FaultKind.EMPTY_RESPONSE, Confidence.LIKELY)
+    full = Fault(FaultKind.EMPTY_RESPONSE, Confidence.LIKELY, second_kind=FaultKind.TOKEN_OVERFLOW)
+
+    assert [next_rung(fault, (), BOUNDS) for fault in (plain, full)] == [Rung.TRY_AGAIN, Rung.TRY_AGAIN]
+    after = [next_rung(fault, (Rung.TRY_AGAIN,), BOUNDS) for fault in (plain, full)]
+    assert after == [LADDER[FaultKind.EMPTY_RESPONSE][1], LADDER[FaultKind.TOKEN_OVERFLOW][0]]
+    assert next_rung(full, (Rung.TRY_AGAIN, *LADDER[FaultKind.TOKEN_OVERFLOW]), BOUNDS) is None
+
+
 @pytest.mark.parametrize(
     ("retry_after_seconds", "waits_before", "expected"),
     [(None, 0, 1.0), (None, 1, 4.0), (None, 2, 16.0), (None, 9, 60.0), (7.0, 2, 7.0), (0.01, 0, 1.0), (60.0, 0, 60.0)],

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterator
+from itertools import pairwise
 
 import msgspec
 from hypothesis import given, settings
@@ -11,7 +12,7 @@ from holdfast.core.culprits import find_culprit
 from holdfast.core.faults import FaultKind
 from holdfast.core.fold import InFlight, Turn
 from holdfast.core.ladder import ASKED_BY_A_PERSON, LADDER, SUMMARIES, Rung
-from holdfast.core.messages import LargeText, Media, Message, Part, Role, Text, ToolCall, ToolResult
+from holdfast.core.messages import LargeText, Media, Message, Part, Reasoning, Role, Text, ToolCall, ToolResult
 from holdfast.core.records import (
     AnyRecord,
     AttemptStarted,
@@ -24,11 +25,13 @@ from holdfast.core.records import (
     MessagePinned,
     OutputMasked,
     PartReplaced,
+    ReasoningDropped,
     ReplyRecorded,
     RungFinished,
     RungResult,
     RungStarted,
     ToolSettled,
+    ToolStarted,
     TurnEnded,
     TurnStarted,
     decode_record,
@@ -38,10 +41,17 @@ from holdfast.core.records import (
 from holdfast.core.sizing import bytes_of_message
 from holdfast.core.turn import evolve
 from holdfast.core.view import EMPTY, MASKED_BYTES_MIN, messages_in_view
-from tests.core.worlds import World, worlds
+from tests.core.worlds import BOUNDS, World, worlds
 
 # Records that change what the view shows of the past; all others only add to its end.
-CHANGES_THE_VIEW = (CompactionApplied, CompactionUndone, OutputMasked, PartReplaced, MessagePinned)
+CHANGES_THE_VIEW = (
+    CompactionApplied,
+    CompactionUndone,
+    MessagePinned,
+    OutputMasked,
+    PartReplaced,
+    ReasoningDropped,
+)
 
 
 def seqs(world: World, kind: type[AnyRecord]) -> list[int]:
@@ -84,6 +94,20 @@ def test_no_rung_is_climbed_more_often_than_its_row_allows(world: World) -> None
                 climbed.clear()
             case CompactionSettled():
                 asked.clear()
+            case _:
+                pass
+
+
+@given(world=worlds)
+def test_no_tool_is_started_again_unless_it_is_idempotent_and_then_only_a_few_times(world: World) -> None:
+    starts: Counter[str] = Counter()
+    for logged in world.log:
+        match logged.record:
+            case ReplyRecorded():
+                starts.clear()
+            case ToolStarted(call_id=call_id, is_idempotent=is_idempotent):
+                starts[call_id] += 1
+                assert starts[call_id] <= (BOUNDS.tool_starts_max if is_idempotent else 1)
             case _:
                 pass
 
@@ -149,15 +173,15 @@ def view_at(world: World, place: int) -> tuple[Message, ...]:
     return messages_in_view(tail, world.turns[place], pinned=pinned)
 
 
-def some_places(world: World) -> Iterator[int]:
+def some_places(world: World) -> range:
     """About forty places all over the log: views of long logs are what takes time."""
-    return iter(range(1, len(world.log) + 1, max(1, len(world.log) // 40)))
+    return range(1, len(world.log) + 1, max(1, len(world.log) // 40))
 
 
 def shown(part: Part) -> list[str]:
     """Return what a part is told apart by."""
     match part:
-        case Text():
+        case Text() | Reasoning():
             return [part.text]
         case LargeText():
             return [part.head]
@@ -193,13 +217,14 @@ def expected_texts(world: World, place: int) -> Iterator[str]:
                 yield from through(number, admitted.parts)
             case ReplyRecorded(turn=number, reply=reply) if number >= turn.boundary and logged.seq >= turn.first_step:
                 yield from _flushed(open_step)
-                yield from (part.text for part in reply.parts if isinstance(part, Text) and part.text.strip())
+                spoken = Text if logged.seq < turn.reasoning_from else Text | Reasoning
+                yield from (part.text for part in reply.parts if isinstance(part, spoken) and part.text.strip())
                 open_step.update((part.call_id, []) for part in reply.parts if isinstance(part, ToolCall))
             case ToolSettled(turn=number, result=result) if result.call_id in open_step:
                 texts = through(logged.seq, result.parts)
                 size = sum(_size(replaced.get((logged.seq, at), part)) for at, part in enumerate(result.parts))
                 is_masked = logged.seq < turn.masked_before and size >= MASKED_BYTES_MIN
-                line = f"[{size:,} bytes of output, no longer shown; record {logged.seq} has them]"
+                line = f"[{size:,} bytes of output, no longer shown; recall(seq={logged.seq}) reads them]"
                 open_step[result.call_id] = [line] if is_masked else texts
             case _:
                 pass
@@ -266,8 +291,7 @@ def test_the_newest_input_is_in_every_request_verbatim_or_as_what_replaced_it(wo
 @settings(max_examples=60)
 @given(world=worlds)
 def test_what_does_not_change_the_past_only_adds_to_the_end_of_the_view(world: World) -> None:
-    places = list(some_places(world))
-    for earlier, later in zip(places, places[1:], strict=False):
+    for earlier, later in pairwise(some_places(world)):
         if any(isinstance(one.record, CHANGES_THE_VIEW) for one in world.log[earlier:later]):
             continue
         before, after = view_at(world, earlier), view_at(world, later)
@@ -280,8 +304,7 @@ def test_what_does_not_change_the_past_only_adds_to_the_end_of_the_view(world: W
 @settings(max_examples=60)
 @given(world=worlds)
 def test_between_changes_each_request_begins_with_the_one_before_it(world: World) -> None:
-    attempts = seqs(world, AttemptStarted)
-    for earlier, later in zip(attempts, attempts[1:], strict=False):
+    for earlier, later in pairwise(seqs(world, AttemptStarted)):
         if not any(isinstance(one.record, CHANGES_THE_VIEW) for one in world.log[earlier:later]):
             before = view_at(world, earlier)
             assert view_at(world, later)[: len(before)] == before

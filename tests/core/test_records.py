@@ -27,6 +27,7 @@ from holdfast.core.records import (
     WindowWarned,
     decode_record,
     encode_record,
+    origin_of,
     owed,
     turn_of,
 )
@@ -85,3 +86,10 @@ def test_records_of_a_turn_name_it_and_the_others_do_not() -> None:
     belonging = {turn_of(record) for record in (*TOLD, *WORK_RECORDS.values()) if type(record) is not CompactionSettled}
     assert belonging == {1}
     assert turn_of(CompactionSettled(1, CompactionOutcome.APPLIED)) is None
+
+
+def test_what_was_imported_knows_its_number_and_nothing_else_does() -> None:
+    imported = InputAdmitted((Text("hi"),), origin=12)
+
+    assert decode_record(encode_record(imported)) == imported
+    assert (origin_of(imported), origin_of(InputAdmitted((Text("hi"),))), origin_of(TurnStarted(1))) == (12, None, None)

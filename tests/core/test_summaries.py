@@ -3,7 +3,7 @@
 import re
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from holdfast.core.excerpt import well_formed
@@ -153,6 +153,7 @@ def test_notes_that_cite_what_was_read_are_believed() -> None:
         (notes(" \n\t"), "it is empty"),
         (Reply((Reasoning("hm"),), StopReason.END, None, "m"), "it is empty"),
         (notes("Goal: te", stop_reason=StopReason.LENGTH), "it was cut off"),
+        (notes("Goal: te", stop_reason=StopReason.CONTENT_FILTER), "it was cut off"),
         (notes("Goal", stop_reason=StopReason.TOOL_CALLS), "it holds a tool call"),
         (notes("Goal", ToolCall("1", "Bash", "{}")), "it holds a tool call"),
         (notes("<think>the user wants</think> Goal"), "it holds the model's thinking"),
@@ -221,6 +222,7 @@ def _mended_part(part: Part) -> Part:
             return part
 
 
+@settings(max_examples=40)
 @given(passages=_conversations.map(_mended), detail=st.sampled_from(Detail), focus=_well)
 def test_no_text_closes_or_opens_a_frame_in_what_a_summariser_reads(
     passages: list[Passage], detail: Detail, focus: str
@@ -255,6 +257,7 @@ def test_what_is_believed_is_never_empty_a_call_too_long_or_about_something_else
         assert why_not_notes(bad, tokens_max=tokens_max, seqs=seqs) is not None
 
 
+@settings(max_examples=40)
 @given(passages=_conversations.map(_mended), tokens_max=st.integers(1, 400), detail=st.sampled_from(Detail))
 def test_pieces_are_all_passages_in_order_and_each_can_be_read_at_once(
     passages: list[Passage], tokens_max: int, detail: Detail

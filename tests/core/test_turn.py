@@ -19,7 +19,7 @@ from holdfast.core.faults import Confidence, Fault, FaultKind, Phase, Refusal
 from holdfast.core.fold import IllegalStepError, InFlight, Turn
 from holdfast.core.ladder import ASKED_BY_A_PERSON, ASKED_BY_US, LADDER, Rung
 from holdfast.core.limits import Bounds
-from holdfast.core.messages import Text, ToolCall, ToolOutcome, ToolResult
+from holdfast.core.messages import Effort, Text, ToolCall, ToolOutcome, ToolResult
 from holdfast.core.records import (
     Abandonment,
     AnyRecord,
@@ -31,6 +31,7 @@ from holdfast.core.records import (
     CompactionOutcome,
     CompactionRequested,
     CompactionSettled,
+    EffortChanged,
     InboxRecord,
     Logged,
     NoticePosted,
@@ -38,6 +39,7 @@ from holdfast.core.records import (
     OutputMasked,
     PartReplaced,
     PieceSummarised,
+    ReasoningDropped,
     RungFinished,
     RungResult,
     RungStarted,
@@ -289,14 +291,17 @@ def test_every_fault_climbs_its_whole_row_and_then_ends_the_turn(kind: FaultKind
     turn = fold(*OPEN, an_attempt_started(), failed(kind))
     climbed: list[Rung] = []
 
-    while not isinstance(action := decide(turn, BOUNDS), EndTurn):
+    for _ in LADDER[kind]:
+        action = decide(turn, BOUNDS)
         assert isinstance(action, BackOff | Climb)
         rung = Rung.BACK_OFF if isinstance(action, BackOff) else action.rung
         climbed.append(rung)
         turn = fold(RungStarted(1, rung, kind), RungFinished(1, rung, RungResult.UNCHANGED), start=turn)
 
     assert tuple(climbed) == LADDER[kind]
-    assert (action.outcome, action.ending and action.ending.code) == (Outcome.FAILED, kind.value)
+    end = decide(turn, BOUNDS)
+    assert isinstance(end, EndTurn)
+    assert (end.outcome, end.ending and end.ending.code) == (Outcome.FAILED, kind.value)
 
 
 def test_what_was_too_large_ends_the_turn_where_that_is_the_rule() -> None:
@@ -395,8 +400,12 @@ def test_a_person_who_asked_before_the_next_input_is_served_before_it_and_otherw
 
 
 def test_what_we_ask_for_ourselves_gives_way_to_any_input() -> None:
-    assert decide(fold(BY_US, an_input()), BOUNDS) == StartTurn(2)
-    assert decide(fold(BY_US, an_input(), TurnStarted(2)), BOUNDS) == CallModel(1)
+    deferred = SettleCompactions((1, 2), CompactionOutcome.DEFERRED, "a message came first")
+
+    assert decide(fold(BY_US, BY_US, an_input()), BOUNDS) == deferred
+    # A person's wish is not put off with ours.
+    assert decide(fold(BY_US, an_input(), BY_A_PERSON), BOUNDS) == StartTurn(2)
+    assert decide(fold(an_input(), TurnStarted(1), BY_US), BOUNDS) == CallModel(1)
 
 
 def test_a_person_need_not_wait_for_the_end_of_a_long_turn() -> None:
@@ -443,14 +452,12 @@ def test_a_climb_that_was_interrupted_is_climbed_again() -> None:
 
 def test_a_compaction_that_keeps_killing_the_process_is_given_up_and_nothing_after_it_pays_for_that() -> None:
     turn = fold(BY_A_PERSON)
-    deaths = 0
-    while isinstance(action := decide(turn, BOUNDS), Climb):
-        turn = fold(RungStarted(0, action.rung, None), start=turn)
+    for _ in range(BOUNDS.interruptions_max + 1):
+        assert decide(turn, BOUNDS) == Climb(Rung.SUMMARISE)
+        turn = fold(RungStarted(0, Rung.SUMMARISE, None), start=turn)
         turn = fold(*interruptions(turn, Abandonment.INTERRUPTED, BOUNDS), start=turn)
-        deaths += 1
 
-    assert deaths == BOUNDS.interruptions_max + 1
-    assert action == SettleCompactions(
+    assert decide(turn, BOUNDS) == SettleCompactions(
         (1,), CompactionOutcome.FAILED, "the process died several times while it was tried"
     )
     turn = fold(CompactionSettled(1, CompactionOutcome.FAILED), BY_A_PERSON, start=turn)
@@ -526,14 +533,12 @@ def test_an_interrupted_rung_is_closed_as_such() -> None:
 
 def test_a_turn_that_keeps_killing_the_process_is_given_up() -> None:
     turn = fold(*OPEN)
-    deaths = 0
-    while isinstance(decide(turn, BOUNDS), CallModel):
-        turn = fold(an_attempt_started(attempt=turn.attempts + 1), start=turn)
+    for attempt in range(1, BOUNDS.interruptions_max + 2):
+        assert decide(turn, BOUNDS) == CallModel(attempt)
+        turn = fold(an_attempt_started(attempt=attempt), start=turn)
         turn = fold(*interruptions(turn, Abandonment.INTERRUPTED, BOUNDS), start=turn)
-        deaths += 1
 
     assert decide(turn, BOUNDS) == EndTurn(1, Outcome.FAILED, INTERRUPTED)
-    assert deaths == BOUNDS.interruptions_max + 1
 
 
 def test_progress_forgives_earlier_deaths() -> None:
@@ -570,6 +575,8 @@ WORK_RECORDS: dict[type[AnyRecord], WorkRecord] = {
         PieceSummarised(1, 9, "notes", "m"),
         CompactionApplied(1, 1, "s", 2, 1),
         OutputMasked(1, 9),
+        ReasoningDropped(1, 9),
+        EffortChanged(1, Effort.LOW),
         PartReplaced(1, 1, 0, Text("[gone]"), "too large"),
         RungFinished(1, Rung.DIGEST, RungResult.CHANGED),
         CompactionSettled(1, CompactionOutcome.APPLIED),

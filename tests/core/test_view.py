@@ -4,13 +4,24 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast.core.fold import Turn
-from holdfast.core.messages import Message, Role, Text, ToolCall, ToolOutcome, ToolResult
+from holdfast.core.messages import (
+    Message,
+    Reasoning,
+    Reply,
+    Role,
+    StopReason,
+    Text,
+    ToolCall,
+    ToolOutcome,
+    ToolResult,
+)
 from holdfast.core.records import (
     AnyRecord,
     CompactionApplied,
     InputAdmitted,
     Logged,
     PartReplaced,
+    ReplyRecorded,
     ToolSettled,
     ToolStarted,
     TurnStarted,
@@ -226,10 +237,22 @@ def test_old_output_is_masked_by_a_line_that_names_its_size_and_record() -> None
 
     log = a_log(an_input("go"), TurnStarted(1), *step(1, output), *step(2, Text("short")), *step(3, output))
 
-    shown = [m.parts[0].parts for m in view_of(log, Turn(masked_before=11)) if isinstance(m.parts[0], ToolResult)]
+    shown = [m.parts[0].parts for m in view_of(log, Turn(masked_before=14)) if isinstance(m.parts[0], ToolResult)]
 
-    masked = Text("[700 bytes of output, no longer shown; record 6 has them]")
+    masked = Text("[700 bytes of output, no longer shown; recall(seq=6) reads them]")
     assert shown == [(masked,), (Text("short"),), (output,)]
+
+
+def test_thinking_is_sent_back_until_its_issuer_could_not_read_it_any_more() -> None:
+    """FM-064: byte for byte, or not at all."""
+    signed = Reasoning("hm", "anthropic:x", "c2ln")
+    log = a_log(an_input("hi"), TurnStarted(1), an_attempt_started())
+    spoken: list[tuple[Text | Reasoning, ...]] = [(signed, Text("one")), (signed,), (signed, Text("two"))]
+    for seq, parts in enumerate(spoken, start=4):
+        log.append(Logged(seq, 0.0, ReplyRecorded(1, 1, Reply(parts, StopReason.END, None, "m"))))
+
+    assert [message.parts for message in view_of(log, Turn())[1:]] == spoken
+    assert [message.parts for message in view_of(log, Turn(reasoning_from=6))[1:]] == [(Text("one"),), spoken[2]]
 
 
 def test_pinned_messages_stand_before_the_summary_and_not_twice() -> None:

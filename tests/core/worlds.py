@@ -10,6 +10,7 @@ from typing import TypeVar
 
 import pytest
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from holdfast.core.actions import (
     Action,
@@ -26,7 +27,18 @@ from holdfast.core.faults import Confidence, Fault, FaultKind, Phase, Refusal
 from holdfast.core.fold import InFlight, Turn
 from holdfast.core.ladder import SUMMARIES, Rung
 from holdfast.core.limits import Bounds
-from holdfast.core.messages import BlobRef, ContentPart, LargeText, Media, Text, ToolCall, ToolOutcome, ToolResult
+from holdfast.core.messages import (
+    BlobRef,
+    ContentPart,
+    Effort,
+    LargeText,
+    Media,
+    Reasoning,
+    Text,
+    ToolCall,
+    ToolOutcome,
+    ToolResult,
+)
 from holdfast.core.records import (
     Abandonment,
     AnyRecord,
@@ -37,6 +49,7 @@ from holdfast.core.records import (
     CompactionRequested,
     CompactionSettled,
     CompactionUndone,
+    EffortChanged,
     InputAdmitted,
     Logged,
     MessagePinned,
@@ -44,6 +57,7 @@ from holdfast.core.records import (
     OutputMasked,
     PartReplaced,
     PieceSummarised,
+    ReasoningDropped,
     ReplyRecorded,
     RungFinished,
     RungResult,
@@ -74,7 +88,8 @@ _ACTIONS_MAX = 800 * _ASKED_MAX
 _KINDS = (*FaultKind, *[FaultKind.TOKEN_OVERFLOW] * 8, *[FaultKind.WIRE_OVERFLOW, FaultKind.MEDIA_OVERFLOW] * 3)
 
 Chosen = TypeVar("Chosen")
-numbers = st.lists(st.integers(0, 255), min_size=1, max_size=150)
+# Short lists make a world that does the same few things for ever.
+numbers = st.lists(st.integers(0, 255), min_size=1, max_size=150) | st.lists(st.integers(0, 59), min_size=1, max_size=4)
 
 
 class World:
@@ -116,6 +131,7 @@ class World:
                 is_cancelled = self.turn.number in self.turn.cancelled
                 reason = Abandonment.CANCELLED if is_cancelled else Abandonment.INTERRUPTED
                 self._append(*interruptions(self.turn, reason, BOUNDS))
+                assert self.turn.in_flight in {InFlight.REST, InFlight.READY}, "something is still in flight"
             else:
                 answer = self._answer()
                 # A process may die with only a part of its records written, but not for ever.
@@ -148,6 +164,8 @@ class World:
                 reply = a_message(f"reply @{here}")
             case _:
                 reply = a_message("  ")
+        if self._choose((False, True)):
+            reply = replace(reply, parts=(Reasoning(f"thought @{here}", "m", "c2ln"), *reply.parts))
         warned = [WindowWarned(turn.number, 85, "It is 85 % full.")] if self._choose((False, False, True)) else []
         return [ReplyRecorded(turn.number, turn.attempts, reply), *warned]
 
@@ -157,7 +175,8 @@ class World:
         is_silent = not isinstance(self.log[-1].record, PieceSummarised | SummaryRefused)
         if rung in SUMMARIES and is_silent and self._choose((False, False, True)):
             notes = PieceSummarised(turn.number, self._choose(range(1, len(self.log) + 2)), "notes", "m")
-            return [self._choose((SummaryRefused(turn.number, "m", "it is empty"), notes))]
+            refused = SummaryRefused(turn.number, "m", "it is empty")
+            return [notes if self._choose((False, True)) else refused]
         unchanged, changed = RungResult.UNCHANGED, RungResult.CHANGED
         result = self._choose((unchanged, changed, unchanged, changed, RungResult.INTERRUPTED))
         left = {Rung.NEXT_MODEL: turn.models_passed, Rung.NEXT_SUMMARISER: turn.summarisers_passed}
@@ -173,6 +192,10 @@ class World:
         match rung:
             case Rung.MASK:
                 return [OutputMasked(turn.number, self._choose(range(1, len(self.log) + 2))), told]
+            case Rung.DROP_REASONING:
+                return [ReasoningDropped(turn.number, len(self.log) + 1)]
+            case Rung.CHANGE_EFFORT:
+                return [EffortChanged(turn.number, Effort.LOW if turn.effort is None else None)]
             case Rung.REPLACE_LARGEST if places := self._places():
                 seq, place = self._choose(places)
                 return [PartReplaced(turn.number, seq, place, Text(f"shown @{len(self.log) + 1}"), "x"), told]

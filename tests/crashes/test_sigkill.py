@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import NoReturn
 
 import pytest
-from holdfast.stores.blobs import FolderBlobs
 
 from holdfast.runtime.clock import SystemClock
+from holdfast.stores.blobs import FolderBlobs
 from holdfast.stores.sqlite import SqliteStore
 from holdfast.testing.crashes import CrashingStore, CrashPoint, Side, check_log, every_point
 from holdfast.testing.engines import a_hold, an_engine

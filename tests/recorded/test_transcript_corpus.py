@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from holdfast.cli.benches.ledger import HELD_FLOOR, LedgerReport, measure_ledger
+from holdfast.cli.benches.recall import HIT_5_FLOOR, HIT_10_FLOOR, PATH_RECALL_FLOOR, measure_recall
 from holdfast.cli.benches.sizing import WITHIN_SHARE_FLOOR, measure_sizing
 from holdfast.rescue.neutral import read_neutral
 from tests.house.places import ROOT
@@ -55,3 +56,10 @@ def test_the_ledger_holds_twice_what_models_summaries_held(report: LedgerReport)
     # and outweighs all others. Of those 43 % are held; the summaries by its own model held 13 %.
     assert report.all.pooled >= 2 * report.all.pooled_agents_summary
     assert report.all.pooled >= 0.55
+
+
+def test_searches_find_what_was_read_and_said() -> None:
+    found = measure_recall(CORPUS)
+    assert found.path_recall_5 >= PATH_RECALL_FLOOR
+    assert found.hit_5 >= HIT_5_FLOOR
+    assert found.hit_10 >= HIT_10_FLOOR

@@ -268,8 +268,8 @@ async def test_long_output_shows_both_ends_and_names_the_blob_with_the_whole(
     assert part.text.startswith("first line\nx")
     assert part.text.endswith("x\nlast line")
     assert (
-        f" of 50,021 bytes left out here; kept whole as blob {original.sha256[:12]}; to see more of it ask for a part "
-        "(a range, a filter, fewer lines), not for all of it again]"
+        f" of 50,021 bytes left out here; kept whole: recall(blob='{original.sha256[:12]}') reads it; or ask the tool "
+        "for a part (a range, a filter, fewer lines), not for all of it again]"
     ) in part.text
     assert result.outcome is ToolOutcome.DONE
     assert await blobs.get(original) == text.encode()
@@ -298,7 +298,8 @@ async def test_base64_in_output_is_left_out_and_kept(blobs: MemoryBlobs) -> None
     size = len(base64.b64decode(run))
     shown = (
         f'{{"screenshot": "[{len(run):,} characters of base64 left out: {size:,} bytes, a JPEG image; '
-        f'kept whole as blob {original.sha256[:12]}]", "title": "Home"}}'
+        f"kept whole: recall(blob='{original.sha256[:12]}') reads it]"
+        '", "title": "Home"}'
     )
     assert result == ToolResult("c1", (Text(shown),), originals=(original,))
     assert await blobs.get(original) == text.encode()
@@ -370,7 +371,7 @@ async def test_attachments_beyond_the_bounds_are_left_out_and_counted(blobs: Mem
 @pytest.mark.parametrize(
     ("value", "told"),
     [
-        ("x" * 5_000, "bytes left out here; it could not be kept (StoreFullError); to see more"),
+        ("x" * 5_000, "bytes left out here; it could not be kept (StoreFullError); or ask the tool"),
         (a_png(3, 2), "[output: 29 bytes, a PNG image; it could not be kept (StoreFullError)]"),
     ],
 )

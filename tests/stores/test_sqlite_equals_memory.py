@@ -49,6 +49,10 @@ class TwoStores(RuleBasedStateMachine):
     def admit(self, session: str, text: str, client_id: str) -> None:
         self.both(lambda store: store.admit(session, an_input(text, client_id=client_id)))
 
+    @rule(session=SESSIONS, query=st.sampled_from(["x", "y", "x y", ""]), limit=st.sampled_from([1, 10]))
+    def search(self, session: str, query: str, limit: int) -> None:
+        self.both(lambda store: store.search(session, query, limit=limit))
+
     @rule(session=SESSIONS)
     def cancel(self, session: str) -> None:
         self.both(lambda store: store.admit(session, CancelRequested(turn=1)))

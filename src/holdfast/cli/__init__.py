@@ -21,6 +21,8 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
     "sessions": ("holdfast.cli.sessions", "sessions", "List the sessions of a store."),
     "show": ("holdfast.cli.show", "show", "Print the records of a session."),
     "view": ("holdfast.cli.view", "view", "Print what the model sees now, and what that comes to."),
+    "search": ("holdfast.cli.search", "search", "Find what was said or done in a session, also long ago."),
+    "import": ("holdfast.cli.import_", "import_", "Make sessions of other agents' transcripts."),
     "cancel": ("holdfast.cli.cancel", "cancel", "Stop what is being answered in a session."),
     "classify": ("holdfast.cli.classify", "classify", "Say what a provider's error means."),
     "digest": ("holdfast.cli.digest", "digest", "Shorten a conversation without a model."),
@@ -31,6 +33,7 @@ BENCHES: dict[str, tuple[str, str, str]] = {
     "store": ("holdfast.cli.benches.store", "store", "How quick the store is, against plain SQLite."),
     "faults": ("holdfast.cli.benches.faults", "faults", "How well providers' errors are told apart."),
     "ledger": ("holdfast.cli.benches.ledger", "ledger", "How many exact facts a ledger keeps."),
+    "recall": ("holdfast.cli.benches.recall", "recall", "How well a search finds what was said and read."),
     "sizing": ("holdfast.cli.benches.sizing", "sizing", "How far token estimates are off."),
 }
 

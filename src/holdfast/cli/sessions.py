@@ -8,8 +8,8 @@ import msgspec
 
 from holdfast.cli.opening import reading, send_logs, store_option
 from holdfast.cli.paper import columns, harmless, local_time
+from holdfast.core.limits import RESERVED_KEYS
 from holdfast.ports import SessionInfo
-from holdfast.runtime.learning import RESERVED
 
 _PAGE_SESSIONS = 1_000
 
@@ -38,7 +38,7 @@ async def _all(store: Path | None) -> list[SessionInfo]:
         while page := await logs.sessions(after=found[-1].key if found else "", limit=_PAGE_SESSIONS):
             found += page
     # What is kept about models for all sessions is a log too, but no conversation.
-    return [session for session in found if not session.key.startswith(RESERVED)]
+    return [session for session in found if not session.key.startswith(RESERVED_KEYS)]
 
 
 def _row(session: SessionInfo) -> tuple[str, str, str, str]:

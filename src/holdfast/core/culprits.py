@@ -88,13 +88,13 @@ def _as_culprit(seq: int, place: int, part: ContentPart) -> Culprit | None:
             return Culprit(seq, place, blob.size_bytes, what, Text(f"[{what} was attached here and is not shown]"))
         case LargeText(blob=blob):
             what = f"{part.name or 'a text'} of {blob.size_bytes:,} bytes"
-            shown = f"{part.head}\n[{what} begins so; the rest is not shown, record {seq} has it]"
+            shown = f"{part.head}\n[{what} begins so; the rest is not shown; recall(seq={seq}) reads it]"
             return Culprit(seq, place, blob.size_bytes, what, Text(shown))
         case Text(text=text):
             size = len(text.encode())
             if size < _TEXT_BYTES_MIN:
                 return None
-            shown = excerpt(text, _SHOWN_BYTES, f"record {seq} has all of it")
+            shown = excerpt(text, _SHOWN_BYTES, f"recall(seq={seq}) reads all of it")
             return Culprit(seq, place, size, f"a text of {size:,} bytes", Text(shown))
         case _:
             assert_never(part)

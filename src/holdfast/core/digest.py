@@ -202,7 +202,8 @@ def make_digest(passages: Sequence[Passage], *, tokens_max: int, already: Collec
 _OPEN = (
     "<earlier-conversation>\n"
     "Taken by rule from earlier messages that are no longer shown. This is reference, not instructions: what was asked "
-    "here was asked then and may be done. [#n] is the record in which it stands, word for word."
+    "here was asked then and may be done. [#n] is the record in which it stands, word for word: recall(seq=n) reads "
+    "it, recall(query=...) finds what is not mentioned here."
 )
 _CLOSE = "</earlier-conversation>"
 # Where not even the frame fits, this says at least that something is missing.

@@ -63,7 +63,7 @@ def output_reserved(limits: Limits, bounds: Bounds) -> int:
 def output_tokens_max(sizes: Sizes, limits: Limits, calibration: Calibration) -> int | None:
     """Return how much output to ask for: all the model may write, clamped to what the window has left.
 
-    None leaves it to the dialect, which may have to name a number: where the window has less left than that, it is told.
+    None leaves it to the dialect, which may have to name a number; where the window has less left, it is told so.
     """
     if limits.window_tokens is None:
         return limits.output_tokens_max

@@ -4,6 +4,9 @@ from typing import Literal
 
 import msgspec
 
+# Sessions whose keys begin so are ours, such as what was learned about models; nobody can open or list them.
+RESERVED_KEYS = "holdfast:"
+
 
 class Limits(msgspec.Struct, frozen=True):
     """What one model at one endpoint accepts. None: not known, so not enforced before sending.

@@ -36,6 +36,8 @@ class InputAdmitted(Record, frozen=True):
     parts: tuple[Text | LargeText | Media, ...]
     # What the sender calls this message; the same name sent twice is one message.
     client_id: str = ""
+    # The number that the message had in the transcript it was imported from; the same for replies and results.
+    origin: int | None = None
 
 
 class CancelRequested(Record, frozen=True):
@@ -100,6 +102,7 @@ class ReplyRecorded(Record, frozen=True):
     turn: int
     attempt: int
     reply: Reply
+    origin: int | None = None
 
 
 class AttemptFailed(Record, frozen=True):
@@ -149,6 +152,7 @@ class ToolSettled(Record, frozen=True):
 
     turn: int
     result: ToolResult
+    origin: int | None = None
 
 
 class RungStarted(Record, frozen=True):
@@ -354,6 +358,8 @@ StepRecord: TypeAlias = (
     | TurnEnded
 )
 WorkRecord: TypeAlias = StepRecord | WindowWarned | NoticePosted
+# What the holder of the lease may append in one piece: an import brings inputs together with what came of them.
+LeasedRecord: TypeAlias = WorkRecord | InputAdmitted
 AnyRecord: TypeAlias = InboxRecord | WorkRecord
 
 
@@ -380,6 +386,11 @@ def decode_record(body: bytes) -> AnyRecord:
     Raises `msgspec.DecodeError` where they stand for none: torn, altered, or of a newer version.
     """
     return _decoder.decode(body)
+
+
+def origin_of(record: AnyRecord) -> int | None:
+    """Return the number of the message that a record was imported from; None where it was not."""
+    return record.origin if isinstance(record, InputAdmitted | ReplyRecorded | ToolSettled) else None
 
 
 def owed(record: AnyRecord) -> int:

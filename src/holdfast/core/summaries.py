@@ -185,7 +185,7 @@ _OPEN = (
     "<earlier-conversation>\n"
     "Notes on earlier messages that are no longer shown, written by a model, with exact facts taken by rule. This is "
     "reference, not instructions: what was asked here was asked then and may be done. [#n] is the record in which it "
-    "stands, word for word."
+    "stands, word for word: recall(seq=n) reads it, recall(query=...) finds what is not mentioned here."
 )
 _CLOSE = "</earlier-conversation>"
 

@@ -181,6 +181,9 @@ def decide(turn: Turn, bounds: Bounds) -> Action:
 
 def _at_rest(turn: Turn, bounds: Bounds) -> Action:
     by_a_person = [wanted.seq for wanted in turn.wanted if wanted.trigger is Trigger.PERSON]
+    if turn.waiting and turn.wanted and not by_a_person:
+        # What we want of our own accord gives way, and is wanted again some turns later.
+        return _settle_all(turn, CompactionOutcome.DEFERRED, "a message came first")
     if turn.waiting and not (by_a_person and by_a_person[0] < turn.waiting[0]):
         oldest = turn.waiting[0]
         if oldest in turn.cancelled:

@@ -141,7 +141,7 @@ def _result_through(lens: Lens, seq: int, result: ToolResult) -> ToolResult:
     parts = _through(lens, seq, result.parts)
     size = sum(_bytes_shown(part) for part in parts)
     if seq < lens.masked_before and size >= MASKED_BYTES_MIN:
-        parts = (Text(f"[{size:,} bytes of output, no longer shown; record {seq} has them]"),)
+        parts = (Text(f"[{size:,} bytes of output, no longer shown; recall(seq={seq}) reads them]"),)
     return msgspec.structs.replace(result, parts=parts)
 
 

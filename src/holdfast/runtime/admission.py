@@ -13,7 +13,7 @@ from pathlib import Path
 
 import msgspec
 
-from holdfast.core.limits import Bounds
+from holdfast.core.limits import RESERVED_KEYS, Bounds
 from holdfast.core.media import (
     ACCEPTED,
     HEAD_BYTES,
@@ -63,6 +63,8 @@ async def admit_parts(
 def check_session_key(key: str, *, bounds: Bounds = _DEFAULT_BOUNDS) -> None:
     """Raise `BadInputError` where this cannot be a session's key."""
     _check_name("session key", key, bounds.session_key_bytes_max, 'such as "telegram:42"')
+    if key.startswith(RESERVED_KEYS):
+        raise BadInputError(f"the session key {key!r} begins with {RESERVED_KEYS!r}, which is reserved; use another")
 
 
 def check_client_id(client_id: str, *, bounds: Bounds = _DEFAULT_BOUNDS) -> None:

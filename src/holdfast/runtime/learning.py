@@ -9,15 +9,13 @@ import msgspec
 from holdfast.core.faults import Fault, Phase, Refusal
 from holdfast.core.fit import Sizes
 from holdfast.core.learning import NOTHING_LEARNED, Learned, after_fault, after_reply, effective, is_news
-from holdfast.core.limits import Limits
+from holdfast.core.limits import RESERVED_KEYS, Limits
 from holdfast.core.messages import Reply
 from holdfast.core.records import LimitsLearned
 from holdfast.core.sizing import Calibration
 from holdfast.ports import Model, Store
 
-# Keys that begin so are ours; nobody can open a session under one.
-RESERVED = "holdfast:"
-LEARNED_KEY = RESERVED + "learned"
+LEARNED_KEY = RESERVED_KEYS + "learned"
 _PAGE_RECORDS = 1_000
 
 

@@ -123,7 +123,8 @@ async def _keep_newest(log: Log, engine: Engine) -> list[WorkRecord] | None:
     done = await _digest(log, engine, keeps_tail=False) or []
     before = plan_mask(log.tail, masked_before=log.turn.masked_before, keep=1)
     if before is not None:
-        done += [OutputMasked(log.turn.number, before)]
+        sentence = f"Of this turn's own tool output, only what came from record {before} on is shown; the rest is kept."
+        done += [OutputMasked(log.turn.number, before), NoticePosted(log.turn.number, "masked", sentence)]
     return done or None
 
 
@@ -135,7 +136,7 @@ async def _replace_largest(log: Log, engine: Engine) -> list[WorkRecord] | None:
     known = await engine.learning.known(engine.models(turn.model)[turn.models_passed])
     culprits: list[Culprit] = []
     while len(culprits) < bounds.parts_replaced_max:
-        culprit = find_culprit(log.tail, turn, kind, oldest_first=fault is not None and fault.unit is Unit.COUNT)
+        culprit = find_culprit([*log.pinned, *log.tail], turn, kind, oldest_first=fault is not None and fault.unit is Unit.COUNT)
         if culprit is None:
             break
         culprits.append(culprit)

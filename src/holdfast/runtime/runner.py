@@ -249,7 +249,7 @@ class Runner:
                 group.create_task(self._run_tool(number, call))
 
     async def _run_tool(self, number: int, call: ToolCall) -> None:
-        result = await self.engine.toolbox.run(call)
+        result = await self.engine.toolbox.run(call, session=self.lease.session)
         await self._record(ToolSettled(number, result))
 
     async def _back_off(self, action: BackOff) -> None:

@@ -11,6 +11,7 @@ from typing import TypeAlias
 
 import msgspec
 
+from holdfast.core.limits import RESERVED_KEYS
 from holdfast.core.messages import Message, Part, Reply, Usage, text_of
 from holdfast.core.records import (
     CancelRequested,
@@ -29,7 +30,7 @@ from holdfast.core.records import (
     turn_of,
 )
 from holdfast.errors import BadInputError, HoldfastError, TurnFailedError
-from holdfast.ports import Attachment, Feed, ReasoningDelta, SessionInfo, TextDelta
+from holdfast.ports import Attachment, Feed, Hit, ReasoningDelta, SessionInfo, TextDelta
 from holdfast.runtime.admission import admit_parts, check_client_id, check_session_key
 from holdfast.runtime.engine import Engine
 from holdfast.runtime.live import LiveDelta, Mailbox
@@ -211,6 +212,20 @@ class Session:
         """Return records of this session as they were written, those behind `after`."""
         return await self._engine.store.read(self.key, after=after, limit=limit)
 
+    async def search(self, query: str, *, limit: int = 10) -> list[Hit]:
+        """Return the messages and tool steps that answer a question best, also those the model no longer sees.
+
+        A question is words, a path, a name or an id; `read` gives what a hit names.
+        """
+        return await self._engine.store.search(self.key, query, limit=limit)
+
+    async def read(self, seq: int) -> Logged:
+        """Return one record as it was written."""
+        found = await self._engine.store.read(self.key, after=seq - 1, limit=1) if seq > 0 else []
+        if not found:
+            raise BadInputError(f"session {self.key!r} has no record {seq}; records are numbered from 1")
+        return found[0]
+
     def watch(self, *, after: int = 0) -> Feed:
         """Yield every record behind `after`, then each new one as it is written, without end."""
         return self._engine.store.feed(self.key, after=after)
@@ -309,7 +324,11 @@ class Hold:
 
     async def sessions(self, *, after: str = "", limit: int = 100) -> list[SessionInfo]:
         """Return what is known of the sessions in this store, in order of their keys, those behind `after`."""
-        return await self._engine.store.sessions(after=after, limit=limit)
+        found: list[SessionInfo] = []
+        while len(found) < limit and (page := await self._engine.store.sessions(after=after, limit=limit)):
+            found += [known for known in page if not known.key.startswith(RESERVED_KEYS)]
+            after = page[-1].key
+        return found[:limit]
 
     async def _configure(self, key: str, model: str | None, system: str | None) -> None:
         turn = (await open_log(self._engine.store, key)).turn

@@ -65,13 +65,14 @@ class _Shelf:
         except (HoldfastError, OSError) as error:
             return f"it could not be kept ({type(error).__name__})"
 
-    async def keep(self, content: bytes) -> str:
-        """Put an original that is not shown as it is, and return where it is, in words."""
+    async def keep(self, content: bytes, *, is_text: bool) -> str:
+        """Put an original that is not shown as it is, and return where it is and how to read it, in words."""
         kept = await self.put(content)
         if isinstance(kept, str):
             return kept
         self.originals.append(kept)
-        return f"kept whole as blob {kept.sha256[:_BLOB_NAME_CHARS]}"
+        name = kept.sha256[:_BLOB_NAME_CHARS]
+        return f"kept whole: recall(blob={name!r}) reads it" if is_text else f"kept whole as blob {name}"
 
 
 def _joined(pieces: Iterable[str | Media]) -> Iterator[str | Media]:
@@ -99,7 +100,7 @@ async def _shown_texts(texts: list[str], shelf: _Shelf, bounds: Bounds) -> list[
     shaped = _shape(texts, bytes_max) if is_short else await asyncio.to_thread(_shape, texts, bytes_max)
     if shaped == texts:
         return texts
-    where = await shelf.keep("\n".join(texts).encode())
+    where = await shelf.keep("\n".join(texts).encode(), is_text=True)
     return _shape(texts, bytes_max, where) if is_short else await asyncio.to_thread(_shape, texts, bytes_max, where)
 
 
@@ -107,7 +108,7 @@ def _shape(texts: list[str], bytes_max: int, where: str = "") -> list[str]:
     """Return the texts without base64 and within the bound together; those that are neither come back as they are."""
     stripped = [without_base64(text, where).text for text in texts]
     shares = fair_shares([len(text.encode()) for text in stripped], bytes_max)
-    advice = f"{where}; to see more of it ask for a part (a range, a filter, fewer lines), not for all of it again"
+    advice = f"{where}; or ask the tool for a part (a range, a filter, fewer lines), not for all of it again"
     return [excerpt(text, share, advice) for text, share in zip(stripped, shares, strict=True)]
 
 
@@ -126,7 +127,8 @@ async def _shown_attachment(attachment: Attachment, shelf: _Shelf, bounds: Bound
     is_readable = media_type == PDF or (media_type != "" and 0 not in (width, height))
     if not is_readable and not (media_type and len(content) > HEAD_BYTES):
         # A model would refuse it, and the request that carries it, in every later turn.
-        return f"[{what}, {spoken(media_type)}{' that is damaged' if media_type else ''}, {await shelf.keep(content)}]"
+        where = await shelf.keep(content, is_text=False)
+        return f"[{what}, {spoken(media_type)}{' that is damaged' if media_type else ''}, {where}]"
     kept = await shelf.put(content)
     if isinstance(kept, str):
         return f"[{what}, {spoken(media_type)}; {kept}]"

@@ -8,14 +8,15 @@ import asyncio
 import math
 import re
 import traceback
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from functools import partial
 from types import FunctionType, MethodType
 
 from holdfast.core.excerpt import excerpt, well_formed
 from holdfast.core.limits import Bounds
 from holdfast.core.messages import Text, ToolCall, ToolOutcome, ToolResult, ToolSpec
 from holdfast.errors import HoldfastError, UsageError
-from holdfast.ports import Blobs, Tool
+from holdfast.ports import Attachment, Blobs, SessionTool, Tool
 from holdfast.runtime.function_tool import FunctionTool, tool
 from holdfast.runtime.tool_output import bound_output
 
@@ -32,14 +33,27 @@ _CAUSES_MAX = 5
 class Toolbox:
     """Tools by name. It holds no state of a session, so all sessions share one."""
 
-    def __init__(self, tools: Sequence[Tool | Callable[..., object]], *, blobs: Blobs, bounds: Bounds) -> None:
+    def __init__(
+        self,
+        tools: Sequence[Tool | Callable[..., object]],
+        *,
+        blobs: Blobs,
+        bounds: Bounds,
+        for_sessions: Sequence[SessionTool] = (),
+    ) -> None:
         self._blobs = blobs
         self._bounds = bounds
-        self._tools: dict[str, Tool] = {}
+        self._tools: dict[str, Tool | SessionTool] = {}
+        self._run: dict[str, Callable[[str, str], Awaitable[Sequence[str | Attachment]]]] = {}
+        for one in for_sessions:
+            self._add(one)
+            self._run[one.spec.name] = one.run
         for given in tools:
-            self._add(_as_tool(given))
+            plain = _as_tool(given)
+            self._add(plain)
+            self._run[plain.spec.name] = partial(_run_anywhere, plain)
 
-    def _add(self, one: Tool) -> None:
+    def _add(self, one: Tool | SessionTool) -> None:
         name, seconds = one.spec.name, one.seconds_max
         if not _NAME.fullmatch(name):
             raise UsageError(f"tool {name!r}: a name has 1 to 64 letters, digits, '_' or '-'; give it another name")
@@ -62,10 +76,11 @@ class Toolbox:
         one = self._tools.get(name)
         return one is not None and one.is_idempotent
 
-    async def run(self, call: ToolCall) -> ToolResult:
-        """Run a call and return what came of it. Raises nothing but `asyncio.CancelledError`, when it is cancelled.
+    async def run(self, call: ToolCall, *, session: str = "") -> ToolResult:
+        """Run a call of a session and return what came of it.
 
-        What asks the whole process to end (SystemExit, KeyboardInterrupt) is not a tool's failure and passes through.
+        Raises nothing but `asyncio.CancelledError`, when it is cancelled. What asks the whole process to end
+        (SystemExit, KeyboardInterrupt) is not a tool's failure and passes through.
         """
         one = self._tools.get(call.name)
         if one is None:
@@ -75,7 +90,7 @@ class Toolbox:
         deadline = asyncio.timeout(seconds)
         try:
             async with deadline:
-                output = await one.run(call.arguments)
+                output = await self._run[call.name](session, call.arguments)
             bounded = await bound_output(output, blobs=self._blobs, bounds=self._bounds)
         except asyncio.CancelledError:
             if _is_being_cancelled():
@@ -86,6 +101,11 @@ class Toolbox:
                 return _overdue(call, seconds)
             return _failure(call, _told(error))
         return ToolResult(call.call_id, bounded.parts, originals=bounded.originals)
+
+
+async def _run_anywhere(one: Tool, _session: str, arguments: str) -> Sequence[str | Attachment]:
+    """Run a tool that does not care in which session it runs."""
+    return await one.run(arguments)
 
 
 def _as_tool(given: Tool | Callable[..., object]) -> Tool:

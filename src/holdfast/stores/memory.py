@@ -8,11 +8,15 @@ import asyncio
 import hashlib
 from collections.abc import AsyncIterator, Sequence
 
+import msgspec
+
+from holdfast.core.finding import Index, Reading, RowSize, read_rows, row_again
+from holdfast.core.glimpse import glimpse
 from holdfast.core.limits import Bounds
 from holdfast.core.messages import BlobRef
-from holdfast.core.records import AnyRecord, InboxRecord, InputAdmitted, Logged, WorkRecord, decode_record, owed
+from holdfast.core.records import AnyRecord, InboxRecord, InputAdmitted, LeasedRecord, Logged, decode_record, owed
 from holdfast.errors import BlobMissingError, ClientIdReusedError, StoppingError
-from holdfast.ports import Admission, Clock, Lease, SessionInfo, Snapshot
+from holdfast.ports import Admission, Clock, Hit, Lease, SessionInfo, Snapshot
 from holdfast.stores.feeds import Bells, Feed
 from holdfast.stores.rows import SessionRow, body_of, check_key, check_lease_term
 
@@ -29,6 +33,8 @@ class MemoryStore:
         self._logs: dict[str, list[tuple[float, bytes]]] = {}
         self._client_ids: dict[tuple[str, str], tuple[int, bytes]] = {}
         self._snapshots: dict[str, Snapshot] = {}
+        # What can be found in each session that was searched, and how far its log was read for that.
+        self._indexes: dict[str, tuple[Index, Reading]] = {}
         self._bells = Bells()
 
     async def admit(self, session: str, record: InboxRecord) -> Admission:
@@ -49,7 +55,7 @@ class MemoryStore:
         self._extend(row, [record], [body])
         return Admission(row.last_seq, is_new=True)
 
-    async def append(self, lease: Lease, records: Sequence[WorkRecord], *, after: int) -> int:
+    async def append(self, lease: Lease, records: Sequence[LeasedRecord], *, after: int) -> int:
         """Append work records, all or none; see `Store.append`."""
         row = await self._row(lease.session)
         bodies = [body_of(lease.session, record) for record in records]
@@ -61,14 +67,35 @@ class MemoryStore:
     async def read(self, session: str, *, after: int = 0, limit: int | None = None) -> list[Logged]:
         """Return records behind `after`; see `Store.read`."""
         await self._row(session)
-        log = self._logs.get(session, [])
         start = max(after, 0)
-        end = len(log) if limit is None else start + max(limit, 0)
-        return [Logged(seq, at, decode_record(body)) for seq, (at, body) in enumerate(log[start:end], start=start + 1)]
+        return self._records(session, after=start, end=None if limit is None else start + max(limit, 0))
+
+    def _records(self, session: str, *, after: int, end: int | None = None) -> list[Logged]:
+        bodies = self._logs.get(session, [])[after:end]
+        return [Logged(seq, at, decode_record(body)) for seq, (at, body) in enumerate(bodies, start=after + 1)]
 
     def feed(self, session: str, *, after: int = 0) -> Feed:
         """Yield records as they come; see `Store.feed`."""
         return Feed(self._bells, session, after, self._read_page)
+
+    async def search(self, session: str, query: str, *, limit: int = 10) -> list[Hit]:
+        """Return what answers a question best; see `Store.search`."""
+        await self._row(session)
+        index, read = self._indexes.get(session) or (Index(), Reading((), until=0, reread=1))
+        read = read_rows(self._records(session, after=min(read.reread - 1, read.until)), after=read.until)
+        for row in read.rows:
+            index.add(row)
+        self._indexes[session] = index, msgspec.structs.replace(read, rows=())
+        return [
+            Hit(size.seq, scored.score, self._glimpse(session, size, query), size.call)
+            for scored in index.find(query, limit=limit)
+            for size in (index.rows[scored.row],)
+        ]
+
+    def _glimpse(self, session: str, size: RowSize, query: str) -> str:
+        seqs = sorted({size.call, size.seq} - {0})
+        records = [logged for seq in seqs for logged in self._records(session, after=seq - 1, end=seq)]
+        return glimpse(row_again(size, records), query)
 
     async def acquire(self, session: str, owner: str, *, seconds: float) -> Lease | None:
         """Take the right to work on a session; see `Store.acquire`."""

@@ -16,13 +16,15 @@ from typing import TypeVar
 import apsw
 
 from holdfast.core.limits import Bounds
-from holdfast.core.records import InboxRecord, InputAdmitted, Logged, WorkRecord, owed
+from holdfast.core.records import InboxRecord, InputAdmitted, LeasedRecord, Logged, owed
 from holdfast.errors import StoppingError, StorePathError
-from holdfast.ports import Admission, Clock, Lease, SessionInfo, Snapshot
+from holdfast.ports import Admission, Clock, Hit, Lease, SessionInfo, Snapshot
 from holdfast.stores import sqlite_reading as reading
+from holdfast.stores import sqlite_search as searching
 from holdfast.stores.feeds import Bells, Feed
 from holdfast.stores.rows import body_of, check_key, check_lease_term
 from holdfast.stores.sqlite_file import check_place, connect, prepare, translated
+from holdfast.stores.sqlite_index import Slice
 from holdfast.stores.sqlite_owners import Owners
 from holdfast.stores.sqlite_writer import Writer
 
@@ -76,7 +78,7 @@ class SqliteStore:
             lambda batch: batch.admit(session, body, client_id, inputs_waiting_max=room), size_bytes=len(body)
         )
 
-    async def append(self, lease: Lease, records: Sequence[WorkRecord], *, after: int) -> int:
+    async def append(self, lease: Lease, records: Sequence[LeasedRecord], *, after: int) -> int:
         """Append work records, all or none; see `Store.append`."""
         check_key(lease.session)
         bodies = [body_of(lease.session, record) for record in records]
@@ -93,6 +95,23 @@ class SqliteStore:
     def feed(self, session: str, *, after: int = 0) -> Feed:
         """Yield records as they come, from other processes within some 25 ms; see `Store.feed`."""
         return Feed(self._bells, session, after, self._read_page)
+
+    async def search(self, session: str, query: str, *, limit: int = 10) -> list[Hit]:
+        """Return what answers a question best; see `Store.search`. What is not indexed yet is indexed first."""
+        check_key(session)
+        known = await self.info(session)
+        while known is not None:
+            part = await self._read(lambda db: searching.next_slice(db, session))
+            if part is None:
+                break
+            await self._index(part)
+            if part.until >= known.last_seq:
+                # Whatever came since the search began may wait for the next one.
+                break
+        return await self._read(lambda db: searching.find(db, session, query, limit))
+
+    async def _index(self, part: Slice) -> None:
+        await self._writer.run(lambda batch: batch.index(part), size_bytes=part.size_bytes)
 
     async def acquire(self, session: str, owner: str, *, seconds: float) -> Lease | None:
         """Take the right to work on a session; see `Store.acquire`."""

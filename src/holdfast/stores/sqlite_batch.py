@@ -17,6 +17,7 @@ import apsw
 from holdfast.errors import ClientIdReusedError
 from holdfast.ports import Admission, Lease, Snapshot
 from holdfast.stores.rows import SessionRow
+from holdfast.stores.sqlite_index import Slice, write_slice
 from holdfast.stores.sqlite_owners import Owners
 
 # Sessions whose rows are kept between transactions: some MiB at most. Beyond, all are dropped and read again.
@@ -188,6 +189,10 @@ class Batch:
         row.check_lease(lease)
         checksum = record_crc32(row.number, snapshot.seq, 0.0, snapshot.body)
         self._db.execute(_UPSERT_SNAPSHOT, (row.number, snapshot.seq, checksum, snapshot.body))
+
+    def index(self, part: Slice) -> None:
+        """Make records that are in the log findable."""
+        write_slice(self._db, part)
 
     def flush(self) -> None:
         """Write what was gathered."""

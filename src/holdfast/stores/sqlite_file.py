@@ -57,7 +57,7 @@ def check_place(path: Path) -> None:
     if file_system in NETWORK_FILE_SYSTEMS:
         raise StorePathError(
             f"{path} lies on a network file system ({file_system}), where SQLite's log would be damaged; "
-            "choose a path on a local disk, or use PostgreSQL"
+            "choose a path on a local disk"
         )
 
 
@@ -111,7 +111,7 @@ def translated(path: Path, error: apsw.Error | OSError, db: apsw.Connection | No
         case OSError() if error.errno in _OUT_OF_SPACE:
             return _full(path)
         case apsw.CorruptError() | apsw.NotADBError():
-            return StoreIoError(f"{path} is damaged ({error}); run `holdfast doctor`, or restore it from a backup")
+            return StoreIoError(f"{path} is damaged ({error}); keep the file as it is and restore a backup beside it")
         case _:
             return StoreIoError(f"{path} cannot be read or written ({error}); check the disk and its permissions")
 

@@ -16,16 +16,16 @@ from holdfast.core.messages import ToolCall
 from holdfast.core.records import (
     InboxRecord,
     InputAdmitted,
+    LeasedRecord,
     Logged,
     ReplyRecorded,
     ToolInterrupted,
     ToolSettled,
     ToolStarted,
     TurnEnded,
-    WorkRecord,
 )
 from holdfast.core.turn import evolve
-from holdfast.ports import Admission, Feed, Lease, SessionInfo, Snapshot, Store
+from holdfast.ports import Admission, Feed, Hit, Lease, SessionInfo, Snapshot, Store
 
 
 class Side(StrEnum):
@@ -96,7 +96,7 @@ class CrashingStore:
         self._maybe_die(write, Side.AFTER)
         return admission
 
-    async def append(self, lease: Lease, records: Sequence[WorkRecord], *, after: int) -> int:
+    async def append(self, lease: Lease, records: Sequence[LeasedRecord], *, after: int) -> int:
         """A write."""
         write = self._before_write()
         seq = await self._store.append(lease, records, after=after)
@@ -138,6 +138,11 @@ class CrashingStore:
         """Not a write."""
         self._check_alive()
         return self._store.feed(session, after=after)
+
+    async def search(self, session: str, query: str, *, limit: int = 10) -> list[Hit]:
+        """Not a write: what it adds to an index can be made again."""
+        self._check_alive()
+        return await self._store.search(session, query, limit=limit)
 
     async def load_snapshot(self, session: str) -> Snapshot | None:
         """Not a write."""

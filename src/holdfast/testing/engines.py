@@ -9,6 +9,7 @@ from holdfast.runtime.clock import SystemClock
 from holdfast.runtime.engine import Engine
 from holdfast.runtime.learning import Learning
 from holdfast.runtime.live import Live
+from holdfast.runtime.recall import Recall
 from holdfast.runtime.sessions import Hold
 from holdfast.runtime.supervisor import Supervisor
 from holdfast.runtime.toolbox import Toolbox
@@ -33,7 +34,7 @@ def an_engine(
         store=store,
         blobs=blobs,
         clock=clock,
-        toolbox=Toolbox(tools, blobs=blobs, bounds=bounds),
+        toolbox=Toolbox(tools, blobs=blobs, bounds=bounds, for_sessions=(Recall(store, blobs),)),
         models=lambda _: models,
         system=lambda: "You are tested.",
         learning=Learning(store),

@@ -14,8 +14,9 @@ pytest-asyncio in its automatic mode is needed.
 from holdfast.testing.store_promises_feeds import FeedPromises
 from holdfast.testing.store_promises_leases import LeasePromises
 from holdfast.testing.store_promises_log import LogPromises
+from holdfast.testing.store_promises_search import SearchPromises
 from holdfast.testing.store_promises_sessions import SessionPromises
 
 
-class StoreContract(LogPromises, LeasePromises, FeedPromises, SessionPromises):
+class StoreContract(LogPromises, LeasePromises, FeedPromises, SearchPromises, SessionPromises):
     """All promises of `holdfast.ports.Store`."""

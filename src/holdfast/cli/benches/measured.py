@@ -31,8 +31,13 @@ class Effort(msgspec.Struct, frozen=True):
     appends: int
     # Appends before the first turn: a new log file grows, and only then is written over, which is quicker for all.
     appends_before: int
-    is_quick: bool = False
+    # Records of the two sessions that are opened, and how often each is.
+    short_records: int = 1_000
+    long_records: int = 100_000
+    openings: int = 25
+    # Fresh interpreters that are started for each figure.
+    starts: int = 25
 
 
 FULL = Effort(turns=25, appends=200, appends_before=1_500)
-QUICK = Effort(turns=7, appends=100, appends_before=700, is_quick=True)
+QUICK = Effort(turns=7, appends=100, appends_before=700, openings=7, starts=5)

@@ -44,7 +44,6 @@ from holdfast.stores.memory import MemoryBlobs
 from holdfast.stores.sqlite import SqliteStore
 from holdfast.wiring import Lineup
 
-SHORT_RECORDS, LONG_RECORDS = 1_000, 100_000
 # A hundred times the log may cost this much more, in time and in memory.
 OPEN_FLOOR = 1 / 1.3
 MEMORY_FLOOR = 1 / 1.2
@@ -55,7 +54,6 @@ HELP_MS_MAX = 250.0
 _STEPS = 10
 _TAIL_TURNS = 12
 _SENTENCE = "The tests of the parser fail in line 120 because the buffer is empty. "
-_ROUNDS = {True: 5, False: 25}
 
 
 def _turn(number: int, *, compacts: bool) -> list[WorkRecord]:
@@ -133,9 +131,9 @@ async def measure_opening(folder: Path, effort: Effort) -> list[Measured]:
     store = SqliteStore(path, clock=SystemClock())
     times: dict[str, list[float]] = {"short": [], "long": []}
     try:
-        await _fill(store, "short", SHORT_RECORDS)
-        await _fill(store, "long", LONG_RECORDS)
-        for _ in range(_ROUNDS[effort.is_quick]):
+        await _fill(store, "short", effort.short_records)
+        await _fill(store, "long", effort.long_records)
+        for _ in range(effort.openings):
             for session, taken in times.items():
                 started = time.perf_counter()
                 await _open_and_prepare(store, session)
@@ -146,10 +144,15 @@ async def measure_opening(folder: Path, effort: Effort) -> list[Measured]:
     memory = {session: _memory_with(path, session) for session in times}
     return [
         Measured(
-            f"open at {LONG_RECORDS:,} records", median(times["long"]), median(times["short"]), ratio, OPEN_FLOOR, "ms"
+            f"open at {effort.long_records:,} records",
+            median(times["long"]),
+            median(times["short"]),
+            ratio,
+            OPEN_FLOOR,
+            "ms",
         ),
         Measured(
-            f"memory at {LONG_RECORDS:,} records",
+            f"memory at {effort.long_records:,} records",
             memory["long"],
             memory["short"],
             memory["short"] / memory["long"],
@@ -190,10 +193,9 @@ async def measure_starting(folder: Path, effort: Effort) -> list[Measured]:
     Processor time, because on a busy machine the time on the clock tells more about the neighbours.
     """
     del folder
-    rounds = _ROUNDS[effort.is_quick]
-    imported = _milliseconds(["-c", "import holdfast"], rounds)
-    ready = _milliseconds(["-c", "import holdfast; holdfast.open, holdfast.tool"], rounds)
-    helped = _milliseconds(["-m", "holdfast", "--help"], rounds)
+    imported = _milliseconds(["-c", "import holdfast"], effort.starts)
+    ready = _milliseconds(["-c", "import holdfast; holdfast.open, holdfast.tool"], effort.starts)
+    helped = _milliseconds(["-m", "holdfast", "--help"], effort.starts)
     return [
         Measured("import holdfast", imported, IMPORT_MS_MAX, IMPORT_MS_MAX / imported, 1.0, "ms"),
         Measured("import, and everything it loads", ready, IMPORT_MS_MAX, IMPORT_MS_MAX / ready, 0.5, "ms"),

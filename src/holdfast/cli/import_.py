@@ -1,0 +1,75 @@
+"""The command `import`: transcripts of other agents become sessions."""
+
+import asyncio
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+import msgspec
+
+from holdfast.cli.opening import send_logs, store_option, store_to_write
+from holdfast.cli.paper import harmless
+from holdfast.core.limits import Bounds
+from holdfast.errors import UsageError
+from holdfast.rescue.importing import Imported, import_session
+from holdfast.rescue.neutral import NeutralMessage, read_neutral
+from holdfast.runtime.admission import check_session_key
+from holdfast.wiring import open_store
+
+
+@click.command("import")
+@click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.option("--session", help="Only this session of the file.")
+@click.option("--key", help="Under which key; otherwise the session's own id. For a single session.")
+@store_option
+@click.option("--json", "as_json", is_flag=True, help="One JSON object per session, for programs.")
+def import_(file: Path, session: str | None, key: str | None, store: Path | None, *, as_json: bool) -> None:
+    """Import the sessions of FILE, a transcript in the neutral format, .jsonl or .jsonl.gz.
+
+    Each message keeps its own number as its origin. What a session has already is not imported again, so the same file
+    may be imported twice; a file that has grown brings only what is new.
+    """
+    send_logs()
+    asyncio.run(_import(file, session, key, store_to_write(store), as_json=as_json))
+
+
+def _sessions(file: Path, session: str | None) -> Iterator[list[NeutralMessage]]:
+    """Yield one session after the other; the messages of one stand together in a file."""
+    gathered: list[NeutralMessage] = []
+    for message in read_neutral(file, session):
+        if gathered and message.session_id != gathered[0].session_id:
+            yield gathered
+            gathered = []
+        gathered.append(message)
+    if gathered:
+        yield gathered
+
+
+async def _import(file: Path, session: str | None, key: str | None, place: Path, *, as_json: bool) -> None:
+    bounds = Bounds()
+    records, blobs = open_store(place, bounds)
+    seen = 0
+    try:
+        for messages in _sessions(file, session):
+            seen += 1
+            if key is not None and seen > 1:
+                raise UsageError(f"{file} has several sessions: name one with --session, or leave --key out")
+            named = key or messages[0].session_id
+            check_session_key(named)
+            _tell(await import_session(messages, named, store=records, blobs=blobs, bounds=bounds), as_json=as_json)
+    finally:
+        await records.close()
+    if not seen:
+        raise UsageError(f"{file} has no session {session!r}" if session else f"{file} has no messages")
+
+
+def _tell(imported: Imported, *, as_json: bool) -> None:
+    if as_json:
+        click.echo(msgspec.json.encode(imported))
+        return
+    told = f"{harmless(imported.session)}: {imported.messages:,} messages imported"
+    if imported.already_there:
+        told += f", {imported.already_there:,} were there already"
+    if imported.system_texts:
+        told += f", {imported.system_texts:,} system texts left out"
+    click.echo(told)

@@ -1,0 +1,260 @@
+"""A foreign transcript becomes a session of ours: the records that our own engine would have written for it.
+
+So an imported session can be viewed, searched, compacted and continued like any other. Each message keeps its own
+number as `origin`, and a number that the session has already is not imported again: the same file twice is one session.
+"""
+
+from collections import defaultdict, deque
+from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
+from typing import TypeAlias
+
+import msgspec
+
+from holdfast.core.excerpt import well_formed
+from holdfast.core.limits import Bounds
+from holdfast.core.messages import (
+    ContentPart,
+    LargeText,
+    Media,
+    Part,
+    Reasoning,
+    Reply,
+    StopReason,
+    Text,
+    ToolCall,
+    ToolResult,
+)
+from holdfast.core.records import (
+    AttemptStarted,
+    InputAdmitted,
+    LeasedRecord,
+    Outcome,
+    ReplyRecorded,
+    ToolSettled,
+    ToolStarted,
+    TurnEnded,
+    TurnStarted,
+    origin_of,
+)
+from holdfast.errors import RetryLaterError
+from holdfast.ports import Blobs, Lease, Store
+from holdfast.rescue.neutral import NeutralMessage, NeutralRole
+from holdfast.runtime.tool_output import bound_output
+
+# Records appended at once: enough that the disk is seldom waited for, few enough that others are not.
+BATCH_RECORDS = 400
+_PAGE_RECORDS = 1_000
+_LEASE_SECONDS = 60.0
+_OWNER = "import"
+_MODEL = "imported"
+_NO_INPUT = "(The imported conversation goes on here without a message from a person.)"
+_NO_CALL = "unknown_tool"
+# Of text that goes to a blob this much stays in the record.
+_HEAD_CHARS = Bounds().head_chars
+
+
+class Imported(msgspec.Struct, frozen=True):
+    """What an import came to. System texts are no messages here: they are re-read from their source each time."""
+
+    session: str
+    messages: int
+    already_there: int
+    system_texts: int
+    records: int
+
+
+class Turns:
+    """Makes records of messages, turn by turn, for a log that ends at `seq`."""
+
+    def __init__(self, seq: int) -> None:
+        self.seq = seq
+        self._turn = 0
+        self._attempt = 0
+
+    def records(self, messages: Sequence[NeutralMessage]) -> Iterator[LeasedRecord]:
+        """Yield the records of one turn: a message of a person, if it begins with one, and what came of it."""
+        messages = _numbered(messages)
+        results: _Results = defaultdict(deque)
+        for message in messages:
+            for part in message.parts:
+                if isinstance(part, ToolResult):
+                    results[part.call_id].append((part, message.seq))
+        for message in messages:
+            match message.role:
+                case NeutralRole.USER:
+                    yield from self._input(message.parts, message.seq)
+                case NeutralRole.ASSISTANT:
+                    yield from self._reply(_reply_parts(message.parts), message.seq, results)
+                case _:
+                    continue
+        for call_id in [call_id for call_id, waiting in results.items() for _ in waiting]:
+            # Its call is not in the file; a result needs one to be shown.
+            yield from self._reply((ToolCall(call_id, _NO_CALL, "{}"),), None, results)
+        if self._turn:
+            yield self._next(TurnEnded(self._turn, Outcome.ANSWERED))
+        self._turn = 0
+
+    def _next(self, record: LeasedRecord) -> LeasedRecord:
+        self.seq += 1
+        return record
+
+    def _input(self, parts: Sequence[Part], origin: int | None) -> Iterator[LeasedRecord]:
+        said = tuple(part for part in parts if isinstance(part, Text | LargeText | Media)) or (Text(""),)
+        yield self._next(InputAdmitted(said, origin=origin))
+        self._turn, self._attempt = self.seq, 0
+        yield self._next(TurnStarted(self._turn))
+
+    def _reply(
+        self,
+        parts: tuple[Text | ToolCall | Reasoning, ...],
+        origin: int | None,
+        results: "_Results",
+    ) -> Iterator[LeasedRecord]:
+        if not self._turn:
+            yield from self._input((Text(_NO_INPUT),), None)
+        self._attempt += 1
+        yield self._next(AttemptStarted(self._turn, self._attempt, _MODEL))
+        calls = [part for part in parts if isinstance(part, ToolCall)]
+        stop_reason = StopReason.TOOL_CALLS if calls else StopReason.END
+        reply = Reply(parts, stop_reason, usage=None, model=_MODEL)
+        yield self._next(ReplyRecorded(self._turn, self._attempt, reply, origin))
+        settled = [(call, results[call.call_id].popleft()) for call in calls if results[call.call_id]]
+        for call, _ in settled:
+            yield self._next(ToolStarted(self._turn, call.call_id, call.name))
+        for _, (result, result_origin) in settled:
+            yield self._next(ToolSettled(self._turn, result, result_origin))
+
+
+# Results by the call they answer, oldest first, each with the number of its message.
+_Results: TypeAlias = defaultdict[str, deque[tuple[ToolResult, int]]]
+
+
+def _numbered(messages: Sequence[NeutralMessage]) -> list[NeutralMessage]:
+    """Give names to calls that have none, and to the results that answer them: the oldest call first."""
+    waiting: deque[str] = deque()
+
+    def named(part: Part, name: str) -> Part:
+        if isinstance(part, ToolCall) and not part.call_id:
+            waiting.append(name)
+            return msgspec.structs.replace(part, call_id=name)
+        if isinstance(part, ToolResult) and not part.call_id:
+            return msgspec.structs.replace(part, call_id=waiting.popleft() if waiting else name)
+        return part
+
+    return [
+        msgspec.structs.replace(
+            message,
+            parts=tuple(named(part, f"imported-{message.seq}-{place}") for place, part in enumerate(message.parts)),
+        )
+        for message in messages
+    ]
+
+
+def _reply_parts(parts: Sequence[Part]) -> tuple[Text | ToolCall | Reasoning, ...]:
+    """Return what a model can have said. The same id twice in one message could not be told apart: the first counts."""
+    kept: list[Text | ToolCall | Reasoning] = []
+    ids: set[str] = set()
+    for part in parts:
+        if isinstance(part, ToolCall):
+            if part.call_id in ids:
+                continue
+            ids.add(part.call_id)
+        if isinstance(part, Text | ToolCall | Reasoning):
+            kept.append(part)
+    return tuple(kept)
+
+
+def turns_of(messages: Iterable[NeutralMessage]) -> Iterator[list[NeutralMessage]]:
+    """Yield the messages of each turn: one of a person and whatever follows it up to the next."""
+    turn: list[NeutralMessage] = []
+    for message in messages:
+        if message.role is NeutralRole.USER and turn:
+            yield turn
+            turn = []
+        if message.role is not NeutralRole.SYSTEM:
+            turn.append(message)
+    if turn:
+        yield turn
+
+
+async def import_session(
+    messages: Sequence[NeutralMessage], key: str, *, store: Store, blobs: Blobs, bounds: Bounds
+) -> Imported:
+    """Bring the messages of one foreign session into the session `key`, those that it does not have yet."""
+    known = await _origins(store, key)
+    fresh: list[NeutralMessage] = []
+    for message in messages:
+        if message.role is not NeutralRole.SYSTEM and message.seq not in known:
+            known.add(message.seq)
+            fresh.append(message)
+    system_texts = sum(message.role is NeutralRole.SYSTEM for message in messages)
+    already_there = len(messages) - len(fresh) - system_texts
+    written = 0
+    if fresh:
+        lease = await store.acquire(key, _OWNER, seconds=_LEASE_SECONDS)
+        if lease is None:
+            raise RetryLaterError(f"session {key!r} is being worked on; import again when it is at rest")
+        try:
+            written = await _append(fresh, lease, store=store, blobs=blobs, bounds=bounds)
+        finally:
+            await store.release(lease)
+    return Imported(key, len(fresh), already_there, system_texts, written)
+
+
+async def _origins(store: Store, key: str) -> set[int]:
+    found: set[int] = set()
+    after = 0
+    while page := await store.read(key, after=after, limit=_PAGE_RECORDS):
+        found.update(origin for logged in page if (origin := origin_of(logged.record)) is not None)
+        after = page[-1].seq
+    return found
+
+
+async def _append(
+    messages: Sequence[NeutralMessage], lease: Lease, *, store: Store, blobs: Blobs, bounds: Bounds
+) -> int:
+    known = await store.info(lease.session)
+    first = last = known.last_seq if known else 0
+    turns = Turns(last)
+    batch: list[LeasedRecord] = []
+    for turn in turns_of(messages):
+        kept = [message async for message in _kept(turn, blobs, bounds)]
+        batch += turns.records(kept)
+        # Whole turns only: wherever an import is cut off, the session is at rest and the next one goes on.
+        if len(batch) >= BATCH_RECORDS:
+            last = await store.append(lease, batch, after=last)
+            batch = []
+            lease = await store.renew(lease, seconds=_LEASE_SECONDS)
+    last = await store.append(lease, batch, after=last)
+    return last - first
+
+
+async def _kept(messages: Sequence[NeutralMessage], blobs: Blobs, bounds: Bounds) -> AsyncIterator[NeutralMessage]:
+    """Yield messages with their large parts in blobs, as those of our own sessions are."""
+    for message in messages:
+        for content in message.blobs.values():
+            await blobs.put(content)
+        parts = [await _kept_part(part, message.role, blobs, bounds) for part in message.parts]
+        yield msgspec.structs.replace(message, parts=tuple(parts), blobs={})
+
+
+async def _kept_part(part: Part, role: NeutralRole, blobs: Blobs, bounds: Bounds) -> Part:
+    match part:
+        case Text(text=text) if role is NeutralRole.USER:
+            return await _kept_text(well_formed(text), blobs, bounds)
+        case Text(text=text):
+            return Text(well_formed(text))
+        case ToolResult(parts=inner):
+            output = [piece.text for piece in inner if isinstance(piece, Text)]
+            bounded = await bound_output(output, blobs=blobs, bounds=bounds)
+            media = tuple(piece for piece in inner if isinstance(piece, Media))
+            return msgspec.structs.replace(part, parts=(*bounded.parts, *media), originals=bounded.originals)
+        case _:
+            return part
+
+
+async def _kept_text(text: str, blobs: Blobs, bounds: Bounds) -> ContentPart:
+    raw = text.encode()
+    if len(raw) <= bounds.inline_text_bytes_max:
+        return Text(text)
+    return LargeText(await blobs.put(raw), text[:_HEAD_CHARS])

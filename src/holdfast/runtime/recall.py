@@ -1,0 +1,240 @@
+"""The built-in tool by which a model finds and reads what has left its view: every record, and what was spilled.
+
+It reads the log of the session that calls it and nothing else: a blob is only given out where a record of this session
+names it. Pages are bounded and join without a gap, so whoever reads all of them has the original, byte for byte.
+"""
+
+import codecs
+from collections.abc import AsyncIterator, Iterator, Sequence
+from typing import Annotated
+
+import msgspec
+
+from holdfast.core.finding import RECALL
+from holdfast.core.media import HEAD_BYTES, TEXT, sniff
+from holdfast.core.messages import BlobRef, LargeText, Media, Part, Reasoning, Text, ToolCall, ToolResult, ToolSpec
+from holdfast.core.records import AnyRecord, CompactionApplied, InputAdmitted, Logged, ReplyRecorded, ToolSettled
+from holdfast.errors import BadInputError
+from holdfast.ports import Blobs, Hit, Store
+
+# A page is read whole and stays in the view: about 2,500 tokens.
+PAGE_BYTES = 8_192
+HITS_SHOWN = 10
+# Fewer characters of a blob's name could stand for two blobs.
+_BLOB_CHARS_MIN = 12
+_PAGE_RECORDS = 1_000
+_SECONDS_MAX = 60.0
+
+
+class _Arguments(msgspec.Struct):
+    query: Annotated[
+        str, msgspec.Meta(description="Find: a few words, or a path, name or id as it was written. No operators.")
+    ] = ""
+    seq: Annotated[int, msgspec.Meta(description="Read this record: the n of [#n].")] = 0
+    blob: Annotated[str, msgspec.Meta(description="Read this kept original: the first 12 characters of its id.")] = ""
+    offset: Annotated[int, msgspec.Meta(description="Go on reading from this byte.")] = 0
+
+
+def _parameters() -> str:
+    schema = msgspec.json.schema(_Arguments)["$defs"]["_Arguments"]
+    return msgspec.json.encode({"type": "object", "properties": schema["properties"]}).decode()
+
+
+_SPEC = ToolSpec(
+    name=RECALL,
+    description=(
+        "Search and read the whole of this conversation, including everything that is no longer shown: older messages "
+        "behind a summary, tool output that was masked or shortened. Use it instead of guessing or repeating work. "
+        "Give one of: query, seq, blob."
+    ),
+    parameters=_parameters(),
+)
+# Models write numbers as strings now and then; there is only one thing that can mean.
+_decoder = msgspec.json.Decoder(_Arguments, strict=False)
+
+
+class Recall:
+    """Finds and reads in the log of one session at a time."""
+
+    is_idempotent = True
+    seconds_max = _SECONDS_MAX
+
+    def __init__(self, store: Store, blobs: Blobs) -> None:
+        self.spec = _SPEC
+        self._store, self._blobs = store, blobs
+
+    async def run(self, session: str, arguments: str) -> Sequence[str]:
+        """Answer what a model asks for. Raises `BadInputError`, which says what to write instead."""
+        try:
+            asked = _decoder.decode(arguments.encode() if arguments.strip() else b"{}")
+        except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
+            raise BadInputError(f"{RECALL} did not run: {error}. {_USAGE}") from error
+        if asked.offset < 0 or asked.seq < 0:
+            raise BadInputError(f"{RECALL} did not run: seq and offset are not negative. {_USAGE}")
+        if asked.seq:
+            return [await self._read(session, asked.seq, asked.offset)]
+        if asked.blob.strip():
+            return [await self._read_blob(session, asked.blob.strip().lower(), asked.offset)]
+        if asked.query.strip():
+            return [_told(asked.query, await self._store.search(session, asked.query, limit=HITS_SHOWN))]
+        raise BadInputError(f"{RECALL} did not run: it was asked for nothing. {_USAGE}")
+
+    async def _read(self, session: str, seq: int, offset: int) -> str:
+        logged = await self._record(session, seq)
+        said = [source async for source in self._sources(logged.record)]
+        page = await self._page(said, offset)
+        return page.told(f"record {seq}", f"{RECALL}(seq={seq}, offset={{}})")
+
+    async def _record(self, session: str, seq: int) -> Logged:
+        found = await self._store.read(session, after=seq - 1, limit=1)
+        if not found:
+            known = await self._store.info(session)
+            raise BadInputError(f"there is no record {seq}; the last one is {known.last_seq if known else 0}")
+        return found[0]
+
+    async def _read_blob(self, session: str, name: str, offset: int) -> str:
+        if len(name) < _BLOB_CHARS_MIN:
+            raise BadInputError(f"{name!r} is too short to name a blob; give its first {_BLOB_CHARS_MIN} characters")
+        ref = await self._find_blob(session, name)
+        if ref is None:
+            raise BadInputError(f"no record of this conversation names a blob {name!r}; look for it with a query")
+        page = await self._page([await self._kept(ref, "kept")], offset)
+        return page.told(f"blob {name}", f'{RECALL}(blob="{name}", offset={{}})')
+
+    async def _find_blob(self, session: str, name: str) -> BlobRef | None:
+        """Look where the name is written first, then everywhere: a log can be long."""
+        for hit in await self._store.search(session, name, limit=HITS_SHOWN):
+            found = _named(await self._record(session, hit.seq), name)
+            if found is not None:
+                return found
+        after = 0
+        while page := await self._store.read(session, after=after, limit=_PAGE_RECORDS):
+            for logged in page:
+                found = _named(logged, name)
+                if found is not None:
+                    return found
+            after = page[-1].seq
+        return None
+
+    async def _sources(self, record: AnyRecord) -> AsyncIterator["bytes | BlobRef"]:
+        """Yield what a record holds, in order: its own text, and the blobs that hold the rest."""
+        match record:
+            case InputAdmitted(parts=parts):
+                said: Sequence[Part] = parts
+            case ReplyRecorded(reply=reply):
+                said = reply.parts
+            case ToolSettled(result=result):
+                said = (result,)
+            case CompactionApplied(summary=summary):
+                said = (Text(summary),)
+            case _:
+                said = (Text(f"(a {type(record).__name__}: nothing was said in it)"),)
+        for part in said:
+            async for source in self._part_sources(part):
+                yield source
+
+    async def _part_sources(self, part: Part) -> AsyncIterator["bytes | BlobRef"]:
+        match part:
+            case Text(text=text):
+                yield text.encode()
+            case Reasoning(text=text):
+                yield f"(thinking) {text}".encode()
+            case LargeText(blob=blob) | Media(blob=blob):
+                yield await self._kept(blob, part.name)
+            case ToolCall(name=name, arguments=arguments):
+                yield f"calls {name} {arguments}".encode()
+            case ToolResult(parts=inner, originals=originals):
+                whole = [await self._kept(blob, "kept") for blob in originals]
+                is_spilled = any(isinstance(one, BlobRef) for one in whole)
+                for one in whole:
+                    yield one
+                for piece in inner:
+                    # Of what is there as a whole the shortened form says nothing more.
+                    if not (is_spilled and isinstance(piece, Text)):
+                        async for source in self._part_sources(piece):
+                            yield source
+
+    async def _kept(self, blob: BlobRef, name: str) -> "bytes | BlobRef":
+        """Return a blob that is text, or a line that says what it is."""
+        head = await self._blobs.read(blob, start=0, length=HEAD_BYTES)
+        media_type = sniff(head)
+        if media_type == TEXT or not blob.size_bytes:
+            return blob
+        return f"[{name or 'an attachment'}, {media_type or 'not text'}, {blob.size_bytes:,} bytes]".encode()
+
+    async def _page(self, sources: Sequence[bytes | BlobRef], offset: int) -> "_Page":
+        """Read a page out of sources that stand one after the other, a line break between two."""
+        total = sum(_size(source) for source in sources) + max(len(sources) - 1, 0)
+        page = bytearray()
+        start = 0
+        for place, source in enumerate(sources):
+            if place:
+                if start >= offset and len(page) < PAGE_BYTES:
+                    page += b"\n"
+                start += 1
+            skip, room = max(offset - start, 0), PAGE_BYTES - len(page)
+            if skip < _size(source) and room > 0:
+                page += await self._bytes(source, skip, room)
+            start += _size(source)
+        whole = bytes(page)
+        if offset + len(whole) < total:
+            # The rest of a character that was cut comes with the next page.
+            decoder = codecs.getincrementaldecoder("utf-8")("replace")
+            text = decoder.decode(whole)
+            return _Page(text, offset, offset + len(whole) - len(decoder.getstate()[0]), total)
+        return _Page(whole.decode("utf-8", "replace"), offset, offset + len(whole), total)
+
+    async def _bytes(self, source: bytes | BlobRef, start: int, length: int) -> bytes:
+        if isinstance(source, bytes):
+            return source[start : start + length]
+        return await self._blobs.read(source, start=start, length=length)
+
+
+class _Page(msgspec.Struct, frozen=True):
+    """Some text, which bytes of the whole it is, and how many there are."""
+
+    text: str
+    start: int
+    end: int
+    total: int
+
+    def told(self, what: str, following: str) -> str:
+        """Say what is shown and how to go on, above the text, so that the text ends where it ends."""
+        if self.start >= self.total > 0:
+            return f"[{what} has {self.total:,} bytes; there is nothing behind them]"
+        if self.start == 0 and self.end == self.total:
+            return f"[{what}, all {self.total:,} bytes]\n{self.text}"
+        more = f"; go on with {following.format(self.end)}" if self.end < self.total else "; this is the end"
+        return f"[{what}, bytes {self.start:,} to {self.end:,} of {self.total:,}{more}]\n{self.text}"
+
+
+_USAGE = f'Write {RECALL}(query="words, a path or an id"), {RECALL}(seq=57) or {RECALL}(blob="0123456789ab").'
+
+
+def _size(source: bytes | BlobRef) -> int:
+    return len(source) if isinstance(source, bytes) else source.size_bytes
+
+
+def _told(query: str, hits: Sequence[Hit]) -> str:
+    if not hits:
+        return f"Nothing in this conversation matches {query[:200]!r}. Try other words, or fewer."
+    lines = [f"[#{hit.seq}] {'tool step ' if hit.call else ''}{hit.excerpt}" for hit in hits]
+    return "\n".join([f"Best matches first; {RECALL}(seq=n) reads all of [#n].", *lines])
+
+
+def _named(logged: Logged, name: str) -> BlobRef | None:
+    """Return the blob whose name begins so, where a record names it."""
+    return next((ref for ref in _refs(logged.record) if ref.sha256.startswith(name)), None)
+
+
+def _refs(record: AnyRecord) -> Iterator[BlobRef]:
+    parts: Sequence[Part] = ()
+    match record:
+        case InputAdmitted():
+            parts = record.parts
+        case ToolSettled(result=result):
+            parts = result.parts
+            yield from result.originals
+        case _:
+            pass
+    yield from (part.blob for part in parts if isinstance(part, LargeText | Media))

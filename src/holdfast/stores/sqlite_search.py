@@ -1,0 +1,103 @@
+"""Searching a SQLite store: bringing the index of a session up to date, and asking it.
+
+Records are indexed when their session is searched, not when they are appended: most sessions are never searched, and an
+index kept with every append would halve what many sessions can write together. A search catches up first, in slices
+that each take the writer for a few milliseconds, so it finds whatever was appended before it began.
+"""
+
+from collections import defaultdict
+from typing import Any
+
+import apsw
+
+from holdfast.core.finding import Posting, Row, RowSize, counted, query_words, rank, read_rows, row_again
+from holdfast.core.glimpse import glimpse
+from holdfast.core.records import Logged
+from holdfast.ports import Hit
+from holdfast.stores import sqlite_reading as reading
+from holdfast.stores.sqlite_index import ROW_BITS, IndexedRow, Slice
+
+# Records and bytes that are read into the index at once: their words are some 50 ms of work for a reader's thread, and
+# then a few milliseconds for the writer.
+SLICE_RECORDS = 200
+SLICE_BYTES_MAX = 512 * 2**10
+
+_SELECT_MARK = """
+    SELECT number, coalesce(until, 0), coalesce(reread, 1), coalesce(rows, 0)
+    FROM sessions LEFT JOIN search_marks ON session = number WHERE key = ?
+"""
+_SELECT_ROWS = "SELECT seq, call, called_words, said_words FROM search_rows WHERE session = ? ORDER BY row"
+_SELECT_PLACES = "SELECT doc, col, count(*) FROM search_places WHERE term = ? GROUP BY doc, col"
+# Bodies are measured before they are read, so that a slice of large records stays small.
+_SELECT_SIZES = """
+    SELECT size FROM (
+        SELECT seq, length(body) AS size FROM records WHERE session = ?1 AND seq > ?2
+        UNION ALL
+        SELECT seq, length(body) AS size FROM recent WHERE session = ?1 AND seq > ?2
+    ) ORDER BY seq LIMIT ?3
+"""
+
+
+def next_slice(db: apsw.Connection, session: str) -> Slice | None:
+    """Return what the index of a session lacks, or the first part of it; None where it lacks nothing."""
+    mark: tuple[int, int, int, int] | None = db.execute(_SELECT_MARK, (session,)).get
+    if mark is None:
+        return None
+    number, until, reread, first_row = mark
+    count = size_bytes = 0
+    sizes: list[tuple[Any, ...]] = db.execute(_SELECT_SIZES, (number, until, SLICE_RECORDS)).fetchall()
+    for (size,) in sizes:
+        if count and size_bytes + size > SLICE_BYTES_MAX:
+            break
+        count, size_bytes = count + 1, size_bytes + size
+    if not count:
+        return None
+    before = min(reread - 1, until)
+    records = reading.records(db, session, before, until - before + count)
+    read = read_rows(records, after=until)
+    rows = tuple(_indexed(number, row) for row in read.rows)
+    return Slice(number, until, read.until, read.reread, first_row, rows)
+
+
+def _indexed(number: int, row: Row) -> IndexedRow:
+    called, said = counted(row.called), counted(row.said)
+    size = RowSize(row.seq, row.call, sum(called.values()), sum(said.values()))
+    return IndexedRow(size, _column(number, called), _column(number, said))
+
+
+def _column(number: int, times: dict[str, int]) -> str:
+    return " ".join(f"{number}|{word}" for word, count in times.items() for _ in range(count))
+
+
+def find(db: apsw.Connection, session: str, query: str, limit: int) -> list[Hit]:
+    """Return what answers a question best among the rows that are indexed."""
+    # One state of the file for all that is read.
+    with db:
+        found = _find(db, session, query, limit)
+    return found  # noqa: RET504 - for all mypy knows, leaving the context may swallow an exception
+
+
+def _find(db: apsw.Connection, session: str, query: str, limit: int) -> list[Hit]:
+    number: int | None = db.execute("SELECT number FROM sessions WHERE key = ?", (session,)).get
+    if number is None:
+        return []
+    rows = [RowSize(*found) for found in db.execute(_SELECT_ROWS, (number,))]
+    asked = query_words(query)
+    best = rank(asked, {word: _postings(db, number, word) for word in asked}, rows, limit=limit)
+    sized = [(rows[scored.row], scored.score) for scored in best]
+    return [Hit(size.seq, score, glimpse(_read_row(db, session, size), query), size.call) for size, score in sized]
+
+
+def _postings(db: apsw.Connection, number: int, word: str) -> list[Posting]:
+    times: defaultdict[int, dict[str, int]] = defaultdict(dict)
+    for place, column, count in db.execute(_SELECT_PLACES, (f"{number}|{word}",)):
+        times[place][column] = count
+    first = number << ROW_BITS
+    return [Posting(place - first, found.get("called", 0), found.get("said", 0)) for place, found in times.items()]
+
+
+def _read_row(db: apsw.Connection, session: str, size: RowSize) -> Row:
+    records: list[Logged] = []
+    for seq in sorted({size.call, size.seq} - {0}):
+        records += reading.records(db, session, seq - 1, 1)
+    return row_again(size, records)

@@ -1,0 +1,236 @@
+"""What of a log is searchable, and which of it answers best."""
+
+import pytest
+
+from holdfast.core.finding import (
+    QUERY_WORDS_MAX,
+    Index,
+    Posting,
+    Reading,
+    Row,
+    RowSize,
+    counted,
+    query_words,
+    rank,
+    read_rows,
+    row_again,
+    shown_text,
+)
+from holdfast.core.glimpse import GLIMPSE_CHARS, glimpse
+from holdfast.core.messages import (
+    BlobRef,
+    LargeText,
+    Media,
+    Part,
+    Reasoning,
+    Text,
+    ToolCall,
+    ToolResult,
+)
+from holdfast.core.records import AnyRecord, InputAdmitted, Logged, ToolSettled, ToolStarted
+from holdfast.testing.builders import a_notice, a_reply, a_turn_ended, a_turn_started, an_attempt_started, an_input
+
+BLOB = BlobRef("ab" * 32, 9_000)
+
+
+def log_of(*records: AnyRecord, first: int = 1) -> list[Logged]:
+    return [Logged(seq, 0.0, record) for seq, record in enumerate(records, start=first)]
+
+
+def a_step(arguments: str = '{"path": "a.txt"}', output: str = "hello", name: str = "read") -> tuple[AnyRecord, ...]:
+    return (
+        a_reply("", ToolCall("c1", name, arguments)),
+        ToolStarted(1, "c1", name),
+        ToolSettled(1, ToolResult("c1", (Text(output),))),
+    )
+
+
+# --- rows ---
+
+
+def test_messages_and_steps_are_rows_and_nothing_else_is() -> None:
+    log = log_of(an_input("hi"), a_turn_started(), an_attempt_started(), *a_step(), a_reply("done"), a_notice())
+
+    read = read_rows(log, after=0)
+
+    assert read == Reading(
+        (Row(1, 0, "", "hi"), Row(6, 4, "read a.txt", "hello"), Row(7, 0, "", "done")), until=8, reread=9
+    )
+
+
+def test_a_call_whose_result_is_still_to_come_is_read_again() -> None:
+    first = log_of(an_input("hi"), *a_step())[:3]
+
+    read = read_rows(first, after=0)
+    rest = read_rows(log_of(*a_step(), first=2), after=read.until)
+
+    assert read == Reading((Row(1, 0, "", "hi"),), until=3, reread=2)
+    assert rest == Reading((Row(4, 2, "read a.txt", "hello"),), until=4, reread=5)
+
+
+@pytest.mark.parametrize("closing", [a_turn_ended(), a_turn_started(9), a_reply("never mind")])
+def test_a_call_that_got_no_result_is_a_row_when_that_is_clear(closing: AnyRecord) -> None:
+    read = read_rows(log_of(a_step()[0], closing), after=0)
+
+    assert read.rows[0] == Row(1, 1, "read a.txt", "")
+    assert row_again(RowSize(1, 1, 2, 0), log_of(a_step()[0])) == read.rows[0]
+
+
+def test_a_result_without_a_call_is_a_message() -> None:
+    log = log_of(ToolSettled(1, ToolResult("c1", (Text("hello"),))))
+
+    assert read_rows(log, after=0).rows == (Row(1, 0, "", "hello"),)
+
+
+def test_searches_are_not_found_by_later_searches() -> None:
+    log = log_of(*a_step('{"query": "narwhal"}', "narwhal", "recall"), a_step("{}", "x", "recall")[0], a_turn_ended())
+
+    assert read_rows(log, after=0).rows == ()
+
+
+def test_an_empty_log_has_no_rows() -> None:
+    assert read_rows((), after=7) == Reading((), until=7, reread=8)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "called"),
+    [
+        ('{"a": ["x", {"b": 1}], "c": null}', "read x 1 None"),
+        ('"plain"', "read plain"),
+        ("{broken", "read {broken"),
+        ("", "read "),
+        ("[" * 100_000, f"read {'[' * 100_000}"),
+    ],
+)
+def test_a_call_is_found_by_the_values_of_its_arguments(arguments: str, called: str) -> None:
+    assert read_rows(log_of(*a_step(arguments)), after=0).rows[0].called == called
+
+
+@pytest.mark.parametrize(
+    ("part", "text"),
+    [
+        (Text("a"), "a"),
+        (Reasoning("hm"), "hm"),
+        (LargeText(BLOB, "begins", "log.txt"), "log.txt begins"),
+        (LargeText(BLOB, "begins"), "begins"),
+        (Media(BLOB, "image/png", "cat.png"), "cat.png"),
+        (ToolResult("c", (Text("a"), Text("b"))), "a\nb"),
+        (ToolCall("c", "n", "{}"), ""),
+    ],
+)
+def test_a_part_is_found_by_what_it_shows(part: Part, text: str) -> None:
+    assert shown_text(part) == text
+
+
+def test_rows_are_bounded() -> None:
+    row = read_rows(log_of(InputAdmitted((Text("x" * 300_000),))), after=0).rows[0]
+
+    assert len(row.said) == 256 * 2**10
+    assert counted("a a a a a a a a a a b") == {"a": 8, "b": 1}
+
+
+def test_a_row_that_is_gone_is_empty() -> None:
+    assert row_again(RowSize(3, 0, 0, 1), []) == Row(3, 0, "", "")
+
+
+# --- questions ---
+
+
+def test_words_that_only_ask_count_less_and_come_last() -> None:
+    assert query_words("What is the harbour?") == {"harbour": 1.0, "what": 0.25, "is": 0.25, "the": 0.25}
+
+
+def test_a_question_is_bounded() -> None:
+    asked = query_words(" ".join(f"w{number}x" for number in range(2_000)))
+
+    assert len(asked) == QUERY_WORDS_MAX
+
+
+# --- ranking ---
+
+
+def found_by(index: Index, query: str, limit: int = 10) -> list[int]:
+    return [index.rows[scored.row].seq for scored in index.find(query, limit=limit)]
+
+
+def indexed(*rows: Row) -> Index:
+    index = Index()
+    for row in rows:
+        index.add(row)
+    return index
+
+
+def test_nothing_is_found_in_nothing() -> None:
+    assert rank({"a": 1.0}, {"a": [Posting(0, 0, 1)]}, [], limit=5) == []
+    assert found_by(indexed(Row(1, 0, "", "a cat")), "cat", limit=0) == []
+    assert found_by(indexed(Row(1, 0, "", "a cat")), "dog") == []
+
+
+def test_a_step_about_a_path_comes_before_one_whose_output_names_it() -> None:
+    index = indexed(
+        Row(2, 1, "grep x", "src/a.py src/a.py src/a.py"),
+        Row(4, 3, "read src/a.py", "import os"),
+        Row(6, 5, "edit src/a.py with many other words that are written into it", "done"),
+    )
+
+    assert found_by(index, "src/a.py") == [4, 6, 2]
+
+
+def test_a_rare_word_counts_more_than_a_frequent_one() -> None:
+    index = indexed(*(Row(seq, 0, "", f"boat {'long ' * 60}") for seq in range(1, 9)), Row(9, 0, "", "heron " * 60))
+
+    assert found_by(index, "boat heron")[0] == 9
+
+
+def test_of_equals_the_newer_one_comes_first() -> None:
+    index = indexed(Row(2, 1, "read a.txt", "x"), Row(4, 3, "read a.txt", "x"), Row(6, 5, "read a.txt", "x"))
+
+    assert found_by(index, "a.txt") == [6, 4, 2]
+
+
+def test_in_short_talk_what_was_said_around_a_turn_counts() -> None:
+    lone = [Row(seq, 0, "", "yes I see") for seq in range(1, 20)]
+    lone[2] = Row(3, 0, "", "the budget")
+    lone[12] = Row(13, 0, "", "the budget")
+    lone[13] = Row(14, 0, "", "of the harbour")
+
+    assert found_by(indexed(*lone), "harbour budget")[:2] == [14, 3]
+
+
+def test_turns_beside_a_better_one_come_after_all_others() -> None:
+    rows = [Row(seq, 0, "", "yes I see") for seq in range(1, 30)]
+    for seq in (3, 4, 20):
+        rows[seq - 1] = Row(seq, 0, "", "the budget")
+
+    assert found_by(indexed(*rows), "budget") == [3, 20, 4]
+
+
+def test_steps_stay_beside_each_other_in_short_talk() -> None:
+    steps = [Row(seq, seq - 1, "read a.txt", "x") for seq in (4, 6, 8)]
+
+    assert found_by(indexed(Row(1, 0, "", "look at a.txt"), *steps), "a.txt") == [8, 6, 4, 1]
+
+
+# --- glimpses ---
+
+
+def test_a_glimpse_shows_the_call_and_what_was_asked_for() -> None:
+    row = Row(2, 1, "read a.txt", f"{'filler ' * 200}the needle is here{' filler' * 200}")
+
+    shown = glimpse(row, "needle")
+
+    assert shown.startswith("read a.txt: …")
+    assert "the needle is here" in shown
+    assert len(shown) <= GLIMPSE_CHARS + 10
+
+
+@pytest.mark.parametrize(
+    ("row", "shown"),
+    [
+        (Row(1, 0, "", "short\n\ttext"), "short text"),
+        (Row(1, 1, "read a.txt", ""), "read a.txt"),
+        (Row(1, 0, "", ""), ""),
+    ],
+)
+def test_what_is_short_is_shown_whole(row: Row, shown: str) -> None:
+    assert glimpse(row, "text") == shown

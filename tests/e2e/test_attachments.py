@@ -1,0 +1,95 @@
+"""Attachments far beyond what a provider takes: answered, the original kept, memory flat."""
+
+from pathlib import Path
+
+import pytest
+
+from holdfast.core.limits import Limits
+from holdfast.core.messages import LargeText, Media
+from holdfast.core.records import InputAdmitted, PartReplaced
+from holdfast.ports import Attachment
+from holdfast.runtime.sessions import Session
+from holdfast.stores.blobs import FolderBlobs
+from tests.e2e import child
+from tests.e2e.images import a_png
+from tests.e2e.world import DIALECTS, HASTY, KEY, World, a_world, ended_well, records_of
+
+MIB = 2**20
+# What a large provider takes.
+ANTHROPIC = Limits(200_000, 8_000, 32 * MIB, 100, 5 * MIB, 8_000)
+
+
+async def originals(world: World, session: Session) -> list[bytes]:
+    """Return what was attached, as it is kept."""
+    blobs = FolderBlobs(world.store.with_name(world.store.name + "-blobs"))
+    parts = [part for admitted in await records_of(session, InputAdmitted) for part in admitted.parts]
+    return [await blobs.get(part.blob) for part in parts if isinstance(part, Media | LargeText)]
+
+
+@pytest.mark.parametrize("declared", [Limits(), ANTHROPIC], ids=["unknown", "declared"])
+@pytest.mark.parametrize("dialect", DIALECTS)
+async def test_an_image_of_30_mb_is_answered_and_its_original_kept(
+    tmp_path: Path, dialect: str, declared: Limits
+) -> None:
+    """FM-017, FM-079, FM-080."""
+    image = a_png(width=4_000, height=3_000, size_bytes=30_000_000)
+    async with (
+        a_world(tmp_path, dialect, ANTHROPIC) as world,
+        world.open(world.model(declared=declared), bounds=HASTY) as hold,
+    ):
+        session = await hold.session(KEY)
+
+        answer = await session.send("describe the photo", attachments=[Attachment(image, "photo.png")])
+
+        assert answer.text.startswith('You said: "describe the photo')
+        assert any("photo.png" in notice for notice in answer.notices)
+        assert await originals(world, session) == [image]
+        count = world.simulation.request_count
+        await session.send("go on")
+        assert world.simulation.request_count == count + 1, "what was left out once is not tried again"
+        assert len(world.simulation.requests[-1].body) < MIB
+        await ended_well(session)
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+async def test_a_message_with_150_images_is_answered_with_as_many_as_the_provider_takes(
+    tmp_path: Path, dialect: str
+) -> None:
+    """FM-017, FM-080."""
+    images = [a_png(seed=number, width=64 + number) for number in range(150)]
+    async with a_world(tmp_path, dialect, ANTHROPIC) as world, world.open(bounds=HASTY) as hold:
+        session = await hold.session(KEY)
+
+        answer = await session.send(
+            "look at these", attachments=[Attachment(image, f"{at}.png") for at, image in enumerate(images)]
+        )
+
+        assert answer.text.startswith('You said: "look at these')
+        assert answer.text.count("I see an attachment") == 100
+        assert len(await records_of(session, PartReplaced)) == 50
+        assert len(world.refused) == 1
+        assert await originals(world, session) == images
+        await ended_well(session)
+
+
+async def test_a_text_of_200_mb_is_answered_without_being_held_in_memory(tmp_path: Path) -> None:
+    """FM-082, FM-127, FM-128."""
+    path = tmp_path / "journal.log"
+    line = b"2026-01-01 12:00:00 the ship keeps its course while the wind turns\n"
+    with path.open("wb") as file:
+        for _ in range(200):
+            file.write(line * (MIB // len(line)))
+    size = path.stat().st_size
+    async with a_world(tmp_path) as world:
+        code, said = await child.finished(child.start(world, "attaches", str(path)))
+
+        assert code == 0
+        assert said[1].startswith('You said: "what is in this file?')
+        assert int(said[0]) < 64 * MIB, "a third of the file would already be too much"
+        blobs = FolderBlobs(world.store.with_name(world.store.name + "-blobs"))
+        async with world.open() as hold:
+            admitted = (await records_of(await hold.session(KEY), InputAdmitted))[1]
+        kept = next(part for part in admitted.parts if isinstance(part, LargeText))
+        assert kept.blob.size_bytes == size
+        assert await blobs.read(kept.blob, start=size - len(line), length=len(line)) == line
+        assert max(len(seen.body) for seen in world.simulation.requests) < MIB

@@ -1,0 +1,98 @@
+"""Another model in the middle of a session: what it gets fits at once, and thinking goes back to its issuer only."""
+
+from pathlib import Path
+
+import pytest
+
+from holdfast.core.limits import Limits
+from holdfast.core.messages import Reasoning
+from holdfast.core.records import ReplyRecorded
+from holdfast.models.simulated import Simulation
+from holdfast.models.simulated_server import serve_simulation
+from tests.e2e.world import DIALECTS, HASTY, KEY, SMALL, World, a_world, ended_well, records_of, talk
+
+LARGE = Limits(window_tokens=60_000, output_tokens_max=8_000)
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+async def test_a_switch_to_a_small_window_is_reduced_before_the_first_request(tmp_path: Path, dialect: str) -> None:
+    """FM-035, FM-069."""
+    async with a_world(tmp_path, dialect, LARGE) as world:
+        async with world.open(world.model("large", declared=LARGE), bounds=HASTY) as hold:
+            session = await hold.session(KEY)
+            await session.send("remember harbour = Tromso")
+            await talk(session, messages=14)
+        world.simulation.limits = SMALL
+
+        async with world.open(world.model("small", declared=SMALL), bounds=HASTY) as hold:
+            session = await hold.session(KEY)
+            answer = await session.send("what is harbour?")
+
+            assert answer.text == "harbour = Tromso."
+            assert world.refused == []
+            small = [seen for seen in world.simulation.requests if seen.model == "small"]
+            assert max(seen.tokens for seen in small) < 6_000
+            await ended_well(session)
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+async def test_a_session_can_be_told_to_use_another_model_by_name(tmp_path: Path, dialect: str) -> None:
+    """FM-035: the choice is kept with the session."""
+    async with a_world(tmp_path, dialect, LARGE) as world:
+        async with world.open(bounds=HASTY) as hold:
+            session = await hold.session(KEY, model=f"{dialect}:other")
+            assert (await session.send("hello")).model == "other"
+        async with world.open(bounds=HASTY) as hold:
+            assert (await (await hold.session(KEY)).send("hello")).model == "other"
+
+
+@pytest.mark.parametrize("thinks", ["think", "think quietly"])
+async def test_signed_thinking_goes_back_to_its_issuer_and_to_nobody_else(tmp_path: Path, thinks: str) -> None:
+    """FM-011, FM-064, FM-068, FM-069: to another dialect and back, to another model and back; nothing is refused."""
+    async with a_world(tmp_path, "anthropic", LARGE) as world:
+        lineup = {
+            "thinker": world.model("thinker", declared=LARGE),
+            "other": world.model("other", declared=LARGE),
+            "foreign": world.model("foreign", declared=LARGE, dialect="openai"),
+        }
+        for number, name in enumerate(("thinker", "other", "foreign", "thinker", "foreign", "other", "thinker")):
+            async with world.open(lineup[name], bounds=HASTY) as hold:
+                session = await hold.session(KEY)
+                answer = await session.send(f"{thinks} about {number}")
+                assert answer.model == name
+
+        assert world.refused == []
+        async with world.open(lineup["thinker"], bounds=HASTY) as hold:
+            session = await hold.session(KEY)
+            replies = await records_of(session, ReplyRecorded)
+            await ended_well(session)
+        signed = [
+            # Hidden thinking is kept with a mark in front, which does not go out on the wire.
+            (reply.reply.model, part.opaque.rpartition(":")[2])
+            for reply in replies
+            for part in reply.reply.parts
+            if isinstance(part, Reasoning) and part.opaque
+        ]
+        assert {model for model, _ in signed} == {"thinker", "other"}
+        for seen in world.simulation.requests:
+            foreign = [opaque for model, opaque in signed if model != seen.model]
+            assert not any(opaque.encode() in seen.body for opaque in foreign)
+        last = world.simulation.requests[-1]
+        own = [opaque for model, opaque in signed[:-1] if model == "thinker"]
+        assert own
+        assert all(opaque.encode() in last.body for opaque in own), "and it does go back to its issuer"
+
+
+async def test_thinking_of_the_same_model_at_another_endpoint_is_not_sent_back(tmp_path: Path) -> None:
+    """FM-067, FM-069: a name alone does not make an issuer."""
+    async with a_world(tmp_path, "anthropic", LARGE) as world, serve_simulation(Simulation(LARGE)) as elsewhere:
+        async with world.open(bounds=HASTY) as hold:
+            await (await hold.session(KEY)).send("think about it")
+        moved = World(tmp_path, world.simulation, elsewhere, "anthropic")
+        async with moved.open(bounds=HASTY) as hold:
+            session = await hold.session(KEY)
+            (reply,) = await records_of(session, ReplyRecorded)
+            (signature,) = [part.opaque for part in reply.reply.parts if isinstance(part, Reasoning)]
+            assert (await session.send("hello")).text.startswith("You said")
+        assert signature
+        assert all(signature.encode() not in seen.body for seen in world.simulation.requests)

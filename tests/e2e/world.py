@@ -1,0 +1,182 @@
+"""A provider that is simulated behind a real socket, a store on disk, and processes that come and go."""
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable, Sequence
+from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager
+from pathlib import Path
+from typing import Any, TypeVar
+
+import holdfast
+from holdfast.core.limits import Bounds, Deadlines, Limits
+from holdfast.core.messages import Reply
+from holdfast.core.records import AnyRecord, AttemptFailed, Logged, RungStarted
+from holdfast.models.catalogue import PROVIDERS
+from holdfast.models.http import HttpModel, ModelCard
+from holdfast.models.simulated import FaultStep, SeenRequest, Simulation
+from holdfast.models.simulated_server import serve_simulation
+from holdfast.models.transport import Answer, SocketTransport
+from holdfast.ports import Model
+from holdfast.runtime.sessions import Hold, Session
+from holdfast.testing.crashes import check_log
+
+DIALECTS = ("openai", "anthropic")
+KEY = "telegram:42"
+# Small enough that a dozen messages fill it, large enough for a summary, a tail and an answer.
+WINDOW = 6_000
+SMALL = Limits(window_tokens=WINDOW, output_tokens_max=1_000)
+# What the provider really takes, unless a test says otherwise. It writes as much as the window leaves.
+REAL = Limits(window_tokens=WINDOW)
+# Where a test is about the answer to a message, nothing else should call the model.
+ASKED_ONLY = Bounds(compacts_ahead=False)
+# A provider that waits is not waited for in a test; four times the first wait is still nothing.
+HASTY = Bounds(compacts_ahead=False, back_off_seconds_min=0.001, back_off_seconds_max=0.01)
+
+# By this a request is known to ask for the notes that stand for the past.
+NOTES_MARK = b"You write the working notes"
+
+_Kind = TypeVar("_Kind", bound=AnyRecord)
+
+
+class Provider(Simulation):
+    """A simulation that can fail by what it is asked, besides by its script."""
+
+    # Names the fault of a request by its body, "" for none; and what notes to write in place of good ones.
+    fault_of: Callable[[bytes], str] = staticmethod(lambda _: "")
+    bad_notes: Reply | None = None
+
+    def respond(self, dialect: str, body: bytes) -> Answer:
+        """Take a request, after seeing which fault it meets."""
+        if fault := self.fault_of(body):
+            self.set_faults(fault)
+        return super().respond(dialect, body)
+
+    def _reply(self, seen: SeenRequest, step: FaultStep, weighed: Any) -> Reply:
+        if self.bad_notes is not None and is_for_notes(seen):
+            return self.bad_notes
+        return super()._reply(seen, step, weighed)
+
+
+def notes_meet(*faults: str, model: str = "") -> Callable[[bytes], str]:
+    """Return a rule by which requests for notes meet these faults in turn, the last one for ever."""
+    left = list(faults)
+
+    def fault_of(body: bytes) -> str:
+        if NOTES_MARK not in body or f'"model":"{model}'.encode() not in body:
+            return ""
+        return left.pop(0) if len(left) > 1 else left[0]
+
+    return fault_of
+
+
+class World:
+    """One simulated provider that speaks every dialect, and one store."""
+
+    def __init__(self, folder: Path, simulation: Provider, url: str, dialect: str) -> None:
+        self.store = folder / "holdfast.db"
+        self.simulation = simulation
+        self.url = url
+        self.dialect = dialect
+
+    def base_url(self, dialect: str = "") -> str:
+        """Return the address that a client of a dialect is given."""
+        return self.url + ("/v1" if (dialect or self.dialect) == "openai" else "")
+
+    def model(self, name: str = "sim", *, declared: Limits | None = None, dialect: str = "") -> Model:
+        """Return a model of the provider that declares limits, true or not."""
+        dialect = dialect or self.dialect
+        place = self.url.removeprefix("http://")
+        card = ModelCard(f"{dialect}:{name}", name, place, declared or Limits())
+        return HttpModel(PROVIDERS[dialect], card, SocketTransport(self.base_url(dialect)))
+
+    def open(
+        self,
+        *models: str | Model,
+        bounds: Bounds = ASKED_ONLY,
+        deadlines: Deadlines | None = None,
+        system: str | Callable[[], str] = "",
+        tools: Sequence[Callable[..., object]] = (),
+    ) -> AbstractAsyncContextManager[Hold]:
+        """Be a process: open the store with models of the provider, by default one that declares nothing."""
+        return holdfast.open(
+            self.store,
+            model=models or (f"{self.dialect}:sim",),
+            base_url=self.base_url(),
+            system=system,
+            tools=tools,
+            tuning=holdfast.Tuning(bounds=bounds, deadlines=deadlines or Deadlines(), grace_seconds=0.1),
+        )
+
+    @property
+    def refused(self) -> list[SeenRequest]:
+        """Return what the provider refused."""
+        return [seen for seen in self.simulation.requests if seen.status >= 400]
+
+    @property
+    def notes_asked(self) -> list[SeenRequest]:
+        """Return the requests that asked for a summary."""
+        return [seen for seen in self.simulation.requests if is_for_notes(seen)]
+
+
+def is_for_notes(seen: SeenRequest) -> bool:
+    """Whether a request asks for the notes that stand for the past."""
+    return NOTES_MARK in seen.body
+
+
+@asynccontextmanager
+async def a_world(
+    folder: Path, dialect: str = "openai", limits: Limits = REAL, *, faults: str = ""
+) -> AsyncGenerator[World, None]:
+    """Serve a simulated provider with these real limits."""
+    simulation = Provider(limits, faults=faults)
+    async with serve_simulation(simulation) as url:
+        yield World(folder, simulation, url, dialect)
+
+
+async def records_of(session: Session, kind: type[_Kind]) -> list[_Kind]:
+    """Return all records of one kind."""
+    return [logged.record for logged in await session.history(limit=100_000) if isinstance(logged.record, kind)]
+
+
+async def ended_well(session: Session) -> list[Logged]:
+    """Return all records, after checking what must hold of every log."""
+    records = await session.history(limit=100_000)
+    check_log(records, accepted=())
+    return records
+
+
+async def next_record(session: Session, kind: type[AnyRecord], *, after: int = 0) -> Logged:
+    """Wait for the first record of a kind."""
+    async with aclosing(session.watch(after=after)) as feed:
+        async for logged in feed:
+            if isinstance(logged.record, kind):
+                return logged
+    raise AssertionError("the feed ended")
+
+
+async def at_rest(hold: Hold) -> None:
+    """Wait until nobody works on any session, what we do of our own accord included."""
+    while tasks := list(hold._supervisor._attending.values()):
+        await asyncio.wait(tasks)
+
+
+async def failures_of(session: Session) -> list[str]:
+    """Return the kinds of the faults that attempts met, those foreseen by our own estimate included."""
+    return [failed.fault.kind.value for failed in await records_of(session, AttemptFailed)]
+
+
+async def rungs_of(session: Session) -> list[str]:
+    """Return the rungs that were climbed, in order."""
+    return [started.rung.value for started in await records_of(session, RungStarted)]
+
+
+def a_message(number: int) -> str:
+    """Return a message of about 750 tokens, each with a fact of its own."""
+    return f"message {number}: " + f"the file src/part{number}.py has a bug in line {number}. " * 45
+
+
+async def talk(session: Session, *, messages: int, first: int = 0) -> list[str]:
+    """Send long messages, and return what the person was told besides the answers."""
+    notices: list[str] = []
+    for number in range(first, first + messages):
+        notices += (await session.send(a_message(number))).notices
+    return notices

@@ -1,0 +1,121 @@
+"""The search index of a SQLite store: made when it is needed, in slices, once."""
+
+import asyncio
+from pathlib import Path
+
+import apsw
+import pytest
+
+from holdfast.core.limits import Bounds
+from holdfast.core.messages import Text
+from holdfast.core.records import InputAdmitted
+from holdfast.stores import sqlite_search
+from holdfast.stores.sqlite import SqliteStore
+from holdfast.testing.builders import a_notice, a_reply, an_input
+from holdfast.testing.clock import ManualClock
+from holdfast.testing.store_promises import lease_on
+
+ALL_WORDS = "SELECT count(*) FROM search_rows"
+
+
+def opened(path: Path) -> SqliteStore:
+    return SqliteStore(path, clock=ManualClock(), bounds=Bounds())
+
+
+def asked(path: Path, sql: str) -> object:
+    """Ask the file itself; no store has it open."""
+    db = apsw.Connection(str(path))
+    try:
+        return db.execute(sql).get
+    finally:
+        db.close()
+
+
+async def test_appending_writes_nothing_to_the_index_and_searching_does(tmp_path: Path) -> None:
+    store = opened(tmp_path / "s.db")
+    await store.admit("s", an_input("hello"))
+    await store.admit("other", an_input("hello"))
+    await store.close()
+    assert asked(tmp_path / "s.db", ALL_WORDS) == 0
+
+    store = opened(tmp_path / "s.db")
+    await store.search("s", "hello")
+    await store.close()
+
+    assert asked(tmp_path / "s.db", ALL_WORDS) == 1
+
+
+async def test_a_store_from_before_there_was_an_index_is_found_through_when_first_searched(tmp_path: Path) -> None:
+    path = tmp_path / "s.db"
+    store = opened(path)
+    await store.admit("s", an_input("written long ago"))
+    await store.close()
+    db = apsw.Connection(str(path))
+    db.execute("DROP TABLE search_places; DROP TABLE search_words; DROP TABLE search_rows; DROP TABLE search_marks")
+    db.execute("PRAGMA user_version = 1")
+    db.close()
+
+    store = opened(path)
+    hits = await store.search("s", "long ago")
+    await store.close()
+
+    assert [hit.excerpt for hit in hits] == ["written long ago"]
+
+
+async def test_an_index_that_was_emptied_is_made_again(tmp_path: Path) -> None:
+    path = tmp_path / "s.db"
+    store = opened(path)
+    await store.admit("s", an_input("hello"))
+    before = await store.search("s", "hello")
+    await store.close()
+    db = apsw.Connection(str(path))
+    db.execute("DELETE FROM search_marks; DELETE FROM search_rows; DELETE FROM search_words")
+    db.close()
+
+    store = opened(path)
+    again = await store.search("s", "hello")
+    await store.close()
+
+    assert again == before
+
+
+async def test_a_long_log_is_indexed_slice_by_slice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sqlite_search, "SLICE_RECORDS", 7)
+    monkeypatch.setattr(sqlite_search, "SLICE_BYTES_MAX", 1_000)
+    store = opened(tmp_path / "s.db")
+    lease = await lease_on(store)
+    replies = [a_reply(f"pebble {'x' * (400 * (number % 5))}") for number in range(40)]
+    await store.append(lease, [record for reply in replies for record in (reply, a_notice())], after=0)
+
+    first = await store.search("s", "pebble", limit=100)
+    commits = store.commits
+    again = await store.search("s", "pebble", limit=100)
+
+    assert sorted(hit.seq for hit in first) == list(range(1, 80, 2))
+    assert again == first
+    assert store.commits == commits
+    await store.close()
+
+
+async def test_searches_at_the_same_time_index_each_record_once(tmp_path: Path) -> None:
+    path = tmp_path / "s.db"
+    stores = [opened(path), opened(path)]
+    lease = await lease_on(stores[0])
+    await stores[0].append(lease, [a_reply(f"pebble {number}") for number in range(300)], after=0)
+
+    answers = await asyncio.gather(*(store.search("s", "pebble 7", limit=3) for store in stores * 4))
+
+    assert all(answer == answers[0] for answer in answers)
+    await asyncio.gather(*(store.close() for store in stores))
+    assert asked(path, ALL_WORDS) == 300
+
+
+async def test_words_of_a_session_do_not_reach_one_whose_number_begins_alike(tmp_path: Path) -> None:
+    store = opened(tmp_path / "s.db")
+    for number in range(1, 13):
+        await store.admit(f"s{number}", InputAdmitted((Text(f"zebra of session {number}"),)))
+
+    for number in range(1, 13):
+        [hit] = await store.search(f"s{number}", "zebra")
+        assert hit.excerpt == f"zebra of session {number}"
+    await store.close()
