@@ -74,6 +74,17 @@ class Terminal:
         """Press Ctrl-C."""
         self.program.send_signal(signal.SIGINT)
 
+    def leave(self) -> int:
+        """Press Ctrl-C as a person does who wants to leave: again, if nothing happens. Return the exit code.
+
+        Between showing its prompt and waiting for keys, Python's line editor does not notice a signal.
+        """
+        for _ in range(int(DEADLINE_SECONDS)):
+            self.interrupt()
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                return self.program.wait(1)
+        raise AssertionError(f"it did not end; shown was: {self.shown!r}")
+
     def _read(self, deadline: float) -> bool:
         """Read a piece of what is shown; False at the end of the program, or of our patience."""
         ready, _, _ = select.select([self._screen], [], [], max(deadline - time.monotonic(), 0))

@@ -132,8 +132,7 @@ def test_a_conversation_goes_on_until_the_person_leaves(store: Path) -> None:
         greeting = screen.until("> ")
         assert "Last time you said: hello\n" in greeting
         assert 'and the answer was: You said: "hello". This is message 1 from you that I see.\n' in greeting
-        screen.interrupt()
-        assert screen.end() == 130
+        assert screen.leave() == 130
 
 
 def test_void_text_is_marked_on_a_terminal(store: Path) -> None:

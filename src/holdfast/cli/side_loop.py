@@ -5,6 +5,7 @@ are plain: a session goes on working while somebody types, and Ctrl-C interrupts
 """
 
 import asyncio
+import signal
 import threading
 from collections.abc import Coroutine
 from concurrent.futures import Future
@@ -20,7 +21,13 @@ class SideLoop:
     def __init__(self) -> None:
         self._started: Future[tuple[asyncio.AbstractEventLoop, asyncio.Event]] = Future()
         # A daemon: where the work cannot be ended, a second Ctrl-C still ends the program.
-        self._thread = threading.Thread(target=lambda: asyncio.run(self._live()), name="holdfast.loop", daemon=True)
+        self._thread = threading.Thread(target=self._run, name="holdfast.loop", daemon=True)
+
+    def _run(self) -> None:
+        # The kernel may give Ctrl-C to any thread, and one that comes here does not wake the main thread from reading a
+        # line. Threads that the loop starts inherit this.
+        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+        asyncio.run(self._live())
 
     async def _live(self) -> None:
         end = asyncio.Event()
