@@ -1,4 +1,4 @@
-"""What holds for every test: how properties are searched for, and that the search leaves nothing behind."""
+"""What holds for every test: how properties are searched for, what is explained, and that nothing is left behind."""
 
 import os
 import tempfile
@@ -12,6 +12,11 @@ settings.register_profile("local", deadline=None, database=None)
 # In CI the same examples every time: a red build is about the change, not about luck.
 settings.register_profile("ci", settings.get_profile("local"), derandomize=True)
 settings.load_profile("ci" if os.environ.get("CI") == "true" else "local")
+
+# The contracts are plain modules, and whoever imports one first decides: pytest must be told here, before anybody does.
+for _group in ("", "_feeds", "_leases", "_log", "_search", "_sessions"):
+    pytest.register_assert_rewrite(f"holdfast.testing.store_promises{_group}")
+pytest.register_assert_rewrite("holdfast.testing.blobs_contract")
 
 _FOLDER = pytest.StashKey[tempfile.TemporaryDirectory[str]]()
 

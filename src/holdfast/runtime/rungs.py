@@ -136,7 +136,9 @@ async def _replace_largest(log: Log, engine: Engine) -> list[WorkRecord] | None:
     known = await engine.learning.known(engine.models(turn.model)[turn.models_passed])
     culprits: list[Culprit] = []
     while len(culprits) < bounds.parts_replaced_max:
-        culprit = find_culprit([*log.pinned, *log.tail], turn, kind, oldest_first=fault is not None and fault.unit is Unit.COUNT)
+        culprit = find_culprit(
+            [*log.pinned, *log.tail], turn, kind, oldest_first=fault is not None and fault.unit is Unit.COUNT
+        )
         if culprit is None:
             break
         culprits.append(culprit)

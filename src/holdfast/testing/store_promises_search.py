@@ -87,7 +87,7 @@ class SearchPromises(StorePromises):
         assert await seqs(store, "a.txt") == outputs[::-1]
 
     async def test_a_file_is_found_by_the_path_it_was_read_from(self, store: Store) -> None:
-        path = "/home/ann/Repos/cli/src/setup_test.go"
+        path = "/srv/repos/cli/src/setup_test.go"
         await tool_step(store, "run", '{"command": "grep -r setup ."}', f"{path}: one\n{path}: two\n{path}: three")
         read = await tool_step(store, "read", f'{{"path": "{path}"}}', "package cli\nfunc TestAll() {}")
         await store.admit("s", an_input(f"I wonder what is in {path} and in setup_test.go"))
