@@ -15,9 +15,9 @@ from holdfast.core.limits import Bounds
 from holdfast.core.records import CancelRequested
 from holdfast.errors import HoldfastError
 from holdfast.ports import Lease, Snapshot, Store
-from holdfast.stores import sqlite_batch
 from holdfast.stores.memory import MemoryStore
 from holdfast.stores.sqlite import SqliteStore
+from holdfast.stores.sqlite import batch as sqlite_batch
 from holdfast.testing.builders import a_notice, a_turn_ended, an_input
 from holdfast.testing.clock import ManualClock
 

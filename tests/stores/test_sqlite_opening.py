@@ -20,9 +20,9 @@ from holdfast.errors import (
     StoreVersionError,
 )
 from holdfast.ports import Snapshot
-from holdfast.stores import sqlite_file
 from holdfast.stores.sqlite import SqliteStore
-from holdfast.stores.sqlite_owners import Owners
+from holdfast.stores.sqlite import file as sqlite_file
+from holdfast.stores.sqlite.owners import Owners
 from holdfast.testing.builders import an_input
 from holdfast.testing.clock import ManualClock
 from holdfast.testing.store_promises import lease_on, log_of

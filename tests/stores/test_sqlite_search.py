@@ -9,8 +9,8 @@ import pytest
 from holdfast.core.limits import Bounds
 from holdfast.core.messages import Text
 from holdfast.core.records import InputAdmitted
-from holdfast.stores import sqlite_search
 from holdfast.stores.sqlite import SqliteStore
+from holdfast.stores.sqlite import search as sqlite_search
 from holdfast.testing.builders import a_notice, a_reply, an_input
 from holdfast.testing.clock import ManualClock
 from holdfast.testing.store_promises import lease_on

@@ -22,9 +22,12 @@ from holdfast.errors import (
     StoreIoError,
 )
 from holdfast.ports import Admission
-from holdfast.stores import sqlite_batch, sqlite_file, sqlite_wal, sqlite_writer
 from holdfast.stores.sqlite import SqliteStore
-from holdfast.stores.sqlite_batch import Batch
+from holdfast.stores.sqlite import batch as sqlite_batch
+from holdfast.stores.sqlite import file as sqlite_file
+from holdfast.stores.sqlite import wal as sqlite_wal
+from holdfast.stores.sqlite import writer as sqlite_writer
+from holdfast.stores.sqlite.batch import Batch
 from holdfast.testing.builders import a_notice, a_reply, an_input
 from holdfast.testing.clock import ManualClock
 from holdfast.testing.store_promises import lease_on, log_of

@@ -16,13 +16,13 @@ import apsw
 
 from holdfast.errors import HoldfastError, StoppingError, StoreBusyError, StoreIoError
 from holdfast.ports import Clock
-from holdfast.stores import sqlite_batch
 from holdfast.stores.feeds import Bells
 from holdfast.stores.handover import CallQueue, WorkQueue
-from holdfast.stores.sqlite_batch import Batch, RowCache
-from holdfast.stores.sqlite_file import BUSY_SECONDS, connect, translated
-from holdfast.stores.sqlite_owners import Owners
-from holdfast.stores.sqlite_wal import Checkpoints, Watch
+from holdfast.stores.sqlite import batch as batches
+from holdfast.stores.sqlite.batch import Batch, RowCache
+from holdfast.stores.sqlite.file import BUSY_SECONDS, connect, translated
+from holdfast.stores.sqlite.owners import Owners
+from holdfast.stores.sqlite.wal import Checkpoints, Watch
 
 # One transaction takes so many operations and bytes at most: nobody waits for more than some ten milliseconds of
 # other people's work, and a batch fits in the page cache.
@@ -163,7 +163,7 @@ class Writer:
     def _tidy(self, db: apsw.Connection, records_added: int) -> None:
         """What need not be done while someone waits for it."""
         self._recent_records += records_added
-        if self._recent_records >= sqlite_batch.RECENT_RECORDS_MAX:
+        if self._recent_records >= batches.RECENT_RECORDS_MAX:
             self._move_recent(db)
         if self._db is not None and self._checkpoints.are_due():
             self._checkpoints.run(self._db)
@@ -171,7 +171,7 @@ class Writer:
     def _move_recent(self, db: apsw.Connection) -> None:
         try:
             self._cache.begin(self._begin())
-            sqlite_batch.move_recent(db)
+            batches.move_recent(db)
             db.execute("COMMIT")
         except (apsw.Error, OSError):
             # Where they are the records are as safe; moving them is tried again after the next commit.

@@ -1,7 +1,7 @@
 """The store on one SQLite file: the default. Several processes may use the file at once; no server is needed.
 
 A SQLite store belongs to the event loop that first uses it. Writing happens in one thread per store (see
-`sqlite_writer`), reading in a few others, so the event loop never waits for the disk; only opening does, briefly.
+`writer`), reading in a few others, so the event loop never waits for the disk; only opening does, briefly.
 
 Never open the file with Python's own `sqlite3` in a process that has a store open on it: that is a second copy of
 SQLite, and closing its connection drops the locks of the first (https://sqlite.org/howtocorrupt.html, section 2.2.1).
@@ -19,14 +19,14 @@ from holdfast.core.limits import Bounds
 from holdfast.core.records import InboxRecord, InputAdmitted, LeasedRecord, Logged, owed
 from holdfast.errors import StoppingError, StorePathError
 from holdfast.ports import Admission, Clock, Hit, Lease, SessionInfo, Snapshot
-from holdfast.stores import sqlite_reading as reading
-from holdfast.stores import sqlite_search as searching
 from holdfast.stores.feeds import Bells, Feed
 from holdfast.stores.rows import body_of, check_key, check_lease_term
-from holdfast.stores.sqlite_file import check_place, connect, prepare, translated
-from holdfast.stores.sqlite_index import Slice
-from holdfast.stores.sqlite_owners import Owners
-from holdfast.stores.sqlite_writer import Writer
+from holdfast.stores.sqlite import reading
+from holdfast.stores.sqlite import search as searching
+from holdfast.stores.sqlite.file import check_place, connect, prepare, translated
+from holdfast.stores.sqlite.index import Slice
+from holdfast.stores.sqlite.owners import Owners
+from holdfast.stores.sqlite.writer import Writer
 
 # Reading is mostly waiting for the interpreter, not for the disk: more threads than this only queue elsewhere.
 READERS_MAX = 4

@@ -8,7 +8,7 @@ import msgspec
 from holdfast.core.records import Logged, decode_record
 from holdfast.errors import StoreDamagedError
 from holdfast.ports import SessionInfo, Snapshot
-from holdfast.stores.sqlite_batch import record_crc32
+from holdfast.stores.sqlite.batch import record_crc32
 
 _SELECT_NUMBER = "SELECT number FROM sessions WHERE key = ?"
 _SELECT_RECORDS = """

@@ -6,7 +6,7 @@ from contextlib import suppress
 import apsw
 
 from holdfast.stores.feeds import Bells
-from holdfast.stores.sqlite_file import BUSY_SECONDS, patience
+from holdfast.stores.sqlite.file import BUSY_SECONDS, patience
 
 # The log of changes is copied into the database when it has this many pages (4 MiB), as SQLite does by default. A log
 # that starts over in time is written in place, which disks do quicker than letting a file grow: with 4,000 pages one

@@ -17,8 +17,8 @@ import apsw
 from holdfast.errors import ClientIdReusedError
 from holdfast.ports import Admission, Lease, Snapshot
 from holdfast.stores.rows import SessionRow
-from holdfast.stores.sqlite_index import Slice, write_slice
-from holdfast.stores.sqlite_owners import Owners
+from holdfast.stores.sqlite.index import Slice, write_slice
+from holdfast.stores.sqlite.owners import Owners
 
 # Sessions whose rows are kept between transactions: some MiB at most. Beyond, all are dropped and read again.
 ROWS_KEPT_MAX = 20_000

@@ -17,7 +17,7 @@ from holdfast.errors import (
     StorePathError,
     StoreVersionError,
 )
-from holdfast.stores.sqlite_owners import LOCK_POLL_SECONDS, Owners
+from holdfast.stores.sqlite.owners import LOCK_POLL_SECONDS, Owners
 
 # "HOLD": tells our files from those of other programs, see https://sqlite.org/pragma.html#pragma_application_id
 APPLICATION_ID = 0x484F4C44

@@ -14,8 +14,8 @@ from holdfast.core.finding import Posting, Row, RowSize, counted, query_words, r
 from holdfast.core.glimpse import glimpse
 from holdfast.core.records import Logged
 from holdfast.ports import Hit
-from holdfast.stores import sqlite_reading as reading
-from holdfast.stores.sqlite_index import ROW_BITS, IndexedRow, Slice
+from holdfast.stores.sqlite import reading
+from holdfast.stores.sqlite.index import ROW_BITS, IndexedRow, Slice
 
 # Records and bytes that are read into the index at once: their words are some 50 ms of work for a reader's thread, and
 # then a few milliseconds for the writer.
