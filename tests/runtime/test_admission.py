@@ -258,7 +258,7 @@ async def test_a_file_that_may_not_be_read_is_refused(blobs: CountingBlobs, tmp_
 @pytest.mark.parametrize(
     ("path", "sentence"),
     [
-        ("a\0b", "file 'a\\x00b' is not a path (embedded null byte); check the path"),
+        ("a\0b", "file 'a\\x00b' has a character that no path can have; check the path"),
         ("x" * 5_000, f"file {'x' * 300!r} cannot be read (File name too long); attach another copy"),
     ],
 )

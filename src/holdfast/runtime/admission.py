@@ -178,7 +178,8 @@ def _check_attachment(attachment: Attachment | Path | str, bounds: Bounds) -> _C
     except OSError as error:
         raise BadInputError(f"{shown} cannot be read ({error.strerror}); attach another copy") from error
     except ValueError as error:
-        raise BadInputError(f"{shown} is not a path ({error}); check the path") from error
+        # A NUL, or half of a character: what Python says of it changes from version to version.
+        raise BadInputError(f"{shown} has a character that no path can have; check the path") from error
 
 
 def _offer_memory(attachment: Attachment) -> _Offer:
