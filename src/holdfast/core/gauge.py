@@ -32,9 +32,14 @@ def warning(turn: Turn, percent: int | None, limits: Limits) -> WindowWarned | N
     return WindowWarned(turn.number, reached, sentence)
 
 
+def may_wish(turn: Turn, bounds: Bounds) -> bool:
+    """Return whether we may ask for a compaction at all now. Asked first: how full the window is takes measuring."""
+    return bounds.compacts_ahead and not (turn.wanted or turn.waiting or turn.quiet_turns)
+
+
 def wish(turn: Turn, percent: int | None, bounds: Bounds) -> CompactionRequested | None:
     """Return the compaction that we ask for ourselves when a turn has been answered, if any."""
-    if not bounds.compacts_ahead or turn.wanted or turn.waiting or turn.quiet_turns:
+    if not may_wish(turn, bounds):
         return None
     if percent is not None and percent >= _AHEAD_PERCENT:
         return CompactionRequested(Trigger.AHEAD)

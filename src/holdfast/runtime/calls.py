@@ -22,7 +22,7 @@ async def call_model(
     A model that says nothing for too long is cut off; what keeps a connection alive without being content never
     arrives here, so it does not count. Leaving this function closes the connection, whatever the reason.
     """
-    dialect = model.issuer.partition(":")[0]
+    dialect = dialect_of(model)
     try:
         async with (
             asyncio.timeout(deadlines.total_seconds),
@@ -43,6 +43,11 @@ async def call_model(
         return Refusal(dialect, Phase.STREAM, cause="the stream ended without an answer")
     except TimeoutError:
         return _stalled(dialect, f"the answer was not complete after {deadlines.total_seconds:g} seconds")
+
+
+def dialect_of(model: Model) -> str:
+    """Return the dialect that a model speaks, by its issuer."""
+    return model.issuer.partition(":")[0]
 
 
 def _stalled(dialect: str, cause: str) -> Refusal:

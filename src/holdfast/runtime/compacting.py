@@ -64,7 +64,7 @@ class _Plan(msgspec.Struct, frozen=True):
 
 async def _plan(log: Log, engine: Engine, *, keeps_tail: bool) -> tuple[_Plan, Known] | None:
     turn = log.turn
-    known = await engine.learning.known(engine.models(turn.model)[turn.models_passed])
+    known = await engine.learning.known(engine.model_for(turn))
     tokens = prepare(log, engine, known).sizes.tokens
     keep = 0
     if keeps_tail and turn.is_wanted_climb:
@@ -103,8 +103,7 @@ async def summarise(
     if planned is None:
         return None
     plan, known = planned
-    models = engine.models(log.turn.model)
-    summariser = Summariser(models[min(log.turn.summarisers_passed, len(models) - 1)], log, engine, record)
+    summariser = Summariser(engine.summariser_for(log.turn), log, engine, record)
     originals = await _originals(engine.store, log.session, plan)
     if not originals:
         return None

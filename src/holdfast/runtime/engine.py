@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from holdfast.core.fold import Turn
 from holdfast.core.limits import SUMMARY_DEADLINES, Bounds, Deadlines
 from holdfast.ports import Blobs, Clock, Model, Store
 from holdfast.runtime.learning import Learning
@@ -29,3 +30,16 @@ class Engine:
     deadlines: Deadlines
     # Summaries have deadlines of their own: a person waits behind them.
     summary_deadlines: Deadlines = SUMMARY_DEADLINES
+
+    def model_for(self, turn: Turn) -> Model:
+        """Return the model whose turn it is: the best that was not given up, else the last there is.
+
+        A process may have fewer models than the one that gave some up.
+        """
+        models = self.models(turn.model)
+        return models[min(turn.models_passed, len(models) - 1)]
+
+    def summariser_for(self, turn: Turn) -> Model:
+        """Return the model to ask for a summary, in the same way."""
+        models = self.models(turn.model)
+        return models[min(turn.summarisers_passed, len(models) - 1)]

@@ -97,7 +97,7 @@ def _drop_reasoning(log: Log) -> list[WorkRecord] | None:
 async def _mask(log: Log, engine: Engine) -> list[WorkRecord] | None:
     """Mask old tool output, if that alone makes enough room: a second change to the view would cost the cache twice."""
     turn = log.turn
-    known = await engine.learning.known(engine.models(turn.model)[turn.models_passed])
+    known = await engine.learning.known(engine.model_for(turn))
     before = plan_mask(log.tail, masked_before=turn.masked_before, keep=engine.bounds.outputs_kept)
     if before is None:
         return None
@@ -133,7 +133,7 @@ async def _replace_largest(log: Log, engine: Engine) -> list[WorkRecord] | None:
     turn, bounds = log.turn, engine.bounds
     fault = turn.fault
     kind = fault.kind if fault else FaultKind.TOKEN_OVERFLOW
-    known = await engine.learning.known(engine.models(turn.model)[turn.models_passed])
+    known = await engine.learning.known(engine.model_for(turn))
     culprits: list[Culprit] = []
     while len(culprits) < bounds.parts_replaced_max:
         culprit = find_culprit(

@@ -24,7 +24,7 @@ from holdfast.core.actions import (
 from holdfast.core.faults import Phase, Refusal, Sent, classify, classify_reply
 from holdfast.core.fit import misfit, sent
 from holdfast.core.fold import Turn
-from holdfast.core.gauge import percent_full, warning, wish
+from holdfast.core.gauge import may_wish, percent_full, warning, wish
 from holdfast.core.ladder import Rung
 from holdfast.core.messages import Reply, ToolCall
 from holdfast.core.records import (
@@ -52,7 +52,7 @@ from holdfast.core.turn import decide, interruptions
 from holdfast.errors import SeqMovedError
 from holdfast.ports import Delta, Lease, Model
 from holdfast.runtime import events
-from holdfast.runtime.calls import call_model
+from holdfast.runtime.calls import call_model, dialect_of
 from holdfast.runtime.engine import Engine
 from holdfast.runtime.live import LiveDelta
 from holdfast.runtime.log import Log, open_log
@@ -196,20 +196,15 @@ class Runner:
 
     # Performing.
 
-    @property
-    def _model(self) -> Model:
-        models = self.engine.models(self.turn.model)
-        return models[min(self.turn.models_passed, len(models) - 1)]
-
     async def _call_model(self, action: CallModel) -> None:
-        model, number, attempt = self._model, self.turn.number, action.attempt
+        model, number, attempt = self.engine.model_for(self.turn), self.turn.number, action.attempt
         known = await self.engine.learning.known(model)
         prepared = prepare(self.log, self.engine, known)
         tokens = known.calibration.estimate(prepared.sizes.tokens)
         await self._record(AttemptStarted(number, attempt, model.name, tokens))
         fault = misfit(prepared.sizes, known.limits, known.calibration, self.engine.bounds)
         if fault is not None and action.heeds_estimate:
-            refusal = Refusal(_dialect(model), Phase.ESTIMATE, cause="not sent: by our estimate it does not fit")
+            refusal = Refusal(dialect_of(model), Phase.ESTIMATE, cause="not sent: by our estimate it does not fit")
             await self._fail(AttemptFailed(number, attempt, refusal, fault), prepared)
             return
         events.messages_counted(self.lease.session, self.turn, len(prepared.request.messages))
@@ -276,16 +271,14 @@ class Runner:
 
     async def _make_room(self) -> None:
         """Ask ourselves for a compaction where one will be needed, now that nobody waits."""
-        known = await self.engine.learning.known(self._model)
+        if not may_wish(self.turn, self.engine.bounds):
+            return
+        known = await self.engine.learning.known(self.engine.model_for(self.turn))
         sizes = prepare(self.log, self.engine, known).sizes
         percent = percent_full(sizes, known.limits, known.calibration, self.engine.bounds)
         wanted = wish(self.turn, percent, self.engine.bounds)
         if wanted is not None:
             await self.engine.store.admit(self.lease.session, wanted)
-
-
-def _dialect(model: Model) -> str:
-    return model.issuer.partition(":")[0]
 
 
 def _what_came_of_it(number: int, attempt: int, outcome: Reply | Refusal, known: Sent) -> ReplyRecorded | AttemptFailed:
