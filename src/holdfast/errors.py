@@ -153,6 +153,16 @@ class BlobMissingError(OperatorError):
         super().__init__(f"blob {sha256[:12]}… {why}; restore it from a backup of the blobs folder")
 
 
+class SegmentMissingError(OperatorError):
+    """A segment that a session's log names is not in the archive, or is not what was put there."""
+
+    code = "segment_missing"
+
+    def __init__(self, name: str, why: str) -> None:
+        self.name = name
+        super().__init__(f"segment {name} {why}; restore it from a backup of the archive")
+
+
 class InternalError(OperatorError):
     """A bug of ours stopped the work on a session. What was accepted is kept and resumed by the next message."""
 

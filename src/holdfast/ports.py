@@ -190,6 +190,41 @@ class Blobs(Protocol):
         ...
 
 
+class Segment(msgspec.Struct, frozen=True):
+    """A sealed, compressed run of a session's records in the archive: the seqs it holds, and how to check it."""
+
+    session: str
+    first: int
+    last: int
+    # The name in the archive ends in this SHA-256 of the compressed bytes, so two segments never share a name.
+    name: str
+    sha256: str
+    size: int
+
+
+class Archive(Protocol):
+    """Sealed segments on a folder or in an object store. What is put is durable, and is never altered."""
+
+    async def put(self, name: str, body: bytes) -> bool:
+        """Keep these bytes under this name if nothing is there yet, and say whether they are new.
+
+        Where something is there already it stays as it is, even if it differs: whoever cares reads it back.
+        """
+        ...
+
+    async def get(self, name: str) -> bytes:
+        """Return the bytes as they are. Raises `SegmentMissingError` where there are none."""
+        ...
+
+    async def names(self, prefix: str = "") -> list[str]:
+        """Return the names that begin so, in order."""
+        ...
+
+    async def remove(self, name: str) -> None:
+        """Forget these bytes. Where there are none nothing happens."""
+        ...
+
+
 # --- the model ---------------------------------------------------------------------------------------------------
 
 
