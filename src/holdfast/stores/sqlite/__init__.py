@@ -1,7 +1,8 @@
 """The store on one SQLite file: the default. Several processes may use the file at once; no server is needed.
 
-A SQLite store belongs to the event loop that first uses it. Writing happens in one thread per store (see
-`writer`), reading in a few others, so the event loop never waits for the disk; only opening does, briefly.
+A SQLite store belongs to the event loop that first uses it. Writing happens in one thread per store, reading in a few
+others, so the event loop does not wait for the disk, but for two things: opening, and a single small write where the
+disk takes less time than a thread would cost (see `writer`). It never waits for another process.
 
 Never open the file with Python's own `sqlite3` in a process that has a store open on it: that is a second copy of
 SQLite, and closing its connection drops the locks of the first (https://sqlite.org/howtocorrupt.html, section 2.2.1).

@@ -6,7 +6,7 @@ is to be written is gathered and goes into the database in a few statements for 
 gives up the interpreter's lock and may wait a long time for it on a busy process.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from hashlib import sha256
 from struct import pack
 from typing import Any, TypeAlias
@@ -36,12 +36,11 @@ def _by_size(columns: int, sql: str) -> dict[int, str]:
 
 
 _SELECT_ROW = """
-    SELECT key, number,
-           coalesce((SELECT max(seq) FROM recent WHERE session = number),
-                    (SELECT max(seq) FROM records WHERE session = number)),
+    SELECT key, number, (SELECT max(seq) FROM records WHERE session = number),
            owed, created_at, fence, owner, instance, lease_until
     FROM sessions WHERE key = ?
 """
+_SELECT_RECENT_ENDS = "SELECT session, max(seq) FROM recent GROUP BY session"
 _UPSERT_ROWS = _by_size(
     8,
     "INSERT INTO sessions (key, number, owed, created_at, fence, owner, instance, lease_until) VALUES {}"
@@ -73,8 +72,9 @@ class RowCache:
     def __init__(self) -> None:
         self._rows: dict[str, SessionRow] = {}
         self._version = -1
-        # The highest number given to a session; None: not read yet.
+        # The highest number given to a session, and the last recent seq of each; None: not read yet.
         self._last_number: int | None = None
+        self._recent_ends: dict[int, int] | None = None
 
     def begin(self, db: apsw.Connection) -> None:
         """Within a new transaction: forget everything where another connection has written since our last commit."""
@@ -90,14 +90,25 @@ class RowCache:
         self._rows.clear()
         self._version = -1
         self._last_number = None
+        self._recent_ends = None
 
     def get(self, db: apsw.Connection, session: str) -> SessionRow:
         """Return a session's row; a new one, without a number, where there is none."""
         row = self._rows.get(session)
         if row is None:
             found = db.execute(_SELECT_ROW, (session,)).get
-            row = self._rows[session] = _row_of(found) if found else SessionRow(session)
+            row = self._rows[session] = _row_of(found, self._ends(db)) if found else SessionRow(session)
         return row
+
+    def _ends(self, db: apsw.Connection) -> dict[int, int]:
+        """Return where the recent records of each session ended when this was first asked after forgetting.
+
+        Rows that are kept know better by now; a row that is read for the first time has not been written since.
+        """
+        if self._recent_ends is None:
+            ends: list[tuple[Any, ...]] = db.execute(_SELECT_RECENT_ENDS).fetchall()
+            self._recent_ends = dict(ends)
+        return self._recent_ends
 
     def next_number(self, db: apsw.Connection) -> int:
         """Return a number that no session has."""
@@ -107,12 +118,12 @@ class RowCache:
         return self._last_number
 
 
-def _row_of(found: tuple[Any, ...]) -> SessionRow:
-    key, number, last_seq, owed, created_at, fence, owner, instance, lease_until = found
+def _row_of(found: tuple[Any, ...], recent_ends: Mapping[int, int]) -> SessionRow:
+    key, number, older, owed, created_at, fence, owner, instance, lease_until = found
     return SessionRow(
         key=key,
         number=number,
-        last_seq=last_seq or 0,
+        last_seq=recent_ends.get(number) or older or 0,
         owed=owed,
         created_at=created_at,
         fence=fence,

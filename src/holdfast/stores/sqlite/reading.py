@@ -17,14 +17,15 @@ _SELECT_RECORDS = """
     SELECT seq, at, crc32, body FROM recent WHERE session = ?1 AND seq > ?2
     ORDER BY seq LIMIT ?3
 """
+# The small table of recent records is read once, however many sessions are asked for. With `max`, SQLite takes the
+# other columns from the row that has it.
 _SELECT_SESSIONS = """
+    WITH ends (session, seq, at) AS MATERIALIZED (SELECT session, max(seq), at FROM recent GROUP BY session)
     SELECT key,
-           coalesce((SELECT max(seq) FROM recent WHERE session = number),
-                    (SELECT max(seq) FROM records WHERE session = number)),
+           coalesce(ends.seq, (SELECT max(seq) FROM records WHERE session = number)),
            owed, created_at,
-           coalesce((SELECT at FROM recent WHERE session = number ORDER BY seq DESC LIMIT 1),
-                    (SELECT at FROM records WHERE session = number ORDER BY seq DESC LIMIT 1))
-    FROM sessions WHERE created_at IS NOT NULL
+           coalesce(ends.at, (SELECT at FROM records WHERE session = number ORDER BY seq DESC LIMIT 1))
+    FROM sessions LEFT JOIN ends ON ends.session = number WHERE created_at IS NOT NULL
 """
 _SELECT_INFO = f"{_SELECT_SESSIONS} AND key = ?"
 _SELECT_PAGE = f"{_SELECT_SESSIONS} AND key > ? ORDER BY key LIMIT ?"
