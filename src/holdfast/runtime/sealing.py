@@ -118,15 +118,12 @@ class Sealer:
         sealed = await store.segments(folded.session)
         after = sealed[-1].last if sealed else 0
         until = sealable_until(folded.turn, policy)
-        is_saved = False
+        # Whoever opens the session from here on begins at its boundary, and folds nothing that is in the archive.
+        await store.save_snapshot(lease, folded.snapshot())
         while rows := await self._first_live(folded.session, after, until, policy):
             run = run_to_seal(rows, until=until, now=clock.now(), sealing=policy)
             if not run:
                 break
-            if not is_saved:
-                # Whoever opens the session from here on does not fold what is in the archive.
-                await store.save_snapshot(lease, folded.snapshot())
-                is_saved = True
             segment = await put_segment(archive, folded.session, run)
             seq = await store.seal(lease, segment, after=folded.turn.seq)
             record = SegmentSealed(segment.first, segment.last, segment.name, segment.sha256, segment.size)
