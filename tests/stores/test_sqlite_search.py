@@ -51,7 +51,8 @@ async def test_a_store_from_before_there_was_an_index_is_found_through_when_firs
     await store.admit("s", an_input("written long ago"))
     await store.close()
     db = apsw.Connection(str(path))
-    db.execute("DROP TABLE search_places; DROP TABLE search_words; DROP TABLE search_rows; DROP TABLE search_marks")
+    for table in ("search_places", "search_words", "search_rows", "search_marks", "segments"):
+        db.execute(f"DROP TABLE {table}")
     db.execute("PRAGMA user_version = 1")
     db.close()
 

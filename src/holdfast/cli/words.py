@@ -32,6 +32,7 @@ from holdfast.core.records import (
     RungFinished,
     RungResult,
     RungStarted,
+    SegmentSealed,
     SessionConfigured,
     SummaryRefused,
     ToolInterrupted,
@@ -135,6 +136,8 @@ def spoken(record: AnyRecord) -> str:
             return _compaction(record)
         case ReasoningDropped() | EffortChanged() | OutputMasked() | PartReplaced():
             return _change_of_view(record)
+        case SegmentSealed(first=first, last=last, size=size):
+            return f"records {first} to {last} moved into the archive: {size:,} bytes"
         case _:
             return _wish(record)
 

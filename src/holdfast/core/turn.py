@@ -56,6 +56,7 @@ from holdfast.core.records import (
     RungFinished,
     RungResult,
     RungStarted,
+    SegmentSealed,
     SessionConfigured,
     StepRecord,
     SummaryRefused,
@@ -117,6 +118,7 @@ ANY_TIME: tuple[type[AnyRecord], ...] = (
     LimitsLearned,
     WindowWarned,
     NoticePosted,
+    SegmentSealed,
 )
 
 
@@ -132,6 +134,9 @@ def evolve(turn: Turn, logged: Logged) -> Turn:
         changed = receive(turn, logged.seq, record)
     elif isinstance(record, WindowWarned | NoticePosted):
         changed = notice(turn, record)
+    elif isinstance(record, SegmentSealed):
+        # Where a record lies says nothing about where the session stands.
+        changed = turn
     else:
         changed = _step(turn, logged.seq, record)
     return replace(changed, seq=logged.seq)

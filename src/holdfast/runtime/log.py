@@ -91,6 +91,11 @@ async def open_log(store: Store, session: str) -> Log:
     return log
 
 
+async def last_known(store: Store, session: str) -> Turn:
+    """Return where a session stood at its newest snapshot, without reading its log."""
+    return _folded(await store.load_snapshot(session))
+
+
 def _folded(snapshot: Snapshot | None) -> Turn:
     if snapshot is None:
         return Turn()

@@ -15,10 +15,20 @@ from holdfast.core.glimpse import glimpse
 from holdfast.core.limits import Bounds
 from holdfast.core.messages import BlobRef
 from holdfast.core.records import AnyRecord, InboxRecord, InputAdmitted, LeasedRecord, Logged, decode_record, owed
-from holdfast.errors import BlobMissingError, ClientIdReusedError, StoppingError
-from holdfast.ports import Admission, Clock, Hit, Lease, SessionInfo, Snapshot
+from holdfast.core.segments import Kept
+from holdfast.errors import BlobMissingError, ClientIdReusedError, RecordsSealedError, StoppingError
+from holdfast.ports import Admission, Clock, Hit, Lease, Segment, SessionInfo, Snapshot
 from holdfast.stores.feeds import Bells, Feed
-from holdfast.stores.rows import SessionRow, body_of, check_key, check_lease_term
+from holdfast.stores.rows import (
+    SessionRow,
+    body_of,
+    check_key,
+    check_lease_term,
+    not_next,
+    not_settled,
+    record_crc32,
+    seal_of,
+)
 
 # There is one instance, and it cannot die before its leases do.
 _INSTANCE = "memory"
@@ -30,7 +40,9 @@ class MemoryStore:
     def __init__(self, *, clock: Clock, bounds: Bounds | None = None) -> None:
         self._clock, self._bounds = clock, bounds or Bounds()
         self._rows: dict[str, SessionRow] = {}
-        self._logs: dict[str, list[tuple[float, bytes]]] = {}
+        # Live records, and what was sealed before them.
+        self._logs: dict[str, list[Kept]] = {}
+        self._segments: dict[str, list[Segment]] = {}
         self._client_ids: dict[tuple[str, str], tuple[int, bytes]] = {}
         self._snapshots: dict[str, Snapshot] = {}
         # What can be found in each session that was searched, and how far its log was read for that.
@@ -67,12 +79,21 @@ class MemoryStore:
     async def read(self, session: str, *, after: int = 0, limit: int | None = None) -> list[Logged]:
         """Return records behind `after`; see `Store.read`."""
         await self._row(session)
-        start = max(after, 0)
-        return self._records(session, after=start, end=None if limit is None else start + max(limit, 0))
+        return self._records(session, after=max(after, 0), limit=limit)
 
-    def _records(self, session: str, *, after: int, end: int | None = None) -> list[Logged]:
-        bodies = self._logs.get(session, [])[after:end]
-        return [Logged(seq, at, decode_record(body)) for seq, (at, body) in enumerate(bodies, start=after + 1)]
+    def _records(self, session: str, *, after: int, limit: int | None = None) -> list[Logged]:
+        rows = self._kept(session, after=after, limit=limit)
+        if rows and rows[0].seq > after + 1:
+            raise RecordsSealedError(session, rows[0].seq - 1)
+        return [Logged(row.seq, row.at, decode_record(row.body)) for row in rows]
+
+    def _kept(self, session: str, *, after: int, limit: int | None) -> list[Kept]:
+        start = max(after - self._sealed_until(session), 0)
+        return self._logs.get(session, [])[start : None if limit is None else start + max(limit, 0)]
+
+    def _sealed_until(self, session: str) -> int:
+        sealed = self._segments.get(session)
+        return sealed[-1].last if sealed else 0
 
     def feed(self, session: str, *, after: int = 0) -> Feed:
         """Yield records as they come; see `Store.feed`."""
@@ -81,20 +102,27 @@ class MemoryStore:
     async def search(self, session: str, query: str, *, limit: int = 10) -> list[Hit]:
         """Return what answers a question best; see `Store.search`."""
         await self._row(session)
-        index, read = self._indexes.get(session) or (Index(), Reading((), until=0, reread=1))
-        read = read_rows(self._records(session, after=min(read.reread - 1, read.until)), after=read.until)
-        for row in read.rows:
-            index.add(row)
-        self._indexes[session] = index, msgspec.structs.replace(read, rows=())
+        index, _ = self._indexed(session)
         return [
             Hit(size.seq, scored.score, self._glimpse(session, size, query), size.call)
             for scored in index.find(query, limit=limit)
             for size in (index.rows[scored.row],)
         ]
 
+    def _indexed(self, session: str) -> tuple[Index, Reading]:
+        """Return the index of a session with everything in it, and how far its log was read."""
+        index, read = self._indexes.get(session) or (Index(), Reading((), until=0, reread=1))
+        read = read_rows(self._records(session, after=min(read.reread - 1, read.until)), after=read.until)
+        for row in read.rows:
+            index.add(row)
+        self._indexes[session] = index, msgspec.structs.replace(read, rows=())
+        return self._indexes[session]
+
     def _glimpse(self, session: str, size: RowSize, query: str) -> str:
         seqs = sorted({size.call, size.seq} - {0})
-        records = [logged for seq in seqs for logged in self._records(session, after=seq - 1, end=seq)]
+        if seqs[0] <= self._sealed_until(session):
+            return ""
+        records = [logged for seq in seqs for logged in self._records(session, after=seq - 1, limit=1)]
         return glimpse(row_again(size, records), query)
 
     async def acquire(self, session: str, owner: str, *, seconds: float) -> Lease | None:
@@ -125,6 +153,35 @@ class MemoryStore:
         row = await self._row(lease.session)
         row.check_lease(lease)
         self._snapshots[lease.session] = snapshot
+
+    async def kept(self, session: str, *, after: int = 0, limit: int) -> list[Kept]:
+        """Return live records exactly as they are kept; see `Store.kept`."""
+        await self._row(session)
+        return self._kept(session, after=max(after, 0), limit=limit)
+
+    async def seal(self, lease: Lease, segment: Segment, *, after: int) -> int:
+        """Take records out of the live ones; see `Store.seal`."""
+        row = await self._row(lease.session)
+        sealed = seal_of(lease, segment)
+        body = body_of(lease.session, sealed)
+        row.check_lease(lease)
+        row.check_after(after)
+        live = self._logs.get(lease.session, [])
+        count = segment.last - segment.first + 1
+        if len(live) < count or live[0].seq != segment.first:
+            raise not_next(segment, live[0].seq if live else 0, row.last_seq)
+        _, read = self._indexed(lease.session)
+        if read.reread <= segment.last:
+            raise not_settled(segment, read.reread)
+        del live[:count]
+        self._segments.setdefault(lease.session, []).append(segment)
+        self._extend(row, [sealed], [body])
+        return row.last_seq
+
+    async def segments(self, session: str) -> list[Segment]:
+        """Return what was sealed, in order."""
+        await self._row(session)
+        return list(self._segments.get(session, ()))
 
     async def load_snapshot(self, session: str) -> Snapshot | None:
         """Return the newest snapshot, if there is one."""
@@ -171,7 +228,10 @@ class MemoryStore:
             return
         at = self._clock.now()
         self._rows[row.key] = row
-        self._logs.setdefault(row.key, []).extend((at, body) for body in bodies)
+        # The number in the checksum is a store's own; here there is none.
+        self._logs.setdefault(row.key, []).extend(
+            Kept(seq, at, record_crc32(0, seq, at, body), body) for seq, body in enumerate(bodies, row.last_seq + 1)
+        )
         row.extend(len(records), sum(map(owed, records)), at)
         self._bells.ring([row.key])
 

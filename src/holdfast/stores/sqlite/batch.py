@@ -8,17 +8,16 @@ gives up the interpreter's lock and may wait a long time for it on a busy proces
 
 from collections.abc import Mapping, Sequence
 from hashlib import sha256
-from struct import pack
 from typing import Any, TypeAlias
-from zlib import crc32
 
 import apsw
 
 from holdfast.errors import ClientIdReusedError
-from holdfast.ports import Admission, Lease, Snapshot
-from holdfast.stores.rows import SessionRow
+from holdfast.ports import Admission, Lease, Segment, Snapshot
+from holdfast.stores.rows import SessionRow, record_crc32
 from holdfast.stores.sqlite.index import Slice, write_slice
 from holdfast.stores.sqlite.owners import Owners
+from holdfast.stores.sqlite.sealing import move_out
 
 # Sessions whose rows are kept between transactions: some MiB at most. Beyond, all are dropped and read again.
 ROWS_KEPT_MAX = 20_000
@@ -53,11 +52,6 @@ _INSERT_CLIENT_ID = "INSERT INTO client_ids (session, client_id, seq, sha256) VA
 _UPSERT_SNAPSHOT = "INSERT OR REPLACE INTO snapshots (session, seq, crc32, body) VALUES (?, ?, ?, ?)"
 
 _Value: TypeAlias = str | bytes | int | float | None
-
-
-def record_crc32(number: int, seq: int, at: float, body: bytes) -> int:
-    """Return the checksum of a record in its place: a row that was altered or moved does not match it."""
-    return crc32(body, crc32(pack("<qqd", number, seq, at)))
 
 
 def move_recent(db: apsw.Connection) -> None:
@@ -169,6 +163,15 @@ class Batch:
         row.check_after(after)
         if bodies:
             self._extend(row, bodies, owed)
+        return row.last_seq
+
+    def seal(self, lease: Lease, segment: Segment, body: bytes, *, after: int) -> int:
+        """Take records out of the live ones that are in the archive now, and append the record that says so."""
+        row = self._row(lease.session)
+        row.check_lease(lease)
+        row.check_after(after)
+        move_out(self._db, row.number, segment)
+        self._extend(row, (body,), owed=0)
         return row.last_seq
 
     def acquire(self, session: str, owner: str, seconds: float) -> Lease | None:

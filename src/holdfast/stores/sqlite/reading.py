@@ -6,9 +6,11 @@ import apsw
 import msgspec
 
 from holdfast.core.records import Logged, decode_record
-from holdfast.errors import StoreDamagedError
+from holdfast.core.segments import Kept
+from holdfast.errors import RecordsSealedError, StoreDamagedError
 from holdfast.ports import SessionInfo, Snapshot
-from holdfast.stores.sqlite.batch import record_crc32
+from holdfast.stores.rows import record_crc32
+from holdfast.stores.sqlite.sealing import sealed_until
 
 _SELECT_NUMBER = "SELECT number FROM sessions WHERE key = ?"
 _SELECT_RECORDS = """
@@ -35,28 +37,42 @@ _SELECT_SNAPSHOT = """
 """
 
 
-def records(db: apsw.Connection, session: str, after: int, limit: int | None) -> list[Logged]:
-    """Return records in order of seq. Raises `StoreDamagedError` at the first that is altered or missing."""
+def kept(db: apsw.Connection, session: str, after: int, limit: int | None) -> list[Kept]:
+    """Return live records behind `after` as they are kept. Raises `StoreDamagedError` at one altered or missing."""
     number = db.execute(_SELECT_NUMBER, (session,)).get
     if number is None:
         return []
-    logged: list[Logged] = []
     expected = max(after, 0)
     # A limit below 0 is none to SQLite.
     asked = (number, expected, -1 if limit is None else max(limit, 0))
     # All at once: a query left in the middle would keep its connection in the past.
     rows: list[tuple[Any, ...]] = db.execute(_SELECT_RECORDS, asked).fetchall()
+    if rows and rows[0][0] != expected + 1 and rows[0][0] - 1 <= sealed_until(db, number):
+        expected = rows[0][0] - 1
     for seq, at, checksum, body in rows:
         expected += 1
         if seq != expected:
             raise StoreDamagedError(session, expected, "its row is missing")
         if record_crc32(number, seq, at, body) != checksum:
             raise StoreDamagedError(session, seq, "its bytes do not match their checksum")
+    return [Kept(*row) for row in rows]
+
+
+def records(db: apsw.Connection, session: str, after: int, limit: int | None) -> list[Logged]:
+    """Return records in order of seq. Raises `StoreDamagedError` at the first that is altered or missing.
+
+    Raises `RecordsSealedError` where the first of them was sealed.
+    """
+    rows = kept(db, session, after, limit)
+    if rows and rows[0].seq > max(after, 0) + 1:
+        raise RecordsSealedError(session, rows[0].seq - 1)
+    logged: list[Logged] = []
+    for row in rows:
         try:
-            logged.append(Logged(seq, at, decode_record(body)))
+            logged.append(Logged(row.seq, row.at, decode_record(row.body)))
         except msgspec.DecodeError as error:
             raise StoreDamagedError(
-                session, seq, f"its bytes are whole, but no record is known by them: {error}"
+                session, row.seq, f"its bytes are whole, but no record is known by them: {error}"
             ) from error
     return logged
 
