@@ -21,6 +21,7 @@ from holdfast.core.records import (
     AttemptStarted,
     CompactionApplied,
     InputAdmitted,
+    LeasedRecord,
     Outcome,
     ReplyRecorded,
     RungFinished,
@@ -53,6 +54,8 @@ HELP_MS_MAX = 250.0
 # A turn of ten tool steps; the tail of both sessions has so many of them.
 _STEPS = 10
 _TAIL_TURNS = 12
+# Written at once, because writing is not what is measured here.
+_BATCH_RECORDS = 1_000
 _SENTENCE = "The tests of the parser fail in line 120 because the buffer is empty. "
 
 
@@ -93,9 +96,12 @@ async def fill(store: Store, session: str, records_wanted: int) -> None:
     lease = await store.acquire(session, "bench", seconds=3_600)
     assert lease is not None, "the store is new"
     turns = max(records_wanted // (len(_turn(1, compacts=False)) + 1), _TAIL_TURNS + 2)
+    last, batch = 0, list[LeasedRecord]()
     for place in range(turns):
-        number = (await store.admit(session, InputAdmitted((Text(_SENTENCE),)))).seq
-        await store.append(lease, _turn(number, compacts=place == turns - _TAIL_TURNS), after=number)
+        number = last + len(batch) + 1
+        batch += [InputAdmitted((Text(_SENTENCE),)), *_turn(number, compacts=place == turns - _TAIL_TURNS)]
+        if len(batch) >= _BATCH_RECORDS or place == turns - 1:
+            last, batch = await store.append(lease, batch, after=last), []
     log = await open_log(store, session)
     await store.save_snapshot(lease, log.snapshot())
     await store.release(lease)
