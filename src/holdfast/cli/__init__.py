@@ -30,6 +30,7 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
     "bench": ("holdfast.cli", "bench", "Measure this installation."),
 }
 BENCHES: dict[str, tuple[str, str, str]] = {
+    "archive": ("holdfast.cli.benches.archive", "archive", "What a session costs that is mostly in the archive."),
     "store": ("holdfast.cli.benches.store", "store", "How quick the store is, against plain SQLite."),
     "faults": ("holdfast.cli.benches.faults", "faults", "How well providers' errors are told apart."),
     "ledger": ("holdfast.cli.benches.ledger", "ledger", "How many exact facts a ledger keeps."),
