@@ -98,7 +98,21 @@ def test_a_guess_teaches_nothing() -> None:
 
 @pytest.mark.parametrize("kind", [kind for kind in FaultKind if not kind.value.endswith("_overflow")])
 def test_a_fault_that_is_not_about_size_teaches_nothing(kind: FaultKind) -> None:
-    assert after_fault(NOTHING_LEARNED, refused(kind, limit=1_000, unit=Unit.TOKENS), SIZES) == NOTHING_LEARNED
+    fault = refused(kind, limit=1_000, requested=900, unit=Unit.TOKENS)
+
+    assert after_fault(NOTHING_LEARNED, fault, SIZES) == NOTHING_LEARNED
+
+
+def test_a_model_that_is_asked_for_too_long_an_answer_teaches_how_long_they_may_be() -> None:
+    fault = refused(FaultKind.BAD_REQUEST, limit=2_048, requested=4_096, unit=Unit.TOKENS)
+
+    learned = after_fault(NOTHING_LEARNED, fault, SIZES)
+
+    assert learned == Learned(output_tokens_max=2_048)
+    assert is_news(NOTHING_LEARNED, learned)
+    assert effective(Limits(output_tokens_max=8_192), learned) == Limits(output_tokens_max=2_048)
+    assert effective(Limits(output_tokens_max=1_000), learned) == Limits(output_tokens_max=1_000)
+    assert effective(Limits(), learned) == Limits(output_tokens_max=2_048)
 
 
 @pytest.mark.parametrize(
@@ -247,11 +261,11 @@ def test_limits_gone_by_are_within_what_is_declared_and_above_what_was_accepted(
         (declared.media_count_max, limits.media_count_max, 0),
         (declared.media_bytes_max, limits.media_bytes_max, 0),
         (declared.media_pixels_max, limits.media_pixels_max, 0),
+        (declared.output_tokens_max, limits.output_tokens_max, 0),
     ]
     for said, used, accepted in pairs:
         assert said is None or (used is not None and used <= max(said, accepted))
         assert used is None or used >= accepted
-    assert limits.output_tokens_max == declared.output_tokens_max
 
 
 @settings(max_examples=50)
@@ -263,7 +277,8 @@ def test_no_call_lowers_what_was_accepted_or_raises_a_limit(
 
     assert after.accepted_tokens >= learned.accepted_tokens
     assert after.accepted_wire_bytes >= learned.accepted_wire_bytes
-    for name in ("window_tokens", "wire_bytes_max", "media_count_max", "media_bytes_max", "media_pixels_max"):
+    limits = ("window_tokens", "wire_bytes_max", "media_count_max", "media_bytes_max", "media_pixels_max")
+    for name in (*limits, "output_tokens_max"):
         was, now = getattr(learned, name), getattr(after, name)
         assert was is None or (now is not None and now <= was)
 

@@ -36,6 +36,7 @@ from holdfast.core.records import (
     Logged,
     NoticePosted,
     Outcome,
+    OutputClamped,
     OutputMasked,
     PartReplaced,
     PieceSummarised,
@@ -237,6 +238,39 @@ def test_once_nothing_smaller_is_left_the_model_has_the_last_word() -> None:
     )
 
     assert decide(turn, BOUNDS) == CallModel(2, heeds_estimate=False)
+
+
+def test_after_output_was_clamped_the_same_view_is_sent_whatever_we_estimate() -> None:
+    refused = fold(*OPEN, an_attempt_started(), failed(FaultKind.TOKEN_OVERFLOW))
+    climbs = RungStarted(1, Rung.CLAMP_OUTPUT, FaultKind.TOKEN_OVERFLOW)
+    clamps = (climbs, OutputClamped(1, 2_000), RungFinished(1, Rung.CLAMP_OUTPUT, RungResult.CHANGED))
+
+    turn = fold(*clamps, start=refused)
+
+    assert turn.output_clamp == 2_000
+    assert decide(turn, BOUNDS) == CallModel(2, heeds_estimate=False)
+    answered = fold(AttemptStarted(1, 2, "m", output_tokens_max=2_000), a_reply("", CALL, attempt=2), start=turn)
+    assert (answered.output_asked, answered.output_clamp) == (2_000, None), "until the model has answered"
+    passed = fold(
+        an_attempt_started(attempt=2),
+        failed(FaultKind.AUTH, attempt=2),
+        RungStarted(1, Rung.NEXT_MODEL, FaultKind.AUTH),
+        RungFinished(1, Rung.NEXT_MODEL, RungResult.CHANGED),
+        start=turn,
+    )
+    assert passed.output_clamp is None, "another model has other limits"
+
+
+def test_output_that_could_not_be_clamped_leads_to_the_next_rung() -> None:
+    turn = fold(
+        *OPEN,
+        an_attempt_started(),
+        failed(FaultKind.TOKEN_OVERFLOW),
+        RungStarted(1, Rung.CLAMP_OUTPUT, FaultKind.TOKEN_OVERFLOW),
+        RungFinished(1, Rung.CLAMP_OUTPUT, RungResult.UNCHANGED),
+    )
+
+    assert decide(turn, BOUNDS) == Climb(Rung.MASK, FaultKind.TOKEN_OVERFLOW)
 
 
 def test_a_rung_that_was_interrupted_does_not_count_as_climbed() -> None:

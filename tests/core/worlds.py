@@ -54,6 +54,7 @@ from holdfast.core.records import (
     Logged,
     MessagePinned,
     NoticePosted,
+    OutputClamped,
     OutputMasked,
     PartReplaced,
     PieceSummarised,
@@ -192,6 +193,8 @@ class World:
         match rung:
             case Rung.MASK:
                 return [OutputMasked(turn.number, self._choose(range(1, len(self.log) + 2))), told]
+            case Rung.CLAMP_OUTPUT:
+                return [OutputClamped(turn.number, 2_000), told]
             case Rung.DROP_REASONING:
                 return [ReasoningDropped(turn.number, len(self.log) + 1)]
             case Rung.CHANGE_EFFORT:

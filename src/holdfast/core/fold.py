@@ -28,6 +28,7 @@ from holdfast.core.records import (
     LimitsLearned,
     MessagePinned,
     NoticePosted,
+    OutputClamped,
     OutputMasked,
     PartReplaced,
     PieceSummarised,
@@ -56,6 +57,7 @@ _ClimbRecord: TypeAlias = (
     | CompactionApplied
     | ReasoningDropped
     | EffortChanged
+    | OutputClamped
     | OutputMasked
     | PartReplaced
     | RungFinished
@@ -156,6 +158,9 @@ class Turn(msgspec.Struct, frozen=True, omit_defaults=True):
     # Models given up in this turn; processes that died since there was progress, at rest those of a compaction.
     models_passed: int = 0
     interruptions: int = 0
+    # Output that the last attempt asked for; what is asked for at most until the model has answered.
+    output_asked: int | None = None
+    output_clamp: int | None = None
 
     @property
     def boundary(self) -> int:
@@ -215,12 +220,18 @@ def apply(turn: Turn, seq: int, record: StepRecord) -> Turn:
         case TurnStarted(turn=number):
             return _started(turn, seq, number)
         case AttemptStarted():
-            return replace(turn, attempts=turn.attempts + 1)
+            return replace(turn, attempts=turn.attempts + 1, output_asked=record.output_tokens_max)
         case ReplyRecorded(reply=reply):
             asked = tuple(Call(part) for part in reply.parts if isinstance(part, ToolCall))
             # A reply is progress: the ladder and the count of deaths begin anew. Steps are bounded, so all of it is.
             return replace(
-                turn, steps=turn.steps + 1, calls_asked=asked, has_answer=not asked, climbed=(), interruptions=0
+                turn,
+                steps=turn.steps + 1,
+                calls_asked=asked,
+                has_answer=not asked,
+                climbed=(),
+                interruptions=0,
+                output_clamp=None,
             )
         case AttemptFailed(fault=fault):
             return replace(turn, fault=fault)
@@ -271,6 +282,8 @@ def _apply_climb(turn: Turn, seq: int, record: _ClimbRecord) -> Turn:
             return replace(turn, reasoning_from=before)
         case EffortChanged(effort=effort):
             return replace(turn, effort=effort)
+        case OutputClamped(output_tokens_max=most):
+            return replace(turn, output_clamp=most)
         case OutputMasked(before=before):
             return replace(turn, masked_before=max(turn.masked_before, before))
         case PartReplaced():
@@ -340,7 +353,7 @@ def _rung_finished(turn: Turn, record: RungFinished) -> Turn:
             return turn
         case RungResult.CHANGED if record.rung is Rung.NEXT_MODEL:
             # Another model is another ladder. There are finitely many models.
-            return replace(turn, fault=None, climbed=(), models_passed=turn.models_passed + 1)
+            return replace(turn, fault=None, climbed=(), models_passed=turn.models_passed + 1, output_clamp=None)
         case RungResult.CHANGED:
             return replace(turn, fault=None)
         case _:
@@ -383,5 +396,7 @@ _NO_TURN = {
     "climbed": (),
     "models_passed": 0,
     "interruptions": 0,
+    "output_asked": None,
+    "output_clamp": None,
     "summarisers_passed": 0,
 }

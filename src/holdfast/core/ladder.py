@@ -21,6 +21,8 @@ class Rung(StrEnum):
     # Go on with the next model; for the summariser alone, the same.
     NEXT_MODEL = "next_model"
     NEXT_SUMMARISER = "next_summariser"
+    # Ask for less output: the model writes no more, or the window has no more left beside what is sent.
+    CLAMP_OUTPUT = "clamp_output"
     # Send no thinking back; ask for some thinking, or for none.
     DROP_REASONING = "drop_reasoning"
     CHANGE_EFFORT = "change_effort"
@@ -51,6 +53,7 @@ _REPLACE = (Rung.REPLACE_LARGEST,) * 3
 LADDER: Mapping[FaultKind, tuple[Rung, ...]] = MappingProxyType(
     {
         FaultKind.TOKEN_OVERFLOW: (
+            Rung.CLAMP_OUTPUT,
             Rung.MASK,
             *SUMMARIES,
             Rung.NEXT_SUMMARISER,
@@ -73,7 +76,7 @@ LADDER: Mapping[FaultKind, tuple[Rung, ...]] = MappingProxyType(
         FaultKind.TOOL_PAIRING: (Rung.DROP_REASONING, *_WITHOUT_A_MODEL, Rung.NEXT_MODEL),
         FaultKind.CONTENT_POLICY: (Rung.NEXT_MODEL,),
         FaultKind.EMPTY_RESPONSE: (Rung.TRY_AGAIN, Rung.NEXT_MODEL),
-        FaultKind.BAD_REQUEST: (Rung.NEXT_MODEL,),
+        FaultKind.BAD_REQUEST: (Rung.CLAMP_OUTPUT, Rung.NEXT_MODEL),
     }
 )
 

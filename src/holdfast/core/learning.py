@@ -11,6 +11,7 @@ from holdfast.core.faults import Confidence, Fault, FaultKind, Unit
 from holdfast.core.fit import Sizes
 from holdfast.core.limits import Limits
 from holdfast.core.messages import Usage
+from holdfast.core.output import cap_stated
 from holdfast.core.sizing import UNCALIBRATED, Calibration, calibrate
 
 # What is assumed to fit after a refusal that states no number: a tenth less than what was refused. The estimate itself
@@ -26,6 +27,8 @@ class Learned(msgspec.Struct, frozen=True, omit_defaults=True):
     media_count_max: int | None = None
     media_bytes_max: int | None = None
     media_pixels_max: int | None = None
+    # The most that the model writes in one answer.
+    output_tokens_max: int | None = None
     # The most that was ever accepted, by the provider's own count and in bytes.
     accepted_tokens: int = 0
     accepted_wire_bytes: int = 0
@@ -40,6 +43,7 @@ def effective(declared: Limits, learned: Learned) -> Limits:
     return replace(
         declared,
         window_tokens=_smaller(declared.window_tokens, learned.window_tokens, learned.accepted_tokens),
+        output_tokens_max=_smaller(declared.output_tokens_max, learned.output_tokens_max),
         wire_bytes_max=_smaller(declared.wire_bytes_max, learned.wire_bytes_max, learned.accepted_wire_bytes),
         media_count_max=_smaller(declared.media_count_max, learned.media_count_max),
         media_bytes_max=_smaller(declared.media_bytes_max, learned.media_bytes_max),
@@ -77,6 +81,8 @@ def after_fault(learned: Learned, fault: Fault, sizes: Sizes) -> Learned:
             return replace(learned, wire_bytes_max=_smaller(learned.wire_bytes_max, limit))
         case FaultKind.MEDIA_OVERFLOW:
             return _media_overflow(learned, fault, sizes)
+        case FaultKind.BAD_REQUEST:
+            return replace(learned, output_tokens_max=_smaller(learned.output_tokens_max, cap_stated(fault)))
         case _:
             return learned
 

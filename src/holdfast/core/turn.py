@@ -48,6 +48,7 @@ from holdfast.core.records import (
     MessagePinned,
     NoticePosted,
     Outcome,
+    OutputClamped,
     OutputMasked,
     PartReplaced,
     PieceSummarised,
@@ -91,6 +92,7 @@ TRANSITIONS: Mapping[tuple[InFlight, type[AnyRecord]], InFlight] = MappingProxyT
         (InFlight.RUNG, CompactionApplied): InFlight.RUNG,
         (InFlight.RUNG, ReasoningDropped): InFlight.RUNG,
         (InFlight.RUNG, EffortChanged): InFlight.RUNG,
+        (InFlight.RUNG, OutputClamped): InFlight.RUNG,
         (InFlight.RUNG, OutputMasked): InFlight.RUNG,
         (InFlight.RUNG, PartReplaced): InFlight.RUNG,
         (InFlight.RUNG, RungFinished): InFlight.READY,
@@ -176,7 +178,16 @@ def decide(turn: Turn, bounds: Bounds) -> Action:
         return RunTools(calls)
     if turn.steps >= bounds.steps_max:
         return EndTurn(turn.number, Outcome.FAILED, OUT_OF_STEPS)
-    return CallModel(turn.attempts + 1, heeds_estimate=Rung.SEND_ANYWAY not in turn.climbed)
+    return CallModel(turn.attempts + 1, heeds_estimate=_heeds_estimate(turn))
+
+
+def _heeds_estimate(turn: Turn) -> bool:
+    """Return whether our estimate may refuse the next request.
+
+    Not where the model is to have the last word, and not right after output was clamped: the provider counted this very
+    view, and objected to nothing but the length of the answer.
+    """
+    return Rung.SEND_ANYWAY not in turn.climbed and turn.climbed[-1:] != (Rung.CLAMP_OUTPUT,)
 
 
 def _at_rest(turn: Turn, bounds: Bounds) -> Action:

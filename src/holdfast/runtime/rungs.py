@@ -11,10 +11,12 @@ from holdfast.core.faults import FaultKind, Phase, Unit
 from holdfast.core.fit import misfit
 from holdfast.core.ladder import Rung
 from holdfast.core.messages import Effort, Reasoning
+from holdfast.core.output import clamped
 from holdfast.core.records import (
     AttemptFailed,
     EffortChanged,
     NoticePosted,
+    OutputClamped,
     OutputMasked,
     PartReplaced,
     ReasoningDropped,
@@ -48,6 +50,8 @@ async def _changes(rung: Rung, log: Log, engine: Engine, record: Record) -> list
             return [] if log.turn.models_passed + 1 < len(engine.models(log.turn.model)) else None
         case Rung.NEXT_SUMMARISER:
             return [] if log.turn.summarisers_passed + 1 < len(engine.models(log.turn.model)) else None
+        case Rung.CLAMP_OUTPUT:
+            return await _clamp_output(log, engine)
         case Rung.DROP_REASONING:
             return _drop_reasoning(log)
         case Rung.CHANGE_EFFORT:
@@ -83,6 +87,25 @@ async def _digest(log: Log, engine: Engine, *, keeps_tail: bool) -> list[WorkRec
     from holdfast.runtime.compacting import digest  # noqa: PLC0415 - see above
 
     return await digest(log, engine, keeps_tail=keeps_tail)
+
+
+async def _clamp_output(log: Log, engine: Engine) -> list[WorkRecord] | None:
+    """Ask for less output, where that is all that was refused."""
+    turn, bounds = log.turn, engine.bounds
+    if turn.fault is None:
+        return None
+    known = await engine.learning.known(engine.model_for(turn))
+    prompt_tokens = known.calibration.upper(prepare(log, engine, known).sizes.tokens)
+    # A dialect that must name a number names this one.
+    asked = turn.output_asked or bounds.output_tokens_reserved
+    most = clamped(turn.fault, asked=asked, prompt_tokens=prompt_tokens, bounds=bounds)
+    if most is None:
+        return None
+    sentence = (
+        f"The model was asked for a longer answer than it takes, so it is asked for at most {most:,} tokens. "
+        "What it sees has not changed."
+    )
+    return [OutputClamped(turn.number, most), NoticePosted(turn.number, "output_clamped", sentence)]
 
 
 def _drop_reasoning(log: Log) -> list[WorkRecord] | None:

@@ -201,7 +201,7 @@ class Runner:
         known = await self.engine.learning.known(model)
         prepared = prepare(self.log, self.engine, known)
         tokens = known.calibration.estimate(prepared.sizes.tokens)
-        await self._record(AttemptStarted(number, attempt, model.name, tokens))
+        await self._record(AttemptStarted(number, attempt, model.name, tokens, prepared.request.output_tokens_max))
         fault = misfit(prepared.sizes, known.limits, known.calibration, self.engine.bounds)
         if fault is not None and action.heeds_estimate:
             refusal = Refusal(dialect_of(model), Phase.ESTIMATE, cause="not sent: by our estimate it does not fit")
