@@ -78,6 +78,7 @@ RUNGS: Mapping[Rung, str] = MappingProxyType(
         Rung.SUMMARISE_PIECES: "summarising what is old, piece by piece",
         Rung.DIGEST: "making a digest of what is old",
         Rung.KEEP_NEWEST: "keeping only the newest message, and a digest of the rest",
+        Rung.SHRINK_IMAGE: "showing the image that is too large smaller",
         Rung.REPLACE_LARGEST: "showing the largest part by a line that says what it was",
         Rung.SEND_ANYWAY: "sending it anyway: the estimate may be wrong",
     }

@@ -35,6 +35,8 @@ class Rung(StrEnum):
     # Represent it by a text made without a model, and keep the tail; keep nothing but the turn being answered.
     DIGEST = "digest"
     KEEP_NEWEST = "keep_newest"
+    # Show the image that is too large smaller.
+    SHRINK_IMAGE = "shrink_image"
     # Show the part that is too large, or the largest, by a line that says what it was.
     REPLACE_LARGEST = "replace_largest"
     # Where only our own estimate says no: an estimate may be wrong, so the model has the last word.
@@ -62,8 +64,8 @@ LADDER: Mapping[FaultKind, tuple[Rung, ...]] = MappingProxyType(
             *_AT_LAST,
         ),
         # Never a model's summary: its request would carry the same bytes.
-        FaultKind.WIRE_OVERFLOW: (*_REPLACE, *_WITHOUT_A_MODEL, *_AT_LAST),
-        FaultKind.MEDIA_OVERFLOW: (*_REPLACE, *_WITHOUT_A_MODEL, *_AT_LAST),
+        FaultKind.WIRE_OVERFLOW: (Rung.SHRINK_IMAGE, *_REPLACE, *_WITHOUT_A_MODEL, *_AT_LAST),
+        FaultKind.MEDIA_OVERFLOW: (Rung.SHRINK_IMAGE, *_REPLACE, *_WITHOUT_A_MODEL, *_AT_LAST),
         FaultKind.RATE_LIMIT: _WAIT_THEN_SWITCH,
         FaultKind.OVERLOADED: _WAIT_THEN_SWITCH,
         FaultKind.TRANSIENT: _WAIT_THEN_SWITCH,

@@ -169,7 +169,7 @@ def decide(turn: Turn, bounds: Bounds) -> Action:
         return EndTurn(turn.number, Outcome.FAILED, INTERRUPTED)
     if turn.fault is not None:
         return _after_fault(turn, turn.fault, bounds)
-    if bounds.on_oversize == "stop" and (left_out := [one for one in turn.replaced if one.turn == turn.number]):
+    if bounds.on_oversize == "stop" and (left_out := _left_out(turn)):
         return EndTurn(turn.number, Outcome.FAILED, oversize(left_out[0].why))
     if any(wanted.trigger is Trigger.PERSON for wanted in turn.wanted):
         return _as_wanted(turn)
@@ -179,6 +179,11 @@ def decide(turn: Turn, bounds: Bounds) -> Action:
     if turn.steps >= bounds.steps_max:
         return EndTurn(turn.number, Outcome.FAILED, OUT_OF_STEPS)
     return CallModel(turn.attempts + 1, heeds_estimate=_heeds_estimate(turn))
+
+
+def _left_out(turn: Turn) -> list[PartReplaced]:
+    """Return what the model sees nothing of any more since this turn began. An image made smaller is still seen."""
+    return [one for one in turn.replaced if one.turn == turn.number and isinstance(one.shown, Text)]
 
 
 def _heeds_estimate(turn: Turn) -> bool:

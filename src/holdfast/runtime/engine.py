@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from holdfast.core.fold import Turn
 from holdfast.core.limits import SUMMARY_DEADLINES, Bounds, Deadlines
-from holdfast.ports import Blobs, Clock, Model, Store
+from holdfast.ports import Blobs, Clock, Images, Model, Store
 from holdfast.runtime.learning import Learning
 from holdfast.runtime.live import Live
 from holdfast.runtime.toolbox import Toolbox
@@ -30,6 +30,8 @@ class Engine:
     deadlines: Deadlines
     # Summaries have deadlines of their own: a person waits behind them.
     summary_deadlines: Deadlines = SUMMARY_DEADLINES
+    # What makes images smaller; None: they are shown by a line each where they are too large.
+    images: Images | None = None
 
     def model_for(self, turn: Turn) -> Model:
         """Return the model whose turn it is: the best that was not given up, else the last there is.
