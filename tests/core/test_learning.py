@@ -7,7 +7,15 @@ from msgspec.structs import replace
 
 from holdfast.core.faults import Confidence, Fault, FaultKind, Unit
 from holdfast.core.fit import Sizes, misfit
-from holdfast.core.learning import NOTHING_LEARNED, Learned, after_fault, after_reply, effective, is_news
+from holdfast.core.learning import (
+    NOTHING_LEARNED,
+    Learned,
+    after_fault,
+    after_reply,
+    after_suspicion,
+    effective,
+    is_news,
+)
 from holdfast.core.limits import Bounds, Limits
 from holdfast.core.messages import Usage
 from holdfast.core.sizing import Calibration, calibrate
@@ -218,6 +226,35 @@ def test_a_count_that_starts_again_is_news() -> None:
     before = Learned(calibration=Calibration(scale=1.0, readings=1_000))
 
     assert is_news(before, Learned(calibration=Calibration(scale=2.0, readings=1)))
+
+
+# Suspicions.
+
+CUT = Fault(FaultKind.TOKEN_OVERFLOW, Confidence.GUESS, limit=4_000, requested=10_000, unit=Unit.TOKENS)
+
+
+@pytest.mark.parametrize(
+    ("known", "usage", "after"),
+    [
+        # Less was sent, and all of it was read: what was read before is the window.
+        (NOTHING_LEARNED, Usage(3_000), Learned(window_tokens=4_000)),
+        (Learned(window_tokens=3_500), Usage(3_000), Learned(window_tokens=3_500)),
+        # Again only a part was: it is the count that is wrong.
+        (NOTHING_LEARNED, Usage(1_500), Learned(reports_all_read=False)),
+        # More was read by now, or earlier: it is no window.
+        (NOTHING_LEARNED, Usage(4_001), NOTHING_LEARNED),
+        (Learned(accepted_tokens=5_000), Usage(3_000), Learned(accepted_tokens=5_000)),
+        (NOTHING_LEARNED, None, NOTHING_LEARNED),
+    ],
+)
+def test_a_suspicion_is_settled_by_the_reply_to_a_smaller_request(
+    known: Learned, usage: Usage | None, after: Learned
+) -> None:
+    """FM-007: a server that cuts in silence teaches its window; one that counts wrongly is not suspected again."""
+    sizes = replace(SIZES, tokens=3_100)
+
+    assert after_suspicion(known, CUT, usage, sizes) == after
+    assert after_suspicion(known, replace(CUT, limit=None), usage, sizes) == known
 
 
 # In general.

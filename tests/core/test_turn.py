@@ -273,6 +273,27 @@ def test_output_that_could_not_be_clamped_leads_to_the_next_rung() -> None:
     assert decide(turn, BOUNDS) == Climb(Rung.MASK, FaultKind.TOKEN_OVERFLOW)
 
 
+def test_a_reply_that_was_not_taken_on_a_suspicion_is_remembered_until_one_is() -> None:
+    guess = Fault(FaultKind.TOKEN_OVERFLOW, Confidence.GUESS, limit=4_000)
+    answered = AttemptFailed(1, 1, Refusal("", Phase.STREAM, status=200), guess)
+    opaque = AttemptFailed(1, 1, Refusal("", Phase.RESPONSE, status=400), guess)
+    started = fold(*OPEN, an_attempt_started())
+
+    suspected = fold(answered, start=started)
+
+    assert fold(opaque, start=started).suspected is None, "a refusal brought no answer"
+    assert suspected.suspected == guess
+    again = fold(
+        RungStarted(1, Rung.DIGEST, FaultKind.TOKEN_OVERFLOW),
+        RungFinished(1, Rung.DIGEST, RungResult.CHANGED),
+        an_attempt_started(attempt=2),
+        start=suspected,
+    )
+    assert again.suspected == guess
+    assert fold(failed(FaultKind.OVERLOADED, attempt=2), start=again).suspected == guess
+    assert fold(a_reply("", CALL, attempt=2), start=again).suspected is None
+
+
 def test_a_rung_that_was_interrupted_does_not_count_as_climbed() -> None:
     turn = fold(
         *OPEN,

@@ -9,7 +9,7 @@ from typing import TypeAlias, assert_never
 import msgspec
 from msgspec.structs import replace
 
-from holdfast.core.faults import Fault
+from holdfast.core.faults import OK, Confidence, Fault, FaultKind
 from holdfast.core.ladder import SUMMARIES, Rung
 from holdfast.core.messages import Effort, ToolCall
 from holdfast.core.records import (
@@ -161,6 +161,8 @@ class Turn(msgspec.Struct, frozen=True, omit_defaults=True):
     # Output that the last attempt asked for; what is asked for at most until the model has answered.
     output_asked: int | None = None
     output_clamp: int | None = None
+    # A reply that was not taken, because by its own count the model had not read everything, since the last that was.
+    suspected: Fault | None = None
 
     @property
     def boundary(self) -> int:
@@ -232,9 +234,10 @@ def apply(turn: Turn, seq: int, record: StepRecord) -> Turn:
                 climbed=(),
                 interruptions=0,
                 output_clamp=None,
+                suspected=None,
             )
         case AttemptFailed(fault=fault):
-            return replace(turn, fault=fault)
+            return replace(turn, fault=fault, suspected=fault if _is_suspicion(record) else turn.suspected)
         case AttemptAbandoned(reason=reason):
             died = reason is Abandonment.INTERRUPTED
             return replace(turn, interruptions=turn.interruptions + died)
@@ -250,6 +253,13 @@ def apply(turn: Turn, seq: int, record: StepRecord) -> Turn:
             return _ended(turn, seq, number)
         case _:
             return _apply_climb(turn, seq, record)
+
+
+def _is_suspicion(failed: AttemptFailed) -> bool:
+    """Return whether a model did answer, and only its own count of what it read was against it."""
+    fault = failed.fault
+    is_guess = fault.kind is FaultKind.TOKEN_OVERFLOW and fault.confidence is Confidence.GUESS
+    return is_guess and failed.refusal.status == OK
 
 
 def _apply_climb(turn: Turn, seq: int, record: _ClimbRecord) -> Turn:
@@ -353,7 +363,9 @@ def _rung_finished(turn: Turn, record: RungFinished) -> Turn:
             return turn
         case RungResult.CHANGED if record.rung is Rung.NEXT_MODEL:
             # Another model is another ladder. There are finitely many models.
-            return replace(turn, fault=None, climbed=(), models_passed=turn.models_passed + 1, output_clamp=None)
+            return replace(
+                turn, fault=None, climbed=(), models_passed=turn.models_passed + 1, output_clamp=None, suspected=None
+            )
         case RungResult.CHANGED:
             return replace(turn, fault=None)
         case _:
@@ -398,5 +410,6 @@ _NO_TURN = {
     "interruptions": 0,
     "output_asked": None,
     "output_clamp": None,
+    "suspected": None,
     "summarisers_passed": 0,
 }

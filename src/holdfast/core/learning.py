@@ -7,7 +7,7 @@ reply what is not; both are kept per endpoint and model, for all sessions, so th
 import msgspec
 from msgspec.structs import replace
 
-from holdfast.core.faults import Confidence, Fault, FaultKind, Unit
+from holdfast.core.faults import READ_SHARE, Confidence, Fault, FaultKind, Unit
 from holdfast.core.fit import Sizes
 from holdfast.core.limits import Limits
 from holdfast.core.messages import Usage
@@ -29,6 +29,8 @@ class Learned(msgspec.Struct, frozen=True, omit_defaults=True):
     media_pixels_max: int | None = None
     # The most that the model writes in one answer.
     output_tokens_max: int | None = None
+    # False: it reports less than it reads, whatever is sent, so its count says nothing about cutting.
+    reports_all_read: bool = True
     # The most that was ever accepted, by the provider's own count and in bytes.
     accepted_tokens: int = 0
     accepted_wire_bytes: int = 0
@@ -66,6 +68,21 @@ def after_reply(learned: Learned, usage: Usage | None, sizes: Sizes) -> Learned:
         # Not plausible: neither the calibration nor we believe that this was really read.
         return replace(accepted, calibration=calibration)
     return replace(accepted, calibration=calibration, accepted_tokens=max(learned.accepted_tokens, usage.input_tokens))
+
+
+def after_suspicion(learned: Learned, suspected: Fault, usage: Usage | None, sizes: Sizes) -> Learned:
+    """Return what is known after less was sent on a suspicion, and answered.
+
+    If now everything was read, the suspicion was right: the request before was cut to the window, without a word. If
+    again only a part was, the model's count is wrong and not its window, and nobody need suspect it any more.
+    """
+    if usage is None or suspected.limit is None:
+        return learned
+    if usage.input_tokens <= READ_SHARE * learned.calibration.estimate(sizes.tokens):
+        return replace(learned, reports_all_read=False)
+    if learned.accepted_tokens <= suspected.limit and usage.input_tokens <= suspected.limit:
+        return replace(learned, window_tokens=_smaller(learned.window_tokens, suspected.limit))
+    return learned
 
 
 def after_fault(learned: Learned, fault: Fault, sizes: Sizes) -> Learned:

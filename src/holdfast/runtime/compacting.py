@@ -66,7 +66,7 @@ class _Plan(msgspec.Struct, frozen=True):
 
 async def _plan(log: Log, engine: Engine, *, keeps_tail: bool) -> tuple[_Plan, Known] | None:
     turn = log.turn
-    known = await engine.learning.known(engine.model_for(turn))
+    known = await engine.known(engine.model_for(turn), turn)
     tokens = prepare(log, engine, known).sizes.tokens
     keep = 0
     if keeps_tail and turn.is_wanted_climb:
@@ -153,7 +153,7 @@ class Summariser:
     async def notes(self, originals: Sequence[Said], rung: Rung, *, tokens_max: int) -> str | None:
         """Return notes on all originals, of which those that pieces cover already are not read again."""
         turn = self._log.turn
-        known = await self._engine.learning.known(self._model)
+        known = await self._engine.known(self._model, self._log.turn)
         window = known.limits.window_tokens
         room = int(window * _READ_SHARE / known.calibration.scale) if window else None
         detail = Detail.FULL if rung is Rung.SUMMARISE else Detail.STRIPPED
@@ -212,7 +212,7 @@ class Summariser:
     ) -> "_Noted | None":
         """Ask once, and once more after a short wait where waiting may help. What cannot be used is recorded."""
         for is_last in (False, True):
-            known = await self._engine.learning.known(self._model)
+            known = await self._engine.known(self._model, self._log.turn)
             request = _within_output(request, known.limits)
             sizes = measure(request)
             outcome = await call_model(self._model, request, {}, self._engine.summary_deadlines, _unseen)

@@ -71,7 +71,8 @@ async def _changes(rung: Rung, log: Log, engine: Engine, record: Record) -> list
         case Rung.REPLACE_LARGEST:
             return await _replace_largest(log, engine)
         case Rung.SEND_ANYWAY:
-            return None if _was_sent(log) else []
+            # Also where the model did answer, and was only suspected of not having read everything.
+            return None if log.turn.suspected is None and _was_sent(log) else []
         case _:
             assert_never(rung)
 
@@ -97,7 +98,7 @@ async def _clamp_output(log: Log, engine: Engine) -> list[WorkRecord] | None:
     turn, bounds = log.turn, engine.bounds
     if turn.fault is None:
         return None
-    known = await engine.learning.known(engine.model_for(turn))
+    known = await engine.known(engine.model_for(turn), turn)
     prompt_tokens = known.calibration.upper(prepare(log, engine, known).sizes.tokens)
     # A dialect that must name a number names this one.
     asked = turn.output_asked or bounds.output_tokens_reserved
@@ -123,7 +124,7 @@ def _drop_reasoning(log: Log) -> list[WorkRecord] | None:
 async def _mask(log: Log, engine: Engine) -> list[WorkRecord] | None:
     """Mask old tool output, if that alone makes enough room: a second change to the view would cost the cache twice."""
     turn = log.turn
-    known = await engine.learning.known(engine.model_for(turn))
+    known = await engine.known(engine.model_for(turn), turn)
     before = plan_mask(log.tail, masked_before=turn.masked_before, keep=engine.bounds.outputs_kept)
     if before is None:
         return None
@@ -157,7 +158,7 @@ async def _keep_newest(log: Log, engine: Engine) -> list[WorkRecord] | None:
 async def _shrink_image(log: Log, engine: Engine) -> list[WorkRecord] | None:
     """Show images that are to blame smaller, until by all we know the request fits. The originals stay in the log."""
     turn, bounds, images, fault = log.turn, engine.bounds, engine.images, log.turn.fault
-    known = await engine.learning.known(engine.model_for(turn))
+    known = await engine.known(engine.model_for(turn), turn)
     fit = image_fit(fault, known.limits, bounds) if fault else None
     if images is None or fault is None or fit is None:
         return None
@@ -190,7 +191,7 @@ async def _replace_largest(log: Log, engine: Engine) -> list[WorkRecord] | None:
     turn, bounds = log.turn, engine.bounds
     fault = turn.fault
     kind = fault.kind if fault else FaultKind.TOKEN_OVERFLOW
-    known = await engine.learning.known(engine.model_for(turn))
+    known = await engine.known(engine.model_for(turn), turn)
     culprits: list[Culprit] = []
     while len(culprits) < bounds.parts_replaced_max:
         culprit = find_culprit([*log.pinned, *log.tail], turn, kind, unit=fault.unit if fault else None)
