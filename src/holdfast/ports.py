@@ -10,9 +10,10 @@ import msgspec
 
 from holdfast.core.faults import Refusal
 from holdfast.core.limits import Limits
-from holdfast.core.messages import BlobRef, Reply, Request, ToolSpec
+from holdfast.core.messages import BlobRef, Media, Reply, Request, ToolSpec
 from holdfast.core.records import InboxRecord, LeasedRecord, Logged
 from holdfast.core.segments import Kept
+from holdfast.core.shrinking import ImageFit
 
 
 class Clock(Protocol):
@@ -224,6 +225,18 @@ class Blobs(Protocol):
 
     async def read(self, ref: BlobRef, *, start: int, length: int) -> bytes:
         """Return a range of the bytes, shorter at the end. Raises `BlobMissingError`."""
+        ...
+
+
+class Images(Protocol):
+    """Makes images smaller, one at a time, so that memory does not grow with how many there are."""
+
+    async def shrink(self, image: Media, fit: ImageFit) -> Media | None:
+        """Return the same image within these bounds, its bytes kept as a blob of their own. The original stays.
+
+        None where that cannot be done: it is no image, is damaged, would take too much memory, or nothing is at hand to
+        do it with. Whatever the bytes are, nothing is raised.
+        """
         ...
 
 

@@ -12,12 +12,13 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from holdfast.core.limits import Bounds, Deadlines
+from holdfast.core.limits import SUMMARY_DEADLINES, Bounds, Deadlines
 from holdfast.core.sealing import Sealing
 from holdfast.errors import StorePathError, UsageError
 from holdfast.ports import Archive, Attachment, Blobs, Model, Store, Tool
 from holdfast.runtime.clock import SystemClock
 from holdfast.runtime.engine import Engine
+from holdfast.runtime.images import PillowImages
 from holdfast.runtime.learning import Learning
 from holdfast.runtime.live import Live
 from holdfast.runtime.recall import Recall
@@ -36,6 +37,8 @@ class Tuning(msgspec.Struct, frozen=True):
     deadlines: Deadlines = Deadlines()
     # When old records move into the archive; None: never.
     sealing: Sealing | None = Sealing()
+    # For a call that asks for a summary: a person may wait behind it, and the next rung needs no model.
+    summary_deadlines: Deadlines = SUMMARY_DEADLINES
     lease_seconds: float = LEASE_SECONDS
     # How long `close` lets running turns end before it leaves them to the next start.
     grace_seconds: float = 5.0
@@ -111,6 +114,8 @@ async def open(  # noqa: A001, PLR0913 - `holdfast.open()` reads as it should; e
             deadlines=tuning.deadlines,
             archive=kept,
             sealing=tuning.sealing,
+            summary_deadlines=tuning.summary_deadlines,
+            images=PillowImages(blobs),
         )
         supervisor = Supervisor(engine, owner=_owner(), lease_seconds=tuning.lease_seconds)
         stack.push_async_callback(supervisor.stop, grace_seconds=tuning.grace_seconds)

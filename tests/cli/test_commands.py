@@ -32,6 +32,7 @@ from holdfast.core.records import (
     Logged,
     NoticePosted,
     Outcome,
+    OutputClamped,
     RungFinished,
     RungResult,
     RungStarted,
@@ -320,6 +321,7 @@ SPOKEN: list[tuple[AnyRecord, str]] = [
     (ToolInterrupted(1, "c1"), "the process stopped while c1 ran; it may be started again"),
     (ToolSettled(1, ToolResult("c1", (Text("paid"),))), "tool result, done (receipt of c1): paid"),
     (RungStarted(1, Rung.BACK_OFF, FaultKind.OVERLOADED, 4.2), "the provider is overloaded; waiting 4.2 s"),
+    (OutputClamped(1, 2_048), "asking for an answer of at most 2,048 tokens"),
     (RungFinished(1, Rung.DIGEST, RungResult.CHANGED), "making a digest of what is old: done"),
     (
         CompactionApplied(1, 12, "…", 5_000, 2_000),

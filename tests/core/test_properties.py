@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from holdfast.core.culprits import find_culprit
-from holdfast.core.faults import FaultKind
+from holdfast.core.faults import FaultKind, Unit
 from holdfast.core.fold import InFlight, Turn
 from holdfast.core.ladder import ASKED_BY_A_PERSON, LADDER, SUMMARIES, Rung
 from holdfast.core.messages import LargeText, Media, Message, Part, Reasoning, Role, Text, ToolCall, ToolResult
@@ -319,15 +319,17 @@ def test_the_view_needs_no_record_from_before_the_boundary(world: World) -> None
 
 
 @settings(max_examples=60)
-@given(world=worlds, kind=st.sampled_from([FaultKind.WIRE_OVERFLOW, FaultKind.MEDIA_OVERFLOW]), first=st.booleans())
+@given(
+    world=worlds, kind=st.sampled_from([FaultKind.WIRE_OVERFLOW, FaultKind.MEDIA_OVERFLOW]), unit=st.sampled_from(Unit)
+)
 def test_leaving_out_whatever_is_to_blame_makes_the_request_smaller_until_nothing_is(
-    world: World, kind: FaultKind, *, first: bool
+    world: World, kind: FaultKind, unit: Unit
 ) -> None:
     for place in seqs(world, AttemptStarted)[-3:]:
         turn = world.turns[place]
         tail, pinned = tail_of(world, place)
         size = sum(map(bytes_of_message, messages_in_view(tail, turn, pinned=pinned)))
-        while (culprit := find_culprit([*pinned, *tail], turn, kind, oldest_first=first)) is not None:
+        while (culprit := find_culprit([*pinned, *tail], turn, kind, unit=unit)) is not None:
             gone = PartReplaced(turn.number, culprit.seq, culprit.place, culprit.shown, "x")
             turn = msgspec.structs.replace(turn, replaced=(*turn.replaced, gone))
             smaller = sum(map(bytes_of_message, messages_in_view(tail, turn, pinned=pinned)))

@@ -37,6 +37,7 @@ from holdfast.core.records import (
     Logged,
     NoticePosted,
     Outcome,
+    OutputClamped,
     OutputMasked,
     PartReplaced,
     PieceSummarised,
@@ -248,6 +249,60 @@ def test_once_nothing_smaller_is_left_the_model_has_the_last_word() -> None:
     )
 
     assert decide(turn, BOUNDS) == CallModel(2, heeds_estimate=False)
+
+
+def test_after_output_was_clamped_the_same_view_is_sent_whatever_we_estimate() -> None:
+    refused = fold(*OPEN, an_attempt_started(), failed(FaultKind.TOKEN_OVERFLOW))
+    climbs = RungStarted(1, Rung.CLAMP_OUTPUT, FaultKind.TOKEN_OVERFLOW)
+    clamps = (climbs, OutputClamped(1, 2_000), RungFinished(1, Rung.CLAMP_OUTPUT, RungResult.CHANGED))
+
+    turn = fold(*clamps, start=refused)
+
+    assert turn.output_clamp == 2_000
+    assert decide(turn, BOUNDS) == CallModel(2, heeds_estimate=False)
+    answered = fold(AttemptStarted(1, 2, "m", output_tokens_max=2_000), a_reply("", CALL, attempt=2), start=turn)
+    assert (answered.output_asked, answered.output_clamp) == (2_000, None), "until the model has answered"
+    passed = fold(
+        an_attempt_started(attempt=2),
+        failed(FaultKind.AUTH, attempt=2),
+        RungStarted(1, Rung.NEXT_MODEL, FaultKind.AUTH),
+        RungFinished(1, Rung.NEXT_MODEL, RungResult.CHANGED),
+        start=turn,
+    )
+    assert passed.output_clamp is None, "another model has other limits"
+
+
+def test_output_that_could_not_be_clamped_leads_to_the_next_rung() -> None:
+    turn = fold(
+        *OPEN,
+        an_attempt_started(),
+        failed(FaultKind.TOKEN_OVERFLOW),
+        RungStarted(1, Rung.CLAMP_OUTPUT, FaultKind.TOKEN_OVERFLOW),
+        RungFinished(1, Rung.CLAMP_OUTPUT, RungResult.UNCHANGED),
+    )
+
+    assert decide(turn, BOUNDS) == Climb(Rung.MASK, FaultKind.TOKEN_OVERFLOW)
+
+
+def test_a_reply_that_was_not_taken_on_a_suspicion_is_remembered_until_one_is() -> None:
+    guess = Fault(FaultKind.TOKEN_OVERFLOW, Confidence.GUESS, limit=4_000)
+    answered = AttemptFailed(1, 1, Refusal("", Phase.STREAM, status=200), guess)
+    opaque = AttemptFailed(1, 1, Refusal("", Phase.RESPONSE, status=400), guess)
+    started = fold(*OPEN, an_attempt_started())
+
+    suspected = fold(answered, start=started)
+
+    assert fold(opaque, start=started).suspected is None, "a refusal brought no answer"
+    assert suspected.suspected == guess
+    again = fold(
+        RungStarted(1, Rung.DIGEST, FaultKind.TOKEN_OVERFLOW),
+        RungFinished(1, Rung.DIGEST, RungResult.CHANGED),
+        an_attempt_started(attempt=2),
+        start=suspected,
+    )
+    assert again.suspected == guess
+    assert fold(failed(FaultKind.OVERLOADED, attempt=2), start=again).suspected == guess
+    assert fold(a_reply("", CALL, attempt=2), start=again).suspected is None
 
 
 def test_a_rung_that_was_interrupted_does_not_count_as_climbed() -> None:

@@ -54,6 +54,7 @@ from holdfast.core.records import (
     Logged,
     MessagePinned,
     NoticePosted,
+    OutputClamped,
     OutputMasked,
     PartReplaced,
     PieceSummarised,
@@ -192,10 +193,16 @@ class World:
         match rung:
             case Rung.MASK:
                 return [OutputMasked(turn.number, self._choose(range(1, len(self.log) + 2))), told]
+            case Rung.CLAMP_OUTPUT:
+                return [OutputClamped(turn.number, 2_000), told]
             case Rung.DROP_REASONING:
                 return [ReasoningDropped(turn.number, len(self.log) + 1)]
             case Rung.CHANGE_EFFORT:
                 return [EffortChanged(turn.number, Effort.LOW if turn.effort is None else None)]
+            case Rung.SHRINK_IMAGE if places := self._places(media_only=True):
+                seq, place = self._choose(places)
+                image = Media(BlobRef("cd" * 32, 900), "image/jpeg", f"shown @{len(self.log) + 1}")
+                return [PartReplaced(turn.number, seq, place, image, "x"), told]
             case Rung.REPLACE_LARGEST if places := self._places():
                 seq, place = self._choose(places)
                 return [PartReplaced(turn.number, seq, place, Text(f"shown @{len(self.log) + 1}"), "x"), told]
@@ -223,14 +230,19 @@ class World:
     def _started(self) -> list[int]:
         return [logged.record.turn for logged in self.log if isinstance(logged.record, TurnStarted)]
 
-    def _places(self) -> list[tuple[int, int]]:
+    def _places(self, *, media_only: bool = False) -> list[tuple[int, int]]:
         """Return every part that the view may show."""
-        taken = {(one.seq, one.place) for one in self.turn.replaced}
+        taken = {(one.seq, one.place) for one in self.turn.replaced if media_only or isinstance(one.shown, Text)}
         started = set(self._started())
         held = [(one.seq, one.record.parts) for one in self.log if isinstance(one.record, InputAdmitted)]
         held = [(seq, parts) for seq, parts in held if seq in started]
         held += [(one.seq, one.record.result.parts) for one in self.log if isinstance(one.record, ToolSettled)]
-        places = [(seq, place) for seq, parts in held for place in range(len(parts)) if seq >= self.turn.boundary]
+        places = [
+            (seq, place)
+            for seq, parts in held
+            for place, part in enumerate(parts)
+            if seq >= self.turn.boundary and (isinstance(part, Media) or not media_only)
+        ]
         return [place for place in places if place not in taken]
 
     # Who asks.

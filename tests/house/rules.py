@@ -17,6 +17,7 @@ FLOORS: tuple[tuple[str, ...], ...] = (
         "runtime.function_tool",
         "runtime.tool_output",
         "runtime.admission",
+        "runtime.images",
         "runtime.clock",
     ),
     # Whatever else is in runtime stands beside the runner.
@@ -152,6 +153,7 @@ FOREIGN_ROOMS = ("models", "gateway", "adapters", "rescue")
 BROAD_HANDLERS: Mapping[str, str] = {
     "runtime.toolbox.Toolbox.run": "around a tool: its failure is for the model to read",
     "runtime.function_tool._Returned.deliver": "around the same tool in its thread: raised again where it is awaited",
+    "runtime.images._shrunk": "around a decoder of foreign bytes: whatever it raises, the image stays as it is",
     "runtime.supervisor.Supervisor._attend": "around a supervised runner: its failure must not stop the others",
     "wiring._run_apart.run": "swallows nothing: carries it over to the calling thread, where it is raised",
 }

@@ -587,6 +587,34 @@ async def test_an_empty_answer_is_an_answer_without_parts(dialect: str) -> None:
 
 
 @both
+async def test_an_answer_may_stop_for_its_length_before_it_begins(dialect: str) -> None:
+    reply = await reply_of(simulated_model(Simulation(faults="length"), dialect), asking(said("hi")))
+    assert (reply.parts, reply.stop_reason) == ((), StopReason.LENGTH)
+
+
+@both
+async def test_a_refusal_may_come_without_a_word(dialect: str) -> None:
+    refusal = await refusal_of(simulated_model(Simulation(faults="bare-400"), dialect), asking(said("hi")))
+    assert (refusal.status, refusal.phase, refusal.body) == (400, Phase.RESPONSE, "")
+
+
+@both
+async def test_a_request_may_be_cut_in_silence_and_only_what_was_read_is_counted(dialect: str) -> None:
+    simulation = Simulation(faults="truncate:limit=60,truncate:limit=5000,truncate:limit=2")
+    model = simulated_model(simulation, dialect)
+    noted = Message(Role.ASSISTANT, (Text("Noted."),))
+    talk = (said("remember harbour = Tromso"), noted, said("word " * 50), noted, said("what is harbour?"))
+
+    cut, whole, tiny = [await reply_of(model, asking(*talk)) for _ in range(3)]
+
+    assert text_of_reply(cut) == "I do not see harbour in what I was given."
+    assert text_of_reply(whole) == "harbour = Tromso."
+    sizes = [reply.usage.input_tokens if reply.usage else 0 for reply in (cut, whole, tiny)]
+    assert sizes[0] <= 60 < sizes[1] == simulation.requests[1].tokens
+    assert sizes[2] == 2
+
+
+@both
 async def test_a_filtered_answer_stops_in_the_middle(dialect: str) -> None:
     reply = await reply_of(simulated_model(Simulation(faults="filtered"), dialect), asking(said("hi")))
     assert reply.stop_reason is StopReason.CONTENT_FILTER

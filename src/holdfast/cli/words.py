@@ -24,6 +24,7 @@ from holdfast.core.records import (
     MessagePinned,
     NoticePosted,
     Outcome,
+    OutputClamped,
     OutputMasked,
     PartReplaced,
     PieceSummarised,
@@ -69,6 +70,7 @@ RUNGS: Mapping[Rung, str] = MappingProxyType(
         Rung.TRY_AGAIN: "trying again",
         Rung.NEXT_MODEL: "trying the next model",
         Rung.NEXT_SUMMARISER: "asking the next model for a summary",
+        Rung.CLAMP_OUTPUT: "asking for a shorter answer",
         Rung.DROP_REASONING: "sending none of the model's earlier thinking back",
         Rung.CHANGE_EFFORT: "asking for another amount of thinking",
         Rung.MASK: "showing old tool output by a line each",
@@ -77,6 +79,7 @@ RUNGS: Mapping[Rung, str] = MappingProxyType(
         Rung.SUMMARISE_PIECES: "summarising what is old, piece by piece",
         Rung.DIGEST: "making a digest of what is old",
         Rung.KEEP_NEWEST: "keeping only the newest message, and a digest of the rest",
+        Rung.SHRINK_IMAGE: "showing the image that is too large smaller",
         Rung.REPLACE_LARGEST: "showing the largest part by a line that says what it was",
         Rung.SEND_ANYWAY: "sending it anyway: the estimate may be wrong",
     }
@@ -134,7 +137,7 @@ def spoken(record: AnyRecord) -> str:
             return f"{RUNGS[rung]}: {_RESULTS[result]}"
         case CompactionApplied() | SummaryRefused() | PieceSummarised():
             return _compaction(record)
-        case ReasoningDropped() | EffortChanged() | OutputMasked() | PartReplaced():
+        case ReasoningDropped() | EffortChanged() | OutputClamped() | OutputMasked() | PartReplaced():
             return _change_of_view(record)
         case SegmentSealed(first=first, last=last, size=size):
             return f"records {first} to {last} moved into the archive: {size:,} bytes"
@@ -187,12 +190,14 @@ def _compaction(record: CompactionApplied | SummaryRefused | PieceSummarised) ->
             assert_never(record)
 
 
-def _change_of_view(record: ReasoningDropped | EffortChanged | OutputMasked | PartReplaced) -> str:
+def _change_of_view(record: ReasoningDropped | EffortChanged | OutputClamped | OutputMasked | PartReplaced) -> str:
     match record:
         case ReasoningDropped(before=seq):
             return f"the model's thinking before record {seq} is not sent back any more"
         case EffortChanged(effort=effort):
             return f"asking for {effort.value if effort else 'the usual amount of'} thinking from here on"
+        case OutputClamped(output_tokens_max=most):
+            return f"asking for an answer of at most {most:,} tokens"
         case OutputMasked(before=seq):
             return f"tool output before record {seq} is shown by a line each"
         case PartReplaced(seq=seq, shown=shown, why=why):

@@ -73,7 +73,7 @@ def output_tokens_max(sizes: Sizes, limits: Limits, calibration: Calibration) ->
     return min(limits.output_tokens_max, left)
 
 
-def sent(sizes: Sizes, limits: Limits, calibration: Calibration) -> Sent:
+def sent(sizes: Sizes, limits: Limits, calibration: Calibration, *, reports_all_read: bool = True) -> Sent:
     """Return what the classifier should know of the request that was refused."""
     return Sent(
         tokens=calibration.estimate(sizes.tokens),
@@ -81,4 +81,5 @@ def sent(sizes: Sizes, limits: Limits, calibration: Calibration) -> Sent:
         media_count=sizes.media_count,
         window_tokens=limits.window_tokens,
         wire_bytes_max=limits.wire_bytes_max,
+        reports_all_read=reports_all_read,
     )

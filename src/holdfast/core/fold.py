@@ -9,7 +9,7 @@ from typing import TypeAlias, assert_never
 import msgspec
 from msgspec.structs import replace
 
-from holdfast.core.faults import Fault
+from holdfast.core.faults import OK, Confidence, Fault, FaultKind
 from holdfast.core.ladder import SUMMARIES, Rung
 from holdfast.core.messages import Effort, ToolCall
 from holdfast.core.records import (
@@ -28,6 +28,7 @@ from holdfast.core.records import (
     LimitsLearned,
     MessagePinned,
     NoticePosted,
+    OutputClamped,
     OutputMasked,
     PartReplaced,
     PieceSummarised,
@@ -56,6 +57,7 @@ _ClimbRecord: TypeAlias = (
     | CompactionApplied
     | ReasoningDropped
     | EffortChanged
+    | OutputClamped
     | OutputMasked
     | PartReplaced
     | RungFinished
@@ -156,6 +158,11 @@ class Turn(msgspec.Struct, frozen=True, omit_defaults=True):
     # Models given up in this turn; processes that died since there was progress, at rest those of a compaction.
     models_passed: int = 0
     interruptions: int = 0
+    # Output that the last attempt asked for; what is asked for at most until the model has answered.
+    output_asked: int | None = None
+    output_clamp: int | None = None
+    # A reply that was not taken, because by its own count the model had not read everything, since the last that was.
+    suspected: Fault | None = None
 
     @property
     def boundary(self) -> int:
@@ -215,15 +222,22 @@ def apply(turn: Turn, seq: int, record: StepRecord) -> Turn:
         case TurnStarted(turn=number):
             return _started(turn, seq, number)
         case AttemptStarted():
-            return replace(turn, attempts=turn.attempts + 1)
+            return replace(turn, attempts=turn.attempts + 1, output_asked=record.output_tokens_max)
         case ReplyRecorded(reply=reply):
             asked = tuple(Call(part) for part in reply.parts if isinstance(part, ToolCall))
             # A reply is progress: the ladder and the count of deaths begin anew. Steps are bounded, so all of it is.
             return replace(
-                turn, steps=turn.steps + 1, calls_asked=asked, has_answer=not asked, climbed=(), interruptions=0
+                turn,
+                steps=turn.steps + 1,
+                calls_asked=asked,
+                has_answer=not asked,
+                climbed=(),
+                interruptions=0,
+                output_clamp=None,
+                suspected=None,
             )
         case AttemptFailed(fault=fault):
-            return replace(turn, fault=fault)
+            return replace(turn, fault=fault, suspected=fault if _is_suspicion(record) else turn.suspected)
         case AttemptAbandoned(reason=reason):
             died = reason is Abandonment.INTERRUPTED
             return replace(turn, interruptions=turn.interruptions + died)
@@ -239,6 +253,13 @@ def apply(turn: Turn, seq: int, record: StepRecord) -> Turn:
             return _ended(turn, seq, number)
         case _:
             return _apply_climb(turn, seq, record)
+
+
+def _is_suspicion(failed: AttemptFailed) -> bool:
+    """Return whether a model did answer, and only its own count of what it read was against it."""
+    fault = failed.fault
+    is_guess = fault.kind is FaultKind.TOKEN_OVERFLOW and fault.confidence is Confidence.GUESS
+    return is_guess and failed.refusal.status == OK
 
 
 def _apply_climb(turn: Turn, seq: int, record: _ClimbRecord) -> Turn:
@@ -271,6 +292,8 @@ def _apply_climb(turn: Turn, seq: int, record: _ClimbRecord) -> Turn:
             return replace(turn, reasoning_from=before)
         case EffortChanged(effort=effort):
             return replace(turn, effort=effort)
+        case OutputClamped(output_tokens_max=most):
+            return replace(turn, output_clamp=most)
         case OutputMasked(before=before):
             return replace(turn, masked_before=max(turn.masked_before, before))
         case PartReplaced():
@@ -340,7 +363,9 @@ def _rung_finished(turn: Turn, record: RungFinished) -> Turn:
             return turn
         case RungResult.CHANGED if record.rung is Rung.NEXT_MODEL:
             # Another model is another ladder. There are finitely many models.
-            return replace(turn, fault=None, climbed=(), models_passed=turn.models_passed + 1)
+            return replace(
+                turn, fault=None, climbed=(), models_passed=turn.models_passed + 1, output_clamp=None, suspected=None
+            )
         case RungResult.CHANGED:
             return replace(turn, fault=None)
         case _:
@@ -383,5 +408,8 @@ _NO_TURN = {
     "climbed": (),
     "models_passed": 0,
     "interruptions": 0,
+    "output_asked": None,
+    "output_clamp": None,
+    "suspected": None,
     "summarisers_passed": 0,
 }

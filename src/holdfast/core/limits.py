@@ -64,6 +64,9 @@ class Bounds(msgspec.Struct, frozen=True):
     back_off_seconds_max: float = 60.0
     # Output kept free for the answer when the window is small or nothing was asked for.
     output_tokens_reserved: int = 4_096
+    # Where asking for less output makes a request fit, an answer must still have this much: a page and a half of text.
+    # Where there is less, room is made instead.
+    output_tokens_least: int = 1_024
     # The part of the window that the verbatim tail may take after a compaction.
     tail_window_share: float = 0.5
     # The same after a compaction that someone asked for: they want room.

@@ -94,6 +94,8 @@ class AttemptStarted(Record, frozen=True):
     attempt: int
     model: str
     tokens_estimated: int = 0
+    # How long an answer it asks for at most; None leaves it to the dialect.
+    output_tokens_max: int | None = None
 
 
 class ReplyRecorded(Record, frozen=True):
@@ -238,6 +240,13 @@ class EffortChanged(Record, frozen=True):
     effort: Effort | None
 
 
+class OutputClamped(Record, frozen=True):
+    """Until the model has answered it is asked for so much output at most: more was refused."""
+
+    turn: int
+    output_tokens_max: int
+
+
 class OutputMasked(Record, frozen=True):
     """Tool output before this seq is shown by a line that says how to read it."""
 
@@ -362,6 +371,7 @@ StepRecord: TypeAlias = (
     | CompactionApplied
     | ReasoningDropped
     | EffortChanged
+    | OutputClamped
     | OutputMasked
     | PartReplaced
     | RungFinished

@@ -48,6 +48,7 @@ from holdfast.core.records import (
     MessagePinned,
     NoticePosted,
     Outcome,
+    OutputClamped,
     OutputMasked,
     PartReplaced,
     PieceSummarised,
@@ -92,6 +93,7 @@ TRANSITIONS: Mapping[tuple[InFlight, type[AnyRecord]], InFlight] = MappingProxyT
         (InFlight.RUNG, CompactionApplied): InFlight.RUNG,
         (InFlight.RUNG, ReasoningDropped): InFlight.RUNG,
         (InFlight.RUNG, EffortChanged): InFlight.RUNG,
+        (InFlight.RUNG, OutputClamped): InFlight.RUNG,
         (InFlight.RUNG, OutputMasked): InFlight.RUNG,
         (InFlight.RUNG, PartReplaced): InFlight.RUNG,
         (InFlight.RUNG, RungFinished): InFlight.READY,
@@ -172,7 +174,7 @@ def decide(turn: Turn, bounds: Bounds) -> Action:
         return EndTurn(turn.number, Outcome.FAILED, INTERRUPTED)
     if turn.fault is not None:
         return _after_fault(turn, turn.fault, bounds)
-    if bounds.on_oversize == "stop" and (left_out := [one for one in turn.replaced if one.turn == turn.number]):
+    if bounds.on_oversize == "stop" and (left_out := _left_out(turn)):
         return EndTurn(turn.number, Outcome.FAILED, oversize(left_out[0].why))
     if any(wanted.trigger is Trigger.PERSON for wanted in turn.wanted):
         return _as_wanted(turn)
@@ -181,7 +183,21 @@ def decide(turn: Turn, bounds: Bounds) -> Action:
         return RunTools(calls)
     if turn.steps >= bounds.steps_max:
         return EndTurn(turn.number, Outcome.FAILED, OUT_OF_STEPS)
-    return CallModel(turn.attempts + 1, heeds_estimate=Rung.SEND_ANYWAY not in turn.climbed)
+    return CallModel(turn.attempts + 1, heeds_estimate=_heeds_estimate(turn))
+
+
+def _left_out(turn: Turn) -> list[PartReplaced]:
+    """Return what the model sees nothing of any more since this turn began. An image made smaller is still seen."""
+    return [one for one in turn.replaced if one.turn == turn.number and isinstance(one.shown, Text)]
+
+
+def _heeds_estimate(turn: Turn) -> bool:
+    """Return whether our estimate may refuse the next request.
+
+    Not where the model is to have the last word, and not right after output was clamped: the provider counted this very
+    view, and objected to nothing but the length of the answer.
+    """
+    return Rung.SEND_ANYWAY not in turn.climbed and turn.climbed[-1:] != (Rung.CLAMP_OUTPUT,)
 
 
 def _at_rest(turn: Turn, bounds: Bounds) -> Action:

@@ -16,7 +16,9 @@ from holdfast.core.faults import Fault, FaultKind, classify
 from holdfast.core.fit import measure, sent
 from holdfast.core.ladder import Rung
 from holdfast.core.ledger import make_ledger
+from holdfast.core.limits import Limits
 from holdfast.core.messages import Reply, Request, Role, Usage, text_of
+from holdfast.core.output import cap_stated
 from holdfast.core.records import (
     CompactionApplied,
     Logged,
@@ -64,7 +66,7 @@ class _Plan(msgspec.Struct, frozen=True):
 
 async def _plan(log: Log, engine: Engine, *, keeps_tail: bool) -> tuple[_Plan, Known] | None:
     turn = log.turn
-    known = await engine.learning.known(engine.model_for(turn))
+    known = await engine.known(engine.model_for(turn), turn)
     tokens = prepare(log, engine, known).sizes.tokens
     keep = 0
     if keeps_tail and turn.is_wanted_climb:
@@ -151,7 +153,7 @@ class Summariser:
     async def notes(self, originals: Sequence[Said], rung: Rung, *, tokens_max: int) -> str | None:
         """Return notes on all originals, of which those that pieces cover already are not read again."""
         turn = self._log.turn
-        known = await self._engine.learning.known(self._model)
+        known = await self._engine.known(self._model, self._log.turn)
         window = known.limits.window_tokens
         room = int(window * _READ_SHARE / known.calibration.scale) if window else None
         detail = Detail.FULL if rung is Rung.SUMMARISE else Detail.STRIPPED
@@ -210,7 +212,8 @@ class Summariser:
     ) -> "_Noted | None":
         """Ask once, and once more after a short wait where waiting may help. What cannot be used is recorded."""
         for is_last in (False, True):
-            known = await self._engine.learning.known(self._model)
+            known = await self._engine.known(self._model, self._log.turn)
+            request = _within_output(request, known.limits)
             sizes = measure(request)
             outcome = await call_model(self._model, request, {}, self._engine.summary_deadlines, _unseen)
             fault = None
@@ -229,6 +232,9 @@ class Summariser:
             if fault.kind is FaultKind.BAD_REQUEST_REASONING and request.effort is not None:
                 request = replace(request, effort=None)
                 continue
+            if cap_stated(fault) is not None:
+                # What was just learned bounds the next request.
+                continue
             if not _is_worth_waiting(fault):
                 break
             await self._engine.clock.sleep(fault.retry_after_seconds or self._engine.bounds.back_off_seconds_min)
@@ -242,6 +248,12 @@ class _Noted(msgspec.Struct, frozen=True):
 
 def _is_worth_waiting(fault: Fault) -> bool:
     return fault.kind in _WAITED_OUT and (fault.retry_after_seconds or 0) <= _WAIT_SECONDS_MAX
+
+
+def _within_output(request: Request, limits: Limits) -> Request:
+    """Return a request that asks for no more output than the model writes."""
+    bounds = [most for most in (request.output_tokens_max, limits.output_tokens_max) if most is not None]
+    return replace(request, output_tokens_max=min(bounds, default=None))
 
 
 def _unseen(delta: Delta) -> None:

@@ -11,6 +11,7 @@ from holdfast.core.faults import Fault, FaultKind
 from holdfast.core.fit import Sizes
 from holdfast.core.fold import Turn
 from holdfast.core.records import CompactionApplied, Outcome, WorkRecord
+from holdfast.errors import HoldfastError
 
 log = logging.getLogger("holdfast")
 
@@ -72,6 +73,19 @@ def compactions_complete(session: str, records: Iterable[WorkRecord]) -> None:
                 "model": record.model,
             }
             log.info("compaction.complete", extra=fields)
+
+
+def write_postponed(session: str, turn: Turn, records: int, error: HoldfastError) -> None:
+    """The store failed, and records wait in memory so that the turn can go on."""
+    fields = {
+        "session": session,
+        "turn": turn.number,
+        "attempt": turn.attempts,
+        "records": records,
+        "code": error.code,
+        "reason": str(error),
+    }
+    log.warning("store.write.postponed", extra=fields)
 
 
 def messages_counted(session: str, turn: Turn, messages: int) -> None:

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 import msgspec
 
 from holdfast.core.fold import IllegalStepError, Turn
-from holdfast.core.records import CompactionApplied, Logged
+from holdfast.core.records import AnyRecord, CompactionApplied, Logged
 from holdfast.core.turn import evolve
 from holdfast.errors import StoreDamagedError
 from holdfast.ports import Snapshot, Store
@@ -57,6 +57,13 @@ class Log:
     def _trim(self) -> None:
         boundary = self.turn.boundary
         self.tail = [logged for logged in self.tail if logged.seq >= boundary]
+
+    def followed_by(self, records: Iterable[AnyRecord], at: float) -> "Log":
+        """Return the log as it would be with these records behind it; this one stays as it is."""
+        log = Log(self.session, self.turn)
+        log.tail, log.pinned = list(self.tail), list(self.pinned)
+        log.extend(Logged(self.turn.seq + place, at, record) for place, record in enumerate(records, start=1))
+        return log
 
     def snapshot(self) -> Snapshot:
         """Return the fold as something to keep."""

@@ -33,9 +33,8 @@ def prepare(log: Log, engine: Engine, known: Known, *, turn: Turn | None = None)
         effort=turn.effort,
     )
     sizes = measure(request)
-    return Prepared(
-        replace(request, output_tokens_max=output_tokens_max(sizes, known.limits, known.calibration)), sizes
-    )
+    output = turn.output_clamp or output_tokens_max(sizes, known.limits, known.calibration)
+    return Prepared(replace(request, output_tokens_max=output), sizes)
 
 
 async def load_blobs(request: Request, blobs: Blobs) -> tuple[Request, dict[str, bytes]]:

@@ -14,7 +14,7 @@ import msgspec
 
 from holdfast.core.limits import Limits
 from holdfast.core.media import pixels
-from holdfast.core.messages import Reasoning, Reply, StopReason, Text, ToolCall, Usage
+from holdfast.core.messages import Reasoning, Reply, Request, StopReason, Text, ToolCall, Usage
 from holdfast.models import anthropic_messages, openai_chat
 from holdfast.models.anthropic_messages import shapes as anthropic_shapes
 from holdfast.models.anthropic_messages.thinking import hidden
@@ -203,14 +203,17 @@ class Simulation:
 
     def _reply(self, seen: SeenRequest, step: FaultStep, weighed: _Weighed) -> Reply:
         decoded = weighed.decoded
-        draft = Draft("") if step.word == "empty" else compose(decoded.request)
+        read, tokens = _read_of(decoded.request, weighed.tokens, step)
+        draft = Draft("") if step.word in ("empty", "length") else compose(read)
         parts, stop_reason = _within(draft, self._output_room(weighed))
+        if step.word == "length":
+            stop_reason = StopReason.LENGTH
         if step.word == "filtered":
             parts, stop_reason = [Text(draft.text[: len(draft.text) // 2 + 1])], StopReason.CONTENT_FILTER
         signed = _signed(draft, seen.dialect, decoded.model)
         thinking = count_text(draft.thought.text) if draft.thought is not None else 0
         written = sum(count_text(part.text if isinstance(part, Text) else part.arguments) for part in parts)
-        usage = Usage(weighed.tokens, written + thinking, 0, thinking)
+        usage = Usage(tokens, written + thinking, 0, thinking)
         return Reply((*signed, *parts), stop_reason, usage, decoded.model)
 
     def _output_room(self, weighed: _Weighed) -> int | None:
@@ -286,6 +289,18 @@ def _look(dialect: str, body: bytes) -> tuple[str | None, list[PlacedImage]]:
         return openai_objection(chat), list(openai_images(chat))
     messages = anthropic_shapes.read_body(body)
     return anthropic_objection(messages), list(anthropic_images(messages))
+
+
+def _read_of(request: Request, tokens: int, step: FaultStep) -> tuple[Request, int]:
+    """Return what is read of a request, and its tokens. A server that cuts drops the oldest messages in silence."""
+    most = step.count if step.word == "truncate" else None
+    if most is None or tokens <= most:
+        return request, tokens
+    messages = request.messages
+    while len(messages) > 1 and count_request(msgspec.structs.replace(request, messages=messages)) > most:
+        messages = messages[1:]
+    read = msgspec.structs.replace(request, messages=messages)
+    return read, min(count_request(read), most)
 
 
 def _until_break(dialect: str, step: FaultStep, events: list[bytes]) -> list[bytes]:

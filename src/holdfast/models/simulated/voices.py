@@ -232,8 +232,14 @@ class AnthropicVoice:
 
 
 def _common(word: str) -> No | None:
-    """Return what stands in front of every provider: a gateway that speaks HTML."""
-    return No(502, _HTML_502, content_type="text/html") if word == "502" else None
+    """Return what stands in front of every provider: a gateway that speaks HTML, or says nothing at all."""
+    match word:
+        case "502":
+            return No(502, _HTML_502, content_type="text/html")
+        case "bare-400":
+            return No(400, b"")
+        case _:
+            return None
 
 
 VOICES: Mapping[str, Voice] = MappingProxyType(
