@@ -42,6 +42,11 @@ class Learning:
         learned = self._learned.get(model.issuer, NOTHING_LEARNED)
         return Known(effective(model.limits, learned), learned.calibration)
 
+    async def everything(self) -> dict[str, Learned]:
+        """Return what has been learned of every model, by its issuer."""
+        await self._catch_up()
+        return dict(self._learned)
+
     async def heed(self, model: Model, outcome: Reply | Refusal, fault: Fault | None, sizes: Sizes) -> None:
         """Learn from what came of a call."""
         before = self._learned.get(model.issuer, NOTHING_LEARNED)
