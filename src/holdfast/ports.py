@@ -277,18 +277,28 @@ class TextDelta(msgspec.Struct, frozen=True):
     text: str
 
 
-class ReasoningDelta(msgspec.Struct, frozen=True):
-    """A piece of a model's thinking."""
+class ReasoningDelta(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A piece of a model's thinking.
+
+    `opaque` comes once, whole, when the thinking ends: what `Reasoning.opaque` will be. `part_id` is what the provider
+    calls this stretch of thinking, where it has a name.
+    """
 
     text: str
+    opaque: str = ""
+    part_id: str = ""
 
 
-class ToolCallDelta(msgspec.Struct, frozen=True):
-    """A piece of a tool call's arguments; `index` tells parallel calls apart."""
+class ToolCallDelta(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A piece of a tool call's arguments; `index` tells parallel calls apart.
+
+    `call_id` is the id that the reply will have for this call; "" while it is not certain.
+    """
 
     index: int
     name: str
     arguments: str
+    call_id: str = ""
 
 
 Delta: TypeAlias = TextDelta | ReasoningDelta | ToolCallDelta

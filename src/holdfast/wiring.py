@@ -8,7 +8,7 @@ import threading
 from collections.abc import AsyncGenerator, Callable, Coroutine, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 
@@ -25,6 +25,9 @@ from holdfast.runtime.recall import Recall
 from holdfast.runtime.sessions import Answer, Hold
 from holdfast.runtime.supervisor import LEASE_SECONDS, Supervisor
 from holdfast.runtime.toolbox import Toolbox
+
+if TYPE_CHECKING:
+    from holdfast.models.overrides import Overrides
 
 # A store that lives as long as the process: for tests and for trying things.
 MEMORY = ":memory:"
@@ -52,6 +55,20 @@ def default_store_path() -> Path:
         return Path(named).expanduser()
     data_home = os.environ.get("XDG_DATA_HOME") or "~/.local/share"
     return Path(data_home).expanduser() / "holdfast" / "holdfast.db"
+
+
+def model_overrides() -> "Overrides":
+    """Read what the user says models accept: the file in HOLDFAST_MODELS, else models.toml in the config folder.
+
+    Raises `UsageError` where the file is wrong, or where one was named that is not there.
+    """
+    from holdfast.models.overrides import NO_OVERRIDES, load_overrides  # noqa: PLC0415 - only what is used is loaded
+
+    if named := os.environ.get("HOLDFAST_MODELS"):
+        return load_overrides(Path(named).expanduser())
+    config_home = os.environ.get("XDG_CONFIG_HOME") or "~/.config"
+    path = Path(config_home).expanduser() / "holdfast" / "models.toml"
+    return load_overrides(path) if path.exists() else NO_OVERRIDES
 
 
 def _default_store() -> Path:
@@ -86,12 +103,13 @@ async def open(  # noqa: A001, PLR0913 - `holdfast.open()` reads as it should; e
             reply = await chat.send("Hello")
 
     `store` is the path of a database file, made if it is not there; ":memory:" keeps nothing. `model` is "sim" (the
-    simulated model, no key needed), "openai:NAME" or "anthropic:NAME", with the key in OPENAI_API_KEY or
-    ANTHROPIC_API_KEY; several are tried in order when one fails. `system` is the system text, or a function that is
-    asked for it before every request. `tools` are typed Python functions. `base_url` is any server that speaks the
-    model's dialect. `archive` is where old records go: a folder, or "s3://BUCKET/PREFIX" with the usual AWS_ variables;
-    otherwise HOLDFAST_ARCHIVE, else a folder beside the store. Give the same one every time: what was sealed is only
-    there. Whatever a crash left unanswered in the store is resumed at once.
+    simulated model, no key needed), "openai:NAME", "responses:NAME" (OpenAI's other dialect), "anthropic:NAME" or
+    "gemini:NAME", with the key in OPENAI_API_KEY, ANTHROPIC_API_KEY or GEMINI_API_KEY; several are tried in order when
+    one fails. `system` is the system text, or a function that is asked for it before every request. `tools` are typed
+    Python functions. `base_url` is any server that speaks the model's dialect. `archive` is where old records go: a
+    folder, or "s3://BUCKET/PREFIX" with the usual AWS_ variables; otherwise HOLDFAST_ARCHIVE, else a folder beside the
+    store. Give the same one every time: what was sealed is only there. Whatever a crash left unanswered in the store is
+    resumed at once.
     """
     tuning = tuning or Tuning()
     async with AsyncExitStack() as stack:
@@ -207,7 +225,9 @@ class Lineup:
         if reference not in self._opened:
             from holdfast.models.catalogue import open_model  # noqa: PLC0415 - only what is used is loaded
 
-            self._opened[reference] = open_model(reference, base_url=self._base_url, environ=os.environ)
+            self._opened[reference] = open_model(
+                reference, base_url=self._base_url, environ=os.environ, overrides=model_overrides()
+            )
         return self._opened[reference]
 
     async def close(self) -> None:

@@ -141,6 +141,8 @@ NAMES_ALLOWED: Mapping[tuple[str, str], str] = {
     ("ports", "data"): "Attachment.data: bytes of which nothing is known but their length",
     ("models", "data"): "a field of the providers' wire formats",
     ("models", "file_data"): "a field of the providers' wire formats",
+    ("models", "inline_data"): "a field of the providers' wire formats",
+    ("models", "item"): "a field of the providers' wire formats",
     ("core.ledger", "Entry"): "a line of the ledger, which is no record of the log",
     ("core.ledger", "_entry"): "a line of the ledger, which is no record of the log",
     ("cli", "chat"): "the command of that name",

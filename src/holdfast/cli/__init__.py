@@ -18,6 +18,7 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
     "chat": ("holdfast.cli.chat", "chat", "Talk with a model in a session that outlives crashes."),
     "demo": ("holdfast.cli.demo", "demo", "See what the engine does; needs no key and no network."),
     "sim": ("holdfast.cli.sim", "sim", "Serve the simulated model, to try things without a provider."),
+    "models": ("holdfast.cli.known_models", "models", "List what is known of models, and from where."),
     "sessions": ("holdfast.cli.sessions", "sessions", "List the sessions of a store."),
     "show": ("holdfast.cli.show", "show", "Print the records of a session."),
     "view": ("holdfast.cli.view", "view", "Print what the model sees now, and what that comes to."),

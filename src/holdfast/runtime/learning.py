@@ -56,6 +56,11 @@ class Learning:
         learned = self._learned.get(model.issuer, NOTHING_LEARNED)
         return Known(effective(model.limits, learned), learned.calibration, learned.reports_all_read)
 
+    async def everything(self) -> dict[str, Learned]:
+        """Return what has been learned of every model, by its issuer."""
+        await self._catch_up()
+        return dict(self._learned)
+
     async def heed(
         self,
         model: Model,

@@ -63,8 +63,11 @@ def _join(before: Sight, after: Sight) -> LiveDelta | None:
     match before.delta, after.delta:
         case TextDelta(text=first), TextDelta(text=second):
             return LiveDelta(before.turn, before.attempt, TextDelta(first + second))
-        case ReasoningDelta(text=first), ReasoningDelta(text=second):
-            return LiveDelta(before.turn, before.attempt, ReasoningDelta(first + second))
+        case ReasoningDelta(text=first, opaque="", part_id=name), ReasoningDelta(text=second, part_id=same) if (
+            name == same
+        ):
+            # Behind an `opaque` the next thinking begins.
+            return LiveDelta(before.turn, before.attempt, ReasoningDelta(first + second, after.delta.opaque, name))
         case _:
             return None
 
