@@ -14,9 +14,9 @@ from holdfast.core.messages import Reply
 from holdfast.core.records import LimitsLearned
 from holdfast.core.sizing import Calibration
 from holdfast.ports import Model, Store
+from holdfast.runtime.log import pages
 
 LEARNED_KEY = RESERVED_KEYS + "learned"
-_PAGE_RECORDS = 1_000
 
 
 class Known(msgspec.Struct, frozen=True):
@@ -57,7 +57,7 @@ class Learning:
             await self._store.admit(LEARNED_KEY, LimitsLearned(model.issuer, after))
 
     async def _catch_up(self) -> None:
-        while page := await self._store.read(LEARNED_KEY, after=self._seq, limit=_PAGE_RECORDS):
+        async for page in pages(self._store, LEARNED_KEY, after=self._seq):
             for logged in page:
                 if isinstance(logged.record, LimitsLearned):
                     self._learned[logged.record.issuer] = logged.record.learned
