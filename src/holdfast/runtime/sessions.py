@@ -7,7 +7,7 @@ import asyncio
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing, asynccontextmanager
 from pathlib import Path
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 import msgspec
 
@@ -37,6 +37,9 @@ from holdfast.runtime.live import LiveDelta, Mailbox
 from holdfast.runtime.log import open_log
 from holdfast.runtime.requests import prepare
 from holdfast.runtime.supervisor import Supervisor
+
+if TYPE_CHECKING:
+    from holdfast.runtime.previews import Preview
 
 Event: TypeAlias = TextDelta | ReasoningDelta | Logged
 
@@ -183,6 +186,18 @@ class Session:
                         case _:
                             pass
         raise AssertionError("sights end only by an exception")
+
+    async def preview(self, *, focus: str = "", with_model: bool = False) -> "Preview | None":
+        """Return what `compact` would do now, without doing it; None where there is nothing to do.
+
+        Nothing is written. With `with_model` a model is asked for the real summary, which costs a call; it is kept, so
+        a `compact` with the same focus uses exactly that text and asks nobody again.
+        """
+        from holdfast.runtime.previews import preview  # noqa: PLC0415 - what summaries are made with is loaded late
+
+        self._supervisor.check_running()
+        log = await open_log(self._engine.store, self.key)
+        return await preview(log, self._engine, focus=focus, with_model=with_model)
 
     async def undo(self) -> bool:
         """Undo the compaction or roll-over in force: the view is again as it was before it. False where there is none.
