@@ -14,11 +14,13 @@ from holdfast.core.records import (
     CompactionRequested,
     CompactionSettled,
     CompactionUndone,
+    GenerationStarted,
     InputAdmitted,
     LimitsLearned,
     MessagePinned,
     NoticePosted,
     Outcome,
+    PieceSummarised,
     ReplyRecorded,
     SegmentSealed,
     SessionConfigured,
@@ -44,9 +46,14 @@ INBOX: list[AnyRecord] = [
     CompactionRequested(Trigger.DEBT, "the plan"),
     CompactionUndone(9, CompactionApplied(1, 1, "s", 2, 1, step=4), 7),
     MessagePinned(1, is_pinned=False),
+    CompactionUndone(9, GenerationStarted(1, 1, "s", 2, 1, generation=4, left=2), 7),
     LimitsLearned("openai:x", Learned(8_000, accepted_tokens=9, calibration=Calibration(scale=1.5, readings=2))),
 ]
-TOLD: list[AnyRecord] = [WindowWarned(1, 85, "It is full."), NoticePosted(1, "masked", "Something was masked.")]
+TOLD: list[AnyRecord] = [
+    WindowWarned(1, 85, "It is full."),
+    NoticePosted(1, "masked", "Something was masked."),
+    PieceSummarised(1, 9, "notes", "m", Usage(1, 2), since=4, focus="the plan", is_merged=True),
+]
 SEALED = SegmentSealed(1, 900, "ab/1-900", "cd" * 32, 4_096)
 RICH = ReplyRecorded(
     1,
@@ -84,7 +91,7 @@ def test_an_input_is_owed_an_outcome_until_it_has_one() -> None:
 
 
 def test_records_of_a_turn_name_it_and_the_others_do_not() -> None:
-    assert [turn_of(record) for record in INBOX] == [None, None, 1, None, None, None, None]
+    assert [turn_of(record) for record in INBOX] == [None, None, 1, None, None, None, None, None]
     belonging = {turn_of(record) for record in (*TOLD, *WORK_RECORDS.values()) if type(record) is not CompactionSettled}
     assert belonging == {1}
     assert [turn_of(record) for record in (CompactionSettled(1, CompactionOutcome.APPLIED), SEALED)] == [None, None]

@@ -24,6 +24,8 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
     "view": ("holdfast.cli.view", "view", "Print what the model sees now, and what that comes to."),
     "search": ("holdfast.cli.search", "search", "Find what was said or done in a session, also long ago."),
     "import": ("holdfast.cli.import_", "import_", "Make sessions of other agents' transcripts."),
+    "compact": ("holdfast.cli.compact", "compact", "Make what the model sees smaller now, or look what that would do."),
+    "undo": ("holdfast.cli.undo", "undo", "Take back the last compaction or roll-over."),
     "cancel": ("holdfast.cli.cancel", "cancel", "Stop what is being answered in a session."),
     "classify": ("holdfast.cli.classify", "classify", "Say what a provider's error means."),
     "digest": ("holdfast.cli.digest", "digest", "Shorten a conversation without a model."),

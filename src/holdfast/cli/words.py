@@ -19,6 +19,7 @@ from holdfast.core.records import (
     CompactionSettled,
     CompactionUndone,
     EffortChanged,
+    GenerationStarted,
     InputAdmitted,
     LimitsLearned,
     MessagePinned,
@@ -82,6 +83,7 @@ RUNGS: Mapping[Rung, str] = MappingProxyType(
         Rung.SHRINK_IMAGE: "showing the image that is too large smaller",
         Rung.REPLACE_LARGEST: "showing the largest part by a line that says what it was",
         Rung.SEND_ANYWAY: "sending it anyway: the estimate may be wrong",
+        Rung.ROLL_OVER: "beginning a new generation with the newest message, and a digest of all before",
     }
 )
 OUTCOMES: Mapping[ToolOutcome, str] = MappingProxyType(
@@ -135,7 +137,7 @@ def spoken(record: AnyRecord) -> str:
             return climbing(record)
         case RungFinished(rung=rung, result=result):
             return f"{RUNGS[rung]}: {_RESULTS[result]}"
-        case CompactionApplied() | SummaryRefused() | PieceSummarised():
+        case CompactionApplied() | GenerationStarted() | SummaryRefused() | PieceSummarised():
             return _compaction(record)
         case ReasoningDropped() | EffortChanged() | OutputClamped() | OutputMasked() | PartReplaced():
             return _change_of_view(record)
@@ -162,8 +164,9 @@ def _wish(
             return f"asked to cancel turn {turn}"
         case CompactionRequested(trigger=trigger, focus=focus):
             return f"asked for a compaction ({_TRIGGERS[trigger]})" + (f", keeping: {focus}" if focus else "")
-        case CompactionUndone(undone=undone):
-            return f"the compaction of record {undone} was undone"
+        case CompactionUndone(undone=undone, restored=restored):
+            then = f"as since message {restored.boundary}" if restored else "word for word"
+            return f"what record {undone} made of the view was undone; the past is shown {then} again"
         case CompactionSettled(request=request, outcome=outcome, why=why):
             told = outcome.value.replace("_", " ")
             return f"the compaction asked for in record {request}: {told}" + (f" ({why})" if why else "")
@@ -175,8 +178,13 @@ def _wish(
             assert_never(record)
 
 
-def _compaction(record: CompactionApplied | SummaryRefused | PieceSummarised) -> str:
+def _compaction(record: CompactionApplied | GenerationStarted | SummaryRefused | PieceSummarised) -> str:
     match record:
+        case GenerationStarted(generation=generation, boundary=boundary, tokens_before=before, tokens_after=after):
+            return (
+                f"generation {generation} begins: of everything before, only message {boundary} and a digest are in "
+                f"the view; {before:,} tokens became {after:,}"
+            )
         case CompactionApplied(boundary=boundary, kind=kind, tokens_before=before, tokens_after=after):
             return (
                 f"compaction: everything before message {boundary} is represented by a {kind.value}; "
@@ -184,8 +192,8 @@ def _compaction(record: CompactionApplied | SummaryRefused | PieceSummarised) ->
             )
         case SummaryRefused(model=model, why=why):
             return f"the summary that {model} was asked for cannot be used: {why}"
-        case PieceSummarised(until=until, model=model):
-            return f"{model} wrote notes on everything up to record {until}"
+        case PieceSummarised(until=until, model=model, is_merged=is_merged):
+            return f"{model} {'merged its' if is_merged else 'wrote'} notes on everything up to record {until}"
         case _:
             assert_never(record)
 

@@ -54,6 +54,12 @@ def misfit(sizes: Sizes, limits: Limits, calibration: Calibration, bounds: Bound
     return None
 
 
+def exceeds_alone(sizes: Sizes, limits: Limits, calibration: Calibration, bounds: Bounds) -> bool:
+    """Return whether a request without a single message is too large already. By the likeliest count, not the worst."""
+    window, wire = limits.window_tokens, limits.wire_bytes_max or bounds.wire_bytes_max
+    return sizes.wire_bytes > wire or (window is not None and calibration.estimate(sizes.tokens) >= window)
+
+
 def output_reserved(limits: Limits, bounds: Bounds) -> int:
     """Return how many tokens of the window are kept free for the answer: at most a quarter of it."""
     wanted = min(bounds.output_tokens_reserved, limits.output_tokens_max or bounds.output_tokens_reserved)

@@ -23,6 +23,7 @@ from holdfast.core.records import (
     CompactionSettled,
     CompactionUndone,
     EffortChanged,
+    GenerationStarted,
     InboxRecord,
     InputAdmitted,
     LimitsLearned,
@@ -53,8 +54,8 @@ from holdfast.core.records import (
 _ClimbRecord: TypeAlias = (
     RungStarted
     | SummaryRefused
-    | PieceSummarised
     | CompactionApplied
+    | GenerationStarted
     | ReasoningDropped
     | EffortChanged
     | OutputClamped
@@ -104,6 +105,7 @@ class Piece(msgspec.Struct, frozen=True):
 
     until: int
     notes: str
+    focus: str = ""
 
 
 class Turn(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -121,16 +123,20 @@ class Turn(msgspec.Struct, frozen=True, omit_defaults=True):
     # What the view is made with: the compaction in force and its record, the last turn that was started, inputs that
     # stay whatever happens, the seq before which tool output is masked, parts shown as something else, the seq before
     # which thinking is not sent back, and how much thinking is asked for.
-    compaction: CompactionApplied | None = None
+    compaction: CompactionApplied | GenerationStarted | None = None
     compaction_seq: int = 0
+    # The generation that the view is of, and how many were ever begun.
+    generation: int = 1
+    generations: int = 1
     last_turn: int = 0
     pins: tuple[int, ...] = ()
     masked_before: int = 0
     replaced: tuple[PartReplaced, ...] = ()
     reasoning_from: int = 0
     effort: Effort | None = None
-    # Notes that are paid for, oldest first.
+    # Notes that are paid for, oldest first; and the last that were merged, with all that they cover.
     pieces: tuple[Piece, ...] = ()
+    merged: Piece | None = None
 
     # How full the person was last told the window is; turns to go before we ask for a compaction of our own again.
     warned_percent: int = 0
@@ -198,17 +204,42 @@ def receive(turn: Turn, seq: int, record: InboxRecord) -> Turn:
             return replace(turn, cancelled=(*turn.cancelled, number))
         case CompactionRequested(trigger=trigger, focus=focus):
             return replace(turn, wanted=(*turn.wanted, Wanted(seq, trigger, focus)))
-        case CompactionUndone(undone=undone):
-            if turn.compaction is None or undone != turn.compaction_seq:
-                return turn
-            return replace(turn, compaction=record.restored, compaction_seq=record.restored_seq)
+        case CompactionUndone():
+            return _undone(turn, record)
         case MessagePinned(pinned=pinned):
             others = tuple(other for other in turn.pins if other != pinned)
             return replace(turn, pins=tuple(sorted((*others, pinned))) if record.is_pinned else others)
+        case PieceSummarised():
+            return _noted(turn, record)
         case LimitsLearned():
             return turn
         case _:
             assert_never(record)
+
+
+def _undone(turn: Turn, record: CompactionUndone) -> Turn:
+    gone = turn.compaction
+    if gone is None or record.undone != turn.compaction_seq:
+        return turn
+    # Whoever wants the view as it was does not want us to compact it again at once.
+    turn = replace(
+        turn, compaction=record.restored, compaction_seq=record.restored_seq, warned_percent=0, quiet_turns=QUIET_TURNS
+    )
+    if isinstance(gone, GenerationStarted):
+        turn = replace(turn, generation=gone.left, pins=tuple(sorted({*turn.pins, *gone.pins_left})))
+    return turn
+
+
+def _noted(turn: Turn, record: PieceSummarised) -> Turn:
+    piece = Piece(record.until, record.notes, record.focus)
+    if record.is_merged:
+        return replace(turn, merged=piece)
+    kept = tuple(other for other in turn.pieces if other.until <= record.since)
+    if record.since != (kept[-1].until if kept else 0) or record.until <= record.since:
+        # Made by somebody who did not see what came meanwhile; with a gap before them notes cover less than they say.
+        return turn
+    is_merged_of_others = turn.merged is not None and record.since < turn.merged.until
+    return replace(turn, pieces=(*kept, piece), merged=None if is_merged_of_others else turn.merged)
 
 
 def notice(turn: Turn, record: WindowWarned | NoticePosted) -> Turn:
@@ -272,22 +303,12 @@ def _apply_climb(turn: Turn, seq: int, record: _ClimbRecord) -> Turn:
         case SummaryRefused(why=why):
             # Of a climb that answers a fault, nobody who asks for a compaction later wants to hear.
             return replace(turn, refused_why=why) if turn.is_wanted_climb else turn
-        case PieceSummarised(until=until, notes=notes):
-            kept = tuple(piece for piece in turn.pieces if piece.until < until)
-            return replace(turn, pieces=(*kept, Piece(until, notes)))
-        case CompactionApplied(boundary=boundary):
-            return replace(
-                turn,
-                compaction=record,
-                compaction_seq=seq,
-                warned_percent=0,
-                quiet_turns=QUIET_TURNS,
-                # Signatures may be bound to what stood before them, and that has changed.
-                reasoning_from=seq,
-                wanted=tuple(replace(wanted, is_met=True) for wanted in turn.wanted),
-                # What is pinned stays in the view, and so does what stands for parts of it.
-                replaced=tuple(one for one in turn.replaced if one.seq >= boundary or one.seq in turn.pins),
-            )
+        case GenerationStarted(generation=generation):
+            pins = tuple(pin for pin in turn.pins if pin not in record.pins_left)
+            turn = replace(turn, generation=generation, generations=generation, pins=pins)
+            return _compacted(turn, seq, record)
+        case CompactionApplied():
+            return _compacted(turn, seq, record)
         case ReasoningDropped(before=before):
             return replace(turn, reasoning_from=before)
         case EffortChanged(effort=effort):
@@ -304,6 +325,21 @@ def _apply_climb(turn: Turn, seq: int, record: _ClimbRecord) -> Turn:
             return _settled(turn, seq, request)
         case _:
             assert_never(record)
+
+
+def _compacted(turn: Turn, seq: int, record: CompactionApplied | GenerationStarted) -> Turn:
+    return replace(
+        turn,
+        compaction=record,
+        compaction_seq=seq,
+        warned_percent=0,
+        quiet_turns=QUIET_TURNS,
+        # Signatures may be bound to what stood before them, and that has changed.
+        reasoning_from=seq,
+        wanted=tuple(replace(wanted, is_met=True) for wanted in turn.wanted),
+        # What is pinned stays in the view, and so does what stands for parts of it.
+        replaced=tuple(one for one in turn.replaced if one.seq >= record.boundary or one.seq in turn.pins),
+    )
 
 
 def _started(turn: Turn, seq: int, number: int) -> Turn:

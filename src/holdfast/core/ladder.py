@@ -41,6 +41,8 @@ class Rung(StrEnum):
     REPLACE_LARGEST = "replace_largest"
     # Where only our own estimate says no: an estimate may be wrong, so the model has the last word.
     SEND_ANYWAY = "send_anyway"
+    # Begin a generation: nothing of the past is carried along but a digest, and the newest input.
+    ROLL_OVER = "roll_over"
 
 
 # Three waits cover the bursts seen in practice; a fourth rarely helps and makes a person wait for minutes.
@@ -48,7 +50,8 @@ _WAIT_THEN_SWITCH = (Rung.BACK_OFF, Rung.BACK_OFF, Rung.BACK_OFF, Rung.NEXT_MODE
 # A summariser that fails is followed by the next, with the same three ways.
 SUMMARIES = (Rung.SUMMARISE, Rung.SUMMARISE_LESS, Rung.SUMMARISE_PIECES)
 _WITHOUT_A_MODEL = (Rung.DIGEST, Rung.KEEP_NEWEST)
-_AT_LAST = (Rung.SEND_ANYWAY, Rung.NEXT_MODEL)
+# Rolling over gives up what a person pinned and the work in hand, so every model is asked before.
+_AT_LAST = (Rung.SEND_ANYWAY, Rung.NEXT_MODEL, Rung.ROLL_OVER)
 # One large part may hide behind another; more than a few in one step is a flood, and the digest takes care of it.
 _REPLACE = (Rung.REPLACE_LARGEST,) * 3
 
@@ -75,7 +78,7 @@ LADDER: Mapping[FaultKind, tuple[Rung, ...]] = MappingProxyType(
         FaultKind.MODEL_NOT_FOUND: (Rung.NEXT_MODEL,),
         FaultKind.BAD_REQUEST_REASONING: (Rung.DROP_REASONING, Rung.CHANGE_EFFORT, Rung.NEXT_MODEL),
         # A past that cannot be replayed is represented instead of repeated.
-        FaultKind.TOOL_PAIRING: (Rung.DROP_REASONING, *_WITHOUT_A_MODEL, Rung.NEXT_MODEL),
+        FaultKind.TOOL_PAIRING: (Rung.DROP_REASONING, *_WITHOUT_A_MODEL, Rung.NEXT_MODEL, Rung.ROLL_OVER),
         FaultKind.CONTENT_POLICY: (Rung.NEXT_MODEL,),
         FaultKind.EMPTY_RESPONSE: (Rung.TRY_AGAIN, Rung.NEXT_MODEL),
         FaultKind.BAD_REQUEST: (Rung.CLAMP_OUTPUT, Rung.NEXT_MODEL),

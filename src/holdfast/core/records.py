@@ -71,6 +71,25 @@ class MessagePinned(Record, frozen=True):
     is_pinned: bool = True
 
 
+class PieceSummarised(Record, frozen=True):
+    """A model's notes on a run of originals. Paid for once: whoever needs them next uses them again.
+
+    They cover what entered the conversation from the record `since`, where the piece before ends, up to `until`. Anyone
+    may append them: the view changes only when a compaction uses them.
+    """
+
+    turn: int
+    until: int
+    notes: str
+    model: str
+    usage: Usage | None = None
+    since: int = 0
+    # What they were to keep in particular.
+    focus: str = ""
+    # All pieces up to there as one, because side by side they were too long. The pieces stay.
+    is_merged: bool = False
+
+
 class LimitsLearned(Record, frozen=True):
     """Calls have taught something about a model. Kept in a log of its own, for all sessions."""
 
@@ -178,19 +197,6 @@ class SummaryRefused(Record, frozen=True):
     usage: Usage | None = None
 
 
-class PieceSummarised(Record, frozen=True):
-    """A model's notes on a run of originals. Paid for once: a crash or a later compaction uses them again.
-
-    They cover everything that entered the conversation between the piece before and the record `until`.
-    """
-
-    turn: int
-    until: int
-    notes: str
-    model: str
-    usage: Usage | None = None
-
-
 class SummaryKind(StrEnum):
     """Who made what stands for the past."""
 
@@ -212,6 +218,22 @@ class CompactionApplied(Record, frozen=True):
     model: str = ""
     # Where that turn alone is too long: of what was done in it, only what came from this record on stays verbatim.
     step: int = 0
+    # The record of what was in force before, which an undo goes back to; 0: nothing was.
+    before: int = 0
+
+
+class GenerationStarted(CompactionApplied, frozen=True):
+    """The session rolled over: of all that came before, only `summary` and the newest input are in the view.
+
+    A compaction that goes as far as one can: what was pinned is no longer carried along, and nothing of the work on the
+    newest input stays verbatim. The log is the same, so the generations before stay readable.
+    """
+
+    # The number of this generation, which no other has, and of the one it follows.
+    generation: int = 2
+    left: int = 1
+    # Pins that it does not carry along, for an undo.
+    pins_left: tuple[int, ...] = ()
 
 
 class CompactionUndone(Record, frozen=True):
@@ -222,7 +244,7 @@ class CompactionUndone(Record, frozen=True):
 
     # The record of the compaction that is undone, and what was in force before it, with its record.
     undone: int
-    restored: CompactionApplied | None = None
+    restored: CompactionApplied | GenerationStarted | None = None
     restored_seq: int = 0
 
 
@@ -353,6 +375,7 @@ InboxRecord: TypeAlias = (
     | CompactionRequested
     | CompactionUndone
     | MessagePinned
+    | PieceSummarised
     | LimitsLearned
 )
 # What is done for a turn or a compaction, one step after the other.
@@ -367,8 +390,8 @@ StepRecord: TypeAlias = (
     | ToolSettled
     | RungStarted
     | SummaryRefused
-    | PieceSummarised
     | CompactionApplied
+    | GenerationStarted
     | ReasoningDropped
     | EffortChanged
     | OutputClamped
@@ -378,7 +401,7 @@ StepRecord: TypeAlias = (
     | CompactionSettled
     | TurnEnded
 )
-WorkRecord: TypeAlias = StepRecord | WindowWarned | NoticePosted | SegmentSealed
+WorkRecord: TypeAlias = StepRecord | PieceSummarised | WindowWarned | NoticePosted | SegmentSealed
 # What the holder of the lease may append in one piece: an import brings inputs together with what came of them.
 LeasedRecord: TypeAlias = WorkRecord | InputAdmitted
 AnyRecord: TypeAlias = InboxRecord | WorkRecord

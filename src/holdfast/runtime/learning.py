@@ -25,11 +25,11 @@ from holdfast.core.records import LimitsLearned
 from holdfast.core.sizing import Calibration
 from holdfast.errors import StoreFullError, StoreIoError
 from holdfast.ports import Model, Store
+from holdfast.runtime.log import pages
 
 log = logging.getLogger("holdfast")
 
 LEARNED_KEY = RESERVED_KEYS + "learned"
-_PAGE_RECORDS = 1_000
 
 
 class Known(msgspec.Struct, frozen=True):
@@ -96,7 +96,7 @@ class Learning:
             log.warning("what was learned is not kept yet", extra={"issuer": issuer, "code": error.code})
 
     async def _catch_up(self) -> None:
-        while page := await self._store.read(LEARNED_KEY, after=self._seq, limit=_PAGE_RECORDS):
+        async for page in pages(self._store, LEARNED_KEY, after=self._seq):
             for logged in page:
                 if isinstance(logged.record, LimitsLearned):
                     self._learned[logged.record.issuer] = logged.record.learned

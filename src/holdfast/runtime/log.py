@@ -4,7 +4,7 @@ Opening reads the newest snapshot and the tail, not the whole log, so a session 
 hundred. A snapshot that cannot be read, or was made by other code, is thrown away and the fold is made anew.
 """
 
-from collections.abc import Iterable
+from collections.abc import AsyncIterator, Iterable
 
 import msgspec
 
@@ -15,7 +15,7 @@ from holdfast.errors import StoreDamagedError
 from holdfast.ports import Snapshot, Store
 
 # Raise this whenever a fold of the same records would come out differently: older snapshots are then not used.
-FOLD_VERSION = 1
+FOLD_VERSION = 2
 
 # Large enough that reading is dominated by decoding, small enough that memory stays flat on a long log.
 _PAGE_RECORDS = 1_000
@@ -27,6 +27,13 @@ class _Fold(msgspec.Struct, frozen=True):
 
 
 _decoder = msgspec.json.Decoder(_Fold)
+
+
+async def pages(store: Store, session: str, *, after: int = 0) -> AsyncIterator[list[Logged]]:
+    """Yield the records behind `after` page by page, those included that are appended while somebody reads."""
+    while page := await store.read(session, after=after, limit=_PAGE_RECORDS):
+        yield page
+        after = page[-1].seq
 
 
 class Log:
@@ -71,7 +78,7 @@ class Log:
 
     async def catch_up(self, store: Store) -> None:
         """Fold whatever was appended since."""
-        while page := await store.read(self.session, after=self.turn.seq, limit=_PAGE_RECORDS):
+        async for page in pages(store, self.session, after=self.turn.seq):
             self.extend(page)
         await self._complete(store)
 
@@ -90,10 +97,8 @@ class Log:
 async def open_log(store: Store, session: str) -> Log:
     """Read what is needed to go on with a session, and nothing else."""
     log = Log(session, _folded(await store.load_snapshot(session)))
-    after = max(log.turn.boundary - 1, 0)
-    while page := await store.read(session, after=after, limit=_PAGE_RECORDS):
+    async for page in pages(store, session, after=max(log.turn.boundary - 1, 0)):
         log.extend(page)
-        after = page[-1].seq
     await log.catch_up(store)
     return log
 

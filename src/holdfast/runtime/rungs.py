@@ -5,7 +5,7 @@ from typing import TypeAlias, assert_never
 
 from msgspec.structs import replace
 
-from holdfast.core.compaction import plan_mask
+from holdfast.core.compaction import Keeps, plan_mask
 from holdfast.core.culprits import Culprit, find_culprit, told_of
 from holdfast.core.faults import FaultKind, Phase
 from holdfast.core.fit import misfit
@@ -63,7 +63,7 @@ async def _changes(rung: Rung, log: Log, engine: Engine, record: Record) -> list
         case Rung.SUMMARISE | Rung.SUMMARISE_LESS | Rung.SUMMARISE_PIECES:
             return await _summarise(rung, log, engine, record)
         case Rung.DIGEST:
-            return await _digest(log, engine, keeps_tail=True)
+            return await _digest(log, engine, Keeps.LITTLE if log.turn.is_wanted_climb else Keeps.TAIL)
         case Rung.KEEP_NEWEST:
             return await _keep_newest(log, engine)
         case Rung.SHRINK_IMAGE:
@@ -73,6 +73,8 @@ async def _changes(rung: Rung, log: Log, engine: Engine, record: Record) -> list
         case Rung.SEND_ANYWAY:
             # Also where the model did answer, and was only suspected of not having read everything.
             return None if log.turn.suspected is None and _was_sent(log) else []
+        case Rung.ROLL_OVER:
+            return await _roll_over(log, engine)
         case _:
             assert_never(rung)
 
@@ -87,10 +89,16 @@ async def _summarise(rung: Rung, log: Log, engine: Engine, record: Record) -> li
     return await summarise(rung, log, engine, record)
 
 
-async def _digest(log: Log, engine: Engine, *, keeps_tail: bool) -> list[WorkRecord] | None:
+async def _digest(log: Log, engine: Engine, keeps: Keeps) -> list[WorkRecord] | None:
     from holdfast.runtime.compacting import digest  # noqa: PLC0415 - see above
 
-    return await digest(log, engine, keeps_tail=keeps_tail)
+    return await digest(log, engine, keeps)
+
+
+async def _roll_over(log: Log, engine: Engine) -> list[WorkRecord] | None:
+    from holdfast.runtime.generations import roll_over  # noqa: PLC0415 - see above
+
+    return await roll_over(log, engine)
 
 
 async def _clamp_output(log: Log, engine: Engine) -> list[WorkRecord] | None:
@@ -147,7 +155,7 @@ def _masked(log: Log, before: int, freed: int) -> list[WorkRecord]:
 
 async def _keep_newest(log: Log, engine: Engine) -> list[WorkRecord] | None:
     """Represent everything but the turn being answered, and of its own tool output show only the newest."""
-    done = await _digest(log, engine, keeps_tail=False) or []
+    done = await _digest(log, engine, Keeps.NEWEST) or []
     before = plan_mask(log.tail, masked_before=log.turn.masked_before, keep=1)
     if before is not None:
         sentence = f"Of this turn's own tool output, only what came from record {before} on is shown; the rest is kept."

@@ -21,6 +21,7 @@ from holdfast.core.actions import (
     SettleCompactions,
     StartTurn,
 )
+from holdfast.core.advice import OVERFLOW_CODES, Ending, with_sizes
 from holdfast.core.faults import Confidence, Phase, Refusal, Sent, classify, classify_reply
 from holdfast.core.fit import misfit, sent
 from holdfast.core.fold import Turn
@@ -57,7 +58,7 @@ from holdfast.runtime.calls import call_model, dialect_of
 from holdfast.runtime.engine import Engine
 from holdfast.runtime.live import LiveDelta
 from holdfast.runtime.log import Log, open_log
-from holdfast.runtime.requests import Prepared, load_blobs, prepare
+from holdfast.runtime.requests import Prepared, load_blobs, prepare, shares_of
 from holdfast.runtime.rungs import climb
 
 # Opening reads at most this many records behind the newest snapshot.
@@ -291,8 +292,11 @@ class Runner:
 
     async def _end_turn(self, action: EndTurn) -> None:
         events.turn_ended(self.lease.session, self.turn, action)
-        code, sentence = (action.ending.code, action.ending.sentence) if action.ending else ("", "")
-        await self._record(TurnEnded(action.turn, action.outcome, code, sentence))
+        ending = action.ending or Ending("", "")
+        if ending.code in OVERFLOW_CODES and action.turn == self.turn.number:
+            known = await self.engine.learning.known(self.engine.model_for(self.turn))
+            ending = with_sizes(ending, shares_of(self.log, self.engine, known))
+        await self._record(TurnEnded(action.turn, action.outcome, ending.code, ending.sentence))
         if action.outcome is Outcome.ANSWERED:
             await self._make_room()
         await self._save_snapshot()

@@ -7,7 +7,7 @@ import asyncio
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing, asynccontextmanager
 from pathlib import Path
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 import msgspec
 
@@ -38,8 +38,8 @@ from holdfast.runtime.log import open_log
 from holdfast.runtime.requests import prepare
 from holdfast.runtime.supervisor import Supervisor
 
-# Large enough that reading is dominated by decoding.
-_PAGE_RECORDS = 1_000
+if TYPE_CHECKING:
+    from holdfast.runtime.previews import Preview
 
 Event: TypeAlias = TextDelta | ReasoningDelta | Logged
 
@@ -70,6 +70,8 @@ class View(msgspec.Struct, frozen=True):
     window_tokens: int | None
     # Turns before this one are represented by a summary, not shown.
     boundary: int
+    # Rises with every roll-over.
+    generation: int = 1
 
 
 class Session:
@@ -101,6 +103,18 @@ class Session:
         `send` does. Leaving the loop early does not cancel the turn.
         """
         turn = await self.post(text, attachments=attachments, client_id=client_id)
+        async with aclosing(self.follow(turn)) as events:
+            async for event in events:
+                yield event
+
+    async def follow(self, turn: int) -> AsyncGenerator[Event, None]:
+        """Yield what happens in a turn, from its start, until it has ended; posted by whom and whenever.
+
+        As `stream` otherwise. Of what was written before, or in another process, each answer comes as one `TextDelta`.
+        """
+        self._supervisor.check_running()
+        await self._check_turn(turn)
+        self._supervisor.wake(self.key)
         async with aclosing(self._follow(turn)) as sights:
             async for sight in sights:
                 if isinstance(sight, Logged):
@@ -173,34 +187,34 @@ class Session:
                             pass
         raise AssertionError("sights end only by an exception")
 
+    async def preview(self, *, focus: str = "", with_model: bool = False) -> "Preview | None":
+        """Return what `compact` would do now, without doing it; None where there is nothing to do.
+
+        Nothing is written. With `with_model` a model is asked for the real summary, which costs a call; it is kept, so
+        a `compact` with the same focus uses exactly that text and asks nobody again.
+        """
+        from holdfast.runtime.previews import preview  # noqa: PLC0415 - what summaries are made with is loaded late
+
+        self._supervisor.check_running()
+        log = await open_log(self._engine.store, self.key)
+        return await preview(log, self._engine, focus=focus, with_model=with_model)
+
     async def undo(self) -> bool:
-        """Undo the compaction in force: the view is again as it was before it. False where there is none."""
+        """Undo the compaction or roll-over in force: the view is again as it was before it. False where there is none.
+
+        Again and again goes back one after the other.
+        """
         self._supervisor.check_running()
         turn = (await open_log(self._engine.store, self.key)).turn
         if turn.compaction is None:
             return False
-        before = await self._compaction_before(turn.compaction_seq)
-        undone = CompactionUndone(turn.compaction_seq)
-        if before is not None and isinstance(before.record, CompactionApplied):
-            undone = CompactionUndone(turn.compaction_seq, before.record, before.seq)
-        await self._engine.store.admit(self.key, undone)
-        return True
-
-    async def _compaction_before(self, seq: int) -> Logged | None:
-        """Return the record of the compaction that was in force before the one at `seq`."""
-        found: Logged | None = None
-        after = 0
-        while page := await self._engine.store.read(self.key, after=after, limit=_PAGE_RECORDS):
-            for logged in page:
-                if logged.seq >= seq:
-                    return found
-                if isinstance(logged.record, CompactionApplied):
-                    found = logged
-                elif isinstance(logged.record, CompactionUndone) and found and found.seq == logged.record.undone:
-                    restored = logged.record.restored
-                    found = Logged(logged.record.restored_seq, logged.at, restored) if restored else None
-            after = page[-1].seq
-        return found
+        restored = (await self.read(turn.compaction.before)).record if turn.compaction.before else None
+        assert restored is None or isinstance(restored, CompactionApplied), "a compaction names the one before it"
+        undone = CompactionUndone(turn.compaction_seq, restored, turn.compaction.before)
+        seq = (await self._engine.store.admit(self.key, undone)).seq
+        # Whoever changed the view meanwhile came first, and then there is nothing of this to undo.
+        meanwhile = await self._engine.store.read(self.key, after=turn.seq, limit=seq - turn.seq - 1)
+        return not any(isinstance(logged.record, CompactionApplied | CompactionUndone) for logged in meanwhile)
 
     async def pin(self, turn: int, *, keep: bool = True) -> None:
         """Keep the message that began a turn in the view, whatever is compacted; with `keep=False`, no longer."""
@@ -242,7 +256,12 @@ class Session:
             wire_bytes_estimated=prepared.sizes.wire_bytes,
             window_tokens=known.limits.window_tokens,
             boundary=log.turn.boundary,
+            generation=log.turn.generation,
         )
+
+    async def generation(self) -> int:
+        """Return which generation the view is of: 1 until the session rolled over. All of them are in the log."""
+        return (await open_log(self._engine.store, self.key)).turn.generation
 
     async def _check_turn(self, turn: int) -> None:
         found = await self._engine.store.read(self.key, after=turn - 1, limit=1) if turn > 0 else []
