@@ -18,6 +18,7 @@ from holdfast.core.records import (
     CompactionRequested,
     CompactionSettled,
     CompactionUndone,
+    DamageSetAside,
     EffortChanged,
     InputAdmitted,
     LimitsLearned,
@@ -135,6 +136,8 @@ def spoken(record: AnyRecord) -> str:
             return _compaction(record)
         case ReasoningDropped() | EffortChanged() | OutputMasked() | PartReplaced():
             return _change_of_view(record)
+        case DamageSetAside(why=why, kept=kept):
+            return f"what stood here is damaged: {why}" + (f" (its bytes are kept as {kept})" if kept else "")
         case _:
             return _wish(record)
 

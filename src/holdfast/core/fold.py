@@ -112,6 +112,9 @@ class Turn(msgspec.Struct, frozen=True, omit_defaults=True):
     # Inputs admitted and not started; inputs that nobody wants an answer to any more. By seq, in order.
     waiting: tuple[int, ...] = ()
     cancelled: tuple[int, ...] = ()
+    # Those that wait and cannot be read any more; up to which record the writer knew more than the log does now.
+    unreadable: tuple[int, ...] = ()
+    torn_until: int = 0
     # What the session was told about itself.
     model: str | None = None
     system: str | None = None
@@ -156,6 +159,11 @@ class Turn(msgspec.Struct, frozen=True, omit_defaults=True):
     # Models given up in this turn; processes that died since there was progress, at rest those of a compaction.
     models_passed: int = 0
     interruptions: int = 0
+
+    @property
+    def owed(self) -> int:
+        """How many outcomes the session owes: of inputs that wait, of the turn that is open, of wanted compactions."""
+        return len(self.waiting) + bool(self.number) + len(self.wanted)
 
     @property
     def boundary(self) -> int:
@@ -366,13 +374,14 @@ def _ended(turn: Turn, seq: int, number: int) -> Turn:
         turn,
         waiting=tuple(other for other in turn.waiting if other != number),
         cancelled=tuple(other for other in turn.cancelled if other != number),
+        unreadable=tuple(other for other in turn.unreadable if other != number),
         quiet_turns=max(turn.quiet_turns - 1, 0),
-        **_NO_TURN,
+        **NO_TURN,
     )
 
 
 # What is about the turn that is open, as it is when none is.
-_NO_TURN = {
+NO_TURN = {
     "number": 0,
     "attempts": 0,
     "steps": 0,

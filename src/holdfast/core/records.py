@@ -78,6 +78,22 @@ class LimitsLearned(Record, frozen=True):
     learned: Learned
 
 
+# The hole: written in the place of a record that cannot be read any more, when the log is healed.
+
+
+class DamageSetAside(Record, frozen=True):
+    """What stood in this place cannot be read. Whatever bytes were found there are kept in quarantine, as they were."""
+
+    why: str
+    # What the bytes are called in quarantine; "" where none were found.
+    kept: str = ""
+    # The last record there was when the damage was set aside: whoever wrote up to there still knew what stood here.
+    # 0: it was found and not set aside yet.
+    until: int = 0
+    # It was a message, or a request, that has no outcome.
+    is_owed: bool = False
+
+
 # The work: appended only by the holder of the lease, under its fence.
 
 
@@ -360,7 +376,7 @@ StepRecord: TypeAlias = (
 WorkRecord: TypeAlias = StepRecord | WindowWarned | NoticePosted
 # What the holder of the lease may append in one piece: an import brings inputs together with what came of them.
 LeasedRecord: TypeAlias = WorkRecord | InputAdmitted
-AnyRecord: TypeAlias = InboxRecord | WorkRecord
+AnyRecord: TypeAlias = InboxRecord | WorkRecord | DamageSetAside
 
 
 class Logged(msgspec.Struct, frozen=True):
@@ -398,6 +414,8 @@ def owed(record: AnyRecord) -> int:
     match record:
         case InputAdmitted() | CompactionRequested():
             return 1
+        case DamageSetAside(is_owed=is_owed):
+            return int(is_owed)
         case TurnEnded() | CompactionSettled():
             return -1
         case _:
@@ -415,6 +433,7 @@ def turn_of(record: AnyRecord) -> int | None:
             | MessagePinned()
             | LimitsLearned()
             | CompactionSettled()
+            | DamageSetAside()
         ):
             return None
         case _:
