@@ -10,7 +10,7 @@ from holdfast.core.advice import UNREADABLE
 from holdfast.core.fold import IllegalStepError, InFlight, Turn
 from holdfast.core.ladder import Rung
 from holdfast.core.limits import Bounds
-from holdfast.core.messages import Message, Role, Text, ToolOutcome, ToolResult
+from holdfast.core.messages import Message, Role, Text, ToolCall, ToolOutcome, ToolResult
 from holdfast.core.records import (
     Abandonment,
     AnyRecord,
@@ -81,6 +81,7 @@ def test_what_is_owed_is_what_waits_is_open_and_is_wanted() -> None:
         (*OPEN, HOLE, RungFinished(1, Rung.DIGEST, RungResult.CHANGED)),
         (*OPEN, HOLE, OutputMasked(1, 1)),
         (*OPEN, HOLE, CompactionSettled(3, CompactionOutcome.APPLIED)),
+        (*OPEN, CompactionRequested(), an_attempt_started(), HOLE, CompactionSettled(3, CompactionOutcome.APPLIED)),
         (*OPEN, an_attempt_started(), HOLE, a_turn_ended()),
         (*OPEN, an_input(), HOLE, TurnStarted(3)),
         (*OPEN, HOLE, a_turn_ended(3)),
@@ -223,10 +224,10 @@ def _live_on(log: list[Logged]) -> tuple[Turn, list[str]]:
             case _:
                 pass
     reruns: list[str] = []
-    for record in interruptions(turn, Abandonment.INTERRUPTED, WORLD_BOUNDS):
-        turn = evolve(turn, Logged(turn.seq + 1, 0.0, record))
-        if isinstance(record, ToolInterrupted):
-            started.remove(record.call_id)
+    for closing in interruptions(turn, Abandonment.INTERRUPTED, WORLD_BOUNDS):
+        turn = evolve(turn, Logged(turn.seq + 1, 0.0, closing))
+        if isinstance(closing, ToolInterrupted):
+            started.remove(closing.call_id)
     for _ in range(100):
         action = decide(turn, WORLD_BOUNDS)
         match action:
@@ -249,7 +250,7 @@ def _check_pairs(messages: tuple[Message, ...]) -> None:
     if messages:
         assert messages[0].role is Role.USER
     for place, message in enumerate(messages):
-        calls = [part.call_id for part in message.parts if hasattr(part, "arguments")]
+        calls = [part.call_id for part in message.parts if isinstance(part, ToolCall)]
         if calls:
             results = messages[place + 1].parts
             assert [part.call_id for part in results if isinstance(part, ToolResult)] == calls

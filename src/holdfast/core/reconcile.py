@@ -157,7 +157,9 @@ class Recount(msgspec.Struct, frozen=True):
 
 RowRepair: TypeAlias = SetAside | PutBack | MarkMissing
 SegmentRepair: TypeAlias = ClearSealed | ForgetSegment | AdoptSegment | Unseal | LoseSegment | TrimSegment
-Repair: TypeAlias = RowRepair | SegmentRepair | DropSnapshot | Recount
+# What a store does by itself, in one piece.
+LogRepair: TypeAlias = RowRepair | DropSnapshot | Recount
+Repair: TypeAlias = LogRepair | SegmentRepair
 
 
 def reconcile(found: Found) -> tuple[Repair, ...]:

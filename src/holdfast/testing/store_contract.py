@@ -12,11 +12,12 @@ pytest-asyncio in its automatic mode is needed.
 """
 
 from holdfast.testing.store_promises_feeds import FeedPromises
+from holdfast.testing.store_promises_healing import HealingPromises
 from holdfast.testing.store_promises_leases import LeasePromises
 from holdfast.testing.store_promises_log import LogPromises
 from holdfast.testing.store_promises_search import SearchPromises
 from holdfast.testing.store_promises_sessions import SessionPromises
 
 
-class StoreContract(LogPromises, LeasePromises, FeedPromises, SearchPromises, SessionPromises):
+class StoreContract(LogPromises, LeasePromises, FeedPromises, SearchPromises, SessionPromises, HealingPromises):
     """All promises of `holdfast.ports.Store`."""

@@ -14,15 +14,18 @@ from pathlib import Path
 from typing import TypeVar
 
 import apsw
+import msgspec
 
 from holdfast.core.limits import Bounds
-from holdfast.core.records import InboxRecord, InputAdmitted, LeasedRecord, Logged, owed
+from holdfast.core.reconcile import LogRepair
+from holdfast.core.records import InboxRecord, InputAdmitted, LeasedRecord, Logged, WorkRecord, owed
 from holdfast.errors import StoppingError, StorePathError
-from holdfast.ports import Admission, Clock, Hit, Lease, SessionInfo, Snapshot
+from holdfast.ports import Admission, Clock, Examined, Hit, Lease, Quarantined, SessionInfo, Snapshot
 from holdfast.stores.feeds import Bells, Feed
-from holdfast.stores.rows import body_of, check_key, check_lease_term
-from holdfast.stores.sqlite import reading
+from holdfast.stores.rows import SessionRow, body_of, check_key, check_lease_term
+from holdfast.stores.sqlite import checking, mending, moving, reading
 from holdfast.stores.sqlite import search as searching
+from holdfast.stores.sqlite.batch import Batch
 from holdfast.stores.sqlite.file import check_place, connect, prepare, translated
 from holdfast.stores.sqlite.index import Slice
 from holdfast.stores.sqlite.owners import Owners
@@ -88,7 +91,7 @@ class SqliteStore:
         )
 
     async def read(self, session: str, *, after: int = 0, limit: int | None = None) -> list[Logged]:
-        """Return records behind `after`; see `Store.read`. Raises `StoreDamagedError` at one that cannot be read."""
+        """Return records behind `after`; see `Store.read`."""
         check_key(session)
         return await self._read(lambda db: reading.records(db, session, after, limit))
 
@@ -150,6 +153,70 @@ class SqliteStore:
     async def owing(self) -> list[str]:
         """Return the keys of all sessions that owe an outcome, in order."""
         return await self._read(reading.owing)
+
+    async def examine(self, session: str, *, after: int | None = None, limit: int = 1_000) -> Examined:
+        """Look at the rows of a log; see `Store.examine`."""
+        check_key(session)
+        return await self._read(lambda db: checking.examine(db, session, after, limit))
+
+    async def mend(
+        self,
+        lease: Lease,
+        repairs: Sequence[LogRepair],
+        records: Sequence[WorkRecord] = (),
+        *,
+        after: int,
+    ) -> int:
+        """Repair a log and say so in it; see `Store.mend`."""
+        check_key(lease.session)
+        bodies = [body_of(lease.session, record) for record in records]
+
+        def make(db: apsw.Connection, row: SessionRow, now: float) -> int:
+            row.check_after(after)
+            mending.mend(db, row, repairs, bodies, now)
+            return row.last_seq
+
+        return await self._writer.run(lambda batch: batch.change(lease, make), size_bytes=sum(map(len, bodies)))
+
+    async def quarantine(self, session: str, *, after: str = "", limit: int = 100) -> list[Quarantined]:
+        """Return what was set aside of a session; see `Store.quarantine`."""
+        check_key(session)
+        return await self._read(lambda db: mending.quarantine(db, session, after, limit))
+
+    async def adopt(self, lease: Lease, records: Sequence[Logged]) -> int:
+        """Append records of another log; see `Store.adopt`."""
+        check_key(lease.session)
+
+        def make(db: apsw.Connection, row: SessionRow, _now: float) -> int:
+            return moving.adopt(db, row, records)
+
+        size_bytes = sum(len(body_of(lease.session, logged.record)) for logged in records)
+        return await self._writer.run(lambda batch: batch.change(lease, make), size_bytes=size_bytes)
+
+    async def rename(self, lease: Lease, key: str) -> Lease:
+        """Give a session another key; see `Store.rename`."""
+        check_key(lease.session)
+        check_key(key)
+
+        def make(db: apsw.Connection, row: SessionRow, _now: float) -> None:
+            moving.rename(db, row, key)
+
+        def work(batch: Batch) -> None:
+            batch.change(lease, make)
+            batch.forget(key)
+
+        await self._writer.run(work)
+        return msgspec.structs.replace(lease, session=key)
+
+    async def delete(self, lease: Lease) -> None:
+        """Remove a session, some thousand rows at a time; see `Store.delete`."""
+        check_key(lease.session)
+
+        def make(db: apsw.Connection, row: SessionRow, _now: float) -> bool:
+            return moving.delete_some(db, row)
+
+        while await self._writer.run(lambda batch: batch.change(lease, make)):
+            pass
 
     async def close(self) -> None:
         """Finish what was asked for, then let go of every thread, file and lock; see `Store.close`."""

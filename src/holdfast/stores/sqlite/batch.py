@@ -6,17 +6,16 @@ is to be written is gathered and goes into the database in a few statements for 
 gives up the interpreter's lock and may wait a long time for it on a busy process.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from hashlib import sha256
-from struct import pack
-from typing import Any, TypeAlias
-from zlib import crc32
+from typing import Any, TypeAlias, TypeVar
 
 import apsw
 
 from holdfast.errors import ClientIdReusedError
 from holdfast.ports import Admission, Lease, Snapshot
 from holdfast.stores.rows import SessionRow
+from holdfast.stores.sqlite.checking import credible_end, record_crc32
 from holdfast.stores.sqlite.index import Slice, write_slice
 from holdfast.stores.sqlite.owners import Owners
 
@@ -35,12 +34,19 @@ def _by_size(columns: int, sql: str) -> dict[int, str]:
     return {columns * rows: sql.format(",".join([row] * rows)) for rows in ROWS_PER_STATEMENT}
 
 
+# The last column says whether the last record stands right behind another one: where it does not, a flipped bit in its
+# number may have sent it to the end of the world, and nobody may append there.
 _SELECT_ROW = """
-    SELECT key, number,
-           coalesce((SELECT max(seq) FROM recent WHERE session = number),
-                    (SELECT max(seq) FROM records WHERE session = number)),
-           owed, created_at, fence, owner, instance, lease_until
-    FROM sessions WHERE key = ?
+    WITH found AS MATERIALIZED (
+        SELECT key, number,
+               max(coalesce((SELECT max(seq) FROM recent WHERE session = number), 0),
+                   coalesce((SELECT max(seq) FROM records WHERE session = number), 0)) AS last_seq,
+               owed, created_at, fence, owner, instance, lease_until
+        FROM sessions WHERE key = ?
+    )
+    SELECT *, last_seq < 2 OR EXISTS (SELECT 1 FROM recent WHERE session = number AND seq = last_seq - 1)
+                           OR EXISTS (SELECT 1 FROM records WHERE session = number AND seq = last_seq - 1)
+    FROM found
 """
 _UPSERT_ROWS = _by_size(
     8,
@@ -53,12 +59,8 @@ _SELECT_CLIENT_ID = "SELECT seq, sha256 FROM client_ids WHERE session = ? AND cl
 _INSERT_CLIENT_ID = "INSERT INTO client_ids (session, client_id, seq, sha256) VALUES (?, ?, ?, ?)"
 _UPSERT_SNAPSHOT = "INSERT OR REPLACE INTO snapshots (session, seq, crc32, body) VALUES (?, ?, ?, ?)"
 
+ResultT = TypeVar("ResultT")
 _Value: TypeAlias = str | bytes | int | float | None
-
-
-def record_crc32(number: int, seq: int, at: float, body: bytes) -> int:
-    """Return the checksum of a record in its place: a row that was altered or moved does not match it."""
-    return crc32(body, crc32(pack("<qqd", number, seq, at)))
 
 
 def move_recent(db: apsw.Connection) -> None:
@@ -96,8 +98,12 @@ class RowCache:
         row = self._rows.get(session)
         if row is None:
             found = db.execute(_SELECT_ROW, (session,)).get
-            row = self._rows[session] = _row_of(found) if found else SessionRow(session)
+            row = self._rows[session] = _row_of(db, found) if found else SessionRow(session)
         return row
+
+    def drop(self, session: str) -> None:
+        """Forget one row: it is read again when it is next asked for."""
+        self._rows.pop(session, None)
 
     def next_number(self, db: apsw.Connection) -> int:
         """Return a number that no session has."""
@@ -107,12 +113,14 @@ class RowCache:
         return self._last_number
 
 
-def _row_of(found: tuple[Any, ...]) -> SessionRow:
-    key, number, last_seq, owed, created_at, fence, owner, instance, lease_until = found
+def _row_of(db: apsw.Connection, found: tuple[Any, ...]) -> SessionRow:
+    key, number, last_seq, owed, created_at, fence, owner, instance, lease_until, is_credible = found
+    if not is_credible:
+        last_seq = credible_end(db, number)
     return SessionRow(
         key=key,
         number=number,
-        last_seq=last_seq or 0,
+        last_seq=last_seq,
         owed=owed,
         created_at=created_at,
         fence=fence,
@@ -194,6 +202,26 @@ class Batch:
         """Make records that are in the log findable."""
         write_slice(self._db, part)
 
+    def change(self, lease: Lease, make: Callable[[apsw.Connection, SessionRow, float], ResultT]) -> ResultT:
+        """Change a session under its lease in a way of the caller's, who checks everything before it changes anything.
+
+        What was gathered so far is written first, and the row is read again by whoever asks next.
+        """
+        row = self._row(lease.session)
+        row.check_lease(lease)
+        self.flush()
+        result = make(self._db, row, self._now)
+        if self._db.execute("SELECT 1 FROM sessions WHERE number = ?", (row.number,)).get:
+            self._keep(row)
+            self.flush()
+        self._cache.drop(row.key)
+        self.extended.add(row.key)
+        return result
+
+    def forget(self, session: str) -> None:
+        """Have the row of a session read again."""
+        self._cache.drop(session)
+
     def flush(self) -> None:
         """Write what was gathered."""
         rows: list[_Value] = []
@@ -202,6 +230,7 @@ class Batch:
             rows += (row.fence, row.owner, row.instance, row.lease_until)
         _execute_in_rows(self._db, _UPSERT_ROWS, rows)
         _execute_in_rows(self._db, _INSERT_RECORDS, self._records)
+        self._changed, self._records = {}, []
 
     def _row(self, session: str) -> SessionRow:
         return self._cache.get(self._db, session)
