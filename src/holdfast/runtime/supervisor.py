@@ -8,7 +8,7 @@ import asyncio
 import logging
 
 from holdfast.errors import HoldfastError, InternalError, LeaseLostError, StoppingError
-from holdfast.ports import Lease
+from holdfast.ports import Lease, SessionInfo
 from holdfast.runtime.engine import Engine
 from holdfast.runtime.runner import open_runner
 
@@ -117,12 +117,12 @@ class Supervisor:
             if lease is None:
                 await self._engine.clock.sleep(_LEASE_POLL_SECONDS)
                 continue
-            await self._run(lease)
+            await self._run(lease, known)
 
-    async def _run(self, lease: Lease) -> None:
+    async def _run(self, lease: Lease, known: SessionInfo) -> None:
         """Work under a lease, keeping it as long as the work lasts."""
         try:
-            runner = await open_runner(lease, self._engine)
+            runner = await open_runner(lease, self._engine, known)
             async with asyncio.TaskGroup() as group:
                 keeper = group.create_task(self._keep(lease))
                 await runner.run()
