@@ -8,6 +8,9 @@ from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from itertools import islice
 
+import msgspec
+
+from holdfast.core.fold import Turn
 from holdfast.core.reconcile import (
     BadRow,
     DropSnapshot,
@@ -25,10 +28,10 @@ from holdfast.core.reconcile import (
     reconcile,
     told,
 )
-from holdfast.core.records import CompactionSettled, Logged, NoticePosted, turn_of
+from holdfast.core.records import CompactionSettled, DamageSetAside, Logged, NoticePosted, turn_of
 from holdfast.errors import SeqMovedError, StoreDamagedError
 from holdfast.ports import Lease, SessionInfo, Store
-from holdfast.runtime.log import Log, open_log
+from holdfast.runtime.log import Log, against, open_log
 
 NOTICE = "damage"
 # Repairs in one write: some milliseconds of the writer's time. More are made in further writes.
@@ -51,7 +54,7 @@ async def open_healed(lease: Lease, store: Store, known: SessionInfo | None = No
             return log
         # Where something came into the inbox, the repairs are found again.
         with suppress(SeqMovedError):
-            await _heal(lease, log, store)
+            await _heal(lease, _fold_of(log), store)
         known = await store.info(lease.session)
         log = await open_log(store, lease.session)
     raise StoreDamagedError(lease.session, log.turn.seq, "repairing it does not come to an end")
@@ -63,53 +66,109 @@ def _is_hurt(log: Log, known: SessionInfo | None) -> bool:
     return bool(log.wounds or log.against_snapshot or miscounted)
 
 
-async def _heal(lease: Lease, log: Log, store: Store) -> None:
-    """Make what repairs can be made in one write."""
-    found = await _found(log, store)
+class Fold(msgspec.Struct):
+    """What folding a log came to, and what was found wrong with it on the way."""
+
+    session: str
+    turn: Turn
+    # The record from which on rows are looked at; None: all of them.
+    looked_from: int | None
+    wounds: dict[int, str] = msgspec.field(default_factory=dict)
+    misfits: set[int] = msgspec.field(default_factory=set)
+    against_snapshot: str = ""
+    # Messages and requests that some record is about: they are known to have begun or ended.
+    spoken_of: set[int] = msgspec.field(default_factory=set)
+
+
+def _fold_of(log: Log) -> Fold:
+    spoken_of = {seq for logged in log.tail for seq in _spoken_of(logged)}
+    first = min(log.wounds, default=log.turn.seq + 1)
+    return Fold(log.session, log.turn, first, log.wounds, log.misfits, log.against_snapshot, spoken_of)
+
+
+async def fold_whole(store: Store, session: str) -> Fold:
+    """Fold a log from its first record, whatever is kept of it, and note what is wrong. Memory stays flat."""
+    snapshot = await store.load_snapshot(session)
+    fold = Fold(session, Turn(), None)
+    has_holes = False
+    while page := await store.read(session, after=fold.turn.seq, limit=_PAGE_ROWS):
+        log = Log(session, fold.turn)
+        for logged in page:
+            log.extend([logged], is_ours=False)
+            log.tail.clear()
+            has_holes = has_holes or isinstance(logged.record, DamageSetAside) or bool(log.wounds)
+            fold.spoken_of.update(_spoken_of(logged))
+            if snapshot is not None and logged.seq == snapshot.seq and not has_holes:
+                fold.against_snapshot = against(snapshot, log.turn)
+        fold.turn = log.turn
+        fold.wounds.update(log.wounds)
+        fold.misfits.update(log.misfits)
+    return fold
+
+
+async def heal_whole(lease: Lease, store: Store) -> list[LogRepair]:
+    """Look at every row and every record of a session, repair what is wrong, and return what that was."""
+    made: list[LogRepair] = []
+    for _ in range(_ROUNDS_MAX):
+        with suppress(SeqMovedError):
+            repairs = await _heal(lease, await fold_whole(store, lease.session), store)
+            made += repairs
+            if not repairs:
+                return made
+    raise StoreDamagedError(lease.session, 0, "repairing it does not come to an end")
+
+
+async def needed(store: Store, fold: Fold) -> list[LogRepair]:
+    """Return the repairs that a log needs, without making any."""
+    found = await _found(fold, store)
     repairs: list[LogRepair] = [*islice(_log_repairs(reconcile(found)), REPAIRS_MAX)]
-    repairs += [SetAside(seq, log.wounds[seq]) for seq in sorted(log.misfits)][: REPAIRS_MAX - len(repairs)]
-    moved = [repair for repair in repairs if isinstance(repair, PutBack)]
-    if not moved:
-        repairs = await _counted(repairs, found.bad, log, store)
-    if moved or repairs:
-        # What comes back changes the fold, so the rest is judged anew behind it.
-        chosen = moved or repairs
-        await store.mend(lease, chosen, [_notice(log, chosen)], after=log.turn.seq)
+    repairs += [SetAside(seq, fold.wounds[seq]) for seq in sorted(fold.misfits)][: REPAIRS_MAX - len(repairs)]
+    moved: list[LogRepair] = [repair for repair in repairs if isinstance(repair, PutBack)]
+    # What comes back changes the fold, so the rest is judged anew behind it.
+    return moved or await _counted(repairs, found.bad, fold, store)
 
 
-async def _found(log: Log, store: Store) -> Found:
-    """Look at the rows from the first wound on: what lies before was read and is whole, or lies before the view."""
+async def _heal(lease: Lease, fold: Fold, store: Store) -> list[LogRepair]:
+    """Make what repairs can be made in one write, and return them."""
+    repairs = await needed(store, fold)
+    if repairs:
+        await store.mend(lease, repairs, [_notice(fold, repairs)], after=fold.turn.seq)
+    return repairs
+
+
+async def _found(fold: Fold, store: Store) -> Found:
+    """Look at the rows: all of them, or those from the first wound on, before which all was read and is whole."""
     whole: list[Run] = []
     bad: list[BadRow] = []
-    first = min(log.wounds, default=log.turn.seq + 1)
-    if log.wounds:
-        whole.append(Run(1, first - 1))
-        after: int | None = first - 1
-        while after is not None:
-            page = await store.examine(log.session, after=after, limit=_PAGE_ROWS)
-            whole, bad, after = joined((*whole, *page.whole)), [*bad, *page.bad], page.until
-    else:
-        whole.append(Run(1, log.turn.seq))
-    against = FoundSnapshot(log.turn.seq, log.against_snapshot) if log.against_snapshot else None
-    return Found(tuple(run for run in whole if run.first <= run.last), tuple(bad), snapshot=against)
+    after = None
+    if fold.looked_from is not None:
+        after = fold.looked_from - 1
+        whole = [Run(1, after)] if after else []
+    while True:
+        page = await store.examine(fold.session, after=after, limit=_PAGE_ROWS)
+        whole, bad, after = joined((*whole, *page.whole)), [*bad, *page.bad], page.until
+        if after is None:
+            break
+    against = FoundSnapshot(fold.turn.seq, fold.against_snapshot) if fold.against_snapshot else None
+    return Found(tuple(whole), tuple(bad), snapshot=against)
 
 
 def _log_repairs(repairs: Iterable[object]) -> Iterable[LogRepair]:
     return (repair for repair in repairs if isinstance(repair, RowRepair | DropSnapshot))
 
 
-async def _counted(repairs: list[LogRepair], bad: Iterable[BadRow], log: Log, store: Store) -> list[LogRepair]:
+async def _counted(repairs: list[LogRepair], bad: Iterable[BadRow], fold: Fold, store: Store) -> list[LogRepair]:
     """Say of each hole whether it was a message without an outcome, and set the count to what the records come to."""
-    known = await store.info(log.session)
-    kept = known.owed if known is not None and known.last_seq == log.turn.seq else log.turn.owed
+    known = await store.info(fold.session)
+    kept = known.owed if known is not None and known.last_seq == fold.turn.seq else fold.turn.owed
     rows = {row.seq: row for row in bad}
-    spoken_of = {seq for logged in log.tail for seq in _spoken_of(logged)} | {log.turn.number, *log.turn.waiting}
+    spoken_of = fold.spoken_of | {fold.turn.number, *fold.turn.waiting}
     holes = [
         rows.get(repair.seq, BadRow(repair.seq, repair.why))
         for repair in repairs
         if isinstance(repair, SetAside | MarkMissing) and _leaves_hole(repair) and repair.seq not in spoken_of
     ]
-    lost = owed_among(holes, kept - log.turn.owed)
+    lost = owed_among(holes, kept - fold.turn.owed)
     counted: list[LogRepair] = [
         SetAside(repair.seq, repair.why, is_owed=True)
         if isinstance(repair, SetAside) and repair.seq in lost
@@ -118,7 +177,7 @@ async def _counted(repairs: list[LogRepair], bad: Iterable[BadRow], log: Log, st
         else repair
         for repair in repairs
     ]
-    owed = log.turn.owed + len(lost)
+    owed = fold.turn.owed + len(lost)
     if owed != kept:
         counted.append(Recount(owed, f"the records come to {owed} outcomes that are owed, and {kept} is kept"))
     return counted
@@ -136,23 +195,16 @@ def _spoken_of(logged: Logged) -> Iterable[int]:
         yield turn
 
 
-def _notice(log: Log, repairs: Sequence[LogRepair]) -> NoticePosted:
+def _notice(fold: Fold, repairs: Sequence[LogRepair]) -> NoticePosted:
     said = "; ".join(told(repair) for repair in repairs[:_TOLD_MAX])
     more = f"; and {len(repairs) - _TOLD_MAX} more" if len(repairs) > _TOLD_MAX else ""
     sentence = f"This session was damaged on the disk and has been mended: {said}{more}. Everything else is as it was."
-    return NoticePosted(log.turn.number, NOTICE, sentence)
+    return NoticePosted(fold.turn.number, NOTICE, sentence)
 
 
 async def check_clean(store: Store, session: str) -> None:
     """Raise `StoreDamagedError` where a log is not as it must be: what cannot be taken back is not done to it."""
-    whole: list[Run] = []
-    bad: list[BadRow] = []
-    after: int | None = None
-    while True:
-        page = await store.examine(session, after=after, limit=_PAGE_ROWS)
-        whole, bad, after = joined((*whole, *page.whole)), [*bad, *page.bad], page.until
-        if after is None:
-            break
-    first = next(iter(reconcile(Found(tuple(whole), tuple(bad)))), None)
-    if isinstance(first, SetAside | PutBack | MarkMissing):
+    found = await _found(Fold(session, Turn(), None), store)
+    first = next(iter(reconcile(found)), None)
+    if isinstance(first, RowRepair):
         raise StoreDamagedError(session, first.seq, f"{first.why}; run `holdfast doctor --fix` first")

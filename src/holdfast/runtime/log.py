@@ -122,6 +122,13 @@ async def _open(store: Store, session: str, turn: Turn) -> Log:
     return log
 
 
+def against(snapshot: Snapshot, turn: Turn) -> str:
+    """Say what speaks against a snapshot, given what the records up to it fold to; "" where nothing does."""
+    kept = _folded(snapshot)
+    # One of other code is not used, and one that cannot be read is as good as none.
+    return "it is not what the records fold to" if kept.seq and kept != turn else ""
+
+
 def _folded(snapshot: Snapshot | None) -> Turn:
     if snapshot is None:
         return Turn()
