@@ -13,6 +13,7 @@ from holdfast.core.limits import Limits
 from holdfast.core.messages import BlobRef, Reply, Request, ToolSpec
 from holdfast.core.reconcile import BadRow, LogRepair, Run
 from holdfast.core.records import InboxRecord, LeasedRecord, Logged, WorkRecord
+from holdfast.core.segments import Kept
 
 
 class Clock(Protocol):
@@ -93,6 +94,18 @@ class Quarantined(msgspec.Struct, frozen=True):
     body: bytes
 
 
+class Segment(msgspec.Struct, frozen=True):
+    """A sealed, compressed run of a session's records in the archive: the seqs it holds, and how to check it."""
+
+    session: str
+    first: int
+    last: int
+    # The name in the archive ends in this SHA-256 of the compressed bytes, so two segments never share a name.
+    name: str
+    sha256: str
+    size: int
+
+
 class Feed(Protocol):
     """Records of a session as they come, an async iterator. Whoever leaves early closes it."""
 
@@ -141,6 +154,8 @@ class Store(Protocol):
 
         A record that is damaged or gone does not hide the others: `DamageSetAside` stands in its place. What is whole
         but of a kind that this code does not know was written by a newer version, and raises `StoreDamagedError`.
+
+        Raises `RecordsSealedError` where the first of them was sealed: `ArchivedStore` reads on in the archive.
         """
         ...
 
@@ -155,7 +170,8 @@ class Store(Protocol):
         """Return the messages and tool steps of one session that answer a question best, best first.
 
         A question is words, a path, a name or an id, in no particular syntax; nothing in it is an error. Whatever was
-        appended before is found, of this session alone. Of two that answer alike the newer one comes first.
+        appended before is found, of this session alone. Of two that answer alike the newer one comes first. What was
+        sealed is found too; its excerpt is empty, because its text is in the archive.
         """
         ...
 
@@ -181,6 +197,26 @@ class Store(Protocol):
 
     async def load_snapshot(self, session: str) -> Snapshot | None:
         """Return the newest snapshot, if there is one."""
+        ...
+
+    async def kept(self, session: str, *, after: int = 0, limit: int) -> list[Kept]:
+        """Return live records behind `after` exactly as they are kept, at most `limit`; those that were sealed are not.
+
+        Raises `StoreDamagedError` at one that is altered or missing: what is not clean is not to be sealed.
+        """
+        ...
+
+    async def seal(self, lease: Lease, segment: Segment, *, after: int) -> int:
+        """Take the records of a segment out of the live ones and append `SegmentSealed`, in one piece; return its seq.
+
+        The segment must be in the archive by then, read back and checked. It begins with the first live record. What
+        was sealed stays findable, and its client ids stay known. Raises as `append` does, and `BadInputError` where
+        those are not the records that come next.
+        """
+        ...
+
+    async def segments(self, session: str) -> list[Segment]:
+        """Return what was sealed, in order: without a gap from record 1 to the last before the first live one."""
         ...
 
     async def info(self, session: str) -> SessionInfo | None:
@@ -260,30 +296,23 @@ class Blobs(Protocol):
         ...
 
 
-class Segment(msgspec.Struct, frozen=True):
-    """A sealed, compressed run of a session's records in the archive: the seqs it holds, and how to check it."""
-
-    session: str
-    first: int
-    last: int
-    # The name in the archive ends in this SHA-256 of the compressed bytes, so two segments never share a name.
-    name: str
-    sha256: str
-    size: int
-
-
 class Archive(Protocol):
     """Sealed segments on a folder or in an object store. What is put is durable, and is never altered."""
 
     async def put(self, name: str, body: bytes) -> bool:
         """Keep these bytes under this name if nothing is there yet, and say whether they are new.
 
-        Where something is there already it stays as it is, even if it differs: whoever cares reads it back.
+        Where something is there already it stays as it is, even if it differs: whoever cares reads it back. A name is
+        words of letters, digits, dots, dashes and underscores, none of which begins with a dot, with slashes between.
         """
         ...
 
     async def get(self, name: str) -> bytes:
         """Return the bytes as they are. Raises `SegmentMissingError` where there are none."""
+        ...
+
+    async def read(self, name: str, *, start: int, length: int) -> bytes:
+        """Return a range of the bytes, shorter at the end. Raises `SegmentMissingError`."""
         ...
 
     async def names(self, prefix: str = "") -> list[str]:

@@ -13,8 +13,9 @@ from typing import Any, TypeVar
 import msgspec
 
 from holdfast.core.limits import Bounds, Deadlines
+from holdfast.core.sealing import Sealing
 from holdfast.errors import StorePathError, UsageError
-from holdfast.ports import Attachment, Blobs, Model, Store, Tool
+from holdfast.ports import Archive, Attachment, Blobs, Model, Store, Tool
 from holdfast.runtime.clock import SystemClock
 from holdfast.runtime.engine import Engine
 from holdfast.runtime.learning import Learning
@@ -33,6 +34,8 @@ class Tuning(msgspec.Struct, frozen=True):
 
     bounds: Bounds = Bounds()
     deadlines: Deadlines = Deadlines()
+    # When old records move into the archive; None: never.
+    sealing: Sealing | None = Sealing()
     lease_seconds: float = LEASE_SECONDS
     # How long `close` lets running turns end before it leaves them to the next start.
     grace_seconds: float = 5.0
@@ -63,13 +66,14 @@ def _default_store() -> Path:
 
 
 @asynccontextmanager
-async def open(  # noqa: A001 - `holdfast.open()` reads as it should
+async def open(  # noqa: A001, PLR0913 - `holdfast.open()` reads as it should; each part can be named, none has to be
     store: str | Path | None = None,
     *,
     model: str | Model | Sequence[str | Model] = "sim",
     system: str | Callable[[], str] = "",
     tools: Sequence[Tool | Callable[..., object]] = (),
     base_url: str | None = None,
+    archive: str | Path | Archive | None = None,
     tuning: Tuning | None = None,
 ) -> AsyncGenerator[Hold, None]:
     """Open a store and its sessions.
@@ -82,13 +86,17 @@ async def open(  # noqa: A001 - `holdfast.open()` reads as it should
     simulated model, no key needed), "openai:NAME" or "anthropic:NAME", with the key in OPENAI_API_KEY or
     ANTHROPIC_API_KEY; several are tried in order when one fails. `system` is the system text, or a function that is
     asked for it before every request. `tools` are typed Python functions. `base_url` is any server that speaks the
-    model's dialect. Whatever a crash left unanswered in the store is resumed at once.
+    model's dialect. `archive` is where old records go: a folder, or "s3://BUCKET/PREFIX" with the usual AWS_ variables;
+    otherwise HOLDFAST_ARCHIVE, else a folder beside the store. Give the same one every time: what was sealed is only
+    there. Whatever a crash left unanswered in the store is resumed at once.
     """
     tuning = tuning or Tuning()
     async with AsyncExitStack() as stack:
         lineup = Lineup(model, base_url)
         stack.push_async_callback(lineup.close)
-        records, blobs = open_store(_default_store() if store is None else store, tuning.bounds)
+        place = _default_store() if store is None else store
+        kept = open_archive(archive, place)
+        records, blobs = open_store(place, tuning.bounds, kept)
         stack.push_async_callback(records.close)
         engine = Engine(
             store=records,
@@ -101,6 +109,8 @@ async def open(  # noqa: A001 - `holdfast.open()` reads as it should
             live=Live(),
             bounds=tuning.bounds,
             deadlines=tuning.deadlines,
+            archive=kept,
+            sealing=tuning.sealing,
         )
         supervisor = Supervisor(engine, owner=_owner(), lease_seconds=tuning.lease_seconds)
         stack.push_async_callback(supervisor.stop, grace_seconds=tuning.grace_seconds)
@@ -109,19 +119,63 @@ async def open(  # noqa: A001 - `holdfast.open()` reads as it should
         yield Hold(engine, supervisor)
 
 
-def open_store(store: str | Path, bounds: Bounds) -> tuple[Store, Blobs]:
-    """Open a store by its path, with the blobs that belong to it."""
-    if str(store) == MEMORY:
-        from holdfast.stores.memory import MemoryBlobs, MemoryStore  # noqa: PLC0415 - only what is used is loaded
+def open_store(store: str | Path, bounds: Bounds, archive: Archive | None = None) -> tuple[Store, Blobs]:
+    """Open a store by its path, with the blobs that belong to it. Sealed records are read from its archive."""
+    from holdfast.stores.archived import ArchivedStore  # noqa: PLC0415 - only what is used is loaded
 
-        return MemoryStore(clock=SystemClock(), bounds=bounds), MemoryBlobs()
+    if str(store) == MEMORY:
+        from holdfast.stores.memory import MemoryBlobs, MemoryStore  # noqa: PLC0415
+
+        in_memory = MemoryStore(clock=SystemClock(), bounds=bounds)
+        return in_memory if archive is None else ArchivedStore(in_memory, archive), MemoryBlobs()
     from holdfast.stores.blobs import FolderBlobs  # noqa: PLC0415
     from holdfast.stores.sqlite import SqliteStore  # noqa: PLC0415
 
     path = Path(store)
+    archive = archive or open_archive(None, path)
     # The store first: what is wrong with the path it says best, and then nothing else is made there.
     records = SqliteStore(path, clock=SystemClock(), bounds=bounds)
-    return records, FolderBlobs(path.with_name(path.name + "-blobs"))
+    blobs = FolderBlobs(path.with_name(path.name + "-blobs"))
+    return records if archive is None else ArchivedStore(records, archive), blobs
+
+
+def open_archive(archive: str | Path | Archive | None, store: str | Path) -> Archive | None:
+    """Open the archive of a store: the one that is named, else HOLDFAST_ARCHIVE, else the folder beside the store.
+
+    A store in memory has none unless one is named.
+    """
+    if archive is None:
+        if str(store) == MEMORY:
+            return None
+        archive = os.environ.get("HOLDFAST_ARCHIVE")
+        if archive is None:
+            from holdfast.stores.archives import FolderArchive  # noqa: PLC0415 - only what is used is loaded
+
+            return FolderArchive(Path(store).with_name(f"{Path(store).name}-archive"))
+    if not isinstance(archive, str | Path):
+        return archive
+    if str(archive).startswith("s3://"):
+        return _open_s3(str(archive))
+    if not str(archive) or "://" in str(archive):
+        raise UsageError(f"the archive {str(archive)!r} is neither a folder nor an address like s3://BUCKET/PREFIX")
+    folder = Path(archive).expanduser()
+    if folder.exists() and not folder.is_dir():
+        raise StorePathError(f"the archive {folder} is a file; name a folder")
+    if not folder.parent.is_dir():
+        raise StorePathError(f"the archive {folder} cannot be made: create the folder {folder.parent}, or name another")
+    from holdfast.stores.archives import FolderArchive  # noqa: PLC0415
+
+    return FolderArchive(folder)
+
+
+def _open_s3(address: str) -> Archive:
+    try:
+        from holdfast.stores.s3 import S3Archive  # noqa: PLC0415 - an extra, and only where it is used
+    except ModuleNotFoundError as error:
+        raise UsageError(
+            f'the archive {address} needs the package obstore; install it with: pip install "holdfast[s3]"'
+        ) from error
+    return S3Archive(address)
 
 
 class Lineup:

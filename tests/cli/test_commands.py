@@ -35,6 +35,7 @@ from holdfast.core.records import (
     RungFinished,
     RungResult,
     RungStarted,
+    SegmentSealed,
     SessionConfigured,
     ToolInterrupted,
     ToolSettled,
@@ -325,6 +326,7 @@ SPOKEN: list[tuple[AnyRecord, str]] = [
         "compaction: everything before message 12 is represented by a digest; 5,000 tokens became 2,000",
     ),
     (NoticePosted(1, "compacted", "Something was cut."), "notice: Something was cut."),
+    (SegmentSealed(1, 900, "x/1-900", "ab", 48_213), "records 1 to 900 moved into the archive: 48,213 bytes"),
     (TurnEnded(3, Outcome.ANSWERED), "turn 3 ends: answered"),
     (TurnEnded(3, Outcome.FAILED, "auth", "Check the key."), "turn 3 ends: failed (auth). Check the key."),
 ]

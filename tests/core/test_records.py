@@ -20,6 +20,7 @@ from holdfast.core.records import (
     NoticePosted,
     Outcome,
     ReplyRecorded,
+    SegmentSealed,
     SessionConfigured,
     Trigger,
     TurnEnded,
@@ -46,6 +47,7 @@ INBOX: list[AnyRecord] = [
     LimitsLearned("openai:x", Learned(8_000, accepted_tokens=9, calibration=Calibration(scale=1.5, readings=2))),
 ]
 TOLD: list[AnyRecord] = [WindowWarned(1, 85, "It is full."), NoticePosted(1, "masked", "Something was masked.")]
+SEALED = SegmentSealed(1, 900, "ab/1-900", "cd" * 32, 4_096)
 RICH = ReplyRecorded(
     1,
     1,
@@ -56,7 +58,7 @@ RICH = ReplyRecorded(
 
 
 @pytest.mark.parametrize(
-    "record", [*INBOX, *TOLD, RICH, *WORK_RECORDS.values()], ids=lambda record: type(record).__name__
+    "record", [*INBOX, *TOLD, SEALED, RICH, *WORK_RECORDS.values()], ids=lambda record: type(record).__name__
 )
 def test_a_record_comes_back_as_it_was(record: AnyRecord) -> None:
     assert decode_record(encode_record(record)) == record
@@ -85,7 +87,7 @@ def test_records_of_a_turn_name_it_and_the_others_do_not() -> None:
     assert [turn_of(record) for record in INBOX] == [None, None, 1, None, None, None, None]
     belonging = {turn_of(record) for record in (*TOLD, *WORK_RECORDS.values()) if type(record) is not CompactionSettled}
     assert belonging == {1}
-    assert turn_of(CompactionSettled(1, CompactionOutcome.APPLIED)) is None
+    assert [turn_of(record) for record in (CompactionSettled(1, CompactionOutcome.APPLIED), SEALED)] == [None, None]
 
 
 def test_what_was_imported_knows_its_number_and_nothing_else_does() -> None:

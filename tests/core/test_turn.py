@@ -3,6 +3,7 @@
 from typing import get_args
 
 import pytest
+from msgspec.structs import replace
 
 from holdfast.core.actions import (
     BackOff,
@@ -43,6 +44,7 @@ from holdfast.core.records import (
     RungFinished,
     RungResult,
     RungStarted,
+    SegmentSealed,
     SessionConfigured,
     SummaryRefused,
     ToolInterrupted,
@@ -156,6 +158,15 @@ def test_notices_change_nothing() -> None:
 
     assert after == fold(*OPEN, NoticePosted(1, "other", "Other words."))
     assert decide(after, BOUNDS) == decide(before, BOUNDS)
+
+
+@pytest.mark.parametrize("state", InFlight)
+def test_a_seal_may_come_at_any_time_and_changes_nothing(state: InFlight) -> None:
+    before = STATES[state]
+
+    after = fold(SegmentSealed(1, 1, "x/1-1", "ab", 10), start=before)
+
+    assert after == replace(before, seq=before.seq + 1)
 
 
 def test_a_model_that_never_stops_calling_tools_runs_out_of_steps() -> None:

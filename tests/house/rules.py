@@ -100,6 +100,7 @@ PARAMETERS_MAX = 6
 LONG_FUNCTIONS: Mapping[str, str] = {}
 MANY_PARAMETERS: Mapping[str, str] = {
     "core.faults.tables._rule": "a row of a table, its columns given by name",
+    "wiring.open": "everything that can be put together differently, each by its name and none needed",
 }
 
 # Words that say nothing: as a whole name, or as the last word of one.

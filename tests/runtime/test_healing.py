@@ -8,6 +8,7 @@ from pathlib import Path
 
 import apsw
 import pytest
+from msgspec.structs import replace
 
 from holdfast.core.fold import Turn
 from holdfast.core.messages import Reply, Request, Role, Text
@@ -284,8 +285,7 @@ async def _a_damaged_store(clock: ManualClock) -> MemoryStore:
     await store.admit(KEY, an_input("lost"))
     await store.release(lease)
     for seq in (3, 6):
-        at, _ = store._logs[KEY][seq - 1]
-        store._logs[KEY][seq - 1] = at, b"\x00torn"
+        store._logs[KEY][seq - 1] = replace(store._logs[KEY][seq - 1], body=b"\x00torn")
     return store
 
 

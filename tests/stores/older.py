@@ -6,8 +6,8 @@ from pathlib import Path
 import apsw
 
 from holdfast.core.records import AnyRecord, encode_record, owed
+from holdfast.stores.rows import record_crc32
 from holdfast.stores.sqlite import file as sqlite_file
-from holdfast.stores.sqlite.checking import record_crc32
 
 
 def a_store_of_layout(version: int, path: Path) -> Path:

@@ -12,9 +12,11 @@ from holdfast.core.reconcile import Found, MarkMissing, PutBack, Repair, SetAsid
 from holdfast.core.records import DamageSetAside, encode_record
 from holdfast.errors import StoreDamagedError, StoreIoError
 from holdfast.ports import Admission, Snapshot
+from holdfast.stores.rows import record_crc32
 from holdfast.stores.sqlite import SqliteStore
 from holdfast.stores.sqlite import batch as sqlite_batch
-from holdfast.stores.sqlite.checking import ALTERED, MISSING, record_crc32
+from holdfast.stores.sqlite.checking import ALTERED, MISSING
+from holdfast.stores.sqlite.writer import WRITTEN_HERE_BYTES_MAX
 from holdfast.testing.builders import a_notice, an_input
 from holdfast.testing.clock import ManualClock
 from holdfast.testing.store_promises import lease_on
@@ -28,6 +30,8 @@ async def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterato
     lease = await lease_on(store)
     await store.append(lease, [a_notice(f"notice {number}") for number in range(1, 6)], after=0)
     await store.save_snapshot(lease, Snapshot(seq=5, body=b"a fold of five"))
+    # Too large for the event loop, so the thread does it, after it has moved the records.
+    await store._writer.run(lambda _batch: None, size_bytes=WRITTEN_HERE_BYTES_MAX + 1)
     yield store
     await store.close()
 
@@ -140,8 +144,8 @@ async def test_a_row_at_the_end_of_the_world_does_not_lead_the_next_record_there
 
 async def test_of_two_rows_for_one_record_the_one_that_checks_out_counts(store: SqliteStore) -> None:
     before = await store.read("s")
-    damage(store, "INSERT INTO recent SELECT session, seq, at, crc32 + 1, body FROM records WHERE seq = 3")
-    damage(store, "INSERT INTO recent SELECT session, seq, at, crc32, body FROM records WHERE seq = 4")
+    damage(store, "INSERT INTO recent SELECT NULL, session, seq, at, crc32 + 1, body FROM records WHERE seq = 3")
+    damage(store, "INSERT INTO recent SELECT NULL, session, seq, at, crc32, body FROM records WHERE seq = 4")
 
     assert await store.read("s") == before
     assert [type(repair) for repair in await mended(store)] == [SetAside]
@@ -197,9 +201,12 @@ async def test_a_file_whose_pages_are_destroyed_is_told_and_the_store_closes(tmp
     lease = await lease_on(store)
     await store.append(lease, [a_notice("x" * 2_000) for _ in range(50)], after=0)
     await store.close()
-    # The first page, which tells what the file is, stays; of the others nothing does.
+    # The pages that tell what the file is stay; of the others nothing does.
+    with closing(apsw.Connection(str(path))) as db:
+        kept = {page for (page,) in db.execute("SELECT pageno FROM dbstat WHERE name = 'sqlite_schema'")}
     content = path.read_bytes()
-    path.write_bytes(content[:4096] + b"\xff" * (len(content) - 4096))
+    pages = (content[start : start + 4096] for start in range(0, len(content), 4096))
+    path.write_bytes(b"".join(page if place in kept else b"\xff" * 4096 for place, page in enumerate(pages, start=1)))
 
     store = SqliteStore(path, clock=ManualClock())
 

@@ -33,6 +33,7 @@ from holdfast.core.records import (
     RungFinished,
     RungResult,
     RungStarted,
+    SegmentSealed,
     SessionConfigured,
     SummaryRefused,
     ToolInterrupted,
@@ -138,6 +139,8 @@ def spoken(record: AnyRecord) -> str:
             return _change_of_view(record)
         case DamageSetAside(why=why, kept=kept):
             return f"what stood here is damaged: {why}" + (f" (its bytes are kept as {kept})" if kept else "")
+        case SegmentSealed(first=first, last=last, size=size):
+            return f"records {first} to {last} moved into the archive: {size:,} bytes"
         case _:
             return _wish(record)
 

@@ -156,9 +156,9 @@ class Recount(msgspec.Struct, frozen=True):
 
 
 RowRepair: TypeAlias = SetAside | PutBack | MarkMissing
-SegmentRepair: TypeAlias = ClearSealed | ForgetSegment | AdoptSegment | Unseal | LoseSegment | TrimSegment
+SegmentRepair: TypeAlias = ForgetSegment | AdoptSegment | Unseal | LoseSegment | TrimSegment
 # What a store does by itself, in one piece.
-LogRepair: TypeAlias = RowRepair | DropSnapshot | Recount
+LogRepair: TypeAlias = RowRepair | ClearSealed | DropSnapshot | Recount
 Repair: TypeAlias = LogRepair | SegmentRepair
 
 
@@ -234,11 +234,11 @@ def without(run: Run, others: Iterable[Run]) -> list[Run]:
 # --- segments ----------------------------------------------------------------------------------------------------
 
 
-def _reconcile_segments(found: Found) -> tuple[list[Run], list[SegmentRepair]]:
+def _reconcile_segments(found: Found) -> tuple[list[Run], list[SegmentRepair | ClearSealed]]:
     """Return the places that segments answer for, and what must be done about the segments."""
     live = joined(found.whole)
     sealed: list[Run] = []
-    repairs: list[SegmentRepair] = []
+    repairs: list[SegmentRepair | ClearSealed] = []
     # Those with a seal first, in the order of their seals: where two overlap, the earlier one counts.
     for segment in sorted(found.segments, key=lambda one: (one.seal == 0, one.seal, one.run.first, one.name)):
         if segment.copy is not Copy.WHOLE:

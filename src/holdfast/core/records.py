@@ -325,6 +325,17 @@ class NoticePosted(Record, frozen=True):
     sentence: str
 
 
+class SegmentSealed(Record, frozen=True):
+    """Records well behind the boundary moved into the archive, as this segment. Nothing that the model sees changed."""
+
+    first: int
+    last: int
+    # Its name in the archive, the SHA-256 of its bytes, and how many there are.
+    name: str
+    sha256: str
+    size: int
+
+
 class Outcome(StrEnum):
     """How a turn ended."""
 
@@ -373,7 +384,7 @@ StepRecord: TypeAlias = (
     | CompactionSettled
     | TurnEnded
 )
-WorkRecord: TypeAlias = StepRecord | WindowWarned | NoticePosted
+WorkRecord: TypeAlias = StepRecord | WindowWarned | NoticePosted | SegmentSealed
 # What the holder of the lease may append in one piece: an import brings inputs together with what came of them.
 LeasedRecord: TypeAlias = WorkRecord | InputAdmitted
 AnyRecord: TypeAlias = InboxRecord | WorkRecord | DamageSetAside
@@ -434,6 +445,7 @@ def turn_of(record: AnyRecord) -> int | None:
             | LimitsLearned()
             | CompactionSettled()
             | DamageSetAside()
+            | SegmentSealed()
         ):
             return None
         case _:

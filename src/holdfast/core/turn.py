@@ -58,6 +58,7 @@ from holdfast.core.records import (
     RungFinished,
     RungResult,
     RungStarted,
+    SegmentSealed,
     SessionConfigured,
     StepRecord,
     SummaryRefused,
@@ -120,6 +121,7 @@ ANY_TIME: tuple[type[AnyRecord], ...] = (
     WindowWarned,
     NoticePosted,
     DamageSetAside,
+    SegmentSealed,
 )
 
 
@@ -137,6 +139,9 @@ def evolve(turn: Turn, logged: Logged) -> Turn:
         changed = notice(turn, record)
     elif isinstance(record, DamageSetAside):
         changed = tear(turn, logged.seq, record)
+    elif isinstance(record, SegmentSealed):
+        # Where a record lies says nothing about where the session stands.
+        changed = turn
     else:
         changed = _step_past_holes(turn, logged.seq, record)
     return replace(changed, seq=logged.seq)

@@ -5,7 +5,8 @@ from dataclasses import dataclass
 
 from holdfast.core.fold import Turn
 from holdfast.core.limits import SUMMARY_DEADLINES, Bounds, Deadlines
-from holdfast.ports import Blobs, Clock, Model, Store
+from holdfast.core.sealing import USUAL_SEALING, Sealing
+from holdfast.ports import Archive, Blobs, Clock, Model, Store
 from holdfast.runtime.learning import Learning
 from holdfast.runtime.live import Live
 from holdfast.runtime.toolbox import Toolbox
@@ -30,6 +31,9 @@ class Engine:
     deadlines: Deadlines
     # Summaries have deadlines of their own: a person waits behind them.
     summary_deadlines: Deadlines = SUMMARY_DEADLINES
+    # Where old records go, and when. None, either: they stay. The store must read from the archive too.
+    archive: Archive | None = None
+    sealing: Sealing | None = USUAL_SEALING
 
     def model_for(self, turn: Turn) -> Model:
         """Return the model whose turn it is: the best that was not given up, else the last there is.

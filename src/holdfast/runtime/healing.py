@@ -13,8 +13,11 @@ import msgspec
 from holdfast.core.fold import Turn
 from holdfast.core.reconcile import (
     BadRow,
+    ClearSealed,
+    Copy,
     DropSnapshot,
     Found,
+    FoundSegment,
     FoundSnapshot,
     LogRepair,
     MarkMissing,
@@ -27,6 +30,7 @@ from holdfast.core.reconcile import (
     owed_among,
     reconcile,
     told,
+    without,
 )
 from holdfast.core.records import CompactionSettled, DamageSetAside, Logged, NoticePosted, turn_of
 from holdfast.errors import SeqMovedError, StoreDamagedError
@@ -138,23 +142,28 @@ async def _heal(lease: Lease, fold: Fold, store: Store) -> list[LogRepair]:
 
 async def _found(fold: Fold, store: Store) -> Found:
     """Look at the rows: all of them, or those from the first wound on, before which all was read and is whole."""
+    # Whether the archive still has them is for `doctor` to find out: opening a session does not read its past.
+    sealed = [
+        FoundSegment(one.name, Run(one.first, one.last), place, Copy.WHOLE)
+        for place, one in enumerate(await store.segments(fold.session), start=1)
+    ]
     whole: list[Run] = []
     bad: list[BadRow] = []
     after = None
     if fold.looked_from is not None:
         after = fold.looked_from - 1
-        whole = [Run(1, after)] if after else []
+        whole = without(Run(1, after), [one.run for one in sealed])
     while True:
         page = await store.examine(fold.session, after=after, limit=_PAGE_ROWS)
         whole, bad, after = joined((*whole, *page.whole)), [*bad, *page.bad], page.until
         if after is None:
             break
     against = FoundSnapshot(fold.turn.seq, fold.against_snapshot) if fold.against_snapshot else None
-    return Found(tuple(whole), tuple(bad), snapshot=against)
+    return Found(tuple(whole), tuple(bad), tuple(sealed), against)
 
 
 def _log_repairs(repairs: Iterable[object]) -> Iterable[LogRepair]:
-    return (repair for repair in repairs if isinstance(repair, RowRepair | DropSnapshot))
+    return (repair for repair in repairs if isinstance(repair, RowRepair | ClearSealed | DropSnapshot))
 
 
 async def _counted(repairs: list[LogRepair], bad: Iterable[BadRow], fold: Fold, store: Store) -> list[LogRepair]:

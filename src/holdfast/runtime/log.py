@@ -129,6 +129,11 @@ def against(snapshot: Snapshot, turn: Turn) -> str:
     return "it is not what the records fold to" if kept.seq and kept != turn else ""
 
 
+async def last_known(store: Store, session: str) -> Turn:
+    """Return where a session stood at its newest snapshot, without reading its log."""
+    return _folded(await store.load_snapshot(session))
+
+
 def _folded(snapshot: Snapshot | None) -> Turn:
     if snapshot is None:
         return Turn()

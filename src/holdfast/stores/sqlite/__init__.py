@@ -1,7 +1,8 @@
 """The store on one SQLite file: the default. Several processes may use the file at once; no server is needed.
 
-A SQLite store belongs to the event loop that first uses it. Writing happens in one thread per store (see
-`writer`), reading in a few others, so the event loop never waits for the disk; only opening does, briefly.
+A SQLite store belongs to the event loop that first uses it. Writing happens in one thread per store, reading in a few
+others, so the event loop does not wait for the disk, but for two things: opening, and a single small write where the
+disk takes less time than a thread would cost (see `writer`). It never waits for another process.
 
 Never open the file with Python's own `sqlite3` in a process that has a store open on it: that is a second copy of
 SQLite, and closing its connection drops the locks of the first (https://sqlite.org/howtocorrupt.html, section 2.2.1).
@@ -19,11 +20,12 @@ import msgspec
 from holdfast.core.limits import Bounds
 from holdfast.core.reconcile import LogRepair
 from holdfast.core.records import InboxRecord, InputAdmitted, LeasedRecord, Logged, WorkRecord, owed
+from holdfast.core.segments import Kept
 from holdfast.errors import StoppingError, StorePathError
-from holdfast.ports import Admission, Clock, Examined, Hit, Lease, Quarantined, SessionInfo, Snapshot
+from holdfast.ports import Admission, Clock, Examined, Hit, Lease, Quarantined, Segment, SessionInfo, Snapshot
 from holdfast.stores.feeds import Bells, Feed
-from holdfast.stores.rows import SessionRow, body_of, check_key, check_lease_term
-from holdfast.stores.sqlite import checking, mending, moving, reading
+from holdfast.stores.rows import SessionRow, body_of, check_key, check_lease_term, not_settled, seal_of
+from holdfast.stores.sqlite import checking, mending, moving, reading, sealing
 from holdfast.stores.sqlite import search as searching
 from holdfast.stores.sqlite.batch import Batch
 from holdfast.stores.sqlite.file import check_place, connect, prepare, translated
@@ -135,6 +137,27 @@ class SqliteStore:
         """Keep a fold in place of the one before; see `Store.save_snapshot`."""
         check_key(lease.session)
         await self._writer.run(lambda batch: batch.save_snapshot(lease, snapshot), size_bytes=len(snapshot.body))
+
+    async def kept(self, session: str, *, after: int = 0, limit: int) -> list[Kept]:
+        """Return live records exactly as they are kept; see `Store.kept`."""
+        check_key(session)
+        return await self._read(lambda db: reading.kept(db, session, after, limit))
+
+    async def seal(self, lease: Lease, segment: Segment, *, after: int) -> int:
+        """Take records out of the live ones; see `Store.seal`. What is not indexed yet is indexed first."""
+        check_key(lease.session)
+        body = body_of(lease.session, seal_of(lease, segment))
+        while (reread := await self._read(lambda db: searching.next_read(db, lease.session))) <= segment.last:
+            part = await self._read(lambda db: searching.next_slice(db, lease.session))
+            if part is None:
+                raise not_settled(segment, reread)
+            await self._index(part)
+        return await self._writer.run(lambda batch: batch.seal(lease, segment, body, after=after))
+
+    async def segments(self, session: str) -> list[Segment]:
+        """Return what was sealed, in order."""
+        check_key(session)
+        return await self._read(lambda db: sealing.segments(db, session))
 
     async def load_snapshot(self, session: str) -> Snapshot | None:
         """Return the newest snapshot. One that was damaged is as good as none: the log can be folded again."""

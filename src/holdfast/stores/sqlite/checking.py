@@ -6,9 +6,7 @@ right behind the row before it. Nobody can be led to the end of the world by one
 
 from collections.abc import Iterable, Iterator
 from struct import error as StructError  # noqa: N812 - a class, whatever its module calls it
-from struct import pack
 from typing import Any
-from zlib import crc32
 
 import apsw
 import msgspec
@@ -17,6 +15,8 @@ from holdfast.core.reconcile import BadRow, Run
 from holdfast.core.records import DamageSetAside, InputAdmitted, Logged, decode_record
 from holdfast.errors import StoreDamagedError
 from holdfast.ports import Examined
+from holdfast.stores.rows import record_crc32
+from holdfast.stores.sqlite.sealing import sealed_until
 
 # So many missing records are each shown by a mark. A log with a longer gap was not damaged but cut: no bit does that.
 GAP_MAX = 10_000
@@ -39,11 +39,6 @@ _SELECT_FROM_THE_END = """
     SELECT seq, at, crc32, body FROM recent WHERE session = ?1
     ORDER BY seq DESC
 """
-
-
-def record_crc32(number: int, seq: int, at: float, body: bytes) -> int:
-    """Return the checksum of a record in its place: a row that was altered or moved does not match it."""
-    return crc32(body, crc32(pack("<qqd", number, seq, at)))
 
 
 def is_whole(number: int, row: tuple[Any, ...]) -> bool:
@@ -107,7 +102,7 @@ def credible_end(db: apsw.Connection, number: int) -> int:
     Rows right behind that one are records too, though damaged; others have numbers that nobody can believe.
     """
     behind: list[int] = []
-    end = 0
+    end = sealed_until(db, number)
     cursor = db.execute(_SELECT_FROM_THE_END, (number,))
     for row in cursor:
         if is_whole(number, row):

@@ -3,7 +3,6 @@
 import errno
 import os
 import time
-from collections.abc import Callable
 from importlib import resources
 from pathlib import Path
 
@@ -32,6 +31,23 @@ MOUNTS = Path("/proc/self/mountinfo")
 _MOUNT_COLUMNS = 5
 
 _OUT_OF_SPACE = frozenset({errno.ENOSPC, errno.EDQUOT})
+
+
+class Patience:
+    """A busy handler that asks again often, for so long. SQLite's own sleeps up to 100 ms between two tries."""
+
+    def __init__(self, seconds_max: float) -> None:
+        self.seconds_max = seconds_max
+        self._deadline = 0.0
+
+    def __call__(self, tries: int) -> bool:
+        """Wait a little and say whether to try again."""
+        if tries == 0:
+            self._deadline = time.monotonic() + self.seconds_max
+        if time.monotonic() >= self._deadline:
+            return False
+        time.sleep(LOCK_POLL_SECONDS)
+        return True
 
 
 def migrations() -> list[tuple[int, str]]:
@@ -83,10 +99,10 @@ def prepare(path: Path, owners: Owners) -> None:
         owners.give_turn()
 
 
-def connect(path: Path, *, is_reader: bool = False) -> apsw.Connection:
-    """Open a connection that waits for others up to `BUSY_SECONDS`."""
+def connect(path: Path, *, is_reader: bool = False, patience: Patience | None = None) -> apsw.Connection:
+    """Open a connection that waits for others up to `BUSY_SECONDS`, or as long as it is told."""
     db = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READWRITE)
-    db.set_busy_handler(patience(BUSY_SECONDS))
+    db.set_busy_handler(patience or Patience(BUSY_SECONDS))
     # What a damaged or hostile file could use to run code or to write behind SQLite's back stays off.
     db.config(apsw.SQLITE_DBCONFIG_DEFENSIVE, 1)
     db.config(apsw.SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0)
@@ -158,22 +174,6 @@ def _migrate(db: apsw.Connection, path: Path) -> None:
             db.execute(f"PRAGMA application_id = {APPLICATION_ID}")
             db.execute(f"PRAGMA user_version = {number}")
             db.execute("COMMIT")
-
-
-def patience(seconds_max: float) -> Callable[[int], bool]:
-    """Return a busy handler that asks again often, for so long. SQLite's own sleeps up to 100 ms between two tries."""
-    deadline = 0.0
-
-    def wait(tries: int) -> bool:
-        nonlocal deadline
-        if tries == 0:
-            deadline = time.monotonic() + seconds_max
-        if time.monotonic() >= deadline:
-            return False
-        time.sleep(LOCK_POLL_SECONDS)
-        return True
-
-    return wait
 
 
 def _file_system_of(folder: Path) -> str | None:

@@ -5,12 +5,13 @@ from typing import Any, assert_never
 
 import apsw
 
-from holdfast.core.reconcile import DropSnapshot, LogRepair, MarkMissing, PutBack, Recount, SetAside
+from holdfast.core.reconcile import ClearSealed, DropSnapshot, LogRepair, MarkMissing, PutBack, Recount, Run, SetAside
 from holdfast.core.records import DamageSetAside, encode_record
 from holdfast.ports import Quarantined
-from holdfast.stores.rows import SessionRow
-from holdfast.stores.sqlite.checking import is_whole, record_crc32
+from holdfast.stores.rows import SessionRow, record_crc32
+from holdfast.stores.sqlite.checking import is_whole
 from holdfast.stores.sqlite.index import ROW_BITS
+from holdfast.stores.sqlite.sealing import sealed_until
 
 _TABLES = ("records", "recent")
 _PREFIX = "quarantine:"
@@ -41,6 +42,9 @@ def mend(
                 _leave_mark(db, number, repair, DamageSetAside(repair.why, "", until, repair.is_owed), now)
             case PutBack():
                 _put_back(db, number, repair)
+            case ClearSealed(run=run):
+                for table in _TABLES:
+                    _clear(db, table, number, run)
             case DropSnapshot():
                 db.execute("DELETE FROM snapshots WHERE session = ?", (number,))
             case Recount(owed=owed):
@@ -48,30 +52,38 @@ def mend(
             case _:
                 assert_never(repair)
     if any(not isinstance(repair, Recount | DropSnapshot) for repair in repairs):
-        forget_index(db, number)
+        # The words of sealed records stay: they could not be read again here.
+        forget_index(db, number, after=sealed_until(db, number))
     for seq, body in enumerate(bodies, start=until + 1):
         db.execute(_INSERT_RECENT, (number, seq, now, record_crc32(number, seq, now, body), body))
     row.extend(len(bodies), 0, now)
 
 
-def _rows_at(db: apsw.Connection, table: str, number: int, seq: int) -> list[tuple[Any, ...]]:
-    select = f"SELECT seq, at, crc32, body FROM {table} WHERE session = ? AND seq = ?"  # noqa: S608 - a name of ours
-    return db.execute(select, (number, seq)).fetchall()
+def _rows_at(db: apsw.Connection, table: str, number: int, seq: int) -> list[tuple[int, tuple[Any, ...]]]:
+    """Return the rows that say they stand there, each with how to name it in the table."""
+    select = f"SELECT rowid, seq, at, crc32, body FROM {table} WHERE session = ? AND seq = ?"  # noqa: S608 - ours
+    rows: list[tuple[Any, ...]] = db.execute(select, (number, seq)).fetchall()
+    return [(row[0], row[1:]) for row in rows]
 
 
-def _remove(db: apsw.Connection, table: str, number: int, seq: int) -> None:
-    db.execute(f"DELETE FROM {table} WHERE session = ? AND seq = ?", (number, seq))  # noqa: S608 - a name of ours
+def _remove(db: apsw.Connection, table: str, rowid: int) -> None:
+    db.execute(f"DELETE FROM {table} WHERE rowid = ?", (rowid,))  # noqa: S608 - a name of ours
+
+
+def _clear(db: apsw.Connection, table: str, number: int, run: Run) -> None:
+    delete = f"DELETE FROM {table} WHERE session = ? AND seq BETWEEN ? AND ?"  # noqa: S608 - a name of ours
+    db.execute(delete, (number, run.first, run.last))
 
 
 def _take_out(db: apsw.Connection, number: int, repair: SetAside, now: float) -> str:
     """Move rows to quarantine: those that do not check out or, where all do, all. Return the name of the last."""
-    found = [(table, row) for table in _TABLES for row in _rows_at(db, table, number, repair.seq)]
-    bad = [(table, row) for table, row in found if not is_whole(number, row)]
+    found = [(table, *row) for table in _TABLES for row in _rows_at(db, table, number, repair.seq)]
+    bad = [(table, rowid, row) for table, rowid, row in found if not is_whole(number, row)]
     name = ""
-    for table, row in bad or (found if repair.leaves_mark else []):
+    for table, rowid, row in bad or (found if repair.leaves_mark else []):
         db.execute(_INSERT_QUARANTINE, (number, *row, repair.why, now))
         name = f"{_PREFIX}{db.last_insert_rowid()}"
-        _remove(db, table, number, repair.seq)
+        _remove(db, table, rowid)
     return name
 
 
@@ -84,19 +96,25 @@ def _leave_mark(
 
 def _put_back(db: apsw.Connection, number: int, repair: PutBack) -> None:
     for table in _TABLES:
-        for _, at, checksum, body in _rows_at(db, table, number, repair.seq):
+        for rowid, (_, at, checksum, body) in _rows_at(db, table, number, repair.seq):
             if is_whole(number, (repair.to, at, checksum, body)):
                 db.execute(_INSERT_RECORD, (number, repair.to, at, checksum, body))
-                _remove(db, table, number, repair.seq)
+                _remove(db, table, rowid)
 
 
-def forget_index(db: apsw.Connection, number: int) -> None:
-    """Empty the search index of a session; the next search makes it again."""
-    first = number << ROW_BITS
-    rows = [row for (row,) in db.execute("SELECT row FROM search_rows WHERE session = ?", (number,))]
-    db.executemany("DELETE FROM search_words WHERE rowid = ?", [(first | row,) for row in rows])
-    for table in ("search_rows", "search_marks"):
-        db.execute(f"DELETE FROM {table} WHERE session = ?", (number,))  # noqa: S608 - a name of ours
+def forget_index(db: apsw.Connection, number: int, *, after: int) -> None:
+    """Take the records behind `after` out of the search index; the next search reads them again."""
+    select = "SELECT min(row) FROM search_rows WHERE session = ? AND seq > ?"
+    first: int | None = db.execute(select, (number, after)).get
+    if first is not None:
+        db.execute("DELETE FROM search_rows WHERE session = ? AND row >= ?", (number, first))
+        words = (number << ROW_BITS | first, (number + 1) << ROW_BITS)
+        db.execute("DELETE FROM search_words WHERE rowid >= ? AND rowid < ?", words)
+        db.execute("UPDATE search_marks SET rows = ? WHERE session = ?", (first, number))
+    kept = max(after, 0)
+    db.execute("UPDATE search_marks SET until = ?1, reread = ?1 + 1 WHERE session = ?2 AND until > ?1", (kept, number))
+    if after < 0:
+        db.execute("DELETE FROM search_marks WHERE session = ?", (number,))
 
 
 def quarantine(db: apsw.Connection, session: str, after: str, limit: int) -> list[Quarantined]:

@@ -7,9 +7,9 @@ import apsw
 
 from holdfast.core.records import InputAdmitted, Logged, encode_record, owed
 from holdfast.errors import BadInputError, SeqMovedError
-from holdfast.stores.rows import SessionRow
-from holdfast.stores.sqlite.checking import record_crc32
+from holdfast.stores.rows import SessionRow, check_not_sealed, record_crc32
 from holdfast.stores.sqlite.mending import forget_index
+from holdfast.stores.sqlite.sealing import sealed_until
 
 # Rows that are deleted in one transaction: some ten milliseconds in which nobody else can write.
 DELETED_ROWS_MAX = 5_000
@@ -40,6 +40,7 @@ def rename(db: apsw.Connection, row: SessionRow, key: str) -> None:
     taken = db.execute("SELECT created_at IS NOT NULL, number FROM sessions WHERE key = ?", (key,)).get
     if taken is not None and taken[0]:
         raise BadInputError(f"there is a session {key!r} already; choose another key")
+    check_not_sealed(row.key, key, sealed_until(db, row.number))
     if taken is not None:
         db.execute("DELETE FROM sessions WHERE number = ?", (taken[1],))
     db.execute("UPDATE sessions SET key = ? WHERE number = ?", (key, row.number))
@@ -47,14 +48,14 @@ def rename(db: apsw.Connection, row: SessionRow, key: str) -> None:
 
 def delete_some(db: apsw.Connection, row: SessionRow) -> bool:
     """Delete some rows of a session, and return whether any are left."""
-    forget_index(db, row.number)
+    forget_index(db, row.number, after=-1)
     left = DELETED_ROWS_MAX
     for table in ("recent", "records", "quarantine"):
         db.execute(_BY_ROWID.format(table, table), (row.number, left))
         left -= db.changes()
     if left <= 0:
         return True
-    for table in ("snapshots", "client_ids"):
+    for table in ("snapshots", "client_ids", "segments"):
         db.execute(f"DELETE FROM {table} WHERE session = ?", (row.number,))  # noqa: S608 - a name of ours
     db.execute("DELETE FROM sessions WHERE number = ?", (row.number,))
     return False
