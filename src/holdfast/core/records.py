@@ -78,17 +78,12 @@ class LimitsLearned(Record, frozen=True):
     learned: Learned
 
 
-# The hole: written in the place of a record that cannot be read any more, when the log is healed.
-
-
 class DamageSetAside(Record, frozen=True):
-    """What stood in this place cannot be read. Whatever bytes were found there are kept in quarantine, as they were."""
+    """What stood in this place cannot be read. Written when the log is healed; `kept` names the bytes in quarantine."""
 
     why: str
-    # What the bytes are called in quarantine; "" where none were found.
     kept: str = ""
-    # The last record there was when the damage was set aside: whoever wrote up to there still knew what stood here.
-    # 0: it was found and not set aside yet.
+    # The last record that was written by whoever still knew what stood here. 0: it is found and not set aside yet.
     until: int = 0
     # It was a message, or a request, that has no outcome.
     is_owed: bool = False

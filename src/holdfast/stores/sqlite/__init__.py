@@ -263,11 +263,15 @@ class SqliteStore:
             raise StoppingError(f"the store {self._path} was closed; open it again")
         return await asyncio.get_running_loop().run_in_executor(self._readers, self._query, query)
 
+    def _connect(self) -> apsw.Connection:
+        """Open one more connection for reading."""
+        return connect(self._path, is_reader=True)
+
     def _query(self, query: Callable[[apsw.Connection], ResultT]) -> ResultT:
         """In a reader's thread: ask on a connection that no other thread uses now."""
         db = None
         try:
-            db = self._idle.pop() if self._idle else connect(self._path, is_reader=True)
+            db = self._idle.pop() if self._idle else self._connect()
             return query(db)
         except apsw.Error as error:
             why, broken, db = translated(self._path, error, db), db, None
