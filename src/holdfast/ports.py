@@ -11,7 +11,8 @@ import msgspec
 from holdfast.core.faults import Refusal
 from holdfast.core.limits import Limits
 from holdfast.core.messages import BlobRef, Media, Reply, Request, ToolSpec
-from holdfast.core.records import InboxRecord, LeasedRecord, Logged
+from holdfast.core.reconcile import BadRow, LogRepair, Run
+from holdfast.core.records import InboxRecord, LeasedRecord, Logged, WorkRecord
 from holdfast.core.segments import Kept
 from holdfast.core.shrinking import ImageFit
 
@@ -73,6 +74,27 @@ class Hit(msgspec.Struct, frozen=True):
     call: int = 0
 
 
+class Examined(msgspec.Struct, frozen=True):
+    """Rows of a log, looked at one by one: runs of those that check out, and those that do not.
+
+    `until` is where the look ended; None: at the end of the log.
+    """
+
+    whole: tuple[Run, ...]
+    bad: tuple[BadRow, ...]
+    until: int | None
+
+
+class Quarantined(msgspec.Struct, frozen=True):
+    """Bytes that could not stay in a log, as they were found, and why."""
+
+    name: str
+    seq: int
+    why: str
+    set_aside_at: float
+    body: bytes
+
+
 class Segment(msgspec.Struct, frozen=True):
     """A sealed, compressed run of a session's records in the archive: the seqs it holds, and how to check it."""
 
@@ -130,6 +152,9 @@ class Store(Protocol):
 
     async def read(self, session: str, *, after: int = 0, limit: int | None = None) -> list[Logged]:
         """Return the records behind `after` in order of seq, at most `limit` of them.
+
+        A record that is damaged or gone does not hide the others: `DamageSetAside` stands in its place. What is whole
+        but of a kind that this code does not know was written by a newer version, and raises `StoreDamagedError`.
 
         Raises `RecordsSealedError` where the first of them was sealed: `ArchivedStore` reads on in the archive.
         """
@@ -205,6 +230,50 @@ class Store(Protocol):
 
     async def owing(self) -> list[str]:
         """Return the keys of all sessions that owe an outcome: what a start must resume."""
+        ...
+
+    async def examine(self, session: str, *, after: int | None = None, limit: int = 1_000) -> Examined:
+        """Look at the rows of a log behind `after`, at most `limit` of them, whatever numbers they claim to have."""
+        ...
+
+    async def mend(
+        self,
+        lease: Lease,
+        repairs: Sequence[LogRepair],
+        records: Sequence[WorkRecord] = (),
+        *,
+        after: int,
+    ) -> int:
+        """Repair a log and append what is to be said about it, all or none, and return the seq of the last record.
+
+        The bytes of what is set aside are kept for good; see `quarantine`. Raises as `append` does.
+        """
+        ...
+
+    async def quarantine(self, session: str, *, after: str = "", limit: int = 100) -> list[Quarantined]:
+        """Return what was set aside of one session, in the order in which it was, behind the name `after`."""
+        ...
+
+    async def adopt(self, lease: Lease, records: Sequence[Logged]) -> int:
+        """Append records of another log as they are, with their own numbers and times, and return the last seq.
+
+        They must go on where this log ends, else `SeqMovedError`; `LeaseLostError` as for `append`. Client ids are
+        known from then on. All or none.
+        """
+        ...
+
+    async def rename(self, lease: Lease, key: str) -> Lease:
+        """Give a session another key, under which it is from now on; its old one is free.
+
+        Raises `BadInputError` where the new key has a log already.
+        """
+        ...
+
+    async def delete(self, lease: Lease) -> None:
+        """Remove a session with all that is kept of it, quarantine included. It cannot be had back.
+
+        Large ones go in pieces: one that is interrupted is less than it was, so it is renamed to a key of ours first.
+        """
         ...
 
     async def close(self) -> None:

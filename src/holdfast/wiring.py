@@ -162,6 +162,23 @@ def open_store(store: str | Path, bounds: Bounds, archive: Archive | None = None
     return records if archive is None else ArchivedStore(records, archive), blobs
 
 
+def look_at_store(store: str | Path, bounds: Bounds) -> tuple[Store, Blobs]:
+    """Open a store to read from it. One of an older layout stays as it is; of such a one nothing is indexed either."""
+    from holdfast.stores.sqlite.file import layout_of  # noqa: PLC0415 - only what is used is loaded
+
+    found, newest = layout_of(Path(store))
+    if found >= newest or found == 0:
+        return open_store(store, bounds)
+    from holdfast.stores.archived import ArchivedStore  # noqa: PLC0415
+    from holdfast.stores.blobs import FolderBlobs  # noqa: PLC0415
+    from holdfast.stores.sqlite.looking import SqliteView  # noqa: PLC0415
+
+    path = Path(store)
+    records, archive = SqliteView(path), open_archive(None, path)
+    blobs = FolderBlobs(path.with_name(path.name + "-blobs"))
+    return records if archive is None else ArchivedStore(records, archive), blobs
+
+
 def open_archive(archive: str | Path | Archive | None, store: str | Path) -> Archive | None:
     """Open the archive of a store: the one that is named, else HOLDFAST_ARCHIVE, else the folder beside the store.
 

@@ -14,6 +14,7 @@ from holdfast.stores.sqlite import search as sqlite_search
 from holdfast.testing.builders import a_notice, a_reply, an_input
 from holdfast.testing.clock import ManualClock
 from holdfast.testing.store_promises import lease_on
+from tests.stores.older import a_store_of_layout, fill
 
 ALL_WORDS = "SELECT count(*) FROM search_rows"
 
@@ -46,15 +47,8 @@ async def test_appending_writes_nothing_to_the_index_and_searching_does(tmp_path
 
 
 async def test_a_store_from_before_there_was_an_index_is_found_through_when_first_searched(tmp_path: Path) -> None:
-    path = tmp_path / "s.db"
-    store = opened(path)
-    await store.admit("s", an_input("written long ago"))
-    await store.close()
-    db = apsw.Connection(str(path))
-    for table in ("search_places", "search_words", "search_rows", "search_marks", "segments"):
-        db.execute(f"DROP TABLE {table}")
-    db.execute("PRAGMA user_version = 1")
-    db.close()
+    path = a_store_of_layout(1, tmp_path / "s.db")
+    fill(path, an_input("written long ago"))
 
     store = opened(path)
     hits = await store.search("s", "long ago")

@@ -18,6 +18,7 @@ from holdfast.core.records import (
     CompactionRequested,
     CompactionSettled,
     CompactionUndone,
+    DamageSetAside,
     EffortChanged,
     GenerationStarted,
     InputAdmitted,
@@ -141,6 +142,8 @@ def spoken(record: AnyRecord) -> str:
             return _compaction(record)
         case ReasoningDropped() | EffortChanged() | OutputClamped() | OutputMasked() | PartReplaced():
             return _change_of_view(record)
+        case DamageSetAside(why=why, kept=kept):
+            return f"what stood here is damaged: {why}" + (f" (its bytes are kept as {kept})" if kept else "")
         case SegmentSealed(first=first, last=last, size=size):
             return f"records {first} to {last} moved into the archive: {size:,} bytes"
         case _:

@@ -26,6 +26,11 @@ INTERRUPTED = Ending(
     "The process died several times while this message was being answered, so it was given up. "
     "Look into why it dies (memory is the usual cause), then send the message again.",
 )
+UNREADABLE = Ending(
+    "damaged",
+    "This message was damaged on the disk before it was answered and cannot be read any more. Send it again; what is "
+    "left of it is kept beside the store, and `holdfast doctor` says where.",
+)
 
 _ADVICE: Mapping[FaultKind, str] = MappingProxyType(
     {

@@ -87,7 +87,7 @@ def _candidates(tail: Sequence[Logged], turn: Turn, *, media_only: bool) -> Iter
                 inputs[logged.seq] = parts
                 continue
             case TurnStarted(turn=number) if number >= turn.boundary:
-                seq, held = number, inputs[number]
+                seq, held = number, inputs.get(number, ())
             case ToolSettled(turn=number) if number >= turn.boundary and logged.seq >= shown_from:
                 seq, held = logged.seq, logged.record.result.parts
             case _:

@@ -116,6 +116,9 @@ class Turn(msgspec.Struct, frozen=True, omit_defaults=True):
     # Inputs admitted and not started; inputs that nobody wants an answer to any more. By seq, in order.
     waiting: tuple[int, ...] = ()
     cancelled: tuple[int, ...] = ()
+    # Those that wait and cannot be read any more; up to which record the writer knew more than the log does now.
+    unreadable: tuple[int, ...] = ()
+    torn_until: int = 0
     # What the session was told about itself.
     model: str | None = None
     system: str | None = None
@@ -169,6 +172,11 @@ class Turn(msgspec.Struct, frozen=True, omit_defaults=True):
     output_clamp: int | None = None
     # A reply that was not taken, because by its own count the model had not read everything, since the last that was.
     suspected: Fault | None = None
+
+    @property
+    def owed(self) -> int:
+        """How many outcomes the session owes: of inputs that wait, of the turn that is open, of wanted compactions."""
+        return len(self.waiting) + bool(self.number) + len(self.wanted)
 
     @property
     def boundary(self) -> int:
@@ -427,13 +435,14 @@ def _ended(turn: Turn, seq: int, number: int) -> Turn:
         turn,
         waiting=tuple(other for other in turn.waiting if other != number),
         cancelled=tuple(other for other in turn.cancelled if other != number),
+        unreadable=tuple(other for other in turn.unreadable if other != number),
         quiet_turns=max(turn.quiet_turns - 1, 0),
-        **_NO_TURN,
+        **NO_TURN,
     )
 
 
 # What is about the turn that is open, as it is when none is.
-_NO_TURN = {
+NO_TURN = {
     "number": 0,
     "attempts": 0,
     "steps": 0,

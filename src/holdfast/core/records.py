@@ -97,6 +97,17 @@ class LimitsLearned(Record, frozen=True):
     learned: Learned
 
 
+class DamageSetAside(Record, frozen=True):
+    """What stood in this place cannot be read. Written when the log is healed; `kept` names the bytes in quarantine."""
+
+    why: str
+    kept: str = ""
+    # The last record that was written by whoever still knew what stood here. 0: it is found and not set aside yet.
+    until: int = 0
+    # It was a message, or a request, that has no outcome.
+    is_owed: bool = False
+
+
 # The work: appended only by the holder of the lease, under its fence.
 
 
@@ -404,7 +415,7 @@ StepRecord: TypeAlias = (
 WorkRecord: TypeAlias = StepRecord | PieceSummarised | WindowWarned | NoticePosted | SegmentSealed
 # What the holder of the lease may append in one piece: an import brings inputs together with what came of them.
 LeasedRecord: TypeAlias = WorkRecord | InputAdmitted
-AnyRecord: TypeAlias = InboxRecord | WorkRecord
+AnyRecord: TypeAlias = InboxRecord | WorkRecord | DamageSetAside
 
 
 class Logged(msgspec.Struct, frozen=True):
@@ -442,6 +453,8 @@ def owed(record: AnyRecord) -> int:
     match record:
         case InputAdmitted() | CompactionRequested():
             return 1
+        case DamageSetAside(is_owed=is_owed):
+            return int(is_owed)
         case TurnEnded() | CompactionSettled():
             return -1
         case _:
@@ -459,6 +472,7 @@ def turn_of(record: AnyRecord) -> int | None:
             | MessagePinned()
             | LimitsLearned()
             | CompactionSettled()
+            | DamageSetAside()
             | SegmentSealed()
         ):
             return None

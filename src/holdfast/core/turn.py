@@ -22,11 +22,12 @@ from holdfast.core.actions import (
     SettleCompactions,
     StartTurn,
 )
-from holdfast.core.advice import CANCELLED, INTERRUPTED, OUT_OF_STEPS, after_fault, oversize
+from holdfast.core.advice import CANCELLED, INTERRUPTED, OUT_OF_STEPS, UNREADABLE, after_fault, oversize
 from holdfast.core.faults import Fault
 from holdfast.core.fold import Call, IllegalStepError, InFlight, Turn, apply, notice, receive
 from holdfast.core.ladder import ASKED_BY_A_PERSON, ASKED_BY_US, Rung, back_off_seconds, first_left, next_rung
 from holdfast.core.limits import Bounds
+from holdfast.core.mending import make_fit, tear
 from holdfast.core.messages import Text, ToolOutcome, ToolResult
 from holdfast.core.records import (
     Abandonment,
@@ -40,6 +41,7 @@ from holdfast.core.records import (
     CompactionRequested,
     CompactionSettled,
     CompactionUndone,
+    DamageSetAside,
     EffortChanged,
     GenerationStarted,
     InboxRecord,
@@ -122,6 +124,7 @@ ANY_TIME: tuple[type[AnyRecord], ...] = (
     LimitsLearned,
     WindowWarned,
     NoticePosted,
+    DamageSetAside,
     SegmentSealed,
 )
 
@@ -138,12 +141,24 @@ def evolve(turn: Turn, logged: Logged) -> Turn:
         changed = receive(turn, logged.seq, record)
     elif isinstance(record, WindowWarned | NoticePosted):
         changed = notice(turn, record)
+    elif isinstance(record, DamageSetAside):
+        changed = tear(turn, logged.seq, record)
     elif isinstance(record, SegmentSealed):
         # Where a record lies says nothing about where the session stands.
         changed = turn
     else:
-        changed = _step(turn, logged.seq, record)
+        changed = _step_past_holes(turn, logged.seq, record)
     return replace(changed, seq=logged.seq)
+
+
+def _step_past_holes(turn: Turn, seq: int, record: StepRecord) -> Turn:
+    try:
+        return _step(turn, seq, record)
+    except IllegalStepError:
+        if seq > turn.torn_until:
+            raise
+    turn, still_means_something = make_fit(turn, record)
+    return _step(turn, seq, record) if still_means_something else turn
 
 
 def _step(turn: Turn, seq: int, record: StepRecord) -> Turn:
@@ -209,6 +224,8 @@ def _at_rest(turn: Turn, bounds: Bounds) -> Action:
         return _settle_all(turn, CompactionOutcome.DEFERRED, "a message came first")
     if turn.waiting and not (by_a_person and by_a_person[0] < turn.waiting[0]):
         oldest = turn.waiting[0]
+        if oldest in turn.unreadable:
+            return EndTurn(oldest, Outcome.FAILED, UNREADABLE)
         if oldest in turn.cancelled:
             return EndTurn(oldest, Outcome.CANCELLED, CANCELLED)
         return StartTurn(oldest)

@@ -22,11 +22,20 @@ from holdfast.core.messages import (
     ToolOutcome,
     ToolResult,
 )
-from holdfast.core.records import InputAdmitted, Logged, ReplyRecorded, ToolSettled, ToolStarted, TurnStarted
+from holdfast.core.records import (
+    DamageSetAside,
+    InputAdmitted,
+    Logged,
+    ReplyRecorded,
+    ToolSettled,
+    ToolStarted,
+    TurnStarted,
+)
 
 EMPTY = "(empty)"
 NOT_RUN = "Not run: the turn ended before this call was started."
 NO_RECEIPT = "Outcome unknown: this call was started and nothing is known of how it ended."
+UNREADABLE = "(The message that stood here was damaged on the disk and cannot be read any more.)"
 # Output below this costs about as much as the line that would stand for it.
 MASKED_BYTES_MIN = 600
 
@@ -77,6 +86,7 @@ def conversation(
     """
     said: list[Said] = []
     inputs: dict[int, tuple[ContentPart, ...]] = {}
+    begun: set[int] = set()
     step: _Step | None = None
     for logged in records:
         match logged.record:
@@ -85,9 +95,14 @@ def conversation(
             case TurnStarted(turn=number) if number >= first_turn:
                 _close(step, said)
                 step = None
-                said.append(Said(number, number, logged.seq, Message(Role.USER, _filled(inputs.pop(number)))))
+                begun.add(number)
+                said.append(_asked(number, logged.seq, inputs))
             case ReplyRecorded(turn=number, reply=reply) if number >= first_turn and logged.seq >= first_step:
                 _close(step, said)
+                if number not in begun:
+                    # The record with which its turn began is lost. It stood before this one.
+                    begun.add(number)
+                    said.append(_asked(number, logged.seq - 1, inputs))
                 spoken = tuple(
                     part
                     for part in reply.parts
@@ -100,13 +115,22 @@ def conversation(
                 step = _Step(number, logged.seq, logged.seq + 1, calls, {}, set()) if calls else None
             case ToolStarted(call_id=call_id) if step is not None:
                 step.started.add(call_id)
-            case ToolSettled(result=result) if step is not None:
+            case ToolSettled(result=result) if step is not None and result.call_id not in step.results:
                 step.results[result.call_id] = _result_through(lens, logged.seq, result)
                 step.seq = step.place = logged.seq
+            case DamageSetAside() if step is not None:
+                # The start of any of its calls may be what is lost.
+                step.started.update(call.call_id for call in step.calls)
             case _:
                 pass
     _close(step, said)
     return said
+
+
+def _asked(number: int, place: int, inputs: dict[int, tuple[ContentPart, ...]]) -> Said:
+    """Return an input where its turn begins; where it is lost, a line that says so."""
+    parts = inputs.pop(number, (Text(UNREADABLE),))
+    return Said(number, number, place, Message(Role.USER, _filled(parts)))
 
 
 def _close(step: _Step | None, said: list[Said]) -> None:

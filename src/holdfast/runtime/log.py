@@ -2,6 +2,9 @@
 
 Opening reads the newest snapshot and the tail, not the whole log, so a session of a million records opens like one of a
 hundred. A snapshot that cannot be read, or was made by other code, is thrown away and the fold is made anew.
+
+Damage does not stop the reading: a mark stands for what is lost, and `wounds` says where. Whoever holds the lease heals
+them (see `healing`); everybody else reads on.
 """
 
 from collections.abc import AsyncIterator, Iterable
@@ -9,7 +12,7 @@ from collections.abc import AsyncIterator, Iterable
 import msgspec
 
 from holdfast.core.fold import IllegalStepError, Turn
-from holdfast.core.records import AnyRecord, CompactionApplied, Logged
+from holdfast.core.records import AnyRecord, CompactionApplied, DamageSetAside, Logged
 from holdfast.core.turn import evolve
 from holdfast.errors import StoreDamagedError
 from holdfast.ports import Snapshot, Store
@@ -45,21 +48,38 @@ class Log:
         # Every record from the first turn in view on, and those of pinned inputs from before it.
         self.tail: list[Logged] = []
         self.pinned: list[Logged] = []
+        # What was found damaged on the way and is not set aside yet, with the reason; of those, what is whole and still
+        # cannot follow the records before it; and what speaks against the snapshot that was kept.
+        self.wounds: dict[int, str] = {}
+        self.misfits: set[int] = set()
+        self.against_snapshot = ""
 
-    def extend(self, records: Iterable[Logged]) -> None:
-        """Fold further records, in order; those that are known already are passed over."""
+    def extend(self, records: Iterable[Logged], *, is_ours: bool = True) -> None:
+        """Fold further records, in order; those that are known already are passed over.
+
+        What we wrote ourselves must follow; what is found in the store and cannot is a wound.
+        """
         for logged in records:
-            if logged.seq > self.turn.seq:
-                self._fold(logged)
-            self.tail.append(logged)
+            if isinstance(logged.record, DamageSetAside) and not logged.record.until:
+                self.wounds[logged.seq] = logged.record.why
+            shown = self._fold(logged, is_ours=is_ours) if logged.seq > self.turn.seq else logged
+            self.tail.append(shown)
             if isinstance(logged.record, CompactionApplied):
                 self._trim()
 
-    def _fold(self, logged: Logged) -> None:
+    def _fold(self, logged: Logged, *, is_ours: bool) -> Logged:
+        """Fold one record, and return it, or the mark that stands for it."""
         try:
             self.turn = evolve(self.turn, logged)
         except IllegalStepError as error:
-            raise StoreDamagedError(self.session, error.seq, error.why) from error
+            if is_ours or logged.seq != self.turn.seq + 1:
+                raise StoreDamagedError(self.session, error.seq, error.why) from error
+            why = f"it cannot follow the records before it: {error}"
+            logged = Logged(logged.seq, logged.at, DamageSetAside(why))
+            self.wounds[logged.seq] = why
+            self.misfits.add(logged.seq)
+            self.turn = evolve(self.turn, logged)
+        return logged
 
     def _trim(self) -> None:
         boundary = self.turn.boundary
@@ -79,7 +99,7 @@ class Log:
     async def catch_up(self, store: Store) -> None:
         """Fold whatever was appended since."""
         async for page in pages(store, self.session, after=self.turn.seq):
-            self.extend(page)
+            self.extend(page, is_ours=False)
         await self._complete(store)
 
     async def _complete(self, store: Store) -> None:
@@ -96,11 +116,29 @@ class Log:
 
 async def open_log(store: Store, session: str) -> Log:
     """Read what is needed to go on with a session, and nothing else."""
-    log = Log(session, _folded(await store.load_snapshot(session)))
-    async for page in pages(store, session, after=max(log.turn.boundary - 1, 0)):
-        log.extend(page)
+    turn = _folded(await store.load_snapshot(session))
+    log = await _open(store, session, turn)
+    if log.misfits and turn.seq:
+        # The records are the truth: a fold that they cannot follow is thrown away.
+        anew = await _open(store, session, Turn())
+        anew.against_snapshot = "the records behind it cannot follow it"
+        return anew
+    return log
+
+
+async def _open(store: Store, session: str, turn: Turn) -> Log:
+    log = Log(session, turn)
+    async for page in pages(store, session, after=max(turn.boundary - 1, 0)):
+        log.extend(page, is_ours=False)
     await log.catch_up(store)
     return log
+
+
+def against(snapshot: Snapshot, turn: Turn) -> str:
+    """Say what speaks against a snapshot, given what the records up to it fold to; "" where nothing does."""
+    kept = _folded(snapshot)
+    # One of other code is not used, and one that cannot be read is as good as none.
+    return "it is not what the records fold to" if kept.seq and kept != turn else ""
 
 
 async def last_known(store: Store, session: str) -> Turn:

@@ -52,12 +52,13 @@ from holdfast.core.replies import tidy
 from holdfast.core.turn import decide, interruptions
 from holdfast.core.waiting import may_wait, told_of_failure
 from holdfast.errors import SeqMovedError, StoreFullError, StoreIoError
-from holdfast.ports import Delta, Lease, Model
+from holdfast.ports import Delta, Lease, Model, SessionInfo
 from holdfast.runtime import events
 from holdfast.runtime.calls import call_model, dialect_of
 from holdfast.runtime.engine import Engine
+from holdfast.runtime.healing import open_healed
 from holdfast.runtime.live import LiveDelta
-from holdfast.runtime.log import Log, open_log
+from holdfast.runtime.log import Log
 from holdfast.runtime.requests import Prepared, load_blobs, prepare, shares_of
 from holdfast.runtime.rungs import climb
 
@@ -326,6 +327,6 @@ def _what_came_of_it(turn: Turn, outcome: Reply | Refusal, known: Sent) -> Reply
     return AttemptFailed(number, attempt, refusal, fault)
 
 
-async def open_runner(lease: Lease, engine: Engine) -> Runner:
-    """Read what is needed of a session and return who works on it."""
-    return Runner(lease, await open_log(engine.store, lease.session), engine)
+async def open_runner(lease: Lease, engine: Engine, known: SessionInfo | None = None) -> Runner:
+    """Read what is needed of a session, heal what is damaged of it, and return who works on it."""
+    return Runner(lease, await open_healed(lease, engine.store, known), engine)

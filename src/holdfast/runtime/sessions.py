@@ -19,6 +19,7 @@ from holdfast.core.records import (
     CompactionRequested,
     CompactionSettled,
     CompactionUndone,
+    DamageSetAside,
     InputAdmitted,
     Logged,
     MessagePinned,
@@ -29,7 +30,7 @@ from holdfast.core.records import (
     TurnEnded,
     turn_of,
 )
-from holdfast.errors import BadInputError, HoldfastError, TurnFailedError
+from holdfast.errors import BadInputError, HoldfastError, StoreDamagedError, TurnFailedError
 from holdfast.ports import Attachment, Feed, Hit, ReasoningDelta, SessionInfo, TextDelta
 from holdfast.runtime.admission import admit_parts, check_client_id, check_session_key
 from holdfast.runtime.engine import Engine
@@ -265,7 +266,12 @@ class Session:
 
     async def _check_turn(self, turn: int) -> None:
         found = await self._engine.store.read(self.key, after=turn - 1, limit=1) if turn > 0 else []
-        if not found or not isinstance(found[0].record, InputAdmitted):
+        record = found[0].record if found else None
+        if isinstance(record, DamageSetAside) and not record.until:
+            # Whoever works on the session sets it aside, and then it has an outcome.
+            self._supervisor.wake(self.key)
+            raise StoreDamagedError(self.key, turn, f"{record.why}; it is being set aside, ask again")
+        if not isinstance(record, InputAdmitted) and not (isinstance(record, DamageSetAside) and record.is_owed):
             raise BadInputError(
                 f"session {self.key!r} has no turn {turn}; a turn is named by the number that `post` returned"
             )

@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 
 from holdfast.errors import HoldfastError, InternalError, LeaseLostError, StoppingError
-from holdfast.ports import Lease
+from holdfast.ports import Lease, SessionInfo
 from holdfast.runtime.engine import Engine
 from holdfast.runtime.log import open_log
 from holdfast.runtime.runner import open_runner
@@ -133,7 +133,7 @@ class Supervisor:
             if lease is None:
                 await self._engine.clock.sleep(_LEASE_POLL_SECONDS)
                 continue
-            await self._under(lease, self._run)
+            await self._under(lease, partial(self._run, known=known))
 
     async def _seal(self, session: str) -> None:
         """Seal what is due in a session at rest, unless another works on it."""
@@ -141,8 +141,8 @@ class Supervisor:
         if lease is not None:
             await self._under(lease, self._seal_behind)
 
-    async def _run(self, lease: Lease) -> None:
-        runner = await open_runner(lease, self._engine)
+    async def _run(self, lease: Lease, *, known: SessionInfo) -> None:
+        runner = await open_runner(lease, self._engine, known)
         await runner.run()
         # Nobody waits any more, and whoever comes meanwhile does not have to.
         await self._sealer.seal_behind(lease, runner.log)

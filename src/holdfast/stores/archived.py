@@ -13,10 +13,24 @@ import msgspec
 
 from holdfast.core.finding import RowSize, row_again
 from holdfast.core.glimpse import glimpse
-from holdfast.core.records import InboxRecord, LeasedRecord, Logged, decode_record
+from holdfast.core.mending import NOT_SET_ASIDE
+from holdfast.core.reconcile import LogRepair
+from holdfast.core.records import DamageSetAside, InboxRecord, LeasedRecord, Logged, WorkRecord, decode_record
 from holdfast.core.segments import Kept
 from holdfast.errors import RecordsSealedError, SegmentMissingError, StoreDamagedError
-from holdfast.ports import Admission, Archive, Feed, Hit, Lease, Segment, SessionInfo, Snapshot, Store
+from holdfast.ports import (
+    Admission,
+    Archive,
+    Examined,
+    Feed,
+    Hit,
+    Lease,
+    Quarantined,
+    Segment,
+    SessionInfo,
+    Snapshot,
+    Store,
+)
 from holdfast.stores.feeds import FEED_PAGE
 from holdfast.stores.segment_reader import Recent, SegmentReader
 
@@ -50,18 +64,22 @@ class ArchivedStore:
         """Return records behind `after` up to `until`, all of which were sealed, at most `limit`."""
         last = until if limit is None else min(until, after + limit)
         segments = await self._segments_up_to(session, until)
-        rows: list[Kept] = []
-        try:
-            for segment in segments[bisect_right(segments, after, key=lambda one: one.last) :]:
-                if segment.first > last:
-                    break
-                first = max(segment.first, after + 1)
-                rows += await self._reader.rows(segment, first, min(segment.last, last))
-        except SegmentMissingError:
-            # Where somebody has set it right meanwhile, the next reading shall see that.
-            self._known.drop(session)
-            raise
-        return [_decoded(session, row) for row in rows]
+        records: list[Logged] = []
+        for segment in segments[bisect_right(segments, after, key=lambda one: one.last) :]:
+            if segment.first > last:
+                break
+            places = range(max(segment.first, after + 1), min(segment.last, last) + 1)
+            try:
+                rows = await self._reader.rows(segment, places[0], places[-1])
+            except SegmentMissingError as error:
+                # One segment does not hide the others. Once it is restored, or somebody has set the seal right, the
+                # next reading sees that, so nothing of this is written down.
+                self._known.drop(session)
+                mark = DamageSetAside(str(error), segment.name, NOT_SET_ASIDE)
+                records += [Logged(seq, 0.0, mark) for seq in places]
+            else:
+                records += [_decoded(session, row) for row in rows]
+        return records
 
     async def _segments_up_to(self, session: str, until: int) -> list[Segment]:
         known = self._known.get(session)
@@ -127,6 +145,34 @@ class ArchivedStore:
     async def segments(self, session: str) -> list[Segment]:
         """Return what was sealed, in order."""
         return await self._store.segments(session)
+
+    async def examine(self, session: str, *, after: int | None = None, limit: int = 1_000) -> Examined:
+        """Look at live rows; see `Store.examine`."""
+        return await self._store.examine(session, after=after, limit=limit)
+
+    async def mend(
+        self, lease: Lease, repairs: Sequence[LogRepair], records: Sequence[WorkRecord] = (), *, after: int
+    ) -> int:
+        """Repair a log and say so in it; see `Store.mend`."""
+        return await self._store.mend(lease, repairs, records, after=after)
+
+    async def quarantine(self, session: str, *, after: str = "", limit: int = 100) -> list[Quarantined]:
+        """Return what was set aside of a session; see `Store.quarantine`."""
+        return await self._store.quarantine(session, after=after, limit=limit)
+
+    async def adopt(self, lease: Lease, records: Sequence[Logged]) -> int:
+        """Append records of another log; see `Store.adopt`."""
+        return await self._store.adopt(lease, records)
+
+    async def rename(self, lease: Lease, key: str) -> Lease:
+        """Give a session another key; see `Store.rename`."""
+        self._known.drop(lease.session)
+        return await self._store.rename(lease, key)
+
+    async def delete(self, lease: Lease) -> None:
+        """Remove a session; see `Store.delete`. Its segments stay in the archive until somebody removes them."""
+        self._known.drop(lease.session)
+        await self._store.delete(lease)
 
     async def info(self, session: str) -> SessionInfo | None:
         """Return what is known of one session."""

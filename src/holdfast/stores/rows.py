@@ -9,6 +9,7 @@ from zlib import crc32
 
 import msgspec
 
+from holdfast.core.limits import RESERVED_KEYS
 from holdfast.core.records import AnyRecord, SegmentSealed, encode_record
 from holdfast.errors import BadInputError, LeaseLostError, QueueFullError, SeqMovedError
 from holdfast.ports import Lease, Segment, SessionInfo
@@ -34,6 +35,15 @@ def check_lease_term(session: str, owner: str, seconds: float) -> None:
         raise BadInputError(f"session {session!r}: {owner!r} cannot own a lease; give a printable name")
     if not 0 < seconds < math.inf:
         raise BadInputError(f"session {session!r}: a lease cannot last {seconds} seconds; give a positive number")
+
+
+def check_not_sealed(session: str, key: str, segments: object) -> None:
+    """Refuse another key for a session whose segments name the one it has. Keys of ours are for what is to go."""
+    if segments and not key.startswith(RESERVED_KEYS):
+        raise BadInputError(
+            f"session {session!r} has records in the archive under its own key and cannot become {key!r}; "
+            "export it and import it under the new key"
+        )
 
 
 def body_of(session: str, record: AnyRecord) -> bytes:

@@ -13,6 +13,7 @@ import msgspec
 
 from holdfast.core.fold import InFlight, Turn
 from holdfast.core.messages import ToolCall
+from holdfast.core.reconcile import LogRepair
 from holdfast.core.records import (
     InboxRecord,
     InputAdmitted,
@@ -23,10 +24,23 @@ from holdfast.core.records import (
     ToolSettled,
     ToolStarted,
     TurnEnded,
+    WorkRecord,
 )
 from holdfast.core.segments import Kept
 from holdfast.core.turn import evolve
-from holdfast.ports import Admission, Archive, Feed, Hit, Lease, Segment, SessionInfo, Snapshot, Store
+from holdfast.ports import (
+    Admission,
+    Archive,
+    Examined,
+    Feed,
+    Hit,
+    Lease,
+    Quarantined,
+    Segment,
+    SessionInfo,
+    Snapshot,
+    Store,
+)
 
 
 class Side(StrEnum):
@@ -148,6 +162,45 @@ class CrashingStore:
         """Not a write."""
         self.check_alive()
         return await self._store.segments(session)
+
+    async def mend(
+        self, lease: Lease, repairs: Sequence[LogRepair], records: Sequence[WorkRecord] = (), *, after: int
+    ) -> int:
+        """A write."""
+        write = self.before_write()
+        seq = await self._store.mend(lease, repairs, records, after=after)
+        self.maybe_die(write, Side.AFTER)
+        return seq
+
+    async def adopt(self, lease: Lease, records: Sequence[Logged]) -> int:
+        """A write."""
+        write = self.before_write()
+        seq = await self._store.adopt(lease, records)
+        self.maybe_die(write, Side.AFTER)
+        return seq
+
+    async def rename(self, lease: Lease, key: str) -> Lease:
+        """A write."""
+        write = self.before_write()
+        renamed = await self._store.rename(lease, key)
+        self.maybe_die(write, Side.AFTER)
+        return renamed
+
+    async def delete(self, lease: Lease) -> None:
+        """A write."""
+        write = self.before_write()
+        await self._store.delete(lease)
+        self.maybe_die(write, Side.AFTER)
+
+    async def examine(self, session: str, *, after: int | None = None, limit: int = 1_000) -> Examined:
+        """Not a write."""
+        self.check_alive()
+        return await self._store.examine(session, after=after, limit=limit)
+
+    async def quarantine(self, session: str, *, after: str = "", limit: int = 100) -> list[Quarantined]:
+        """Not a write."""
+        self.check_alive()
+        return await self._store.quarantine(session, after=after, limit=limit)
 
     async def read(self, session: str, *, after: int = 0, limit: int | None = None) -> list[Logged]:
         """Not a write."""

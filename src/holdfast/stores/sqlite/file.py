@@ -17,6 +17,7 @@ from holdfast.errors import (
     StoreVersionError,
 )
 from holdfast.stores.sqlite.owners import LOCK_POLL_SECONDS, Owners
+from holdfast.stores.sqlite.pages import copy_pages
 
 # "HOLD": tells our files from those of other programs, see https://sqlite.org/pragma.html#pragma_application_id
 APPLICATION_ID = 0x484F4C44
@@ -166,6 +167,8 @@ def _migrate(db: apsw.Connection, path: Path) -> None:
             f"{path} cannot use a write-ahead log (SQLite chose {mode!r}), as on network file systems; "
             "choose a path on a local disk"
         )
+    if version < steps[-1][0] and version and db.execute("SELECT count(*) FROM sessions").get:
+        _keep_copy(db, path, version)
     for number, sql in steps:
         if number > version:
             # One transaction each: closing the connection after an error takes all of it back.
@@ -174,6 +177,30 @@ def _migrate(db: apsw.Connection, path: Path) -> None:
             db.execute(f"PRAGMA application_id = {APPLICATION_ID}")
             db.execute(f"PRAGMA user_version = {number}")
             db.execute("COMMIT")
+
+
+def _keep_copy(db: apsw.Connection, path: Path, version: int) -> None:
+    """Keep the store as it is before its layout changes, for whoever wants the older version of Holdfast back."""
+    copy = path.with_name(f"{path.name}-layout-{version}")
+    try:
+        if not copy.exists():
+            copy_pages(db, copy)
+    except OSError as error:
+        raise translated(copy, error) from error
+
+
+def layout_of(path: Path) -> tuple[int, int]:
+    """Return which layout a store has, and the newest there is, without changing anything. Refuses what is not ours."""
+    try:
+        db = connect(path, is_reader=True)
+        try:
+            _check_is_ours(db, path)
+            version: int = db.execute("PRAGMA user_version").get
+        finally:
+            db.close()
+    except apsw.Error as error:
+        raise _unopenable(path, error) from error
+    return version, migrations()[-1][0]
 
 
 def _file_system_of(folder: Path) -> str | None:

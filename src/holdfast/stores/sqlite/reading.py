@@ -3,13 +3,13 @@
 from typing import Any
 
 import apsw
-import msgspec
 
-from holdfast.core.records import Logged, decode_record
+from holdfast.core.records import Logged
 from holdfast.core.segments import Kept
 from holdfast.errors import RecordsSealedError, StoreDamagedError
 from holdfast.ports import SessionInfo, Snapshot
 from holdfast.stores.rows import record_crc32
+from holdfast.stores.sqlite.checking import is_whole, read_marked
 from holdfast.stores.sqlite.sealing import sealed_until
 
 _SELECT_NUMBER = "SELECT number FROM sessions WHERE key = ?"
@@ -49,32 +49,38 @@ def kept(db: apsw.Connection, session: str, after: int, limit: int | None) -> li
     rows: list[tuple[Any, ...]] = db.execute(_SELECT_RECORDS, asked).fetchall()
     if rows and rows[0][0] != expected + 1 and rows[0][0] - 1 <= sealed_until(db, number):
         expected = rows[0][0] - 1
-    for seq, at, checksum, body in rows:
+    for row in rows:
         expected += 1
-        if seq != expected:
+        if row[0] != expected:
             raise StoreDamagedError(session, expected, "its row is missing")
-        if record_crc32(number, seq, at, body) != checksum:
-            raise StoreDamagedError(session, seq, "its bytes do not match their checksum")
+        if not is_whole(number, row):
+            raise StoreDamagedError(session, row[0], "its bytes do not match their checksum")
     return [Kept(*row) for row in rows]
 
 
 def records(db: apsw.Connection, session: str, after: int, limit: int | None) -> list[Logged]:
-    """Return records in order of seq. Raises `StoreDamagedError` at the first that is altered or missing.
+    """Return records in order of seq, with a mark in the place of each that is damaged or missing.
 
     Raises `RecordsSealedError` where the first of them was sealed.
     """
-    rows = kept(db, session, after, limit)
-    if rows and rows[0].seq > max(after, 0) + 1:
-        raise RecordsSealedError(session, rows[0].seq - 1)
+    number = db.execute(_SELECT_NUMBER, (session,)).get
+    if number is None:
+        return []
     logged: list[Logged] = []
-    for row in rows:
-        try:
-            logged.append(Logged(row.seq, row.at, decode_record(row.body)))
-        except msgspec.DecodeError as error:
-            raise StoreDamagedError(
-                session, row.seq, f"its bytes are whole, but no record is known by them: {error}"
-            ) from error
-    return logged
+    start = position = max(after, 0)
+    while limit is None or len(logged) < limit:
+        # A limit below 0 is none to SQLite.
+        asked = -1 if limit is None else limit - len(logged)
+        # All at once: a query left in the middle would keep its connection in the past.
+        rows: list[tuple[Any, ...]] = db.execute(_SELECT_RECORDS, (number, position, asked)).fetchall()
+        if not logged and (not rows or rows[0][0] != start + 1) and (until := sealed_until(db, number)) > start:
+            raise RecordsSealedError(session, until)
+        logged += read_marked(session, number, rows, start)
+        if asked < 0 or len(rows) < asked:
+            break
+        # Rows whose numbers are not to be believed were passed over: there may be more behind them.
+        position, start = rows[-1][0], logged[-1].seq if logged else start
+    return logged if limit is None else logged[: max(limit, 0)]
 
 
 def snapshot(db: apsw.Connection, session: str) -> Snapshot | None:
