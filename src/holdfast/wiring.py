@@ -13,10 +13,11 @@ from typing import Any, TypeVar
 import msgspec
 
 from holdfast.core.limits import Bounds, Deadlines
+from holdfast.core.records import Logged
 from holdfast.errors import StorePathError, UsageError
 from holdfast.ports import Attachment, Blobs, Model, Store, Tool
 from holdfast.runtime.clock import SystemClock
-from holdfast.runtime.engine import Engine
+from holdfast.runtime.engine import Engine, unobserved
 from holdfast.runtime.learning import Learning
 from holdfast.runtime.live import Live
 from holdfast.runtime.recall import Recall
@@ -38,6 +39,8 @@ class Tuning(msgspec.Struct, frozen=True):
     grace_seconds: float = 5.0
     # Whether to resume, at the start, what other processes left unanswered in this store.
     adopts: bool = True
+    # Told of every work record that this process has written: for counters and traces. It must not fail.
+    observe: Callable[[str, Logged], None] = unobserved
 
 
 def default_store_path() -> Path:
@@ -101,6 +104,7 @@ async def open(  # noqa: A001 - `holdfast.open()` reads as it should
             live=Live(),
             bounds=tuning.bounds,
             deadlines=tuning.deadlines,
+            observe=tuning.observe,
         )
         supervisor = Supervisor(engine, owner=_owner(), lease_seconds=tuning.lease_seconds)
         stack.push_async_callback(supervisor.stop, grace_seconds=tuning.grace_seconds)

@@ -33,6 +33,8 @@ class Bounds(msgspec.Struct, frozen=True):
     # A single attached file. It streams to a blob, so memory does not grow with it.
     attachment_bytes_max: int = 512 * 2**20
     attachments_max: int = 200
+    # Width times height of an attached image. No camera takes larger pictures; a file that claims more is a bomb.
+    image_pixels_max: int = 200_000_000
     # Text above this goes to a blob, so that records stay small and opening a session stays cheap.
     inline_text_bytes_max: int = 32 * 2**10
     # How much of such a text stays in the record to recognise it by.
@@ -49,6 +51,13 @@ class Bounds(msgspec.Struct, frozen=True):
     tool_seconds_max: float = 120.0
     # A tool's output in the record; the rest is kept in a blob. About 8,000 tokens: a tenth of a small window.
     tool_output_bytes_max: int = 32 * 2**10
+    # How long the result of a tool that a client runs is awaited, counted from the call. A person may have to approve
+    # it, and a client that restarts has time to come back; whoever is silent for an hour is gone.
+    client_result_seconds_max: float = 3_600.0
+    # Tools that a client may declare for a session: as many as a provider takes in one request ...
+    client_tools_max: int = 128
+    # ... and what they may say about themselves, together. They are sent with every request: 60,000 tokens at most.
+    client_tools_bytes_max: int = 256 * 2**10
     # A provider's failure as it came. The longest real body in our collection has under 8 KiB.
     refusal_body_bytes_max: int = 16 * 2**10
     # A request body where the model's own limit is not known. No provider we know takes more in one request.

@@ -29,7 +29,7 @@ def prepare(log: Log, engine: Engine, known: Known, *, turn: Turn | None = None)
     request = Request(
         messages=messages_in_view(log.tail, turn, pinned=log.pinned),
         system=engine.system() if turn.system is None else turn.system,
-        tools=engine.toolbox.specs,
+        tools=engine.tools_for(turn),
         effort=turn.effort,
     )
     sizes = measure(request)
