@@ -8,7 +8,7 @@ import threading
 from collections.abc import AsyncGenerator, Callable, Coroutine, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 
@@ -24,6 +24,9 @@ from holdfast.runtime.recall import Recall
 from holdfast.runtime.sessions import Answer, Hold
 from holdfast.runtime.supervisor import LEASE_SECONDS, Supervisor
 from holdfast.runtime.toolbox import Toolbox
+
+if TYPE_CHECKING:
+    from holdfast.config.schema import Settings
 
 # A store that lives as long as the process: for tests and for trying things.
 MEMORY = ":memory:"
@@ -159,6 +162,86 @@ class Lineup:
         """Let go of connections."""
         for model in self._opened.values():
             await model.close()
+
+
+def keys_path(settings: "Settings") -> Path | None:
+    """Return where the gateway's keys are kept: where the settings say, else beside the store. None: nowhere."""
+    if settings.gateway.keys_file:
+        return Path(settings.gateway.keys_file).expanduser()
+    if settings.store == MEMORY:
+        return None
+    store = Path(settings.store).expanduser() if settings.store else _default_store()
+    return store.with_name(store.name + "-keys")
+
+
+@asynccontextmanager
+async def open_gateway(settings: "Settings") -> AsyncGenerator[str, None]:
+    """Open a store as the settings say, serve its sessions over HTTP, and give the base URL.
+
+    Raises `UsageError` before anything is opened where anybody could reach a gateway that has no keys.
+    """
+    # Only what is used is loaded: a server and its counters are a quarter of a second.
+    from holdfast.gateway.app import Gateway, is_loopback  # noqa: PLC0415
+    from holdfast.gateway.events import Streams  # noqa: PLC0415
+    from holdfast.gateway.keys import KeyFile  # noqa: PLC0415
+    from holdfast.gateway.meters import Meters  # noqa: PLC0415
+    from holdfast.gateway.server import serve_gateway  # noqa: PLC0415
+    from holdfast.gateway.shared import Shared  # noqa: PLC0415
+    from holdfast.gateway.uploads import Uploads  # noqa: PLC0415
+
+    host, path = settings.gateway.host, keys_path(settings)
+    keys = KeyFile(path) if path is not None else None
+    has_keys = keys is not None and bool(keys.all())
+    if not has_keys and not is_loopback(host):
+        raise UsageError(
+            f"{host} can be reached from elsewhere, and there are no keys, so anybody could use this gateway; "
+            "make one with `holdfast keys add NAME`, or listen on 127.0.0.1"
+        )
+    meters = Meters()
+    observers: list[Callable[[str, Logged], None]] = [meters.observe]
+    if settings.observing.traces:
+        observers.append(_traces())
+    tuning = Tuning(
+        bounds=settings.bounds,
+        deadlines=settings.deadlines,
+        lease_seconds=settings.engine.lease_seconds,
+        grace_seconds=settings.engine.grace_seconds,
+        observe=_each(observers),
+    )
+    async with open(
+        settings.store or None,
+        model=settings.model,
+        system=settings.system,
+        base_url=settings.base_url or None,
+        tuning=tuning,
+    ) as hold:
+        bounds = settings.gateway_bounds
+        uploads = Uploads(bounds, SystemClock())
+        shared = Shared(hold, bounds, settings.model, keys, Streams(bounds), uploads)
+        gateway = Gateway(shared, meters=meters, operator=settings.gateway.operator, needs_keys=has_keys)
+        try:
+            async with serve_gateway(gateway, host, settings.gateway.port) as url:
+                yield url
+        finally:
+            uploads.close()
+
+
+def _each(observers: Sequence[Callable[[str, Logged], None]]) -> Callable[[str, Logged], None]:
+    def observe(session: str, logged: Logged) -> None:
+        for one in observers:
+            one(session, logged)
+
+    return observe
+
+
+def _traces() -> Callable[[str, Logged], None]:
+    try:
+        from holdfast.gateway.traces import Traces  # noqa: PLC0415 - an extra
+    except ImportError as error:
+        raise UsageError(
+            "observing.traces needs the extra `traces`; install it with `pip install 'holdfast[traces]'`"
+        ) from error
+    return Traces().observe
 
 
 def _owner() -> str:

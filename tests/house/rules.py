@@ -24,6 +24,7 @@ FLOORS: tuple[tuple[str, ...], ...] = (
     ("runtime.supervisor",),
     ("runtime.sessions",),
     ("gateway", "adapters", "rescue"),
+    ("config",),
     ("wiring",),
     ("", "cli"),
     ("__main__", "cli.__main__"),
@@ -152,5 +153,6 @@ BROAD_HANDLERS: Mapping[str, str] = {
     "runtime.toolbox.Toolbox.run": "around a tool: its failure is for the model to read",
     "runtime.function_tool._Returned.deliver": "around the same tool in its thread: raised again where it is awaited",
     "runtime.supervisor.Supervisor._attend": "around a supervised runner: its failure must not stop the others",
+    "gateway.app.Gateway._answer": "around a request: its failure must not stop the others, and is answered",
     "wiring._run_apart.run": "swallows nothing: carries it over to the calling thread, where it is raised",
 }

@@ -16,6 +16,7 @@ from holdfast.cli.exits import run
 # name -> (module, attribute, the line that --help shows), in the order in which a newcomer needs them
 COMMANDS: dict[str, tuple[str, str, str]] = {
     "chat": ("holdfast.cli.chat", "chat", "Talk with a model in a session that outlives crashes."),
+    "serve": ("holdfast.cli.serve", "serve", "Serve sessions over HTTP, to any program."),
     "demo": ("holdfast.cli.demo", "demo", "See what the engine does; needs no key and no network."),
     "sim": ("holdfast.cli.sim", "sim", "Serve the simulated model, to try things without a provider."),
     "sessions": ("holdfast.cli.sessions", "sessions", "List the sessions of a store."),
@@ -24,6 +25,8 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
     "search": ("holdfast.cli.search", "search", "Find what was said or done in a session, also long ago."),
     "import": ("holdfast.cli.import_", "import_", "Make sessions of other agents' transcripts."),
     "cancel": ("holdfast.cli.cancel", "cancel", "Stop what is being answered in a session."),
+    "keys": ("holdfast.cli.keys", "keys", "Say who may use the gateway."),
+    "config": ("holdfast.cli.config", "config", "Show every setting and where its value came from."),
     "classify": ("holdfast.cli.classify", "classify", "Say what a provider's error means."),
     "digest": ("holdfast.cli.digest", "digest", "Shorten a conversation without a model."),
     "estimate": ("holdfast.cli.estimate", "estimate", "Estimate the tokens of a text or a request."),

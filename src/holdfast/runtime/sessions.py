@@ -406,5 +406,6 @@ class Hold:
             system=turn.system if system is None else system,
             tools=turn.tools if tools is None else tuple(tools),
         )
-        if wanted != SessionConfigured(turn.model, turn.system, turn.tools):
+        # Whoever configures a session makes it, even with nothing to say.
+        if turn.seq == 0 or wanted != SessionConfigured(turn.model, turn.system, turn.tools):
             await self._engine.store.admit(key, wanted)
