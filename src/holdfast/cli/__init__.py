@@ -34,6 +34,7 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
 }
 BENCHES: dict[str, tuple[str, str, str]] = {
     "store": ("holdfast.cli.benches.store", "store", "How quick the store is, against plain SQLite."),
+    "gateway": ("holdfast.cli.benches.gateway", "gateway", "How quick and how large the gateway is."),
     "faults": ("holdfast.cli.benches.faults", "faults", "How well providers' errors are told apart."),
     "ledger": ("holdfast.cli.benches.ledger", "ledger", "How many exact facts a ledger keeps."),
     "recall": ("holdfast.cli.benches.recall", "recall", "How well a search finds what was said and read."),

@@ -12,6 +12,9 @@ from holdfast.errors import UsageError
 from holdfast.gateway.keys import KeyFile
 from holdfast.wiring import keys_path
 
+_FILE = "holdfast.keys"
+pass_file = click.decorators.pass_meta_key(_FILE)
+
 
 @click.group()
 @config_option
@@ -23,19 +26,19 @@ def keys(context: click.Context, path: Path | None, store: str | None) -> None:
     file = keys_path(settings)
     if file is None:
         raise UsageError("a store in memory keeps nothing, and no keys either; name a file with --store")
-    context.obj = KeyFile(file)
+    context.meta[_FILE] = KeyFile(file)
 
 
 @keys.command()
 @click.argument("name")
-@click.pass_obj
+@pass_file
 def add(file: KeyFile, name: str) -> None:
     """Make a key and print it. It is shown this once: only its hash is kept."""
     click.echo(file.add(name))
 
 
 @keys.command("list")
-@click.pass_obj
+@pass_file
 def list_keys(file: KeyFile) -> None:
     """List the names of the keys."""
     found = file.all()
@@ -49,7 +52,7 @@ def list_keys(file: KeyFile) -> None:
 
 @keys.command()
 @click.argument("name")
-@click.pass_obj
+@pass_file
 def remove(file: KeyFile, name: str) -> None:
     """Remove a key. A gateway that runs stops taking it within a second; its sessions stay."""
     file.remove(name)

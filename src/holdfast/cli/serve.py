@@ -1,6 +1,7 @@
 """The command `serve`: the gateway, until somebody ends it."""
 
 import asyncio
+import resource
 import signal
 from pathlib import Path
 
@@ -12,6 +13,9 @@ from holdfast.config.reading import read_configuration
 from holdfast.config.schema import Settings
 from holdfast.gateway.logs import log_as_json
 from holdfast.wiring import open_gateway
+
+# Besides connections: the store, blobs, calls of models.
+_OWN_DESCRIPTORS = 512
 
 
 @click.command()
@@ -42,8 +46,17 @@ def serve(  # noqa: PLR0913 - a parameter per option
     }
     settings = read_configuration(flags=flags, assignments=assignments, path=path).settings
     log_as_json(settings.observing.log)
+    _take_descriptors(settings.gateway_bounds.connections_max + _OWN_DESCRIPTORS)
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         runner.run(_serve(settings))
+
+
+def _take_descriptors(wanted: int) -> None:
+    """Let this process have as many connections as it takes, as far as it is allowed to."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    allowed = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+    if soft != resource.RLIM_INFINITY and soft < allowed:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (allowed, hard))
 
 
 async def _serve(settings: Settings) -> None:

@@ -246,7 +246,7 @@ ROUTES: tuple[Route, ...] = (
         shapes.Uploaded,
         status=201,
         query=shapes.NameOfUpload,
-        errors=(StoreFullError,),
+        errors=(StoreFullError, BadInputError),
         takes_bytes=True,
     ),
 )

@@ -68,6 +68,9 @@ class BoundedProtocol(HttpToolsProtocol):
         super().data_received(data)
         if self._is_in_headers and self._header_bytes > self.bounds.header_bytes_max and not self._is_refused:
             self._refuse_headers()
+        elif self._is_in_headers and not self._is_whole and self._deadline is None:
+            # The beginning of the next request came together with the one before.
+            self._await_headers()
 
     def on_message_begin(self) -> None:
         """Begin a request."""

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from holdfast.core.media import safe_name
+from holdfast.errors import BadInputError
 from holdfast.gateway.bounds import GatewayBounds
 from holdfast.gateway.problems import NotFoundError, TooManyError
 from holdfast.ports import Clock
@@ -62,6 +63,7 @@ class Uploads:
                     await asyncio.to_thread(file.write, chunk)
             finally:
                 await asyncio.to_thread(file.close)
+            _check_not_empty(size_bytes)
         except BaseException:
             _remove(path)
             raise
@@ -93,6 +95,11 @@ class Uploads:
         now = self._clock.now()
         for upload_id in [one for one, upload in self._waiting.items() if upload.expires_at <= now]:
             _remove(self._waiting.pop(upload_id).path)
+
+
+def _check_not_empty(size_bytes: int) -> None:
+    if not size_bytes:
+        raise BadInputError("the upload is empty; send its bytes as the body")
 
 
 def _file_name(name: str) -> str:
