@@ -20,7 +20,7 @@ from holdfast.core.faults import Confidence, Fault, FaultKind, Phase, Refusal
 from holdfast.core.fold import IllegalStepError, InFlight, Turn
 from holdfast.core.ladder import ASKED_BY_A_PERSON, ASKED_BY_US, LADDER, Rung
 from holdfast.core.limits import Bounds
-from holdfast.core.messages import Effort, Text, ToolCall, ToolOutcome, ToolResult
+from holdfast.core.messages import Effort, Text, ToolCall, ToolOutcome, ToolResult, ToolSpec
 from holdfast.core.records import (
     Abandonment,
     AnyRecord,
@@ -42,6 +42,7 @@ from holdfast.core.records import (
     OutputMasked,
     PartReplaced,
     ReasoningDropped,
+    ResultSubmitted,
     RungFinished,
     RungResult,
     RungStarted,
@@ -60,6 +61,7 @@ from holdfast.core.turn import ANY_TIME, TRANSITIONS, decide, evolve, interrupti
 from holdfast.testing.builders import a_notice, a_reply, a_tool_call, an_attempt_started, an_input
 
 BOUNDS = Bounds()
+SOUND = ToolSpec("sound", "Sound the depth.", "{}")
 CALL = a_tool_call("look_up")
 OTHER = a_tool_call("look_up", call_id="call-2")
 
@@ -141,7 +143,7 @@ def test_inputs_are_answered_in_the_order_of_admission() -> None:
 
 def test_a_session_remembers_what_it_was_told_beyond_its_turns() -> None:
     turn = fold(
-        SessionConfigured(model="openai:x", system="Be brief."),
+        SessionConfigured(model="openai:x", system="Be brief.", tools=(SOUND,)),
         an_input(),
         TurnStarted(2),
         an_attempt_started(2),
@@ -149,7 +151,7 @@ def test_a_session_remembers_what_it_was_told_beyond_its_turns() -> None:
         TurnEnded(2, Outcome.ANSWERED),
     )
 
-    assert (turn.model, turn.system) == ("openai:x", "Be brief.")
+    assert (turn.model, turn.system, turn.tools) == ("openai:x", "Be brief.", (SOUND,))
 
 
 def test_notices_change_nothing() -> None:
@@ -573,6 +575,26 @@ def test_an_interrupted_idempotent_tool_is_run_again_but_not_for_ever() -> None:
 
     assert isinstance(last, ToolSettled)
     assert last.result.outcome is ToolOutcome.UNKNOWN
+
+
+def test_a_call_that_a_client_runs_is_awaited_again_however_often_the_process_dies() -> None:
+    turn = fold(*OPEN, an_attempt_started(), a_reply("", CALL))
+    for _ in range(BOUNDS.tool_starts_max + 2):
+        turn = fold(ToolStarted(1, "call-1", "look_up", reply=4), start=turn)
+        assert turn.calls_running[0].reply == 4
+        closing = interruptions(turn, Abandonment.INTERRUPTED, BOUNDS)
+        assert closing == (ToolInterrupted(1, "call-1"),)
+        turn = fold(*closing, start=turn)
+
+    assert decide(turn, BOUNDS) == RunTools((CALL,))
+
+
+def test_a_result_that_a_client_submits_changes_nothing_before_its_receipt() -> None:
+    running = fold(*OPEN, an_attempt_started(), a_reply("", CALL), ToolStarted(1, "call-1", "look_up", reply=4))
+
+    turn = fold(ResultSubmitted(1, 4, ToolResult("call-1", (Text("12"),))), start=running)
+
+    assert turn == replace(running, seq=running.seq + 1)
 
 
 def test_a_cancelled_tool_says_so_even_if_it_is_idempotent() -> None:

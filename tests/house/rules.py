@@ -25,6 +25,7 @@ FLOORS: tuple[tuple[str, ...], ...] = (
     ("runtime.supervisor",),
     ("runtime.sessions",),
     ("gateway", "adapters", "rescue"),
+    ("config",),
     ("wiring",),
     ("", "cli"),
     ("__main__", "cli.__main__"),
@@ -157,5 +158,6 @@ BROAD_HANDLERS: Mapping[str, str] = {
     "runtime.function_tool._Returned.deliver": "around the same tool in its thread: raised again where it is awaited",
     "runtime.images._shrunk": "around a decoder of foreign bytes: whatever it raises, the image stays as it is",
     "runtime.supervisor.Supervisor._attend": "around a supervised runner: its failure must not stop the others",
+    "gateway.app.Gateway._answer": "around a request: its failure must not stop the others, and is answered",
     "wiring._run_apart.run": "swallows nothing: carries it over to the calling thread, where it is raised",
 }

@@ -16,6 +16,7 @@ from holdfast.cli.exits import run
 # name -> (module, attribute, the line that --help shows), in the order in which a newcomer needs them
 COMMANDS: dict[str, tuple[str, str, str]] = {
     "chat": ("holdfast.cli.chat", "chat", "Talk with a model in a session that outlives crashes."),
+    "serve": ("holdfast.cli.serve", "serve", "Serve sessions over HTTP, to any program."),
     "demo": ("holdfast.cli.demo", "demo", "See what the engine does; needs no key and no network."),
     "sim": ("holdfast.cli.sim", "sim", "Serve the simulated model, to try things without a provider."),
     "models": ("holdfast.cli.known_models", "models", "List what is known of models, and from where."),
@@ -27,6 +28,8 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
     "compact": ("holdfast.cli.compact", "compact", "Make what the model sees smaller now, or look what that would do."),
     "undo": ("holdfast.cli.undo", "undo", "Take back the last compaction or roll-over."),
     "cancel": ("holdfast.cli.cancel", "cancel", "Stop what is being answered in a session."),
+    "keys": ("holdfast.cli.keys", "keys", "Say who may use the gateway."),
+    "config": ("holdfast.cli.config", "config", "Show every setting and where its value came from."),
     "classify": ("holdfast.cli.classify", "classify", "Say what a provider's error means."),
     "digest": ("holdfast.cli.digest", "digest", "Shorten a conversation without a model."),
     "estimate": ("holdfast.cli.estimate", "estimate", "Estimate the tokens of a text or a request."),
@@ -35,6 +38,7 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
 BENCHES: dict[str, tuple[str, str, str]] = {
     "archive": ("holdfast.cli.benches.archive", "archive", "What a session costs that is mostly in the archive."),
     "store": ("holdfast.cli.benches.store", "store", "How quick the store is, against plain SQLite."),
+    "gateway": ("holdfast.cli.benches.gateway", "gateway", "How quick and how large the gateway is."),
     "faults": ("holdfast.cli.benches.faults", "faults", "How well providers' errors are told apart."),
     "ledger": ("holdfast.cli.benches.ledger", "ledger", "How many exact facts a ledger keeps."),
     "recall": ("holdfast.cli.benches.recall", "recall", "How well a search finds what was said and read."),

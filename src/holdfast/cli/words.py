@@ -32,6 +32,7 @@ from holdfast.core.records import (
     PieceSummarised,
     ReasoningDropped,
     ReplyRecorded,
+    ResultSubmitted,
     RungFinished,
     RungResult,
     RungStarted,
@@ -157,12 +158,14 @@ def _wish(
     | CompactionUndone
     | CompactionSettled
     | MessagePinned
+    | ResultSubmitted
     | LimitsLearned,
 ) -> str:
     match record:
-        case SessionConfigured(model=model, system=system):
+        case SessionConfigured(model=model, system=system, tools=tools):
             told = f"a system text of {len(system):,} characters" if system is not None else "no system text of its own"
-            return f"settings: model {model or 'as the process is set up'}, {told}"
+            by_client = f", tools run by a client: {', '.join(one.name for one in tools)}" if tools else ""
+            return f"settings: model {model or 'as the process is set up'}, {told}{by_client}"
         case CancelRequested(turn=turn):
             return f"asked to cancel turn {turn}"
         case CompactionRequested(trigger=trigger, focus=focus):
@@ -175,6 +178,8 @@ def _wish(
             return f"the compaction asked for in record {request}: {told}" + (f" ({why})" if why else "")
         case MessagePinned(pinned=pinned, is_pinned=is_pinned):
             return f"message {pinned} is {'pinned' if is_pinned else 'no longer pinned'}"
+        case ResultSubmitted(result=result):
+            return f"a client reports the result of {result.call_id}: {in_words(result.parts)}"
         case LimitsLearned(issuer=issuer):
             return f"learned from calls what {issuer} accepts"
         case _:
@@ -236,6 +241,8 @@ def _attempt(record: AttemptStarted | ReplyRecorded | AttemptFailed | AttemptAba
 
 def _tool(record: ToolStarted | ToolInterrupted | ToolSettled) -> str:
     match record:
+        case ToolStarted(name=name, call_id=call_id, reply=reply) if reply:
+            return f"a client is to run tool {name} (intent of {call_id})"
         case ToolStarted(name=name, call_id=call_id):
             return f"tool {name} is about to run (intent of {call_id})"
         case ToolInterrupted(call_id=call_id):

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from holdfast.core.faults import OK, Confidence, Fault, FaultKind
 from holdfast.core.ladder import SUMMARIES, Rung
-from holdfast.core.messages import Effort, ToolCall
+from holdfast.core.messages import Effort, ToolCall, ToolSpec
 from holdfast.core.records import (
     Abandonment,
     AttemptAbandoned,
@@ -35,6 +35,7 @@ from holdfast.core.records import (
     PieceSummarised,
     ReasoningDropped,
     ReplyRecorded,
+    ResultSubmitted,
     RungFinished,
     RungResult,
     RungStarted,
@@ -89,6 +90,8 @@ class Call(msgspec.Struct, frozen=True, omit_defaults=True):
     call: ToolCall
     starts: int = 0
     is_idempotent: bool = False
+    # As in `ToolStarted`.
+    reply: int = 0
 
 
 class Wanted(msgspec.Struct, frozen=True):
@@ -122,6 +125,7 @@ class Turn(msgspec.Struct, frozen=True, omit_defaults=True):
     # What the session was told about itself.
     model: str | None = None
     system: str | None = None
+    tools: tuple[ToolSpec, ...] = ()
 
     # What the view is made with: the compaction in force and its record, the last turn that was started, inputs that
     # stay whatever happens, the seq before which tool output is masked, parts shown as something else, the seq before
@@ -200,8 +204,8 @@ class IllegalStepError(ValueError):
 def receive(turn: Turn, seq: int, record: InboxRecord) -> Turn:
     """Return where the session stands after something came into its inbox."""
     match record:
-        case SessionConfigured(model=model, system=system):
-            return replace(turn, model=model, system=system)
+        case SessionConfigured(model=model, system=system, tools=tools):
+            return replace(turn, model=model, system=system, tools=tools)
         case InputAdmitted():
             return replace(turn, waiting=(*turn.waiting, seq))
         case CancelRequested(turn=number):
@@ -219,7 +223,8 @@ def receive(turn: Turn, seq: int, record: InboxRecord) -> Turn:
             return replace(turn, pins=tuple(sorted((*others, pinned))) if record.is_pinned else others)
         case PieceSummarised():
             return _noted(turn, record)
-        case LimitsLearned():
+        case LimitsLearned() | ResultSubmitted():
+            # A result counts when whoever waits for it has written its receipt.
             return turn
         case _:
             assert_never(record)
@@ -376,7 +381,7 @@ def _settled(turn: Turn, seq: int, request: int) -> Turn:
 
 def _tool_started(turn: Turn, seq: int, record: ToolStarted) -> Turn:
     call, asked = _take(turn.calls_asked, record.call_id, seq)
-    call = replace(call, starts=call.starts + 1, is_idempotent=record.is_idempotent)
+    call = replace(call, starts=call.starts + 1, is_idempotent=record.is_idempotent, reply=record.reply)
     return replace(turn, calls_asked=asked, calls_running=(*turn.calls_running, call))
 
 

@@ -13,7 +13,7 @@ import msgspec
 from holdfast.core.faults import Fault, FaultKind, Refusal
 from holdfast.core.ladder import Rung
 from holdfast.core.learning import Learned
-from holdfast.core.messages import Effort, LargeText, Media, Reply, Text, ToolResult, Usage
+from holdfast.core.messages import Effort, LargeText, Media, Reply, Text, ToolResult, ToolSpec, Usage
 
 
 class Record(msgspec.Struct, frozen=True, tag=True, tag_field="type", omit_defaults=True):
@@ -28,6 +28,8 @@ class SessionConfigured(Record, frozen=True):
 
     model: str | None = None
     system: str | None = None
+    # Tools that a client runs, wherever it is: its calls are told in the log, and it submits the results.
+    tools: tuple[ToolSpec, ...] = ()
 
 
 class InputAdmitted(Record, frozen=True):
@@ -88,6 +90,15 @@ class PieceSummarised(Record, frozen=True):
     focus: str = ""
     # All pieces up to there as one, because side by side they were too long. The pieces stay.
     is_merged: bool = False
+
+
+class ResultSubmitted(Record, frozen=True):
+    """A client reports what came of a call that it was told to run. The first report of a call counts."""
+
+    turn: int
+    # The record of the reply that asked for the call: ids of calls are unique within one reply only.
+    reply: int
+    result: ToolResult
 
 
 class LimitsLearned(Record, frozen=True):
@@ -170,10 +181,12 @@ class ToolStarted(Record, frozen=True):
     name: str
     # Declared by the tool: running it twice does no more than running it once.
     is_idempotent: bool = False
+    # The record of the reply that asked for it, where a client is to run it; 0: it runs here.
+    reply: int = 0
 
 
 class ToolInterrupted(Record, frozen=True):
-    """The process died while an idempotent tool ran; it may be started again."""
+    """The process died while an idempotent tool ran, or a client's result was awaited; it may be started again."""
 
     turn: int
     call_id: str
@@ -387,6 +400,7 @@ InboxRecord: TypeAlias = (
     | CompactionUndone
     | MessagePinned
     | PieceSummarised
+    | ResultSubmitted
     | LimitsLearned
 )
 # What is done for a turn or a compaction, one step after the other.

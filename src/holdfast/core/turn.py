@@ -57,6 +57,7 @@ from holdfast.core.records import (
     PieceSummarised,
     ReasoningDropped,
     ReplyRecorded,
+    ResultSubmitted,
     RungFinished,
     RungResult,
     RungStarted,
@@ -121,6 +122,7 @@ ANY_TIME: tuple[type[AnyRecord], ...] = (
     CompactionUndone,
     MessagePinned,
     PieceSummarised,
+    ResultSubmitted,
     LimitsLearned,
     WindowWarned,
     NoticePosted,
@@ -288,7 +290,8 @@ def _interrupted_call(turn: Turn, call: Call, reason: Abandonment, bounds: Bound
     if reason is Abandonment.CANCELLED:
         sentence = "Cancelled by the person while it ran. It may or may not have had its effect."
         return ToolSettled(turn.number, ToolResult(call_id, (Text(sentence),), ToolOutcome.CANCELLED))
-    if call.is_idempotent and call.starts < bounds.tool_starts_max:
+    # What a client runs does not die with us; how long its result is awaited is bounded by a deadline.
+    if call.reply or (call.is_idempotent and call.starts < bounds.tool_starts_max):
         return ToolInterrupted(turn.number, call_id)
     sentence = (
         "Outcome unknown: the process running this tool stopped before it could report. The call may or may not have "

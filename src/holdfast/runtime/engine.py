@@ -7,11 +7,17 @@ from msgspec.structs import replace
 
 from holdfast.core.fold import Turn
 from holdfast.core.limits import SUMMARY_DEADLINES, Bounds, Deadlines
+from holdfast.core.messages import ToolSpec
+from holdfast.core.records import Logged
 from holdfast.core.sealing import USUAL_SEALING, Sealing
 from holdfast.ports import Archive, Blobs, Clock, Images, Model, Store
 from holdfast.runtime.learning import Known, Learning
 from holdfast.runtime.live import Live
 from holdfast.runtime.toolbox import Toolbox
+
+
+def unobserved(_session: str, _logged: Logged) -> None:
+    """Nobody wants to know."""
 
 
 @dataclass(frozen=True)
@@ -38,6 +44,15 @@ class Engine:
     sealing: Sealing | None = USUAL_SEALING
     # What makes images smaller; None: they are shown by a line each where they are too large.
     images: Images | None = None
+    # Told of every work record that this process has written: for counters and traces. It must not fail.
+    observe: Callable[[str, Logged], None] = unobserved
+
+    def tools_for(self, turn: Turn) -> tuple[ToolSpec, ...]:
+        """Return what a model is told about tools, in order of name: the client's too, unless ours has its name."""
+        ours = self.toolbox.specs
+        taken = {spec.name for spec in ours}
+        theirs = (spec for spec in turn.tools if spec.name not in taken)
+        return tuple(sorted((*ours, *theirs), key=lambda spec: spec.name))
 
     def model_for(self, turn: Turn) -> Model:
         """Return the model whose turn it is: the best that was not given up, else the last there is.

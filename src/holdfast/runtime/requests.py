@@ -38,7 +38,7 @@ def without_messages(turn: Turn, engine: Engine) -> Request:
     return Request(
         messages=(),
         system=engine.system() if turn.system is None else turn.system,
-        tools=engine.toolbox.specs,
+        tools=engine.tools_for(turn),
         effort=turn.effort,
     )
 

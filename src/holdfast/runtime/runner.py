@@ -55,6 +55,7 @@ from holdfast.errors import SeqMovedError, StoreFullError, StoreIoError
 from holdfast.ports import Delta, Lease, Model, SessionInfo
 from holdfast.runtime import events
 from holdfast.runtime.calls import call_model, dialect_of
+from holdfast.runtime.client_tools import await_result, newest_reply
 from holdfast.runtime.engine import Engine
 from holdfast.runtime.healing import open_healed
 from holdfast.runtime.live import LiveDelta
@@ -168,7 +169,10 @@ class Runner:
             raise SeqMovedError(self.lease.session, self._kept.turn.seq, self._kept.turn.seq + 1)
         at = self.engine.clock.now()
         first = last - len(records) + 1
-        self._kept.extend(Logged(first + place, at, record) for place, record in enumerate(records))
+        logged = [Logged(first + place, at, record) for place, record in enumerate(records)]
+        self._kept.extend(logged)
+        for one in logged:
+            self.engine.observe(self.lease.session, one)
 
     def _postpone(self, records: tuple[WorkRecord, ...], error: StoreFullError | StoreIoError) -> None:
         """Go on as if these were written; they will be, with the next that cannot wait."""
@@ -265,17 +269,24 @@ class Runner:
     async def _run_tools(self, calls: tuple[ToolCall, ...]) -> None:
         """Run calls side by side: every intent is on disk before the first starts, each receipt as it comes."""
         number = self.turn.number
-        toolbox = self.engine.toolbox
-        await self._record(
-            *(ToolStarted(number, call.call_id, call.name, toolbox.is_idempotent(call.name)) for call in calls)
-        )
+        started = [self._intent(number, call) for call in calls]
+        await self._record(*started)
         async with asyncio.TaskGroup() as group:
-            for call in calls:
-                group.create_task(self._run_tool(number, call))
+            for call, intent in zip(calls, started, strict=True):
+                group.create_task(self._run_tool(call, intent))
 
-    async def _run_tool(self, number: int, call: ToolCall) -> None:
-        result = await self.engine.toolbox.run(call, session=self.lease.session)
-        await self._record(ToolSettled(number, result))
+    def _intent(self, number: int, call: ToolCall) -> ToolStarted:
+        toolbox = self.engine.toolbox
+        is_theirs = not toolbox.has(call.name) and any(spec.name == call.name for spec in self.turn.tools)
+        reply = newest_reply(self.log.tail) if is_theirs else 0
+        return ToolStarted(number, call.call_id, call.name, toolbox.is_idempotent(call.name), reply)
+
+    async def _run_tool(self, call: ToolCall, intent: ToolStarted) -> None:
+        if intent.reply:
+            result = await await_result(self.log, self.engine, intent)
+        else:
+            result = await self.engine.toolbox.run(call, session=self.lease.session)
+        await self._record(ToolSettled(intent.turn, result))
 
     async def _back_off(self, action: BackOff) -> None:
         # Up to half as long again, so that sessions refused together do not come back together.
