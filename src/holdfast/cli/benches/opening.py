@@ -92,11 +92,12 @@ def _turn(number: int, *, compacts: bool) -> list[WorkRecord]:
 
 
 async def fill(store: Store, session: str, records_wanted: int) -> None:
-    """Write a session of about so many records, whose last turns are its tail."""
+    """Go on with a session for about so many records, of which the last turns are its tail."""
     lease = await store.acquire(session, "bench", seconds=3_600)
-    assert lease is not None, "the store is new"
+    assert lease is not None, "nobody else works on it"
+    known = await store.info(session)
     turns = max(records_wanted // (len(_turn(1, compacts=False)) + 1), _TAIL_TURNS + 2)
-    last, batch = 0, list[LeasedRecord]()
+    last, batch = known.last_seq if known else 0, list[LeasedRecord]()
     for place in range(turns):
         number = last + len(batch) + 1
         batch += [InputAdmitted((Text(_SENTENCE),)), *_turn(number, compacts=place == turns - _TAIL_TURNS)]
