@@ -96,6 +96,15 @@ def test_a_generation_follows_all_that_were_begun_and_names_what_it_leaves() -> 
     )
 
 
+def test_at_rest_a_generation_begins_with_the_last_turn_there_was() -> None:
+    rests = Turn(seq=40, last_turn=30, pins=(3, 30))
+
+    started = generation_after(rests, "seed", 900)
+
+    assert started == GenerationStarted(0, 30, "seed", 900, 0, step=40, pins_left=(3,))
+    assert shown_less(rests, [Text("x" * 3_000)], 0)[0].seq == 30
+
+
 @pytest.mark.parametrize(
     ("kind", "fewer_tokens", "fewer_bytes"),
     [

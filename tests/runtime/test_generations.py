@@ -18,10 +18,13 @@ from holdfast.core.records import (
     PartReplaced,
     RungFinished,
     RungResult,
+    RungStarted,
     TurnEnded,
 )
 from holdfast.errors import StoreDamagedError, TurnFailedError
 from holdfast.ports import Store
+from holdfast.runtime.generations import roll_over
+from holdfast.runtime.log import open_log
 from holdfast.runtime.sessions import Session
 from holdfast.runtime.toolbox import tool
 from holdfast.stores.memory import MemoryStore
@@ -292,6 +295,29 @@ async def test_a_generation_begins_although_what_lies_far_back_cannot_be_read() 
         (started,) = await rolled_over(session)
         assert answered.text == "done"
         assert "src/other.py" in started.summary
+
+
+async def test_whoever_mends_a_session_begins_a_generation_at_rest() -> None:
+    clock = ManualClock()
+    store = MemoryStore(clock=clock)
+    engine = an_engine(Narrow(), store=store, clock=clock, bounds=BOUNDS)
+    async with a_hold(engine) as hold:
+        await pin_all_that_fits(await hold.session(KEY))
+    lease = await store.acquire(KEY, "mender", seconds=30)
+    assert lease is not None
+    log = await open_log(store, KEY)
+
+    done = await roll_over(log, engine)
+
+    assert done is not None
+    began, ended = RungStarted(0, Rung.ROLL_OVER, None), RungFinished(0, Rung.ROLL_OVER, RungResult.CHANGED)
+    await store.append(lease, [began, *done, ended], after=log.turn.seq)
+    await store.release(lease)
+    async with a_hold(engine) as hold:
+        session = await hold.session(KEY)
+        assert await session.generation() == 2
+        assert (await session.send(ONE_MORE)).text == "ok"
+        await ended_well(session)
 
 
 def _has_seed(request: Request) -> bool:

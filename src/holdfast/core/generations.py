@@ -50,10 +50,11 @@ def is_smaller(kind: FaultKind, before: Sizes, after: Sizes) -> bool:
 
 
 def generation_after(turn: Turn, seed: str, tokens_before: int) -> GenerationStarted:
-    """Return the record that begins the next generation with the turn being answered. Its size is not known yet."""
+    """Return the record that begins the next generation with the newest turn. Its size is not known yet."""
+    newest = turn.number or turn.last_turn
     return GenerationStarted(
         turn.number,
-        turn.number,
+        newest,
         seed,
         tokens_before,
         0,
@@ -61,7 +62,7 @@ def generation_after(turn: Turn, seed: str, tokens_before: int) -> GenerationSta
         before=turn.compaction_seq,
         generation=turn.generations + 1,
         left=turn.generation,
-        pins_left=tuple(pin for pin in turn.pins if pin < turn.number),
+        pins_left=tuple(pin for pin in turn.pins if pin < newest),
     )
 
 
@@ -69,13 +70,12 @@ def shown_less(turn: Turn, parts: Sequence[ContentPart], part_bytes: int | None)
     """Return the records by which the newest input is shown within so many bytes a part. `parts`: as shown now."""
     if part_bytes is None:
         return []
-    if part_bytes == 0:
-        shown = _as_one_line(turn.number, parts)
-    else:
-        shown = [_shortened(turn.number, part, part_bytes) for part in parts]
+    newest = turn.number or turn.last_turn
+    shortened = (_shortened(newest, part, part_bytes) for part in parts)
+    shown = list(shortened) if part_bytes else _as_one_line(newest, parts)
     why = turn.fault.kind.value if turn.fault else Rung.ROLL_OVER.value
     return [
-        PartReplaced(turn.number, turn.number, place, Text(text), why)
+        PartReplaced(turn.number, newest, place, Text(text), why)
         for place, text in enumerate(shown)
         if text is not None
     ]

@@ -37,19 +37,22 @@ class _Begun(msgspec.Struct, frozen=True):
 
 
 async def roll_over(log: Log, engine: Engine) -> list[WorkRecord] | None:
-    """Begin a generation with the turn being answered; None where not even that would make the request smaller.
+    """Begin a generation with the newest turn; None where not even that would make the request smaller.
 
+    Returns what is to be recorded between `RungStarted` and `RungFinished`, in a turn or at rest: whoever mends a
+    session whose past is of no use any more calls it too. It reads what can be read and needs no model.
     Where system text and tools alone are too large nothing is given up in vain: the turn ends and says so.
     """
     turn = log.turn
     known = await engine.known(engine.model_for(turn), turn)
     if exceeds_alone(measure(without_messages(turn, engine)), known.limits, known.calibration, engine.bounds):
         return None
+    newest = turn.number or turn.last_turn
     kind = turn.fault.kind if turn.fault else FaultKind.TOKEN_OVERFLOW
     now = prepare(log, engine, known).sizes
     room = summary_tokens_max(known.limits, now.tokens)
     # All that was said and done is in the seed or behind it, but for the newest input.
-    past = passages_of(await originals_before(engine.store, log, Plan(turn.number, turn.seq, now.tokens, room)))
+    past = passages_of(await originals_before(engine.store, log, Plan(newest, turn.seq, now.tokens, room)))
     for way in beginnings(kind):
         begun = _begin(log, way, past, now.tokens, room)
         sizes = prepare(log, engine, known, turn=begun.stands(turn)).sizes
@@ -75,8 +78,9 @@ def _fits(sizes: Sizes, now: Sizes, known: Known, engine: Engine) -> bool:
 
 
 def _newest_input(log: Log) -> tuple[ContentPart, ...]:
-    """Return the parts of the input being answered as the model sees them now."""
+    """Return the parts of the newest input as the model sees them now."""
     turn = log.turn
-    records = (logged.record for logged in log.tail if logged.seq == turn.number)
+    newest = turn.number or turn.last_turn
+    records = (logged.record for logged in log.tail if logged.seq == newest)
     parts = next((record.parts for record in records if isinstance(record, InputAdmitted)), ())
-    return through(lens_of(turn), turn.number, parts)
+    return through(lens_of(turn), newest, parts)
