@@ -213,7 +213,7 @@ _TAG = re.compile(r"<(?=\s*[/|!?A-Za-z])")
 # Control characters and marks that reorder or hide text, and halves of characters.
 _UNSEEN = re.compile(r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u200b-\u200f\u202a-\u202e\u2060-\u2069\ud800-\udfff\ufeff]")
 # What of the tokens goes to the ledger. The rest, and what the ledger leaves, goes to quotes.
-_LEDGER_SHARE = 0.85
+_LEDGER_SHARE = 0.92
 
 
 def _escaped(text: str) -> str:
