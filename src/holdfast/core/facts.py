@@ -174,12 +174,13 @@ class Judge:
                 raw = raw.replace(b"\\n", b" ").replace(b"\\t", b" ")
             chunks.update(raw.replace(_ARROW, b" ").translate(_CUTS).split())
         chunks -= self._plain
-        unknown = chunks.difference(self._judged)
-        self._plain.update(filterfalse(_TELLING.search, unknown))
-        for chunk in unknown - self._plain:
-            self._judge(chunk)
         judged = self._judged
-        return {fact for chunk in chunks - self._plain for fact in judged[chunk]}
+        unknown = chunks.difference(judged)
+        plain = set(filterfalse(_TELLING.search, unknown))
+        self._plain |= plain
+        for chunk in unknown - plain:
+            self._judge(chunk)
+        return {fact for chunk in chunks for fact in judged.get(chunk, ())}
 
     def _judge(self, chunk: bytes) -> None:
         text = chunk.decode()

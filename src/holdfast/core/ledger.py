@@ -250,9 +250,9 @@ def make_ledger(passages: Sequence[Passage], *, tokens_max: int) -> Ledger:
         return Ledger()
     fitting, too_many = 0, len(ranked) + 1
     count = bisect(list(accumulate(map(_cost, ranked))), tokens_max - quoted)
-    for _ in range(_STEPS_TO_FIT):
-        if not fitting < count < too_many:
-            break
+    steps_left = _STEPS_TO_FIT
+    while steps_left and fitting < count < too_many:
+        steps_left -= 1
         ledger = Ledger((*quotes, *_cite(reading, ranked[:count], seqs)))
         tokens = tokens_of_text(ledger.render())
         if tokens <= tokens_max:
