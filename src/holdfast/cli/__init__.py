@@ -41,6 +41,10 @@ BENCHES: dict[str, tuple[str, str, str]] = {
     "gateway": ("holdfast.cli.benches.gateway", "gateway", "How quick and how large the gateway is."),
     "faults": ("holdfast.cli.benches.faults", "faults", "How well providers' errors are told apart."),
     "ledger": ("holdfast.cli.benches.ledger", "ledger", "How many exact facts a ledger keeps."),
+    "digest": ("holdfast.cli.benches.digest", "digest", "How quick a digest with its ledger is made."),
+    "masking": ("holdfast.cli.benches.masking", "masking", "What masking old tool output saves."),
+    "prefix": ("holdfast.cli.benches.prefix", "prefix", "How often a request starts with the one before it."),
+    "view": ("holdfast.cli.benches.view", "view", "How quick the view of a full window is built."),
     "recall": ("holdfast.cli.benches.recall", "recall", "How well a search finds what was said and read."),
     "sizing": ("holdfast.cli.benches.sizing", "sizing", "How far token estimates are off."),
 }

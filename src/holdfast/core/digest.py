@@ -7,6 +7,7 @@ is quoted, never rephrased, and framed as reference, so that nothing said long a
 import re
 from collections import Counter
 from collections.abc import Collection, Sequence
+from itertools import chain
 from math import log, sqrt
 
 import msgspec
@@ -70,7 +71,8 @@ _DECIDING = frozenset(
 _FAILING = frozenset(
     {"error", "errors", "fail", "fails", "failed", "failure", "exception", "crash", "broken", "bug", "wrong"}
 )
-_EXACT = re.compile(r"[\w.-]+/[\w./-]+|`[^`]+`|\b\w+_\w+\b|\b[a-z]+[A-Z]\w*\b|\b\d{2,}\b")
+# The middle of a path, of code in a sentence or of a compound name: what has it has the whole.
+_EXACT = re.compile(r"[\w.-]/[\w.-]|`|\w_\w|[a-z][A-Z]|\b\d{2,}\b")
 
 # What a sentence gains on top of its likeness to the whole, which lies between 0 and 1: what people said tells what
 # is wanted, the first and the last messages frame the task, and exact things are what one looks for later.
@@ -98,7 +100,7 @@ class _Sentence(msgspec.Struct):
 def _prose(text: str) -> str:
     if len(text) > _MESSAGE_CHARS_MAX:
         text = f"{text[: _MESSAGE_CHARS_MAX // 2]}\n{text[-_MESSAGE_CHARS_MAX // 2 :]}"
-    return _FENCE.sub("\n", text)
+    return _FENCE.sub("\n", text) if "```" in text else text
 
 
 def _sentences(passages: Sequence[Passage]) -> list[_Sentence]:
@@ -126,10 +128,8 @@ def _sentences(passages: Sequence[Passage]) -> list[_Sentence]:
 
 def _score(sentences: Sequence[_Sentence], places: int) -> None:
     """Score each sentence by its likeness to the whole (the centroid of TF-IDF vectors) and by what it carries."""
-    spread, whole = Counter[str](), Counter[str]()
-    for sentence in sentences:
-        spread.update(sentence.words.keys())
-        whole.update(sentence.words)
+    spread = Counter(chain.from_iterable(sentence.words for sentence in sentences))
+    whole = Counter(chain.from_iterable(sentence.words.elements() for sentence in sentences))
     rarity = {word: log(len(sentences) / count) for word, count in spread.items()}
     centroid = {word: count * rarity[word] for word, count in whole.items()}
     length = sqrt(sum(weight * weight for weight in centroid.values())) or 1.0
@@ -208,7 +208,7 @@ _LABEL = (
 # Where not even the frame fits, this says at least that something is missing.
 _BARE = "[earlier messages left out]"
 # What of the tokens goes to the ledger. The rest, and what the ledger leaves, goes to quotes.
-_LEDGER_SHARE = 0.85
+_LEDGER_SHARE = 0.92
 
 
 def render_summary(digest: Digest, ledger: Ledger) -> str:
