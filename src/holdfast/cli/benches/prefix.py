@@ -73,11 +73,11 @@ class _Provider(Simulation):
         super().__init__(limits)
         self.bodies: list[bytes] = []
 
-    def respond(self, dialect: str, body: bytes) -> Answer:
+    def respond(self, dialect: str, body: bytes, path: str = "") -> Answer:
         """Take a request; one for the notes of a compaction is no part of the conversation."""
         if _SYSTEM.encode() in body:
             self.bodies.append(body)
-        return super().respond(dialect, body)
+        return super().respond(dialect, body, path)
 
 
 class _Outputs:
