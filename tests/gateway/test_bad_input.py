@@ -267,7 +267,7 @@ async def test_a_failure_of_ours_is_told_without_its_words(caplog: pytest.LogCap
     async with a_gateway() as running:
 
         async def fails(*_: object, **__: object) -> None:
-            raise ZeroDivisionError("the secret of /home/somebody")
+            raise ZeroDivisionError("the secret of somebody")
 
         running.gateway.shared.hold.sessions = fails  # type: ignore[method-assign,assignment] # what nobody foresaw
         answer = await running.client.get("/api/sessions")

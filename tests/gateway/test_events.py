@@ -30,6 +30,11 @@ async def seqs(running: Running, cursor: str = "", query: str = "", *, until_seq
     raise AssertionError("the stream ended")
 
 
+async def a_cursor(running: Running) -> str:
+    """Make the session, and return the cursor behind its first record."""
+    return str((await running.client.ask("PUT", KEY, {})).body["cursor"])
+
+
 async def newest(running: Running) -> int:
     return int((await running.client.get(KEY)).body["records"])
 
@@ -65,11 +70,11 @@ async def test_a_reader_that_comes_back_at_any_place_gets_exactly_the_rest() -> 
 async def test_a_cursor_survives_a_restart_of_the_gateway() -> None:
     store = MemoryStore(clock=SystemClock())
     async with a_gateway(store=store) as running:
-        sent = await running.client.send("telegram:42", "hello", mode="post")
-        await running.client.get(f"{KEY}/turns/1?wait_seconds=30")
+        cursor = await a_cursor(running)
+        await running.client.send("telegram:42", "hello")
     async with a_gateway(store=store) as running:
         last = await newest(running)
-        assert await seqs(running, sent.body["cursor"], until_seq=last) == list(range(2, last + 1))
+        assert await seqs(running, cursor, until_seq=last) == list(range(2, last + 1))
 
 
 async def a_resync(running: Running, cursor: str) -> Event:
@@ -107,7 +112,7 @@ async def test_a_cursor_from_another_life_is_resynced_and_the_stream_goes_on(cur
 
 async def test_a_cursor_of_the_same_session_made_anew_is_resynced() -> None:
     async with a_gateway() as running:
-        cursor = (await running.client.send("telegram:42", "hello", mode="post")).body["cursor"]
+        cursor = await a_cursor(running)
     async with a_gateway() as running:
         await running.client.send("telegram:42", "hello")
         assert (await a_resync(running, cursor)).name == "resync"
@@ -115,8 +120,8 @@ async def test_a_cursor_of_the_same_session_made_anew_is_resynced() -> None:
 
 async def test_a_reader_that_is_too_far_behind_is_resynced_and_not_fed_for_hours() -> None:
     async with a_gateway(bounds=GatewayBounds(replay_records_max=3)) as running:
-        cursor = (await running.client.send("telegram:42", "hello", mode="post")).body["cursor"]
-        await running.client.get(f"{KEY}/turns/1?wait_seconds=30")
+        cursor = await a_cursor(running)
+        await running.client.send("telegram:42", "hello")
         told = await a_resync(running, cursor)
         ahead = None
         async with running.client.events(f"{KEY}/events?after=999") as events:

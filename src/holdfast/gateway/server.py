@@ -57,15 +57,15 @@ class BoundedProtocol(HttpToolsProtocol):
         self._forget_deadline()
         super().connection_lost(exc)
 
-    def data_received(self, data: bytes) -> None:
+    def data_received(self, received: bytes) -> None:
         """Read what came, as long as its headers stay within their bound."""
         if self._is_refused:
             return
         if self._is_in_headers:
-            self._header_bytes += len(data)
+            self._header_bytes += len(received)
             if self._deadline is None:
                 self._await_headers()
-        super().data_received(data)
+        super().data_received(received)
         if self._is_in_headers and self._header_bytes > self.bounds.header_bytes_max and not self._is_refused:
             self._refuse_headers()
         elif self._is_in_headers and not self._is_whole and self._deadline is None:

@@ -183,10 +183,9 @@ class SessionDetail(msgspec.Struct, frozen=True):
 
 
 class Accepted(msgspec.Struct, frozen=True):
-    """The message is on disk and will be answered. `turn` names it from here on; `cursor` is where to watch from."""
+    """The message is on disk and will be answered. `turn` names it from here on, and is the `after` to watch from."""
 
     turn: int
-    cursor: str
 
 
 class Answered(msgspec.Struct, frozen=True):

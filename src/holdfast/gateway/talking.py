@@ -16,7 +16,7 @@ from holdfast.gateway.call import Call
 from holdfast.gateway.events import EventStream, cursor_of, epoch_of, tell
 from holdfast.gateway.looking import specs
 from holdfast.gateway.problems import InvalidError, NotFoundError
-from holdfast.ports import Attachment, SessionInfo
+from holdfast.ports import Attachment
 from holdfast.runtime.live import LiveDelta
 from holdfast.runtime.sessions import Answer, Session
 
@@ -32,14 +32,12 @@ async def send_message(call: Call) -> shapes.Answered | shapes.Accepted | None:
     key = call.tenant.store_key(call.key)
     session = await call.gateway.hold.session(key, tools=specs(wanted.tools))
     turn = await session.post(wanted.text, attachments=attachments, client_id=client_id)
-    known = await session.known()
-    assert known is not None, "a session with a message exists"
-    accepted = shapes.Accepted(turn, cursor_of(epoch_of(known), await session.read(turn)))
     if wanted.mode == "post":
+        # Nothing is read for this: it is what a client waits for before it goes on.
         call.status = 202
-        return accepted
+        return shapes.Accepted(turn)
     if wanted.mode == "stream":
-        await call.stream(lambda stream: _stream_turn(stream, session, known, accepted))
+        await call.stream(lambda stream: _stream_turn(stream, session, turn))
         return None
     try:
         async with asyncio.timeout(call.gateway.bounds.wait_seconds_max):
@@ -47,7 +45,7 @@ async def send_message(call: Call) -> shapes.Answered | shapes.Accepted | None:
     except TimeoutError:
         # It will be answered; whoever wants it asks for the turn.
         call.status = 202
-        return accepted
+        return shapes.Accepted(turn)
 
 
 def _client_id(call: Call, given: str) -> str:
@@ -69,14 +67,16 @@ def _attachments(call: Call, attached: Sequence[shapes.Attached]) -> list[Attach
     return found
 
 
-async def _stream_turn(stream: EventStream, session: Session, known: SessionInfo, accepted: shapes.Accepted) -> None:
+async def _stream_turn(stream: EventStream, session: Session, turn: int) -> None:
     """Tell what happens in one turn, and its outcome last."""
-    await stream.event("accepted", accepted, cursor=accepted.cursor)
+    known = await session.known()
+    assert known is not None, "a session with a message exists"
     epoch = epoch_of(known)
-    async with aclosing(_until_ended(session, accepted.turn)) as sights:
+    await stream.event("accepted", shapes.Accepted(turn), cursor=cursor_of(epoch, await session.read(turn)))
+    async with aclosing(_until_ended(session, turn)) as sights:
         async for sight in sights:
             await tell(stream, session, epoch, sight)
-    await stream.event("answer", _answered(await session.wait(accepted.turn)))
+    await stream.event("answer", _answered(await session.wait(turn)))
 
 
 async def _until_ended(session: Session, turn: int) -> AsyncGenerator[LiveDelta | Logged, None]:
