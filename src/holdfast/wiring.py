@@ -51,6 +51,8 @@ class Tuning(msgspec.Struct, frozen=True):
     adopts: bool = True
     # Told of every work record that this process has written: for counters and traces. It must not fail.
     observe: Callable[[str, Logged], None] = unobserved
+    # Whether a store of an older layout is brought to the newest; otherwise it is only looked at, and nothing is sent.
+    migrates: bool = True
 
 
 def default_store_path() -> Path:
@@ -121,7 +123,10 @@ async def open(  # noqa: A001, PLR0913 - `holdfast.open()` reads as it should; e
         stack.push_async_callback(lineup.close)
         place = _default_store() if store is None else store
         kept = open_archive(archive, place)
-        records, blobs = open_store(place, tuning.bounds, kept)
+        if tuning.migrates or str(place) == MEMORY:
+            records, blobs = open_store(place, tuning.bounds, kept)
+        else:
+            records, blobs = look_at_store(place, tuning.bounds)
         stack.push_async_callback(records.close)
         engine = Engine(
             store=records,

@@ -14,7 +14,7 @@ from holdfast.core.messages import BlobRef
 from holdfast.errors import BlobMissingError, StorePathError, UsageError
 from holdfast.ports import SessionInfo, Store
 from holdfast.runtime.admission import admit_parts, check_session_key
-from holdfast.wiring import default_store_path, look_at_store
+from holdfast.wiring import default_store_path, look_at_store, open_store
 
 store_option = click.option(
     "--store",
@@ -57,6 +57,16 @@ def store_to_read(given: Path | None) -> Path:
 async def reading(given: Path | None) -> AsyncGenerator[Store, None]:
     """Open a store that exists, to look at its logs."""
     store, _ = look_at_store(store_to_read(given), Bounds())
+    try:
+        yield store
+    finally:
+        await store.close()
+
+
+@asynccontextmanager
+async def writing(given: Path | None) -> AsyncGenerator[Store, None]:
+    """Open a store that exists, to write to its logs. One of an older layout is brought to the newest."""
+    store, _ = open_store(store_to_read(given), Bounds())
     try:
         yield store
     finally:
