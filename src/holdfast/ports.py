@@ -295,6 +295,13 @@ class Blobs(Protocol):
         """Return a range of the bytes, shorter at the end. Raises `BlobMissingError`."""
         ...
 
+    async def remove(self, ref: BlobRef) -> bool:
+        """Forget bytes that no record names, and say whether they are gone.
+
+        What was put a short while ago stays: somebody may be about to name it. Where there is nothing, nothing happens.
+        """
+        ...
+
 
 class Archive(Protocol):
     """Sealed segments on a folder or in an object store. What is put is durable, and is never altered."""
