@@ -4,7 +4,7 @@ A message is accepted when it is on disk, and from then on it is answered, wheth
 """
 
 import asyncio
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from contextlib import aclosing, asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
@@ -37,6 +37,8 @@ from holdfast.errors import BadInputError, HoldfastError, StoreDamagedError, Tur
 from holdfast.ports import Attachment, Feed, Hit, ReasoningDelta, SessionInfo, TextDelta
 from holdfast.runtime.admission import admit_parts, check_client_id, check_session_key
 from holdfast.runtime.client_tools import check_declared, find_call
+from holdfast.runtime.copies import Copied, exported, forked, imported, lines_of
+from holdfast.runtime.deleting import Deleted, deleted
 from holdfast.runtime.engine import Engine
 from holdfast.runtime.live import LiveDelta, Mailbox
 from holdfast.runtime.log import open_log
@@ -251,6 +253,16 @@ class Session:
             raise BadInputError(f"session {self.key!r} has no record {seq}; records are numbered from 1")
         return found[0]
 
+    async def fork(self, key: str, *, at: int | None = None) -> "Session":
+        """Make a session of its own of this one's log, up to the record `at`, and return it. This one stays as it is.
+
+        What was being answered there is not answered in the new one. It is there as a whole or not at all.
+        """
+        self._supervisor.check_running()
+        check_session_key(key, bounds=self._engine.bounds)
+        await forked(self._engine.store, self.key, key, at=at, bounds=self._engine.bounds)
+        return Session(key, self._engine, self._supervisor)
+
     def watch(self, *, after: int = 0) -> Feed:
         """Yield every record behind `after`, then each new one as it is written, without end."""
         return self._engine.store.feed(self.key, after=after)
@@ -419,6 +431,32 @@ class Hold:
     async def owing(self) -> int:
         """Return how many sessions owe an outcome."""
         return len(await self._engine.store.owing())
+
+    def export(self, key: str) -> AsyncGenerator[bytes, None]:
+        """Yield a session as the lines of one file: records as they were written, with the blobs that they name."""
+        check_session_key(key, bounds=self._engine.bounds)
+        return exported(self._engine.store, self._engine.blobs, key)
+
+    async def import_(self, source: Path | AsyncIterator[bytes], *, key: str | None = None) -> Copied:
+        """Make a session of an exported file, or of its lines, under its own key or another: all of it, or nothing."""
+        self._supervisor.check_running()
+        if key is not None:
+            check_session_key(key, bounds=self._engine.bounds)
+        store, blobs, bounds = self._engine.store, self._engine.blobs, self._engine.bounds
+        if not isinstance(source, Path):
+            return await imported(source, store, blobs, key=key, bounds=bounds)
+        async with aclosing(lines_of(source)) as lines:
+            return await imported(lines, store, blobs, key=key, bounds=bounds)
+
+    async def delete(self, key: str, *, force: bool = False) -> Deleted:
+        """Remove a session for good: its records, also archived ones, and the blobs that it alone names.
+
+        Raises `RetryLaterError` while somebody works on it, and `StoreDamagedError` where its log is not clean, unless
+        forced: what is left of a damaged log may be all there is.
+        """
+        self._supervisor.check_running()
+        check_session_key(key, bounds=self._engine.bounds)
+        return await deleted(self._engine.store, self._engine.blobs, self._engine.archive, key, force=force)
 
     async def _configure(
         self, key: str, model: str | None, system: str | None, tools: Sequence[ToolSpec] | None
