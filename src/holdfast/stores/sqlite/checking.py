@@ -61,10 +61,11 @@ def read_marked(session: str, number: int, rows: Iterable[tuple[Any, ...]], afte
     for row in rows:
         seq = row[0]
         if not is_whole(number, row):
-            if seq == expected + 1:
+            if expected + 1 in {seq, fits_at(number, row)}:
                 if pending is not None:
                     yield pending
-                expected, pending = seq, _mark(seq, row[1], ALTERED)
+                expected += 1
+                pending = _mark(expected, row[1], ALTERED)
             continue
         if seq < expected or (seq == expected and pending is None):
             # A second row for what was read already.
@@ -101,17 +102,17 @@ def credible_end(db: apsw.Connection, number: int) -> int:
 
     Rows right behind that one are records too, though damaged; others have numbers that nobody can believe.
     """
-    behind: list[int] = []
+    behind: list[tuple[int, int]] = []
     end = sealed_until(db, number)
     cursor = db.execute(_SELECT_FROM_THE_END, (number,))
     for row in cursor:
         if is_whole(number, row):
             end = row[0]
             break
-        behind.append(row[0])
+        behind.append((row[0], fits_at(number, row)))
     cursor.close()
-    for seq in reversed(behind):
-        end += seq == end + 1
+    for places in reversed(behind):
+        end += end + 1 in places
     return end
 
 
@@ -139,11 +140,15 @@ def examine(db: apsw.Connection, session: str, after: int | None, limit: int) ->
 
 
 def _bad(number: int, row: tuple[Any, ...]) -> BadRow:
-    seq, at, checksum, body = row
-    # Where one bit of its number was flipped, the checksum tells which.
-    candidates = (seq ^ (1 << bit) for bit in range(63))
-    fits_at = next((other for other in candidates if is_whole(number, (other, at, checksum, body))), 0)
+    seq, _, _, body = row
     head = bytes(body[: len(_INPUT_HEAD)]) if isinstance(body, bytes) else b""
     same = sum(here == there for here, there in zip(head, _INPUT_HEAD, strict=False))
     # A flipped bit or two leave most of the name as it was.
-    return BadRow(seq, ALTERED, max(fits_at, 0), same >= len(_INPUT_HEAD) - 2)
+    return BadRow(seq, ALTERED, fits_at(number, row), same >= len(_INPUT_HEAD) - 2)
+
+
+def fits_at(number: int, row: tuple[Any, ...]) -> int:
+    """Return where a row belongs of whose number one bit was flipped: the checksum tells. 0: that is not what it is."""
+    seq, at, checksum, body = row
+    candidates = (seq ^ (1 << bit) for bit in range(63))
+    return max(next((other for other in candidates if is_whole(number, (other, at, checksum, body))), 0), 0)
