@@ -237,6 +237,19 @@ def test_of_too_many_images_the_oldest_goes_first() -> None:
     assert find_culprit([], START, FaultKind.MEDIA_OVERFLOW, unit=Unit.COUNT) is None
 
 
+def test_the_image_that_the_refusal_points_at_is_to_blame_whatever_else_is_larger_or_newer() -> None:
+    """FM-080: the path in the error comes first."""
+    small = Media(BlobRef("cd" * 32, 90), "image/png", "small.png", 40, 10)
+    log = a_log(*answered(1, photo(50), small), InputAdmitted((photo(9_000),)), TurnStarted(6))
+
+    found = [find_culprit(log, START, kind, unit=Unit.COUNT, blamed="cd" * 32) for kind in FaultKind]
+    unknown = find_culprit(log, START, FaultKind.MEDIA_OVERFLOW, blamed="ef" * 32)
+
+    assert {one and (one.seq, one.place) for one in found} == {(1, 1)}
+    assert unknown is not None
+    assert unknown.seq == 6
+
+
 def test_of_images_with_too_many_pixels_the_widest_is_to_blame_and_not_the_heaviest() -> None:
     wide = Media(BlobRef("cd" * 32, 90), "image/png", "wide.png", 4_000, 10)
     log = a_log(InputAdmitted((photo(9_000), wide)), TurnStarted(1))

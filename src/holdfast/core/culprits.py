@@ -36,18 +36,23 @@ def find_culprit(
     kind: FaultKind,
     *,
     unit: Unit | None = None,
+    blamed: str = "",
     passed: Collection[tuple[int, int]] = (),
 ) -> Culprit | None:
     """Return the part to leave out next, or to make smaller; None where none is large enough to matter.
 
-    Too many images: the oldest. Else the largest, in the unit that was refused, that the model has not accepted yet,
-    else the largest of all. What was passed over, by record and place, is not found again. `tail` reaches back to the
-    boundary; before it may stand the pinned inputs from further back.
+    The image that the refusal points at, by its SHA-256; of too many images the oldest. Else the largest, in the unit
+    that was refused, that the model has not accepted yet, else the largest of all. What was passed over, by record and
+    place, is not found again. `tail` reaches back to the boundary; before it may stand the pinned inputs from further
+    back.
     """
     media_only = kind is FaultKind.MEDIA_OVERFLOW
     entered = {
         one: at for at, one in _candidates(tail, turn, media_only=media_only) if (one.seq, one.place) not in passed
     }
+    for one in entered:
+        if blamed and one.media is not None and one.media.blob.sha256 == blamed:
+            return one
     if unit is Unit.COUNT:
         return min(entered, key=lambda one: (one.seq, one.place), default=None)
     last_success = max((logged.seq for logged in tail if isinstance(logged.record, ReplyRecorded)), default=0)

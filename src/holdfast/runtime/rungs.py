@@ -173,7 +173,9 @@ async def _shrink_image(log: Log, engine: Engine) -> list[WorkRecord] | None:
     shrunk: list[tuple[Culprit, Media]] = []
     passed: set[tuple[int, int]] = set()
     while len(passed) < bounds.parts_replaced_max:
-        culprit = find_culprit([*log.pinned, *log.tail], turn, fault.kind, unit=fault.unit, passed=passed)
+        culprit = find_culprit(
+            [*log.pinned, *log.tail], turn, fault.kind, unit=fault.unit, blamed=fault.blamed, passed=passed
+        )
         if culprit is None or culprit.media is None:
             break
         passed.add((culprit.seq, culprit.place))
@@ -198,11 +200,11 @@ async def _replace_largest(log: Log, engine: Engine) -> list[WorkRecord] | None:
     """Show what is to blame by a line each, until by all we know the request fits. The originals stay in the log."""
     turn, bounds = log.turn, engine.bounds
     fault = turn.fault
-    kind = fault.kind if fault else FaultKind.TOKEN_OVERFLOW
+    kind, unit, blamed = (fault.kind, fault.unit, fault.blamed) if fault else (FaultKind.TOKEN_OVERFLOW, None, "")
     known = await engine.known(engine.model_for(turn), turn)
     culprits: list[Culprit] = []
     while len(culprits) < bounds.parts_replaced_max:
-        culprit = find_culprit([*log.pinned, *log.tail], turn, kind, unit=fault.unit if fault else None)
+        culprit = find_culprit([*log.pinned, *log.tail], turn, kind, unit=unit, blamed=blamed)
         if culprit is None:
             break
         culprits.append(culprit)

@@ -78,7 +78,8 @@ def classify(refusal: Refusal, sent: Sent = Sent()) -> Fault:  # noqa: B008 - fr
         or _by_general_code(evidence)
         or _by_status(evidence, refusal, sent)
     )
-    return finding if isinstance(finding, Fault) else _fault(finding, refusal, evidence)
+    fault = finding if isinstance(finding, Fault) else _fault(finding, refusal, evidence)
+    return msgspec.structs.replace(fault, blamed=refusal.blamed)
 
 
 def classify_reply(reply: Reply, sent: Sent) -> Fault | None:

@@ -51,6 +51,8 @@ class Refusal(msgspec.Struct, frozen=True, omit_defaults=True):
     body: str = ""
     # What the client library said, where there was no response at all.
     cause: str = ""
+    # The SHA-256 of the image that it points at; "": it points at none.
+    blamed: str = ""
 
 
 class Sent(msgspec.Struct, frozen=True):
@@ -103,3 +105,5 @@ class Fault(msgspec.Struct, frozen=True, omit_defaults=True):
     said: str = ""
     # The part of `requested` that was asked for as output, where it is told: if the rest fits, ask for less output.
     output_requested: int | None = None
+    # As in `Refusal`.
+    blamed: str = ""
