@@ -191,6 +191,7 @@ def _keep_copy(db: apsw.Connection, path: Path, version: int) -> None:
 
 def layout_of(path: Path) -> tuple[int, int]:
     """Return which layout a store has, and the newest there is, without changing anything. Refuses what is not ours."""
+    check_place(path)
     try:
         db = connect(path, is_reader=True)
         try:
