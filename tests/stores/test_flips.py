@@ -1,6 +1,6 @@
 """Any flipped bit is found, hurts one place alone, is told, and once repaired is found no more.
 
-HOLDFAST_FLIPS=10000 flips so many instead of a few hundred.
+HOLDFAST_FLIPS=10000 flips so many instead of a few hundred, HOLDFAST_FLIPS_FIRST=500 begins with that seed.
 """
 
 import asyncio
@@ -25,6 +25,7 @@ from holdfast.testing.flips import Flip, flip
 from holdfast.testing.store_promises import lease_on
 
 FLIPS = int(os.environ.get("HOLDFAST_FLIPS", "200"))
+FIRST = int(os.environ.get("HOLDFAST_FLIPS_FIRST", "0"))
 KEYS = ("one", "two")
 
 
@@ -98,7 +99,7 @@ def _check(path: Path, flipped: Flip, before: dict[str, list[Logged]]) -> None:
 def test_any_flipped_bit_is_detected_contained_reported_and_repaired(original: Path, tmp_path: Path) -> None:
     before = asyncio.run(_records(original))
     done: dict[str, int] = {}
-    for seed in range(FLIPS):
+    for seed in range(FIRST, FIRST + FLIPS):
         path = _copy(original, tmp_path / "copy")
         flipped = flip(path, seed)
         if flipped is None:

@@ -61,7 +61,7 @@ def read_marked(session: str, number: int, rows: Iterable[tuple[Any, ...]], afte
     for row in rows:
         seq = row[0]
         if not is_whole(number, row):
-            if expected + 1 in {seq, fits_at(number, row)}:
+            if (fits_at(number, row) or seq) == expected + 1:
                 if pending is not None:
                     yield pending
                 expected += 1
@@ -102,17 +102,17 @@ def credible_end(db: apsw.Connection, number: int) -> int:
 
     Rows right behind that one are records too, though damaged; others have numbers that nobody can believe.
     """
-    behind: list[tuple[int, int]] = []
+    behind: list[int] = []
     end = sealed_until(db, number)
     cursor = db.execute(_SELECT_FROM_THE_END, (number,))
     for row in cursor:
         if is_whole(number, row):
             end = row[0]
             break
-        behind.append((row[0], fits_at(number, row)))
+        behind.append(fits_at(number, row) or row[0])
     cursor.close()
-    for places in reversed(behind):
-        end += end + 1 in places
+    for place in reversed(behind):
+        end += place == end + 1
     return end
 
 
