@@ -25,6 +25,8 @@ FLOORS: tuple[tuple[str, ...], ...] = (
     ("runtime.supervisor",),
     ("runtime.sessions",),
     ("gateway", "adapters", "rescue"),
+    # What a client sends becomes records as an import does.
+    ("gateway.dropin",),
     ("config",),
     ("wiring",),
     ("", "cli"),

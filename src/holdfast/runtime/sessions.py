@@ -13,7 +13,7 @@ import msgspec
 
 from holdfast.core.fit import Sizes
 from holdfast.core.fold import Turn
-from holdfast.core.limits import RESERVED_KEYS, Limits
+from holdfast.core.limits import RESERVED_KEYS, Limits, follows_a_client
 from holdfast.core.messages import Message, Part, Reply, ToolOutcome, ToolResult, ToolSpec, Usage, text_of
 from holdfast.core.records import (
     CancelRequested,
@@ -384,6 +384,11 @@ class Hold:
         self._engine = engine
         self._supervisor = supervisor
 
+    @property
+    def engine(self) -> Engine:
+        """What its sessions are worked on with, for other faces of the same store."""
+        return self._engine
+
     async def session(
         self,
         key: str,
@@ -418,7 +423,7 @@ class Hold:
 
     async def owing(self) -> int:
         """Return how many sessions owe an outcome."""
-        return len(await self._engine.store.owing())
+        return sum(not follows_a_client(session) for session in await self._engine.store.owing())
 
     async def _configure(
         self, key: str, model: str | None, system: str | None, tools: Sequence[ToolSpec] | None
