@@ -6,9 +6,10 @@ client asks for below /v1 passes through as it is.
 
 import asyncio
 import logging
+import secrets
 from collections.abc import Awaitable, Mapping
 from dataclasses import replace
-from time import monotonic
+from time import monotonic, time
 
 import msgspec
 
@@ -16,12 +17,13 @@ from holdfast.core.faults import Confidence, Fault, FaultKind, Phase, Refusal, U
 from holdfast.core.fit import Sizes, measure
 from holdfast.core.learning import NOTHING_LEARNED
 from holdfast.core.limits import DROPIN_MARK, Limits
-from holdfast.core.messages import Reply
+from holdfast.core.messages import Reply, Role
 from holdfast.core.records import AttemptFailed
 from holdfast.errors import HoldfastError
 from holdfast.gateway.asgi import ClientGoneError, Receive, Scope, Send, body_chunks, header, until_gone
 from holdfast.gateway.bounds import GatewayBounds
 from holdfast.gateway.dropin.asked import Asked, Outbox
+from holdfast.gateway.dropin.compactions import Loops, is_compaction, represented
 from holdfast.gateway.dropin.keeping import Keeper
 from holdfast.gateway.dropin.passing import OVERSIZE, Failed, Passage, Passed, names_of
 from holdfast.gateway.dropin.recognition import Conversation, Recognition, digest_of, family_prefix
@@ -76,6 +78,7 @@ class DropIn:
         self._recognition = Recognition(engine.store)
         self._passage = Passage(self._wire, engine, engine.deadlines)
         self._known: dict[str, tuple[float, Known]] = {}
+        self._loops = Loops()
         self._keeping: set[asyncio.Task[None]] = set()
 
     async def close(self) -> None:
@@ -95,10 +98,15 @@ class DropIn:
         with tenant.working():
             body = await self._body(scope, receive)
             if dialect is not None and dialect in SERVED:
-                asked = self._asked(scope, dialect, body, tenant)
-                await _unless_gone(receive, self._answer(asked, outbox, tenant))
+                work = self._answer(self._asked(scope, dialect, body, tenant), outbox, tenant)
             else:
-                await _unless_gone(receive, self._other(scope, body, outbox))
+                work = self._other(scope, body, outbox)
+            try:
+                await _unless_gone(receive, work)
+            except BrokenOffError as error:
+                log.warning("an answer broke off", extra={"route": scope["holdfast.route"], "reason": str(error)})
+                # What is missing cannot be told any more; the client sees that the answer is cut off.
+                scope["holdfast.abort"]()
 
     async def _body(self, scope: Scope, receive: Receive) -> bytes:
         chunks = body_chunks(scope, receive, self._bounds, bytes_max=self._bounds.body_bytes_max)
@@ -138,7 +146,13 @@ class DropIn:
         named = header(scope, _SESSION_HEADER)
         owner = owner_of(f"{dialect}\0{key_in(headers)}")
         own = DROPIN_MARK + named.removeprefix(DROPIN_MARK) if named else family_prefix(owner, digests)
-        return replace(asked, decoded=decoded, digests=digests, prefix=tenant.store_key(own))
+        return replace(
+            asked,
+            decoded=decoded,
+            digests=digests,
+            prefix=tenant.store_key(own),
+            is_compaction=is_compaction(decoded.request),
+        )
 
     def _model(self, dialect: str, upstream: Upstream, name: str, key: str) -> HttpModel:
         reference = f"{_REFERENCES[dialect]}:{name}"
@@ -169,12 +183,15 @@ class DropIn:
         model = asked.models[0]
         known = await self._known_of(model)
         sizes = measure(asked.decoded.request)
-        fault = _too_large(sizes, len(asked.body), known)
+        fault = _too_large(sizes, len(asked.body), known) or self._circling(asked, sizes)
         if fault is not None:
             refusal = Refusal(asked.dialect, Phase.ESTIMATE, cause="not sent: it is larger than what the model takes")
             await self._rescue(asked, outbox, conversation, Failed(refusal, fault))
             return
         outcome = await self._passage.carry(asked, outbox, known, sizes)
+        if isinstance(outcome, Failed) and outcome.fault.kind is FaultKind.BAD_REQUEST and asked.is_compaction:
+            await self._represent(asked, outbox)
+            return
         if isinstance(outcome, Failed) and outcome.fault.kind in OVERSIZE:
             await self._engine.learning.heed(model, outcome.refusal, outcome.fault, sizes)
             self._known.pop(model.issuer, None)
@@ -187,6 +204,35 @@ class DropIn:
             keeping.add_done_callback(self._keeping.discard)
             await asyncio.shield(keeping)
         await self._finish(asked, outbox, outcome)
+
+    def _circling(self, asked: Asked, sizes: Sizes) -> Fault | None:
+        """Return why a request is made smaller although it fits: its agent compacts and compacts, and gains nothing."""
+        owner = owner_of(f"{asked.dialect}\0{key_in(asked.headers)}")
+        if asked.is_compaction:
+            self._loops.compacted(owner)
+            return None
+        said = [place for place, one in enumerate(asked.messages) if one.role is Role.USER]
+        newest = asked.digests[said[-1]] if said else b""
+        if not self._loops.is_circling(owner, newest, sizes.tokens):
+            return None
+        half = sizes.tokens // 2
+        return Fault(FaultKind.TOKEN_OVERFLOW, Confidence.GUESS, limit=half, requested=sizes.tokens, unit=Unit.TOKENS)
+
+    async def _represent(self, asked: Asked, outbox: Outbox) -> None:
+        """Answer an agent's own compaction without a model."""
+        assert asked.decoded is not None, "only what was read is known to be a compaction"
+        dialect, decoded = SERVED[asked.dialect], asked.decoded
+        reply = represented(decoded.request, decoded.model)
+        outbox.notes["x-holdfast-rescued"] = "compaction_answered"
+        outbox.notes["x-holdfast-notice"] = "the provider refused this compaction; it was made without a model"
+        reply_id = f"holdfast-{secrets.token_hex(8)}"
+        if not decoded.wants_stream:
+            await outbox.whole(200, _JSON, dialect.encode_reply(reply, reply_id, int(time())))
+            return
+        await outbox.begin(200, [(b"content-type", b"text/event-stream; charset=utf-8")])
+        for event in dialect.encode_stream(reply, reply_id, int(time()), wants_usage=decoded.wants_usage):
+            await outbox.write(event)
+        await outbox.end()
 
     async def _keep(self, asked: Asked, conversation: Conversation, passed: Passed, sizes: Sizes) -> None:
         """Put what was said into the log. The client has its answer, so whatever fails here is for the operator."""
@@ -209,6 +255,10 @@ class DropIn:
             await outbox.whole(504 if is_late else 502, _JSON, _error(asked.dialect, told))
 
     async def _rescue(self, asked: Asked, outbox: Outbox, conversation: Conversation, failed: Failed | None) -> None:
+        if asked.is_compaction and len(asked.messages) == 1:
+            # All its history is in this one message, so nothing of it can be left out and still be summarised.
+            await self._represent(asked, outbox)
+            return
         if conversation.common(asked.digests) == len(asked.digests) < len(conversation.digests):
             # The log goes on behind this request: another answer to it is another conversation.
             conversation = await self._recognition.branch(asked.prefix, asked.digests)
@@ -222,6 +272,9 @@ class DropIn:
             if not isinstance(came, Reply):
                 raise BrokenOffError("the answer broke off after a part of it was sent")
             await outbox.end()
+            return
+        if asked.is_compaction:
+            await self._represent(asked, outbox)
             return
         error = errand.error or Refused(502, _JSON, _error(asked.dialect, _told(came)))
         await outbox.whole(error.status, error.headers, error.body)

@@ -32,6 +32,8 @@ class Asked:
     digests: Sequence[bytes] = ()
     # What its conversation's family is called.
     prefix: str = ""
+    # Whether it is an agent's own call for a summary of its history.
+    is_compaction: bool = False
 
     @property
     def messages(self) -> tuple[Message, ...]:

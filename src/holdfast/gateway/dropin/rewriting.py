@@ -4,11 +4,12 @@ The client's own messages where they are shown as they are, ours where something
 the client wrote it.
 """
 
+import re
 from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from holdfast.core.messages import Message, Role, ToolResult
+from holdfast.core.messages import Message, Part, Role, Text, ToolResult
 from holdfast.core.records import Logged, ToolSettled, origin_of
 from holdfast.core.view import PLAIN, Said, conversation, lens_of, messages_in_view
 from holdfast.gateway.dropin.asked import Asked, with_fields
@@ -18,6 +19,13 @@ from holdfast.runtime.log import Log
 
 # What the dialects call the most that a model may write; whichever of them the client uses.
 _OUTPUT_FIELDS = ("max_tokens", "max_completion_tokens", "max_output_tokens")
+
+
+# The client's model has no such tool; what the words name is kept here, and its owner reads it.
+_RECALL = re.compile(
+    r"(?:[:;,]\s)?recall\((?:seq=(?:\d+|n)|blob='[^']*'|query=\.\.\.)\) "
+    r"(?:reads (?:it|them|all of it)|finds what is not mentioned here)"
+)
 
 
 class _Group(msgspec.Struct):
@@ -50,8 +58,24 @@ def outgoing(asked: Asked, log: Log) -> list[Kept | Message]:
         if len(here) == len(group.ours) and not any(number in changed for number in here):
             rest += [Kept(wire) for wire in group.wires if group.ours]
         else:
-            rest += [shown[number] for number in here]
-    return [*instructions, *past, *rest]
+            rest += [_without_recall(shown[number]) for number in here]
+    return [*instructions, *(_without_recall(one) for one in past), *rest]
+
+
+def _without_recall(message: Message) -> Message:
+    """Return a message of ours that names no tool of ours."""
+    return Message(message.role, tuple(_part_without_recall(part) for part in message.parts))
+
+
+def _part_without_recall(part: Part) -> Part:
+    match part:
+        case Text(text=text):
+            return Text(_RECALL.sub("", text))
+        case ToolResult(parts=inner):
+            plain = tuple(Text(_RECALL.sub("", one.text)) if isinstance(one, Text) else one for one in inner)
+            return msgspec.structs.replace(part, parts=plain)
+        case _:
+            return part
 
 
 def _conversation(log: Log) -> list[Said]:
