@@ -87,12 +87,12 @@ async def test_after_two_compactions_without_gain_the_gateway_makes_the_request_
     history.append({"role": "user", "content": "what is fact0?"})
     compaction: Any = [{"role": "user", "content": f"{CODEX} {FACT}"}]
     async with a_dropin() as running:
-        rescued = []
+        rescued, text = [], ""
         for _ in range(3):
             raw = await running.openai.chat.completions.with_raw_response.create(model="sim", messages=history)
             rescued.append("x-holdfast-rescued" in raw.headers)
+            text = raw.parse().choices[0].message.content or ""
             await running.openai.chat.completions.create(model="sim", messages=compaction)
-        text = raw.parse().choices[0].message.content or ""
         records = [record for key in await running.sessions() for record in await running.records(key)]
         sizes = [len(body) for body in running.sent if b"what is fact0?" in body]
     assert rescued == [False, False, True]
