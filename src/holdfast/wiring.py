@@ -30,6 +30,7 @@ from holdfast.runtime.toolbox import Toolbox
 
 if TYPE_CHECKING:
     from holdfast.config.schema import Settings
+    from holdfast.gateway.dropin.app import DropIn
     from holdfast.models.overrides import Overrides
 
 # A store that lives as long as the process: for tests and for trying things.
@@ -281,7 +282,7 @@ async def open_gateway(settings: "Settings") -> AsyncGenerator[str, None]:
     Raises `UsageError` before anything is opened where anybody could reach a gateway that has no keys.
     """
     # Only what is used is loaded: a server and its counters are a quarter of a second.
-    from holdfast.gateway.app import Gateway, is_loopback  # noqa: PLC0415
+    from holdfast.gateway.app import Gateway, Mounted, is_loopback  # noqa: PLC0415
     from holdfast.gateway.events import Streams  # noqa: PLC0415
     from holdfast.gateway.keys import KeyFile  # noqa: PLC0415
     from holdfast.gateway.meters import Meters  # noqa: PLC0415
@@ -318,12 +319,39 @@ async def open_gateway(settings: "Settings") -> AsyncGenerator[str, None]:
         bounds = settings.gateway_bounds
         uploads = Uploads(bounds, SystemClock())
         shared = Shared(hold, bounds, settings.model, keys, Streams(bounds), uploads)
-        gateway = Gateway(shared, meters=meters, operator=settings.gateway.operator, needs_keys=has_keys)
+        dropin = _dropin(settings, hold)
+        gateway = Gateway(
+            shared,
+            meters=meters,
+            operator=settings.gateway.operator,
+            needs_keys=has_keys,
+            mounts={"v1": Mounted(dropin)},
+        )
         try:
             async with serve_gateway(gateway, host, settings.gateway.port) as url:
                 yield url
         finally:
+            await dropin.close()
             uploads.close()
+
+
+def _dropin(settings: "Settings", hold: Hold) -> "DropIn":
+    """Return the drop-in endpoints, with the upstreams that the settings name."""
+    from holdfast.gateway.dropin.app import DropIn  # noqa: PLC0415 - only what is used is loaded
+    from holdfast.gateway.dropin.upstream import open_upstream  # noqa: PLC0415
+
+    told, environ = settings.upstream, os.environ
+    openai = open_upstream("openai", told.openai_base_url, told.openai_key_variable, told.openai_fallbacks, environ)
+    anthropic = open_upstream(
+        "anthropic", told.anthropic_base_url, told.anthropic_key_variable, told.anthropic_fallbacks, environ
+    )
+    return DropIn(
+        hold.engine,
+        {one.family: one for one in (openai, anthropic) if one is not None},
+        bounds=settings.gateway_bounds,
+        overrides=model_overrides(),
+        owner=_owner(),
+    )
 
 
 def _each(observers: Sequence[Callable[[str, Logged], None]]) -> Callable[[str, Logged], None]:

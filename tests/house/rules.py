@@ -26,6 +26,8 @@ FLOORS: tuple[tuple[str, ...], ...] = (
     ("runtime.sessions",),
     ("runtime.hold",),
     ("gateway", "adapters", "rescue"),
+    # What a client sends becomes records as an import does.
+    ("gateway.dropin",),
     ("config",),
     ("wiring",),
     ("", "cli"),

@@ -48,6 +48,23 @@ class ObservingSettings(msgspec.Struct, frozen=True):
     traces: bool = False
 
 
+class UpstreamSettings(msgspec.Struct, frozen=True):
+    """Where requests to the drop-in endpoints go."""
+
+    # A server that speaks OpenAI's dialects, for /v1/chat/completions and /v1/responses; empty: none.
+    openai_base_url: str = "https://api.openai.com/v1"
+    # The environment variable with the key for clients that bring none of their own; empty: none.
+    openai_key_variable: str = "OPENAI_API_KEY"
+    # Models of the same server that may answer where the one that was asked for is overloaded, in this order.
+    openai_fallbacks: tuple[str, ...] = ()
+    # A server that speaks Anthropic's dialect, for /v1/messages; empty: none.
+    anthropic_base_url: str = "https://api.anthropic.com"
+    # The environment variable with the key for clients that bring none of their own; empty: none.
+    anthropic_key_variable: str = "ANTHROPIC_API_KEY"
+    # Models of the same server that may answer where the one that was asked for is overloaded, in this order.
+    anthropic_fallbacks: tuple[str, ...] = ()
+
+
 class Settings(msgspec.Struct, frozen=True):
     """Everything that can be set."""
 
@@ -61,6 +78,7 @@ class Settings(msgspec.Struct, frozen=True):
     system: str = ""
     gateway: GatewaySettings = GatewaySettings()
     engine: EngineSettings = EngineSettings()
+    upstream: UpstreamSettings = UpstreamSettings()
     observing: ObservingSettings = ObservingSettings()
     gateway_bounds: GatewayBounds = GatewayBounds()
     bounds: Bounds = Bounds()

@@ -6,6 +6,15 @@ import msgspec
 
 # Sessions whose keys begin so are ours, such as what was learned about models; nobody can open or list them.
 RESERVED_KEYS = "holdfast:"
+# Sessions whose keys begin so follow what a client of the drop-in endpoints says. Such a one may have a turn open that
+# waits for its client, so nobody else goes on with it.
+DROPIN_MARK = "dropin:"
+
+
+def follows_a_client(key: str) -> bool:
+    """Return whether a session follows a client of the drop-in endpoints, whichever tenant it belongs to."""
+    own = key.partition("/")[2] if key.startswith("@") else key
+    return own.startswith(DROPIN_MARK)
 
 
 class Limits(msgspec.Struct, frozen=True):

@@ -154,8 +154,11 @@ class Gateway:
             _check_local(scope)
             return self.shared.tenant("")
         self._needs_keys = True
+        # A client that sends its own key to a provider names the gateway's beside it.
+        beside = header(scope, b"x-holdfast-key")
+        scope["holdfast.key_is_ours"] = not beside
         scheme, _, presented = header(scope, b"authorization").partition(" ")
-        presented = presented.strip() if scheme.lower() == "bearer" else header(scope, b"x-api-key")
+        presented = beside or (presented.strip() if scheme.lower() == "bearer" else header(scope, b"x-api-key"))
         name = keys.name_of(presented) if presented else None
         if name is None:
             raise UnauthorizedError(

@@ -47,8 +47,8 @@ _PAGE_RECORDS = 1_000
 _LEASE_SECONDS = 60.0
 _OWNER = "import"
 _MODEL = "imported"
-_NO_INPUT = "(The imported conversation goes on here without a message from a person.)"
-_NO_CALL = "unknown_tool"
+NO_INPUT = "(The imported conversation goes on here without a message from a person.)"
+NO_CALL = "unknown_tool"
 # Of text that goes to a blob this much stays in the record.
 _HEAD_CHARS = Bounds().head_chars
 
@@ -84,12 +84,12 @@ class Turns:
                 case NeutralRole.USER:
                     yield from self._input(message.parts, message.seq)
                 case NeutralRole.ASSISTANT:
-                    yield from self._reply(_reply_parts(message.parts), message.seq, results)
+                    yield from self._reply(reply_parts(message.parts), message.seq, results)
                 case _:
                     continue
         for call_id in [call_id for call_id, waiting in results.items() for _ in waiting]:
             # Its call is not in the file; a result needs one to be shown.
-            yield from self._reply((ToolCall(call_id, _NO_CALL, "{}"),), None, results)
+            yield from self._reply((ToolCall(call_id, NO_CALL, "{}"),), None, results)
         if self._turn:
             yield self._next(TurnEnded(self._turn, Outcome.ANSWERED))
         self._turn = 0
@@ -111,7 +111,7 @@ class Turns:
         results: "_Results",
     ) -> Iterator[LeasedRecord]:
         if not self._turn:
-            yield from self._input((Text(_NO_INPUT),), None)
+            yield from self._input((Text(NO_INPUT),), None)
         self._attempt += 1
         yield self._next(AttemptStarted(self._turn, self._attempt, _MODEL))
         calls = [part for part in parts if isinstance(part, ToolCall)]
@@ -150,7 +150,7 @@ def _numbered(messages: Sequence[NeutralMessage]) -> list[NeutralMessage]:
     ]
 
 
-def _reply_parts(parts: Sequence[Part]) -> tuple[Text | ToolCall | Reasoning, ...]:
+def reply_parts(parts: Sequence[Part]) -> tuple[Text | ToolCall | Reasoning, ...]:
     """Return what a model can have said. The same id twice in one message could not be told apart: the first counts."""
     kept: list[Text | ToolCall | Reasoning] = []
     ids: set[str] = set()
@@ -218,7 +218,7 @@ async def _append(
     turns = Turns(last)
     batch: list[LeasedRecord] = []
     for turn in turns_of(messages):
-        kept = [message async for message in _kept(turn, blobs, bounds)]
+        kept = [message async for message in kept_messages(turn, blobs, bounds)]
         batch += turns.records(kept)
         # Whole turns only: wherever an import is cut off, the session is at rest and the next one goes on.
         if len(batch) >= BATCH_RECORDS:
@@ -229,7 +229,9 @@ async def _append(
     return last - first
 
 
-async def _kept(messages: Sequence[NeutralMessage], blobs: Blobs, bounds: Bounds) -> AsyncIterator[NeutralMessage]:
+async def kept_messages(
+    messages: Sequence[NeutralMessage], blobs: Blobs, bounds: Bounds
+) -> AsyncIterator[NeutralMessage]:
     """Yield messages with their large parts in blobs, as those of our own sessions are."""
     for message in messages:
         for content in message.blobs.values():

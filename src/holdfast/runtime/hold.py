@@ -4,7 +4,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from contextlib import aclosing
 from pathlib import Path
 
-from holdfast.core.limits import RESERVED_KEYS
+from holdfast.core.limits import RESERVED_KEYS, follows_a_client
 from holdfast.core.messages import ToolSpec
 from holdfast.core.records import SessionConfigured
 from holdfast.ports import SessionInfo
@@ -24,6 +24,11 @@ class Hold:
     def __init__(self, engine: Engine, supervisor: Supervisor) -> None:
         self._engine = engine
         self._supervisor = supervisor
+
+    @property
+    def engine(self) -> Engine:
+        """What its sessions are worked on with, for other faces of the same store."""
+        return self._engine
 
     async def session(
         self,
@@ -59,7 +64,7 @@ class Hold:
 
     async def owing(self) -> int:
         """Return how many sessions owe an outcome."""
-        return len(await self._engine.store.owing())
+        return sum(not follows_a_client(session) for session in await self._engine.store.owing())
 
     def export(self, key: str) -> AsyncGenerator[bytes, None]:
         """Yield a session as the lines of one file: records as they were written, with the blobs that they name."""

@@ -9,6 +9,7 @@ import logging
 from collections.abc import Awaitable, Callable
 from functools import partial
 
+from holdfast.core.limits import follows_a_client
 from holdfast.errors import HoldfastError, InternalError, LeaseLostError, StoppingError
 from holdfast.ports import Lease, SessionInfo
 from holdfast.runtime.engine import Engine
@@ -50,16 +51,20 @@ class Supervisor:
 
     async def start(self) -> None:
         """Resume every session that owes an outcome, and from now on those whose owner dies elsewhere."""
-        for session in await self._engine.store.owing():
+        for session in await self._owing():
             self.wake(session)
         self._watchdog = asyncio.create_task(self._watch(), name="watchdog")
+
+    async def _owing(self) -> list[str]:
+        """Return the sessions to be worked on; those that follow a client wait for it."""
+        return [session for session in await self._engine.store.owing() if not follows_a_client(session)]
 
     async def _watch(self) -> None:
         """Find work without a living owner, again and again, and take it over."""
         while True:
             await self._engine.clock.sleep(_WATCH_SECONDS)
             try:
-                for session in await self._engine.store.owing():
+                for session in await self._owing():
                     if session not in self._attending:
                         self._attend_to(session, partial(self._work_off, session, is_patient=False))
                 await self._look_for_old_records()

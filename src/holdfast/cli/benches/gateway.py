@@ -22,6 +22,7 @@ import click
 import msgspec
 
 from holdfast.cli.benches.measured import Measured
+from holdfast.cli.benches.passing import measure_passing
 
 # What the project promises: milliseconds above a sync of the disk, and megabytes for 2,000 streams.
 ACKNOWLEDGED_MS_MAX = 3.0
@@ -42,10 +43,12 @@ class Effort(msgspec.Struct, frozen=True):
     streams: int
     sessions: int
     seconds: float
+    # Rounds of a request that passes through, straight, by a bare proxy and by the gateway.
+    rounds: int
 
 
-SHORT = Effort(messages=100, streams=200, sessions=100, seconds=5.0)
-LONG = Effort(messages=400, streams=STREAMS_PROMISED, sessions=500, seconds=30.0)
+SHORT = Effort(messages=100, streams=200, sessions=100, seconds=5.0, rounds=200)
+LONG = Effort(messages=400, streams=STREAMS_PROMISED, sessions=500, seconds=30.0, rounds=1_000)
 
 
 @dataclass(frozen=True)
@@ -182,7 +185,7 @@ async def measure(folder: Path, effort: Effort) -> list[Measured]:
     async with a_server(folder) as server:
         for measurement in MEASUREMENTS:
             figures += await measurement(server, effort)
-    return figures
+    return [*figures, *await measure_passing(folder, rounds=effort.rounds)]
 
 
 @click.command("gateway")
@@ -194,7 +197,7 @@ async def measure(folder: Path, effort: Effort) -> list[Measured]:
     help="Measure on the disk of this folder instead of the one for temporary files.",
 )
 def gateway(folder: Path | None, *, as_json: bool, is_long: bool) -> None:
-    """Measure the gateway's native API; exit with 1 where a figure is below its floor."""
+    """Measure the gateway: its native API, and what passes through; exit with 1 where a figure is below its floor."""
     with tempfile.TemporaryDirectory(prefix="holdfast-bench-", dir=folder) as place:
         figures = asyncio.run(measure(Path(place), LONG if is_long else SHORT))
     if as_json:

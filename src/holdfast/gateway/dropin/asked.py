@@ -1,0 +1,97 @@
+"""One request of a client while it is on its way: what it says, what it may be sent as, and what has been told back."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+import msgspec
+
+from holdfast.core.messages import Message
+from holdfast.gateway.asgi import Send
+from holdfast.gateway.dropin.upstream import RawHeaders, Upstream
+from holdfast.models.http import HttpModel
+from holdfast.models.spans import Span, locate
+from holdfast.models.wire import DecodedRequest
+
+# Headers are short by custom; servers cut them at 8 KiB.
+_NOTICE_CHARS_MAX = 500
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A request to one of the endpoints where a model answers. `decoded` is None where we cannot read it."""
+
+    dialect: str
+    upstream: Upstream
+    address: str
+    headers: RawHeaders
+    body: bytes
+    # Who is asked, as the engine knows models: the one in the body, then those it may be passed on to.
+    models: tuple[HttpModel, ...]
+    names: tuple[str, ...]
+    decoded: DecodedRequest | None = None
+    digests: Sequence[bytes] = ()
+    # What its conversation's family is called.
+    prefix: str = ""
+    # Whether it is an agent's own call for a summary of its history.
+    is_compaction: bool = False
+
+    @property
+    def messages(self) -> tuple[Message, ...]:
+        """The conversation, as we read it."""
+        return self.decoded.request.messages if self.decoded is not None else ()
+
+    def body_for(self, place: int) -> bytes:
+        """Return the body for the model at a place: as it came for the first, with another name for the others."""
+        return self.body if place == 0 else with_fields(self.body, {"model": self.names[place]})
+
+    def with_body(self, body: bytes) -> "Asked":
+        """Return the same request with another body."""
+        return replace(self, body=body)
+
+
+def with_fields(body: bytes, fields: Mapping[str, str | int]) -> bytes:
+    """Return a body with other values in fields that it has; all else stays to the byte."""
+    cuts: list[tuple[Span, bytes]] = []
+    for name, value in fields.items():
+        found = locate(body, name)
+        if found is not None:
+            cuts.append((found.value, msgspec.json.encode(value)))
+    for span, encoded in sorted(cuts, key=lambda cut: cut[0].start, reverse=True):
+        body = body[: span.start] + encoded + body[span.end :]
+    return body
+
+
+@dataclass
+class Outbox:
+    """The way back to the client. Once something was sent there is no second try."""
+
+    send: Send
+    has_begun: bool = False
+    is_ended: bool = False
+    notes: dict[str, str] = field(default_factory=dict)
+
+    async def begin(self, status: int, headers: RawHeaders) -> None:
+        """Send the status and the headers, with what we have to say in headers of our own."""
+        self.has_begun = True
+        ours = [(name.encode(), _plain(text)) for name, text in self.notes.items() if text]
+        await self.send({"type": "http.response.start", "status": status, "headers": [*headers, *ours]})
+
+    async def write(self, chunk: bytes) -> None:
+        """Send a piece of the body."""
+        await self.send({"type": "http.response.body", "body": chunk, "more_body": True})
+
+    async def end(self) -> None:
+        """Send the end of the body."""
+        self.is_ended = True
+        await self.send({"type": "http.response.body", "body": b"", "more_body": False})
+
+    async def whole(self, status: int, headers: RawHeaders, body: bytes) -> None:
+        """Send an answer in one piece."""
+        await self.begin(status, headers)
+        await self.write(body)
+        await self.end()
+
+
+def _plain(text: str) -> bytes:
+    """Return a text as one header takes it: ASCII, one line, short."""
+    return " ".join(text.split()).encode("ascii", "replace")[:_NOTICE_CHARS_MAX]

@@ -1,0 +1,129 @@
+"""Calls by which agents make their own history smaller: how they look, and what answers them where no model will.
+
+An agent whose compaction is refused is stuck: the same request is refused again and again. So where the provider does
+not answer such a call, what it was about is represented without a model, in the form that the agent asked for.
+"""
+
+import re
+from collections import OrderedDict
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from holdfast.core.digest import make_digest
+from holdfast.core.facts import Passage
+from holdfast.core.framing import without_tags
+from holdfast.core.ledger import make_ledger
+from holdfast.core.messages import Message, Reply, Request, Role, StopReason, Text, Usage, text_of
+from holdfast.core.sizing import tokens_of_text
+
+# How the calls of known agents begin: in the system text, or in the newest message of a person.
+_MARKERS = re.compile(
+    r"You are a context summarization (?:agent|assistant)"
+    r"|You are performing a CONTEXT CHECKPOINT COMPACTION"
+    r"|CRITICAL: Respond with TEXT ONLY.{0,2000}?create a detailed summary"
+    r"|Please create a detailed summary of the conversation so far"
+    r"|You are the component that summarizes a conversation when its context window"
+    r"|Please provide a concise summary of our conversation so far"
+    r"|Briefly summarize this partial conversation"
+    r"|You are a summarization agent creating a context checkpoint"
+    r"|Context Extraction Assistant"
+    r"|You are a conversation summarizer",
+    re.DOTALL,
+)
+# Markers stand at an end of a text; one that somebody quotes in the middle of megabytes is not looked for.
+_LOOKED_AT_CHARS = 8_000
+_SERIALISED = re.compile(r"<conversation>(.*?)(?:</conversation>|\Z)", re.DOTALL)
+_TAG = re.compile(r"<([a-z][a-z_-]{2,30})>")
+# Tags that wrap something else than the summary itself.
+_OTHER_TAGS = frozenset({"analysis", "conversation", "example", "examples", "scratchpad", "previous-summary"})
+_HEADING = re.compile(r"^#{1,4} [^\n]{2,80}$", re.MULTILINE)
+_HEADINGS_MAX = 20
+# What such an answer may come to: agents ask for a page or two, and it must not fill the window that it is to empty.
+_TOKENS_MAX = 3_000
+_LEDGER_SHARE = 0.7
+# Serialised conversations are cut into passages of this size, so that the telling ones can be told from the others.
+_PASSAGE_CHARS = 4_000
+# Keys whose calls are counted, and how many compactions for one message are enough.
+_COUNTED_MAX = 5_000
+_COMPACTIONS_MAX = 2
+
+
+def is_compaction(request: Request) -> bool:
+    """Return whether a request is an agent's own call for a summary of its history."""
+    if _MARKERS.search(request.system[:_LOOKED_AT_CHARS]):
+        return True
+    newest = request.messages[-1] if request.messages else None
+    if newest is None or newest.role is not Role.USER:
+        return False
+    text = text_of(newest.parts)
+    return bool(_MARKERS.search(text[:_LOOKED_AT_CHARS]) or _MARKERS.search(text[-_LOOKED_AT_CHARS:]))
+
+
+def represented(request: Request, model: str) -> Reply:
+    """Return the summary that an agent asked for, made without a model, in the form that it asked for."""
+    newest = text_of(request.messages[-1].parts)
+    passages = _passages(request.messages, newest)
+    ledger = make_ledger(passages, tokens_max=int(_TOKENS_MAX * _LEDGER_SHARE))
+    facts = ledger.render()
+    already = [one.text for one in ledger.entries]
+    digest = make_digest(passages, tokens_max=_TOKENS_MAX - tokens_of_text(facts), already=already)
+    asked = f"{request.system}\n{_SERIALISED.sub('', newest)}"
+    text = _formed(asked, without_tags("\n\n".join(part for part in (facts, digest.render()) if part)))
+    usage = Usage(0, tokens_of_text(text))
+    return Reply((Text(text),), StopReason.END, usage, model)
+
+
+def _passages(messages: Sequence[Message], newest: str) -> list[Passage]:
+    """Return what is to be represented: the history before the call, or the text in which it was sent along."""
+    history = [Passage(number, message) for number, message in enumerate(messages[:-1], start=1)]
+    serialised = _SERIALISED.search(newest)
+    if serialised is None and history:
+        return history
+    text = serialised[1] if serialised is not None else newest
+    pieces = [text[at : at + _PASSAGE_CHARS] for at in range(0, len(text), _PASSAGE_CHARS)]
+    own = [Passage(len(history) + 1 + place, Message(Role.USER, (Text(one),))) for place, one in enumerate(pieces)]
+    return [*history, *own]
+
+
+def _formed(asked: str, body: str) -> str:
+    headings = list(dict.fromkeys(_HEADING.findall(asked)))[:_HEADINGS_MAX]
+    if headings:
+        rest = [f"{heading}\n(see the first section)" for heading in headings[1:]]
+        body = "\n\n".join([f"{headings[0]}\n{body}", *rest])
+    tags = [tag for tag in dict.fromkeys(_TAG.findall(asked)) if tag not in _OTHER_TAGS and f"</{tag}>" in asked]
+    tag = "summary" if "<summary>" in asked else tags[-1] if tags else ""
+    return f"<{tag}>\n{body}\n</{tag}>" if tag else body
+
+
+@dataclass
+class _Count:
+    newest: bytes
+    tokens: int
+    compactions: int = 0
+
+
+class Loops:
+    """Counts compactions between two messages of a person, so that an agent that runs in circles is let out."""
+
+    def __init__(self) -> None:
+        self._counts: OrderedDict[str, _Count] = OrderedDict()
+
+    def compacted(self, owner: str) -> None:
+        """Count a compaction of whoever this is."""
+        count = self._counts.get(owner)
+        if count is not None:
+            count.compactions += 1
+
+    def is_circling(self, owner: str, newest: bytes, tokens: int) -> bool:
+        """Take a request that is no compaction, and return whether compactions did not make it smaller.
+
+        `newest` is what its last message of a person is known by.
+        """
+        count = self._counts.get(owner)
+        if count is None or count.newest != newest or tokens < count.tokens:
+            self._counts[owner] = _Count(newest, tokens)
+            self._counts.move_to_end(owner)
+            while len(self._counts) > _COUNTED_MAX:
+                self._counts.popitem(last=False)
+            return False
+        return count.compactions >= _COMPACTIONS_MAX

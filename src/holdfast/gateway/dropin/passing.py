@@ -1,0 +1,141 @@
+"""A request that fits passes through: the client's bytes go up, the provider's bytes come down.
+
+Both are read along the way. Nothing is held back but the first piece, so that an error in it can still be cured.
+"""
+
+import asyncio
+import secrets
+from collections.abc import Sequence
+from contextlib import AsyncExitStack
+
+import msgspec
+
+from holdfast.core.faults import Fault, FaultKind, Phase, Refusal, Sent, classify
+from holdfast.core.fit import Sizes, sent
+from holdfast.core.ladder import Rung, back_off_seconds, next_rung
+from holdfast.core.limits import Deadlines
+from holdfast.core.messages import Reply
+from holdfast.gateway.dropin.asked import Asked, Outbox
+from holdfast.gateway.dropin.rescuing import Refused, refused
+from holdfast.gateway.dropin.upstream import Raw, Wire, key_in
+from holdfast.models.answers import AnswerDecoder
+from holdfast.models.dialects import DIALECTS
+from holdfast.models.transport import BrokenOffError, UnreachableError
+from holdfast.runtime.engine import Engine
+from holdfast.runtime.learning import Known
+
+# What waiting, or the next model, can cure. A provider's own errors are the client's to see: it may have its own way.
+WAITED_OUT = frozenset({FaultKind.RATE_LIMIT, FaultKind.OVERLOADED, FaultKind.STREAM_STALL})
+# What making the request smaller can cure.
+OVERSIZE = frozenset({FaultKind.TOKEN_OVERFLOW, FaultKind.WIRE_OVERFLOW, FaultKind.MEDIA_OVERFLOW})
+_OK = range(200, 300)
+
+
+class Passed(msgspec.Struct, frozen=True):
+    """It went through, and the client has everything. `reply` is what we could read of the answer."""
+
+    reply: Reply | None
+
+
+class Failed(msgspec.Struct, frozen=True):
+    """Nothing was sent to the client yet. `error` is what the upstream said; None: it said nothing."""
+
+    refusal: Refusal
+    fault: Fault
+    error: Refused | None = None
+
+
+class Passage:
+    """Takes requests to their upstream, and again where that may help, as long as the client has seen nothing."""
+
+    def __init__(self, wire: Wire, engine: Engine, deadlines: Deadlines) -> None:
+        self._wire = wire
+        self._engine = engine
+        self._deadlines = deadlines
+
+    async def carry(self, asked: Asked, outbox: Outbox, known: Known, sizes: Sizes | None) -> Passed | Failed:
+        """Send a request as it is; wait out what can be waited out."""
+        place = 0
+        climbed: list[Rung] = []
+        while True:
+            outcome = await self._try(asked, asked.body_for(place), outbox, known, sizes)
+            if isinstance(outcome, Passed) or outcome.fault.kind not in WAITED_OUT:
+                return outcome
+            rung = next_rung(outcome.fault, climbed, self._engine.bounds)
+            if rung is None or (rung is Rung.NEXT_MODEL and place + 1 >= len(asked.models)):
+                return outcome
+            if rung is Rung.BACK_OFF:
+                await self._engine.clock.sleep(back_off_seconds(outcome.fault, climbed, self._engine.bounds))
+            if rung is Rung.NEXT_MODEL:
+                place, climbed = place + 1, []
+                outbox.notes["x-holdfast-rescued"] = "next_model"
+                outbox.notes["x-holdfast-notice"] = f"answered by {asked.names[place]}: {outcome.fault.kind}"
+            else:
+                climbed.append(rung)
+
+    async def _try(
+        self, asked: Asked, body: bytes, outbox: Outbox, known: Known, sizes: Sizes | None
+    ) -> Passed | Failed:
+        deadlines = self._deadlines
+        try:
+            async with AsyncExitStack() as stack:
+                async with asyncio.timeout(deadlines.connect_seconds + deadlines.first_token_seconds):
+                    sending = self._wire.send(asked.upstream, "POST", asked.address, asked.headers, body)
+                    raw = await stack.enter_async_context(sending)
+                    if raw.status not in _OK:
+                        return _failed(asked, await refused(raw), known, sizes)
+                    first = await anext(raw.chunks, b"")
+                return await self._stream(asked, raw, first, outbox)
+        except TimeoutError:
+            refusal = Refusal(asked.dialect, Phase.STALL, cause="nothing came within the deadline")
+        except UnreachableError as error:
+            refusal = Refusal(asked.dialect, Phase.CONNECT, cause=str(error))
+        except BrokenOffError as error:
+            if outbox.has_begun:
+                raise
+            refusal = Refusal(asked.dialect, Phase.STREAM, cause=str(error))
+        return Failed(refusal, classify(refusal, _sent(known, sizes)))
+
+    async def _stream(self, asked: Asked, raw: Raw, first: bytes, outbox: Outbox) -> Passed | Failed:
+        decoder = self._decoder(asked)
+        if decoder is not None:
+            decoder.feed(first)
+            if decoder.is_complete and isinstance(outcome := decoder.finish(), Refusal):
+                # The very first thing it says is that it will not answer.
+                outcome = msgspec.structs.replace(outcome, status=raw.status)
+                return Failed(outcome, classify(outcome), Refused(raw.status, raw.headers, first))
+        await outbox.begin(raw.status, raw.headers)
+        await outbox.write(first)
+        while (chunk := await self._next(raw)) is not None:
+            # First to the client: it waits, we do not.
+            await outbox.write(chunk)
+            if decoder is not None:
+                decoder.feed(chunk)
+        came = decoder.finish() if decoder is not None else None
+        return Passed(came if isinstance(came, Reply) else None)
+
+    async def _next(self, raw: Raw) -> bytes | None:
+        try:
+            async with asyncio.timeout(self._deadlines.idle_seconds):
+                return await anext(raw.chunks, None)
+        except TimeoutError as error:
+            raise BrokenOffError("nothing more came within the deadline") from error
+
+    def _decoder(self, asked: Asked) -> AnswerDecoder | None:
+        if asked.decoded is None:
+            return None
+        return DIALECTS[asked.dialect].StreamDecoder(asked.models[0].issuer, secrets.token_hex(6))
+
+
+def _failed(asked: Asked, error: Refused, known: Known, sizes: Sizes | None) -> Failed:
+    refusal = error.refusal(asked.dialect, key_in(asked.headers))
+    return Failed(refusal, classify(refusal, _sent(known, sizes)), error)
+
+
+def _sent(known: Known, sizes: Sizes | None) -> Sent:
+    return Sent() if sizes is None else sent(sizes, known.limits, known.calibration)
+
+
+def names_of(model: str, fallbacks: Sequence[str]) -> tuple[str, ...]:
+    """Return the models to ask, best first, each once."""
+    return tuple(dict.fromkeys((model, *fallbacks)))

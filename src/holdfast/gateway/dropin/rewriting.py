@@ -1,0 +1,129 @@
+"""What goes upstream of a conversation that was made smaller.
+
+The client's own messages where they are shown as they are, ours where something stands for them, and everything else as
+the client wrote it.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+
+import msgspec
+
+from holdfast.core.messages import Message, Part, Role, Text, ToolResult
+from holdfast.core.records import Logged, ToolSettled, origin_of
+from holdfast.core.view import PLAIN, Said, conversation, lens_of, messages_in_view
+from holdfast.gateway.dropin.asked import Asked, with_fields
+from holdfast.models.rewriting import Kept, rewrite
+from holdfast.models.wire import Original
+from holdfast.runtime.log import Log
+
+# What the dialects call the most that a model may write; whichever of them the client uses.
+_OUTPUT_FIELDS = ("max_tokens", "max_completion_tokens", "max_output_tokens")
+
+
+# The client's model has no such tool; what the words name is kept here, and its owner reads it.
+_RECALL = re.compile(
+    r"(?:[:;,]\s)?recall\((?:seq=(?:\d+|n)|blob='[^']*'|query=\.\.\.)\) "
+    r"(?:reads (?:it|them|all of it)|finds what is not mentioned here)"
+)
+
+
+class _Group(msgspec.Struct):
+    """Messages on the wire that are the same as some of ours, taken together: neither side can be split further."""
+
+    wires: list[int]
+    ours: range
+
+
+def rewritten(asked: Asked, log: Log, blobs: Mapping[str, bytes], issuer: str) -> bytes:
+    """Return the client's body with the conversation as the session's view has it."""
+    body = rewrite(asked.dialect, asked.body, outgoing(asked, log), blobs, issuer)
+    if log.turn.output_clamp is not None:
+        body = with_fields(body, dict.fromkeys(_OUTPUT_FIELDS, log.turn.output_clamp))
+    return body
+
+
+def outgoing(asked: Asked, log: Log) -> list[Kept | Message]:
+    """Return the conversation to send: instructions, what stands for the past, and the rest."""
+    assert asked.decoded is not None, "only what was read is rewritten"
+    shown, changed = _shown(log, asked.messages)
+    groups = _groups(asked.decoded.originals)
+    instructions = [Kept(wire) for group in groups if not group.ours for wire in group.wires]
+    # Pins, and the summary: whatever the view has before its first message of the conversation.
+    view = messages_in_view(log.tail, log.turn, pinned=log.pinned)
+    past = view[: len(view) - len(_conversation(log))]
+    rest: list[Kept | Message] = []
+    for group in groups:
+        here = [number for number in group.ours if number in shown]
+        if len(here) == len(group.ours) and not any(number in changed for number in here):
+            rest += [Kept(wire) for wire in group.wires if group.ours]
+        else:
+            rest += [_without_recall(shown[number]) for number in here]
+    return [*instructions, *(_without_recall(one) for one in past), *rest]
+
+
+def _without_recall(message: Message) -> Message:
+    """Return a message of ours that names no tool of ours."""
+    return Message(message.role, tuple(_part_without_recall(part) for part in message.parts))
+
+
+def _part_without_recall(part: Part) -> Part:
+    match part:
+        case Text(text=text):
+            return Text(_RECALL.sub("", text))
+        case ToolResult(parts=inner):
+            plain = tuple(Text(_RECALL.sub("", one.text)) if isinstance(one, Text) else one for one in inner)
+            return msgspec.structs.replace(part, parts=plain)
+        case _:
+            return part
+
+
+def _conversation(log: Log) -> list[Said]:
+    turn = log.turn
+    return conversation(log.tail, first_turn=turn.boundary, first_step=turn.first_step, lens=lens_of(turn))
+
+
+def _shown(log: Log, messages: Sequence[Message]) -> tuple[dict[int, Message], set[int]]:
+    """Return what is shown of a client's messages, by their numbers, and which of them not as they were sent."""
+    turn = log.turn
+    records = {logged.seq: logged for logged in log.tail}
+    plain = {
+        said.place: said.message
+        for said in conversation(log.tail, first_turn=turn.boundary, first_step=turn.first_step, lens=PLAIN)
+    }
+    shown: dict[int, Message] = {}
+    changed: set[int] = set()
+    for said in _conversation(log):
+        number = _number(records.get(said.seq), said.message.role)
+        if number is None or number >= len(messages) or messages[number].role is not said.message.role:
+            continue
+        shown[number] = said.message
+        # A result that the log keeps shortened is sent so; its whole is in a blob.
+        if said.message != plain[said.place] or _is_shortened(said.message):
+            changed.add(number)
+        else:
+            changed.discard(number)
+    return shown, changed
+
+
+def _number(logged: Logged | None, role: Role) -> int | None:
+    if logged is None or (role is Role.TOOL) != isinstance(logged.record, ToolSettled):
+        return None
+    return origin_of(logged.record)
+
+
+def _is_shortened(message: Message) -> bool:
+    return any(isinstance(part, ToolResult) and part.originals for part in message.parts)
+
+
+def _groups(originals: Sequence[Original]) -> list[_Group]:
+    groups: list[_Group] = []
+    for wire, original in enumerate(originals):
+        ours = range(original.first, original.last)
+        last = groups[-1] if groups else None
+        if last is not None and last.ours and ours and ours.start < last.ours.stop:
+            last.wires.append(wire)
+            last.ours = range(last.ours.start, max(last.ours.stop, ours.stop))
+        else:
+            groups.append(_Group([wire], ours))
+    return groups

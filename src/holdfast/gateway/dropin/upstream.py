@@ -1,0 +1,196 @@
+"""Who is behind the drop-in endpoints: where a client's request goes, with which key, and how it comes back raw.
+
+Nothing is changed on the way but hop-by-hop headers, the host, the key where the gateway has its own, and compression:
+the answer is asked for plain, because it is read along the way.
+"""
+
+import hashlib
+import io
+from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import aiohttp
+from yarl import URL
+
+from holdfast.models import anthropic_messages, openai_chat
+from holdfast.models.endpoints import Endpoint, parse_endpoint
+from holdfast.models.transport import CONNECT_SECONDS_MAX, BrokenOffError, UnreachableError
+
+RawHeaders: TypeAlias = Sequence[tuple[bytes, bytes]]
+
+# RFC 9110, 7.6.1, and what belongs to one connection or one body alone.
+_HOP_BY_HOP = frozenset(
+    {
+        b"connection",
+        b"keep-alive",
+        b"proxy-authenticate",
+        b"proxy-authorization",
+        b"proxy-connection",
+        b"te",
+        b"trailer",
+        b"transfer-encoding",
+        b"upgrade",
+        b"host",
+        b"content-length",
+        b"accept-encoding",
+        b"expect",
+    }
+)
+# For us alone.
+_OURS = b"x-holdfast-"
+_KEY_HEADERS = frozenset({b"authorization", b"x-api-key"})
+_OFFICIAL = {"openai": openai_chat.DEFAULT_BASE_URL, "anthropic": anthropic_messages.DEFAULT_BASE_URL}
+_AUTO = ("User-Agent", "Accept", "Accept-Encoding", "Content-Type")
+
+
+@dataclass(frozen=True)
+class Upstream:
+    """A provider, or a server that speaks its dialects."""
+
+    # "openai" or "anthropic": which clients it is for.
+    family: str
+    endpoint: Endpoint
+    # The key for clients that bring none of their own.
+    key: str = ""
+    # Models to go on with, in this order, where the one that was asked for is overloaded. None unless allowed.
+    fallbacks: tuple[str, ...] = ()
+    is_official: bool = False
+
+    def __repr__(self) -> str:
+        return f"Upstream({self.family!r} at {self.endpoint.place!r})"
+
+    def address(self, path: str, query: bytes = b"") -> str:
+        """Return where a request to one of our paths goes."""
+        # OpenAI's base URLs end in /v1, Anthropic's do not.
+        behind = path.removeprefix("/v1") if self.family == "openai" else path
+        return self.endpoint.base_url + behind + (f"?{query.decode('latin-1')}" if query else "")
+
+
+def open_upstream(
+    family: str, base_url: str, key_variable: str, fallbacks: tuple[str, ...], environ: Mapping[str, str]
+) -> Upstream | None:
+    """Return an upstream as it was set, None where there is to be none. Raises `UsageError` for a bad address."""
+    if not base_url.strip():
+        return None
+    endpoint = parse_endpoint(base_url, f"upstream.{family}_base_url", environ)
+    official = parse_endpoint(_OFFICIAL[family], family, {})
+    key = environ.get(key_variable, "").strip() if key_variable else ""
+    return Upstream(family, endpoint, key, fallbacks, endpoint.place == official.place)
+
+
+@dataclass(frozen=True)
+class Raw:
+    """An answer on its way: status, headers as they came, and the body as it comes."""
+
+    status: int
+    headers: RawHeaders
+    chunks: AsyncGenerator[bytes, None]
+
+
+class Wire:
+    """The connections to all upstreams."""
+
+    def __init__(self) -> None:
+        self._session: aiohttp.ClientSession | None = None
+
+    @asynccontextmanager
+    async def send(
+        self, upstream: Upstream, method: str, address: str, headers: RawHeaders, body: bytes
+    ) -> AsyncGenerator[Raw, None]:
+        """Send a request. Leaving early closes the connection, so that the provider stops working."""
+        try:
+            response = await self._open().request(
+                method,
+                URL(address, encoded=True),
+                data=io.BytesIO(body) if body or method == "POST" else None,
+                headers=[(name.decode("latin-1"), text.decode("latin-1")) for name, text in headers],
+                skip_auto_headers=_AUTO,
+                allow_redirects=False,
+                proxy=upstream.endpoint.proxy,
+            )
+        except (aiohttp.ClientError, OSError, ValueError) as error:
+            raise UnreachableError(f"{upstream.endpoint.place} gave no answer ({type(error).__name__})") from error
+        chunks = _chunks(response)
+        try:
+            yield Raw(response.status, passed_back(response.raw_headers), chunks)
+        finally:
+            await chunks.aclose()
+            response.close()
+
+    async def close(self) -> None:
+        """Let go of all connections."""
+        session, self._session = self._session, None
+        if session is not None:
+            await session.close()
+
+    def _open(self) -> aiohttp.ClientSession:
+        if self._session is None or self._session.closed:
+            # How long silence may last is for who waits to say; how many wait is bounded by the gateway.
+            timeout = aiohttp.ClientTimeout(total=None, connect=CONNECT_SECONDS_MAX, sock_read=None)
+            self._session = aiohttp.ClientSession(
+                connector=aiohttp.TCPConnector(limit=0),
+                timeout=timeout,
+                cookie_jar=aiohttp.DummyCookieJar(),
+                auto_decompress=False,
+            )
+        return self._session
+
+
+async def _chunks(response: aiohttp.ClientResponse) -> AsyncGenerator[bytes, None]:
+    try:
+        async for chunk in response.content.iter_any():
+            yield chunk
+    except (aiohttp.ClientError, OSError) as error:
+        raise BrokenOffError(f"the connection broke before the answer was complete ({type(error).__name__})") from error
+
+
+def passed_on(
+    headers: Iterable[tuple[bytes, bytes]], upstream: Upstream, *, is_key_ours: bool
+) -> list[tuple[bytes, bytes]]:
+    """Return a client's headers as they go to an upstream: with its own key, or with ours where it has none of its own.
+
+    `is_key_ours` says that the key in them opens this gateway, so it is nobody else's business.
+    """
+    named = {token.strip().lower() for name, text in headers if name == b"connection" for token in text.split(b",")}
+    passed = [
+        (name, text)
+        for name, text in headers
+        if name not in _HOP_BY_HOP
+        and name not in named
+        and not name.startswith(_OURS)
+        and not (is_key_ours and name in _KEY_HEADERS)
+    ]
+    passed.append((b"accept-encoding", b"identity"))
+    if upstream.key and not any(name in _KEY_HEADERS for name, _ in passed):
+        passed += [(name.encode(), text.encode()) for name, text in _key_headers(upstream).items()]
+    return passed
+
+
+def _key_headers(upstream: Upstream) -> Mapping[str, str]:
+    if upstream.family == "anthropic":
+        return {"x-api-key": upstream.key}
+    return {"authorization": f"Bearer {upstream.key}"}
+
+
+def passed_back(headers: Iterable[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
+    """Return an upstream's headers as they go back to the client."""
+    return [
+        (name.lower(), text)
+        for name, text in headers
+        if name.lower() not in _HOP_BY_HOP or name.lower() == b"content-length"
+    ]
+
+
+def key_in(headers: Iterable[tuple[bytes, bytes]]) -> str:
+    """Return the key that a request carries upstream; "" where it carries none."""
+    for name, text in headers:
+        if name in _KEY_HEADERS:
+            return text.decode("latin-1").removeprefix("Bearer ").strip()
+    return ""
+
+
+def owner_of(key: str) -> str:
+    """Name whose conversation it is by a key, which cannot be had back from the name."""
+    return hashlib.sha256(key.encode()).hexdigest()[:8]

@@ -1,0 +1,108 @@
+"""Drop-in endpoints on a real socket, in front of a simulated provider on another, with the official SDKs."""
+
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import aiohttp
+from anthropic import AsyncAnthropic
+from openai import AsyncOpenAI
+
+from holdfast.core.limits import Bounds, Deadlines
+from holdfast.core.records import AnyRecord
+from holdfast.gateway.app import Gateway, Mounted
+from holdfast.gateway.bounds import GatewayBounds
+from holdfast.gateway.dropin.app import DropIn
+from holdfast.gateway.dropin.upstream import open_upstream
+from holdfast.gateway.events import Streams
+from holdfast.gateway.keys import KeyFile
+from holdfast.gateway.meters import Meters
+from holdfast.gateway.server import serve_gateway
+from holdfast.gateway.shared import Shared
+from holdfast.gateway.uploads import Uploads
+from holdfast.models.catalogue import simulated_model
+from holdfast.models.overrides import NO_OVERRIDES
+from holdfast.models.simulated import Simulation
+from holdfast.models.simulated_server import serve_simulation
+from holdfast.ports import Store
+from holdfast.runtime.clock import SystemClock
+from holdfast.runtime.engine import Engine
+from holdfast.runtime.hold import Hold
+from holdfast.stores.memory import MemoryStore
+from holdfast.testing.engines import a_hold, an_engine
+
+DEADLINE_SECONDS = 60.0
+
+
+@dataclass
+class DropInRunning:
+    """A gateway with drop-in endpoints, and the provider behind it."""
+
+    url: str
+    upstream_url: str
+    simulation: Simulation
+    engine: Engine
+    hold: Hold
+    http: aiohttp.ClientSession
+    openai: AsyncOpenAI
+    anthropic: AsyncAnthropic
+
+    async def sessions(self) -> list[str]:
+        """Return the keys of all sessions."""
+        return [one.key for one in await self.hold.sessions()]
+
+    async def records(self, key: str) -> list[AnyRecord]:
+        """Return the records of a session."""
+        return [logged.record for logged in await self.engine.store.read(key)]
+
+    @property
+    def sent(self) -> list[bytes]:
+        """The bodies that the provider was sent."""
+        return [seen.body for seen in self.simulation.requests]
+
+
+@asynccontextmanager
+async def a_dropin(  # noqa: PLR0913 - a test names the one or two parts that it cares about
+    simulation: Simulation | None = None,
+    *,
+    store: Store | None = None,
+    keys: Path | None = None,
+    upstream_key: str = "",
+    fallbacks: Sequence[str] = (),
+    deadlines: Deadlines | None = None,
+    bounds: Bounds | None = None,
+    gateway_bounds: GatewayBounds | None = None,
+    upstream_url: str = "",
+    sdk_key: str = "sk-the-clients-own-key",
+) -> AsyncGenerator[DropInRunning, None]:
+    """Run everything in this process over memory."""
+    simulation = simulation or Simulation()
+    limits = gateway_bounds or GatewayBounds()
+    bounds = bounds or Bounds(back_off_seconds_min=0.01)
+    async with AsyncExitStack() as stack:
+        upstream_url = upstream_url or await stack.enter_async_context(serve_simulation(simulation))
+        store = store or MemoryStore(clock=SystemClock(), bounds=bounds)
+        engine = an_engine(simulated_model(Simulation()), store=store, bounds=bounds, deadlines=deadlines)
+        hold = await stack.enter_async_context(a_hold(engine))
+        uploads = Uploads(limits, SystemClock())
+        stack.callback(uploads.close)
+        environ = {"THE_KEY": upstream_key}
+        opened = [
+            open_upstream("openai", f"{upstream_url}/v1", "THE_KEY", tuple(fallbacks), environ),
+            open_upstream("anthropic", upstream_url, "THE_KEY", tuple(fallbacks), environ),
+        ]
+        upstreams = {one.family: one for one in opened if one is not None}
+        dropin = DropIn(engine, upstreams, bounds=limits, overrides=NO_OVERRIDES, owner="dropin test")
+        stack.push_async_callback(dropin.close)
+        key_file = KeyFile(keys) if keys is not None else None
+        shared = Shared(hold, limits, ("sim",), key_file, Streams(limits), uploads)
+        gateway = Gateway(shared, meters=Meters(), needs_keys=key_file is not None, mounts={"v1": Mounted(dropin)})
+        url = await stack.enter_async_context(serve_gateway(gateway))
+        timeout = aiohttp.ClientTimeout(total=DEADLINE_SECONDS)
+        http = await stack.enter_async_context(aiohttp.ClientSession(timeout=timeout))
+        openai = AsyncOpenAI(api_key=sdk_key, base_url=f"{url}/v1", max_retries=0, timeout=DEADLINE_SECONDS)
+        anthropic = AsyncAnthropic(api_key=sdk_key, base_url=url, max_retries=0, timeout=DEADLINE_SECONDS)
+        stack.push_async_callback(openai.close)
+        stack.push_async_callback(anthropic.close)
+        yield DropInRunning(url, upstream_url, simulation, engine, hold, http, openai, anthropic)

@@ -1,0 +1,115 @@
+"""An agent's own compaction is answered, whatever its provider says, and one that runs in circles is let out."""
+
+from typing import Any
+
+import pytest
+
+from holdfast.core.limits import Limits
+from holdfast.core.messages import Message, Request, Role, Text
+from holdfast.core.records import CompactionApplied
+from holdfast.gateway.dropin.compactions import Loops, is_compaction
+from holdfast.models.simulated import Simulation
+from tests.dropin.dropins import a_dropin
+
+FILLER = "the crew writes down what it saw on this day and what it means to do on the next. " * 40
+FACT = "The deploy key is in /etc/harbour/deploy.key and the port must be 8443."
+CODEX = "You are performing a CONTEXT CHECKPOINT COMPACTION. Create a handoff summary."
+
+
+def _request(text: str, system: str = "") -> Request:
+    return Request((Message(Role.USER, (Text(text),)),), system)
+
+
+@pytest.mark.parametrize(
+    ("text", "system"),
+    [
+        (
+            f"Here is the conversation so far: <conversation>{FACT}</conversation>",
+            "You are a context summarization agent.",
+        ),
+        (f"<conversation>{FILLER * 9}</conversation>\nwrite it", "You are a context summarization assistant."),
+        (CODEX, ""),
+        (
+            f"{FILLER * 9} CRITICAL: Respond with TEXT ONLY. Your task is to create a detailed summary of it.",
+            "You code.",
+        ),
+        ("Please create a detailed summary of the conversation so far.", ""),
+        (f"Briefly summarize this partial conversation about programming.\n{FILLER * 9}", ""),
+    ],
+)
+def test_the_calls_of_known_agents_are_recognised(text: str, system: str) -> None:
+    assert is_compaction(_request(text, system))
+
+
+def test_ordinary_messages_are_no_compaction() -> None:
+    assert not is_compaction(_request("please summarize this file for me", "You are a coding agent."))
+    assert not is_compaction(Request(()))
+
+
+async def test_a_serialised_compaction_that_is_too_long_is_answered_in_the_tags_it_asked_for() -> None:
+    content = f"<conversation>{FILLER}\n{FACT}\n{FILLER * 8}</conversation>\nWrap it in <summary></summary> tags."
+    messages: Any = [
+        {"role": "system", "content": "You are a context summarization assistant."},
+        {"role": "user", "content": content},
+    ]
+    async with a_dropin(Simulation(Limits(window_tokens=4_000))) as running:
+        raw = await running.openai.chat.completions.with_raw_response.create(model="sim", messages=messages)
+        stream = await running.openai.chat.completions.create(model="sim", messages=messages, stream=True)
+        streamed = "".join([chunk.choices[0].delta.content or "" async for chunk in stream if chunk.choices])
+    text = raw.parse().choices[0].message.content or ""
+    assert raw.headers["x-holdfast-rescued"] == "compaction_answered"
+    assert text.startswith("<summary>")
+    assert text.endswith("</summary>")
+    assert "/etc/harbour/deploy.key" in text
+    assert streamed == text
+
+
+async def test_a_compaction_over_the_whole_history_is_answered_although_the_provider_refuses_every_one() -> None:
+    headings = "Use these headings:\n## Goal\n## Progress"
+    messages: Any = [{"role": "user", "content": f"{FACT} {FILLER}"}, {"role": "assistant", "content": FILLER}]
+    asked: Any = [*messages, {"role": "user", "content": f"{CODEX} {headings}"}]
+    async with a_dropin(Simulation(faults="bad-request")) as running:
+        refused = await running.openai.responses.create(model="sim", input=asked)
+        running.simulation.set_faults("overflow*60")
+        message = await running.anthropic.messages.create(model="sim", max_tokens=99, messages=asked)
+    block: Any = message.content[0]
+    for text in (refused.output_text, block.text):
+        assert text.startswith("## Goal\n")
+        assert "## Progress" in text
+        assert "/etc/harbour/deploy.key" in text
+
+
+async def test_after_two_compactions_without_gain_the_gateway_makes_the_request_smaller_itself() -> None:
+    history: list[Any] = []
+    for number in range(6):
+        history.append({"role": "user", "content": f"remember fact{number} = value{number} {FILLER}"})
+        history.append({"role": "assistant", "content": "Noted."})
+    history.append({"role": "user", "content": "what is fact0?"})
+    compaction: Any = [{"role": "user", "content": f"{CODEX} {FACT}"}]
+    async with a_dropin() as running:
+        rescued, text = [], ""
+        for _ in range(3):
+            raw = await running.openai.chat.completions.with_raw_response.create(model="sim", messages=history)
+            rescued.append("x-holdfast-rescued" in raw.headers)
+            text = raw.parse().choices[0].message.content or ""
+            await running.openai.chat.completions.create(model="sim", messages=compaction)
+        records = [record for key in await running.sessions() for record in await running.records(key)]
+        sizes = [len(body) for body in running.sent if b"what is fact0?" in body]
+    assert rescued == [False, False, True]
+    assert sizes[-1] < sizes[0] / 2
+    assert "value0" in text
+    assert any(isinstance(record, CompactionApplied) for record in records)
+    assert not any(b"recall(" in body for body in running.sent)
+
+
+def test_a_new_message_or_a_smaller_prompt_starts_the_count_anew() -> None:
+    loops = Loops()
+    assert not loops.is_circling("a", b"1", 100)
+    loops.compacted("a")
+    loops.compacted("a")
+    loops.compacted("unknown")
+    assert not loops.is_circling("a", b"1", 90)
+    loops.compacted("a")
+    loops.compacted("a")
+    assert loops.is_circling("a", b"1", 90)
+    assert not loops.is_circling("a", b"2", 90)
