@@ -12,8 +12,9 @@ import click
 import msgspec
 
 from holdfast.cli.paper import columns
+from holdfast.crashlab.powerloss import PowerFigures
 from holdfast.crashlab.report import Figures, Report, report
-from holdfast.crashlab.run import Plan, run
+from holdfast.crashlab.run import Plan, run, run_power_losses
 
 # Long enough to see every kind of step being killed, short enough to wait for.
 _SECONDS = 60.0
@@ -21,6 +22,8 @@ _SECONDS = 60.0
 _LANES_PER_CORE = 3
 _LANES_MAX = 8
 _SEEDS = 2**20
+# A list of broken promises is for reading; whoever has more of them than this reads the first.
+_SENTENCES_MAX = 20
 
 
 @click.command()
@@ -31,22 +34,24 @@ _SEEDS = 2**20
 )
 @click.option("--kills", type=click.IntRange(min=1), help="End after so many kills.")
 @click.option("--seconds", type=click.FloatRange(min=0.1), help="End after so long; a minute unless kills are given.")
-@click.option(
-    "--seed", type=click.IntRange(min=0), help="Repeat the workload and the order of kills of an earlier run."
-)
+@click.option("--power-loss", is_flag=True, help="Lose power instead: open disks as they may then be left.")
+@click.option("--states", type=click.IntRange(min=1), default=1_000, show_default=True, help="Disks to open then.")
+@click.option("--seed", type=click.IntRange(min=0), help="Repeat the workload and the choices of an earlier run.")
 @click.option("--lanes", type=click.IntRange(1, 64), help="Stores to work on side by side.")
 @click.option(
-    "--report", "report_path", type=click.Path(dir_okay=False, path_type=Path), help="Write the figures here."
+    "--report", "report_path", type=click.Path(dir_okay=False, path_type=Path), help="Write the figures here, as JSON."
 )
 @click.option("--json", "as_json", is_flag=True, help="Print nothing but the figures, as JSON.")
 def crashlab(  # noqa: PLR0913 - one parameter per option
+    *,
     folder: Path | None,
     kills: int | None,
     seconds: float | None,
+    power_loss: bool,
+    states: int,
     seed: int | None,
     lanes: int | None,
     report_path: Path | None,
-    *,
     as_json: bool,
 ) -> None:
     """Prove that nothing acknowledged is lost: work, die by SIGKILL at random instants, recover, over and over.
@@ -54,18 +59,18 @@ def crashlab(  # noqa: PLR0913 - one parameter per option
     An oracle outside of the processes that die knows what was acknowledged, and checks the store for it. Exits with 1
     where anything was lost, done twice, or left in a third state; the store in question is then kept.
     """
+    seed = secrets.randbelow(_SEEDS) if seed is None else seed
+    cores = os.cpu_count() or 1
+    if power_loss:
+        power = run_power_losses(states, seed, lanes or cores, _show_power)
+        _tell(power, power.rows(), power.broken(), report_path, as_json=as_json)
+        return
     if kills is None and seconds is None:
         seconds = _SECONDS
-    plan = Plan(
-        seed=secrets.randbelow(_SEEDS) if seed is None else seed,
-        kills=kills,
-        seconds=seconds,
-        lanes=lanes or min(_LANES_PER_CORE * (os.cpu_count() or 1), _LANES_MAX),
-    )
+    plan = Plan(seed, kills, seconds, lanes or min(_LANES_PER_CORE * cores, _LANES_MAX))
     with _place(folder) as place:
-        told = report(run(place, plan, _show), plan.seed)
-    _hide()
-    _tell(told, report_path, as_json=as_json)
+        told = report(run(place, plan, _show), seed)
+    _tell(told, told.rows(), told.broken, report_path, as_json=as_json)
 
 
 @contextmanager
@@ -81,30 +86,40 @@ def _place(folder: Path | None) -> Generator[Path, None, None]:
             click.echo(f"holdfast: what is left lies in {place}", err=True)
 
 
-def _tell(told: Report, report_path: Path | None, *, as_json: bool) -> None:
+def _tell(
+    told: Report | PowerFigures,
+    rows: list[tuple[str, str]],
+    broken: list[str],
+    report_path: Path | None,
+    *,
+    as_json: bool,
+) -> None:
+    _show_line("")
     if report_path is not None:
         report_path.write_bytes(msgspec.json.format(msgspec.json.encode(told), indent=2) + b"\n")
     if as_json:
         click.echo(msgspec.json.encode(told))
     else:
-        for line in columns(told.rows()):
+        for line in columns(rows):
             click.echo(line)
-        click.echo("Every promise held." if not told.broken else "BROKEN: " + "; ".join(told.broken))
-    if told.broken:
+        click.echo("Every promise held." if not broken else "BROKEN: " + "; ".join(broken[:_SENTENCES_MAX]))
+    if broken:
         sys.exit(1)
 
 
 def _show(figures: Figures) -> None:
-    """Say on a terminal how far it is."""
+    found = len(figures.broken())
+    _show_line(
+        f"{figures.kills:,} kills, {figures.acknowledged:,} acknowledged, {found} broken, {figures.seconds:.0f} s"
+    )
+
+
+def _show_power(figures: PowerFigures) -> None:
+    _show_line(f"{figures.states:,} states, {len(figures.broken())} broken, {figures.seconds:.0f} s")
+
+
+def _show_line(line: str) -> None:
+    """Say on a terminal how far it is, in one line that is written over."""
     if sys.stderr.isatty():
-        found = len(figures.lost) + len(figures.duplicated) + len(figures.third_states)
-        line = (
-            f"{figures.kills:,} kills, {figures.acknowledged:,} acknowledged, {found} broken, {figures.seconds:.0f} s"
-        )
         sys.stderr.write(f"\r\x1b[K{line}")
         sys.stderr.flush()
-
-
-def _hide() -> None:
-    if sys.stderr.isatty():
-        sys.stderr.write("\r\x1b[K")

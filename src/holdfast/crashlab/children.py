@@ -13,7 +13,7 @@ import signal
 import sys
 import time
 from collections.abc import Callable, Coroutine
-from typing import Any, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 import msgspec
 
@@ -26,6 +26,8 @@ _PIPE_BYTES = 2**16
 _FAILED = 70
 
 ResultT = TypeVar("ResultT")
+# What a child does, given how it says a line.
+Work: TypeAlias = Callable[[Callable[[bytes], None]], None]
 _decoder: msgspec.json.Decoder[Saying] = msgspec.json.Decoder(Saying)
 
 
@@ -51,7 +53,7 @@ def warm_up() -> None:
 class Child:
     """A forked process and the lines that it says."""
 
-    def __init__(self, work: Callable[[Callable[[bytes], None]], None]) -> None:
+    def __init__(self, work: Work) -> None:
         read_fd, write_fd = os.pipe()
         self.began = time.monotonic()
         self.pid = os.fork()
@@ -100,7 +102,7 @@ class Child:
         return self.take()
 
 
-def _be_child(work: Callable[[Callable[[bytes], None]], None], fd: int) -> None:
+def _be_child(work: Work, fd: int) -> None:
     """In the child: work, then end without running anything that belongs to the parent."""
     code = _FAILED
     try:

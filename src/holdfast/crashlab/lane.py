@@ -8,6 +8,7 @@ time and the next one begins, so that judging everything from the first record o
 import random
 import shutil
 import time
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
@@ -139,7 +140,7 @@ class Lane:
         ):
             kept += [f"{oracle.folder}: {sentence}" for sentence in found]
         if is_at_rest:
-            self.figures.add(Figures(kinds=verdict.kinds))
+            self.figures.add(Figures(kinds=dict(Counter(verdict.kinds) - Counter(self._seasoned.kinds))))
 
 
 class Oracle:
@@ -151,6 +152,8 @@ class Oracle:
         self.accepted: dict[str, dict[int, int]] = {session: {} for session in SESSIONS}
         self._next_steps = dict.fromkeys(SESSIONS, 1)
         self.past: dict[str, Past] = {}
+        # How many records of each kind there are in one that was seasoned.
+        self.kinds: dict[str, int] = {}
 
     @classmethod
     def seasoned(cls, folder: Path, seed: int) -> "Oracle":
@@ -165,6 +168,8 @@ class Oracle:
         if code:
             raise ChildProcessError(f"filling a store ended with {code}")
         oracle.hear(lines)
+        known = oracle.known(is_at_rest=True)
+        oracle.kinds = asked_of_child(lambda: judge(folder, known), Verdict, HANGS_SECONDS).kinds
         return oracle
 
     def copied(self, folder: Path, *, seed: int) -> "Oracle":

@@ -68,7 +68,7 @@ _SHARES: Mapping[Kind, int] = {
     Kind.SAY: 8,
     Kind.PAY: 8,
     Kind.LOOK_UP: 3,
-    Kind.PIN: 2,
+    Kind.PIN: 4,
     Kind.PICTURE: 1,
     Kind.COMPACT: 1,
     Kind.UNDO: 1,
@@ -208,9 +208,11 @@ async def opened(
         yield hold
 
 
-async def live(errand: Errand, say: Say, clock: Callable[[], float]) -> None:
+async def live(
+    errand: Errand, say: Say, clock: Callable[[], float], observe: Callable[[str, Logged], None] = unobserved
+) -> None:
     """Be a process: recover by starting, say when that is done, then go on with the workload until killed."""
-    async with opened(Path(errand.folder)) as hold:
+    async with opened(Path(errand.folder), observe) as hold:
         sessions = [await hold.session(key) for key in SESSIONS]
         await asyncio.gather(*(_answered(session, errand.last_turns.get(session.key, 0)) for session in sessions))
         say(Recovered(clock()))
