@@ -93,9 +93,9 @@ class _RecordedFile(apsw.VFSFile):
         self._file, self._recorder = _path_of(name).name, recorder
         super().__init__(usual, name, flags)
 
-    def xWrite(self, data: bytes, offset: int) -> None:  # noqa: N802 - SQLite's
-        super().xWrite(data, offset)
-        self._recorder.add(Event(Change.WRITE, self._file, offset, bytes(data)))
+    def xWrite(self, body: bytes, place: int) -> None:  # noqa: N802 - SQLite's
+        super().xWrite(body, place)
+        self._recorder.add(Event(Change.WRITE, self._file, place, bytes(body)))
 
     def xTruncate(self, newsize: int) -> None:  # noqa: N802 - SQLite's
         super().xTruncate(newsize)

@@ -197,9 +197,9 @@ class _Bench:
         log = await open_log(store, self._session)
         if log.turn != turn or log.wounds or log.against_snapshot:
             self._third(f"it opens as something else than its records fold to {log.wounds} {log.against_snapshot}")
-        info = await store.info(self._session)
-        if info is not None and info.owed != turn.owed:
-            self._third(f"the store counts {info.owed} outcomes owed, the records {turn.owed}")
+        counted = await store.info(self._session)
+        if counted is not None and counted.owed != turn.owed:
+            self._third(f"the store counts {counted.owed} outcomes owed, the records {turn.owed}")
         asked = [wanted.seq for wanted in turn.wanted if wanted.trigger is Trigger.PERSON]
         if self._known.is_at_rest and (turn.waiting or turn.number or asked):
             # What the engine wants of its own accord may wait for the next idle moment.
