@@ -30,6 +30,8 @@ FLOORS: tuple[tuple[str, ...], ...] = (
     ("gateway.dropin",),
     ("config",),
     ("wiring",),
+    # Opens stores as any program would, and is no program itself.
+    ("crashlab",),
     ("", "cli"),
     ("__main__", "cli.__main__"),
 )
@@ -162,5 +164,6 @@ BROAD_HANDLERS: Mapping[str, str] = {
     "runtime.images._shrunk": "around a decoder of foreign bytes: whatever it raises, the image stays as it is",
     "runtime.supervisor.Supervisor._attend": "around a supervised runner: its failure must not stop the others",
     "gateway.app.Gateway._answer": "around a request: its failure must not stop the others, and is answered",
+    "crashlab.children._be_child": "around a forked child, which must not go on as its parent: told by its exit code",
     "wiring._run_apart.run": "swallows nothing: carries it over to the calling thread, where it is raised",
 }

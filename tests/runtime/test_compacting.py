@@ -2,12 +2,12 @@
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, Callable, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 
 import pytest
 
 from holdfast.core.faults import Refusal
-from holdfast.core.fold import QUIET_TURNS
+from holdfast.core.fold import QUIET_TURNS, Turn
 from holdfast.core.limits import Bounds, Limits
 from holdfast.core.messages import Message, Reply, Request, Role, StopReason, Text, ToolCall, text_of
 from holdfast.core.records import (
@@ -15,6 +15,8 @@ from holdfast.core.records import (
     CompactionOutcome,
     CompactionRequested,
     CompactionSettled,
+    DamageSetAside,
+    LeasedRecord,
     PieceSummarised,
     RungStarted,
     SummaryKind,
@@ -22,12 +24,13 @@ from holdfast.core.records import (
     Trigger,
     WindowWarned,
 )
-from holdfast.ports import Delta, Store
+from holdfast.core.turn import evolve
+from holdfast.ports import Delta, Lease, Store
 from holdfast.runtime.hold import Hold
 from holdfast.runtime.sessions import Session
 from holdfast.runtime.toolbox import tool
 from holdfast.stores.memory import MemoryStore
-from holdfast.testing.builders import a_tool_call
+from holdfast.testing.builders import a_tool_call, an_input
 from holdfast.testing.clock import ManualClock
 from holdfast.testing.crashes import CrashingStore, every_point
 from holdfast.testing.engines import a_hold, an_engine
@@ -400,6 +403,38 @@ async def test_a_debt_is_paid_when_a_model_is_back() -> None:
         ]
         kinds = [one.kind for one in await records_of(session, CompactionApplied) if isinstance(one, CompactionApplied)]
         assert kinds == [SummaryKind.DIGEST, SummaryKind.SUMMARY]
+
+
+class Crowded(MemoryStore):
+    """Two messages come, one after the other, while the start of a compaction is being written."""
+
+    has_come = False
+
+    async def append(self, lease: Lease, records: Sequence[LeasedRecord], *, after: int) -> int:
+        if isinstance(records[0], RungStarted) and records[0].kind is None and not self.has_come:
+            self.has_come = True
+            for text in ("first", "second"):
+                await self.admit(KEY, an_input(text))
+                for _ in range(50):
+                    # Whoever watches for messages has its turn, and stops the compaction: twice.
+                    await asyncio.sleep(0)
+        return await super().append(lease, records, after=after)
+
+
+async def test_two_messages_that_stop_a_compaction_leave_a_log_whose_every_record_follows() -> None:
+    store = Crowded(clock=ManualClock())
+    async with a_hold(an_engine(Talker(NOTES), store=store)) as hold:
+        session = await hold.session(KEY)
+        for _ in range(12):
+            await a_long_talk(session, messages=1)
+            await until_idle(hold)
+
+        assert store.has_come
+        await ended_well(session)
+        assert await records_of(session, DamageSetAside) == [], "nothing had to be healed"
+        turn = Turn()
+        for logged in await session.history(limit=10_000):
+            turn = evolve(turn, logged)
 
 
 async def test_what_we_do_of_our_own_accord_gives_way_to_a_person() -> None:

@@ -37,6 +37,11 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
     "classify": ("holdfast.cli.classify", "classify", "Say what a provider's error means."),
     "digest": ("holdfast.cli.digest", "digest", "Shorten a conversation without a model."),
     "estimate": ("holdfast.cli.estimate", "estimate", "Estimate the tokens of a text or a request."),
+    "crashlab": (
+        "holdfast.cli.crashlab",
+        "crashlab",
+        "Kill the engine over and over on your disk, and count the cost.",
+    ),
     "bench": ("holdfast.cli", "bench", "Measure this installation."),
 }
 BENCHES: dict[str, tuple[str, str, str]] = {

@@ -7,7 +7,7 @@ after, so a process may die between any two lines of this module.
 import asyncio
 import random
 from collections.abc import Coroutine
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from typing import assert_never
 
 from holdfast.core.actions import (
@@ -142,7 +142,10 @@ class Runner:
         try:
             await asyncio.shield(append)
         except asyncio.CancelledError:
-            await asyncio.wait([append])
+            # However often it is cancelled meanwhile: each message that comes may do so.
+            while not append.done():
+                with suppress(asyncio.CancelledError):
+                    await asyncio.wait([append])
             raise
 
     async def _append(self, records: tuple[WorkRecord, ...]) -> None:

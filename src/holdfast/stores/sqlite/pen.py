@@ -167,10 +167,29 @@ class Pen:
                 db.execute("ROLLBACK")
         except apsw.Error:
             is_usable = False
-        if not is_usable:
-            self._db = None
+        if not is_usable and (successor := self._successor()) is not None:
+            self._db = successor
             with suppress(apsw.Error):
                 db.close()
+
+    def _successor(self) -> apsw.Connection | None:
+        """Open another connection beside one that may be broken; None where that fails too.
+
+        Before the other is closed: with the last one goes what says how far the log of changes counts. Whoever opened
+        it then would take what was written and could not be synced, and was refused, for committed.
+        """
+        db = None
+        try:
+            db = connect(self._path, patience=self._patience)
+            self._checkpoints.watch(db)
+            # Reading is what joins it to the others.
+            db.execute("SELECT count(*) FROM sqlite_schema")
+        except apsw.Error:
+            if db is not None:
+                with suppress(apsw.Error):
+                    db.close()
+            return None
+        return db
 
 
 def refused(waiting: Sequence[Waiting], why: HoldfastError) -> list[Outcome]:

@@ -1,0 +1,120 @@
+"""What a run came to: figures that add up over lanes, as a table for people and as a file for programs."""
+
+from collections import Counter
+from collections.abc import Sequence
+
+import msgspec
+
+# Records that show what the kills had a chance to hit, with the word for them.
+_EVENTS = {
+    "ToolStarted": "tools",
+    "CompactionApplied": "compactions",
+    "PartReplaced": "replaced parts",
+    "SegmentSealed": "seals",
+    "GenerationStarted": "roll-overs",
+    "AttemptAbandoned": "attempts cut off",
+    "tool cut off": "tools cut off",
+    "rung cut off": "rungs cut off",
+}
+# A list of broken promises is for reading; whoever has more of them than this reads the first.
+_SENTENCES_MAX = 20
+
+
+class Figures(msgspec.Struct):
+    """What one run, or one lane of it, came to so far."""
+
+    kills: int = 0
+    stores: int = 0
+    judged: int = 0
+    acknowledged: int = 0
+    seconds: float = 0.0
+    lost: list[str] = []
+    duplicated: list[str] = []
+    third_states: list[str] = []
+    # From the start of a process until everything acknowledged before had its outcome, in milliseconds.
+    recoveries_ms: list[float] = []
+    kinds: dict[str, int] = {}
+
+    def add(self, other: "Figures") -> None:
+        """Take in those of another lane."""
+        self.kills += other.kills
+        self.stores += other.stores
+        self.judged += other.judged
+        self.acknowledged += other.acknowledged
+        self.lost += other.lost
+        self.duplicated += other.duplicated
+        self.third_states += other.third_states
+        self.recoveries_ms += other.recoveries_ms
+        self.kinds = dict(Counter(self.kinds) + Counter(other.kinds))
+
+    def broken(self) -> list[str]:
+        """Return what was found against the promises, in words."""
+        return [
+            *(f"lost: {one}" for one in self.lost),
+            *(f"duplicated: {one}" for one in self.duplicated),
+            *(f"third state: {one}" for one in self.third_states),
+        ][:_SENTENCES_MAX]
+
+
+class Report(msgspec.Struct, frozen=True):
+    """The figures as they are told."""
+
+    kills: int
+    acknowledged: int
+    lost: int
+    duplicated: int
+    third_states: int
+    recoveries: int
+    recovery_p50_ms: float
+    recovery_p99_ms: float
+    recovery_max_ms: float
+    stores: int
+    judged: int
+    seconds: float
+    seed: int
+    events: dict[str, int]
+    broken: list[str]
+
+    def rows(self) -> list[tuple[str, str]]:
+        """Return the lines of the table."""
+        recovery = (
+            f"p50 {self.recovery_p50_ms:.0f} ms, p99 {self.recovery_p99_ms:.0f} ms, max {self.recovery_max_ms:.0f} ms"
+        )
+        return [
+            ("kills", f"{self.kills:,} in {self.seconds:.0f} s ({self.kills / max(self.seconds, 1e-9):.1f}/s)"),
+            ("acknowledged", f"{self.acknowledged:,} messages"),
+            ("lost", f"{self.lost:,}"),
+            ("duplicated", f"{self.duplicated:,}"),
+            ("third states", f"{self.third_states:,}"),
+            ("recovery", f"{recovery} ({self.recoveries:,} seen to their end)"),
+            ("in the logs", ", ".join(f"{count:,} {word}" for word, count in self.events.items())),
+            ("judged", f"{self.judged:,} times, {self.stores:,} stores to their end"),
+            ("seed", str(self.seed)),
+        ]
+
+
+def report(figures: Figures, seed: int) -> Report:
+    """Return what is told of a run."""
+    times = sorted(figures.recoveries_ms)
+    return Report(
+        kills=figures.kills,
+        acknowledged=figures.acknowledged,
+        lost=len(figures.lost),
+        duplicated=len(figures.duplicated),
+        third_states=len(figures.third_states),
+        recoveries=len(times),
+        recovery_p50_ms=percentile(times, 0.5),
+        recovery_p99_ms=percentile(times, 0.99),
+        recovery_max_ms=percentile(times, 1.0),
+        stores=figures.stores,
+        judged=figures.judged,
+        seconds=figures.seconds,
+        seed=seed,
+        events={word: figures.kinds.get(kind, 0) for kind, word in _EVENTS.items()},
+        broken=figures.broken(),
+    )
+
+
+def percentile(ordered: Sequence[float], share: float) -> float:
+    """Return the value below which this share of the values lies; 0 where there are none."""
+    return ordered[min(int(share * len(ordered)), len(ordered) - 1)] if ordered else 0.0

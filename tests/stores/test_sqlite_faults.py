@@ -1,0 +1,178 @@
+"""A disk that fails below SQLite: a distinct error before anything is acknowledged, no loss, and then work goes on."""
+
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+
+import apsw
+import pytest
+
+from holdfast.errors import HoldfastError, LeaseLostError, StoreFullError, StoreIoError
+from holdfast.ports import Admission
+from holdfast.stores.sqlite import SqliteStore
+from holdfast.stores.sqlite import wal as sqlite_wal
+from holdfast.testing.builders import a_notice, an_input
+from holdfast.testing.clock import ManualClock
+from holdfast.testing.store_promises import lease_on, log_of
+
+
+class Trouble:
+    """What goes wrong, by the end of a file's name and the call that fails; nothing at first."""
+
+    def __init__(self) -> None:
+        self._failing: dict[tuple[str, str], type[apsw.Error]] = {}
+        self.met = 0
+
+    def begin(self, file: str, call: str, error: type[apsw.Error]) -> None:
+        self._failing[file, call] = error
+
+    def end(self) -> None:
+        self._failing = {}
+
+    def meet(self, path: str, call: str) -> None:
+        error = next((why for (end, at), why in self._failing.items() if at == call and path.endswith(end)), None)
+        if error is not None:
+            self.met += 1
+            raise error("by order of the test")
+
+
+class FailingFile(apsw.VFSFile):
+    def __init__(self, usual: str, name: str | apsw.URIFilename | None, flags: list[int], trouble: Trouble) -> None:
+        self._path = name.filename() if isinstance(name, apsw.URIFilename) else name or ""
+        self._trouble = trouble
+        super().__init__(usual, name, flags)
+
+    def xWrite(self, body: bytes, place: int) -> None:  # noqa: N802 - SQLite's
+        self._trouble.meet(self._path, "write")
+        super().xWrite(body, place)
+
+    def xSync(self, flags: int) -> None:  # noqa: N802 - SQLite's
+        self._trouble.meet(self._path, "sync")
+        super().xSync(flags)
+
+
+class FailingVfs(apsw.VFS):
+    def __init__(self, trouble: Trouble) -> None:
+        self._trouble, self.usual = trouble, apsw.vfs_names()[0]
+        super().__init__("failing", self.usual, makedefault=True)
+
+    def xOpen(self, name: str | apsw.URIFilename | None, flags: list[int]) -> apsw.VFSFile:  # noqa: N802 - SQLite's
+        return FailingFile(self.usual, name, flags, self._trouble)
+
+
+@pytest.fixture
+def trouble() -> Iterator[Trouble]:
+    trouble = Trouble()
+    shim = FailingVfs(trouble)
+    yield trouble
+    apsw.set_default_vfs(shim.usual)
+    shim.unregister()
+
+
+@pytest.fixture
+def clock() -> ManualClock:
+    return ManualClock()
+
+
+@pytest.fixture
+async def store(tmp_path: Path, clock: ManualClock, trouble: Trouble) -> AsyncIterator[SqliteStore]:
+    store = SqliteStore(tmp_path / "s.db", clock=clock)
+    yield store
+    trouble.end()
+    await store.close()
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "expected"),
+    [
+        ("write", apsw.FullError, StoreFullError),
+        ("write", apsw.IOError, StoreIoError),
+        ("sync", apsw.IOError, StoreIoError),
+        ("write", apsw.ReadOnlyError, StoreIoError),
+    ],
+)
+async def test_a_disk_that_fails_refuses_before_it_acknowledges_and_then_goes_on(
+    store: SqliteStore,
+    trouble: Trouble,
+    tmp_path: Path,
+    call: str,
+    error: type[apsw.Error],
+    expected: type[HoldfastError],
+) -> None:
+    lease = await lease_on(store)
+    await store.admit("s", an_input("before", client_id="c1"))
+    await store.append(lease, [a_notice("before")], after=1)
+
+    trouble.begin("-wal", call, error)
+    for _ in range(3):
+        with pytest.raises(expected):
+            await store.admit("s", an_input("refused", client_id="c2"))
+    with pytest.raises(expected):
+        await store.append(lease, [a_notice("refused")], after=2)
+    assert trouble.met >= 4
+    assert await log_of(store) == [an_input("before", client_id="c1"), a_notice("before")], "reading goes on"
+    trouble.end()
+
+    # Whoever was refused sends again, and it is one message.
+    assert await store.admit("s", an_input("refused", client_id="c2")) == Admission(3, is_new=True)
+    assert await store.admit("s", an_input("refused", client_id="c2")) == Admission(3, is_new=False)
+    assert await store.append(lease, [a_notice("after")], after=3) == 4
+    expected_log = [
+        an_input("before", client_id="c1"),
+        a_notice("before"),
+        an_input("refused", client_id="c2"),
+        a_notice("after"),
+    ]
+    assert await log_of(store) == expected_log
+    another = SqliteStore(tmp_path / "s.db", clock=ManualClock())
+    assert await log_of(another) == expected_log
+    await another.close()
+
+
+async def test_a_copy_into_the_database_that_fails_holds_up_nobody_and_loses_nothing(
+    store: SqliteStore, trouble: Trouble, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sqlite_wal, "CHECKPOINT_PAGES", 5)
+    trouble.begin("s.db", "write", apsw.FullError)
+
+    for number in range(1, 31):
+        assert await store.admit("s", an_input(str(number))) == Admission(number, is_new=True)
+
+    assert trouble.met > 0
+    trouble.end()
+    another = SqliteStore(tmp_path / "s.db", clock=ManualClock())
+    assert await log_of(another) == [an_input(str(number)) for number in range(1, 31)]
+    await another.close()
+
+
+async def test_a_clock_that_jumps_ahead_makes_of_two_that_believe_they_own_a_session_one(
+    store: SqliteStore, clock: ManualClock, tmp_path: Path
+) -> None:
+    first = await lease_on(store)
+    another = SqliteStore(tmp_path / "s.db", clock=clock)
+    assert await another.acquire("s", "other", seconds=30) is None
+
+    clock.advance(24 * 3_600)
+    second = await another.acquire("s", "other", seconds=30)
+
+    assert second is not None
+    assert second.fence > first.fence
+    assert await another.append(second, [a_notice("second")], after=0) == 1
+    with pytest.raises(LeaseLostError):
+        await store.append(first, [a_notice("first")], after=1)
+    assert await log_of(store) == [a_notice("second")]
+    await another.close()
+
+
+async def test_a_clock_that_jumps_back_leaves_the_session_to_whoever_has_it(tmp_path: Path, trouble: Trouble) -> None:
+    today, yesterday = ManualClock(200_000.0), ManualClock(100_000.0)
+    before = SqliteStore(tmp_path / "s.db", clock=today)
+    lease = await lease_on(before)
+    after = SqliteStore(tmp_path / "s.db", clock=yesterday)
+
+    assert await after.acquire("s", "other", seconds=30) is None
+    assert await before.append(lease, [a_notice("mine")], after=0) == 1
+    await before.close()
+    # However far away its end lies by the new clock, nobody waits for the lease of one that is gone.
+    assert await after.acquire("s", "other", seconds=30) is not None
+    await after.close()
+    assert trouble.met == 0
