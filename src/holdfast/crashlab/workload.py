@@ -27,7 +27,8 @@ from holdfast.models.catalogue import simulated_model
 from holdfast.models.simulated import Simulation
 from holdfast.ports import Attachment, Tool
 from holdfast.runtime.engine import unobserved
-from holdfast.runtime.sessions import Hold, Session
+from holdfast.runtime.hold import Hold
+from holdfast.runtime.sessions import Session
 from holdfast.runtime.toolbox import tool
 
 # Two conversations at once: their writes meet in one transaction, and one is killed while the other compacts.
