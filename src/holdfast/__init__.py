@@ -23,7 +23,9 @@ if TYPE_CHECKING:
         UsageError,
     )
     from holdfast.ports import Attachment, ReasoningDelta, SessionInfo, TextDelta
-    from holdfast.runtime.sessions import Answer, Event, Hold, Session, View
+    from holdfast.runtime.hold import Hold
+    from holdfast.runtime.previews import Preview
+    from holdfast.runtime.sessions import Answer, Event, Session, View
     from holdfast.runtime.toolbox import tool
     from holdfast.wiring import Tuning, ask, open  # noqa: A004 - `holdfast.open()` reads as it should
 
@@ -35,7 +37,7 @@ _HOMES = {
     "Bounds": "core.limits",
     "Deadlines": "core.limits",
     "Event": "runtime.sessions",
-    "Hold": "runtime.sessions",
+    "Hold": "runtime.hold",
     "HoldfastError": "errors",
     "LargeText": "core.messages",
     "Limits": "core.limits",
@@ -43,6 +45,7 @@ _HOMES = {
     "Media": "core.messages",
     "Message": "core.messages",
     "OperatorError": "errors",
+    "Preview": "runtime.previews",
     "ReasoningDelta": "ports",
     "RetryLaterError": "errors",
     "Session": "runtime.sessions",
@@ -73,6 +76,7 @@ __all__ = [
     "Media",
     "Message",
     "OperatorError",
+    "Preview",
     "ReasoningDelta",
     "RetryLaterError",
     "Session",

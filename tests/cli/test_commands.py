@@ -28,10 +28,14 @@ from holdfast.core.records import (
     AttemptStarted,
     CancelRequested,
     CompactionApplied,
+    CompactionUndone,
+    GenerationStarted,
     InputAdmitted,
     Logged,
     NoticePosted,
     Outcome,
+    OutputClamped,
+    PieceSummarised,
     RungFinished,
     RungResult,
     RungStarted,
@@ -54,7 +58,7 @@ from holdfast.errors import (
     UsageError,
 )
 from holdfast.ports import SessionInfo
-from holdfast.runtime.sessions import Hold
+from holdfast.runtime.hold import Hold
 from holdfast.testing.builders import a_reply, a_tool_call
 from tests.cli.programs import PROGRAM, environment, holdfast
 
@@ -320,11 +324,23 @@ SPOKEN: list[tuple[AnyRecord, str]] = [
     (ToolInterrupted(1, "c1"), "the process stopped while c1 ran; it may be started again"),
     (ToolSettled(1, ToolResult("c1", (Text("paid"),))), "tool result, done (receipt of c1): paid"),
     (RungStarted(1, Rung.BACK_OFF, FaultKind.OVERLOADED, 4.2), "the provider is overloaded; waiting 4.2 s"),
+    (OutputClamped(1, 2_048), "asking for an answer of at most 2,048 tokens"),
     (RungFinished(1, Rung.DIGEST, RungResult.CHANGED), "making a digest of what is old: done"),
     (
         CompactionApplied(1, 12, "…", 5_000, 2_000),
         "compaction: everything before message 12 is represented by a digest; 5,000 tokens became 2,000",
     ),
+    (
+        GenerationStarted(9, 9, "…", 500, 20, generation=3, left=2),
+        "generation 3 begins: of everything before, only message 9 and a digest are in the view; 500 tokens became 20",
+    ),
+    (
+        CompactionUndone(7, CompactionApplied(1, 12, "…", 5_000, 2_000), 5),
+        "what record 7 made of the view was undone; the past is shown as since message 12 again",
+    ),
+    (CompactionUndone(7), "what record 7 made of the view was undone; the past is shown word for word again"),
+    (PieceSummarised(0, 9, "…", "m"), "m wrote notes on everything up to record 9"),
+    (PieceSummarised(0, 9, "…", "m", is_merged=True), "m merged its notes on everything up to record 9"),
     (NoticePosted(1, "compacted", "Something was cut."), "notice: Something was cut."),
     (SegmentSealed(1, 900, "x/1-900", "ab", 48_213), "records 1 to 900 moved into the archive: 48,213 bytes"),
     (TurnEnded(3, Outcome.ANSWERED), "turn 3 ends: answered"),

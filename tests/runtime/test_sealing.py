@@ -247,6 +247,7 @@ class FailingArchive(MemoryArchive):
 async def test_an_archive_that_is_away_is_told_to_the_operator_and_tried_again_later(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
+    """FM-112."""
     caplog.set_level(logging.WARNING)
     clock, archive = ManualClock(), FailingArchive()
     store = MemoryStore(clock=clock)
@@ -269,6 +270,7 @@ async def test_an_archive_that_is_away_is_told_to_the_operator_and_tried_again_l
 
 
 async def test_a_segment_that_a_crash_left_is_used_and_a_damaged_one_is_healed() -> None:
+    """FM-113."""
     archive = MemoryArchive()
     store = MemoryStore(clock=ManualClock())
     lease = await lease_on(store)

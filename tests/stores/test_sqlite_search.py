@@ -114,3 +114,14 @@ async def test_words_of_a_session_do_not_reach_one_whose_number_begins_alike(tmp
         [hit] = await store.search(f"s{number}", "zebra")
         assert hit.excerpt == f"zebra of session {number}"
     await store.close()
+
+
+async def test_a_slice_of_a_long_log_does_not_read_the_rest_of_it(tmp_path: Path) -> None:
+    await opened(tmp_path / "s.db").close()
+    db = apsw.Connection(str(tmp_path / "s.db"))
+
+    steps = [row[3] for row in db.execute(f"EXPLAIN QUERY PLAN {sqlite_search._SELECT_SIZES}", (1, 0, 200))]
+    db.close()
+
+    assert steps[0] == "MERGE (UNION ALL)"
+    assert not any("SCAN" in step or "B-TREE" in step for step in steps)

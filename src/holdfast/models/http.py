@@ -16,6 +16,7 @@ from holdfast.core.faults import Phase, Refusal
 from holdfast.core.limits import Bounds, Limits
 from holdfast.core.messages import Reply, Request
 from holdfast.models.answers import AnswerDecoder
+from holdfast.models.blame import blamed_image
 from holdfast.models.dialects import Dialect
 from holdfast.models.transport import Answer, BrokenOffError, Transport, UnreachableError
 from holdfast.models.wire import cut_text
@@ -94,9 +95,9 @@ class HttpModel:
             **self._dialect.key_headers(self._key),
         }
         try:
-            async with self._transport.post(self._dialect.PATH, headers, body) as answer:
+            async with self._transport.post(self._dialect.request_path(card.model), headers, body) as answer:
                 if answer.status not in _OK:
-                    yield await self._refusal(answer)
+                    yield await self._refusal(answer, body)
                     return
                 decoder = self._dialect.StreamDecoder(self.issuer, secrets.token_hex(6))
                 async with aclosing(_deltas(answer, decoder)) as deltas:
@@ -122,18 +123,20 @@ class HttpModel:
             body=self._struck(outcome.body),
         )
 
-    async def _refusal(self, answer: Answer) -> Refusal:
+    async def _refusal(self, answer: Answer, sent: bytes) -> Refusal:
         cause = ""
         if answer.status in _REDIRECT:
             host = urlsplit(answer.headers.get("location", "")).hostname or "another address"
             cause = f"the endpoint redirects to {host}, which is not followed; set the base URL to the final address"
+        told = cut_text(self._struck_bytes(await _error_body(answer)))
         return Refusal(
             self._dialect.NAME,
             Phase.RESPONSE,
             answer.status,
             self._useful(answer.headers),
-            cut_text(self._struck_bytes(await _error_body(answer))),
+            told,
             cause,
+            blamed_image(sent, told),
         )
 
     def _useful(self, headers: Mapping[str, str]) -> dict[str, str]:

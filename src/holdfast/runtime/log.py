@@ -7,18 +7,18 @@ Damage does not stop the reading: a mark stands for what is lost, and `wounds` s
 them (see `healing`); everybody else reads on.
 """
 
-from collections.abc import Iterable
+from collections.abc import AsyncIterator, Iterable
 
 import msgspec
 
 from holdfast.core.fold import IllegalStepError, Turn
-from holdfast.core.records import CompactionApplied, DamageSetAside, Logged
+from holdfast.core.records import AnyRecord, CompactionApplied, DamageSetAside, Logged
 from holdfast.core.turn import evolve
 from holdfast.errors import StoreDamagedError
 from holdfast.ports import Snapshot, Store
 
 # Raise this whenever a fold of the same records would come out differently: older snapshots are then not used.
-FOLD_VERSION = 1
+FOLD_VERSION = 2
 
 # Large enough that reading is dominated by decoding, small enough that memory stays flat on a long log.
 _PAGE_RECORDS = 1_000
@@ -30,6 +30,13 @@ class _Fold(msgspec.Struct, frozen=True):
 
 
 _decoder = msgspec.json.Decoder(_Fold)
+
+
+async def pages(store: Store, session: str, *, after: int = 0) -> AsyncIterator[list[Logged]]:
+    """Yield the records behind `after` page by page, those included that are appended while somebody reads."""
+    while page := await store.read(session, after=after, limit=_PAGE_RECORDS):
+        yield page
+        after = page[-1].seq
 
 
 class Log:
@@ -78,13 +85,20 @@ class Log:
         boundary = self.turn.boundary
         self.tail = [logged for logged in self.tail if logged.seq >= boundary]
 
+    def followed_by(self, records: Iterable[AnyRecord], at: float) -> "Log":
+        """Return the log as it would be with these records behind it; this one stays as it is."""
+        log = Log(self.session, self.turn)
+        log.tail, log.pinned = list(self.tail), list(self.pinned)
+        log.extend(Logged(self.turn.seq + place, at, record) for place, record in enumerate(records, start=1))
+        return log
+
     def snapshot(self) -> Snapshot:
         """Return the fold as something to keep."""
         return Snapshot(self.turn.seq, msgspec.json.encode(_Fold(FOLD_VERSION, self.turn)))
 
     async def catch_up(self, store: Store) -> None:
         """Fold whatever was appended since."""
-        while page := await store.read(self.session, after=self.turn.seq, limit=_PAGE_RECORDS):
+        async for page in pages(store, self.session, after=self.turn.seq):
             self.extend(page, is_ours=False)
         await self._complete(store)
 
@@ -114,10 +128,8 @@ async def open_log(store: Store, session: str) -> Log:
 
 async def _open(store: Store, session: str, turn: Turn) -> Log:
     log = Log(session, turn)
-    after = max(turn.boundary - 1, 0)
-    while page := await store.read(session, after=after, limit=_PAGE_RECORDS):
+    async for page in pages(store, session, after=max(turn.boundary - 1, 0)):
         log.extend(page, is_ours=False)
-        after = page[-1].seq
     await log.catch_up(store)
     return log
 

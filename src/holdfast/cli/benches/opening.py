@@ -21,6 +21,7 @@ from holdfast.core.records import (
     AttemptStarted,
     CompactionApplied,
     InputAdmitted,
+    LeasedRecord,
     Outcome,
     ReplyRecorded,
     RungFinished,
@@ -53,6 +54,8 @@ HELP_MS_MAX = 250.0
 # A turn of ten tool steps; the tail of both sessions has so many of them.
 _STEPS = 10
 _TAIL_TURNS = 12
+# Written at once, because writing is not what is measured here.
+_BATCH_RECORDS = 1_000
 _SENTENCE = "The tests of the parser fail in line 120 because the buffer is empty. "
 
 
@@ -88,20 +91,25 @@ def _turn(number: int, *, compacts: bool) -> list[WorkRecord]:
     ]
 
 
-async def _fill(store: Store, session: str, records_wanted: int) -> None:
-    """Write a session of about so many records, whose last turns are its tail."""
+async def fill(store: Store, session: str, records_wanted: int) -> None:
+    """Go on with a session for about so many records, of which the last turns are its tail."""
     lease = await store.acquire(session, "bench", seconds=3_600)
-    assert lease is not None, "the store is new"
+    assert lease is not None, "nobody else works on it"
+    known = await store.info(session)
     turns = max(records_wanted // (len(_turn(1, compacts=False)) + 1), _TAIL_TURNS + 2)
+    last, batch = known.last_seq if known else 0, list[LeasedRecord]()
     for place in range(turns):
-        number = (await store.admit(session, InputAdmitted((Text(_SENTENCE),)))).seq
-        await store.append(lease, _turn(number, compacts=place == turns - _TAIL_TURNS), after=number)
+        number = last + len(batch) + 1
+        batch += [InputAdmitted((Text(_SENTENCE),)), *_turn(number, compacts=place == turns - _TAIL_TURNS)]
+        if len(batch) >= _BATCH_RECORDS or place == turns - 1:
+            last, batch = await store.append(lease, batch, after=last), []
     log = await open_log(store, session)
     await store.save_snapshot(lease, log.snapshot())
     await store.release(lease)
 
 
-def _engine(store: Store) -> Engine:
+def engine_over(store: Store) -> Engine:
+    """Put together what opening a session needs."""
     bounds, blobs = Bounds(), MemoryBlobs()
     return Engine(
         store=store,
@@ -117,9 +125,9 @@ def _engine(store: Store) -> Engine:
     )
 
 
-async def _open_and_prepare(store: Store, session: str) -> int:
+async def open_and_prepare(store: Store, session: str) -> int:
     """Do what stands before the next request of a session: open its log and build the request."""
-    engine = _engine(store)
+    engine = engine_over(store)
     log = await open_log(store, session)
     known = await engine.learning.known(engine.models(None)[0])
     return len(prepare(log, engine, known).request.messages)
@@ -131,12 +139,12 @@ async def measure_opening(folder: Path, effort: Effort) -> list[Measured]:
     store = SqliteStore(path, clock=SystemClock())
     times: dict[str, list[float]] = {"short": [], "long": []}
     try:
-        await _fill(store, "short", effort.short_records)
-        await _fill(store, "long", effort.long_records)
+        await fill(store, "short", effort.short_records)
+        await fill(store, "long", effort.long_records)
         for _ in range(effort.openings):
             for session, taken in times.items():
                 started = time.perf_counter()
-                await _open_and_prepare(store, session)
+                await open_and_prepare(store, session)
                 taken.append(1_000 * (time.perf_counter() - started))
     finally:
         await store.close()
@@ -165,13 +173,13 @@ async def measure_opening(folder: Path, effort: Effort) -> list[Measured]:
 _HOLD_OPEN = """
 import asyncio, resource, sys
 from pathlib import Path
-from holdfast.cli.benches.opening import _open_and_prepare
+from holdfast.cli.benches.opening import open_and_prepare
 from holdfast.runtime.clock import SystemClock
 from holdfast.stores.sqlite import SqliteStore
 
 async def hold() -> None:
     store = SqliteStore(Path(sys.argv[1]), clock=SystemClock())
-    await _open_and_prepare(store, sys.argv[2])
+    await open_and_prepare(store, sys.argv[2])
     print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
     await store.close()
 

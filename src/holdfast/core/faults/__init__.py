@@ -11,15 +11,18 @@ import msgspec
 
 from holdfast.core.faults import codes
 from holdfast.core.faults.body import Evidence, read
+from holdfast.core.faults.codes import OK
 from holdfast.core.faults.kinds import Confidence, Fault, FaultKind, Phase, Refusal, Sent, Unit
 from holdfast.core.faults.numbers import Stated, stated
-from holdfast.core.faults.replies import is_near, is_near_window, outcome_of, read_outcome, symptom
+from holdfast.core.faults.replies import READ_SHARE, is_near, is_near_window, outcome_of, read_outcome, symptom
 from holdfast.core.faults.tables import RULES
 from holdfast.core.faults.waits import wait_seconds
 from holdfast.core.messages import Reply
 from holdfast.core.patterns import Pattern
 
 __all__ = [
+    "OK",
+    "READ_SHARE",
     "Confidence",
     "Fault",
     "FaultKind",
@@ -75,7 +78,8 @@ def classify(refusal: Refusal, sent: Sent = Sent()) -> Fault:  # noqa: B008 - fr
         or _by_general_code(evidence)
         or _by_status(evidence, refusal, sent)
     )
-    return finding if isinstance(finding, Fault) else _fault(finding, refusal, evidence)
+    fault = finding if isinstance(finding, Fault) else _fault(finding, refusal, evidence)
+    return msgspec.structs.replace(fault, blamed=refusal.blamed)
 
 
 def classify_reply(reply: Reply, sent: Sent) -> Fault | None:

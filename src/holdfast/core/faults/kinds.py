@@ -51,6 +51,8 @@ class Refusal(msgspec.Struct, frozen=True, omit_defaults=True):
     body: str = ""
     # What the client library said, where there was no response at all.
     cause: str = ""
+    # The SHA-256 of the image that it points at; "": it points at none.
+    blamed: str = ""
 
 
 class Sent(msgspec.Struct, frozen=True):
@@ -63,6 +65,8 @@ class Sent(msgspec.Struct, frozen=True):
     # What the model is believed to accept; None where it is not known.
     window_tokens: int | None = None
     wire_bytes_max: int | None = None
+    # Whether the model reports all that it read, as far as is known.
+    reports_all_read: bool = True
     had_tools: bool = False
     had_reasoning: bool = False
     # Who was asked, for instance "openai" or "dashscope": a few providers give one code two meanings.
@@ -101,3 +105,5 @@ class Fault(msgspec.Struct, frozen=True, omit_defaults=True):
     said: str = ""
     # The part of `requested` that was asked for as output, where it is told: if the rest fits, ask for less output.
     output_requested: int | None = None
+    # As in `Refusal`.
+    blamed: str = ""

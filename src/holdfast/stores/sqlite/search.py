@@ -29,13 +29,13 @@ _SELECT_MARK = """
 """
 _SELECT_ROWS = "SELECT seq, call, called_words, said_words FROM search_rows WHERE session = ? ORDER BY row"
 _SELECT_PLACES = "SELECT doc, col, count(*) FROM search_places WHERE term = ? GROUP BY doc, col"
-# Bodies are measured before they are read, so that a slice of large records stays small.
+# Bodies are measured before they are read, so that a slice of large records stays small. Written so that SQLite merges
+# the two tables in order and stops at the limit; as a subquery it would read the rest of the log for every slice.
 _SELECT_SIZES = """
-    SELECT size FROM (
-        SELECT seq, length(body) AS size FROM records WHERE session = ?1 AND seq > ?2
-        UNION ALL
-        SELECT seq, length(body) AS size FROM recent WHERE session = ?1 AND seq > ?2
-    ) ORDER BY seq LIMIT ?3
+    SELECT seq, length(body) FROM records WHERE session = ?1 AND seq > ?2
+    UNION ALL
+    SELECT seq, length(body) FROM recent WHERE session = ?1 AND seq > ?2
+    ORDER BY seq LIMIT ?3
 """
 
 
@@ -53,7 +53,7 @@ def next_slice(db: apsw.Connection, session: str) -> Slice | None:
     number, until, reread, first_row = mark
     count = size_bytes = 0
     sizes: list[tuple[Any, ...]] = db.execute(_SELECT_SIZES, (number, until, SLICE_RECORDS)).fetchall()
-    for (size,) in sizes:
+    for _, size in sizes:
         if count and size_bytes + size > SLICE_BYTES_MAX:
             break
         count, size_bytes = count + 1, size_bytes + size
