@@ -18,6 +18,9 @@ for _group in ("", "_feeds", "_leases", "_log", "_search", "_sessions"):
     pytest.register_assert_rewrite(f"holdfast.testing.store_promises{_group}")
 pytest.register_assert_rewrite("holdfast.testing.blobs_contract")
 
+# The server of the PostgreSQL tests, for every room.
+pytest_plugins = ("tests.stores.postgres_server",)
+
 _FOLDER = pytest.StashKey[tempfile.TemporaryDirectory[str]]()
 
 

@@ -8,7 +8,7 @@ import threading
 from collections.abc import AsyncGenerator, Callable, Coroutine, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 import msgspec
 
@@ -26,6 +26,11 @@ from holdfast.runtime.toolbox import Toolbox
 
 # A store that lives as long as the process: for tests and for trying things.
 MEMORY = ":memory:"
+# How the address of a database server begins.
+_SERVERS = ("postgresql://", "postgres://")
+
+# Where a store is: the path of a file, or the URL of a database.
+Place: TypeAlias = Path | str
 
 
 class Tuning(msgspec.Struct, frozen=True):
@@ -40,17 +45,24 @@ class Tuning(msgspec.Struct, frozen=True):
     adopts: bool = True
 
 
-def default_store_path() -> Path:
+def is_server(store: Place) -> bool:
+    """Whether a store is on a database server, and not a file here."""
+    return isinstance(store, str) and store.startswith(_SERVERS)
+
+
+def default_store_path() -> Place:
     """Return where sessions are kept unless told otherwise: HOLDFAST_STORE, else the user's data folder."""
     if named := os.environ.get("HOLDFAST_STORE"):
-        return Path(named).expanduser()
+        return named if is_server(named) else Path(named).expanduser()
     data_home = os.environ.get("XDG_DATA_HOME") or "~/.local/share"
     return Path(data_home).expanduser() / "holdfast" / "holdfast.db"
 
 
-def _default_store() -> Path:
+def _default_store() -> Place:
     """Return the default path, with its folder made: nobody has chosen it, so nobody can have made it."""
     path = default_store_path()
+    if isinstance(path, str):
+        return path
     try:
         # Conversations are private.
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -78,7 +90,8 @@ async def open(  # noqa: A001 - `holdfast.open()` reads as it should
             chat = await hold.session("telegram:42")
             reply = await chat.send("Hello")
 
-    `store` is the path of a database file, made if it is not there; ":memory:" keeps nothing. `model` is "sim" (the
+    `store` is the path of a database file, made if it is not there, or the URL of a PostgreSQL database,
+    "postgresql://user@host/name", which any number of machines may share; ":memory:" keeps nothing. `model` is "sim" (the
     simulated model, no key needed), "openai:NAME" or "anthropic:NAME", with the key in OPENAI_API_KEY or
     ANTHROPIC_API_KEY; several are tried in order when one fails. `system` is the system text, or a function that is
     asked for it before every request. `tools` are typed Python functions. `base_url` is any server that speaks the
@@ -115,6 +128,8 @@ def open_store(store: str | Path, bounds: Bounds) -> tuple[Store, Blobs]:
         from holdfast.stores.memory import MemoryBlobs, MemoryStore  # noqa: PLC0415 - only what is used is loaded
 
         return MemoryStore(clock=SystemClock(), bounds=bounds), MemoryBlobs()
+    if isinstance(store, str) and is_server(store):
+        return _open_server(store, bounds)
     from holdfast.stores.blobs import FolderBlobs  # noqa: PLC0415
     from holdfast.stores.sqlite import SqliteStore  # noqa: PLC0415
 
@@ -122,6 +137,21 @@ def open_store(store: str | Path, bounds: Bounds) -> tuple[Store, Blobs]:
     # The store first: what is wrong with the path it says best, and then nothing else is made there.
     records = SqliteStore(path, clock=SystemClock(), bounds=bounds)
     return records, FolderBlobs(path.with_name(path.name + "-blobs"))
+
+
+def _open_server(url: str, bounds: Bounds) -> tuple[Store, Blobs]:
+    try:
+        from holdfast.stores.postgres import PostgresStore  # noqa: PLC0415 - an extra, and 0.2 s to import
+        from holdfast.stores.postgres.blobs import PostgresBlobs  # noqa: PLC0415
+    except ModuleNotFoundError as error:
+        if error.name != "asyncpg":
+            raise
+        raise StorePathError(
+            "a store on PostgreSQL needs the package asyncpg, which is not installed; "
+            "run `pip install 'holdfast[postgres]'`"
+        ) from error
+    records = PostgresStore(url, bounds=bounds)
+    return records, PostgresBlobs(records.connections)
 
 
 class Lineup:

@@ -11,9 +11,9 @@ import pytest
 from holdfast.core.records import encode_record
 from holdfast.errors import StoreDamagedError, StoreIoError
 from holdfast.ports import Snapshot
+from holdfast.stores.checking import record_crc32
 from holdfast.stores.sqlite import SqliteStore
 from holdfast.stores.sqlite import batch as sqlite_batch
-from holdfast.stores.sqlite.batch import record_crc32
 from holdfast.testing.builders import a_notice, an_input
 from holdfast.testing.clock import ManualClock
 from holdfast.testing.store_promises import lease_on

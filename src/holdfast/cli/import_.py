@@ -14,7 +14,7 @@ from holdfast.errors import UsageError
 from holdfast.rescue.importing import Imported, import_session
 from holdfast.rescue.neutral import NeutralMessage, read_neutral
 from holdfast.runtime.admission import check_session_key
-from holdfast.wiring import open_store
+from holdfast.wiring import Place, open_store
 
 
 @click.command("import")
@@ -23,7 +23,7 @@ from holdfast.wiring import open_store
 @click.option("--key", help="Under which key; otherwise the session's own id. For a single session.")
 @store_option
 @click.option("--json", "as_json", is_flag=True, help="One JSON object per session, for programs.")
-def import_(file: Path, session: str | None, key: str | None, store: Path | None, *, as_json: bool) -> None:
+def import_(file: Path, session: str | None, key: str | None, store: Place | None, *, as_json: bool) -> None:
     """Import the sessions of FILE, a transcript in the neutral format, .jsonl or .jsonl.gz.
 
     Each message keeps its own number as its origin. What a session has already is not imported again, so the same file
@@ -45,7 +45,7 @@ def _sessions(file: Path, session: str | None) -> Iterator[list[NeutralMessage]]
         yield gathered
 
 
-async def _import(file: Path, session: str | None, key: str | None, place: Path, *, as_json: bool) -> None:
+async def _import(file: Path, session: str | None, key: str | None, place: Place, *, as_json: bool) -> None:
     bounds = Bounds()
     records, blobs = open_store(place, bounds)
     seen = 0

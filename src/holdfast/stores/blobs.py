@@ -54,7 +54,7 @@ class FolderBlobs:
             if isinstance(chunks, bytes):
                 await self._in_a_thread(partial(incoming.write, chunks))
             else:
-                async for piece in _gathered(chunks):
+                async for piece in gathered(chunks):
                     await self._in_a_thread(partial(incoming.write, piece))
             return await self._in_a_thread(partial(self._keep, incoming))
         finally:
@@ -180,7 +180,7 @@ class _Incoming:
         return self._file
 
 
-async def _gathered(chunks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+async def gathered(chunks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
     """Join small chunks, because each piece costs a way to another thread and back."""
     pending: list[bytes] = []
     size_bytes = 0

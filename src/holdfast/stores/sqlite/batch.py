@@ -8,14 +8,13 @@ gives up the interpreter's lock and may wait a long time for it on a busy proces
 
 from collections.abc import Sequence
 from hashlib import sha256
-from struct import pack
 from typing import Any, TypeAlias
-from zlib import crc32
 
 import apsw
 
 from holdfast.errors import ClientIdReusedError
 from holdfast.ports import Admission, Lease, Snapshot
+from holdfast.stores.checking import record_crc32
 from holdfast.stores.rows import SessionRow
 from holdfast.stores.sqlite.index import Slice, write_slice
 from holdfast.stores.sqlite.owners import Owners
@@ -54,11 +53,6 @@ _INSERT_CLIENT_ID = "INSERT INTO client_ids (session, client_id, seq, sha256) VA
 _UPSERT_SNAPSHOT = "INSERT OR REPLACE INTO snapshots (session, seq, crc32, body) VALUES (?, ?, ?, ?)"
 
 _Value: TypeAlias = str | bytes | int | float | None
-
-
-def record_crc32(number: int, seq: int, at: float, body: bytes) -> int:
-    """Return the checksum of a record in its place: a row that was altered or moved does not match it."""
-    return crc32(body, crc32(pack("<qqd", number, seq, at)))
 
 
 def move_recent(db: apsw.Connection) -> None:

@@ -3,12 +3,10 @@
 from typing import Any
 
 import apsw
-import msgspec
 
-from holdfast.core.records import Logged, decode_record
-from holdfast.errors import StoreDamagedError
+from holdfast.core.records import Logged
 from holdfast.ports import SessionInfo, Snapshot
-from holdfast.stores.sqlite.batch import record_crc32
+from holdfast.stores.checking import checked_records, record_crc32
 
 _SELECT_NUMBER = "SELECT number FROM sessions WHERE key = ?"
 _SELECT_RECORDS = """
@@ -39,25 +37,12 @@ def records(db: apsw.Connection, session: str, after: int, limit: int | None) ->
     number = db.execute(_SELECT_NUMBER, (session,)).get
     if number is None:
         return []
-    logged: list[Logged] = []
-    expected = max(after, 0)
+    start = max(after, 0)
     # A limit below 0 is none to SQLite.
-    asked = (number, expected, -1 if limit is None else max(limit, 0))
+    asked = (number, start, -1 if limit is None else max(limit, 0))
     # All at once: a query left in the middle would keep its connection in the past.
     rows: list[tuple[Any, ...]] = db.execute(_SELECT_RECORDS, asked).fetchall()
-    for seq, at, checksum, body in rows:
-        expected += 1
-        if seq != expected:
-            raise StoreDamagedError(session, expected, "its row is missing")
-        if record_crc32(number, seq, at, body) != checksum:
-            raise StoreDamagedError(session, seq, "its bytes do not match their checksum")
-        try:
-            logged.append(Logged(seq, at, decode_record(body)))
-        except msgspec.DecodeError as error:
-            raise StoreDamagedError(
-                session, seq, f"its bytes are whole, but no record is known by them: {error}"
-            ) from error
-    return logged
+    return checked_records(session, number, start, rows)
 
 
 def snapshot(db: apsw.Connection, session: str) -> Snapshot | None:
