@@ -91,8 +91,8 @@ async def open(  # noqa: A001 - `holdfast.open()` reads as it should
             reply = await chat.send("Hello")
 
     `store` is the path of a database file, made if it is not there, or the URL of a PostgreSQL database,
-    "postgresql://user@host/name", which any number of machines may share; ":memory:" keeps nothing. `model` is "sim" (the
-    simulated model, no key needed), "openai:NAME" or "anthropic:NAME", with the key in OPENAI_API_KEY or
+    "postgresql://user@host/name", which any number of machines may share; ":memory:" keeps nothing. `model` is "sim"
+    (the simulated model, no key needed), "openai:NAME" or "anthropic:NAME", with the key in OPENAI_API_KEY or
     ANTHROPIC_API_KEY; several are tried in order when one fails. `system` is the system text, or a function that is
     asked for it before every request. `tools` are typed Python functions. `base_url` is any server that speaks the
     model's dialect. Whatever a crash left unanswered in the store is resumed at once.

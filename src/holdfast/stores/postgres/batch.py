@@ -246,10 +246,10 @@ class Batch:
     def written(self, refused: Collection[int]) -> set[str]:
         """After the server has answered: keep the rows it took, drop the others, and return the sessions of those."""
         moved = {session for session, place in self._places.items() if place in refused}
-        self._cache.forget(moved)
         for session, version in zip(self._places, self._versions, strict=True):
             kept = self._cache.get(session)
             # Otherwise a newer one has come meanwhile. A row that was made and changed in one go is in version 1.
-            if session not in moved and kept.version == version:
+            if kept.version == version:
                 kept.version = (version or 0) + 1
+        self._cache.forget(moved)
         return moved

@@ -19,8 +19,11 @@ _MIGRATION = 0x484F4C44
 # Making an index over a large table takes longer than any question may.
 _MIGRATION_SECONDS = 3_600
 
+# From the catalogue itself: `to_regnamespace` answers from a cache, which within a transaction may be older than the
+# lock.
 _FIND = """
-    SELECT to_regnamespace('holdfast') IS NOT NULL AS is_there, to_regclass('holdfast.layout') IS NOT NULL AS is_ours
+    SELECT EXISTS (SELECT FROM pg_namespace WHERE nspname = 'holdfast') AS is_there,
+           EXISTS (SELECT FROM pg_tables WHERE schemaname = 'holdfast' AND tablename = 'layout') AS is_ours
 """
 _MAKE = """
     CREATE SCHEMA holdfast;
