@@ -20,7 +20,8 @@ LEASE_SECONDS = 30.0
 _RENEWALS_PER_LEASE = 3
 # How often a session that another worker holds is asked for. It is answered there; this is for when that worker dies.
 _LEASE_POLL_SECONDS = 0.25
-# How often a process looks for work whose owner has died elsewhere. A lease that ran out waits this long at most.
+# How often a process looks for work whose owner has died elsewhere. A lease that ran out waits this long at most, and
+# with short leases less: work whose owner dies goes on elsewhere within two of them.
 _WATCH_SECONDS = 10.0
 _STOPPING = "this Holdfast is closing; what was accepted is kept and goes on at the next start"
 
@@ -46,8 +47,9 @@ class Supervisor:
 
     async def _watch(self) -> None:
         """Find work without a living owner, again and again, and take it over."""
+        pause_seconds = min(_WATCH_SECONDS, self._lease_seconds / _RENEWALS_PER_LEASE)
         while True:
-            await self._engine.clock.sleep(_WATCH_SECONDS)
+            await self._engine.clock.sleep(pause_seconds)
             try:
                 found = await self._engine.store.owing()
             except HoldfastError as error:

@@ -88,7 +88,7 @@ def _turn(number: int, *, compacts: bool) -> list[WorkRecord]:
     ]
 
 
-async def _fill(store: Store, session: str, records_wanted: int) -> None:
+async def fill(store: Store, session: str, records_wanted: int) -> None:
     """Write a session of about so many records, whose last turns are its tail."""
     lease = await store.acquire(session, "bench", seconds=3_600)
     assert lease is not None, "the store is new"
@@ -117,7 +117,7 @@ def _engine(store: Store) -> Engine:
     )
 
 
-async def _open_and_prepare(store: Store, session: str) -> int:
+async def open_and_prepare(store: Store, session: str) -> int:
     """Do what stands before the next request of a session: open its log and build the request."""
     engine = _engine(store)
     log = await open_log(store, session)
@@ -131,12 +131,12 @@ async def measure_opening(folder: Path, effort: Effort) -> list[Measured]:
     store = SqliteStore(path, clock=SystemClock())
     times: dict[str, list[float]] = {"short": [], "long": []}
     try:
-        await _fill(store, "short", effort.short_records)
-        await _fill(store, "long", effort.long_records)
+        await fill(store, "short", effort.short_records)
+        await fill(store, "long", effort.long_records)
         for _ in range(effort.openings):
             for session, taken in times.items():
                 started = time.perf_counter()
-                await _open_and_prepare(store, session)
+                await open_and_prepare(store, session)
                 taken.append(1_000 * (time.perf_counter() - started))
     finally:
         await store.close()
@@ -165,13 +165,13 @@ async def measure_opening(folder: Path, effort: Effort) -> list[Measured]:
 _HOLD_OPEN = """
 import asyncio, resource, sys
 from pathlib import Path
-from holdfast.cli.benches.opening import _open_and_prepare
+from holdfast.cli.benches.opening import open_and_prepare
 from holdfast.runtime.clock import SystemClock
 from holdfast.stores.sqlite import SqliteStore
 
 async def hold() -> None:
     store = SqliteStore(Path(sys.argv[1]), clock=SystemClock())
-    await _open_and_prepare(store, sys.argv[2])
+    await open_and_prepare(store, sys.argv[2])
     print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
     await store.close()
 

@@ -25,8 +25,6 @@ from holdfast.stores.rows import body_of, check_key, check_lease_term
 
 # What an index of PostgreSQL takes, with some room: a third of its page of 8 KiB, see "B-Tree Indexes" in its manual.
 KEY_BYTES_MAX = 2_600
-# How soon a feed asks again after its question went unanswered.
-_FEED_PAUSE_SECONDS = 0.5
 
 
 class PostgresStore:
@@ -148,12 +146,12 @@ class PostgresStore:
         return None if self._clock is None else self._clock.now()
 
     async def _read_page(self, session: str, after: int, limit: int) -> list[Logged]:
-        while True:
-            try:
-                return await self.read(session, after=after, limit=limit)
-            except (StoreUnreachableError, StoreBusyError):
-                # A feed waits as long as it takes. Whoever writes is told what is wrong.
-                await asyncio.sleep(_FEED_PAUSE_SECONDS)
+        try:
+            return await self.read(session, after=after, limit=limit)
+        except (StoreUnreachableError, StoreBusyError):
+            # A feed waits as long as it takes, and is woken when the server is back: see `News`. Whoever writes is told
+            # what is wrong.
+            return []
 
 
 def _check_key(session: str) -> None:
