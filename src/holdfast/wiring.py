@@ -141,7 +141,7 @@ def open_store(store: str | Path, bounds: Bounds) -> tuple[Store, Blobs]:
 
 def _open_server(url: str, bounds: Bounds) -> tuple[Store, Blobs]:
     try:
-        from holdfast.stores.postgres import PostgresStore  # noqa: PLC0415 - an extra, and 0.2 s to import
+        from holdfast.stores.postgres import PostgresStore  # noqa: PLC0415 - an extra, and 0.3 s to import
         from holdfast.stores.postgres.blobs import PostgresBlobs  # noqa: PLC0415
     except ModuleNotFoundError as error:
         if error.name != "asyncpg":

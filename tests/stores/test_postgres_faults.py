@@ -9,6 +9,8 @@ import asyncpg
 import pytest
 
 from holdfast.cli.benches.own_postgres import NoServerError, OwnServer
+from holdfast.core.messages import Role
+from holdfast.core.records import TurnEnded
 from holdfast.errors import (
     BadInputError,
     HoldfastError,
@@ -25,10 +27,14 @@ from holdfast.errors import (
     StoreVersionError,
 )
 from holdfast.ports import Snapshot
+from holdfast.runtime.toolbox import tool
 from holdfast.stores.postgres import PostgresStore, connections, layout, writer
 from holdfast.stores.postgres.address import Address
 from holdfast.stores.postgres.troubles import translated
-from holdfast.testing.builders import a_notice, an_input
+from holdfast.testing.builders import a_notice, a_tool_call, an_input
+from holdfast.testing.crashes import check_log
+from holdfast.testing.engines import a_hold, an_engine
+from holdfast.testing.scripted import FunctionModel, says
 from holdfast.testing.store_promises import lease_on, log_of
 from tests.stores.postgres_proxy import Proxy
 from tests.stores.postgres_server import on, unavailable
@@ -122,6 +128,45 @@ async def test_a_server_that_stays_away_is_told_and_nothing_waits_for_ever(
     assert "does not answer" in str(refusals[0])
     assert await log_of(store) == [an_input("before")]
     assert (await store.admit("s", an_input("after"))).seq == 2
+
+
+async def test_a_turn_that_an_outage_stopped_is_taken_up_again_when_the_server_is_back(
+    server: OwnServer, store: PostgresStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connections, "PATIENCE_SECONDS", 0.2)
+    called, gate = asyncio.Event(), asyncio.Event()
+
+    @tool(idempotent=True)
+    async def look_up() -> str:
+        """Look something up, for as long as the server is away."""
+        called.set()
+        await gate.wait()
+        return "found"
+
+    model = FunctionModel(
+        lambda request: (
+            says("done") if request.messages[-1].role is Role.TOOL else says("", a_tool_call("look_up", call_id="c"))
+        )
+    )
+    async with a_hold(an_engine(model, store=store, tools=[look_up]), lease_seconds=1.5) as hold:
+        session = await hold.session("s")
+        turn = await session.post("look it up")
+        waiting = asyncio.create_task(session.wait(turn))
+        await called.wait()
+        await asyncio.to_thread(server.stop)
+        gate.set()
+        with pytest.raises(StoreUnreachableError):
+            await waiting
+        await asyncio.to_thread(server.start)
+
+        # Nobody asks for it: the node looks for itself.
+        feed = store.feed("s")
+        async with asyncio.timeout(30):
+            while not isinstance((await anext(feed)).record, TurnEnded):
+                pass
+        await feed.aclose()
+
+    check_log(await store.read("s"), accepted=[turn])
 
 
 async def test_a_server_that_was_never_there_is_told_at_once(server: OwnServer) -> None:
@@ -515,6 +560,12 @@ def test_an_address_that_cannot_be_read_is_refused_without_being_quoted(address:
         PostgresStore(address)
 
     assert SECRET not in f"{told.value} {told.value.__cause__} {told.value.__context__}"
+
+
+def test_several_hosts_may_be_named() -> None:
+    address = Address(f"postgresql://u:{SECRET}@one:1,[::1]:2,three/db?target_session_attrs=read-write")
+
+    assert address.shown == "postgresql://one:1,[::1]:2,three/db"
 
 
 def test_an_address_is_shown_without_its_password() -> None:

@@ -2,7 +2,7 @@
 
 What is told is only that there may be something to read, so it may be told twice, or lost, without harm: whoever waits
 also looks every few seconds, and whenever the connection was made anew. It is told after the commit and apart from it:
-a NOTIFY inside of the writing transaction would make all commits of all nodes stand in line.
+a NOTIFY inside of the writing transaction would make the commits of all nodes stand in line.
 """
 
 import asyncio
