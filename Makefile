@@ -5,10 +5,14 @@ BIN    := $(VENV)/bin
 # pytest-xdist workers; two fit any machine, CI included.
 JOBS   ?= 2
 
-.PHONY: demo test lint types unit docs lock clean
+.PHONY: demo run test lint types unit docs lock clean
 
 demo: $(VENV)/run.stamp
 	@$(BIN)/holdfast demo
+
+# The gateway, with the simulated model unless holdfast.toml or the environment says otherwise.
+run: $(VENV)/run.stamp
+	@$(BIN)/holdfast serve
 
 test: lint types unit
 

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
         UsageError,
     )
     from holdfast.ports import Attachment, ReasoningDelta, SessionInfo, TextDelta
+    from holdfast.runtime.previews import Preview
     from holdfast.runtime.sessions import Answer, Event, Hold, Session, View
     from holdfast.runtime.toolbox import tool
     from holdfast.wiring import Tuning, ask, open  # noqa: A004 - `holdfast.open()` reads as it should
@@ -43,6 +44,7 @@ _HOMES = {
     "Media": "core.messages",
     "Message": "core.messages",
     "OperatorError": "errors",
+    "Preview": "runtime.previews",
     "ReasoningDelta": "ports",
     "RetryLaterError": "errors",
     "Session": "runtime.sessions",
@@ -73,6 +75,7 @@ __all__ = [
     "Media",
     "Message",
     "OperatorError",
+    "Preview",
     "ReasoningDelta",
     "RetryLaterError",
     "Session",

@@ -21,6 +21,8 @@ HoldfastError
 │   ├── StoreIoError          the disk or the database file fails
 │   ├── StoreDamagedError     a record cannot be read
 │   ├── BlobMissingError      a blob that a record names is gone or altered
+│   ├── SegmentMissingError   a segment of the archive is gone or altered
+│   ├── RecordsSealedError    records are in the archive, and none is open
 │   └── InternalError         a bug of ours stopped the work on a session
 ├── ConflictError           the worker: someone else wrote first; it catches up or gives way
 │   ├── SeqMovedError         records were appended since the writer last looked
@@ -193,6 +195,16 @@ class SegmentMissingError(OperatorError):
     def __init__(self, name: str, why: str) -> None:
         self.name = name
         super().__init__(f"segment {name} {why}; restore it from a backup of the archive")
+
+
+class RecordsSealedError(OperatorError):
+    """Records were sealed, and whoever reads has the store without its archive."""
+
+    code = "records_sealed"
+
+    def __init__(self, session: str, until: int) -> None:
+        self.session, self.until = session, until
+        super().__init__(f"session {session!r}: the records up to {until} are in the archive; open the store with it")
 
 
 class InternalError(OperatorError):

@@ -10,8 +10,11 @@ import msgspec
 
 from holdfast.core.faults import Refusal
 from holdfast.core.limits import Limits
-from holdfast.core.messages import BlobRef, Reply, Request, ToolSpec
-from holdfast.core.records import InboxRecord, LeasedRecord, Logged
+from holdfast.core.messages import BlobRef, Media, Reply, Request, ToolSpec
+from holdfast.core.reconcile import BadRow, LogRepair, Run
+from holdfast.core.records import InboxRecord, LeasedRecord, Logged, WorkRecord
+from holdfast.core.segments import Kept
+from holdfast.core.shrinking import ImageFit
 
 
 class Clock(Protocol):
@@ -71,6 +74,39 @@ class Hit(msgspec.Struct, frozen=True):
     call: int = 0
 
 
+class Examined(msgspec.Struct, frozen=True):
+    """Rows of a log, looked at one by one: runs of those that check out, and those that do not.
+
+    `until` is where the look ended; None: at the end of the log.
+    """
+
+    whole: tuple[Run, ...]
+    bad: tuple[BadRow, ...]
+    until: int | None
+
+
+class Quarantined(msgspec.Struct, frozen=True):
+    """Bytes that could not stay in a log, as they were found, and why."""
+
+    name: str
+    seq: int
+    why: str
+    set_aside_at: float
+    body: bytes
+
+
+class Segment(msgspec.Struct, frozen=True):
+    """A sealed, compressed run of a session's records in the archive: the seqs it holds, and how to check it."""
+
+    session: str
+    first: int
+    last: int
+    # The name in the archive ends in this SHA-256 of the compressed bytes, so two segments never share a name.
+    name: str
+    sha256: str
+    size: int
+
+
 class Feed(Protocol):
     """Records of a session as they come, an async iterator. Whoever leaves early closes it."""
 
@@ -115,7 +151,13 @@ class Store(Protocol):
         ...
 
     async def read(self, session: str, *, after: int = 0, limit: int | None = None) -> list[Logged]:
-        """Return the records behind `after` in order of seq, at most `limit` of them."""
+        """Return the records behind `after` in order of seq, at most `limit` of them.
+
+        A record that is damaged or gone does not hide the others: `DamageSetAside` stands in its place. What is whole
+        but of a kind that this code does not know was written by a newer version, and raises `StoreDamagedError`.
+
+        Raises `RecordsSealedError` where the first of them was sealed: `ArchivedStore` reads on in the archive.
+        """
         ...
 
     def feed(self, session: str, *, after: int = 0) -> Feed:
@@ -129,7 +171,8 @@ class Store(Protocol):
         """Return the messages and tool steps of one session that answer a question best, best first.
 
         A question is words, a path, a name or an id, in no particular syntax; nothing in it is an error. Whatever was
-        appended before is found, of this session alone. Of two that answer alike the newer one comes first.
+        appended before is found, of this session alone. Of two that answer alike the newer one comes first. What was
+        sealed is found too; its excerpt is empty, because its text is in the archive.
         """
         ...
 
@@ -157,6 +200,26 @@ class Store(Protocol):
         """Return the newest snapshot, if there is one."""
         ...
 
+    async def kept(self, session: str, *, after: int = 0, limit: int) -> list[Kept]:
+        """Return live records behind `after` exactly as they are kept, at most `limit`; those that were sealed are not.
+
+        Raises `StoreDamagedError` at one that is altered or missing: what is not clean is not to be sealed.
+        """
+        ...
+
+    async def seal(self, lease: Lease, segment: Segment, *, after: int) -> int:
+        """Take the records of a segment out of the live ones and append `SegmentSealed`, in one piece; return its seq.
+
+        The segment must be in the archive by then, read back and checked. It begins with the first live record. What
+        was sealed stays findable, and its client ids stay known. Raises as `append` does, and `BadInputError` where
+        those are not the records that come next.
+        """
+        ...
+
+    async def segments(self, session: str) -> list[Segment]:
+        """Return what was sealed, in order: without a gap from record 1 to the last before the first live one."""
+        ...
+
     async def info(self, session: str) -> SessionInfo | None:
         """Return what is known of one session, or None where there is none."""
         ...
@@ -167,6 +230,50 @@ class Store(Protocol):
 
     async def owing(self) -> list[str]:
         """Return the keys of all sessions that owe an outcome: what a start must resume."""
+        ...
+
+    async def examine(self, session: str, *, after: int | None = None, limit: int = 1_000) -> Examined:
+        """Look at the rows of a log behind `after`, at most `limit` of them, whatever numbers they claim to have."""
+        ...
+
+    async def mend(
+        self,
+        lease: Lease,
+        repairs: Sequence[LogRepair],
+        records: Sequence[WorkRecord] = (),
+        *,
+        after: int,
+    ) -> int:
+        """Repair a log and append what is to be said about it, all or none, and return the seq of the last record.
+
+        The bytes of what is set aside are kept for good; see `quarantine`. Raises as `append` does.
+        """
+        ...
+
+    async def quarantine(self, session: str, *, after: str = "", limit: int = 100) -> list[Quarantined]:
+        """Return what was set aside of one session, in the order in which it was, behind the name `after`."""
+        ...
+
+    async def adopt(self, lease: Lease, records: Sequence[Logged]) -> int:
+        """Append records of another log as they are, with their own numbers and times, and return the last seq.
+
+        They must go on where this log ends, else `SeqMovedError`; `LeaseLostError` as for `append`. Client ids are
+        known from then on. All or none.
+        """
+        ...
+
+    async def rename(self, lease: Lease, key: str) -> Lease:
+        """Give a session another key, under which it is from now on; its old one is free.
+
+        Raises `BadInputError` where the new key has a log already.
+        """
+        ...
+
+    async def delete(self, lease: Lease) -> None:
+        """Remove a session with all that is kept of it, quarantine included. It cannot be had back.
+
+        Large ones go in pieces: one that is interrupted is less than it was, so it is renamed to a key of ours first.
+        """
         ...
 
     async def close(self) -> None:
@@ -190,16 +297,16 @@ class Blobs(Protocol):
         ...
 
 
-class Segment(msgspec.Struct, frozen=True):
-    """A sealed, compressed run of a session's records in the archive: the seqs it holds, and how to check it."""
+class Images(Protocol):
+    """Makes images smaller, one at a time, so that memory does not grow with how many there are."""
 
-    session: str
-    first: int
-    last: int
-    # The name in the archive ends in this SHA-256 of the compressed bytes, so two segments never share a name.
-    name: str
-    sha256: str
-    size: int
+    async def shrink(self, image: Media, fit: ImageFit) -> Media | None:
+        """Return the same image within these bounds, its bytes kept as a blob of their own. The original stays.
+
+        None where that cannot be done: it is no image, is damaged, would take too much memory, or nothing is at hand to
+        do it with. Whatever the bytes are, nothing is raised.
+        """
+        ...
 
 
 class Archive(Protocol):
@@ -208,12 +315,17 @@ class Archive(Protocol):
     async def put(self, name: str, body: bytes) -> bool:
         """Keep these bytes under this name if nothing is there yet, and say whether they are new.
 
-        Where something is there already it stays as it is, even if it differs: whoever cares reads it back.
+        Where something is there already it stays as it is, even if it differs: whoever cares reads it back. A name is
+        words of letters, digits, dots, dashes and underscores, none of which begins with a dot, with slashes between.
         """
         ...
 
     async def get(self, name: str) -> bytes:
         """Return the bytes as they are. Raises `SegmentMissingError` where there are none."""
+        ...
+
+    async def read(self, name: str, *, start: int, length: int) -> bytes:
+        """Return a range of the bytes, shorter at the end. Raises `SegmentMissingError`."""
         ...
 
     async def names(self, prefix: str = "") -> list[str]:
@@ -234,18 +346,28 @@ class TextDelta(msgspec.Struct, frozen=True):
     text: str
 
 
-class ReasoningDelta(msgspec.Struct, frozen=True):
-    """A piece of a model's thinking."""
+class ReasoningDelta(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A piece of a model's thinking.
+
+    `opaque` comes once, whole, when the thinking ends: what `Reasoning.opaque` will be. `part_id` is what the provider
+    calls this stretch of thinking, where it has a name.
+    """
 
     text: str
+    opaque: str = ""
+    part_id: str = ""
 
 
-class ToolCallDelta(msgspec.Struct, frozen=True):
-    """A piece of a tool call's arguments; `index` tells parallel calls apart."""
+class ToolCallDelta(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A piece of a tool call's arguments; `index` tells parallel calls apart.
+
+    `call_id` is the id that the reply will have for this call; "" while it is not certain.
+    """
 
     index: int
     name: str
     arguments: str
+    call_id: str = ""
 
 
 Delta: TypeAlias = TextDelta | ReasoningDelta | ToolCallDelta

@@ -3,18 +3,23 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from holdfast.core.compaction import (
     Cut,
+    Keeps,
+    Plan,
     asked_tail_tokens_max,
+    plan_compaction,
     plan_cut,
     plan_mask,
     summary_tokens_max,
     tail_tokens_max,
 )
+from holdfast.core.fold import Turn
 from holdfast.core.limits import Bounds, Limits
 from holdfast.core.messages import Message, Role, Text, ToolResult
-from holdfast.core.records import Logged, ToolSettled
+from holdfast.core.records import CompactionApplied, Logged, SummaryKind, ToolSettled, TurnStarted
 from holdfast.core.sizing import tokens_of_message
 from holdfast.core.view import Said
 from holdfast.testing.builders import an_input
@@ -141,3 +146,47 @@ def test_the_room_for_tail_and_summary_follows_the_window_and_the_request_that_w
     assert summary_tokens_max(Limits(window_tokens=8_000), 9_000) == 1_000
     assert summary_tokens_max(Limits(window_tokens=200_000), 150_000) == 3_000
     assert summary_tokens_max(Limits(), 100) == 200
+
+
+def turns(count: int) -> list[Logged]:
+    """Inputs of one size that were let in, without answers."""
+    records = [
+        record for n in range(count) for record in (an_input("some words of a message " * 10), TurnStarted(2 * n + 1))
+    ]
+    return [Logged(seq, 0.0, record) for seq, record in enumerate(records, start=1)]
+
+
+RESTS = Turn(seq=12, last_turn=11)
+LIMITS = Limits(window_tokens=20 * SIZE)
+
+
+@pytest.mark.parametrize(("keeps", "boundary"), [(Keeps.NEWEST, 11), (Keeps.LITTLE, 9), (Keeps.TAIL, 5)])
+def test_a_plan_keeps_as_much_as_it_is_for(keeps: Keeps, boundary: int) -> None:
+    tokens = 8 * SIZE
+    bounds = Bounds(tail_window_share=0.5, asked_tail_window_share=0.1)
+
+    plan = plan_compaction(turns(6), RESTS, LIMITS, bounds, tokens=tokens, keeps=keeps)
+
+    assert plan == Plan(boundary, 0, tokens, summary_tokens_max(LIMITS, tokens))
+    assert plan.moves(RESTS)
+
+
+def test_where_nothing_is_to_be_cut_only_a_debt_is_planned_for_and_only_at_rest() -> None:
+    digest = CompactionApplied(11, 11, "digest", 9, 5, SummaryKind.DIGEST, step=12)
+    owing = replace(RESTS, compaction=digest)
+    paid = replace(RESTS, compaction=replace(digest, kind=SummaryKind.SUMMARY))
+
+    def planned(turn: Turn) -> Plan | None:
+        return plan_compaction(turns(6)[10:], turn, LIMITS, Bounds(), tokens=900, keeps=Keeps.LITTLE)
+
+    plan = planned(owing)
+    assert plan == Plan(11, 12, 900, summary_tokens_max(LIMITS, 900))
+    assert not plan.moves(owing)
+    assert [planned(turn) for turn in (RESTS, paid, replace(owing, number=11))] == [None, None, None]
+
+
+def test_a_plan_represents_what_lies_before_it_and_leaves_the_input_it_cuts_into() -> None:
+    plan = Plan(5, 9, 0, 0)
+    said = [Said(1, 1, 2, WORDS), Said(5, 5, 6, WORDS), Said(5, 8, 8, WORDS), Said(5, 9, 9, WORDS)]
+
+    assert [plan.represents(one) for one in said] == [True, False, True, False]

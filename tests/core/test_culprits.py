@@ -3,7 +3,7 @@
 import pytest
 
 from holdfast.core.culprits import Culprit, find_culprit, told_of
-from holdfast.core.faults import FaultKind
+from holdfast.core.faults import FaultKind, Unit
 from holdfast.core.fold import Turn
 from holdfast.core.messages import BlobRef, ContentPart, LargeText, Media, Text, ToolResult
 from holdfast.core.records import (
@@ -58,6 +58,7 @@ def blamed(log: list[Logged], turn: Turn = START, kind: FaultKind = FaultKind.WI
                 30_000_000,
                 "photo.png (image/png, 30,000,000 bytes, 640x480 pixels)",
                 Text("[photo.png (image/png, 30,000,000 bytes, 640x480 pixels) was attached here and is not shown]"),
+                photo(30_000_000),
             ),
         ),
         (
@@ -68,6 +69,7 @@ def blamed(log: list[Logged], turn: Turn = START, kind: FaultKind = FaultKind.WI
                 9,
                 "an attachment (application/pdf, 9 bytes)",
                 Text("[an attachment (application/pdf, 9 bytes) was attached here and is not shown]"),
+                Media(BlobRef("ab" * 32, 9), "application/pdf"),
             ),
         ),
         (
@@ -228,11 +230,44 @@ def test_a_pinned_input_is_to_blame_like_any_other() -> None:
 def test_of_too_many_images_the_oldest_goes_first() -> None:
     log = a_log(*answered(1, photo(50), photo(10)), InputAdmitted((photo(9_000),)), TurnStarted(6))
 
-    found = find_culprit(log, START, FaultKind.MEDIA_OVERFLOW, oldest_first=True)
+    found = find_culprit(log, START, FaultKind.MEDIA_OVERFLOW, unit=Unit.COUNT)
 
     assert found is not None
     assert (found.seq, found.place) == (1, 0)
-    assert find_culprit([], START, FaultKind.MEDIA_OVERFLOW, oldest_first=True) is None
+    assert find_culprit([], START, FaultKind.MEDIA_OVERFLOW, unit=Unit.COUNT) is None
+
+
+def test_of_images_with_too_many_pixels_the_widest_is_to_blame_and_not_the_heaviest() -> None:
+    wide = Media(BlobRef("cd" * 32, 90), "image/png", "wide.png", 4_000, 10)
+    log = a_log(InputAdmitted((photo(9_000), wide)), TurnStarted(1))
+
+    found = [find_culprit(log, START, FaultKind.MEDIA_OVERFLOW, unit=unit) for unit in (Unit.PIXELS, Unit.BYTES)]
+
+    assert [one and one.place for one in found] == [1, 0]
+
+
+def test_an_image_that_was_made_smaller_is_named_as_it_was_and_weighed_as_it_is() -> None:
+    """FM-080: what is still too large when it is smaller can be left out after all."""
+    log = a_log(InputAdmitted((photo(9_000), photo(500))), TurnStarted(1))
+    smaller = Media(BlobRef("cd" * 32, 600), "image/jpeg", "photo.png", 320, 240)
+    turn = Turn(replaced=(PartReplaced(1, 1, 0, smaller, "media_overflow"),))
+
+    found = find_culprit(log, turn, FaultKind.MEDIA_OVERFLOW)
+
+    assert found is not None
+    assert (found.place, found.size_bytes, found.media) == (0, 600, smaller)
+    assert found.what == "photo.png (image/png, 9,000 bytes, 640x480 pixels)"
+    left_out = Turn(replaced=(*turn.replaced, PartReplaced(1, 1, 0, found.shown, "media_overflow")))
+    assert blamed(log, left_out, FaultKind.MEDIA_OVERFLOW) == (1, 1)
+
+
+def test_what_was_passed_over_is_not_found_again() -> None:
+    log = a_log(InputAdmitted((photo(9_000), photo(500))), TurnStarted(1))
+
+    found = find_culprit(log, START, FaultKind.MEDIA_OVERFLOW, passed={(1, 0)})
+
+    assert found is not None
+    assert found.place == 1
 
 
 def test_a_person_is_told_what_was_left_out_and_where_it_is() -> None:

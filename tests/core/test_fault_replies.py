@@ -60,8 +60,10 @@ def a_reply(text: str = "", stop: StopReason = StopReason.END, used: int | None 
         (
             a_reply("hello", used=4_096),
             Sent(tokens=20_000),
-            Fault(K.TOKEN_OVERFLOW, Confidence.GUESS, K.EMPTY_RESPONSE, requested=20_000, unit=Unit.TOKENS),
+            Fault(K.TOKEN_OVERFLOW, Confidence.GUESS, K.EMPTY_RESPONSE, 4_096, 20_000, Unit.TOKENS),
         ),
+        # Nor is a counter that is known to leave something out.
+        (a_reply("hello", used=4_096), Sent(tokens=20_000, reports_all_read=False), None),
         # A cached prefix makes some servers report next to nothing.
         (a_reply("hello", used=40), Sent(tokens=20_000), None),
     ],

@@ -3,7 +3,7 @@
 import pytest
 
 from holdfast.core.faults import Confidence, Fault, FaultKind, Sent, Unit
-from holdfast.core.fit import Sizes, measure, misfit, output_reserved, output_tokens_max, sent
+from holdfast.core.fit import Sizes, exceeds_alone, measure, misfit, output_reserved, output_tokens_max, sent
 from holdfast.core.limits import Bounds, Limits
 from holdfast.core.messages import BlobRef, Media, Message, Request, Role, Text
 from holdfast.core.sizing import Calibration
@@ -78,3 +78,20 @@ def test_the_classifier_is_told_what_was_sent_and_what_was_known() -> None:
     assert sent(SIZES, Limits(window_tokens=8_000, wire_bytes_max=9_000), SURE) == Sent(
         tokens=5_000, wire_bytes=20_000, media_count=3, window_tokens=8_000, wire_bytes_max=9_000
     )
+
+
+@pytest.mark.parametrize(
+    ("limits", "exceeds"),
+    [
+        (Limits(), False),
+        (Limits(window_tokens=5_001), False),
+        (Limits(window_tokens=5_000), True),
+        (Limits(wire_bytes_max=20_000), False),
+        (Limits(wire_bytes_max=19_999), True),
+    ],
+)
+def test_a_request_without_messages_exceeds_a_model_by_its_likeliest_size(limits: Limits, *, exceeds: bool) -> None:
+    """Not by the worst: what only a margin refuses may still be answered."""
+    unsure = Calibration(error=0.5)
+
+    assert exceeds_alone(SIZES, limits, unsure, BOUNDS) is exceeds

@@ -19,6 +19,7 @@ from holdfast.core.records import (
     CompactionSettled,
     CompactionUndone,
     EffortChanged,
+    GenerationStarted,
     LimitsLearned,
     MessagePinned,
     Outcome,
@@ -47,6 +48,10 @@ APPLIED = CompactionApplied(0, 1, "what was said", 100, 10, SummaryKind.SUMMARY,
 
 def finished(result: RungResult, rung: Rung = Rung.SUMMARISE, turn: int = 0) -> RungFinished:
     return RungFinished(turn, rung, result)
+
+
+def a_piece(since: int, until: int, notes: str) -> PieceSummarised:
+    return PieceSummarised(0, until, notes, "m", since=since)
 
 
 def climbing(*kept: AnyRecord) -> Turn:
@@ -194,14 +199,29 @@ def test_deaths_in_a_turn_that_has_ended_are_forgotten() -> None:
 
 
 def test_notes_are_kept_in_order_and_newer_ones_on_the_same_replace_them() -> None:
-    def piece(until: int, notes: str) -> PieceSummarised:
-        return PieceSummarised(0, until, notes, "m")
-
-    turn = climbing(piece(10, "a"), piece(20, "b"), piece(30, "c"))
+    turn = fold(a_piece(0, 10, "a"), a_piece(10, 20, "b"), a_piece(20, 30, "c"))
     assert turn.pieces == (Piece(10, "a"), Piece(20, "b"), Piece(30, "c"))
 
-    assert fold(piece(20, "d"), start=turn).pieces == (Piece(10, "a"), Piece(20, "d"))
-    assert fold(piece(25, "d"), start=turn).pieces == (Piece(10, "a"), Piece(20, "b"), Piece(25, "d"))
+    assert fold(a_piece(10, 20, "d"), start=turn).pieces == (Piece(10, "a"), Piece(20, "d"))
+    assert fold(a_piece(20, 25, "d"), start=turn).pieces == (Piece(10, "a"), Piece(20, "b"), Piece(25, "d"))
+    assert fold(a_piece(0, 40, "all"), start=turn).pieces == (Piece(40, "all"),)
+
+
+@pytest.mark.parametrize(("since", "until"), [(5, 15), (12, 20), (40, 50), (20, 20), (20, 12)])
+def test_notes_with_a_gap_before_them_or_on_nothing_are_not_used(since: int, until: int) -> None:
+    """Anyone may append notes; those made by somebody who saw another log must not hide that something is missing."""
+    turn = fold(a_piece(0, 10, "a"), a_piece(10, 20, "b"))
+
+    assert fold(a_piece(since, until, "x"), start=turn).pieces == turn.pieces
+
+
+def test_merged_notes_are_kept_until_one_of_their_pieces_is_made_anew() -> None:
+    merged = PieceSummarised(0, 20, "both", "m", focus="the plan", is_merged=True)
+    turn = fold(a_piece(0, 10, "a"), a_piece(10, 20, "b"), merged)
+    assert (turn.merged, len(turn.pieces)) == (Piece(20, "both", "the plan"), 2)
+
+    assert fold(a_piece(20, 30, "c"), start=turn).merged == turn.merged
+    assert fold(a_piece(10, 15, "c"), start=turn).merged is None
 
 
 def test_how_much_the_model_is_asked_to_think_holds_until_it_is_changed() -> None:
@@ -245,6 +265,26 @@ def test_an_undone_compaction_gives_back_what_was_in_force_before() -> None:
 
     assert (once.compaction, once.compaction_seq, once.boundary) == (APPLIED, 6, 1)
     assert (twice.compaction, twice.compaction_seq, twice.boundary) == (None, 0, 0)
+    assert once.quiet_turns == QUIET_TURNS, "it is not compacted again at once"
+
+
+def test_a_generation_moves_the_boundary_and_carries_no_pin_along() -> None:
+    before = climbing(MessagePinned(1), MessagePinned(9), replace(APPLIED, boundary=1))
+    started = GenerationStarted(0, 4, "seed", 9, 1, step=7, before=8, generation=2, left=1, pins_left=(1,))
+
+    turn = fold(started, start=before)
+
+    assert (turn.boundary, turn.first_step, turn.pins) == (4, 7, (9,))
+    assert (turn.generation, turn.generations, turn.compaction_seq) == (2, 2, 9)
+
+
+def test_an_undone_generation_gives_the_pins_back_and_its_number_is_not_given_again() -> None:
+    started = GenerationStarted(0, 4, "seed", 9, 1, generation=2, left=1, pins_left=(1,))
+    turn = climbing(MessagePinned(1), started, MessagePinned(3))
+
+    undone = fold(CompactionUndone(7), start=turn)
+
+    assert (undone.compaction, undone.pins, undone.generation, undone.generations) == (None, (1, 3), 1, 2)
 
 
 def test_undoing_what_is_not_in_force_changes_nothing() -> None:

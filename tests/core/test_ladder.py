@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.core.advice import after_fault
+from holdfast.core.advice import Ending, Shares, after_fault, with_sizes
 from holdfast.core.faults import Confidence, Fault, FaultKind
 from holdfast.core.ladder import LADDER, Rung, back_off_seconds, next_rung
 from holdfast.core.limits import Bounds
@@ -74,3 +74,36 @@ def test_waits_follow_the_provider_else_grow_within_bounds(
 
 def test_what_the_provider_said_is_passed_on() -> None:
     assert after_fault(a_fault(FaultKind.AUTH, said="bad key")).sentence.endswith('The provider said: "bad key"')
+
+
+@pytest.mark.parametrize(
+    ("shares", "told"),
+    [
+        (
+            Shares(9_000, 1_000, 500, 7_000, 6_000, 40_000),
+            "about 9,000 tokens (the window has 6,000) and 40,000 bytes: system text 1,000 tokens, tools 500, messages",
+        ),
+        (Shares(9_000, 1_000, 500, 7_000, None, 40_000), "about 9,000 tokens (the window is not known)"),
+    ],
+)
+def test_a_turn_that_was_too_large_ends_with_its_sizes(shares: Shares, told: str) -> None:
+    ended = with_sizes(Ending("token_overflow", "It does not fit."), shares)
+
+    assert (ended.code, ended.sentence[:16], told in ended.sentence) == ("token_overflow", "It does not fit.", True)
+    assert "alone exceed" not in ended.sentence
+
+
+def test_where_system_and_tools_alone_exceed_the_window_the_remedy_is_another() -> None:
+    ended = with_sizes(Ending("token_overflow", "It does not fit."), Shares(9_000, 7_000, 1_500, 100, 6_000, 40_000))
+
+    assert ended.sentence.endswith(
+        "System text and tools alone exceed the window: shorten the system text, offer fewer tools, or use a model "
+        "with a larger window."
+    )
+
+
+def test_a_roll_over_is_the_last_rung_wherever_it_stands() -> None:
+    rows = [row for row in LADDER.values() if Rung.ROLL_OVER in row]
+
+    assert len(rows) == 4
+    assert all(row[-2:] == (Rung.NEXT_MODEL, Rung.ROLL_OVER) for row in rows)

@@ -7,7 +7,15 @@ from msgspec.structs import replace
 
 from holdfast.core.faults import Confidence, Fault, FaultKind, Unit
 from holdfast.core.fit import Sizes, misfit
-from holdfast.core.learning import NOTHING_LEARNED, Learned, after_fault, after_reply, effective, is_news
+from holdfast.core.learning import (
+    NOTHING_LEARNED,
+    Learned,
+    after_fault,
+    after_reply,
+    after_suspicion,
+    effective,
+    is_news,
+)
 from holdfast.core.limits import Bounds, Limits
 from holdfast.core.messages import Usage
 from holdfast.core.sizing import Calibration, calibrate
@@ -98,7 +106,21 @@ def test_a_guess_teaches_nothing() -> None:
 
 @pytest.mark.parametrize("kind", [kind for kind in FaultKind if not kind.value.endswith("_overflow")])
 def test_a_fault_that_is_not_about_size_teaches_nothing(kind: FaultKind) -> None:
-    assert after_fault(NOTHING_LEARNED, refused(kind, limit=1_000, unit=Unit.TOKENS), SIZES) == NOTHING_LEARNED
+    fault = refused(kind, limit=1_000, requested=900, unit=Unit.TOKENS)
+
+    assert after_fault(NOTHING_LEARNED, fault, SIZES) == NOTHING_LEARNED
+
+
+def test_a_model_that_is_asked_for_too_long_an_answer_teaches_how_long_they_may_be() -> None:
+    fault = refused(FaultKind.BAD_REQUEST, limit=2_048, requested=4_096, unit=Unit.TOKENS)
+
+    learned = after_fault(NOTHING_LEARNED, fault, SIZES)
+
+    assert learned == Learned(output_tokens_max=2_048)
+    assert is_news(NOTHING_LEARNED, learned)
+    assert effective(Limits(output_tokens_max=8_192), learned) == Limits(output_tokens_max=2_048)
+    assert effective(Limits(output_tokens_max=1_000), learned) == Limits(output_tokens_max=1_000)
+    assert effective(Limits(), learned) == Limits(output_tokens_max=2_048)
 
 
 @pytest.mark.parametrize(
@@ -206,6 +228,35 @@ def test_a_count_that_starts_again_is_news() -> None:
     assert is_news(before, Learned(calibration=Calibration(scale=2.0, readings=1)))
 
 
+# Suspicions.
+
+CUT = Fault(FaultKind.TOKEN_OVERFLOW, Confidence.GUESS, limit=4_000, requested=10_000, unit=Unit.TOKENS)
+
+
+@pytest.mark.parametrize(
+    ("known", "usage", "after"),
+    [
+        # Less was sent, and all of it was read: what was read before is the window.
+        (NOTHING_LEARNED, Usage(3_000), Learned(window_tokens=4_000)),
+        (Learned(window_tokens=3_500), Usage(3_000), Learned(window_tokens=3_500)),
+        # Again only a part was: it is the count that is wrong.
+        (NOTHING_LEARNED, Usage(1_500), Learned(reports_all_read=False)),
+        # More was read by now, or earlier: it is no window.
+        (NOTHING_LEARNED, Usage(4_001), NOTHING_LEARNED),
+        (Learned(accepted_tokens=5_000), Usage(3_000), Learned(accepted_tokens=5_000)),
+        (NOTHING_LEARNED, None, NOTHING_LEARNED),
+    ],
+)
+def test_a_suspicion_is_settled_by_the_reply_to_a_smaller_request(
+    known: Learned, usage: Usage | None, after: Learned
+) -> None:
+    """FM-007: a server that cuts in silence teaches its window; one that counts wrongly is not suspected again."""
+    sizes = replace(SIZES, tokens=3_100)
+
+    assert after_suspicion(known, CUT, usage, sizes) == after
+    assert after_suspicion(known, replace(CUT, limit=None), usage, sizes) == known
+
+
 # In general.
 
 _amounts = st.integers(1, 2_000_000)
@@ -247,11 +298,11 @@ def test_limits_gone_by_are_within_what_is_declared_and_above_what_was_accepted(
         (declared.media_count_max, limits.media_count_max, 0),
         (declared.media_bytes_max, limits.media_bytes_max, 0),
         (declared.media_pixels_max, limits.media_pixels_max, 0),
+        (declared.output_tokens_max, limits.output_tokens_max, 0),
     ]
     for said, used, accepted in pairs:
         assert said is None or (used is not None and used <= max(said, accepted))
         assert used is None or used >= accepted
-    assert limits.output_tokens_max == declared.output_tokens_max
 
 
 @settings(max_examples=50)
@@ -263,7 +314,8 @@ def test_no_call_lowers_what_was_accepted_or_raises_a_limit(
 
     assert after.accepted_tokens >= learned.accepted_tokens
     assert after.accepted_wire_bytes >= learned.accepted_wire_bytes
-    for name in ("window_tokens", "wire_bytes_max", "media_count_max", "media_bytes_max", "media_pixels_max"):
+    limits = ("window_tokens", "wire_bytes_max", "media_count_max", "media_bytes_max", "media_pixels_max")
+    for name in (*limits, "output_tokens_max"):
         was, now = getattr(learned, name), getattr(after, name)
         assert was is None or (now is not None and now <= was)
 

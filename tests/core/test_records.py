@@ -4,7 +4,7 @@ import msgspec
 import pytest
 
 from holdfast.core.learning import Learned
-from holdfast.core.messages import BlobRef, LargeText, Media, Reasoning, StopReason, Text, Usage
+from holdfast.core.messages import BlobRef, LargeText, Media, Reasoning, StopReason, Text, ToolResult, ToolSpec, Usage
 from holdfast.core.messages import Reply as ModelReply
 from holdfast.core.records import (
     AnyRecord,
@@ -14,12 +14,16 @@ from holdfast.core.records import (
     CompactionRequested,
     CompactionSettled,
     CompactionUndone,
+    GenerationStarted,
     InputAdmitted,
     LimitsLearned,
     MessagePinned,
     NoticePosted,
     Outcome,
+    PieceSummarised,
     ReplyRecorded,
+    ResultSubmitted,
+    SegmentSealed,
     SessionConfigured,
     Trigger,
     TurnEnded,
@@ -37,15 +41,22 @@ from tests.core.test_turn import WORK_RECORDS
 
 BLOB = BlobRef("ab" * 32, 5_000_000)
 INBOX: list[AnyRecord] = [
-    SessionConfigured("openai:x", "Be brief."),
+    SessionConfigured("openai:x", "Be brief.", (ToolSpec("sound", "Sound the depth.", "{}"),)),
     InputAdmitted((Text("hi"), LargeText(BLOB, "hi", "a.txt"), Media(BLOB, "image/png", "b.png", 3, 4)), "m1"),
     CancelRequested(1),
     CompactionRequested(Trigger.DEBT, "the plan"),
     CompactionUndone(9, CompactionApplied(1, 1, "s", 2, 1, step=4), 7),
     MessagePinned(1, is_pinned=False),
+    CompactionUndone(9, GenerationStarted(1, 1, "s", 2, 1, generation=4, left=2), 7),
+    ResultSubmitted(1, 4, ToolResult("c1", (Text("12 fathoms"),))),
     LimitsLearned("openai:x", Learned(8_000, accepted_tokens=9, calibration=Calibration(scale=1.5, readings=2))),
 ]
-TOLD: list[AnyRecord] = [WindowWarned(1, 85, "It is full."), NoticePosted(1, "masked", "Something was masked.")]
+TOLD: list[AnyRecord] = [
+    WindowWarned(1, 85, "It is full."),
+    NoticePosted(1, "masked", "Something was masked."),
+    PieceSummarised(1, 9, "notes", "m", Usage(1, 2), since=4, focus="the plan", is_merged=True),
+]
+SEALED = SegmentSealed(1, 900, "ab/1-900", "cd" * 32, 4_096)
 RICH = ReplyRecorded(
     1,
     1,
@@ -56,7 +67,7 @@ RICH = ReplyRecorded(
 
 
 @pytest.mark.parametrize(
-    "record", [*INBOX, *TOLD, RICH, *WORK_RECORDS.values()], ids=lambda record: type(record).__name__
+    "record", [*INBOX, *TOLD, SEALED, RICH, *WORK_RECORDS.values()], ids=lambda record: type(record).__name__
 )
 def test_a_record_comes_back_as_it_was(record: AnyRecord) -> None:
     assert decode_record(encode_record(record)) == record
@@ -82,10 +93,10 @@ def test_an_input_is_owed_an_outcome_until_it_has_one() -> None:
 
 
 def test_records_of_a_turn_name_it_and_the_others_do_not() -> None:
-    assert [turn_of(record) for record in INBOX] == [None, None, 1, None, None, None, None]
+    assert [turn_of(record) for record in INBOX] == [None, None, 1, None, None, None, None, 1, None]
     belonging = {turn_of(record) for record in (*TOLD, *WORK_RECORDS.values()) if type(record) is not CompactionSettled}
     assert belonging == {1}
-    assert turn_of(CompactionSettled(1, CompactionOutcome.APPLIED)) is None
+    assert [turn_of(record) for record in (CompactionSettled(1, CompactionOutcome.APPLIED), SEALED)] == [None, None]
 
 
 def test_what_was_imported_knows_its_number_and_nothing_else_does() -> None:

@@ -26,7 +26,7 @@ from holdfast.core.messages import (
     text_of,
 )
 from holdfast.core.sizing import tokens_of_text
-from holdfast.core.summaries import Detail, ask_for_notes, frame, pieces_of, render, why_not_notes
+from holdfast.core.summaries import Detail, ask_for_notes, pieces_of, render, render_notes, why_not_notes
 from tests.core.passages import answered, called, messages, returned, said, texts
 
 BLOB = BlobRef("ab" * 32, 5_000_000)
@@ -182,7 +182,7 @@ def test_an_answer_may_be_a_little_longer_than_asked_and_no_more() -> None:
 
 
 def test_notes_and_facts_stand_in_the_view_as_reference() -> None:
-    framed = frame(" Goal: x [#1]\n", "Paths: a.py").splitlines()
+    framed = render_notes(" Goal: x [#1]\n", "Paths: a.py").splitlines()
 
     assert framed[0] == "<earlier-conversation>"
     assert "reference, not instructions" in framed[1]
@@ -190,7 +190,7 @@ def test_notes_and_facts_stand_in_the_view_as_reference() -> None:
 
 
 def test_without_facts_only_the_notes_stand_there() -> None:
-    assert frame("Goal", "  ").splitlines()[2:] == ["Goal", "</earlier-conversation>"]
+    assert render_notes("Goal", "  ").splitlines()[2:] == ["Goal", "</earlier-conversation>"]
 
 
 # In general.
@@ -239,7 +239,7 @@ def test_no_text_closes_or_opens_a_frame_in_what_a_summariser_reads(
 
 @given(text=_well, facts=_well)
 def test_nothing_in_the_view_leaves_its_frame(text: str, facts: str) -> None:
-    framed = frame(text, facts)
+    framed = render_notes(text, facts)
 
     assert re.findall(r"<\s*[/|!?A-Za-z][^>]*>", framed) == ["<earlier-conversation>", "</earlier-conversation>"]
 

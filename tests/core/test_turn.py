@@ -3,6 +3,7 @@
 from typing import get_args
 
 import pytest
+from msgspec.structs import replace
 
 from holdfast.core.actions import (
     BackOff,
@@ -19,7 +20,7 @@ from holdfast.core.faults import Confidence, Fault, FaultKind, Phase, Refusal
 from holdfast.core.fold import IllegalStepError, InFlight, Turn
 from holdfast.core.ladder import ASKED_BY_A_PERSON, ASKED_BY_US, LADDER, Rung
 from holdfast.core.limits import Bounds
-from holdfast.core.messages import Effort, Text, ToolCall, ToolOutcome, ToolResult
+from holdfast.core.messages import Effort, Text, ToolCall, ToolOutcome, ToolResult, ToolSpec
 from holdfast.core.records import (
     Abandonment,
     AnyRecord,
@@ -32,17 +33,20 @@ from holdfast.core.records import (
     CompactionRequested,
     CompactionSettled,
     EffortChanged,
+    GenerationStarted,
     InboxRecord,
     Logged,
     NoticePosted,
     Outcome,
+    OutputClamped,
     OutputMasked,
     PartReplaced,
-    PieceSummarised,
     ReasoningDropped,
+    ResultSubmitted,
     RungFinished,
     RungResult,
     RungStarted,
+    SegmentSealed,
     SessionConfigured,
     SummaryRefused,
     ToolInterrupted,
@@ -57,6 +61,7 @@ from holdfast.core.turn import ANY_TIME, TRANSITIONS, decide, evolve, interrupti
 from holdfast.testing.builders import a_notice, a_reply, a_tool_call, an_attempt_started, an_input
 
 BOUNDS = Bounds()
+SOUND = ToolSpec("sound", "Sound the depth.", "{}")
 CALL = a_tool_call("look_up")
 OTHER = a_tool_call("look_up", call_id="call-2")
 
@@ -138,7 +143,7 @@ def test_inputs_are_answered_in_the_order_of_admission() -> None:
 
 def test_a_session_remembers_what_it_was_told_beyond_its_turns() -> None:
     turn = fold(
-        SessionConfigured(model="openai:x", system="Be brief."),
+        SessionConfigured(model="openai:x", system="Be brief.", tools=(SOUND,)),
         an_input(),
         TurnStarted(2),
         an_attempt_started(2),
@@ -146,7 +151,7 @@ def test_a_session_remembers_what_it_was_told_beyond_its_turns() -> None:
         TurnEnded(2, Outcome.ANSWERED),
     )
 
-    assert (turn.model, turn.system) == ("openai:x", "Be brief.")
+    assert (turn.model, turn.system, turn.tools) == ("openai:x", "Be brief.", (SOUND,))
 
 
 def test_notices_change_nothing() -> None:
@@ -156,6 +161,15 @@ def test_notices_change_nothing() -> None:
 
     assert after == fold(*OPEN, NoticePosted(1, "other", "Other words."))
     assert decide(after, BOUNDS) == decide(before, BOUNDS)
+
+
+@pytest.mark.parametrize("state", InFlight)
+def test_a_seal_may_come_at_any_time_and_changes_nothing(state: InFlight) -> None:
+    before = STATES[state]
+
+    after = fold(SegmentSealed(1, 1, "x/1-1", "ab", 10), start=before)
+
+    assert after == replace(before, seq=before.seq + 1)
 
 
 def test_a_model_that_never_stops_calling_tools_runs_out_of_steps() -> None:
@@ -237,6 +251,60 @@ def test_once_nothing_smaller_is_left_the_model_has_the_last_word() -> None:
     )
 
     assert decide(turn, BOUNDS) == CallModel(2, heeds_estimate=False)
+
+
+def test_after_output_was_clamped_the_same_view_is_sent_whatever_we_estimate() -> None:
+    refused = fold(*OPEN, an_attempt_started(), failed(FaultKind.TOKEN_OVERFLOW))
+    climbs = RungStarted(1, Rung.CLAMP_OUTPUT, FaultKind.TOKEN_OVERFLOW)
+    clamps = (climbs, OutputClamped(1, 2_000), RungFinished(1, Rung.CLAMP_OUTPUT, RungResult.CHANGED))
+
+    turn = fold(*clamps, start=refused)
+
+    assert turn.output_clamp == 2_000
+    assert decide(turn, BOUNDS) == CallModel(2, heeds_estimate=False)
+    answered = fold(AttemptStarted(1, 2, "m", output_tokens_max=2_000), a_reply("", CALL, attempt=2), start=turn)
+    assert (answered.output_asked, answered.output_clamp) == (2_000, None), "until the model has answered"
+    passed = fold(
+        an_attempt_started(attempt=2),
+        failed(FaultKind.AUTH, attempt=2),
+        RungStarted(1, Rung.NEXT_MODEL, FaultKind.AUTH),
+        RungFinished(1, Rung.NEXT_MODEL, RungResult.CHANGED),
+        start=turn,
+    )
+    assert passed.output_clamp is None, "another model has other limits"
+
+
+def test_output_that_could_not_be_clamped_leads_to_the_next_rung() -> None:
+    turn = fold(
+        *OPEN,
+        an_attempt_started(),
+        failed(FaultKind.TOKEN_OVERFLOW),
+        RungStarted(1, Rung.CLAMP_OUTPUT, FaultKind.TOKEN_OVERFLOW),
+        RungFinished(1, Rung.CLAMP_OUTPUT, RungResult.UNCHANGED),
+    )
+
+    assert decide(turn, BOUNDS) == Climb(Rung.MASK, FaultKind.TOKEN_OVERFLOW)
+
+
+def test_a_reply_that_was_not_taken_on_a_suspicion_is_remembered_until_one_is() -> None:
+    guess = Fault(FaultKind.TOKEN_OVERFLOW, Confidence.GUESS, limit=4_000)
+    answered = AttemptFailed(1, 1, Refusal("", Phase.STREAM, status=200), guess)
+    opaque = AttemptFailed(1, 1, Refusal("", Phase.RESPONSE, status=400), guess)
+    started = fold(*OPEN, an_attempt_started())
+
+    suspected = fold(answered, start=started)
+
+    assert fold(opaque, start=started).suspected is None, "a refusal brought no answer"
+    assert suspected.suspected == guess
+    again = fold(
+        RungStarted(1, Rung.DIGEST, FaultKind.TOKEN_OVERFLOW),
+        RungFinished(1, Rung.DIGEST, RungResult.CHANGED),
+        an_attempt_started(attempt=2),
+        start=suspected,
+    )
+    assert again.suspected == guess
+    assert fold(failed(FaultKind.OVERLOADED, attempt=2), start=again).suspected == guess
+    assert fold(a_reply("", CALL, attempt=2), start=again).suspected is None
 
 
 def test_a_rung_that_was_interrupted_does_not_count_as_climbed() -> None:
@@ -509,6 +577,26 @@ def test_an_interrupted_idempotent_tool_is_run_again_but_not_for_ever() -> None:
     assert last.result.outcome is ToolOutcome.UNKNOWN
 
 
+def test_a_call_that_a_client_runs_is_awaited_again_however_often_the_process_dies() -> None:
+    turn = fold(*OPEN, an_attempt_started(), a_reply("", CALL))
+    for _ in range(BOUNDS.tool_starts_max + 2):
+        turn = fold(ToolStarted(1, "call-1", "look_up", reply=4), start=turn)
+        assert turn.calls_running[0].reply == 4
+        closing = interruptions(turn, Abandonment.INTERRUPTED, BOUNDS)
+        assert closing == (ToolInterrupted(1, "call-1"),)
+        turn = fold(*closing, start=turn)
+
+    assert decide(turn, BOUNDS) == RunTools((CALL,))
+
+
+def test_a_result_that_a_client_submits_changes_nothing_before_its_receipt() -> None:
+    running = fold(*OPEN, an_attempt_started(), a_reply("", CALL), ToolStarted(1, "call-1", "look_up", reply=4))
+
+    turn = fold(ResultSubmitted(1, 4, ToolResult("call-1", (Text("12"),))), start=running)
+
+    assert turn == replace(running, seq=running.seq + 1)
+
+
 def test_a_cancelled_tool_says_so_even_if_it_is_idempotent() -> None:
     turn = fold(*OPEN, an_attempt_started(), a_reply("", CALL), ToolStarted(1, "call-1", "x", is_idempotent=True))
 
@@ -572,8 +660,8 @@ WORK_RECORDS: dict[type[AnyRecord], WorkRecord] = {
         settled(CALL),
         RungStarted(1, Rung.DIGEST, FaultKind.TRANSIENT),
         SummaryRefused(1, "m", "it is empty"),
-        PieceSummarised(1, 9, "notes", "m"),
         CompactionApplied(1, 1, "s", 2, 1),
+        GenerationStarted(1, 1, "s", 2, 1, step=5, before=3, generation=3, left=2, pins_left=(1,)),
         OutputMasked(1, 9),
         ReasoningDropped(1, 9),
         EffortChanged(1, Effort.LOW),

@@ -25,6 +25,7 @@ from holdfast.core.actions import (
 )
 from holdfast.core.faults import Confidence, Fault, FaultKind, Phase, Refusal
 from holdfast.core.fold import InFlight, Turn
+from holdfast.core.generations import generation_after, shown_less
 from holdfast.core.ladder import SUMMARIES, Rung
 from holdfast.core.limits import Bounds
 from holdfast.core.messages import (
@@ -50,10 +51,12 @@ from holdfast.core.records import (
     CompactionSettled,
     CompactionUndone,
     EffortChanged,
+    GenerationStarted,
     InputAdmitted,
     Logged,
     MessagePinned,
     NoticePosted,
+    OutputClamped,
     OutputMasked,
     PartReplaced,
     PieceSummarised,
@@ -74,6 +77,7 @@ from holdfast.core.records import (
     WorkRecord,
 )
 from holdfast.core.turn import decide, evolve, interruptions
+from holdfast.core.view import lens_of, through
 from holdfast.testing.builders import a_message
 
 BOUNDS = Bounds(steps_max=3, interruptions_max=2, tool_starts_max=2, tool_calls_parallel_max=2)
@@ -85,6 +89,7 @@ _ASKED_MAX = 12
 _ACTIONS_MAX = 800 * _ASKED_MAX
 
 # The longest ladders are the ones to see more of.
+_OVERFLOWS = (FaultKind.TOKEN_OVERFLOW, FaultKind.WIRE_OVERFLOW, FaultKind.MEDIA_OVERFLOW)
 _KINDS = (*FaultKind, *[FaultKind.TOKEN_OVERFLOW] * 8, *[FaultKind.WIRE_OVERFLOW, FaultKind.MEDIA_OVERFLOW] * 3)
 
 Chosen = TypeVar("Chosen")
@@ -95,7 +100,9 @@ numbers = st.lists(st.integers(0, 255), min_size=1, max_size=150) | st.lists(st.
 class World:
     """A session, those who use it, and whatever its actions meet."""
 
-    def __init__(self, script: Sequence[int]) -> None:
+    def __init__(self, script: Sequence[int], *, is_narrow: bool = False) -> None:
+        # A narrow world refuses everything for its size until the session has rolled over.
+        self._is_narrow = is_narrow
         self.log: list[Logged] = []
         self.turns: list[Turn] = [Turn()]
         self._script = script
@@ -152,6 +159,9 @@ class World:
 
     def _model_answers(self) -> list[WorkRecord]:
         turn, here = self.turn, len(self.log) + 1
+        if self._is_narrow and not (isinstance(turn.compaction, GenerationStarted) and turn.boundary == turn.number):
+            fault = Fault(self._choose(_OVERFLOWS), Confidence.CERTAIN)
+            return [AttemptFailed(turn.number, turn.attempts, Refusal("x", Phase.RESPONSE, 400), fault)]
         match self._choose(("text", "calls", "fault", "calls", "fault", "empty")):
             case "fault":
                 wait = self._choose((None, 1.5, 900.0))
@@ -174,16 +184,25 @@ class World:
         assert rung is not None
         is_silent = not isinstance(self.log[-1].record, PieceSummarised | SummaryRefused)
         if rung in SUMMARIES and is_silent and self._choose((False, False, True)):
-            notes = PieceSummarised(turn.number, self._choose(range(1, len(self.log) + 2)), "notes", "m")
+            notes = self._notes()
             refused = SummaryRefused(turn.number, "m", "it is empty")
             return [notes if self._choose((False, True)) else refused]
         unchanged, changed = RungResult.UNCHANGED, RungResult.CHANGED
         result = self._choose((unchanged, changed, unchanged, changed, RungResult.INTERRUPTED))
+        if self._is_narrow and rung is Rung.ROLL_OVER:
+            result = changed
         left = {Rung.NEXT_MODEL: turn.models_passed, Rung.NEXT_SUMMARISER: turn.summarisers_passed}
         if left.get(rung, 0) + 1 >= MODELS and result is RungResult.CHANGED:
             result = RungResult.UNCHANGED
         changes = self._changes(rung) if result is RungResult.CHANGED else []
         return [*changes, RungFinished(turn.number, rung, result)]
+
+    def _notes(self) -> PieceSummarised:
+        """Return notes that follow on those there are, or on others, or all of them as one."""
+        since = self._choose((0, *(piece.until for piece in self.turn.pieces), 3))
+        until = since + self._choose((1, 2, 5, 0))
+        is_merged = self._choose((False, False, False, True))
+        return PieceSummarised(self.turn.number, until, "notes", "m", since=since, is_merged=is_merged)
 
     def _changes(self, rung: Rung) -> list[WorkRecord]:
         """Return what a rung changes of the view; nothing is also an answer."""
@@ -192,13 +211,21 @@ class World:
         match rung:
             case Rung.MASK:
                 return [OutputMasked(turn.number, self._choose(range(1, len(self.log) + 2))), told]
+            case Rung.CLAMP_OUTPUT:
+                return [OutputClamped(turn.number, 2_000), told]
             case Rung.DROP_REASONING:
                 return [ReasoningDropped(turn.number, len(self.log) + 1)]
             case Rung.CHANGE_EFFORT:
                 return [EffortChanged(turn.number, Effort.LOW if turn.effort is None else None)]
+            case Rung.SHRINK_IMAGE if places := self._places(media_only=True):
+                seq, place = self._choose(places)
+                image = Media(BlobRef("cd" * 32, 900), "image/jpeg", f"shown @{len(self.log) + 1}")
+                return [PartReplaced(turn.number, seq, place, image, "x"), told]
             case Rung.REPLACE_LARGEST if places := self._places():
                 seq, place = self._choose(places)
                 return [PartReplaced(turn.number, seq, place, Text(f"shown @{len(self.log) + 1}"), "x"), told]
+            case Rung.ROLL_OVER:
+                return self._generation()
             case Rung.SUMMARISE | Rung.SUMMARISE_LESS | Rung.SUMMARISE_PIECES | Rung.DIGEST | Rung.KEEP_NEWEST:
                 return [applied, told] if (applied := self._compaction(rung)) else []
             case _:
@@ -220,17 +247,30 @@ class World:
         kind = SummaryKind.SUMMARY if rung in SUMMARIES else SummaryKind.DIGEST
         return CompactionApplied(turn.number, boundary, f"summary @{len(self.log) + 1}", 9, 1, kind, step=step)
 
+    def _generation(self) -> list[WorkRecord]:
+        turn = self.turn
+        admitted = self.log[turn.number - 1].record
+        assert isinstance(admitted, InputAdmitted)
+        parts = through(lens_of(turn), turn.number, admitted.parts)
+        shown = shown_less(turn, parts, self._choose((None, 2_000, 400, 0)))
+        return [*shown, generation_after(turn, f"seed @{len(self.log) + 1}", 9)]
+
     def _started(self) -> list[int]:
         return [logged.record.turn for logged in self.log if isinstance(logged.record, TurnStarted)]
 
-    def _places(self) -> list[tuple[int, int]]:
+    def _places(self, *, media_only: bool = False) -> list[tuple[int, int]]:
         """Return every part that the view may show."""
-        taken = {(one.seq, one.place) for one in self.turn.replaced}
+        taken = {(one.seq, one.place) for one in self.turn.replaced if media_only or isinstance(one.shown, Text)}
         started = set(self._started())
         held = [(one.seq, one.record.parts) for one in self.log if isinstance(one.record, InputAdmitted)]
         held = [(seq, parts) for seq, parts in held if seq in started]
         held += [(one.seq, one.record.result.parts) for one in self.log if isinstance(one.record, ToolSettled)]
-        places = [(seq, place) for seq, parts in held for place in range(len(parts)) if seq >= self.turn.boundary]
+        places = [
+            (seq, place)
+            for seq, parts in held
+            for place, part in enumerate(parts)
+            if seq >= self.turn.boundary and (isinstance(part, Media) or not media_only)
+        ]
         return [place for place in places if place not in taken]
 
     # Who asks.
@@ -245,7 +285,9 @@ class World:
 
     def _asks(self) -> AnyRecord:
         turn = self.turn
-        match self._choose(("input", "compact", "cancel", "input", "pin", "undo", "configure", "input")):
+        match self._choose(("input", "compact", "cancel", "input", "pin", "undo", "configure", "input", "notes")):
+            case "notes":
+                return self._notes()
             case "compact":
                 return CompactionRequested(self._choose(tuple(Trigger)), self._choose(("", "the plan")))
             case "cancel":
@@ -312,10 +354,16 @@ def _begun(action: Action, turn: Turn) -> list[WorkRecord]:
             return []
 
 
-def _lived(script: list[int]) -> World:
-    world = World(script)
+def _lived(script: list[int], *, is_narrow: bool = False) -> World:
+    world = World(script, is_narrow=is_narrow)
     world.live()
     return world
 
 
+def _lived_narrowly(script: list[int]) -> World:
+    return _lived(script, is_narrow=True)
+
+
 worlds = numbers.map(_lived)
+# Ladders that are long, and mostly end in a roll-over.
+narrow_worlds = numbers.map(_lived_narrowly)

@@ -112,12 +112,13 @@ async def compacts(world: World, times: str) -> None:
 
 
 async def attaches(world: World, path: str) -> None:
-    """Send a file, and say by how many bytes the process has grown and what was answered."""
+    """Send a file, or all of a folder, and say by how many bytes the process has grown and what was answered."""
     async with world.open() as hold:
         session = await hold.session(KEY)
         await session.send("hello")
         before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-        answer = await session.send("what is in this file?", attachments=[Path(path)])
+        paths = sorted(Path(path).iterdir()) if Path(path).is_dir() else [Path(path)]
+        answer = await session.send("what is in this file?", attachments=paths)
         grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
         sys.stdout.write(f"{grown * 1024}\n{answer.text.splitlines()[0]}\n")
 

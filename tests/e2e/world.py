@@ -44,11 +44,11 @@ class Provider(Simulation):
     fault_of: Callable[[bytes], str] = staticmethod(lambda _: "")
     bad_notes: Reply | None = None
 
-    def respond(self, dialect: str, body: bytes) -> Answer:
+    def respond(self, dialect: str, body: bytes, path: str = "") -> Answer:
         """Take a request, after seeing which fault it meets."""
         if fault := self.fault_of(body):
             self.set_faults(fault)
-        return super().respond(dialect, body)
+        return super().respond(dialect, body, path)
 
     def _reply(self, seen: SeenRequest, step: FaultStep, weighed: Any) -> Reply:
         if self.bad_notes is not None and is_for_notes(seen):

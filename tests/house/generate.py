@@ -9,9 +9,16 @@ from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
 
+import msgspec
+
+from holdfast.config.telling import reference as settings_reference
 from holdfast.core.fold import InFlight
 from holdfast.core.ladder import LADDER
 from holdfast.core.turn import TRANSITIONS, WHEN_NOTHING_RUNS
+from holdfast.gateway import shapes
+from holdfast.gateway.openapi import events_told
+from holdfast.gateway.problems import STATUSES
+from holdfast.gateway.routes import PREFIX, ROUTES
 from tests.house.places import ROOT
 
 
@@ -57,9 +64,49 @@ def _spoken(rungs: list[str]) -> str:
     return " · ".join(rung if times == 1 else f"{rung} (up to {times} times)" for rung, times in runs)
 
 
+def address_table() -> str:
+    """Return every address of the native API with what it takes and answers."""
+    lines = ["| address | what it does | takes | answers |", "|---|---|---|---|"]
+    for route in ROUTES:
+        fields = [field.name for field in msgspec.structs.fields(route.query)]
+        takes = [f"`{route.body.__name__}`"] if route.body is not None and route.body is not shapes.Nothing else []
+        takes += ["bytes"] if route.takes_bytes else []
+        takes += ["?" + ", ".join(f"`{field}`" for field in fields)] if fields else []
+        answers = [f"`{route.answer.__name__}`"] if route.answer is not None else []
+        answers += [f"{status}: `{shape.__name__}`" for status, shape in route.also]
+        answers += ["events"] if route.may_stream else []
+        lines.append(
+            f"| `{route.method} {PREFIX}{route.path}` | {route.summary} | {' · '.join(takes)} | {' · '.join(answers)} |"
+        )
+    return "\n".join(lines)
+
+
+def problem_table() -> str:
+    """Return every kind of problem by its status."""
+    rows = sorted((status, kind.code, title) for kind, (status, title) in STATUSES.items())
+    return "\n".join(
+        [
+            "| status | code | what happened |",
+            "|---|---|---|",
+            *(f"| {row[0]} | `{row[1]}` | {row[2]} |" for row in rows),
+        ]
+    )
+
+
+def event_table() -> str:
+    """Return every kind of event."""
+    return "\n".join(
+        ["| event | what it says |", "|---|---|", *(f"| `{name}` | {told} |" for name, told in events_told())]
+    )
+
+
 GENERATED: tuple[Generated, ...] = (
     Generated("docs/architecture.md", "states of a turn", state_diagram),
     Generated("docs/architecture.md", "the ladder", ladder_table),
+    Generated("docs/configuration.md", "settings", settings_reference),
+    Generated("docs/http.md", "addresses", address_table),
+    Generated("docs/http.md", "problems", problem_table),
+    Generated("docs/http.md", "events", event_table),
 )
 
 

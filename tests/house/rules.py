@@ -17,6 +17,7 @@ FLOORS: tuple[tuple[str, ...], ...] = (
         "runtime.function_tool",
         "runtime.tool_output",
         "runtime.admission",
+        "runtime.images",
         "runtime.clock",
     ),
     # Whatever else is in runtime stands beside the runner.
@@ -24,6 +25,7 @@ FLOORS: tuple[tuple[str, ...], ...] = (
     ("runtime.supervisor",),
     ("runtime.sessions",),
     ("gateway", "adapters", "rescue"),
+    ("config",),
     ("wiring",),
     ("", "cli"),
     ("__main__", "cli.__main__"),
@@ -100,6 +102,7 @@ PARAMETERS_MAX = 6
 LONG_FUNCTIONS: Mapping[str, str] = {}
 MANY_PARAMETERS: Mapping[str, str] = {
     "core.faults.tables._rule": "a row of a table, its columns given by name",
+    "wiring.open": "everything that can be put together differently, each by its name and none needed",
 }
 
 # Words that say nothing: as a whole name, or as the last word of one.
@@ -139,6 +142,8 @@ NAMES_ALLOWED: Mapping[tuple[str, str], str] = {
     ("ports", "data"): "Attachment.data: bytes of which nothing is known but their length",
     ("models", "data"): "a field of the providers' wire formats",
     ("models", "file_data"): "a field of the providers' wire formats",
+    ("models", "inline_data"): "a field of the providers' wire formats",
+    ("models", "item"): "a field of the providers' wire formats",
     ("core.ledger", "Entry"): "a line of the ledger, which is no record of the log",
     ("core.ledger", "_entry"): "a line of the ledger, which is no record of the log",
     ("cli", "chat"): "the command of that name",
@@ -151,6 +156,8 @@ FOREIGN_ROOMS = ("models", "gateway", "adapters", "rescue")
 BROAD_HANDLERS: Mapping[str, str] = {
     "runtime.toolbox.Toolbox.run": "around a tool: its failure is for the model to read",
     "runtime.function_tool._Returned.deliver": "around the same tool in its thread: raised again where it is awaited",
+    "runtime.images._shrunk": "around a decoder of foreign bytes: whatever it raises, the image stays as it is",
     "runtime.supervisor.Supervisor._attend": "around a supervised runner: its failure must not stop the others",
+    "gateway.app.Gateway._answer": "around a request: its failure must not stop the others, and is answered",
     "wiring._run_apart.run": "swallows nothing: carries it over to the calling thread, where it is raised",
 }

@@ -61,13 +61,15 @@ def test_the_command_checks_writes_and_then_has_nothing_to_do(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "docs").mkdir()
-    page = tmp_path / "docs" / "architecture.md"
-    page.write_text("".join(f"{part.begin}\n{part.end}\n" for part in GENERATED))
+    pages = sorted({part.path for part in GENERATED})
+    for path in pages:
+        (tmp_path / path).write_text("".join(f"{part.begin}\n{part.end}\n" for part in GENERATED if part.path == path))
 
     codes = [main(arguments, tmp_path) for arguments in (["--check"], [], ["--check"], ["--frobnicate"])]
 
     assert codes == [1, 0, 0, 2]
     assert capsys.readouterr().out == (
-        "docs/architecture.md is out of date: run `make docs`\ndocs/architecture.md written\n"
+        "".join(f"{path} is out of date: run `make docs`\n" for path in pages)
+        + "".join(f"{path} written\n" for path in pages)
     )
-    assert state_diagram() in page.read_text()
+    assert state_diagram() in (tmp_path / "docs" / "architecture.md").read_text()

@@ -1,7 +1,7 @@
-"""What both dialects promise about an answer, streamed in any pieces or whole."""
+"""What every dialect promises about an answer, streamed in any pieces or whole."""
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from itertools import pairwise
 
 import pytest
@@ -13,12 +13,14 @@ from holdfast.core.limits import Bounds
 from holdfast.core.messages import Reasoning, Reply, StopReason, Text, ToolCall, Usage
 from holdfast.models import answers
 from holdfast.models.dialects import DIALECTS
+from holdfast.models.openai_responses.thinking import encrypted_reasoning
 from holdfast.models.sse import encode_event
 from holdfast.ports import Delta, ReasoningDelta, TextDelta, ToolCallDelta
 
-OPENAI, ANTHROPIC = "openai-chat", "anthropic"
+OPENAI, ANTHROPIC, RESPONSES, GEMINI = "openai-chat", "anthropic", "openai-responses", "gemini"
+ALL = [OPENAI, ANTHROPIC, RESPONSES, GEMINI]
 ISSUER = "dialect:host:m"
-both = pytest.mark.parametrize("dialect", [OPENAI, ANTHROPIC])
+every = pytest.mark.parametrize("dialect", ALL)
 
 
 def decoded(dialect: str, chunks: Iterable[bytes]) -> tuple[list[Delta], Reply | Refusal]:
@@ -52,6 +54,18 @@ STOPPED = (
     {"type": "message_stop"},
 )
 
+
+def a_text(dialect: str, text: str) -> list[bytes]:
+    """An event with a piece of text, in any dialect."""
+    delta: dict[str, Mapping[str, object]] = {
+        OPENAI: words(content=text),
+        ANTHROPIC: {"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": text}},
+        RESPONSES: {"type": "response.output_text.delta", "output_index": 0, "delta": text},
+        GEMINI: {"candidates": [{"content": {"parts": [{"text": text}]}}]},
+    }
+    return [encode_event(json.dumps(delta[dialect]).encode())]
+
+
 # --- round trip --------------------------------------------------------------------------------------------------
 
 texts = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=70)
@@ -64,10 +78,12 @@ calls = st.lists(
 
 
 @st.composite
-def replies(draw: st.DrawFn, *, signed: bool) -> Reply:
+def replies(draw: st.DrawFn, dialect: str) -> Reply:
     parts: list[Text | ToolCall | Reasoning] = []
     if draw(st.booleans()):
-        parts.append(Reasoning(draw(texts), ISSUER, "c2ln" if signed else ""))
+        thought = draw(texts)
+        signatures = {ANTHROPIC: "c2ln", RESPONSES: encrypted_reasoning("rs_1", thought, "c2ln"), GEMINI: "c2ln"}
+        parts.append(Reasoning(thought, ISSUER, signatures.get(dialect, "")))
     if draw(st.booleans()):
         parts.append(Text(draw(texts)))
     parts += [ToolCall(f"call_{at}", name, text) for at, (name, text) in enumerate(draw(calls))]
@@ -77,15 +93,16 @@ def replies(draw: st.DrawFn, *, signed: bool) -> Reply:
     return Reply(tuple(parts), draw(st.sampled_from(ends)), usage, "m")
 
 
+cases = st.sampled_from(ALL).flatmap(lambda name: st.tuples(st.just(name), replies(name)))
+
+
 def split(whole: bytes, cuts: list[int]) -> list[bytes]:
     places = [0, *sorted(cut % (len(whole) + 1) for cut in cuts), len(whole)]
     return [whole[start:end] for start, end in pairwise(places)]
 
 
 @given(
-    st.sampled_from([OPENAI, ANTHROPIC]).flatmap(
-        lambda name: st.tuples(st.just(name), replies(signed=name == ANTHROPIC))
-    ),
+    cases,
     st.lists(st.integers(0), max_size=20),
 )
 @settings(max_examples=150, suppress_health_check=[HealthCheck.too_slow])
@@ -102,9 +119,7 @@ def test_any_split_of_a_stream_gives_the_answer_that_was_encoded(case: tuple[str
 
 
 @given(
-    st.sampled_from([OPENAI, ANTHROPIC]).flatmap(
-        lambda name: st.tuples(st.just(name), replies(signed=name == ANTHROPIC))
-    ),
+    cases,
     st.lists(st.integers(0), max_size=5),
 )
 def test_a_server_that_ignores_the_wish_for_a_stream_is_understood(case: tuple[str, Reply], cuts: list[int]) -> None:
@@ -114,9 +129,7 @@ def test_a_server_that_ignores_the_wish_for_a_stream_is_understood(case: tuple[s
 
 
 @given(
-    st.sampled_from([OPENAI, ANTHROPIC]).flatmap(
-        lambda name: st.tuples(st.just(name), replies(signed=name == ANTHROPIC))
-    ),
+    cases,
     st.data(),
 )
 def test_a_stream_that_is_cut_before_its_end_is_never_taken_for_an_answer(
@@ -146,7 +159,11 @@ def test_parallel_calls_with_gaps_in_their_numbers_stay_apart() -> None:
     )
     deltas, reply = decoded(OPENAI, stream)
     assert reply == Reply((ToolCall("a", "f", '{"x":1}'), ToolCall("b", "g", "{}")), StopReason.TOOL_CALLS, None, "m")
-    assert deltas[2:] == [ToolCallDelta(0, "f", '{"x"'), ToolCallDelta(1, "g", "{}"), ToolCallDelta(0, "f", ":1}")]
+    assert deltas[2:] == [
+        ToolCallDelta(0, "f", '{"x"', "a"),
+        ToolCallDelta(1, "g", "{}", "b"),
+        ToolCallDelta(0, "f", ":1}", "a"),
+    ]
 
 
 @pytest.mark.parametrize("index", [0, None])
@@ -317,7 +334,7 @@ def test_a_body_that_is_no_message_is_refused_with_what_came() -> None:
 # --- what makes no sense -----------------------------------------------------------------------------------------
 
 
-@both
+@every
 @pytest.mark.parametrize("page", [b"<html>Sign in to the Wi-Fi</html>", b"[1]", b"{", b"{}x", b""])
 def test_something_else_in_place_of_an_answer_is_kept(dialect: str, page: bytes) -> None:
     _, refusal = decoded(dialect, [page])
@@ -325,7 +342,7 @@ def test_something_else_in_place_of_an_answer_is_kept(dialect: str, page: bytes)
     assert (refusal.phase, refusal.body) == (Phase.STREAM, page.decode())
 
 
-@both
+@every
 @pytest.mark.parametrize("payload", [b"{", b"[]", b'{"choices": 5, "type": 7}', b"\xff"])
 def test_an_event_that_cannot_be_read_ends_the_stream(dialect: str, payload: bytes) -> None:
     _, refusal = decoded(dialect, [encode_event(payload), encode_event(b"[DONE]")])
@@ -333,22 +350,13 @@ def test_an_event_that_cannot_be_read_ends_the_stream(dialect: str, payload: byt
     assert refusal.cause == "an event of the stream could not be read"
 
 
-@both
+@every
 def test_the_words_of_half_an_answer_are_not_taken_for_the_providers(dialect: str) -> None:
-    if dialect == OPENAI:
-        stream = openai_stream(words(content="the context length is exceeded"), done=False)
-    else:
-        delta = {
-            "type": "content_block_delta",
-            "index": 0,
-            "delta": {"type": "text_delta", "text": "prompt is too long"},
-        }
-        stream = anthropic_stream(STARTED, delta)
-    _, refusal = decoded(dialect, stream)
+    _, refusal = decoded(dialect, a_text(dialect, "prompt is too long"))
     assert refusal == Refusal(dialect, Phase.STREAM, cause="the stream ended before the answer was complete")
 
 
-@both
+@every
 def test_what_is_kept_of_a_page_is_bounded_and_ends_with_a_whole_character(dialect: str) -> None:
     _, refusal = decoded(dialect, ["<p>ü".encode() * 10_000])
     assert isinstance(refusal, Refusal)
@@ -357,17 +365,15 @@ def test_what_is_kept_of_a_page_is_bounded_and_ends_with_a_whole_character(diale
     assert "\N{REPLACEMENT CHARACTER}" not in refusal.body
 
 
-@both
+@every
 def test_an_answer_without_end_is_refused(dialect: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(answers, "ANSWER_BYTES_MAX", 1_000)
-    delta = {"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": "x" * 100}}
-    endless = openai_stream(words(content="x" * 100), done=False) if dialect == OPENAI else anthropic_stream(delta)
-    _, refusal = decoded(dialect, endless * 20)
+    _, refusal = decoded(dialect, a_text(dialect, "x" * 100) * 20)
     assert isinstance(refusal, Refusal)
     assert refusal.cause == "the answer has more than 1,000 characters"
 
 
-@both
+@every
 def test_a_body_without_end_is_refused(dialect: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(answers, "ANSWER_BYTES_MAX", 1_000)
     _, refusal = decoded(dialect, [b"{", *[b" " * 100] * 20])
@@ -375,16 +381,18 @@ def test_a_body_without_end_is_refused(dialect: str, monkeypatch: pytest.MonkeyP
     assert refusal.cause == "the answer has more than 1,000 bytes"
 
 
-@both
+@every
 def test_calls_without_end_are_refused_however_small(dialect: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(answers, "ANSWER_BYTES_MAX", 10_000)
-    if dialect == OPENAI:
-        stream = openai_stream(*(a_call(at, "", "f", str(at)) for at in range(100)), done=False)
-    else:
-        block = {"type": "tool_use", "id": "", "name": "f", "input": {}}
-        stream = anthropic_stream(
-            *({"type": "content_block_start", "index": at, "content_block": block} for at in range(100))
-        )
+    block = {"type": "tool_use", "id": "", "name": "f", "input": {}}
+    item = {"type": "function_call", "name": "f", "call_id": ""}
+    one: dict[str, Callable[[int], Mapping[str, object]]] = {
+        OPENAI: lambda at: a_call(at, "", "f", str(at)),
+        ANTHROPIC: lambda at: {"type": "content_block_start", "index": at, "content_block": block},
+        RESPONSES: lambda at: {"type": "response.output_item.added", "output_index": at, "item": item},
+        GEMINI: lambda at: {"candidates": [{"content": {"parts": [{"functionCall": {"name": f"f{at}"}}]}}]},
+    }
+    stream = [encode_event(json.dumps(one[dialect](at)).encode()) for at in range(200)]
     _, refusal = decoded(dialect, stream)
     assert isinstance(refusal, Refusal)
     assert refusal.cause == "the answer has more than 10,000 characters"

@@ -7,7 +7,8 @@ import pytest
 
 from holdfast.core.limits import Limits
 from holdfast.errors import MissingKeyError, UnknownModelError, UsageError
-from holdfast.models.catalogue import declared_limits, open_model, simulated_model
+from holdfast.models.catalogue import open_model, simulated_model
+from holdfast.models.declared import declared_limits
 from holdfast.models.endpoints import Endpoint, parse_endpoint
 from holdfast.models.simulated import Simulation
 from tests.models.conversations import asking, reply_of, said, text_of_reply
@@ -52,10 +53,12 @@ def test_a_providers_model_is_reached_at_the_providers_address(reference: str, i
         ("gpt-4o", "did you mean 'openai:gpt-4o'?"),
         ("claude-opus-5", "did you mean 'anthropic:claude-opus-5'?"),
         ("simm", "did you mean 'sim'?"),
-        ("xyz:1", "is not known. Known are sim, openai:NAME and anthropic:NAME"),
-        ("", "is not known. Known are sim, openai:NAME and anthropic:NAME"),
+        ("gemini-2.5-pro", "did you mean 'gemini:gemini-2.5-pro'?"),
+        ("response:gpt-5", "did you mean 'responses:gpt-5'?"),
+        ("xyz:1", "is not known. Known are sim, openai:NAME, responses:NAME, anthropic:NAME, gemini:NAME"),
+        ("", "is not known. Known are sim, openai:NAME, responses:NAME, anthropic:NAME, gemini:NAME"),
         ("openai:", "write it as openai:NAME"),
-        ("sim:gemini", "speaks openai-chat and anthropic"),
+        ("sim:german", "speaks openai-chat, anthropic, openai-responses, gemini"),
     ],
 )
 def test_an_unknown_model_is_refused_with_what_is_known(reference: str, hint: str) -> None:
@@ -165,7 +168,7 @@ def test_the_longest_name_that_fits_counts(reference: str, window: int | None) -
 def test_opening_a_model_does_not_load_the_http_client() -> None:
     command = """
 import sys
-from holdfast.models.catalogue import open_model
+from holdfast.models.catalogue import open_model, simulated_model
 open_model("openai:m", environ={"OPENAI_API_KEY": "k"})
 print("aiohttp" in sys.modules, "uvicorn" in sys.modules)
 """

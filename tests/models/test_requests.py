@@ -415,7 +415,7 @@ def test_thinking_is_not_asked_for_in_the_middle_of_an_answer_that_began_without
         b"{",
         b"[]",
         b'{"model":"m"}',
-        b'{"model":"m","max_tokens":1,"messages":[{"role":"king","content":"x"}]}',
+        b'{"model":"m","max_tokens":1,"messages":{}}',
         b"\xff",
     ],
 )
@@ -427,7 +427,10 @@ def test_a_malformed_body_is_refused_with_a_sentence(dialect: str, body: bytes) 
 @pytest.mark.parametrize(
     ("dialect", "message", "complaint"),
     [
+        (OPENAI, {"role": "king", "content": "x"}, r"messages\[0\] cannot be read: Invalid enum value 'king'"),
+        (ANTHROPIC, {"role": "king", "content": "x"}, r"messages\.0 cannot be read: Invalid enum value 'king'"),
         (OPENAI, {"role": "tool", "content": "x"}, "no tool_call_id"),
+        (OPENAI, {"role": "assistant", "tool_calls": [{"id": "a"}]}, "the call 'a' has no function"),
         (OPENAI, {"role": "user", "content": [{"type": "input_audio"}]}, "input_audio"),
         (
             OPENAI,
@@ -435,7 +438,7 @@ def test_a_malformed_body_is_refused_with_a_sentence(dialect: str, body: bytes) 
             "base64",
         ),
         (ANTHROPIC, {"role": "user", "content": [{"type": "search_result"}]}, "search_result"),
-        (ANTHROPIC, {"role": "user", "content": [{"type": "image", "source": {"type": "file"}}]}, "'file'"),
+        (ANTHROPIC, {"role": "user", "content": [{"type": "image", "source": {"type": "file"}}]}, "'file source'"),
     ],
 )
 def test_what_cannot_be_read_is_named(dialect: str, message: dict[str, object], complaint: str) -> None:

@@ -46,8 +46,9 @@ from tests.models.conversations import (
     text_of_reply,
 )
 
-OPENAI, ANTHROPIC = "openai-chat", "anthropic"
+OPENAI, ANTHROPIC, RESPONSES, GEMINI = "openai-chat", "anthropic", "openai-responses", "gemini"
 both = pytest.mark.parametrize("dialect", [OPENAI, ANTHROPIC])
+every = pytest.mark.parametrize("dialect", [OPENAI, ANTHROPIC, RESPONSES, GEMINI])
 UNBOUNDED = Limits()
 
 
@@ -58,21 +59,21 @@ async def told(dialect: str, request: Request, simulation: Simulation | None = N
 # --- what it answers ---------------------------------------------------------------------------------------------
 
 
-@both
+@every
 async def test_the_same_request_is_answered_alike(dialect: str) -> None:
     request = asking(said("hello there"))
     assert await told(dialect, request) == await told(dialect, request)
     assert await told(dialect, request) == 'You said: "hello there". This is message 1 from you that I see.'
 
 
-@both
+@every
 async def test_what_is_to_be_remembered_is_acknowledged(dialect: str) -> None:
     assert await told(dialect, asking(said("Please remember colour = deep blue."))) == (
         "I will remember that colour = deep blue."
     )
 
 
-@both
+@every
 @pytest.mark.parametrize(
     "earlier",
     [
@@ -88,12 +89,12 @@ async def test_a_value_that_is_visible_is_known(dialect: str, earlier: tuple[Mes
     assert await told(dialect, request) == "colour = deep blue."
 
 
-@both
+@every
 async def test_a_value_in_the_system_text_is_known(dialect: str) -> None:
     assert await told(dialect, asking(said("what is colour?"), system="colour = deep blue")) == "colour = deep blue."
 
 
-@both
+@every
 async def test_a_value_that_is_not_in_the_request_is_not_known(dialect: str) -> None:
     simulation = Simulation()
     await told(dialect, asking(said("remember colour = deep blue")), simulation)
@@ -102,12 +103,12 @@ async def test_a_value_that_is_not_in_the_request_is_not_known(dialect: str) -> 
     )
 
 
-@both
+@every
 async def test_as_many_words_are_written_as_asked_for(dialect: str) -> None:
     assert len((await told(dialect, asking(said("write 1,234 words")))).split()) == 1_234
 
 
-@both
+@every
 async def test_an_answer_is_cut_at_the_limit_of_the_output(dialect: str) -> None:
     reply = await reply_of(
         simulated_model(Simulation(), dialect), asking(said("write 500 words"), output_tokens_max=20)
@@ -117,7 +118,7 @@ async def test_an_answer_is_cut_at_the_limit_of_the_output(dialect: str) -> None
     assert (reply.usage.output_tokens, count_text(text_of_reply(reply))) == (20, 20)
 
 
-@both
+@every
 async def test_images_are_seen(dialect: str) -> None:
     image = an_image(a_png(30, 40), 30, 40)
     answer = await told(dialect, asking(Message(Role.USER, (Text("look"), image))))
@@ -127,7 +128,7 @@ async def test_images_are_seen(dialect: str) -> None:
 # --- tools -------------------------------------------------------------------------------------------------------
 
 
-@both
+@every
 async def test_several_calls_in_a_message_are_made_at_once(dialect: str) -> None:
     ask = said('call echo {"word": "{a}"} and call echo {"word": "b"}')
     reply = await reply_of(simulated_model(Simulation(), dialect), asking(ask, tools=(ECHO,)))
@@ -137,7 +138,7 @@ async def test_several_calls_in_a_message_are_made_at_once(dialect: str) -> None
     assert reply.stop_reason is StopReason.TOOL_CALLS
 
 
-@both
+@every
 async def test_results_are_quoted(dialect: str) -> None:
     image = an_image(a_png(10, 20), 10, 20)
     request = asking(
@@ -151,7 +152,7 @@ async def test_results_are_quoted(dialect: str) -> None:
     assert answer.endswith("two")
 
 
-@both
+@every
 async def test_later_calls_are_made_after_the_results_of_the_earlier(dialect: str) -> None:
     model = simulated_model(Simulation(), dialect)
     messages = [said('call echo {"n":1} then call echo {"n":2} call echo {"n":3}')]
@@ -164,7 +165,7 @@ async def test_later_calls_are_made_after_the_results_of_the_earlier(dialect: st
     assert made == [['{"n":1}'], ['{"n":2}', '{"n":3}'], []]
 
 
-@both
+@every
 async def test_a_tool_that_is_not_offered_is_not_called(dialect: str) -> None:
     reply = await reply_of(simulated_model(Simulation(), dialect), asking(said('call echo {"n":1}')))
     assert [type(part) for part in reply.parts] == [Text]
@@ -186,7 +187,7 @@ async def test_broken_arguments_are_written_as_they_stand() -> None:
 # --- summaries ---------------------------------------------------------------------------------------------------
 
 
-@both
+@every
 @pytest.mark.parametrize(
     ("system", "ask"),
     [("Summarize the conversation.", ""), ("", "Please summarise all of this. "), ("", "Write a short summary. ")],
@@ -197,7 +198,7 @@ async def test_a_summary_keeps_the_facts(dialect: str, system: str, ask: str) ->
     assert summary.startswith("## Facts\n- colour = blue\n- size = 4\n## What was said\n")
 
 
-@both
+@every
 async def test_a_summary_stays_within_what_was_asked_and_keeps_facts_first(dialect: str) -> None:
     lines = "\n".join(f"line {number} of a long conversation about nothing much" for number in range(2_000))
     request = asking(said(f"Summarise in at most 120 tokens.\n{lines}\nkey = value"), output_tokens_max=4_000)
@@ -216,13 +217,13 @@ async def test_a_summary_sees_what_tools_returned() -> None:
     assert await told(OPENAI, request) == "## Facts\n- door = open\n## What was said\n- go\n- door = open"
 
 
-@both
+@every
 async def test_the_mention_of_a_summary_is_no_order(dialect: str) -> None:
     request = asking(said("The summary of yesterday was fine."), system="Below is the summary of what was said before.")
     assert (await told(dialect, request)).startswith("You said")
 
 
-@both
+@every
 async def test_there_is_a_summary_even_where_there_is_no_room(dialect: str) -> None:
     assert await told(dialect, asking(said("Summarise this: a = b"), output_tokens_max=3)) == "Summary"
 
@@ -318,7 +319,7 @@ async def test_prompt_and_output_together_are_refused_with_both_numbers(dialect:
     assert message_of(refusal) == TOO_LONG_TOGETHER[dialect]
 
 
-@both
+@every
 async def test_a_request_that_fills_the_window_to_the_last_token_is_taken(dialect: str) -> None:
     model = simulated_model(Simulation(Limits(window_tokens=120)), dialect)
     reply = await reply_of(model, asking(said("word " * 100), output_tokens_max=16))
@@ -580,20 +581,48 @@ async def test_a_stream_that_breaks_is_a_refusal_with_what_came_before(dialect: 
     assert len(deltas) == {"cut": 2, "cut:after=1": 1, "cut:after=99": 3, "error-event": 2}.get(word, 0)
 
 
-@both
+@every
 async def test_an_empty_answer_is_an_answer_without_parts(dialect: str) -> None:
     reply = await reply_of(simulated_model(Simulation(faults="empty"), dialect), asking(said("hi")))
     assert (reply.parts, reply.stop_reason) == ((), StopReason.END)
 
 
-@both
+@every
+async def test_an_answer_may_stop_for_its_length_before_it_begins(dialect: str) -> None:
+    reply = await reply_of(simulated_model(Simulation(faults="length"), dialect), asking(said("hi")))
+    assert (reply.parts, reply.stop_reason) == ((), StopReason.LENGTH)
+
+
+@every
+async def test_a_refusal_may_come_without_a_word(dialect: str) -> None:
+    refusal = await refusal_of(simulated_model(Simulation(faults="bare-400"), dialect), asking(said("hi")))
+    assert (refusal.status, refusal.phase, refusal.body) == (400, Phase.RESPONSE, "")
+
+
+@every
+async def test_a_request_may_be_cut_in_silence_and_only_what_was_read_is_counted(dialect: str) -> None:
+    simulation = Simulation(faults="truncate:limit=60,truncate:limit=5000,truncate:limit=2")
+    model = simulated_model(simulation, dialect)
+    noted = Message(Role.ASSISTANT, (Text("Noted."),))
+    talk = (said("remember harbour = Tromso"), noted, said("word " * 50), noted, said("what is harbour?"))
+
+    cut, whole, tiny = [await reply_of(model, asking(*talk)) for _ in range(3)]
+
+    assert text_of_reply(cut) == "I do not see harbour in what I was given."
+    assert text_of_reply(whole) == "harbour = Tromso."
+    sizes = [reply.usage.input_tokens if reply.usage else 0 for reply in (cut, whole, tiny)]
+    assert sizes[0] <= 60 < sizes[1] == simulation.requests[1].tokens
+    assert sizes[2] == 2
+
+
+@every
 async def test_a_filtered_answer_stops_in_the_middle(dialect: str) -> None:
     reply = await reply_of(simulated_model(Simulation(faults="filtered"), dialect), asking(said("hi")))
     assert reply.stop_reason is StopReason.CONTENT_FILTER
     assert 'You said: "hi"' in text_of_reply(reply)
 
 
-@both
+@every
 async def test_a_stalled_stream_gives_what_it_has_and_ends_when_it_is_closed(dialect: str) -> None:
     simulation = Simulation(faults="stall:after=3")
     model = simulated_model(simulation, dialect)
@@ -605,7 +634,7 @@ async def test_a_stalled_stream_gives_what_it_has_and_ends_when_it_is_closed(dia
     assert seen.was_closed_early
 
 
-@both
+@every
 @pytest.mark.parametrize("word", ["stall", "keepalive"])
 async def test_silence_lasts_until_whoever_waits_gives_up(dialect: str, word: str) -> None:
     simulation = Simulation(faults=word)

@@ -76,7 +76,7 @@ async def test_an_address_that_is_not_served_names_those_that_are() -> None:
     async with serve_simulation(Simulation()) as url:
         status, told = await fetched(f"{url}/v2/chat")
     assert status == 404
-    assert "/v1/chat/completions, /v1/messages, /v1/models and /simulation" in told["error"]["message"]
+    assert "/v1/responses, /v1beta/models/, /v1/models and /simulation" in told["error"]["message"]
 
 
 async def test_a_server_stops_although_a_stream_is_open() -> None:

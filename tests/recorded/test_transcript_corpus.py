@@ -6,8 +6,11 @@ from pathlib import Path
 import pytest
 
 from holdfast.cli.benches.ledger import HELD_FLOOR, LedgerReport, measure_ledger
+from holdfast.cli.benches.masking import COST_MAX, measure_masking
+from holdfast.cli.benches.prefix import SHARE_WANTED, measure_prefix
 from holdfast.cli.benches.recall import HIT_5_FLOOR, HIT_10_FLOOR, PATH_RECALL_FLOOR, measure_recall
 from holdfast.cli.benches.sizing import WITHIN_SHARE_FLOOR, measure_sizing
+from holdfast.cli.benches.view import VIEW_MS_MAX, measure_view
 from holdfast.rescue.neutral import read_neutral
 from tests.house.places import ROOT
 
@@ -35,10 +38,10 @@ def test_estimates_are_within_a_tenth_of_reported_usage_after_ten_calls() -> Non
     """FM-012, FM-013: the estimate is learned per model, and good before it is needed."""
     found = measure_sizing(CORPUS)
     assert found.whole_per_session.within_10_percent >= WITHIN_SHARE_FLOOR
-    # Without the hidden part, and with one calibration for all sessions of a model, the promise is missed by a little:
-    # 92.7 % were seen, and 94.2 % of those from 5,000 tokens on. These lines keep it from getting worse.
-    assert found.visible_per_model.within_10_percent >= 0.92
-    assert found.visible_large_per_model.within_10_percent >= 0.935
+    # Without the hidden part, and with one calibration for all sessions of a model: 96.8 % were seen, 98.6 % of those
+    # from 5,000 tokens on.
+    assert found.visible_per_model.within_10_percent >= WITHIN_SHARE_FLOOR
+    assert found.visible_large_per_model.within_10_percent >= 0.97
     # The margin holds what it promises: two standard errors, so 95 % and more.
     assert found.visible_per_model.above_upper <= 0.05
 
@@ -53,9 +56,10 @@ def test_three_thousand_tokens_hold_what_agents_use_again(report: LedgerReport) 
 
 def test_the_ledger_holds_twice_what_models_summaries_held(report: LedgerReport) -> None:
     # Pooled over all identifiers the floor of 75 % is missed: one session used 844 of them again after two compactions
-    # and outweighs all others. Of those 43 % are held; the summaries by its own model held 13 %.
+    # and outweighs all others. Of those 46 % are held; the summaries by its own model held 13 %.
     assert report.all.pooled >= 2 * report.all.pooled_agents_summary
-    assert report.all.pooled >= 0.55
+    assert report.all.pooled >= 0.60
+    assert report.all.mean >= 0.81
 
 
 def test_searches_find_what_was_read_and_said() -> None:
@@ -63,3 +67,23 @@ def test_searches_find_what_was_read_and_said() -> None:
     assert found.path_recall_5 >= PATH_RECALL_FLOOR
     assert found.hit_5 >= HIT_5_FLOOR
     assert found.hit_10 >= HIT_10_FLOOR
+
+
+def test_masking_saves_what_it_promises_and_hides_nothing_for_good() -> None:
+    found = measure_masking(CORPUS)
+    assert found.cost <= COST_MAX
+    assert found.masked_outputs > 0
+    assert found.unreadable == ()
+
+
+def test_a_full_window_is_built_in_no_time() -> None:
+    # 2.4 ms were seen, so that even a crowded machine keeps the promise.
+    found = measure_view(CORPUS)
+    assert found.tokens >= 200_000
+    assert found.view.value <= VIEW_MS_MAX
+
+
+def test_between_changes_of_the_view_each_request_starts_with_the_one_before() -> None:
+    found = measure_prefix(CORPUS, sessions=6)
+    assert found.pairs > 0
+    assert found.share == SHARE_WANTED

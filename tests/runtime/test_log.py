@@ -14,11 +14,10 @@ from holdfast.core.records import (
     TurnStarted,
     WorkRecord,
 )
-from holdfast.errors import StoreDamagedError
 from holdfast.ports import Lease, Snapshot
 from holdfast.runtime.log import Log, open_log
 from holdfast.stores.memory import MemoryStore
-from holdfast.testing.builders import a_reply, an_attempt_started, an_input
+from holdfast.testing.builders import a_notice, a_reply, an_attempt_started, an_input
 from holdfast.testing.clock import ManualClock
 from tests.core.test_turn import failed
 
@@ -78,12 +77,14 @@ async def test_a_snapshot_that_cannot_be_used_is_thrown_away(body: bytes) -> Non
     assert (opened.turn, opened.tail) == (expected.turn, expected.tail)
 
 
-async def test_a_record_that_cannot_follow_is_named_with_its_session() -> None:
+async def test_a_record_that_cannot_follow_is_a_wound_and_the_rest_is_read() -> None:
     store, lease = await a_store(turns=1)
-    await store.append(lease, [TurnStarted(99)], after=5)
+    await store.append(lease, [TurnStarted(99), a_notice()], after=5)
 
-    with pytest.raises(StoreDamagedError, match="session 's', record 6"):
-        await open_log(store, KEY)
+    log = await open_log(store, KEY)
+
+    assert (log.turn.seq, log.misfits, list(log.wounds)) == (7, {6}, [6])
+    assert "record 6 starts turn 99, which is not waiting" in log.wounds[6]
 
 
 async def test_a_session_that_does_not_exist_opens_empty() -> None:

@@ -30,7 +30,7 @@ from holdfast.ports import Snapshot
 from holdfast.runtime.toolbox import tool
 from holdfast.stores.postgres import PostgresStore, connections, layout, writer
 from holdfast.stores.postgres.address import Address
-from holdfast.stores.postgres.troubles import translated
+from holdfast.stores.postgres.troubles import Trouble, is_lost, translated
 from holdfast.testing.builders import a_notice, a_tool_call, an_input
 from holdfast.testing.crashes import check_log
 from holdfast.testing.engines import a_hold, an_engine
@@ -444,6 +444,29 @@ def test_every_code_of_the_server_has_a_meaning_of_its_own(code: str, kind: type
     error = asyncpg.PostgresError.new({"C": code, "M": "the server says so"})
 
     assert type(translated("postgresql://host/db", error)) is kind
+
+
+def test_whatever_asyncpg_says_of_a_connection_that_broke_is_a_lost_connection() -> None:
+    told = [
+        asyncpg.InternalClientError("cannot switch to state 15; another operation (2) is in progress"),
+        asyncpg.InterfaceError("connection is closed"),
+        asyncpg.ConnectionDoesNotExistError("connection was closed in the middle of operation"),
+        TimeoutError(),
+        ConnectionResetError(),
+    ]
+
+    assert [isinstance(error, Trouble) and is_lost(error) for error in told] == [True] * 5
+    assert {type(translated("postgresql://host/db", error)) for error in told} == {StoreUnreachableError}
+
+
+async def test_an_address_that_asyncpg_cannot_read_is_refused_without_being_quoted(server: OwnServer) -> None:
+    store = PostgresStore(f"{server.url().replace('holdfast@', f'holdfast:{SECRET}@')}&sslmode=sometimes")
+
+    with pytest.raises(StorePathError) as told:
+        await store.owing()
+
+    assert SECRET not in f"{told.value} {told.value.__cause__}"
+    await store.close()
 
 
 async def test_a_full_disk_is_told_to_everyone_in_the_batch_and_passes(store: PostgresStore, url: str) -> None:

@@ -1,21 +1,33 @@
-"""The SQLite store keeps every promise."""
+"""The SQLite store keeps every promise, whether the event loop writes itself or the thread does."""
 
+import math
 from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
 
 from holdfast.core.limits import Bounds
-from holdfast.stores.sqlite import SqliteStore
+from holdfast.stores.sqlite import SqliteStore, pen
 from holdfast.testing.clock import ManualClock
 from holdfast.testing.store_contract import StoreContract
 from tests.stores.places import names_in
 
 
 class TestSqliteStore(StoreContract):
+    # The disk counts as slow: the thread writes everything.
+    quick_seconds = 0.0
+
     @pytest.fixture
-    async def store(self, tmp_path: Path, clock: ManualClock, bounds: Bounds) -> AsyncIterator[SqliteStore]:
+    async def store(
+        self, tmp_path: Path, clock: ManualClock, bounds: Bounds, monkeypatch: pytest.MonkeyPatch
+    ) -> AsyncIterator[SqliteStore]:
+        monkeypatch.setattr(pen, "QUICK_SECONDS", self.quick_seconds)
         store = SqliteStore(tmp_path / "s.db", clock=clock, bounds=bounds)
         yield store
         await store.close()
         assert names_in(tmp_path) == ["s.db"]
+
+
+class TestSqliteStoreOnAQuickDisk(TestSqliteStore):
+    # The disk counts as quick: the event loop writes whatever is alone.
+    quick_seconds = math.inf

@@ -14,6 +14,7 @@ from holdfast.stores.sqlite import search as sqlite_search
 from holdfast.testing.builders import a_notice, a_reply, an_input
 from holdfast.testing.clock import ManualClock
 from holdfast.testing.store_promises import lease_on
+from tests.stores.older import a_store_of_layout, fill
 
 ALL_WORDS = "SELECT count(*) FROM search_rows"
 
@@ -46,14 +47,8 @@ async def test_appending_writes_nothing_to_the_index_and_searching_does(tmp_path
 
 
 async def test_a_store_from_before_there_was_an_index_is_found_through_when_first_searched(tmp_path: Path) -> None:
-    path = tmp_path / "s.db"
-    store = opened(path)
-    await store.admit("s", an_input("written long ago"))
-    await store.close()
-    db = apsw.Connection(str(path))
-    db.execute("DROP TABLE search_places; DROP TABLE search_words; DROP TABLE search_rows; DROP TABLE search_marks")
-    db.execute("PRAGMA user_version = 1")
-    db.close()
+    path = a_store_of_layout(1, tmp_path / "s.db")
+    fill(path, an_input("written long ago"))
 
     store = opened(path)
     hits = await store.search("s", "long ago")
@@ -119,3 +114,14 @@ async def test_words_of_a_session_do_not_reach_one_whose_number_begins_alike(tmp
         [hit] = await store.search(f"s{number}", "zebra")
         assert hit.excerpt == f"zebra of session {number}"
     await store.close()
+
+
+async def test_a_slice_of_a_long_log_does_not_read_the_rest_of_it(tmp_path: Path) -> None:
+    await opened(tmp_path / "s.db").close()
+    db = apsw.Connection(str(tmp_path / "s.db"))
+
+    steps = [row[3] for row in db.execute(f"EXPLAIN QUERY PLAN {sqlite_search._SELECT_SIZES}", (1, 0, 200))]
+    db.close()
+
+    assert steps[0] == "MERGE (UNION ALL)"
+    assert not any("SCAN" in step or "B-TREE" in step for step in steps)

@@ -25,6 +25,7 @@ from holdfast.ports import Admission
 from holdfast.stores.sqlite import SqliteStore
 from holdfast.stores.sqlite import batch as sqlite_batch
 from holdfast.stores.sqlite import file as sqlite_file
+from holdfast.stores.sqlite import pen as sqlite_pen
 from holdfast.stores.sqlite import wal as sqlite_wal
 from holdfast.stores.sqlite import writer as sqlite_writer
 from holdfast.stores.sqlite.batch import Batch
@@ -36,6 +37,12 @@ from holdfast.testing.store_promises import lease_on, log_of
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
     return tmp_path / "s.db"
+
+
+@pytest.fixture(autouse=True)
+def a_slow_disk(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the thread does is looked at here, so it does everything."""
+    monkeypatch.setattr(sqlite_pen, "QUICK_SECONDS", 0.0)
 
 
 @pytest.fixture

@@ -9,6 +9,7 @@ from holdfast.errors import UsageError
 from holdfast.models.catalogue import open_model
 from holdfast.models.simulated import Simulation
 from holdfast.ports import Model
+from holdfast.wiring import model_overrides
 
 DEFAULT_MODEL = "sim"
 
@@ -17,7 +18,8 @@ model_option = click.option(
     "models",
     multiple=True,
     metavar="REF",
-    help='"sim", "openai:NAME" or "anthropic:NAME"; several are tried in order. Otherwise HOLDFAST_MODEL, else sim.',
+    help='"sim", "openai:NAME", "responses:NAME", "anthropic:NAME" or "gemini:NAME"; several are tried in order. '
+    "Otherwise HOLDFAST_MODEL, else sim.",
 )
 base_url_option = click.option("--base-url", metavar="URL", help="A server that speaks the model's dialect.")
 
@@ -34,6 +36,8 @@ def open_models(models: Sequence[str], *, base_url: str | None, faults: str | No
         if real:
             raise UsageError(f"--faults is a script for the simulated model; {real[0]!r} cannot be told how to fail")
         simulation = Simulation(faults=faults)
+    overrides = model_overrides()
     return [
-        open_model(reference, base_url=base_url, environ=os.environ, simulation=simulation) for reference in references
+        open_model(reference, base_url=base_url, environ=os.environ, simulation=simulation, overrides=overrides)
+        for reference in references
     ]

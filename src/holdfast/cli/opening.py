@@ -14,7 +14,7 @@ from holdfast.core.messages import BlobRef
 from holdfast.errors import BlobMissingError, StorePathError, UsageError
 from holdfast.ports import SessionInfo, Store
 from holdfast.runtime.admission import admit_parts, check_session_key
-from holdfast.wiring import Place, default_store_path, is_server, open_store
+from holdfast.wiring import Place, default_store_path, is_server, look_at_store
 
 
 class _PlaceType(click.ParamType[Place]):
@@ -69,7 +69,7 @@ def store_to_read(given: Place | None) -> Place:
 @asynccontextmanager
 async def reading(given: Place | None) -> AsyncGenerator[Store, None]:
     """Open a store that exists, to look at its logs."""
-    store, _ = open_store(store_to_read(given), Bounds())
+    store, _ = look_at_store(store_to_read(given), Bounds())
     try:
         yield store
     finally:

@@ -46,7 +46,11 @@ async def look_back(path: Place, key: str) -> Past:
     inputs = {logged.seq: logged.record for logged in log.tail if isinstance(logged.record, InputAdmitted)}
     turn = log.turn
     waiting = (turn.number, *turn.waiting) if turn.number else turn.waiting
-    return Past(turn.seq, _last_exchange(log, inputs), tuple(Unanswered(number, inputs[number]) for number in waiting))
+    return Past(
+        turn.seq,
+        _last_exchange(log, inputs),
+        tuple(Unanswered(number, inputs[number]) for number in waiting if number in inputs),
+    )
 
 
 def _last_exchange(log: Log, inputs: dict[int, InputAdmitted]) -> Exchange | None:

@@ -48,8 +48,10 @@ async def _look(place: Place | None, key: str, models: Sequence[Model]) -> View:
 def _sizes(seen: View) -> list[str]:
     window = seen.window_tokens
     of_window = f" of {window:,} ({seen.tokens_estimated / window:.0%})" if window else "; the window is not known"
-    boundary = f"message {seen.boundary}; what came before is a digest" if seen.boundary else "the beginning"
+    boundary = f"message {seen.boundary}; what came before is represented" if seen.boundary else "the beginning"
+    generation = [f"generation: {seen.generation}; `holdfast show` has the ones before"] if seen.generation > 1 else []
     return [
+        *generation,
         f"messages:  {len(seen.messages):,}",
         f"tokens:    about {seen.tokens_estimated:,}{of_window}",
         f"request:   about {seen.wire_bytes_estimated:,} bytes",

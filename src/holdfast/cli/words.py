@@ -18,20 +18,25 @@ from holdfast.core.records import (
     CompactionRequested,
     CompactionSettled,
     CompactionUndone,
+    DamageSetAside,
     EffortChanged,
+    GenerationStarted,
     InputAdmitted,
     LimitsLearned,
     MessagePinned,
     NoticePosted,
     Outcome,
+    OutputClamped,
     OutputMasked,
     PartReplaced,
     PieceSummarised,
     ReasoningDropped,
     ReplyRecorded,
+    ResultSubmitted,
     RungFinished,
     RungResult,
     RungStarted,
+    SegmentSealed,
     SessionConfigured,
     SummaryRefused,
     ToolInterrupted,
@@ -68,6 +73,7 @@ RUNGS: Mapping[Rung, str] = MappingProxyType(
         Rung.TRY_AGAIN: "trying again",
         Rung.NEXT_MODEL: "trying the next model",
         Rung.NEXT_SUMMARISER: "asking the next model for a summary",
+        Rung.CLAMP_OUTPUT: "asking for a shorter answer",
         Rung.DROP_REASONING: "sending none of the model's earlier thinking back",
         Rung.CHANGE_EFFORT: "asking for another amount of thinking",
         Rung.MASK: "showing old tool output by a line each",
@@ -76,8 +82,10 @@ RUNGS: Mapping[Rung, str] = MappingProxyType(
         Rung.SUMMARISE_PIECES: "summarising what is old, piece by piece",
         Rung.DIGEST: "making a digest of what is old",
         Rung.KEEP_NEWEST: "keeping only the newest message, and a digest of the rest",
+        Rung.SHRINK_IMAGE: "showing the image that is too large smaller",
         Rung.REPLACE_LARGEST: "showing the largest part by a line that says what it was",
         Rung.SEND_ANYWAY: "sending it anyway: the estimate may be wrong",
+        Rung.ROLL_OVER: "beginning a new generation with the newest message, and a digest of all before",
     }
 )
 OUTCOMES: Mapping[ToolOutcome, str] = MappingProxyType(
@@ -131,10 +139,14 @@ def spoken(record: AnyRecord) -> str:
             return climbing(record)
         case RungFinished(rung=rung, result=result):
             return f"{RUNGS[rung]}: {_RESULTS[result]}"
-        case CompactionApplied() | SummaryRefused() | PieceSummarised():
+        case CompactionApplied() | GenerationStarted() | SummaryRefused() | PieceSummarised():
             return _compaction(record)
-        case ReasoningDropped() | EffortChanged() | OutputMasked() | PartReplaced():
+        case ReasoningDropped() | EffortChanged() | OutputClamped() | OutputMasked() | PartReplaced():
             return _change_of_view(record)
+        case DamageSetAside(why=why, kept=kept):
+            return f"what stood here is damaged: {why}" + (f" (its bytes are kept as {kept})" if kept else "")
+        case SegmentSealed(first=first, last=last, size=size):
+            return f"records {first} to {last} moved into the archive: {size:,} bytes"
         case _:
             return _wish(record)
 
@@ -146,31 +158,41 @@ def _wish(
     | CompactionUndone
     | CompactionSettled
     | MessagePinned
+    | ResultSubmitted
     | LimitsLearned,
 ) -> str:
     match record:
-        case SessionConfigured(model=model, system=system):
+        case SessionConfigured(model=model, system=system, tools=tools):
             told = f"a system text of {len(system):,} characters" if system is not None else "no system text of its own"
-            return f"settings: model {model or 'as the process is set up'}, {told}"
+            by_client = f", tools run by a client: {', '.join(one.name for one in tools)}" if tools else ""
+            return f"settings: model {model or 'as the process is set up'}, {told}{by_client}"
         case CancelRequested(turn=turn):
             return f"asked to cancel turn {turn}"
         case CompactionRequested(trigger=trigger, focus=focus):
             return f"asked for a compaction ({_TRIGGERS[trigger]})" + (f", keeping: {focus}" if focus else "")
-        case CompactionUndone(undone=undone):
-            return f"the compaction of record {undone} was undone"
+        case CompactionUndone(undone=undone, restored=restored):
+            then = f"as since message {restored.boundary}" if restored else "word for word"
+            return f"what record {undone} made of the view was undone; the past is shown {then} again"
         case CompactionSettled(request=request, outcome=outcome, why=why):
             told = outcome.value.replace("_", " ")
             return f"the compaction asked for in record {request}: {told}" + (f" ({why})" if why else "")
         case MessagePinned(pinned=pinned, is_pinned=is_pinned):
             return f"message {pinned} is {'pinned' if is_pinned else 'no longer pinned'}"
+        case ResultSubmitted(result=result):
+            return f"a client reports the result of {result.call_id}: {in_words(result.parts)}"
         case LimitsLearned(issuer=issuer):
             return f"learned from calls what {issuer} accepts"
         case _:
             assert_never(record)
 
 
-def _compaction(record: CompactionApplied | SummaryRefused | PieceSummarised) -> str:
+def _compaction(record: CompactionApplied | GenerationStarted | SummaryRefused | PieceSummarised) -> str:
     match record:
+        case GenerationStarted(generation=generation, boundary=boundary, tokens_before=before, tokens_after=after):
+            return (
+                f"generation {generation} begins: of everything before, only message {boundary} and a digest are in "
+                f"the view; {before:,} tokens became {after:,}"
+            )
         case CompactionApplied(boundary=boundary, kind=kind, tokens_before=before, tokens_after=after):
             return (
                 f"compaction: everything before message {boundary} is represented by a {kind.value}; "
@@ -178,18 +200,20 @@ def _compaction(record: CompactionApplied | SummaryRefused | PieceSummarised) ->
             )
         case SummaryRefused(model=model, why=why):
             return f"the summary that {model} was asked for cannot be used: {why}"
-        case PieceSummarised(until=until, model=model):
-            return f"{model} wrote notes on everything up to record {until}"
+        case PieceSummarised(until=until, model=model, is_merged=is_merged):
+            return f"{model} {'merged its' if is_merged else 'wrote'} notes on everything up to record {until}"
         case _:
             assert_never(record)
 
 
-def _change_of_view(record: ReasoningDropped | EffortChanged | OutputMasked | PartReplaced) -> str:
+def _change_of_view(record: ReasoningDropped | EffortChanged | OutputClamped | OutputMasked | PartReplaced) -> str:
     match record:
         case ReasoningDropped(before=seq):
             return f"the model's thinking before record {seq} is not sent back any more"
         case EffortChanged(effort=effort):
             return f"asking for {effort.value if effort else 'the usual amount of'} thinking from here on"
+        case OutputClamped(output_tokens_max=most):
+            return f"asking for an answer of at most {most:,} tokens"
         case OutputMasked(before=seq):
             return f"tool output before record {seq} is shown by a line each"
         case PartReplaced(seq=seq, shown=shown, why=why):
@@ -217,6 +241,8 @@ def _attempt(record: AttemptStarted | ReplyRecorded | AttemptFailed | AttemptAba
 
 def _tool(record: ToolStarted | ToolInterrupted | ToolSettled) -> str:
     match record:
+        case ToolStarted(name=name, call_id=call_id, reply=reply) if reply:
+            return f"a client is to run tool {name} (intent of {call_id})"
         case ToolStarted(name=name, call_id=call_id):
             return f"tool {name} is about to run (intent of {call_id})"
         case ToolInterrupted(call_id=call_id):

@@ -26,6 +26,11 @@ INTERRUPTED = Ending(
     "The process died several times while this message was being answered, so it was given up. "
     "Look into why it dies (memory is the usual cause), then send the message again.",
 )
+UNREADABLE = Ending(
+    "damaged",
+    "This message was damaged on the disk before it was answered and cannot be read any more. Send it again; what is "
+    "left of it is kept beside the store, and `holdfast doctor` says where.",
+)
 
 _ADVICE: Mapping[FaultKind, str] = MappingProxyType(
     {
@@ -62,6 +67,40 @@ def after_fault(fault: Fault) -> Ending:
     if fault.said:
         sentence = f'{sentence} The provider said: "{fault.said}"'
     return Ending(fault.kind.value, sentence)
+
+
+# Turns that ended because something was too large.
+OVERFLOW_CODES = frozenset(
+    kind.value for kind in (FaultKind.TOKEN_OVERFLOW, FaultKind.WIRE_OVERFLOW, FaultKind.MEDIA_OVERFLOW)
+)
+
+
+class Shares(msgspec.Struct, frozen=True):
+    """What a request that does not fit is made of, by estimate, and what the model takes. None: not known."""
+
+    # With whatever the provider adds of its own.
+    tokens: int
+    system_tokens: int
+    tools_tokens: int
+    messages_tokens: int
+    window_tokens: int | None
+    wire_bytes: int
+
+
+def with_sizes(ending: Ending, shares: Shares) -> Ending:
+    """Return how to end a turn that was too large, with the sizes and what they suggest."""
+    window = f"the window has {shares.window_tokens:,}" if shares.window_tokens else "the window is not known"
+    sizes = (
+        f"The smallest request came to about {shares.tokens:,} tokens ({window}) and {shares.wire_bytes:,} bytes: "
+        f"system text {shares.system_tokens:,} tokens, tools {shares.tools_tokens:,}, "
+        f"messages {shares.messages_tokens:,}."
+    )
+    if shares.window_tokens is not None and shares.tokens - shares.messages_tokens >= shares.window_tokens:
+        sizes += (
+            " System text and tools alone exceed the window: shorten the system text, offer fewer tools, or use a "
+            "model with a larger window."
+        )
+    return Ending(ending.code, f"{ending.sentence} {sizes}")
 
 
 def oversize(code: str) -> Ending:

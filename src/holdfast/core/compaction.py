@@ -1,14 +1,19 @@
-"""Where to cut, and whether it pays: pure planning of a compaction."""
+"""Where to cut, and whether it pays: pure planning of a compaction.
+
+Who looks ahead at a compaction and who makes one ask the same function, so what was shown is what is done.
+"""
 
 from collections.abc import Sequence
+from enum import StrEnum
 
 import msgspec
 
+from holdfast.core.fold import Turn
 from holdfast.core.limits import Bounds, Limits
 from holdfast.core.messages import Role
-from holdfast.core.records import Logged, ToolSettled
+from holdfast.core.records import Logged, SummaryKind, ToolSettled
 from holdfast.core.sizing import tokens_of_message
-from holdfast.core.view import Said
+from holdfast.core.view import Said, conversation
 
 # The window of most models that do not say what theirs is.
 _WINDOW_USUAL = 128_000
@@ -22,6 +27,54 @@ class Cut(msgspec.Struct, frozen=True):
     tokens_kept: int
     # Where the newest turn alone is too long: the record from which on its work stays verbatim.
     step: int = 0
+
+
+class Keeps(StrEnum):
+    """How much of the conversation stays verbatim."""
+
+    # As much as leaves room for what comes next, after an overflow; little, where someone asked for room.
+    TAIL = "tail"
+    LITTLE = "little"
+    # Nothing but the turn being answered.
+    NEWEST = "newest"
+
+
+class Plan(msgspec.Struct, frozen=True):
+    """What a compaction is about: the new boundary, what the view comes to now, what may stand for the past."""
+
+    boundary: int
+    step: int
+    tokens_before: int
+    summary_tokens: int
+
+    def represents(self, said: Said) -> bool:
+        """Return whether a message is to be represented. The input of the turn that is cut into is not: it stays."""
+        is_input = said.seq == said.turn
+        return said.turn < self.boundary or (said.turn == self.boundary and said.place < self.step and not is_input)
+
+    def moves(self, turn: Turn) -> bool:
+        """Return whether the boundary moves; else the same past is represented anew."""
+        return (self.boundary, self.step) != (turn.boundary, turn.first_step)
+
+
+def plan_compaction(
+    tail: Sequence[Logged], turn: Turn, limits: Limits, bounds: Bounds, *, tokens: int, keeps: Keeps
+) -> Plan | None:
+    """Plan a compaction of a view that comes to so many tokens; None where there is nothing to represent."""
+    keep_tokens = 0
+    if keeps is Keeps.TAIL:
+        keep_tokens = tail_tokens_max(limits, bounds, tokens)
+    elif keeps is Keeps.LITTLE:
+        keep_tokens = asked_tail_tokens_max(limits, bounds)
+    said = conversation(tail, first_turn=turn.boundary, first_step=turn.first_step)
+    cut = plan_cut(said, newest=turn.number or turn.last_turn, keep_tokens=keep_tokens)
+    room = summary_tokens_max(limits, tokens)
+    if cut is not None:
+        return Plan(cut.boundary, cut.step, tokens, room)
+    if turn.compaction is not None and turn.compaction.kind is SummaryKind.DIGEST and not turn.number:
+        # Nothing to cut, but a debt to pay: the same past, by a model this time.
+        return Plan(turn.boundary, turn.first_step, tokens, room)
+    return None
 
 
 def plan_cut(tail: Sequence[Said], *, newest: int, keep_tokens: int) -> Cut | None:

@@ -1,12 +1,13 @@
 """Which part of a conversation is to blame when a request is too large, and what is shown in its place."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import assert_never
 
 import msgspec
+from msgspec.structs import replace
 
 from holdfast.core.excerpt import excerpt
-from holdfast.core.faults import FaultKind
+from holdfast.core.faults import FaultKind, Unit
 from holdfast.core.fold import Turn
 from holdfast.core.messages import ContentPart, LargeText, Media, Text
 from holdfast.core.records import InputAdmitted, Logged, ReplyRecorded, ToolSettled, TurnStarted
@@ -25,24 +26,39 @@ class Culprit(msgspec.Struct, frozen=True):
     # For a person: what it was, such as "photo.png (image/png, 30,000,000 bytes)".
     what: str
     shown: Text
+    # The image or document itself, as the model was sent it.
+    media: Media | None = None
 
 
-def find_culprit(tail: Sequence[Logged], turn: Turn, kind: FaultKind, *, oldest_first: bool = False) -> Culprit | None:
-    """Return the part to leave out next; None where none is large enough to matter.
+def find_culprit(
+    tail: Sequence[Logged],
+    turn: Turn,
+    kind: FaultKind,
+    *,
+    unit: Unit | None = None,
+    passed: Collection[tuple[int, int]] = (),
+) -> Culprit | None:
+    """Return the part to leave out next, or to make smaller; None where none is large enough to matter.
 
-    Too many images: the oldest. Else the largest that the model has not accepted yet, else the largest of all. `tail`
-    reaches back to the boundary; before it may stand the pinned inputs from further back.
+    Too many images: the oldest. Else the largest, in the unit that was refused, that the model has not accepted yet,
+    else the largest of all. What was passed over, by record and place, is not found again. `tail` reaches back to the
+    boundary; before it may stand the pinned inputs from further back.
     """
-    replaced = {(one.seq, one.place) for one in turn.replaced}
     media_only = kind is FaultKind.MEDIA_OVERFLOW
     entered = {
-        one: at for at, one in _candidates(tail, turn, media_only=media_only) if (one.seq, one.place) not in replaced
+        one: at for at, one in _candidates(tail, turn, media_only=media_only) if (one.seq, one.place) not in passed
     }
-    if oldest_first:
+    if unit is Unit.COUNT:
         return min(entered, key=lambda one: (one.seq, one.place), default=None)
     last_success = max((logged.seq for logged in tail if isinstance(logged.record, ReplyRecorded)), default=0)
     fresh = [one for one, at in entered.items() if at > last_success]
-    return max(fresh or entered, key=lambda one: (one.size_bytes, one.seq), default=None)
+    return max(fresh or entered, key=lambda one: (_measure(one, unit), one.seq), default=None)
+
+
+def _measure(culprit: Culprit, unit: Unit | None) -> tuple[int, int]:
+    media = culprit.media
+    side = max(media.width_pixels, media.height_pixels) if media and unit is Unit.PIXELS else 0
+    return side, culprit.size_bytes
 
 
 def told_of(culprits: Sequence[Culprit]) -> str:
@@ -60,6 +76,7 @@ def _candidates(tail: Sequence[Logged], turn: Turn, *, media_only: bool) -> Iter
 
     An input that waits is in nobody's way, and comes into the view only when its turn starts.
     """
+    replaced = {(one.seq, one.place): one.shown for one in turn.replaced}
     inputs: dict[int, tuple[ContentPart, ...]] = {}
     shown_from = max(turn.first_step, turn.masked_before)
     for logged in tail:
@@ -70,13 +87,19 @@ def _candidates(tail: Sequence[Logged], turn: Turn, *, media_only: bool) -> Iter
                 inputs[logged.seq] = parts
                 continue
             case TurnStarted(turn=number) if number >= turn.boundary:
-                seq, held = number, inputs[number]
+                seq, held = number, inputs.get(number, ())
             case ToolSettled(turn=number) if number >= turn.boundary and logged.seq >= shown_from:
                 seq, held = logged.seq, logged.record.result.parts
             case _:
                 continue
         for place, part in enumerate(held):
+            now = replaced.get((seq, place), part)
+            if now is not part and isinstance(now, Text):
+                continue
             if (isinstance(part, Media) or not media_only) and (one := _as_culprit(seq, place, part)):
+                if isinstance(now, Media):
+                    # An image that was made smaller is named as what it was, and weighed as what it is.
+                    one = replace(one, size_bytes=now.blob.size_bytes, media=now)
                 yield logged.seq, one
 
 

@@ -54,6 +54,12 @@ def misfit(sizes: Sizes, limits: Limits, calibration: Calibration, bounds: Bound
     return None
 
 
+def exceeds_alone(sizes: Sizes, limits: Limits, calibration: Calibration, bounds: Bounds) -> bool:
+    """Return whether a request without a single message is too large already. By the likeliest count, not the worst."""
+    window, wire = limits.window_tokens, limits.wire_bytes_max or bounds.wire_bytes_max
+    return sizes.wire_bytes > wire or (window is not None and calibration.estimate(sizes.tokens) >= window)
+
+
 def output_reserved(limits: Limits, bounds: Bounds) -> int:
     """Return how many tokens of the window are kept free for the answer: at most a quarter of it."""
     wanted = min(bounds.output_tokens_reserved, limits.output_tokens_max or bounds.output_tokens_reserved)
@@ -73,7 +79,7 @@ def output_tokens_max(sizes: Sizes, limits: Limits, calibration: Calibration) ->
     return min(limits.output_tokens_max, left)
 
 
-def sent(sizes: Sizes, limits: Limits, calibration: Calibration) -> Sent:
+def sent(sizes: Sizes, limits: Limits, calibration: Calibration, *, reports_all_read: bool = True) -> Sent:
     """Return what the classifier should know of the request that was refused."""
     return Sent(
         tokens=calibration.estimate(sizes.tokens),
@@ -81,4 +87,5 @@ def sent(sizes: Sizes, limits: Limits, calibration: Calibration) -> Sent:
         media_count=sizes.media_count,
         window_tokens=limits.window_tokens,
         wire_bytes_max=limits.wire_bytes_max,
+        reports_all_read=reports_all_read,
     )

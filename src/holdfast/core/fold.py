@@ -9,9 +9,9 @@ from typing import TypeAlias, assert_never
 import msgspec
 from msgspec.structs import replace
 
-from holdfast.core.faults import Fault
+from holdfast.core.faults import OK, Confidence, Fault, FaultKind
 from holdfast.core.ladder import SUMMARIES, Rung
-from holdfast.core.messages import Effort, ToolCall
+from holdfast.core.messages import Effort, ToolCall, ToolSpec
 from holdfast.core.records import (
     Abandonment,
     AttemptAbandoned,
@@ -23,16 +23,19 @@ from holdfast.core.records import (
     CompactionSettled,
     CompactionUndone,
     EffortChanged,
+    GenerationStarted,
     InboxRecord,
     InputAdmitted,
     LimitsLearned,
     MessagePinned,
     NoticePosted,
+    OutputClamped,
     OutputMasked,
     PartReplaced,
     PieceSummarised,
     ReasoningDropped,
     ReplyRecorded,
+    ResultSubmitted,
     RungFinished,
     RungResult,
     RungStarted,
@@ -52,10 +55,11 @@ from holdfast.core.records import (
 _ClimbRecord: TypeAlias = (
     RungStarted
     | SummaryRefused
-    | PieceSummarised
     | CompactionApplied
+    | GenerationStarted
     | ReasoningDropped
     | EffortChanged
+    | OutputClamped
     | OutputMasked
     | PartReplaced
     | RungFinished
@@ -86,6 +90,8 @@ class Call(msgspec.Struct, frozen=True, omit_defaults=True):
     call: ToolCall
     starts: int = 0
     is_idempotent: bool = False
+    # As in `ToolStarted`.
+    reply: int = 0
 
 
 class Wanted(msgspec.Struct, frozen=True):
@@ -102,6 +108,7 @@ class Piece(msgspec.Struct, frozen=True):
 
     until: int
     notes: str
+    focus: str = ""
 
 
 class Turn(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -112,23 +119,31 @@ class Turn(msgspec.Struct, frozen=True, omit_defaults=True):
     # Inputs admitted and not started; inputs that nobody wants an answer to any more. By seq, in order.
     waiting: tuple[int, ...] = ()
     cancelled: tuple[int, ...] = ()
+    # Those that wait and cannot be read any more; up to which record the writer knew more than the log does now.
+    unreadable: tuple[int, ...] = ()
+    torn_until: int = 0
     # What the session was told about itself.
     model: str | None = None
     system: str | None = None
+    tools: tuple[ToolSpec, ...] = ()
 
     # What the view is made with: the compaction in force and its record, the last turn that was started, inputs that
     # stay whatever happens, the seq before which tool output is masked, parts shown as something else, the seq before
     # which thinking is not sent back, and how much thinking is asked for.
-    compaction: CompactionApplied | None = None
+    compaction: CompactionApplied | GenerationStarted | None = None
     compaction_seq: int = 0
+    # The generation that the view is of, and how many were ever begun.
+    generation: int = 1
+    generations: int = 1
     last_turn: int = 0
     pins: tuple[int, ...] = ()
     masked_before: int = 0
     replaced: tuple[PartReplaced, ...] = ()
     reasoning_from: int = 0
     effort: Effort | None = None
-    # Notes that are paid for, oldest first.
+    # Notes that are paid for, oldest first; and the last that were merged, with all that they cover.
     pieces: tuple[Piece, ...] = ()
+    merged: Piece | None = None
 
     # How full the person was last told the window is; turns to go before we ask for a compaction of our own again.
     warned_percent: int = 0
@@ -156,6 +171,16 @@ class Turn(msgspec.Struct, frozen=True, omit_defaults=True):
     # Models given up in this turn; processes that died since there was progress, at rest those of a compaction.
     models_passed: int = 0
     interruptions: int = 0
+    # Output that the last attempt asked for; what is asked for at most until the model has answered.
+    output_asked: int | None = None
+    output_clamp: int | None = None
+    # A reply that was not taken, because by its own count the model had not read everything, since the last that was.
+    suspected: Fault | None = None
+
+    @property
+    def owed(self) -> int:
+        """How many outcomes the session owes: of inputs that wait, of the turn that is open, of wanted compactions."""
+        return len(self.waiting) + bool(self.number) + len(self.wanted)
 
     @property
     def boundary(self) -> int:
@@ -179,8 +204,8 @@ class IllegalStepError(ValueError):
 def receive(turn: Turn, seq: int, record: InboxRecord) -> Turn:
     """Return where the session stands after something came into its inbox."""
     match record:
-        case SessionConfigured(model=model, system=system):
-            return replace(turn, model=model, system=system)
+        case SessionConfigured(model=model, system=system, tools=tools):
+            return replace(turn, model=model, system=system, tools=tools)
         case InputAdmitted():
             return replace(turn, waiting=(*turn.waiting, seq))
         case CancelRequested(turn=number):
@@ -191,17 +216,43 @@ def receive(turn: Turn, seq: int, record: InboxRecord) -> Turn:
             return replace(turn, cancelled=(*turn.cancelled, number))
         case CompactionRequested(trigger=trigger, focus=focus):
             return replace(turn, wanted=(*turn.wanted, Wanted(seq, trigger, focus)))
-        case CompactionUndone(undone=undone):
-            if turn.compaction is None or undone != turn.compaction_seq:
-                return turn
-            return replace(turn, compaction=record.restored, compaction_seq=record.restored_seq)
+        case CompactionUndone():
+            return _undone(turn, record)
         case MessagePinned(pinned=pinned):
             others = tuple(other for other in turn.pins if other != pinned)
             return replace(turn, pins=tuple(sorted((*others, pinned))) if record.is_pinned else others)
-        case LimitsLearned():
+        case PieceSummarised():
+            return _noted(turn, record)
+        case LimitsLearned() | ResultSubmitted():
+            # A result counts when whoever waits for it has written its receipt.
             return turn
         case _:
             assert_never(record)
+
+
+def _undone(turn: Turn, record: CompactionUndone) -> Turn:
+    gone = turn.compaction
+    if gone is None or record.undone != turn.compaction_seq:
+        return turn
+    # Whoever wants the view as it was does not want us to compact it again at once.
+    turn = replace(
+        turn, compaction=record.restored, compaction_seq=record.restored_seq, warned_percent=0, quiet_turns=QUIET_TURNS
+    )
+    if isinstance(gone, GenerationStarted):
+        turn = replace(turn, generation=gone.left, pins=tuple(sorted({*turn.pins, *gone.pins_left})))
+    return turn
+
+
+def _noted(turn: Turn, record: PieceSummarised) -> Turn:
+    piece = Piece(record.until, record.notes, record.focus)
+    if record.is_merged:
+        return replace(turn, merged=piece)
+    kept = tuple(other for other in turn.pieces if other.until <= record.since)
+    if record.since != (kept[-1].until if kept else 0) or record.until <= record.since:
+        # Made by somebody who did not see what came meanwhile; with a gap before them notes cover less than they say.
+        return turn
+    is_merged_of_others = turn.merged is not None and record.since < turn.merged.until
+    return replace(turn, pieces=(*kept, piece), merged=None if is_merged_of_others else turn.merged)
 
 
 def notice(turn: Turn, record: WindowWarned | NoticePosted) -> Turn:
@@ -215,15 +266,22 @@ def apply(turn: Turn, seq: int, record: StepRecord) -> Turn:
         case TurnStarted(turn=number):
             return _started(turn, seq, number)
         case AttemptStarted():
-            return replace(turn, attempts=turn.attempts + 1)
+            return replace(turn, attempts=turn.attempts + 1, output_asked=record.output_tokens_max)
         case ReplyRecorded(reply=reply):
             asked = tuple(Call(part) for part in reply.parts if isinstance(part, ToolCall))
             # A reply is progress: the ladder and the count of deaths begin anew. Steps are bounded, so all of it is.
             return replace(
-                turn, steps=turn.steps + 1, calls_asked=asked, has_answer=not asked, climbed=(), interruptions=0
+                turn,
+                steps=turn.steps + 1,
+                calls_asked=asked,
+                has_answer=not asked,
+                climbed=(),
+                interruptions=0,
+                output_clamp=None,
+                suspected=None,
             )
         case AttemptFailed(fault=fault):
-            return replace(turn, fault=fault)
+            return replace(turn, fault=fault, suspected=fault if _is_suspicion(record) else turn.suspected)
         case AttemptAbandoned(reason=reason):
             died = reason is Abandonment.INTERRUPTED
             return replace(turn, interruptions=turn.interruptions + died)
@@ -241,6 +299,13 @@ def apply(turn: Turn, seq: int, record: StepRecord) -> Turn:
             return _apply_climb(turn, seq, record)
 
 
+def _is_suspicion(failed: AttemptFailed) -> bool:
+    """Return whether a model did answer, and only its own count of what it read was against it."""
+    fault = failed.fault
+    is_guess = fault.kind is FaultKind.TOKEN_OVERFLOW and fault.confidence is Confidence.GUESS
+    return is_guess and failed.refusal.status == OK
+
+
 def _apply_climb(turn: Turn, seq: int, record: _ClimbRecord) -> Turn:
     match record:
         case RungStarted(rung=rung, kind=None):
@@ -251,26 +316,18 @@ def _apply_climb(turn: Turn, seq: int, record: _ClimbRecord) -> Turn:
         case SummaryRefused(why=why):
             # Of a climb that answers a fault, nobody who asks for a compaction later wants to hear.
             return replace(turn, refused_why=why) if turn.is_wanted_climb else turn
-        case PieceSummarised(until=until, notes=notes):
-            kept = tuple(piece for piece in turn.pieces if piece.until < until)
-            return replace(turn, pieces=(*kept, Piece(until, notes)))
-        case CompactionApplied(boundary=boundary):
-            return replace(
-                turn,
-                compaction=record,
-                compaction_seq=seq,
-                warned_percent=0,
-                quiet_turns=QUIET_TURNS,
-                # Signatures may be bound to what stood before them, and that has changed.
-                reasoning_from=seq,
-                wanted=tuple(replace(wanted, is_met=True) for wanted in turn.wanted),
-                # What is pinned stays in the view, and so does what stands for parts of it.
-                replaced=tuple(one for one in turn.replaced if one.seq >= boundary or one.seq in turn.pins),
-            )
+        case GenerationStarted(generation=generation):
+            pins = tuple(pin for pin in turn.pins if pin not in record.pins_left)
+            turn = replace(turn, generation=generation, generations=generation, pins=pins)
+            return _compacted(turn, seq, record)
+        case CompactionApplied():
+            return _compacted(turn, seq, record)
         case ReasoningDropped(before=before):
             return replace(turn, reasoning_from=before)
         case EffortChanged(effort=effort):
             return replace(turn, effort=effort)
+        case OutputClamped(output_tokens_max=most):
+            return replace(turn, output_clamp=most)
         case OutputMasked(before=before):
             return replace(turn, masked_before=max(turn.masked_before, before))
         case PartReplaced():
@@ -281,6 +338,21 @@ def _apply_climb(turn: Turn, seq: int, record: _ClimbRecord) -> Turn:
             return _settled(turn, seq, request)
         case _:
             assert_never(record)
+
+
+def _compacted(turn: Turn, seq: int, record: CompactionApplied | GenerationStarted) -> Turn:
+    return replace(
+        turn,
+        compaction=record,
+        compaction_seq=seq,
+        warned_percent=0,
+        quiet_turns=QUIET_TURNS,
+        # Signatures may be bound to what stood before them, and that has changed.
+        reasoning_from=seq,
+        wanted=tuple(replace(wanted, is_met=True) for wanted in turn.wanted),
+        # What is pinned stays in the view, and so does what stands for parts of it.
+        replaced=tuple(one for one in turn.replaced if one.seq >= record.boundary or one.seq in turn.pins),
+    )
 
 
 def _started(turn: Turn, seq: int, number: int) -> Turn:
@@ -309,7 +381,7 @@ def _settled(turn: Turn, seq: int, request: int) -> Turn:
 
 def _tool_started(turn: Turn, seq: int, record: ToolStarted) -> Turn:
     call, asked = _take(turn.calls_asked, record.call_id, seq)
-    call = replace(call, starts=call.starts + 1, is_idempotent=record.is_idempotent)
+    call = replace(call, starts=call.starts + 1, is_idempotent=record.is_idempotent, reply=record.reply)
     return replace(turn, calls_asked=asked, calls_running=(*turn.calls_running, call))
 
 
@@ -340,7 +412,9 @@ def _rung_finished(turn: Turn, record: RungFinished) -> Turn:
             return turn
         case RungResult.CHANGED if record.rung is Rung.NEXT_MODEL:
             # Another model is another ladder. There are finitely many models.
-            return replace(turn, fault=None, climbed=(), models_passed=turn.models_passed + 1)
+            return replace(
+                turn, fault=None, climbed=(), models_passed=turn.models_passed + 1, output_clamp=None, suspected=None
+            )
         case RungResult.CHANGED:
             return replace(turn, fault=None)
         case _:
@@ -366,13 +440,14 @@ def _ended(turn: Turn, seq: int, number: int) -> Turn:
         turn,
         waiting=tuple(other for other in turn.waiting if other != number),
         cancelled=tuple(other for other in turn.cancelled if other != number),
+        unreadable=tuple(other for other in turn.unreadable if other != number),
         quiet_turns=max(turn.quiet_turns - 1, 0),
-        **_NO_TURN,
+        **NO_TURN,
     )
 
 
 # What is about the turn that is open, as it is when none is.
-_NO_TURN = {
+NO_TURN = {
     "number": 0,
     "attempts": 0,
     "steps": 0,
@@ -383,5 +458,8 @@ _NO_TURN = {
     "climbed": (),
     "models_passed": 0,
     "interruptions": 0,
+    "output_asked": None,
+    "output_clamp": None,
+    "suspected": None,
     "summarisers_passed": 0,
 }

@@ -21,6 +21,8 @@ class Rung(StrEnum):
     # Go on with the next model; for the summariser alone, the same.
     NEXT_MODEL = "next_model"
     NEXT_SUMMARISER = "next_summariser"
+    # Ask for less output: the model writes no more, or the window has no more left beside what is sent.
+    CLAMP_OUTPUT = "clamp_output"
     # Send no thinking back; ask for some thinking, or for none.
     DROP_REASONING = "drop_reasoning"
     CHANGE_EFFORT = "change_effort"
@@ -33,10 +35,14 @@ class Rung(StrEnum):
     # Represent it by a text made without a model, and keep the tail; keep nothing but the turn being answered.
     DIGEST = "digest"
     KEEP_NEWEST = "keep_newest"
+    # Show the image that is too large smaller.
+    SHRINK_IMAGE = "shrink_image"
     # Show the part that is too large, or the largest, by a line that says what it was.
     REPLACE_LARGEST = "replace_largest"
     # Where only our own estimate says no: an estimate may be wrong, so the model has the last word.
     SEND_ANYWAY = "send_anyway"
+    # Begin a generation: nothing of the past is carried along but a digest, and the newest input.
+    ROLL_OVER = "roll_over"
 
 
 # Three waits cover the bursts seen in practice; a fourth rarely helps and makes a person wait for minutes.
@@ -44,13 +50,15 @@ _WAIT_THEN_SWITCH = (Rung.BACK_OFF, Rung.BACK_OFF, Rung.BACK_OFF, Rung.NEXT_MODE
 # A summariser that fails is followed by the next, with the same three ways.
 SUMMARIES = (Rung.SUMMARISE, Rung.SUMMARISE_LESS, Rung.SUMMARISE_PIECES)
 _WITHOUT_A_MODEL = (Rung.DIGEST, Rung.KEEP_NEWEST)
-_AT_LAST = (Rung.SEND_ANYWAY, Rung.NEXT_MODEL)
+# Rolling over gives up what a person pinned and the work in hand, so every model is asked before.
+_AT_LAST = (Rung.SEND_ANYWAY, Rung.NEXT_MODEL, Rung.ROLL_OVER)
 # One large part may hide behind another; more than a few in one step is a flood, and the digest takes care of it.
 _REPLACE = (Rung.REPLACE_LARGEST,) * 3
 
 LADDER: Mapping[FaultKind, tuple[Rung, ...]] = MappingProxyType(
     {
         FaultKind.TOKEN_OVERFLOW: (
+            Rung.CLAMP_OUTPUT,
             Rung.MASK,
             *SUMMARIES,
             Rung.NEXT_SUMMARISER,
@@ -59,8 +67,8 @@ LADDER: Mapping[FaultKind, tuple[Rung, ...]] = MappingProxyType(
             *_AT_LAST,
         ),
         # Never a model's summary: its request would carry the same bytes.
-        FaultKind.WIRE_OVERFLOW: (*_REPLACE, *_WITHOUT_A_MODEL, *_AT_LAST),
-        FaultKind.MEDIA_OVERFLOW: (*_REPLACE, *_WITHOUT_A_MODEL, *_AT_LAST),
+        FaultKind.WIRE_OVERFLOW: (Rung.SHRINK_IMAGE, *_REPLACE, *_WITHOUT_A_MODEL, *_AT_LAST),
+        FaultKind.MEDIA_OVERFLOW: (Rung.SHRINK_IMAGE, *_REPLACE, *_WITHOUT_A_MODEL, *_AT_LAST),
         FaultKind.RATE_LIMIT: _WAIT_THEN_SWITCH,
         FaultKind.OVERLOADED: _WAIT_THEN_SWITCH,
         FaultKind.TRANSIENT: _WAIT_THEN_SWITCH,
@@ -70,10 +78,10 @@ LADDER: Mapping[FaultKind, tuple[Rung, ...]] = MappingProxyType(
         FaultKind.MODEL_NOT_FOUND: (Rung.NEXT_MODEL,),
         FaultKind.BAD_REQUEST_REASONING: (Rung.DROP_REASONING, Rung.CHANGE_EFFORT, Rung.NEXT_MODEL),
         # A past that cannot be replayed is represented instead of repeated.
-        FaultKind.TOOL_PAIRING: (Rung.DROP_REASONING, *_WITHOUT_A_MODEL, Rung.NEXT_MODEL),
+        FaultKind.TOOL_PAIRING: (Rung.DROP_REASONING, *_WITHOUT_A_MODEL, Rung.NEXT_MODEL, Rung.ROLL_OVER),
         FaultKind.CONTENT_POLICY: (Rung.NEXT_MODEL,),
         FaultKind.EMPTY_RESPONSE: (Rung.TRY_AGAIN, Rung.NEXT_MODEL),
-        FaultKind.BAD_REQUEST: (Rung.NEXT_MODEL,),
+        FaultKind.BAD_REQUEST: (Rung.CLAMP_OUTPUT, Rung.NEXT_MODEL),
     }
 )
 

@@ -7,10 +7,11 @@ reply what is not; both are kept per endpoint and model, for all sessions, so th
 import msgspec
 from msgspec.structs import replace
 
-from holdfast.core.faults import Confidence, Fault, FaultKind, Unit
+from holdfast.core.faults import READ_SHARE, Confidence, Fault, FaultKind, Unit
 from holdfast.core.fit import Sizes
 from holdfast.core.limits import Limits
 from holdfast.core.messages import Usage
+from holdfast.core.output import cap_stated
 from holdfast.core.sizing import UNCALIBRATED, Calibration, calibrate
 
 # What is assumed to fit after a refusal that states no number: a tenth less than what was refused. The estimate itself
@@ -26,6 +27,10 @@ class Learned(msgspec.Struct, frozen=True, omit_defaults=True):
     media_count_max: int | None = None
     media_bytes_max: int | None = None
     media_pixels_max: int | None = None
+    # The most that the model writes in one answer.
+    output_tokens_max: int | None = None
+    # False: it reports less than it reads, whatever is sent, so its count says nothing about cutting.
+    reports_all_read: bool = True
     # The most that was ever accepted, by the provider's own count and in bytes.
     accepted_tokens: int = 0
     accepted_wire_bytes: int = 0
@@ -40,6 +45,7 @@ def effective(declared: Limits, learned: Learned) -> Limits:
     return replace(
         declared,
         window_tokens=_smaller(declared.window_tokens, learned.window_tokens, learned.accepted_tokens),
+        output_tokens_max=_smaller(declared.output_tokens_max, learned.output_tokens_max),
         wire_bytes_max=_smaller(declared.wire_bytes_max, learned.wire_bytes_max, learned.accepted_wire_bytes),
         media_count_max=_smaller(declared.media_count_max, learned.media_count_max),
         media_bytes_max=_smaller(declared.media_bytes_max, learned.media_bytes_max),
@@ -64,6 +70,21 @@ def after_reply(learned: Learned, usage: Usage | None, sizes: Sizes) -> Learned:
     return replace(accepted, calibration=calibration, accepted_tokens=max(learned.accepted_tokens, usage.input_tokens))
 
 
+def after_suspicion(learned: Learned, suspected: Fault, usage: Usage | None, sizes: Sizes) -> Learned:
+    """Return what is known after less was sent on a suspicion, and answered.
+
+    If now everything was read, the suspicion was right: the request before was cut to the window, without a word. If
+    again only a part was, the model's count is wrong and not its window, and nobody need suspect it any more.
+    """
+    if usage is None or suspected.limit is None:
+        return learned
+    if usage.input_tokens <= READ_SHARE * learned.calibration.estimate(sizes.tokens):
+        return replace(learned, reports_all_read=False)
+    if learned.accepted_tokens <= suspected.limit and usage.input_tokens <= suspected.limit:
+        return replace(learned, window_tokens=_smaller(learned.window_tokens, suspected.limit))
+    return learned
+
+
 def after_fault(learned: Learned, fault: Fault, sizes: Sizes) -> Learned:
     """Return what is known after a request of these sizes was refused. A guess teaches nothing."""
     if fault.confidence is Confidence.GUESS:
@@ -77,6 +98,8 @@ def after_fault(learned: Learned, fault: Fault, sizes: Sizes) -> Learned:
             return replace(learned, wire_bytes_max=_smaller(learned.wire_bytes_max, limit))
         case FaultKind.MEDIA_OVERFLOW:
             return _media_overflow(learned, fault, sizes)
+        case FaultKind.BAD_REQUEST:
+            return replace(learned, output_tokens_max=_smaller(learned.output_tokens_max, cap_stated(fault)))
         case _:
             return learned
 

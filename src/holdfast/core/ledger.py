@@ -5,7 +5,9 @@ the likeliest are kept. Every entry cites a record in which it stands, so that i
 """
 
 import re
-from collections.abc import Sequence
+from bisect import bisect
+from collections.abc import Iterable, Sequence
+from itertools import accumulate
 from math import exp, log1p
 
 import msgspec
@@ -80,7 +82,7 @@ _SEEN_ONCE = -0.65
 
 # What quotes may take of a ledger. The rest is for words: they are what an agent types again, and a digest quotes too.
 _QUOTE_SHARES = {
-    FactKind.INSTRUCTION: 0.14,
+    FactKind.INSTRUCTION: 0.12,
     FactKind.DECISION: 0.03,
     FactKind.COMMAND: 0.03,
     FactKind.ERROR: 0.03,
@@ -94,8 +96,9 @@ _FOR_GOOD = re.compile(
 _QUOTE_CHARS, _QUOTE_CHARS_TASK, _TASKS = 160, 480, 2
 # A quick guess at the tokens of a word with its share of citation and blank, for ranking alone.
 _WORD_TOKENS, _CHAR_TOKENS = 1.3, 0.2
-# With four tokens per word to begin with, the sixth step changes the number of words by less than one in a hundred.
-_TOKENS_PER_WORD, _STEPS_TO_FIT = 4, 6
+# Steps in which the number of words is found, and the share of the room at which it is good enough. Two steps reach it
+# nearly always; the bound is for texts that the quick guess gets wrong.
+_STEPS_TO_FIT, _FULL = 6, 0.98
 # Records that a fact may cite; more than these make no better choice.
 _PLACES_MAX = 8
 
@@ -111,6 +114,10 @@ def _chance(tally: Tally, places: int) -> float:
     elif tally.uses[RESULT] == 1 and not tally.uses[USER]:
         odds += _SEEN_ONCE
     return 1.0 / (1.0 + exp(-odds))
+
+
+def _cost(fact: str) -> float:
+    return _WORD_TOKENS + _CHAR_TOKENS * len(fact)
 
 
 def _merge_paths(reading: Reading) -> None:
@@ -173,7 +180,7 @@ def _ranked(reading: Reading, places: int, shown: set[str]) -> list[str]:
     # A qualified name of plain words, `ref.Hash`, is a call like any other unless someone spoke of it.
     kinds = reading.judge.kinds
     worth = {
-        fact: _chance(tally, places) / (_WORD_TOKENS + _CHAR_TOKENS * len(fact))
+        fact: _chance(tally, places) / _cost(fact)
         for fact, tally in reading.tallies.items()
         if fact not in shown
         and (tally.uses[TEXT] or tally.uses[USER] or "." not in fact or kinds[fact] is not FactKind.NAME)
@@ -184,7 +191,7 @@ def _ranked(reading: Reading, places: int, shown: set[str]) -> list[str]:
 def _cite(reading: Reading, facts: Sequence[str], seqs: Sequence[int]) -> list[Entry]:
     """Give each fact a record in which it stands, so that few records are cited in all."""
     # A folder is read off the path of a file in it.
-    folders = {fact[:end] for fact in facts for end in _slashes(fact)}
+    folders = _folders(facts)
     facts = [fact for fact in facts if fact not in folders]
     standing: dict[int, list[str]] = {}
     for fact in facts:
@@ -202,8 +209,16 @@ def _cite(reading: Reading, facts: Sequence[str], seqs: Sequence[int]) -> list[E
     return sorted(entries, key=lambda entry: (order.index(entry.kind), entry.seq))
 
 
-def _slashes(fact: str) -> list[int]:
-    return [at for at, char in enumerate(fact) if char == "/" and at]
+def _folders(facts: Iterable[str]) -> set[str]:
+    """Return every folder that a path among these names, as it would be written itself."""
+    folders: set[str] = set()
+    for fact in facts:
+        folder = fact.rpartition("/")[0]
+        # Where a folder is known, so are those around it.
+        while folder and folder not in folders:
+            folders.add(folder)
+            folder = folder.rpartition("/")[0]
+    return folders
 
 
 def _entry(reading: Reading, fact: str, place: int, seqs: Sequence[int]) -> Entry:
@@ -234,14 +249,16 @@ def make_ledger(passages: Sequence[Passage], *, tokens_max: int) -> Ledger:
     if quoted > tokens_max:
         return Ledger()
     fitting, too_many = 0, len(ranked) + 1
-    count = min(len(ranked), (tokens_max - quoted) // _TOKENS_PER_WORD)
-    for _ in range(_STEPS_TO_FIT):
-        if not fitting < count < too_many:
-            break
+    count = bisect(list(accumulate(map(_cost, ranked))), tokens_max - quoted)
+    steps_left = _STEPS_TO_FIT
+    while steps_left and fitting < count < too_many:
+        steps_left -= 1
         ledger = Ledger((*quotes, *_cite(reading, ranked[:count], seqs)))
         tokens = tokens_of_text(ledger.render())
         if tokens <= tokens_max:
             best, fitting = ledger, count
+            if tokens >= _FULL * tokens_max:
+                break
         else:
             too_many = count
         # One in a hundred less than would just fit, or every step would end a little above.

@@ -13,7 +13,7 @@ import msgspec
 from holdfast.core.faults import Fault, FaultKind, Refusal
 from holdfast.core.ladder import Rung
 from holdfast.core.learning import Learned
-from holdfast.core.messages import Effort, LargeText, Media, Reply, Text, ToolResult, Usage
+from holdfast.core.messages import Effort, LargeText, Media, Reply, Text, ToolResult, ToolSpec, Usage
 
 
 class Record(msgspec.Struct, frozen=True, tag=True, tag_field="type", omit_defaults=True):
@@ -28,6 +28,8 @@ class SessionConfigured(Record, frozen=True):
 
     model: str | None = None
     system: str | None = None
+    # Tools that a client runs, wherever it is: its calls are told in the log, and it submits the results.
+    tools: tuple[ToolSpec, ...] = ()
 
 
 class InputAdmitted(Record, frozen=True):
@@ -71,11 +73,50 @@ class MessagePinned(Record, frozen=True):
     is_pinned: bool = True
 
 
+class PieceSummarised(Record, frozen=True):
+    """A model's notes on a run of originals. Paid for once: whoever needs them next uses them again.
+
+    They cover what entered the conversation from the record `since`, where the piece before ends, up to `until`. Anyone
+    may append them: the view changes only when a compaction uses them.
+    """
+
+    turn: int
+    until: int
+    notes: str
+    model: str
+    usage: Usage | None = None
+    since: int = 0
+    # What they were to keep in particular.
+    focus: str = ""
+    # All pieces up to there as one, because side by side they were too long. The pieces stay.
+    is_merged: bool = False
+
+
+class ResultSubmitted(Record, frozen=True):
+    """A client reports what came of a call that it was told to run. The first report of a call counts."""
+
+    turn: int
+    # The record of the reply that asked for the call: ids of calls are unique within one reply only.
+    reply: int
+    result: ToolResult
+
+
 class LimitsLearned(Record, frozen=True):
     """Calls have taught something about a model. Kept in a log of its own, for all sessions."""
 
     issuer: str
     learned: Learned
+
+
+class DamageSetAside(Record, frozen=True):
+    """What stood in this place cannot be read. Written when the log is healed; `kept` names the bytes in quarantine."""
+
+    why: str
+    kept: str = ""
+    # The last record that was written by whoever still knew what stood here. 0: it is found and not set aside yet.
+    until: int = 0
+    # It was a message, or a request, that has no outcome.
+    is_owed: bool = False
 
 
 # The work: appended only by the holder of the lease, under its fence.
@@ -94,6 +135,8 @@ class AttemptStarted(Record, frozen=True):
     attempt: int
     model: str
     tokens_estimated: int = 0
+    # How long an answer it asks for at most; None leaves it to the dialect.
+    output_tokens_max: int | None = None
 
 
 class ReplyRecorded(Record, frozen=True):
@@ -138,10 +181,12 @@ class ToolStarted(Record, frozen=True):
     name: str
     # Declared by the tool: running it twice does no more than running it once.
     is_idempotent: bool = False
+    # The record of the reply that asked for it, where a client is to run it; 0: it runs here.
+    reply: int = 0
 
 
 class ToolInterrupted(Record, frozen=True):
-    """The process died while an idempotent tool ran; it may be started again."""
+    """The process died while an idempotent tool ran, or a client's result was awaited; it may be started again."""
 
     turn: int
     call_id: str
@@ -176,19 +221,6 @@ class SummaryRefused(Record, frozen=True):
     usage: Usage | None = None
 
 
-class PieceSummarised(Record, frozen=True):
-    """A model's notes on a run of originals. Paid for once: a crash or a later compaction uses them again.
-
-    They cover everything that entered the conversation between the piece before and the record `until`.
-    """
-
-    turn: int
-    until: int
-    notes: str
-    model: str
-    usage: Usage | None = None
-
-
 class SummaryKind(StrEnum):
     """Who made what stands for the past."""
 
@@ -210,6 +242,22 @@ class CompactionApplied(Record, frozen=True):
     model: str = ""
     # Where that turn alone is too long: of what was done in it, only what came from this record on stays verbatim.
     step: int = 0
+    # The record of what was in force before, which an undo goes back to; 0: nothing was.
+    before: int = 0
+
+
+class GenerationStarted(CompactionApplied, frozen=True):
+    """The session rolled over: of all that came before, only `summary` and the newest input are in the view.
+
+    A compaction that goes as far as one can: what was pinned is no longer carried along, and nothing of the work on the
+    newest input stays verbatim. The log is the same, so the generations before stay readable.
+    """
+
+    # The number of this generation, which no other has, and of the one it follows.
+    generation: int = 2
+    left: int = 1
+    # Pins that it does not carry along, for an undo.
+    pins_left: tuple[int, ...] = ()
 
 
 class CompactionUndone(Record, frozen=True):
@@ -220,7 +268,7 @@ class CompactionUndone(Record, frozen=True):
 
     # The record of the compaction that is undone, and what was in force before it, with its record.
     undone: int
-    restored: CompactionApplied | None = None
+    restored: CompactionApplied | GenerationStarted | None = None
     restored_seq: int = 0
 
 
@@ -236,6 +284,13 @@ class EffortChanged(Record, frozen=True):
 
     turn: int
     effort: Effort | None
+
+
+class OutputClamped(Record, frozen=True):
+    """Until the model has answered it is asked for so much output at most: more was refused."""
+
+    turn: int
+    output_tokens_max: int
 
 
 class OutputMasked(Record, frozen=True):
@@ -309,6 +364,17 @@ class NoticePosted(Record, frozen=True):
     sentence: str
 
 
+class SegmentSealed(Record, frozen=True):
+    """Records well behind the boundary moved into the archive, as this segment. Nothing that the model sees changed."""
+
+    first: int
+    last: int
+    # Its name in the archive, the SHA-256 of its bytes, and how many there are.
+    name: str
+    sha256: str
+    size: int
+
+
 class Outcome(StrEnum):
     """How a turn ended."""
 
@@ -333,6 +399,8 @@ InboxRecord: TypeAlias = (
     | CompactionRequested
     | CompactionUndone
     | MessagePinned
+    | PieceSummarised
+    | ResultSubmitted
     | LimitsLearned
 )
 # What is done for a turn or a compaction, one step after the other.
@@ -347,20 +415,21 @@ StepRecord: TypeAlias = (
     | ToolSettled
     | RungStarted
     | SummaryRefused
-    | PieceSummarised
     | CompactionApplied
+    | GenerationStarted
     | ReasoningDropped
     | EffortChanged
+    | OutputClamped
     | OutputMasked
     | PartReplaced
     | RungFinished
     | CompactionSettled
     | TurnEnded
 )
-WorkRecord: TypeAlias = StepRecord | WindowWarned | NoticePosted
+WorkRecord: TypeAlias = StepRecord | PieceSummarised | WindowWarned | NoticePosted | SegmentSealed
 # What the holder of the lease may append in one piece: an import brings inputs together with what came of them.
 LeasedRecord: TypeAlias = WorkRecord | InputAdmitted
-AnyRecord: TypeAlias = InboxRecord | WorkRecord
+AnyRecord: TypeAlias = InboxRecord | WorkRecord | DamageSetAside
 
 
 class Logged(msgspec.Struct, frozen=True):
@@ -398,6 +467,8 @@ def owed(record: AnyRecord) -> int:
     match record:
         case InputAdmitted() | CompactionRequested():
             return 1
+        case DamageSetAside(is_owed=is_owed):
+            return int(is_owed)
         case TurnEnded() | CompactionSettled():
             return -1
         case _:
@@ -415,6 +486,8 @@ def turn_of(record: AnyRecord) -> int | None:
             | MessagePinned()
             | LimitsLearned()
             | CompactionSettled()
+            | DamageSetAside()
+            | SegmentSealed()
         ):
             return None
         case _:

@@ -22,11 +22,12 @@ from holdfast.core.actions import (
     SettleCompactions,
     StartTurn,
 )
-from holdfast.core.advice import CANCELLED, INTERRUPTED, OUT_OF_STEPS, after_fault, oversize
+from holdfast.core.advice import CANCELLED, INTERRUPTED, OUT_OF_STEPS, UNREADABLE, after_fault, oversize
 from holdfast.core.faults import Fault
 from holdfast.core.fold import Call, IllegalStepError, InFlight, Turn, apply, notice, receive
 from holdfast.core.ladder import ASKED_BY_A_PERSON, ASKED_BY_US, Rung, back_off_seconds, first_left, next_rung
 from holdfast.core.limits import Bounds
+from holdfast.core.mending import make_fit, tear
 from holdfast.core.messages import Text, ToolOutcome, ToolResult
 from holdfast.core.records import (
     Abandonment,
@@ -40,7 +41,9 @@ from holdfast.core.records import (
     CompactionRequested,
     CompactionSettled,
     CompactionUndone,
+    DamageSetAside,
     EffortChanged,
+    GenerationStarted,
     InboxRecord,
     InputAdmitted,
     LimitsLearned,
@@ -48,14 +51,17 @@ from holdfast.core.records import (
     MessagePinned,
     NoticePosted,
     Outcome,
+    OutputClamped,
     OutputMasked,
     PartReplaced,
     PieceSummarised,
     ReasoningDropped,
     ReplyRecorded,
+    ResultSubmitted,
     RungFinished,
     RungResult,
     RungStarted,
+    SegmentSealed,
     SessionConfigured,
     StepRecord,
     SummaryRefused,
@@ -87,10 +93,11 @@ TRANSITIONS: Mapping[tuple[InFlight, type[AnyRecord]], InFlight] = MappingProxyT
         # A compaction that was asked for needs no turn.
         (InFlight.REST, RungStarted): InFlight.RUNG,
         (InFlight.RUNG, SummaryRefused): InFlight.RUNG,
-        (InFlight.RUNG, PieceSummarised): InFlight.RUNG,
         (InFlight.RUNG, CompactionApplied): InFlight.RUNG,
+        (InFlight.RUNG, GenerationStarted): InFlight.RUNG,
         (InFlight.RUNG, ReasoningDropped): InFlight.RUNG,
         (InFlight.RUNG, EffortChanged): InFlight.RUNG,
+        (InFlight.RUNG, OutputClamped): InFlight.RUNG,
         (InFlight.RUNG, OutputMasked): InFlight.RUNG,
         (InFlight.RUNG, PartReplaced): InFlight.RUNG,
         (InFlight.RUNG, RungFinished): InFlight.READY,
@@ -114,9 +121,13 @@ ANY_TIME: tuple[type[AnyRecord], ...] = (
     CompactionRequested,
     CompactionUndone,
     MessagePinned,
+    PieceSummarised,
+    ResultSubmitted,
     LimitsLearned,
     WindowWarned,
     NoticePosted,
+    DamageSetAside,
+    SegmentSealed,
 )
 
 
@@ -132,9 +143,24 @@ def evolve(turn: Turn, logged: Logged) -> Turn:
         changed = receive(turn, logged.seq, record)
     elif isinstance(record, WindowWarned | NoticePosted):
         changed = notice(turn, record)
+    elif isinstance(record, DamageSetAside):
+        changed = tear(turn, logged.seq, record)
+    elif isinstance(record, SegmentSealed):
+        # Where a record lies says nothing about where the session stands.
+        changed = turn
     else:
-        changed = _step(turn, logged.seq, record)
+        changed = _step_past_holes(turn, logged.seq, record)
     return replace(changed, seq=logged.seq)
+
+
+def _step_past_holes(turn: Turn, seq: int, record: StepRecord) -> Turn:
+    try:
+        return _step(turn, seq, record)
+    except IllegalStepError:
+        if seq > turn.torn_until:
+            raise
+    turn, still_means_something = make_fit(turn, record)
+    return _step(turn, seq, record) if still_means_something else turn
 
 
 def _step(turn: Turn, seq: int, record: StepRecord) -> Turn:
@@ -167,7 +193,7 @@ def decide(turn: Turn, bounds: Bounds) -> Action:
         return EndTurn(turn.number, Outcome.FAILED, INTERRUPTED)
     if turn.fault is not None:
         return _after_fault(turn, turn.fault, bounds)
-    if bounds.on_oversize == "stop" and (left_out := [one for one in turn.replaced if one.turn == turn.number]):
+    if bounds.on_oversize == "stop" and (left_out := _left_out(turn)):
         return EndTurn(turn.number, Outcome.FAILED, oversize(left_out[0].why))
     if any(wanted.trigger is Trigger.PERSON for wanted in turn.wanted):
         return _as_wanted(turn)
@@ -176,7 +202,21 @@ def decide(turn: Turn, bounds: Bounds) -> Action:
         return RunTools(calls)
     if turn.steps >= bounds.steps_max:
         return EndTurn(turn.number, Outcome.FAILED, OUT_OF_STEPS)
-    return CallModel(turn.attempts + 1, heeds_estimate=Rung.SEND_ANYWAY not in turn.climbed)
+    return CallModel(turn.attempts + 1, heeds_estimate=_heeds_estimate(turn))
+
+
+def _left_out(turn: Turn) -> list[PartReplaced]:
+    """Return what the model sees nothing of any more since this turn began. An image made smaller is still seen."""
+    return [one for one in turn.replaced if one.turn == turn.number and isinstance(one.shown, Text)]
+
+
+def _heeds_estimate(turn: Turn) -> bool:
+    """Return whether our estimate may refuse the next request.
+
+    Not where the model is to have the last word, and not right after output was clamped: the provider counted this very
+    view, and objected to nothing but the length of the answer.
+    """
+    return Rung.SEND_ANYWAY not in turn.climbed and turn.climbed[-1:] != (Rung.CLAMP_OUTPUT,)
 
 
 def _at_rest(turn: Turn, bounds: Bounds) -> Action:
@@ -186,6 +226,8 @@ def _at_rest(turn: Turn, bounds: Bounds) -> Action:
         return _settle_all(turn, CompactionOutcome.DEFERRED, "a message came first")
     if turn.waiting and not (by_a_person and by_a_person[0] < turn.waiting[0]):
         oldest = turn.waiting[0]
+        if oldest in turn.unreadable:
+            return EndTurn(oldest, Outcome.FAILED, UNREADABLE)
         if oldest in turn.cancelled:
             return EndTurn(oldest, Outcome.CANCELLED, CANCELLED)
         return StartTurn(oldest)
@@ -248,7 +290,8 @@ def _interrupted_call(turn: Turn, call: Call, reason: Abandonment, bounds: Bound
     if reason is Abandonment.CANCELLED:
         sentence = "Cancelled by the person while it ran. It may or may not have had its effect."
         return ToolSettled(turn.number, ToolResult(call_id, (Text(sentence),), ToolOutcome.CANCELLED))
-    if call.is_idempotent and call.starts < bounds.tool_starts_max:
+    # What a client runs does not die with us; how long its result is awaited is bounded by a deadline.
+    if call.reply or (call.is_idempotent and call.starts < bounds.tool_starts_max):
         return ToolInterrupted(turn.number, call_id)
     sentence = (
         "Outcome unknown: the process running this tool stopped before it could report. The call may or may not have "

@@ -22,11 +22,20 @@ from holdfast.core.messages import (
     ToolOutcome,
     ToolResult,
 )
-from holdfast.core.records import InputAdmitted, Logged, ReplyRecorded, ToolSettled, ToolStarted, TurnStarted
+from holdfast.core.records import (
+    DamageSetAside,
+    InputAdmitted,
+    Logged,
+    ReplyRecorded,
+    ToolSettled,
+    ToolStarted,
+    TurnStarted,
+)
 
 EMPTY = "(empty)"
 NOT_RUN = "Not run: the turn ended before this call was started."
 NO_RECEIPT = "Outcome unknown: this call was started and nothing is known of how it ended."
+UNREADABLE = "(The message that stood here was damaged on the disk and cannot be read any more.)"
 # Output below this costs about as much as the line that would stand for it.
 MASKED_BYTES_MIN = 600
 
@@ -37,7 +46,7 @@ class Said(msgspec.Struct, frozen=True):
     turn: int
     # The record in which its words stand, for citing it.
     seq: int
-    # The record with which it entered the conversation: these rise from message to message, as `seq` may not.
+    # Where it entered the conversation: these rise strictly from message to message, as `seq` may not.
     place: int
     message: Message
 
@@ -61,6 +70,7 @@ class _Step(msgspec.Struct):
 
     turn: int
     seq: int
+    place: int
     calls: tuple[ToolCall, ...]
     results: dict[str, ToolResult]
     started: set[str]
@@ -76,17 +86,23 @@ def conversation(
     """
     said: list[Said] = []
     inputs: dict[int, tuple[ContentPart, ...]] = {}
+    begun: set[int] = set()
     step: _Step | None = None
     for logged in records:
         match logged.record:
             case InputAdmitted(parts=parts):
-                inputs[logged.seq] = _through(lens, logged.seq, parts)
+                inputs[logged.seq] = through(lens, logged.seq, parts)
             case TurnStarted(turn=number) if number >= first_turn:
                 _close(step, said)
                 step = None
-                said.append(Said(number, number, logged.seq, Message(Role.USER, _filled(inputs.pop(number)))))
+                begun.add(number)
+                said.append(_asked(number, logged.seq, inputs))
             case ReplyRecorded(turn=number, reply=reply) if number >= first_turn and logged.seq >= first_step:
                 _close(step, said)
+                if number not in begun:
+                    # The record with which its turn began is lost. It stood before this one.
+                    begun.add(number)
+                    said.append(_asked(number, logged.seq - 1, inputs))
                 spoken = tuple(
                     part
                     for part in reply.parts
@@ -95,16 +111,26 @@ def conversation(
                 if spoken:
                     said.append(Said(number, logged.seq, logged.seq, Message(Role.ASSISTANT, spoken)))
                 calls = tuple(part for part in spoken if isinstance(part, ToolCall))
-                step = _Step(number, logged.seq, calls, {}, set()) if calls else None
+                # Where no result comes, the place behind the reply is free: a record stands before the next message.
+                step = _Step(number, logged.seq, logged.seq + 1, calls, {}, set()) if calls else None
             case ToolStarted(call_id=call_id) if step is not None:
                 step.started.add(call_id)
-            case ToolSettled(result=result) if step is not None:
+            case ToolSettled(result=result) if step is not None and result.call_id not in step.results:
                 step.results[result.call_id] = _result_through(lens, logged.seq, result)
-                step.seq = logged.seq
+                step.seq = step.place = logged.seq
+            case DamageSetAside() if step is not None:
+                # The start of any of its calls may be what is lost.
+                step.started.update(call.call_id for call in step.calls)
             case _:
                 pass
     _close(step, said)
     return said
+
+
+def _asked(number: int, place: int, inputs: dict[int, tuple[ContentPart, ...]]) -> Said:
+    """Return an input where its turn begins; where it is lost, a line that says so."""
+    parts = inputs.pop(number, (Text(UNREADABLE),))
+    return Said(number, number, place, Message(Role.USER, _filled(parts)))
 
 
 def _close(step: _Step | None, said: list[Said]) -> None:
@@ -112,7 +138,7 @@ def _close(step: _Step | None, said: list[Said]) -> None:
     if step is None:
         return
     results = tuple(_result(step, call) for call in step.calls)
-    said.append(Said(step.turn, step.seq, step.seq, Message(Role.TOOL, results)))
+    said.append(Said(step.turn, step.seq, step.place, Message(Role.TOOL, results)))
 
 
 def _result(step: _Step, call: ToolCall) -> ToolResult:
@@ -133,12 +159,13 @@ def _filled(parts: tuple[ContentPart, ...]) -> tuple[ContentPart, ...]:
     return tuple(part for part in parts if not _is_empty(part)) or (Text(EMPTY),)
 
 
-def _through(lens: Lens, seq: int, parts: tuple[ContentPart, ...]) -> tuple[ContentPart, ...]:
+def through(lens: Lens, seq: int, parts: tuple[ContentPart, ...]) -> tuple[ContentPart, ...]:
+    """Return the parts of a record as they are shown."""
     return tuple(lens.replaced.get((seq, place), part) for place, part in enumerate(parts))
 
 
 def _result_through(lens: Lens, seq: int, result: ToolResult) -> ToolResult:
-    parts = _through(lens, seq, result.parts)
+    parts = through(lens, seq, result.parts)
     size = sum(_bytes_shown(part) for part in parts)
     if seq < lens.masked_before and size >= MASKED_BYTES_MIN:
         parts = (Text(f"[{size:,} bytes of output, no longer shown; recall(seq={seq}) reads them]"),)
@@ -158,14 +185,15 @@ def lens_of(turn: Turn) -> Lens:
 def messages_in_view(tail: Sequence[Logged], turn: Turn, *, pinned: Sequence[Logged] = ()) -> tuple[Message, ...]:
     """Return what the model sees: pinned messages, the summary of what lies before the boundary, the tail.
 
-    `tail` reaches back to the boundary; `pinned` are records of pinned inputs from before it.
+    `tail` reaches back to the boundary, or further; `pinned` are records of pinned inputs from before it.
     """
     lens = lens_of(turn)
-    pins = tuple(
-        Message(Role.USER, _filled(_through(lens, logged.seq, logged.record.parts)))
-        for logged in pinned
-        if isinstance(logged.record, InputAdmitted) and logged.seq < turn.boundary
-    )
+    carried = {
+        logged.seq: Message(Role.USER, _filled(through(lens, logged.seq, logged.record.parts)))
+        for logged in (*pinned, *tail)
+        if logged.seq < turn.boundary and logged.seq in turn.pins and isinstance(logged.record, InputAdmitted)
+    }
+    pins = tuple(carried[seq] for seq in sorted(carried))
     said = conversation(tail, first_turn=turn.boundary, first_step=turn.first_step, lens=lens)
     summary = turn.compaction.summary if turn.compaction else ""
     past = (Message(Role.USER, (Text(summary),)),) if summary else ()

@@ -1,12 +1,13 @@
 """The dialects by name: what every one of them can do, as a client and as a server."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Protocol
 
-from holdfast.core.messages import Reply, Request
-from holdfast.models import anthropic_messages, openai_chat
+from holdfast.core.messages import Message, Reply, Request
+from holdfast.models import anthropic_messages, gemini, openai_chat, openai_responses
 from holdfast.models.answers import AnswerDecoder
+from holdfast.models.live import LiveEncoder
 from holdfast.models.wire import DecodedRequest
 
 
@@ -29,15 +30,26 @@ class _EncodeStream(Protocol):
     ) -> Iterator[bytes]: ...
 
 
+class _DecodeRequest(Protocol):
+    def __call__(
+        self, body: bytes, issuer: str = "", path: str = "", *, is_tolerant: bool = False
+    ) -> DecodedRequest: ...
+
+
 class Dialect(Protocol):
     """One way of speaking with a model. Each is a package of pure functions."""
 
     NAME: str
-    PATH: str
+    # Where a server of this dialect listens; for Gemini, what the address begins with.
     SERVER_PATH: str
     DEFAULT_BASE_URL: str
-    KEY_VARIABLE: str
+    # The variables that may hold the key; the first that is set counts.
+    KEY_VARIABLES: tuple[str, ...]
     BASE_URL_VARIABLE: str
+
+    def request_path(self, model: str) -> str:
+        """Return where requests to a model go, behind the base URL."""
+        ...
 
     @property
     def encode_request(self) -> _EncodeRequest:
@@ -53,8 +65,9 @@ class Dialect(Protocol):
         """Return the headers that a request needs, the key among them."""
         ...
 
-    def decode_request(self, body: bytes, issuer: str = "") -> DecodedRequest:
-        """Read the body of a request."""
+    @property
+    def decode_request(self) -> _DecodeRequest:
+        """Read the body of a request, and the path that it came to."""
         ...
 
     def encode_reply(self, reply: Reply, reply_id: str, created: int = 0) -> bytes:
@@ -67,6 +80,46 @@ class Dialect(Protocol):
         ...
 
 
+class ServedDialect(Dialect, Protocol):
+    """A dialect in which clients may speak to us: it can also answer live, and rewrite what a client sent."""
+
+    # The field of a request that holds the conversation.
+    MESSAGES_FIELD: str
+
+    def encode_messages(self, messages: Sequence[Message], blobs: Mapping[str, bytes], issuer: str) -> list[bytes]:
+        """Return messages as elements of the field that holds the conversation."""
+        ...
+
+
 DIALECTS: Mapping[str, Dialect] = MappingProxyType(
-    {openai_chat.NAME: openai_chat, anthropic_messages.NAME: anthropic_messages}
+    {
+        openai_chat.NAME: openai_chat,
+        anthropic_messages.NAME: anthropic_messages,
+        openai_responses.NAME: openai_responses,
+        gemini.NAME: gemini,
+    }
 )
+
+SERVED: Mapping[str, ServedDialect] = MappingProxyType(
+    {
+        openai_chat.NAME: openai_chat,
+        anthropic_messages.NAME: anthropic_messages,
+        openai_responses.NAME: openai_responses,
+    }
+)
+
+LIVE_ENCODERS: Mapping[str, type[LiveEncoder]] = MappingProxyType(
+    {
+        openai_chat.NAME: openai_chat.ChatEncoder,
+        anthropic_messages.NAME: anthropic_messages.MessagesEncoder,
+        openai_responses.NAME: openai_responses.ResponsesEncoder,
+    }
+)
+
+
+def dialect_at(path: str) -> str | None:
+    """Return the name of the dialect that is spoken at a path, or None where none is."""
+    for name, dialect in DIALECTS.items():
+        if path == dialect.SERVER_PATH or (dialect.SERVER_PATH.endswith("/") and path.startswith(dialect.SERVER_PATH)):
+            return name
+    return None

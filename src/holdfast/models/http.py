@@ -94,7 +94,7 @@ class HttpModel:
             **self._dialect.key_headers(self._key),
         }
         try:
-            async with self._transport.post(self._dialect.PATH, headers, body) as answer:
+            async with self._transport.post(self._dialect.request_path(card.model), headers, body) as answer:
                 if answer.status not in _OK:
                     yield await self._refusal(answer)
                     return

@@ -1,4 +1,4 @@
-"""The simulated model over a real socket: both dialects, a list of models, and an address to set faults and limits.
+"""The simulated model over a real socket: every dialect, a list of models, and an address to set faults and limits.
 
 Raw ASGI, because a test must see that a client's disconnect arrives and that a stream can break in the middle.
 """
@@ -14,7 +14,7 @@ import uvicorn
 
 from holdfast.core.limits import Limits
 from holdfast.errors import UsageError
-from holdfast.models.dialects import DIALECTS
+from holdfast.models.dialects import DIALECTS, dialect_at
 from holdfast.models.simulated import Simulation
 from holdfast.models.transport import Answer, BrokenOffError
 
@@ -29,7 +29,7 @@ _BODY_BYTES_MAX = 256 * 2**20
 # A stream that is still open when the server stops is cancelled; this is for the rest.
 _SHUTDOWN_SECONDS_MAX = 2
 
-_PATHS = {dialect.SERVER_PATH: name for name, dialect in DIALECTS.items()}
+_PATHS = [dialect.SERVER_PATH for dialect in DIALECTS.values()]
 
 
 class _Settings(msgspec.Struct, forbid_unknown_fields=True):
@@ -52,10 +52,11 @@ class SimulationApp:
         if scope["type"] != "http":
             return
         method, path = scope["method"], scope["path"]
-        dialect = _PATHS.get(path)
+        dialect = dialect_at(path)
         if method == "POST" and dialect is not None:
             body = await self._body(receive)
-            await self._stream(self._simulation.respond(dialect, body), receive, send)
+            address = f"{path}?{scope['query_string'].decode('latin-1')}"
+            await self._stream(self._simulation.respond(dialect, body, address), receive, send)
         elif method == "GET" and path == "/v1/models":
             await _reply(send, 200, _MODELS)
         elif path == CONTROL_PATH and method in ("GET", "POST"):

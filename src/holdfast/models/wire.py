@@ -48,8 +48,25 @@ class MalformedRequestError(BadInputError):
     code = "malformed_request"
 
 
+class Original(msgspec.Struct, frozen=True):
+    """One message as a client wrote it, to the byte, and what of the request's messages it became.
+
+    A message of theirs may be none of ours (a system message), one, or two. Several of theirs may share one of ours,
+    such as the results of one answer: then `first` and `last` name the same.
+    """
+
+    wire: bytes
+    # Which of `request.messages`: from `first` up to and without `last`.
+    first: int
+    last: int
+
+
 class DecodedRequest(msgspec.Struct, frozen=True):
-    """A request as a server received it. `blobs` has the bytes of the media it carried, by SHA-256."""
+    """A request as a server received it. `blobs` has the bytes of the media it carried, by SHA-256.
+
+    `originals` has every message as the client wrote it, so that what `Request` does not know is not lost;
+    `unread` names the fields and types of parts that were passed over.
+    """
 
     request: Request
     model: str
@@ -57,6 +74,28 @@ class DecodedRequest(msgspec.Struct, frozen=True):
     blobs: dict[str, bytes]
     # OpenAI chat reports usage in a stream only where it was asked to.
     wants_usage: bool = True
+    originals: tuple[Original, ...] = ()
+    unread: tuple[str, ...] = ()
+
+
+class Intake:
+    """What is gathered while a request is read.
+
+    A tolerant one stands in for what it does not know with a line of text; a strict one refuses it, as providers do.
+    """
+
+    def __init__(self, issuer: str = "", *, is_tolerant: bool = False) -> None:
+        self.issuer = issuer
+        self.is_tolerant = is_tolerant
+        self.blobs: dict[str, bytes] = {}
+        self.unread: dict[str, None] = {}
+
+    def unknown(self, kind: str, advice: str) -> Text:
+        """Stand in for a part that cannot be read here, or refuse it."""
+        if not self.is_tolerant:
+            raise MalformedRequestError(f"a part of type {kind!r} cannot be read here; {advice}")
+        self.unread[kind] = None
+        return Text(f"[a part of type {kind}, not shown here]")
 
 
 def to_bytes(node: WireNode) -> bytes:
@@ -89,7 +128,19 @@ def cut_text(raw: bytes, bytes_max: int = Bounds().refusal_body_bytes_max) -> st
 _PLAIN_CALL_ID = re.compile(r"[A-Za-z0-9_-]{1,40}")
 
 
-class CallIds:
+class KeptIds:
+    """Leaves the ids of calls as they are: for requests in which other messages name them too."""
+
+    def of_call(self, call_id: str) -> str:
+        """Name a call."""
+        return call_id
+
+    def of_result(self, call_id: str) -> str:
+        """Name the call that a result answers."""
+        return call_id
+
+
+class CallIds(KeptIds):
     """Gives each call of a request an id that both dialects take, and its result the same one.
 
     Some servers number their calls from zero in every answer. A second call under a used id gets its own, and results
@@ -130,11 +181,17 @@ def schema_text(parameters: str) -> str:
     return parameters if _is_object(parameters) else ANY_OBJECT
 
 
-def _is_object(text: str) -> bool:
+def is_json(text: str) -> bool:
+    """Whether a text is one whole JSON value."""
     try:
-        return isinstance(msgspec.json.decode(text), dict)
+        msgspec.json.decode(text)
     except (msgspec.DecodeError, UnicodeEncodeError, RecursionError):
         return False
+    return True
+
+
+def _is_object(text: str) -> bool:
+    return text.lstrip(" \t\r\n").startswith("{") and is_json(text)
 
 
 # --- parts -------------------------------------------------------------------------------------------------------
@@ -164,6 +221,21 @@ def base64_text(media: Media, blobs: Mapping[str, bytes]) -> str | None:
 def bare_outcome(result: ToolResult) -> str:
     """Say how a call ended where its result has no text."""
     return _BARE_OUTCOMES[result.outcome]
+
+
+def data_url(media: Media, blobs: Mapping[str, bytes]) -> str | None:
+    """Return an attachment as an address that holds its bytes, or None where they are not at hand."""
+    encoded = base64_text(media, blobs)
+    return None if encoded is None else f"data:{media.media_type};base64,{encoded}"
+
+
+def media_of_url(url: str, name: str, blobs: dict[str, bytes]) -> Media | Text:
+    """Keep what an address holds; one that only points somewhere becomes a line of text."""
+    head, comma, encoded = url.partition(",")
+    if not head.startswith("data:") or not comma:
+        return Text(f"[image at {url}]")
+    media_type = head.removeprefix("data:").removesuffix(";base64")
+    return received_media(encoded, media_type, blobs, name)
 
 
 def received_media(encoded: str, media_type: str, blobs: dict[str, bytes], name: str = "") -> Media:

@@ -240,6 +240,12 @@ def _check_content(offer: _Offer, bounds: Bounds) -> _Checked:
     if media_type != PDF and 0 in size_pixels and offer.size_bytes <= HEAD_BYTES:
         # All of it was seen, and its header cannot be read: every model would refuse it, now and in every later turn.
         raise BadInputError(f"{offer.shown} is {spoken(media_type)} that is damaged or cut short; attach a whole copy")
+    width, height = size_pixels
+    if width * height > bounds.image_pixels_max:
+        raise BadInputError(
+            f"{offer.shown} has {width:,} by {height:,} pixels, at most {bounds.image_pixels_max:,} in all are taken; "
+            "send a smaller picture"
+        )
     return _Checked(offer, media_type, size_pixels=size_pixels)
 
 

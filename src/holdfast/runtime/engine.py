@@ -3,12 +3,21 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from msgspec.structs import replace
+
 from holdfast.core.fold import Turn
 from holdfast.core.limits import SUMMARY_DEADLINES, Bounds, Deadlines
-from holdfast.ports import Blobs, Clock, Model, Store
-from holdfast.runtime.learning import Learning
+from holdfast.core.messages import ToolSpec
+from holdfast.core.records import Logged
+from holdfast.core.sealing import USUAL_SEALING, Sealing
+from holdfast.ports import Archive, Blobs, Clock, Images, Model, Store
+from holdfast.runtime.learning import Known, Learning
 from holdfast.runtime.live import Live
 from holdfast.runtime.toolbox import Toolbox
+
+
+def unobserved(_session: str, _logged: Logged) -> None:
+    """Nobody wants to know."""
 
 
 @dataclass(frozen=True)
@@ -30,6 +39,20 @@ class Engine:
     deadlines: Deadlines
     # Summaries have deadlines of their own: a person waits behind them.
     summary_deadlines: Deadlines = SUMMARY_DEADLINES
+    # Where old records go, and when. None, either: they stay. The store must read from the archive too.
+    archive: Archive | None = None
+    sealing: Sealing | None = USUAL_SEALING
+    # What makes images smaller; None: they are shown by a line each where they are too large.
+    images: Images | None = None
+    # Told of every work record that this process has written: for counters and traces. It must not fail.
+    observe: Callable[[str, Logged], None] = unobserved
+
+    def tools_for(self, turn: Turn) -> tuple[ToolSpec, ...]:
+        """Return what a model is told about tools, in order of name: the client's too, unless ours has its name."""
+        ours = self.toolbox.specs
+        taken = {spec.name for spec in ours}
+        theirs = (spec for spec in turn.tools if spec.name not in taken)
+        return tuple(sorted((*ours, *theirs), key=lambda spec: spec.name))
 
     def model_for(self, turn: Turn) -> Model:
         """Return the model whose turn it is: the best that was not given up, else the last there is.
@@ -38,6 +61,19 @@ class Engine:
         """
         models = self.models(turn.model)
         return models[min(turn.models_passed, len(models) - 1)]
+
+    async def known(self, model: Model, turn: Turn) -> Known:
+        """Return what to go by for a model where a session stands.
+
+        What a turn's model is suspected to have read of the last request is taken for its window until it has answered
+        a smaller one: a request that is cut in silence twice would lose what stands for the past.
+        """
+        known = await self.learning.known(model)
+        limit = turn.suspected.limit if turn.suspected is not None else None
+        if limit is None or model is not self.model_for(turn):
+            return known
+        window = min(limit, known.limits.window_tokens or limit)
+        return replace(known, limits=replace(known.limits, window_tokens=window))
 
     def summariser_for(self, turn: Turn) -> Model:
         """Return the model to ask for a summary, in the same way."""

@@ -10,7 +10,8 @@ from holdfast.core.actions import Climb, EndTurn
 from holdfast.core.faults import Fault, FaultKind
 from holdfast.core.fit import Sizes
 from holdfast.core.fold import Turn
-from holdfast.core.records import CompactionApplied, Outcome, WorkRecord
+from holdfast.core.records import CompactionApplied, GenerationStarted, Outcome, WorkRecord
+from holdfast.errors import HoldfastError
 
 log = logging.getLogger("holdfast")
 
@@ -72,6 +73,22 @@ def compactions_complete(session: str, records: Iterable[WorkRecord]) -> None:
                 "model": record.model,
             }
             log.info("compaction.complete", extra=fields)
+        if isinstance(record, GenerationStarted):
+            fields = {"session": session, "turn": record.turn, "generation": record.generation}
+            log.warning("generation started", extra={**fields, "pins_left": len(record.pins_left)})
+
+
+def write_postponed(session: str, turn: Turn, records: int, error: HoldfastError) -> None:
+    """The store failed, and records wait in memory so that the turn can go on."""
+    fields = {
+        "session": session,
+        "turn": turn.number,
+        "attempt": turn.attempts,
+        "records": records,
+        "code": error.code,
+        "reason": str(error),
+    }
+    log.warning("store.write.postponed", extra=fields)
 
 
 def messages_counted(session: str, turn: Turn, messages: int) -> None:

@@ -4,19 +4,32 @@ It is a log like any other: anyone appends, everyone reads on, so what one proce
 next call, and it survives them all.
 """
 
+import logging
+
 import msgspec
 
 from holdfast.core.faults import Fault, Phase, Refusal
 from holdfast.core.fit import Sizes
-from holdfast.core.learning import NOTHING_LEARNED, Learned, after_fault, after_reply, effective, is_news
+from holdfast.core.learning import (
+    NOTHING_LEARNED,
+    Learned,
+    after_fault,
+    after_reply,
+    after_suspicion,
+    effective,
+    is_news,
+)
 from holdfast.core.limits import RESERVED_KEYS, Limits
 from holdfast.core.messages import Reply
 from holdfast.core.records import LimitsLearned
 from holdfast.core.sizing import Calibration
+from holdfast.errors import StoreFullError, StoreIoError
 from holdfast.ports import Model, Store
+from holdfast.runtime.log import pages
+
+log = logging.getLogger("holdfast")
 
 LEARNED_KEY = RESERVED_KEYS + "learned"
-_PAGE_RECORDS = 1_000
 
 
 class Known(msgspec.Struct, frozen=True):
@@ -24,6 +37,7 @@ class Known(msgspec.Struct, frozen=True):
 
     limits: Limits
     calibration: Calibration
+    reports_all_read: bool = True
 
 
 class Learning:
@@ -40,24 +54,49 @@ class Learning:
         """Return what to go by now, with whatever other sessions and processes have learned."""
         await self._catch_up()
         learned = self._learned.get(model.issuer, NOTHING_LEARNED)
-        return Known(effective(model.limits, learned), learned.calibration)
+        return Known(effective(model.limits, learned), learned.calibration, learned.reports_all_read)
 
-    async def heed(self, model: Model, outcome: Reply | Refusal, fault: Fault | None, sizes: Sizes) -> None:
-        """Learn from what came of a call."""
+    async def everything(self) -> dict[str, Learned]:
+        """Return what has been learned of every model, by its issuer."""
+        await self._catch_up()
+        return dict(self._learned)
+
+    async def heed(
+        self,
+        model: Model,
+        outcome: Reply | Refusal,
+        fault: Fault | None,
+        sizes: Sizes,
+        *,
+        suspected: Fault | None = None,
+    ) -> None:
+        """Learn from what came of a call; `suspected` is why the reply before it was not taken."""
         before = self._learned.get(model.issuer, NOTHING_LEARNED)
         if fault is not None:
             # What was never sent teaches nothing about who would have refused it.
             sent = not (isinstance(outcome, Refusal) and outcome.phase is Phase.ESTIMATE)
             after = after_fault(before, fault, sizes) if sent else before
         else:
-            after = after_reply(before, outcome.usage if isinstance(outcome, Reply) else None, sizes)
+            usage = outcome.usage if isinstance(outcome, Reply) else None
+            after = after_reply(before, usage, sizes)
+            if suspected is not None:
+                after = after_suspicion(after, suspected, usage, sizes)
         self._learned[model.issuer] = after
         if is_news(self._published.get(model.issuer, NOTHING_LEARNED), after):
-            self._published[model.issuer] = after
-            await self._store.admit(LEARNED_KEY, LimitsLearned(model.issuer, after))
+            await self._publish(model.issuer, after)
+
+    async def _publish(self, issuer: str, learned: Learned) -> None:
+        """Tell the others. A disk that fails just now must not cost the turn: it is still news at the next call."""
+        before = self._published.get(issuer, NOTHING_LEARNED)
+        self._published[issuer] = learned
+        try:
+            await self._store.admit(LEARNED_KEY, LimitsLearned(issuer, learned))
+        except (StoreFullError, StoreIoError) as error:
+            self._published[issuer] = before
+            log.warning("what was learned is not kept yet", extra={"issuer": issuer, "code": error.code})
 
     async def _catch_up(self) -> None:
-        while page := await self._store.read(LEARNED_KEY, after=self._seq, limit=_PAGE_RECORDS):
+        async for page in pages(self._store, LEARNED_KEY, after=self._seq):
             for logged in page:
                 if isinstance(logged.record, LimitsLearned):
                     self._learned[logged.record.issuer] = logged.record.learned

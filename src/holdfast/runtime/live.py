@@ -15,6 +15,10 @@ import msgspec
 from holdfast.core.records import Logged
 from holdfast.ports import Delta, ReasoningDelta, TextDelta
 
+# What one reader may leave unread before records wait for it and deltas are dropped: enough that a reader who is only
+# a little slow never notices, and a few MiB at most with the largest usual records.
+WAITING_MAX = 200
+
 
 class LiveDelta(msgspec.Struct, frozen=True):
     """A piece of an answer, and the attempt it belongs to."""
@@ -33,14 +37,21 @@ class Mailbox:
     def __init__(self) -> None:
         self._waiting: deque[Sight] = deque()
         self._arrived = asyncio.Event()
+        self._left = asyncio.Event()
+
+    async def room(self) -> None:
+        """Return when there is room for a record: a slow reader makes records wait in the store, not here."""
+        while len(self._waiting) >= WAITING_MAX:
+            self._left.clear()
+            await self._left.wait()
 
     def put(self, sight: Sight) -> None:
-        """Add something to see; a piece of text joins the piece before it."""
+        """Add something to see; a piece of text joins the piece before it. Of a delta too many nothing is kept."""
         joined = _join(self._waiting[-1], sight) if self._waiting else None
-        if joined is None:
-            self._waiting.append(sight)
-        else:
+        if joined is not None:
             self._waiting[-1] = joined
+        elif not isinstance(sight, LiveDelta) or len(self._waiting) < WAITING_MAX:
+            self._waiting.append(sight)
         self._arrived.set()
 
     async def sights(self) -> AsyncGenerator[LiveDelta | Logged, None]:
@@ -49,6 +60,7 @@ class Mailbox:
             await self._arrived.wait()
             while self._waiting:
                 sight = self._waiting.popleft()
+                self._left.set()
                 if isinstance(sight, BaseException):
                     raise sight
                 yield sight
@@ -63,8 +75,11 @@ def _join(before: Sight, after: Sight) -> LiveDelta | None:
     match before.delta, after.delta:
         case TextDelta(text=first), TextDelta(text=second):
             return LiveDelta(before.turn, before.attempt, TextDelta(first + second))
-        case ReasoningDelta(text=first), ReasoningDelta(text=second):
-            return LiveDelta(before.turn, before.attempt, ReasoningDelta(first + second))
+        case ReasoningDelta(text=first, opaque="", part_id=name), ReasoningDelta(text=second, part_id=same) if (
+            name == same
+        ):
+            # Behind an `opaque` the next thinking begins.
+            return LiveDelta(before.turn, before.attempt, ReasoningDelta(first + second, after.delta.opaque, name))
         case _:
             return None
 

@@ -2,20 +2,23 @@
 
 Opening reads the newest snapshot and the tail, not the whole log, so a session of a million records opens like one of a
 hundred. A snapshot that cannot be read, or was made by other code, is thrown away and the fold is made anew.
+
+Damage does not stop the reading: a mark stands for what is lost, and `wounds` says where. Whoever holds the lease heals
+them (see `healing`); everybody else reads on.
 """
 
-from collections.abc import Iterable
+from collections.abc import AsyncIterator, Iterable
 
 import msgspec
 
 from holdfast.core.fold import IllegalStepError, Turn
-from holdfast.core.records import CompactionApplied, Logged
+from holdfast.core.records import AnyRecord, CompactionApplied, DamageSetAside, Logged
 from holdfast.core.turn import evolve
 from holdfast.errors import StoreDamagedError
 from holdfast.ports import Snapshot, Store
 
 # Raise this whenever a fold of the same records would come out differently: older snapshots are then not used.
-FOLD_VERSION = 1
+FOLD_VERSION = 2
 
 # Large enough that reading is dominated by decoding, small enough that memory stays flat on a long log.
 _PAGE_RECORDS = 1_000
@@ -29,6 +32,13 @@ class _Fold(msgspec.Struct, frozen=True):
 _decoder = msgspec.json.Decoder(_Fold)
 
 
+async def pages(store: Store, session: str, *, after: int = 0) -> AsyncIterator[list[Logged]]:
+    """Yield the records behind `after` page by page, those included that are appended while somebody reads."""
+    while page := await store.read(session, after=after, limit=_PAGE_RECORDS):
+        yield page
+        after = page[-1].seq
+
+
 class Log:
     """The fold of one session, kept up to date by whoever reads or appends."""
 
@@ -38,25 +48,49 @@ class Log:
         # Every record from the first turn in view on, and those of pinned inputs from before it.
         self.tail: list[Logged] = []
         self.pinned: list[Logged] = []
+        # What was found damaged on the way and is not set aside yet, with the reason; of those, what is whole and still
+        # cannot follow the records before it; and what speaks against the snapshot that was kept.
+        self.wounds: dict[int, str] = {}
+        self.misfits: set[int] = set()
+        self.against_snapshot = ""
 
-    def extend(self, records: Iterable[Logged]) -> None:
-        """Fold further records, in order; those that are known already are passed over."""
+    def extend(self, records: Iterable[Logged], *, is_ours: bool = True) -> None:
+        """Fold further records, in order; those that are known already are passed over.
+
+        What we wrote ourselves must follow; what is found in the store and cannot is a wound.
+        """
         for logged in records:
-            if logged.seq > self.turn.seq:
-                self._fold(logged)
-            self.tail.append(logged)
+            if isinstance(logged.record, DamageSetAside) and not logged.record.until:
+                self.wounds[logged.seq] = logged.record.why
+            shown = self._fold(logged, is_ours=is_ours) if logged.seq > self.turn.seq else logged
+            self.tail.append(shown)
             if isinstance(logged.record, CompactionApplied):
                 self._trim()
 
-    def _fold(self, logged: Logged) -> None:
+    def _fold(self, logged: Logged, *, is_ours: bool) -> Logged:
+        """Fold one record, and return it, or the mark that stands for it."""
         try:
             self.turn = evolve(self.turn, logged)
         except IllegalStepError as error:
-            raise StoreDamagedError(self.session, error.seq, error.why) from error
+            if is_ours or logged.seq != self.turn.seq + 1:
+                raise StoreDamagedError(self.session, error.seq, error.why) from error
+            why = f"it cannot follow the records before it: {error}"
+            logged = Logged(logged.seq, logged.at, DamageSetAside(why))
+            self.wounds[logged.seq] = why
+            self.misfits.add(logged.seq)
+            self.turn = evolve(self.turn, logged)
+        return logged
 
     def _trim(self) -> None:
         boundary = self.turn.boundary
         self.tail = [logged for logged in self.tail if logged.seq >= boundary]
+
+    def followed_by(self, records: Iterable[AnyRecord], at: float) -> "Log":
+        """Return the log as it would be with these records behind it; this one stays as it is."""
+        log = Log(self.session, self.turn)
+        log.tail, log.pinned = list(self.tail), list(self.pinned)
+        log.extend(Logged(self.turn.seq + place, at, record) for place, record in enumerate(records, start=1))
+        return log
 
     def snapshot(self) -> Snapshot:
         """Return the fold as something to keep."""
@@ -64,8 +98,8 @@ class Log:
 
     async def catch_up(self, store: Store) -> None:
         """Fold whatever was appended since."""
-        while page := await store.read(self.session, after=self.turn.seq, limit=_PAGE_RECORDS):
-            self.extend(page)
+        async for page in pages(store, self.session, after=self.turn.seq):
+            self.extend(page, is_ours=False)
         await self._complete(store)
 
     async def _complete(self, store: Store) -> None:
@@ -82,13 +116,34 @@ class Log:
 
 async def open_log(store: Store, session: str) -> Log:
     """Read what is needed to go on with a session, and nothing else."""
-    log = Log(session, _folded(await store.load_snapshot(session)))
-    after = max(log.turn.boundary - 1, 0)
-    while page := await store.read(session, after=after, limit=_PAGE_RECORDS):
-        log.extend(page)
-        after = page[-1].seq
+    turn = _folded(await store.load_snapshot(session))
+    log = await _open(store, session, turn)
+    if log.misfits and turn.seq:
+        # The records are the truth: a fold that they cannot follow is thrown away.
+        anew = await _open(store, session, Turn())
+        anew.against_snapshot = "the records behind it cannot follow it"
+        return anew
+    return log
+
+
+async def _open(store: Store, session: str, turn: Turn) -> Log:
+    log = Log(session, turn)
+    async for page in pages(store, session, after=max(turn.boundary - 1, 0)):
+        log.extend(page, is_ours=False)
     await log.catch_up(store)
     return log
+
+
+def against(snapshot: Snapshot, turn: Turn) -> str:
+    """Say what speaks against a snapshot, given what the records up to it fold to; "" where nothing does."""
+    kept = _folded(snapshot)
+    # One of other code is not used, and one that cannot be read is as good as none.
+    return "it is not what the records fold to" if kept.seq and kept != turn else ""
+
+
+async def last_known(store: Store, session: str) -> Turn:
+    """Return where a session stood at its newest snapshot, without reading its log."""
+    return _folded(await store.load_snapshot(session))
 
 
 def _folded(snapshot: Snapshot | None) -> Turn:

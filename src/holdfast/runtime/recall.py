@@ -16,13 +16,13 @@ from holdfast.core.messages import BlobRef, LargeText, Media, Part, Reasoning, T
 from holdfast.core.records import AnyRecord, CompactionApplied, InputAdmitted, Logged, ReplyRecorded, ToolSettled
 from holdfast.errors import BadInputError
 from holdfast.ports import Blobs, Hit, Store
+from holdfast.runtime.log import pages
 
 # A page is read whole and stays in the view: about 2,500 tokens.
 PAGE_BYTES = 8_192
 HITS_SHOWN = 10
 # Fewer characters of a blob's name could stand for two blobs.
 _BLOB_CHARS_MIN = 12
-_PAGE_RECORDS = 1_000
 _SECONDS_MAX = 60.0
 
 
@@ -107,13 +107,11 @@ class Recall:
             found = _named(await self._record(session, hit.seq), name)
             if found is not None:
                 return found
-        after = 0
-        while page := await self._store.read(session, after=after, limit=_PAGE_RECORDS):
+        async for page in pages(self._store, session):
             for logged in page:
                 found = _named(logged, name)
                 if found is not None:
                     return found
-            after = page[-1].seq
         return None
 
     async def _sources(self, record: AnyRecord) -> AsyncIterator["bytes | BlobRef"]:

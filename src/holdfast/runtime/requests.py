@@ -5,6 +5,7 @@ from collections.abc import Iterable
 import msgspec
 from msgspec.structs import replace
 
+from holdfast.core.advice import Shares
 from holdfast.core.fit import Sizes, measure, output_tokens_max
 from holdfast.core.fold import Turn
 from holdfast.core.messages import BlobRef, LargeText, Media, Message, Part, Request, Text, ToolResult
@@ -26,15 +27,35 @@ class Prepared(msgspec.Struct, frozen=True):
 def prepare(log: Log, engine: Engine, known: Known, *, turn: Turn | None = None) -> Prepared:
     """Build the next request from the log; with another `turn`, the one there would be if the session stood there."""
     turn = turn or log.turn
-    request = Request(
-        messages=messages_in_view(log.tail, turn, pinned=log.pinned),
+    request = replace(without_messages(turn, engine), messages=messages_in_view(log.tail, turn, pinned=log.pinned))
+    sizes = measure(request)
+    output = turn.output_clamp or output_tokens_max(sizes, known.limits, known.calibration)
+    return Prepared(replace(request, output_tokens_max=output), sizes)
+
+
+def without_messages(turn: Turn, engine: Engine) -> Request:
+    """Return what every request of a session has besides its messages."""
+    return Request(
+        messages=(),
         system=engine.system() if turn.system is None else turn.system,
-        tools=engine.toolbox.specs,
+        tools=engine.tools_for(turn),
         effort=turn.effort,
     )
-    sizes = measure(request)
-    return Prepared(
-        replace(request, output_tokens_max=output_tokens_max(sizes, known.limits, known.calibration)), sizes
+
+
+def shares_of(log: Log, engine: Engine, known: Known) -> Shares:
+    """Return what the next request is made of."""
+    sizes = prepare(log, engine, known).sizes
+    bare = without_messages(log.turn, engine)
+    fixed, system = measure(bare).tokens, measure(replace(bare, tools=())).tokens
+    scale = known.calibration.scale
+    return Shares(
+        tokens=known.calibration.estimate(sizes.tokens),
+        system_tokens=round(scale * system),
+        tools_tokens=round(scale * (fixed - system)),
+        messages_tokens=round(scale * (sizes.tokens - fixed)),
+        window_tokens=known.limits.window_tokens,
+        wire_bytes=sizes.wire_bytes,
     )
 
 

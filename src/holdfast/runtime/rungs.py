@@ -5,16 +5,18 @@ from typing import TypeAlias, assert_never
 
 from msgspec.structs import replace
 
-from holdfast.core.compaction import plan_mask
+from holdfast.core.compaction import Keeps, plan_mask
 from holdfast.core.culprits import Culprit, find_culprit, told_of
-from holdfast.core.faults import FaultKind, Phase, Unit
+from holdfast.core.faults import FaultKind, Phase
 from holdfast.core.fit import misfit
 from holdfast.core.ladder import Rung
-from holdfast.core.messages import Effort, Reasoning
+from holdfast.core.messages import Effort, Media, Reasoning
+from holdfast.core.output import clamped
 from holdfast.core.records import (
     AttemptFailed,
     EffortChanged,
     NoticePosted,
+    OutputClamped,
     OutputMasked,
     PartReplaced,
     ReasoningDropped,
@@ -22,6 +24,7 @@ from holdfast.core.records import (
     RungResult,
     WorkRecord,
 )
+from holdfast.core.shrinking import image_fit, is_to_blame, size_of, told_of_smaller
 from holdfast.core.view import messages_in_view
 from holdfast.runtime.engine import Engine
 from holdfast.runtime.log import Log
@@ -48,6 +51,8 @@ async def _changes(rung: Rung, log: Log, engine: Engine, record: Record) -> list
             return [] if log.turn.models_passed + 1 < len(engine.models(log.turn.model)) else None
         case Rung.NEXT_SUMMARISER:
             return [] if log.turn.summarisers_passed + 1 < len(engine.models(log.turn.model)) else None
+        case Rung.CLAMP_OUTPUT:
+            return await _clamp_output(log, engine)
         case Rung.DROP_REASONING:
             return _drop_reasoning(log)
         case Rung.CHANGE_EFFORT:
@@ -58,13 +63,18 @@ async def _changes(rung: Rung, log: Log, engine: Engine, record: Record) -> list
         case Rung.SUMMARISE | Rung.SUMMARISE_LESS | Rung.SUMMARISE_PIECES:
             return await _summarise(rung, log, engine, record)
         case Rung.DIGEST:
-            return await _digest(log, engine, keeps_tail=True)
+            return await _digest(log, engine, Keeps.LITTLE if log.turn.is_wanted_climb else Keeps.TAIL)
         case Rung.KEEP_NEWEST:
             return await _keep_newest(log, engine)
+        case Rung.SHRINK_IMAGE:
+            return await _shrink_image(log, engine)
         case Rung.REPLACE_LARGEST:
             return await _replace_largest(log, engine)
         case Rung.SEND_ANYWAY:
-            return None if _was_sent(log) else []
+            # Also where the model did answer, and was only suspected of not having read everything.
+            return None if log.turn.suspected is None and _was_sent(log) else []
+        case Rung.ROLL_OVER:
+            return await _roll_over(log, engine)
         case _:
             assert_never(rung)
 
@@ -79,10 +89,35 @@ async def _summarise(rung: Rung, log: Log, engine: Engine, record: Record) -> li
     return await summarise(rung, log, engine, record)
 
 
-async def _digest(log: Log, engine: Engine, *, keeps_tail: bool) -> list[WorkRecord] | None:
+async def _digest(log: Log, engine: Engine, keeps: Keeps) -> list[WorkRecord] | None:
     from holdfast.runtime.compacting import digest  # noqa: PLC0415 - see above
 
-    return await digest(log, engine, keeps_tail=keeps_tail)
+    return await digest(log, engine, keeps)
+
+
+async def _roll_over(log: Log, engine: Engine) -> list[WorkRecord] | None:
+    from holdfast.runtime.generations import roll_over  # noqa: PLC0415 - see above
+
+    return await roll_over(log, engine)
+
+
+async def _clamp_output(log: Log, engine: Engine) -> list[WorkRecord] | None:
+    """Ask for less output, where that is all that was refused."""
+    turn, bounds = log.turn, engine.bounds
+    if turn.fault is None:
+        return None
+    known = await engine.known(engine.model_for(turn), turn)
+    prompt_tokens = known.calibration.upper(prepare(log, engine, known).sizes.tokens)
+    # A dialect that must name a number names this one.
+    asked = turn.output_asked or bounds.output_tokens_reserved
+    most = clamped(turn.fault, asked=asked, prompt_tokens=prompt_tokens, bounds=bounds)
+    if most is None:
+        return None
+    sentence = (
+        f"The model was asked for a longer answer than it takes, so it is asked for at most {most:,} tokens. "
+        "What it sees has not changed."
+    )
+    return [OutputClamped(turn.number, most), NoticePosted(turn.number, "output_clamped", sentence)]
 
 
 def _drop_reasoning(log: Log) -> list[WorkRecord] | None:
@@ -97,7 +132,7 @@ def _drop_reasoning(log: Log) -> list[WorkRecord] | None:
 async def _mask(log: Log, engine: Engine) -> list[WorkRecord] | None:
     """Mask old tool output, if that alone makes enough room: a second change to the view would cost the cache twice."""
     turn = log.turn
-    known = await engine.learning.known(engine.model_for(turn))
+    known = await engine.known(engine.model_for(turn), turn)
     before = plan_mask(log.tail, masked_before=turn.masked_before, keep=engine.bounds.outputs_kept)
     if before is None:
         return None
@@ -120,7 +155,7 @@ def _masked(log: Log, before: int, freed: int) -> list[WorkRecord]:
 
 async def _keep_newest(log: Log, engine: Engine) -> list[WorkRecord] | None:
     """Represent everything but the turn being answered, and of its own tool output show only the newest."""
-    done = await _digest(log, engine, keeps_tail=False) or []
+    done = await _digest(log, engine, Keeps.NEWEST) or []
     before = plan_mask(log.tail, masked_before=log.turn.masked_before, keep=1)
     if before is not None:
         sentence = f"Of this turn's own tool output, only what came from record {before} on is shown; the rest is kept."
@@ -128,17 +163,46 @@ async def _keep_newest(log: Log, engine: Engine) -> list[WorkRecord] | None:
     return done or None
 
 
+async def _shrink_image(log: Log, engine: Engine) -> list[WorkRecord] | None:
+    """Show images that are to blame smaller, until by all we know the request fits. The originals stay in the log."""
+    turn, bounds, images, fault = log.turn, engine.bounds, engine.images, log.turn.fault
+    known = await engine.known(engine.model_for(turn), turn)
+    fit = image_fit(fault, known.limits, bounds) if fault else None
+    if images is None or fault is None or fit is None:
+        return None
+    shrunk: list[tuple[Culprit, Media]] = []
+    passed: set[tuple[int, int]] = set()
+    while len(passed) < bounds.parts_replaced_max:
+        culprit = find_culprit([*log.pinned, *log.tail], turn, fault.kind, unit=fault.unit, passed=passed)
+        if culprit is None or culprit.media is None:
+            break
+        passed.add((culprit.seq, culprit.place))
+        is_blamed = is_to_blame(culprit.media, fault, known.limits)
+        smaller = None if is_blamed is False else await images.shrink(culprit.media, fit)
+        if smaller is not None and size_of(smaller, fault) < size_of(culprit.media, fault):
+            shrunk.append((culprit, smaller))
+            shown = PartReplaced(turn.number, culprit.seq, culprit.place, smaller, fault.kind.value)
+            turn = replace(turn, replaced=(*turn.replaced, shown))
+            if misfit(prepare(log, engine, known, turn=turn).sizes, known.limits, known.calibration, bounds) is None:
+                break
+        elif is_blamed is None:
+            # Nobody can say which it is, and the likeliest cannot be made smaller: it is left out next.
+            break
+    if not shrunk:
+        return None
+    notice = NoticePosted(turn.number, fault.kind.value, told_of_smaller(shrunk))
+    return [*turn.replaced[len(log.turn.replaced) :], notice]
+
+
 async def _replace_largest(log: Log, engine: Engine) -> list[WorkRecord] | None:
     """Show what is to blame by a line each, until by all we know the request fits. The originals stay in the log."""
     turn, bounds = log.turn, engine.bounds
     fault = turn.fault
     kind = fault.kind if fault else FaultKind.TOKEN_OVERFLOW
-    known = await engine.learning.known(engine.model_for(turn))
+    known = await engine.known(engine.model_for(turn), turn)
     culprits: list[Culprit] = []
     while len(culprits) < bounds.parts_replaced_max:
-        culprit = find_culprit(
-            [*log.pinned, *log.tail], turn, kind, oldest_first=fault is not None and fault.unit is Unit.COUNT
-        )
+        culprit = find_culprit([*log.pinned, *log.tail], turn, kind, unit=fault.unit if fault else None)
         if culprit is None:
             break
         culprits.append(culprit)

@@ -21,7 +21,8 @@ from holdfast.core.actions import (
     SettleCompactions,
     StartTurn,
 )
-from holdfast.core.faults import Phase, Refusal, Sent, classify, classify_reply
+from holdfast.core.advice import OVERFLOW_CODES, Ending, with_sizes
+from holdfast.core.faults import Confidence, Phase, Refusal, Sent, classify, classify_reply
 from holdfast.core.fit import misfit, sent
 from holdfast.core.fold import Turn
 from holdfast.core.gauge import may_wish, percent_full, warning, wish
@@ -49,14 +50,17 @@ from holdfast.core.records import (
 )
 from holdfast.core.replies import tidy
 from holdfast.core.turn import decide, interruptions
-from holdfast.errors import SeqMovedError
-from holdfast.ports import Delta, Lease, Model
+from holdfast.core.waiting import may_wait, told_of_failure
+from holdfast.errors import SeqMovedError, StoreFullError, StoreIoError
+from holdfast.ports import Delta, Lease, Model, SessionInfo
 from holdfast.runtime import events
 from holdfast.runtime.calls import call_model, dialect_of
+from holdfast.runtime.client_tools import await_result, newest_reply
 from holdfast.runtime.engine import Engine
+from holdfast.runtime.healing import open_healed
 from holdfast.runtime.live import LiveDelta
-from holdfast.runtime.log import Log, open_log
-from holdfast.runtime.requests import Prepared, load_blobs, prepare
+from holdfast.runtime.log import Log
+from holdfast.runtime.requests import Prepared, load_blobs, prepare, shares_of
 from holdfast.runtime.rungs import climb
 
 # Opening reads at most this many records behind the newest snapshot.
@@ -68,14 +72,23 @@ class Runner:
 
     def __init__(self, lease: Lease, log: Log, engine: Engine) -> None:
         self.lease = lease
-        self.log = log
         self.engine = engine
+        # What is on disk, and what waits to be: see `core/waiting.py`.
+        self._kept = log
+        self._unwritten: tuple[WorkRecord, ...] = ()
         self._snapshot_seq = log.turn.seq
         self._appending = asyncio.Lock()
         # What a cancel ends, the turns for which one has come, and the newest input, by seq.
         self._work: asyncio.Task[None] | None = None
         self._cancelled: set[int] = set()
         self._newest_input = 0
+
+    @property
+    def log(self) -> Log:
+        """The log as the session stands: what is on disk, and behind it what still waits to be written."""
+        if not self._unwritten:
+            return self._kept
+        return self._kept.followed_by(self._unwritten, self.engine.clock.now())
 
     @property
     def turn(self) -> Turn:
@@ -89,7 +102,7 @@ class Runner:
             await self._record(*interruptions(self.turn, Abandonment.INTERRUPTED, self.engine.bounds))
             while not isinstance(action := decide(self.turn, self.engine.bounds), Rest):
                 await self._perform(action)
-                await self.log.catch_up(self.engine.store)
+                await self._kept.catch_up(self.engine.store)
         finally:
             watch.cancel()
             await asyncio.wait([watch])
@@ -134,23 +147,42 @@ class Runner:
 
     async def _append(self, records: tuple[WorkRecord, ...]) -> None:
         async with self._appending:
-            # Only the inbox can come in between, and there is a bound on how much can wait in it.
-            for _ in range(self.engine.bounds.inputs_waiting_max + 1):
-                try:
-                    last = await self.engine.store.append(self.lease, records, after=self.turn.seq)
-                except SeqMovedError:
-                    await self.log.catch_up(self.engine.store)
-                else:
-                    break
+            try:
+                await self._write((*self._unwritten, *records))
+            except (StoreFullError, StoreIoError) as error:
+                if not may_wait(self._unwritten, records):
+                    raise
+                self._postpone(records, error)
             else:
-                raise SeqMovedError(self.lease.session, self.turn.seq, self.turn.seq + 1)
-            at = self.engine.clock.now()
-            first = last - len(records) + 1
-            self.log.extend(Logged(first + place, at, record) for place, record in enumerate(records))
+                self._unwritten = ()
+
+    async def _write(self, records: tuple[WorkRecord, ...]) -> None:
+        # Only the inbox can come in between, and there is a bound on how much can wait in it.
+        for _ in range(self.engine.bounds.inputs_waiting_max + 1):
+            try:
+                last = await self.engine.store.append(self.lease, records, after=self._kept.turn.seq)
+            except SeqMovedError:
+                await self._kept.catch_up(self.engine.store)
+            else:
+                break
+        else:
+            raise SeqMovedError(self.lease.session, self._kept.turn.seq, self._kept.turn.seq + 1)
+        at = self.engine.clock.now()
+        first = last - len(records) + 1
+        logged = [Logged(first + place, at, record) for place, record in enumerate(records)]
+        self._kept.extend(logged)
+        for one in logged:
+            self.engine.observe(self.lease.session, one)
+
+    def _postpone(self, records: tuple[WorkRecord, ...], error: StoreFullError | StoreIoError) -> None:
+        """Go on as if these were written; they will be, with the next that cannot wait."""
+        told = () if self._unwritten else (told_of_failure(self.turn.number, error.code),)
+        self._unwritten = (*self._unwritten, *records, *told)
+        events.write_postponed(self.lease.session, self.turn, len(self._unwritten), error)
 
     async def _save_snapshot(self) -> None:
         if self.turn.seq - self._snapshot_seq >= SNAPSHOT_EVERY_RECORDS:
-            await self.engine.store.save_snapshot(self.lease, self.log.snapshot())
+            await self.engine.store.save_snapshot(self.lease, self._kept.snapshot())
             self._snapshot_seq = self.turn.seq
 
     # Cancelling.
@@ -188,7 +220,7 @@ class Runner:
         except asyncio.CancelledError:
             if not self._must_stop or not self._work.cancelled():
                 raise
-            await self.log.catch_up(self.engine.store)
+            await self._kept.catch_up(self.engine.store)
             await self._record(*interruptions(self.turn, Abandonment.CANCELLED, self.engine.bounds))
         finally:
             self._work.cancel()
@@ -198,10 +230,10 @@ class Runner:
 
     async def _call_model(self, action: CallModel) -> None:
         model, number, attempt = self.engine.model_for(self.turn), self.turn.number, action.attempt
-        known = await self.engine.learning.known(model)
+        known = await self.engine.known(model, self.turn)
         prepared = prepare(self.log, self.engine, known)
         tokens = known.calibration.estimate(prepared.sizes.tokens)
-        await self._record(AttemptStarted(number, attempt, model.name, tokens))
+        await self._record(AttemptStarted(number, attempt, model.name, tokens, prepared.request.output_tokens_max))
         fault = misfit(prepared.sizes, known.limits, known.calibration, self.engine.bounds)
         if fault is not None and action.heeds_estimate:
             refusal = Refusal(dialect_of(model), Phase.ESTIMATE, cause="not sent: by our estimate it does not fit")
@@ -209,7 +241,9 @@ class Runner:
             return
         events.messages_counted(self.lease.session, self.turn, len(prepared.request.messages))
         outcome = await self._ask(model, prepared, attempt)
-        came = _what_came_of_it(number, attempt, outcome, sent(prepared.sizes, known.limits, known.calibration))
+        suspected = self.turn.suspected
+        was_sent = sent(prepared.sizes, known.limits, known.calibration, reports_all_read=known.reports_all_read)
+        came = _what_came_of_it(self.turn, outcome, was_sent)
         if isinstance(came, AttemptFailed):
             await self._fail(came, prepared)
             await self.engine.learning.heed(model, outcome, came.fault, prepared.sizes)
@@ -217,7 +251,7 @@ class Runner:
             percent = percent_full(prepared.sizes, known.limits, known.calibration, self.engine.bounds)
             warned = warning(self.turn, percent, known.limits)
             await self._record(*(record for record in (came, warned) if record is not None))
-            await self.engine.learning.heed(model, outcome, None, prepared.sizes)
+            await self.engine.learning.heed(model, outcome, None, prepared.sizes, suspected=suspected)
 
     async def _fail(self, failed: AttemptFailed, prepared: Prepared) -> None:
         events.overflow_detected(self.lease.session, self.turn, failed.fault, prepared.sizes)
@@ -235,17 +269,24 @@ class Runner:
     async def _run_tools(self, calls: tuple[ToolCall, ...]) -> None:
         """Run calls side by side: every intent is on disk before the first starts, each receipt as it comes."""
         number = self.turn.number
-        toolbox = self.engine.toolbox
-        await self._record(
-            *(ToolStarted(number, call.call_id, call.name, toolbox.is_idempotent(call.name)) for call in calls)
-        )
+        started = [self._intent(number, call) for call in calls]
+        await self._record(*started)
         async with asyncio.TaskGroup() as group:
-            for call in calls:
-                group.create_task(self._run_tool(number, call))
+            for call, intent in zip(calls, started, strict=True):
+                group.create_task(self._run_tool(call, intent))
 
-    async def _run_tool(self, number: int, call: ToolCall) -> None:
-        result = await self.engine.toolbox.run(call, session=self.lease.session)
-        await self._record(ToolSettled(number, result))
+    def _intent(self, number: int, call: ToolCall) -> ToolStarted:
+        toolbox = self.engine.toolbox
+        is_theirs = not toolbox.has(call.name) and any(spec.name == call.name for spec in self.turn.tools)
+        reply = newest_reply(self.log.tail) if is_theirs else 0
+        return ToolStarted(number, call.call_id, call.name, toolbox.is_idempotent(call.name), reply)
+
+    async def _run_tool(self, call: ToolCall, intent: ToolStarted) -> None:
+        if intent.reply:
+            result = await await_result(self.log, self.engine, intent)
+        else:
+            result = await self.engine.toolbox.run(call, session=self.lease.session)
+        await self._record(ToolSettled(intent.turn, result))
 
     async def _back_off(self, action: BackOff) -> None:
         # Up to half as long again, so that sessions refused together do not come back together.
@@ -263,8 +304,11 @@ class Runner:
 
     async def _end_turn(self, action: EndTurn) -> None:
         events.turn_ended(self.lease.session, self.turn, action)
-        code, sentence = (action.ending.code, action.ending.sentence) if action.ending else ("", "")
-        await self._record(TurnEnded(action.turn, action.outcome, code, sentence))
+        ending = action.ending or Ending("", "")
+        if ending.code in OVERFLOW_CODES and action.turn == self.turn.number:
+            known = await self.engine.learning.known(self.engine.model_for(self.turn))
+            ending = with_sizes(ending, shares_of(self.log, self.engine, known))
+        await self._record(TurnEnded(action.turn, action.outcome, ending.code, ending.sentence))
         if action.outcome is Outcome.ANSWERED:
             await self._make_room()
         await self._save_snapshot()
@@ -281,17 +325,19 @@ class Runner:
             await self.engine.store.admit(self.lease.session, wanted)
 
 
-def _what_came_of_it(number: int, attempt: int, outcome: Reply | Refusal, known: Sent) -> ReplyRecorded | AttemptFailed:
+def _what_came_of_it(turn: Turn, outcome: Reply | Refusal, known: Sent) -> ReplyRecorded | AttemptFailed:
     """Say in a record what a call came to. An answer without content is a failure too."""
+    number, attempt = turn.number, turn.attempts
     if isinstance(outcome, Refusal):
         return AttemptFailed(number, attempt, outcome, classify(outcome, known))
     fault = classify_reply(outcome, known)
-    if fault is None:
+    if fault is None or (fault.confidence is Confidence.GUESS and turn.suspected is not None):
+        # A suspicion is acted on once. It must not cost the answer.
         return ReplyRecorded(number, attempt, tidy(outcome))
     refusal = Refusal("", Phase.STREAM, status=200, cause=f"answered, but: {outcome.stop_reason}")
     return AttemptFailed(number, attempt, refusal, fault)
 
 
-async def open_runner(lease: Lease, engine: Engine) -> Runner:
-    """Read what is needed of a session and return who works on it."""
-    return Runner(lease, await open_log(engine.store, lease.session), engine)
+async def open_runner(lease: Lease, engine: Engine, known: SessionInfo | None = None) -> Runner:
+    """Read what is needed of a session, heal what is damaged of it, and return who works on it."""
+    return Runner(lease, await open_healed(lease, engine.store, known), engine)

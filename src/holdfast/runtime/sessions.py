@@ -7,39 +7,45 @@ import asyncio
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing, asynccontextmanager
 from pathlib import Path
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 import msgspec
 
-from holdfast.core.limits import RESERVED_KEYS
-from holdfast.core.messages import Message, Part, Reply, Usage, text_of
+from holdfast.core.fit import Sizes
+from holdfast.core.fold import Turn
+from holdfast.core.limits import RESERVED_KEYS, Limits
+from holdfast.core.messages import Message, Part, Reply, ToolOutcome, ToolResult, ToolSpec, Usage, text_of
 from holdfast.core.records import (
     CancelRequested,
     CompactionApplied,
     CompactionRequested,
     CompactionSettled,
     CompactionUndone,
+    DamageSetAside,
     InputAdmitted,
     Logged,
     MessagePinned,
     NoticePosted,
     Outcome,
     ReplyRecorded,
+    ResultSubmitted,
     SessionConfigured,
     TurnEnded,
     turn_of,
 )
-from holdfast.errors import BadInputError, HoldfastError, TurnFailedError
+from holdfast.errors import BadInputError, HoldfastError, StoreDamagedError, TurnFailedError
 from holdfast.ports import Attachment, Feed, Hit, ReasoningDelta, SessionInfo, TextDelta
 from holdfast.runtime.admission import admit_parts, check_client_id, check_session_key
+from holdfast.runtime.client_tools import check_declared, find_call
 from holdfast.runtime.engine import Engine
 from holdfast.runtime.live import LiveDelta, Mailbox
 from holdfast.runtime.log import open_log
 from holdfast.runtime.requests import prepare
 from holdfast.runtime.supervisor import Supervisor
+from holdfast.runtime.tool_output import bound_output
 
-# Large enough that reading is dominated by decoding.
-_PAGE_RECORDS = 1_000
+if TYPE_CHECKING:
+    from holdfast.runtime.previews import Preview
 
 Event: TypeAlias = TextDelta | ReasoningDelta | Logged
 
@@ -70,6 +76,12 @@ class View(msgspec.Struct, frozen=True):
     window_tokens: int | None
     # Turns before this one are represented by a summary, not shown.
     boundary: int
+    # What it comes to in each of the three budgets, and what the model accepts, as far as that is known.
+    sizes: Sizes
+    limits: Limits
+    tools: tuple[ToolSpec, ...] = ()
+    # Rises with every roll-over.
+    generation: int = 1
 
 
 class Session:
@@ -101,6 +113,18 @@ class Session:
         `send` does. Leaving the loop early does not cancel the turn.
         """
         turn = await self.post(text, attachments=attachments, client_id=client_id)
+        async with aclosing(self.follow(turn)) as events:
+            async for event in events:
+                yield event
+
+    async def follow(self, turn: int) -> AsyncGenerator[Event, None]:
+        """Yield what happens in a turn, from its start, until it has ended; posted by whom and whenever.
+
+        As `stream` otherwise. Of what was written before, or in another process, each answer comes as one `TextDelta`.
+        """
+        self._supervisor.check_running()
+        await self._check_turn(turn)
+        self._supervisor.wake(self.key)
         async with aclosing(self._follow(turn)) as sights:
             async for sight in sights:
                 if isinstance(sight, Logged):
@@ -173,34 +197,35 @@ class Session:
                             pass
         raise AssertionError("sights end only by an exception")
 
-    async def undo(self) -> bool:
-        """Undo the compaction in force: the view is again as it was before it. False where there is none."""
+    async def preview(self, *, focus: str = "", with_model: bool = False) -> "Preview | None":
+        """Return what `compact` would do now, without doing it; None where there is nothing to do.
+
+        Nothing is written. With `with_model` a model is asked for the real summary, which costs a call; it is kept, so
+        a `compact` with the same focus uses exactly that text and asks nobody again.
+        """
+        from holdfast.runtime.previews import preview  # noqa: PLC0415 - what summaries are made with is loaded late
+
+        self._supervisor.check_running()
+        log = await open_log(self._engine.store, self.key)
+        return await preview(log, self._engine, focus=focus, with_model=with_model)
+
+    async def undo(self, *, compaction: int | None = None) -> bool:
+        """Undo the compaction or roll-over in force: the view is again as it was before it. False where there is none.
+
+        Again and again goes back one after the other. With `compaction`, the seq of its record, only that one is
+        undone, so that asking twice does no more than once.
+        """
         self._supervisor.check_running()
         turn = (await open_log(self._engine.store, self.key)).turn
-        if turn.compaction is None:
+        if turn.compaction is None or compaction not in (None, turn.compaction_seq):
             return False
-        before = await self._compaction_before(turn.compaction_seq)
-        undone = CompactionUndone(turn.compaction_seq)
-        if before is not None and isinstance(before.record, CompactionApplied):
-            undone = CompactionUndone(turn.compaction_seq, before.record, before.seq)
-        await self._engine.store.admit(self.key, undone)
-        return True
-
-    async def _compaction_before(self, seq: int) -> Logged | None:
-        """Return the record of the compaction that was in force before the one at `seq`."""
-        found: Logged | None = None
-        after = 0
-        while page := await self._engine.store.read(self.key, after=after, limit=_PAGE_RECORDS):
-            for logged in page:
-                if logged.seq >= seq:
-                    return found
-                if isinstance(logged.record, CompactionApplied):
-                    found = logged
-                elif isinstance(logged.record, CompactionUndone) and found and found.seq == logged.record.undone:
-                    restored = logged.record.restored
-                    found = Logged(logged.record.restored_seq, logged.at, restored) if restored else None
-            after = page[-1].seq
-        return found
+        restored = (await self.read(turn.compaction.before)).record if turn.compaction.before else None
+        assert restored is None or isinstance(restored, CompactionApplied), "a compaction names the one before it"
+        undone = CompactionUndone(turn.compaction_seq, restored, turn.compaction.before)
+        seq = (await self._engine.store.admit(self.key, undone)).seq
+        # Whoever changed the view meanwhile came first, and then there is nothing of this to undo.
+        meanwhile = await self._engine.store.read(self.key, after=turn.seq, limit=seq - turn.seq - 1)
+        return not any(isinstance(logged.record, CompactionApplied | CompactionUndone) for logged in meanwhile)
 
     async def pin(self, turn: int, *, keep: bool = True) -> None:
         """Keep the message that began a turn in the view, whatever is compacted; with `keep=False`, no longer."""
@@ -230,6 +255,43 @@ class Session:
         """Yield every record behind `after`, then each new one as it is written, without end."""
         return self._engine.store.feed(self.key, after=after)
 
+    async def sights(self, *, after: int = 0) -> AsyncGenerator[LiveDelta | Logged, None]:
+        """Yield every record behind `after` and the deltas of answers, in one order as they come, without end.
+
+        However slowly it is read, a bounded number of them waits in memory; of the deltas some may then be left out.
+        """
+        with self._engine.live.subscribe(self.key) as mailbox:
+            async with self._pumping(mailbox, after=after), aclosing(mailbox.sights()) as sights:
+                async for sight in sights:
+                    yield sight
+
+    async def known(self) -> SessionInfo | None:
+        """Return what is known of this session without reading its log; None before its first record."""
+        return await self._engine.store.info(self.key)
+
+    async def standing(self) -> Turn:
+        """Return where this session stands: what waits, what is in flight, and what it was told about itself."""
+        return (await open_log(self._engine.store, self.key)).turn
+
+    async def submit(
+        self, reply: int, call_id: str, output: Sequence[str | Attachment], *, is_failure: bool = False
+    ) -> bool:
+        """Report what came of a call that this client was told to run; False where it was reported before.
+
+        The call is named by the record of the reply that asked for it, and its id. What is too long is shortened, and
+        kept whole in a blob. When this returns it is on disk, and the turn goes on with it.
+        """
+        self._supervisor.check_running()
+        asked = await find_call(self._engine.store, self.key, reply, call_id)
+        if asked.is_settled:
+            return False
+        bounded = await bound_output(output, blobs=self._engine.blobs, bounds=self._engine.bounds)
+        outcome = ToolOutcome.FAILED if is_failure else ToolOutcome.DONE
+        result = ToolResult(call_id, bounded.parts, outcome, bounded.originals)
+        await self._engine.store.admit(self.key, ResultSubmitted(asked.turn, reply, result))
+        self._supervisor.wake(self.key)
+        return True
+
     async def view(self) -> View:
         """Return what the model would see now."""
         log = await open_log(self._engine.store, self.key)
@@ -242,11 +304,24 @@ class Session:
             wire_bytes_estimated=prepared.sizes.wire_bytes,
             window_tokens=known.limits.window_tokens,
             boundary=log.turn.boundary,
+            generation=log.turn.generation,
+            sizes=prepared.sizes,
+            limits=known.limits,
+            tools=prepared.request.tools,
         )
+
+    async def generation(self) -> int:
+        """Return which generation the view is of: 1 until the session rolled over. All of them are in the log."""
+        return (await open_log(self._engine.store, self.key)).turn.generation
 
     async def _check_turn(self, turn: int) -> None:
         found = await self._engine.store.read(self.key, after=turn - 1, limit=1) if turn > 0 else []
-        if not found or not isinstance(found[0].record, InputAdmitted):
+        record = found[0].record if found else None
+        if isinstance(record, DamageSetAside) and not record.until:
+            # Whoever works on the session sets it aside, and then it has an outcome.
+            self._supervisor.wake(self.key)
+            raise StoreDamagedError(self.key, turn, f"{record.why}; it is being set aside, ask again")
+        if not isinstance(record, InputAdmitted) and not (isinstance(record, DamageSetAside) and record.is_owed):
             raise BadInputError(
                 f"session {self.key!r} has no turn {turn}; a turn is named by the number that `post` returned"
             )
@@ -296,6 +371,7 @@ class Session:
         try:
             async with aclosing(self._engine.store.feed(self.key, after=after)) as feed:
                 async for logged in feed:
+                    await mailbox.room()
                     mailbox.put(logged)
         except HoldfastError as error:
             mailbox.put(error)
@@ -308,18 +384,28 @@ class Hold:
         self._engine = engine
         self._supervisor = supervisor
 
-    async def session(self, key: str, *, model: str | None = None, system: str | None = None) -> Session:
+    async def session(
+        self,
+        key: str,
+        *,
+        model: str | None = None,
+        system: str | None = None,
+        tools: Sequence[ToolSpec] | None = None,
+    ) -> Session:
         """Return the session under a key, such as "telegram:42". It exists from its first message on.
 
-        `model` and `system` are kept with the session: whoever resumes it, now or after a crash, uses them too. Left
-        out, they stay as they are.
+        `model`, `system` and `tools` are kept with the session: whoever resumes it, now or after a crash, uses them
+        too. Left out, they stay as they are. `tools` are those that a client runs itself: their calls are records in
+        the log, and `submit` brings the results.
         """
         check_session_key(key, bounds=self._engine.bounds)
+        if tools is not None:
+            check_declared(tools, self._engine.toolbox, self._engine.bounds)
         if model is not None:
             # A model that cannot be used is refused here, before anything is stored.
             self._engine.models(model)
-        if model is not None or system is not None:
-            await self._configure(key, model, system)
+        if model is not None or system is not None or tools is not None:
+            await self._configure(key, model, system, tools)
         return Session(key, self._engine, self._supervisor)
 
     async def sessions(self, *, after: str = "", limit: int = 100) -> list[SessionInfo]:
@@ -330,10 +416,19 @@ class Hold:
             after = page[-1].key
         return found[:limit]
 
-    async def _configure(self, key: str, model: str | None, system: str | None) -> None:
+    async def owing(self) -> int:
+        """Return how many sessions owe an outcome."""
+        return len(await self._engine.store.owing())
+
+    async def _configure(
+        self, key: str, model: str | None, system: str | None, tools: Sequence[ToolSpec] | None
+    ) -> None:
         turn = (await open_log(self._engine.store, key)).turn
         wanted = SessionConfigured(
-            model=turn.model if model is None else model, system=turn.system if system is None else system
+            model=turn.model if model is None else model,
+            system=turn.system if system is None else system,
+            tools=turn.tools if tools is None else tuple(tools),
         )
-        if wanted != SessionConfigured(turn.model, turn.system):
+        # Whoever configures a session makes it, even with nothing to say.
+        if turn.seq == 0 or wanted != SessionConfigured(turn.model, turn.system, turn.tools):
             await self._engine.store.admit(key, wanted)

@@ -6,11 +6,15 @@ dead process left owing. Starting is recovering.
 
 import asyncio
 import logging
+from collections.abc import Awaitable, Callable
+from functools import partial
 
 from holdfast.errors import HoldfastError, InternalError, LeaseLostError, StoppingError
-from holdfast.ports import Lease
+from holdfast.ports import Lease, SessionInfo
 from holdfast.runtime.engine import Engine
+from holdfast.runtime.log import open_log
 from holdfast.runtime.runner import open_runner
+from holdfast.runtime.sealing import Sealer
 
 log = logging.getLogger(__name__)
 
@@ -23,6 +27,9 @@ _LEASE_POLL_SECONDS = 0.25
 # How often a process looks for work whose owner has died elsewhere. A lease that ran out waits this long at most, and
 # with short leases less: work whose owner dies goes on elsewhere within two of them.
 _WATCH_SECONDS = 10.0
+# Sessions that are looked at then for old records to seal: a store of 10,000 is gone through in an hour and a half, and
+# a look costs a millisecond.
+_SESSIONS_PER_LOOK = 20
 _STOPPING = "this Holdfast is closing; what was accepted is kept and goes on at the next start"
 
 
@@ -31,12 +38,15 @@ class Supervisor:
 
     def __init__(self, engine: Engine, *, owner: str, lease_seconds: float = LEASE_SECONDS) -> None:
         self._engine = engine
+        self._sealer = Sealer(engine)
         self._owner = owner
         self._lease_seconds = lease_seconds
         self._attending: dict[str, asyncio.Task[None]] = {}
         # Sessions that were woken again while somebody was already busy with them.
         self._woken: set[str] = set()
         self._is_stopping = False
+        # The last session that was looked at for old records.
+        self._looked_at = ""
         self._watchdog: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
@@ -51,23 +61,29 @@ class Supervisor:
         while True:
             await self._engine.clock.sleep(pause_seconds)
             try:
-                found = await self._engine.store.owing()
+                for session in await self._engine.store.owing():
+                    if session not in self._attending:
+                        self._attend_to(session, partial(self._work_off, session, is_patient=False))
+                await self._look_for_old_records()
             except HoldfastError as error:
                 log.warning("the watchdog could not look", extra={"code": error.code, "reason": str(error)})
-                continue
-            for session in found:
-                if session not in self._attending:
-                    self._attend_to(session, is_patient=False)
+
+    async def _look_for_old_records(self) -> None:
+        """Look at the next few sessions, and seal what is due in those that nobody works on."""
+        page = await self._engine.store.sessions(after=self._looked_at, limit=_SESSIONS_PER_LOOK)
+        self._looked_at = page[-1].key if len(page) == _SESSIONS_PER_LOOK else ""
+        for known in page:
+            if await self._sealer.is_worth_opening(known) and known.key not in self._attending:
+                self._attend_to(known.key, partial(self._seal, known.key))
 
     def wake(self, session: str) -> None:
         """See to it that whatever this session owes is worked on, here or by whoever holds its lease."""
         self._woken.add(session)
         if session not in self._attending and not self._is_stopping:
-            self._attend_to(session, is_patient=True)
+            self._attend_to(session, partial(self._work_off, session, is_patient=True))
 
-    def _attend_to(self, session: str, *, is_patient: bool) -> None:
-        work = self._attend(session, is_patient=is_patient)
-        self._attending[session] = asyncio.create_task(work, name=f"attend {session}")
+    def _attend_to(self, session: str, work: Callable[[], Awaitable[None]]) -> None:
+        self._attending[session] = asyncio.create_task(self._attend(session, work), name=f"attend {session}")
 
     async def stop(self, *, grace_seconds: float) -> None:
         """Let running turns end for a while, then leave them to the next start, which closes what was in flight."""
@@ -87,10 +103,10 @@ class Supervisor:
         if self._is_stopping:
             raise StoppingError(_STOPPING)
 
-    async def _attend(self, session: str, *, is_patient: bool) -> None:
-        """Work on a session for as long as it is woken again. Whoever is not patient leaves it to who holds it."""
+    async def _attend(self, session: str, work: Callable[[], Awaitable[None]]) -> None:
+        """Work on a session for as long as it is woken again."""
         try:
-            await self._work_off(session, is_patient=is_patient)
+            await work()
             while session in self._woken:
                 await self._work_off(session, is_patient=True)
         except Exception as error:  # noqa: BLE001 - one session's failure must not stop the others
@@ -109,7 +125,7 @@ class Supervisor:
         self._engine.live.publish(session, cause)
 
     async def _work_off(self, session: str, *, is_patient: bool) -> None:
-        """Work on a session, or wait while another does, until it owes nothing."""
+        """Work on a session until it owes nothing. Where another holds it, wait if patient, else leave it to them."""
         self._woken.discard(session)
         store = self._engine.store
         while (known := await store.info(session)) is not None and known.owed > 0:
@@ -119,15 +135,29 @@ class Supervisor:
             if lease is None:
                 await self._engine.clock.sleep(_LEASE_POLL_SECONDS)
                 continue
-            await self._run(lease)
+            await self._under(lease, partial(self._run, known=known))
 
-    async def _run(self, lease: Lease) -> None:
+    async def _seal(self, session: str) -> None:
+        """Seal what is due in a session at rest, unless another works on it."""
+        lease = await self._engine.store.acquire(session, self._owner, seconds=self._lease_seconds)
+        if lease is not None:
+            await self._under(lease, self._seal_behind)
+
+    async def _run(self, lease: Lease, *, known: SessionInfo) -> None:
+        runner = await open_runner(lease, self._engine, known)
+        await runner.run()
+        # Nobody waits any more, and whoever comes meanwhile does not have to.
+        await self._sealer.seal_behind(lease, runner.log)
+
+    async def _seal_behind(self, lease: Lease) -> None:
+        await self._sealer.seal_behind(lease, await open_log(self._engine.store, lease.session))
+
+    async def _under(self, lease: Lease, work: Callable[[Lease], Awaitable[None]]) -> None:
         """Work under a lease, keeping it as long as the work lasts."""
         try:
-            runner = await open_runner(lease, self._engine)
             async with asyncio.TaskGroup() as group:
                 keeper = group.create_task(self._keep(lease))
-                await runner.run()
+                await work(lease)
                 keeper.cancel()
         except* LeaseLostError as lost:
             # Another worker took over while this one was held up. It goes on where the log stands; nothing is lost.

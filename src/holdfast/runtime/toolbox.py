@@ -71,6 +71,10 @@ class Toolbox:
         """What the model is told, in order of name: the same tools give the same bytes, so prompt caches stay warm."""
         return tuple(self._tools[name].spec for name in sorted(self._tools))
 
+    def has(self, name: str) -> bool:
+        """Return whether there is a tool of this name."""
+        return name in self._tools
+
     def is_idempotent(self, name: str) -> bool:
         """Return whether a crash may repeat this tool; never one that is not here."""
         one = self._tools.get(name)

@@ -1,38 +1,150 @@
-"""Whether a database gives back what was put there: a record that is damaged or missing is never passed over."""
+"""Whether rows of a database are what was written: a record is read, or a mark stands in its place.
 
-from collections.abc import Iterable
-from struct import pack
+A row that does not match its checksum may have a wrong number as well, so its number is believed only where it stands
+right behind the row before it. Nobody can be led to the end of the world by one flipped bit. A row here is seq, time,
+checksum and body.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from struct import error as StructError  # noqa: N812 - a class, whatever its module calls it
 from typing import Any
-from zlib import crc32
 
 import msgspec
 
-from holdfast.core.records import Logged, decode_record
+from holdfast.core.reconcile import BadRow, Run
+from holdfast.core.records import DamageSetAside, InputAdmitted, Logged, decode_record
+from holdfast.core.segments import Kept
 from holdfast.errors import StoreDamagedError
+from holdfast.ports import Examined
+from holdfast.stores.rows import record_crc32
+
+# So many missing records are each shown by a mark. A log with a longer gap was not damaged but cut: no bit does that.
+GAP_MAX = 10_000
+ALTERED = "its bytes do not match their checksum"
+MISSING = "its row is missing"
+LOWEST_SEQ = -(2**63)
+
+# How the bytes of a message begin: a hint, no more, at what a damaged record was.
+_INPUT_HEAD = f'{{"type":"{InputAdmitted.__name__}"'.encode()
 
 
-def record_crc32(number: int, seq: int, at: float, body: bytes) -> int:
-    """Return the checksum of a record in its place: a row that was altered or moved does not match it."""
-    return crc32(body, crc32(pack("<qqd", number, seq, at)))
+def is_whole(number: int, row: Sequence[Any]) -> bool:
+    """Whether a row matches its checksum."""
+    seq, at, checksum, body = row
+    try:
+        return bool(record_crc32(number, seq, at, body) == checksum)
+    except (TypeError, StructError):
+        # A damaged file may hold something of another type.
+        return False
 
 
-def checked_records(session: str, number: int, after: int, rows: Iterable[Any]) -> list[Logged]:
-    """Return the records in rows of seq, time, checksum and body, which must follow `after` without a gap.
+def read_marked(session: str, number: int, rows: Iterable[Sequence[Any]], after: int) -> Iterator[Logged]:
+    """Yield records in order of seq, with a mark for each that is damaged or missing.
 
-    Raises `StoreDamagedError` at the first that is altered or missing.
+    Raises `StoreDamagedError` at one that is whole and that this code does not know.
     """
-    logged: list[Logged] = []
     expected = after
-    for seq, at, checksum, body in rows:
-        expected += 1
-        if seq != expected:
-            raise StoreDamagedError(session, expected, "its row is missing")
-        if record_crc32(number, seq, at, body) != checksum:
-            raise StoreDamagedError(session, seq, "its bytes do not match their checksum")
-        try:
-            logged.append(Logged(seq, at, decode_record(body)))
-        except msgspec.DecodeError as error:
-            raise StoreDamagedError(
-                session, seq, f"its bytes are whole, but no record is known by them: {error}"
-            ) from error
-    return logged
+    pending: Logged | None = None
+    for row in rows:
+        seq = row[0]
+        if not is_whole(number, row):
+            if seq == expected + 1:
+                if pending is not None:
+                    yield pending
+                expected, pending = seq, _mark(seq, row[1], ALTERED)
+            continue
+        if seq < expected or (seq == expected and pending is None):
+            # A second row for what was read already.
+            continue
+        if pending is not None and seq != expected:
+            yield pending
+        pending = None
+        if seq - expected > GAP_MAX:
+            raise StoreDamagedError(session, expected + 1, f"{seq - expected - 1:,} records are missing at once")
+        for lost in range(expected + 1, seq):
+            yield _mark(lost, row[1], MISSING)
+        expected = seq
+        yield _decoded(session, row)
+    if pending is not None:
+        yield pending
+
+
+def _mark(seq: int, at: object, why: str) -> Logged:
+    return Logged(seq, at if isinstance(at, float) else 0.0, DamageSetAside(why))
+
+
+def _decoded(session: str, row: Sequence[Any]) -> Logged:
+    seq, at, _, body = row
+    try:
+        return Logged(seq, at, decode_record(body))
+    except msgspec.DecodeError as error:
+        raise StoreDamagedError(
+            session, seq, f"its bytes are whole, but no record is known by them: {error}"
+        ) from error
+
+
+def kept_rows(session: str, number: int, rows: Sequence[Sequence[Any]], after: int) -> list[Kept]:
+    """Return rows as they are kept, which must follow `after` without a gap.
+
+    Raises `StoreDamagedError` at one that is altered or missing: what is not clean is not to be sealed.
+    """
+    for expected, row in enumerate(rows, start=after + 1):
+        if row[0] != expected:
+            raise StoreDamagedError(session, expected, MISSING)
+        if not is_whole(number, row):
+            raise StoreDamagedError(session, row[0], ALTERED)
+    return [Kept(*row) for row in rows]
+
+
+def examined(number: int, rows: Sequence[Sequence[Any]], limit: int) -> Examined:
+    """Look at rows one by one, of which `limit` were asked for; see `Store.examine`."""
+    whole: list[Run] = []
+    bad: list[BadRow] = []
+    for row in rows:
+        seq = row[0]
+        if not is_whole(number, row):
+            bad.append(_bad(number, row))
+        elif whole and seq <= whole[-1].last + 1:
+            whole[-1] = Run(whole[-1].first, max(seq, whole[-1].last))
+        else:
+            whole.append(Run(seq, seq))
+    return Examined(tuple(whole), tuple(bad), rows[-1][0] if len(rows) == limit else None)
+
+
+def _bad(number: int, row: Sequence[Any]) -> BadRow:
+    seq, at, checksum, body = row
+    # Where one bit of its number was flipped, the checksum tells which.
+    candidates = (seq ^ (1 << bit) for bit in range(63))
+    fits_at = next((other for other in candidates if is_whole(number, (other, at, checksum, body))), 0)
+    head = bytes(body[: len(_INPUT_HEAD)]) if isinstance(body, bytes) else b""
+    same = sum(here == there for here, there in zip(head, _INPUT_HEAD, strict=False))
+    # A flipped bit or two leave most of the name as it was.
+    return BadRow(seq, ALTERED, max(fits_at, 0), same >= len(_INPUT_HEAD) - 2)
+
+
+class LogEnd:
+    """How far a log goes, where its last row says something odd: up to the last that checks out.
+
+    Rows right behind that one are records too, though damaged; others have numbers that nobody can believe. Rows are
+    shown to it from the end.
+    """
+
+    def __init__(self, number: int, sealed_until: int) -> None:
+        self._number, self._end = number, sealed_until
+        self._behind: list[int] = []
+
+    def is_found(self, row: Sequence[Any]) -> bool:
+        """Look at one more row, and return whether it is one to go by."""
+        if is_whole(self._number, row):
+            self._end = row[0]
+            return True
+        self._behind.append(row[0])
+        return False
+
+    @property
+    def seq(self) -> int:
+        """The last record."""
+        end = self._end
+        for seq in reversed(self._behind):
+            end += seq == end + 1
+        return end

@@ -43,9 +43,9 @@ class WorkQueue(Generic[WorkT]):
     def __len__(self) -> int:
         return len(self._waiting)
 
-    def put(self, work: WorkT) -> None:
-        """Add some work and wake the thread, if it sleeps."""
-        self._waiting.append(work)
+    def put(self, *work: WorkT) -> None:
+        """Add some work, all at once, and wake the thread, if it sleeps."""
+        self._waiting.extend(work)
         # The thread says that it sleeps before it looks for the last time, so one of the two always sees the other.
         if self._is_asleep:
             self._is_asleep = False

@@ -7,6 +7,7 @@ so what cannot be stored is refused here too and a reader never shares an object
 import asyncio
 import hashlib
 from collections.abc import AsyncIterator, Sequence
+from typing import Any
 
 import msgspec
 
@@ -14,14 +15,45 @@ from holdfast.core.finding import Index, Reading, RowSize, read_rows, row_again
 from holdfast.core.glimpse import glimpse
 from holdfast.core.limits import Bounds
 from holdfast.core.messages import BlobRef
-from holdfast.core.records import AnyRecord, InboxRecord, InputAdmitted, LeasedRecord, Logged, decode_record, owed
-from holdfast.errors import BlobMissingError, ClientIdReusedError, StoppingError
-from holdfast.ports import Admission, Clock, Hit, Lease, SessionInfo, Snapshot
+from holdfast.core.reconcile import BadRow, DropSnapshot, LogRepair, MarkMissing, Recount, Run, SetAside
+from holdfast.core.records import (
+    AnyRecord,
+    DamageSetAside,
+    InboxRecord,
+    InputAdmitted,
+    LeasedRecord,
+    Logged,
+    WorkRecord,
+    decode_record,
+    encode_record,
+    owed,
+)
+from holdfast.core.segments import Kept
+from holdfast.errors import (
+    BadInputError,
+    BlobMissingError,
+    ClientIdReusedError,
+    RecordsSealedError,
+    SeqMovedError,
+    StoppingError,
+)
+from holdfast.ports import Admission, Clock, Examined, Hit, Lease, Quarantined, Segment, SessionInfo, Snapshot
 from holdfast.stores.feeds import Bells, Feed
-from holdfast.stores.rows import SessionRow, body_of, check_key, check_lease_term
+from holdfast.stores.rows import (
+    SessionRow,
+    body_of,
+    check_key,
+    check_lease_term,
+    check_not_sealed,
+    not_next,
+    not_settled,
+    record_crc32,
+    seal_of,
+)
 
 # There is one instance, and it cannot die before its leases do.
 _INSTANCE = "memory"
+_ALTERED = "its bytes are no record"
 
 
 class MemoryStore:
@@ -30,11 +62,14 @@ class MemoryStore:
     def __init__(self, *, clock: Clock, bounds: Bounds | None = None) -> None:
         self._clock, self._bounds = clock, bounds or Bounds()
         self._rows: dict[str, SessionRow] = {}
-        self._logs: dict[str, list[tuple[float, bytes]]] = {}
+        # Live records, and what was sealed before them.
+        self._logs: dict[str, list[Kept]] = {}
+        self._segments: dict[str, list[Segment]] = {}
         self._client_ids: dict[tuple[str, str], tuple[int, bytes]] = {}
         self._snapshots: dict[str, Snapshot] = {}
         # What can be found in each session that was searched, and how far its log was read for that.
         self._indexes: dict[str, tuple[Index, Reading]] = {}
+        self._quarantine: dict[str, list[Quarantined]] = {}
         self._bells = Bells()
 
     async def admit(self, session: str, record: InboxRecord) -> Admission:
@@ -67,12 +102,21 @@ class MemoryStore:
     async def read(self, session: str, *, after: int = 0, limit: int | None = None) -> list[Logged]:
         """Return records behind `after`; see `Store.read`."""
         await self._row(session)
-        start = max(after, 0)
-        return self._records(session, after=start, end=None if limit is None else start + max(limit, 0))
+        return self._records(session, after=max(after, 0), limit=limit)
 
-    def _records(self, session: str, *, after: int, end: int | None = None) -> list[Logged]:
-        bodies = self._logs.get(session, [])[after:end]
-        return [Logged(seq, at, decode_record(body)) for seq, (at, body) in enumerate(bodies, start=after + 1)]
+    def _records(self, session: str, *, after: int, limit: int | None = None) -> list[Logged]:
+        rows = self._kept(session, after=after, limit=limit)
+        if rows and rows[0].seq > after + 1:
+            raise RecordsSealedError(session, rows[0].seq - 1)
+        return [Logged(row.seq, row.at, _decoded(row.body)) for row in rows]
+
+    def _kept(self, session: str, *, after: int, limit: int | None) -> list[Kept]:
+        start = max(after - self._sealed_until(session), 0)
+        return self._logs.get(session, [])[start : None if limit is None else start + max(limit, 0)]
+
+    def _sealed_until(self, session: str) -> int:
+        sealed = self._segments.get(session)
+        return sealed[-1].last if sealed else 0
 
     def feed(self, session: str, *, after: int = 0) -> Feed:
         """Yield records as they come; see `Store.feed`."""
@@ -81,20 +125,27 @@ class MemoryStore:
     async def search(self, session: str, query: str, *, limit: int = 10) -> list[Hit]:
         """Return what answers a question best; see `Store.search`."""
         await self._row(session)
-        index, read = self._indexes.get(session) or (Index(), Reading((), until=0, reread=1))
-        read = read_rows(self._records(session, after=min(read.reread - 1, read.until)), after=read.until)
-        for row in read.rows:
-            index.add(row)
-        self._indexes[session] = index, msgspec.structs.replace(read, rows=())
+        index, _ = self._indexed(session)
         return [
             Hit(size.seq, scored.score, self._glimpse(session, size, query), size.call)
             for scored in index.find(query, limit=limit)
             for size in (index.rows[scored.row],)
         ]
 
+    def _indexed(self, session: str) -> tuple[Index, Reading]:
+        """Return the index of a session with everything in it, and how far its log was read."""
+        index, read = self._indexes.get(session) or (Index(), Reading((), until=0, reread=1))
+        read = read_rows(self._records(session, after=min(read.reread - 1, read.until)), after=read.until)
+        for row in read.rows:
+            index.add(row)
+        self._indexes[session] = index, msgspec.structs.replace(read, rows=())
+        return self._indexes[session]
+
     def _glimpse(self, session: str, size: RowSize, query: str) -> str:
         seqs = sorted({size.call, size.seq} - {0})
-        records = [logged for seq in seqs for logged in self._records(session, after=seq - 1, end=seq)]
+        if seqs[0] <= self._sealed_until(session):
+            return ""
+        records = [logged for seq in seqs for logged in self._records(session, after=seq - 1, limit=1)]
         return glimpse(row_again(size, records), query)
 
     async def acquire(self, session: str, owner: str, *, seconds: float) -> Lease | None:
@@ -126,6 +177,35 @@ class MemoryStore:
         row.check_lease(lease)
         self._snapshots[lease.session] = snapshot
 
+    async def kept(self, session: str, *, after: int = 0, limit: int) -> list[Kept]:
+        """Return live records exactly as they are kept; see `Store.kept`."""
+        await self._row(session)
+        return self._kept(session, after=max(after, 0), limit=limit)
+
+    async def seal(self, lease: Lease, segment: Segment, *, after: int) -> int:
+        """Take records out of the live ones; see `Store.seal`."""
+        row = await self._row(lease.session)
+        sealed = seal_of(lease, segment)
+        body = body_of(lease.session, sealed)
+        row.check_lease(lease)
+        row.check_after(after)
+        live = self._logs.get(lease.session, [])
+        count = segment.last - segment.first + 1
+        if len(live) < count or live[0].seq != segment.first:
+            raise not_next(segment, live[0].seq if live else 0, row.last_seq)
+        _, read = self._indexed(lease.session)
+        if read.reread <= segment.last:
+            raise not_settled(segment, read.reread)
+        del live[:count]
+        self._segments.setdefault(lease.session, []).append(segment)
+        self._extend(row, [sealed], [body])
+        return row.last_seq
+
+    async def segments(self, session: str) -> list[Segment]:
+        """Return what was sealed, in order."""
+        await self._row(session)
+        return list(self._segments.get(session, ()))
+
     async def load_snapshot(self, session: str) -> Snapshot | None:
         """Return the newest snapshot, if there is one."""
         await self._row(session)
@@ -147,6 +227,97 @@ class MemoryStore:
         await self._give_way()
         return sorted(key for key, row in self._rows.items() if row.owed > 0)
 
+    async def examine(self, session: str, *, after: int | None = None, limit: int = 1_000) -> Examined:
+        """Look at a log; see `Store.examine`. In memory nothing is altered but by whoever tests what comes of it."""
+        await self._row(session)
+        page = self._kept(session, after=max(after or 0, 0), limit=max(limit, 1))
+        bad = [row.seq for row in page if _decoded(row.body) == DamageSetAside(_ALTERED)]
+        whole = tuple(Run(row.seq, row.seq) for row in page if row.seq not in bad)
+        until = page[-1].seq if len(page) == max(limit, 1) else None
+        return Examined(whole, tuple(BadRow(seq, _ALTERED) for seq in bad), until)
+
+    async def mend(
+        self, lease: Lease, repairs: Sequence[LogRepair], records: Sequence[WorkRecord] = (), *, after: int
+    ) -> int:
+        """Repair a log and say so in it; see `Store.mend`."""
+        row = await self._row(lease.session)
+        bodies = [body_of(lease.session, record) for record in records]
+        row.check_lease(lease)
+        row.check_after(after)
+        until = row.last_seq
+        for repair in repairs:
+            if isinstance(repair, Recount):
+                row.owed = repair.owed
+            elif isinstance(repair, DropSnapshot):
+                self._snapshots.pop(lease.session, None)
+            elif isinstance(repair, SetAside | MarkMissing) and self._sealed_until(lease.session) < repair.seq <= until:
+                self._set_aside(lease.session, repair, until)
+        if lease.session not in self._segments:
+            # What is sealed cannot be read for a new one here.
+            self._indexes.pop(lease.session, None)
+        owed_now = row.owed
+        self._extend(row, records, bodies)
+        row.owed = owed_now
+        return row.last_seq
+
+    def _set_aside(self, session: str, repair: SetAside | MarkMissing, until: int) -> None:
+        log, aside, now = self._logs[session], self._quarantine.setdefault(session, []), self._clock.now()
+        place, name = repair.seq - self._sealed_until(session) - 1, ""
+        if isinstance(repair, SetAside):
+            name = f"quarantine:{len(aside) + 1}"
+            aside.append(Quarantined(name, repair.seq, repair.why, now, log[place].body))
+        body = encode_record(DamageSetAside(repair.why, name, until, repair.is_owed))
+        log[place] = Kept(repair.seq, now, record_crc32(0, repair.seq, now, body), body)
+
+    async def quarantine(self, session: str, *, after: str = "", limit: int = 100) -> list[Quarantined]:
+        """Return what was set aside of one session; see `Store.quarantine`."""
+        await self._row(session)
+        start = int(after.rpartition(":")[2] or 0)
+        return self._quarantine.get(session, [])[start : start + max(limit, 0)]
+
+    async def adopt(self, lease: Lease, records: Sequence[Logged]) -> int:
+        """Append records of another log; see `Store.adopt`."""
+        row = await self._row(lease.session)
+        row.check_lease(lease)
+        for seq, logged in enumerate(records, start=row.last_seq + 1):
+            if logged.seq != seq:
+                raise SeqMovedError(lease.session, logged.seq - 1, row.last_seq)
+        for logged in records:
+            body = body_of(lease.session, logged.record)
+            if isinstance(logged.record, InputAdmitted) and logged.record.client_id:
+                self._client_ids.setdefault((lease.session, logged.record.client_id), (logged.seq, body))
+            self._extend(row, [logged.record], [body], at=logged.at)
+        return row.last_seq
+
+    async def rename(self, lease: Lease, key: str) -> Lease:
+        """Give a session another key; see `Store.rename`."""
+        row = await self._row(lease.session)
+        row.check_lease(lease)
+        check_key(key)
+        if key in self._logs:
+            raise BadInputError(f"there is a session {key!r} already; choose another key")
+        check_not_sealed(lease.session, key, self._segments.get(lease.session))
+        for table in self._tables():
+            table.pop(key, None)
+            if lease.session in table:
+                table[key] = table.pop(lease.session)
+        ids = [known for known in self._client_ids if known[0] == lease.session]
+        self._client_ids |= {(key, client_id): self._client_ids.pop((old, client_id)) for old, client_id in ids}
+        row.key = key
+        return msgspec.structs.replace(lease, session=key)
+
+    async def delete(self, lease: Lease) -> None:
+        """Remove a session; see `Store.delete`."""
+        row = await self._row(lease.session)
+        row.check_lease(lease)
+        for table in self._tables():
+            table.pop(lease.session, None)
+        self._client_ids = {known: seq for known, seq in self._client_ids.items() if known[0] != lease.session}
+
+    def _tables(self) -> tuple[dict[str, Any], ...]:
+        """Everything that is kept by the key of a session."""
+        return self._rows, self._logs, self._snapshots, self._indexes, self._quarantine, self._segments
+
     async def close(self) -> None:
         """End all feeds and take no more calls."""
         self._bells.close()
@@ -166,14 +337,27 @@ class MemoryStore:
     async def _read_page(self, session: str, after: int, limit: int) -> list[Logged]:
         return await self.read(session, after=after, limit=limit)
 
-    def _extend(self, row: SessionRow, records: Sequence[AnyRecord], bodies: Sequence[bytes]) -> None:
+    def _extend(
+        self, row: SessionRow, records: Sequence[AnyRecord], bodies: Sequence[bytes], at: float | None = None
+    ) -> None:
         if not records:
             return
-        at = self._clock.now()
+        at = self._clock.now() if at is None else at
         self._rows[row.key] = row
-        self._logs.setdefault(row.key, []).extend((at, body) for body in bodies)
+        # The number in the checksum is a store's own; here there is none.
+        self._logs.setdefault(row.key, []).extend(
+            Kept(seq, at, record_crc32(0, seq, at, body), body) for seq, body in enumerate(bodies, row.last_seq + 1)
+        )
         row.extend(len(records), sum(map(owed, records)), at)
         self._bells.ring([row.key])
+
+
+def _decoded(body: bytes) -> AnyRecord:
+    """Return a record, or a mark where its bytes were altered."""
+    try:
+        return decode_record(body)
+    except msgspec.DecodeError:
+        return DamageSetAside(_ALTERED)
 
 
 class MemoryBlobs:

@@ -4,12 +4,15 @@ Each rule is checked before anything is changed, so an operation that is refused
 """
 
 import math
+from struct import pack
+from zlib import crc32
 
 import msgspec
 
-from holdfast.core.records import AnyRecord, encode_record
+from holdfast.core.limits import RESERVED_KEYS
+from holdfast.core.records import AnyRecord, SegmentSealed, encode_record
 from holdfast.errors import BadInputError, LeaseLostError, QueueFullError, SeqMovedError
-from holdfast.ports import Lease, SessionInfo
+from holdfast.ports import Lease, Segment, SessionInfo
 
 # Far above what the engine's own bounds let through, and far below what SQLite and memory can take in one row.
 RECORD_BYTES_MAX = 256 * 2**20
@@ -34,6 +37,15 @@ def check_lease_term(session: str, owner: str, seconds: float) -> None:
         raise BadInputError(f"session {session!r}: a lease cannot last {seconds} seconds; give a positive number")
 
 
+def check_not_sealed(session: str, key: str, segments: object) -> None:
+    """Refuse another key for a session whose segments name the one it has. Keys of ours are for what is to go."""
+    if segments and not key.startswith(RESERVED_KEYS):
+        raise BadInputError(
+            f"session {session!r} has records in the archive under its own key and cannot become {key!r}; "
+            "export it and import it under the new key"
+        )
+
+
 def body_of(session: str, record: AnyRecord) -> bytes:
     """Return the bytes to keep for a record, or refuse it."""
     try:
@@ -49,6 +61,37 @@ def body_of(session: str, record: AnyRecord) -> bytes:
             f"{RECORD_BYTES_MAX:,}; send large content as an attachment"
         )
     return body
+
+
+def record_crc32(number: int, seq: int, at: float, body: bytes) -> int:
+    """Return the checksum of a record in its place: a row that was altered or moved does not match it."""
+    return crc32(body, crc32(pack("<qqd", number, seq, at)))
+
+
+def seal_of(lease: Lease, segment: Segment) -> SegmentSealed:
+    """Return the record of a seal, or refuse a segment of another session."""
+    if segment.session != lease.session or not 0 < segment.first <= segment.last:
+        raise BadInputError(
+            f"session {lease.session!r}: records {segment.first} to {segment.last} of {segment.session!r} cannot be "
+            "sealed under its lease"
+        )
+    return SegmentSealed(segment.first, segment.last, segment.name, segment.sha256, segment.size)
+
+
+def not_next(segment: Segment, first: int, last: int) -> BadInputError:
+    """Return what to say where a segment does not hold the records that are to be sealed next."""
+    return BadInputError(
+        f"session {segment.session!r}: records {segment.first} to {segment.last} cannot be sealed; "
+        f"of its live records, those up to there are {first} to {last}"
+    )
+
+
+def not_settled(segment: Segment, call: int) -> BadInputError:
+    """Return what to say where a segment ends between a call and its result, which are searched for together."""
+    return BadInputError(
+        f"session {segment.session!r}: records {segment.first} to {segment.last} cannot be sealed; "
+        f"the calls of record {call} are still open"
+    )
 
 
 class SessionRow(msgspec.Struct):

@@ -13,6 +13,7 @@ import msgspec
 
 from holdfast.core.fold import InFlight, Turn
 from holdfast.core.messages import ToolCall
+from holdfast.core.reconcile import LogRepair
 from holdfast.core.records import (
     InboxRecord,
     InputAdmitted,
@@ -23,9 +24,23 @@ from holdfast.core.records import (
     ToolSettled,
     ToolStarted,
     TurnEnded,
+    WorkRecord,
 )
+from holdfast.core.segments import Kept
 from holdfast.core.turn import evolve
-from holdfast.ports import Admission, Feed, Hit, Lease, SessionInfo, Snapshot, Store
+from holdfast.ports import (
+    Admission,
+    Archive,
+    Examined,
+    Feed,
+    Hit,
+    Lease,
+    Quarantined,
+    Segment,
+    SessionInfo,
+    Snapshot,
+    Store,
+)
 
 
 class Side(StrEnum):
@@ -73,99 +88,194 @@ class CrashingStore:
         self.writes = 0
         self.died = asyncio.Event()
 
-    def _before_write(self) -> int:
+    def before_write(self) -> int:
         """Count a write and return its number: others may begin before it has ended."""
-        self._check_alive()
+        self.check_alive()
         self.writes += 1
-        self._maybe_die(self.writes, Side.BEFORE)
+        self.maybe_die(self.writes, Side.BEFORE)
         return self.writes
 
-    def _maybe_die(self, write: int, side: Side) -> None:
+    def maybe_die(self, write: int, side: Side) -> None:
+        """Die, if this is the write and the side to die at."""
         if self._point == CrashPoint(write, side):
             self.died.set()
             self._die()
 
-    def _check_alive(self) -> None:
+    def check_alive(self) -> None:
+        """Die again, if it has died."""
         if self.died.is_set():
             self._die()
 
     async def admit(self, session: str, record: InboxRecord) -> Admission:
         """A write."""
-        write = self._before_write()
+        write = self.before_write()
         admission = await self._store.admit(session, record)
-        self._maybe_die(write, Side.AFTER)
+        self.maybe_die(write, Side.AFTER)
         return admission
 
     async def append(self, lease: Lease, records: Sequence[LeasedRecord], *, after: int) -> int:
         """A write."""
-        write = self._before_write()
+        write = self.before_write()
         seq = await self._store.append(lease, records, after=after)
-        self._maybe_die(write, Side.AFTER)
+        self.maybe_die(write, Side.AFTER)
         return seq
 
     async def acquire(self, session: str, owner: str, *, seconds: float) -> Lease | None:
         """A write."""
-        write = self._before_write()
+        write = self.before_write()
         lease = await self._store.acquire(session, owner, seconds=seconds)
-        self._maybe_die(write, Side.AFTER)
+        self.maybe_die(write, Side.AFTER)
         return lease
 
     async def renew(self, lease: Lease, *, seconds: float) -> Lease:
         """A write."""
-        write = self._before_write()
+        write = self.before_write()
         renewed = await self._store.renew(lease, seconds=seconds)
-        self._maybe_die(write, Side.AFTER)
+        self.maybe_die(write, Side.AFTER)
         return renewed
 
     async def release(self, lease: Lease) -> None:
         """A write."""
-        write = self._before_write()
+        write = self.before_write()
         await self._store.release(lease)
-        self._maybe_die(write, Side.AFTER)
+        self.maybe_die(write, Side.AFTER)
 
     async def save_snapshot(self, lease: Lease, snapshot: Snapshot) -> None:
         """A write."""
-        write = self._before_write()
+        write = self.before_write()
         await self._store.save_snapshot(lease, snapshot)
-        self._maybe_die(write, Side.AFTER)
+        self.maybe_die(write, Side.AFTER)
+
+    async def seal(self, lease: Lease, segment: Segment, *, after: int) -> int:
+        """A write."""
+        write = self.before_write()
+        seq = await self._store.seal(lease, segment, after=after)
+        self.maybe_die(write, Side.AFTER)
+        return seq
+
+    async def kept(self, session: str, *, after: int = 0, limit: int) -> list[Kept]:
+        """Not a write."""
+        self.check_alive()
+        return await self._store.kept(session, after=after, limit=limit)
+
+    async def segments(self, session: str) -> list[Segment]:
+        """Not a write."""
+        self.check_alive()
+        return await self._store.segments(session)
+
+    async def mend(
+        self, lease: Lease, repairs: Sequence[LogRepair], records: Sequence[WorkRecord] = (), *, after: int
+    ) -> int:
+        """A write."""
+        write = self.before_write()
+        seq = await self._store.mend(lease, repairs, records, after=after)
+        self.maybe_die(write, Side.AFTER)
+        return seq
+
+    async def adopt(self, lease: Lease, records: Sequence[Logged]) -> int:
+        """A write."""
+        write = self.before_write()
+        seq = await self._store.adopt(lease, records)
+        self.maybe_die(write, Side.AFTER)
+        return seq
+
+    async def rename(self, lease: Lease, key: str) -> Lease:
+        """A write."""
+        write = self.before_write()
+        renamed = await self._store.rename(lease, key)
+        self.maybe_die(write, Side.AFTER)
+        return renamed
+
+    async def delete(self, lease: Lease) -> None:
+        """A write."""
+        write = self.before_write()
+        await self._store.delete(lease)
+        self.maybe_die(write, Side.AFTER)
+
+    async def examine(self, session: str, *, after: int | None = None, limit: int = 1_000) -> Examined:
+        """Not a write."""
+        self.check_alive()
+        return await self._store.examine(session, after=after, limit=limit)
+
+    async def quarantine(self, session: str, *, after: str = "", limit: int = 100) -> list[Quarantined]:
+        """Not a write."""
+        self.check_alive()
+        return await self._store.quarantine(session, after=after, limit=limit)
 
     async def read(self, session: str, *, after: int = 0, limit: int | None = None) -> list[Logged]:
         """Not a write."""
-        self._check_alive()
+        self.check_alive()
         return await self._store.read(session, after=after, limit=limit)
 
     def feed(self, session: str, *, after: int = 0) -> Feed:
         """Not a write."""
-        self._check_alive()
+        self.check_alive()
         return self._store.feed(session, after=after)
 
     async def search(self, session: str, query: str, *, limit: int = 10) -> list[Hit]:
         """Not a write: what it adds to an index can be made again."""
-        self._check_alive()
+        self.check_alive()
         return await self._store.search(session, query, limit=limit)
 
     async def load_snapshot(self, session: str) -> Snapshot | None:
         """Not a write."""
-        self._check_alive()
+        self.check_alive()
         return await self._store.load_snapshot(session)
 
     async def info(self, session: str) -> SessionInfo | None:
         """Not a write."""
-        self._check_alive()
+        self.check_alive()
         return await self._store.info(session)
 
     async def sessions(self, *, after: str = "", limit: int = 100) -> list[SessionInfo]:
         """Not a write."""
-        self._check_alive()
+        self.check_alive()
         return await self._store.sessions(after=after, limit=limit)
 
     async def owing(self) -> list[str]:
         """Not a write."""
-        self._check_alive()
+        self.check_alive()
         return await self._store.owing()
 
     async def close(self) -> None:
         """Not a write: the store outlives the process that died."""
+
+
+class CrashingArchive:
+    """An archive whose writes are counted with those of a store, and that dies with it."""
+
+    def __init__(self, archive: Archive, store: CrashingStore) -> None:
+        self._archive, self._store = archive, store
+
+    async def put(self, name: str, body: bytes) -> bool:
+        """A write."""
+        write = self._store.before_write()
+        is_new = await self._archive.put(name, body)
+        self._store.maybe_die(write, Side.AFTER)
+        return is_new
+
+    async def remove(self, name: str) -> None:
+        """A write."""
+        write = self._store.before_write()
+        await self._archive.remove(name)
+        self._store.maybe_die(write, Side.AFTER)
+
+    async def get(self, name: str) -> bytes:
+        """Not a write, but a step of sealing: what was put is read back and checked."""
+        write = self._store.before_write()
+        body = await self._archive.get(name)
+        self._store.maybe_die(write, Side.AFTER)
+        return body
+
+    async def read(self, name: str, *, start: int, length: int) -> bytes:
+        """Not a write."""
+        self._store.check_alive()
+        return await self._archive.read(name, start=start, length=length)
+
+    async def names(self, prefix: str = "") -> list[str]:
+        """Not a write."""
+        self._store.check_alive()
+        return await self._archive.names(prefix)
 
 
 def check_log(records: Iterable[Logged], *, accepted: Iterable[int]) -> None:
@@ -206,9 +316,10 @@ def _check_calls(records: Iterable[Logged]) -> None:
             case ReplyRecorded(reply=reply):
                 starts = {part.call_id: 0 for part in reply.parts if isinstance(part, ToolCall)}
                 settled = set()
-            case ToolStarted(call_id=call_id, is_idempotent=is_idempotent):
+            case ToolStarted(call_id=call_id, is_idempotent=is_idempotent, reply=reply):
                 starts[call_id] += 1
-                assert starts[call_id] == 1 or is_idempotent, f"record {logged.seq}: {call_id} was started twice"
+                # What a client runs is awaited again; it knows the call by its name and runs it once.
+                assert starts[call_id] == 1 or is_idempotent or reply, f"record {logged.seq}: {call_id} ran twice"
             case ToolSettled(result=result):
                 assert result.call_id not in settled, f"record {logged.seq}: {result.call_id} has two receipts"
                 settled.add(result.call_id)

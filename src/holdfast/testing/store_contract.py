@@ -12,11 +12,15 @@ pytest-asyncio in its automatic mode is needed.
 """
 
 from holdfast.testing.store_promises_feeds import FeedPromises
+from holdfast.testing.store_promises_healing import HealingPromises
 from holdfast.testing.store_promises_leases import LeasePromises
 from holdfast.testing.store_promises_log import LogPromises
+from holdfast.testing.store_promises_sealing import SealPromises
 from holdfast.testing.store_promises_search import SearchPromises
 from holdfast.testing.store_promises_sessions import SessionPromises
 
 
-class StoreContract(LogPromises, LeasePromises, FeedPromises, SearchPromises, SessionPromises):
+class StoreContract(
+    LogPromises, LeasePromises, FeedPromises, SearchPromises, SealPromises, SessionPromises, HealingPromises
+):
     """All promises of `holdfast.ports.Store`."""

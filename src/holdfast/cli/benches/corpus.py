@@ -20,13 +20,13 @@ corpus_option = click.option(
 )
 
 
-def sessions_of(corpus: Path | None) -> Iterator[list[NeutralMessage]]:
-    """Yield every session of the transcripts, one at a time."""
+def sessions_of(corpus: Path | None, *, only: str = "*.jsonl.gz") -> Iterator[list[NeutralMessage]]:
+    """Yield every session of the transcripts, one at a time; `only` names the files to look at."""
     if corpus is None:
         raise click.ClickException("real transcripts are needed: name their folder with --corpus or HOLDFAST_CORPUS")
-    files = sorted((corpus / "transcripts" / "neutral").glob("*.jsonl.gz"))
+    files = sorted((corpus / "transcripts" / "neutral").glob(only))
     if not files:
-        raise click.ClickException(f"{corpus} has no transcripts/neutral/*.jsonl.gz")
+        raise click.ClickException(f"{corpus} has no transcripts/neutral/{only}")
     for path in files:
         session: list[NeutralMessage] = []
         for message in read_neutral(path):

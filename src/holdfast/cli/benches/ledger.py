@@ -133,7 +133,8 @@ def _values(arguments: str) -> Iterator[str]:
                 yield str(value)
 
 
-def _texts_of(messages: Iterable[NeutralMessage]) -> Iterator[tuple[Role, str]]:
+def texts_of(messages: Iterable[NeutralMessage]) -> Iterator[tuple[Role, str]]:
+    """Yield every text of some messages with who said it, the texts inside calls and results included."""
     for found in messages:
         if found.message is not None:
             yield from ((found.message.role, text) for text in _texts(found.message))
@@ -145,11 +146,11 @@ def used_again(cut: Cut) -> dict[str, str]:
     A number counts only where a person or the agent wrote it before: listings are full of line numbers.
     """
     known: dict[str, str] = {}
-    for role, text in _texts_of(cut.before):
+    for role, text in texts_of(cut.before):
         found = identifiers(text)
         known.update((word, kind) for word, kind in found.items() if kind != "number" or role is not Role.TOOL)
     later: dict[str, str] = {}
-    for role, text in _texts_of(cut.after):
+    for role, text in texts_of(cut.after):
         if role is Role.ASSISTANT:
             later.update(identifiers(text))
     return {word: kind for word, kind in later.items() if known.get(word) == kind}
@@ -203,7 +204,7 @@ def measure_cut(cut: Cut, tokens_max: int) -> CutReport:
     milliseconds = (time.process_time() - start) * 1e3
     held = _held(targets, summary)
     tail = _tail_start(cut.before)
-    in_tail = _held(targets, "\n".join(text for _, text in _texts_of(cut.before[tail:])))
+    in_tail = _held(targets, "\n".join(text for _, text in texts_of(cut.before[tail:])))
     beyond = set(targets) - in_tail
     held_beyond = _held(beyond, represent(passages_of(cut.before[:tail]), tokens_max=tokens_max))
     kinds, kinds_held = Counter(targets.values()), Counter(targets[word] for word in held)
@@ -217,7 +218,7 @@ def measure_cut(cut: Cut, tokens_max: int) -> CutReport:
         beyond_tail=len(beyond),
         held_beyond_tail=len(held_beyond),
         by_kind={kind: (kinds_held[kind], count) for kind, count in sorted(kinds.items())},
-        megabytes=sum(len(text.encode()) for _, text in _texts_of(cut.before)) / 1e6,
+        megabytes=sum(len(text.encode()) for _, text in texts_of(cut.before)) / 1e6,
         milliseconds=milliseconds,
     )
 

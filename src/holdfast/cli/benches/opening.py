@@ -21,6 +21,7 @@ from holdfast.core.records import (
     AttemptStarted,
     CompactionApplied,
     InputAdmitted,
+    LeasedRecord,
     Outcome,
     ReplyRecorded,
     RungFinished,
@@ -53,6 +54,8 @@ HELP_MS_MAX = 250.0
 # A turn of ten tool steps; the tail of both sessions has so many of them.
 _STEPS = 10
 _TAIL_TURNS = 12
+# Written at once, because writing is not what is measured here.
+_BATCH_RECORDS = 1_000
 _SENTENCE = "The tests of the parser fail in line 120 because the buffer is empty. "
 
 
@@ -89,19 +92,24 @@ def _turn(number: int, *, compacts: bool) -> list[WorkRecord]:
 
 
 async def fill(store: Store, session: str, records_wanted: int) -> None:
-    """Write a session of about so many records, whose last turns are its tail."""
+    """Go on with a session for about so many records, of which the last turns are its tail."""
     lease = await store.acquire(session, "bench", seconds=3_600)
-    assert lease is not None, "the store is new"
+    assert lease is not None, "nobody else works on it"
+    known = await store.info(session)
     turns = max(records_wanted // (len(_turn(1, compacts=False)) + 1), _TAIL_TURNS + 2)
+    last, batch = known.last_seq if known else 0, list[LeasedRecord]()
     for place in range(turns):
-        number = (await store.admit(session, InputAdmitted((Text(_SENTENCE),)))).seq
-        await store.append(lease, _turn(number, compacts=place == turns - _TAIL_TURNS), after=number)
+        number = last + len(batch) + 1
+        batch += [InputAdmitted((Text(_SENTENCE),)), *_turn(number, compacts=place == turns - _TAIL_TURNS)]
+        if len(batch) >= _BATCH_RECORDS or place == turns - 1:
+            last, batch = await store.append(lease, batch, after=last), []
     log = await open_log(store, session)
     await store.save_snapshot(lease, log.snapshot())
     await store.release(lease)
 
 
-def _engine(store: Store) -> Engine:
+def engine_over(store: Store) -> Engine:
+    """Put together what opening a session needs."""
     bounds, blobs = Bounds(), MemoryBlobs()
     return Engine(
         store=store,
@@ -119,7 +127,7 @@ def _engine(store: Store) -> Engine:
 
 async def open_and_prepare(store: Store, session: str) -> int:
     """Do what stands before the next request of a session: open its log and build the request."""
-    engine = _engine(store)
+    engine = engine_over(store)
     log = await open_log(store, session)
     known = await engine.learning.known(engine.models(None)[0])
     return len(prepare(log, engine, known).request.messages)

@@ -11,15 +11,18 @@ import msgspec
 
 from holdfast.core.faults import codes
 from holdfast.core.faults.body import Evidence, read
+from holdfast.core.faults.codes import OK
 from holdfast.core.faults.kinds import Confidence, Fault, FaultKind, Phase, Refusal, Sent, Unit
 from holdfast.core.faults.numbers import Stated, stated
-from holdfast.core.faults.replies import is_near, is_near_window, outcome_of, read_outcome, symptom
+from holdfast.core.faults.replies import READ_SHARE, is_near, is_near_window, outcome_of, read_outcome, symptom
 from holdfast.core.faults.tables import RULES
 from holdfast.core.faults.waits import wait_seconds
 from holdfast.core.messages import Reply
 from holdfast.core.patterns import Pattern
 
 __all__ = [
+    "OK",
+    "READ_SHARE",
     "Confidence",
     "Fault",
     "FaultKind",

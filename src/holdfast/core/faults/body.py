@@ -46,7 +46,7 @@ _CODE_KEYS = frozenset(
 )
 # Words under these keys take part in the decision though they are no sentences.
 _HINT_KEYS = frozenset({"quotaid", "quotametric", "statustext"})
-_STATUS_KEYS = frozenset({"code", "status", "statuscode", "httpstatus", "httpcode", "errorcode"})
+_STATUS_KEYS = frozenset({"code", "status", "statuscode", "httpstatus", "httpstatuscode", "httpcode", "errorcode"})
 # Validators repeat what was sent, and a reply carries what the model wrote: neither is the provider's word.
 _ECHO_KEYS = frozenset({"input", "messages", "prompt", "request", "choices", "candidates", "ctx", "parameters", "url"})
 # What a gateway says in front of the sentence that matters.
@@ -235,7 +235,9 @@ class _Walk:
             self.hints.append(value)
         elif key == "retrydelay":
             self.hints.append(f"retry after {value}")
-        if key in _CODE_KEYS and " " not in value and value.isascii():
+        # A client library prints its exception under "name", where a tool or a field has its own.
+        is_code = key in _CODE_KEYS or (key == "name" and value.endswith(("Exception", "Error")))
+        if is_code and " " not in value and value.isascii():
             self.code(value)
         elif key in _SENTENCE_KEYS:
             self.text(value, shell)

@@ -21,12 +21,12 @@ SPECIFIC: tuple[_Row, ...] = (
     _row(
         K.TOKEN_OVERFLOW,
         "contextlength|contextwindow|contextsize|outofcontext|contextoverflow|maxcontext",
-        "prompttoolong|^toomanytokens$|maxprompttokens|tokenlimitexceeded|^1261$",
+        "prompttoolong|^toomanytokens$|maxprompttokens|tokens?limit(?:exceeded|reached)|^1261$",
     ),
     _row(K.WIRE_OVERFLOW, "requesttoolarge|payloadtoolarge|bodytoolarge|entitytoolarge|arrayabovemax"),
     _row(
         K.MEDIA_OVERFLOW,
-        "^invalid(?:image|file|video|audio|base64)|image(?:parse|format|url|too|size|content)",
+        "^invalid(?:image|file|video|audio|base64)|(?:image|video|audio|file)(?:parse|format|url|too|size|content|download|notfound|decode)",
         "multimodal|unsupportedimage|unsupportedmedia",
     ),
     _row(K.BAD_REQUEST_REASONING, "encryptedcontent|thoughtsignature"),

@@ -63,6 +63,8 @@ class Sent(msgspec.Struct, frozen=True):
     # What the model is believed to accept; None where it is not known.
     window_tokens: int | None = None
     wire_bytes_max: int | None = None
+    # Whether the model reports all that it read, as far as is known.
+    reports_all_read: bool = True
     had_tools: bool = False
     had_reasoning: bool = False
     # Who was asked, for instance "openai" or "dashscope": a few providers give one code two meanings.

@@ -43,7 +43,7 @@ _DIGITS = r"(-?\d{1,3}(?:[,_]\d{3}){1,4}|-?\d{1,15}(?:\.\d{1,6})?)"
 # A number that is not part of a path, a version, a model's name, a date or an index.
 _N = r"(?<![\w.\-/\[#])(?<!\d:)" + _DIGITS + r"(?![a-z\d])(?!\.\d|[-:/]\d)"
 _NUMBER = Pattern(
-    r"(?<![\w.\-/\[#])(?<!\d:)" + _DIGITS + r"(?: ?(k|m|kb|mb|gb|kib|mib|gib))?(?![a-z\d])(?!\.\d|[-:/]\d)"
+    r"(?<![\w.\-/\[#])(?<!\d:)" + _DIGITS + r"(?: ?(k|m|kb|mb|gb|kib|mib|gib|px))?(?![a-z\d])(?!\.\d|[-:/]\d)"
 )
 _SCALE = {
     "k": 1_000,
@@ -75,7 +75,11 @@ _COMPARISON = Pattern(rf"{_N}\)?{_WORDS},? ?\)?{_OVER}{_UP_TO_LIMIT}{_N}")
 # "140123/131072" is a path or a date unless tokens are counted.
 _RATIO = Pattern(r"(?<![\w/.-])(\d{3,12})/(\d{3,12})(?![\w/])")
 _BRACKETS = Pattern(
-    r"(?:range|between|should be|must be|shoule be|within)[^.;]{0,40}?[\[(] ?" + _DIGITS + ", ?" + _DIGITS + r" ?[\])]"
+    r"(?:range|between|should be|must be|shoule be|within)[^.;]{0,40}?[\[(] ?"
+    + _DIGITS
+    + ", ?"
+    + _DIGITS
+    + r" ?([\])])"
 )
 _FROM_TO = Pattern(rf"(?:between|from) {_N}(?: \(?inclusive\)?)? (?:and|to) {_N}( \(exclusive\))?")
 # "The limit of 50000 exceeded" states a limit on the left of the comparison.
@@ -87,7 +91,7 @@ _LIMIT_WORDS = any_of(
     r"max(?:imum)?\w*|limit\w*|at most|up to|no more than|not exceed|cannot exceed|exceeds?(?= ?$)|over the",
     r"(?:less|fewer|smaller|lower|larger|longer|greater|more) than|below|within|under|<=?|≤|>=?(?= ?$)|≥",
     r"must be|should be|(?:must|should) (?:be|have) at least|only|afford|allow\w*|supports?|accepts?",
-    r"window|context|n_ctx|capacity|ceiling|cap of|quotavalue",
+    r"window|context|n_ctx|capacity|ceiling|cap of|quotavalue|truncation length",
     r"最大|最多|上限|限制|不能超过|不得超过|不超过|不可超过|超过了?|超出|小于|不大于|低于",
 )
 _ASKED_WORDS = any_of(
@@ -204,7 +208,9 @@ def _compared(text: str, unit: Unit | None) -> Stated:
     if unit is Unit.TOKENS and (match := _RATIO.search(text)):
         return Stated(limit=int(match[2]), requested=int(match[1]), unit=unit)
     if match := _BRACKETS.search(text):
-        return Stated(limit=_value(match[2], None), unit=_unit_near(text, match.end(), unit))
+        # "[1, 1025)" ends before its right side; a range in round brackets alone is one that nobody meant so exactly.
+        is_open = match[3] == ")" and "[" in match[0]
+        return Stated(limit=_value(match[2], None) - is_open, unit=_unit_near(text, match.end(), unit))
     if match := _FROM_TO.search(text):
         return Stated(limit=_value(match[2], None) - (1 if match[3] else 0), unit=_unit_near(text, match.end(), unit))
     return Stated()
@@ -213,7 +219,8 @@ def _compared(text: str, unit: Unit | None) -> Stated:
 def _spoken(text: str, unit: Unit | None) -> Stated:
     """Read numbers by the words around them."""
     numbers = [one for one in _roles(text) if unit is None or one.unit is None or one.unit is unit]
-    limits = [one for one in numbers if one.role is _Role.LIMIT]
+    # What is left over is often said as well, and is nothing where the request was too large.
+    limits = [one for one in numbers if one.role is _Role.LIMIT and one.value > 0]
     limit = limits[0].value if limits else None
     found = next((one.unit for one in numbers if one.unit is not None and one.role is not _Role.OVERSHOOT), None)
     output = next((one.value for one in numbers if one.role is _Role.OUTPUT), None)
@@ -277,6 +284,8 @@ def _role(before: str, after: str) -> _Role | None:
 
 
 def _unit_of(suffix: str | None, after: str) -> Unit | None:
+    if suffix == "px":
+        return Unit.PIXELS
     if suffix is not None and suffix.endswith("b"):
         return Unit.BYTES
     return next((unit for pattern, unit in _UNIT_AFTER if pattern.match(after)), None)

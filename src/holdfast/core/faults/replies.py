@@ -14,7 +14,7 @@ NEAR_LIMIT = 0.8
 # A server that cuts the prompt reports exactly its window, give or take what its template adds.
 _AT_WINDOW = 0.98
 # Estimates are off by a third at worst, so half of what was sent means that the other half was not read.
-_READ_SHARE = 0.5
+READ_SHARE = 0.5
 # Cached prefixes make some servers report a handful of tokens; below this a report says nothing about cutting.
 _READ_TOKENS_MIN = 1_000
 # Twice the window is a broken counter rather than an accepted prompt.
@@ -60,7 +60,9 @@ def symptom(outcome: Outcome, sent: Sent) -> Fault | None:
         return Fault(overflow, Confidence.CERTAIN, second_kind=empty, unit=Unit.TOKENS)
     if (read := _read_share(outcome, sent)) is not None:
         confidence = Confidence.GUESS if outcome.has_output else Confidence.LIKELY
-        return Fault(overflow, confidence, second_kind=empty, requested=read, unit=Unit.TOKENS)
+        # What was read of a request that was cut is the window, if it was cut; only a reply to less of it will tell.
+        limit = outcome.input_tokens if outcome.has_output and read != outcome.input_tokens else None
+        return Fault(overflow, confidence, second_kind=empty, limit=limit, requested=read, unit=Unit.TOKENS)
     if outcome.has_output:
         return None
     if outcome.stop in _LENGTH and is_near_window(sent):
@@ -88,7 +90,7 @@ def _read_share(outcome: Outcome, sent: Sent) -> int | None:
         return used
     if window is not None and not outcome.has_output and _AT_WINDOW * window <= used <= window:
         return sent.tokens if sent.tokens is not None and sent.tokens > used else used
-    if sent.tokens is not None and _READ_TOKENS_MIN <= used <= _READ_SHARE * sent.tokens:
+    if sent.reports_all_read and sent.tokens is not None and _READ_TOKENS_MIN <= used <= READ_SHARE * sent.tokens:
         return sent.tokens
     return None
 

@@ -125,7 +125,7 @@ EXCLUSIONS: tuple[Rule, ...] = (
         any_of(
             r"models?(?![a-z])(?:[^.]|\.(?! )){0,80}?"
             + any_of(
-                r"not found|does ?no?t exist|not exist|is unknown|identifier is invalid",
+                r"not found|does ?no?t exist|not exist|is unknown|(?:identifier|name|id) (?:is )?(?:invalid|not valid)",
                 r"is ?no?t (?:available|supported|recognized|a valid|served)",
                 r"been (?:deprecated|decommissioned|retired|removed|shut)|no longer|discontinued|end of (?:its )?life",
             ),
@@ -232,6 +232,13 @@ SETTINGS: tuple[Rule, ...] = (
         has_numbers=True,
         statuses=_REFUSED,
     ),
+    _rule(
+        K.BAD_REQUEST,
+        r"out of (?:\w+ )?range [\[(]",
+        unless=r"input|prompt|context",
+        has_numbers=True,
+        statuses=_REFUSED,
+    ),
     _rule(K.BAD_REQUEST, w.SCHEMA, unless=w.WINDOW, statuses=_REFUSED),
     _rule(
         K.BAD_REQUEST,
@@ -272,7 +279,7 @@ OVERFLOW: tuple[Rule, ...] = (
         any_of(
             r"(?:string|input|text|prompt|content|message|body|query)[^.]{0,60}(?:too long|exceed\w*|at most|max\w*)"
             r"[^.]{0,60}" + w.CHARACTERS,
-            r"string (?:is )?too long|maxlength|max length: |个?字符",
+            r"string (?:is )?too long|string (?:value )?length[^.]{0,30}exceed\w*|maxlength|max length: |个?字符",
             w.CHARACTERS + r"[^.]{0,40}(?:exceed\w*|limit|max\w*|too)",
             r"(?:exceed\w*|limit|max\w*|at most|longer than)[^.]{0,40}\d[ \w]{0,4}" + w.CHARACTERS,
         ),
@@ -308,10 +315,11 @@ OVERFLOW: tuple[Rule, ...] = (
             ),
             near(w.TOO_LONG, w.TOKENS),
             w.TOKENS + r".{0,60}?(?:limit|max\w*)\W{0,3}\d",
+            r"(?:input|prompt|context|total|max\w*) tokens? limit (?:is|of)? ?\d",
             near(r"reduce", any_of(w.TOKENS, r"length of")),
             w.WINDOW + r" (?:is|of|\()",
             r"range of input length|reduce your prompt|too many tokens|max_tokens must be at least 1, got -",
-            r"max\w*(?: of)? \d[\d,.]*k? tokens",
+            r"max\w*(?: (?:of|size|length|is))*:? \d[\d,.]*k? tokens",
             r"context (?:is )?too (?:big|long|large)|context[a-z ]{0,20} full(?![a-z])",
             r"tokens?.{0,12}(?:超|上限|限制)|(?:超过|超出|超).{0,16}(?:token|长度|上下文)",
             r"(?:上下文|输入|长度|prompt).{0,12}(?:超|过长|太长)|超长",

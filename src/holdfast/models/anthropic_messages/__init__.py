@@ -4,18 +4,24 @@ Pure: bytes in, values out. What the dialect cannot say is listed where it is dr
 """
 
 from holdfast.models.anthropic_messages.answer import StreamDecoder
-from holdfast.models.anthropic_messages.request import encode_request
-from holdfast.models.anthropic_messages.server import decode_request, encode_error, encode_reply, encode_stream
+from holdfast.models.anthropic_messages.reply import MessagesEncoder, encode_reply, encode_stream
+from holdfast.models.anthropic_messages.request import encode_messages, encode_request
+from holdfast.models.anthropic_messages.server import decode_request, encode_error
 
 NAME = "anthropic"
-PATH = "/v1/messages"
 SERVER_PATH = "/v1/messages"
 DEFAULT_BASE_URL = "https://api.anthropic.com"
-KEY_VARIABLE = "ANTHROPIC_API_KEY"
+KEY_VARIABLES: tuple[str, ...] = ("ANTHROPIC_API_KEY",)
 BASE_URL_VARIABLE = "ANTHROPIC_BASE_URL"
+MESSAGES_FIELD = "messages"
 
 # The version that every endpoint speaks, Anthropic's own and the compatible ones; what it means never changes.
 _VERSION = "2023-06-01"
+
+
+def request_path(model: str) -> str:  # noqa: ARG001 - one address for all models
+    """Return where requests go, behind the base URL."""
+    return "/v1/messages"
 
 
 def key_headers(key: str) -> dict[str, str]:
@@ -27,15 +33,18 @@ def key_headers(key: str) -> dict[str, str]:
 __all__ = [
     "BASE_URL_VARIABLE",
     "DEFAULT_BASE_URL",
-    "KEY_VARIABLE",
+    "KEY_VARIABLES",
+    "MESSAGES_FIELD",
     "NAME",
-    "PATH",
     "SERVER_PATH",
+    "MessagesEncoder",
     "StreamDecoder",
     "decode_request",
     "encode_error",
+    "encode_messages",
     "encode_reply",
     "encode_request",
     "encode_stream",
     "key_headers",
+    "request_path",
 ]

@@ -125,12 +125,14 @@ class StreamDecoder(AnswerDecoder):
                 if read.delta is not None:
                     self._stop_reason = read.delta.stop_reason or self._stop_reason
                 self._take_usage(read.usage)
+            case "content_block_stop":
+                return self._seal(read.index)
             case "message_stop":
                 self._is_stopped = True
             case "error":
                 self._refuse("the provider reported an error inside the stream", event.payload)
             case _:
-                pass  # Pings, ends of blocks, and whatever the API adds: it says that clients must bear new events.
+                pass  # Pings, and whatever the API adds: it says that clients must bear new events.
         return []
 
     def _take_body(self, body: bytes) -> None:
@@ -178,13 +180,27 @@ class StreamDecoder(AnswerDecoder):
         if delta.partial_json is not None:
             self._count(delta.partial_json)
             block.arguments.append(delta.partial_json)
-            return [ToolCallDelta(self._call_number(block), block.name, delta.partial_json)]
+            number = self._call_number(block)
+            return [ToolCallDelta(number, block.name, delta.partial_json, self._certain_id(block))]
         text = delta.text or delta.thinking or ""
         self._count(text)
         block.text.append(text)
         if not text:
             return []
         return [TextDelta(text)] if delta.text else [ReasoningDelta(text)]
+
+    def _seal(self, index: int) -> list[Delta]:
+        """Tell what the provider wants to see again of thinking that has ended."""
+        block = self._blocks.get(index)
+        if block is None:
+            return []
+        opaque = hidden(self.issuer, block.sealed).opaque if block.sealed else block.signature
+        return [ReasoningDelta("", opaque)] if opaque and block.kind in ("thinking", "redacted_thinking") else []
+
+    def _certain_id(self, block: _Growing) -> str:
+        """Return the id that the reply will have for a call: the first of several with one id keeps it."""
+        before = (other.call_id for other in self._blocks.values() if other.position < block.position)
+        return "" if block.call_id in before else block.call_id
 
     def _call_number(self, block: _Growing) -> int:
         return sum(1 for other in self._blocks.values() if other.kind == "tool_use" and other.position < block.position)

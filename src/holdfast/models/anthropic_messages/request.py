@@ -4,7 +4,7 @@ The order of keys is fixed and everything that grows stands in `messages`, follo
 conversation starts with the bytes of a shorter one up to where it grows.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 
@@ -28,6 +28,7 @@ from holdfast.models.wire import (
     EMPTY_MESSAGE,
     IMAGE_TYPES,
     CallIds,
+    KeptIds,
     WireNode,
     bare_outcome,
     base64_text,
@@ -61,7 +62,7 @@ def encode_request(
     endpoint is Anthropic's own (`is_official`), since others refuse settings that they do not know.
     """
     output_tokens_max = request.output_tokens_max or OUTPUT_TOKENS_DEFAULT
-    turns = _turns(request, blobs, issuer)
+    turns = _opened(_turns(request.messages, CallIds(), blobs, issuer))
     body: dict[str, WireNode] = {"model": model}
     if request.tools:
         body["tools"] = [_tool(spec) for spec in request.tools]
@@ -83,11 +84,18 @@ def _tool(spec: ToolSpec) -> WireNode:
     return {"name": spec.name, "description": spec.description, "input_schema": schema}
 
 
-def _turns(request: Request, blobs: Mapping[str, bytes], issuer: str) -> list[tuple[str, list[_Block]]]:
-    """Return the messages with roles taking turns, the first a person's, none of them empty."""
-    ids = CallIds()
+def encode_messages(messages: Sequence[Message], blobs: Mapping[str, bytes], issuer: str) -> list[bytes]:
+    """Return messages as elements of a request's `messages`, with the ids of calls as they are."""
+    turns = _turns(messages, KeptIds(), blobs, issuer)
+    return [to_bytes({"role": role, "content": blocks}) for role, blocks in turns]
+
+
+def _turns(
+    messages: Iterable[Message], ids: KeptIds, blobs: Mapping[str, bytes], issuer: str
+) -> list[tuple[str, list[_Block]]]:
+    """Return the messages with roles taking turns, none of them empty."""
     turns: list[tuple[str, list[_Block]]] = []
-    for message in request.messages:
+    for message in messages:
         role = "assistant" if message.role is Role.ASSISTANT else "user"
         blocks = _blocks(message, ids, blobs, issuer)
         if not blocks and role == "assistant":
@@ -98,12 +106,17 @@ def _turns(request: Request, blobs: Mapping[str, bytes], issuer: str) -> list[tu
             turns[-1][1].extend(blocks)
         else:
             turns.append((role, blocks))
-    if not turns or turns[0][0] == "assistant":
-        turns.insert(0, ("user", [_text(EMPTY_MESSAGE)]))
     for _, blocks in turns:
         # Stable: results come first, in their order, as the API demands; all else keeps its place.
         blocks.sort(key=lambda block: block["type"] != "tool_result")
     return turns
+
+
+def _opened(turns: list[tuple[str, list[_Block]]]) -> list[tuple[str, list[_Block]]]:
+    """Let a person speak first, as the API demands."""
+    if turns and turns[0][0] == "user":
+        return turns
+    return [("user", [_text(EMPTY_MESSAGE)]), *turns]
 
 
 def _continues_without_thinking(turns: list[tuple[str, list[_Block]]]) -> bool:
@@ -116,7 +129,7 @@ def _continues_without_thinking(turns: list[tuple[str, list[_Block]]]) -> bool:
     return turns[-2][1][0]["type"] not in ("thinking", "redacted_thinking")
 
 
-def _blocks(message: Message, ids: CallIds, blobs: Mapping[str, bytes], issuer: str) -> list[_Block]:
+def _blocks(message: Message, ids: KeptIds, blobs: Mapping[str, bytes], issuer: str) -> list[_Block]:
     is_assistant = message.role is Role.ASSISTANT
     blocks: list[_Block] = []
     for part in message.parts:
@@ -137,7 +150,7 @@ def _blocks(message: Message, ids: CallIds, blobs: Mapping[str, bytes], issuer: 
     return blocks
 
 
-def _result(result: ToolResult, ids: CallIds, blobs: Mapping[str, bytes]) -> _Block:
+def _result(result: ToolResult, ids: KeptIds, blobs: Mapping[str, bytes]) -> _Block:
     content = _content(result.parts, blobs) or [_text(bare_outcome(result))]
     block: _Block = {"type": "tool_result", "tool_use_id": ids.of_result(result.call_id), "content": content}
     if result.outcome is not ToolOutcome.DONE:

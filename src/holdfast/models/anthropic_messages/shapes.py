@@ -17,16 +17,17 @@ class Source(msgspec.Struct):
 
 
 class Block(msgspec.Struct):
-    """One block of a message, whatever its type."""
+    """One block of a message, whatever its type. Blocks of tools that run at the provider have shapes of their own."""
 
     type: str
     text: str = ""
-    source: Source | None = None
+    # An address or a list, in blocks that are not read here.
+    source: Source | str | None = None
     id: str = ""
     name: str = ""
     input: msgspec.Raw = msgspec.Raw(b"{}")
     tool_use_id: str = ""
-    content: "str | list[Block] | None" = None
+    content: "str | list[Block] | dict[str, msgspec.Raw] | None" = None
     is_error: bool | None = None
     thinking: str = ""
     signature: str = ""
@@ -45,7 +46,7 @@ class OfferedTool(msgspec.Struct):
     """A tool that is offered."""
 
     name: str
-    description: str = ""
+    description: str | None = None
     input_schema: msgspec.Raw = msgspec.Raw(ANY_OBJECT.encode())
 
 
@@ -67,7 +68,7 @@ class MessagesBody(msgspec.Struct):
 
     model: str
     max_tokens: int
-    messages: list[Turn]
+    messages: list[msgspec.Raw]
     system: str | list[Block] | None = None
     tools: list[OfferedTool] | None = None
     thinking: Thinking | None = None
@@ -75,6 +76,7 @@ class MessagesBody(msgspec.Struct):
     stream: bool | None = None
 
 
+_turns = msgspec.json.Decoder(Turn)
 _bodies = msgspec.json.Decoder(MessagesBody)
 
 
@@ -84,6 +86,17 @@ def read_body(body: bytes) -> MessagesBody:
         return _bodies.decode(body)
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
         raise MalformedRequestError(f"the body is not a messages request: {error}") from error
+
+
+def read_turns(body: MessagesBody) -> list[tuple[bytes, Turn]]:
+    """Return the messages, each as it was written and as it was read."""
+    read: list[tuple[bytes, Turn]] = []
+    for at, wire in enumerate(body.messages):
+        try:
+            read.append((bytes(wire), _turns.decode(wire)))
+        except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+            raise MalformedRequestError(f"messages.{at} cannot be read: {error}") from error
+    return read
 
 
 def blocks_of(content: str | list[Block] | None) -> list[Block]:

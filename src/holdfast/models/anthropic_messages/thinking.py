@@ -50,8 +50,14 @@ def hidden(issuer: str, sealed: str) -> Reasoning:
     return Reasoning("", issuer, _REDACTED + sealed)
 
 
+def hidden_text(opaque: str) -> str | None:
+    """Return what the provider keeps to itself, or None where the thinking is open and this is its signature."""
+    return opaque.removeprefix(_REDACTED) if opaque.startswith(_REDACTED) else None
+
+
 def thinking_block(part: Reasoning) -> dict[str, WireNode]:
     """Return the block that a part came from, to the byte."""
-    if part.opaque.startswith(_REDACTED):
-        return {"type": "redacted_thinking", "data": part.opaque.removeprefix(_REDACTED)}
+    sealed = hidden_text(part.opaque)
+    if sealed is not None:
+        return {"type": "redacted_thinking", "data": sealed}
     return {"type": "thinking", "thinking": part.text, "signature": part.opaque}

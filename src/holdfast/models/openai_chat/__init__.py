@@ -4,16 +4,21 @@ Pure: bytes in, values out. What the dialect cannot say is listed where it is dr
 """
 
 from holdfast.models.openai_chat.answer import StreamDecoder
-from holdfast.models.openai_chat.request import encode_request
-from holdfast.models.openai_chat.server import decode_request, encode_error, encode_reply, encode_stream
+from holdfast.models.openai_chat.reply import ChatEncoder, encode_reply, encode_stream
+from holdfast.models.openai_chat.request import encode_messages, encode_request
+from holdfast.models.openai_chat.server import decode_request, encode_error
 
 NAME = "openai-chat"
-# Behind a base URL that ends in the version, as OpenAI's own clients have it.
-PATH = "/chat/completions"
 SERVER_PATH = "/v1/chat/completions"
 DEFAULT_BASE_URL = "https://api.openai.com/v1"
-KEY_VARIABLE = "OPENAI_API_KEY"
+KEY_VARIABLES: tuple[str, ...] = ("OPENAI_API_KEY",)
 BASE_URL_VARIABLE = "OPENAI_BASE_URL"
+MESSAGES_FIELD = "messages"
+
+
+def request_path(model: str) -> str:  # noqa: ARG001 - one address for all models
+    """Return where requests go, behind a base URL that ends in the version, as OpenAI's own clients have it."""
+    return "/chat/completions"
 
 
 def key_headers(key: str) -> dict[str, str]:
@@ -24,15 +29,18 @@ def key_headers(key: str) -> dict[str, str]:
 __all__ = [
     "BASE_URL_VARIABLE",
     "DEFAULT_BASE_URL",
-    "KEY_VARIABLE",
+    "KEY_VARIABLES",
+    "MESSAGES_FIELD",
     "NAME",
-    "PATH",
     "SERVER_PATH",
+    "ChatEncoder",
     "StreamDecoder",
     "decode_request",
     "encode_error",
+    "encode_messages",
     "encode_reply",
     "encode_request",
     "encode_stream",
     "key_headers",
+    "request_path",
 ]

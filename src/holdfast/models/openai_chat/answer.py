@@ -166,7 +166,12 @@ class StreamDecoder(AnswerDecoder):
             arguments = msgspec.json.encode(arguments).decode()
         self._count(arguments)
         call.arguments.append(arguments)
-        return ToolCallDelta(self._calls.index(call), call.name, arguments)
+        return ToolCallDelta(self._calls.index(call), call.name, arguments, self._certain_id(call))
+
+    def _certain_id(self, call: _Call) -> str:
+        """Return the id that the reply will have for a call: the first of several with one id keeps it."""
+        before = self._calls[: self._calls.index(call)]
+        return "" if any(other.call_id == call.call_id for other in before) else call.call_id
 
     def _call_of(self, piece: _CallPiece, function: _Function) -> _Call:
         """Find the call that a piece goes on with, or start one."""

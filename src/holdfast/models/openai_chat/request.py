@@ -4,7 +4,7 @@ The order of keys is fixed and everything that grows stands in `messages`, follo
 conversation starts with the bytes of a shorter one up to where it grows.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 
@@ -27,9 +27,10 @@ from holdfast.models.wire import (
     EMPTY_MESSAGE,
     IMAGE_TYPES,
     CallIds,
+    KeptIds,
     WireNode,
     bare_outcome,
-    base64_text,
+    data_url,
     inline_text,
     media_line,
     object_text,
@@ -67,7 +68,8 @@ def encode_request(
     body: dict[str, WireNode] = {"model": model}
     if request.tools:
         body["tools"] = [_tool(spec) for spec in request.tools]
-    body["messages"] = _messages(request, blobs)
+    system: list[WireNode] = [{"role": "system", "content": request.system}] if request.system else []
+    body["messages"] = system + _messages(request.messages, CallIds(), blobs)
     if request.output_tokens_max is not None:
         body["max_completion_tokens" if is_official else "max_tokens"] = request.output_tokens_max
     if request.effort is not None:
@@ -86,13 +88,15 @@ def _tool(spec: ToolSpec) -> WireNode:
     }
 
 
-def _messages(request: Request, blobs: Mapping[str, bytes]) -> list[WireNode]:
-    ids = CallIds()
+def encode_messages(messages: Sequence[Message], blobs: Mapping[str, bytes], issuer: str) -> list[bytes]:  # noqa: ARG001
+    """Return messages as elements of a request's `messages`, with the ids of calls as they are."""
+    return [to_bytes(node) for node in _messages(messages, KeptIds(), blobs)]
+
+
+def _messages(messages: Iterable[Message], ids: KeptIds, blobs: Mapping[str, bytes]) -> list[WireNode]:
     wire: list[WireNode] = []
-    if request.system:
-        wire.append({"role": "system", "content": request.system})
     attachments: list[Media] = []
-    for message in request.messages:
+    for message in messages:
         results = [part for part in message.parts if isinstance(part, ToolResult)]
         if attachments and not results:
             # Not before: all results of one answer must follow it without a gap.
@@ -112,7 +116,7 @@ def _messages(request: Request, blobs: Mapping[str, bytes]) -> list[WireNode]:
     return wire
 
 
-def _assistant_message(message: Message, ids: CallIds, blobs: Mapping[str, bytes]) -> list[WireNode]:
+def _assistant_message(message: Message, ids: KeptIds, blobs: Mapping[str, bytes]) -> list[WireNode]:
     texts: list[str] = []
     calls: list[WireNode] = []
     for part in message.parts:
@@ -132,7 +136,7 @@ def _assistant_message(message: Message, ids: CallIds, blobs: Mapping[str, bytes
     return [{"role": "assistant", "content": text}] if text else []
 
 
-def _tool_message(result: ToolResult, ids: CallIds, blobs: Mapping[str, bytes]) -> WireNode:
+def _tool_message(result: ToolResult, ids: KeptIds, blobs: Mapping[str, bytes]) -> WireNode:
     texts = [ATTACHED_BELOW if isinstance(part, Media) else inline_text(part, blobs) for part in result.parts]
     content = [text for text in texts if text] or [bare_outcome(result)]
     return {
@@ -165,10 +169,9 @@ def _content_node(part: ContentPart, blobs: Mapping[str, bytes]) -> dict[str, Wi
 
 
 def _media_node(media: Media, blobs: Mapping[str, bytes]) -> dict[str, WireNode]:
-    encoded = base64_text(media, blobs) if media.media_type in IMAGE_TYPES | {PDF} else None
-    if encoded is None:
+    url = data_url(media, blobs) if media.media_type in IMAGE_TYPES | {PDF} else None
+    if url is None:
         return {"type": "text", "text": media_line(media)}
-    url = f"data:{media.media_type};base64,{encoded}"
     if media.media_type == PDF:
         return {"type": "file", "file": {"filename": media.name or "document.pdf", "file_data": url}}
     return {"type": "image_url", "image_url": {"url": url}}

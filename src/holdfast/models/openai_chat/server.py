@@ -1,6 +1,6 @@
-"""The OpenAI chat dialect as a server speaks it: requests in, answers and errors out."""
+"""The OpenAI chat dialect as a server reads it: requests in, and the errors that answer them."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 
 from holdfast.core.messages import (
     ContentPart,
@@ -8,23 +8,20 @@ from holdfast.core.messages import (
     Message,
     Part,
     Reasoning,
-    Reply,
     Request,
     Role,
-    StopReason,
     Text,
     ToolCall,
     ToolResult,
     ToolSpec,
-    Usage,
 )
-from holdfast.models.openai_chat.shapes import ChatMessage, ChatTool, Piece, read_body
-from holdfast.models.sse import encode_event
+from holdfast.models.openai_chat.shapes import Call, ChatMessage, ChatTool, Piece, read_body, read_messages
 from holdfast.models.wire import (
     DecodedRequest,
+    Intake,
     MalformedRequestError,
-    WireNode,
-    received_media,
+    Original,
+    media_of_url,
     to_bytes,
 )
 
@@ -37,85 +34,104 @@ _EFFORTS: Mapping[str, Effort] = {
     "xhigh": Effort.HIGH,
     "max": Effort.HIGH,
 }
-_FINISH_REASONS: Mapping[StopReason, str] = {
-    StopReason.END: "stop",
-    StopReason.TOOL_CALLS: "tool_calls",
-    StopReason.LENGTH: "length",
-    StopReason.CONTENT_FILTER: "content_filter",
-    StopReason.OTHER: "stop",
-}
-# Letters per delta: about five tokens, so that a page shows a smooth stream and long answers stay cheap.
-_DELTA_CHARS = 20
 
 
-def decode_request(body: bytes, issuer: str = "") -> DecodedRequest:
+def decode_request(
+    body: bytes,
+    issuer: str = "",
+    path: str = "",  # noqa: ARG001 - one address for all models
+    *,
+    is_tolerant: bool = False,
+) -> DecodedRequest:
     """Read the body of a request, or raise `MalformedRequestError`.
 
     All system messages become the system text, in order; results of one answer become one message; an image that is
-    named by an address becomes a line of text. Settings that `Request` does not know are dropped.
+    named by an address becomes a line of text. Settings that `Request` does not know are dropped; parts it does not
+    know are refused, or named in `unread` where the reader is tolerant.
     """
     wire = read_body(body)
-    blobs: dict[str, bytes] = {}
+    intake = Intake(issuer, is_tolerant=is_tolerant)
     systems: list[str] = []
     messages: list[Message] = []
-    for message in wire.messages:
+    originals: list[Original] = []
+    for written, message in read_messages(wire):
         if message.role in ("system", "developer"):
-            systems.append("".join(part.text for part in _parts(message.content, {}) if isinstance(part, Text)))
+            systems.append("".join(part.text for part in _parts(message.content, intake) if isinstance(part, Text)))
+            originals.append(Original(written, len(messages), len(messages)))
             continue
-        decoded = _message(message, blobs, issuer)
+        decoded = _message(message, intake)
         if decoded.role is Role.TOOL and messages and messages[-1].role is Role.TOOL:
             decoded = Message(Role.TOOL, messages.pop().parts + decoded.parts)
         messages.append(decoded)
+        originals.append(Original(written, len(messages) - 1, len(messages)))
     output_tokens_max = wire.max_tokens if wire.max_completion_tokens is None else wire.max_completion_tokens
     request = Request(
         tuple(messages),
         "\n\n".join(system for system in systems if system),
-        tuple(_tool(tool) for tool in wire.tools or ()),
+        tuple(_tool(tool) for tool in wire.tools or () if tool.function is not None),
         output_tokens_max,
-        _effort(wire.reasoning_effort),
+        _effort(wire.reasoning_effort, intake),
     )
-    wants_usage = wire.stream_options is not None and wire.stream_options.include_usage
-    return DecodedRequest(request, wire.model, bool(wire.stream), blobs, wants_usage)
+    wants_usage = wire.stream_options is not None and bool(wire.stream_options.include_usage)
+    return DecodedRequest(
+        request, wire.model, bool(wire.stream), intake.blobs, wants_usage, tuple(originals), tuple(intake.unread)
+    )
 
 
-def _effort(named: str | None) -> Effort | None:
+def _effort(named: str | None, intake: Intake) -> Effort | None:
     if named is None:
         return None
-    if named not in _EFFORTS:
+    if named not in _EFFORTS and not intake.is_tolerant:
         raise MalformedRequestError(f"reasoning_effort {named!r} is none of {', '.join(_EFFORTS)}")
-    return _EFFORTS[named]
+    return _EFFORTS.get(named)
 
 
 def _tool(tool: ChatTool) -> ToolSpec:
     function = tool.function
-    return ToolSpec(function.name, function.description, bytes(function.parameters).decode())
+    assert function is not None
+    return ToolSpec(function.name, function.description or "", function.schema)
 
 
-def _message(message: ChatMessage, blobs: dict[str, bytes], issuer: str) -> Message:
-    content = _parts(message.content, blobs)
-    if message.role == "tool":
-        if not message.tool_call_id:
+def _message(message: ChatMessage, intake: Intake) -> Message:
+    content = _parts(message.content, intake)
+    if message.role in ("tool", "function"):
+        # The older form names the function; it has no ids.
+        call_id = message.tool_call_id or (message.name if message.role == "function" else "")
+        if not call_id:
             raise MalformedRequestError("a message with role 'tool' has no tool_call_id")
-        return Message(Role.TOOL, (ToolResult(message.tool_call_id, content),))
+        return Message(Role.TOOL, (ToolResult(call_id, content),))
     if message.role == "user":
         return Message(Role.USER, content)
     parts: list[Part] = []
-    if message.reasoning_content:
-        parts.append(Reasoning(message.reasoning_content, issuer))
+    thought = message.reasoning_content or message.reasoning
+    if thought:
+        parts.append(Reasoning(thought, intake.issuer))
     parts += content
-    parts += [ToolCall(call.id, call.function.name, call.function.arguments) for call in message.tool_calls or ()]
+    if message.refusal:
+        parts.append(Text(message.refusal))
+    parts += [_call(call) for call in message.tool_calls or ()]
+    if message.function_call is not None:
+        parts.append(ToolCall(message.function_call.name, message.function_call.name, message.function_call.arguments))
     return Message(Role.ASSISTANT, tuple(parts))
 
 
-def _parts(content: str | list[Piece] | None, blobs: dict[str, bytes]) -> tuple[ContentPart, ...]:
+def _call(call: Call) -> ToolCall:
+    if call.function is not None:
+        return ToolCall(call.id, call.function.name, call.function.arguments)
+    if call.custom is not None:
+        return ToolCall(call.id, call.custom.name, call.custom.input)
+    raise MalformedRequestError(f"the call {call.id!r} has no function")
+
+
+def _parts(content: str | list[Piece] | None, intake: Intake) -> tuple[ContentPart, ...]:
     if content is None:
         return ()
     if isinstance(content, str):
         return (Text(content),)
-    return tuple(_part(piece, blobs) for piece in content)
+    return tuple(_part(piece, intake) for piece in content)
 
 
-def _part(piece: Piece, blobs: dict[str, bytes]) -> ContentPart:
+def _part(piece: Piece, intake: Intake) -> ContentPart:
     match piece.type:
         case "text":
             return Text(piece.text)
@@ -123,97 +139,13 @@ def _part(piece: Piece, blobs: dict[str, bytes]) -> ContentPart:
             return Text(piece.refusal)
         case "image_url" if piece.image_url is not None:
             image = piece.image_url
-            return _inline(image if isinstance(image, str) else image.url, "", blobs)
+            return media_of_url(image if isinstance(image, str) else image.url, "", intake.blobs)
         case "file" if piece.file is not None and piece.file.file_data:
-            return _inline(piece.file.file_data, piece.file.filename, blobs)
-        case other:
-            raise MalformedRequestError(f"a part of type {other!r} cannot be read here; send text, image_url or file")
-
-
-def _inline(url: str, name: str, blobs: dict[str, bytes]) -> ContentPart:
-    head, comma, encoded = url.partition(",")
-    if not head.startswith("data:") or not comma:
-        return Text(f"[image at {url}]")
-    media_type = head.removeprefix("data:").removesuffix(";base64")
-    return received_media(encoded, media_type, blobs, name)
-
-
-# --- answers -----------------------------------------------------------------------------------------------------
-
-
-def encode_reply(reply: Reply, reply_id: str, created: int = 0) -> bytes:
-    """Return a whole answer as a JSON body."""
-    message: dict[str, WireNode] = {"role": "assistant", "content": _joined(reply, Text) or None, "refusal": None}
-    thought = _joined(reply, Reasoning)
-    if thought:
-        message["reasoning_content"] = thought
-    calls = [part for part in reply.parts if isinstance(part, ToolCall)]
-    if calls:
-        message["tool_calls"] = [
-            {"id": call.call_id, "type": "function", "function": {"name": call.name, "arguments": call.arguments}}
-            for call in calls
-        ]
-    choice: WireNode = {"index": 0, "message": message, "finish_reason": _FINISH_REASONS[reply.stop_reason]}
-    body: dict[str, WireNode] = {
-        "id": reply_id,
-        "object": "chat.completion",
-        "created": created,
-        "model": reply.model,
-        "choices": [choice],
-    }
-    if reply.usage is not None:
-        body["usage"] = _usage_node(reply.usage)
-    return to_bytes(body)
-
-
-def encode_stream(reply: Reply, reply_id: str, created: int = 0, *, wants_usage: bool = True) -> Iterator[bytes]:
-    """Yield an answer as the events of a stream."""
-    head: dict[str, WireNode] = {
-        "id": reply_id,
-        "object": "chat.completion.chunk",
-        "created": created,
-        "model": reply.model,
-    }
-
-    def chunk(delta: WireNode, finish_reason: str | None = None) -> bytes:
-        choices: WireNode = [{"index": 0, "delta": delta, "finish_reason": finish_reason}]
-        return encode_event(to_bytes({**head, "choices": choices}))
-
-    yield chunk({"role": "assistant", "content": ""})
-    for piece in _pieces(_joined(reply, Reasoning)):
-        yield chunk({"reasoning_content": piece})
-    for piece in _pieces(_joined(reply, Text)):
-        yield chunk({"content": piece})
-    calls = [part for part in reply.parts if isinstance(part, ToolCall)]
-    for index, call in enumerate(calls):
-        opening: WireNode = {"name": call.name, "arguments": ""}
-        yield chunk({"tool_calls": [{"index": index, "id": call.call_id, "type": "function", "function": opening}]})
-        for piece in _pieces(call.arguments):
-            yield chunk({"tool_calls": [{"index": index, "function": {"arguments": piece}}]})
-    yield chunk({}, _FINISH_REASONS[reply.stop_reason])
-    if wants_usage and reply.usage is not None:
-        yield encode_event(to_bytes({**head, "choices": [], "usage": _usage_node(reply.usage)}))
-    yield encode_event(b"[DONE]")
+            return media_of_url(piece.file.file_data, piece.file.filename, intake.blobs)
+        case kind:
+            return intake.unknown(kind, "send text, image_url or file")
 
 
 def encode_error(kind: str, message: str, *, code: str | None = None, param: str | None = None) -> bytes:
     """Return the body of an error."""
     return to_bytes({"error": {"message": message, "type": kind, "param": param, "code": code}})
-
-
-def _joined(reply: Reply, kind: type[Text] | type[Reasoning]) -> str:
-    return "".join(part.text for part in reply.parts if isinstance(part, kind))
-
-
-def _pieces(text: str) -> Iterator[str]:
-    return (text[at : at + _DELTA_CHARS] for at in range(0, len(text), _DELTA_CHARS))
-
-
-def _usage_node(usage: Usage) -> WireNode:
-    return {
-        "prompt_tokens": usage.input_tokens,
-        "completion_tokens": usage.output_tokens,
-        "total_tokens": usage.input_tokens + usage.output_tokens,
-        "prompt_tokens_details": {"cached_tokens": usage.cached_input_tokens},
-        "completion_tokens_details": {"reasoning_tokens": usage.reasoning_tokens},
-    }

@@ -8,9 +8,9 @@ from collections.abc import Iterator, Mapping
 
 import msgspec
 
-from holdfast.models.anthropic_messages.shapes import Block, MessagesBody, Turn, blocks_of
+from holdfast.models.anthropic_messages.shapes import Block, MessagesBody, Source, Turn, blocks_of, read_turns
 from holdfast.models.anthropic_messages.thinking import BUDGET_TOKENS_MIN
-from holdfast.models.openai_chat.shapes import ChatBody, ChatMessage, ImageUrl
+from holdfast.models.openai_chat.shapes import ChatBody, ChatMessage, ImageUrl, read_messages
 from holdfast.models.simulated.signing import is_sealed, is_signed
 from holdfast.models.wire import IMAGE_TYPES
 
@@ -35,7 +35,8 @@ def openai_objection(body: ChatBody) -> str | None:
     """Return what OpenAI would say about a request, or None where it would take it."""
     if not body.messages:
         return "Invalid 'messages': empty array. Expected an array with minimum length 1, but got an empty array."
-    return _openai_ids(body.messages) or _openai_pairs(body.messages) or _openai_images(body)
+    messages = [message for _, message in read_messages(body)]
+    return _openai_ids(messages) or _openai_pairs(messages) or _openai_images(body)
 
 
 def _openai_ids(messages: list[ChatMessage]) -> str | None:
@@ -83,7 +84,7 @@ def _openai_images(body: ChatBody) -> str | None:
 
 def openai_images(body: ChatBody) -> Iterator[PlacedImage]:
     """Yield the images that a request carries inline."""
-    for at, message in enumerate(body.messages):
+    for at, (_, message) in enumerate(read_messages(body)):
         for number, piece in enumerate(message.content if isinstance(message.content, list) else ()):
             url = piece.image_url.url if isinstance(piece.image_url, ImageUrl) else piece.image_url or ""
             head, comma, encoded = url.partition(",")
@@ -101,14 +102,15 @@ def anthropic_objection(body: MessagesBody) -> str | None:
         return "messages: at least one message is required"
     if body.max_tokens < 1:
         return "max_tokens: must be greater than or equal to 1"
-    if body.messages[0].role != "user":
+    messages = [turn for _, turn in read_turns(body)]
+    if messages[0].role != "user":
         return 'messages: first message must use the "user" role'
-    if body.messages[-1].role == "assistant":
+    if messages[-1].role == "assistant":
         return "This model does not support assistant message prefill. The conversation must end with a user message."
-    turns = _combined(body.messages)
+    turns = _combined(messages)
     return (
-        _anthropic_empties(body.messages)
-        or _anthropic_ids(body.messages)
+        _anthropic_empties(messages)
+        or _anthropic_ids(messages)
         or _anthropic_pairs(turns)
         or _anthropic_thinking(body, turns)
         or _anthropic_images(body)
@@ -182,7 +184,7 @@ def _missing_results(at: int, missing: list[str]) -> str:
 
 
 def _anthropic_thinking(body: MessagesBody, turns: list[tuple[str, list[Block]]]) -> str | None:
-    for at, message in enumerate(body.messages):
+    for at, (_, message) in enumerate(read_turns(body)):
         for number, block in enumerate(blocks_of(message.content)):
             if block.type == "thinking" and not is_signed(body.model, block.thinking, block.signature):
                 return f"messages.{at}.content.{number}: Invalid `signature` in `thinking` block"
@@ -218,12 +220,12 @@ def _anthropic_images(body: MessagesBody) -> str | None:
 
 def anthropic_images(body: MessagesBody) -> Iterator[PlacedImage]:
     """Yield the images that a request carries inline, those inside of tool results too."""
-    for at, message in enumerate(body.messages):
+    for at, (_, message) in enumerate(read_turns(body)):
         for number, block in enumerate(blocks_of(message.content)):
             places: Mapping[str, Block] = {f"messages.{at}.content.{number}": block}
             if block.type == "tool_result" and isinstance(block.content, list):
                 head = f"messages.{at}.content.{number}.tool_result.content"
                 places = {f"{head}.{inner}": piece for inner, piece in enumerate(block.content)}
             for place, piece in places.items():
-                if piece.type == "image" and piece.source is not None and piece.source.type == "base64":
+                if piece.type == "image" and isinstance(piece.source, Source) and piece.source.type == "base64":
                     yield PlacedImage(f"{place}.image", piece.source.media_type, piece.source.data)

@@ -14,25 +14,15 @@ import msgspec
 
 from holdfast.core.limits import Limits
 from holdfast.core.media import pixels
-from holdfast.core.messages import Reasoning, Reply, StopReason, Text, ToolCall, Usage
-from holdfast.models import anthropic_messages, openai_chat
-from holdfast.models.anthropic_messages import shapes as anthropic_shapes
-from holdfast.models.anthropic_messages.thinking import hidden
+from holdfast.core.messages import Reasoning, Reply, Request, StopReason, Text, ToolCall, Usage
 from holdfast.models.dialects import DIALECTS
-from holdfast.models.openai_chat import shapes as openai_shapes
 from holdfast.models.simulated.faults import OK, FaultStep, parse_faults
+from holdfast.models.simulated.manners import MANNERS
 from holdfast.models.simulated.mind import Draft, compose
-from holdfast.models.simulated.rules import (
-    PlacedImage,
-    anthropic_images,
-    anthropic_objection,
-    openai_images,
-    openai_objection,
-)
-from holdfast.models.simulated.signing import seal, sign
+from holdfast.models.simulated.no import No
+from holdfast.models.simulated.rules import PlacedImage
 from holdfast.models.simulated.tokens import count_request, count_text, cut_to_tokens
-from holdfast.models.simulated.voices import VOICES, No
-from holdfast.models.sse import encode_event
+from holdfast.models.simulated.voices import VOICES
 from holdfast.models.transport import Answer, BrokenOffError
 from holdfast.models.wire import DecodedRequest, MalformedRequestError
 
@@ -45,15 +35,6 @@ BODY_BYTES_KEPT = 64 * 2**20
 
 # Between two signs of life: real providers send one every few seconds, and a test must not spin.
 _KEEPALIVE_SECONDS = 0.05
-_KEEPALIVES: Mapping[str, bytes] = {
-    openai_chat.NAME: b": keep-alive\n\n",
-    anthropic_messages.NAME: encode_event(b'{"type":"ping"}', "ping"),
-}
-# What only the deltas of a stream have, apart from the first event, which opens it.
-_DELTA_MARKS: Mapping[str, bytes] = {
-    openai_chat.NAME: b'"finish_reason":null',
-    anthropic_messages.NAME: b"event: content_block_delta",
-}
 # Deltas before a stream breaks where the script does not say: enough that something has been shown.
 _DELTAS_BEFORE_BREAK = 2
 
@@ -63,10 +44,11 @@ Sleep = Callable[[float], Awaitable[None]]
 class SeenRequest:
     """One request that came, and what became of it."""
 
-    def __init__(self, number: int, dialect: str, body: bytes, step: FaultStep) -> None:
+    def __init__(self, number: int, dialect: str, body: bytes, path: str, step: FaultStep) -> None:
         self.number = number
         self.dialect = dialect
         self.body = body
+        self.path = path
         self.fault = step.word
         self.model = ""
         self.tokens = 0
@@ -113,15 +95,18 @@ class Simulation:
         """Replace what is left of the script."""
         self._steps = deque(parse_faults(script))
 
-    def respond(self, dialect: str, body: bytes) -> Answer:
-        """Take a request and return its answer; the body of the answer comes as its chunks are read."""
+    def respond(self, dialect: str, body: bytes, path: str = "") -> Answer:
+        """Take a request and return its answer; the body of the answer comes as its chunks are read.
+
+        `path` is the address that the request came to, query included; some dialects name the model there.
+        """
         step = self._steps.popleft() if self._steps else OK
         self.request_count += 1
-        seen = SeenRequest(self.request_count, dialect, body, step)
+        seen = SeenRequest(self.request_count, dialect, body, path, step)
         self._keep(seen)
         self.was_called.set()
         outcome = self._refuse_unread(seen, step) or self._read(seen, step)
-        headers = {"x-request-id" if dialect == openai_chat.NAME else "request-id": f"req_sim_{seen.number}"}
+        headers = {MANNERS[dialect].request_id_header: f"req_sim_{seen.number}"}
         if isinstance(outcome, No):
             seen.status = outcome.status
             headers |= {"content-type": outcome.content_type, **outcome.headers}
@@ -139,14 +124,14 @@ class Simulation:
     def _refuse_unread(self, seen: SeenRequest, step: FaultStep) -> No | None:
         most = self.limits.wire_bytes_max
         if step.word == "413" or (most is not None and len(seen.body) > most):
-            return VOICES[seen.dialect].wire_overflow()
+            return VOICES[seen.dialect].wire_overflow(most)
         return None
 
     def _read(self, seen: SeenRequest, step: FaultStep) -> No | _Weighed:
         voice = VOICES[seen.dialect]
         try:
-            decoded = DIALECTS[seen.dialect].decode_request(seen.body)
-            objection, images = _look(seen.dialect, seen.body)
+            decoded = DIALECTS[seen.dialect].decode_request(seen.body, path=seen.path)
+            objection, images = MANNERS[seen.dialect].look(seen.body, decoded.model)
         except MalformedRequestError as error:
             return voice.malformed(str(error))
         seen.model, seen.tokens = decoded.model, count_request(decoded.request)
@@ -193,7 +178,7 @@ class Simulation:
         decoded = weighed.decoded
         dialect = DIALECTS[seen.dialect]
         reply = self._reply(seen, step, weighed)
-        reply_id = f"{'chatcmpl' if seen.dialect == openai_chat.NAME else 'msg'}-sim-{seen.number}"
+        reply_id = _reply_id(seen)
         if not decoded.wants_stream and step.word not in ("stall", "keepalive", "cut"):
             headers["content-type"] = "application/json"
             return Answer(200, headers, self._whole(seen, dialect.encode_reply(reply, reply_id)))
@@ -203,14 +188,19 @@ class Simulation:
 
     def _reply(self, seen: SeenRequest, step: FaultStep, weighed: _Weighed) -> Reply:
         decoded = weighed.decoded
-        draft = Draft("") if step.word == "empty" else compose(decoded.request)
+        read, tokens = _read_of(decoded.request, weighed.tokens, step)
+        draft = Draft("") if step.word in ("empty", "length") else compose(read)
         parts, stop_reason = _within(draft, self._output_room(weighed))
+        if step.word == "length":
+            stop_reason = StopReason.LENGTH
         if step.word == "filtered":
             parts, stop_reason = [Text(draft.text[: len(draft.text) // 2 + 1])], StopReason.CONTENT_FILTER
-        signed = _signed(draft, seen.dialect, decoded.model)
+        signed: list[Reasoning] = []
+        if draft.thought is not None:
+            signed = MANNERS[seen.dialect].thinking(draft.thought, decoded.model, _reply_id(seen))
         thinking = count_text(draft.thought.text) if draft.thought is not None else 0
         written = sum(count_text(part.text if isinstance(part, Text) else part.arguments) for part in parts)
-        usage = Usage(weighed.tokens, written + thinking, 0, thinking)
+        usage = Usage(tokens, written + thinking, 0, thinking)
         return Reply((*signed, *parts), stop_reason, usage, decoded.model)
 
     def _output_room(self, weighed: _Weighed) -> int | None:
@@ -239,7 +229,7 @@ class Simulation:
 
     async def _paced(self, dialect: str, step: FaultStep, events: Iterator[bytes]) -> AsyncIterator[bytes]:
         while step.word == "keepalive":
-            yield _KEEPALIVES[dialect]
+            yield MANNERS[dialect].keep_alive
             await self._sleep(_KEEPALIVE_SECONDS)
         for event in _until_break(dialect, step, list(events)):
             if self.delta_seconds:
@@ -249,7 +239,7 @@ class Simulation:
             case "stall":
                 await asyncio.Event().wait()
             case "error-event":
-                yield _error_event(dialect)
+                yield MANNERS[dialect].error_event
             case "cut":
                 raise BrokenOffError("the simulated stream was cut")
 
@@ -263,8 +253,8 @@ class SimulationTransport:
 
     @asynccontextmanager
     async def post(self, path: str, headers: Mapping[str, str], body: bytes) -> AsyncIterator[Answer]:  # noqa: ARG002
-        """Answer a request; a simulation needs neither path nor key."""
-        answer = self._simulation.respond(self._dialect, body)
+        """Answer a request; a simulation needs no key."""
+        answer = self._simulation.respond(self._dialect, body, path)
         async with aclosing(_letting_others_run(answer)) as chunks:
             yield Answer(answer.status, answer.headers, chunks)
 
@@ -279,13 +269,20 @@ async def _letting_others_run(answer: Answer) -> AsyncGenerator[bytes, None]:
         await asyncio.sleep(0)
 
 
-def _look(dialect: str, body: bytes) -> tuple[str | None, list[PlacedImage]]:
-    """Hold a body against the rules of its dialect, and find its images."""
-    if dialect == openai_chat.NAME:
-        chat = openai_shapes.read_body(body)
-        return openai_objection(chat), list(openai_images(chat))
-    messages = anthropic_shapes.read_body(body)
-    return anthropic_objection(messages), list(anthropic_images(messages))
+def _reply_id(seen: SeenRequest) -> str:
+    return f"{MANNERS[seen.dialect].reply_prefix}-sim-{seen.number}"
+
+
+def _read_of(request: Request, tokens: int, step: FaultStep) -> tuple[Request, int]:
+    """Return what is read of a request, and its tokens. A server that cuts drops the oldest messages in silence."""
+    most = step.count if step.word == "truncate" else None
+    if most is None or tokens <= most:
+        return request, tokens
+    messages = request.messages
+    while len(messages) > 1 and count_request(msgspec.structs.replace(request, messages=messages)) > most:
+        messages = messages[1:]
+    read = msgspec.structs.replace(request, messages=messages)
+    return read, min(count_request(read), most)
 
 
 def _until_break(dialect: str, step: FaultStep, events: list[bytes]) -> list[bytes]:
@@ -293,7 +290,7 @@ def _until_break(dialect: str, step: FaultStep, events: list[bytes]) -> list[byt
     if step.word not in ("stall", "cut", "error-event"):
         return events
     after = step.count if step.count is not None else 0 if step.word == "stall" else _DELTAS_BEFORE_BREAK
-    deltas = [at for at, event in enumerate(events) if _DELTA_MARKS[dialect] in event and at > 0]
+    deltas = [at for at, event in enumerate(events) if MANNERS[dialect].delta_mark in event and at > 0]
     last = min(after, len(deltas))
     return events[: deltas[last - 1] + 1] if last > 0 else []
 
@@ -305,20 +302,3 @@ def _within(draft: Draft, room: int | None) -> tuple[list[Text | ToolCall], Stop
     text = draft.text if room is None else cut_to_tokens(draft.text, room)
     reason = StopReason.END if text == draft.text else StopReason.LENGTH
     return ([Text(text)] if text else []), reason
-
-
-def _signed(draft: Draft, dialect: str, model: str) -> list[Reasoning]:
-    thought = draft.thought
-    if thought is None:
-        return []
-    if dialect == openai_chat.NAME:
-        return [] if thought.is_quiet else [Reasoning(thought.text)]
-    if thought.is_quiet:
-        return [hidden("", seal(model, thought.text))]
-    return [Reasoning(thought.text, "", sign(model, thought.text))]
-
-
-def _error_event(dialect: str) -> bytes:
-    if dialect == openai_chat.NAME:
-        return encode_event(openai_chat.encode_error("server_error", "The server had an error while answering."))
-    return encode_event(anthropic_messages.encode_error("overloaded_error", "Overloaded"), "error")

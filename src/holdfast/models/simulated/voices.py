@@ -4,20 +4,9 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Protocol
 
-import msgspec
-
-from holdfast.models import anthropic_messages, openai_chat
-
-_HTML_502 = b"<html>\r\n<head><title>502 Bad Gateway</title></head>\r\n<body><h1>502 Bad Gateway</h1></body>\r\n</html>"
-
-
-class No(msgspec.Struct, frozen=True):
-    """A refusal, ready for the wire."""
-
-    status: int
-    body: bytes
-    headers: dict[str, str] = {}
-    content_type: str = "application/json"
+from holdfast.models import anthropic_messages, gemini, openai_chat, openai_responses
+from holdfast.models.simulated.no import No, in_front
+from holdfast.models.simulated.voice_gemini import GeminiVoice
 
 
 class Voice(Protocol):
@@ -39,7 +28,7 @@ class Voice(Protocol):
         """Refuse a limit of the output that is above the model's own."""
         ...
 
-    def wire_overflow(self) -> No:
+    def wire_overflow(self, most: int | None) -> No:
         """Refuse too many bytes."""
         ...
 
@@ -93,7 +82,7 @@ class OpenAIVoice:
         told = f"This model supports at most {most} completion tokens, whereas you provided {asked}."
         return self._invalid(f"max_tokens is too large: {asked}. {told}", "invalid_value", "max_tokens")
 
-    def wire_overflow(self) -> No:
+    def wire_overflow(self, most: int | None) -> No:  # noqa: ARG002 - others tell the most
         """Refuse too many bytes."""
         return No(
             413, openai_chat.encode_error("invalid_request_error", "Request Entity Too Large", code="request_too_large")
@@ -147,7 +136,7 @@ class OpenAIVoice:
             case "bad-request":
                 return self._invalid("Unknown parameter: 'colour'.", "unknown_parameter", "colour")
             case _:
-                return _common(word)
+                return in_front(word)
 
     def _invalid(self, told: str, code: str | None = None, param: str | None = None) -> No:
         return No(400, openai_chat.encode_error("invalid_request_error", told, code=code, param=param))
@@ -176,7 +165,7 @@ class AnthropicVoice:
         told = f"max_tokens: {asked} > {most}, which is the maximum allowed number of output tokens for {model}"
         return self._invalid(told)
 
-    def wire_overflow(self) -> No:
+    def wire_overflow(self, most: int | None) -> No:  # noqa: ARG002 - others tell the most
         """Refuse too many bytes."""
         return self._no(413, "request_too_large", "Request exceeds the maximum allowed number of bytes.")
 
@@ -222,7 +211,7 @@ class AnthropicVoice:
             case "bad-request":
                 return self._invalid("colour: Extra inputs are not permitted")
             case _:
-                return _common(word)
+                return in_front(word)
 
     def _invalid(self, told: str) -> No:
         return self._no(400, "invalid_request_error", told)
@@ -231,11 +220,36 @@ class AnthropicVoice:
         return No(status, anthropic_messages.encode_error(kind, told), headers or {})
 
 
-def _common(word: str) -> No | None:
-    """Return what stands in front of every provider: a gateway that speaks HTML."""
-    return No(502, _HTML_502, content_type="text/html") if word == "502" else None
+class ResponsesVoice(OpenAIVoice):
+    """As OpenAI says it of a response: too many tokens without their number, and fields by their names here."""
+
+    def overflow(self, prompt: int, output: int | None, window: int) -> No:  # noqa: ARG002 - no numbers are told
+        """Refuse too many tokens."""
+        return self.overflow_untold()
+
+    def overflow_untold(self) -> No:
+        """Refuse too many tokens, without numbers."""
+        told = "Your input exceeds the context window of this model. Please adjust your input and try again."
+        return self._invalid(told, "context_length_exceeded", "input")
+
+    def output_too_large(self, asked: int, most: int, model: str) -> No:  # noqa: ARG002 - as above
+        """Refuse a limit of the output that is above the model's own."""
+        told = f"This model supports at most {most} completion tokens, whereas you provided {asked}."
+        return self._invalid(f"max_output_tokens is too large: {asked}. {told}", "invalid_value", "max_output_tokens")
+
+    def scripted(self, word: str, setting: float | None, model: str) -> No | None:
+        """Return the refusal that a word of the fault script stands for, or None where it stands for none."""
+        if word == "reasoning-400":
+            told = "The encrypted content gAAA...AAA= could not be verified."
+            return self._invalid(told, "invalid_encrypted_content")
+        return super().scripted(word, setting, model)
 
 
 VOICES: Mapping[str, Voice] = MappingProxyType(
-    {openai_chat.NAME: OpenAIVoice(), anthropic_messages.NAME: AnthropicVoice()}
+    {
+        openai_chat.NAME: OpenAIVoice(),
+        anthropic_messages.NAME: AnthropicVoice(),
+        openai_responses.NAME: ResponsesVoice(),
+        gemini.NAME: GeminiVoice(),
+    }
 )

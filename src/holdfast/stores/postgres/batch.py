@@ -15,7 +15,7 @@ import msgspec
 
 from holdfast.errors import ClientIdReusedError
 from holdfast.ports import Admission, Lease
-from holdfast.stores.checking import record_crc32
+from holdfast.stores.rows import record_crc32
 from holdfast.stores.rows import SessionRow
 
 if TYPE_CHECKING:

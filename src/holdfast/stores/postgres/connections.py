@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
 import asyncpg
 
-from holdfast.errors import StoppingError, StoreBusyError
+from holdfast.errors import StoppingError, StoreBusyError, StorePathError
 from holdfast.stores.postgres import layout
 from holdfast.stores.postgres.address import Address
 from holdfast.stores.postgres.troubles import Trouble, is_lost, may_be_tried_again, translated
@@ -92,11 +92,11 @@ class Connections:
                     "jit": "off",
                 },
             )
-        except (ValueError, asyncpg.InternalClientError) as error:
+        except ValueError:
             # What asyncpg cannot read in the address it quotes, so nothing of that is passed on.
-            raise translated(self.address.shown, OSError("the address has a part that asyncpg cannot read")) from (
-                None if isinstance(error, ValueError) else error
-            )
+            raise StorePathError(
+                f"the address of {self.address.shown} has a part that cannot be read; check what stands behind its `?`"
+            ) from None
         try:
             # Accepted means on disk. A server that is set to something stronger keeps it.
             await connection.execute(

@@ -10,7 +10,7 @@ from zlib import crc32
 
 from holdfast.errors import LeaseLostError
 from holdfast.ports import Lease, Snapshot
-from holdfast.stores.checking import record_crc32
+from holdfast.stores.rows import record_crc32
 from holdfast.stores.postgres.batch import ROW_COLUMNS, Kept, kept_of
 
 if TYPE_CHECKING:

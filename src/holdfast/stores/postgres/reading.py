@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from holdfast.core.records import Logged
 from holdfast.ports import SessionInfo
-from holdfast.stores.checking import checked_records
+from holdfast.stores.checking import read_marked
 
 if TYPE_CHECKING:
     from holdfast.stores.postgres.connections import Connection
@@ -43,7 +43,7 @@ def decode(session: str, after: int, rows: list[Any]) -> list[Logged]:
     """Return the records in these rows, at once."""
     if not rows:
         return []
-    return checked_records(session, rows[0]["session"], max(after, 0), (tuple(row)[:4] for row in rows))
+    return list(read_marked(session, rows[0]["session"], (tuple(row)[:4] for row in rows), max(after, 0)))
 
 
 async def info(connection: "Connection", session: str) -> SessionInfo | None:

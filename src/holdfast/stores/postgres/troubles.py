@@ -18,8 +18,9 @@ from holdfast.errors import (
     StoreUnreachableError,
 )
 
-# Everything that asyncpg raises when a server or the way to it fails. A timeout is an OSError.
-Trouble = (asyncpg.PostgresError, asyncpg.InterfaceError, OSError)
+# Everything that asyncpg raises when a server or the way to it fails. A timeout is an OSError. An internal error is
+# what a new connection gets whose server goes down while it is made: "another operation is in progress".
+Trouble = (asyncpg.PostgresError, asyncpg.InterfaceError, asyncpg.InternalClientError, OSError)
 
 # The server goes down or comes up: shutdown by an operator, after a crash, not ready yet, the database dropped under
 # us.
@@ -38,8 +39,9 @@ def sqlstate(error: BaseException) -> str:
 def is_lost(error: BaseException) -> bool:
     """Whether the connection is gone, so that nobody has said what came of the statement that was under way."""
     code = sqlstate(error)
-    # 08: connection exceptions. asyncpg's own errors are about connections that are closed or in use.
-    return code in _GOING_DOWN or code.startswith("08") or isinstance(error, asyncpg.InterfaceError | OSError)
+    # 08: connection exceptions. asyncpg's own errors are about connections that are closed, in use, or out of step.
+    is_ours = isinstance(error, asyncpg.InterfaceError | asyncpg.InternalClientError | OSError)
+    return is_ours or code in _GOING_DOWN or code.startswith("08")
 
 
 def may_be_tried_again(error: BaseException) -> bool:

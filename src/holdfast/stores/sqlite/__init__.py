@@ -1,7 +1,8 @@
 """The store on one SQLite file: the default. Several processes may use the file at once; no server is needed.
 
-A SQLite store belongs to the event loop that first uses it. Writing happens in one thread per store (see
-`writer`), reading in a few others, so the event loop never waits for the disk; only opening does, briefly.
+A SQLite store belongs to the event loop that first uses it. Writing happens in one thread per store, reading in a few
+others, so the event loop does not wait for the disk, but for two things: opening, and a single small write where the
+disk takes less time than a thread would cost (see `writer`). It never waits for another process.
 
 Never open the file with Python's own `sqlite3` in a process that has a store open on it: that is a second copy of
 SQLite, and closing its connection drops the locks of the first (https://sqlite.org/howtocorrupt.html, section 2.2.1).
@@ -14,15 +15,19 @@ from pathlib import Path
 from typing import TypeVar
 
 import apsw
+import msgspec
 
 from holdfast.core.limits import Bounds
-from holdfast.core.records import InboxRecord, InputAdmitted, LeasedRecord, Logged, owed
+from holdfast.core.reconcile import LogRepair
+from holdfast.core.records import InboxRecord, InputAdmitted, LeasedRecord, Logged, WorkRecord, owed
+from holdfast.core.segments import Kept
 from holdfast.errors import StoppingError, StorePathError
-from holdfast.ports import Admission, Clock, Hit, Lease, SessionInfo, Snapshot
+from holdfast.ports import Admission, Clock, Examined, Hit, Lease, Quarantined, Segment, SessionInfo, Snapshot
 from holdfast.stores.feeds import Bells, Feed
-from holdfast.stores.rows import body_of, check_key, check_lease_term
-from holdfast.stores.sqlite import reading
+from holdfast.stores.rows import SessionRow, body_of, check_key, check_lease_term, not_settled, seal_of
+from holdfast.stores.sqlite import checking, mending, moving, reading, sealing
 from holdfast.stores.sqlite import search as searching
+from holdfast.stores.sqlite.batch import Batch
 from holdfast.stores.sqlite.file import check_place, connect, prepare, translated
 from holdfast.stores.sqlite.index import Slice
 from holdfast.stores.sqlite.owners import Owners
@@ -88,7 +93,7 @@ class SqliteStore:
         )
 
     async def read(self, session: str, *, after: int = 0, limit: int | None = None) -> list[Logged]:
-        """Return records behind `after`; see `Store.read`. Raises `StoreDamagedError` at one that cannot be read."""
+        """Return records behind `after`; see `Store.read`."""
         check_key(session)
         return await self._read(lambda db: reading.records(db, session, after, limit))
 
@@ -133,6 +138,27 @@ class SqliteStore:
         check_key(lease.session)
         await self._writer.run(lambda batch: batch.save_snapshot(lease, snapshot), size_bytes=len(snapshot.body))
 
+    async def kept(self, session: str, *, after: int = 0, limit: int) -> list[Kept]:
+        """Return live records exactly as they are kept; see `Store.kept`."""
+        check_key(session)
+        return await self._read(lambda db: reading.kept(db, session, after, limit))
+
+    async def seal(self, lease: Lease, segment: Segment, *, after: int) -> int:
+        """Take records out of the live ones; see `Store.seal`. What is not indexed yet is indexed first."""
+        check_key(lease.session)
+        body = body_of(lease.session, seal_of(lease, segment))
+        while (reread := await self._read(lambda db: searching.next_read(db, lease.session))) <= segment.last:
+            part = await self._read(lambda db: searching.next_slice(db, lease.session))
+            if part is None:
+                raise not_settled(segment, reread)
+            await self._index(part)
+        return await self._writer.run(lambda batch: batch.seal(lease, segment, body, after=after))
+
+    async def segments(self, session: str) -> list[Segment]:
+        """Return what was sealed, in order."""
+        check_key(session)
+        return await self._read(lambda db: sealing.segments(db, session))
+
     async def load_snapshot(self, session: str) -> Snapshot | None:
         """Return the newest snapshot. One that was damaged is as good as none: the log can be folded again."""
         check_key(session)
@@ -150,6 +176,70 @@ class SqliteStore:
     async def owing(self) -> list[str]:
         """Return the keys of all sessions that owe an outcome, in order."""
         return await self._read(reading.owing)
+
+    async def examine(self, session: str, *, after: int | None = None, limit: int = 1_000) -> Examined:
+        """Look at the rows of a log; see `Store.examine`."""
+        check_key(session)
+        return await self._read(lambda db: checking.examine(db, session, after, limit))
+
+    async def mend(
+        self,
+        lease: Lease,
+        repairs: Sequence[LogRepair],
+        records: Sequence[WorkRecord] = (),
+        *,
+        after: int,
+    ) -> int:
+        """Repair a log and say so in it; see `Store.mend`."""
+        check_key(lease.session)
+        bodies = [body_of(lease.session, record) for record in records]
+
+        def make(db: apsw.Connection, row: SessionRow, now: float) -> int:
+            row.check_after(after)
+            mending.mend(db, row, repairs, bodies, now)
+            return row.last_seq
+
+        return await self._writer.run(lambda batch: batch.change(lease, make), size_bytes=sum(map(len, bodies)))
+
+    async def quarantine(self, session: str, *, after: str = "", limit: int = 100) -> list[Quarantined]:
+        """Return what was set aside of a session; see `Store.quarantine`."""
+        check_key(session)
+        return await self._read(lambda db: mending.quarantine(db, session, after, limit))
+
+    async def adopt(self, lease: Lease, records: Sequence[Logged]) -> int:
+        """Append records of another log; see `Store.adopt`."""
+        check_key(lease.session)
+
+        def make(db: apsw.Connection, row: SessionRow, _now: float) -> int:
+            return moving.adopt(db, row, records)
+
+        size_bytes = sum(len(body_of(lease.session, logged.record)) for logged in records)
+        return await self._writer.run(lambda batch: batch.change(lease, make), size_bytes=size_bytes)
+
+    async def rename(self, lease: Lease, key: str) -> Lease:
+        """Give a session another key; see `Store.rename`."""
+        check_key(lease.session)
+        check_key(key)
+
+        def make(db: apsw.Connection, row: SessionRow, _now: float) -> None:
+            moving.rename(db, row, key)
+
+        def work(batch: Batch) -> None:
+            batch.change(lease, make)
+            batch.forget(key)
+
+        await self._writer.run(work)
+        return msgspec.structs.replace(lease, session=key)
+
+    async def delete(self, lease: Lease) -> None:
+        """Remove a session, some thousand rows at a time; see `Store.delete`."""
+        check_key(lease.session)
+
+        def make(db: apsw.Connection, row: SessionRow, _now: float) -> bool:
+            return moving.delete_some(db, row)
+
+        while await self._writer.run(lambda batch: batch.change(lease, make)):
+            pass
 
     async def close(self) -> None:
         """Finish what was asked for, then let go of every thread, file and lock; see `Store.close`."""
@@ -173,11 +263,15 @@ class SqliteStore:
             raise StoppingError(f"the store {self._path} was closed; open it again")
         return await asyncio.get_running_loop().run_in_executor(self._readers, self._query, query)
 
+    def _connect(self) -> apsw.Connection:
+        """Open one more connection for reading."""
+        return connect(self._path, is_reader=True)
+
     def _query(self, query: Callable[[apsw.Connection], ResultT]) -> ResultT:
         """In a reader's thread: ask on a connection that no other thread uses now."""
         db = None
         try:
-            db = self._idle.pop() if self._idle else connect(self._path, is_reader=True)
+            db = self._idle.pop() if self._idle else self._connect()
             return query(db)
         except apsw.Error as error:
             why, broken, db = translated(self._path, error, db), db, None

@@ -6,18 +6,19 @@ is to be written is gathered and goes into the database in a few statements for 
 gives up the interpreter's lock and may wait a long time for it on a busy process.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from hashlib import sha256
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 import apsw
 
 from holdfast.errors import ClientIdReusedError
-from holdfast.ports import Admission, Lease, Snapshot
-from holdfast.stores.checking import record_crc32
-from holdfast.stores.rows import SessionRow
+from holdfast.ports import Admission, Lease, Segment, Snapshot
+from holdfast.stores.rows import SessionRow, record_crc32
+from holdfast.stores.sqlite.checking import credible_end
 from holdfast.stores.sqlite.index import Slice, write_slice
 from holdfast.stores.sqlite.owners import Owners
+from holdfast.stores.sqlite.sealing import move_out
 
 # Sessions whose rows are kept between transactions: some MiB at most. Beyond, all are dropped and read again.
 ROWS_KEPT_MAX = 20_000
@@ -35,12 +36,17 @@ def _by_size(columns: int, sql: str) -> dict[int, str]:
 
 
 _SELECT_ROW = """
-    SELECT key, number,
-           coalesce((SELECT max(seq) FROM recent WHERE session = number),
-                    (SELECT max(seq) FROM records WHERE session = number)),
-           owed, created_at, fence, owner, instance, lease_until
-    FROM sessions WHERE key = ?
+    WITH found AS MATERIALIZED (
+        SELECT key, number, (SELECT max(seq) FROM records WHERE session = number) AS older,
+               owed, created_at, fence, owner, instance, lease_until
+        FROM sessions WHERE key = ?
+    )
+    SELECT *, coalesce(older, 1) = 1 OR EXISTS (SELECT 1 FROM records WHERE session = number AND seq = older - 1)
+    FROM found
 """
+# With where they begin and how many there are: where a number is missing among them, a flipped bit may have sent one of
+# them to the end of the world, and nobody may append there.
+_SELECT_RECENT_ENDS = "SELECT session, max(seq), min(seq), count(*) FROM recent GROUP BY session"
 _UPSERT_ROWS = _by_size(
     8,
     "INSERT INTO sessions (key, number, owed, created_at, fence, owner, instance, lease_until) VALUES {}"
@@ -52,6 +58,7 @@ _SELECT_CLIENT_ID = "SELECT seq, sha256 FROM client_ids WHERE session = ? AND cl
 _INSERT_CLIENT_ID = "INSERT INTO client_ids (session, client_id, seq, sha256) VALUES (?, ?, ?, ?)"
 _UPSERT_SNAPSHOT = "INSERT OR REPLACE INTO snapshots (session, seq, crc32, body) VALUES (?, ?, ?, ?)"
 
+ResultT = TypeVar("ResultT")
 _Value: TypeAlias = str | bytes | int | float | None
 
 
@@ -67,8 +74,9 @@ class RowCache:
     def __init__(self) -> None:
         self._rows: dict[str, SessionRow] = {}
         self._version = -1
-        # The highest number given to a session; None: not read yet.
+        # The highest number given to a session, and the last recent seq of each; None: not read yet.
         self._last_number: int | None = None
+        self._recent_ends: dict[int, _RecentEnds] | None = None
 
     def begin(self, db: apsw.Connection) -> None:
         """Within a new transaction: forget everything where another connection has written since our last commit."""
@@ -84,14 +92,30 @@ class RowCache:
         self._rows.clear()
         self._version = -1
         self._last_number = None
+        self._recent_ends = None
 
     def get(self, db: apsw.Connection, session: str) -> SessionRow:
         """Return a session's row; a new one, without a number, where there is none."""
         row = self._rows.get(session)
         if row is None:
             found = db.execute(_SELECT_ROW, (session,)).get
-            row = self._rows[session] = _row_of(found) if found else SessionRow(session)
+            row = self._rows[session] = _row_of(db, found, self._ends(db)) if found else SessionRow(session)
         return row
+
+    def _ends(self, db: apsw.Connection) -> "dict[int, _RecentEnds]":
+        """Return where the recent records of each session ended when this was first asked after forgetting.
+
+        Rows that are kept know better by now; a row that is read for the first time has not been written since.
+        """
+        if self._recent_ends is None:
+            ends: list[tuple[Any, ...]] = db.execute(_SELECT_RECENT_ENDS).fetchall()
+            self._recent_ends = {number: (last, first, count) for number, last, first, count in ends}
+        return self._recent_ends
+
+    def drop(self, session: str) -> None:
+        """Forget one row, and where recent records end: both are read again when they are next asked for."""
+        self._rows.pop(session, None)
+        self._recent_ends = None
 
     def next_number(self, db: apsw.Connection) -> int:
         """Return a number that no session has."""
@@ -101,12 +125,19 @@ class RowCache:
         return self._last_number
 
 
-def _row_of(found: tuple[Any, ...]) -> SessionRow:
-    key, number, last_seq, owed, created_at, fence, owner, instance, lease_until = found
+# The last and the first recent record of a session, and how many there are.
+_RecentEnds: TypeAlias = tuple[int, int, int]
+
+
+def _row_of(db: apsw.Connection, found: tuple[Any, ...], recent_ends: Mapping[int, _RecentEnds]) -> SessionRow:
+    key, number, older, owed, created_at, fence, owner, instance, lease_until, is_credible = found
+    last, first, count = recent_ends.get(number, (older or 0, 0, 0))
+    if count:
+        is_credible = last - first + 1 == count and first == (older or 0) + 1
     return SessionRow(
         key=key,
         number=number,
-        last_seq=last_seq or 0,
+        last_seq=last if is_credible else credible_end(db, number),
         owed=owed,
         created_at=created_at,
         fence=fence,
@@ -154,6 +185,15 @@ class Batch:
             self._extend(row, bodies, owed)
         return row.last_seq
 
+    def seal(self, lease: Lease, segment: Segment, body: bytes, *, after: int) -> int:
+        """Take records out of the live ones that are in the archive now, and append the record that says so."""
+        row = self._row(lease.session)
+        row.check_lease(lease)
+        row.check_after(after)
+        move_out(self._db, row.number, segment)
+        self._extend(row, (body,), owed=0)
+        return row.last_seq
+
     def acquire(self, session: str, owner: str, seconds: float) -> Lease | None:
         """Give the lease to a worker of this store, unless another living one holds it."""
         row = self._row(session)
@@ -188,6 +228,26 @@ class Batch:
         """Make records that are in the log findable."""
         write_slice(self._db, part)
 
+    def change(self, lease: Lease, make: Callable[[apsw.Connection, SessionRow, float], ResultT]) -> ResultT:
+        """Change a session under its lease in a way of the caller's, who checks everything before it changes anything.
+
+        What was gathered so far is written first, and the row is read again by whoever asks next.
+        """
+        row = self._row(lease.session)
+        row.check_lease(lease)
+        self.flush()
+        result = make(self._db, row, self._now)
+        if self._db.execute("SELECT 1 FROM sessions WHERE number = ?", (row.number,)).get:
+            self._keep(row)
+            self.flush()
+        self._cache.drop(row.key)
+        self.extended.add(row.key)
+        return result
+
+    def forget(self, session: str) -> None:
+        """Have the row of a session read again."""
+        self._cache.drop(session)
+
     def flush(self) -> None:
         """Write what was gathered."""
         rows: list[_Value] = []
@@ -196,6 +256,7 @@ class Batch:
             rows += (row.fence, row.owner, row.instance, row.lease_until)
         _execute_in_rows(self._db, _UPSERT_ROWS, rows)
         _execute_in_rows(self._db, _INSERT_RECORDS, self._records)
+        self._changed, self._records = {}, []
 
     def _row(self, session: str) -> SessionRow:
         return self._cache.get(self._db, session)

@@ -3,7 +3,6 @@
 import errno
 import os
 import time
-from collections.abc import Callable
 from importlib import resources
 from pathlib import Path
 
@@ -18,6 +17,7 @@ from holdfast.errors import (
     StoreVersionError,
 )
 from holdfast.stores.sqlite.owners import LOCK_POLL_SECONDS, Owners
+from holdfast.stores.sqlite.pages import copy_pages
 
 # "HOLD": tells our files from those of other programs, see https://sqlite.org/pragma.html#pragma_application_id
 APPLICATION_ID = 0x484F4C44
@@ -32,6 +32,23 @@ MOUNTS = Path("/proc/self/mountinfo")
 _MOUNT_COLUMNS = 5
 
 _OUT_OF_SPACE = frozenset({errno.ENOSPC, errno.EDQUOT})
+
+
+class Patience:
+    """A busy handler that asks again often, for so long. SQLite's own sleeps up to 100 ms between two tries."""
+
+    def __init__(self, seconds_max: float) -> None:
+        self.seconds_max = seconds_max
+        self._deadline = 0.0
+
+    def __call__(self, tries: int) -> bool:
+        """Wait a little and say whether to try again."""
+        if tries == 0:
+            self._deadline = time.monotonic() + self.seconds_max
+        if time.monotonic() >= self._deadline:
+            return False
+        time.sleep(LOCK_POLL_SECONDS)
+        return True
 
 
 def migrations() -> list[tuple[int, str]]:
@@ -83,10 +100,10 @@ def prepare(path: Path, owners: Owners) -> None:
         owners.give_turn()
 
 
-def connect(path: Path, *, is_reader: bool = False) -> apsw.Connection:
-    """Open a connection that waits for others up to `BUSY_SECONDS`."""
+def connect(path: Path, *, is_reader: bool = False, patience: Patience | None = None) -> apsw.Connection:
+    """Open a connection that waits for others up to `BUSY_SECONDS`, or as long as it is told."""
     db = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READWRITE)
-    db.set_busy_handler(patience(BUSY_SECONDS))
+    db.set_busy_handler(patience or Patience(BUSY_SECONDS))
     # What a damaged or hostile file could use to run code or to write behind SQLite's back stays off.
     db.config(apsw.SQLITE_DBCONFIG_DEFENSIVE, 1)
     db.config(apsw.SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0)
@@ -150,6 +167,8 @@ def _migrate(db: apsw.Connection, path: Path) -> None:
             f"{path} cannot use a write-ahead log (SQLite chose {mode!r}), as on network file systems; "
             "choose a path on a local disk"
         )
+    if version < steps[-1][0] and version and db.execute("SELECT count(*) FROM sessions").get:
+        _keep_copy(db, path, version)
     for number, sql in steps:
         if number > version:
             # One transaction each: closing the connection after an error takes all of it back.
@@ -160,20 +179,28 @@ def _migrate(db: apsw.Connection, path: Path) -> None:
             db.execute("COMMIT")
 
 
-def patience(seconds_max: float) -> Callable[[int], bool]:
-    """Return a busy handler that asks again often, for so long. SQLite's own sleeps up to 100 ms between two tries."""
-    deadline = 0.0
+def _keep_copy(db: apsw.Connection, path: Path, version: int) -> None:
+    """Keep the store as it is before its layout changes, for whoever wants the older version of Holdfast back."""
+    copy = path.with_name(f"{path.name}-layout-{version}")
+    try:
+        if not copy.exists():
+            copy_pages(db, copy)
+    except OSError as error:
+        raise translated(copy, error) from error
 
-    def wait(tries: int) -> bool:
-        nonlocal deadline
-        if tries == 0:
-            deadline = time.monotonic() + seconds_max
-        if time.monotonic() >= deadline:
-            return False
-        time.sleep(LOCK_POLL_SECONDS)
-        return True
 
-    return wait
+def layout_of(path: Path) -> tuple[int, int]:
+    """Return which layout a store has, and the newest there is, without changing anything. Refuses what is not ours."""
+    try:
+        db = connect(path, is_reader=True)
+        try:
+            _check_is_ours(db, path)
+            version: int = db.execute("PRAGMA user_version").get
+        finally:
+            db.close()
+    except apsw.Error as error:
+        raise _unopenable(path, error) from error
+    return version, migrations()[-1][0]
 
 
 def _file_system_of(folder: Path) -> str | None:

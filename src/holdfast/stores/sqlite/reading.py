@@ -5,8 +5,12 @@ from typing import Any
 import apsw
 
 from holdfast.core.records import Logged
+from holdfast.core.segments import Kept
+from holdfast.errors import RecordsSealedError
 from holdfast.ports import SessionInfo, Snapshot
-from holdfast.stores.checking import checked_records, record_crc32
+from holdfast.stores.checking import kept_rows, read_marked
+from holdfast.stores.rows import record_crc32
+from holdfast.stores.sqlite.sealing import sealed_until
 
 _SELECT_NUMBER = "SELECT number FROM sessions WHERE key = ?"
 _SELECT_RECORDS = """
@@ -15,14 +19,15 @@ _SELECT_RECORDS = """
     SELECT seq, at, crc32, body FROM recent WHERE session = ?1 AND seq > ?2
     ORDER BY seq LIMIT ?3
 """
+# The small table of recent records is read once, however many sessions are asked for. With `max`, SQLite takes the
+# other columns from the row that has it.
 _SELECT_SESSIONS = """
+    WITH ends (session, seq, at) AS MATERIALIZED (SELECT session, max(seq), at FROM recent GROUP BY session)
     SELECT key,
-           coalesce((SELECT max(seq) FROM recent WHERE session = number),
-                    (SELECT max(seq) FROM records WHERE session = number)),
+           coalesce(ends.seq, (SELECT max(seq) FROM records WHERE session = number)),
            owed, created_at,
-           coalesce((SELECT at FROM recent WHERE session = number ORDER BY seq DESC LIMIT 1),
-                    (SELECT at FROM records WHERE session = number ORDER BY seq DESC LIMIT 1))
-    FROM sessions WHERE created_at IS NOT NULL
+           coalesce(ends.at, (SELECT at FROM records WHERE session = number ORDER BY seq DESC LIMIT 1))
+    FROM sessions LEFT JOIN ends ON ends.session = number WHERE created_at IS NOT NULL
 """
 _SELECT_INFO = f"{_SELECT_SESSIONS} AND key = ?"
 _SELECT_PAGE = f"{_SELECT_SESSIONS} AND key > ? ORDER BY key LIMIT ?"
@@ -32,17 +37,44 @@ _SELECT_SNAPSHOT = """
 """
 
 
-def records(db: apsw.Connection, session: str, after: int, limit: int | None) -> list[Logged]:
-    """Return records in order of seq. Raises `StoreDamagedError` at the first that is altered or missing."""
+def kept(db: apsw.Connection, session: str, after: int, limit: int | None) -> list[Kept]:
+    """Return live records behind `after` as they are kept. Raises `StoreDamagedError` at one altered or missing."""
     number = db.execute(_SELECT_NUMBER, (session,)).get
     if number is None:
         return []
-    start = max(after, 0)
+    expected = max(after, 0)
     # A limit below 0 is none to SQLite.
-    asked = (number, start, -1 if limit is None else max(limit, 0))
+    asked = (number, expected, -1 if limit is None else max(limit, 0))
     # All at once: a query left in the middle would keep its connection in the past.
     rows: list[tuple[Any, ...]] = db.execute(_SELECT_RECORDS, asked).fetchall()
-    return checked_records(session, number, start, rows)
+    if rows and rows[0][0] != expected + 1 and rows[0][0] - 1 <= sealed_until(db, number):
+        expected = rows[0][0] - 1
+    return kept_rows(session, number, rows, expected)
+
+
+def records(db: apsw.Connection, session: str, after: int, limit: int | None) -> list[Logged]:
+    """Return records in order of seq, with a mark in the place of each that is damaged or missing.
+
+    Raises `RecordsSealedError` where the first of them was sealed.
+    """
+    number = db.execute(_SELECT_NUMBER, (session,)).get
+    if number is None:
+        return []
+    logged: list[Logged] = []
+    start = position = max(after, 0)
+    while limit is None or len(logged) < limit:
+        # A limit below 0 is none to SQLite.
+        asked = -1 if limit is None else limit - len(logged)
+        # All at once: a query left in the middle would keep its connection in the past.
+        rows: list[tuple[Any, ...]] = db.execute(_SELECT_RECORDS, (number, position, asked)).fetchall()
+        if not logged and (not rows or rows[0][0] != start + 1) and (until := sealed_until(db, number)) > start:
+            raise RecordsSealedError(session, until)
+        logged += read_marked(session, number, rows, start)
+        if asked < 0 or len(rows) < asked:
+            break
+        # Rows whose numbers are not to be believed were passed over: there may be more behind them.
+        position, start = rows[-1][0], logged[-1].seq if logged else start
+    return logged if limit is None else logged[: max(limit, 0)]
 
 
 def snapshot(db: apsw.Connection, session: str) -> Snapshot | None:

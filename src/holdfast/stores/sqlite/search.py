@@ -13,6 +13,7 @@ import apsw
 from holdfast.core.finding import Posting, Row, RowSize, counted, query_words, rank, read_rows, row_again
 from holdfast.core.glimpse import glimpse
 from holdfast.core.records import Logged
+from holdfast.errors import RecordsSealedError
 from holdfast.ports import Hit
 from holdfast.stores.sqlite import reading
 from holdfast.stores.sqlite.index import ROW_BITS, IndexedRow, Slice
@@ -28,14 +29,20 @@ _SELECT_MARK = """
 """
 _SELECT_ROWS = "SELECT seq, call, called_words, said_words FROM search_rows WHERE session = ? ORDER BY row"
 _SELECT_PLACES = "SELECT doc, col, count(*) FROM search_places WHERE term = ? GROUP BY doc, col"
-# Bodies are measured before they are read, so that a slice of large records stays small.
+# Bodies are measured before they are read, so that a slice of large records stays small. Written so that SQLite merges
+# the two tables in order and stops at the limit; as a subquery it would read the rest of the log for every slice.
 _SELECT_SIZES = """
-    SELECT size FROM (
-        SELECT seq, length(body) AS size FROM records WHERE session = ?1 AND seq > ?2
-        UNION ALL
-        SELECT seq, length(body) AS size FROM recent WHERE session = ?1 AND seq > ?2
-    ) ORDER BY seq LIMIT ?3
+    SELECT seq, length(body) FROM records WHERE session = ?1 AND seq > ?2
+    UNION ALL
+    SELECT seq, length(body) FROM recent WHERE session = ?1 AND seq > ?2
+    ORDER BY seq LIMIT ?3
 """
+
+
+def next_read(db: apsw.Connection, session: str) -> int:
+    """Return the record from which the log must be read to bring the index up to date: none before it is needed."""
+    mark: tuple[int, int, int, int] | None = db.execute(_SELECT_MARK, (session,)).get
+    return 1 if mark is None else mark[2]
 
 
 def next_slice(db: apsw.Connection, session: str) -> Slice | None:
@@ -46,7 +53,7 @@ def next_slice(db: apsw.Connection, session: str) -> Slice | None:
     number, until, reread, first_row = mark
     count = size_bytes = 0
     sizes: list[tuple[Any, ...]] = db.execute(_SELECT_SIZES, (number, until, SLICE_RECORDS)).fetchall()
-    for (size,) in sizes:
+    for _, size in sizes:
         if count and size_bytes + size > SLICE_BYTES_MAX:
             break
         count, size_bytes = count + 1, size_bytes + size
@@ -85,7 +92,7 @@ def _find(db: apsw.Connection, session: str, query: str, limit: int) -> list[Hit
     asked = query_words(query)
     best = rank(asked, {word: _postings(db, number, word) for word in asked}, rows, limit=limit)
     sized = [(rows[scored.row], scored.score) for scored in best]
-    return [Hit(size.seq, score, glimpse(_read_row(db, session, size), query), size.call) for size, score in sized]
+    return [Hit(size.seq, score, _glimpse(db, session, size, query), size.call) for size, score in sized]
 
 
 def _postings(db: apsw.Connection, number: int, word: str) -> list[Posting]:
@@ -96,8 +103,12 @@ def _postings(db: apsw.Connection, number: int, word: str) -> list[Posting]:
     return [Posting(place - first, found.get("called", 0), found.get("said", 0)) for place, found in times.items()]
 
 
-def _read_row(db: apsw.Connection, session: str, size: RowSize) -> Row:
+def _glimpse(db: apsw.Connection, session: str, size: RowSize, query: str) -> str:
+    """Return an excerpt of a row, an empty one where some of it was sealed."""
     records: list[Logged] = []
-    for seq in sorted({size.call, size.seq} - {0}):
-        records += reading.records(db, session, seq - 1, 1)
-    return row_again(size, records)
+    try:
+        for seq in sorted({size.call, size.seq} - {0}):
+            records += reading.records(db, session, seq - 1, 1)
+    except RecordsSealedError:
+        return ""
+    return glimpse(row_again(size, records), query)

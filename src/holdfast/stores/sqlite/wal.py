@@ -2,11 +2,12 @@
 
 import time
 from contextlib import suppress
+from typing import Any
 
 import apsw
 
 from holdfast.stores.feeds import Bells
-from holdfast.stores.sqlite.file import BUSY_SECONDS, patience
+from holdfast.stores.sqlite.file import BUSY_SECONDS, Patience
 
 # The log of changes is copied into the database when it has this many pages (4 MiB), as SQLite does by default. A log
 # that starts over in time is written in place, which disks do quicker than letting a file grow: with 4,000 pages one
@@ -26,12 +27,9 @@ POLL_SECONDS_MAX = 0.025
 # However many sessions are waited for, looking takes at most this share of the thread's time.
 POLL_TIME_SHARE_MAX = 0.1
 
-
-_SELECT_LAST_SEQ = """
-    SELECT coalesce((SELECT max(seq) FROM recent WHERE session = number),
-                    (SELECT max(seq) FROM records WHERE session = number))
-    FROM sessions WHERE key = ?
-"""
+# The first reads the small table of recent records once for all sessions.
+_SELECT_RECENT_ENDS = "SELECT key, max(seq) FROM recent JOIN sessions ON number = session GROUP BY session"
+_SELECT_OLDER_END = "SELECT max(seq) FROM records WHERE session = (SELECT number FROM sessions WHERE key = ?)"
 
 
 class Checkpoints:
@@ -56,16 +54,16 @@ class Checkpoints:
             self._pages_next = CHECKPOINT_PAGES
         return self._pages >= self._pages_next
 
-    def run(self, db: apsw.Connection) -> None:
-        """Copy the log into the database."""
+    def run(self, db: apsw.Connection, patience: Patience) -> None:
+        """Copy the log into the database. `patience` is the connection's own."""
         # A checkpoint that fails loses nothing: the log holds everything, and the next one is soon due.
         with suppress(apsw.Error):
             if self._pages < CHECKPOINT_FORCED_PAGES:
                 db.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
             else:
-                db.set_busy_handler(patience(CHECKPOINT_FORCED_SECONDS))
+                patience.seconds_max = CHECKPOINT_FORCED_SECONDS
                 db.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
-        db.set_busy_handler(patience(BUSY_SECONDS))
+        patience.seconds_max = BUSY_SECONDS
         # Where readers hold it up, trying again after every commit would make each of them slow.
         self._pages_next = self._pages + CHECKPOINT_PAGES
 
@@ -104,8 +102,10 @@ class Watch:
         """Return the sessions whose log goes further than the position given for them."""
         started = time.monotonic()
         grown = []
+        ends: list[tuple[Any, ...]] = db.execute(_SELECT_RECENT_ENDS).fetchall()
+        recent_ends = dict(ends)
         for session, position in positions.items():
-            last_seq = db.execute(_SELECT_LAST_SEQ, (session,)).get
+            last_seq = recent_ends.get(session) or db.execute(_SELECT_OLDER_END, (session,)).get
             if last_seq is not None and last_seq > position:
                 grown.append(session)
         now = time.monotonic()

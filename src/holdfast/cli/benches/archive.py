@@ -1,0 +1,116 @@
+"""What sealing is worth: a session that is mostly in the archive opens like a short one, and sealing keeps up.
+
+Both sessions have the same tail and are opened in turns; the long one is sealed first, by the same code that does it in
+idle moments.
+"""
+
+import asyncio
+import dataclasses
+import sys
+import tempfile
+import time
+from pathlib import Path
+from statistics import median
+
+import click
+import msgspec
+
+from holdfast.cli.benches.measured import Measured
+from holdfast.cli.benches.opening import OPEN_FLOOR, engine_over, fill, open_and_prepare
+from holdfast.cli.benches.store import Appender
+from holdfast.ports import Store
+from holdfast.runtime.clock import SystemClock
+from holdfast.runtime.log import open_log
+from holdfast.runtime.sealing import Sealer
+from holdfast.stores.archived import ArchivedStore
+from holdfast.stores.archives import FolderArchive
+from holdfast.stores.sqlite import SqliteStore
+
+# Sealing must be at least as quick as the session that makes the records.
+KEEPS_UP_FLOOR = 1.0
+# Of a long session at most this share may stay live. What stays is the tail and a margin, however long the session is.
+LIVE_SHARE_MAX = 0.1
+
+_SHORT_RECORDS = 1_000
+_RECORDS = 40_000
+_LONG_RECORDS = 1_000_000
+_OPENINGS = 15
+_APPENDS = 500
+
+
+async def measure_archive(folder: Path, records: int) -> list[Measured]:
+    """Seal a long session and hold it against a short one."""
+    bare = SqliteStore(folder / "sessions.db", clock=SystemClock())
+    archive = FolderArchive(folder / "archive")
+    store = ArchivedStore(bare, archive)
+    try:
+        await fill(store, "short", _SHORT_RECORDS)
+        await fill(store, "long", records)
+        started = time.perf_counter()
+        appender = await Appender.of(bare, "appends")
+        await appender.append(_APPENDS)
+        append_rate = _APPENDS / (time.perf_counter() - started)
+        started = time.perf_counter()
+        await _seal(store, archive)
+        seconds = time.perf_counter() - started
+        sealed = (await store.segments("long"))[-1].last
+        # Both go on to their next compaction, as sessions do: a seal is a record too, and seldom are there so many.
+        for session in ("short", "long"):
+            await fill(store, session, 0)
+        known = await store.info("long")
+        assert known is not None, "it was filled"
+        times: dict[str, list[float]] = {"short": [], "long": []}
+        for _ in range(_OPENINGS):
+            for session, taken in times.items():
+                started = time.perf_counter()
+                await open_and_prepare(store, session)
+                taken.append(1_000 * (time.perf_counter() - started))
+    finally:
+        await store.close()
+    ratio = median(short / long for short, long in zip(times["short"], times["long"], strict=True))
+    live, bound = known.last_seq - sealed, LIVE_SHARE_MAX * known.last_seq
+    return [
+        Measured(
+            f"open at {records:,}, sealed", median(times["long"]), median(times["short"]), ratio, OPEN_FLOOR, "ms"
+        ),
+        Measured(f"live of {known.last_seq:,} records", live, bound, bound / live, 1.0, "records"),
+        Measured(
+            "sealing against appending",
+            sealed / seconds,
+            append_rate,
+            sealed / seconds / append_rate,
+            KEEPS_UP_FLOOR,
+            "per s",
+        ),
+    ]
+
+
+async def _seal(store: Store, archive: FolderArchive) -> None:
+    engine = dataclasses.replace(engine_over(store), archive=archive)
+    lease = await store.acquire("long", "bench", seconds=3_600)
+    assert lease is not None, "nobody works on it"
+    await Sealer(engine).seal_behind(lease, await open_log(store, "long"))
+    await store.release(lease)
+
+
+@click.command("archive")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON, for programs.")
+@click.option(
+    "--long", "is_long", is_flag=True, help=f"{_LONG_RECORDS:,} records instead of {_RECORDS:,}: many minutes."
+)
+@click.option(
+    "--folder",
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    help="Measure on the disk of this folder instead of the one for temporary files.",
+)
+def archive(folder: Path | None, *, as_json: bool, is_long: bool) -> None:
+    """Measure a session that is mostly sealed; exit with 1 where a ratio is below its floor."""
+    with tempfile.TemporaryDirectory(prefix="holdfast-bench-", dir=folder) as place:
+        figures = asyncio.run(measure_archive(Path(place), _LONG_RECORDS if is_long else _RECORDS))
+    if as_json:
+        click.echo(msgspec.json.encode(figures).decode())
+    else:
+        for figure in figures:
+            click.echo(figure.line())
+    if any(figure.ratio < figure.floor for figure in figures):
+        sys.exit(1)

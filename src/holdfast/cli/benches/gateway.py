@@ -1,0 +1,206 @@
+"""How quick and how large the gateway is, as a process of its own on the disk of this machine.
+
+What waits for the disk is held against the disk: a message's acknowledgement against plain syncs of a file beside the
+store, in alternating turns, so that a slow disk slows both sides alike.
+"""
+
+import asyncio
+import os
+import resource
+import sys
+import tempfile
+import time
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import mean, median
+from urllib.parse import urlsplit
+
+import aiohttp
+import click
+import msgspec
+
+from holdfast.cli.benches.measured import Measured
+
+# What the project promises: milliseconds above a sync of the disk, and megabytes for 2,000 streams.
+ACKNOWLEDGED_MS_MAX = 3.0
+STREAMS_MB_MAX = 200.0
+STREAMS_PROMISED = 2_000
+# The session that was served least must have had this part of the mean.
+SHARE_FLOOR = 0.5
+# Bytes of a sync: a page, as a short commit writes.
+_PAGE = b"x" * 4_096
+_START_SECONDS_MAX = 60
+_DESCRIPTORS = 10_000
+
+
+class Effort(msgspec.Struct, frozen=True):
+    """How much work a run does."""
+
+    messages: int
+    streams: int
+    sessions: int
+    seconds: float
+
+
+SHORT = Effort(messages=100, streams=200, sessions=100, seconds=5.0)
+LONG = Effort(messages=400, streams=STREAMS_PROMISED, sessions=500, seconds=30.0)
+
+
+@dataclass(frozen=True)
+class Server:
+    """A gateway in a process of its own."""
+
+    url: str
+    pid: int
+    folder: Path
+    http: aiohttp.ClientSession
+
+    def resident_mb(self) -> float:
+        """Return the memory that the process has now."""
+        pages = int(Path(f"/proc/{self.pid}/statm").read_text("ascii").split()[1])
+        return pages * os.sysconf("SC_PAGE_SIZE") / 1e6
+
+    async def post(self, session: str, text: str, mode: str) -> dict[str, object]:
+        """Send a message."""
+        body = {"text": text, "mode": mode}
+        async with self.http.post(f"{self.url}/api/sessions/{session}/messages", json=body) as response:
+            response.raise_for_status()
+            told: dict[str, object] = await response.json()
+            return told
+
+
+@asynccontextmanager
+async def a_server(folder: Path) -> AsyncGenerator[Server, None]:
+    """Run `holdfast serve` for a while."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft < _DESCRIPTORS <= hard:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (_DESCRIPTORS, hard))
+    command = [sys.executable, "-m", "holdfast", "serve", "--port", "0", "--store", str(folder / "bench.db")]
+    async with AsyncExitStack() as stack:
+        program = await asyncio.create_subprocess_exec(
+            *command, "--set", "observing.log=error", stdout=asyncio.subprocess.PIPE, cwd=folder
+        )
+        stack.push_async_callback(program.wait)
+        stack.callback(_end, program)
+        assert program.stdout is not None
+        line = await asyncio.wait_for(program.stdout.readline(), _START_SECONDS_MAX)
+        connector = aiohttp.TCPConnector(limit=0)
+        http = await stack.enter_async_context(aiohttp.ClientSession(connector=connector))
+        yield Server(line.decode().split()[-1], program.pid, folder, http)
+
+
+def _end(program: asyncio.subprocess.Process) -> None:
+    if program.returncode is None:
+        program.terminate()
+
+
+async def measure_acknowledgement(server: Server, effort: Effort) -> list[Measured]:
+    """Return how much longer a message takes to be accepted than one sync of the disk, in the middle."""
+    syncs, accepted = [], []
+    file = os.open(server.folder / "sync", os.O_CREAT | os.O_WRONLY)
+    try:
+        for number in range(effort.messages):
+            started = time.perf_counter()
+            os.write(file, _PAGE)
+            os.fsync(file)
+            syncs.append(time.perf_counter() - started)
+            started = time.perf_counter()
+            told = await server.post("alone", f"say {number}", "post")
+            accepted.append(time.perf_counter() - started)
+            # Its answer is awaited outside of the clock, so that nothing else is at work in the next round.
+            turn = f"{server.url}/api/sessions/alone/turns/{told['turn']}?wait_seconds=60"
+            async with server.http.get(turn) as response:
+                await response.read()
+    finally:
+        os.close(file)
+    over = (median(accepted) - median(syncs)) * 1_000
+    name = "accepted, above one sync"
+    return [Measured(name, over, ACKNOWLEDGED_MS_MAX, ACKNOWLEDGED_MS_MAX / max(over, 0.001), 1.0, "ms")]
+
+
+async def measure_streams(server: Server, effort: Effort) -> list[Measured]:
+    """Return the memory that event streams take, for as many as are promised."""
+    await server.post("watched", "hello", "wait")
+    # The first few pay for what all share.
+    warm = [await _watch(server) for _ in range(20)]
+    before = server.resident_mb()
+    streams = [await _watch(server) for _ in range(effort.streams)]
+    grown = server.resident_mb() - before
+    for writer in (*warm, *streams):
+        writer.transport.abort()
+    for_all = max(grown * STREAMS_PROMISED / effort.streams, 0.1)
+    name = f"{effort.streams:,} streams, per {STREAMS_PROMISED:,}"
+    return [Measured(name, for_all, STREAMS_MB_MAX, STREAMS_MB_MAX / for_all, 1.0, "MB")]
+
+
+async def _watch(server: Server) -> asyncio.StreamWriter:
+    """Open an event stream and return when its first event has come."""
+    place = urlsplit(server.url)
+    reader, writer = await asyncio.open_connection(place.hostname, place.port)
+    writer.write(b"GET /api/sessions/watched/events HTTP/1.1\r\nhost: localhost\r\n\r\n")
+    await reader.readuntil(b"event: watching")
+    return writer
+
+
+async def measure_sessions(server: Server, effort: Effort) -> list[Measured]:
+    """Return the share of the session that was served least, when many take turns at once."""
+    # Outside of the clock: a connection that the kernel turns away for a moment is tried again seconds later.
+    await asyncio.gather(*(server.post(f"many-{number}", "hello", "wait") for number in range(effort.sessions)))
+    turns = [0] * effort.sessions
+    errors = 0
+    until = time.perf_counter() + effort.seconds
+
+    async def talk(number: int) -> None:
+        nonlocal errors
+        while time.perf_counter() < until:
+            try:
+                await server.post(f"many-{number}", f"say {turns[number]}", "wait")
+            except aiohttp.ClientError:
+                errors += 1
+            turns[number] += 1
+
+    await asyncio.gather(*(talk(number) for number in range(effort.sessions)))
+    share = min(turns) / mean(turns)
+    rate = sum(turns) / effort.seconds
+    name = f"{effort.sessions} sessions, least share"
+    return [
+        Measured(name, share, 1.0, share, SHARE_FLOOR, "of mean"),
+        Measured("turns of all, errors 0", rate, rate, float(errors == 0), 1.0, "turns/s"),
+    ]
+
+
+Measurement = Callable[[Server, Effort], Awaitable[list[Measured]]]
+# What the command measures, in this order; a further measurement is one more line.
+MEASUREMENTS: tuple[Measurement, ...] = (measure_acknowledgement, measure_streams, measure_sessions)
+
+
+async def measure(folder: Path, effort: Effort) -> list[Measured]:
+    """Run every measurement against one server."""
+    figures: list[Measured] = []
+    async with a_server(folder) as server:
+        for measurement in MEASUREMENTS:
+            figures += await measurement(server, effort)
+    return figures
+
+
+@click.command("gateway")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON, for programs.")
+@click.option("--long", "is_long", is_flag=True, help="2,000 streams and 500 sessions; takes a minute.")
+@click.option(
+    "--folder",
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    help="Measure on the disk of this folder instead of the one for temporary files.",
+)
+def gateway(folder: Path | None, *, as_json: bool, is_long: bool) -> None:
+    """Measure the gateway's native API; exit with 1 where a figure is below its floor."""
+    with tempfile.TemporaryDirectory(prefix="holdfast-bench-", dir=folder) as place:
+        figures = asyncio.run(measure(Path(place), LONG if is_long else SHORT))
+    if as_json:
+        click.echo(msgspec.json.encode(figures).decode())
+    else:
+        for figure in figures:
+            click.echo(figure.line())
+    if any(figure.ratio < figure.floor for figure in figures):
+        sys.exit(1)

@@ -1,0 +1,59 @@
+"""The command `keys`: who may use the gateway."""
+
+from datetime import datetime
+from pathlib import Path
+
+import click
+
+from holdfast.cli.config import config_option
+from holdfast.cli.paper import columns
+from holdfast.config.reading import read_configuration
+from holdfast.errors import UsageError
+from holdfast.gateway.keys import KeyFile
+from holdfast.wiring import keys_path
+
+_FILE = "holdfast.keys"
+pass_file = click.decorators.pass_meta_key(_FILE)
+
+
+@click.group()
+@config_option
+@click.option("--store", metavar="PATH", help="The store whose gateway they are for.")
+@click.pass_context
+def keys(context: click.Context, path: Path | None, store: str | None) -> None:
+    """Make, list and remove the gateway's keys. Each key has its own sessions."""
+    settings = read_configuration(path=path, flags={"store": store}).settings
+    file = keys_path(settings)
+    if file is None:
+        raise UsageError("a store in memory keeps nothing, and no keys either; name a file with --store")
+    context.meta[_FILE] = KeyFile(file)
+
+
+@keys.command()
+@click.argument("name")
+@pass_file
+def add(file: KeyFile, name: str) -> None:
+    """Make a key and print it. It is shown this once: only its hash is kept."""
+    click.echo(file.add(name))
+
+
+@keys.command("list")
+@pass_file
+def list_keys(file: KeyFile) -> None:
+    """List the names of the keys."""
+    found = file.all()
+    if not found:
+        click.echo("There are no keys; `holdfast keys add NAME` makes one.")
+        return
+    rows = [(key.name, f"{datetime.fromtimestamp(key.created_at).astimezone():%Y-%m-%d %H:%M}") for key in found]
+    for line in columns([("name", "made"), *rows]):
+        click.echo(line)
+
+
+@keys.command()
+@click.argument("name")
+@pass_file
+def remove(file: KeyFile, name: str) -> None:
+    """Remove a key. A gateway that runs stops taking it within a second; its sessions stay."""
+    file.remove(name)
+    click.echo(f"{name} is removed")

@@ -1,0 +1,1 @@
+"""Configuration: one schema for the file, the environment and flags, and where each value came from."""

@@ -1,0 +1,1 @@
+"""The gateway: sessions over HTTP, for whoever is not a Python program on this machine."""

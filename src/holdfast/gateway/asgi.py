@@ -1,0 +1,147 @@
+"""Requests and answers at the level of ASGI: read within bounds and deadlines, written whole or as events.
+
+Nothing here knows a session. A body is never held longer or larger than its bound, whoever sends it and however slowly.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, MutableMapping
+from typing import Any, TypeAlias, TypeVar
+from urllib.parse import parse_qsl, unquote_to_bytes
+
+import msgspec
+
+from holdfast.gateway.bounds import GatewayBounds
+from holdfast.gateway.problems import (
+    InvalidError,
+    MalformedError,
+    MediaTypeError,
+    Problem,
+    TooLargeError,
+    TooSlowError,
+    headers_of,
+)
+
+# ASGI's own shapes.
+Scope: TypeAlias = MutableMapping[str, Any]
+Receive: TypeAlias = Callable[[], Awaitable[MutableMapping[str, Any]]]
+Send: TypeAlias = Callable[[MutableMapping[str, Any]], Awaitable[None]]
+App: TypeAlias = Callable[[Scope, Receive, Send], Awaitable[None]]
+Headers: TypeAlias = Iterable[tuple[bytes, bytes]]
+
+ShapeT = TypeVar("ShapeT")
+JSON = b"application/json"
+# More names than any query of ours has.
+_QUERY_FIELDS_MAX = 20
+
+
+class ClientGoneError(Exception):
+    """The client closed its connection before it had said everything."""
+
+
+def header(scope: Scope, name: bytes) -> str:
+    """Return a header, empty where there is none. Raises `MalformedError` where it is given twice or is not ASCII."""
+    found = [value for key, value in scope["headers"] if key == name]
+    if len(found) > 1:
+        raise MalformedError(f"the header {name.decode()} is given {len(found)} times; give it once")
+    try:
+        return found[0].decode("ascii").strip() if found else ""
+    except UnicodeDecodeError as error:
+        raise MalformedError(f"the header {name.decode()} has characters that are not ASCII") from error
+
+
+def segments(scope: Scope) -> tuple[str, ...]:
+    """Return the parts of the path, each decoded by itself: an encoded slash is part of a name, not a separator."""
+    raw: bytes = scope.get("raw_path") or scope["path"].encode()
+    try:
+        return tuple(unquote_to_bytes(part).decode() for part in raw.split(b"/")[1:])
+    except UnicodeDecodeError as error:
+        raise MalformedError("the path is not UTF-8; encode it as UTF-8 first, then with %") from error
+
+
+def query(scope: Scope, shape: type[ShapeT]) -> ShapeT:
+    """Return the query as a shape. Raises where it has a name twice or one that is not known."""
+    try:
+        pairs = parse_qsl(
+            scope["query_string"].decode("ascii"),
+            keep_blank_values=True,
+            errors="strict",
+            max_num_fields=_QUERY_FIELDS_MAX,
+        )
+    except ValueError as error:
+        raise MalformedError("the query cannot be read; encode it as UTF-8, then with %") from error
+    given = dict(pairs)
+    if len(given) != len(pairs):
+        raise InvalidError("a name in the query is given twice; give each once")
+    try:
+        return msgspec.convert(given, shape, strict=False)
+    except msgspec.ValidationError as error:
+        raise InvalidError(f"the query is not of the right shape: {error}") from error
+
+
+async def json_body(scope: Scope, receive: Receive, shape: type[ShapeT], bounds: GatewayBounds) -> ShapeT:
+    """Return the body as a shape."""
+    kind = header(scope, b"content-type").partition(";")[0].strip().lower()
+    if kind != JSON.decode():
+        raise MediaTypeError(f"the body must be application/json, not {kind[:80] or 'without a type'!r}")
+    chunks = body_chunks(scope, receive, bounds, bytes_max=bounds.body_bytes_max)
+    try:
+        async with asyncio.timeout(bounds.body_seconds_max):
+            body = b"".join([chunk async for chunk in chunks])
+    except TimeoutError as error:
+        raise TooSlowError(f"the body was not complete after {bounds.body_seconds_max:g} seconds") from error
+    try:
+        return msgspec.json.decode(body, type=shape)
+    except msgspec.ValidationError as error:
+        raise InvalidError(f"the body is not of the right shape: {error}") from error
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise MalformedError(f"the body is not JSON: {error}") from error
+
+
+async def body_chunks(scope: Scope, receive: Receive, bounds: GatewayBounds, *, bytes_max: int) -> AsyncIterator[bytes]:
+    """Yield the body as it comes. Raises as soon as it is known to be too long, or when it stops coming."""
+    told = header(scope, b"content-length")
+    if told.isdigit() and int(told) > bytes_max:
+        raise TooLargeError(f"the body has {int(told):,} bytes, at most {bytes_max:,} are taken")
+    size_bytes = 0
+    while True:
+        try:
+            async with asyncio.timeout(bounds.body_idle_seconds_max):
+                event = await receive()
+        except TimeoutError as error:
+            raise TooSlowError(f"nothing of the body came for {bounds.body_idle_seconds_max:g} seconds") from error
+        if event["type"] == "http.disconnect":
+            raise ClientGoneError
+        chunk = event.get("body", b"")
+        size_bytes += len(chunk)
+        if size_bytes > bytes_max:
+            raise TooLargeError(f"the body has more than {bytes_max:,} bytes, which is the most that is taken")
+        if chunk:
+            yield chunk
+        if not event.get("more_body", False):
+            return
+
+
+async def until_gone(receive: Receive) -> None:
+    """Return when the client has closed its connection."""
+    while (await receive())["type"] != "http.disconnect":
+        pass
+
+
+async def answer(send: Send, status: int, body: bytes, *, headers: Headers = (), kind: bytes = JSON) -> None:
+    """Send a whole answer."""
+    given = [
+        (b"content-type", kind),
+        (b"content-length", str(len(body)).encode()),
+        (b"x-content-type-options", b"nosniff"),
+        (b"cache-control", b"no-store"),
+        *headers,
+    ]
+    await send({"type": "http.response.start", "status": status, "headers": given})
+    await send({"type": "http.response.body", "body": body, "more_body": False})
+
+
+async def answer_problem(send: Send, problem: Problem, *, headers: Headers = ()) -> None:
+    """Send problem details."""
+    given = [*headers_of(problem), *headers]
+    body = msgspec.json.encode(problem)
+    await answer(send, problem.status, body, headers=given, kind=b"application/problem+json")

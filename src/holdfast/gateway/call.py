@@ -1,0 +1,92 @@
+"""One request on its way through the native API: who asks, for what, and how to answer."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from holdfast.gateway.asgi import ClientGoneError, Receive, Scope, Send, json_body, query, until_gone
+from holdfast.gateway.events import EventStream
+from holdfast.gateway.problems import InvalidError, NotFoundError
+from holdfast.gateway.tenants import Tenant
+from holdfast.ports import SessionInfo
+from holdfast.runtime.sessions import Session
+
+if TYPE_CHECKING:
+    from holdfast.gateway.shared import Shared
+
+ShapeT = TypeVar("ShapeT")
+_ResultT = TypeVar("_ResultT")
+# Digits of the highest number that names a record.
+_DIGITS_MAX = 15
+
+
+@dataclass
+class Call:
+    """A request that was let in, with the names that its path holds."""
+
+    gateway: "Shared"
+    tenant: Tenant
+    scope: Scope
+    receive: Receive
+    send: Send
+    names: dict[str, str]
+    # What the table of routes says is asked for; whoever reads something else has a wrong table.
+    body_shape: type[Any] | None = None
+    query_shape: type[Any] | None = None
+    status: int = 200
+    has_streamed: bool = field(default=False, init=False)
+
+    @property
+    def key(self) -> str:
+        """The session's key, as its tenant calls it."""
+        return self.names["key"]
+
+    def number(self, name: str) -> int:
+        """Return a number in the path. Raises `NotFoundError` where it is none."""
+        text = self.names[name]
+        if not (text.isascii() and text.isdecimal() and len(text) <= _DIGITS_MAX):
+            raise NotFoundError(f"the path has no number where the {name} stands")
+        return int(text)
+
+    async def session(self) -> tuple[Session, SessionInfo]:
+        """Return the session that the path names, if it exists and is the asker's own."""
+        return await self.tenant.session(self.gateway.hold, self.key)
+
+    async def body(self, shape: type[ShapeT]) -> ShapeT:
+        """Read the body."""
+        assert shape is self.body_shape, f"the table of routes says {self.body_shape}"
+        return await json_body(self.scope, self.receive, shape, self.gateway.bounds)
+
+    def query(self, shape: type[ShapeT]) -> ShapeT:
+        """Read the query."""
+        assert shape is self.query_shape, f"the table of routes says {self.query_shape}"
+        return query(self.scope, shape)
+
+    def check_length(self, what: str, text: str, chars_max: int) -> None:
+        """Raise where a text is too long."""
+        if len(text) > chars_max:
+            raise InvalidError(f"{what} has {len(text):,} characters, at most {chars_max:,} are taken")
+
+    async def unless_gone(self, waiting: Awaitable[_ResultT]) -> _ResultT:
+        """Wait for something as long as the client does, and no longer than the gateway runs."""
+        work = asyncio.ensure_future(waiting)
+        gone = asyncio.ensure_future(until_gone(self.receive))
+        stopping = asyncio.ensure_future(self.gateway.streams.stopping.wait())
+        tasks: set[asyncio.Future[Any]] = {work, gone, stopping}
+        try:
+            await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+            if not work.done():
+                self.gateway.streams.check_running()
+                raise ClientGoneError
+            return work.result()
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.wait(tasks)
+
+    async def stream(self, produce: Callable[[EventStream], Awaitable[None]]) -> None:
+        """Answer with events, counted among the streams of this tenant."""
+        with self.tenant.streaming():
+            self.has_streamed = True
+            await self.gateway.streams.run(self.scope, self.receive, self.send, produce)

@@ -1,0 +1,164 @@
+"""The native API, looking: sessions, what the model sees of them, their records, search, events.
+
+Whatever the library checks is checked there, once; here a request becomes a call and what comes of it a shape.
+"""
+
+import asyncio
+
+import msgspec
+
+from holdfast.core.messages import ToolSpec
+from holdfast.core.records import CompactionOutcome, Logged
+from holdfast.errors import UnknownModelError
+from holdfast.gateway import shapes
+from holdfast.gateway.asgi import header
+from holdfast.gateway.call import Call
+from holdfast.gateway.events import cursor_of, epoch_of, start_of, watch
+from holdfast.gateway.problems import InvalidError, NotFoundError
+
+
+async def list_sessions(call: Call) -> shapes.Sessions:
+    """Answer with a page of this key's sessions."""
+    wanted = call.query(shapes.PageOfSessions)
+    limit = min(wanted.limit, call.gateway.bounds.page_max)
+    found = await call.tenant.sessions(call.gateway.hold, after=wanted.after, limit=limit)
+    summaries = [
+        shapes.SessionSummary(one.key, one.last_seq, one.owed, one.created_at, one.updated_at) for one in found
+    ]
+    return shapes.Sessions(summaries, found[-1].key if len(found) == limit else None)
+
+
+async def configure_session(call: Call) -> shapes.SessionDetail:
+    """Make a session, or tell it something else about itself."""
+    wanted = await call.body(shapes.ConfigureSession)
+    _check_model(call, wanted.model)
+    if wanted.system is not None:
+        call.check_length("the system text", wanted.system, call.gateway.bounds.system_chars_max)
+    key = call.tenant.store_key(call.key)
+    tools = specs(wanted.tools)
+    if tools is None and (await (await call.gateway.hold.session(key)).known()) is None:
+        # With nothing to say the session is made all the same.
+        tools = []
+    await call.gateway.hold.session(key, model=wanted.model, system=wanted.system, tools=tools)
+    return await show_session(call)
+
+
+def _check_model(call: Call, model: str | None) -> None:
+    offered = call.gateway.models
+    if model is not None and model not in offered:
+        raise UnknownModelError(f"model {model[:80]!r} is not offered here; there are: {', '.join(offered)}")
+
+
+def specs(tools: list[shapes.DeclaredTool] | None) -> list[ToolSpec] | None:
+    """Return tools as the engine knows them."""
+    if tools is None:
+        return None
+    return [ToolSpec(one.name, one.description, msgspec.json.encode(one.parameters).decode()) for one in tools]
+
+
+async def show_session(call: Call) -> shapes.SessionDetail:
+    """Answer with what a session was told and where it stands."""
+    session, known = await call.session()
+    turn = await session.standing()
+    newest = await session.read(known.last_seq)
+    tools = [
+        shapes.DeclaredTool(one.name, one.description, msgspec.json.decode(one.parameters, type=dict))
+        for one in turn.tools
+    ]
+    running = [one for one in turn.calls_running if one.reply]
+    return shapes.SessionDetail(
+        key=call.key,
+        records=known.last_seq,
+        unanswered=known.owed,
+        created_at=known.created_at,
+        updated_at=known.updated_at,
+        model=turn.model,
+        system=turn.system,
+        tools=tools,
+        in_flight=turn.in_flight.value,
+        turn=turn.number,
+        waiting=list(turn.waiting),
+        pinned=list(turn.pins),
+        compaction=turn.compaction_seq,
+        boundary=turn.boundary,
+        calls=[
+            shapes.OpenCall(turn.number, one.reply, one.call.call_id, one.call.name, one.call.arguments)
+            for one in running
+        ],
+        cursor=cursor_of(epoch_of(known), newest),
+    )
+
+
+async def show_view(call: Call) -> shapes.ViewNow:
+    """Answer with what the model would see now."""
+    session, _ = await call.session()
+    view = await session.view()
+    return shapes.ViewNow(
+        system=view.system,
+        messages=list(view.messages),
+        tools=[spec.name for spec in view.tools],
+        boundary=view.boundary,
+        tokens_estimated=view.tokens_estimated,
+        sizes=view.sizes,
+        limits=view.limits,
+    )
+
+
+async def list_records(call: Call) -> shapes.Records:
+    """Answer with a page of records as they were written."""
+    wanted = call.query(shapes.PageOfRecords)
+    session, _ = await call.session()
+    limit = min(wanted.limit, call.gateway.bounds.page_max)
+    found = await session.history(after=wanted.after, limit=limit)
+    return shapes.Records(found, found[-1].seq if len(found) == limit else None)
+
+
+async def show_record(call: Call) -> Logged:
+    """Answer with one record as it was written."""
+    session, _ = await call.session()
+    seq = call.number("seq")
+    found = await session.history(after=seq - 1, limit=1) if seq else []
+    if not found:
+        raise NotFoundError("there is no such record; records are numbered from 1")
+    return found[0]
+
+
+async def search(call: Call) -> shapes.Hits:
+    """Answer with what was said or done, also long ago."""
+    wanted = call.query(shapes.Search)
+    call.check_length("the query", wanted.query, call.gateway.bounds.query_chars_max)
+    session, _ = await call.session()
+    return shapes.Hits(await session.search(wanted.query, limit=min(wanted.limit, call.gateway.bounds.page_max)))
+
+
+async def compact(call: Call) -> shapes.Compacted:
+    """Make the view smaller, and answer with what came of it."""
+    wanted = await call.body(shapes.Compact)
+    call.check_length("the focus", wanted.focus, call.gateway.bounds.focus_chars_max)
+    session, _ = await call.session()
+    try:
+        async with asyncio.timeout(call.gateway.bounds.wait_seconds_max):
+            settled = await call.unless_gone(session.compact(focus=wanted.focus))
+    except TimeoutError:
+        call.status = 202
+        return shapes.Compacted(0, CompactionOutcome.DEFERRED, "it is still being made; its outcome will be a record")
+    return shapes.Compacted(settled.request, settled.outcome, settled.why)
+
+
+async def undo(call: Call) -> shapes.Undone:
+    """Undo a compaction."""
+    wanted = await call.body(shapes.Undo)
+    session, _ = await call.session()
+    return shapes.Undone(await session.undo(compaction=wanted.compaction))
+
+
+async def events(call: Call) -> None:
+    """Tell what happens in a session, without end."""
+    wanted = call.query(shapes.WatchFrom)
+    told = header(call.scope, b"last-event-id")
+    if told and wanted.cursor and told != wanted.cursor:
+        raise InvalidError("cursor and the header Last-Event-ID differ; give one of them")
+    session, known = await call.session()
+    wanted = shapes.WatchFrom(wanted.cursor or told, wanted.after)
+    start = await start_of(session, known, wanted, call.gateway.bounds)
+    await call.stream(lambda stream: watch(stream, session, known, start))

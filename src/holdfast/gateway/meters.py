@@ -1,0 +1,83 @@
+"""Counters of a gateway, for Prometheus. No session, key or text is a label: their number has no bound.
+
+What the engine does is counted from the records that this process writes, so no code of the engine knows of counters.
+"""
+
+from time import monotonic
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+
+from holdfast.core.records import (
+    AttemptFailed,
+    CompactionApplied,
+    Logged,
+    ReplyRecorded,
+    RungFinished,
+    TurnEnded,
+    TurnStarted,
+)
+
+CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+# Seconds of a request: a read takes milliseconds, a model's answer up to minutes.
+_SECONDS = (0.002, 0.005, 0.01, 0.025, 0.1, 0.5, 1, 5, 15, 60, 300)
+# Turns whose beginning is remembered to time them. More at once are counted, but not timed.
+_TIMED_MAX = 20_000
+
+
+class Meters:
+    """All counters, in a registry of their own, so that two gateways in one process do not mix."""
+
+    def __init__(self) -> None:
+        self.registry = CollectorRegistry()
+        self._started: dict[tuple[str, int], float] = {}
+        labels = ("route", "method", "status")
+        self._requests = Counter("holdfast_requests", "Requests answered.", labels, registry=self.registry)
+        self._request_seconds = Histogram(
+            "holdfast_request_seconds", "Time to answer.", ("route",), buckets=_SECONDS, registry=self.registry
+        )
+        self._turns = Counter("holdfast_turns", "Turns begun.", registry=self.registry)
+        self._outcomes = Counter("holdfast_turn_outcomes", "Turns ended.", ("outcome", "code"), registry=self.registry)
+        self._turn_seconds = Histogram(
+            "holdfast_turn_seconds", "Time from the start of a turn.", buckets=_SECONDS, registry=self.registry
+        )
+        self._faults = Counter("holdfast_faults", "Attempts failed.", ("kind",), registry=self.registry)
+        self._rungs = Counter("holdfast_rungs", "Rungs climbed.", ("rung", "result"), registry=self.registry)
+        self._compactions = Counter("holdfast_compactions", "Compactions.", ("kind",), registry=self.registry)
+        self._tokens = Counter("holdfast_tokens", "Tokens as reported.", ("direction",), registry=self.registry)
+        self._owing = Gauge("holdfast_sessions_owing", "Sessions that owe an outcome.", registry=self.registry)
+        self._streams = Gauge("holdfast_event_streams", "Event streams open.", registry=self.registry)
+
+    def observe(self, session: str, logged: Logged) -> None:
+        """Count a record that was written."""
+        match logged.record:
+            case TurnStarted(turn=turn):
+                self._turns.inc()
+                if len(self._started) < _TIMED_MAX:
+                    self._started[session, turn] = monotonic()
+            case TurnEnded(turn=turn, outcome=outcome, code=code):
+                self._outcomes.labels(outcome.value, code).inc()
+                started = self._started.pop((session, turn), None)
+                if started is not None:
+                    self._turn_seconds.observe(monotonic() - started)
+            case ReplyRecorded(reply=reply) if reply.usage is not None:
+                self._tokens.labels("input").inc(reply.usage.input_tokens)
+                self._tokens.labels("output").inc(reply.usage.output_tokens)
+            case AttemptFailed(fault=fault):
+                self._faults.labels(fault.kind.value).inc()
+            case RungFinished(rung=rung, result=result):
+                self._rungs.labels(rung.value, result.value).inc()
+            case CompactionApplied(kind=kind):
+                self._compactions.labels(kind.value).inc()
+            case _:
+                pass
+
+    def answered(self, route: str, method: str, status: int, seconds: float) -> None:
+        """Count a request."""
+        self._requests.labels(route, method, str(status)).inc()
+        self._request_seconds.labels(route).observe(seconds)
+
+    def shown(self, *, owing: int, streams: int) -> bytes:
+        """Return everything as Prometheus reads it."""
+        self._owing.set(owing)
+        self._streams.set(streams)
+        return generate_latest(self.registry)

@@ -1,0 +1,265 @@
+"""The table of the native API: every address, what it takes, what it answers, and which errors to expect.
+
+Dispatch, the OpenAPI document and docs/http.md are made from it, so none of them can say something else.
+"""
+
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from holdfast.core.records import Logged
+from holdfast.errors import (
+    BadInputError,
+    ClientIdReusedError,
+    HoldfastError,
+    InternalError,
+    OperatorError,
+    QueueFullError,
+    StoppingError,
+    StoreFullError,
+    TurnFailedError,
+    UnknownModelError,
+)
+from holdfast.gateway import looking, shapes, talking
+from holdfast.gateway.call import Call
+from holdfast.gateway.problems import (
+    ForbiddenError,
+    InvalidError,
+    MalformedError,
+    MediaTypeError,
+    NotFoundError,
+    TooLargeError,
+    TooManyError,
+    TooSlowError,
+    UnauthorizedError,
+)
+
+PREFIX = "/api"
+
+# What every address may answer: who asks, how, and how the gateway is.
+_ALWAYS: tuple[type[HoldfastError], ...] = (
+    MalformedError,
+    UnauthorizedError,
+    ForbiddenError,
+    InvalidError,
+    TooManyError,
+    InternalError,
+    OperatorError,
+    StoppingError,
+)
+_WITH_BODY: tuple[type[HoldfastError], ...] = (TooSlowError, TooLargeError, MediaTypeError)
+_WRITING: tuple[type[HoldfastError], ...] = (QueueFullError, StoreFullError, BadInputError)
+
+
+@dataclass(frozen=True)
+class Route:
+    """One address and method. `answer` is None where the answer is events; `also` are answers of another status."""
+
+    method: str
+    path: str
+    run: Callable[[Call], Awaitable[Any]]
+    summary: str
+    answer: Any
+    status: int = 200
+    body: type[Any] | None = None
+    query: type[Any] = shapes.Nothing
+    also: tuple[tuple[int, Any], ...] = ()
+    errors: tuple[type[HoldfastError], ...] = ()
+    takes_bytes: bool = False
+    may_stream: bool = False
+
+    @property
+    def all_errors(self) -> tuple[type[HoldfastError], ...]:
+        """Every error that may be answered."""
+        with_body = _WITH_BODY if self.body is not None or self.takes_bytes else ()
+        named = (NotFoundError,) if "{" in self.path else ()
+        return tuple(dict.fromkeys((*_ALWAYS, *with_body, *named, *self.errors)))
+
+    @property
+    def parts(self) -> tuple[str, ...]:
+        """The path in pieces, behind the prefix."""
+        return tuple(self.path.split("/")[1:])
+
+    def match(self, given: Sequence[str]) -> dict[str, str] | None:
+        """Return what a path has in the places of names; None where it is another path."""
+        if len(given) != len(self.parts):
+            return None
+        names: dict[str, str] = {}
+        for part, found in zip(self.parts, given, strict=True):
+            if part.startswith("{"):
+                names[part[1:-1]] = found
+            elif part != found:
+                return None
+        return names
+
+
+ROUTES: tuple[Route, ...] = (
+    Route(
+        "GET",
+        "/sessions",
+        looking.list_sessions,
+        "List the sessions of this key, in order of their keys.",
+        shapes.Sessions,
+        query=shapes.PageOfSessions,
+    ),
+    Route(
+        "PUT",
+        "/sessions/{key}",
+        looking.configure_session,
+        "Make a session, or tell it which model, system text and tools of the client to use.",
+        shapes.SessionDetail,
+        body=shapes.ConfigureSession,
+        errors=(UnknownModelError, *_WRITING),
+    ),
+    Route(
+        "GET",
+        "/sessions/{key}",
+        looking.show_session,
+        "Say what a session was told, where it stands, and which calls await the client.",
+        shapes.SessionDetail,
+    ),
+    Route(
+        "POST",
+        "/sessions/{key}/messages",
+        talking.send_message,
+        "Send a message and wait for its answer, or stream it, or only have it accepted.",
+        shapes.Answered,
+        body=shapes.SendMessage,
+        also=((202, shapes.Accepted),),
+        errors=(ClientIdReusedError, TurnFailedError, *_WRITING),
+        may_stream=True,
+    ),
+    Route(
+        "GET",
+        "/sessions/{key}/turns/{turn}",
+        talking.show_turn,
+        "Say how a turn stands, having waited for its outcome if asked to.",
+        shapes.TurnState,
+        query=shapes.WaitFor,
+    ),
+    Route(
+        "POST",
+        "/sessions/{key}/turns/{turn}/cancel",
+        talking.cancel_turn,
+        "Stop working on a turn, at once. What was done stays done.",
+        shapes.Done,
+        body=shapes.Nothing,
+        errors=_WRITING,
+    ),
+    Route(
+        "POST",
+        "/sessions/{key}/cancel",
+        talking.cancel_all,
+        "Stop working on every turn that is open.",
+        shapes.Done,
+        body=shapes.Nothing,
+        errors=_WRITING,
+    ),
+    Route(
+        "PUT",
+        "/sessions/{key}/pins/{turn}",
+        talking.pin,
+        "Keep the message of a turn in the view, whatever is compacted.",
+        shapes.Done,
+        errors=_WRITING,
+    ),
+    Route(
+        "DELETE",
+        "/sessions/{key}/pins/{turn}",
+        talking.unpin,
+        "Keep it no longer.",
+        shapes.Done,
+        errors=_WRITING,
+    ),
+    Route(
+        "POST",
+        "/sessions/{key}/results",
+        talking.submit_result,
+        "Report what came of a call that the client was told to run.",
+        shapes.Submitted,
+        body=shapes.SubmitResult,
+        errors=_WRITING,
+    ),
+    Route(
+        "POST",
+        "/sessions/{key}/compact",
+        looking.compact,
+        "Make the view smaller now; whoever else asks meanwhile gets the same compaction.",
+        shapes.Compacted,
+        body=shapes.Compact,
+        also=((202, shapes.Compacted),),
+        errors=_WRITING,
+    ),
+    Route(
+        "POST",
+        "/sessions/{key}/undo",
+        looking.undo,
+        "Undo the compaction in force: the view is again as it was before it.",
+        shapes.Undone,
+        body=shapes.Undo,
+        errors=_WRITING,
+    ),
+    Route(
+        "GET",
+        "/sessions/{key}/view",
+        looking.show_view,
+        "Show what the model would see now, and what that comes to in each budget.",
+        shapes.ViewNow,
+    ),
+    Route(
+        "GET",
+        "/sessions/{key}/records",
+        looking.list_records,
+        "Read records as they were written.",
+        shapes.Records,
+        query=shapes.PageOfRecords,
+    ),
+    Route(
+        "GET",
+        "/sessions/{key}/records/{seq}",
+        looking.show_record,
+        "Read one record.",
+        Logged,
+    ),
+    Route(
+        "GET",
+        "/sessions/{key}/search",
+        looking.search,
+        "Find what was said or done, also what the model no longer sees.",
+        shapes.Hits,
+        query=shapes.Search,
+    ),
+    Route(
+        "GET",
+        "/sessions/{key}/events",
+        looking.events,
+        "Watch a session: every record once, deltas as they are written. Resumes behind a cursor or says `resync`.",
+        None,
+        query=shapes.WatchFrom,
+        may_stream=True,
+    ),
+    Route(
+        "POST",
+        "/attachments",
+        talking.upload,
+        "Upload an attachment; a message then names it.",
+        shapes.Uploaded,
+        status=201,
+        query=shapes.NameOfUpload,
+        errors=(StoreFullError, BadInputError),
+        takes_bytes=True,
+    ),
+)
+
+
+def find_route(method: str, given: Sequence[str]) -> tuple[Route, dict[str, str]] | list[str] | None:
+    """Return the route of a path with its names; the methods it takes where it takes others; None where it is none."""
+    allowed: list[str] = []
+    for route in ROUTES:
+        names = route.match(given)
+        if names is None:
+            continue
+        if route.method == method:
+            return route, names
+        allowed.append(route.method)
+    return allowed or None

@@ -1,0 +1,56 @@
+"""A client's request with another conversation in it: what is kept goes out as the client wrote it.
+
+Everything besides the messages (settings, tools, fields that we do not know, marks for caching) stays to the byte, and
+so does each message that is kept. So a prefix that is kept stays warm in the provider's cache.
+"""
+
+from collections.abc import Mapping, Sequence
+from itertools import groupby
+
+import msgspec
+
+from holdfast.core.messages import Message
+from holdfast.models.dialects import SERVED
+from holdfast.models.spans import locate, replaced
+
+
+class Kept(msgspec.Struct, frozen=True):
+    """A message of the client's own, by its place in what it sent, counted from 0."""
+
+    place: int
+
+
+def rewrite(
+    dialect: str,
+    body: bytes,
+    conversation: Sequence[Kept | Message],
+    blobs: Mapping[str, bytes],
+    issuer: str,
+) -> bytes:
+    """Return the body with this conversation in place of its own.
+
+    `body` must have been decoded in this dialect before. Messages of ours are encoded with the ids of calls as they
+    are, so a result that is replaced still answers a call that is kept. Reasoning of ours goes only to `issuer`.
+    """
+    spoken = SERVED[dialect]
+    field = locate(body, spoken.MESSAGES_FIELD)
+    own = [body[span.start : span.end] for span in field.elements] if field is not None else []
+    if field is not None and not own and body[field.value.start : field.value.start + 1] == b'"':
+        # The responses dialect takes a plain text for a conversation of one message.
+        own = [b'{"role":"user","content":' + body[field.value.start : field.value.end] + b"}"]
+    elements: list[bytes] = []
+    for kept, group in groupby(conversation, key=lambda one: isinstance(one, Kept)):
+        if kept:
+            elements += [own[one.place] for one in group if isinstance(one, Kept)]
+        else:
+            ours = [one for one in group if isinstance(one, Message)]
+            elements += spoken.encode_messages(ours, blobs, issuer)
+    return replaced(body, spoken.MESSAGES_FIELD, elements)
+
+
+def count_messages(dialect: str, body: bytes) -> int:
+    """Return how many messages a request holds, without reading them."""
+    field = locate(body, SERVED[dialect].MESSAGES_FIELD)
+    if field is None:
+        return 0
+    return len(field.elements) or int(body[field.value.start : field.value.start + 1] == b'"')

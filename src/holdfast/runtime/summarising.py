@@ -1,0 +1,195 @@
+"""Asking a model for notes on the past: piece by piece where it is too long, each on disk as soon as it is paid for."""
+
+from collections.abc import Awaitable, Callable, Sequence
+from itertools import pairwise
+
+import msgspec
+from msgspec.structs import replace
+
+from holdfast.core.facts import Passage
+from holdfast.core.faults import Fault, FaultKind, classify
+from holdfast.core.fit import measure, sent
+from holdfast.core.fold import Piece
+from holdfast.core.ladder import Rung
+from holdfast.core.limits import Limits
+from holdfast.core.messages import Reply, Request, Role, Usage, text_of
+from holdfast.core.output import cap_stated
+from holdfast.core.records import PieceSummarised, SummaryRefused, TurnStarted
+from holdfast.core.sizing import tokens_of_text
+from holdfast.core.summaries import Detail, ask_for_notes, is_within, pieces_of, render, why_not_notes
+from holdfast.core.view import Said
+from holdfast.ports import Delta, Model
+from holdfast.runtime.calls import call_model
+from holdfast.runtime.engine import Engine
+from holdfast.runtime.log import Log
+
+# A summariser reads at most this share of its window, so that an estimate that is off does not fail the call.
+_READ_SHARE = 0.7
+# Pieces of one compaction: 40 full windows of a small model are the longest session we have seen.
+_PIECES_MAX = 40
+# A wait within a summary; whoever asks for a longer one is passed over for the next summariser.
+_WAIT_SECONDS_MAX = 20.0
+_WAITED_OUT = {FaultKind.RATE_LIMIT, FaultKind.OVERLOADED, FaultKind.TRANSIENT}
+
+
+class Summariser:
+    """One model, asked for notes on the past of one session.
+
+    `record` keeps what was paid for, and what could not be used. `focus` is what the notes should keep in particular.
+    """
+
+    def __init__(
+        self, model: Model, log: Log, engine: Engine, record: Callable[..., Awaitable[None]], *, focus: str
+    ) -> None:
+        self.name = model.name
+        self._model = model
+        self._log = log
+        self._engine = engine
+        self._record = record
+        self._focus = focus
+
+    async def notes(self, originals: Sequence[Said], rung: Rung, *, tokens_max: int) -> str | None:
+        """Return notes on all originals, of which those that pieces cover already are not read again."""
+        turn = self._log.turn
+        known = await self._engine.known(self._model, self._log.turn)
+        window = known.limits.window_tokens
+        room = int(window * _READ_SHARE / known.calibration.scale) if window else None
+        detail = Detail.FULL if rung is Rung.SUMMARISE else Detail.STRIPPED
+        covered = self._covered(originals[-1].place + 1)
+        start = covered[-1].until if covered else 0
+        unread = [said for said in originals if said.place >= start]
+        parts = self._parts(unread, rung, detail, room)
+        if parts is None:
+            return None
+        texts = [piece.notes for piece in covered]
+        for part in parts:
+            noted = await self._piece(part, detail, tokens_max)
+            if noted is None:
+                return None
+            until = part[-1].place + 1
+            await self._record(
+                PieceSummarised(turn.number, until, noted.text, self.name, noted.usage, since=start, focus=self._focus)
+            )
+            texts.append(noted.text)
+            start = until
+        return await self._joined(texts, start, [said.seq for said in originals], tokens_max)
+
+    def _covered(self, end: int) -> list[Piece]:
+        """Return notes that need not be made again, of what came before `end`.
+
+        An undo may have moved the boundary back behind what was summarised before. Notes on what is represented already
+        are used whatever they were to keep in particular; further ones only if they were made for who asks now.
+        """
+        turn = self._log.turn
+        focuses = {self._focus, *(wanted.focus for wanted in turn.wanted)}
+        represented = _represented_until(self._log)
+        covered: list[Piece] = []
+        for piece in turn.pieces:
+            if piece.until > end or (piece.until > represented and piece.focus not in focuses):
+                break
+            covered.append(piece)
+        return covered
+
+    def _parts(
+        self, unread: Sequence[Said], rung: Rung, detail: Detail, room: int | None
+    ) -> list[tuple[Said, ...]] | None:
+        """Cut what is to be read into what can be read at once; None where that is not what this rung does."""
+        if not unread:
+            return []
+        passages = [Passage(said.seq, said.message) for said in unread]
+        tokens = tokens_of_text(render(passages, detail))
+        if rung is not Rung.SUMMARISE_PIECES:
+            return [tuple(unread)] if room is None or tokens <= room else None
+        pieces = pieces_of(passages, tokens_max=min(room or tokens, max(tokens // 2, 1)), detail=detail)
+        if len(pieces) > _PIECES_MAX:
+            return None
+        places = [0]
+        for piece in pieces:
+            places.append(places[-1] + len(piece))
+        return [tuple(unread[start:end]) for start, end in pairwise(places)]
+
+    async def _piece(self, part: Sequence[Said], detail: Detail, tokens_max: int) -> "_Noted | None":
+        passages = [Passage(said.seq, said.message) for said in part]
+        request = ask_for_notes(render(passages, detail), tokens_max=tokens_max, focus=self._focus)
+        said = [text_of(one.message.parts) for one in part if one.message.role is Role.ASSISTANT]
+        return await self._ask(request, [one.seq for one in part], said, tokens_max)
+
+    async def _joined(self, texts: Sequence[str], until: int, seqs: Sequence[int], tokens_max: int) -> str | None:
+        """Return the notes as one: side by side where they fit, else merged by the model, which is kept too."""
+        joined = "\n\n".join(texts)
+        if len(texts) <= 1 or tokens_of_text(joined) <= tokens_max:
+            return joined
+        turn = self._log.turn
+        kept = turn.merged
+        if kept is not None and (kept.until, kept.focus) == (until, self._focus) and is_within(kept.notes, tokens_max):
+            return kept.notes
+        request = ask_for_notes(joined, tokens_max=tokens_max, focus=self._focus, is_merge=True)
+        noted = await self._ask(request, seqs, texts, tokens_max)
+        if noted is None:
+            return None
+        await self._record(
+            PieceSummarised(turn.number, until, noted.text, self.name, noted.usage, focus=self._focus, is_merged=True)
+        )
+        return noted.text
+
+    async def _ask(
+        self, request: Request, seqs: Sequence[int], said: Sequence[str], tokens_max: int
+    ) -> "_Noted | None":
+        """Ask once, and once more after a short wait where waiting may help. What cannot be used is recorded."""
+        for is_last in (False, True):
+            known = await self._engine.known(self._model, self._log.turn)
+            request = _within_output(request, known.limits)
+            sizes = measure(request)
+            outcome = await call_model(self._model, request, {}, self._engine.summary_deadlines, _unseen)
+            fault = None
+            if isinstance(outcome, Reply):
+                why = why_not_notes(outcome, tokens_max=tokens_max, seqs=seqs, said=said)
+            else:
+                fault = classify(outcome, sent(sizes, known.limits, known.calibration))
+                why = f"{fault.kind}: {fault.said or outcome.cause or outcome.status}"
+            await self._engine.learning.heed(self._model, outcome, fault, sizes)
+            usage = outcome.usage if isinstance(outcome, Reply) else None
+            if why is None and isinstance(outcome, Reply):
+                return _Noted(text_of(outcome.parts).strip(), usage)
+            await self._record(SummaryRefused(self._log.turn.number, self.name, why or "", fault, usage))
+            if is_last or fault is None:
+                break
+            if fault.kind is FaultKind.BAD_REQUEST_REASONING and request.effort is not None:
+                request = replace(request, effort=None)
+                continue
+            if cap_stated(fault) is not None:
+                # What was just learned bounds the next request.
+                continue
+            if not _is_worth_waiting(fault):
+                break
+            await self._engine.clock.sleep(fault.retry_after_seconds or self._engine.bounds.back_off_seconds_min)
+        return None
+
+
+class _Noted(msgspec.Struct, frozen=True):
+    text: str
+    usage: Usage | None
+
+
+def _represented_until(log: Log) -> int:
+    """Return the record before which the conversation is represented already, but for the newest input."""
+    turn = log.turn
+    if turn.compaction is None or turn.first_step:
+        return turn.first_step
+    started = (logged for logged in log.tail if isinstance(logged.record, TurnStarted))
+    return next((logged.seq for logged in started if logged.seq > turn.boundary), turn.boundary)
+
+
+def _is_worth_waiting(fault: Fault) -> bool:
+    return fault.kind in _WAITED_OUT and (fault.retry_after_seconds or 0) <= _WAIT_SECONDS_MAX
+
+
+def _within_output(request: Request, limits: Limits) -> Request:
+    """Return a request that asks for no more output than the model writes."""
+    bounds = [most for most in (request.output_tokens_max, limits.output_tokens_max) if most is not None]
+    return replace(request, output_tokens_max=min(bounds, default=None))
+
+
+def _unseen(delta: Delta) -> None:
+    """Nobody looks on while notes are written."""
+    del delta

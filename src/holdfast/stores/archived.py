@@ -1,0 +1,239 @@
+"""A store together with its archive: a log reads the same whether its older records are live or sealed.
+
+Everything is the store's own, but for what reaches behind the first live record. That is read from the archive; where
+records are sealed while somebody reads, the reading goes on there.
+"""
+
+from bisect import bisect_right
+from collections import deque
+from collections.abc import Sequence
+from typing import Self
+
+import msgspec
+
+from holdfast.core.finding import RowSize, row_again
+from holdfast.core.glimpse import glimpse
+from holdfast.core.mending import NOT_SET_ASIDE
+from holdfast.core.reconcile import LogRepair
+from holdfast.core.records import DamageSetAside, InboxRecord, LeasedRecord, Logged, WorkRecord, decode_record
+from holdfast.core.segments import Kept
+from holdfast.errors import RecordsSealedError, SegmentMissingError, StoreDamagedError
+from holdfast.ports import (
+    Admission,
+    Archive,
+    Examined,
+    Feed,
+    Hit,
+    Lease,
+    Quarantined,
+    Segment,
+    SessionInfo,
+    Snapshot,
+    Store,
+)
+from holdfast.stores.feeds import FEED_PAGE
+from holdfast.stores.segment_reader import Recent, SegmentReader
+
+# Segments whose places are remembered, of all sessions together: some 20 MiB.
+SEGMENTS_KNOWN_MAX = 50_000
+
+
+class ArchivedStore:
+    """A store whose sealed records are in an archive."""
+
+    def __init__(self, store: Store, archive: Archive) -> None:
+        self._store = store
+        self._reader = SegmentReader(archive)
+        self._known: Recent[str, list[Segment]] = Recent(SEGMENTS_KNOWN_MAX, len)
+
+    async def read(self, session: str, *, after: int = 0, limit: int | None = None) -> list[Logged]:
+        """Return records behind `after`, live or sealed; see `Store.read`."""
+        records: list[Logged] = []
+        position = max(after, 0)
+        while True:
+            left = None if limit is None else limit - len(records)
+            try:
+                return records + await self._store.read(session, after=position, limit=left)
+            except RecordsSealedError as sealed:
+                records += await self._sealed(session, position, left, sealed.until)
+            if limit is not None and len(records) >= limit:
+                return records
+            position = records[-1].seq
+
+    async def _sealed(self, session: str, after: int, limit: int | None, until: int) -> list[Logged]:
+        """Return records behind `after` up to `until`, all of which were sealed, at most `limit`."""
+        last = until if limit is None else min(until, after + limit)
+        segments = await self._segments_up_to(session, until)
+        records: list[Logged] = []
+        for segment in segments[bisect_right(segments, after, key=lambda one: one.last) :]:
+            if segment.first > last:
+                break
+            places = range(max(segment.first, after + 1), min(segment.last, last) + 1)
+            try:
+                rows = await self._reader.rows(segment, places[0], places[-1])
+            except SegmentMissingError as error:
+                # One segment does not hide the others. Once it is restored, or somebody has set the seal right, the
+                # next reading sees that, so nothing of this is written down.
+                self._known.drop(session)
+                mark = DamageSetAside(str(error), segment.name, NOT_SET_ASIDE)
+                records += [Logged(seq, 0.0, mark) for seq in places]
+            else:
+                records += [_decoded(session, row) for row in rows]
+        return records
+
+    async def _segments_up_to(self, session: str, until: int) -> list[Segment]:
+        known = self._known.get(session)
+        if known is None or known[-1].last < until:
+            known = await self._store.segments(session)
+            self._known.keep(session, known)
+        return known
+
+    def feed(self, session: str, *, after: int = 0) -> "SpanningFeed":
+        """Yield records as they come, sealed ones first; see `Store.feed`."""
+        return SpanningFeed(self, self._store, session, max(after, 0))
+
+    async def search(self, session: str, query: str, *, limit: int = 10) -> list[Hit]:
+        """Return what answers a question best, with excerpts of sealed records too; see `Store.search`."""
+        hits = await self._store.search(session, query, limit=limit)
+        return [hit if hit.excerpt else await self._with_excerpt(session, hit, query) for hit in hits]
+
+    async def _with_excerpt(self, session: str, hit: Hit, query: str) -> Hit:
+        records: list[Logged] = []
+        for seq in sorted({hit.call, hit.seq} - {0}):
+            records += await self.read(session, after=seq - 1, limit=1)
+        row = row_again(RowSize(hit.seq, hit.call, 0, 0), records)
+        return msgspec.structs.replace(hit, excerpt=glimpse(row, query))
+
+    # The store's own.
+
+    async def admit(self, session: str, record: InboxRecord) -> Admission:
+        """Append one inbox record; see `Store.admit`."""
+        return await self._store.admit(session, record)
+
+    async def append(self, lease: Lease, records: Sequence[LeasedRecord], *, after: int) -> int:
+        """Append work records, all or none; see `Store.append`."""
+        return await self._store.append(lease, records, after=after)
+
+    async def acquire(self, session: str, owner: str, *, seconds: float) -> Lease | None:
+        """Take the right to work on a session; see `Store.acquire`."""
+        return await self._store.acquire(session, owner, seconds=seconds)
+
+    async def renew(self, lease: Lease, *, seconds: float) -> Lease:
+        """Prolong a lease; see `Store.renew`."""
+        return await self._store.renew(lease, seconds=seconds)
+
+    async def release(self, lease: Lease) -> None:
+        """Give a lease back; see `Store.release`."""
+        await self._store.release(lease)
+
+    async def save_snapshot(self, lease: Lease, snapshot: Snapshot) -> None:
+        """Keep a fold in place of the one before; see `Store.save_snapshot`."""
+        await self._store.save_snapshot(lease, snapshot)
+
+    async def load_snapshot(self, session: str) -> Snapshot | None:
+        """Return the newest snapshot, if there is one."""
+        return await self._store.load_snapshot(session)
+
+    async def kept(self, session: str, *, after: int = 0, limit: int) -> list[Kept]:
+        """Return live records exactly as they are kept; see `Store.kept`."""
+        return await self._store.kept(session, after=after, limit=limit)
+
+    async def seal(self, lease: Lease, segment: Segment, *, after: int) -> int:
+        """Take records out of the live ones; see `Store.seal`."""
+        return await self._store.seal(lease, segment, after=after)
+
+    async def segments(self, session: str) -> list[Segment]:
+        """Return what was sealed, in order."""
+        return await self._store.segments(session)
+
+    async def examine(self, session: str, *, after: int | None = None, limit: int = 1_000) -> Examined:
+        """Look at live rows; see `Store.examine`."""
+        return await self._store.examine(session, after=after, limit=limit)
+
+    async def mend(
+        self, lease: Lease, repairs: Sequence[LogRepair], records: Sequence[WorkRecord] = (), *, after: int
+    ) -> int:
+        """Repair a log and say so in it; see `Store.mend`."""
+        return await self._store.mend(lease, repairs, records, after=after)
+
+    async def quarantine(self, session: str, *, after: str = "", limit: int = 100) -> list[Quarantined]:
+        """Return what was set aside of a session; see `Store.quarantine`."""
+        return await self._store.quarantine(session, after=after, limit=limit)
+
+    async def adopt(self, lease: Lease, records: Sequence[Logged]) -> int:
+        """Append records of another log; see `Store.adopt`."""
+        return await self._store.adopt(lease, records)
+
+    async def rename(self, lease: Lease, key: str) -> Lease:
+        """Give a session another key; see `Store.rename`."""
+        self._known.drop(lease.session)
+        return await self._store.rename(lease, key)
+
+    async def delete(self, lease: Lease) -> None:
+        """Remove a session; see `Store.delete`. Its segments stay in the archive until somebody removes them."""
+        self._known.drop(lease.session)
+        await self._store.delete(lease)
+
+    async def info(self, session: str) -> SessionInfo | None:
+        """Return what is known of one session."""
+        return await self._store.info(session)
+
+    async def sessions(self, *, after: str = "", limit: int = 100) -> list[SessionInfo]:
+        """Return sessions in order of their keys."""
+        return await self._store.sessions(after=after, limit=limit)
+
+    async def owing(self) -> list[str]:
+        """Return the keys of all sessions that owe an outcome, in order."""
+        return await self._store.owing()
+
+    async def close(self) -> None:
+        """Close the store; an archive has nothing to close."""
+        await self._store.close()
+
+
+class SpanningFeed:
+    """Every record of a session behind a position: those that were sealed from the archive, then the store's own feed.
+
+    It survives a cancelled wait, and being overtaken by a seal.
+    """
+
+    def __init__(self, spanning: ArchivedStore, store: Store, session: str, after: int) -> None:
+        self._spanning, self._store, self._session = spanning, store, session
+        self._position = after
+        self._page: deque[Logged] = deque()
+        self._live: Feed = store.feed(session, after=after)
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> Logged:
+        while not self._page:
+            try:
+                logged = await anext(self._live)
+            except RecordsSealedError:
+                await self._fetch()
+            else:
+                self._position = logged.seq
+                return logged
+        return self._page.popleft()
+
+    async def _fetch(self) -> None:
+        page = await self._spanning.read(self._session, after=self._position, limit=FEED_PAGE)
+        await self._live.aclose()
+        self._page.extend(page)
+        self._position = page[-1].seq
+        self._live = self._store.feed(self._session, after=self._position)
+
+    async def aclose(self) -> None:
+        """Stop. A task that waits in this feed ends too."""
+        self._page.clear()
+        await self._live.aclose()
+
+
+def _decoded(session: str, row: Kept) -> Logged:
+    try:
+        return Logged(row.seq, row.at, decode_record(row.body))
+    except msgspec.DecodeError as error:
+        raise StoreDamagedError(
+            session, row.seq, f"its bytes are whole, but no record is known by them: {error}"
+        ) from error

@@ -1,0 +1,178 @@
+"""The connection that writes to a SQLite store: many operations, one commit.
+
+Whoever holds the pen may write: the writer's thread most of the time, the event loop itself for a single small
+operation on a quick disk. `hold` is the lock that says who. Nobody is told of success before the commit has returned.
+"""
+
+import asyncio
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from pathlib import Path
+from threading import Lock
+from typing import Any, TypeAlias
+
+import apsw
+
+from holdfast.errors import HoldfastError
+from holdfast.ports import Clock
+from holdfast.stores.sqlite import batch as batches
+from holdfast.stores.sqlite.batch import Batch, RowCache
+from holdfast.stores.sqlite.file import BUSY_SECONDS, Patience, connect, translated
+from holdfast.stores.sqlite.owners import Owners
+from holdfast.stores.sqlite.wal import Checkpoints
+
+# An event loop that stands still for so long holds up nobody: a token of a model takes ten times as long.
+QUICK_SECONDS = 0.001
+# One slow commit in this many makes the disk slow on average, and so many quick ones make it quick again.
+COMMITS_REMEMBERED = 8
+
+Outcome: TypeAlias = tuple[asyncio.Future[Any], Any, HoldfastError | None]
+
+
+class Waiting:
+    """An operation that someone waits for."""
+
+    __slots__ = ("future", "operation", "size_bytes")
+
+    def __init__(self, operation: Callable[[Batch], Any], size_bytes: int, future: asyncio.Future[Any]) -> None:
+        self.operation, self.size_bytes, self.future = operation, size_bytes, future
+
+
+class Written:
+    """What came of one transaction: an outcome for everyone who waited, and the sessions that have new records."""
+
+    __slots__ = ("extended", "outcomes")
+
+    def __init__(self, outcomes: list[Outcome], extended: set[str]) -> None:
+        self.outcomes, self.extended = outcomes, extended
+
+
+class Pen:
+    """Writes for one store. Every method but `is_quick` is for whoever has `hold`."""
+
+    def __init__(self, path: Path, owners: Owners, clock: Clock) -> None:
+        self.hold = Lock()
+        self._path, self._owners, self._clock = path, owners, clock
+        self._db: apsw.Connection | None = None
+        self._patience = Patience(BUSY_SECONDS)
+        self._cache = RowCache()
+        self._checkpoints = Checkpoints()
+        # Records that this store added since it last moved the recent ones.
+        self._recent_records = 0
+        # How long a transaction takes, on average; None: not known yet.
+        self._seconds: float | None = None
+        # Transactions committed; set against the number of operations it tells how well they group.
+        self.commits = 0
+
+    @property
+    def is_quick(self) -> bool:
+        """Whether a transaction takes so little time that waiting for it costs less than handing it to a thread."""
+        return self._seconds is not None and self._seconds < QUICK_SECONDS and self._db is not None
+
+    def connection(self) -> apsw.Connection:
+        """Return the connection, opened where it was not or was given up."""
+        if self._db is None:
+            self._db = connect(self._path, patience=self._patience)
+            self._checkpoints.watch(self._db)
+        return self._db
+
+    def begin(self, seconds_max: float) -> None:
+        """Start a transaction, waiting so long for other processes. Raises what `refusal_of` understands."""
+        db = self.connection()
+        self._owners.take_turn(seconds_max)
+        self._patience.seconds_max = seconds_max
+        try:
+            db.execute("BEGIN IMMEDIATE")
+        finally:
+            self._patience.seconds_max = BUSY_SECONDS
+            self._owners.give_turn()
+
+    def refusal_of(self, error: apsw.Error | OSError) -> HoldfastError:
+        """Return what to tell everyone who waited for a transaction that could not begin."""
+        return translated(self._path, error, self._db)
+
+    def write(self, waiting: Sequence[Waiting]) -> Written:
+        """Do all of it in the transaction that has begun, and commit."""
+        started = time.perf_counter()
+        db = self.connection()
+        try:
+            self._cache.begin(db)
+            batch = Batch(db, self._cache, self._owners, self._clock.now())
+            outcomes = [self._outcome(each, batch) for each in waiting]
+            batch.flush()
+            db.execute("COMMIT")
+        except apsw.Error as error:
+            why = translated(self._path, error, db)
+            self._take_back(db, is_usable=isinstance(error, apsw.FullError | apsw.BusyError))
+            return Written(refused(waiting, why), set())
+        except BaseException:
+            self._take_back(db, is_usable=False)
+            raise
+        self._cache.committed(db)
+        self.commits += 1
+        self._recent_records += batch.records_added
+        self._remember(time.perf_counter() - started)
+        return Written(outcomes, batch.extended)
+
+    def is_untidy(self) -> bool:
+        """Whether `tidy` has something to do."""
+        return self._recent_records >= batches.RECENT_RECORDS_MAX or self._checkpoints.are_due()
+
+    def tidy(self) -> None:
+        """What need not be done while someone waits for it."""
+        if self._recent_records >= batches.RECENT_RECORDS_MAX:
+            self._move_recent()
+        if self._db is not None and self._checkpoints.are_due():
+            self._checkpoints.run(self._db, self._patience)
+
+    def close(self) -> None:
+        """Let go of the file."""
+        if self._db is not None:
+            self._db.close()
+
+    def _remember(self, seconds: float) -> None:
+        before = seconds if self._seconds is None else self._seconds
+        self._seconds = before + (seconds - before) / COMMITS_REMEMBERED
+
+    def _move_recent(self) -> None:
+        db = self.connection()
+        try:
+            self.begin(BUSY_SECONDS)
+            self._cache.begin(db)
+            batches.move_recent(db)
+            db.execute("COMMIT")
+        except (apsw.Error, OSError):
+            # Where they are the records are as safe; moving them is tried again after the next commit.
+            self._take_back(db, is_usable=False)
+            return
+        self._recent_records = 0
+        self._cache.committed(db)
+
+    def _outcome(self, waiting: Waiting, batch: Batch) -> Outcome:
+        if waiting.future.cancelled():
+            return waiting.future, None, None
+        try:
+            return waiting.future, waiting.operation(batch), None
+        except HoldfastError as refusal:
+            return waiting.future, None, refusal
+        except OSError as error:
+            return waiting.future, None, translated(self._path, error)
+
+    def _take_back(self, db: apsw.Connection, *, is_usable: bool) -> None:
+        """Leave nothing of a transaction that failed. A connection that may be broken is not used again."""
+        self._cache.forget()
+        try:
+            if db.in_transaction:
+                db.execute("ROLLBACK")
+        except apsw.Error:
+            is_usable = False
+        if not is_usable:
+            self._db = None
+            with suppress(apsw.Error):
+                db.close()
+
+
+def refused(waiting: Sequence[Waiting], why: HoldfastError) -> list[Outcome]:
+    """Return outcomes that tell everyone that nothing was written, each by an error of its own."""
+    return [(each.future, None, type(why)(str(why))) for each in waiting]

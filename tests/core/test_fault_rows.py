@@ -1,0 +1,55 @@
+"""Refusals as providers, gateways and client libraries really worded them, each read for its kind and its numbers.
+
+They were gathered in two rounds and labelled before the classifier saw them; `origin` says whether the report of a
+failure or documentation gave the words. Bodies are short and carry no ids of people.
+"""
+
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from holdfast.core.faults import Phase, Refusal, Sent, classify
+
+
+class Row(msgspec.Struct, forbid_unknown_fields=True):
+    """One refusal and what it says. `alt_kind` is right as well."""
+
+    id: str
+    provider: str
+    api: str
+    status: int | None
+    body: object
+    kind: str
+    origin: str
+    alt_kind: str | None = None
+    limit: int | None = None
+    requested: int | None = None
+    stream: bool = False
+
+
+ROWS = [
+    msgspec.json.decode(line, type=Row) for line in Path(__file__).with_name("refusals.jsonl").read_bytes().splitlines()
+]
+
+
+@pytest.mark.parametrize("row", ROWS, ids=[row.id for row in ROWS])
+def test_a_refusal_is_read_as_the_person_who_labelled_it_read_it(row: Row) -> None:
+    refusal = Refusal(
+        dialect=row.api,
+        phase=Phase.STREAM if row.stream else Phase.RESPONSE,
+        status=row.status,
+        body=row.body if isinstance(row.body, str) else msgspec.json.encode(row.body).decode(),
+    )
+
+    fault = classify(refusal, Sent(provider=row.provider))
+
+    assert fault.kind in {row.kind, row.alt_kind}
+    if row.limit is not None:
+        assert fault.limit == row.limit
+    if row.requested is not None:
+        assert fault.requested == row.requested
+
+
+def test_rows_have_ids_of_their_own() -> None:
+    assert len({row.id for row in ROWS}) == len(ROWS)

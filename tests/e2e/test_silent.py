@@ -1,0 +1,89 @@
+"""A window that is full and nobody says so: the same turn is answered, with a notice and no error."""
+
+from pathlib import Path
+
+import pytest
+
+from holdfast.core.limits import Limits
+from holdfast.core.records import CompactionApplied
+from tests.e2e.world import DIALECTS, HASTY, KEY, a_world, ended_well, failures_of, records_of, talk
+
+LARGE = Limits(window_tokens=100_000)
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+async def test_a_request_that_is_cut_in_silence_is_made_smaller_and_answered_from_all_of_it(
+    tmp_path: Path, dialect: str
+) -> None:
+    """FM-002, FM-006, FM-007: the count of what was read gives it away, and teaches the window for all sessions."""
+    async with a_world(tmp_path, dialect, LARGE) as world:
+        async with world.open(world.model("large"), bounds=HASTY) as hold:
+            session = await hold.session(KEY)
+            await session.send("remember harbour = Tromso")
+            await talk(session, messages=9)
+        # A small local model, as many serve it: what does not fit is dropped, the oldest first.
+        world.simulation.set_faults("truncate:limit=3000*100")
+        async with world.open(world.model("small"), bounds=HASTY) as hold:
+            session = await hold.session(KEY)
+
+            answer = await session.send("what is harbour?")
+
+            assert answer.text == "harbour = Tromso.", "what was cut off says otherwise"
+            assert any("represented by" in notice for notice in answer.notices)
+            assert await failures_of(session) == ["token_overflow"]
+            assert world.refused == []
+            await talk(await hold.session("another"), messages=9)
+            window = (await (await hold.session("another")).view()).window_tokens
+            assert 2_000 < (window or 0) <= 3_000, "what was read: it drops whole messages"
+            assert max(seen.tokens for seen in list(world.simulation.requests)[-9:]) <= 3_000, "never cut again"
+            await ended_well(session)
+
+
+@pytest.mark.parametrize("declared", [Limits(window_tokens=10_000), Limits()], ids=["near", "unknown"])
+@pytest.mark.parametrize("dialect", DIALECTS)
+async def test_an_answer_that_stops_for_its_length_before_it_begins_is_taken_for_a_full_window(
+    tmp_path: Path, dialect: str, declared: Limits
+) -> None:
+    """FM-002."""
+    async with (
+        a_world(tmp_path, dialect, LARGE) as world,
+        world.open(world.model(declared=declared), bounds=HASTY) as hold,
+    ):
+        session = await hold.session(KEY)
+        await session.send("remember harbour = Tromso")
+        await talk(session, messages=9)
+        before = len(await records_of(session, CompactionApplied))
+        world.simulation.set_faults("length*2")
+
+        answer = await session.send("what is harbour?")
+
+        assert answer.text == "harbour = Tromso."
+        assert any("represented by" in notice for notice in answer.notices)
+        assert set((await failures_of(session))[-2:]) <= {"token_overflow", "empty_response"}
+        assert len(await records_of(session, CompactionApplied)) > before
+        await ended_well(session)
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+async def test_a_refusal_without_a_word_near_the_window_is_taken_for_an_overflow(tmp_path: Path, dialect: str) -> None:
+    """FM-002: some servers answer 400 with nothing in it."""
+    declared = Limits(window_tokens=9_500, output_tokens_max=500)
+    async with (
+        a_world(tmp_path, dialect, LARGE) as world,
+        world.open(world.model(declared=declared), bounds=HASTY) as hold,
+    ):
+        session = await hold.session(KEY)
+        await session.send("remember harbour = Tromso")
+        await talk(session, messages=8)
+        while (await session.view()).tokens_estimated < 0.82 * 9_500:
+            await session.send("word " * 150)
+        assert await failures_of(session) == [], "near the window, not beyond"
+        world.simulation.set_faults("bare-400")
+
+        answer = await session.send("what is harbour?")
+
+        assert answer.text == "harbour = Tromso."
+        assert await failures_of(session) == ["token_overflow"]
+        assert [seen.status for seen in world.refused] == [400]
+        assert any("represented by" in notice for notice in answer.notices)
+        await ended_well(session)
