@@ -56,6 +56,8 @@ class Tuning(msgspec.Struct, frozen=True):
     adopts: bool = True
     # Told of every work record that this process has written: for counters and traces. It must not fail.
     observe: Callable[[str, Logged], None] = unobserved
+    # Whether a store of an older layout is brought to the newest; otherwise it is only looked at, and nothing is sent.
+    migrates: bool = True
 
 
 def is_server(store: Place) -> bool:
@@ -134,7 +136,10 @@ async def open(  # noqa: A001, PLR0913 - `holdfast.open()` reads as it should; e
         stack.push_async_callback(lineup.close)
         place = _default_store() if store is None else store
         kept = open_archive(archive, place)
-        records, blobs = open_store(place, tuning.bounds, kept)
+        if tuning.migrates or str(place) == MEMORY:
+            records, blobs = open_store(place, tuning.bounds, kept)
+        else:
+            records, blobs = look_at_store(place, tuning.bounds)
         stack.push_async_callback(records.close)
         engine = Engine(
             store=records,
@@ -204,7 +209,7 @@ def look_at_store(store: str | Path, bounds: Bounds) -> tuple[Store, Blobs]:
 def open_archive(archive: str | Path | Archive | None, store: str | Path) -> Archive | None:
     """Open the archive of a store: the one that is named, else HOLDFAST_ARCHIVE, else the folder beside the store.
 
-    A store in memory has none unless one is named. A store on a server has no folder beside it that all its nodes share.
+    A store in memory has none unless one is named, nor has one on a server: it has no folder that all its nodes share.
     """
     if archive is None:
         if str(store) == MEMORY:
@@ -299,9 +304,10 @@ def keys_path(settings: "Settings") -> Path | None:
     """Return where the gateway's keys are kept: where the settings say, else beside the store. None: nowhere."""
     if settings.gateway.keys_file:
         return Path(settings.gateway.keys_file).expanduser()
-    if settings.store == MEMORY:
+    place = settings.store or _default_store()
+    if place == MEMORY or is_server(place):
         return None
-    store = Path(settings.store).expanduser() if settings.store else _default_store()
+    store = Path(place).expanduser()
     return store.with_name(store.name + "-keys")
 
 

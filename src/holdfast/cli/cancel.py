@@ -4,7 +4,7 @@ import asyncio
 
 import click
 
-from holdfast.cli.opening import known_session, reading, send_logs, store_option
+from holdfast.cli.opening import known_session, send_logs, store_option, writing
 from holdfast.core.records import CancelRequested
 from holdfast.errors import UsageError
 from holdfast.runtime.log import open_log
@@ -30,7 +30,7 @@ def cancel(key: str, turn: int | None, store: Place | None) -> None:
 
 async def _cancel(place: Place | None, key: str, wanted: int | None) -> tuple[int, ...]:
     """Ask for it in the log and no more: working on the session here would answer what waits behind."""
-    async with reading(place) as store:
+    async with writing(place) as store:
         await known_session(store, key)
         turn = (await open_log(store, key)).turn
         unanswered = (turn.number, *turn.waiting) if turn.number else turn.waiting

@@ -14,7 +14,7 @@ from holdfast.core.messages import BlobRef
 from holdfast.errors import BlobMissingError, StorePathError, UsageError
 from holdfast.ports import SessionInfo, Store
 from holdfast.runtime.admission import admit_parts, check_session_key
-from holdfast.wiring import Place, default_store_path, is_server, look_at_store
+from holdfast.wiring import Place, default_store_path, is_server, look_at_store, open_store
 
 
 class _PlaceType(click.ParamType[Place]):
@@ -66,10 +66,30 @@ def store_to_read(given: Place | None) -> Place:
     return path
 
 
+def file_of(place: Place, command: str) -> Path:
+    """Return the path of a store that is a file. Raises `UsageError`, with what to do instead, for one on a server."""
+    if isinstance(place, Path):
+        return place
+    raise UsageError(
+        f"`holdfast {command}` is for a store that is a file; for one on a server use what comes with the server, "
+        "as pg_dump, pg_restore and pg_amcheck"
+    )
+
+
 @asynccontextmanager
 async def reading(given: Place | None) -> AsyncGenerator[Store, None]:
     """Open a store that exists, to look at its logs."""
     store, _ = look_at_store(store_to_read(given), Bounds())
+    try:
+        yield store
+    finally:
+        await store.close()
+
+
+@asynccontextmanager
+async def writing(given: Place | None) -> AsyncGenerator[Store, None]:
+    """Open a store that exists, to write to its logs. One of an older layout is brought to the newest."""
+    store, _ = open_store(store_to_read(given), Bounds())
     try:
         yield store
     finally:

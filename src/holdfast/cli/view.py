@@ -40,7 +40,7 @@ def view(key: str, store: Place | None, models: Sequence[str], base_url: str | N
 async def _look(place: Place | None, key: str, models: Sequence[Model]) -> View:
     async with reading(place) as store:
         await known_session(store, key)
-    tuning = wiring.Tuning(adopts=False)
+    tuning = wiring.Tuning(adopts=False, migrates=False)
     async with wiring.open(store_to_read(place), model=models, tuning=tuning) as hold:
         return await (await hold.session(key)).view()
 

@@ -38,12 +38,15 @@ def is_whole(number: int, row: Sequence[Any]) -> bool:
         return False
 
 
-def read_marked(session: str, number: int, rows: Iterable[Sequence[Any]], after: int) -> Iterator[Logged]:
+def read_marked(
+    session: str, number: int, rows: Iterable[Sequence[Any]], after: int, *, until: int = 0
+) -> Iterator[Logged]:
     """Yield records in order of seq, with a mark for each that is damaged or missing.
 
-    Raises `StoreDamagedError` at one that is whole and that this code does not know.
+    `until` is how far the log goes, where that is known otherwise and the rows are its last. Raises `StoreDamagedError`
+    at a row that is whole and that this code does not know, and where more is missing than damage explains.
     """
-    expected = after
+    expected, at = after, 0.0
     pending: Logged | None = None
     for row in rows:
         seq = row[0]
@@ -59,14 +62,20 @@ def read_marked(session: str, number: int, rows: Iterable[Sequence[Any]], after:
         if pending is not None and seq != expected:
             yield pending
         pending = None
-        if seq - expected > GAP_MAX:
-            raise StoreDamagedError(session, expected + 1, f"{seq - expected - 1:,} records are missing at once")
-        for lost in range(expected + 1, seq):
-            yield _mark(lost, row[1], MISSING)
-        expected = seq
+        yield from _marks(session, expected, seq, row[1])
+        expected, at = seq, row[1]
         yield _decoded(session, row)
     if pending is not None:
         yield pending
+    yield from _marks(session, expected, until + 1, at)
+
+
+def _marks(session: str, last: int, next_seq: int, at: float) -> Iterator[Logged]:
+    """Yield a mark for each record between two others."""
+    if next_seq - last > GAP_MAX:
+        raise StoreDamagedError(session, last + 1, f"{next_seq - last - 1:,} records are missing at once")
+    for lost in range(last + 1, next_seq):
+        yield _mark(lost, at, MISSING)
 
 
 def _mark(seq: int, at: object, why: str) -> Logged:

@@ -8,20 +8,29 @@ few seconds for it and is then refused; feeds wait as long as it takes.
 import asyncio
 from collections.abc import Sequence
 from functools import partial
+from typing import TYPE_CHECKING
+
+import msgspec
 
 from holdfast.core.limits import Bounds
-from holdfast.core.records import InboxRecord, InputAdmitted, LeasedRecord, Logged, owed
+from holdfast.core.reconcile import LogRepair
+from holdfast.core.records import InboxRecord, InputAdmitted, LeasedRecord, Logged, WorkRecord, owed
+from holdfast.core.segments import Kept
 from holdfast.errors import BadInputError, StoreBusyError, StoreUnreachableError
-from holdfast.ports import Admission, Clock, Hit, Lease, SessionInfo, Snapshot
+from holdfast.ports import Admission, Clock, Examined, Hit, Lease, Quarantined, Segment, SessionInfo, Snapshot
 from holdfast.stores.feeds import Bells, Feed
-from holdfast.stores.postgres import leases, reading
+from holdfast.stores.postgres import leases, mending, moving, reading
 from holdfast.stores.postgres import search as searching
 from holdfast.stores.postgres.address import Address
 from holdfast.stores.postgres.batch import Admit, Append
+from holdfast.stores.postgres.changing import Change, Work
 from holdfast.stores.postgres.connections import Connections
 from holdfast.stores.postgres.news import News
 from holdfast.stores.postgres.writer import Writer
-from holdfast.stores.rows import body_of, check_key, check_lease_term
+from holdfast.stores.rows import SessionRow, body_of, check_key, check_lease_term, not_settled, seal_of
+
+if TYPE_CHECKING:
+    from holdfast.stores.postgres.connections import Connection
 
 # What an index of PostgreSQL takes, with some room: a third of its page of 8 KiB, see "B-Tree Indexes" in its manual.
 KEY_BYTES_MAX = 2_600
@@ -64,10 +73,9 @@ class PostgresStore:
         return last
 
     async def read(self, session: str, *, after: int = 0, limit: int | None = None) -> list[Logged]:
-        """Return records behind `after`; see `Store.read`. Raises `StoreDamagedError` at one that cannot be read."""
+        """Return records behind `after`; see `Store.read`."""
         check_key(session)
-        rows = await self.connections.ask(lambda db: reading.rows_of(db, session, after, limit))
-        return await reading.decoded(session, after, rows)
+        return await reading.records(self.connections, session, after, limit)
 
     def feed(self, session: str, *, after: int = 0) -> Feed:
         """Yield records as they come, from whichever node, also across restarts of the server; see `Store.feed`."""
@@ -78,11 +86,15 @@ class PostgresStore:
         """Return what answers a question best; see `Store.search`. What is not indexed yet is indexed first."""
         check_key(session)
         while (part := await self.connections.ask(lambda db: searching.next_slice(db, session))) is not None:
-            found = await asyncio.to_thread(searching.indexed, session, part)
-            await self.connections.ask(partial(searching.write_slice, arguments=found))
-            if part.is_last:
+            if not await self._index(session, part) or part.is_last:
                 break
         return await self.connections.ask(lambda db: searching.find(db, session, query, limit))
+
+    async def _index(self, session: str, part: searching.Slice) -> bool:
+        """Index some records, and return whether that led any further: rows that cannot be believed do not."""
+        until, found = await asyncio.to_thread(searching.indexed, session, part)
+        await self.connections.ask(partial(searching.write_slice, arguments=found))
+        return until > part.until
 
     async def acquire(self, session: str, owner: str, *, seconds: float) -> Lease | None:
         """Take the right to work on a session; see `Store.acquire`."""
@@ -119,6 +131,32 @@ class PostgresStore:
         check_key(session)
         return await self.connections.ask(lambda db: leases.load_snapshot(db, session))
 
+    async def kept(self, session: str, *, after: int = 0, limit: int) -> list[Kept]:
+        """Return live records exactly as they are kept; see `Store.kept`."""
+        check_key(session)
+        return await self.connections.ask(lambda db: reading.kept(db, session, after, limit))
+
+    async def seal(self, lease: Lease, segment: Segment, *, after: int) -> int:
+        """Take records out of the live ones; see `Store.seal`. What is not indexed yet is indexed first."""
+        session = lease.session
+        check_key(session)
+        body = body_of(session, seal_of(lease, segment))
+        while (reread := await self.connections.ask(lambda db: searching.next_read(db, session))) <= segment.last:
+            part = await self.connections.ask(lambda db: searching.next_slice(db, session))
+            if part is None or not await self._index(session, part):
+                raise not_settled(segment, reread)
+
+        async def work(db: "Connection", row: SessionRow, now: float) -> int:
+            row.check_after(after)
+            return await mending.seal(db, row, segment, body, now)
+
+        return await self._change(lease, work)
+
+    async def segments(self, session: str) -> list[Segment]:
+        """Return what was sealed, in order."""
+        check_key(session)
+        return await self.connections.ask(lambda db: reading.segments(db, session))
+
     async def info(self, session: str) -> SessionInfo | None:
         """Return what is known of one session."""
         check_key(session)
@@ -131,6 +169,72 @@ class PostgresStore:
     async def owing(self) -> list[str]:
         """Return the keys of all sessions that owe an outcome, in order."""
         return await self.connections.ask(reading.owing)
+
+    async def examine(self, session: str, *, after: int | None = None, limit: int = 1_000) -> Examined:
+        """Look at the rows of a log; see `Store.examine`."""
+        check_key(session)
+        return await self.connections.ask(lambda db: reading.examine(db, session, after, limit))
+
+    async def mend(
+        self, lease: Lease, repairs: Sequence[LogRepair], records: Sequence[WorkRecord] = (), *, after: int
+    ) -> int:
+        """Repair a log and say so in it; see `Store.mend`."""
+        check_key(lease.session)
+        bodies = [body_of(lease.session, record) for record in records]
+
+        async def work(db: "Connection", row: SessionRow, now: float) -> int:
+            row.check_after(after)
+            return await mending.mend(db, row, repairs, bodies, now)
+
+        return await self._change(lease, work)
+
+    async def quarantine(self, session: str, *, after: str = "", limit: int = 100) -> list[Quarantined]:
+        """Return what was set aside of a session; see `Store.quarantine`."""
+        check_key(session)
+        return await self.connections.ask(lambda db: mending.quarantine(db, session, after, limit))
+
+    async def adopt(self, lease: Lease, records: Sequence[Logged]) -> int:
+        """Append records of another log; see `Store.adopt`."""
+        _check_key(lease.session)
+        bodies = [body_of(lease.session, logged.record) for logged in records]
+
+        async def work(db: "Connection", row: SessionRow, _now: float) -> int:
+            return await moving.adopt(db, row, records, bodies)
+
+        return await self._change(lease, work)
+
+    async def rename(self, lease: Lease, key: str) -> Lease:
+        """Give a session another key; see `Store.rename`."""
+        check_key(lease.session)
+        _check_key(key)
+
+        async def work(db: "Connection", row: SessionRow, _now: float) -> int:
+            return await moving.rename(db, row, key)
+
+        await self._change(lease, work)
+        self._writer.cache.forget([lease.session, key])
+        self._news.tell([key])
+        return msgspec.structs.replace(lease, session=key)
+
+    async def delete(self, lease: Lease) -> None:
+        """Remove a session, some thousand rows at a time; see `Store.delete`."""
+        check_key(lease.session)
+
+        async def work(db: "Connection", row: SessionRow, _now: float) -> int:
+            return await moving.delete_some(db, row)
+
+        while await self._change(lease, work):
+            pass
+        self._writer.cache.forget([lease.session])
+
+    async def _change(self, lease: Lease, work: Work) -> int:
+        """Change a session under its lease, and tell those who follow it."""
+        change = Change(lease, work, self._now())
+        answer = await change.make(self.connections)
+        if change.row is not None:
+            self._writer.cache.put(change.row)
+        self._news.tell([lease.session])
+        return answer
 
     async def close(self) -> None:
         """Finish what was asked for, then let go of every connection; see `Store.close`."""

@@ -15,8 +15,7 @@ import msgspec
 
 from holdfast.errors import ClientIdReusedError
 from holdfast.ports import Admission, Lease
-from holdfast.stores.rows import record_crc32
-from holdfast.stores.rows import SessionRow
+from holdfast.stores.rows import SessionRow, record_crc32
 
 if TYPE_CHECKING:
     import asyncpg
@@ -32,40 +31,44 @@ ROW_COLUMNS = "number, key, version, last_seq, owed, created_at, updated_at, fen
 KnownIds: TypeAlias = dict[tuple[str, bytes], tuple[int, bytes]]
 
 
-class Kept(msgspec.Struct):
+class SeenRow(msgspec.Struct):
     """The row of a session as it was last seen, and its version; None where there was no such row."""
 
     row: SessionRow
     version: int | None
 
 
-def kept_of(found: "asyncpg.Record") -> Kept:
+def seen_row(found: "asyncpg.Record") -> SeenRow:
     """Return a row as the server tells it, by `ROW_COLUMNS`."""
     number, key, version, *rest = found
-    return Kept(SessionRow(bytes(key).decode(), number, *rest), version)
+    return SeenRow(SessionRow(bytes(key).decode(), number, *rest), version)
 
 
 class RowCache:
     """The rows of sessions as this store last saw them."""
 
     def __init__(self) -> None:
-        self._kept: dict[str, Kept] = {}
+        self._kept: dict[str, SeenRow] = {}
 
     def lacks(self, sessions: Iterable[str]) -> list[str]:
         """Return those that have to be read."""
         return [session for session in dict.fromkeys(sessions) if session not in self._kept]
 
-    def put(self, kept: Kept) -> None:
+    def put(self, kept: SeenRow) -> None:
         """Keep a row, unless a newer one is known: answers may overtake each other."""
         known = self._kept.get(kept.row.key)
         if known is None or (known.version or 0) < (kept.version or 0):
             self._kept[kept.row.key] = kept
 
-    def get(self, session: str) -> Kept:
+    def get(self, session: str) -> SeenRow:
         """Return a session's row; a new one where the server has none."""
         if session not in self._kept:
-            self._kept[session] = Kept(SessionRow(session, secrets.randbits(_NUMBER_BITS)), None)
+            self._kept[session] = SeenRow(SessionRow(session, secrets.randbits(_NUMBER_BITS)), None)
         return self._kept[session]
+
+    def find(self, session: str) -> SeenRow | None:
+        """Return a session's row where it is known."""
+        return self._kept.get(session)
 
     def forget(self, sessions: Iterable[str]) -> None:
         """Drop rows that are not as we thought."""
@@ -247,9 +250,9 @@ class Batch:
         """After the server has answered: keep the rows it took, drop the others, and return the sessions of those."""
         moved = {session for session, place in self._places.items() if place in refused}
         for session, version in zip(self._places, self._versions, strict=True):
-            kept = self._cache.get(session)
+            kept = self._cache.find(session)
             # Otherwise a newer one has come meanwhile. A row that was made and changed in one go is in version 1.
-            if kept.version == version:
+            if kept is not None and kept.version == version:
                 kept.version = (version or 0) + 1
         self._cache.forget(moved)
         return moved

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
 import asyncpg
 
-from holdfast.errors import StoppingError, StoreBusyError, StorePathError
+from holdfast.errors import HoldfastError, StoppingError, StoreBusyError, StorePathError
 from holdfast.stores.postgres import layout
 from holdfast.stores.postgres.address import Address
 from holdfast.stores.postgres.troubles import Trouble, is_lost, may_be_tried_again, translated
@@ -139,16 +139,23 @@ class Connections:
             connection = await self._taken()
             try:
                 yield connection
+            except HoldfastError:
+                # Refused in our words: the server has answered, and the connection is as good as before.
+                await self._give_back(connection)
+                raise
             except BaseException:
                 # Lost, in the middle of something, or left by a task that was cancelled: the next one starts afresh.
                 connection.terminate()
                 raise
-            if self.is_closed:
-                await connection.close(timeout=CONNECT_SECONDS)
-            else:
-                self._idle.append(connection)
+            await self._give_back(connection)
         finally:
             self._free.release()
+
+    async def _give_back(self, connection: "Connection") -> None:
+        if self.is_closed:
+            await connection.close(timeout=CONNECT_SECONDS)
+        else:
+            self._idle.append(connection)
 
     async def _taken(self) -> "Connection":
         while self._idle:

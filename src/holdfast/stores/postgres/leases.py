@@ -10,8 +10,8 @@ from zlib import crc32
 
 from holdfast.errors import LeaseLostError
 from holdfast.ports import Lease, Snapshot
+from holdfast.stores.postgres.batch import ROW_COLUMNS, SeenRow, seen_row
 from holdfast.stores.rows import record_crc32
-from holdfast.stores.postgres.batch import ROW_COLUMNS, Kept, kept_of
 
 if TYPE_CHECKING:
     from holdfast.stores.postgres.connections import Connection
@@ -56,13 +56,13 @@ _LOAD_SNAPSHOT = """
 
 async def acquire(
     connection: "Connection", session: str, owner: str, instance: str, *, seconds: float, now: float | None
-) -> tuple[Lease, Kept] | None:
+) -> tuple[Lease, SeenRow] | None:
     """Give the lease to a worker of this store, unless another one holds it; with it the row as it is now."""
     number = secrets.randbits(_NUMBER_BITS)
     row = await connection.fetchrow(_ACQUIRE, number, session.encode(), owner, instance, seconds, now)
     if row is None:
         return None
-    kept = kept_of(row)
+    kept = seen_row(row)
     return Lease(session=session, owner=owner, fence=kept.row.fence, expires_at=kept.row.lease_until), kept
 
 
@@ -74,10 +74,10 @@ async def renew(connection: "Connection", lease: Lease, *, seconds: float, now: 
     return Lease(session=lease.session, owner=row["owner"], fence=lease.fence, expires_at=row["lease_until"])
 
 
-async def release(connection: "Connection", lease: Lease) -> Kept | None:
+async def release(connection: "Connection", lease: Lease) -> SeenRow | None:
     """Take a lease back, where it is still the newest, and return the row as it is then."""
     row = await connection.fetchrow(_RELEASE, lease.session.encode(), lease.fence)
-    return None if row is None else kept_of(row)
+    return None if row is None else seen_row(row)
 
 
 async def save_snapshot(connection: "Connection", lease: Lease, snapshot: Snapshot) -> None:
@@ -94,6 +94,14 @@ async def load_snapshot(connection: "Connection", session: str) -> Snapshot | No
         return None
     snapshot = Snapshot(row["seq"], row["body"])
     return snapshot if _checksum(session, snapshot) == row["crc32"] else None
+
+
+async def rename_snapshot(connection: "Connection", number: int, session: str, key: str) -> None:
+    """Let the snapshot of a session hold under another key; one that is damaged stays so."""
+    row = await connection.fetchrow("SELECT seq, crc32, body FROM holdfast.snapshots WHERE session = $1", number)
+    if row is not None and _checksum(session, snapshot := Snapshot(row["seq"], row["body"])) == row["crc32"]:
+        checksum = _checksum(key, snapshot)
+        await connection.execute("UPDATE holdfast.snapshots SET crc32 = $2 WHERE session = $1", number, checksum)
 
 
 def _checksum(session: str, snapshot: Snapshot) -> int:

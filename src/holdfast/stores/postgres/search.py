@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from holdfast.core.finding import Posting, Row, RowSize, counted, query_words, rank, read_rows, row_again
+from holdfast.core.finding import Posting, RowSize, counted, query_words, rank, read_rows, row_again
 from holdfast.core.glimpse import glimpse
 from holdfast.core.records import Logged
 from holdfast.ports import Hit
 from holdfast.stores.postgres import reading
+from holdfast.stores.postgres.reading import Page
 
 if TYPE_CHECKING:
     from holdfast.stores.postgres.connections import Connection
@@ -30,9 +31,10 @@ _SELECT_MARK = """
 """
 # Bodies are measured before they are read, so that a slice of large records stays small.
 _SELECT_SIZES = "SELECT octet_length(body) FROM holdfast.records WHERE session = $1 AND seq > $2 ORDER BY seq LIMIT $3"
+# Nothing for a session that was deleted meanwhile.
 _INSERT_SLICE = """
-    WITH mark AS (
-        INSERT INTO holdfast.search_marks AS m (session, until, reread, rows) VALUES ($1, $2, $3, $4)
+    WITH s AS (SELECT number FROM holdfast.sessions WHERE number = $1 FOR KEY SHARE), mark AS (
+        INSERT INTO holdfast.search_marks AS m (session, until, reread, rows) SELECT number, $2, $3, $4 FROM s
         ON CONFLICT (session) DO UPDATE SET until = $2, reread = $3, rows = $4 WHERE m.until = $5
         RETURNING session
     ), rows AS (
@@ -54,12 +56,19 @@ _SELECT_PLACES = (
 class Slice(msgspec.Struct, frozen=True):
     """The next records of a session, as rows of the database, and the mark they belong behind."""
 
-    number: int
+    page: Page
     until: int
     before: int
     first_row: int
+    # Whether these are all that there are, and whether these are all that there were when the search began.
+    is_end: bool
     is_last: bool
-    records: list[Any]
+
+
+async def next_read(connection: "Connection", session: str) -> int:
+    """Return the record from which the log must be read to bring the index up to date: none before it is needed."""
+    mark = await connection.fetchrow(_SELECT_MARK, session.encode())
+    return 1 if mark is None else int(mark["reread"])
 
 
 async def next_slice(connection: "Connection", session: str) -> Slice | None:
@@ -69,19 +78,25 @@ async def next_slice(connection: "Connection", session: str) -> Slice | None:
         return None
     number, until = mark["number"], mark["until"]
     count = size_bytes = 0
-    for (size,) in await connection.fetch(_SELECT_SIZES, number, until, SLICE_RECORDS):
+    sizes = await connection.fetch(_SELECT_SIZES, number, until, SLICE_RECORDS)
+    for (size,) in sizes:
         if count and size_bytes + size > SLICE_BYTES_MAX:
             break
         count, size_bytes = count + 1, size_bytes + size
     before = min(mark["reread"] - 1, until)
-    records = await reading.rows_of(connection, session, before, until - before + count)
+    is_end = count == len(sizes) < SLICE_RECORDS
+    # To the end without a limit, so that what came meanwhile is not taken for missing.
+    page = await reading.page_of(connection, session, before, None if is_end else until - before + count)
+    if page is None:
+        return None
     # Whatever came since the search began may wait for the next one.
-    return Slice(number, until, before, mark["rows"], until + count >= mark["last_seq"], records)
+    return Slice(page, until, before, mark["rows"], is_end, is_end or until + count >= mark["last_seq"])
 
 
-def indexed(session: str, part: Slice) -> tuple[Any, ...]:
-    """Return a slice as the statement takes it. Takes a while: for a thread."""
-    read = read_rows(reading.decode(session, part.before, part.records), after=part.until)
+def indexed(session: str, part: Slice) -> tuple[int, tuple[Any, ...]]:
+    """Return how far a slice reaches, and the slice as the statement takes it. Takes a while: for a thread."""
+    records = reading.decode(session, part.page, part.before, is_last=part.is_end)
+    read = read_rows(records, after=part.until)
     places: defaultdict[str, list[str]] = defaultdict(list)
     sizes: list[RowSize] = []
     for place, row in enumerate(read.rows, start=part.first_row):
@@ -89,8 +104,8 @@ def indexed(session: str, part: Slice) -> tuple[Any, ...]:
         sizes.append(RowSize(row.seq, row.call, sum(called.values()), sum(said.values())))
         for word in called.keys() | said.keys():
             places[word].append(f"{place} {called.get(word, 0)} {said.get(word, 0)}")
-    return (
-        *(part.number, read.until, read.reread, part.first_row + len(sizes), part.until),
+    arguments = (
+        *(part.page.number, read.until, read.reread, part.first_row + len(sizes), part.until),
         list(range(part.first_row, part.first_row + len(sizes))),
         *([size.seq for size in sizes], [size.call for size in sizes]),
         *([size.called_words for size in sizes], [size.said_words for size in sizes]),
@@ -98,6 +113,7 @@ def indexed(session: str, part: Slice) -> tuple[Any, ...]:
         list(places),
         [" ".join(found) for found in places.values()],
     )
+    return read.until, arguments
 
 
 async def write_slice(connection: "Connection", arguments: tuple[Any, ...]) -> None:
@@ -121,13 +137,16 @@ async def find(connection: "Connection", session: str, query: str, limit: int) -
         hits: list[Hit] = []
         for scored in best:
             size = rows[scored.row]
-            row = await _read_row(connection, session, size)
-            hits.append(Hit(size.seq, scored.score, glimpse(row, query), size.call))
+            hits.append(Hit(size.seq, scored.score, await _glimpse(connection, session, size, query), size.call))
     return hits
 
 
-async def _read_row(connection: "Connection", session: str, size: RowSize) -> Row:
+async def _glimpse(connection: "Connection", session: str, size: RowSize, query: str) -> str:
+    """Return an excerpt of a row, an empty one where some of it was sealed."""
     records: list[Logged] = []
     for seq in sorted({size.call, size.seq} - {0}):
-        records += reading.decode(session, seq - 1, await reading.rows_of(connection, session, seq - 1, 1))
-    return row_again(size, records)
+        page = await reading.page_of(connection, session, seq - 1, 1)
+        if page is None or seq <= page.sealed_until:
+            return ""
+        records += reading.decode(session, page, seq - 1, is_last=False)[:1]
+    return glimpse(row_again(size, records), query)

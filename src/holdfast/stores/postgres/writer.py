@@ -16,7 +16,7 @@ from uuid import UUID, uuid4
 
 from holdfast.errors import HoldfastError, OutcomeUnknownError, StoppingError, StoreBusyError, StoreIoError
 from holdfast.ports import Clock
-from holdfast.stores.postgres.batch import ROW_COLUMNS, Batch, KnownIds, Operation, RowCache, kept_of
+from holdfast.stores.postgres.batch import ROW_COLUMNS, Batch, KnownIds, Operation, RowCache, seen_row
 from holdfast.stores.postgres.connections import CONNECT_SECONDS, Connections, Pauses
 from holdfast.stores.postgres.troubles import VOID, Trouble, is_lost, may_be_tried_again, sqlstate, translated
 
@@ -167,7 +167,7 @@ class Writer:
         lacking = self.cache.lacks(each.operation.session for each in waiting)
         if lacking:
             for row in await connection.fetch(_SELECT_ROWS, [session.encode() for session in lacking]):
-                self.cache.put(kept_of(row))
+                self.cache.put(seen_row(row))
             fresh.update(lacking)
         batch = Batch(self.cache, await self._known_ids(connection, waiting), self._now())
         again: set[str] = set()

@@ -96,6 +96,17 @@ class Owners:
             os.unlink(instance, dir_fd=self._folder_fd)
 
 
+def living(database: Path) -> set[str]:
+    """Return the stores that are open on a database, without being one of them."""
+    folder = database.with_name(f"{database.name}-owners")
+    alive: set[str] = set()
+    for path in folder.iterdir() if folder.is_dir() else ():
+        with suppress(FileNotFoundError), path.open("rb") as file:
+            if not _try_lock(file.fileno()):
+                alive.add(path.name)
+    return alive
+
+
 def _try_lock(fd: int) -> bool:
     try:
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)

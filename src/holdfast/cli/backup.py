@@ -1,0 +1,67 @@
+"""The commands `backup` and `restore`: a whole store, while it is in use, and back."""
+
+import asyncio
+from datetime import UTC, datetime
+from pathlib import Path
+
+import click
+
+from holdfast.cli.checkup import look_over
+from holdfast.cli.opening import file_of, send_logs, store_option, store_to_read, store_to_write
+from holdfast.errors import StoreBusyError, StoreIoError, StorePathError, UsageError
+from holdfast.stores.sqlite.copying import BESIDE, beside, copy_store
+from holdfast.stores.sqlite.owners import living
+from holdfast.wiring import Place
+
+
+@click.command()
+@click.argument("dest", type=click.Path(path_type=Path))
+@store_option
+def backup(dest: Path, store: Place | None) -> None:
+    """Copy the store to DEST, a path where nothing is, with its blobs and its archive folder beside it.
+
+    Others may use the store meanwhile. The copy is one state of it, and a store itself: `--store DEST` opens it.
+    """
+    send_logs()
+    source = file_of(store_to_read(store), "backup")
+    files = copy_store(source, dest)
+    click.echo(f"{source} is copied to {dest}, with {files:,} files beside it")
+
+
+@click.command()
+@click.argument("src", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@store_option
+@click.option("--force", is_flag=True, help="Where a store is there already, move it away; it is not deleted.")
+def restore(src: Path, store: Place | None, *, force: bool) -> None:
+    """Bring the backup SRC back as the store. It is checked first, from end to end."""
+    send_logs()
+    target = file_of(store_to_write(store), "restore")
+    checkup = asyncio.run(look_over(src, None, lambda _what, _step, _steps: None))
+    if checkup.findings:
+        first = checkup.findings[0]
+        raise StoreIoError(f"{src} is not whole: {first.what}; `holdfast doctor --store {src}` says more")
+    moved = _move_away(target, force=force)
+    files = copy_store(src, target)
+    click.echo(f"{src} is restored to {target}, with {files:,} files beside it and {checkup.sessions:,} sessions")
+    if moved is not None:
+        click.echo(f"What was there is now {moved}")
+
+
+def _move_away(target: Path, *, force: bool) -> Path | None:
+    """Make room for a store, and return where the one before is now."""
+    there = [path for path in (beside(target, suffix) for suffix in ("", *BESIDE)) if path.exists()]
+    if not there:
+        return None
+    if not force:
+        raise UsageError(f"{there[0]} is there already; with --force it is moved away, not deleted")
+    if living(target):
+        raise StoreBusyError(f"{target} is in use; end whoever uses it first")
+    stamp = datetime.now(tz=UTC).strftime("%Y%m%dT%H%M%S")
+    away = target.with_name(f"{target.stem}-replaced-{stamp}{target.suffix}")
+    for suffix in ("", "-wal", "-shm", *BESIDE):
+        try:
+            if beside(target, suffix).exists():
+                beside(target, suffix).rename(beside(away, suffix))
+        except OSError as error:
+            raise StorePathError(f"{beside(target, suffix)} cannot be moved away ({error.strerror})") from error
+    return away

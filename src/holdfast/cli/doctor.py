@@ -1,0 +1,116 @@
+"""The command `doctor`: whether a store is as it must be, in plain words, and putting it right."""
+
+import asyncio
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import click
+import msgspec
+
+from holdfast.cli.checkup import Checkup, Progress, copy_first, look_over, repair
+from holdfast.cli.opening import file_of, known_session, reading, send_logs, store_option, store_to_read
+from holdfast.cli.paper import harmless
+from holdfast.runtime.doctor import Finding
+from holdfast.wiring import Place
+
+# Something was found and is still there. 0 says that all is well; other codes, that nobody could look.
+FOUND = 3
+
+
+class Told(msgspec.Struct, frozen=True):
+    """What is printed for programs: what was found, and with --fix what was done and is left."""
+
+    found: Checkup
+    backup: str = ""
+    left: Checkup | None = None
+    undone: tuple[str, ...] = ()
+
+
+@click.command()
+@store_option
+@click.option("--session", "key", metavar="KEY", help="Look at this session alone.")
+@click.option("--fix", is_flag=True, help="Repair what can be repaired, after a backup beside the store.")
+@click.option("--json", "as_json", is_flag=True, help="One JSON object, for programs.")
+@click.pass_context
+def doctor(ctx: click.Context, store: Place | None, key: str | None, *, fix: bool, as_json: bool) -> None:
+    """Check a store: its file, every record, fold and counter, tool pairs, what the model sees, blobs and segments.
+
+    Without --fix nothing is written, and others may use the store meanwhile. Exit code 0: all is well. 3: something was
+    found, and with --fix could not all be repaired. Any other: it could not be checked.
+    """
+    send_logs()
+    told = asyncio.run(_doctor(file_of(store_to_read(store), "doctor"), key, fix=fix))
+    if as_json:
+        click.echo(msgspec.json.encode(told))
+    else:
+        for line in _lines(told, fix=fix):
+            click.echo(harmless(line))
+    if (told.left or told.found).findings:
+        ctx.exit(FOUND)
+
+
+async def _doctor(path: Path, key: str | None, *, fix: bool) -> Told:
+    if key is not None:
+        async with reading(path) as store:
+            await known_session(store, key)
+    with _progress() as progress:
+        found = await look_over(path, key, progress)
+    if not fix or not found.findings:
+        return Told(found)
+    backup = await asyncio.to_thread(copy_first, path)
+    undone = await repair(path, found)
+    with _progress() as progress:
+        return Told(found, str(backup), await look_over(path, key, progress), tuple(undone))
+
+
+def _lines(told: Told, *, fix: bool) -> Iterator[str]:
+    found = told.found
+    yield f"{found.store}: layout {found.layout}, {_count(found.sessions, 'session')} looked at"
+    for finding in found.findings:
+        yield _line(finding)
+    for note in found.notes:
+        yield f"note: {note}"
+    if not found.findings:
+        yield "All is well."
+        return
+    if not fix:
+        count = _count(len(found.findings), "finding")
+        yield f"{count}. Nothing was changed; `holdfast doctor --fix` repairs what it can."
+        return
+    yield f"Backup: {told.backup}"
+    for sentence in told.undone:
+        yield f"Not repaired: {sentence}"
+    left = told.left.findings if told.left else ()
+    for finding in left:
+        yield f"Left: {_line(finding)}"
+    yield "Repaired; all is well now." if not left else f"{_count(len(left), 'finding')} left."
+
+
+def _line(finding: Finding) -> str:
+    where = f"session {finding.session!r}" + (f", record {finding.seq}" if finding.seq else "")
+    what = f"{where}: {finding.what}" if finding.session else finding.what
+    return f"{what} [{finding.remedy or 'not repaired by --fix'}]"
+
+
+def _count(number: int, word: str) -> str:
+    return f"{number:,} {word}{'' if number == 1 else 's'}"
+
+
+@contextmanager
+def _progress() -> Iterator[Progress]:
+    """Show how far it is, on a terminal alone."""
+    if not sys.stderr.isatty():
+        yield lambda _what, _step, _steps: None
+        return
+    from rich.console import Console  # noqa: PLC0415 - slow to load, and for a person at a terminal only
+    from rich.progress import BarColumn, MofNCompleteColumn, TextColumn  # noqa: PLC0415
+    from rich.progress import Progress as Bars  # noqa: PLC0415
+
+    columns = (TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn())
+    with Bars(*columns, console=Console(stderr=True), transient=True) as bars:
+        task = bars.add_task("looking")
+        yield lambda what, step, steps: bars.update(
+            task, description=harmless(what)[:40], completed=step, total=max(steps, 1)
+        )

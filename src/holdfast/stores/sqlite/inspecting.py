@@ -1,0 +1,196 @@
+"""What is wrong with a SQLite file as a file: its pages, its layout, rows of nobody, folds, leases of the dead.
+
+Everything here only reads, and is safe while others use the store.
+"""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import apsw
+import msgspec
+
+from holdfast.ports import Segment
+from holdfast.stores.rows import record_crc32
+from holdfast.stores.sqlite.file import APPLICATION_ID, connect, migrations
+from holdfast.stores.sqlite.sealing import sealed_until
+
+# Faults of one table that are told; the first ones say what there is to say.
+_FAULTS_MAX = 20
+
+# Tables that belong to a session by its number.
+_OWNED = ("records", "recent", "snapshots", "client_ids", "segments", "search_marks", "search_rows")
+
+
+class FileFault(msgspec.Struct, frozen=True):
+    """Something that is not as it must be. `table` is where; `number` the session's own number, where it is known."""
+
+    code: str
+    what: str
+    table: str = ""
+    number: int = 0
+
+
+def tables_of(path: Path) -> list[str]:
+    """Return the tables and indexes of a file, in order."""
+    db = connect(path, is_reader=True)
+    try:
+        return [name for (name,) in db.execute("SELECT name FROM sqlite_schema WHERE type = 'table' ORDER BY name")]
+    finally:
+        db.close()
+
+
+def faults_of_table(path: Path, table: str) -> list[FileFault]:
+    """Return what SQLite's own check finds wrong with a table and its indexes."""
+    db = connect(path, is_reader=True)
+    try:
+        found = db.execute(f"PRAGMA integrity_check({_quoted(table)})").fetchall()
+    except apsw.CorruptError as error:
+        return [FileFault("pages", f"table {table} cannot be read: {error}", table)]
+    except apsw.SQLError:
+        # A virtual table has no pages of its own.
+        return []
+    finally:
+        db.close(force=True)
+    said = [str(line) for (line,) in found if line != "ok"]
+    return [FileFault("pages", f"table {table}: {line}", table) for line in said[:_FAULTS_MAX]]
+
+
+def _quoted(name: str) -> str:
+    return "'" + name.replace("'", "''") + "'"
+
+
+def layout_faults(path: Path) -> list[FileFault]:
+    """Return how the layout of a file differs from what the numbered steps up to its version make."""
+    db = connect(path, is_reader=True)
+    try:
+        version: int = db.execute("PRAGMA user_version").get
+        found = _objects(db)
+    finally:
+        db.close()
+    fresh = apsw.Connection(":memory:")
+    try:
+        for number, sql in migrations():
+            if number <= version:
+                fresh.execute(sql)
+        wanted = _objects(fresh)
+    finally:
+        fresh.close()
+    faults = [
+        FileFault("layout", f"{name} is missing, which layout {version} has", name)
+        for name in wanted.keys() - found.keys()
+    ]
+    faults += [
+        FileFault("layout", f"{name} is not as layout {version} has it", name)
+        for name in wanted.keys() & found.keys()
+        if wanted[name] != found[name]
+    ]
+    return sorted(faults, key=lambda fault: fault.what)
+
+
+def _objects(db: apsw.Connection) -> dict[str, str]:
+    rows = db.execute("SELECT name, coalesce(sql, '') FROM sqlite_schema WHERE name NOT LIKE 'sqlite_stat%'")
+    return {str(name): str(sql) for name, sql in rows}
+
+
+def create_missing(path: Path) -> int:
+    """Make the tables and indexes that a file lacks, empty, and return how many: a migration that was half applied."""
+    db, fresh, made = connect(path), apsw.Connection(":memory:"), 0
+    try:
+        db.execute("BEGIN IMMEDIATE")
+        version: int = db.execute("PRAGMA user_version").get
+        for number, sql in migrations():
+            if number <= version:
+                fresh.execute(sql)
+        found = _objects(db)
+        for name, sql in fresh.execute("SELECT name, sql FROM sqlite_schema WHERE sql IS NOT NULL"):
+            if name not in found and name not in _objects(db):
+                db.execute(str(sql))
+                made += 1
+        db.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+        db.execute("COMMIT")
+    finally:
+        db.close(force=True)
+        fresh.close()
+    return made
+
+
+def rows_of_nobody(path: Path) -> list[FileFault]:
+    """Return the numbers that rows belong to and no session has."""
+    db = connect(path, is_reader=True)
+    try:
+        there = {name for (name,) in db.execute("SELECT name FROM sqlite_schema")}
+        return [
+            FileFault(
+                "orphan_rows",
+                f"{count:,} rows of {table} belong to session number {number}, which is unknown",
+                table,
+                int(number),
+            )
+            for table in _OWNED
+            if table in there
+            for number, count in db.execute(
+                f"SELECT session, count(*) FROM {table}"  # noqa: S608 - a name of ours
+                " WHERE session NOT IN (SELECT number FROM sessions) GROUP BY session"
+            )
+        ]
+    finally:
+        db.close()
+
+
+def adopt_rows_of_nobody(path: Path) -> list[str]:
+    """Give records that belong to no session one of their own, and return the keys of those sessions."""
+    db, keys = connect(path), []
+    try:
+        db.execute("BEGIN IMMEDIATE")
+        select = (
+            "SELECT session, min(at) FROM (SELECT session, at FROM records UNION ALL SELECT session, at FROM recent)"
+            " WHERE session NOT IN (SELECT number FROM sessions) GROUP BY session"
+        )
+        for number, since in db.execute(select).fetchall():
+            keys.append(f"recovered:{number}")
+            insert = (
+                "INSERT INTO sessions (number, key, owed, created_at, fence, lease_until) VALUES (?, ?, 0, ?, 0, 0)"
+            )
+            db.execute(insert, (number, keys[-1], since))
+        db.execute("COMMIT")
+    finally:
+        db.close(force=True)
+    return keys
+
+
+def note_seal(path: Path, segment: Segment) -> bool:
+    """Note a segment whose seal was lost, where it goes on from the last one that has its seal; say whether it did."""
+    db = connect(path)
+    try:
+        db.execute("BEGIN IMMEDIATE")
+        number = db.execute("SELECT number FROM sessions WHERE key = ?", (segment.session,)).get
+        is_next = number is not None and sealed_until(db, number) + 1 == segment.first
+        if is_next:
+            row = (number, segment.first, segment.last, segment.name, segment.sha256, segment.size)
+            db.execute("INSERT INTO segments (session, first, last, name, sha256, size) VALUES (?,?,?,?,?,?)", row)
+        db.execute("COMMIT")
+    finally:
+        db.close(force=True)
+    return is_next
+
+
+def damaged_snapshots(path: Path) -> Iterator[tuple[str, int]]:
+    """Yield the sessions whose kept fold does not match its checksum, with the seq it says."""
+    db = connect(path, is_reader=True)
+    try:
+        select = "SELECT key, number, seq, crc32, body FROM snapshots JOIN sessions ON number = session"
+        for key, number, seq, checksum, body in db.execute(select):
+            if record_crc32(number, seq, 0.0, body) != checksum:
+                yield str(key), int(seq)
+    finally:
+        db.close(force=True)
+
+
+def lease_holders(path: Path) -> list[tuple[str, str, str]]:
+    """Return who holds leases: session, owner and the store instance that was asked."""
+    db = connect(path, is_reader=True)
+    try:
+        select = "SELECT key, owner, coalesce(instance, '') FROM sessions WHERE owner IS NOT NULL ORDER BY key"
+        return [(str(key), str(owner), str(instance)) for key, owner, instance in db.execute(select)]
+    finally:
+        db.close()
