@@ -1,0 +1,194 @@
+"""What each record changes of where a session stands.
+
+This is the meaning of the records, one by one. Which record may follow which is the turn's to say.
+"""
+
+from typing import assert_never
+
+from msgspec.structs import replace
+
+from holdfast.core.faults import OK, Confidence, FaultKind
+from holdfast.core.fold.climbs import apply_climb
+from holdfast.core.fold.standing import NO_TURN, QUIET_TURNS, Call, IllegalStepError, InFlight, Piece, Turn, Wanted
+from holdfast.core.messages import ToolCall
+from holdfast.core.records import (
+    Abandonment,
+    AttemptAbandoned,
+    AttemptFailed,
+    AttemptStarted,
+    CancelRequested,
+    CompactionRequested,
+    CompactionUndone,
+    GenerationStarted,
+    InboxRecord,
+    InputAdmitted,
+    LimitsLearned,
+    MessagePinned,
+    NoticePosted,
+    PieceSummarised,
+    ReplyRecorded,
+    ResultSubmitted,
+    SessionConfigured,
+    StepRecord,
+    ToolInterrupted,
+    ToolSettled,
+    ToolStarted,
+    TurnEnded,
+    TurnStarted,
+    WindowWarned,
+)
+
+__all__ = [
+    "NO_TURN",
+    "QUIET_TURNS",
+    "Call",
+    "IllegalStepError",
+    "InFlight",
+    "Piece",
+    "Turn",
+    "Wanted",
+    "apply",
+    "notice",
+    "receive",
+]
+
+
+def receive(turn: Turn, seq: int, record: InboxRecord) -> Turn:
+    """Return where the session stands after something came into its inbox."""
+    match record:
+        case SessionConfigured(model=model, system=system, tools=tools):
+            return replace(turn, model=model, system=system, tools=tools)
+        case InputAdmitted():
+            return replace(turn, waiting=(*turn.waiting, seq))
+        case CancelRequested(turn=number):
+            # Whoever asks too late, again, or for what never was, asks for nothing.
+            is_owed = number in turn.waiting or (number == turn.number and number > 0)
+            if not is_owed or number in turn.cancelled:
+                return turn
+            return replace(turn, cancelled=(*turn.cancelled, number))
+        case CompactionRequested(trigger=trigger, focus=focus):
+            return replace(turn, wanted=(*turn.wanted, Wanted(seq, trigger, focus)))
+        case CompactionUndone():
+            return _undone(turn, record)
+        case MessagePinned(pinned=pinned):
+            others = tuple(other for other in turn.pins if other != pinned)
+            return replace(turn, pins=tuple(sorted((*others, pinned))) if record.is_pinned else others)
+        case PieceSummarised():
+            return _noted(turn, record)
+        case LimitsLearned() | ResultSubmitted():
+            # A result counts when whoever waits for it has written its receipt.
+            return turn
+        case _:
+            assert_never(record)
+
+
+def _undone(turn: Turn, record: CompactionUndone) -> Turn:
+    gone = turn.compaction
+    if gone is None or record.undone != turn.compaction_seq:
+        return turn
+    # Whoever wants the view as it was does not want us to compact it again at once.
+    turn = replace(
+        turn, compaction=record.restored, compaction_seq=record.restored_seq, warned_percent=0, quiet_turns=QUIET_TURNS
+    )
+    if isinstance(gone, GenerationStarted):
+        turn = replace(turn, generation=gone.left, pins=tuple(sorted({*turn.pins, *gone.pins_left})))
+    return turn
+
+
+def _noted(turn: Turn, record: PieceSummarised) -> Turn:
+    piece = Piece(record.until, record.notes, record.focus)
+    if record.is_merged:
+        return replace(turn, merged=piece)
+    kept = tuple(other for other in turn.pieces if other.until <= record.since)
+    if record.since != (kept[-1].until if kept else 0) or record.until <= record.since:
+        # Made by somebody who did not see what came meanwhile; with a gap before them notes cover less than they say.
+        return turn
+    is_merged_of_others = turn.merged is not None and record.since < turn.merged.until
+    return replace(turn, pieces=(*kept, piece), merged=None if is_merged_of_others else turn.merged)
+
+
+def notice(turn: Turn, record: WindowWarned | NoticePosted) -> Turn:
+    """Return where the session stands after the person was told something."""
+    return replace(turn, warned_percent=record.percent) if isinstance(record, WindowWarned) else turn
+
+
+def apply(turn: Turn, seq: int, record: StepRecord) -> Turn:
+    """Return where the session stands after one step of work. What is in flight is not changed here."""
+    match record:
+        case TurnStarted(turn=number):
+            return _started(turn, seq, number)
+        case AttemptStarted():
+            return replace(turn, attempts=turn.attempts + 1, output_asked=record.output_tokens_max)
+        case ReplyRecorded(reply=reply):
+            asked = tuple(Call(part) for part in reply.parts if isinstance(part, ToolCall))
+            # A reply is progress: the ladder and the count of deaths begin anew. Steps are bounded, so all of it is.
+            return replace(
+                turn,
+                steps=turn.steps + 1,
+                calls_asked=asked,
+                has_answer=not asked,
+                climbed=(),
+                interruptions=0,
+                output_clamp=None,
+                suspected=None,
+            )
+        case AttemptFailed(fault=fault):
+            return replace(turn, fault=fault, suspected=fault if _is_suspicion(record) else turn.suspected)
+        case AttemptAbandoned(reason=reason):
+            died = reason is Abandonment.INTERRUPTED
+            return replace(turn, interruptions=turn.interruptions + died)
+        case ToolStarted():
+            return _tool_started(turn, seq, record)
+        case ToolInterrupted(call_id=call_id):
+            call, running = _take(turn.calls_running, call_id, seq)
+            return replace(turn, calls_running=running, calls_asked=(*turn.calls_asked, call))
+        case ToolSettled(result=result):
+            _, running = _take(turn.calls_running, result.call_id, seq)
+            return replace(turn, calls_running=running)
+        case TurnEnded(turn=number):
+            return _ended(turn, seq, number)
+        case _:
+            return apply_climb(turn, seq, record)
+
+
+def _is_suspicion(failed: AttemptFailed) -> bool:
+    """Return whether a model did answer, and only its own count of what it read was against it."""
+    fault = failed.fault
+    is_guess = fault.kind is FaultKind.TOKEN_OVERFLOW and fault.confidence is Confidence.GUESS
+    return is_guess and failed.refusal.status == OK
+
+
+def _started(turn: Turn, seq: int, number: int) -> Turn:
+    if number not in turn.waiting:
+        raise IllegalStepError(seq, f"starts turn {number}, which is not waiting")
+    waiting = tuple(other for other in turn.waiting if other != number)
+    # Deaths while a compaction was made at rest are not this turn's.
+    return replace(turn, waiting=waiting, number=number, last_turn=number, interruptions=0)
+
+
+def _tool_started(turn: Turn, seq: int, record: ToolStarted) -> Turn:
+    call, asked = _take(turn.calls_asked, record.call_id, seq)
+    call = replace(call, starts=call.starts + 1, is_idempotent=record.is_idempotent, reply=record.reply)
+    return replace(turn, calls_asked=asked, calls_running=(*turn.calls_running, call))
+
+
+def _take(calls: tuple[Call, ...], call_id: str, seq: int) -> tuple[Call, tuple[Call, ...]]:
+    """Return one call and the others."""
+    for place, call in enumerate(calls):
+        if call.call.call_id == call_id:
+            return call, calls[:place] + calls[place + 1 :]
+    raise IllegalStepError(seq, f"is about tool call {call_id!r}, which is not open")
+
+
+def _ended(turn: Turn, seq: int, number: int) -> Turn:
+    # An input that waits ends without having started, but not while another is being answered.
+    if number not in ((turn.number,) if turn.number else turn.waiting):
+        raise IllegalStepError(seq, f"ends turn {number}, which is not open")
+    return replace(
+        turn,
+        waiting=tuple(other for other in turn.waiting if other != number),
+        cancelled=tuple(other for other in turn.cancelled if other != number),
+        unreadable=tuple(other for other in turn.unreadable if other != number),
+        quiet_turns=max(turn.quiet_turns - 1, 0),
+        **NO_TURN,
+    )

@@ -1,0 +1,210 @@
+"""The durable facts of a session: one closed union, decoded by one decoder.
+
+A class name is the tag on disk, so renaming a record is a migration. A tag this code does not know stops the session
+loudly: the log was written by a newer version. Every record that belongs to a turn names it by the `seq` of the input
+that the turn answers.
+"""
+
+from typing import TypeAlias
+
+import msgspec
+
+from holdfast.core.records.base import Record
+from holdfast.core.records.inbox import (
+    CancelRequested,
+    CompactionRequested,
+    CompactionUndone,
+    InputAdmitted,
+    LimitsLearned,
+    MessagePinned,
+    ResultSubmitted,
+    SessionConfigured,
+    Trigger,
+)
+from holdfast.core.records.told import DamageSetAside, NoticePosted, SegmentSealed, WindowWarned
+from holdfast.core.records.views import (
+    CompactionApplied,
+    CompactionOutcome,
+    CompactionSettled,
+    EffortChanged,
+    GenerationStarted,
+    OutputClamped,
+    OutputMasked,
+    PartReplaced,
+    PieceSummarised,
+    ReasoningDropped,
+    RungFinished,
+    RungResult,
+    RungStarted,
+    SummaryKind,
+    SummaryRefused,
+)
+from holdfast.core.records.work import (
+    Abandonment,
+    AttemptAbandoned,
+    AttemptFailed,
+    AttemptStarted,
+    Outcome,
+    ReplyRecorded,
+    ToolInterrupted,
+    ToolSettled,
+    ToolStarted,
+    TurnEnded,
+    TurnStarted,
+)
+
+__all__ = [
+    "Abandonment",
+    "AnyRecord",
+    "AttemptAbandoned",
+    "AttemptFailed",
+    "AttemptStarted",
+    "CancelRequested",
+    "CompactionApplied",
+    "CompactionOutcome",
+    "CompactionRequested",
+    "CompactionSettled",
+    "CompactionUndone",
+    "DamageSetAside",
+    "EffortChanged",
+    "GenerationStarted",
+    "InboxRecord",
+    "InputAdmitted",
+    "LeasedRecord",
+    "LimitsLearned",
+    "Logged",
+    "MessagePinned",
+    "NoticePosted",
+    "Outcome",
+    "OutputClamped",
+    "OutputMasked",
+    "PartReplaced",
+    "PieceSummarised",
+    "ReasoningDropped",
+    "Record",
+    "ReplyRecorded",
+    "ResultSubmitted",
+    "RungFinished",
+    "RungResult",
+    "RungStarted",
+    "SegmentSealed",
+    "SessionConfigured",
+    "StepRecord",
+    "SummaryKind",
+    "SummaryRefused",
+    "ToolInterrupted",
+    "ToolSettled",
+    "ToolStarted",
+    "Trigger",
+    "TurnEnded",
+    "TurnStarted",
+    "WindowWarned",
+    "WorkRecord",
+    "decode_record",
+    "encode_record",
+    "origin_of",
+    "owed",
+    "turn_of",
+]
+
+# What anyone may append, at any time.
+InboxRecord: TypeAlias = (
+    SessionConfigured
+    | InputAdmitted
+    | CancelRequested
+    | CompactionRequested
+    | CompactionUndone
+    | MessagePinned
+    | PieceSummarised
+    | ResultSubmitted
+    | LimitsLearned
+)
+# What is done for a turn or a compaction, one step after the other.
+StepRecord: TypeAlias = (
+    TurnStarted
+    | AttemptStarted
+    | ReplyRecorded
+    | AttemptFailed
+    | AttemptAbandoned
+    | ToolStarted
+    | ToolInterrupted
+    | ToolSettled
+    | RungStarted
+    | SummaryRefused
+    | CompactionApplied
+    | GenerationStarted
+    | ReasoningDropped
+    | EffortChanged
+    | OutputClamped
+    | OutputMasked
+    | PartReplaced
+    | RungFinished
+    | CompactionSettled
+    | TurnEnded
+)
+WorkRecord: TypeAlias = StepRecord | PieceSummarised | WindowWarned | NoticePosted | SegmentSealed
+# What the holder of the lease may append in one piece: an import brings inputs together with what came of them.
+LeasedRecord: TypeAlias = WorkRecord | InputAdmitted
+AnyRecord: TypeAlias = InboxRecord | WorkRecord | DamageSetAside
+
+
+class Logged(msgspec.Struct, frozen=True):
+    """A record in its place in the log."""
+
+    seq: int
+    at: float
+    record: AnyRecord
+
+
+_encoder = msgspec.json.Encoder()
+_decoder: msgspec.json.Decoder[AnyRecord] = msgspec.json.Decoder(AnyRecord)
+
+
+def encode_record(record: AnyRecord) -> bytes:
+    """Return the bytes that stand for a record on disk."""
+    return _encoder.encode(record)
+
+
+def decode_record(body: bytes) -> AnyRecord:
+    """Return the record that these bytes stand for.
+
+    Raises `msgspec.DecodeError` where they stand for none: torn, altered, or of a newer version.
+    """
+    return _decoder.decode(body)
+
+
+def origin_of(record: AnyRecord) -> int | None:
+    """Return the number of the message that a record was imported from; None where it was not."""
+    return record.origin if isinstance(record, InputAdmitted | ReplyRecorded | ToolSettled) else None
+
+
+def owed(record: AnyRecord) -> int:
+    """Return how many outcomes a record adds to what the session owes: +1 for what is asked, -1 for its outcome."""
+    match record:
+        case InputAdmitted() | CompactionRequested():
+            return 1
+        case DamageSetAside(is_owed=is_owed):
+            return int(is_owed)
+        case TurnEnded() | CompactionSettled():
+            return -1
+        case _:
+            return 0
+
+
+def turn_of(record: AnyRecord) -> int | None:
+    """Return the turn that a record belongs to; None for those that belong to the session as a whole."""
+    match record:
+        case (
+            SessionConfigured()
+            | InputAdmitted()
+            | CompactionRequested()
+            | CompactionUndone()
+            | MessagePinned()
+            | LimitsLearned()
+            | CompactionSettled()
+            | DamageSetAside()
+            | SegmentSealed()
+        ):
+            return None
+        case _:
+            return record.turn

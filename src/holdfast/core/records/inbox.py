@@ -1,0 +1,86 @@
+"""Records of what was asked: the inbox of a session. Anyone may append these, at any time."""
+
+from enum import StrEnum
+
+from holdfast.core.learning import Learned
+from holdfast.core.messages import LargeText, Media, Text, ToolResult, ToolSpec
+from holdfast.core.records.base import Record
+from holdfast.core.records.views import CompactionApplied, GenerationStarted
+
+
+class SessionConfigured(Record, frozen=True):
+    """The session was told which model to use and how to behave. None: as the process is set up."""
+
+    model: str | None = None
+    system: str | None = None
+    # Tools that a client runs, wherever it is: its calls are told in the log, and it submits the results.
+    tools: tuple[ToolSpec, ...] = ()
+
+
+class InputAdmitted(Record, frozen=True):
+    """Someone sent a message. It is on disk, so it will be answered."""
+
+    parts: tuple[Text | LargeText | Media, ...]
+    # What the sender calls this message; the same name sent twice is one message.
+    client_id: str = ""
+    # The number that the message had in the transcript it was imported from; the same for replies and results.
+    origin: int | None = None
+
+
+class CancelRequested(Record, frozen=True):
+    """Someone no longer wants an answer to the input with this seq."""
+
+    turn: int
+
+
+class Trigger(StrEnum):
+    """Who wants a compaction."""
+
+    PERSON = "person"
+    # We do, before the window is full and while nobody waits.
+    AHEAD = "ahead"
+    # We do, to replace a digest by a summary now that a model is back.
+    DEBT = "debt"
+
+
+class CompactionRequested(Record, frozen=True):
+    """Someone wants the view to become smaller. Requests that wait together are met together."""
+
+    trigger: Trigger = Trigger.PERSON
+    # What the summary should keep in particular, in the person's words.
+    focus: str = ""
+
+
+class MessagePinned(Record, frozen=True):
+    """Someone wants the input with this seq to stay in the view, or no longer."""
+
+    pinned: int
+    is_pinned: bool = True
+
+
+class ResultSubmitted(Record, frozen=True):
+    """A client reports what came of a call that it was told to run. The first report of a call counts."""
+
+    turn: int
+    # The record of the reply that asked for the call: ids of calls are unique within one reply only.
+    reply: int
+    result: ToolResult
+
+
+class LimitsLearned(Record, frozen=True):
+    """Calls have taught something about a model. Kept in a log of its own, for all sessions."""
+
+    issuer: str
+    learned: Learned
+
+
+class CompactionUndone(Record, frozen=True):
+    """Someone wants the view as it was before a compaction: what was in force then is in force again.
+
+    Anyone may append this. Where another compaction has been applied meanwhile it changes nothing.
+    """
+
+    # The record of the compaction that is undone, and what was in force before it, with its record.
+    undone: int
+    restored: CompactionApplied | GenerationStarted | None = None
+    restored_seq: int = 0
