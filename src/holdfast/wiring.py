@@ -9,6 +9,7 @@ from collections.abc import AsyncGenerator, Callable, Coroutine, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
+from urllib.parse import urlsplit
 
 import msgspec
 
@@ -63,6 +64,14 @@ class Tuning(msgspec.Struct, frozen=True):
 def is_server(store: Place) -> bool:
     """Whether a store is on a database server, and not a file here."""
     return isinstance(store, str) and store.startswith(_SERVERS)
+
+
+def shown_place(store: Place) -> str:
+    """Say where a store is; of a server, without whoever asks it and how: that may hold a password."""
+    if not is_server(store):
+        return str(store)
+    address = urlsplit(str(store))
+    return f"{address.scheme}://{address.netloc.rpartition('@')[2]}{address.path}"
 
 
 def default_store_path() -> Place:

@@ -83,6 +83,9 @@ class _Link:
         mark = self._proxy._mark
         if not mark:
             return False
+        if sent.startswith(b"Q"):
+            # A statement without parameters is sent as it is, as COMMIT.
+            return mark in sent
         # A message "P" prepares: its name, then its text. A message "B" runs what has that name.
         names = [text.split(b"\0", 1)[0] for text in self._texts if mark in text]
         is_run = sent.startswith(b"B") or b"\0B\0" in sent
