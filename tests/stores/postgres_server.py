@@ -9,6 +9,7 @@ import asyncio
 import fcntl
 import json
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -17,6 +18,7 @@ from contextlib import contextmanager
 from itertools import count
 from pathlib import Path
 from typing import Any, TypeVar
+from urllib.parse import parse_qs, urlsplit
 from uuid import uuid4
 
 import asyncpg
@@ -38,6 +40,10 @@ class Shared:
     def __init__(self, url: str) -> None:
         # The address of a database, with its name left open.
         self._url = url
+
+    @property
+    def socket(self) -> Path:
+        return Path(parse_qs(urlsplit(self._url).query)["host"][0]) / ".s.PGSQL.5432"
 
     def url(self, database: str) -> str:
         return self._url.replace("DATABASE", database)
@@ -90,11 +96,13 @@ def _started(run: int) -> dict[str, str]:
     keeper.stdout.close()
     # Its end is nobody's business here: it follows the run.
     keeper.returncode = 0
-    return dict(json.loads(said))
+    return {"keeper": str(keeper.pid), **json.loads(said)}
 
 
 def keep(run: int) -> None:
     """Be the keeper: bring up a server with a template, say where it is, and end it when the run has ended."""
+    # Whoever ends the keeper ends the server in order, too.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit())
     try:
         server = OwnServer(is_durable=False, settings={"max_connections": "400", "shared_buffers": "64MB"})
     except NoServerError as error:

@@ -1,11 +1,11 @@
 """Changing a whole session on PostgreSQL: once, also when the connection is lost, and seen by every other node."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable
+from urllib.parse import urlsplit
 
 import pytest
 
-from holdfast.cli.benches.own_postgres import NoServerError, OwnServer
 from holdfast.core.reconcile import SetAside
 from holdfast.core.records import Logged
 from holdfast.errors import BadInputError, LeaseLostError, OutcomeUnknownError
@@ -15,32 +15,18 @@ from holdfast.testing.builders import a_notice, an_input
 from holdfast.testing.store_promises import lease_on, log_of
 from holdfast.testing.store_promises_sealing import segment_of, ten_notices
 from tests.stores.postgres_proxy import Proxy
-from tests.stores.postgres_server import on, unavailable
-
-
-@pytest.fixture(scope="module")
-def server() -> Iterator[OwnServer]:
-    """A server of this module alone, whose socket is known."""
-    try:
-        own = OwnServer(is_durable=False, settings={"max_connections": "20"})
-    except NoServerError as error:
-        unavailable(str(error))
-        raise
-    yield own
-    own.close()
+from tests.stores.postgres_server import Shared, on
 
 
 @pytest.fixture
-async def proxy(server: OwnServer) -> AsyncIterator[Proxy]:
-    await on(server.url(), lambda db: db.execute("CREATE DATABASE sessions"))
-    async with Proxy(server.folder / ".s.PGSQL.5432") as proxy:
+async def proxy(postgres_server: Shared) -> AsyncIterator[Proxy]:
+    async with Proxy(postgres_server.socket) as proxy:
         yield proxy
-    await on(server.url(), lambda db: db.execute("DROP DATABASE sessions WITH (FORCE)"))
 
 
 @pytest.fixture
-async def store(proxy: Proxy) -> AsyncIterator[PostgresStore]:
-    store = PostgresStore(proxy.url("sessions"))
+async def store(proxy: Proxy, postgres_url: str) -> AsyncIterator[PostgresStore]:
+    store = PostgresStore(proxy.url(urlsplit(postgres_url).path.lstrip("/")))
     yield store
     await store.close()
 
@@ -95,7 +81,7 @@ async def counted(url: str) -> tuple[int, ...]:
 async def test_a_change_whose_commit_is_not_answered_happens_once_and_is_told_as_it_was(  # noqa: PLR0913 - of fixtures
     store: PostgresStore,
     proxy: Proxy,
-    server: OwnServer,
+    postgres_url: str,
     change: Change,
     answer: object,
     left: object,
@@ -108,7 +94,7 @@ async def test_a_change_whose_commit_is_not_answered_happens_once_and_is_told_as
     assert await change(store, lease) == answer
 
     assert proxy.cuts == 1
-    assert await counted(server.url("sessions")) == left
+    assert await counted(postgres_url) == left
 
 
 async def test_where_nobody_can_say_what_came_of_a_change_that_is_what_is_told(

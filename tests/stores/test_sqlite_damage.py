@@ -189,6 +189,15 @@ async def test_a_feed_goes_on_past_the_damage(store: SqliteStore) -> None:
     await feed.aclose()
 
 
+async def test_a_search_ends_where_numbers_cannot_be_believed(store: SqliteStore) -> None:
+    await store.admit("s", an_input("a harbour"))
+    damage(store, "UPDATE records SET seq = 1 << 40 WHERE seq = 5")
+    damage(store, "UPDATE records SET seq = 1 << 41 WHERE seq = 4")
+
+    assert await store.search("s", "lighthouse") == []
+    assert (await store.examine("s")).bad != ()
+
+
 async def test_a_damaged_snapshot_is_as_good_as_none(store: SqliteStore) -> None:
     damage(store, "UPDATE snapshots SET body = ? WHERE seq = 5", b"a fold of six.")
 
