@@ -23,8 +23,9 @@ if TYPE_CHECKING:
         UsageError,
     )
     from holdfast.ports import Attachment, ReasoningDelta, SessionInfo, TextDelta
+    from holdfast.runtime.hold import Hold
     from holdfast.runtime.previews import Preview
-    from holdfast.runtime.sessions import Answer, Event, Hold, Session, View
+    from holdfast.runtime.sessions import Answer, Event, Session, View
     from holdfast.runtime.toolbox import tool
     from holdfast.wiring import Tuning, ask, open  # noqa: A004 - `holdfast.open()` reads as it should
 
@@ -36,7 +37,7 @@ _HOMES = {
     "Bounds": "core.limits",
     "Deadlines": "core.limits",
     "Event": "runtime.sessions",
-    "Hold": "runtime.sessions",
+    "Hold": "runtime.hold",
     "HoldfastError": "errors",
     "LargeText": "core.messages",
     "Limits": "core.limits",

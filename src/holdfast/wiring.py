@@ -20,11 +20,12 @@ from holdfast.errors import StorePathError, UsageError
 from holdfast.ports import Archive, Attachment, Blobs, Model, Store, Tool
 from holdfast.runtime.clock import SystemClock
 from holdfast.runtime.engine import Engine, unobserved
+from holdfast.runtime.hold import Hold
 from holdfast.runtime.images import PillowImages
 from holdfast.runtime.learning import Learning
 from holdfast.runtime.live import Live
 from holdfast.runtime.recall import Recall
-from holdfast.runtime.sessions import Answer, Hold
+from holdfast.runtime.sessions import Answer
 from holdfast.runtime.supervisor import LEASE_SECONDS, Supervisor
 from holdfast.runtime.toolbox import Toolbox
 

@@ -140,7 +140,7 @@ def test_the_engine_keeps_the_prefix_of_a_real_conversation(tmp_path: Path) -> N
     found = measure_prefix(a_corpus(tmp_path, steps=2))
 
     # One message, two looks and an answer, in each dialect.
-    assert (found.sessions, found.requests, found.pairs, found.kept) == (2, 6, 4, 4)
+    assert (found.sessions, found.requests, found.pairs, found.kept) == (4, 12, 8, 8)
 
 
 def test_a_run_that_compared_nothing_is_no_success(tmp_path: Path) -> None:

@@ -58,7 +58,7 @@ from holdfast.errors import (
     UsageError,
 )
 from holdfast.ports import SessionInfo
-from holdfast.runtime.sessions import Hold
+from holdfast.runtime.hold import Hold
 from holdfast.testing.builders import a_reply, a_tool_call
 from tests.cli.programs import PROGRAM, environment, holdfast
 

@@ -16,7 +16,8 @@ from holdfast.models.simulated import FaultStep, SeenRequest, Simulation
 from holdfast.models.simulated_server import serve_simulation
 from holdfast.models.transport import Answer, SocketTransport
 from holdfast.ports import Model
-from holdfast.runtime.sessions import Hold, Session
+from holdfast.runtime.hold import Hold
+from holdfast.runtime.sessions import Session
 from holdfast.testing.crashes import check_log
 
 DIALECTS = ("openai", "anthropic")

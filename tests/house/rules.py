@@ -24,6 +24,7 @@ FLOORS: tuple[tuple[str, ...], ...] = (
     ("runtime",),
     ("runtime.supervisor",),
     ("runtime.sessions",),
+    ("runtime.hold",),
     ("gateway", "adapters", "rescue"),
     ("config",),
     ("wiring",),

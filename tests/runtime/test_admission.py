@@ -41,6 +41,9 @@ class CountingBlobs:
             self.largest_piece_bytes = max(self.largest_piece_bytes, len(chunk))
             yield chunk
 
+    async def remove(self, ref: BlobRef) -> bool:
+        raise NotImplementedError(ref)
+
     async def get(self, ref: BlobRef) -> bytes:
         return await self._blobs.get(ref)
 

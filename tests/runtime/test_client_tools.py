@@ -14,7 +14,8 @@ from holdfast.core.records import InputAdmitted, Logged, ResultSubmitted, ToolIn
 from holdfast.errors import BadInputError
 from holdfast.ports import Store
 from holdfast.runtime.clock import SystemClock
-from holdfast.runtime.sessions import Hold, Session
+from holdfast.runtime.hold import Hold
+from holdfast.runtime.sessions import Session
 from holdfast.runtime.toolbox import tool
 from holdfast.stores.memory import MemoryStore
 from holdfast.testing.clock import ManualClock

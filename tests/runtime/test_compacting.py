@@ -23,7 +23,8 @@ from holdfast.core.records import (
     WindowWarned,
 )
 from holdfast.ports import Delta, Store
-from holdfast.runtime.sessions import Hold, Session
+from holdfast.runtime.hold import Hold
+from holdfast.runtime.sessions import Session
 from holdfast.runtime.toolbox import tool
 from holdfast.stores.memory import MemoryStore
 from holdfast.testing.builders import a_tool_call

@@ -17,7 +17,7 @@ from holdfast.core.faults import Refusal
 from holdfast.core.limits import Bounds, Limits
 from holdfast.core.messages import Reply, Request, Role, text_of
 from holdfast.ports import Delta
-from holdfast.runtime.sessions import Hold
+from holdfast.runtime.hold import Hold
 from holdfast.runtime.toolbox import tool
 from holdfast.testing.builders import a_tool_call
 from holdfast.testing.scripted import FunctionModel, says

@@ -147,3 +147,33 @@ async def test_blobs_are_private(tmp_path: Path) -> None:
 
     file = file_of(tmp_path / "blobs", b"private")
     assert [path.stat().st_mode & 0o077 for path in (file, file.parent, tmp_path / "blobs")] == [0, 0, 0]
+
+
+async def test_an_old_blob_that_nobody_names_is_removed_and_one_that_is_put_again_stays(tmp_path: Path) -> None:
+    blobs = FolderBlobs(tmp_path)
+    ref = await blobs.put(b"old")
+    file = file_of(tmp_path, b"old")
+    os.utime(file, (1, 1))
+    # Whoever puts the same bytes is about to name them.
+    assert await blobs.put(b"old") == ref
+    assert (await blobs.remove(ref), await blobs.get(ref)) == (False, b"old")
+
+    os.utime(file, (1, 1))
+
+    assert (await blobs.remove(ref), file.exists(), names_in(tmp_path / "incoming")) == (True, False, [])
+
+
+async def test_a_blob_that_is_put_while_it_is_removed_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    blobs = FolderBlobs(tmp_path)
+    ref = await blobs.put(b"old")
+    file = file_of(tmp_path, b"old")
+    os.utime(file, (1, 1))
+    rename = Path.rename
+
+    def mark_and_rename(path: Path, target: Path) -> Path:
+        os.utime(path)
+        return rename(path, target)
+
+    monkeypatch.setattr(Path, "rename", mark_and_rename)
+
+    assert (await blobs.remove(ref), await blobs.get(ref)) == (False, b"old")

@@ -190,7 +190,6 @@ async def test_a_feed_goes_on_past_the_damage(store: SqliteStore) -> None:
 
 
 async def test_a_search_ends_where_numbers_cannot_be_believed(store: SqliteStore) -> None:
-    await store.admit("s", an_input("a harbour"))
     damage(store, "UPDATE records SET seq = 1 << 40 WHERE seq = 5")
     damage(store, "UPDATE records SET seq = 1 << 41 WHERE seq = 4")
 
@@ -233,3 +232,14 @@ def test_the_checksum_covers_the_place_and_the_time() -> None:
     sums = {record_crc32(1, 1, 5.0, body), record_crc32(2, 1, 5.0, body), record_crc32(1, 2, 5.0, body)}
 
     assert len(sums | {record_crc32(1, 1, 5.1, body), crc32(body)}) == 5
+
+
+async def test_the_newest_row_with_a_wrong_number_is_not_overtaken_by_the_next_record(store: SqliteStore) -> None:
+    before = await store.read("s")
+    damage(store, "UPDATE records SET seq = seq | (1 << 40) WHERE seq = 5")
+
+    assert await marked(store) == [(5, ALTERED)]
+    assert await store.admit("s", an_input()) == Admission(6, is_new=True)
+    assert [type(repair) for repair in await mended(store)] == [PutBack]
+
+    assert (await store.read("s"))[:5] == before

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Iterator
+from contextlib import aclosing
 from pathlib import Path
 
 import click
@@ -14,23 +15,44 @@ from holdfast.errors import UsageError
 from holdfast.rescue.importing import Imported, import_session
 from holdfast.rescue.neutral import NeutralMessage, read_neutral
 from holdfast.runtime.admission import check_session_key
+from holdfast.runtime.copies import Copied, imported, is_ours, lines_of
 from holdfast.wiring import Place, open_store
 
 
 @click.command("import")
 @click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
 @click.option("--session", help="Only this session of the file.")
-@click.option("--key", help="Under which key; otherwise the session's own id. For a single session.")
+@click.option("--key", "--as", "key", help="Under which key; otherwise the session's own. For a single session.")
 @store_option
 @click.option("--json", "as_json", is_flag=True, help="One JSON object per session, for programs.")
 def import_(file: Path, session: str | None, key: str | None, store: Place | None, *, as_json: bool) -> None:
-    """Import the sessions of FILE, a transcript in the neutral format, .jsonl or .jsonl.gz.
+    """Import the sessions of FILE: one that `export` wrote, or a transcript in the neutral format, .jsonl or .jsonl.gz.
+
+    An exported session comes back as it was, all of it or nothing, and is refused where its key is taken.
 
     Each message keeps its own number as its origin. What a session has already is not imported again, so the same file
     may be imported twice; a file that has grown brings only what is new.
     """
     send_logs()
-    asyncio.run(_import(file, session, key, store_to_write(store), as_json=as_json))
+    with file.open("rb") as beginning:
+        is_export = is_ours(beginning.read(100))
+    if is_export:
+        copied = asyncio.run(_import_export(file, key, store_to_write(store)))
+        told = f"{harmless(copied.session)}: {copied.records:,} records and {copied.blobs:,} blobs imported"
+        click.echo(msgspec.json.encode(copied) if as_json else told)
+    else:
+        asyncio.run(_import(file, session, key, store_to_write(store), as_json=as_json))
+
+
+async def _import_export(file: Path, key: str | None, place: Place) -> Copied:
+    if key is not None:
+        check_session_key(key)
+    records, blobs = open_store(place, Bounds())
+    try:
+        async with aclosing(lines_of(file)) as lines:
+            return await imported(lines, records, blobs, key=key)
+    finally:
+        await records.close()
 
 
 def _sessions(file: Path, session: str | None) -> Iterator[list[NeutralMessage]]:

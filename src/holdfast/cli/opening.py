@@ -149,6 +149,10 @@ class _NoBlobs:
         """Have nothing."""
         raise BlobMissingError(ref.sha256, "was never kept")
 
+    async def remove(self, ref: BlobRef) -> bool:  # noqa: ARG002 - the port's signature
+        """Have nothing to forget."""
+        return False
+
     async def read(self, ref: BlobRef, *, start: int, length: int) -> bytes:  # noqa: ARG002 - the port's signature
         """Have nothing."""
         raise BlobMissingError(ref.sha256, "was never kept")

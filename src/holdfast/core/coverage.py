@@ -1,14 +1,14 @@
 """Whether a view accounts for every message: each is shown, represented, still to come, or left out for a reason."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 
 from holdfast.core.fold import Turn
-from holdfast.core.messages import Message, Role, ToolCall, ToolResult
-from holdfast.core.records import DamageSetAside, InputAdmitted, Logged, ReplyRecorded, TurnEnded
+from holdfast.core.messages import Message, Part, Reasoning, Role, Text, ToolCall, ToolResult
+from holdfast.core.records import InputAdmitted, Logged, ReplyRecorded, TurnEnded
 from holdfast.core.view import Said
 
 
-def uncovered(tail: Sequence[Logged], turn: Turn, said: Iterable[Said]) -> list[int]:
+def uncovered(tail: Sequence[Logged], turn: Turn, said: Sequence[Said]) -> list[int]:
     """Return the messages of the tail, by their seq, that are nowhere.
 
     A message is nowhere if it is not shown, does not wait, was not ended before its turn began, says something, and is
@@ -30,14 +30,15 @@ def _must_be_shown(logged: Logged, turn: Turn, ended: set[int]) -> bool:
             # One that ended while it waited never entered the conversation.
             return logged.seq not in ended
         case ReplyRecorded(turn=number, reply=reply):
-            return number >= turn.boundary and logged.seq >= turn.first_step and bool(reply.parts)
+            is_in_view = number >= turn.boundary and logged.seq >= turn.first_step
+            return is_in_view and any(map(_says_something, reply.parts))
         case _:
             return False
 
 
-def holes(tail: Iterable[Logged]) -> Iterator[int]:
-    """Yield the records that are left out because they are damaged."""
-    return (logged.seq for logged in tail if isinstance(logged.record, DamageSetAside))
+def _says_something(part: Part) -> bool:
+    """Whether a part is always shown: empty text never is, and thinking only to who can check it."""
+    return not isinstance(part, Reasoning) and not (isinstance(part, Text) and not part.text.strip())
 
 
 def unpaired(messages: Sequence[Message]) -> list[str]:

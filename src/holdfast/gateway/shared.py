@@ -7,7 +7,7 @@ from holdfast.gateway.events import Streams
 from holdfast.gateway.keys import KeyFile
 from holdfast.gateway.tenants import Tenant
 from holdfast.gateway.uploads import Uploads
-from holdfast.runtime.sessions import Hold
+from holdfast.runtime.hold import Hold
 
 
 @dataclass(frozen=True)

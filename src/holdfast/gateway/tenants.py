@@ -12,7 +12,8 @@ from holdfast.gateway.bounds import GatewayBounds
 from holdfast.gateway.problems import InvalidError, NotFoundError, TooManyError
 from holdfast.ports import SessionInfo
 from holdfast.runtime.admission import check_session_key
-from holdfast.runtime.sessions import Hold, Session
+from holdfast.runtime.hold import Hold
+from holdfast.runtime.sessions import Session
 
 _MARK = "@"
 # Behind every key that begins with the mark: no character is higher.

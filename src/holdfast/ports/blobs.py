@@ -22,6 +22,13 @@ class Blobs(Protocol):
         """Return a range of the bytes, shorter at the end. Raises `BlobMissingError`."""
         ...
 
+    async def remove(self, ref: BlobRef) -> bool:
+        """Forget bytes that no record names, and say whether they are gone.
+
+        What was put a short while ago stays: somebody may be about to name it. Where there is nothing, nothing happens.
+        """
+        ...
+
 
 class Images(Protocol):
     """Makes images smaller, one at a time, so that memory does not grow with how many there are."""

@@ -58,7 +58,9 @@ async def open_healed(lease: Lease, store: Store, known: SessionInfo | None = No
             return log
         # Where something came into the inbox, the repairs are found again.
         with suppress(SeqMovedError):
-            await _heal(lease, _fold_of(log), store)
+            if not await _heal(lease, _fold_of(log), store):
+                # What is wrong is not for us to repair.
+                return log
         known = await store.info(lease.session)
         log = await open_log(store, lease.session)
     raise StoreDamagedError(lease.session, log.turn.seq, "repairing it does not come to an end")

@@ -13,7 +13,7 @@ import msgspec
 
 from holdfast.core.fit import Sizes
 from holdfast.core.fold import Turn
-from holdfast.core.limits import RESERVED_KEYS, Limits
+from holdfast.core.limits import Limits
 from holdfast.core.messages import Message, Part, Reply, ToolOutcome, ToolResult, ToolSpec, Usage, text_of
 from holdfast.core.records import (
     CancelRequested,
@@ -29,14 +29,14 @@ from holdfast.core.records import (
     Outcome,
     ReplyRecorded,
     ResultSubmitted,
-    SessionConfigured,
     TurnEnded,
     turn_of,
 )
 from holdfast.errors import BadInputError, HoldfastError, StoreDamagedError, TurnFailedError
 from holdfast.ports import Attachment, Feed, Hit, ReasoningDelta, SessionInfo, TextDelta
 from holdfast.runtime.admission import admit_parts, check_client_id, check_session_key
-from holdfast.runtime.client_tools import check_declared, find_call
+from holdfast.runtime.client_tools import find_call
+from holdfast.runtime.copies import forked
 from holdfast.runtime.engine import Engine
 from holdfast.runtime.live import LiveDelta, Mailbox
 from holdfast.runtime.log import open_log
@@ -251,6 +251,16 @@ class Session:
             raise BadInputError(f"session {self.key!r} has no record {seq}; records are numbered from 1")
         return found[0]
 
+    async def fork(self, key: str, *, at: int | None = None) -> "Session":
+        """Make a session of its own of this one's log, up to the record `at`, and return it. This one stays as it is.
+
+        What was being answered there is not answered in the new one. It is there as a whole or not at all.
+        """
+        self._supervisor.check_running()
+        check_session_key(key, bounds=self._engine.bounds)
+        await forked(self._engine.store, self.key, key, at=at, bounds=self._engine.bounds)
+        return Session(key, self._engine, self._supervisor)
+
     def watch(self, *, after: int = 0) -> Feed:
         """Yield every record behind `after`, then each new one as it is written, without end."""
         return self._engine.store.feed(self.key, after=after)
@@ -375,60 +385,3 @@ class Session:
                     mailbox.put(logged)
         except HoldfastError as error:
             mailbox.put(error)
-
-
-class Hold:
-    """A store with its sessions, open. Get one from `holdfast.open()`."""
-
-    def __init__(self, engine: Engine, supervisor: Supervisor) -> None:
-        self._engine = engine
-        self._supervisor = supervisor
-
-    async def session(
-        self,
-        key: str,
-        *,
-        model: str | None = None,
-        system: str | None = None,
-        tools: Sequence[ToolSpec] | None = None,
-    ) -> Session:
-        """Return the session under a key, such as "telegram:42". It exists from its first message on.
-
-        `model`, `system` and `tools` are kept with the session: whoever resumes it, now or after a crash, uses them
-        too. Left out, they stay as they are. `tools` are those that a client runs itself: their calls are records in
-        the log, and `submit` brings the results.
-        """
-        check_session_key(key, bounds=self._engine.bounds)
-        if tools is not None:
-            check_declared(tools, self._engine.toolbox, self._engine.bounds)
-        if model is not None:
-            # A model that cannot be used is refused here, before anything is stored.
-            self._engine.models(model)
-        if model is not None or system is not None or tools is not None:
-            await self._configure(key, model, system, tools)
-        return Session(key, self._engine, self._supervisor)
-
-    async def sessions(self, *, after: str = "", limit: int = 100) -> list[SessionInfo]:
-        """Return what is known of the sessions in this store, in order of their keys, those behind `after`."""
-        found: list[SessionInfo] = []
-        while len(found) < limit and (page := await self._engine.store.sessions(after=after, limit=limit)):
-            found += [known for known in page if not known.key.startswith(RESERVED_KEYS)]
-            after = page[-1].key
-        return found[:limit]
-
-    async def owing(self) -> int:
-        """Return how many sessions owe an outcome."""
-        return len(await self._engine.store.owing())
-
-    async def _configure(
-        self, key: str, model: str | None, system: str | None, tools: Sequence[ToolSpec] | None
-    ) -> None:
-        turn = (await open_log(self._engine.store, key)).turn
-        wanted = SessionConfigured(
-            model=turn.model if model is None else model,
-            system=turn.system if system is None else system,
-            tools=turn.tools if tools is None else tuple(tools),
-        )
-        # Whoever configures a session makes it, even with nothing to say.
-        if turn.seq == 0 or wanted != SessionConfigured(turn.model, turn.system, turn.tools):
-            await self._engine.store.admit(key, wanted)

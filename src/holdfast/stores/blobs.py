@@ -8,10 +8,14 @@ Everything that touches the disk happens in threads.
 
 import asyncio
 import hashlib
+import os
+import time
 from collections.abc import AsyncIterator, Callable
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import TypeVar
+from uuid import uuid4
 
 from holdfast.core.messages import BlobRef
 from holdfast.errors import BlobMissingError, HoldfastError, StorePathError
@@ -19,6 +23,8 @@ from holdfast.stores.folder import Incoming, link_if_absent, make_private_folder
 
 # Read, hashed and written at once: large enough that calls cost nothing, small enough for memory with many at work.
 CHUNK_BYTES = 2**20
+# A blob that was put more lately may belong to a message that is still on its way to the log.
+UNNAMED_SECONDS_MIN = 3_600.0
 
 ResultT = TypeVar("ResultT")
 
@@ -72,6 +78,28 @@ class FolderBlobs:
 
         return await self._in_a_thread(read_range, ref)
 
+    async def remove(self, ref: BlobRef) -> bool:
+        """Forget bytes that no record names; see `Blobs.remove`.
+
+        They are moved away first and looked at again: whoever puts the same bytes meanwhile either finds no file, and
+        makes one, or has marked the one that is then put back.
+        """
+
+        def remove() -> bool:
+            path, away = self._path_of(ref), self._incoming / uuid4().hex
+            if not path.exists() or time.time() - path.stat().st_mtime < UNNAMED_SECONDS_MIN:
+                return False
+            path.rename(away)
+            if time.time() - away.stat().st_mtime < UNNAMED_SECONDS_MIN:
+                with suppress(FileExistsError):
+                    os.link(away, path)
+                away.unlink()
+                return False
+            away.unlink()
+            return True
+
+        return await self._in_a_thread(remove, ref)
+
     async def _in_a_thread(self, work: Callable[[], ResultT], ref: BlobRef | None = None) -> ResultT:
         try:
             return await asyncio.to_thread(work)
@@ -95,10 +123,18 @@ class FolderBlobs:
         """Give complete bytes their name, unless they have it already; durable when this returns."""
         ref = incoming.finish()
         path = self._path_of(ref)
-        if not link_if_absent(incoming, path) and _sha256_of(path) != ref.sha256:
-            # Damaged since it was put. The right bytes are at hand, so this heals it.
-            incoming.path.replace(path)
-            sync_folder(path.parent)
+        while not link_if_absent(incoming, path):
+            try:
+                # Its time says that somebody is about to name it: see `remove`.
+                os.utime(path)
+                if _sha256_of(path) != ref.sha256:
+                    # Damaged since it was put. The right bytes are at hand, so this heals it.
+                    incoming.path.replace(path)
+                    sync_folder(path.parent)
+            except FileNotFoundError:
+                # Removed between the two.
+                continue
+            break
         return ref
 
 

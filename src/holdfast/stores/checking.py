@@ -51,10 +51,11 @@ def read_marked(
     for row in rows:
         seq = row[0]
         if not is_whole(number, row):
-            if seq == expected + 1:
+            if expected + 1 in {seq, fits_at(number, row)}:
                 if pending is not None:
                     yield pending
-                expected, pending = seq, _mark(seq, row[1], ALTERED)
+                expected += 1
+                pending = _mark(expected, row[1], ALTERED)
             continue
         if seq < expected or (seq == expected and pending is None):
             # A second row for what was read already.
@@ -121,14 +122,18 @@ def examined(number: int, rows: Sequence[Sequence[Any]], limit: int) -> Examined
 
 
 def _bad(number: int, row: Sequence[Any]) -> BadRow:
-    seq, at, checksum, body = row
-    # Where one bit of its number was flipped, the checksum tells which.
-    candidates = (seq ^ (1 << bit) for bit in range(63))
-    fits_at = next((other for other in candidates if is_whole(number, (other, at, checksum, body))), 0)
+    seq, _, _, body = row
     head = bytes(body[: len(_INPUT_HEAD)]) if isinstance(body, bytes) else b""
     same = sum(here == there for here, there in zip(head, _INPUT_HEAD, strict=False))
     # A flipped bit or two leave most of the name as it was.
-    return BadRow(seq, ALTERED, max(fits_at, 0), same >= len(_INPUT_HEAD) - 2)
+    return BadRow(seq, ALTERED, fits_at(number, row), same >= len(_INPUT_HEAD) - 2)
+
+
+def fits_at(number: int, row: Sequence[Any]) -> int:
+    """Return where a row belongs of whose number one bit was flipped: the checksum tells. 0: that is not what it is."""
+    seq, at, checksum, body = row
+    candidates = (seq ^ (1 << bit) for bit in range(63))
+    return max(next((other for other in candidates if is_whole(number, (other, at, checksum, body))), 0), 0)
 
 
 class LogEnd:
@@ -140,20 +145,20 @@ class LogEnd:
 
     def __init__(self, number: int, sealed_until: int) -> None:
         self._number, self._end = number, sealed_until
-        self._behind: list[int] = []
+        self._behind: list[tuple[int, int]] = []
 
     def is_found(self, row: Sequence[Any]) -> bool:
         """Look at one more row, and return whether it is one to go by."""
         if is_whole(self._number, row):
             self._end = row[0]
             return True
-        self._behind.append(row[0])
+        self._behind.append((row[0], fits_at(self._number, row)))
         return False
 
     @property
     def seq(self) -> int:
         """The last record."""
         end = self._end
-        for seq in reversed(self._behind):
-            end += seq == end + 1
+        for places in reversed(self._behind):
+            end += end + 1 in places
         return end

@@ -379,6 +379,10 @@ class MemoryBlobs:
             raise BlobMissingError(ref.sha256, "was never put here")
         return self._blobs[ref.sha256]
 
+    async def remove(self, ref: BlobRef) -> bool:
+        """Forget these bytes."""
+        return self._blobs.pop(ref.sha256, None) is not None
+
     async def read(self, ref: BlobRef, *, start: int, length: int) -> bytes:
         """Return a range of the bytes."""
         content = await self.get(ref)

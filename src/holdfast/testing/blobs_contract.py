@@ -100,3 +100,15 @@ class BlobsContract(ABC):
 
         with pytest.raises(BlobMissingError):
             await blobs.get(ref_of(b"half"))
+
+    async def test_what_was_put_just_now_may_be_about_to_be_named_or_is_gone(self, blobs: Blobs) -> None:
+        ref = await blobs.put(b"unnamed")
+
+        is_gone = await blobs.remove(ref)
+
+        if is_gone:
+            with pytest.raises(BlobMissingError):
+                await blobs.get(ref)
+        else:
+            assert await blobs.get(ref) == b"unnamed"
+        assert await blobs.remove(ref_of(b"never put")) is False

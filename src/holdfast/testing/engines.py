@@ -7,10 +7,10 @@ from holdfast.core.limits import Bounds, Deadlines
 from holdfast.ports import Blobs, Clock, Model, Store, Tool
 from holdfast.runtime.clock import SystemClock
 from holdfast.runtime.engine import Engine
+from holdfast.runtime.hold import Hold
 from holdfast.runtime.learning import Learning
 from holdfast.runtime.live import Live
 from holdfast.runtime.recall import Recall
-from holdfast.runtime.sessions import Hold
 from holdfast.runtime.supervisor import Supervisor
 from holdfast.runtime.toolbox import Toolbox
 from holdfast.stores.memory import MemoryBlobs, MemoryStore

@@ -30,6 +30,7 @@ from holdfast.core.records import (
 from holdfast.models.catalogue import PROVIDERS
 from holdfast.models.http import HttpModel, ModelCard
 from holdfast.models.simulated import Simulation, SimulationTransport
+from holdfast.models.spans import locate
 from holdfast.models.transport import Answer
 from holdfast.rescue.neutral import NeutralMessage
 from holdfast.wiring import MEMORY
@@ -47,8 +48,8 @@ _LIMITS = Limits(window_tokens=24_000, output_tokens_max=1_000)
 _RECORDS_MAX = 100_000
 # Records after which the view may look different: each is announced, and each breaks the prefix at most once.
 _CHANGES = (CompactionApplied, CompactionUndone, OutputMasked, PartReplaced, ReasoningDropped)
-# The list of messages ends before the first of these; what follows are settings.
-_SETTINGS = (b'],"max_tokens"', b'],"stream"', b'],"tools"')
+# What dialects call the list of messages.
+_MESSAGES_FIELDS = ("messages", "input", "contents")
 
 
 class PrefixReport(msgspec.Struct, frozen=True):
@@ -93,8 +94,11 @@ class _Outputs:
 
 def conversation_part(body: bytes) -> bytes:
     """Return what the next request must start with: all of a request up to the end of its messages."""
-    ends = [body.rfind(mark) for mark in _SETTINGS]
-    return body[: max(ends)] if max(ends) >= 0 else body
+    for name in _MESSAGES_FIELDS:
+        field = locate(body, name)
+        if field is not None and field.elements:
+            return body[: field.elements[-1].end]
+    return body
 
 
 def kept_pairs(bodies: Sequence[bytes], records: Iterable[Logged]) -> tuple[int, int]:

@@ -16,7 +16,8 @@ from holdfast.cli.words import spoken
 from holdfast.core.limits import Bounds
 from holdfast.core.records import Logged
 from holdfast.models.simulated import Simulation
-from holdfast.runtime.sessions import Hold, Session
+from holdfast.runtime.hold import Hold
+from holdfast.runtime.sessions import Session
 
 # Small enough that a dozen pages fill it several times.
 SMALL_WINDOW_TOKENS = 6_000

@@ -8,12 +8,15 @@ read.
 
 import hashlib
 from collections.abc import AsyncIterator
+from contextlib import suppress
 from typing import TYPE_CHECKING
 from uuid import UUID, uuid4
 
+import asyncpg
+
 from holdfast.core.messages import BlobRef
 from holdfast.errors import BlobMissingError
-from holdfast.stores.blobs import CHUNK_BYTES, gathered
+from holdfast.stores.blobs import CHUNK_BYTES, UNNAMED_SECONDS_MIN, gathered
 from holdfast.stores.postgres.connections import Connections
 
 if TYPE_CHECKING:
@@ -24,9 +27,12 @@ _BEGIN = "INSERT INTO holdfast.blobs (upload) VALUES ($1) ON CONFLICT DO NOTHING
 # Repeating a chunk that may have arrived already does no harm.
 _PUT_CHUNK = "INSERT INTO holdfast.blob_chunks (upload, place, body) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING"
 _FINISH = """
-    UPDATE holdfast.blobs SET sha256 = $2, size = $3
+    UPDATE holdfast.blobs SET sha256 = $2, size = $3, begun_at = now()
     WHERE upload = $1 AND NOT EXISTS (SELECT FROM holdfast.blobs WHERE sha256 = $2)
 """
+# Its time says that somebody is about to name it.
+_TOUCH = "UPDATE holdfast.blobs SET begun_at = now() WHERE sha256 = $1"
+_REMOVE = "DELETE FROM holdfast.blobs WHERE sha256 = $1 AND begun_at < now() - make_interval(secs => $2)"
 _FIND = "SELECT upload FROM holdfast.blobs WHERE sha256 = $1"
 _DROP = "DELETE FROM holdfast.blobs WHERE upload = $1 AND sha256 IS NULL"
 _READ_CHUNK = """
@@ -86,6 +92,11 @@ class PostgresBlobs:
             place, first = place + 1, 0
         return b"".join(pieces)
 
+    async def remove(self, ref: BlobRef) -> bool:
+        """Forget bytes that no record names; see `Blobs.remove`."""
+        name = _name_of(ref)
+        return await self._connections.ask(lambda db: db.execute(_REMOVE, name, UNNAMED_SECONDS_MIN)) == "DELETE 1"
+
     async def _begin(self, upload: UUID) -> None:
         if not self._is_swept:
             await self._connections.ask(lambda db: db.execute(_SWEEP))
@@ -96,10 +107,7 @@ class PostgresBlobs:
         await self._connections.ask(lambda db: db.execute(_PUT_CHUNK, upload, place, body))
 
     async def _upload_of(self, ref: BlobRef) -> UUID:
-        try:
-            name = bytes.fromhex(ref.sha256)
-        except ValueError:
-            name = b""
+        name = _name_of(ref)
         upload: UUID | None = await self._connections.ask(lambda db: db.fetchval(_FIND, name)) if name else None
         if upload is None or name.hex() != ref.sha256:
             raise BlobMissingError(ref.sha256, f"is not in {self._connections.address.shown}")
@@ -111,9 +119,25 @@ class PostgresBlobs:
         return bytes(found or b"")
 
 
+def _name_of(ref: BlobRef) -> bytes:
+    """Return the name as it is kept; nothing for what cannot be one."""
+    try:
+        return bytes.fromhex(ref.sha256)
+    except ValueError:
+        return b""
+
+
 async def _finish(connection: "Connection", upload: UUID, ref: BlobRef) -> None:
-    """Give complete bytes their name, unless others have it."""
-    await connection.execute(_FINISH, upload, bytes.fromhex(ref.sha256), ref.size_bytes)
+    """Give complete bytes their name, unless others have it: then it is said that these are wanted again."""
+    name = bytes.fromhex(ref.sha256)
+    while True:
+        # Somebody else gives the same name at the same moment.
+        with suppress(asyncpg.UniqueViolationError):
+            if await connection.execute(_FINISH, upload, name, ref.size_bytes) == "UPDATE 1":
+                return
+        if await connection.execute(_TOUCH, name) == "UPDATE 1":
+            return
+        # Removed between the two.
 
 
 async def _as_stream(chunks: AsyncIterator[bytes] | bytes) -> AsyncIterator[bytes]:

@@ -60,8 +60,7 @@ def migrations() -> list[tuple[int, str]]:
 
 def check_place(path: Path) -> None:
     """Refuse a path where no store can be, before anything is created there."""
-    if path.is_dir():
-        raise StorePathError(f"{path} is a folder; give the path of a file in it, such as {path / 'holdfast.db'}")
+    _refuse_folder(path)
     if not path.parent.is_dir():
         raise StorePathError(f"the folder {path.parent} does not exist; create it or choose another path")
     if not os.access(path.parent, os.W_OK | os.X_OK):
@@ -191,6 +190,7 @@ def _keep_copy(db: apsw.Connection, path: Path, version: int) -> None:
 
 def layout_of(path: Path) -> tuple[int, int]:
     """Return which layout a store has, and the newest there is, without changing anything. Refuses what is not ours."""
+    _refuse_folder(path)
     try:
         db = connect(path, is_reader=True)
         try:
@@ -201,6 +201,11 @@ def layout_of(path: Path) -> tuple[int, int]:
     except apsw.Error as error:
         raise _unopenable(path, error) from error
     return version, migrations()[-1][0]
+
+
+def _refuse_folder(path: Path) -> None:
+    if path.is_dir():
+        raise StorePathError(f"{path} is a folder; give the path of a file in it, such as {path / 'holdfast.db'}")
 
 
 def _file_system_of(folder: Path) -> str | None:

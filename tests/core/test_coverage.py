@@ -1,0 +1,120 @@
+"""Coverage: every message is shown, represented, still to come, or left out for a reason; every call has its result."""
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from msgspec.structs import replace
+
+from holdfast.core.closing import COPIED, closing
+from holdfast.core.coverage import uncovered, unpaired
+from holdfast.core.fold import InFlight, Turn
+from holdfast.core.limits import Bounds
+from holdfast.core.messages import Message, Role, Text, ToolResult
+from holdfast.core.records import (
+    AnyRecord,
+    CompactionOutcome,
+    CompactionRequested,
+    CompactionSettled,
+    DamageSetAside,
+    Logged,
+    Outcome,
+    ToolSettled,
+    ToolStarted,
+    TurnEnded,
+)
+from holdfast.core.turn import evolve
+from holdfast.core.view import conversation, lens_of, messages_in_view
+from holdfast.testing.builders import (
+    a_reply,
+    a_tool_call,
+    a_turn_ended,
+    a_turn_started,
+    an_attempt_started,
+    an_input,
+)
+from tests.core.worlds import World, numbers
+
+TURN = (an_input(), a_turn_started(), an_attempt_started(), a_reply(), a_turn_ended())
+CALL = a_tool_call(call_id="a")
+
+
+def logged(*records: AnyRecord) -> list[Logged]:
+    return [Logged(seq, 0.0, record) for seq, record in enumerate(records, start=1)]
+
+
+def folded(log: list[Logged]) -> Turn:
+    turn = Turn()
+    for each in log:
+        turn = evolve(turn, each)
+    return turn
+
+
+def test_a_message_that_is_nowhere_is_named() -> None:
+    log = logged(*TURN, an_input("waits"))
+    turn = folded(log)
+    said = conversation(log)
+
+    assert uncovered(log, turn, said) == []
+    assert uncovered(log, turn, said[1:]) == []
+    assert uncovered(log, turn, said[:1]) == [4]
+    assert uncovered(log, replace(turn, waiting=()), said) == [6]
+
+
+def test_what_ended_while_it_waited_and_what_is_damaged_need_not_be_shown() -> None:
+    cancelled = logged(an_input(), a_turn_ended(1, Outcome.CANCELLED))
+    damaged = logged(DamageSetAside("torn", until=9), *TURN[1:])
+
+    assert uncovered(cancelled, folded(cancelled), conversation(cancelled)) == []
+    assert uncovered(damaged, folded(damaged), conversation(damaged)) == []
+
+
+def test_a_call_without_its_one_result_is_named() -> None:
+    call = Message(Role.ASSISTANT, (CALL,))
+    result = Message(Role.TOOL, (ToolResult("a", (Text("x"),)),))
+    user = Message(Role.USER, (Text("hi"),))
+
+    assert unpaired((user, call, result, user)) == []
+    assert unpaired((user, call, user)) == ["a"]
+    assert unpaired((user, call)) == ["a"]
+    assert unpaired((user, result)) == ["a"]
+    assert unpaired((call, result, result)) == ["a"]
+
+
+@settings(max_examples=100, deadline=None)
+@given(script=numbers, places=st.lists(st.integers(0, 10_000), max_size=4))
+def test_the_view_of_any_log_accounts_for_every_message_also_with_holes(script: list[int], places: list[int]) -> None:
+    world = World(script)
+    world.live()
+    log = list(world.log)
+    for place in {place % len(log) for place in places}:
+        log[place] = replace(log[place], record=DamageSetAside("torn", until=len(log)))
+    turn = folded(log)
+    tail = [each for each in log if each.seq >= turn.boundary]
+    said = conversation(tail, first_turn=turn.boundary, first_step=turn.first_step, lens=lens_of(turn))
+
+    assert unpaired(messages_in_view(tail, turn)) == []
+    if not places:
+        assert uncovered(tail, turn, said) == []
+
+
+# --- what a copy ends ----------------------------------------------------------------------------------------------
+
+
+def test_closing_a_log_at_rest_takes_nothing() -> None:
+    assert list(closing(folded(logged(*TURN)), Bounds())) == []
+
+
+def test_closing_ends_what_runs_what_is_open_what_waits_and_what_is_wanted() -> None:
+    running = (*TURN[:3], a_reply("", CALL), ToolStarted(1, "a", "look_up"), an_input("later"), CompactionRequested())
+    turn = folded(logged(*running))
+
+    ends = list(closing(turn, Bounds()))
+
+    assert isinstance(ends[0], ToolSettled)
+    assert ends[1:] == [
+        CompactionSettled(7, CompactionOutcome.DEFERRED, "the session was copied"),
+        TurnEnded(1, Outcome.CANCELLED, COPIED.code, COPIED.sentence),
+        TurnEnded(6, Outcome.CANCELLED, COPIED.code, COPIED.sentence),
+    ]
+    for record in ends:
+        turn = evolve(turn, Logged(turn.seq + 1, 0.0, record))
+    assert (turn.owed, turn.in_flight) == (0, InFlight.REST)
