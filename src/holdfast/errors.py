@@ -9,9 +9,13 @@ HoldfastError
 ├── RetryLaterError         nobody yet: the same call may succeed later
 │   ├── QueueFullError        too many inputs wait in this session
 │   ├── StoreBusyError        another process holds the store
+│   ├── StoreUnreachableError  the database server does not answer
+│   ├── OutcomeUnknownError   the server was lost before it could say whether a write happened
 │   └── StoppingError         this process is shutting down
 ├── OperatorError           the operator: disk, permissions, versions, damage
 │   ├── StorePathError        the store cannot be opened at this path
+│   ├── StoreAccessError      the database server does not let us in, or not do what is needed
+│   ├── StoreReadOnlyError    the store may be read and not written
 │   ├── StoreVersionError     the store was written by a newer version
 │   ├── StoreFullError        no space left
 │   ├── StoreIoError          the disk or the database file fails
@@ -99,6 +103,22 @@ class StoreBusyError(RetryLaterError):
     code = "store_busy"
 
 
+class StoreUnreachableError(RetryLaterError):
+    """The database server does not answer; nothing was stored. Work goes on when it does."""
+
+    code = "store_unreachable"
+
+
+class OutcomeUnknownError(RetryLaterError):
+    """The database server was lost in the middle of a write and did not come back in time to say what came of it.
+
+    The one error after which something may have been stored. What is sent again under the same client id is one
+    message.
+    """
+
+    code = "outcome_unknown"
+
+
 class StoppingError(RetryLaterError):
     """This process is shutting down and takes no more input."""
 
@@ -115,6 +135,18 @@ class StorePathError(OperatorError):
     """The store cannot be opened at this path."""
 
     code = "store_path"
+
+
+class StoreAccessError(OperatorError):
+    """The database server does not let us in, or does not let us do what is needed."""
+
+    code = "store_access"
+
+
+class StoreReadOnlyError(OperatorError):
+    """The store may be read and not written, as on a standby server."""
+
+    code = "store_read_only"
 
 
 class StoreVersionError(OperatorError):

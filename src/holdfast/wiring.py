@@ -8,7 +8,8 @@ import threading
 from collections.abc import AsyncGenerator, Callable, Coroutine, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
+from urllib.parse import urlsplit
 
 import msgspec
 
@@ -35,6 +36,11 @@ if TYPE_CHECKING:
 
 # A store that lives as long as the process: for tests and for trying things.
 MEMORY = ":memory:"
+# How the address of a database server begins.
+_SERVERS = ("postgresql://", "postgres://")
+
+# Where a store is: the path of a file, or the URL of a database.
+Place: TypeAlias = Path | str
 
 
 class Tuning(msgspec.Struct, frozen=True):
@@ -57,10 +63,23 @@ class Tuning(msgspec.Struct, frozen=True):
     migrates: bool = True
 
 
-def default_store_path() -> Path:
+def is_server(store: Place) -> bool:
+    """Whether a store is on a database server, and not a file here."""
+    return isinstance(store, str) and store.startswith(_SERVERS)
+
+
+def shown_place(store: Place) -> str:
+    """Say where a store is; of a server, without whoever asks it and how: that may hold a password."""
+    if not is_server(store):
+        return str(store)
+    address = urlsplit(str(store))
+    return f"{address.scheme}://{address.netloc.rpartition('@')[2]}{address.path}"
+
+
+def default_store_path() -> Place:
     """Return where sessions are kept unless told otherwise: HOLDFAST_STORE, else the user's data folder."""
     if named := os.environ.get("HOLDFAST_STORE"):
-        return Path(named).expanduser()
+        return named if is_server(named) else Path(named).expanduser()
     data_home = os.environ.get("XDG_DATA_HOME") or "~/.local/share"
     return Path(data_home).expanduser() / "holdfast" / "holdfast.db"
 
@@ -79,9 +98,11 @@ def model_overrides() -> "Overrides":
     return load_overrides(path) if path.exists() else NO_OVERRIDES
 
 
-def _default_store() -> Path:
+def _default_store() -> Place:
     """Return the default path, with its folder made: nobody has chosen it, so nobody can have made it."""
     path = default_store_path()
+    if isinstance(path, str):
+        return path
     try:
         # Conversations are private.
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -110,14 +131,15 @@ async def open(  # noqa: A001, PLR0913 - `holdfast.open()` reads as it should; e
             chat = await hold.session("telegram:42")
             reply = await chat.send("Hello")
 
-    `store` is the path of a database file, made if it is not there; ":memory:" keeps nothing. `model` is "sim" (the
-    simulated model, no key needed), "openai:NAME", "responses:NAME" (OpenAI's other dialect), "anthropic:NAME" or
+    `store` is the path of a database file, made if it is not there, or the URL of a PostgreSQL database,
+    "postgresql://user@host/name", which any number of machines may share; ":memory:" keeps nothing. `model` is "sim"
+    (the simulated model, no key needed), "openai:NAME", "responses:NAME" (OpenAI's other dialect), "anthropic:NAME" or
     "gemini:NAME", with the key in OPENAI_API_KEY, ANTHROPIC_API_KEY or GEMINI_API_KEY; several are tried in order when
     one fails. `system` is the system text, or a function that is asked for it before every request. `tools` are typed
     Python functions. `base_url` is any server that speaks the model's dialect. `archive` is where old records go: a
     folder, or "s3://BUCKET/PREFIX" with the usual AWS_ variables; otherwise HOLDFAST_ARCHIVE, else a folder beside the
-    store. Give the same one every time: what was sealed is only there. Whatever a crash left unanswered in the store is
-    resumed at once.
+    store; a store on a server has none beside it. Give the same one every time, on every machine: what was sealed is
+    only there. Whatever a crash left unanswered in the store is resumed at once.
     """
     tuning = tuning or Tuning()
     async with AsyncExitStack() as stack:
@@ -163,6 +185,8 @@ def open_store(store: str | Path, bounds: Bounds, archive: Archive | None = None
 
         in_memory = MemoryStore(clock=SystemClock(), bounds=bounds)
         return in_memory if archive is None else ArchivedStore(in_memory, archive), MemoryBlobs()
+    if isinstance(store, str) and is_server(store):
+        return _open_server(store, bounds, archive or open_archive(None, store))
     from holdfast.stores.blobs import FolderBlobs  # noqa: PLC0415
     from holdfast.stores.sqlite import SqliteStore  # noqa: PLC0415
 
@@ -176,6 +200,8 @@ def open_store(store: str | Path, bounds: Bounds, archive: Archive | None = None
 
 def look_at_store(store: str | Path, bounds: Bounds) -> tuple[Store, Blobs]:
     """Open a store to read from it. One of an older layout stays as it is; of such a one nothing is indexed either."""
+    if is_server(store):
+        return open_store(store, bounds)
     from holdfast.stores.sqlite.file import layout_of  # noqa: PLC0415 - only what is used is loaded
 
     found, newest = layout_of(Path(store))
@@ -194,12 +220,14 @@ def look_at_store(store: str | Path, bounds: Bounds) -> tuple[Store, Blobs]:
 def open_archive(archive: str | Path | Archive | None, store: str | Path) -> Archive | None:
     """Open the archive of a store: the one that is named, else HOLDFAST_ARCHIVE, else the folder beside the store.
 
-    A store in memory has none unless one is named.
+    A store in memory has none unless one is named, nor has one on a server: it has no folder that all its nodes share.
     """
     if archive is None:
         if str(store) == MEMORY:
             return None
         archive = os.environ.get("HOLDFAST_ARCHIVE")
+        if archive is None and is_server(store):
+            return None
         if archive is None:
             from holdfast.stores.archives import FolderArchive  # noqa: PLC0415 - only what is used is loaded
 
@@ -228,6 +256,24 @@ def _open_s3(address: str) -> Archive:
             f'the archive {address} needs the package obstore; install it with: pip install "holdfast[s3]"'
         ) from error
     return S3Archive(address)
+
+
+def _open_server(url: str, bounds: Bounds, archive: Archive | None) -> tuple[Store, Blobs]:
+    from holdfast.stores.archived import ArchivedStore  # noqa: PLC0415 - only what is used is loaded
+
+    try:
+        from holdfast.stores.postgres import PostgresStore  # noqa: PLC0415 - an extra, and 0.3 s to import
+        from holdfast.stores.postgres.blobs import PostgresBlobs  # noqa: PLC0415
+    except ModuleNotFoundError as error:
+        if error.name != "asyncpg":
+            raise
+        raise StorePathError(
+            "a store on PostgreSQL needs the package asyncpg, which is not installed; "
+            "run `pip install 'holdfast[postgres]'`"
+        ) from error
+    records = PostgresStore(url, bounds=bounds)
+    blobs = PostgresBlobs(records.connections)
+    return records if archive is None else ArchivedStore(records, archive), blobs
 
 
 class Lineup:
@@ -269,9 +315,10 @@ def keys_path(settings: "Settings") -> Path | None:
     """Return where the gateway's keys are kept: where the settings say, else beside the store. None: nowhere."""
     if settings.gateway.keys_file:
         return Path(settings.gateway.keys_file).expanduser()
-    if settings.store == MEMORY:
+    place = settings.store or _default_store()
+    if place == MEMORY or is_server(place):
         return None
-    store = Path(settings.store).expanduser() if settings.store else _default_store()
+    store = Path(place).expanduser()
     return store.with_name(store.name + "-keys")
 
 

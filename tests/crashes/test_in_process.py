@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import logging
 import random
+from collections.abc import Callable
 
 import pytest
 
@@ -22,9 +23,9 @@ LEASE_SECONDS = 30.0
 class World:
     """What outlives a process: the store, the effects of tools, and who was told "accepted"."""
 
-    def __init__(self) -> None:
+    def __init__(self, make_store: Callable[[ManualClock], Store] | None = None) -> None:
         self.clock = ManualClock()
-        self.store = MemoryStore(clock=self.clock, bounds=BOUNDS)
+        self.store = make_store(self.clock) if make_store else MemoryStore(clock=self.clock, bounds=BOUNDS)
         self.effects: list[str] = []
         self.accepted: dict[str, int] = {}
 

@@ -28,9 +28,9 @@ from holdfast.errors import BadInputError, StoreDamagedError, TurnFailedError
 from holdfast.ports import Snapshot, Store
 from holdfast.runtime.healing import check_clean, open_healed
 from holdfast.runtime.log import Log, open_log
+from holdfast.stores.checking import ALTERED
 from holdfast.stores.memory import MemoryStore
 from holdfast.stores.sqlite import SqliteStore
-from holdfast.stores.sqlite.checking import ALTERED
 from holdfast.testing.builders import a_notice, a_reply, a_turn_ended, an_attempt_started, an_input
 from holdfast.testing.clock import ManualClock
 from holdfast.testing.crashes import CrashingStore, Died, every_point

@@ -12,10 +12,10 @@ from holdfast.core.reconcile import Found, MarkMissing, PutBack, Repair, SetAsid
 from holdfast.core.records import DamageSetAside, encode_record
 from holdfast.errors import StoreDamagedError, StoreIoError
 from holdfast.ports import Admission, Snapshot
+from holdfast.stores.checking import ALTERED, MISSING
 from holdfast.stores.rows import record_crc32
 from holdfast.stores.sqlite import SqliteStore
 from holdfast.stores.sqlite import batch as sqlite_batch
-from holdfast.stores.sqlite.checking import ALTERED, MISSING
 from holdfast.stores.sqlite.writer import WRITTEN_HERE_BYTES_MAX
 from holdfast.testing.builders import a_notice, an_input
 from holdfast.testing.clock import ManualClock
@@ -187,6 +187,14 @@ async def test_a_feed_goes_on_past_the_damage(store: SqliteStore) -> None:
     assert [each.seq for each in seen] == [3, 4, 5]
     assert isinstance(seen[0].record, DamageSetAside)
     await feed.aclose()
+
+
+async def test_a_search_ends_where_numbers_cannot_be_believed(store: SqliteStore) -> None:
+    damage(store, "UPDATE records SET seq = 1 << 40 WHERE seq = 5")
+    damage(store, "UPDATE records SET seq = 1 << 41 WHERE seq = 4")
+
+    assert await store.search("s", "lighthouse") == []
+    assert (await store.examine("s")).bad != ()
 
 
 async def test_a_damaged_snapshot_is_as_good_as_none(store: SqliteStore) -> None:

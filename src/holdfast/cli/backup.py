@@ -7,22 +7,23 @@ from pathlib import Path
 import click
 
 from holdfast.cli.checkup import look_over
-from holdfast.cli.opening import send_logs, store_option, store_to_read, store_to_write
+from holdfast.cli.opening import file_of, send_logs, store_option, store_to_read, store_to_write
 from holdfast.errors import StoreBusyError, StoreIoError, StorePathError, UsageError
 from holdfast.stores.sqlite.copying import BESIDE, beside, copy_store
 from holdfast.stores.sqlite.owners import living
+from holdfast.wiring import Place
 
 
 @click.command()
 @click.argument("dest", type=click.Path(path_type=Path))
 @store_option
-def backup(dest: Path, store: Path | None) -> None:
+def backup(dest: Path, store: Place | None) -> None:
     """Copy the store to DEST, a path where nothing is, with its blobs and its archive folder beside it.
 
     Others may use the store meanwhile. The copy is one state of it, and a store itself: `--store DEST` opens it.
     """
     send_logs()
-    source = store_to_read(store)
+    source = file_of(store_to_read(store), "backup")
     files = copy_store(source, dest)
     click.echo(f"{source} is copied to {dest}, with {files:,} files beside it")
 
@@ -31,10 +32,10 @@ def backup(dest: Path, store: Path | None) -> None:
 @click.argument("src", type=click.Path(exists=True, dir_okay=False, path_type=Path))
 @store_option
 @click.option("--force", is_flag=True, help="Where a store is there already, move it away; it is not deleted.")
-def restore(src: Path, store: Path | None, *, force: bool) -> None:
+def restore(src: Path, store: Place | None, *, force: bool) -> None:
     """Bring the backup SRC back as the store. It is checked first, from end to end."""
     send_logs()
-    target = store_to_write(store)
+    target = file_of(store_to_write(store), "restore")
     checkup = asyncio.run(look_over(src, None, lambda _what, _step, _steps: None))
     if checkup.findings:
         first = checkup.findings[0]

@@ -1,7 +1,6 @@
 """The command `cancel`: stop what is being answered in a session, wherever it runs."""
 
 import asyncio
-from pathlib import Path
 
 import click
 
@@ -9,13 +8,14 @@ from holdfast.cli.opening import known_session, send_logs, store_option, writing
 from holdfast.core.records import CancelRequested
 from holdfast.errors import UsageError
 from holdfast.runtime.log import open_log
+from holdfast.wiring import Place
 
 
 @click.command()
 @click.argument("key")
 @click.argument("turn", type=click.IntRange(min=1), required=False)
 @store_option
-def cancel(key: str, turn: int | None, store: Path | None) -> None:
+def cancel(key: str, turn: int | None, store: Place | None) -> None:
     """Stop working on TURN of the session KEY, or on all that are open.
 
     Whichever process works on it stops at once. Where none does, it ends when the session is next opened.
@@ -28,7 +28,7 @@ def cancel(key: str, turn: int | None, store: Path | None) -> None:
         click.echo(f"turn {number} of session {key!r} is cancelled; what it did stays done")
 
 
-async def _cancel(place: Path | None, key: str, wanted: int | None) -> tuple[int, ...]:
+async def _cancel(place: Place | None, key: str, wanted: int | None) -> tuple[int, ...]:
     """Ask for it in the log and no more: working on the session here would answer what waits behind."""
     async with writing(place) as store:
         await known_session(store, key)

@@ -18,6 +18,7 @@ from holdfast.cli.talk import Talk
 from holdfast.core.limits import Bounds
 from holdfast.errors import BadInputError
 from holdfast.runtime.admission import check_session_key
+from holdfast.wiring import Place
 
 with contextlib.suppress(ImportError):
     # Where there is one, importing it gives `input` editing and a history.
@@ -49,7 +50,7 @@ _TUNING = wiring.Tuning(adopts=False, grace_seconds=1.0)
 def chat(  # noqa: PLR0913, PLR0917 - one parameter per option, as click hands them over
     message: Sequence[str],
     key: str,
-    store: Path | None,
+    store: Place | None,
     models: Sequence[str],
     base_url: str | None,
     system: str | None,

@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Sequence
-from pathlib import Path
 
 import click
 import msgspec
@@ -15,6 +14,7 @@ from holdfast.core.records import CompactionApplied, CompactionOutcome, Compacti
 from holdfast.ports import Model
 from holdfast.runtime.previews import Preview
 from holdfast.runtime.sessions import Session
+from holdfast.wiring import Place
 
 _OUTCOMES = {
     CompactionOutcome.APPLIED: "done",
@@ -46,7 +46,7 @@ class _Done(msgspec.Struct, frozen=True):
 def compact(  # noqa: PLR0913 - a parameter per option
     key: str,
     focus: str,
-    store: Path | None,
+    store: Place | None,
     models: Sequence[str],
     base_url: str | None,
     *,
@@ -72,7 +72,7 @@ def compact(  # noqa: PLR0913 - a parameter per option
 
 
 async def _look(
-    place: Path | None, key: str, models: Sequence[Model], focus: str, *, with_model: bool
+    place: Place | None, key: str, models: Sequence[Model], focus: str, *, with_model: bool
 ) -> Preview | None:
     async with reading(place) as store:
         await known_session(store, key)
@@ -80,7 +80,7 @@ async def _look(
         return await (await hold.session(key)).preview(focus=focus, with_model=with_model)
 
 
-async def _compact(place: Path | None, key: str, models: Sequence[Model], focus: str) -> _Done:
+async def _compact(place: Place | None, key: str, models: Sequence[Model], focus: str) -> _Done:
     async with reading(place) as store:
         await known_session(store, key)
     async with wiring.open(store_to_read(place), model=models, tuning=wiring.Tuning(adopts=False)) as hold:

@@ -6,8 +6,9 @@ import click
 import msgspec
 
 from holdfast.cli.paper import columns, harmless
-from holdfast.config.reading import read_configuration, shown
+from holdfast.config.reading import Found, read_configuration, shown
 from holdfast.config.telling import example
+from holdfast.wiring import shown_place
 
 config_option = click.option(
     "--config",
@@ -31,11 +32,16 @@ def config(path: Path | None, assignments: tuple[str, ...], *, as_json: bool, is
     found = read_configuration(path=path, assignments=assignments)
     if as_json:
         told = [
-            {"name": one.setting.name, "value": one.value, "source": one.source, "variable": one.setting.variable}
+            {"name": one.setting.name, "value": _told(one), "source": one.source, "variable": one.setting.variable}
             for one in found.found
         ]
         click.echo(msgspec.json.encode(told))
         return
-    rows = [(one.setting.name, harmless(shown(one.value)), harmless(one.source)) for one in found.found]
+    rows = [(one.setting.name, harmless(shown(_told(one))), harmless(one.source)) for one in found.found]
     for line in columns([("setting", "value", "from"), *rows]):
         click.echo(line)
+
+
+def _told(one: Found) -> object:
+    """Return a value as it may be shown: the address of a server may hold a password."""
+    return shown_place(str(one.value)) if one.setting.name == "store" else one.value

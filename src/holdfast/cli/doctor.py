@@ -10,9 +10,10 @@ import click
 import msgspec
 
 from holdfast.cli.checkup import Checkup, Progress, copy_first, look_over, repair
-from holdfast.cli.opening import known_session, reading, send_logs, store_option, store_to_read
+from holdfast.cli.opening import file_of, known_session, reading, send_logs, store_option, store_to_read
 from holdfast.cli.paper import harmless
 from holdfast.runtime.doctor import Finding
+from holdfast.wiring import Place
 
 # Something was found and is still there. 0 says that all is well; other codes, that nobody could look.
 FOUND = 3
@@ -33,14 +34,14 @@ class Told(msgspec.Struct, frozen=True):
 @click.option("--fix", is_flag=True, help="Repair what can be repaired, after a backup beside the store.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object, for programs.")
 @click.pass_context
-def doctor(ctx: click.Context, store: Path | None, key: str | None, *, fix: bool, as_json: bool) -> None:
+def doctor(ctx: click.Context, store: Place | None, key: str | None, *, fix: bool, as_json: bool) -> None:
     """Check a store: its file, every record, fold and counter, tool pairs, what the model sees, blobs and segments.
 
     Without --fix nothing is written, and others may use the store meanwhile. Exit code 0: all is well. 3: something was
     found, and with --fix could not all be repaired. Any other: it could not be checked.
     """
     send_logs()
-    told = asyncio.run(_doctor(store_to_read(store), key, fix=fix))
+    told = asyncio.run(_doctor(file_of(store_to_read(store), "doctor"), key, fix=fix))
     if as_json:
         click.echo(msgspec.json.encode(told))
     else:

@@ -12,7 +12,7 @@ from holdfast.cli.opening import known_session, send_logs, store_option, store_t
 from holdfast.core.limits import Bounds
 from holdfast.errors import UsageError
 from holdfast.runtime.copies import exported
-from holdfast.wiring import look_at_store
+from holdfast.wiring import Place, look_at_store
 
 
 @click.command()
@@ -21,7 +21,7 @@ from holdfast.wiring import look_at_store
     "--out", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE", help="Otherwise standard output."
 )
 @store_option
-def export(key: str, out: Path | None, store: Path | None) -> None:
+def export(key: str, out: Path | None, store: Place | None) -> None:
     """Write the session KEY as one file of JSON lines: its records as they are, the blobs they name, and a checksum.
 
     `holdfast import FILE` makes a session of it again, here or in another store. Others may use this one meanwhile.
@@ -30,7 +30,7 @@ def export(key: str, out: Path | None, store: Path | None) -> None:
     asyncio.run(_export(store_to_read(store), key, out))
 
 
-async def _export(place: Path, key: str, out: Path | None) -> None:
+async def _export(place: Place, key: str, out: Path | None) -> None:
     records, blobs = look_at_store(place, Bounds())
     try:
         await known_session(records, key)

@@ -16,7 +16,7 @@ from holdfast.rescue.importing import Imported, import_session
 from holdfast.rescue.neutral import NeutralMessage, read_neutral
 from holdfast.runtime.admission import check_session_key
 from holdfast.runtime.copies import Copied, imported, is_ours, lines_of
-from holdfast.wiring import open_store
+from holdfast.wiring import Place, open_store
 
 
 @click.command("import")
@@ -25,7 +25,7 @@ from holdfast.wiring import open_store
 @click.option("--key", "--as", "key", help="Under which key; otherwise the session's own. For a single session.")
 @store_option
 @click.option("--json", "as_json", is_flag=True, help="One JSON object per session, for programs.")
-def import_(file: Path, session: str | None, key: str | None, store: Path | None, *, as_json: bool) -> None:
+def import_(file: Path, session: str | None, key: str | None, store: Place | None, *, as_json: bool) -> None:
     """Import the sessions of FILE: one that `export` wrote, or a transcript in the neutral format, .jsonl or .jsonl.gz.
 
     An exported session comes back as it was, all of it or nothing, and is refused where its key is taken.
@@ -44,7 +44,7 @@ def import_(file: Path, session: str | None, key: str | None, store: Path | None
         asyncio.run(_import(file, session, key, store_to_write(store), as_json=as_json))
 
 
-async def _import_export(file: Path, key: str | None, place: Path) -> Copied:
+async def _import_export(file: Path, key: str | None, place: Place) -> Copied:
     if key is not None:
         check_session_key(key)
     records, blobs = open_store(place, Bounds())
@@ -67,7 +67,7 @@ def _sessions(file: Path, session: str | None) -> Iterator[list[NeutralMessage]]
         yield gathered
 
 
-async def _import(file: Path, session: str | None, key: str | None, place: Path, *, as_json: bool) -> None:
+async def _import(file: Path, session: str | None, key: str | None, place: Place, *, as_json: bool) -> None:
     bounds = Bounds()
     records, blobs = open_store(place, bounds)
     seen = 0

@@ -25,7 +25,10 @@ def keys(context: click.Context, path: Path | None, store: str | None) -> None:
     settings = read_configuration(path=path, flags={"store": store}).settings
     file = keys_path(settings)
     if file is None:
-        raise UsageError("a store in memory keeps nothing, and no keys either; name a file with --store")
+        raise UsageError(
+            "keys are kept beside a store that is a file; for a store in memory or on a server, name a file for them "
+            "with the setting gateway.keys_file"
+        )
     context.meta[_FILE] = KeyFile(file)
 
 

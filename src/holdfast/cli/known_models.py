@@ -17,7 +17,7 @@ from holdfast.models.declared import DECLARED, OPEN_MODELS, declared_limits, ope
 from holdfast.models.endpoints import parse_endpoint
 from holdfast.models.overrides import Overrides
 from holdfast.runtime.learning import Learning
-from holdfast.wiring import default_store_path, model_overrides
+from holdfast.wiring import Place, default_store_path, model_overrides
 
 _TITLES = {
     "window_tokens": "window",
@@ -47,7 +47,7 @@ class KnownModel(msgspec.Struct, frozen=True):
 @click.argument("wanted", required=False, metavar="[PART]")
 @store_option
 @click.option("--json", "as_json", is_flag=True, help="One JSON object per line, for programs.")
-def models(wanted: str | None, store: Path | None, *, as_json: bool) -> None:
+def models(wanted: str | None, store: Place | None, *, as_json: bool) -> None:
     """List what is known of models whose name contains PART: limits as declared, overridden by you, and learned.
 
     Your own numbers stand in the file that HOLDFAST_MODELS names, else in models.toml in your config folder.
@@ -66,9 +66,10 @@ def models(wanted: str | None, store: Path | None, *, as_json: bool) -> None:
             click.echo(line)
 
 
-async def _learned(store: Path | None) -> dict[str, Learned]:
+async def _learned(store: Place | None) -> dict[str, Learned]:
     """Read what calls have taught; nothing where there is no store yet and none was named."""
-    if store is None and not default_store_path().exists():
+    usual = default_store_path()
+    if store is None and isinstance(usual, Path) and not usual.exists():
         return {}
     async with reading(store) as logs:
         return await Learning(logs).everything()

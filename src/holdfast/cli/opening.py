@@ -14,13 +14,26 @@ from holdfast.core.messages import BlobRef
 from holdfast.errors import BlobMissingError, StorePathError, UsageError
 from holdfast.ports import SessionInfo, Store
 from holdfast.runtime.admission import admit_parts, check_session_key
-from holdfast.wiring import default_store_path, look_at_store, open_store
+from holdfast.wiring import Place, default_store_path, is_server, look_at_store, open_store
+
+
+class _PlaceType(click.ParamType[Place]):
+    """A path, or the URL of a database as it was typed: a path would lose one of its slashes."""
+
+    name = "place"
+
+    def convert(self, value: Place, param: click.Parameter | None, ctx: click.Context | None) -> Place:
+        """Return the place that was named."""
+        del param, ctx
+        return value if is_server(value) else Path(value)
+
 
 store_option = click.option(
     "--store",
-    type=click.Path(path_type=Path),
+    type=_PlaceType(),
     metavar="PATH",
-    help="The database file with the sessions; otherwise HOLDFAST_STORE, else one in your data folder.",
+    help="The database file with the sessions, or the postgresql:// URL of a database; otherwise HOLDFAST_STORE, "
+    "else a file in your data folder.",
 )
 
 # Keys that are looked through for one like the one that was mistyped; a page is what a store hands out at once.
@@ -28,12 +41,12 @@ _KEYS_MAX = 10_000
 _PAGE_SESSIONS = 1_000
 
 
-def store_to_write(given: Path | None) -> Path:
+def store_to_write(given: Place | None) -> Place:
     """Return where sessions are kept. The user's own data folder is made where it is not there; no other is."""
     if given is not None:
         return given
     path = default_store_path()
-    if not os.environ.get("HOLDFAST_STORE"):
+    if isinstance(path, Path) and not os.environ.get("HOLDFAST_STORE"):
         try:
             # Conversations are private.
             path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -45,16 +58,26 @@ def store_to_write(given: Path | None) -> Path:
     return path
 
 
-def store_to_read(given: Path | None) -> Path:
+def store_to_read(given: Place | None) -> Place:
     """Return where sessions are kept. Raises `UsageError` where there is nothing."""
     path = default_store_path() if given is None else given
-    if not path.exists():
+    if isinstance(path, Path) and not path.exists():
         raise UsageError(f"there is no store at {path}; `holdfast chat` makes one, or name another with --store")
     return path
 
 
+def file_of(place: Place, command: str) -> Path:
+    """Return the path of a store that is a file. Raises `UsageError`, with what to do instead, for one on a server."""
+    if isinstance(place, Path):
+        return place
+    raise UsageError(
+        f"`holdfast {command}` is for a store that is a file; for one on a server use what comes with the server, "
+        "as pg_dump, pg_restore and pg_amcheck"
+    )
+
+
 @asynccontextmanager
-async def reading(given: Path | None) -> AsyncGenerator[Store, None]:
+async def reading(given: Place | None) -> AsyncGenerator[Store, None]:
     """Open a store that exists, to look at its logs."""
     store, _ = look_at_store(store_to_read(given), Bounds())
     try:
@@ -64,7 +87,7 @@ async def reading(given: Path | None) -> AsyncGenerator[Store, None]:
 
 
 @asynccontextmanager
-async def writing(given: Path | None) -> AsyncGenerator[Store, None]:
+async def writing(given: Place | None) -> AsyncGenerator[Store, None]:
     """Open a store that exists, to write to its logs. One of an older layout is brought to the newest."""
     store, _ = open_store(store_to_read(given), Bounds())
     try:

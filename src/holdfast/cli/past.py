@@ -9,7 +9,7 @@ from holdfast.cli.words import in_words
 from holdfast.core.limits import Bounds
 from holdfast.core.records import InputAdmitted, Logged, Outcome, ReplyRecorded, TurnEnded
 from holdfast.runtime.log import Log, open_log
-from holdfast.wiring import MEMORY, open_store
+from holdfast.wiring import MEMORY, Place, open_store
 
 
 class Exchange(msgspec.Struct, frozen=True):
@@ -34,9 +34,9 @@ class Past(msgspec.Struct, frozen=True):
     unanswered: tuple[Unanswered, ...] = ()
 
 
-async def look_back(path: Path, key: str) -> Past:
+async def look_back(path: Place, key: str) -> Past:
     """Return where a session stands, without making the store where there is none."""
-    if str(path) == MEMORY or not await asyncio.to_thread(path.exists):
+    if str(path) == MEMORY or (isinstance(path, Path) and not await asyncio.to_thread(path.exists)):
         return Past()
     store, _ = open_store(path, Bounds())
     try:

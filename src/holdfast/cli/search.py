@@ -12,6 +12,7 @@ from holdfast.cli.paper import harmless
 from holdfast.core.records import origin_of
 from holdfast.errors import BadInputError
 from holdfast.ports import Hit, Store
+from holdfast.wiring import Place
 
 # One question is a line; a file of them is read whole.
 _QUERIES_BYTES_MAX = 64 * 2**20
@@ -60,7 +61,9 @@ class _Question(msgspec.Struct):
 @click.option(
     "--json", "as_json", is_flag=True, help="One JSON object per hit, for programs; with --queries per question."
 )
-def search(key: str, query: str | None, queries: Path | None, limit: int, store: Path | None, *, as_json: bool) -> None:
+def search(
+    key: str, query: str | None, queries: Path | None, limit: int, store: Place | None, *, as_json: bool
+) -> None:
     """Find messages and tool steps of the session KEY by words, a path, a name or an id.
 
     Everything that was ever said is searched, also what the model no longer sees. `holdfast show KEY --after N` prints
@@ -95,7 +98,7 @@ def _question(path: Path, number: int, line: str) -> _Question:
 
 
 async def _search(
-    place: Path | None, key: str, questions: list[_Question], limit: int, *, as_json: bool, is_many: bool
+    place: Place | None, key: str, questions: list[_Question], limit: int, *, as_json: bool, is_many: bool
 ) -> None:
     async with reading(place) as store:
         await known_session(store, key)

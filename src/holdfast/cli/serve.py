@@ -21,7 +21,11 @@ _OWN_DESCRIPTORS = 512
 @click.command()
 @click.option("--host", help="Address to listen on; otherwise 127.0.0.1. A public one needs keys.")
 @click.option("--port", type=click.IntRange(0, 65_535), help="0 takes a free one.")
-@click.option("--store", metavar="PATH", help="The database file with the sessions; ':memory:' keeps nothing.")
+@click.option(
+    "--store",
+    metavar="PATH",
+    help="The database file, or the postgresql:// URL, with the sessions; ':memory:' keeps nothing.",
+)
 @click.option("--model", multiple=True, metavar="REF", help='"sim", "openai:NAME"; several are tried in order.')
 @click.option("--base-url", metavar="URL", help="A server that speaks the model's dialect.")
 @config_option

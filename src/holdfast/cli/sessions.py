@@ -1,7 +1,6 @@
 """The command `sessions`: which conversations a store has."""
 
 import asyncio
-from pathlib import Path
 
 import click
 import msgspec
@@ -10,6 +9,7 @@ from holdfast.cli.opening import reading, send_logs, store_option
 from holdfast.cli.paper import columns, harmless, local_time
 from holdfast.core.limits import RESERVED_KEYS
 from holdfast.ports import SessionInfo
+from holdfast.wiring import Place
 
 _PAGE_SESSIONS = 1_000
 
@@ -17,7 +17,7 @@ _PAGE_SESSIONS = 1_000
 @click.command()
 @store_option
 @click.option("--json", "as_json", is_flag=True, help="One JSON object per line, for programs.")
-def sessions(store: Path | None, *, as_json: bool) -> None:
+def sessions(store: Place | None, *, as_json: bool) -> None:
     """List the sessions of a store, in order of their keys."""
     send_logs()
     found = asyncio.run(_all(store))
@@ -32,7 +32,7 @@ def sessions(store: Path | None, *, as_json: bool) -> None:
             click.echo(line)
 
 
-async def _all(store: Path | None) -> list[SessionInfo]:
+async def _all(store: Place | None) -> list[SessionInfo]:
     found: list[SessionInfo] = []
     async with reading(store) as logs:
         while page := await logs.sessions(after=found[-1].key if found else "", limit=_PAGE_SESSIONS):

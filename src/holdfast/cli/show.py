@@ -1,7 +1,6 @@
 """The command `show`: the records of a session, as they were written."""
 
 import asyncio
-from pathlib import Path
 
 import click
 import msgspec
@@ -10,6 +9,7 @@ from holdfast.cli.opening import known_session, reading, send_logs, store_option
 from holdfast.cli.paper import harmless, local_time
 from holdfast.cli.words import spoken
 from holdfast.core.records import Logged
+from holdfast.wiring import Place
 
 # Read at once, so that a long log does not have to fit into memory.
 _PAGE_RECORDS = 500
@@ -21,7 +21,7 @@ _PAGE_RECORDS = 500
 @click.option("--limit", default=100, show_default=True, type=click.IntRange(min=1), help="Show so many at most.")
 @store_option
 @click.option("--json", "as_json", is_flag=True, help="One JSON object per line, for programs.")
-def show(key: str, after: int | None, limit: int, store: Path | None, *, as_json: bool) -> None:
+def show(key: str, after: int | None, limit: int, store: Place | None, *, as_json: bool) -> None:
     """Print the records of the session KEY in plain words, with their numbers and times.
 
     Nothing is ever taken out of a session: what the model no longer sees stands here as it was.
@@ -30,7 +30,7 @@ def show(key: str, after: int | None, limit: int, store: Path | None, *, as_json
     asyncio.run(_show(store, key, after, limit, as_json=as_json))
 
 
-async def _show(place: Path | None, key: str, after: int | None, limit: int, *, as_json: bool) -> None:
+async def _show(place: Place | None, key: str, after: int | None, limit: int, *, as_json: bool) -> None:
     async with reading(place) as store:
         last_seq = (await known_session(store, key)).last_seq
         start = max(last_seq - limit, 0) if after is None else after

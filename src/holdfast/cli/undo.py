@@ -1,7 +1,6 @@
 """The command `undo`: take back what a compaction or a roll-over made of the view."""
 
 import asyncio
-from pathlib import Path
 
 import click
 
@@ -9,12 +8,13 @@ from holdfast import wiring
 from holdfast.cli.opening import known_session, reading, send_logs, store_option, store_to_read
 from holdfast.core.fold import Turn
 from holdfast.runtime.log import open_log
+from holdfast.wiring import Place
 
 
 @click.command()
 @click.argument("key")
 @store_option
-def undo(key: str, store: Path | None) -> None:
+def undo(key: str, store: Place | None) -> None:
     """Take back the last compaction or roll-over of the session KEY; again goes back one more.
 
     It counts from the next request on, in whichever process works on the session.
@@ -29,7 +29,7 @@ def undo(key: str, store: Path | None) -> None:
     click.echo(f"session {key!r}: undone; the model sees it word for word {shown} again{generation}")
 
 
-async def _undo(place: Path | None, key: str) -> Turn | None:
+async def _undo(place: Place | None, key: str) -> Turn | None:
     async with reading(place) as store:
         await known_session(store, key)
         async with wiring.open(store_to_read(place), tuning=wiring.Tuning(adopts=False)) as hold:

@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Sequence
-from pathlib import Path
 
 import click
 import msgspec
@@ -14,6 +13,7 @@ from holdfast.cli.paper import harmless
 from holdfast.cli.words import in_words
 from holdfast.ports import Model
 from holdfast.runtime.sessions import View
+from holdfast.wiring import Place
 
 
 @click.command()
@@ -22,7 +22,7 @@ from holdfast.runtime.sessions import View
 @model_option
 @base_url_option
 @click.option("--json", "as_json", is_flag=True, help="Print JSON, for programs.")
-def view(key: str, store: Path | None, models: Sequence[str], base_url: str | None, *, as_json: bool) -> None:
+def view(key: str, store: Place | None, models: Sequence[str], base_url: str | None, *, as_json: bool) -> None:
     """Print what the model sees of the session KEY now, and what that comes to."""
     send_logs()
     seen = asyncio.run(_look(store, key, open_models(models, base_url=base_url)))
@@ -37,7 +37,7 @@ def view(key: str, store: Path | None, models: Sequence[str], base_url: str | No
         click.echo(f"\n--- {message.role.value}\n{harmless(in_words(message.parts))}")
 
 
-async def _look(place: Path | None, key: str, models: Sequence[Model]) -> View:
+async def _look(place: Place | None, key: str, models: Sequence[Model]) -> View:
     async with reading(place) as store:
         await known_session(store, key)
     tuning = wiring.Tuning(adopts=False, migrates=False)

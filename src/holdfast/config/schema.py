@@ -24,7 +24,7 @@ class GatewaySettings(msgspec.Struct, frozen=True):
     host: str = "127.0.0.1"
     # The port to listen on; 0 takes a free one.
     port: Annotated[int, msgspec.Meta(ge=0, le=65_535)] = 8_712
-    # The file with the gateway's keys; empty: beside the store, NAME.db-keys.
+    # The file with the gateway's keys; empty: beside the store, NAME.db-keys. For a store on a server it must be named.
     keys_file: str = ""
     # The name of the key that may read /metrics where there are keys.
     operator: str = "operator"
@@ -68,7 +68,8 @@ class UpstreamSettings(msgspec.Struct, frozen=True):
 class Settings(msgspec.Struct, frozen=True):
     """Everything that can be set."""
 
-    # The database file with the sessions; empty: one in your data folder. ":memory:" keeps nothing.
+    # The database file with the sessions, or the postgresql:// URL of a database that several nodes share; empty: a
+    # file in your data folder. ":memory:" keeps nothing.
     store: str = ""
     # The models to use, best first: "sim", "openai:NAME", "anthropic:NAME". Sessions may ask for those alone.
     model: tuple[str, ...] = ("sim",)

@@ -105,9 +105,9 @@ class Store(Protocol):
     """Logs of sessions, and who may work on them.
 
     Whatever returns has happened for good: it is on disk, or whatever the store has instead. Whatever raises has not
-    happened at all; a call that is cancelled may be either. A session exists from its first record on; reading one
-    that does not exist finds it empty. A key is not empty and is well-formed Unicode, a record's text as well: anything
-    else is refused with `BadInputError`.
+    happened at all; a call that is cancelled, or raises `OutcomeUnknownError`, may be either. A session exists from its
+    first record on; reading one that does not exist finds it empty. A key is not empty and is well-formed Unicode, a
+    record's text as well: anything else is refused with `BadInputError`.
     """
 
     async def admit(self, session: str, record: InboxRecord) -> Admission:

@@ -25,7 +25,8 @@ LEASE_SECONDS = 30.0
 _RENEWALS_PER_LEASE = 3
 # How often a session that another worker holds is asked for. It is answered there; this is for when that worker dies.
 _LEASE_POLL_SECONDS = 0.25
-# How often a process looks for work whose owner has died elsewhere. A lease that ran out waits this long at most.
+# How often a process looks for work whose owner has died elsewhere. A lease that ran out waits this long at most, and
+# with short leases less: work whose owner dies goes on elsewhere within two of them.
 _WATCH_SECONDS = 10.0
 # Sessions that are looked at then for old records to seal: a store of 10,000 is gone through in an hour and a half, and
 # a look costs a millisecond.
@@ -61,8 +62,9 @@ class Supervisor:
 
     async def _watch(self) -> None:
         """Find work without a living owner, again and again, and take it over."""
+        pause_seconds = min(_WATCH_SECONDS, self._lease_seconds / _RENEWALS_PER_LEASE)
         while True:
-            await self._engine.clock.sleep(_WATCH_SECONDS)
+            await self._engine.clock.sleep(pause_seconds)
             try:
                 for session in await self._owing():
                     if session not in self._attending:

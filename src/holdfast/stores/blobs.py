@@ -51,7 +51,7 @@ class FolderBlobs:
             if isinstance(chunks, bytes):
                 await self._in_a_thread(partial(incoming.write, chunks))
             else:
-                async for piece in _gathered(chunks):
+                async for piece in gathered(chunks):
                     await self._in_a_thread(partial(incoming.write, piece))
             return await self._in_a_thread(partial(self._keep, incoming))
         finally:
@@ -138,7 +138,7 @@ class FolderBlobs:
         return ref
 
 
-async def _gathered(chunks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+async def gathered(chunks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
     """Join small chunks, because each piece costs a way to another thread and back."""
     pending: list[bytes] = []
     size_bytes = 0

@@ -17,7 +17,7 @@ import msgspec
 
 from holdfast.cli.benches.measured import Measured
 from holdfast.cli.benches.opening import OPEN_FLOOR, engine_over, fill, open_and_prepare
-from holdfast.cli.benches.store import Appender
+from holdfast.cli.benches.sample import Appender
 from holdfast.ports import Store
 from holdfast.runtime.clock import SystemClock
 from holdfast.runtime.log import open_log

@@ -5,6 +5,7 @@ noisy neighbour or a slow disk slows both sides alike. A ratio above its floor i
 """
 
 import asyncio
+import importlib.util
 import sqlite3
 import sys
 import tempfile
@@ -18,9 +19,9 @@ import msgspec
 
 from holdfast.cli.benches.measured import FULL, QUICK, Effort, Measured
 from holdfast.cli.benches.opening import measure_opening, measure_starting
-from holdfast.core.messages import Reply, StopReason, Text
-from holdfast.core.records import ReplyRecorded, encode_record
-from holdfast.ports import Lease
+from holdfast.cli.benches.sample import RECORD, SESSIONS_TOGETHER, Appender
+from holdfast.core.records import encode_record
+from holdfast.errors import UsageError
 from holdfast.runtime.clock import SystemClock
 from holdfast.stores.sqlite import SqliteStore
 
@@ -28,13 +29,8 @@ from holdfast.stores.sqlite import SqliteStore
 # writing together must gain.
 ALONE_FLOOR = 0.7
 TOGETHER_FLOOR = 8.0
-SESSIONS_TOGETHER = 64
-
-# A message of an ordinary length.
-_RECORD = ReplyRecorded(
-    turn=1, attempt=1, reply=Reply((Text("All work and no play. " * 15),), StopReason.END, usage=None, model="bench")
-)
-_LEASE_SECONDS = 3_600.0
+# What --postgres stands for without a URL.
+OWN_SERVER = "own"
 
 
 class PlainSqlite:
@@ -45,7 +41,7 @@ class PlainSqlite:
         self._db.execute("PRAGMA journal_mode = WAL")
         self._db.execute("PRAGMA synchronous = FULL")
         self._db.execute("CREATE TABLE messages (id INTEGER PRIMARY KEY, body BLOB NOT NULL)")
-        self._body = encode_record(_RECORD)
+        self._body = encode_record(RECORD)
 
     def append(self, times: int) -> None:
         """Write so many messages, each in a transaction of its own."""
@@ -55,25 +51,6 @@ class PlainSqlite:
     def close(self) -> None:
         """Let go of the file."""
         self._db.close()
-
-
-class Appender:
-    """One session that appends a record at a time."""
-
-    def __init__(self, store: SqliteStore, lease: Lease) -> None:
-        self._store, self._lease, self._seq = store, lease, 0
-
-    @classmethod
-    async def of(cls, store: SqliteStore, session: str) -> "Appender":
-        """Take the session's lease."""
-        lease = await store.acquire(session, "bench", seconds=_LEASE_SECONDS)
-        assert lease is not None, "the file is new"
-        return cls(store, lease)
-
-    async def append(self, times: int) -> None:
-        """Append so many records, each acknowledged before the next."""
-        for _ in range(times):
-            self._seq = await self._store.append(self._lease, [_RECORD], after=self._seq)
 
 
 async def measure_appends(folder: Path, effort: Effort) -> list[Measured]:
@@ -137,10 +114,25 @@ async def measure(folder: Path, effort: Effort) -> list[Measured]:
     type=click.Path(exists=True, file_okay=False, path_type=Path),
     help="Measure on the disk of this folder instead of the one for temporary files.",
 )
-def store(folder: Path | None, *, as_json: bool, quick: bool) -> None:
-    """Measure the SQLite store against plain SQLite; exit with 1 where a ratio is below its floor."""
-    with tempfile.TemporaryDirectory(prefix="holdfast-bench-", dir=folder) as place:
-        figures = asyncio.run(measure(Path(place), QUICK if quick else FULL))
+@click.option(
+    "--postgres",
+    is_flag=False,
+    flag_value=OWN_SERVER,
+    metavar="[URL]",
+    help="Measure the PostgreSQL store instead, on this server or, without a URL, on one that is started for it.",
+)
+def store(folder: Path | None, postgres: str | None, *, as_json: bool, quick: bool) -> None:
+    """Measure a store against plain inserts into the same database; exit with 1 where a ratio is below its floor."""
+    effort = QUICK if quick else FULL
+    if postgres is not None:
+        if importlib.util.find_spec("asyncpg") is None:
+            raise UsageError("measuring PostgreSQL needs the package asyncpg; run `pip install 'holdfast[postgres]'`")
+        from holdfast.cli.benches import postgres as on_server  # noqa: PLC0415 - needs an extra
+
+        figures = asyncio.run(on_server.measure(None if postgres == OWN_SERVER else postgres, effort))
+    else:
+        with tempfile.TemporaryDirectory(prefix="holdfast-bench-", dir=folder) as place:
+            figures = asyncio.run(measure(Path(place), effort))
     if as_json:
         click.echo(msgspec.json.encode(figures).decode())
     else:

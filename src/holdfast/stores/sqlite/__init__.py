@@ -110,8 +110,9 @@ class SqliteStore:
             if part is None:
                 break
             await self._index(part)
-            if part.until >= known.last_seq:
-                # Whatever came since the search began may wait for the next one.
+            if part.until >= known.last_seq or part.until <= part.after:
+                # Whatever came since the search began may wait for the next one; rows whose numbers cannot be believed
+                # lead no further.
                 break
         return await self._read(lambda db: searching.find(db, session, query, limit))
 
@@ -149,7 +150,7 @@ class SqliteStore:
         body = body_of(lease.session, seal_of(lease, segment))
         while (reread := await self._read(lambda db: searching.next_read(db, lease.session))) <= segment.last:
             part = await self._read(lambda db: searching.next_slice(db, lease.session))
-            if part is None:
+            if part is None or part.until <= part.after:
                 raise not_settled(segment, reread)
             await self._index(part)
         return await self._writer.run(lambda batch: batch.seal(lease, segment, body, after=after))

@@ -8,8 +8,8 @@ import apsw
 from holdfast.core.reconcile import ClearSealed, DropSnapshot, LogRepair, MarkMissing, PutBack, Recount, Run, SetAside
 from holdfast.core.records import DamageSetAside, encode_record
 from holdfast.ports import Quarantined
+from holdfast.stores.checking import is_whole
 from holdfast.stores.rows import SessionRow, record_crc32
-from holdfast.stores.sqlite.checking import is_whole
 from holdfast.stores.sqlite.index import ROW_BITS
 from holdfast.stores.sqlite.sealing import sealed_until
 

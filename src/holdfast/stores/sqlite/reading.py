@@ -6,10 +6,10 @@ import apsw
 
 from holdfast.core.records import Logged
 from holdfast.core.segments import Kept
-from holdfast.errors import RecordsSealedError, StoreDamagedError
+from holdfast.errors import RecordsSealedError
 from holdfast.ports import SessionInfo, Snapshot
+from holdfast.stores.checking import kept_rows, read_marked
 from holdfast.stores.rows import record_crc32
-from holdfast.stores.sqlite.checking import is_whole, read_marked
 from holdfast.stores.sqlite.sealing import sealed_until
 
 _SELECT_NUMBER = "SELECT number FROM sessions WHERE key = ?"
@@ -49,13 +49,7 @@ def kept(db: apsw.Connection, session: str, after: int, limit: int | None) -> li
     rows: list[tuple[Any, ...]] = db.execute(_SELECT_RECORDS, asked).fetchall()
     if rows and rows[0][0] != expected + 1 and rows[0][0] - 1 <= sealed_until(db, number):
         expected = rows[0][0] - 1
-    for row in rows:
-        expected += 1
-        if row[0] != expected:
-            raise StoreDamagedError(session, expected, "its row is missing")
-        if not is_whole(number, row):
-            raise StoreDamagedError(session, row[0], "its bytes do not match their checksum")
-    return [Kept(*row) for row in rows]
+    return kept_rows(session, number, rows, expected)
 
 
 def records(db: apsw.Connection, session: str, after: int, limit: int | None) -> list[Logged]:

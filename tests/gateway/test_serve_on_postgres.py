@@ -1,0 +1,94 @@
+"""The gateway on a PostgreSQL server: any node takes a message, and the next one goes on where it ended."""
+
+import asyncio
+import signal
+import subprocess
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import aiohttp
+import pytest
+
+from holdfast.config.schema import GatewaySettings, Settings
+from holdfast.errors import UsageError
+from holdfast.wiring import keys_path, open_gateway
+from tests.cli.programs import PROGRAM, environment
+from tests.cli.programs import holdfast as run_program
+from tests.gateway.gateways import Client, until
+
+KEY = "/api/sessions/telegram:42"
+HANGS_SECONDS = 60
+
+
+@asynccontextmanager
+async def a_node(url: str, folder: Path) -> AsyncGenerator[tuple["subprocess.Popen[bytes]", Client]]:
+    """Run `holdfast serve` on a server until the end of the context, and give a client of it."""
+    command_line = [*PROGRAM, "serve", "--port", "0", "--store", url]
+    program = subprocess.Popen(  # noqa: ASYNC220 - starting one takes a millisecond, and nobody waits behind it
+        command_line, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment(), cwd=folder
+    )
+    try:
+        assert program.stdout is not None
+        line = await asyncio.wait_for(asyncio.to_thread(program.stdout.readline), HANGS_SECONDS)
+        assert line.startswith(b"holdfast is served on "), (line, program.stderr and program.stderr.read())
+        async with aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=HANGS_SECONDS)) as http:
+            yield program, Client(http, line.decode().split()[-1])
+    finally:
+        program.kill()
+        program.communicate()
+
+
+async def test_two_nodes_on_one_server_are_one_gateway(postgres_url: str, tmp_path: Path) -> None:
+    async with a_node(postgres_url, tmp_path) as (program, client), a_node(postgres_url, tmp_path) as (_, other):
+        await client.send("telegram:42", "remember harbour = Kiel")
+        # Whoever follows a session on one node sees what happens on the other.
+        async with other.events(f"{KEY}/events?after=0") as events:
+            seen = await until(events, "record", "TurnEnded")
+            await client.send("telegram:42", "remember pier = 7")
+            seen += await until(events, "record", "TurnEnded")
+        program.send_signal(signal.SIGTERM)
+        said, _ = await asyncio.to_thread(program.communicate, timeout=HANGS_SECONDS)
+        answer = await other.send("telegram:42", "what is harbour?")
+
+    assert (program.returncode, said.decode().splitlines()[-1]) == (0, "stopped")
+    seqs = [event.told["seq"] for event in seen if event.name == "record"]
+    assert seqs == list(range(1, len(seqs) + 1))
+    assert answer.body["text"] == "harbour = Kiel."
+    assert list(tmp_path.iterdir()) == []
+
+
+async def test_a_gateway_on_a_server_that_others_can_reach_needs_a_file_with_keys(postgres_url: str) -> None:
+    settings = Settings(store=postgres_url, gateway=GatewaySettings(host="0.0.0.0", port=0))
+
+    with pytest.raises(UsageError, match="no keys"):
+        async with open_gateway(settings):
+            pytest.fail("it was opened")
+
+
+def test_keys_are_kept_in_the_file_that_is_named_and_not_beside_a_server(tmp_path: Path) -> None:
+    url = "postgresql://holdfast@db.example/sessions"
+    named = GatewaySettings(keys_file=str(tmp_path / "keys"))
+
+    assert keys_path(Settings(store=url)) is None
+    assert keys_path(Settings(store=url, gateway=named)) == tmp_path / "keys"
+    told = run_program("keys", "--store", url, "list")
+    assert (told.returncode, b"gateway.keys_file" in told.stderr) == (2, True)
+
+
+@pytest.mark.parametrize("options", [(), ("--json",)])
+def test_settings_are_shown_without_the_password_of_a_server(options: tuple[str, ...]) -> None:
+    url = "postgresql://holdfast:s3cr3t@db.example/sessions?password=s3cr3t"
+
+    told = run_program("config", "--set", f"store={url}", *options)
+
+    assert told.returncode == 0
+    assert b"db.example/sessions" in told.stdout
+    assert b"s3cr3t" not in told.stdout + told.stderr
+
+
+@pytest.mark.parametrize("command", [("backup", "copy.db"), ("doctor",)])
+def test_commands_for_files_say_what_to_use_for_a_server(command: tuple[str, ...]) -> None:
+    told = run_program(*command, "--store", "postgresql://holdfast:s3cr3t@db.example/sessions")
+
+    assert (told.returncode, b"pg_dump" in told.stderr, b"s3cr3t" in told.stderr) == (2, True, False)
