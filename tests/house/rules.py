@@ -107,7 +107,7 @@ PARAMETERS_MAX = 6
 LONG_FUNCTIONS: Mapping[str, str] = {}
 MANY_PARAMETERS: Mapping[str, str] = {
     "core.faults.tables._rule": "a row of a table, its columns given by name",
-    "wiring.open": "everything that can be put together differently, each by its name and none needed",
+    "wiring.library.open": "everything that can be put together differently, each by its name and none needed",
 }
 
 # Words that say nothing: as a whole name, or as the last word of one.
@@ -165,5 +165,5 @@ BROAD_HANDLERS: Mapping[str, str] = {
     "runtime.supervisor.Supervisor._attend": "around a supervised runner: its failure must not stop the others",
     "gateway.app.Gateway._answer": "around a request: its failure must not stop the others, and is answered",
     "crashlab.children._be_child": "around a forked child, which must not go on as its parent: told by its exit code",
-    "wiring._run_apart.run": "swallows nothing: carries it over to the calling thread, where it is raised",
+    "wiring.library._run_apart.run": "swallows nothing: carries it over to the calling thread, where it is raised",
 }

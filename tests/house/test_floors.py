@@ -30,7 +30,7 @@ def test_a_module_belongs_to_the_longest_name_in_the_table() -> None:
         "runtime.live": Place(4, "runtime", "runtime"),
         "runtime.sessions": Place(6, "runtime.sessions", "runtime"),
         "stores.sql.x": Place(3, "stores", "stores"),
-        "": Place(11, "", ""),
+        "": Place(13, "", ""),
         "corex": None,
     }
 

@@ -1,0 +1,40 @@
+"""Puts everything together: the only room that knows all the others."""
+
+from holdfast.wiring.gateways import keys_path, open_gateway
+from holdfast.wiring.library import (
+    Lineup,
+    Tuning,
+    ask,
+    model_overrides,
+    open,  # noqa: A004 - `holdfast.open()` reads as it should
+)
+from holdfast.wiring.places import (
+    MEMORY,
+    Place,
+    default_store_path,
+    is_server,
+    look_at_store,
+    made_store_path,
+    open_archive,
+    open_store,
+    shown_place,
+)
+
+__all__ = [
+    "MEMORY",
+    "Lineup",
+    "Place",
+    "Tuning",
+    "ask",
+    "default_store_path",
+    "is_server",
+    "keys_path",
+    "look_at_store",
+    "made_store_path",
+    "model_overrides",
+    "open",
+    "open_archive",
+    "open_gateway",
+    "open_store",
+    "shown_place",
+]

@@ -1,0 +1,127 @@
+"""The gateway put together: sessions over HTTP, drop-in endpoints, counters and traces."""
+
+import os
+from collections.abc import AsyncGenerator, Callable, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from holdfast.core.records import Logged
+from holdfast.errors import UsageError
+from holdfast.runtime.clock import SystemClock
+from holdfast.runtime.hold import Hold
+from holdfast.wiring.library import Tuning, model_overrides, owner_name
+from holdfast.wiring.library import open as open_hold
+from holdfast.wiring.places import MEMORY, is_server, made_store_path
+
+if TYPE_CHECKING:
+    from holdfast.config.schema import Settings
+    from holdfast.gateway.dropin.app import DropIn
+
+
+def keys_path(settings: "Settings") -> Path | None:
+    """Return where the gateway's keys are kept: where the settings say, else beside the store. None: nowhere."""
+    if settings.gateway.keys_file:
+        return Path(settings.gateway.keys_file).expanduser()
+    place = settings.store or made_store_path()
+    if place == MEMORY or is_server(place):
+        return None
+    store = Path(place).expanduser()
+    return store.with_name(store.name + "-keys")
+
+
+@asynccontextmanager
+async def open_gateway(settings: "Settings") -> AsyncGenerator[str, None]:
+    """Open a store as the settings say, serve its sessions over HTTP, and give the base URL.
+
+    Raises `UsageError` before anything is opened where anybody could reach a gateway that has no keys.
+    """
+    # Only what is used is loaded: a server and its counters are a quarter of a second.
+    from holdfast.gateway.app import Gateway, Mounted, is_loopback  # noqa: PLC0415
+    from holdfast.gateway.events import Streams  # noqa: PLC0415
+    from holdfast.gateway.keys import KeyFile  # noqa: PLC0415
+    from holdfast.gateway.meters import Meters  # noqa: PLC0415
+    from holdfast.gateway.server import serve_gateway  # noqa: PLC0415
+    from holdfast.gateway.shared import Shared  # noqa: PLC0415
+    from holdfast.gateway.uploads import Uploads  # noqa: PLC0415
+
+    host, path = settings.gateway.host, keys_path(settings)
+    keys = KeyFile(path) if path is not None else None
+    has_keys = keys is not None and bool(keys.all())
+    if not has_keys and not is_loopback(host):
+        raise UsageError(
+            f"{host} can be reached from elsewhere, and there are no keys, so anybody could use this gateway; "
+            "make one with `holdfast keys add NAME`, or listen on 127.0.0.1"
+        )
+    meters = Meters()
+    observers: list[Callable[[str, Logged], None]] = [meters.observe]
+    if settings.observing.traces:
+        observers.append(_traces())
+    tuning = Tuning(
+        bounds=settings.bounds,
+        deadlines=settings.deadlines,
+        lease_seconds=settings.engine.lease_seconds,
+        grace_seconds=settings.engine.grace_seconds,
+        observe=_each(observers),
+    )
+    async with open_hold(
+        settings.store or None,
+        model=settings.model,
+        system=settings.system,
+        base_url=settings.base_url or None,
+        tuning=tuning,
+    ) as hold:
+        bounds = settings.gateway_bounds
+        uploads = Uploads(bounds, SystemClock())
+        shared = Shared(hold, bounds, settings.model, keys, Streams(bounds), uploads)
+        dropin = _dropin(settings, hold)
+        gateway = Gateway(
+            shared,
+            meters=meters,
+            operator=settings.gateway.operator,
+            needs_keys=has_keys,
+            mounts={"v1": Mounted(dropin)},
+        )
+        try:
+            async with serve_gateway(gateway, host, settings.gateway.port) as url:
+                yield url
+        finally:
+            await dropin.close()
+            uploads.close()
+
+
+def _dropin(settings: "Settings", hold: Hold) -> "DropIn":
+    """Return the drop-in endpoints, with the upstreams that the settings name."""
+    from holdfast.gateway.dropin.app import DropIn  # noqa: PLC0415 - only what is used is loaded
+    from holdfast.gateway.dropin.upstream import open_upstream  # noqa: PLC0415
+
+    told, environ = settings.upstream, os.environ
+    openai = open_upstream("openai", told.openai_base_url, told.openai_key_variable, told.openai_fallbacks, environ)
+    anthropic = open_upstream(
+        "anthropic", told.anthropic_base_url, told.anthropic_key_variable, told.anthropic_fallbacks, environ
+    )
+    return DropIn(
+        hold.engine,
+        {one.family: one for one in (openai, anthropic) if one is not None},
+        bounds=settings.gateway_bounds,
+        overrides=model_overrides(),
+        owner=owner_name(),
+    )
+
+
+def _each(observers: Sequence[Callable[[str, Logged], None]]) -> Callable[[str, Logged], None]:
+    def observe(session: str, logged: Logged) -> None:
+        for one in observers:
+            one(session, logged)
+
+    return observe
+
+
+def _traces() -> Callable[[str, Logged], None]:
+    try:
+        from holdfast.gateway.traces import Traces  # noqa: PLC0415 - an extra
+    except ImportError as error:
+        raise UsageError(
+            "observing.traces needs the extra `traces`; install it with `pip install 'holdfast[traces]'`"
+        ) from error
+    return Traces().observe

@@ -1,0 +1,214 @@
+"""The library put together: a store, models and tools, from which sessions are opened."""
+
+import asyncio
+import os
+import secrets
+import socket
+import threading
+from collections.abc import AsyncGenerator, Callable, Coroutine, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import msgspec
+
+from holdfast.core.limits import SUMMARY_DEADLINES, Bounds, Deadlines
+from holdfast.core.records import Logged
+from holdfast.core.sealing import Sealing
+from holdfast.errors import UsageError
+from holdfast.ports import Archive, Attachment, Model, Tool
+from holdfast.runtime.clock import SystemClock
+from holdfast.runtime.engine import Engine, unobserved
+from holdfast.runtime.hold import Hold
+from holdfast.runtime.images import PillowImages
+from holdfast.runtime.learning import Learning
+from holdfast.runtime.live import Live
+from holdfast.runtime.recall import Recall
+from holdfast.runtime.sessions import Answer
+from holdfast.runtime.supervisor import LEASE_SECONDS, Supervisor
+from holdfast.runtime.toolbox import Toolbox
+from holdfast.wiring.places import MEMORY, look_at_store, made_store_path, open_archive, open_store
+
+if TYPE_CHECKING:
+    from holdfast.models.overrides import Overrides
+
+
+class Tuning(msgspec.Struct, frozen=True):
+    """What few people need to change."""
+
+    bounds: Bounds = Bounds()
+    deadlines: Deadlines = Deadlines()
+    # When old records move into the archive; None: never.
+    sealing: Sealing | None = Sealing()
+    # For a call that asks for a summary: a person may wait behind it, and the next rung needs no model.
+    summary_deadlines: Deadlines = SUMMARY_DEADLINES
+    lease_seconds: float = LEASE_SECONDS
+    # How long `close` lets running turns end before it leaves them to the next start.
+    grace_seconds: float = 5.0
+    # Whether to resume, at the start, what other processes left unanswered in this store.
+    adopts: bool = True
+    # Told of every work record that this process has written: for counters and traces. It must not fail.
+    observe: Callable[[str, Logged], None] = unobserved
+    # Whether a store of an older layout is brought to the newest; otherwise it is only looked at, and nothing is sent.
+    migrates: bool = True
+
+
+def model_overrides() -> "Overrides":
+    """Read what the user says models accept: the file in HOLDFAST_MODELS, else models.toml in the config folder.
+
+    Raises `UsageError` where the file is wrong, or where one was named that is not there.
+    """
+    from holdfast.models.overrides import NO_OVERRIDES, load_overrides  # noqa: PLC0415 - only what is used is loaded
+
+    if named := os.environ.get("HOLDFAST_MODELS"):
+        return load_overrides(Path(named).expanduser())
+    config_home = os.environ.get("XDG_CONFIG_HOME") or "~/.config"
+    path = Path(config_home).expanduser() / "holdfast" / "models.toml"
+    return load_overrides(path) if path.exists() else NO_OVERRIDES
+
+
+@asynccontextmanager
+async def open(  # noqa: A001, PLR0913 - `holdfast.open()` reads as it should; each part can be named, none has to be
+    store: str | Path | None = None,
+    *,
+    model: str | Model | Sequence[str | Model] = "sim",
+    system: str | Callable[[], str] = "",
+    tools: Sequence[Tool | Callable[..., object]] = (),
+    base_url: str | None = None,
+    archive: str | Path | Archive | None = None,
+    tuning: Tuning | None = None,
+) -> AsyncGenerator[Hold, None]:
+    """Open a store and its sessions.
+
+        async with holdfast.open() as hold:
+            chat = await hold.session("telegram:42")
+            reply = await chat.send("Hello")
+
+    `store` is the path of a database file, made if it is not there, or the URL of a PostgreSQL database,
+    "postgresql://user@host/name", which any number of machines may share; ":memory:" keeps nothing. `model` is "sim"
+    (the simulated model, no key needed), "openai:NAME", "responses:NAME" (OpenAI's other dialect), "anthropic:NAME" or
+    "gemini:NAME", with the key in OPENAI_API_KEY, ANTHROPIC_API_KEY or GEMINI_API_KEY; several are tried in order when
+    one fails. `system` is the system text, or a function that is asked for it before every request. `tools` are typed
+    Python functions. `base_url` is any server that speaks the model's dialect. `archive` is where old records go: a
+    folder, or "s3://BUCKET/PREFIX" with the usual AWS_ variables; otherwise HOLDFAST_ARCHIVE, else a folder beside the
+    store; a store on a server has none beside it. Give the same one every time, on every machine: what was sealed is
+    only there. Whatever a crash left unanswered in the store is resumed at once.
+    """
+    tuning = tuning or Tuning()
+    async with AsyncExitStack() as stack:
+        lineup = Lineup(model, base_url)
+        stack.push_async_callback(lineup.close)
+        place = made_store_path() if store is None else store
+        kept = open_archive(archive, place)
+        if tuning.migrates or str(place) == MEMORY:
+            records, blobs = open_store(place, tuning.bounds, kept)
+        else:
+            records, blobs = look_at_store(place, tuning.bounds)
+        stack.push_async_callback(records.close)
+        engine = Engine(
+            store=records,
+            blobs=blobs,
+            clock=SystemClock(),
+            toolbox=Toolbox(tools, blobs=blobs, bounds=tuning.bounds, for_sessions=(Recall(records, blobs),)),
+            models=lineup.models,
+            system=system if callable(system) else lambda: system,
+            learning=Learning(records),
+            live=Live(),
+            bounds=tuning.bounds,
+            deadlines=tuning.deadlines,
+            archive=kept,
+            sealing=tuning.sealing,
+            summary_deadlines=tuning.summary_deadlines,
+            images=PillowImages(blobs),
+            observe=tuning.observe,
+        )
+        supervisor = Supervisor(engine, owner=owner_name(), lease_seconds=tuning.lease_seconds)
+        stack.push_async_callback(supervisor.stop, grace_seconds=tuning.grace_seconds)
+        if tuning.adopts:
+            await supervisor.start()
+        yield Hold(engine, supervisor)
+
+
+class Lineup:
+    """The models of a process, opened when they are first asked for, best first."""
+
+    def __init__(self, model: str | Model | Sequence[str | Model], base_url: str | None) -> None:
+        self._base_url = base_url
+        self._opened: dict[str, Model] = {}
+        wanted = [model] if isinstance(model, str) or not isinstance(model, Sequence) else list(model)
+        if not wanted:
+            raise UsageError('no model was named; give one, such as model="sim" or model="openai:gpt-5"')
+        self._default = [self._open(reference) for reference in wanted]
+
+    def models(self, preferred: str | None) -> Sequence[Model]:
+        """Return the models to try: the one a session asked for, then those the process was set up with."""
+        if preferred is None:
+            return self._default
+        chosen = self._open(preferred)
+        return [chosen, *(model for model in self._default if model is not chosen)]
+
+    def _open(self, reference: str | Model) -> Model:
+        if not isinstance(reference, str):
+            return self._opened.setdefault(reference.name, reference)
+        if reference not in self._opened:
+            from holdfast.models.catalogue import open_model  # noqa: PLC0415 - only what is used is loaded
+
+            self._opened[reference] = open_model(
+                reference, base_url=self._base_url, environ=os.environ, overrides=model_overrides()
+            )
+        return self._opened[reference]
+
+    async def close(self) -> None:
+        """Let go of connections."""
+        for model in self._opened.values():
+            await model.close()
+
+
+def owner_name() -> str:
+    """Name this worker so that a person can find it; the last word tells apart two in one process."""
+    return f"{socket.gethostname()}:{os.getpid()}:{secrets.token_hex(4)}"
+
+
+def ask(
+    text: str,
+    *,
+    session: str = "default",
+    attachments: Sequence[Attachment | Path | str] = (),
+    store: str | Path | None = None,
+    model: str | Model | Sequence[str | Model] = "sim",
+    tools: Sequence[Tool | Callable[..., object]] = (),
+) -> Answer:
+    """Send one message and return its answer, without asyncio: for scripts and notebooks.
+
+        print(holdfast.ask("What did we decide?", session="planning"))
+
+    The session is kept like any other: ask again, and it goes on.
+    """
+
+    async def send() -> Answer:
+        async with open(store, model=model, tools=tools, tuning=Tuning(adopts=False)) as hold:
+            return await (await hold.session(session)).send(text, attachments=attachments)
+
+    return _run_apart(send)
+
+
+_Result = TypeVar("_Result")
+
+
+def _run_apart(work: Callable[[], Coroutine[Any, Any, _Result]]) -> _Result:
+    """Run a coroutine to its end, also where a loop is already running, as in a notebook."""
+    results: list[_Result] = []
+    failures: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            results.append(asyncio.run(work()))
+        except BaseException as error:  # noqa: BLE001 - carried over to the calling thread, whatever it is
+            failures.append(error)
+
+    thread = threading.Thread(target=run, name="holdfast.ask")
+    thread.start()
+    thread.join()
+    if failures:
+        raise failures[0]
+    return results[0]
