@@ -37,16 +37,16 @@ class Trouble:
 
 class FailingFile(apsw.VFSFile):
     def __init__(self, usual: str, name: str | apsw.URIFilename | None, flags: list[int], trouble: Trouble) -> None:
-        self._path = name.filename() if isinstance(name, apsw.URIFilename) else name or ""
+        self.path = name.filename() if isinstance(name, apsw.URIFilename) else name or ""
         self._trouble = trouble
         super().__init__(usual, name, flags)
 
     def xWrite(self, body: bytes, place: int) -> None:  # noqa: N802 - SQLite's
-        self._trouble.meet(self._path, "write")
+        self._trouble.meet(self.path, "write")
         super().xWrite(body, place)
 
     def xSync(self, flags: int) -> None:  # noqa: N802 - SQLite's
-        self._trouble.meet(self._path, "sync")
+        self._trouble.meet(self.path, "sync")
         super().xSync(flags)
 
 
@@ -56,7 +56,9 @@ class FailingVfs(apsw.VFS):
         super().__init__("failing", self.usual, makedefault=True)
 
     def xOpen(self, name: str | apsw.URIFilename | None, flags: list[int]) -> apsw.VFSFile:  # noqa: N802 - SQLite's
-        return FailingFile(self.usual, name, flags, self._trouble)
+        file = FailingFile(self.usual, name, flags, self._trouble)
+        self._trouble.meet(file.path, "open")
+        return file
 
 
 @pytest.fixture
@@ -126,6 +128,20 @@ async def test_a_disk_that_fails_refuses_before_it_acknowledges_and_then_goes_on
     another = SqliteStore(tmp_path / "s.db", clock=ManualClock())
     assert await log_of(another) == expected_log
     await another.close()
+
+
+async def test_a_disk_that_cannot_even_be_opened_again_is_told_and_passes(store: SqliteStore, trouble: Trouble) -> None:
+    await store.admit("s", an_input("before"))
+
+    trouble.begin("-wal", "sync", apsw.IOError)
+    trouble.begin("s.db", "open", apsw.CantOpenError)
+    for _ in range(3):
+        with pytest.raises(StoreIoError):
+            await store.admit("s", an_input("refused", client_id="c"))
+    trouble.end()
+
+    assert await store.admit("s", an_input("refused", client_id="c")) == Admission(2, is_new=True)
+    assert await log_of(store) == [an_input("before"), an_input("refused", client_id="c")]
 
 
 async def test_a_copy_into_the_database_that_fails_holds_up_nobody_and_loses_nothing(

@@ -55,6 +55,8 @@ class Pen:
         self.hold = Lock()
         self._path, self._owners, self._clock = path, owners, clock
         self._db: apsw.Connection | None = None
+        # The connection may be broken, and no other could be opened yet.
+        self._is_doubtful = False
         self._patience = Patience(BUSY_SECONDS)
         self._cache = RowCache()
         self._checkpoints = Checkpoints()
@@ -75,6 +77,8 @@ class Pen:
         if self._db is None:
             self._db = connect(self._path, patience=self._patience)
             self._checkpoints.watch(self._db)
+        elif self._is_doubtful:
+            self._replace(self._db)
         return self._db
 
     def begin(self, seconds_max: float) -> None:
@@ -167,7 +171,14 @@ class Pen:
                 db.execute("ROLLBACK")
         except apsw.Error:
             is_usable = False
-        if not is_usable and (successor := self._successor()) is not None:
+        if not is_usable:
+            self._replace(db)
+
+    def _replace(self, db: apsw.Connection) -> None:
+        """Go on with another connection, as soon as there is one."""
+        successor = self._successor()
+        self._is_doubtful = successor is None
+        if successor is not None:
             self._db = successor
             with suppress(apsw.Error):
                 db.close()
