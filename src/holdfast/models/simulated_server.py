@@ -183,6 +183,8 @@ async def serve_simulation(simulation: Simulation, host: str = "127.0.0.1", port
     server.lifespan = config.lifespan_class(config)
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     listener = socket.create_server((host, port), family=family)
+    # Connections inherit it; without it the first piece of a stream waits 40 ms for the client's acknowledgement.
+    listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     bound = listener.getsockname()[1]
     await server.startup(sockets=[listener])
     ticker = asyncio.create_task(server.main_loop())

@@ -14,7 +14,7 @@ from time import monotonic, time
 import msgspec
 
 from holdfast.core.faults import Confidence, Fault, FaultKind, Phase, Refusal, Unit
-from holdfast.core.fit import Sizes, measure
+from holdfast.core.fit import measure
 from holdfast.core.learning import NOTHING_LEARNED
 from holdfast.core.limits import DROPIN_MARK, Limits
 from holdfast.core.messages import Reply, Role
@@ -173,7 +173,7 @@ class DropIn:
     async def _answer(self, asked: Asked, outbox: Outbox, tenant: Tenant) -> None:
         if asked.decoded is None:
             unknown = Known(Limits(), NOTHING_LEARNED.calibration)
-            await self._finish(asked, outbox, await self._passage.carry(asked, outbox, unknown, None))
+            await self._finish(asked, outbox, await self._passage.carry(asked, outbox, unknown))
             return
         conversation = await self._recognition.find(asked.prefix, asked.digests)
         outbox.notes["x-holdfast-session"] = tenant.key_of(conversation.key) or ""
@@ -182,30 +182,29 @@ class DropIn:
             return
         model = asked.models[0]
         known = await self._known_of(model)
-        sizes = measure(asked.decoded.request)
-        fault = _too_large(sizes, len(asked.body), known) or self._circling(asked, sizes)
+        fault = _too_large(asked, known) or self._circling(asked)
         if fault is not None:
             refusal = Refusal(asked.dialect, Phase.ESTIMATE, cause="not sent: it is larger than what the model takes")
             await self._rescue(asked, outbox, conversation, Failed(refusal, fault))
             return
-        outcome = await self._passage.carry(asked, outbox, known, sizes)
+        outcome = await self._passage.carry(asked, outbox, known)
         if isinstance(outcome, Failed) and outcome.fault.kind is FaultKind.BAD_REQUEST and asked.is_compaction:
             await self._represent(asked, outbox)
             return
         if isinstance(outcome, Failed) and outcome.fault.kind in OVERSIZE:
-            await self._engine.learning.heed(model, outcome.refusal, outcome.fault, sizes)
+            await self._engine.learning.heed(model, outcome.refusal, outcome.fault, asked.sizes)
             self._known.pop(model.issuer, None)
             await self._rescue(asked, outbox, conversation, outcome)
             return
         if isinstance(outcome, Passed) and outcome.reply is not None:
             # The client may go the moment it has read the answer; what was said is kept all the same.
-            keeping = asyncio.create_task(self._keep(asked, conversation, outcome, sizes), name="keep a conversation")
+            keeping = asyncio.create_task(self._keep(asked, conversation, outcome), name="keep a conversation")
             self._keeping.add(keeping)
             keeping.add_done_callback(self._keeping.discard)
             await asyncio.shield(keeping)
         await self._finish(asked, outbox, outcome)
 
-    def _circling(self, asked: Asked, sizes: Sizes) -> Fault | None:
+    def _circling(self, asked: Asked) -> Fault | None:
         """Return why a request is made smaller although it fits: its agent compacts and compacts, and gains nothing."""
         owner = owner_of(f"{asked.dialect}\0{key_in(asked.headers)}")
         if asked.is_compaction:
@@ -213,10 +212,10 @@ class DropIn:
             return None
         said = [place for place, one in enumerate(asked.messages) if one.role is Role.USER]
         newest = asked.digests[said[-1]] if said else b""
-        if not self._loops.is_circling(owner, newest, sizes.tokens):
+        if not self._loops.is_circling(owner, newest, len(asked.body)):
             return None
-        half = sizes.tokens // 2
-        return Fault(FaultKind.TOKEN_OVERFLOW, Confidence.GUESS, limit=half, requested=sizes.tokens, unit=Unit.TOKENS)
+        tokens = asked.sizes.tokens
+        return Fault(FaultKind.TOKEN_OVERFLOW, Confidence.GUESS, limit=tokens // 2, requested=tokens, unit=Unit.TOKENS)
 
     async def _represent(self, asked: Asked, outbox: Outbox) -> None:
         """Answer an agent's own compaction without a model."""
@@ -234,12 +233,12 @@ class DropIn:
             await outbox.write(event)
         await outbox.end()
 
-    async def _keep(self, asked: Asked, conversation: Conversation, passed: Passed, sizes: Sizes) -> None:
+    async def _keep(self, asked: Asked, conversation: Conversation, passed: Passed) -> None:
         """Put what was said into the log. The client has its answer, so whatever fails here is for the operator."""
         assert passed.reply is not None
         try:
             await self._keeper.keep(asked, conversation, passed.reply)
-            await self._engine.learning.heed(asked.models[0], passed.reply, None, sizes)
+            await self._engine.learning.heed(asked.models[0], passed.reply, None, asked.sizes)
         except HoldfastError as error:
             # The next request of this conversation brings the same messages again, and then they are kept.
             log.warning("a conversation is not kept yet", extra={"session": conversation.key, "code": error.code})
@@ -308,11 +307,14 @@ def _model_in(body: bytes) -> str:
     return msgspec.json.decode(body, type=_Named).model
 
 
-def _too_large(sizes: Sizes, body_bytes: int, known: Known) -> Fault | None:
+def _too_large(asked: Asked, known: Known) -> Fault | None:
     """Return why a request cannot fit, where that is all but certain: a provider may know better than an estimate."""
-    tokens, window = known.calibration.estimate(sizes.tokens), known.limits.window_tokens
-    if window is not None and tokens > window:
-        return Fault(FaultKind.TOKEN_OVERFLOW, Confidence.LIKELY, limit=window, requested=tokens, unit=Unit.TOKENS)
+    window, body_bytes = known.limits.window_tokens, len(asked.body)
+    # No token is shorter than a byte, so most requests need not be measured.
+    if window is not None and body_bytes > window:
+        tokens = known.calibration.estimate(asked.sizes.tokens)
+        if tokens > window:
+            return Fault(FaultKind.TOKEN_OVERFLOW, Confidence.LIKELY, limit=window, requested=tokens, unit=Unit.TOKENS)
     wire = known.limits.wire_bytes_max
     if wire is not None and body_bytes > wire:
         return Fault(FaultKind.WIRE_OVERFLOW, Confidence.LIKELY, limit=wire, requested=body_bytes, unit=Unit.BYTES)

@@ -2,9 +2,11 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 import msgspec
 
+from holdfast.core.fit import Sizes, measure
 from holdfast.core.messages import Message
 from holdfast.gateway.asgi import Send
 from holdfast.gateway.dropin.upstream import RawHeaders, Upstream
@@ -39,6 +41,12 @@ class Asked:
     def messages(self) -> tuple[Message, ...]:
         """The conversation, as we read it."""
         return self.decoded.request.messages if self.decoded is not None else ()
+
+    @cached_property
+    def sizes(self) -> Sizes:
+        """What it comes to, by estimate. Costs about a millisecond, so it is made when somebody asks."""
+        assert self.decoded is not None, "what cannot be read cannot be measured"
+        return measure(self.decoded.request)
 
     def body_for(self, place: int) -> bytes:
         """Return the body for the model at a place: as it came for the first, with another name for the others."""

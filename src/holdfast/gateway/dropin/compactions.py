@@ -98,7 +98,7 @@ def _formed(asked: str, body: str) -> str:
 @dataclass
 class _Count:
     newest: bytes
-    tokens: int
+    size: int
     compactions: int = 0
 
 
@@ -114,14 +114,14 @@ class Loops:
         if count is not None:
             count.compactions += 1
 
-    def is_circling(self, owner: str, newest: bytes, tokens: int) -> bool:
+    def is_circling(self, owner: str, newest: bytes, size: int) -> bool:
         """Take a request that is no compaction, and return whether compactions did not make it smaller.
 
         `newest` is what its last message of a person is known by.
         """
         count = self._counts.get(owner)
-        if count is None or count.newest != newest or tokens < count.tokens:
-            self._counts[owner] = _Count(newest, tokens)
+        if count is None or count.newest != newest or size < count.size:
+            self._counts[owner] = _Count(newest, size)
             self._counts.move_to_end(owner)
             while len(self._counts) > _COUNTED_MAX:
                 self._counts.popitem(last=False)

@@ -11,7 +11,7 @@ from contextlib import AsyncExitStack
 import msgspec
 
 from holdfast.core.faults import Fault, FaultKind, Phase, Refusal, Sent, classify
-from holdfast.core.fit import Sizes, sent
+from holdfast.core.fit import sent
 from holdfast.core.ladder import Rung, back_off_seconds, next_rung
 from holdfast.core.limits import Deadlines
 from holdfast.core.messages import Reply
@@ -53,12 +53,12 @@ class Passage:
         self._engine = engine
         self._deadlines = deadlines
 
-    async def carry(self, asked: Asked, outbox: Outbox, known: Known, sizes: Sizes | None) -> Passed | Failed:
+    async def carry(self, asked: Asked, outbox: Outbox, known: Known) -> Passed | Failed:
         """Send a request as it is; wait out what can be waited out."""
         place = 0
         climbed: list[Rung] = []
         while True:
-            outcome = await self._try(asked, asked.body_for(place), outbox, known, sizes)
+            outcome = await self._try(asked, asked.body_for(place), outbox, known)
             if isinstance(outcome, Passed) or outcome.fault.kind not in WAITED_OUT:
                 return outcome
             rung = next_rung(outcome.fault, climbed, self._engine.bounds)
@@ -73,9 +73,7 @@ class Passage:
             else:
                 climbed.append(rung)
 
-    async def _try(
-        self, asked: Asked, body: bytes, outbox: Outbox, known: Known, sizes: Sizes | None
-    ) -> Passed | Failed:
+    async def _try(self, asked: Asked, body: bytes, outbox: Outbox, known: Known) -> Passed | Failed:
         deadlines = self._deadlines
         try:
             async with AsyncExitStack() as stack:
@@ -83,7 +81,7 @@ class Passage:
                     sending = self._wire.send(asked.upstream, "POST", asked.address, asked.headers, body)
                     raw = await stack.enter_async_context(sending)
                     if raw.status not in _OK:
-                        return _failed(asked, await refused(raw), known, sizes)
+                        return _failed(asked, await refused(raw), known)
                     first = await anext(raw.chunks, b"")
                 return await self._stream(asked, raw, first, outbox)
         except TimeoutError:
@@ -94,7 +92,7 @@ class Passage:
             if outbox.has_begun:
                 raise
             refusal = Refusal(asked.dialect, Phase.STREAM, cause=str(error))
-        return Failed(refusal, classify(refusal, _sent(known, sizes)))
+        return Failed(refusal, classify(refusal, _sent(asked, known)))
 
     async def _stream(self, asked: Asked, raw: Raw, first: bytes, outbox: Outbox) -> Passed | Failed:
         decoder = self._decoder(asked)
@@ -127,13 +125,13 @@ class Passage:
         return DIALECTS[asked.dialect].StreamDecoder(asked.models[0].issuer, secrets.token_hex(6))
 
 
-def _failed(asked: Asked, error: Refused, known: Known, sizes: Sizes | None) -> Failed:
+def _failed(asked: Asked, error: Refused, known: Known) -> Failed:
     refusal = error.refusal(asked.dialect, key_in(asked.headers))
-    return Failed(refusal, classify(refusal, _sent(known, sizes)), error)
+    return Failed(refusal, classify(refusal, _sent(asked, known)), error)
 
 
-def _sent(known: Known, sizes: Sizes | None) -> Sent:
-    return Sent() if sizes is None else sent(sizes, known.limits, known.calibration)
+def _sent(asked: Asked, known: Known) -> Sent:
+    return Sent() if asked.decoded is None else sent(asked.sizes, known.limits, known.calibration)
 
 
 def names_of(model: str, fallbacks: Sequence[str]) -> tuple[str, ...]:
