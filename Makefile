@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 # pytest-xdist workers; two fit any machine, CI included.
 JOBS   ?= 2
 
-.PHONY: demo run test lint types unit docs lock clean
+.PHONY: demo run test lint types unit crashlab docs lock clean
 
 demo: $(VENV)/run.stamp
 	@$(BIN)/holdfast demo
@@ -25,6 +25,11 @@ types: $(VENV)/dev.stamp
 
 unit: $(VENV)/dev.stamp
 	$(BIN)/python -m tests.run -n $(JOBS)
+
+# What is slow, in its short form; docs/crashlab.md has the long one.
+crashlab: $(VENV)/run.stamp
+	@$(BIN)/holdfast crashlab --kills 500
+	@$(BIN)/holdfast crashlab --power-loss --states 500
 
 # What is generated into docs/ (diagrams, command help); a test says when it is out of date.
 docs: $(VENV)/dev.stamp
