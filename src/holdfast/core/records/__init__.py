@@ -178,17 +178,13 @@ def origin_of(record: AnyRecord) -> int | None:
     return record.origin if isinstance(record, InputAdmitted | ReplyRecorded | ToolSettled) else None
 
 
+# What is asked for is owed an outcome.
+_OWED: dict[type[AnyRecord], int] = {InputAdmitted: 1, CompactionRequested: 1, TurnEnded: -1, CompactionSettled: -1}
+
+
 def owed(record: AnyRecord) -> int:
     """Return how many outcomes a record adds to what the session owes: +1 for what is asked, -1 for its outcome."""
-    match record:
-        case InputAdmitted() | CompactionRequested():
-            return 1
-        case DamageSetAside(is_owed=is_owed):
-            return int(is_owed)
-        case TurnEnded() | CompactionSettled():
-            return -1
-        case _:
-            return 0
+    return _OWED.get(type(record), 0)
 
 
 def turn_of(record: AnyRecord) -> int | None:
