@@ -6,16 +6,14 @@ idle moments.
 
 import asyncio
 import dataclasses
-import sys
 import tempfile
 import time
 from pathlib import Path
 from statistics import median
 
 import click
-import msgspec
 
-from holdfast.cli.benches.measured import Measured
+from holdfast.cli.benches.measured import Measured, tell
 from holdfast.cli.benches.opening import OPEN_FLOOR, engine_over, fill, open_and_prepare
 from holdfast.cli.benches.sample import Appender
 from holdfast.ports import Store
@@ -107,10 +105,4 @@ def archive(folder: Path | None, *, as_json: bool, is_long: bool) -> None:
     """Measure a session that is mostly sealed; exit with 1 where a ratio is below its floor."""
     with tempfile.TemporaryDirectory(prefix="holdfast-bench-", dir=folder) as place:
         figures = asyncio.run(measure_archive(Path(place), _LONG_RECORDS if is_long else _RECORDS))
-    if as_json:
-        click.echo(msgspec.json.encode(figures).decode())
-    else:
-        for figure in figures:
-            click.echo(figure.line())
-    if any(figure.ratio < figure.floor for figure in figures):
-        sys.exit(1)
+    tell(figures, as_json=as_json)

@@ -21,7 +21,7 @@ import aiohttp
 import click
 import msgspec
 
-from holdfast.cli.benches.measured import Measured
+from holdfast.cli.benches.measured import Measured, tell
 from holdfast.cli.benches.passing import measure_passing
 
 # What the project promises: milliseconds above a sync of the disk, and megabytes for 2,000 streams.
@@ -200,10 +200,4 @@ def gateway(folder: Path | None, *, as_json: bool, is_long: bool) -> None:
     """Measure the gateway: its native API, and what passes through; exit with 1 where a figure is below its floor."""
     with tempfile.TemporaryDirectory(prefix="holdfast-bench-", dir=folder) as place:
         figures = asyncio.run(measure(Path(place), LONG if is_long else SHORT))
-    if as_json:
-        click.echo(msgspec.json.encode(figures).decode())
-    else:
-        for figure in figures:
-            click.echo(figure.line())
-    if any(figure.ratio < figure.floor for figure in figures):
-        sys.exit(1)
+    tell(figures, as_json=as_json)

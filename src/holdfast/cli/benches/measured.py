@@ -1,5 +1,9 @@
 """What a bench gives: a figure, what it is held against, and whether that holds."""
 
+import sys
+from collections.abc import Sequence
+
+import click
 import msgspec
 
 
@@ -41,3 +45,14 @@ class Effort(msgspec.Struct, frozen=True):
 
 FULL = Effort(turns=25, appends=200, appends_before=1_500)
 QUICK = Effort(turns=7, appends=100, appends_before=700, openings=7, starts=5)
+
+
+def tell(figures: Sequence[Measured], *, as_json: bool) -> None:
+    """Print figures, and exit with 1 where one is below its floor."""
+    if as_json:
+        click.echo(msgspec.json.encode(figures).decode())
+    else:
+        for figure in figures:
+            click.echo(figure.line())
+    if any(figure.ratio < figure.floor for figure in figures):
+        sys.exit(1)

@@ -7,7 +7,6 @@ noisy neighbour or a slow disk slows both sides alike. A ratio above its floor i
 import asyncio
 import importlib.util
 import sqlite3
-import sys
 import tempfile
 import time
 from collections.abc import Awaitable, Callable
@@ -15,9 +14,8 @@ from pathlib import Path
 from statistics import median
 
 import click
-import msgspec
 
-from holdfast.cli.benches.measured import FULL, QUICK, Effort, Measured
+from holdfast.cli.benches.measured import FULL, QUICK, Effort, Measured, tell
 from holdfast.cli.benches.opening import measure_opening, measure_starting
 from holdfast.cli.benches.sample import RECORD, SESSIONS_TOGETHER, Appender
 from holdfast.core.records import encode_record
@@ -133,10 +131,4 @@ def store(folder: Path | None, postgres: str | None, *, as_json: bool, quick: bo
     else:
         with tempfile.TemporaryDirectory(prefix="holdfast-bench-", dir=folder) as place:
             figures = asyncio.run(measure(Path(place), effort))
-    if as_json:
-        click.echo(msgspec.json.encode(figures).decode())
-    else:
-        for figure in figures:
-            click.echo(figure.line())
-    if any(figure.ratio < figure.floor for figure in figures):
-        sys.exit(1)
+    tell(figures, as_json=as_json)
