@@ -1,12 +1,13 @@
 """Looking on: in order, joined where it waits, and over when it is over."""
 
+import asyncio
 from contextlib import aclosing
 
 import pytest
 
-from holdfast.core.records import Logged
+from holdfast.core.records import Logged, TurnStarted
 from holdfast.ports import ReasoningDelta, TextDelta, ToolCallDelta
-from holdfast.runtime.live import Live, LiveDelta, Mailbox
+from holdfast.runtime.live import WAITING_MAX, Live, LiveDelta, Mailbox
 from holdfast.testing.builders import an_input
 
 RECORD = Logged(1, 0.0, an_input())
@@ -59,3 +60,22 @@ async def test_the_end_is_told_to_everyone() -> None:
         for mailbox in (one, other):
             with pytest.raises(EOFError):
                 await anext(mailbox.sights())
+
+
+async def test_a_reader_that_is_slow_makes_records_wait_and_loses_deltas_but_no_record() -> None:
+    mailbox = Mailbox()
+    for seq in range(1, WAITING_MAX + 1):
+        await mailbox.room()
+        mailbox.put(Logged(seq, 0.0, TurnStarted(seq)))
+    mailbox.put(LiveDelta(1, 1, TextDelta("too much")))
+    waiting = asyncio.ensure_future(mailbox.room())
+    await asyncio.sleep(0)
+    assert not waiting.done()
+
+    sights = mailbox.sights()
+    first = await anext(sights)
+    await waiting
+    mailbox.put(Logged(WAITING_MAX + 1, 0.0, TurnStarted(1)))
+    rest = [await anext(sights) for _ in range(WAITING_MAX)]
+
+    assert [one.seq for one in (first, *rest) if isinstance(one, Logged)] == list(range(1, WAITING_MAX + 2))

@@ -55,11 +55,6 @@ def cursor_of(epoch: str, logged: Logged) -> str:
     return f"{epoch}-{logged.seq}-{round(logged.at * 1_000)}"
 
 
-async def newest_cursor(session: Session, known: SessionInfo) -> str:
-    """Return the cursor behind the newest record."""
-    return cursor_of(epoch_of(known), await session.read(known.last_seq))
-
-
 class Start(msgspec.Struct, frozen=True):
     """Where a stream begins; `why` says why not where it was asked to, where that is so."""
 

@@ -9,7 +9,7 @@ from contextlib import aclosing
 from pathlib import Path
 
 from holdfast.core.records import InputAdmitted, Logged, Outcome, TurnEnded, turn_of
-from holdfast.errors import TurnFailedError
+from holdfast.errors import BadInputError, TurnFailedError
 from holdfast.gateway import shapes
 from holdfast.gateway.asgi import body_chunks, header
 from holdfast.gateway.call import Call
@@ -31,7 +31,10 @@ async def send_message(call: Call) -> shapes.Answered | shapes.Accepted | None:
     attachments = _attachments(call, wanted.attachments)
     key = call.tenant.store_key(call.key)
     session = await call.gateway.hold.session(key, tools=specs(wanted.tools))
-    turn = await session.post(wanted.text, attachments=attachments, client_id=client_id)
+    try:
+        turn = await session.post(wanted.text, attachments=attachments, client_id=client_id)
+    except BadInputError as error:
+        raise BadInputError(call.gateway.uploads.without_place(str(error))) from error
     if wanted.mode == "post":
         # Nothing is read for this: it is what a client waits for before it goes on.
         call.status = 202

@@ -5,6 +5,7 @@ before a message names it. It is gone when it is too old or the gateway ends: wh
 """
 
 import asyncio
+import re
 import secrets
 import tempfile
 from collections.abc import AsyncIterator
@@ -90,6 +91,10 @@ class Uploads:
         if upload is None or upload.tenant != tenant:
             raise NotFoundError("there is no such upload, or it is gone; upload the attachment again")
         return upload.path
+
+    def without_place(self, sentence: str) -> str:
+        """Return what is told of an upload without the folder that it lies in: that is nobody's business."""
+        return re.sub(re.escape(str(self._folder)) + "/[^/]+/", "", sentence)
 
     def _sweep(self) -> None:
         now = self._clock.now()
