@@ -183,8 +183,11 @@ _OWED: dict[type[AnyRecord], int] = {InputAdmitted: 1, CompactionRequested: 1, T
 
 
 def owed(record: AnyRecord) -> int:
-    """Return how many outcomes a record adds to what the session owes: +1 for what is asked, -1 for its outcome."""
-    return _OWED.get(type(record), 0)
+    """Return how many outcomes a record adds to what the session owes: +1 for what is asked, -1 for its outcome.
+
+    A mark owes what stood in its place.
+    """
+    return int(record.is_owed) if isinstance(record, DamageSetAside) else _OWED.get(type(record), 0)
 
 
 def turn_of(record: AnyRecord) -> int | None:
