@@ -20,11 +20,13 @@ from holdfast.core.records import (
     MessagePinned,
     NoticePosted,
     Outcome,
+    PartReplaced,
     PieceSummarised,
     ReplyRecorded,
     ResultSubmitted,
     SegmentSealed,
     SessionConfigured,
+    ToolSettled,
     Trigger,
     TurnEnded,
     TurnStarted,
@@ -33,6 +35,7 @@ from holdfast.core.records import (
     encode_record,
     origin_of,
     owed,
+    refs_of,
     turn_of,
 )
 from holdfast.core.sizing import Calibration
@@ -104,3 +107,14 @@ def test_what_was_imported_knows_its_number_and_nothing_else_does() -> None:
 
     assert decode_record(encode_record(imported)) == imported
     assert (origin_of(imported), origin_of(InputAdmitted((Text("hi"),))), origin_of(TurnStarted(1))) == (12, None, None)
+
+
+def test_every_place_where_a_record_names_a_blob_is_known() -> None:
+    named, shown = BlobRef("ab" * 32, 4), BlobRef("cd" * 32, 2)
+    settled = ToolSettled(1, ToolResult("a", (Text("short"), LargeText(named, "x")), originals=(named,)))
+
+    assert list(refs_of(settled)) == [named, named]
+    assert list(refs_of(InputAdmitted((Media(named, "image/png"), Text("see"))))) == [named]
+    assert list(refs_of(PartReplaced(1, 1, 0, Media(shown, "image/jpeg"), "why"))) == [shown]
+    assert list(refs_of(PartReplaced(1, 1, 0, Text("line"), "why"))) == []
+    assert list(refs_of(NoticePosted(1, "masked", "Something was masked."))) == []

@@ -5,12 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.core.messages import LargeText, Text, ToolResult
-from holdfast.core.records import PartReplaced, ToolSettled
 from holdfast.core.segments import Kept
 from holdfast.errors import StoreDamagedError, StoreFullError, StorePathError
 from holdfast.ports import SessionInfo
-from holdfast.runtime.doctor import Doctor, refs_of
+from holdfast.runtime.doctor import Doctor
 from holdfast.runtime.sealing import put_segment
 from holdfast.stores.archived import ArchivedStore
 from holdfast.stores.archives import MemoryArchive
@@ -59,14 +57,6 @@ async def test_a_session_that_is_written_to_meanwhile_is_not_called_wrong() -> N
     await store.admit("s", an_input())
 
     assert await Doctor(store, MemoryBlobs()).look_at("s") == []
-
-
-def test_every_place_where_a_record_names_a_blob_is_known() -> None:
-    settled = ToolSettled(1, ToolResult("a", (Text("short"), LargeText(REF, "x")), originals=(REF,)))
-
-    assert list(refs_of(settled)) == [REF, REF]
-    assert list(refs_of(PartReplaced(1, 1, 0, Text("line"), "why"))) == []
-    assert list(refs_of(a_notice())) == []
 
 
 async def test_segments_without_a_seal_wait_unless_they_alone_have_their_records() -> None:

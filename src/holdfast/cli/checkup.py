@@ -14,6 +14,7 @@ from holdfast.errors import ConflictError, RetryLaterError
 from holdfast.ports import Segment, Store
 from holdfast.runtime.doctor import Doctor, Finding
 from holdfast.runtime.healing import fold_whole, heal_whole
+from holdfast.runtime.log import every_session
 from holdfast.stores.archived import ArchivedStore
 from holdfast.stores.blobs import FolderBlobs
 from holdfast.stores.sqlite import inspecting
@@ -23,7 +24,6 @@ from holdfast.stores.sqlite.looking import SqliteView
 from holdfast.stores.sqlite.owners import living
 from holdfast.wiring import open_archive, open_store
 
-_PAGE_SESSIONS = 1_000
 _LEASE_SECONDS = 60.0
 _OWNER = "doctor"
 # A blob that is younger may belong to a message that is being sent.
@@ -54,7 +54,7 @@ async def look_over(path: Path, only: str | None, progress: Progress) -> Checkup
     store: Store = view if archive is None else ArchivedStore(view, archive)
     try:
         doctor = Doctor(store, FolderBlobs(beside(path, "-blobs")), archive)
-        keys = [only] if only is not None else await _keys(store)
+        keys = [only] if only is not None else [known.key async for known in every_session(store)]
         for place, key in enumerate(keys):
             progress(key, place, len(keys))
             findings += await doctor.look_at(key)
@@ -74,13 +74,6 @@ async def look_over(path: Path, only: str | None, progress: Progress) -> Checkup
 def _lost_seal(segment: Segment) -> Finding:
     what = f"segment {segment.name} alone has records {segment.first} to {segment.last}, and its seal is lost"
     return Finding("lost_seal", what, segment.session, segment.first, "its seal is noted again")
-
-
-async def _keys(store: Store) -> list[str]:
-    keys: list[str] = []
-    while page := await store.sessions(after=keys[-1] if keys else "", limit=_PAGE_SESSIONS):
-        keys += [known.key for known in page]
-    return keys
 
 
 def _file_findings(path: Path, progress: Progress) -> list[Finding]:
@@ -166,7 +159,7 @@ async def _note_seals(path: Path) -> None:
     view = SqliteView(path)
     try:
         doctor = Doctor(view, FolderBlobs(beside(path, "-blobs")), archive)
-        lost, _ = await doctor.unsealed(await _keys(view))
+        lost, _ = await doctor.unsealed([known.key async for known in every_session(view)])
     finally:
         await view.close()
     for segment in sorted(lost, key=lambda one: one.first):

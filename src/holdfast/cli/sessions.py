@@ -9,9 +9,8 @@ from holdfast.cli.opening import reading, send_logs, store_option
 from holdfast.cli.paper import columns, harmless, local_time
 from holdfast.core.limits import RESERVED_KEYS
 from holdfast.ports import SessionInfo
+from holdfast.runtime.log import every_session
 from holdfast.wiring import Place
-
-_PAGE_SESSIONS = 1_000
 
 
 @click.command()
@@ -33,10 +32,8 @@ def sessions(store: Place | None, *, as_json: bool) -> None:
 
 
 async def _all(store: Place | None) -> list[SessionInfo]:
-    found: list[SessionInfo] = []
     async with reading(store) as logs:
-        while page := await logs.sessions(after=found[-1].key if found else "", limit=_PAGE_SESSIONS):
-            found += page
+        found = [known async for known in every_session(logs)]
     # What is kept about models for all sessions is a log too, but no conversation.
     return [session for session in found if not session.key.startswith(RESERVED_KEYS)]
 

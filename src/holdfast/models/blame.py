@@ -21,11 +21,12 @@ _DATA_URL = re.compile(r"data:[\w.+/-]+;base64,")
 
 def blamed_image(body: bytes, told: str) -> str:
     """Return the SHA-256 of the one image that a refusal of this body points at; "" where it points at none or many."""
-    for place in _PLACE.finditer(told):
-        try:
-            sent: object = msgspec.json.decode(body)
-        except msgspec.DecodeError:
-            return ""
+    places = list(_PLACE.finditer(told))
+    try:
+        sent: object = msgspec.json.decode(body) if places else None
+    except msgspec.DecodeError:
+        return ""
+    for place in places:
         steps = [int(step) if step.isdigit() else step for pair in _STEP.findall(place[2]) for step in pair if step]
         node, left = _follow(sent.get(place[1]) if isinstance(sent, dict) else None, steps)
         images = list(_images(node))

@@ -75,7 +75,7 @@ class SocketTransport:
             raise UnreachableError(self._unreached(error, len(body))) from error
         try:
             names = {name.lower(): text for name, text in response.headers.items()}
-            async with aclosing(_chunks(response)) as chunks:
+            async with aclosing(chunks_of(response)) as chunks:
                 yield Answer(response.status, names, chunks)
         finally:
             # A response that was read to its end has given its connection back already; this closes all others.
@@ -137,7 +137,8 @@ def host_and_port(url: str) -> str:
     return f"{parts.hostname or 'unknown'}:{port}"
 
 
-async def _chunks(response: "aiohttp.ClientResponse") -> AsyncGenerator[bytes, None]:
+async def chunks_of(response: "aiohttp.ClientResponse") -> AsyncGenerator[bytes, None]:
+    """Yield the body of an answer as it comes. Raises `BrokenOffError` where the connection breaks."""
     import aiohttp  # noqa: PLC0415 - as above
 
     try:

@@ -39,11 +39,11 @@ from holdfast.core.records import (
 from holdfast.errors import RetryLaterError
 from holdfast.ports import Blobs, Lease, Store
 from holdfast.rescue.neutral import NeutralMessage, NeutralRole
+from holdfast.runtime.log import pages
 from holdfast.runtime.tool_output import bound_output
 
 # Records appended at once: enough that the disk is seldom waited for, few enough that others are not.
 BATCH_RECORDS = 400
-_PAGE_RECORDS = 1_000
 _LEASE_SECONDS = 60.0
 _OWNER = "import"
 _MODEL = "imported"
@@ -203,10 +203,8 @@ async def import_session(
 
 async def _origins(store: Store, key: str) -> set[int]:
     found: set[int] = set()
-    after = 0
-    while page := await store.read(key, after=after, limit=_PAGE_RECORDS):
+    async for page in pages(store, key):
         found.update(origin for logged in page if (origin := origin_of(logged.record)) is not None)
-        after = page[-1].seq
     return found
 
 

@@ -22,10 +22,9 @@ from holdfast.core.fold import Turn
 from holdfast.core.limits import RESERVED_KEYS, Bounds
 from holdfast.core.mending import NOT_SET_ASIDE
 from holdfast.core.messages import BlobRef
-from holdfast.core.records import DamageSetAside, Logged
+from holdfast.core.records import DamageSetAside, Logged, refs_of
 from holdfast.errors import BadInputError, RetryLaterError
 from holdfast.ports import Blobs, Lease, Store
-from holdfast.runtime.doctor import refs_of
 from holdfast.runtime.log import Log
 
 FORMAT: Final = "holdfast-session"

@@ -5,11 +5,12 @@ from uuid import uuid4
 import msgspec
 
 from holdfast.core.messages import BlobRef
+from holdfast.core.records import refs_of
 from holdfast.errors import BadInputError
 from holdfast.ports import Archive, Blobs, Store
 from holdfast.runtime.copies import COPYING, leased, records_of, sweep_copies
-from holdfast.runtime.doctor import refs_of
 from holdfast.runtime.healing import check_clean
+from holdfast.runtime.log import every_session
 
 
 class Deleted(msgspec.Struct, frozen=True):
@@ -55,11 +56,13 @@ async def deleted(store: Store, blobs: Blobs, archive: Archive | None, session: 
 
 async def _named_by_nobody(store: Store, refs: dict[str, BlobRef]) -> list[BlobRef]:
     """Return those of these blobs that no session names. Every log is read, unless there are no blobs to look for."""
-    left, after = dict(refs), ""
-    while left and (page := await store.sessions(after=after, limit=100)):
-        for known in page:
-            async for logged in records_of(store, known.key, known.last_seq):
-                for ref in refs_of(logged.record):
-                    left.pop(ref.sha256, None)
-        after = page[-1].key
+    left = dict(refs)
+    if not left:
+        return []
+    async for known in every_session(store):
+        async for logged in records_of(store, known.key, known.last_seq):
+            for ref in refs_of(logged.record):
+                left.pop(ref.sha256, None)
+        if not left:
+            break
     return list(left.values())

@@ -6,23 +6,22 @@ so nothing is called wrong that was only new.
 
 import asyncio
 import hashlib
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from types import MappingProxyType
 
 import msgspec
 
 from holdfast.core.coverage import uncovered, unpaired
-from holdfast.core.messages import BlobRef, LargeText, Media, Part
+from holdfast.core.messages import BlobRef
 from holdfast.core.reconcile import ClearSealed, DropSnapshot, LogRepair, MarkMissing, PutBack, Recount, SetAside, told
-from holdfast.core.records import AnyRecord, DamageSetAside, InputAdmitted, PartReplaced, ToolSettled
+from holdfast.core.records import DamageSetAside, refs_of
 from holdfast.core.segments import SegmentTornError, unpack_header, unpack_segment
 from holdfast.core.view import conversation, lens_of, messages_in_view
 from holdfast.errors import BlobMissingError, HoldfastError, SegmentMissingError
 from holdfast.ports import Archive, Blobs, Segment, Store
 from holdfast.runtime.healing import Fold, fold_whole, needed
-from holdfast.runtime.log import open_log
+from holdfast.runtime.log import open_log, pages
 
-_PAGE_RECORDS = 1_000
 # A blob is checked in pieces of this size, so that memory does not grow with it.
 _PIECE_BYTES = 2**20
 # A session that is written to while it is looked at is looked at again so often.
@@ -51,22 +50,6 @@ class Finding(msgspec.Struct, frozen=True):
     seq: int = 0
     # What `--fix` does; "" where a person must act, and then `what` says how.
     remedy: str = ""
-
-
-def refs_of(record: AnyRecord) -> Iterator[BlobRef]:
-    """Yield the blobs that a record names."""
-    parts: Sequence[Part] = ()
-    match record:
-        case InputAdmitted():
-            parts = record.parts
-        case ToolSettled(result=result):
-            parts = result.parts
-            yield from result.originals
-        case PartReplaced(shown=shown):
-            parts = (shown,)
-        case _:
-            pass
-    yield from (part.blob for part in parts if isinstance(part, LargeText | Media))
 
 
 class Doctor:
@@ -118,8 +101,7 @@ class Doctor:
             yield Finding("pairs", f"tool call {call_id} has not exactly one result; please report this", session)
 
     async def _look_at_blobs(self, session: str) -> AsyncIterator[Finding]:
-        after = 0
-        while page := await self._store.read(session, after=after, limit=_PAGE_RECORDS):
+        async for page in pages(self._store, session):
             for logged in page:
                 for ref in refs_of(logged.record):
                     name = bytes.fromhex(ref.sha256)
@@ -127,7 +109,6 @@ class Doctor:
                         self._named[name] = await self._fault_of_blob(ref)
                     if self._named[name]:
                         yield Finding("blob", self._named[name], session, logged.seq)
-            after = page[-1].seq
 
     async def _fault_of_blob(self, ref: BlobRef) -> str:
         digest, start = hashlib.sha256(), 0

@@ -15,13 +15,15 @@ from holdfast.core.fold import IllegalStepError, Turn
 from holdfast.core.records import AnyRecord, CompactionApplied, DamageSetAside, Logged
 from holdfast.core.turn import evolve
 from holdfast.errors import StoreDamagedError
-from holdfast.ports import Snapshot, Store
+from holdfast.ports import SessionInfo, Snapshot, Store
 
 # Raise this whenever a fold of the same records would come out differently: older snapshots are then not used.
 FOLD_VERSION = 2
 
 # Large enough that reading is dominated by decoding, small enough that memory stays flat on a long log.
 _PAGE_RECORDS = 1_000
+# Some 100 bytes each.
+_PAGE_SESSIONS = 1_000
 
 
 class _Fold(msgspec.Struct, frozen=True):
@@ -37,6 +39,15 @@ async def pages(store: Store, session: str, *, after: int = 0) -> AsyncIterator[
     while page := await store.read(session, after=after, limit=_PAGE_RECORDS):
         yield page
         after = page[-1].seq
+
+
+async def every_session(store: Store) -> AsyncIterator[SessionInfo]:
+    """Yield what is known of each session of a store, in order of their keys."""
+    after = ""
+    while page := await store.sessions(after=after, limit=_PAGE_SESSIONS):
+        for known in page:
+            yield known
+        after = page[-1].key
 
 
 class Log:

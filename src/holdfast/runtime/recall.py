@@ -5,7 +5,7 @@ names it. Pages are bounded and join without a gap, so whoever reads all of them
 """
 
 import codecs
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Sequence
 from typing import Annotated
 
 import msgspec
@@ -13,7 +13,16 @@ import msgspec
 from holdfast.core.finding import RECALL
 from holdfast.core.media import HEAD_BYTES, TEXT, sniff
 from holdfast.core.messages import BlobRef, LargeText, Media, Part, Reasoning, Text, ToolCall, ToolResult, ToolSpec
-from holdfast.core.records import AnyRecord, CompactionApplied, InputAdmitted, Logged, ReplyRecorded, ToolSettled
+from holdfast.core.records import (
+    AnyRecord,
+    CompactionApplied,
+    InputAdmitted,
+    Logged,
+    PartReplaced,
+    ReplyRecorded,
+    ToolSettled,
+    refs_of,
+)
 from holdfast.errors import BadInputError
 from holdfast.ports import Blobs, Hit, Store
 from holdfast.runtime.log import pages
@@ -222,17 +231,6 @@ def _told(query: str, hits: Sequence[Hit]) -> str:
 
 def _named(logged: Logged, name: str) -> BlobRef | None:
     """Return the blob whose name begins so, where a record names it."""
-    return next((ref for ref in _refs(logged.record) if ref.sha256.startswith(name)), None)
-
-
-def _refs(record: AnyRecord) -> Iterator[BlobRef]:
-    parts: Sequence[Part] = ()
-    match record:
-        case InputAdmitted():
-            parts = record.parts
-        case ToolSettled(result=result):
-            parts = result.parts
-            yield from result.originals
-        case _:
-            pass
-    yield from (part.blob for part in parts if isinstance(part, LargeText | Media))
+    # What is shown in place of a part is no original.
+    refs = () if isinstance(logged.record, PartReplaced) else refs_of(logged.record)
+    return next((ref for ref in refs if ref.sha256.startswith(name)), None)

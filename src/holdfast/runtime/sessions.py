@@ -113,7 +113,7 @@ class Session:
         `send` does. Leaving the loop early does not cancel the turn.
         """
         turn = await self.post(text, attachments=attachments, client_id=client_id)
-        async with aclosing(self.follow(turn)) as events:
+        async with aclosing(self._events(turn)) as events:
             async for event in events:
                 yield event
 
@@ -125,12 +125,9 @@ class Session:
         self._supervisor.check_running()
         await self._check_turn(turn)
         self._supervisor.wake(self.key)
-        async with aclosing(self._follow(turn)) as sights:
-            async for sight in sights:
-                if isinstance(sight, Logged):
-                    yield sight
-                elif isinstance(sight.delta, TextDelta | ReasoningDelta):
-                    yield sight.delta
+        async with aclosing(self._events(turn)) as events:
+            async for event in events:
+                yield event
 
     async def post(
         self, text: str = "", *, attachments: Sequence[Attachment | Path | str] = (), client_id: str = ""
@@ -340,27 +337,34 @@ class Session:
         turn = (await open_log(self._engine.store, self.key)).turn
         return (turn.number, *turn.waiting) if turn.number else turn.waiting
 
+    async def _events(self, turn: int) -> AsyncGenerator[Event, None]:
+        async with aclosing(self._follow(turn)) as sights:
+            async for sight in sights:
+                if isinstance(sight, Logged):
+                    yield sight
+                elif isinstance(sight.delta, TextDelta | ReasoningDelta):
+                    yield sight.delta
+
     async def _follow(self, turn: int) -> AsyncGenerator[LiveDelta | Logged, None]:
         """Yield what happens in a turn until it has ended, and raise if it ended without an answer."""
         seen_live: set[int] = set()
-        with self._engine.live.subscribe(self.key) as mailbox:
-            async with self._pumping(mailbox, after=turn), aclosing(mailbox.sights()) as sights:
-                async for sight in sights:
-                    if isinstance(sight, LiveDelta):
-                        if sight.turn == turn:
-                            seen_live.add(sight.attempt)
-                            yield sight
-                        continue
-                    if turn_of(sight.record) != turn:
-                        continue
-                    if isinstance(sight.record, ReplyRecorded) and sight.record.attempt not in seen_live:
-                        # Written by another process: show it whole, so that a reader of deltas misses nothing.
-                        whole = TextDelta(text_of(sight.record.reply.parts))
-                        yield LiveDelta(turn, sight.record.attempt, whole)
-                    yield sight
-                    if isinstance(sight.record, TurnEnded):
-                        self._check_answered(sight.record)
-                        return
+        async with aclosing(self.sights(after=turn)) as sights:
+            async for sight in sights:
+                if isinstance(sight, LiveDelta):
+                    if sight.turn == turn:
+                        seen_live.add(sight.attempt)
+                        yield sight
+                    continue
+                if turn_of(sight.record) != turn:
+                    continue
+                if isinstance(sight.record, ReplyRecorded) and sight.record.attempt not in seen_live:
+                    # Written by another process: show it whole, so that a reader of deltas misses nothing.
+                    whole = TextDelta(text_of(sight.record.reply.parts))
+                    yield LiveDelta(turn, sight.record.attempt, whole)
+                yield sight
+                if isinstance(sight.record, TurnEnded):
+                    self._check_answered(sight.record)
+                    return
 
     def _check_answered(self, ended: TurnEnded) -> None:
         if ended.outcome is not Outcome.ANSWERED:

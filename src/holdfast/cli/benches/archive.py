@@ -9,12 +9,11 @@ import dataclasses
 import tempfile
 import time
 from pathlib import Path
-from statistics import median
 
 import click
 
 from holdfast.cli.benches.measured import Measured, tell
-from holdfast.cli.benches.opening import OPEN_FLOOR, engine_over, fill, open_and_prepare
+from holdfast.cli.benches.opening import compare_openings, engine_over, fill
 from holdfast.cli.benches.sample import Appender
 from holdfast.ports import Store
 from holdfast.runtime.clock import SystemClock
@@ -57,20 +56,12 @@ async def measure_archive(folder: Path, records: int) -> list[Measured]:
             await fill(store, session, 0)
         known = await store.info("long")
         assert known is not None, "it was filled"
-        times: dict[str, list[float]] = {"short": [], "long": []}
-        for _ in range(_OPENINGS):
-            for session, taken in times.items():
-                started = time.perf_counter()
-                await open_and_prepare(store, session)
-                taken.append(1_000 * (time.perf_counter() - started))
+        opened = await compare_openings(store, f"open at {records:,}, sealed", _OPENINGS)
     finally:
         await store.close()
-    ratio = median(short / long for short, long in zip(times["short"], times["long"], strict=True))
     live, bound = known.last_seq - sealed, LIVE_SHARE_MAX * known.last_seq
     return [
-        Measured(
-            f"open at {records:,}, sealed", median(times["long"]), median(times["short"]), ratio, OPEN_FLOOR, "ms"
-        ),
+        opened,
         Measured(f"live of {known.last_seq:,} records", live, bound, bound / live, 1.0, "records"),
         Measured(
             "sealing against appending",

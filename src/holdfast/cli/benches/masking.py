@@ -26,6 +26,7 @@ from holdfast.core.view import Lens, conversation
 from holdfast.rescue.importing import Turns, import_session, turns_of
 from holdfast.rescue.neutral import NeutralMessage
 from holdfast.runtime.clock import SystemClock
+from holdfast.runtime.log import pages
 from holdfast.runtime.recall import Recall
 from holdfast.stores.memory import MemoryBlobs, MemoryStore
 
@@ -33,7 +34,6 @@ from holdfast.stores.memory import MemoryBlobs, MemoryStore
 COST_MAX = 0.40
 _FILE = "claude_code_dev.jsonl.gz"
 _KEY = "measured"
-_PAGE_RECORDS = 1_000
 # How a page says where the next one starts.
 _NEXT = re.compile(r"offset=(\d+)\)\]\Z")
 
@@ -138,7 +138,7 @@ async def measure_session(messages: Sequence[NeutralMessage], bounds: Bounds) ->
     store, blobs = MemoryStore(clock=SystemClock(), bounds=bounds), MemoryBlobs()
     await import_session(messages, _KEY, store=store, blobs=blobs, bounds=bounds)
     records: list[Logged] = []
-    while page := await store.read(_KEY, after=len(records), limit=_PAGE_RECORDS):
+    async for page in pages(store, _KEY):
         records.extend(page)
     if not records:
         return MaskingReport(0, 0, bounds.outputs_kept, 0, 0, 0, 0, ())

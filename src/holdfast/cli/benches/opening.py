@@ -133,32 +133,31 @@ async def open_and_prepare(store: Store, session: str) -> int:
     return len(prepare(log, engine, known).request.messages)
 
 
+async def compare_openings(store: Store, name: str, openings: int) -> Measured:
+    """Milliseconds to open the session "long" and build its next request, against "short", in turns."""
+    times: dict[str, list[float]] = {"short": [], "long": []}
+    for _ in range(openings):
+        for session, taken in times.items():
+            started = time.perf_counter()
+            await open_and_prepare(store, session)
+            taken.append(1_000 * (time.perf_counter() - started))
+    ratio = median(short / long for short, long in zip(times["short"], times["long"], strict=True))
+    return Measured(name, median(times["long"]), median(times["short"]), ratio, OPEN_FLOOR, "ms")
+
+
 async def measure_opening(folder: Path, effort: Effort) -> list[Measured]:
     """Milliseconds to open a session and build its next request, and the memory of a process that has done so."""
     path = folder / "sessions.db"
     store = SqliteStore(path, clock=SystemClock())
-    times: dict[str, list[float]] = {"short": [], "long": []}
     try:
         await fill(store, "short", effort.short_records)
         await fill(store, "long", effort.long_records)
-        for _ in range(effort.openings):
-            for session, taken in times.items():
-                started = time.perf_counter()
-                await open_and_prepare(store, session)
-                taken.append(1_000 * (time.perf_counter() - started))
+        opened = await compare_openings(store, f"open at {effort.long_records:,} records", effort.openings)
     finally:
         await store.close()
-    ratio = median(short / long for short, long in zip(times["short"], times["long"], strict=True))
-    memory = {session: _memory_with(path, session) for session in times}
+    memory = {session: _memory_with(path, session) for session in ("short", "long")}
     return [
-        Measured(
-            f"open at {effort.long_records:,} records",
-            median(times["long"]),
-            median(times["short"]),
-            ratio,
-            OPEN_FLOOR,
-            "ms",
-        ),
+        opened,
         Measured(
             f"memory at {effort.long_records:,} records",
             memory["long"],

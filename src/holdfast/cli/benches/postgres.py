@@ -9,15 +9,14 @@ import asyncio
 import time
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
-from statistics import median
 from uuid import uuid4
 
 import asyncpg
 
 from holdfast.cli.benches.measured import Effort, Measured
-from holdfast.cli.benches.opening import OPEN_FLOOR, fill, open_and_prepare
+from holdfast.cli.benches.opening import compare_openings, fill
 from holdfast.cli.benches.own_postgres import OwnServer
-from holdfast.cli.benches.sample import RECORD, SESSIONS_TOGETHER, Appender
+from holdfast.cli.benches.sample import RECORD, SESSIONS_TOGETHER, Appender, compared
 from holdfast.core.records import encode_record
 from holdfast.errors import StoreAccessError
 from holdfast.stores.postgres import PostgresStore
@@ -97,28 +96,18 @@ async def measure_appends(url: str, effort: Effort) -> list[Measured]:
     finally:
         await store.close()
         await connection.close()
-    ratio = median(ours / theirs for ours, theirs in zip(our_rates, plain_rates, strict=True))
-    name = f"append, {SESSIONS_TOGETHER} sessions together"
-    return [Measured(name, median(our_rates), median(plain_rates), ratio, TOGETHER_FLOOR, "appends/s")]
+    return [compared(f"append, {SESSIONS_TOGETHER} sessions together", our_rates, plain_rates, TOGETHER_FLOOR)]
 
 
 async def measure_opening(url: str, effort: Effort) -> list[Measured]:
     """Milliseconds to open a session and build its next request, with a long log and with a short one."""
     store = PostgresStore(url)
-    times: dict[str, list[float]] = {"short": [], "long": []}
     try:
         await fill(store, "short", effort.short_records)
         await fill(store, "long", effort.long_records)
-        for _ in range(effort.openings):
-            for session, taken in times.items():
-                started = time.perf_counter()
-                await open_and_prepare(store, session)
-                taken.append(1_000 * (time.perf_counter() - started))
+        return [await compare_openings(store, f"open at {effort.long_records:,} records", effort.openings)]
     finally:
         await store.close()
-    ratio = median(short / long for short, long in zip(times["short"], times["long"], strict=True))
-    name = f"open at {effort.long_records:,} records"
-    return [Measured(name, median(times["long"]), median(times["short"]), ratio, OPEN_FLOOR, "ms")]
 
 
 async def measure(url: str | None, effort: Effort) -> list[Measured]:

@@ -1,5 +1,8 @@
 """What the measurements of stores append, and who does."""
 
+from statistics import median
+
+from holdfast.cli.benches.measured import Measured
 from holdfast.core.messages import Reply, StopReason, Text
 from holdfast.core.records import ReplyRecorded
 from holdfast.ports import Lease, Store
@@ -30,3 +33,9 @@ class Appender:
         """Append so many records, each acknowledged before the next."""
         for _ in range(times):
             self._seq = await self._store.append(self._lease, [RECORD], after=self._seq)
+
+
+def compared(name: str, rates: list[float], references: list[float], floor: float) -> Measured:
+    """Appends per second against a reference that ran in turns with them; the ratio is the median over the turns."""
+    ratio = median(rate / reference for rate, reference in zip(rates, references, strict=True))
+    return Measured(name, median(rates), median(references), ratio, floor, "appends/s")

@@ -11,13 +11,12 @@ import tempfile
 import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
-from statistics import median
 
 import click
 
 from holdfast.cli.benches.measured import FULL, QUICK, Effort, Measured, tell
 from holdfast.cli.benches.opening import measure_opening, measure_starting
-from holdfast.cli.benches.sample import RECORD, SESSIONS_TOGETHER, Appender
+from holdfast.cli.benches.sample import RECORD, SESSIONS_TOGETHER, Appender, compared
 from holdfast.core.records import encode_record
 from holdfast.errors import UsageError
 from holdfast.runtime.clock import SystemClock
@@ -79,14 +78,9 @@ async def measure_appends(folder: Path, effort: Effort) -> list[Measured]:
         await store.close()
         plain.close()
     return [
-        _compared("append, one session alone", alone_rates, plain_rates, ALONE_FLOOR),
-        _compared(f"append, {SESSIONS_TOGETHER} sessions together", together_rates, plain_rates, TOGETHER_FLOOR),
+        compared("append, one session alone", alone_rates, plain_rates, ALONE_FLOOR),
+        compared(f"append, {SESSIONS_TOGETHER} sessions together", together_rates, plain_rates, TOGETHER_FLOOR),
     ]
-
-
-def _compared(name: str, rates: list[float], references: list[float], floor: float) -> Measured:
-    ratio = median(rate / reference for rate, reference in zip(rates, references, strict=True))
-    return Measured(name, median(rates), median(references), ratio, floor, "appends/s")
 
 
 Measurement = Callable[[Path, Effort], Awaitable[list[Measured]]]

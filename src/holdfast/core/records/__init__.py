@@ -5,10 +5,12 @@ loudly: the log was written by a newer version. Every record that belongs to a t
 that the turn answers.
 """
 
+from collections.abc import Iterator, Sequence
 from typing import TypeAlias
 
 import msgspec
 
+from holdfast.core.messages import BlobRef, LargeText, Media, Part
 from holdfast.core.records.base import Record
 from holdfast.core.records.inbox import (
     CancelRequested,
@@ -104,6 +106,7 @@ __all__ = [
     "encode_record",
     "origin_of",
     "owed",
+    "refs_of",
     "turn_of",
 ]
 
@@ -207,3 +210,19 @@ def turn_of(record: AnyRecord) -> int | None:
             return None
         case _:
             return record.turn
+
+
+def refs_of(record: AnyRecord) -> Iterator[BlobRef]:
+    """Yield the blobs that a record names."""
+    parts: Sequence[Part] = ()
+    match record:
+        case InputAdmitted():
+            parts = record.parts
+        case ToolSettled(result=result):
+            parts = result.parts
+            yield from result.originals
+        case PartReplaced(shown=shown):
+            parts = (shown,)
+        case _:
+            pass
+    yield from (part.blob for part in parts if isinstance(part, LargeText | Media))

@@ -16,7 +16,7 @@ from yarl import URL
 
 from holdfast.models import anthropic_messages, openai_chat
 from holdfast.models.endpoints import Endpoint, parse_endpoint
-from holdfast.models.transport import CONNECT_SECONDS_MAX, BrokenOffError, UnreachableError
+from holdfast.models.transport import CONNECT_SECONDS_MAX, UnreachableError, chunks_of
 
 RawHeaders: TypeAlias = Sequence[tuple[bytes, bytes]]
 
@@ -114,7 +114,7 @@ class Wire:
             )
         except (aiohttp.ClientError, OSError, ValueError) as error:
             raise UnreachableError(f"{upstream.endpoint.place} gave no answer ({type(error).__name__})") from error
-        chunks = _chunks(response)
+        chunks = chunks_of(response)
         try:
             yield Raw(response.status, passed_back(response.raw_headers), chunks)
         finally:
@@ -143,14 +143,6 @@ class Wire:
 def _payload(body: bytes) -> bytes | io.BytesIO:
     """Return a body as the client library likes it: large ones in pieces, small ones at once, which is quicker."""
     return body if len(body) < _AT_ONCE_BYTES_MAX else io.BytesIO(body)
-
-
-async def _chunks(response: aiohttp.ClientResponse) -> AsyncGenerator[bytes, None]:
-    try:
-        async for chunk in response.content.iter_any():
-            yield chunk
-    except (aiohttp.ClientError, OSError) as error:
-        raise BrokenOffError(f"the connection broke before the answer was complete ({type(error).__name__})") from error
 
 
 def passed_on(
