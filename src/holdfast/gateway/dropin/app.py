@@ -8,7 +8,9 @@ import asyncio
 import logging
 import secrets
 from collections.abc import Awaitable, Mapping
+from contextlib import AsyncExitStack
 from dataclasses import replace
+from math import inf
 from time import monotonic, time
 
 import msgspec
@@ -22,13 +24,14 @@ from holdfast.core.records import AttemptFailed
 from holdfast.errors import HoldfastError
 from holdfast.gateway.asgi import ClientGoneError, Receive, Scope, Send, body_chunks, header, until_gone
 from holdfast.gateway.bounds import GatewayBounds
+from holdfast.gateway.dropin.ahead import PlainHeads, sent_ahead
 from holdfast.gateway.dropin.asked import Asked, Outbox
 from holdfast.gateway.dropin.compactions import Loops, is_compaction, represented
 from holdfast.gateway.dropin.keeping import Keeper
 from holdfast.gateway.dropin.passing import OVERSIZE, Failed, Passage, Passed, names_of
 from holdfast.gateway.dropin.recognition import Conversation, Recognition, digest_of, family_prefix
 from holdfast.gateway.dropin.rescuing import Errand, Refused, rescue
-from holdfast.gateway.dropin.upstream import Upstream, Wire, key_in, owner_of, passed_on
+from holdfast.gateway.dropin.upstream import Upstream, Wire, key_in, passed_on
 from holdfast.gateway.problems import NotFoundError, TooSlowError
 from holdfast.gateway.tenants import Tenant
 from holdfast.models.declared import declared_limits, open_limits
@@ -79,6 +82,7 @@ class DropIn:
         self._passage = Passage(self._wire, engine, engine.deadlines)
         self._known: dict[str, tuple[float, Known]] = {}
         self._loops = Loops()
+        self._plain = PlainHeads()
         self._keeping: set[asyncio.Task[None]] = set()
 
     async def close(self) -> None:
@@ -98,7 +102,7 @@ class DropIn:
         with tenant.working():
             body = await self._body(scope, receive)
             if dialect is not None and dialect in SERVED:
-                work = self._answer(self._asked(scope, dialect, body, tenant), outbox, tenant)
+                work = self._serve(scope, self._addressed(scope, dialect, body), outbox, tenant)
             else:
                 work = self._other(scope, body, outbox)
             try:
@@ -127,25 +131,30 @@ class DropIn:
             raise NotFoundError(f"this gateway has no upstream for {family}; its operator sets one in [upstream]")
         return self._upstreams[family]
 
-    def _asked(self, scope: Scope, dialect: str, body: bytes, tenant: Tenant) -> Asked:
+    def _addressed(self, scope: Scope, dialect: str, body: bytes) -> Asked:
+        """Return a request of which only the model was read: where it goes, and with which headers."""
         upstream = self._upstream(scope)
         headers = passed_on(scope["headers"], upstream, is_key_ours=bool(scope.get("holdfast.key_is_ours")))
         address = upstream.address(scope["path"], scope["query_string"])
         try:
-            issuer = f"{dialect}:{upstream.endpoint.place}:{_model_in(body)}"
-            decoded = SERVED[dialect].decode_request(body, issuer, is_tolerant=True)
-        except (MalformedRequestError, msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            names = names_of(_model_in(body), upstream.fallbacks)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             # The provider says best what is wrong with it.
             return Asked(dialect, upstream, address, headers, body, (), ())
-        names = names_of(decoded.model, upstream.fallbacks)
         models = tuple(self._model(dialect, upstream, name, key_in(headers)) for name in names)
-        asked = Asked(dialect, upstream, address, headers, body, models, names)
+        return Asked(dialect, upstream, address, headers, body, models, names)
+
+    def _read(self, asked: Asked, scope: Scope, tenant: Tenant) -> Asked:
+        """Return the request with what it says; as it is where it cannot be read, or says nothing."""
+        try:
+            decoded = SERVED[asked.dialect].decode_request(asked.body, asked.issuer, is_tolerant=True)
+        except (MalformedRequestError, msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            return replace(asked, models=(), names=())
         if not decoded.request.messages:
             return asked
         digests = [digest_of(message) for message in decoded.request.messages]
         named = header(scope, _SESSION_HEADER)
-        owner = owner_of(f"{dialect}\0{key_in(headers)}")
-        own = DROPIN_MARK + named.removeprefix(DROPIN_MARK) if named else family_prefix(owner, digests)
+        own = DROPIN_MARK + named.removeprefix(DROPIN_MARK) if named else family_prefix(asked.owner, digests)
         return replace(
             asked,
             decoded=decoded,
@@ -170,6 +179,20 @@ class DropIn:
 
     # Answering.
 
+    async def _serve(self, scope: Scope, asked: Asked, outbox: Outbox, tenant: Tenant) -> None:
+        """Answer a request; one that surely goes as it is goes first and is read while the upstream works."""
+        async with AsyncExitStack() as stack:
+            if await self._goes_first(asked):
+                sending = self._wire.send(asked.upstream, "POST", asked.address, asked.headers, asked.body)
+                asked = replace(asked, ahead=await stack.enter_async_context(sent_ahead(sending)))
+            await self._answer(self._read(asked, scope, tenant), outbox, tenant)
+
+    async def _goes_first(self, asked: Asked) -> bool:
+        if not asked.models or not self._plain.has(asked.owner, asked.body) or self._loops.has_compacted(asked.owner):
+            return False
+        limits = (await self._known_of(asked.models[0])).limits
+        return len(asked.body) <= min(limits.window_tokens or inf, limits.wire_bytes_max or inf)
+
     async def _answer(self, asked: Asked, outbox: Outbox, tenant: Tenant) -> None:
         if asked.decoded is None:
             unknown = Known(Limits(), NOTHING_LEARNED.calibration)
@@ -177,6 +200,7 @@ class DropIn:
             return
         conversation = await self._recognition.find(asked.prefix, asked.digests)
         outbox.notes["x-holdfast-session"] = tenant.key_of(conversation.key) or ""
+        self._plain.learn(asked.owner, asked.body, is_plain=not conversation.is_rescued)
         if conversation.is_rescued:
             await self._rescue(asked, outbox, conversation, None)
             return
@@ -206,7 +230,7 @@ class DropIn:
 
     def _circling(self, asked: Asked) -> Fault | None:
         """Return why a request is made smaller although it fits: its agent compacts and compacts, and gains nothing."""
-        owner = owner_of(f"{asked.dialect}\0{key_in(asked.headers)}")
+        owner = asked.owner
         if asked.is_compaction:
             self._loops.compacted(owner)
             return None
@@ -261,6 +285,7 @@ class DropIn:
         if conversation.common(asked.digests) == len(asked.digests) < len(conversation.digests):
             # The log goes on behind this request: another answer to it is another conversation.
             conversation = await self._recognition.branch(asked.prefix, asked.digests)
+        self._plain.learn(asked.owner, asked.body, is_plain=False)
         errand = Errand(asked, outbox, self._wire, key_in(asked.headers), error=failed.error if failed else None)
         attempt = AttemptFailed(0, 0, failed.refusal, failed.fault) if failed is not None else None
         came = await rescue(errand, conversation, self._keeper, attempt)

@@ -9,7 +9,8 @@ import msgspec
 from holdfast.core.fit import Sizes, measure
 from holdfast.core.messages import Message
 from holdfast.gateway.asgi import Send
-from holdfast.gateway.dropin.upstream import RawHeaders, Upstream
+from holdfast.gateway.dropin.ahead import Ahead
+from holdfast.gateway.dropin.upstream import RawHeaders, Upstream, key_in, owner_of
 from holdfast.models.http import HttpModel
 from holdfast.models.spans import Span, locate
 from holdfast.models.wire import DecodedRequest
@@ -36,6 +37,18 @@ class Asked:
     prefix: str = ""
     # Whether it is an agent's own call for a summary of its history.
     is_compaction: bool = False
+    # Set where it is on its way already.
+    ahead: Ahead | None = None
+
+    @cached_property
+    def owner(self) -> str:
+        """Whose request it is, by the key that it carries and the dialect that it speaks."""
+        return owner_of(f"{self.dialect}\0{key_in(self.headers)}")
+
+    @property
+    def issuer(self) -> str:
+        """What reasoning in it is signed by, if the model that is asked first signed it."""
+        return self.models[0].issuer if self.models else ""
 
     @property
     def messages(self) -> tuple[Message, ...]:

@@ -114,6 +114,11 @@ class Loops:
         if count is not None:
             count.compactions += 1
 
+    def has_compacted(self, owner: str) -> bool:
+        """Return whether there was a compaction since the newest message of a person."""
+        count = self._counts.get(owner)
+        return count is not None and count.compactions > 0
+
     def is_circling(self, owner: str, newest: bytes, size: int) -> bool:
         """Take a request that is no compaction, and return whether compactions did not make it smaller.
 

@@ -6,7 +6,7 @@ Both are read along the way. Nothing is held back but the first piece, so that a
 import asyncio
 import secrets
 from collections.abc import Sequence
-from contextlib import AsyncExitStack
+from contextlib import AbstractAsyncContextManager, AsyncExitStack
 
 import msgspec
 
@@ -78,8 +78,7 @@ class Passage:
         try:
             async with AsyncExitStack() as stack:
                 async with asyncio.timeout(deadlines.connect_seconds + deadlines.first_token_seconds):
-                    sending = self._wire.send(asked.upstream, "POST", asked.address, asked.headers, body)
-                    raw = await stack.enter_async_context(sending)
+                    raw = await stack.enter_async_context(self._sending(asked, body))
                     if raw.status not in _OK:
                         return _failed(asked, await refused(raw), known)
                     first = await anext(raw.chunks, b"")
@@ -93,6 +92,11 @@ class Passage:
                 raise
             refusal = Refusal(asked.dialect, Phase.STREAM, cause=str(error))
         return Failed(refusal, classify(refusal, _sent(asked, known)))
+
+    def _sending(self, asked: Asked, body: bytes) -> AbstractAsyncContextManager[Raw]:
+        if asked.ahead is not None and not asked.ahead.is_taken:
+            return asked.ahead.take()
+        return self._wire.send(asked.upstream, "POST", asked.address, asked.headers, body)
 
     async def _stream(self, asked: Asked, raw: Raw, first: bytes, outbox: Outbox) -> Passed | Failed:
         decoder = self._decoder(asked)
