@@ -8,8 +8,8 @@ import asyncio
 import logging
 import secrets
 from collections.abc import Awaitable, Mapping
-from contextlib import AsyncExitStack
 from dataclasses import replace
+from functools import lru_cache
 from math import inf
 from time import monotonic, time
 
@@ -22,7 +22,7 @@ from holdfast.core.limits import DROPIN_MARK, Limits
 from holdfast.core.messages import Reply, Role
 from holdfast.core.records import AttemptFailed
 from holdfast.errors import HoldfastError
-from holdfast.gateway.asgi import ClientGoneError, Receive, Scope, Send, body_chunks, header, until_gone
+from holdfast.gateway.asgi import ClientGoneError, Receive, Scope, Send, header, until_gone, whole_body
 from holdfast.gateway.bounds import GatewayBounds
 from holdfast.gateway.dropin.ahead import PlainHeads, sent_ahead
 from holdfast.gateway.dropin.asked import Asked, Outbox
@@ -32,7 +32,7 @@ from holdfast.gateway.dropin.passing import OVERSIZE, Failed, Passage, Passed, n
 from holdfast.gateway.dropin.recognition import Conversation, Recognition, digest_of, family_prefix
 from holdfast.gateway.dropin.rescuing import Errand, Refused, rescue
 from holdfast.gateway.dropin.upstream import Upstream, Wire, key_in, passed_on
-from holdfast.gateway.problems import NotFoundError, TooSlowError
+from holdfast.gateway.problems import NotFoundError
 from holdfast.gateway.tenants import Tenant
 from holdfast.models.declared import declared_limits, open_limits
 from holdfast.models.dialects import DIALECTS, SERVED, dialect_at
@@ -52,6 +52,7 @@ _REFERENCES = {"openai-chat": "openai", "openai-responses": "responses", "anthro
 _KNOWN_SECONDS = 1.0
 # Statuses of servers that do not count tokens, or cannot count so many.
 _CANNOT_COUNT = frozenset({400, 404, 405, 413, 501})
+_CARDS_MAX = 1_000
 _SESSION_HEADER = b"x-holdfast-session"
 _JSON = [(b"content-type", b"application/json")]
 
@@ -83,6 +84,8 @@ class DropIn:
         self._known: dict[str, tuple[float, Known]] = {}
         self._loops = Loops()
         self._plain = PlainHeads()
+        # Clients name models as they please, most of them one.
+        self._card = lru_cache(maxsize=_CARDS_MAX)(self._make_card)
         self._keeping: set[asyncio.Task[None]] = set()
 
     async def close(self) -> None:
@@ -100,7 +103,7 @@ class DropIn:
         scope["holdfast.route"] = path if dialect in SERVED or path in (_COUNT_PATH, "/v1/models") else "/v1/other"
         outbox = Outbox(send)
         with tenant.working():
-            body = await self._body(scope, receive)
+            body = await whole_body(scope, receive, self._bounds)
             if dialect is not None and dialect in SERVED:
                 work = self._serve(scope, self._addressed(scope, dialect, body), outbox, tenant)
             else:
@@ -111,14 +114,6 @@ class DropIn:
                 log.warning("an answer broke off", extra={"route": scope["holdfast.route"], "reason": str(error)})
                 # What is missing cannot be told any more; the client sees that the answer is cut off.
                 scope["holdfast.abort"]()
-
-    async def _body(self, scope: Scope, receive: Receive) -> bytes:
-        chunks = body_chunks(scope, receive, self._bounds, bytes_max=self._bounds.body_bytes_max)
-        try:
-            async with asyncio.timeout(self._bounds.body_seconds_max):
-                return b"".join([chunk async for chunk in chunks])
-        except TimeoutError as error:
-            raise TooSlowError(f"the body was not complete after {self._bounds.body_seconds_max:g} seconds") from error
 
     # What is asked.
 
@@ -164,11 +159,15 @@ class DropIn:
         )
 
     def _model(self, dialect: str, upstream: Upstream, name: str, key: str) -> HttpModel:
+        return HttpModel(
+            DIALECTS[dialect], self._card(dialect, upstream, name), self._transports[upstream.family], key=key
+        )
+
+    def _make_card(self, dialect: str, upstream: Upstream, name: str) -> ModelCard:
         reference = f"{_REFERENCES[dialect]}:{name}"
         declared = declared_limits(reference) if upstream.is_official else open_limits(name)
         limits = self._overrides.applied(reference, declared)
-        card = ModelCard(reference, name, upstream.endpoint.place, limits, upstream.is_official)
-        return HttpModel(DIALECTS[dialect], card, self._transports[upstream.family], key=key)
+        return ModelCard(reference, name, upstream.endpoint.place, limits, upstream.is_official)
 
     async def _known_of(self, model: HttpModel) -> Known:
         looked_at, known = self._known.get(model.issuer, (float("-inf"), None))
@@ -181,11 +180,12 @@ class DropIn:
 
     async def _serve(self, scope: Scope, asked: Asked, outbox: Outbox, tenant: Tenant) -> None:
         """Answer a request; one that surely goes as it is goes first and is read while the upstream works."""
-        async with AsyncExitStack() as stack:
-            if await self._goes_first(asked):
-                sending = self._wire.send(asked.upstream, "POST", asked.address, asked.headers, asked.body)
-                asked = replace(asked, ahead=await stack.enter_async_context(sent_ahead(sending)))
+        if not await self._goes_first(asked):
             await self._answer(self._read(asked, scope, tenant), outbox, tenant)
+            return
+        sending = self._wire.send(asked.upstream, "POST", asked.address, asked.headers, asked.body)
+        async with sent_ahead(sending) as ahead:
+            await self._answer(replace(self._read(asked, scope, tenant), ahead=ahead), outbox, tenant)
 
     async def _goes_first(self, asked: Asked) -> bool:
         if not asked.models or not self._plain.has(asked.owner, asked.body) or self._loops.has_compacted(asked.owner):
@@ -358,17 +358,26 @@ def _count(body: bytes) -> int:
 
 async def _unless_gone(receive: Receive, work: Awaitable[None]) -> None:
     """Work for as long as the client waits; when it goes, the upstream is let go at once."""
-    working = asyncio.ensure_future(work)
-    gone = asyncio.ensure_future(until_gone(receive))
-    try:
-        await asyncio.wait({working, gone}, return_when=asyncio.FIRST_COMPLETED)
-        if not working.done():
-            raise ClientGoneError
-        working.result()
-    finally:
-        gone.cancel()
+    working = asyncio.current_task()
+    assert working is not None, "requests are served in tasks"
+    is_gone = False
+
+    async def watch() -> None:
+        nonlocal is_gone
+        await until_gone(receive)
+        is_gone = True
         working.cancel()
-        await asyncio.wait({working, gone})
+
+    watching = asyncio.create_task(watch(), name="watch for a client that goes")
+    try:
+        await work
+    except asyncio.CancelledError:
+        # Whoever else stops this task wants it stopped, not the request answered.
+        if is_gone and working.uncancel() == 0:
+            raise ClientGoneError from None
+        raise
+    finally:
+        watching.cancel()
 
 
 def _told(came: object) -> str:
