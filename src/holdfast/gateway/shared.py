@@ -1,10 +1,14 @@
 """What all requests of a gateway share."""
 
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from holdfast.gateway.bounds import GatewayBounds
 from holdfast.gateway.events import Streams
 from holdfast.gateway.keys import KeyFile
+from holdfast.gateway.problems import ForbiddenError
+from holdfast.gateway.pulse import Pulses
+from holdfast.gateway.standings import Standings
 from holdfast.gateway.tenants import Tenant
 from holdfast.gateway.uploads import Uploads
 from holdfast.runtime.hold import Hold
@@ -21,8 +25,22 @@ class Shared:
     keys: KeyFile | None
     streams: Streams
     uploads: Uploads
+    # The key that is served what is about all keys.
+    operator: str = "operator"
+    # What changed of sessions; whoever sees them change tells it.
+    pulses: Pulses = field(default_factory=Pulses)
     tenants: dict[str, Tenant] = field(default_factory=dict)
+
+    @cached_property
+    def standings(self) -> Standings:
+        """Where sessions stand, for lists."""
+        return Standings(self.hold.engine.store)
 
     def tenant(self, name: str) -> Tenant:
         """Return a tenant by the name of its key."""
         return self.tenants.setdefault(name, Tenant(name, self.bounds))
+
+    def check_operator(self, tenant: Tenant, what: str) -> None:
+        """Raise where something is about all keys and somebody else asks. Without keys everybody is the operator."""
+        if tenant.name not in {"", self.operator}:
+            raise ForbiddenError(f"{what} are about all keys; they are served to the key named {self.operator!r}")

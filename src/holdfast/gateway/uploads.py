@@ -74,8 +74,12 @@ class Uploads:
         self._waiting[upload_id] = upload
         return upload_id, upload
 
+    def waiting_bytes(self, tenant: str) -> int:
+        """Return what the uploads of a tenant that wait come to."""
+        return sum(upload.size_bytes for upload in self._waiting.values() if upload.tenant == tenant)
+
     def _count(self, tenant: str, size_bytes: int) -> None:
-        kept = sum(upload.size_bytes for upload in self._waiting.values() if upload.tenant == tenant)
+        kept = self.waiting_bytes(tenant)
         incoming = self._incoming.get(tenant, 0) + size_bytes
         if kept + incoming > self._bounds.uploads_bytes_max:
             raise TooManyError(
@@ -91,6 +95,10 @@ class Uploads:
         if upload is None or upload.tenant != tenant:
             raise NotFoundError("there is no such upload, or it is gone; upload the attachment again")
         return upload.path
+
+    def drop(self, upload_id: str) -> None:
+        """Forget an upload that has served its purpose."""
+        _remove(self._waiting.pop(upload_id).path)
 
     def without_place(self, sentence: str) -> str:
         """Return what is told of an upload without the folder that it lies in: that is nobody's business."""

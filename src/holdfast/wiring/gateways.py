@@ -41,6 +41,7 @@ async def open_gateway(settings: "Settings") -> AsyncGenerator[str, None]:
     from holdfast.gateway.events import Streams  # noqa: PLC0415
     from holdfast.gateway.keys import KeyFile  # noqa: PLC0415
     from holdfast.gateway.meters import Meters  # noqa: PLC0415
+    from holdfast.gateway.pulse import Pulses  # noqa: PLC0415
     from holdfast.gateway.server import serve_gateway  # noqa: PLC0415
     from holdfast.gateway.shared import Shared  # noqa: PLC0415
     from holdfast.gateway.uploads import Uploads  # noqa: PLC0415
@@ -54,7 +55,8 @@ async def open_gateway(settings: "Settings") -> AsyncGenerator[str, None]:
             "make one with `holdfast keys add NAME`, or listen on 127.0.0.1"
         )
     meters = Meters()
-    observers: list[Callable[[str, Logged], None]] = [meters.observe]
+    pulses = Pulses()
+    observers: list[Callable[[str, Logged], None]] = [meters.observe, pulses.observe]
     if settings.observing.traces:
         observers.append(_traces())
     tuning = Tuning(
@@ -73,12 +75,12 @@ async def open_gateway(settings: "Settings") -> AsyncGenerator[str, None]:
     ) as hold:
         bounds = settings.gateway_bounds
         uploads = Uploads(bounds, SystemClock())
-        shared = Shared(hold, bounds, settings.model, keys, Streams(bounds), uploads)
+        operator = settings.gateway.operator
+        shared = Shared(hold, bounds, settings.model, keys, Streams(bounds), uploads, operator, pulses)
         dropin = _dropin(settings, hold)
         gateway = Gateway(
             shared,
             meters=meters,
-            operator=settings.gateway.operator,
             needs_keys=has_keys,
             mounts={"v1": Mounted(dropin)},
         )
