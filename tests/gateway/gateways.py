@@ -19,6 +19,7 @@ from holdfast.core.records import Logged
 from holdfast.gateway.app import Gateway
 from holdfast.gateway.bounds import GatewayBounds
 from holdfast.gateway.events import Streams
+from holdfast.gateway.health import Faults, Inspection
 from holdfast.gateway.keys import KeyFile
 from holdfast.gateway.meters import Meters
 from holdfast.gateway.pulse import Pulses
@@ -234,17 +235,18 @@ async def a_gateway(
     bounds: GatewayBounds | None = None,
     engine_bounds: Bounds | None = None,
     offered: Sequence[str] = ("sim",),
+    inspection: Inspection | None = None,
 ) -> AsyncGenerator[Running]:
     """Run a gateway over memory and the simulated model, or what the test cares about."""
     bounds = bounds or GatewayBounds()
     meters = Meters()
     store = store or MemoryStore(clock=SystemClock(), bounds=engine_bounds or Bounds())
     made = an_engine(*(models or (simulated_model(Simulation()),)), store=store, bounds=engine_bounds)
-    pulses = Pulses()
+    pulses, faults = Pulses(), Faults()
 
     def observe(session: str, logged: Logged) -> None:
-        meters.observe(session, logged)
-        pulses.observe(session, logged)
+        for one in (meters, pulses, faults):
+            one.observe(session, logged)
 
     engine = Engine(**{**vars(made), "observe": observe})
     async with AsyncExitStack() as stack:
@@ -252,7 +254,19 @@ async def a_gateway(
         uploads = Uploads(bounds, SystemClock())
         stack.callback(uploads.close)
         key_file = KeyFile(keys) if keys is not None else None
-        shared = Shared(hold, bounds, tuple(offered), key_file, Streams(bounds), uploads, pulses=pulses)
+        streams = Streams(bounds)
+        shared = Shared(
+            hold,
+            bounds,
+            tuple(offered),
+            key_file,
+            streams,
+            uploads,
+            pulses=pulses,
+            faults=faults,
+            inspection=inspection,
+        )
+        stack.push_async_callback(shared.checks.close)
         gateway = Gateway(shared, meters=meters, needs_keys=key_file is not None)
         url = await stack.enter_async_context(serve_gateway(gateway))
         timeout = aiohttp.ClientTimeout(total=DEADLINE_SECONDS)

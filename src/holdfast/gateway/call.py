@@ -6,6 +6,7 @@ from contextlib import aclosing
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from holdfast.errors import StoppingError
 from holdfast.gateway.asgi import (
     ClientGoneError,
     Receive,
@@ -109,7 +110,7 @@ class Call:
         async with aclosing(lines):
             try:
                 await self.unless_gone(sent)
-            except StalledError:
+            except (StalledError, StoppingError):
                 self.abort()
 
     def abort(self) -> None:

@@ -21,7 +21,7 @@ from holdfast.errors import (
     TurnFailedError,
     UnknownModelError,
 )
-from holdfast.gateway import copying, listing, looking, shapes, talking
+from holdfast.gateway import checking, copying, listing, looking, over_time, past, reports, shapes, talking
 from holdfast.gateway.call import Call
 from holdfast.gateway.problems import (
     ExistsError,
@@ -265,6 +265,21 @@ ROUTES: tuple[Route, ...] = (
     ),
     Route(
         "GET",
+        "/sessions/{key}/past",
+        past.show_past,
+        "Show what left the view, why and by which record, and what stands in its place.",
+        reports.Past,
+    ),
+    Route(
+        "GET",
+        "/sessions/{key}/budgets",
+        over_time.show_budgets,
+        "Chart a session: what each request took of the budgets, and warnings, compactions, faults and rungs between.",
+        reports.BudgetsOverTime,
+        query=reports.PageOfBudgets,
+    ),
+    Route(
+        "GET",
         "/sessions/{key}/records",
         looking.list_records,
         "Read records as they were written.",
@@ -311,6 +326,23 @@ ROUTES: tuple[Route, ...] = (
         None,
         query=shapes.WatchAllFrom,
         may_stream=True,
+    ),
+    Route(
+        "GET",
+        "/health",
+        checking.show_health,
+        "Say how the gateway is: what is owed and worked on, leases, limits learned, recent faults, the last check.",
+        reports.Health,
+    ),
+    Route(
+        "POST",
+        "/health/check",
+        checking.check_store,
+        "Have the doctor look at the whole store, without changing it. For the operator.",
+        reports.CheckState,
+        body=shapes.Nothing,
+        also=((202, reports.CheckState),),
+        errors=(BadInputError,),
     ),
     Route(
         "POST",

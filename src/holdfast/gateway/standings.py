@@ -71,8 +71,9 @@ class Standings:
 
     async def _turn(self, known: SessionInfo) -> Turn | None:
         before = self._turns.get(known.key)
-        # A session that was deleted and made anew has another beginning.
-        since = before[1] if before is not None and before[0] == known.created_at else None
+        # One that was deleted and made anew has another beginning, or, where it was imported again, another end.
+        is_same = before is not None and before[0] == known.created_at and before[1].seq <= known.last_seq
+        since = before[1] if before is not None and is_same else None
         turn = await stand(self._store, known.key, since=since, records_max=_RECORDS_MAX)
         if turn is not None and (known.owed or since is not None):
             # It is being worked on, so somebody will ask again in a moment.

@@ -66,6 +66,10 @@ class Hold:
         """Return how many sessions owe an outcome."""
         return sum(not follows_a_client(session) for session in await self._engine.store.owing())
 
+    def working(self) -> tuple[str, ...]:
+        """Return the sessions that this process works on now, or waits for: by their keys, in no order."""
+        return self._supervisor.attending
+
     def export(self, key: str) -> AsyncGenerator[bytes, None]:
         """Yield a session as the lines of one file: records as they were written, with the blobs that they name."""
         check_session_key(key, bounds=self._engine.bounds)
