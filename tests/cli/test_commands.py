@@ -16,7 +16,6 @@ from holdfast import wiring
 from holdfast.cli import BENCHES, COMMANDS, command_line
 from holdfast.cli.exits import exit_code, run
 from holdfast.cli.paper import columns, dimmed, harmless, shortened
-from holdfast.cli.words import FAULTS, OUTCOMES, RUNGS, spoken
 from holdfast.core.faults import Confidence, Fault, FaultKind, Phase, Refusal
 from holdfast.core.ladder import Rung
 from holdfast.core.messages import BlobRef, LargeText, Media, Reasoning, Text, ToolCall, ToolOutcome, ToolResult
@@ -59,6 +58,7 @@ from holdfast.errors import (
 )
 from holdfast.ports import SessionInfo
 from holdfast.runtime.hold import Hold
+from holdfast.runtime.words import FAULTS, OUTCOMES, RUNGS, spoken
 from holdfast.testing.builders import a_reply, a_tool_call
 from tests.cli.programs import PROGRAM, environment, holdfast
 

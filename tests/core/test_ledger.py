@@ -5,7 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast.core.facts import FactKind, Passage
-from holdfast.core.ledger import Entry, Ledger, make_ledger, one_line
+from holdfast.core.framing import frame
+from holdfast.core.ledger import Entry, Ledger, lines_in, make_ledger, one_line
 from holdfast.core.messages import BlobRef, LargeText, Media, Message, Reasoning, Role, ToolCall, ToolOutcome
 from holdfast.core.sizing import tokens_of_text
 from tests.core.passages import answered, called, conversations, returned, said, verbatim
@@ -267,3 +268,13 @@ def test_what_a_person_asked_to_be_remembered_outlives_what_was_said_since() -> 
     ledger = make_ledger(passages, tokens_max=400)
 
     assert any("harbour = Kiel" in entry.text and entry.seq == 2 for entry in ledger.entries)
+
+
+def test_the_lines_of_a_ledger_are_found_again_in_what_stands_for_the_past() -> None:
+    told = said(24, "Please never touch /etc/harbour.conf again. It is [#1] not ours.")
+    ledger = make_ledger([told], tokens_max=400)
+    framed = frame("A label.", "Notes that\npaths: none\nuser asked", ledger.render())
+
+    assert ledger.render()
+    assert lines_in(framed) == tuple(ledger.render().split("\n"))
+    assert lines_in(frame("A label.", "Notes.")) == lines_in("") == ()

@@ -15,11 +15,14 @@ from yarl import URL
 from holdfast.core.faults import Refusal
 from holdfast.core.limits import Bounds
 from holdfast.core.messages import Reply, Request
+from holdfast.core.records import Logged
 from holdfast.gateway.app import Gateway
 from holdfast.gateway.bounds import GatewayBounds
 from holdfast.gateway.events import Streams
+from holdfast.gateway.health import Faults, Inspection
 from holdfast.gateway.keys import KeyFile
 from holdfast.gateway.meters import Meters
+from holdfast.gateway.pulse import Pulses
 from holdfast.gateway.server import serve_gateway
 from holdfast.gateway.shared import Shared
 from holdfast.gateway.uploads import Uploads
@@ -79,7 +82,7 @@ class Client:
         url = URL(self.url + path, encoded=True)
         async with self.http.request(method, url, data=body, headers=headers, **given) as response:
             raw = await response.read()
-            is_json = "json" in response.content_type
+            is_json = response.content_type.endswith("json")
             return Answer(response.status, json.loads(raw) if is_json else raw, response.headers)
 
     async def get(self, path: str, **given: Any) -> Answer:
@@ -232,19 +235,38 @@ async def a_gateway(
     bounds: GatewayBounds | None = None,
     engine_bounds: Bounds | None = None,
     offered: Sequence[str] = ("sim",),
+    inspection: Inspection | None = None,
 ) -> AsyncGenerator[Running]:
     """Run a gateway over memory and the simulated model, or what the test cares about."""
     bounds = bounds or GatewayBounds()
     meters = Meters()
     store = store or MemoryStore(clock=SystemClock(), bounds=engine_bounds or Bounds())
     made = an_engine(*(models or (simulated_model(Simulation()),)), store=store, bounds=engine_bounds)
-    engine = Engine(**{**vars(made), "observe": meters.observe})
+    pulses, faults = Pulses(), Faults()
+
+    def observe(session: str, logged: Logged) -> None:
+        for one in (meters, pulses, faults):
+            one.observe(session, logged)
+
+    engine = Engine(**{**vars(made), "observe": observe})
     async with AsyncExitStack() as stack:
         hold = await stack.enter_async_context(a_hold(engine))
         uploads = Uploads(bounds, SystemClock())
         stack.callback(uploads.close)
         key_file = KeyFile(keys) if keys is not None else None
-        shared = Shared(hold, bounds, tuple(offered), key_file, Streams(bounds), uploads)
+        streams = Streams(bounds)
+        shared = Shared(
+            hold,
+            bounds,
+            tuple(offered),
+            key_file,
+            streams,
+            uploads,
+            pulses=pulses,
+            faults=faults,
+            inspection=inspection,
+        )
+        stack.push_async_callback(shared.checks.close)
         gateway = Gateway(shared, meters=meters, needs_keys=key_file is not None)
         url = await stack.enter_async_context(serve_gateway(gateway))
         timeout = aiohttp.ClientTimeout(total=DEADLINE_SECONDS)

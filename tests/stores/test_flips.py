@@ -10,7 +10,6 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.cli.checkup import look_over, repair
 from holdfast.core.messages import LargeText
 from holdfast.core.records import DamageSetAside, InputAdmitted, Logged
 from holdfast.runtime.log import open_log
@@ -23,6 +22,7 @@ from holdfast.testing.builders import a_reply, a_turn_ended, a_turn_started, an_
 from holdfast.testing.clock import ManualClock
 from holdfast.testing.flips import Flip, flip
 from holdfast.testing.store_promises import lease_on
+from holdfast.wiring.checkup import look_over, repair
 
 FLIPS = int(os.environ.get("HOLDFAST_FLIPS", "200"))
 FIRST = int(os.environ.get("HOLDFAST_FLIPS_FIRST", "0"))

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import msgspec
 
-from holdfast.cli.words import in_words
 from holdfast.core.limits import Bounds
 from holdfast.core.records import InputAdmitted, Logged, Outcome, ReplyRecorded, TurnEnded
 from holdfast.runtime.log import Log, open_log
+from holdfast.runtime.words import in_words
 from holdfast.wiring import MEMORY, Place, open_store
 
 

@@ -7,8 +7,8 @@ import msgspec
 
 from holdfast.cli.opening import known_session, reading, send_logs, store_option
 from holdfast.cli.paper import harmless, local_time
-from holdfast.cli.words import spoken
 from holdfast.core.records import Logged
+from holdfast.runtime.words import spoken
 from holdfast.wiring import Place
 
 # Read at once, so that a long log does not have to fit into memory.

@@ -7,7 +7,6 @@ reads it there cannot take back the text of an attempt that failed.
 from typing import TextIO
 
 from holdfast.cli.paper import aside, harmless
-from holdfast.cli.words import OUTCOMES, climbing
 from holdfast.core.ladder import SUMMARIES, Rung
 from holdfast.core.messages import ToolOutcome, text_of
 from holdfast.core.records import (
@@ -27,6 +26,7 @@ from holdfast.core.records import (
 )
 from holdfast.ports import ReasoningDelta, TextDelta
 from holdfast.runtime.sessions import Event
+from holdfast.runtime.words import OUTCOMES, climbing
 
 # Told when they begin, because a person waits for them; all others are told when they have changed something.
 _TAKES_LONG = frozenset({Rung.BACK_OFF, *SUMMARIES})

@@ -10,9 +10,9 @@ from holdfast import wiring
 from holdfast.cli.models import base_url_option, model_option, open_models
 from holdfast.cli.opening import known_session, reading, send_logs, store_option, store_to_read
 from holdfast.cli.paper import harmless
-from holdfast.cli.words import in_words
 from holdfast.ports import Model
 from holdfast.runtime.sessions import View
+from holdfast.runtime.words import in_words
 from holdfast.wiring import Place
 
 

@@ -7,7 +7,7 @@ the likeliest are kept. Every entry cites a record in which it stands, so that i
 import re
 from bisect import bisect
 from collections.abc import Iterable, Sequence
-from itertools import accumulate
+from itertools import accumulate, takewhile
 from math import exp, log1p
 
 import msgspec
@@ -54,6 +54,16 @@ _TITLES = {
     FactKind.NAME: "names:",
     FactKind.NUMBER: "numbers:",
 }
+
+
+# How a line of a ledger begins, of a quote and of a list alike: its title and the record that it cites.
+_LINE = re.compile(rf"(?:{'|'.join(map(re.escape, _TITLES.values()))}) \[#\d+\] ")
+
+
+def lines_in(summary: str) -> tuple[str, ...]:
+    """Return the lines of the ledger at the end of what stands for the past, without the frame behind it."""
+    lines = summary.split("\n")[:-1]
+    return tuple(reversed(list(takewhile(_LINE.match, reversed(lines)))))
 
 
 def _listed(entries: Sequence[Entry]) -> str:

@@ -166,13 +166,14 @@ def through(lens: Lens, seq: int, parts: tuple[ContentPart, ...]) -> tuple[Conte
 
 def _result_through(lens: Lens, seq: int, result: ToolResult) -> ToolResult:
     parts = through(lens, seq, result.parts)
-    size = sum(_bytes_shown(part) for part in parts)
+    size = sum(bytes_shown(part) for part in parts)
     if seq < lens.masked_before and size >= MASKED_BYTES_MIN:
         parts = (Text(f"[{size:,} bytes of output, no longer shown; recall(seq={seq}) reads them]"),)
     return msgspec.structs.replace(result, parts=parts)
 
 
-def _bytes_shown(part: ContentPart) -> int:
+def bytes_shown(part: ContentPart) -> int:
+    """Return what a part comes to where it is shown whole."""
     return len(part.text.encode()) if isinstance(part, Text) else part.blob.size_bytes
 
 

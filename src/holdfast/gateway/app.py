@@ -55,12 +55,11 @@ class Gateway:
         shared: Shared,
         *,
         meters: Meters,
-        operator: str = "operator",
         needs_keys: bool = False,
         mounts: Mapping[str, Mounted] = MappingProxyType({}),
     ) -> None:
         self.shared = shared
-        self._meters, self._operator = meters, operator
+        self._meters = meters
         # A gateway that anybody can reach, or that has had keys, never goes on without.
         self._needs_keys = needs_keys
         # By the first part of the path; "" is what everything else goes to.
@@ -142,7 +141,7 @@ class Gateway:
         if not route.query.__struct_fields__:
             call.query(route.query)
         # Streams are counted by themselves: they last.
-        with nullcontext() if route.answer is None else tenant.working():
+        with nullcontext() if route.is_stream else tenant.working():
             told = await route.run(call)
         if not call.has_streamed:
             await answer(send, call.status, msgspec.json.encode(told))
@@ -179,9 +178,7 @@ class Gateway:
         await answer(send, 200, b'{"status":"ready"}')
 
     async def _metrics(self, scope: Scope, _receive: Receive, send: Send) -> None:
-        tenant = self._tenant(scope)
-        if tenant.name not in {"", self._operator}:
-            raise ForbiddenError(f"counters are about all keys; they are served to the key named {self._operator!r}")
+        self.shared.check_operator(self._tenant(scope), "counters")
         owing = await self.shared.hold.owing()
         shown = self._meters.shown(owing=owing, streams=len(self.shared.streams))
         await answer(send, 200, shown, kind=CONTENT_TYPE.encode())

@@ -32,6 +32,8 @@ ShapeT = TypeVar("ShapeT")
 JSON = b"application/json"
 # More names than any query of ours has.
 _QUERY_FIELDS_MAX = 20
+# Bytes of a file that are sent at once: what a socket takes in one go.
+_FILE_BYTES = 64 * 2**10
 
 
 class ClientGoneError(Exception):
@@ -143,6 +145,39 @@ async def answer(send: Send, status: int, body: bytes, *, headers: Headers = (),
     ]
     await send({"type": "http.response.start", "status": status, "headers": given})
     await send({"type": "http.response.body", "body": body, "more_body": False})
+
+
+class StalledError(Exception):
+    """The reader has taken nothing for too long."""
+
+
+async def write(send: Send, chunk: bytes, *, seconds_max: float) -> None:
+    """Send a piece of an answer. Raises `StalledError` where its reader does not take it."""
+    try:
+        async with asyncio.timeout(seconds_max):
+            await send({"type": "http.response.body", "body": chunk, "more_body": True})
+    except TimeoutError as error:
+        raise StalledError from error
+
+
+async def answer_file(send: Send, lines: AsyncIterator[bytes], *, name: str, kind: str, bounds: GatewayBounds) -> None:
+    """Send lines as a file, some at a time, as fast as they are read. What fails before the first is a problem yet."""
+    pending, size_bytes = [await anext(lines)], 0
+    given = [
+        (b"content-type", kind.encode()),
+        (b"content-disposition", f'attachment; filename="{name}"'.encode("ascii")),
+        (b"x-content-type-options", b"nosniff"),
+        (b"cache-control", b"no-store"),
+    ]
+    await send({"type": "http.response.start", "status": 200, "headers": given})
+    async for line in lines:
+        pending.append(line)
+        size_bytes += len(line)
+        if size_bytes >= _FILE_BYTES:
+            await write(send, b"".join(pending), seconds_max=bounds.stall_seconds_max)
+            pending, size_bytes = [], 0
+    await write(send, b"".join(pending), seconds_max=bounds.stall_seconds_max)
+    await send({"type": "http.response.body", "body": b"", "more_body": False})
 
 
 async def answer_problem(send: Send, problem: Problem, *, headers: Headers = ()) -> None:

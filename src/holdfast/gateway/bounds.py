@@ -18,6 +18,11 @@ class GatewayBounds(msgspec.Struct, frozen=True):
     # Bytes of uploads that one key may have waiting to be sent, and how long they wait.
     uploads_bytes_max: _Positive = 2 * 2**30
     upload_seconds_max: _Seconds = 3_600.0
+    # Bytes of one session that is imported: a million records of the usual size, or a thousand with a picture each.
+    import_bytes_max: _Positive = 2**30
+    # How long a request waits for a session to come to rest that is to be deleted: a turn that has just been answered
+    # is put away in less.
+    rest_seconds_max: _Seconds = 5.0
     # Bytes of a request's line and headers. Browsers send under 8 KiB; cookies of other services add some.
     header_bytes_max: _Positive = 32 * 2**10
     # From the first byte of a connection or request to the end of its headers. Only an attack takes longer.
@@ -44,6 +49,11 @@ class GatewayBounds(msgspec.Struct, frozen=True):
     replay_records_max: _Positive = 10_000
     # Records or sessions in one page.
     page_max: _Positive = 1_000
+    # How long a search over all sessions of a key takes at most; what it has not come to by then it says.
+    search_seconds_max: _Seconds = 2.0
+    # Sessions of one key that are watched, and searched, together: at some 200 bytes each. What this process does in
+    # others is told all the same.
+    sessions_watched_max: _Positive = 100_000
     # Characters of a search, a compaction's focus and of a system text.
     query_chars_max: _Positive = 2_000
     focus_chars_max: _Positive = 4_000

@@ -1,11 +1,23 @@
 """One request on its way through the native API: who asks, for what, and how to answer."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import aclosing
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from holdfast.gateway.asgi import ClientGoneError, Receive, Scope, Send, json_body, query, until_gone
+from holdfast.errors import StoppingError
+from holdfast.gateway.asgi import (
+    ClientGoneError,
+    Receive,
+    Scope,
+    Send,
+    StalledError,
+    answer_file,
+    json_body,
+    query,
+    until_gone,
+)
 from holdfast.gateway.events import EventStream
 from holdfast.gateway.problems import InvalidError, NotFoundError
 from holdfast.gateway.tenants import Tenant
@@ -85,8 +97,24 @@ class Call:
                 task.cancel()
             await asyncio.wait(tasks)
 
-    async def stream(self, produce: Callable[[EventStream], Awaitable[None]]) -> None:
-        """Answer with events, counted among the streams of this tenant."""
+    async def stream(self, produce: Callable[[EventStream], Awaitable[None]], *, session: str = "") -> None:
+        """Answer with events, counted among the streams of this tenant; `session` is what they are about."""
         with self.tenant.streaming():
             self.has_streamed = True
-            await self.gateway.streams.run(self.scope, self.receive, self.send, produce)
+            await self.gateway.streams.run(self.scope, self.receive, self.send, produce, session=session)
+
+    async def file(self, lines: AsyncGenerator[bytes, None], *, name: str, kind: str) -> None:
+        """Answer with a file. A reader that takes nothing is cut off, and so is everybody when the gateway stops."""
+        self.has_streamed = True
+        sent = answer_file(self.send, lines, name=name, kind=kind, bounds=self.gateway.bounds)
+        async with aclosing(lines):
+            try:
+                await self.unless_gone(sent)
+            except (StalledError, StoppingError):
+                self.abort()
+
+    def abort(self) -> None:
+        """Cut the connection: what is missing cannot be told any more."""
+        cut: Callable[[], None] | None = self.scope.get("holdfast.abort")
+        if cut is not None:
+            cut()

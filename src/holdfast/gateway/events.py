@@ -9,15 +9,16 @@ import asyncio
 import hashlib
 from collections.abc import Awaitable, Callable
 from contextlib import aclosing
+from typing import Any
 
 import msgspec
 
 from holdfast.core.records import Logged, ToolStarted
 from holdfast.errors import HoldfastError, StoppingError
-from holdfast.gateway.asgi import Receive, Scope, Send, until_gone
+from holdfast.gateway.asgi import Receive, Scope, Send, StalledError, until_gone, write
 from holdfast.gateway.bounds import GatewayBounds
 from holdfast.gateway.problems import problem_of
-from holdfast.gateway.shapes import DeltaSeen, OpenCall, Reconnect, Resync, WatchFrom, Watching
+from holdfast.gateway.shapes import DeltaSeen, Gone, OpenCall, Reconnect, Resync, WatchFrom, Watching
 from holdfast.ports import ReasoningDelta, SessionInfo, TextDelta
 from holdfast.runtime.client_tools import arguments_of
 from holdfast.runtime.live import LiveDelta
@@ -35,11 +36,8 @@ _RETRY_MILLISECONDS = 1_000
 # A life of a session is told from another by 32 bits: nobody can choose it, and a clash needs a restore besides.
 _EPOCH_BYTES = 4
 _RECONNECT = Reconnect("the gateway is stopping; connect again with the last id, and nothing is missed")
+_GONE = Gone("this session was deleted; what is made under its key from now on is another")
 _encode = msgspec.json.Encoder().encode
-
-
-class StalledError(Exception):
-    """The reader has taken nothing for too long."""
 
 
 # --- cursors -----------------------------------------------------------------------------------------------------
@@ -106,7 +104,7 @@ class EventStream:
         self._abort: Callable[[], None] | None = scope.get("holdfast.abort")
         self._loop = asyncio.get_running_loop()
         self._written_at = self._loop.time()
-        self._farewell: asyncio.Future[None] = self._loop.create_future()
+        self._farewell: asyncio.Future[Reconnect | Gone] = self._loop.create_future()
 
     async def event(self, name: str, told: object, *, cursor: str = "") -> None:
         """Write an event."""
@@ -118,10 +116,10 @@ class EventStream:
         if self._loop.time() - self._written_at >= self._bounds.heartbeat_seconds:
             await self._write(b":\n\n")
 
-    def stop(self) -> None:
-        """Ask the stream to end and its reader to connect again."""
+    def stop(self, farewell: Reconnect | Gone = _RECONNECT) -> None:
+        """Ask the stream to end, and say why: its reader is to connect again, or there is nothing left to read."""
         if not self._farewell.done():
-            self._farewell.set_result(None)
+            self._farewell.set_result(farewell)
 
     def abort(self) -> None:
         """Cut the connection: the reader takes nothing, so it cannot be told."""
@@ -129,11 +127,7 @@ class EventStream:
             self._abort()
 
     async def _write(self, chunk: bytes) -> None:
-        try:
-            async with asyncio.timeout(self._bounds.stall_seconds_max):
-                await self._send({"type": "http.response.body", "body": chunk, "more_body": True})
-        except TimeoutError as error:
-            raise StalledError from error
+        await write(self._send, chunk, seconds_max=self._bounds.stall_seconds_max)
         self._written_at = self._loop.time()
 
     async def run(self, receive: Receive, produce: Callable[["EventStream"], Awaitable[None]]) -> None:
@@ -142,13 +136,15 @@ class EventStream:
         work = asyncio.ensure_future(self._produce(produce))
         gone = asyncio.ensure_future(until_gone(receive))
         try:
-            await asyncio.wait({work, gone, self._farewell}, return_when=asyncio.FIRST_COMPLETED)
+            awaited: set[asyncio.Future[Any]] = {work, gone, self._farewell}
+            await asyncio.wait(awaited, return_when=asyncio.FIRST_COMPLETED)
             if gone.done():
                 return
             if work.done():
                 work.result()
             else:
-                await self.event("reconnect", _RECONNECT)
+                farewell = self._farewell.result()
+                await self.event("gone" if isinstance(farewell, Gone) else "reconnect", farewell)
             await self._send({"type": "http.response.body", "body": b"", "more_body": False})
         except StalledError:
             self.abort()
@@ -170,7 +166,8 @@ class Streams:
 
     def __init__(self, bounds: GatewayBounds) -> None:
         self._bounds = bounds
-        self._open: set[EventStream] = set()
+        # With the session that each is about; "": about none in particular.
+        self._open: dict[EventStream, str] = {}
         self.stopping = asyncio.Event()
 
     def check_running(self) -> None:
@@ -184,23 +181,35 @@ class Streams:
         return len(self._open)
 
     async def run(
-        self, scope: Scope, receive: Receive, send: Send, produce: Callable[[EventStream], Awaitable[None]]
+        self,
+        scope: Scope,
+        receive: Receive,
+        send: Send,
+        produce: Callable[[EventStream], Awaitable[None]],
+        *,
+        session: str = "",
     ) -> None:
         """Serve one stream to its end."""
         stream = EventStream(scope, send, self._bounds)
-        self._open.add(stream)
+        self._open[stream] = session
         if self.stopping.is_set():
             stream.stop()
         try:
             await stream.run(receive, produce)
         finally:
-            self._open.discard(stream)
+            del self._open[stream]
 
     def stop(self) -> None:
         """End all streams, now and from now on."""
         self.stopping.set()
         for stream in self._open:
             stream.stop()
+
+    def forget(self, session: str) -> None:
+        """End the streams of a session that was deleted: one that is made anew begins at record 1 again."""
+        for stream, about in self._open.items():
+            if about == session:
+                stream.stop(_GONE)
 
     async def keep_alive(self) -> None:
         """Send heartbeats, without end."""

@@ -9,7 +9,7 @@ import msgspec
 
 from holdfast.core.messages import ToolSpec
 from holdfast.core.records import CompactionOutcome, Logged
-from holdfast.errors import UnknownModelError
+from holdfast.errors import RetryLaterError, UnknownModelError
 from holdfast.gateway import shapes
 from holdfast.gateway.asgi import header
 from holdfast.gateway.call import Call
@@ -17,21 +17,10 @@ from holdfast.gateway.events import cursor_of, epoch_of, start_of, watch
 from holdfast.gateway.problems import InvalidError, NotFoundError
 
 
-async def list_sessions(call: Call) -> shapes.Sessions:
-    """Answer with a page of this key's sessions."""
-    wanted = call.query(shapes.PageOfSessions)
-    limit = min(wanted.limit, call.gateway.bounds.page_max)
-    found = await call.tenant.sessions(call.gateway.hold, after=wanted.after, limit=limit)
-    summaries = [
-        shapes.SessionSummary(one.key, one.last_seq, one.owed, one.created_at, one.updated_at) for one in found
-    ]
-    return shapes.Sessions(summaries, found[-1].key if len(found) == limit else None)
-
-
 async def configure_session(call: Call) -> shapes.SessionDetail:
     """Make a session, or tell it something else about itself."""
     wanted = await call.body(shapes.ConfigureSession)
-    _check_model(call, wanted.model)
+    check_model(call, wanted.model)
     if wanted.system is not None:
         call.check_length("the system text", wanted.system, call.gateway.bounds.system_chars_max)
     key = call.tenant.store_key(call.key)
@@ -43,7 +32,8 @@ async def configure_session(call: Call) -> shapes.SessionDetail:
     return await show_session(call)
 
 
-def _check_model(call: Call, model: str | None) -> None:
+def check_model(call: Call, model: str | None) -> None:
+    """Raise where a session would ask for a model that is not offered."""
     offered = call.gateway.models
     if model is not None and model not in offered:
         raise UnknownModelError(f"model {model[:80]!r} is not offered here; there are: {', '.join(offered)}")
@@ -145,6 +135,21 @@ async def compact(call: Call) -> shapes.Compacted:
     return shapes.Compacted(settled.request, settled.outcome, settled.why)
 
 
+async def preview(call: Call) -> shapes.Previewed:
+    """Answer with what a compaction would do now."""
+    wanted = await call.body(shapes.PreviewCompact)
+    call.check_length("the focus", wanted.focus, call.gateway.bounds.focus_chars_max)
+    session, _ = await call.session()
+    try:
+        async with asyncio.timeout(call.gateway.bounds.wait_seconds_max):
+            looked = session.preview(focus=wanted.focus, with_model=wanted.with_model)
+            return shapes.Previewed(await call.unless_gone(looked))
+    except TimeoutError as error:
+        raise RetryLaterError(
+            "the model has not written its summary yet; what it wrote is kept, so ask again, or without a model"
+        ) from error
+
+
 async def undo(call: Call) -> shapes.Undone:
     """Undo a compaction."""
     wanted = await call.body(shapes.Undo)
@@ -161,4 +166,4 @@ async def events(call: Call) -> None:
     session, known = await call.session()
     wanted = shapes.WatchFrom(wanted.cursor or told, wanted.after)
     start = await start_of(session, known, wanted, call.gateway.bounds)
-    await call.stream(lambda stream: watch(stream, session, known, start))
+    await call.stream(lambda stream: watch(stream, session, known, start), session=session.key)

@@ -7,6 +7,8 @@ from time import monotonic
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 
+from holdfast.core.faults import FaultKind
+from holdfast.core.limits import follows_a_client
 from holdfast.core.records import (
     AttemptFailed,
     CompactionApplied,
@@ -44,6 +46,30 @@ class Meters:
         self._rungs = Counter("holdfast_rungs", "Rungs climbed.", ("rung", "result"), registry=self.registry)
         self._compactions = Counter("holdfast_compactions", "Compactions.", ("kind",), registry=self.registry)
         self._tokens = Counter("holdfast_tokens", "Tokens as reported.", ("direction",), registry=self.registry)
+        self._passed = Counter(
+            "holdfast_dropin_requests",
+            "Requests of drop-in clients that an upstream was asked for.",
+            ("dialect", "result"),
+            registry=self.registry,
+        )
+        self._rescuing = Counter(
+            "holdfast_dropin_rungs",
+            "Rungs climbed for requests of drop-in clients.",
+            ("rung", "result"),
+            registry=self.registry,
+        )
+        self._upstream_faults = Counter(
+            "holdfast_dropin_faults",
+            "Failures of upstreams, those waited out included.",
+            ("kind",),
+            registry=self.registry,
+        )
+        self._called = Counter(
+            "holdfast_dropin_compactions",
+            "Compactions of agents' own that were recognised.",
+            ("dialect",),
+            registry=self.registry,
+        )
         self._owing = Gauge("holdfast_sessions_owing", "Sessions that owe an outcome.", registry=self.registry)
         self._streams = Gauge("holdfast_event_streams", "Event streams open.", registry=self.registry)
 
@@ -66,10 +92,24 @@ class Meters:
                 self._faults.labels(fault.kind.value).inc()
             case RungFinished(rung=rung, result=result):
                 self._rungs.labels(rung.value, result.value).inc()
+                if follows_a_client(session):
+                    self._rescuing.labels(rung.value, result.value).inc()
             case CompactionApplied(kind=kind):
                 self._compactions.labels(kind.value).inc()
             case _:
                 pass
+
+    def dropin_answered(self, dialect: str, *, rescued: str) -> None:
+        """Count a request of a drop-in client; `rescued` says by which means, "" where it went through as it was."""
+        self._passed.labels(dialect, "rescued" if rescued else "passed").inc()
+
+    def upstream_failed(self, kind: FaultKind) -> None:
+        """Count a failure of an upstream."""
+        self._upstream_faults.labels(kind.value).inc()
+
+    def compaction_called(self, dialect: str) -> None:
+        """Count a compaction that an agent asked its model for."""
+        self._called.labels(dialect).inc()
 
     def answered(self, route: str, method: str, status: int, seconds: float) -> None:
         """Count a request."""

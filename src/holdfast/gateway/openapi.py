@@ -19,11 +19,15 @@ _EVENTS: tuple[tuple[str, type[Any], str], ...] = (
     ("call", shapes.OpenCall, "a call that the client is to run; told at least once"),
     ("answer", shapes.Answered, "the last event of a message that is streamed"),
     ("problem", Problem, "the last event where it failed"),
+    ("session", shapes.SessionChanged, "of the watch over all: a session changed; its id is the cursor behind that"),
+    ("deleted", shapes.SessionDeleted, "of the watch over all: a session is gone"),
     ("reconnect", shapes.Reconnect, "the gateway is stopping"),
+    ("gone", shapes.Gone, "the last event where the session was deleted"),
 )
 _INTEGERS = {"turn", "seq"}
 _HEADERS: dict[tuple[str, str], tuple[str, str]] = {
     ("POST", "/sessions/{key}/messages"): ("Idempotency-Key", "What the client calls the message, as `client_id`."),
+    ("GET", "/events"): ("Last-Event-ID", "The cursor of the last event that was seen."),
     ("GET", "/sessions/{key}/events"): ("Last-Event-ID", "The cursor of the last event that was seen."),
 }
 
@@ -115,6 +119,8 @@ def _responses(route: Route, refs: dict[Any, Any]) -> dict[str, Any]:
     content: dict[str, Any] = {}
     if route.answer is not None:
         content["application/json"] = {"schema": refs[route.answer]}
+    if route.file_type:
+        content[route.file_type] = {"schema": {"type": "string", "description": "The file, as it is written."}}
     if route.may_stream:
         told = "; ".join(f"`{name}`: {what}" for name, what in events_told())
         content["text/event-stream"] = {"schema": {"type": "string", "description": f"Events. {told}."}}

@@ -77,6 +77,12 @@ class NotFoundError(RefusedError):
     code = "not_found"
 
 
+class ExistsError(RefusedError):
+    """There is a session of this key already."""
+
+    code = "exists"
+
+
 class MethodError(RefusedError):
     """The address exists, but not for this method."""
 
@@ -115,6 +121,7 @@ STATUSES: Mapping[type[HoldfastError], tuple[int, str]] = MappingProxyType(
         ForbiddenError: (403, "Not from here"),
         NotFoundError: (404, "There is no such thing"),
         MethodError: (405, "The address does not take this method"),
+        ExistsError: (409, "There is such a thing already"),
         TooSlowError: (408, "The request came too slowly"),
         TooLargeError: (413, "The request is too large"),
         MediaTypeError: (415, "The request is of a type that is not taken"),

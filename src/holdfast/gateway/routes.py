@@ -15,14 +15,16 @@ from holdfast.errors import (
     InternalError,
     OperatorError,
     QueueFullError,
+    RetryLaterError,
     StoppingError,
     StoreFullError,
     TurnFailedError,
     UnknownModelError,
 )
-from holdfast.gateway import looking, shapes, talking
+from holdfast.gateway import checking, copying, listing, looking, over_time, past, reports, shapes, talking
 from holdfast.gateway.call import Call
 from holdfast.gateway.problems import (
+    ExistsError,
     ForbiddenError,
     InvalidError,
     MalformedError,
@@ -53,7 +55,10 @@ _WRITING: tuple[type[HoldfastError], ...] = (QueueFullError, StoreFullError, Bad
 
 @dataclass(frozen=True)
 class Route:
-    """One address and method. `answer` is None where the answer is events; `also` are answers of another status."""
+    """One address and method. `answer` is None where the answer is events or a file, of the type `file_type`.
+
+    `also` are answers of another status.
+    """
 
     method: str
     path: str
@@ -67,6 +72,12 @@ class Route:
     errors: tuple[type[HoldfastError], ...] = ()
     takes_bytes: bool = False
     may_stream: bool = False
+    file_type: str = ""
+
+    @property
+    def is_stream(self) -> bool:
+        """Whether the answer is events and nothing else, without end."""
+        return self.answer is None and self.may_stream
 
     @property
     def all_errors(self) -> tuple[type[HoldfastError], ...]:
@@ -97,8 +108,8 @@ ROUTES: tuple[Route, ...] = (
     Route(
         "GET",
         "/sessions",
-        looking.list_sessions,
-        "List the sessions of this key, in order of their keys.",
+        listing.list_sessions,
+        "List the sessions of this key, in order of their keys: what each is doing, and how full its budgets are.",
         shapes.Sessions,
         query=shapes.PageOfSessions,
     ),
@@ -117,6 +128,43 @@ ROUTES: tuple[Route, ...] = (
         looking.show_session,
         "Say what a session was told, where it stands, and which calls await the client.",
         shapes.SessionDetail,
+    ),
+    Route(
+        "DELETE",
+        "/sessions/{key}",
+        copying.delete_session,
+        "Remove a session for good: its records, also archived ones, and the blobs that it alone names.",
+        shapes.Removed,
+        errors=(RetryLaterError,),
+    ),
+    Route(
+        "POST",
+        "/sessions/{key}/fork",
+        copying.fork,
+        "Make a session of its own of the records of this one. What is open here is not answered there.",
+        shapes.Forked,
+        body=shapes.Fork,
+        status=201,
+        errors=(ExistsError, RetryLaterError, *_WRITING),
+    ),
+    Route(
+        "GET",
+        "/sessions/{key}/export",
+        copying.export_session,
+        "Read a session as one file: records as they were written, with the blobs that they name, and a checksum.",
+        None,
+        file_type=copying.FILE_TYPE,
+    ),
+    Route(
+        "POST",
+        "/import",
+        copying.import_session,
+        "Make a session of a file that was exported: all of it, or nothing.",
+        shapes.Imported,
+        status=201,
+        query=shapes.ImportAs,
+        errors=(ExistsError, UnknownModelError, RetryLaterError, *_WRITING),
+        takes_bytes=True,
     ),
     Route(
         "POST",
@@ -192,6 +240,15 @@ ROUTES: tuple[Route, ...] = (
     ),
     Route(
         "POST",
+        "/sessions/{key}/compact/preview",
+        looking.preview,
+        "Show what a compaction would do now: what would go, what would stand in its place, sizes before and after.",
+        shapes.Previewed,
+        body=shapes.PreviewCompact,
+        errors=(RetryLaterError, BadInputError),
+    ),
+    Route(
+        "POST",
         "/sessions/{key}/undo",
         looking.undo,
         "Undo the compaction in force: the view is again as it was before it.",
@@ -205,6 +262,21 @@ ROUTES: tuple[Route, ...] = (
         looking.show_view,
         "Show what the model would see now, and what that comes to in each budget.",
         shapes.ViewNow,
+    ),
+    Route(
+        "GET",
+        "/sessions/{key}/past",
+        past.show_past,
+        "Show what left the view, why and by which record, and what stands in its place.",
+        reports.Past,
+    ),
+    Route(
+        "GET",
+        "/sessions/{key}/budgets",
+        over_time.show_budgets,
+        "Chart a session: what each request took of the budgets, and warnings, compactions, faults and rungs between.",
+        reports.BudgetsOverTime,
+        query=reports.PageOfBudgets,
     ),
     Route(
         "GET",
@@ -237,6 +309,40 @@ ROUTES: tuple[Route, ...] = (
         None,
         query=shapes.WatchFrom,
         may_stream=True,
+    ),
+    Route(
+        "GET",
+        "/search",
+        listing.search_all,
+        "Find what was said or done in any session of this key.",
+        shapes.HitsOfAll,
+        query=shapes.Search,
+    ),
+    Route(
+        "GET",
+        "/events",
+        listing.watch_all,
+        "Watch all sessions of this key: how each stands when it changes. Resumes behind a cursor or says `resync`.",
+        None,
+        query=shapes.WatchAllFrom,
+        may_stream=True,
+    ),
+    Route(
+        "GET",
+        "/health",
+        checking.show_health,
+        "Say how the gateway is: what is owed and worked on, leases, limits learned, recent faults, the last check.",
+        reports.Health,
+    ),
+    Route(
+        "POST",
+        "/health/check",
+        checking.check_store,
+        "Have the doctor look at the whole store, without changing it. For the operator.",
+        reports.CheckState,
+        body=shapes.Nothing,
+        also=((202, reports.CheckState),),
+        errors=(BadInputError,),
     ),
     Route(
         "POST",

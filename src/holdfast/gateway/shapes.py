@@ -12,6 +12,7 @@ from holdfast.core.limits import Limits
 from holdfast.core.messages import Message, Part, Usage
 from holdfast.core.records import CompactionOutcome, Logged, Outcome
 from holdfast.ports import Hit
+from holdfast.runtime.previews import Preview
 
 _Limit = Annotated[int, msgspec.Meta(ge=1, le=100_000, description="How many at most; the gateway may give fewer.")]
 _Seq = Annotated[int, msgspec.Meta(ge=0, le=2**53, description="A record's number in its session, from 1.")]
@@ -82,6 +83,26 @@ class Compact(Wanted, frozen=True):
     focus: str = ""
 
 
+class PreviewCompact(Wanted, frozen=True):
+    """Look at what a compaction would do. With `with_model` a model writes the real summary, which costs a call."""
+
+    focus: str = ""
+    with_model: bool = False
+
+
+class Fork(Wanted, frozen=True):
+    """Make a session `into` of this one's records, up to the record `at`; left out, all of them."""
+
+    into: str
+    at: Annotated[int, msgspec.Meta(ge=1, le=2**53)] | None = None
+
+
+class ImportAs(Wanted, frozen=True):
+    """The key to import a session under; left out, the one that it had."""
+
+    key: str = ""
+
+
 class Undo(Wanted, frozen=True):
     """Undo the compaction in force; with `compaction`, the seq of its record, only that one: asking twice is safe."""
 
@@ -89,10 +110,12 @@ class Undo(Wanted, frozen=True):
 
 
 class PageOfSessions(Wanted, frozen=True):
-    """Which sessions to list: those behind the key `after`, in order of their keys."""
+    """Which sessions to list: those behind the key `after` that have `match` in their key, in order of their keys."""
 
     after: str = ""
     limit: _Limit = 100
+    # Capital and small letters are the same.
+    match: str = ""
 
 
 class PageOfRecords(Wanted, frozen=True):
@@ -107,6 +130,12 @@ class Search(Wanted, frozen=True):
 
     query: str
     limit: _Limit = 10
+
+
+class WatchAllFrom(Wanted, frozen=True):
+    """Where to begin: behind a cursor (or the header Last-Event-ID), or, without one, now."""
+
+    cursor: str = ""
 
 
 class WatchFrom(Wanted, frozen=True):
@@ -131,6 +160,22 @@ class NameOfUpload(Wanted, frozen=True):
 # --- what is answered --------------------------------------------------------------------------------------------
 
 
+class Budget(msgspec.Struct, frozen=True):
+    """How much is used of how much. At a fraction of 1 the next request is refused; null where no limit is known."""
+
+    used: int
+    limit: int | None
+    fraction: float | None
+
+
+class Gauge(msgspec.Struct, frozen=True):
+    """How full the three budgets are, as of the last request or compaction; null where that is not known."""
+
+    tokens: Budget | None
+    wire_bytes: Budget | None
+    media: Budget | None
+
+
 class SessionSummary(msgspec.Struct, frozen=True):
     """A session without its content. `unanswered` counts messages and requests without an outcome."""
 
@@ -138,11 +183,24 @@ class SessionSummary(msgspec.Struct, frozen=True):
     records: int
     unanswered: int
     created_at: float
+    # Its last activity.
     updated_at: float
+    # What it is doing: `rest`, `waiting`, `ready`, `model`, `tools`, `rung` or `working`; and in plain words.
+    state: str
+    says: str
+    gauge: Gauge | None
+    # Null where a list cannot know it.
+    generation: int | None
+    # Messages without an outcome.
+    open_turns: int
+    model: str | None
 
 
 class Sessions(msgspec.Struct, frozen=True):
-    """A page of sessions; `next` is the `after` of the next page, null at the end."""
+    """A page of sessions; `next` is the `after` of the next page, null at the end.
+
+    With `match` a page may have fewer than `limit`, or none, and still have a next one.
+    """
 
     sessions: list[SessionSummary]
     next: str | None
@@ -223,6 +281,36 @@ class Compacted(msgspec.Struct, frozen=True):
     why: str
 
 
+class Previewed(msgspec.Struct, frozen=True):
+    """What a compaction would do; null where there is nothing to do."""
+
+    would: Preview | None
+
+
+class Forked(msgspec.Struct, frozen=True):
+    """A session that was made of another: its key, and how many records it has."""
+
+    key: str
+    records: int
+
+
+class Imported(msgspec.Struct, frozen=True):
+    """A session that was imported, and the key that it had where it comes from."""
+
+    key: str
+    records: int
+    blobs: int
+    origin: str
+
+
+class Removed(msgspec.Struct, frozen=True):
+    """What is gone. A blob that was put within the last hour stays for now."""
+
+    records: int
+    segments: int
+    blobs: int
+
+
 class Undone(msgspec.Struct, frozen=True):
     """Whether there was a compaction to undo."""
 
@@ -260,6 +348,28 @@ class Hits(msgspec.Struct, frozen=True):
     hits: list[Hit]
 
 
+class SessionHit(msgspec.Struct, frozen=True):
+    """A record of a session that answers a search; see `Hit`."""
+
+    session: str
+    seq: int
+    score: float
+    excerpt: str
+    call: int
+
+
+class HitsOfAll(msgspec.Struct, frozen=True):
+    """What was found in all sessions, best first. Those that changed last are searched first.
+
+    `is_complete` is false where not all of them could be searched in time: ask again, and it comes further.
+    """
+
+    hits: list[SessionHit]
+    searched: int
+    sessions: int
+    is_complete: bool
+
+
 class Uploaded(msgspec.Struct, frozen=True):
     """An upload that waits to be sent: name it by `upload` in a message."""
 
@@ -286,6 +396,27 @@ class Resync(msgspec.Struct, frozen=True):
     seq: int
 
 
+class SessionChanged(msgspec.Struct, frozen=True):
+    """Of the watch over all sessions: one has another newest record, of the type `kind`, and stands so now."""
+
+    session: str
+    seq: int
+    kind: str
+    state: str
+    says: str
+    gauge: Gauge | None
+    generation: int | None
+    unanswered: int
+    open_turns: int
+    updated_at: float
+
+
+class SessionDeleted(msgspec.Struct, frozen=True):
+    """Of the watch over all sessions: one is no longer there."""
+
+    session: str
+
+
 class DeltaSeen(msgspec.Struct, frozen=True):
     """A piece of an answer as it is written. That of an attempt that fails is void; the record has it whole."""
 
@@ -293,6 +424,12 @@ class DeltaSeen(msgspec.Struct, frozen=True):
     attempt: int
     kind: Literal["text", "reasoning"]
     text: str
+
+
+class Gone(msgspec.Struct, frozen=True):
+    """The session was deleted; there is nothing left to watch."""
+
+    why: str
 
 
 class Reconnect(msgspec.Struct, frozen=True):

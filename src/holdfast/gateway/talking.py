@@ -35,12 +35,13 @@ async def send_message(call: Call) -> shapes.Answered | shapes.Accepted | None:
         turn = await session.post(wanted.text, attachments=attachments, client_id=client_id)
     except BadInputError as error:
         raise BadInputError(call.gateway.uploads.without_place(str(error))) from error
+    call.gateway.pulses.touch(key, turn)
     if wanted.mode == "post":
         # Nothing is read for this: it is what a client waits for before it goes on.
         call.status = 202
         return shapes.Accepted(turn)
     if wanted.mode == "stream":
-        await call.stream(lambda stream: _stream_turn(stream, session, turn))
+        await call.stream(lambda stream: _stream_turn(stream, session, turn), session=key)
         return None
     try:
         async with asyncio.timeout(call.gateway.bounds.wait_seconds_max):

@@ -20,6 +20,10 @@ _MARK = "@"
 _BEHIND_MARKED = _MARK + "\U0010ffff"
 # What a key may have, so that it fits the engine's 256 bytes with the longest prefix of 34.
 KEY_BYTES_MAX = 200
+# Sessions that are read from the store at once where many are looked at, some 100 bytes each ...
+_PAGE = 1_000
+# ... and how many keys one request for those that match may look at: a tenth of a second.
+_LOOKED_AT_MAX = 20_000
 
 
 class Tenant:
@@ -56,21 +60,40 @@ class Tenant:
             raise NotFoundError("there is no such session; a session exists from its first message or settings on")
         return session, known
 
-    async def sessions(self, hold: Hold, *, after: str, limit: int) -> list[SessionInfo]:
-        """Return this tenant's sessions behind one of its keys, by its own names for them."""
-        found: list[SessionInfo] = []
-        behind = self._prefix + after
-        while len(found) < limit:
-            page = await hold.sessions(after=behind, limit=limit)
-            own = [(known, key) for known in page if (key := self.key_of(known.key)) is not None]
-            found += [
-                SessionInfo(key, known.last_seq, known.owed, known.created_at, known.updated_at) for known, key in own
-            ]
-            if len(page) < limit or (self._prefix and len(own) < len(page)):
-                break
+    async def sessions(
+        self, hold: Hold, *, after: str, limit: int, match: str = ""
+    ) -> tuple[list[tuple[str, SessionInfo]], str | None]:
+        """Return this tenant's sessions behind one of its keys, each with its own name for it, and where to go on.
+
+        With `match`, those that have it in their key; then there may be fewer than `limit`, and more to come.
+        """
+        found: list[tuple[str, SessionInfo]] = []
+        wanted, behind = match.casefold(), self._prefix + after
+        size, looked_at = _PAGE if match else limit, 0
+        while looked_at < _LOOKED_AT_MAX:
+            page = await hold.sessions(after=behind, limit=size)
+            for known in page:
+                key = self.key_of(known.key)
+                if key is not None and wanted in key.casefold():
+                    found.append((key, known))
+                    if len(found) == limit:
+                        return found, key
+            last = self.key_of(page[-1].key) if page else None
+            if len(page) < size or (self._prefix and last is None):
+                return found, None
             # Other tenants' sessions stand side by side, so they are passed over at once.
-            behind = page[-1].key if own or self._prefix else max(page[-1].key, _BEHIND_MARKED)
-        return found[:limit]
+            behind = page[-1].key if last is not None else max(page[-1].key, _BEHIND_MARKED)
+            looked_at += len(page)
+        return found, behind.removeprefix(self._prefix)
+
+    async def every_session(self, hold: Hold, *, count_max: int) -> list[tuple[str, SessionInfo]]:
+        """Return all sessions of this tenant, or the first so many in order of their keys."""
+        found: list[tuple[str, SessionInfo]] = []
+        behind: str | None = ""
+        while behind is not None and len(found) < count_max:
+            page, behind = await self.sessions(hold, after=behind, limit=_PAGE)
+            found += page
+        return found[:count_max]
 
     @contextmanager
     def streaming(self) -> Iterator[None]:

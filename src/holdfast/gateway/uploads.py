@@ -1,18 +1,22 @@
 """Attachments that were uploaded and wait to be sent.
 
 An upload is a file of the gateway's own, known to its tenant by a random id; nothing of it is stored with the sessions
-before a message names it. It is gone when it is too old or the gateway ends: whoever was slower uploads again.
+before a message names it. It is gone when it is too old. With a folder of its own it outlives the gateway: beside each
+file lies a note of whose it is and until when it waits, written last, so one without a note was never whole.
 """
 
 import asyncio
 import re
 import secrets
+import shutil
 import tempfile
-from collections.abc import AsyncIterator
-from contextlib import ExitStack
+from collections.abc import AsyncIterator, Iterator
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
+
+import msgspec
 
 from holdfast.core.media import safe_name
 from holdfast.errors import BadInputError
@@ -31,22 +35,58 @@ class Upload:
     expires_at: float
 
 
-class Uploads:
-    """All that wait, in one folder that is gone when this is closed."""
+class _Note(msgspec.Struct, frozen=True):
+    tenant: str
+    name: str
+    size_bytes: int
+    expires_at: float
 
-    def __init__(self, bounds: GatewayBounds, clock: Clock) -> None:
+
+_NOTE = "note.json"
+_notes = msgspec.json.Decoder(_Note)
+
+
+class Uploads:
+    """All that wait, in a folder that is kept; without one, in one that is gone when this is closed."""
+
+    def __init__(self, bounds: GatewayBounds, clock: Clock, folder: Path | None = None) -> None:
         self._bounds, self._clock = bounds, clock
         self._stack = ExitStack()
-        folder = self._stack.enter_context(tempfile.TemporaryDirectory(prefix="holdfast-uploads-"))
-        self._folder = Path(folder)
-        self._waiting: dict[str, Upload] = {}
+        if folder is None:
+            folder = Path(self._stack.enter_context(tempfile.TemporaryDirectory(prefix="holdfast-uploads-")))
+        else:
+            # What people attach is private.
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self._folder = folder
+        self._waiting: dict[str, Upload] = dict(self._found())
         # Bytes on their way in, by tenant: they count before they are whole.
         self._incoming: dict[str, int] = {}
 
     def close(self) -> None:
-        """Remove everything."""
+        """Let go. What lies in a folder that is kept stays for the next start."""
         self._waiting.clear()
         self._stack.close()
+        with suppress(OSError):
+            # Not empty, or gone already.
+            self._folder.rmdir()
+
+    def _found(self) -> Iterator[tuple[str, Upload]]:
+        """Yield what a gateway before this one left, and remove what it had not received whole, or is too old."""
+        now = self._clock.now()
+        for place in self._folder.iterdir():
+            try:
+                note = _notes.decode((place / _NOTE).read_bytes())
+                path = place / note.name
+                is_whole = path.stat().st_size == note.size_bytes
+            except (OSError, msgspec.MsgspecError):
+                # Without a note it may be on its way in, to another gateway on the same store.
+                if now - place.stat().st_mtime > self._bounds.upload_seconds_max:
+                    shutil.rmtree(place, ignore_errors=True)
+                continue
+            if is_whole and now < note.expires_at:
+                yield place.name, Upload(note.tenant, path, note.size_bytes, note.expires_at)
+            else:
+                shutil.rmtree(place, ignore_errors=True)
 
     async def keep(self, tenant: str, name: str, chunks: AsyncIterator[bytes]) -> tuple[str, Upload]:
         """Write an upload to its file and return its id. One that is not whole leaves nothing."""
@@ -71,11 +111,16 @@ class Uploads:
         finally:
             self._incoming[tenant] = self._incoming.get(tenant, 0) - size_bytes
         upload = Upload(tenant, path, size_bytes, self._clock.now() + self._bounds.upload_seconds_max)
+        await asyncio.to_thread(_note, upload)
         self._waiting[upload_id] = upload
         return upload_id, upload
 
+    def waiting_bytes(self, tenant: str) -> int:
+        """Return what the uploads of a tenant that wait come to."""
+        return sum(upload.size_bytes for upload in self._waiting.values() if upload.tenant == tenant)
+
     def _count(self, tenant: str, size_bytes: int) -> None:
-        kept = sum(upload.size_bytes for upload in self._waiting.values() if upload.tenant == tenant)
+        kept = self.waiting_bytes(tenant)
         incoming = self._incoming.get(tenant, 0) + size_bytes
         if kept + incoming > self._bounds.uploads_bytes_max:
             raise TooManyError(
@@ -91,6 +136,10 @@ class Uploads:
         if upload is None or upload.tenant != tenant:
             raise NotFoundError("there is no such upload, or it is gone; upload the attachment again")
         return upload.path
+
+    def drop(self, upload_id: str) -> None:
+        """Forget an upload that has served its purpose."""
+        _remove(self._waiting.pop(upload_id).path)
 
     def without_place(self, sentence: str) -> str:
         """Return what is told of an upload without the folder that it lies in: that is nobody's business."""
@@ -110,15 +159,22 @@ def _check_not_empty(size_bytes: int) -> None:
 def _file_name(name: str) -> str:
     shown = safe_name(name)
     # File systems take 255 bytes; four are the most that a character has.
-    return "attachment" if shown in {"", ".", ".."} else shown[-60:]
+    return "attachment" if shown in {"", ".", "..", _NOTE, f"{_NOTE}.new"} else shown[-60:]
 
 
 def _create(path: Path) -> BinaryIO:
-    path.parent.mkdir(mode=0o700)
+    # Another gateway on the same store may have removed the folder around it when it ended.
+    path.parent.mkdir(mode=0o700, parents=True)
     return path.open("xb")
 
 
+def _note(upload: Upload) -> None:
+    """Say beside an upload whose it is. Nothing is promised for a loss of power: then it is uploaded again."""
+    beside = upload.path.parent / f"{_NOTE}.new"
+    note = _Note(upload.tenant, upload.path.name, upload.size_bytes, upload.expires_at)
+    beside.write_bytes(msgspec.json.encode(note))
+    beside.rename(upload.path.parent / _NOTE)
+
+
 def _remove(path: Path) -> None:
-    path.unlink(missing_ok=True)
-    if path.parent.exists():
-        path.parent.rmdir()
+    shutil.rmtree(path.parent, ignore_errors=True)

@@ -9,7 +9,7 @@ there as a whole or not at all. What a process that died left under such a key i
 
 import asyncio
 import hashlib
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import aclosing
 from pathlib import Path
 from typing import Final, Literal
@@ -129,14 +129,25 @@ async def _pieces(blobs: Blobs, ref: BlobRef) -> AsyncIterator[_Piece]:
 # --- in ------------------------------------------------------------------------------------------------------------
 
 
+def taken_as_it_is(_logged: Logged) -> None:
+    """Nothing speaks against a record."""
+
+
 async def imported(
-    lines: AsyncIterator[bytes], store: Store, blobs: Blobs, *, key: str | None = None, bounds: Bounds | None = None
+    lines: AsyncIterator[bytes],
+    store: Store,
+    blobs: Blobs,
+    *,
+    key: str | None = None,
+    bounds: Bounds | None = None,
+    check: Callable[[Logged], None] = taken_as_it_is,
 ) -> Copied:
     """Make a session of the lines of a file, under its own key or another: all of it, or nothing.
 
-    What was open when it was exported is ended: the answer is owed where it came from, not here.
+    What was open when it was exported is ended: the answer is owed where it came from, not here. `check` is shown every
+    record; where it raises, nothing is imported.
     """
-    reader = _Reader(lines, blobs)
+    reader = _Reader(lines, blobs, check)
     head = await reader.head()
     target = head.session if key is None else key
     if await store.info(target) is not None:
@@ -225,11 +236,16 @@ async def sweep_copies(store: Store) -> None:
 class _Reader:
     """Reads the lines of a file, checks them, and keeps the blobs on the way."""
 
-    def __init__(self, lines: AsyncIterator[bytes], blobs: Blobs) -> None:
-        self._lines, self._blobs = lines, blobs
+    def __init__(self, lines: AsyncIterator[bytes], blobs: Blobs, check: Callable[[Logged], None]) -> None:
+        self._lines, self._blobs, self._check = lines, blobs, check
         self._digest, self._count = hashlib.sha256(), 0
         self._pending: _Head | _Piece | _Line | _Foot | None = None
-        self.blobs_kept = 0
+        self._kept: set[str] = set()
+
+    @property
+    def blobs_kept(self) -> int:
+        """How many blobs the file had."""
+        return len(self._kept)
 
     async def _next(self) -> _Head | _Piece | _Line | _Foot:
         if self._pending is not None:
@@ -266,6 +282,8 @@ class _Reader:
                     if logged.seq != last + 1:
                         raise BadInputError(f"record {last + 1} is not in the file; it was altered or cut")
                     last = logged.seq
+                    self._check_refs(logged)
+                    self._check(logged)
                     yield logged
                 case _Piece() as piece:
                     await self._keep(piece)
@@ -275,6 +293,12 @@ class _Reader:
                     return
                 case _Head():
                     raise BadInputError(f"line {self._count} is a second head; import one session at a time")
+
+    def _check_refs(self, logged: Logged) -> None:
+        """Raise where a record names bytes that the file does not bring: they would be somebody else's."""
+        for ref in refs_of(logged.record):
+            if ref.sha256 not in self._kept:
+                raise BadInputError(f"record {logged.seq} names blob {ref.sha256[:12]}…, which is not in the file")
 
     async def _keep(self, first: _Piece) -> None:
         """Keep one blob, piece by piece."""
@@ -296,7 +320,7 @@ class _Reader:
         ref = await self._blobs.put(content())
         if ref.sha256 != first.sha256:
             raise BadInputError(f"blob {first.sha256[:12]}… is not what its name says; the file was altered")
-        self.blobs_kept += 1
+        self._kept.add(ref.sha256)
 
 
 def is_ours(beginning: bytes) -> bool:
@@ -313,3 +337,28 @@ async def lines_of(path: Path) -> AsyncGenerator[bytes, None]:
                     f"{path} has a line of more than {LINE_BYTES_MAX:,} bytes; it is no exported session"
                 )
             yield line
+
+
+def origin_of_whole(path: Path, *, line_bytes_max: int = LINE_BYTES_MAX) -> str:
+    """Return the key of the session in a file, having read all of it and found it whole. Slow: call it in a thread.
+
+    Raises `BadInputError` where it is cut, altered, or has a line that is too long to be held.
+    """
+    digest, count = hashlib.sha256(), 0
+    with path.open("rb") as file:
+        first = last = file.readline(line_bytes_max + 1)
+        while line := file.readline(line_bytes_max + 1):
+            digest.update(last)
+            count += 1
+            last = line
+            if len(line) > line_bytes_max:
+                raise BadInputError(f"line {count + 1} has more than {line_bytes_max:,} bytes, which is the most")
+    try:
+        head, foot = _lines.decode(first), _lines.decode(last)
+    except msgspec.DecodeError as error:
+        raise BadInputError(f"this is no exported session, or it is not whole ({error})") from error
+    if not isinstance(head, _Head) or not isinstance(foot, _Foot):
+        raise BadInputError("this is no exported session, or it is not whole: it has no head or no foot")
+    if (foot.lines, foot.sha256) != (count, digest.hexdigest()):
+        raise BadInputError("the lines do not match the foot; the file was altered or cut")
+    return head.session

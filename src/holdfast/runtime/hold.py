@@ -1,16 +1,16 @@
 """The public API: a store, models and tools at work, from which sessions are opened, listed, copied and deleted."""
 
-from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 from contextlib import aclosing
 from pathlib import Path
 
 from holdfast.core.limits import RESERVED_KEYS, follows_a_client
 from holdfast.core.messages import ToolSpec
-from holdfast.core.records import SessionConfigured
+from holdfast.core.records import Logged, SessionConfigured
 from holdfast.ports import SessionInfo
 from holdfast.runtime.admission import check_session_key
 from holdfast.runtime.client_tools import check_declared
-from holdfast.runtime.copies import Copied, exported, imported, lines_of
+from holdfast.runtime.copies import Copied, exported, imported, lines_of, taken_as_it_is
 from holdfast.runtime.deleting import Deleted, deleted
 from holdfast.runtime.engine import Engine
 from holdfast.runtime.log import open_log
@@ -66,21 +66,34 @@ class Hold:
         """Return how many sessions owe an outcome."""
         return sum(not follows_a_client(session) for session in await self._engine.store.owing())
 
+    def working(self) -> tuple[str, ...]:
+        """Return the sessions that this process works on now, or waits for: by their keys, in no order."""
+        return self._supervisor.attending
+
     def export(self, key: str) -> AsyncGenerator[bytes, None]:
         """Yield a session as the lines of one file: records as they were written, with the blobs that they name."""
         check_session_key(key, bounds=self._engine.bounds)
         return exported(self._engine.store, self._engine.blobs, key)
 
-    async def import_(self, source: Path | AsyncIterator[bytes], *, key: str | None = None) -> Copied:
-        """Make a session of an exported file, or of its lines, under its own key or another: all of it, or nothing."""
+    async def import_(
+        self,
+        source: Path | AsyncIterator[bytes],
+        *,
+        key: str | None = None,
+        check: Callable[[Logged], None] = taken_as_it_is,
+    ) -> Copied:
+        """Make a session of an exported file, or of its lines, under its own key or another: all of it, or nothing.
+
+        `check` is shown every record first; where it raises, nothing is imported.
+        """
         self._supervisor.check_running()
         if key is not None:
             check_session_key(key, bounds=self._engine.bounds)
         store, blobs, bounds = self._engine.store, self._engine.blobs, self._engine.bounds
         if not isinstance(source, Path):
-            return await imported(source, store, blobs, key=key, bounds=bounds)
+            return await imported(source, store, blobs, key=key, bounds=bounds, check=check)
         async with aclosing(lines_of(source)) as lines:
-            return await imported(lines, store, blobs, key=key, bounds=bounds)
+            return await imported(lines, store, blobs, key=key, bounds=bounds, check=check)
 
     async def delete(self, key: str, *, force: bool = False) -> Deleted:
         """Remove a session for good: its records, also archived ones, and the blobs that it alone names.

@@ -18,7 +18,7 @@ from holdfast.errors import StoreDamagedError
 from holdfast.ports import SessionInfo, Snapshot, Store
 
 # Raise this whenever a fold of the same records would come out differently: older snapshots are then not used.
-FOLD_VERSION = 2
+FOLD_VERSION = 3
 
 # Large enough that reading is dominated by decoding, small enough that memory stays flat on a long log.
 _PAGE_RECORDS = 1_000
@@ -150,6 +150,21 @@ def against(snapshot: Snapshot, turn: Turn) -> str:
     kept = _folded(snapshot)
     # One of other code is not used, and one that cannot be read is as good as none.
     return "it is not what the records fold to" if kept.seq and kept != turn else ""
+
+
+async def stand(store: Store, session: str, *, since: Turn | None = None, records_max: int) -> Turn | None:
+    """Return where a session stands now, without keeping a record of it: for whoever looks at many.
+
+    Folded from `since`, where the caller knows it, else from the newest snapshot. None where more than `records_max`
+    records lie behind that, or do not follow it: then only `open_log` can say.
+    """
+    known = since if since is not None else _folded(await store.load_snapshot(session))
+    records = await store.read(session, after=known.seq, limit=records_max + 1)
+    if len(records) > records_max:
+        return None
+    log = Log(session, known)
+    log.extend(records, is_ours=False)
+    return None if log.misfits and known.seq else log.turn
 
 
 async def last_known(store: Store, session: str) -> Turn:

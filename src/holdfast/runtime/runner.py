@@ -22,6 +22,7 @@ from holdfast.core.actions import (
     StartTurn,
 )
 from holdfast.core.advice import OVERFLOW_CODES, Ending, with_sizes
+from holdfast.core.budgets import budgets_of
 from holdfast.core.faults import Confidence, Phase, Refusal, Sent, classify, classify_reply
 from holdfast.core.fit import misfit, sent
 from holdfast.core.fold import Turn
@@ -236,7 +237,9 @@ class Runner:
         known = await self.engine.known(model, self.turn)
         prepared = prepare(self.log, self.engine, known)
         tokens = known.calibration.estimate(prepared.sizes.tokens)
-        await self._record(AttemptStarted(number, attempt, model.name, tokens, prepared.request.output_tokens_max))
+        taken = budgets_of(prepared.sizes, known.limits, known.calibration, self.engine.bounds)
+        output = prepared.request.output_tokens_max
+        await self._record(AttemptStarted(number, attempt, model.name, tokens, output, taken))
         fault = misfit(prepared.sizes, known.limits, known.calibration, self.engine.bounds)
         if fault is not None and action.heeds_estimate:
             refusal = Refusal(dialect_of(model), Phase.ESTIMATE, cause="not sent: by our estimate it does not fit")

@@ -81,6 +81,11 @@ class Supervisor:
             if await self._sealer.is_worth_opening(known) and known.key not in self._attending:
                 self._attend_to(known.key, partial(self._seal, known.key))
 
+    @property
+    def attending(self) -> tuple[str, ...]:
+        """The sessions that this process is busy with."""
+        return tuple(self._attending)
+
     def wake(self, session: str) -> None:
         """See to it that whatever this session owes is worked on, here or by whoever holds its lease."""
         self._woken.add(session)

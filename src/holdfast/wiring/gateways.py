@@ -1,6 +1,7 @@
 """The gateway put together: sessions over HTTP, drop-in endpoints, counters and traces."""
 
 import os
+from collections import Counter
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -17,17 +18,20 @@ from holdfast.wiring.places import MEMORY, is_server, made_store_path
 if TYPE_CHECKING:
     from holdfast.config.schema import Settings
     from holdfast.gateway.dropin.app import DropIn
+    from holdfast.gateway.health import Faults, Inspection
+    from holdfast.gateway.keys import KeyFile
+    from holdfast.gateway.meters import Meters
+    from holdfast.gateway.pulse import Pulses
+    from holdfast.gateway.shared import Shared
+    from holdfast.runtime.doctor import Finding
 
 
 def keys_path(settings: "Settings") -> Path | None:
     """Return where the gateway's keys are kept: where the settings say, else beside the store. None: nowhere."""
     if settings.gateway.keys_file:
         return Path(settings.gateway.keys_file).expanduser()
-    place = settings.store or made_store_path()
-    if place == MEMORY or is_server(place):
-        return None
-    store = Path(place).expanduser()
-    return store.with_name(store.name + "-keys")
+    store = _file_of(settings)
+    return None if store is None else store.with_name(store.name + "-keys")
 
 
 @asynccontextmanager
@@ -38,12 +42,11 @@ async def open_gateway(settings: "Settings") -> AsyncGenerator[str, None]:
     """
     # Only what is used is loaded: a server and its counters are a quarter of a second.
     from holdfast.gateway.app import Gateway, Mounted, is_loopback  # noqa: PLC0415
-    from holdfast.gateway.events import Streams  # noqa: PLC0415
+    from holdfast.gateway.health import Faults  # noqa: PLC0415
     from holdfast.gateway.keys import KeyFile  # noqa: PLC0415
     from holdfast.gateway.meters import Meters  # noqa: PLC0415
+    from holdfast.gateway.pulse import Pulses  # noqa: PLC0415
     from holdfast.gateway.server import serve_gateway  # noqa: PLC0415
-    from holdfast.gateway.shared import Shared  # noqa: PLC0415
-    from holdfast.gateway.uploads import Uploads  # noqa: PLC0415
 
     host, path = settings.gateway.host, keys_path(settings)
     keys = KeyFile(path) if path is not None else None
@@ -53,44 +56,87 @@ async def open_gateway(settings: "Settings") -> AsyncGenerator[str, None]:
             f"{host} can be reached from elsewhere, and there are no keys, so anybody could use this gateway; "
             "make one with `holdfast keys add NAME`, or listen on 127.0.0.1"
         )
-    meters = Meters()
-    observers: list[Callable[[str, Logged], None]] = [meters.observe]
+    meters, pulses, faults = Meters(), Pulses(), Faults()
+    observers: list[Callable[[str, Logged], None]] = [meters.observe, pulses.observe, faults.observe]
     if settings.observing.traces:
         observers.append(_traces())
-    tuning = Tuning(
-        bounds=settings.bounds,
-        deadlines=settings.deadlines,
-        lease_seconds=settings.engine.lease_seconds,
-        grace_seconds=settings.engine.grace_seconds,
-        observe=_each(observers),
-    )
     async with open_hold(
         settings.store or None,
         model=settings.model,
         system=settings.system,
         base_url=settings.base_url or None,
-        tuning=tuning,
+        tuning=_tuning(settings, _each(observers)),
     ) as hold:
-        bounds = settings.gateway_bounds
-        uploads = Uploads(bounds, SystemClock())
-        shared = Shared(hold, bounds, settings.model, keys, Streams(bounds), uploads)
-        dropin = _dropin(settings, hold)
-        gateway = Gateway(
-            shared,
-            meters=meters,
-            operator=settings.gateway.operator,
-            needs_keys=has_keys,
-            mounts={"v1": Mounted(dropin)},
-        )
+        shared = _shared(settings, hold, keys, pulses, faults)
+        dropin = _dropin(settings, hold, meters)
+        gateway = Gateway(shared, meters=meters, needs_keys=has_keys, mounts={"v1": Mounted(dropin)})
         try:
             async with serve_gateway(gateway, host, settings.gateway.port) as url:
                 yield url
         finally:
+            await shared.checks.close()
             await dropin.close()
-            uploads.close()
+            shared.uploads.close()
 
 
-def _dropin(settings: "Settings", hold: Hold) -> "DropIn":
+def _tuning(settings: "Settings", observe: Callable[[str, Logged], None]) -> Tuning:
+    return Tuning(
+        bounds=settings.bounds,
+        deadlines=settings.deadlines,
+        lease_seconds=settings.engine.lease_seconds,
+        grace_seconds=settings.engine.grace_seconds,
+        observe=observe,
+    )
+
+
+def _shared(settings: "Settings", hold: Hold, keys: "KeyFile | None", pulses: "Pulses", faults: "Faults") -> "Shared":
+    """Return what all requests share, with the uploads and a look at the store where that is a file."""
+    from holdfast.gateway.events import Streams  # noqa: PLC0415 - only what is used is loaded
+    from holdfast.gateway.shared import Shared  # noqa: PLC0415
+    from holdfast.gateway.uploads import Uploads  # noqa: PLC0415
+
+    bounds, store = settings.gateway_bounds, _file_of(settings)
+    kept = None if store is None else store.with_name(store.name + "-uploads")
+    return Shared(
+        hold,
+        bounds,
+        settings.model,
+        keys,
+        Streams(bounds),
+        Uploads(bounds, SystemClock(), kept),
+        operator=settings.gateway.operator,
+        pulses=pulses,
+        faults=faults,
+        inspection=None if store is None else _inspection(store),
+    )
+
+
+def _file_of(settings: "Settings") -> Path | None:
+    """Return the file that the sessions are in; None where they are elsewhere."""
+    place = settings.store or made_store_path()
+    return None if place == MEMORY or is_server(place) else Path(place).expanduser()
+
+
+def _inspection(path: Path) -> "Inspection":
+    """Return how to look at a store from outside."""
+    from holdfast.gateway.health import Inspection, Node  # noqa: PLC0415 - only what is used is loaded
+    from holdfast.stores.sqlite.inspecting import lease_holders  # noqa: PLC0415
+    from holdfast.stores.sqlite.owners import living  # noqa: PLC0415
+    from holdfast.wiring.checkup import look_over  # noqa: PLC0415
+
+    def nodes() -> list[Node]:
+        alive = living(path)
+        held = Counter((owner, instance in alive) for _, owner, instance in lease_holders(path))
+        return [Node(owner, is_alive, count) for (owner, is_alive), count in sorted(held.items())]
+
+    async def check() -> tuple[int, Sequence["Finding"], Sequence[str]]:
+        found = await look_over(path, None, lambda _what, _step, _steps: None)
+        return found.sessions, found.findings, found.notes
+
+    return Inspection(nodes, check)
+
+
+def _dropin(settings: "Settings", hold: Hold, meters: "Meters") -> "DropIn":
     """Return the drop-in endpoints, with the upstreams that the settings name."""
     from holdfast.gateway.dropin.app import DropIn  # noqa: PLC0415 - only what is used is loaded
     from holdfast.gateway.dropin.upstream import open_upstream  # noqa: PLC0415
@@ -106,6 +152,7 @@ def _dropin(settings: "Settings", hold: Hold) -> "DropIn":
         bounds=settings.gateway_bounds,
         overrides=model_overrides(),
         owner=owner_name(),
+        meters=meters,
     )
 
 

@@ -12,12 +12,12 @@ from holdfast.cli.demo.children import Life, Moment, live
 from holdfast.cli.demo.errand import Errand, Line, demo_limits, demo_model, paying
 from holdfast.cli.paper import aside, harmless, shortened
 from holdfast.cli.telling import Teller
-from holdfast.cli.words import spoken
 from holdfast.core.limits import Bounds
 from holdfast.core.records import Logged
 from holdfast.models.simulated import Simulation
 from holdfast.runtime.hold import Hold
 from holdfast.runtime.sessions import Session
+from holdfast.runtime.words import spoken
 
 # Small enough that a dozen pages fill it several times.
 SMALL_WINDOW_TOKENS = 6_000

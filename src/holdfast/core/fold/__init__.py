@@ -7,10 +7,11 @@ from typing import assert_never
 
 from msgspec.structs import replace
 
+from holdfast.core.budgets import Budgets, after_change
 from holdfast.core.faults import OK, Confidence, FaultKind
 from holdfast.core.fold.climbs import apply_climb
 from holdfast.core.fold.standing import NO_TURN, QUIET_TURNS, Call, IllegalStepError, InFlight, Piece, Turn, Wanted
-from holdfast.core.messages import ToolCall
+from holdfast.core.messages import ToolCall, Usage
 from holdfast.core.records import (
     Abandonment,
     AttemptAbandoned,
@@ -88,7 +89,12 @@ def _undone(turn: Turn, record: CompactionUndone) -> Turn:
         return turn
     # Whoever wants the view as it was does not want us to compact it again at once.
     turn = replace(
-        turn, compaction=record.restored, compaction_seq=record.restored_seq, warned_percent=0, quiet_turns=QUIET_TURNS
+        turn,
+        compaction=record.restored,
+        compaction_seq=record.restored_seq,
+        warned_percent=0,
+        quiet_turns=QUIET_TURNS,
+        budgets=after_change(turn.budgets, gone.tokens_before),
     )
     if isinstance(gone, GenerationStarted):
         turn = replace(turn, generation=gone.left, pins=tuple(sorted({*turn.pins, *gone.pins_left})))
@@ -118,7 +124,12 @@ def apply(turn: Turn, seq: int, record: StepRecord) -> Turn:
         case TurnStarted(turn=number):
             return _started(turn, seq, number)
         case AttemptStarted():
-            return replace(turn, attempts=turn.attempts + 1, output_asked=record.output_tokens_max)
+            return replace(
+                turn,
+                attempts=turn.attempts + 1,
+                output_asked=record.output_tokens_max,
+                budgets=record.budgets or turn.budgets,
+            )
         case ReplyRecorded(reply=reply):
             asked = tuple(Call(part) for part in reply.parts if isinstance(part, ToolCall))
             # A reply is progress: the ladder and the count of deaths begin anew. Steps are bounded, so all of it is.
@@ -131,6 +142,7 @@ def apply(turn: Turn, seq: int, record: StepRecord) -> Turn:
                 interruptions=0,
                 output_clamp=None,
                 suspected=None,
+                budgets=_reported(turn.budgets, reply.usage),
             )
         case AttemptFailed(fault=fault):
             return replace(turn, fault=fault, suspected=fault if _is_suspicion(record) else turn.suspected)
@@ -149,6 +161,13 @@ def apply(turn: Turn, seq: int, record: StepRecord) -> Turn:
             return _ended(turn, seq, number)
         case _:
             return apply_climb(turn, seq, record)
+
+
+def _reported(measured: Budgets | None, usage: Usage | None) -> Budgets | None:
+    """Return what is known of the request that was answered: where nobody measured it, what the model read."""
+    if usage is None or (measured is not None and measured.tokens_max is not None):
+        return measured
+    return Budgets(usage.input_tokens)
 
 
 def _is_suspicion(failed: AttemptFailed) -> bool:

@@ -4,6 +4,7 @@ from typing import TypeAlias, assert_never
 
 from msgspec.structs import replace
 
+from holdfast.core.budgets import after_change
 from holdfast.core.fold.standing import QUIET_TURNS, IllegalStepError, Turn
 from holdfast.core.ladder import SUMMARIES, Rung
 from holdfast.core.records import (
@@ -78,6 +79,7 @@ def _compacted(turn: Turn, seq: int, record: CompactionApplied | GenerationStart
         compaction=record,
         compaction_seq=seq,
         warned_percent=0,
+        budgets=after_change(turn.budgets, record.tokens_after),
         quiet_turns=QUIET_TURNS,
         # Signatures may be bound to what stood before them, and that has changed.
         reasoning_from=seq,

@@ -4,6 +4,7 @@ from enum import StrEnum
 
 import msgspec
 
+from holdfast.core.budgets import Budgets
 from holdfast.core.faults import Fault
 from holdfast.core.ladder import Rung
 from holdfast.core.messages import Effort, ToolCall, ToolSpec
@@ -90,6 +91,8 @@ class Turn(msgspec.Struct, frozen=True, omit_defaults=True):
 
     # How full the person was last told the window is; turns to go before we ask for a compaction of our own again.
     warned_percent: int = 0
+    # What the last request took of each budget, or what is known of the view since it became another one.
+    budgets: Budgets | None = None
     quiet_turns: int = 0
 
     # Requests for compaction, the rungs climbed for them, summarisers given up, and why the last answer was not used.

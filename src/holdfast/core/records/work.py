@@ -2,6 +2,7 @@
 
 from enum import StrEnum
 
+from holdfast.core.budgets import Budgets
 from holdfast.core.faults import Fault, Refusal
 from holdfast.core.messages import Reply, ToolResult
 from holdfast.core.records.base import Record
@@ -22,6 +23,8 @@ class AttemptStarted(Record, frozen=True):
     tokens_estimated: int = 0
     # How long an answer it asks for at most; None leaves it to the dialect.
     output_tokens_max: int | None = None
+    # What it takes of each budget, and what there was then; None where nobody measured it.
+    budgets: Budgets | None = None
 
 
 class ReplyRecorded(Record, frozen=True):

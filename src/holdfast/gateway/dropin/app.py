@@ -32,6 +32,7 @@ from holdfast.gateway.dropin.passing import OVERSIZE, Failed, Passage, Passed, n
 from holdfast.gateway.dropin.recognition import Conversation, Recognition, digest_of, family_prefix
 from holdfast.gateway.dropin.rescuing import Errand, Refused, rescue
 from holdfast.gateway.dropin.upstream import Upstream, Wire, key_in, passed_on
+from holdfast.gateway.meters import Meters
 from holdfast.gateway.problems import NotFoundError
 from holdfast.gateway.tenants import Tenant
 from holdfast.models.declared import declared_limits, open_limits
@@ -68,8 +69,10 @@ class DropIn:
         bounds: GatewayBounds,
         overrides: Overrides,
         owner: str,
+        meters: Meters | None = None,
     ) -> None:
         self._engine = engine
+        self._meters = meters or Meters()
         self._upstreams = upstreams
         self._bounds = bounds
         self._overrides = overrides
@@ -80,7 +83,7 @@ class DropIn:
         }
         self._keeper = Keeper(engine, owner)
         self._recognition = Recognition(engine.store)
-        self._passage = Passage(self._wire, engine, engine.deadlines)
+        self._passage = Passage(self._wire, engine, engine.deadlines, self._meters.upstream_failed)
         self._known: dict[str, tuple[float, Known]] = {}
         self._loops = Loops()
         self._plain = PlainHeads()
@@ -110,6 +113,8 @@ class DropIn:
                 work = self._other(scope, body, outbox)
             try:
                 await _unless_gone(receive, work)
+                if dialect is not None and dialect in SERVED:
+                    self._meters.dropin_answered(dialect, rescued=outbox.notes.get("x-holdfast-rescued", ""))
             except BrokenOffError as error:
                 log.warning("an answer broke off", extra={"route": scope["holdfast.route"], "reason": str(error)})
                 # What is missing cannot be told any more; the client sees that the answer is cut off.
@@ -198,6 +203,8 @@ class DropIn:
             unknown = Known(Limits(), NOTHING_LEARNED.calibration)
             await self._finish(asked, outbox, await self._passage.carry(asked, outbox, unknown))
             return
+        if asked.is_compaction:
+            self._meters.compaction_called(asked.dialect)
         conversation = await self._recognition.find(asked.prefix, asked.digests)
         outbox.notes["x-holdfast-session"] = tenant.key_of(conversation.key) or ""
         self._plain.learn(asked.owner, asked.body, is_plain=not conversation.is_rescued)

@@ -5,7 +5,7 @@ Both are read along the way. Nothing is held back but the first piece, so that a
 
 import asyncio
 import secrets
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
 
 import msgspec
@@ -48,7 +48,10 @@ class Failed(msgspec.Struct, frozen=True):
 class Passage:
     """Takes requests to their upstream, and again where that may help, as long as the client has seen nothing."""
 
-    def __init__(self, wire: Wire, engine: Engine, deadlines: Deadlines) -> None:
+    def __init__(
+        self, wire: Wire, engine: Engine, deadlines: Deadlines, count_fault: Callable[[FaultKind], None]
+    ) -> None:
+        self._count_fault = count_fault
         self._wire = wire
         self._engine = engine
         self._deadlines = deadlines
@@ -59,7 +62,10 @@ class Passage:
         climbed: list[Rung] = []
         while True:
             outcome = await self._try(asked, asked.body_for(place), outbox, known)
-            if isinstance(outcome, Passed) or outcome.fault.kind not in WAITED_OUT:
+            if isinstance(outcome, Passed):
+                return outcome
+            self._count_fault(outcome.fault.kind)
+            if outcome.fault.kind not in WAITED_OUT:
                 return outcome
             rung = next_rung(outcome.fault, climbed, self._engine.bounds)
             if rung is None or (rung is Rung.NEXT_MODEL and place + 1 >= len(asked.models)):

@@ -1,0 +1,112 @@
+"""How the gateway and its store are: who works on what, what is owed, what failed lately, and what the doctor found."""
+
+import asyncio
+from collections import deque
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from time import time
+
+import msgspec
+
+from holdfast.core.records import AttemptFailed, Logged
+from holdfast.runtime.doctor import Finding
+from holdfast.runtime.words import FAULTS
+
+# Faults that are remembered: a screen or two, whatever a provider does.
+_FAULTS_MAX = 200
+# What is told of a check: whoever has more findings runs the doctor by hand.
+_FINDINGS_MAX = 200
+
+
+class RecentFault(msgspec.Struct, frozen=True):
+    """A provider's failure of late, in plain words. `session` is the key in the store."""
+
+    at: float
+    session: str
+    turn: int
+    kind: str
+    status: int | None
+    words: str
+
+
+class Faults:
+    """The newest faults that this process has seen."""
+
+    def __init__(self) -> None:
+        self._faults: deque[RecentFault] = deque(maxlen=_FAULTS_MAX)
+
+    def observe(self, session: str, logged: Logged) -> None:
+        """Remember a record, if it is a fault."""
+        match logged.record:
+            case AttemptFailed(turn=turn, refusal=refusal, fault=fault):
+                kind = fault.kind
+                self._faults.append(RecentFault(logged.at, session, turn, kind.value, refusal.status, FAULTS[kind]))
+            case _:
+                pass
+
+    def newest(self) -> Sequence[RecentFault]:
+        """Return them, newest first."""
+        return list(reversed(self._faults))
+
+
+class Node(msgspec.Struct, frozen=True):
+    """Somebody who holds leases: its name, whether it lives, and on how many sessions it works."""
+
+    owner: str
+    is_alive: bool
+    sessions: int
+
+
+class Checked(msgspec.Struct, frozen=True):
+    """What the doctor found: nothing is well only if there are no findings. `more` counts those that are not told."""
+
+    at: float
+    seconds: float
+    sessions: int
+    findings: list[Finding]
+    notes: list[str]
+    more: int = 0
+
+
+@dataclass(frozen=True)
+class Inspection:
+    """How to look at a store from outside; a store that is no file of ours has none."""
+
+    nodes: Callable[[], list[Node]]
+    # Returns how many sessions were looked at, what was found and what is worth knowing.
+    check: Callable[[], Awaitable[tuple[int, Sequence[Finding], Sequence[str]]]]
+
+
+class Checks:
+    """The doctor's check of the store: one at a time, whoever asks meanwhile gets the same, and the newest is kept."""
+
+    def __init__(self) -> None:
+        self.newest: Checked | None = None
+        self._running: asyncio.Task[Checked] | None = None
+
+    @property
+    def is_running(self) -> bool:
+        """Whether the store is being looked at."""
+        return self._running is not None
+
+    async def run(self, inspection: Inspection) -> Checked:
+        """Look at the whole store, and keep what was found. Whoever leaves early leaves the look to itself."""
+        if self._running is None:
+            self._running = asyncio.create_task(self._check(inspection), name="check of the store")
+        return await asyncio.shield(self._running)
+
+    async def _check(self, inspection: Inspection) -> Checked:
+        began = time()
+        try:
+            sessions, findings, notes = await inspection.check()
+            told, more = list(findings[:_FINDINGS_MAX]), max(len(findings) - _FINDINGS_MAX, 0)
+            self.newest = Checked(began, round(time() - began, 3), sessions, told, list(notes), more)
+            return self.newest
+        finally:
+            self._running = None
+
+    async def close(self) -> None:
+        """Leave a look that is under way: it only reads."""
+        if self._running is not None:
+            self._running.cancel()
+            await asyncio.wait([self._running])

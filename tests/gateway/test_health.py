@@ -1,0 +1,128 @@
+"""How a gateway is: what is owed and worked on, who holds leases, what failed lately, what the doctor found."""
+
+import asyncio
+from collections.abc import Sequence
+from pathlib import Path
+
+import aiohttp
+
+from holdfast.config.schema import GatewaySettings, Settings
+from holdfast.gateway.bounds import GatewayBounds
+from holdfast.gateway.health import Checks, Inspection, Node
+from holdfast.runtime.doctor import Finding
+from holdfast.testing.scripted import ScriptedModel, refuses
+from holdfast.wiring import open_gateway
+from tests.gateway.gateways import DEADLINE_SECONDS, Client, SilentModel, a_gateway
+from tests.gateway.test_tenants import keys
+
+
+async def test_health_tells_what_is_owed_worked_on_and_failed_of_late() -> None:
+    script = ScriptedModel([refuses(401, "invalid x-api-key: sk-secret")])
+    async with a_gateway(script) as running:
+        await running.client.send("telegram:42", "hello")
+        health = (await running.client.get("/api/health")).body
+    async with a_gateway(silent := SilentModel()) as running:
+        await running.client.send("busy", "hello", mode="post")
+        await silent.called.wait()
+        busy = (await running.client.get("/api/health")).body
+
+    (fault,) = health["faults"]
+    assert (fault["session"], fault["turn"], fault["kind"], fault["status"]) == ("telegram:42", 1, "auth", 401)
+    assert fault["words"] == "the provider does not accept the key"
+    assert "sk-secret" not in str(health)
+    assert (health["is_operator"], health["owing"], health["check"], health["nodes"]) == (True, [], None, None)
+    assert (busy["owing_count"], busy["owing"], busy["working"]) == (1, ["busy"], ["busy"])
+
+
+async def test_a_key_is_told_about_its_own_sessions_and_the_operator_about_all(tmp_path: Path) -> None:
+    path, made = keys(tmp_path, "alice", "bob", "operator")
+    async with a_gateway(ScriptedModel([refuses(401), refuses(401)]), keys=path) as running:
+        alice, bob, operator = (running.with_key(made[name]) for name in ("alice", "bob", "operator"))
+        await alice.send("one", "hello")
+        await bob.send("two", "hello")
+        theirs = (await alice.get("/api/health")).body
+        everything = (await operator.get("/api/health")).body
+        forbidden = await alice.post("/api/health/check", {})
+
+    assert [fault["session"] for fault in theirs["faults"]] == ["one"]
+    assert (theirs["is_operator"], theirs["learned"], theirs["nodes"], theirs["check"]) == (False, None, None, None)
+    assert [fault["session"] for fault in everything["faults"]] == ["@bob/two", "@alice/one"]
+    assert everything["learned"] is not None
+    assert forbidden.code == (403, "forbidden")
+
+
+async def test_a_store_that_is_no_file_cannot_be_checked_here() -> None:
+    async with a_gateway() as running:
+        refused = await running.client.post("/api/health/check", {})
+
+    assert refused.code == (422, "bad_input")
+
+
+async def test_the_doctor_looks_at_the_store_of_a_gateway_on_demand_and_what_it_found_is_kept(tmp_path: Path) -> None:
+    store = tmp_path / "store.db"
+    settings = Settings(store=str(store), gateway=GatewaySettings(port=0))
+    async with open_gateway(settings) as url, aiohttp.ClientSession() as http:
+        client = Client(http, url)
+        await client.send("telegram:42", "hello")
+        checked = await client.post("/api/health/check", {})
+        health = (await client.get("/api/health")).body
+        await client.send("telegram:42", "and again")
+
+    found = checked.body["found"]
+    assert (checked.status, found["findings"], found["more"], found["sessions"]) == (200, [], 0, found["sessions"])
+    assert found["sessions"] >= 1
+    assert health["check"] == found
+    assert health["is_checking"] is False
+    assert isinstance(health["nodes"], list)
+    assert str(tmp_path) not in str(health)
+
+
+async def test_whoever_asks_for_a_check_while_one_runs_gets_that_one_and_nobody_waits_for_ever() -> None:
+    gate, calls = asyncio.Event(), 0
+
+    async def check() -> tuple[int, Sequence[Finding], Sequence[str]]:
+        nonlocal calls
+        calls += 1
+        await gate.wait()
+        return 3, [Finding("record", "record 2 is altered", "s", number) for number in range(250)], ["a note"]
+
+    inspection = Inspection(lambda: [Node("here:1", is_alive=True, sessions=2)], check)
+    bounds = GatewayBounds(wait_seconds_max=0.05)
+    async with a_gateway(bounds=bounds, inspection=inspection) as running:
+        early = await running.client.post("/api/health/check", {})
+        checking = (await running.client.get("/api/health")).body
+        again = await running.client.post("/api/health/check", {})
+        gate.set()
+        async with asyncio.timeout(DEADLINE_SECONDS):
+            while (health := (await running.client.get("/api/health")).body)["check"] is None:
+                pass
+
+    assert (early.status, early.body, again.status) == (202, {"found": None, "is_running": True}, 202)
+    assert (checking["is_checking"], checking["nodes"]) == (
+        True,
+        [{"owner": "here:1", "is_alive": True, "sessions": 2}],
+    )
+    assert calls == 1
+    assert (len(health["check"]["findings"]), health["check"]["more"], health["check"]["notes"]) == (
+        200,
+        50,
+        ["a note"],
+    )
+
+
+async def test_a_check_that_is_under_way_does_not_hold_up_the_end() -> None:
+    began = asyncio.Event()
+
+    async def check() -> tuple[int, Sequence[Finding], Sequence[str]]:
+        began.set()
+        await asyncio.Event().wait()
+        return 0, (), ()
+
+    checks = Checks()
+    asked = asyncio.create_task(checks.run(Inspection(list, check)))
+    await began.wait()
+    await checks.close()
+    await asyncio.wait({asked})
+
+    assert asked.cancelled()
+    assert (checks.is_running, checks.newest) == (False, None)
