@@ -26,7 +26,7 @@ _LEGS_BETWEEN = 3
 # Of a summary that is being written when the gateway is killed, so much has come.
 _DELTAS_BEFORE_KILL = 3
 # Between two pieces of the summary that is raced for: long enough that the second request comes while it is written.
-_RACE_DELTA_SECONDS = 0.05
+_RACE_DELTA_SECONDS = 0.02
 _POLL_SECONDS = 0.02
 # A compaction that is made ahead of need may be quicker than the one that is asked for, though rarely twice.
 _TRIES_MAX = 4
