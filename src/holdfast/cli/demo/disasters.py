@@ -76,7 +76,7 @@ def _rate_limits(_: Witness, held: Held) -> str:
     waits = [fault.retry_after_seconds for fault in faults if fault.kind is FaultKind.RATE_LIMIT]
     waited = [one.seconds for one in _all(held) if isinstance(one, RungStarted) and one.kind is FaultKind.RATE_LIMIT]
     asked = [seconds for seconds in waits if seconds is not None]
-    if not asked or len(waited) < len(asked):
+    if not asked or len(waited) < len(asked) or sum(waited) < sum(asked):
         return ""
     return f"429 came {len(asked)} times and asked for {sum(asked):g} s; {sum(waited):.1f} s were waited"
 
@@ -156,7 +156,7 @@ def _flipped(witness: Witness, held: Held) -> str:
         return ""
     if _bits_apart(kept[0], encode_record(original.record)) != 1:
         return ""
-    return f"found by doctor in record {flip.seq}, set aside as {mark.kept}, every other record as it was"
+    return f"found by doctor in record {flip.seq} alone, and set aside with its bytes as {mark.kept}"
 
 
 def _bits_apart(one: bytes, other: bytes) -> int:
