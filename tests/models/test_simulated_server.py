@@ -46,6 +46,7 @@ async def test_faults_and_limits_are_set_and_counters_read_over_the_wire() -> No
             "media_bytes_max": None,
             "media_pixels_max": None,
         },
+        "refuses_summaries": False,
         "requests": [{"number": 1, "dialect": "openai-chat", "status": 429, "fault": "429", "tokens": 5}],
     }
     assert simulation.limits == Limits(window_tokens=500)
@@ -58,6 +59,19 @@ async def test_settings_that_make_no_sense_change_nothing(settings: object) -> N
         status, told = await fetched(f"{url}/simulation", settings)
     assert (status, "error" in told) == (400, True)
     assert simulation.faults_left == 1
+
+
+async def test_summaries_alone_are_refused_where_that_is_set() -> None:
+    def saying(text: str) -> dict[str, Any]:
+        return {"model": "sim", "messages": [{"role": "user", "content": text}]}
+
+    async with serve_simulation(Simulation()) as url:
+        await fetched(f"{url}/simulation", {"refuses_summaries": True})
+        refused, why = await fetched(f"{url}/v1/chat/completions", saying("Please summarise all of this."))
+        answered, _ = await fetched(f"{url}/v1/chat/completions", saying("what is harbour?"))
+        await fetched(f"{url}/simulation", {"refuses_summaries": False})
+        summarised, _ = await fetched(f"{url}/v1/chat/completions", saying("Please summarise all of this."))
+    assert (refused, why["error"]["code"], answered, summarised) == (400, "invalid_prompt", 200, 200)
 
 
 async def test_settings_that_are_left_out_stay_as_they_are() -> None:

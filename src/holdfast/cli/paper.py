@@ -24,10 +24,11 @@ def harmless(text: str) -> str:
 
 def dimmed(text: str, stream: TextIO) -> str:
     """Return a text that stands back behind the rest, where the stream is a terminal and colours are wanted."""
-    return f"{_DIM}{text}{_PLAIN}" if _shows_colours(stream) else text
+    return f"{_DIM}{text}{_PLAIN}" if shows_colours(stream) else text
 
 
-def _shows_colours(stream: TextIO) -> bool:
+def shows_colours(stream: TextIO) -> bool:
+    """Return whether a stream is a terminal that can do more than print lines, and whoever reads it wants that."""
     # See https://no-color.org: set to anything but nothing.
     return stream.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
 

@@ -73,7 +73,7 @@ class _Scene(msgspec.Struct, frozen=True):
 def compose(request: Request) -> Draft:
     """Return the answer to a request."""
     scene = _scene(request.messages)
-    if wants_summary(request.system, scene.ask):
+    if asks_for_summary(request):
         return Draft(summarise(request, scene.ask))
     thought = _thought(request, scene)
     rounds = list(_rounds_of_calls(scene.ask, request))
@@ -83,6 +83,11 @@ def compose(request: Request) -> Draft:
     if not scene.results:
         sentences = list(_sentences(request, scene.ask))
     return Draft(" ".join(sentences), thought=thought)
+
+
+def asks_for_summary(request: Request) -> bool:
+    """Whether a request is made by a summariser, not by somebody who wants an answer."""
+    return wants_summary(request.system, _scene(request.messages).ask)
 
 
 def _scene(messages: Sequence[Message]) -> _Scene:

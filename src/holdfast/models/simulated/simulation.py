@@ -18,7 +18,7 @@ from holdfast.core.messages import Reasoning, Reply, Request, StopReason, Text, 
 from holdfast.models.dialects import DIALECTS
 from holdfast.models.simulated.faults import OK, FaultStep, parse_faults
 from holdfast.models.simulated.manners import MANNERS
-from holdfast.models.simulated.mind import Draft, compose
+from holdfast.models.simulated.mind import Draft, asks_for_summary, compose
 from holdfast.models.simulated.no import No
 from holdfast.models.simulated.rules import PlacedImage
 from holdfast.models.simulated.tokens import count_request, count_text, cut_to_tokens
@@ -79,6 +79,8 @@ class Simulation:
         """`delta_seconds` is the pause before each event of a stream; `sleep` makes it, so that tests can set time."""
         self.limits = limits
         self.delta_seconds = delta_seconds
+        # Requests for a summary, and only those, are refused by a content policy.
+        self.refuses_summaries = False
         self.request_count = 0
         # Set by every request that comes, and cleared by whoever waits for the next one.
         self.was_called = asyncio.Event()
@@ -137,6 +139,8 @@ class Simulation:
         seen.model, seen.tokens = decoded.model, count_request(decoded.request)
         # Whoever wants no stream gets the error that the stream would have had inside.
         word = "500" if step.word == "error-event" and not decoded.wants_stream else step.word
+        if self.refuses_summaries and word == OK.word and asks_for_summary(decoded.request):
+            word = "content-filter"
         scripted = voice.scripted(word, step.setting, decoded.model)
         if scripted is not None:
             return scripted
