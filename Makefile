@@ -17,8 +17,8 @@ run: $(VENV)/run.stamp
 test: lint types unit
 
 lint: $(VENV)/dev.stamp
-	$(BIN)/ruff format --check src tests
-	$(BIN)/ruff check src tests
+	$(BIN)/ruff format --check src tests examples
+	$(BIN)/ruff check src tests examples
 
 types: $(VENV)/dev.stamp
 	$(BIN)/mypy

@@ -103,7 +103,7 @@ def test_every_command_has_help(command: list[str]) -> None:
 
 
 def test_the_list_of_commands_is_in_the_order_a_newcomer_needs() -> None:
-    listed = invoked("--help").partition("Commands:\n")[2].splitlines()
+    listed = invoked("--help").partition("Commands:\n")[2].partition("\n\n")[0].splitlines()
 
     assert [line.split()[0] for line in listed] == list(COMMANDS)
 

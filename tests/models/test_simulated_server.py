@@ -142,7 +142,7 @@ def test_the_command_says_that_a_port_is_taken() -> None:
         async with serve_simulation(Simulation()) as url:
             port = url.rpartition(":")[2]
             told = await asyncio.to_thread(CliRunner().invoke, sim, ["--port", port])
-            return told.exit_code, told.output
+            return told.exit_code, str(told.exception)
 
     code, output = asyncio.run(taken())
     assert code == 1

@@ -2,11 +2,14 @@
 
 import asyncio
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 
 import click
+import msgspec
 
 from holdfast.cli.opening import file_of, send_logs, store_option, store_to_read, store_to_write
+from holdfast.cli.progress import showing
 from holdfast.errors import StoreBusyError, StoreIoError, StorePathError, UsageError
 from holdfast.stores.sqlite.copying import BESIDE, beside, copy_store
 from holdfast.stores.sqlite.owners import living
@@ -14,34 +17,64 @@ from holdfast.wiring import Place
 from holdfast.wiring.checkup import look_over
 
 
+class BackedUp(msgspec.Struct, frozen=True):
+    """What is printed for programs: the store, its copy, and how many files are beside the copy."""
+
+    store: str
+    backup: str
+    files: int
+
+
+class Restored(msgspec.Struct, frozen=True):
+    """What is printed for programs; `moved` is where the store is now that was there before."""
+
+    backup: str
+    store: str
+    files: int
+    sessions: int
+    moved: str | None
+
+
 @click.command()
 @click.argument("dest", type=click.Path(path_type=Path))
 @store_option
-def backup(dest: Path, store: Place | None) -> None:
+@click.option("--json", "as_json", is_flag=True, help="Print JSON, for programs.")
+def backup(dest: Path, store: Place | None, *, as_json: bool) -> None:
     """Copy the store to DEST, a path where nothing is, with its blobs and its archive folder beside it.
 
     Others may use the store meanwhile. The copy is one state of it, and a store itself: `--store DEST` opens it.
     """
     send_logs()
     source = file_of(store_to_read(store), "backup")
-    files = copy_store(source, dest)
-    click.echo(f"{source} is copied to {dest}, with {files:,} files beside it")
+    with showing() as progress:
+        files = copy_store(source, dest, partial(progress, "copying"))
+    if as_json:
+        click.echo(msgspec.json.encode(BackedUp(str(source), str(dest), files)))
+    else:
+        click.echo(f"{source} is copied to {dest}, with {files:,} files beside it")
 
 
 @click.command()
 @click.argument("src", type=click.Path(exists=True, dir_okay=False, path_type=Path))
 @store_option
 @click.option("--force", is_flag=True, help="Where a store is there already, move it away; it is not deleted.")
-def restore(src: Path, store: Place | None, *, force: bool) -> None:
+@click.option("--json", "as_json", is_flag=True, help="Print JSON, for programs.")
+def restore(src: Path, store: Place | None, *, force: bool, as_json: bool) -> None:
     """Bring the backup SRC back as the store. It is checked first, from end to end."""
     send_logs()
     target = file_of(store_to_write(store), "restore")
-    checkup = asyncio.run(look_over(src, None, lambda _what, _step, _steps: None))
+    with showing() as progress:
+        checkup = asyncio.run(look_over(src, None, progress))
     if checkup.findings:
         first = checkup.findings[0]
         raise StoreIoError(f"{src} is not whole: {first.what}; `holdfast doctor --store {src}` says more")
     moved = _move_away(target, force=force)
-    files = copy_store(src, target)
+    with showing() as progress:
+        files = copy_store(src, target, partial(progress, "copying"))
+    if as_json:
+        told = Restored(str(src), str(target), files, checkup.sessions, str(moved) if moved else None)
+        click.echo(msgspec.json.encode(told))
+        return
     click.echo(f"{src} is restored to {target}, with {files:,} files beside it and {checkup.sessions:,} sessions")
     if moved is not None:
         click.echo(f"What was there is now {moved}")

@@ -1,22 +1,20 @@
 """The command `doctor`: whether a store is as it must be, in plain words, and putting it right."""
 
 import asyncio
-import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import click
 import msgspec
 
+from holdfast.cli.completing import session_keys
+from holdfast.cli.exits import FOUND
 from holdfast.cli.opening import file_of, known_session, reading, send_logs, store_option, store_to_read
 from holdfast.cli.paper import harmless
+from holdfast.cli.progress import showing
 from holdfast.runtime.doctor import Finding
 from holdfast.wiring import Place
-from holdfast.wiring.checkup import Checkup, Progress, copy_first, look_over, repair
-
-# Something was found and is still there. 0 says that all is well; other codes, that nobody could look.
-FOUND = 3
+from holdfast.wiring.checkup import Checkup, copy_first, look_over, repair
 
 
 class Told(msgspec.Struct, frozen=True):
@@ -30,7 +28,7 @@ class Told(msgspec.Struct, frozen=True):
 
 @click.command()
 @store_option
-@click.option("--session", "key", metavar="KEY", help="Look at this session alone.")
+@click.option("--session", "key", metavar="KEY", shell_complete=session_keys, help="Look at this session alone.")
 @click.option("--fix", is_flag=True, help="Repair what can be repaired, after a backup beside the store.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object, for programs.")
 @click.pass_context
@@ -55,13 +53,13 @@ async def _doctor(path: Path, key: str | None, *, fix: bool) -> Told:
     if key is not None:
         async with reading(path) as store:
             await known_session(store, key)
-    with _progress() as progress:
+    with showing() as progress:
         found = await look_over(path, key, progress)
     if not fix or not found.findings:
         return Told(found)
     backup = await asyncio.to_thread(copy_first, path)
     undone = await repair(path, found)
-    with _progress() as progress:
+    with showing() as progress:
         return Told(found, str(backup), await look_over(path, key, progress), tuple(undone))
 
 
@@ -96,21 +94,3 @@ def _line(finding: Finding) -> str:
 
 def _count(number: int, word: str) -> str:
     return f"{number:,} {word}{'' if number == 1 else 's'}"
-
-
-@contextmanager
-def _progress() -> Iterator[Progress]:
-    """Show how far it is, on a terminal alone."""
-    if not sys.stderr.isatty():
-        yield lambda _what, _step, _steps: None
-        return
-    from rich.console import Console  # noqa: PLC0415 - slow to load, and for a person at a terminal only
-    from rich.progress import BarColumn, MofNCompleteColumn, TextColumn  # noqa: PLC0415
-    from rich.progress import Progress as Bars  # noqa: PLC0415
-
-    columns = (TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn())
-    with Bars(*columns, console=Console(stderr=True), transient=True) as bars:
-        task = bars.add_task("looking")
-        yield lambda what, step, steps: bars.update(
-            task, description=harmless(what)[:40], completed=step, total=max(steps, 1)
-        )

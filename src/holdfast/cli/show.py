@@ -5,7 +5,7 @@ import asyncio
 import click
 import msgspec
 
-from holdfast.cli.opening import known_session, reading, send_logs, store_option
+from holdfast.cli.opening import key_argument, known_session, reading, send_logs, store_option
 from holdfast.cli.paper import harmless, local_time
 from holdfast.core.records import Logged
 from holdfast.runtime.words import spoken
@@ -16,7 +16,7 @@ _PAGE_RECORDS = 500
 
 
 @click.command()
-@click.argument("key")
+@key_argument
 @click.option("--after", type=click.IntRange(min=0), help="Show what follows this record; otherwise the newest ones.")
 @click.option("--limit", default=100, show_default=True, type=click.IntRange(min=1), help="Show so many at most.")
 @store_option

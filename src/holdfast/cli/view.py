@@ -8,7 +8,7 @@ import msgspec
 
 from holdfast import wiring
 from holdfast.cli.models import base_url_option, model_option, open_models
-from holdfast.cli.opening import known_session, reading, send_logs, store_option, store_to_read
+from holdfast.cli.opening import key_argument, known_session, reading, send_logs, store_option, store_to_read
 from holdfast.cli.paper import harmless
 from holdfast.ports import Model
 from holdfast.runtime.sessions import View
@@ -17,7 +17,7 @@ from holdfast.wiring import Place
 
 
 @click.command()
-@click.argument("key")
+@key_argument
 @store_option
 @model_option
 @base_url_option

@@ -1,13 +1,13 @@
 """What `doctor` does with a store: look at the file, look at every session, and repair what can be repaired."""
 
 import asyncio
-from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TypeVar
 
 import msgspec
 
+from holdfast.cli.progress import Progress
 from holdfast.core.limits import Bounds
 from holdfast.core.reconcile import DropSnapshot
 from holdfast.errors import ConflictError, RetryLaterError
@@ -30,7 +30,6 @@ _OWNER = "doctor"
 _BLOB_SECONDS_MIN = 3_600.0
 
 # How far it is: what is being looked at, the step and how many steps there are.
-Progress = Callable[[str, int, int], None]
 ResultT = TypeVar("ResultT")
 
 
