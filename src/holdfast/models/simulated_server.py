@@ -38,6 +38,7 @@ class _Settings(msgspec.Struct, forbid_unknown_fields=True):
     faults: str | None = None
     limits: Limits | None = None
     delta_seconds: float | None = None
+    summary_tokens_max: int | None = None
 
 
 class SimulationApp:
@@ -111,6 +112,8 @@ class SimulationApp:
                 simulation.limits = settings.limits
             if settings.delta_seconds is not None:
                 simulation.delta_seconds = settings.delta_seconds
+            if settings.summary_tokens_max is not None:
+                simulation.summary_tokens_max = settings.summary_tokens_max
         seen = [
             {
                 "number": one.number,
