@@ -14,9 +14,9 @@ from time import monotonic, time
 import msgspec
 
 from holdfast.core.faults import Confidence, Fault, FaultKind, Phase, Refusal, Unit
-from holdfast.core.fit import measure
+from holdfast.core.fit import measure, output_reserved
 from holdfast.core.learning import NOTHING_LEARNED
-from holdfast.core.limits import DROPIN_MARK, Limits
+from holdfast.core.limits import DROPIN_MARK, Bounds, Limits
 from holdfast.core.messages import Reply, Role
 from holdfast.core.records import AttemptFailed
 from holdfast.errors import HoldfastError
@@ -49,6 +49,8 @@ _REFERENCES = {"openai-chat": "openai", "openai-responses": "responses", "anthro
 _KNOWN_SECONDS = 1.0
 # Statuses of servers that do not count tokens, or cannot count so many.
 _CANNOT_COUNT = frozenset({400, 404, 405, 413, 501})
+# How many short answers go into what our own sessions keep free for one: a page each.
+_SHORT_ANSWERS = 4
 _SESSION_HEADER = b"x-holdfast-session"
 _JSON = [(b"content-type", b"application/json")]
 
@@ -140,15 +142,15 @@ class DropIn:
         names = names_of(decoded.model, upstream.fallbacks)
         models = tuple(self._model(dialect, upstream, name, key_in(headers)) for name in names)
         asked = Asked(dialect, upstream, address, headers, body, models, names)
-        if not decoded.request.messages:
+        read = replace(asked, decoded=decoded)
+        if not read.messages:
             return asked
-        digests = [digest_of(message) for message in decoded.request.messages]
+        digests = [digest_of(message) for message in read.messages]
         named = header(scope, _SESSION_HEADER)
         owner = owner_of(f"{dialect}\0{key_in(headers)}")
         own = DROPIN_MARK + named.removeprefix(DROPIN_MARK) if named else family_prefix(owner, digests)
         return replace(
-            asked,
-            decoded=decoded,
+            read,
             digests=digests,
             prefix=tenant.store_key(own),
             is_compaction=is_compaction(decoded.request),
@@ -182,7 +184,7 @@ class DropIn:
             return
         model = asked.models[0]
         known = await self._known_of(model)
-        fault = _too_large(asked, known) or self._circling(asked)
+        fault = _too_large(asked, known, self._engine.bounds) or self._circling(asked)
         if fault is not None:
             refusal = Refusal(asked.dialect, Phase.ESTIMATE, cause="not sent: it is larger than what the model takes")
             await self._rescue(asked, outbox, conversation, Failed(refusal, fault))
@@ -307,14 +309,16 @@ def _model_in(body: bytes) -> str:
     return msgspec.json.decode(body, type=_Named).model
 
 
-def _too_large(asked: Asked, known: Known) -> Fault | None:
+def _too_large(asked: Asked, known: Known, bounds: Bounds) -> Fault | None:
     """Return why a request cannot fit, where that is all but certain: a provider may know better than an estimate."""
     window, body_bytes = known.limits.window_tokens, len(asked.body)
+    # An answer that breaks off for want of room is an error to most agents, so a short one must have its place.
+    room = None if window is None else window - output_reserved(known.limits, bounds) // _SHORT_ANSWERS
     # No token is shorter than a byte, so most requests need not be measured.
-    if window is not None and body_bytes > window:
+    if room is not None and body_bytes > room:
         tokens = known.calibration.estimate(asked.sizes.tokens)
-        if tokens > window:
-            return Fault(FaultKind.TOKEN_OVERFLOW, Confidence.LIKELY, limit=window, requested=tokens, unit=Unit.TOKENS)
+        if tokens > room:
+            return Fault(FaultKind.TOKEN_OVERFLOW, Confidence.LIKELY, limit=room, requested=tokens, unit=Unit.TOKENS)
     wire = known.limits.wire_bytes_max
     if wire is not None and body_bytes > wire:
         return Fault(FaultKind.WIRE_OVERFLOW, Confidence.LIKELY, limit=wire, requested=body_bytes, unit=Unit.BYTES)
