@@ -86,6 +86,13 @@ async def test_settings_that_are_left_out_stay_as_they_are() -> None:
     )
 
 
+async def test_the_length_of_what_is_summarised_is_set_over_the_wire() -> None:
+    simulation = Simulation()
+    async with serve_simulation(simulation) as url:
+        status, _ = await fetched(f"{url}/simulation", {"summary_tokens_max": 0})
+    assert (status, simulation.summary_tokens_max) == (200, 0)
+
+
 async def test_an_address_that_is_not_served_names_those_that_are() -> None:
     async with serve_simulation(Simulation()) as url:
         status, told = await fetched(f"{url}/v2/chat")

@@ -39,6 +39,7 @@ class _Settings(msgspec.Struct, forbid_unknown_fields=True):
     limits: Limits | None = None
     delta_seconds: float | None = None
     refuses_summaries: bool | None = None
+    summary_tokens_max: int | None = None
 
 
 class SimulationApp:
@@ -114,6 +115,8 @@ class SimulationApp:
                 simulation.delta_seconds = settings.delta_seconds
             if settings.refuses_summaries is not None:
                 simulation.refuses_summaries = settings.refuses_summaries
+            if settings.summary_tokens_max is not None:
+                simulation.summary_tokens_max = settings.summary_tokens_max
         seen = [
             {
                 "number": one.number,

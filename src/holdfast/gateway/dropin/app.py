@@ -16,9 +16,9 @@ from time import monotonic, time
 import msgspec
 
 from holdfast.core.faults import Confidence, Fault, FaultKind, Phase, Refusal, Unit
-from holdfast.core.fit import measure
+from holdfast.core.fit import measure, output_reserved
 from holdfast.core.learning import NOTHING_LEARNED
-from holdfast.core.limits import DROPIN_MARK, Limits
+from holdfast.core.limits import DROPIN_MARK, Bounds, Limits
 from holdfast.core.messages import Reply, Role
 from holdfast.core.records import AttemptFailed
 from holdfast.errors import HoldfastError
@@ -54,6 +54,8 @@ _KNOWN_SECONDS = 1.0
 # Statuses of servers that do not count tokens, or cannot count so many.
 _CANNOT_COUNT = frozenset({400, 404, 405, 413, 501})
 _CARDS_MAX = 1_000
+# How many short answers go into what our own sessions keep free for one: a page each.
+_SHORT_ANSWERS = 4
 _SESSION_HEADER = b"x-holdfast-session"
 _JSON = [(b"content-type", b"application/json")]
 
@@ -150,14 +152,14 @@ class DropIn:
             decoded = SERVED[asked.dialect].decode_request(asked.body, asked.issuer, is_tolerant=True)
         except (MalformedRequestError, msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             return replace(asked, models=(), names=())
-        if not decoded.request.messages:
+        read = replace(asked, decoded=decoded)
+        if not read.messages:
             return asked
-        digests = [digest_of(message) for message in decoded.request.messages]
+        digests = [digest_of(message) for message in read.messages]
         named = header(scope, _SESSION_HEADER)
         own = DROPIN_MARK + named.removeprefix(DROPIN_MARK) if named else family_prefix(asked.owner, digests)
         return replace(
-            asked,
-            decoded=decoded,
+            read,
             digests=digests,
             prefix=tenant.store_key(own),
             is_compaction=is_compaction(decoded.request),
@@ -196,7 +198,8 @@ class DropIn:
         if not asked.models or not self._plain.has(asked.owner, asked.body) or self._loops.has_compacted(asked.owner):
             return False
         limits = (await self._known_of(asked.models[0])).limits
-        return len(asked.body) <= min(limits.window_tokens or inf, limits.wire_bytes_max or inf)
+        # No token is shorter than a byte.
+        return len(asked.body) <= min(_room(limits, self._engine.bounds), limits.wire_bytes_max or inf)
 
     async def _answer(self, asked: Asked, outbox: Outbox, tenant: Tenant) -> None:
         if asked.decoded is None:
@@ -213,7 +216,7 @@ class DropIn:
             return
         model = asked.models[0]
         known = await self._known_of(model)
-        fault = _too_large(asked, known) or self._circling(asked)
+        fault = _too_large(asked, known, self._engine.bounds) or self._circling(asked)
         if fault is not None:
             refusal = Refusal(asked.dialect, Phase.ESTIMATE, cause="not sent: it is larger than what the model takes")
             await self._rescue(asked, outbox, conversation, Failed(refusal, fault))
@@ -339,18 +342,26 @@ def _model_in(body: bytes) -> str:
     return msgspec.json.decode(body, type=_Named).model
 
 
-def _too_large(asked: Asked, known: Known) -> Fault | None:
+def _too_large(asked: Asked, known: Known, bounds: Bounds) -> Fault | None:
     """Return why a request cannot fit, where that is all but certain: a provider may know better than an estimate."""
-    window, body_bytes = known.limits.window_tokens, len(asked.body)
+    room, body_bytes = _room(known.limits, bounds), len(asked.body)
     # No token is shorter than a byte, so most requests need not be measured.
-    if window is not None and body_bytes > window:
-        tokens = known.calibration.estimate(asked.sizes.tokens)
-        if tokens > window:
-            return Fault(FaultKind.TOKEN_OVERFLOW, Confidence.LIKELY, limit=window, requested=tokens, unit=Unit.TOKENS)
+    if body_bytes > room and (tokens := known.calibration.estimate(asked.sizes.tokens)) > room:
+        return Fault(FaultKind.TOKEN_OVERFLOW, Confidence.LIKELY, limit=int(room), requested=tokens, unit=Unit.TOKENS)
     wire = known.limits.wire_bytes_max
     if wire is not None and body_bytes > wire:
         return Fault(FaultKind.WIRE_OVERFLOW, Confidence.LIKELY, limit=wire, requested=body_bytes, unit=Unit.BYTES)
     return None
+
+
+def _room(limits: Limits, bounds: Bounds) -> float:
+    """Return how many tokens a request may have.
+
+    An answer that breaks off for want of room is an error to most agents, so a short one must have its place.
+    """
+    if limits.window_tokens is None:
+        return inf
+    return limits.window_tokens - output_reserved(limits, bounds) // _SHORT_ANSWERS
 
 
 def _count(body: bytes) -> int:

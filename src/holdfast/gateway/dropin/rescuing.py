@@ -229,10 +229,15 @@ class ClientRunner(Runner):
         await self._record(TurnEnded(self.turn.number, Outcome.FAILED, code, sentence))
 
     async def _record(self, *records: WorkRecord) -> None:
-        # The answer has the number that it will have when the client sends it back.
-        number = len(self._errand.asked.messages)
+        # The answer is as the client will send it back, and has the number that it will have then.
+        asked = self._errand.asked
         await super()._record(
-            *(msgspec.structs.replace(one, origin=number) if isinstance(one, ReplyRecorded) else one for one in records)
+            *(
+                msgspec.structs.replace(one, reply=asked.answered(one.reply), origin=len(asked.messages))
+                if isinstance(one, ReplyRecorded)
+                else one
+                for one in records
+            )
         )
 
     def _is_over(self, action: Action, first: int) -> bool:

@@ -65,7 +65,9 @@ class Draft(msgspec.Struct, frozen=True):
 class _Scene(msgspec.Struct, frozen=True):
     """The end of the conversation: what a person asks, what tools returned, and how many rounds of calls there were."""
 
+    # All that a person says now, and the texts that it came in.
     ask: str
+    parts: tuple[str, ...]
     results: tuple[ToolResult, ...]
     rounds: int
 
@@ -86,14 +88,15 @@ def compose(request: Request) -> Draft:
 
 
 def asks_for_summary(request: Request) -> bool:
-    """Whether a request is made by a summariser, not by somebody who wants an answer."""
-    return wants_summary(request.system, _scene(request.messages).ask)
+    """Return whether a request is for a summary of what it shows."""
+    return wants_summary(request.system, _scene(request.messages).parts)
 
 
 def _scene(messages: Sequence[Message]) -> _Scene:
     """Look back from the end to the newest words of a person, over the rounds of calls since."""
     results: tuple[ToolResult, ...] = ()
     asks: list[str] = []
+    parts: list[str] = []
     rounds = 0
     for message in reversed(messages):
         if message.role is Role.ASSISTANT:
@@ -104,7 +107,8 @@ def _scene(messages: Sequence[Message]) -> _Scene:
             results = tuple(part for part in message.parts if isinstance(part, ToolResult))
         elif message.role is Role.USER and not _is_attachment(message):
             asks.append(_FRAMED.sub("", text_of(message.parts)))
-    return _Scene("\n".join(reversed(asks)), results, rounds)
+            parts += [_FRAMED.sub("", part.text) for part in message.parts if isinstance(part, Text)]
+    return _Scene("\n".join(reversed(asks)), tuple(parts), results, rounds)
 
 
 def _is_attachment(message: Message) -> bool:
