@@ -98,6 +98,18 @@ class Bounds(msgspec.Struct, frozen=True):
     # Masking old tool output is enough only if it leaves this much of the window: less would be full again soon, and
     # every change of the view costs a cold prompt cache.
     mask_window_share: float = 0.7
+    # What models may be paid (US dollars), and read and write (tokens), for the notes of one compaction; 0: no bound.
+    # Beyond it the next summariser is tried, then a digest. A model whose price is not known is held to tokens alone.
+    summary_usd_max: float = 0.0
+    summary_tokens_max: int = 0
+    # The same for all notes of one session in one day, by UTC; 0: no bound.
+    summary_usd_per_day: float = 0.0
+    summary_tokens_per_day: int = 0
+    # Answers of summarisers that could not be used, in one day without a single one that could, before none is asked
+    # unless a person wants it: three ways of three models. Notes that are used set it back, however dear they are.
+    summaries_in_vain_max: int = 9
+    # Who is asked for notes first: the model that answers, or the one whose price is the lowest.
+    summariser: Literal["same", "cheapest"] = "same"
     # Outputs that stay when old ones are masked. Eight cost 39.5 % of the input tokens of real sessions, ten 41.4 %.
     outputs_kept: int = 8
 

@@ -24,7 +24,7 @@ from holdfast.core.actions import (
 )
 from holdfast.core.advice import CANCELLED, INTERRUPTED, OUT_OF_STEPS, UNREADABLE, after_fault, oversize
 from holdfast.core.faults import Fault
-from holdfast.core.fold import Call, IllegalStepError, InFlight, Turn, apply, notice, receive
+from holdfast.core.fold import Call, IllegalStepError, InFlight, Turn, account, apply, notice, receive
 from holdfast.core.ladder import ASKED_BY_A_PERSON, ASKED_BY_US, Rung, back_off_seconds, first_left, next_rung
 from holdfast.core.limits import Bounds
 from holdfast.core.mending import make_fit, tear
@@ -150,7 +150,7 @@ def evolve(turn: Turn, logged: Logged) -> Turn:
         changed = turn
     else:
         changed = _step_past_holes(turn, logged.seq, record)
-    return replace(changed, seq=logged.seq)
+    return replace(account(changed, logged), seq=logged.seq)
 
 
 def _step_past_holes(turn: Turn, seq: int, record: StepRecord) -> Turn:

@@ -28,6 +28,7 @@ from holdfast.core.fold import Turn
 from holdfast.core.gauge import may_wish, percent_full, warning, wish
 from holdfast.core.ladder import Rung
 from holdfast.core.messages import Reply, ToolCall
+from holdfast.core.prices import Prices
 from holdfast.core.records import (
     Abandonment,
     AttemptFailed,
@@ -246,7 +247,7 @@ class Runner:
         outcome = await self._ask(model, prepared, attempt)
         suspected = self.turn.suspected
         was_sent = sent(prepared.sizes, known.limits, known.calibration, reports_all_read=known.reports_all_read)
-        came = _what_came_of_it(self.turn, outcome, was_sent)
+        came = _what_came_of_it(self.turn, outcome, was_sent, model.prices)
         if isinstance(came, AttemptFailed):
             await self._fail(came, prepared)
             await self.engine.learning.heed(model, outcome, came.fault, prepared.sizes)
@@ -311,7 +312,8 @@ class Runner:
         if ending.code in OVERFLOW_CODES and action.turn == self.turn.number:
             known = await self.engine.learning.known(self.engine.model_for(self.turn))
             ending = with_sizes(ending, shares_of(self.log, self.engine, known))
-        await self._record(TurnEnded(action.turn, action.outcome, ending.code, ending.sentence))
+        cost = self.turn.spent_on_turn.known_usd if action.turn == self.turn.number else None
+        await self._record(TurnEnded(action.turn, action.outcome, ending.code, ending.sentence, cost))
         if action.outcome is Outcome.ANSWERED:
             await self._make_room()
         await self._save_snapshot()
@@ -328,17 +330,20 @@ class Runner:
             await self.engine.store.admit(self.lease.session, wanted)
 
 
-def _what_came_of_it(turn: Turn, outcome: Reply | Refusal, known: Sent) -> ReplyRecorded | AttemptFailed:
+def _what_came_of_it(
+    turn: Turn, outcome: Reply | Refusal, known: Sent, prices: Prices
+) -> ReplyRecorded | AttemptFailed:
     """Say in a record what a call came to. An answer without content is a failure too."""
     number, attempt = turn.number, turn.attempts
     if isinstance(outcome, Refusal):
         return AttemptFailed(number, attempt, outcome, classify(outcome, known))
+    cost = prices.cost(outcome.usage)
     fault = classify_reply(outcome, known)
     if fault is None or (fault.confidence is Confidence.GUESS and turn.suspected is not None):
         # A suspicion is acted on once. It must not cost the answer.
-        return ReplyRecorded(number, attempt, tidy(outcome))
+        return ReplyRecorded(number, attempt, tidy(outcome), cost_usd=cost)
     refusal = Refusal("", Phase.STREAM, status=200, cause=f"answered, but: {outcome.stop_reason}")
-    return AttemptFailed(number, attempt, refusal, fault)
+    return AttemptFailed(number, attempt, refusal, fault, outcome.usage, cost)
 
 
 async def open_runner(lease: Lease, engine: Engine, known: SessionInfo | None = None) -> Runner:

@@ -9,6 +9,7 @@ from msgspec.structs import replace
 
 from holdfast.core.faults import OK, Confidence, FaultKind
 from holdfast.core.fold.climbs import apply_climb
+from holdfast.core.fold.spending import account, in_vain_today, spent_today
 from holdfast.core.fold.standing import NO_TURN, QUIET_TURNS, Call, IllegalStepError, InFlight, Piece, Turn, Wanted
 from holdfast.core.messages import ToolCall
 from holdfast.core.records import (
@@ -47,9 +48,12 @@ __all__ = [
     "Piece",
     "Turn",
     "Wanted",
+    "account",
     "apply",
+    "in_vain_today",
     "notice",
     "receive",
+    "spent_today",
 ]
 
 

@@ -7,6 +7,7 @@ import msgspec
 from holdfast.core.faults import Fault
 from holdfast.core.ladder import Rung
 from holdfast.core.messages import Effort, ToolCall, ToolSpec
+from holdfast.core.prices import NOTHING_SPENT, Spent
 from holdfast.core.records import CompactionApplied, GenerationStarted, PartReplaced, Trigger
 
 
@@ -101,6 +102,16 @@ class Turn(msgspec.Struct, frozen=True, omit_defaults=True):
     climbing: Rung | None = None
     is_wanted_climb: bool = False
 
+    # What all calls of the session came to, and those for notes alone; those for notes since a compaction had its
+    # outcome, and those on the day (since 1970, by UTC) on which the last were asked for; answers of summarisers that
+    # could not be used, on that day, since the last that could.
+    spent: Spent = NOTHING_SPENT
+    spent_on_notes: Spent = NOTHING_SPENT
+    spent_on_this: Spent = NOTHING_SPENT
+    notes_day: int = 0
+    spent_on_notes_today: Spent = NOTHING_SPENT
+    notes_in_vain: int = 0
+
     # From here on all is about the turn that is open, and at its default when none is.
     number: int = 0
     attempts: int = 0
@@ -119,6 +130,8 @@ class Turn(msgspec.Struct, frozen=True, omit_defaults=True):
     output_clamp: int | None = None
     # A reply that was not taken, because by its own count the model had not read everything, since the last that was.
     suspected: Fault | None = None
+    # What its calls came to, those for notes included.
+    spent_on_turn: Spent = NOTHING_SPENT
 
     @property
     def owed(self) -> int:
@@ -159,5 +172,6 @@ NO_TURN = {
     "output_asked": None,
     "output_clamp": None,
     "suspected": None,
+    "spent_on_turn": NOTHING_SPENT,
     "summarisers_passed": 0,
 }

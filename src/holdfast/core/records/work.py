@@ -3,7 +3,7 @@
 from enum import StrEnum
 
 from holdfast.core.faults import Fault, Refusal
-from holdfast.core.messages import Reply, ToolResult
+from holdfast.core.messages import Reply, ToolResult, Usage
 from holdfast.core.records.base import Record
 
 
@@ -31,6 +31,8 @@ class ReplyRecorded(Record, frozen=True):
     attempt: int
     reply: Reply
     origin: int | None = None
+    # What it cost when it was made; None where the price or the count is not known.
+    cost_usd: float | None = None
 
 
 class AttemptFailed(Record, frozen=True):
@@ -40,6 +42,9 @@ class AttemptFailed(Record, frozen=True):
     attempt: int
     refusal: Refusal
     fault: Fault
+    # Of an answer that was paid for and could not be taken.
+    usage: Usage | None = None
+    cost_usd: float | None = None
 
 
 class Abandonment(StrEnum):
@@ -100,3 +105,5 @@ class TurnEnded(Record, frozen=True):
     outcome: Outcome
     code: str = ""
     sentence: str = ""
+    # What all calls of the turn cost, summaries included; None where no price is known.
+    cost_usd: float | None = None
