@@ -23,11 +23,11 @@ from holdfast.core.actions import (
 )
 from holdfast.core.advice import OVERFLOW_CODES, Ending, with_sizes
 from holdfast.core.faults import Confidence, Phase, Refusal, Sent, classify, classify_reply
-from holdfast.core.fit import misfit, sent
+from holdfast.core.fit import Before, misfit, sent
 from holdfast.core.fold import Turn
 from holdfast.core.gauge import may_wish, percent_full, warning, wish
 from holdfast.core.ladder import Rung
-from holdfast.core.messages import Reply, ToolCall
+from holdfast.core.messages import Reasoning, Reply, ToolCall
 from holdfast.core.prices import Prices
 from holdfast.core.records import (
     Abandonment,
@@ -37,6 +37,7 @@ from holdfast.core.records import (
     CompactionSettled,
     InputAdmitted,
     Logged,
+    NoticePosted,
     Outcome,
     ReplyRecorded,
     RungFinished,
@@ -59,6 +60,7 @@ from holdfast.runtime.calls import call_model, dialect_of
 from holdfast.runtime.client_tools import await_result, newest_reply
 from holdfast.runtime.engine import Engine
 from holdfast.runtime.healing import open_healed
+from holdfast.runtime.learning import Known
 from holdfast.runtime.live import LiveDelta
 from holdfast.runtime.log import Log
 from holdfast.runtime.requests import Prepared, load_blobs, prepare, shares_of
@@ -237,7 +239,8 @@ class Runner:
         known = await self.engine.known(model, self.turn)
         prepared = prepare(self.log, self.engine, known)
         tokens = known.calibration.estimate(prepared.sizes.tokens)
-        await self._record(AttemptStarted(number, attempt, model.name, tokens, prepared.request.output_tokens_max))
+        asks = prepared.request.output_tokens_max
+        await self._record(AttemptStarted(number, attempt, model.name, tokens, asks, prepared.sizes.tokens))
         fault = misfit(prepared.sizes, known.limits, known.calibration, self.engine.bounds)
         if fault is not None and action.heeds_estimate:
             refusal = Refusal(dialect_of(model), Phase.ESTIMATE, cause="not sent: by our estimate it does not fit")
@@ -245,8 +248,8 @@ class Runner:
             return
         events.messages_counted(self.lease.session, self.turn, len(prepared.request.messages))
         outcome = await self._ask(model, prepared, attempt)
-        suspected = self.turn.suspected
-        was_sent = sent(prepared.sizes, known.limits, known.calibration, reports_all_read=known.reports_all_read)
+        standing = self.turn
+        was_sent = sent(prepared.sizes, known.limits, known.calibration, _before(standing, model, known, prepared))
         came = _what_came_of_it(self.turn, outcome, was_sent, model.prices)
         if isinstance(came, AttemptFailed):
             await self._fail(came, prepared)
@@ -255,7 +258,9 @@ class Runner:
             percent = percent_full(prepared.sizes, known.limits, known.calibration, self.engine.bounds)
             warned = warning(self.turn, percent, known.limits)
             await self._record(*(record for record in (came, warned) if record is not None))
-            await self.engine.learning.heed(model, outcome, None, prepared.sizes, suspected=suspected)
+            if await self.engine.learning.heed(model, outcome, None, prepared.sizes, standing=standing):
+                window = (await self.engine.learning.known(model)).limits.window_tokens
+                await self._record(NoticePosted(number, "window_learned", _told_of_window(model, window)))
 
     async def _fail(self, failed: AttemptFailed, prepared: Prepared) -> None:
         events.overflow_detected(self.lease.session, self.turn, failed.fault, prepared.sizes)
@@ -328,6 +333,28 @@ class Runner:
         wanted = wish(self.turn, percent, self.engine.bounds)
         if wanted is not None:
             await self.engine.store.admit(self.lease.session, wanted)
+
+
+def _before(turn: Turn, model: Model, known: Known, prepared: Prepared) -> Before:
+    """Say what earlier calls tell about a request."""
+    answered = turn.answered
+    parts = (part for message in prepared.request.messages for part in message.parts)
+    is_same = answered.model == model.name
+    return Before(
+        known.reports_all_read,
+        known.accepted_tokens,
+        answered.tokens,
+        answered.raw if is_same else 0,
+        answered.reported if is_same else 0,
+        is_plain=not prepared.sizes.media_count and not any(isinstance(part, Reasoning) for part in parts),
+    )
+
+
+def _told_of_window(model: Model, window: int | None) -> str:
+    return (
+        f"{model.name} takes no more than about {window or 0:,} tokens, which it does not say: what was longer was cut "
+        "or refused without a word. No session sends it more from here on."
+    )
 
 
 def _what_came_of_it(

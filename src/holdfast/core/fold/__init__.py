@@ -7,10 +7,20 @@ from typing import assert_never
 
 from msgspec.structs import replace
 
-from holdfast.core.faults import OK, Confidence, FaultKind
+from holdfast.core.faults import OK, Confidence, Fault, FaultKind
 from holdfast.core.fold.climbs import apply_climb
 from holdfast.core.fold.spending import account, in_vain_today, spent_today
-from holdfast.core.fold.standing import NO_TURN, QUIET_TURNS, Call, IllegalStepError, InFlight, Piece, Turn, Wanted
+from holdfast.core.fold.standing import (
+    NO_TURN,
+    QUIET_TURNS,
+    Asked,
+    Call,
+    IllegalStepError,
+    InFlight,
+    Piece,
+    Turn,
+    Wanted,
+)
 from holdfast.core.messages import ToolCall
 from holdfast.core.records import (
     Abandonment,
@@ -42,6 +52,7 @@ from holdfast.core.records import (
 __all__ = [
     "NO_TURN",
     "QUIET_TURNS",
+    "Asked",
     "Call",
     "IllegalStepError",
     "InFlight",
@@ -122,7 +133,12 @@ def apply(turn: Turn, seq: int, record: StepRecord) -> Turn:
         case TurnStarted(turn=number):
             return _started(turn, seq, number)
         case AttemptStarted():
-            return replace(turn, attempts=turn.attempts + 1, output_asked=record.output_tokens_max)
+            return replace(
+                turn,
+                attempts=turn.attempts + 1,
+                output_asked=record.output_tokens_max,
+                asked=Asked(record.model, record.tokens_estimated, record.tokens_raw),
+            )
         case ReplyRecorded(reply=reply):
             asked = tuple(Call(part) for part in reply.parts if isinstance(part, ToolCall))
             # A reply is progress: the ladder and the count of deaths begin anew. Steps are bounded, so all of it is.
@@ -135,9 +151,16 @@ def apply(turn: Turn, seq: int, record: StepRecord) -> Turn:
                 interruptions=0,
                 output_clamp=None,
                 suspected=None,
+                answered=replace(turn.asked, reported=reply.usage.input_tokens if reply.usage else 0),
+                tokens_guessed=0,
             )
         case AttemptFailed(fault=fault):
-            return replace(turn, fault=fault, suspected=fault if _is_suspicion(record) else turn.suspected)
+            return replace(
+                turn,
+                fault=fault,
+                suspected=fault if _is_suspicion(record) else turn.suspected,
+                tokens_guessed=turn.asked.tokens if _is_guess(record) else turn.tokens_guessed,
+            )
         case AttemptAbandoned(reason=reason):
             died = reason is Abandonment.INTERRUPTED
             return replace(turn, interruptions=turn.interruptions + died)
@@ -157,9 +180,16 @@ def apply(turn: Turn, seq: int, record: StepRecord) -> Turn:
 
 def _is_suspicion(failed: AttemptFailed) -> bool:
     """Return whether a model did answer, and only its own count of what it read was against it."""
-    fault = failed.fault
-    is_guess = fault.kind is FaultKind.TOKEN_OVERFLOW and fault.confidence is Confidence.GUESS
-    return is_guess and failed.refusal.status == OK
+    return failed.refusal.status == OK and _is_taken_for_too_large(failed.fault)
+
+
+def _is_guess(failed: AttemptFailed) -> bool:
+    """Return whether a model refused without a word, and the size of the request is only the likeliest reason."""
+    return failed.refusal.status != OK and _is_taken_for_too_large(failed.fault)
+
+
+def _is_taken_for_too_large(fault: Fault) -> bool:
+    return fault.kind is FaultKind.TOKEN_OVERFLOW and fault.confidence is Confidence.GUESS
 
 
 def _started(turn: Turn, seq: int, number: int) -> Turn:

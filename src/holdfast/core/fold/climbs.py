@@ -123,7 +123,13 @@ def _rung_finished(turn: Turn, record: RungFinished) -> Turn:
         case RungResult.CHANGED if record.rung is Rung.NEXT_MODEL:
             # Another model is another ladder. There are finitely many models.
             return replace(
-                turn, fault=None, climbed=(), models_passed=turn.models_passed + 1, output_clamp=None, suspected=None
+                turn,
+                fault=None,
+                climbed=(),
+                models_passed=turn.models_passed + 1,
+                output_clamp=None,
+                suspected=None,
+                tokens_guessed=0,
             )
         case RungResult.CHANGED:
             return replace(turn, fault=None)

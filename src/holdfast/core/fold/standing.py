@@ -55,6 +55,18 @@ class Piece(msgspec.Struct, frozen=True):
     focus: str = ""
 
 
+class Asked(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A request: whom it was sent to, its tokens by estimate, with and without calibration, and as reported."""
+
+    model: str = ""
+    tokens: int = 0
+    raw: int = 0
+    reported: int = 0
+
+
+NOTHING_ASKED = Asked()
+
+
 class Turn(msgspec.Struct, frozen=True, omit_defaults=True):
     """Where a session stands after its records up to `seq`."""
 
@@ -112,6 +124,10 @@ class Turn(msgspec.Struct, frozen=True, omit_defaults=True):
     spent_on_notes_today: Spent = NOTHING_SPENT
     notes_in_vain: int = 0
 
+    # The last request, and the last that was answered.
+    asked: Asked = NOTHING_ASKED
+    answered: Asked = NOTHING_ASKED
+
     # From here on all is about the turn that is open, and at its default when none is.
     number: int = 0
     attempts: int = 0
@@ -130,6 +146,8 @@ class Turn(msgspec.Struct, frozen=True, omit_defaults=True):
     output_clamp: int | None = None
     # A reply that was not taken, because by its own count the model had not read everything, since the last that was.
     suspected: Fault | None = None
+    # What a request had that was refused without a word and taken for too large, since the last reply; 0: none was.
+    tokens_guessed: int = 0
     # What its calls came to, those for notes included.
     spent_on_turn: Spent = NOTHING_SPENT
 
@@ -172,6 +190,7 @@ NO_TURN = {
     "output_asked": None,
     "output_clamp": None,
     "suspected": None,
+    "tokens_guessed": 0,
     "spent_on_turn": NOTHING_SPENT,
     "summarisers_passed": 0,
 }

@@ -22,6 +22,8 @@ class AttemptStarted(Record, frozen=True):
     tokens_estimated: int = 0
     # How long an answer it asks for at most; None leaves it to the dialect.
     output_tokens_max: int | None = None
+    # What was estimated before the model's own way of counting was taken into account.
+    tokens_raw: int = 0
 
 
 class ReplyRecorded(Record, frozen=True):
