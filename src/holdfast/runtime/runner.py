@@ -113,7 +113,7 @@ class Runner:
     async def _perform(self, action: Action) -> None:
         match action:
             case StartTurn(turn=number):
-                await self._record(TurnStarted(number))
+                await self._record(TurnStarted(number), *self._told_of_input(number))
             case CallModel():
                 await self._unless_stopped(self._call_model(action))
             case RunTools(calls=calls):
@@ -130,6 +130,17 @@ class Runner:
                 pass
             case _:
                 assert_never(action)
+
+    def _told_of_input(self, number: int) -> list[NoticePosted]:
+        """Return what the person should know of a message before it is answered."""
+        admitted = next((logged.record for logged in self.log.tail if logged.seq == number), None)
+        if not isinstance(admitted, InputAdmitted) or not admitted.originals:
+            return []
+        sentence = (
+            "A file was pasted into this message as base64, which a model reads as noise, so it is left out and kept; "
+            "attach it as a file to have it read."
+        )
+        return [NoticePosted(number, "base64_left_out", sentence)]
 
     # Recording.
 
@@ -309,7 +320,7 @@ class Runner:
         await self._record(RungStarted(self.turn.number, action.rung, action.kind))
         done = await climb(action.rung, self.log, self.engine, self._record)
         await self._record(*done)
-        events.compactions_complete(self.lease.session, done)
+        events.compactions_complete(self.lease.session, self.turn, done)
 
     async def _end_turn(self, action: EndTurn) -> None:
         events.turn_ended(self.lease.session, self.turn, action)

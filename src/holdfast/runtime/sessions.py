@@ -35,7 +35,7 @@ from holdfast.core.records import (
 )
 from holdfast.errors import BadInputError, HoldfastError, StoreDamagedError, TurnFailedError
 from holdfast.ports import Attachment, Feed, Hit, ReasoningDelta, SessionInfo, TextDelta
-from holdfast.runtime.admission import admit_parts, check_client_id, check_session_key
+from holdfast.runtime.admission import admit_parts, check_client_id, check_session_key, leave_out_base64
 from holdfast.runtime.client_tools import find_call
 from holdfast.runtime.copies import forked
 from holdfast.runtime.engine import Engine
@@ -146,8 +146,10 @@ class Session:
         bounds = self._engine.bounds
         if client_id:
             check_client_id(client_id, bounds=bounds)
-        parts = await admit_parts(text, attachments, blobs=self._engine.blobs, bounds=bounds)
-        admission = await self._engine.store.admit(self.key, InputAdmitted(parts, client_id))
+        shown, originals = await leave_out_base64(text, blobs=self._engine.blobs, bounds=bounds)
+        parts = await admit_parts(shown, attachments, blobs=self._engine.blobs, bounds=bounds)
+        admitted = InputAdmitted(parts, client_id, originals=originals)
+        admission = await self._engine.store.admit(self.key, admitted)
         self._supervisor.wake(self.key)
         return admission.seq
 

@@ -7,6 +7,7 @@ from typing import assert_never
 
 from msgspec.structs import replace
 
+from holdfast.core.advice import CHOICE
 from holdfast.core.faults import OK, Confidence, Fault, FaultKind
 from holdfast.core.fold.climbs import apply_climb
 from holdfast.core.fold.spending import account, in_vain_today, spent_today
@@ -172,8 +173,9 @@ def apply(turn: Turn, seq: int, record: StepRecord) -> Turn:
         case ToolSettled(result=result):
             _, running = _take(turn.calls_running, result.call_id, seq)
             return replace(turn, calls_running=running)
-        case TurnEnded(turn=number):
-            return _ended(turn, seq, number)
+        case TurnEnded(turn=number, code=code):
+            is_offered = turn.is_choice_offered or code == CHOICE.code
+            return replace(_ended(turn, seq, number), is_choice_offered=is_offered)
         case _:
             return apply_climb(turn, seq, record)
 

@@ -77,6 +77,7 @@ def _compacted(turn: Turn, seq: int, record: CompactionApplied | GenerationStart
         turn,
         compaction=record,
         compaction_seq=seq,
+        is_choice_offered=False,
         warned_percent=0,
         quiet_turns=QUIET_TURNS,
         # Signatures may be bound to what stood before them, and that has changed.

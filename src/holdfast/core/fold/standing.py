@@ -101,6 +101,8 @@ class Turn(msgspec.Struct, frozen=True, omit_defaults=True):
     pieces: tuple[Piece, ...] = ()
     merged: Piece | None = None
 
+    # A turn ended so that the person can choose how to make room, and no room was made since.
+    is_choice_offered: bool = False
     # How full the person was last told the window is; turns to go before we ask for a compaction of our own again.
     warned_percent: int = 0
     quiet_turns: int = 0
