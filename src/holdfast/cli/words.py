@@ -280,7 +280,8 @@ def spending(spent: Spent, on_notes: Spent) -> str:
         money += f" and {spent.unpriced:,} calls at an unknown price"
     of_it = f"; {on_notes.calls:,} of them for summaries, {spoken_usd(on_notes.known_usd)}" if on_notes.calls else ""
     read, wrote = spent.input_tokens, spent.output_tokens
-    return f"{spent.calls:,} calls, {read:,} tokens read and {wrote:,} written, {money}{of_it}"
+    calls = "1 call" if spent.calls == 1 else f"{spent.calls:,} calls"
+    return f"{calls}, {read:,} tokens read and {wrote:,} written, {money}{of_it}"
 
 
 def in_words(parts: Iterable[Part]) -> str:
