@@ -201,6 +201,11 @@ _ERROR_AT_FIRST, _ERROR_MIN = 0.15, 0.01
 _ERROR_WEIGHT = 0.1
 # The margin in standard errors: two cover 95 % of readings.
 _MARGIN = 2.0
+# Below what was foreseen a report means that a part was not read only where it is four standard errors below: being
+# wrong costs a compaction. Never for less than a tenth, which is how far sessions of one model are apart ...
+_MARGIN_BELOW, _MISSED_SHARE_MIN = 4.0, 0.1
+# ... and after as many readings as bring the error assumed at first well below that.
+_READINGS_TO_MISS = 5
 # A reading may be this many times larger or smaller than foreseen. Beyond, it is corrupt or counts something else ...
 _JUMP_MAX = 2.0
 # ... unless it keeps coming: then the model behind the name has changed, and learning starts again.
@@ -231,6 +236,12 @@ class Calibration(msgspec.Struct, frozen=True, omit_defaults=True):
     def upper(self, raw: int) -> int:
         """Return what the model will hardly exceed: the estimate with a margin for our own error."""
         return round((self.overhead + self.scale * raw) * (1.0 + _MARGIN * self.error))
+
+    def lower(self, raw: int) -> int | None:
+        """Return what the model hardly counts less than; None before enough was read to say so."""
+        if self.readings < _READINGS_TO_MISS:
+            return None
+        return round((self.overhead + self.scale * raw) * (1.0 - max(_MARGIN_BELOW * self.error, _MISSED_SHARE_MIN)))
 
 
 UNCALIBRATED = Calibration()

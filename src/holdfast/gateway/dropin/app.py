@@ -20,6 +20,7 @@ from holdfast.core.fit import measure, output_reserved
 from holdfast.core.learning import NOTHING_LEARNED
 from holdfast.core.limits import DROPIN_MARK, Bounds, Limits
 from holdfast.core.messages import Reply, Role
+from holdfast.core.prices import NO_PRICES
 from holdfast.core.records import AttemptFailed
 from holdfast.errors import HoldfastError
 from holdfast.gateway.asgi import ClientGoneError, Receive, Scope, Send, header, until_gone, whole_body
@@ -39,6 +40,7 @@ from holdfast.models.declared import declared_limits, open_limits
 from holdfast.models.dialects import DIALECTS, SERVED, dialect_at
 from holdfast.models.http import HttpModel, ModelCard
 from holdfast.models.overrides import Overrides
+from holdfast.models.priced import declared_prices
 from holdfast.models.transport import BrokenOffError, SocketTransport, UnreachableError
 from holdfast.models.wire import MalformedRequestError
 from holdfast.runtime.engine import Engine
@@ -174,7 +176,9 @@ class DropIn:
         reference = f"{_REFERENCES[dialect]}:{name}"
         declared = declared_limits(reference) if upstream.is_official else open_limits(name)
         limits = self._overrides.applied(reference, declared)
-        return ModelCard(reference, name, upstream.endpoint.place, limits, upstream.is_official)
+        listed = declared_prices(reference) if upstream.is_official else NO_PRICES
+        prices = self._overrides.priced(reference, listed)
+        return ModelCard(reference, name, upstream.endpoint.place, limits, upstream.is_official, prices)
 
     async def _known_of(self, model: HttpModel) -> Known:
         looked_at, known = self._known.get(model.issuer, (float("-inf"), None))

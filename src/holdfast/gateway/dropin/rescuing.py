@@ -19,6 +19,7 @@ from holdfast.core.faults import Phase, Refusal
 from holdfast.core.fold import Turn
 from holdfast.core.limits import Bounds, Limits
 from holdfast.core.messages import Reply, Request, ToolSpec
+from holdfast.core.prices import Prices
 from holdfast.core.records import (
     Abandonment,
     AttemptFailed,
@@ -128,6 +129,11 @@ class ClientModel:
     def limits(self) -> Limits:
         """What it is declared to accept."""
         return self._model.limits
+
+    @property
+    def prices(self) -> Prices:
+        """What it is declared to cost."""
+        return self._model.prices
 
     async def close(self) -> None:
         """Let go of nothing: connections belong to the gateway."""
