@@ -17,6 +17,7 @@ from holdfast.errors import (
     StoreFullError,
     StoreIoError,
     StorePathError,
+    StoreReadOnlyError,
     StoreVersionError,
 )
 from holdfast.ports import Snapshot
@@ -153,7 +154,7 @@ async def test_a_store_of_a_newer_version_is_refused_and_left_alone(tmp_path: Pa
         opened(tmp_path / "s.db")
 
     assert isinstance(refusal.value, OperatorError)
-    assert names_in(tmp_path) == ["s.db"]
+    assert names_in(tmp_path) == ["s.db", "s.db-reserve"]
 
 
 @pytest.mark.parametrize("file_system", ["nfs4", "cifs"])
@@ -207,7 +208,7 @@ def test_a_store_that_another_process_is_opening_for_too_long_is_busy(
         (OSError(errno.EIO, "broken"), StoreIoError),
         (apsw.IOError(), StoreIoError),
         (apsw.CorruptError(), StoreIoError),
-        (apsw.ReadOnlyError(), StoreIoError),
+        (apsw.ReadOnlyError(), StoreReadOnlyError),
     ],
 )
 def test_every_trouble_has_its_own_error(error: apsw.Error | OSError, expected: type[Exception]) -> None:
@@ -238,4 +239,4 @@ async def test_files_of_dead_stores_are_swept_when_one_opens(tmp_path: Path) -> 
     assert len(names_in(owners)) == 1
     assert names_in(owners) != ["left-by-a-crash"]
     await store.close()
-    assert names_in(tmp_path) == ["s.db"]
+    assert names_in(tmp_path) == ["s.db", "s.db-reserve"]

@@ -58,6 +58,7 @@ def _move_away(target: Path, *, force: bool) -> Path | None:
         raise StoreBusyError(f"{target} is in use; end whoever uses it first")
     stamp = datetime.now(tz=UTC).strftime("%Y%m%dT%H%M%S")
     away = target.with_name(f"{target.stem}-replaced-{stamp}{target.suffix}")
+    # The space for the ends of turns holds nothing: whoever opens what is restored finds it there or makes it again.
     for suffix in ("", "-wal", "-shm", *BESIDE):
         try:
             if beside(target, suffix).exists():

@@ -22,12 +22,17 @@ from holdfast.stores.sqlite.copying import beside, copy_store
 from holdfast.stores.sqlite.file import layout_of
 from holdfast.stores.sqlite.looking import SqliteView
 from holdfast.stores.sqlite.owners import living
+from holdfast.stores.sqlite.reserve import is_given_up
 from holdfast.wiring import open_archive, open_store
 
 _LEASE_SECONDS = 60.0
 _OWNER = "doctor"
 # A blob that is younger may belong to a message that is being sent.
 _BLOB_SECONDS_MIN = 3_600.0
+
+_GIVEN_UP = (
+    "the disk was full: the space kept for the ends of turns was given up, and messages are refused until there is room"
+)
 
 # How far it is: what is being looked at, the step and how many steps there are.
 Progress = Callable[[str, int, int], None]
@@ -66,6 +71,7 @@ async def look_over(path: Path, only: str | None, progress: Progress) -> Checkup
             orphans = await asyncio.to_thread(_orphan_blobs, path, doctor)
             notes += [f"{len(orphans):,} blobs that no record names, {sum(orphans):,} bytes"] if orphans else []
             notes += await asyncio.to_thread(_dead_leases, path)
+            notes += [_GIVEN_UP] if await asyncio.to_thread(is_given_up, path) else []
     finally:
         await store.close()
     return Checkup(str(path), found, newest, len(keys), tuple(findings), tuple(notes))
