@@ -9,7 +9,6 @@ from pathlib import Path
 import apsw
 import pytest
 
-from holdfast.cli.checkup import look_over
 from holdfast.core.records import Outcome, TurnEnded
 from holdfast.errors import (
     HoldfastError,
@@ -28,6 +27,7 @@ from holdfast.stores.sqlite.reserve import RESERVE_BYTES, is_given_up, reserve_p
 from holdfast.testing.builders import a_notice, a_turn_started, an_input
 from holdfast.testing.clock import ManualClock
 from holdfast.testing.store_promises import lease_on, log_of
+from holdfast.wiring.checkup import look_over
 
 
 class Trouble:

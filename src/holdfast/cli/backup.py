@@ -6,12 +6,12 @@ from pathlib import Path
 
 import click
 
-from holdfast.cli.checkup import look_over
 from holdfast.cli.opening import file_of, send_logs, store_option, store_to_read, store_to_write
 from holdfast.errors import StoreBusyError, StoreIoError, StorePathError, UsageError
 from holdfast.stores.sqlite.copying import BESIDE, beside, copy_store
 from holdfast.stores.sqlite.owners import living
 from holdfast.wiring import Place
+from holdfast.wiring.checkup import look_over
 
 
 @click.command()

@@ -9,11 +9,11 @@ from pathlib import Path
 import click
 import msgspec
 
-from holdfast.cli.checkup import Checkup, Progress, copy_first, look_over, repair
 from holdfast.cli.opening import file_of, known_session, reading, send_logs, store_option, store_to_read
 from holdfast.cli.paper import harmless
 from holdfast.runtime.doctor import Finding
 from holdfast.wiring import Place
+from holdfast.wiring.checkup import Checkup, Progress, copy_first, look_over, repair
 
 # Something was found and is still there. 0 says that all is well; other codes, that nobody could look.
 FOUND = 3

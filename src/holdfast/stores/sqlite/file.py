@@ -3,6 +3,7 @@
 import errno
 import os
 import time
+from functools import cache
 from importlib import resources
 from pathlib import Path
 
@@ -52,11 +53,12 @@ class Patience:
         return True
 
 
-def migrations() -> list[tuple[int, str]]:
+@cache
+def migrations() -> tuple[tuple[int, str], ...]:
     """Return the numbered steps from an empty file to the newest layout."""
     folder = resources.files("holdfast.stores") / "sql" / "sqlite"
     files = sorted((entry.name, entry) for entry in folder.iterdir() if entry.name.endswith(".sql"))
-    return [(int(name.partition("_")[0]), entry.read_text(encoding="utf-8")) for name, entry in files]
+    return tuple((int(name.partition("_")[0]), entry.read_text(encoding="utf-8")) for name, entry in files)
 
 
 def check_place(path: Path) -> None:

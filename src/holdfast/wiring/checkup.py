@@ -23,7 +23,7 @@ from holdfast.stores.sqlite.file import layout_of
 from holdfast.stores.sqlite.looking import SqliteView
 from holdfast.stores.sqlite.owners import living
 from holdfast.stores.sqlite.reserve import is_given_up
-from holdfast.wiring import open_archive, open_store
+from holdfast.wiring.places import open_archive, open_store
 
 _LEASE_SECONDS = 60.0
 _OWNER = "doctor"
