@@ -20,6 +20,7 @@ from holdfast.errors import (
 )
 from holdfast.stores.sqlite.owners import LOCK_POLL_SECONDS, Owners
 from holdfast.stores.sqlite.pages import copy_pages
+from holdfast.stores.sqlite.starting import check_pages, is_unclean
 
 # "HOLD": tells our files from those of other programs, see https://sqlite.org/pragma.html#pragma_application_id
 APPLICATION_ID = 0x484F4C44
@@ -92,12 +93,15 @@ def prepare(path: Path, owners: Owners) -> None:
     except TimeoutError as error:
         raise translated(path, error) from error
     db: apsw.Connection | None = None
+    was_left = is_unclean(path, owners)
     try:
         if not path.exists():
             # Conversations are private: nobody else may read them. The -wal and -shm files take over these rights.
             os.close(os.open(path, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600))
         db = connect(path)
         _check_is_ours(db, path)
+        if was_left:
+            check_pages(db, path)
         _migrate(db, path)
     except (apsw.Error, OSError) as error:
         raise _unopenable(path, error, db) from error
