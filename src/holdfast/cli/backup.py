@@ -9,6 +9,7 @@ import click
 from holdfast.cli.opening import file_of, send_logs, store_option, store_to_read, store_to_write
 from holdfast.errors import StoreBusyError, StoreIoError, StorePathError, UsageError
 from holdfast.stores.sqlite.copying import BESIDE, beside, copy_store
+from holdfast.stores.sqlite.inspecting import segment_names
 from holdfast.stores.sqlite.owners import living
 from holdfast.wiring import Place
 from holdfast.wiring.checkup import look_over
@@ -17,15 +18,34 @@ from holdfast.wiring.checkup import look_over
 @click.command()
 @click.argument("dest", type=click.Path(path_type=Path))
 @store_option
-def backup(dest: Path, store: Place | None) -> None:
+@click.option(
+    "--without-archive", is_flag=True, help="Leave out segments that are not in the folder beside the store, as in S3."
+)
+def backup(dest: Path, store: Place | None, *, without_archive: bool) -> None:
     """Copy the store to DEST, a path where nothing is, with its blobs and its archive folder beside it.
 
-    Others may use the store meanwhile. The copy is one state of it, and a store itself: `--store DEST` opens it.
+    Others may use the store meanwhile. The copy is one state of it, and a store itself: `--store DEST` opens it. A
+    bucket or another folder with the archive is not copied: its own tools do that.
     """
     send_logs()
     source = file_of(store_to_read(store), "backup")
+    if not without_archive:
+        _check_archive(source)
     files = copy_store(source, dest)
     click.echo(f"{source} is copied to {dest}, with {files:,} files beside it")
+
+
+def _check_archive(source: Path) -> None:
+    """Refuse to leave out sealed records without a word: a backup without them would not be one."""
+    folder = beside(source, "-archive")
+    elsewhere = [name for name in segment_names(source) if not (folder / name).exists()]
+    if elsewhere:
+        raise UsageError(
+            f"{len(elsewhere):,} segments of {source} are not in {folder} but in another archive (HOLDFAST_ARCHIVE), "
+            "which is not copied: keep that with its own tools (versions or replication of the bucket, "
+            "`aws s3 sync`, a copy of the folder), then ask again with --without-archive. "
+            f"Where no other archive is in use, they are lost: see `holdfast doctor --store {source}`"
+        )
 
 
 @click.command()
