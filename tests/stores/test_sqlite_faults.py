@@ -262,6 +262,7 @@ async def test_what_ends_a_turn_is_written_on_a_full_disk_and_nothing_else_is_un
         # Whoever owes nothing has no use for the space.
         await another.acquire("t", "other", seconds=30)
     assert await log_of(store) == [an_input("hello"), a_turn_started(1), FULL]
+    assert await store.search("s", "hello") == [], "what is not indexed yet cannot be; reading goes on"
     assert any("space kept for the ends of turns" in note for note in (await look_over(path, None, _quiet)).notes)
 
     trouble.end()

@@ -11,6 +11,7 @@ SQLite, and closing its connection drops the locks of the first (https://sqlite.
 import asyncio
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 from typing import TypeVar
 
@@ -107,8 +108,16 @@ class SqliteStore:
         return Feed(self._bells, session, after, self._read_page)
 
     async def search(self, session: str, query: str, *, limit: int = 10) -> list[Hit]:
-        """Return what answers a question best; see `Store.search`. What is not indexed yet is indexed first."""
+        """Return what answers a question best; see `Store.search`. What is not indexed yet is indexed first.
+
+        On a full disk it cannot be: what was indexed before is found.
+        """
         check_key(session)
+        with suppress(StoreFullError):
+            await self._index_all(session)
+        return await self._read(lambda db: searching.find(db, session, query, limit))
+
+    async def _index_all(self, session: str) -> None:
         known = await self.info(session)
         while known is not None:
             part = await self._read(lambda db: searching.next_slice(db, session))
@@ -119,7 +128,6 @@ class SqliteStore:
                 # Whatever came since the search began may wait for the next one; rows whose numbers cannot be believed
                 # lead no further.
                 break
-        return await self._read(lambda db: searching.find(db, session, query, limit))
 
     async def _index(self, part: Slice) -> None:
         await self._writer.run(lambda batch: batch.index(part), size_bytes=part.size_bytes)
