@@ -323,6 +323,7 @@ SPOKEN: list[tuple[AnyRecord, str]] = [
     (REFUSED, 'attempt 2 failed: the provider is overloaded (status 529): "Overloaded"'),
     (AttemptAbandoned(1, 2, Abandonment.INTERRUPTED), "attempt 2 was given up: the process stopped"),
     (AttemptAbandoned(1, 2, Abandonment.CANCELLED), "attempt 2 was given up: it was cancelled"),
+    (AttemptAbandoned(1, 2, Abandonment.STORE_FULL), "attempt 2 was given up: the disk was full"),
     (ToolStarted(1, "c1", "pay"), "tool pay is about to run (intent of c1)"),
     (ToolInterrupted(1, "c1"), "the process stopped while c1 ran; it may be started again"),
     (ToolSettled(1, ToolResult("c1", (Text("paid"),))), "tool result, done (receipt of c1): paid"),

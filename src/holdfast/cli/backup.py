@@ -12,6 +12,7 @@ from holdfast.cli.opening import file_of, send_logs, store_option, store_to_read
 from holdfast.cli.progress import showing
 from holdfast.errors import StoreBusyError, StoreIoError, StorePathError, UsageError
 from holdfast.stores.sqlite.copying import BESIDE, beside, copy_store
+from holdfast.stores.sqlite.inspecting import segment_names
 from holdfast.stores.sqlite.owners import living
 from holdfast.wiring import Place
 from holdfast.wiring.checkup import look_over
@@ -38,20 +39,39 @@ class Restored(msgspec.Struct, frozen=True):
 @click.command()
 @click.argument("dest", type=click.Path(path_type=Path))
 @store_option
+@click.option(
+    "--without-archive", is_flag=True, help="Leave out segments that are not in the folder beside the store, as in S3."
+)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON, for programs.")
-def backup(dest: Path, store: Place | None, *, as_json: bool) -> None:
+def backup(dest: Path, store: Place | None, *, without_archive: bool, as_json: bool) -> None:
     """Copy the store to DEST, a path where nothing is, with its blobs and its archive folder beside it.
 
-    Others may use the store meanwhile. The copy is one state of it, and a store itself: `--store DEST` opens it.
+    Others may use the store meanwhile. The copy is one state of it, and a store itself: `--store DEST` opens it. A
+    bucket or another folder with the archive is not copied: its own tools do that.
     """
     send_logs()
     source = file_of(store_to_read(store), "backup")
+    if not without_archive:
+        _check_archive(source)
     with showing() as progress:
         files = copy_store(source, dest, partial(progress, "copying"))
     if as_json:
         click.echo(msgspec.json.encode(BackedUp(str(source), str(dest), files)))
     else:
         click.echo(f"{source} is copied to {dest}, with {files:,} files beside it")
+
+
+def _check_archive(source: Path) -> None:
+    """Refuse to leave out sealed records without a word: a backup without them would not be one."""
+    folder = beside(source, "-archive")
+    elsewhere = [name for name in segment_names(source) if not (folder / name).exists()]
+    if elsewhere:
+        raise UsageError(
+            f"{len(elsewhere):,} segments of {source} are not in {folder} but in another archive (HOLDFAST_ARCHIVE), "
+            "which is not copied: keep that with its own tools (versions or replication of the bucket, "
+            "`aws s3 sync`, a copy of the folder), then ask again with --without-archive. "
+            f"Where no other archive is in use, they are lost: see `holdfast doctor --store {source}`"
+        )
 
 
 @click.command()
@@ -91,6 +111,7 @@ def _move_away(target: Path, *, force: bool) -> Path | None:
         raise StoreBusyError(f"{target} is in use; end whoever uses it first")
     stamp = datetime.now(tz=UTC).strftime("%Y%m%dT%H%M%S")
     away = target.with_name(f"{target.stem}-replaced-{stamp}{target.suffix}")
+    # The space for the ends of turns holds nothing: whoever opens what is restored finds it there or makes it again.
     for suffix in ("", "-wal", "-shm", *BESIDE):
         try:
             if beside(target, suffix).exists():

@@ -297,6 +297,12 @@ def _interrupted_call(turn: Turn, call: Call, reason: Abandonment, bounds: Bound
     if reason is Abandonment.CANCELLED:
         sentence = "Cancelled by the person while it ran. It may or may not have had its effect."
         return ToolSettled(turn.number, ToolResult(call_id, (Text(sentence),), ToolOutcome.CANCELLED))
+    if reason is Abandonment.STORE_FULL:
+        sentence = (
+            "Outcome unknown: the disk was full, and what came of this call could not be kept. It may or may not have "
+            "had its effect. Check before you call it again."
+        )
+        return ToolSettled(turn.number, ToolResult(call_id, (Text(sentence),), ToolOutcome.UNKNOWN))
     # What a client runs does not die with us; how long its result is awaited is bounded by a deadline.
     if call.reply or (call.is_idempotent and call.starts < bounds.tool_starts_max):
         return ToolInterrupted(turn.number, call_id)

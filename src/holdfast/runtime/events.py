@@ -87,6 +87,12 @@ def write_postponed(session: str, turn: Turn, records: int, error: HoldfastError
     log.warning("store.write.postponed", extra=fields)
 
 
+def store_full(session: str, turn: Turn) -> None:
+    """The disk is full: everything that is owed ends, so that nobody waits."""
+    fields = {"session": session, "turn": turn.number, "attempt": turn.attempts, "waiting": len(turn.waiting)}
+    log.error("store.full", extra=fields)
+
+
 def messages_counted(session: str, turn: Turn, messages: int) -> None:
     """A request is about to be sent with this many messages."""
     if messages > MESSAGES_MAX:

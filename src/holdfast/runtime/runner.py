@@ -23,6 +23,7 @@ from holdfast.core.actions import (
 )
 from holdfast.core.advice import OVERFLOW_CODES, Ending, with_sizes
 from holdfast.core.budgets import budgets_of
+from holdfast.core.closing import IS_FULL, closing
 from holdfast.core.faults import Confidence, Phase, Refusal, Sent, classify, classify_reply
 from holdfast.core.fit import Before, misfit, sent
 from holdfast.core.fold import Turn
@@ -107,6 +108,11 @@ class Runner:
             while not isinstance(action := decide(self.turn, self.engine.bounds), Rest):
                 await self._perform(action)
                 await self._kept.catch_up(self.engine.store)
+        except (StoreFullError, ExceptionGroup) as error:
+            # Tools run side by side, so a receipt that cannot be kept comes in a group.
+            if isinstance(error, ExceptionGroup) and error.split(StoreFullError)[1] is not None:
+                raise
+            await self._end_all()
         finally:
             watch.cancel()
             await asyncio.wait([watch])
@@ -197,6 +203,14 @@ class Runner:
         told = () if self._unwritten else (told_of_failure(self.turn.number, error.code),)
         self._unwritten = (*self._unwritten, *records, *told)
         events.write_postponed(self.lease.session, self.turn, len(self._unwritten), error)
+
+    async def _end_all(self) -> None:
+        """Give everything that is owed its outcome on a disk that is full: space is kept for that, and for no more."""
+        # What waited in memory alone never was.
+        self._unwritten = ()
+        await self._kept.catch_up(self.engine.store)
+        events.store_full(self.lease.session, self.turn)
+        await self._record(*closing(self.turn, self.engine.bounds, IS_FULL))
 
     async def _save_snapshot(self) -> None:
         if self.turn.seq - self._snapshot_seq >= SNAPSHOT_EVERY_RECORDS:

@@ -98,6 +98,14 @@ OUTCOMES: Mapping[ToolOutcome, str] = MappingProxyType(
         ToolOutcome.UNKNOWN: "outcome unknown, and not repeated",
     }
 )
+_ABANDONMENTS: Mapping[Abandonment, str] = MappingProxyType(
+    {
+        Abandonment.INTERRUPTED: "the process stopped",
+        Abandonment.CANCELLED: "it was cancelled",
+        Abandonment.STORE_FULL: "the disk was full",
+    }
+)
+
 _TRIGGERS: Mapping[Trigger, str] = MappingProxyType(
     {
         Trigger.PERSON: "by a person",
@@ -235,8 +243,7 @@ def _attempt(record: AttemptStarted | ReplyRecorded | AttemptFailed | AttemptAba
             said = f': "{fault.said}"' if fault.said else ""
             return f"attempt {attempt} failed: {FAULTS[fault.kind]}{status}{said}"
         case AttemptAbandoned(attempt=attempt, reason=reason):
-            why = "it was cancelled" if reason is Abandonment.CANCELLED else "the process stopped"
-            return f"attempt {attempt} was given up: {why}"
+            return f"attempt {attempt} was given up: {_ABANDONMENTS[reason]}"
         case _:
             assert_never(record)
 

@@ -58,6 +58,8 @@ class Abandonment(StrEnum):
     # The process died or was stopped; the turn goes on with another attempt.
     INTERRUPTED = "interrupted"
     CANCELLED = "cancelled"
+    # What it would answer could not be kept; the turn ends.
+    STORE_FULL = "store_full"
 
 
 class AttemptAbandoned(Record, frozen=True):
