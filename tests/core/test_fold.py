@@ -10,6 +10,7 @@ from holdfast.core.learning import Learned
 from holdfast.core.messages import Effort, Text
 from holdfast.core.records import (
     Abandonment,
+    AnswerLinked,
     AnyRecord,
     AttemptAbandoned,
     CancelRequested,
@@ -301,9 +302,10 @@ def test_where_the_tail_begins_is_said_by_the_compaction_in_force() -> None:
 
 
 def test_a_warning_is_remembered_and_what_is_learned_of_models_is_not_the_sessions_business() -> None:
-    turn = fold(WindowWarned(0, 85, "It is 85 % full."), LimitsLearned("openai:x", Learned(8_000)))
+    linked = AnswerLinked("0a", "dropin:a", "dropin:a", 2)
+    turn = fold(WindowWarned(0, 85, "It is 85 % full."), LimitsLearned("openai:x", Learned(8_000)), linked)
 
-    assert turn == Turn(seq=2, warned_percent=85)
+    assert turn == Turn(seq=3, warned_percent=85)
 
 
 # What cannot be, and what asks for nothing.

@@ -175,7 +175,9 @@ def test_output_that_was_asked_for_is_not_counted_as_read() -> None:
     )
 
     assert after_fault(NOTHING_LEARNED, fault, SIZES) == Learned(
-        window_tokens=12_000, calibration=calibrate(Calibration(), estimated=10_000, reported=11_000)
+        window_tokens=12_000,
+        counts_output=True,
+        calibration=calibrate(Calibration(), estimated=10_000, reported=11_000),
     )
 
 

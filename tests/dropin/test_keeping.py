@@ -1,17 +1,19 @@
 """What a client says is recognised and enters the log of one session: in order, once."""
 
 import asyncio
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import openai
 import pytest
 
-from holdfast.core.limits import Bounds
+from holdfast.core.limits import Bounds, Limits
 from holdfast.core.messages import Message, Role, Text, ToolCall, ToolResult, text_of
-from holdfast.core.records import InputAdmitted, ReplyRecorded, ToolSettled, TurnEnded
+from holdfast.core.records import AttemptStarted, InputAdmitted, ReplyRecorded, ToolSettled, TurnEnded
 from holdfast.gateway.dropin.recognition import digest_of
 from holdfast.gateway.keys import KeyFile
+from holdfast.models.simulated import Simulation
 from holdfast.runtime.clock import SystemClock
 from holdfast.stores.memory import MemoryStore
 from tests.dropin.dropins import DropInRunning, a_dropin
@@ -184,3 +186,19 @@ def test_a_message_is_known_by_what_it_says_and_not_by_its_form() -> None:
     assert digest_of(Message(Role.TOOL, (ToolResult("c1", (Text("a"),)),))) != digest_of(
         Message(Role.TOOL, (ToolResult("c1", (Text("b"),)),))
     )
+
+
+async def test_a_session_shows_what_its_requests_took_and_what_there_was() -> None:
+    async with a_dropin(Simulation(Limits(window_tokens=6_000, output_tokens_max=1_000))) as running:
+        for text in ("a", "b " * 20_000):
+            with suppress(openai.APIStatusError):
+                await running.openai.chat.completions.create(model="sim", messages=[{"role": "user", "content": text}])
+        await running.openai.chat.completions.create(model="sim", messages=[{"role": "user", "content": "hello"}])
+        started = [
+            record
+            for key in await running.sessions()
+            for record in await running.records(key)
+            if isinstance(record, AttemptStarted) and record.budgets is not None
+        ]
+    assert any(one.budgets is not None and one.budgets.tokens_max == 4_500 for one in started)
+    assert all(one.tokens_raw and one.budgets and one.budgets.wire_bytes and one.budgets.media == 0 for one in started)

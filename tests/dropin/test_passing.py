@@ -1,14 +1,16 @@
 """A request that fits passes through byte for byte, both ways."""
 
 import asyncio
+import gzip
 import json
+import zlib
 from typing import Any
 
 import aiohttp
 import openai
 import pytest
 
-from holdfast.core.limits import Deadlines
+from holdfast.core.limits import Deadlines, Limits
 from holdfast.gateway.bounds import GatewayBounds
 from holdfast.models.simulated import Simulation
 from holdfast.models.simulated_server import serve_simulation
@@ -170,3 +172,36 @@ async def test_an_upstream_that_cannot_be_reached_is_told_in_the_clients_dialect
             await running.openai.models.list()
     assert told.value.status_code == listed.value.status_code == 502
     assert "did not answer" in told.value.message
+
+
+@pytest.mark.parametrize("name", ["gzip", "deflate"])
+async def test_a_compressed_request_is_read_kept_and_rescued_like_any_other(name: str) -> None:
+    said = [f"remember fact{number} = {number}\n" + "the crew writes down what it saw. " * 80 for number in range(20)]
+    messages = [{"role": "assistant" if place % 2 else "user", "content": text} for place, text in enumerate(said[:19])]
+    body = {"model": "sim", "max_tokens": 100, "messages": messages}
+    plain = json.dumps(body).encode()
+    packed = gzip.compress(plain) if name == "gzip" else zlib.compress(plain)
+    headers = {"content-encoding": name, "anthropic-version": "2023-06-01", "anthropic-beta": "context-1m-2025-08-07"}
+    async with a_dropin(Simulation(Limits(window_tokens=6_000, output_tokens_max=1_000))) as running:
+        async with running.http.post(f"{running.url}/v1/messages", data=packed, headers=headers) as answer:
+            answered = await answer.json()
+            told = dict(answer.headers)
+        (key,) = await running.sessions()
+        sent = [json.loads(one) for one in running.sent]
+    assert answered["type"] == "message"
+    assert told["x-holdfast-session"] == key
+    assert told["x-holdfast-rescued"]
+    assert sent[0] == body
+    assert len(sent) > 1
+
+
+@pytest.mark.parametrize(
+    "packed", [b"\x28\xb5\x2f\xfd not for us", gzip.compress(b"{}", mtime=0)[:-9]], ids=["another way", "cut off"]
+)
+async def test_what_is_packed_in_a_way_that_is_not_read_goes_on_as_it_came(packed: bytes) -> None:
+    headers = {"content-encoding": "zstd" if packed.startswith(b"\x28") else "gzip", "content-type": "application/json"}
+    async with a_dropin() as running:
+        async with running.http.post(f"{running.url}/v1/messages", data=packed, headers=headers) as answer:
+            assert answer.status == 400
+        assert running.sent == [packed]
+        assert await running.sessions() == []

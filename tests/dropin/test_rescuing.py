@@ -143,3 +143,25 @@ async def test_a_request_that_nothing_makes_fit_ends_with_the_providers_own_word
     assert text
     assert any(isinstance(record, AttemptFailed) for record in records)
     assert sum(isinstance(record, InputAdmitted) for record in records) == 2
+
+
+async def test_output_that_does_not_fit_beside_the_request_is_refused_once_and_then_asked_for_in_part() -> None:
+    async with a_dropin(Simulation(Limits(window_tokens=6_000))) as running:
+        told = []
+        for name in ("port", "speed"):
+            raw = await running.openai.chat.completions.with_raw_response.create(
+                model="sim", max_tokens=5_500, messages=[{"role": "user", "content": f"remember {name} = 8\n{FILLER}"}]
+            )
+            assert raw.parse().choices[0].message.content
+            told.append(raw.headers.get("x-holdfast-rescued"))
+        # One that fits goes as it is.
+        small = await running.openai.chat.completions.with_raw_response.create(
+            model="sim", max_tokens=500, messages=[{"role": "user", "content": "hello"}]
+        )
+        statuses = [seen.status for seen in running.simulation.requests]
+        asked = [json.loads(body)["max_tokens"] for body in running.sent]
+    assert told == ["output_clamped", "output_clamped"]
+    assert "x-holdfast-rescued" not in small.headers
+    assert statuses == [400, 200, 200, 200]
+    assert (asked[0], asked[3]) == (5_500, 500)
+    assert all(4_000 < one < 5_500 for one in asked[1:3])

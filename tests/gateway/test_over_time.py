@@ -51,11 +51,16 @@ TURN: tuple[LeasedRecord, ...] = (
     an_input("look at this"),  # 1
     a_turn_started(1),
     AttemptStarted(1, 1, "m", 650, budgets=MEASURED),  # 3
-    ReplyRecorded(1, 1, Reply((Reasoning("hm"), a_tool_call(call_id="c1")), StopReason.TOOL_CALLS, Usage(640, 5), "m")),
+    ReplyRecorded(
+        1,
+        1,
+        Reply((Reasoning("hm"), a_tool_call(call_id="c1")), StopReason.TOOL_CALLS, Usage(640, 5), "m"),
+        cost_usd=0.5,
+    ),
     ToolStarted(1, "c1", "look_up"),
     ToolSettled(1, ToolResult("c1", (Text("x" * 2_000),), ToolOutcome.DONE)),  # 6
     AttemptStarted(1, 2, "m", 900),  # 7
-    AttemptFailed(1, 2, REFUSED, OVERFLOW),  # 8
+    AttemptFailed(1, 2, REFUSED, OVERFLOW, Usage(600, 1), 0.125),  # 8
     RungStarted(1, Rung.MASK, FaultKind.TOKEN_OVERFLOW),  # 9
     OutputMasked(1, 7),  # 10
     RungFinished(1, Rung.MASK, RungResult.CHANGED),
@@ -68,7 +73,7 @@ TURN: tuple[LeasedRecord, ...] = (
     ReasoningDropped(1, 5),  # 18
     RungFinished(1, Rung.REPLACE_LARGEST, RungResult.CHANGED),
     AttemptStarted(1, 5, "m", 400),  # 20
-    ReplyRecorded(1, 5, a_message("done", usage=Usage(410, 7))),
+    ReplyRecorded(1, 5, a_message("done", usage=Usage(410, 7)), cost_usd=0.25),
     WindowWarned(1, 70, "It is getting full."),  # 22
     a_turn_ended(1),  # 23
 )
@@ -93,6 +98,7 @@ async def test_each_request_is_charted_with_what_it_took_what_there_was_and_what
     async with a_gateway(SilentModel()) as running:
         await keep(running.engine.store, *TURN)
         chart = (await running.client.get(f"{ALONE}/budgets")).body
+        told = (await running.client.get(ALONE)).body
 
     assert [
         (one["seq"], one["outcome"], one["usage"] and one["usage"]["input_tokens"]) for one in chart["requests"]
@@ -111,6 +117,14 @@ async def test_each_request_is_charted_with_what_it_took_what_there_was_and_what
     # Written before requests were measured: its tokens are all that is known.
     assert chart["requests"][1]["gauge"]["tokens"] == {"used": 900, "limit": None, "fraction": None}
     assert chart["requests"][1]["gauge"]["media"] is None
+    assert [(one["cost_usd"], one["total_usd"]) for one in chart["requests"]] == [
+        (0.5, 0.5),
+        (0.125, 0.625),
+        (None, 0.625),
+        (None, 0.625),
+        (0.25, 0.875),
+    ]
+    assert (chart["total_usd"], told["spent"]["usd"]) == (0.875, 0.875)
     assert [(mark["seq"], mark["kind"]) for mark in chart["marks"]] == [
         (8, "fault"),
         (9, "rung"),
@@ -136,13 +150,16 @@ async def test_a_chart_read_in_pages_of_any_size_is_the_chart(
         for limit in (1, 2, 3, 7):
             requests, marks = list[Any](), list[Any]()
             after: int | None = 0
+            total = 0.0
             while after is not None:
-                page = (await running.client.get(f"{ALONE}/budgets?after={after}&limit={limit}")).body
+                asked = f"after={after}&limit={limit}&total_usd={total!r}"
+                page = (await running.client.get(f"{ALONE}/budgets?{asked}")).body
+                total = page["total_usd"]
                 requests += page["requests"]
                 marks += page["marks"]
                 assert len(page["requests"]) + len(page["marks"]) <= limit
                 after = page["next"]
-            assert (requests, marks) == (whole["requests"], whole["marks"]), limit
+            assert (requests, marks, total) == (whole["requests"], whole["marks"], whole["total_usd"]), limit
         absent = await running.client.get("/api/sessions/nobody/budgets")
 
     assert absent.code == (404, "not_found")

@@ -33,6 +33,8 @@ class Learned(msgspec.Struct, frozen=True, omit_defaults=True):
     output_tokens_max: int | None = None
     # False: it reports less than it reads, whatever is sent, so its count says nothing about cutting.
     reports_all_read: bool = True
+    # True: it refuses a request that fits, if the output that it asks for does not fit beside it.
+    counts_output: bool = False
     # The most that was ever accepted, by the provider's own count and in bytes.
     accepted_tokens: int = 0
     accepted_wire_bytes: int = 0
@@ -131,7 +133,12 @@ def _token_overflow(learned: Learned, fault: Fault, sizes: Sizes) -> Learned:
         read = fault.requested - (fault.output_requested or 0)
         calibration = calibrate(calibration, estimated=sizes.tokens, reported=read)
     limit = _limit(stated, learned.calibration.estimate(sizes.tokens), learned.accepted_tokens)
-    return replace(learned, calibration=calibration, window_tokens=_smaller(learned.window_tokens, limit))
+    return replace(
+        learned,
+        calibration=calibration,
+        window_tokens=_smaller(learned.window_tokens, limit),
+        counts_output=learned.counts_output or fault.output_requested is not None,
+    )
 
 
 def _limit(stated: int | None, refused: int, accepted: int) -> int | None:

@@ -34,5 +34,11 @@ def clamped(fault: Fault, *, asked: int, prompt_tokens: int, bounds: Bounds) -> 
     if fault.kind is not FaultKind.TOKEN_OVERFLOW or fault.limit is None or fault.output_requested is None:
         return None
     prompt = prompt_tokens if fault.requested is None else fault.requested - fault.output_requested
-    room = fault.limit - prompt - _SPARE_TOKENS
-    return room if bounds.output_tokens_least <= room < fault.output_requested else None
+    room = output_that_fits(fault.limit, prompt, bounds)
+    return room if room is not None and room < fault.output_requested else None
+
+
+def output_that_fits(window_tokens: int, prompt_tokens: int, bounds: Bounds) -> int | None:
+    """Return how much output a window leaves beside a request; None where that is no answer worth having."""
+    room = window_tokens - prompt_tokens - _SPARE_TOKENS
+    return room if room >= bounds.output_tokens_least else None

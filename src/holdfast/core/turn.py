@@ -31,6 +31,7 @@ from holdfast.core.mending import make_fit, tear
 from holdfast.core.messages import Text, ToolOutcome, ToolResult
 from holdfast.core.records import (
     Abandonment,
+    AnswerLinked,
     AnyRecord,
     AttemptAbandoned,
     AttemptFailed,
@@ -124,6 +125,7 @@ ANY_TIME: tuple[type[AnyRecord], ...] = (
     PieceSummarised,
     ResultSubmitted,
     LimitsLearned,
+    AnswerLinked,
     WindowWarned,
     NoticePosted,
     DamageSetAside,

@@ -134,6 +134,30 @@ async def until_gone(receive: Receive) -> None:
         pass
 
 
+async def unless_gone(receive: Receive, work: Awaitable[None]) -> None:
+    """Work for as long as the client waits; when it goes, the upstream is let go at once."""
+    working = asyncio.current_task()
+    assert working is not None, "requests are served in tasks"
+    is_gone = False
+
+    async def watch() -> None:
+        nonlocal is_gone
+        await until_gone(receive)
+        is_gone = True
+        working.cancel()
+
+    watching = asyncio.create_task(watch(), name="watch for a client that goes")
+    try:
+        await work
+    except asyncio.CancelledError:
+        # Whoever else stops this task wants it stopped, not the request answered.
+        if is_gone and working.uncancel() == 0:
+            raise ClientGoneError from None
+        raise
+    finally:
+        watching.cancel()
+
+
 async def answer(send: Send, status: int, body: bytes, *, headers: Headers = (), kind: bytes = JSON) -> None:
     """Send a whole answer."""
     given = [

@@ -20,6 +20,7 @@ from holdfast.core.records import (
     NoticePosted,
     OutputMasked,
     PartReplaced,
+    PieceSummarised,
     ReasoningDropped,
     ReplyRecorded,
     RungStarted,
@@ -33,6 +34,8 @@ from holdfast.runtime.words import spoken
 
 # Records that are read for one page: a tenth of a second of work, and some MiB with the largest usual records.
 _RECORDS_MAX = 5_000
+# As in the sums that a session keeps.
+_DECIMALS = 9
 # What a mark says at most; a provider may have said much.
 _WORDS_CHARS_MAX = 500
 
@@ -49,7 +52,7 @@ async def show_budgets(call: Call) -> BudgetsOverTime:
     page = _page(records, limit)
     if page.next is None and records and records[-1].seq < known.last_seq:
         page = replace(page, next=records[-1].seq)
-    return _settled(page, records)
+    return _priced(_settled(page, records), records, wanted.total_usd)
 
 
 def _page(records: Iterable[Logged], limit: int) -> BudgetsOverTime:
@@ -99,6 +102,35 @@ def _settled(page: BudgetsOverTime, records: list[Logged]) -> BudgetsOverTime:
     if last == records[0].seq:
         return page
     return BudgetsOverTime(page.requests[:-1], [mark for mark in page.marks if mark.seq < last], last - 1)
+
+
+def _priced(page: BudgetsOverTime, records: Iterable[Logged], before_usd: float) -> BudgetsOverTime:
+    """Say what each request cost, and what everything up to it did. `before_usd` was paid before these records."""
+    places = {request.seq: place for place, request in enumerate(page.requests)}
+    requests, open_at = list(page.requests), dict[tuple[int, int], int]()
+    total = page_total = before_usd
+    for logged in records:
+        record = logged.record
+        usd = paid(record)
+        total = round(total + (usd or 0.0), _DECIMALS)
+        if page.next is None or logged.seq <= page.next:
+            page_total = total
+        if isinstance(record, AttemptStarted) and (place := places.get(logged.seq)) is not None:
+            open_at[record.turn, record.attempt] = place
+            requests[place] = replace(requests[place], total_usd=total)
+        ended = _outcome(record)
+        if ended is not None and (place := open_at.get(ended[0])) is not None:
+            requests[place] = replace(requests[place], cost_usd=usd, total_usd=total)
+    return BudgetsOverTime(requests, page.marks, page.next, page_total)
+
+
+def paid(record: AnyRecord) -> float | None:
+    """Return what a record says was paid; None where it says nothing of that."""
+    match record:
+        case ReplyRecorded() | AttemptFailed() | PieceSummarised() | SummaryRefused():
+            return record.cost_usd
+        case _:
+            return None
 
 
 def _request(logged: Logged, record: AttemptStarted) -> RequestMade:

@@ -21,10 +21,14 @@ _Seq = Annotated[int, msgspec.Meta(ge=0, le=2**53, description="A record's numbe
 
 
 class PageOfBudgets(Wanted, frozen=True):
-    """Which part of a session to chart: requests and marks behind the seq `after`."""
+    """Which part of a session to chart: requests and marks behind the seq `after`.
+
+    `total_usd` is that of the page before, so that totals run on from there.
+    """
 
     after: _Seq = 0
     limit: _Limit = 500
+    total_usd: Annotated[float, msgspec.Meta(ge=0, description="What was paid up to `after`.")] = 0.0
 
 
 # --- budgets over time -------------------------------------------------------------------------------------------
@@ -41,6 +45,10 @@ class RequestMade(msgspec.Struct, frozen=True):
     outcome: Literal["answered", "failed", "given_up", "open"]
     # As the model reported it; null where it reported nothing.
     usage: Usage | None
+    # What it cost in US dollars, by declared prices; null where it was not answered, or no price is known.
+    cost_usd: float | None = None
+    # What everything up to here cost, summaries too. Calls without a price are in no sum.
+    total_usd: float = 0.0
 
 
 class Mark(msgspec.Struct, frozen=True):
@@ -58,6 +66,8 @@ class BudgetsOverTime(msgspec.Struct, frozen=True):
     requests: list[RequestMade]
     marks: list[Mark]
     next: int | None
+    # What everything up to the end of this page cost: the `total_usd` to ask for the next page with.
+    total_usd: float = 0.0
 
 
 # --- the past ----------------------------------------------------------------------------------------------------

@@ -44,6 +44,11 @@ class AnswerDecoder(ABC):
         """Whether nothing that may still come can change the outcome."""
         return self._refusal is not None or self._is_ended()
 
+    @property
+    def answer_id(self) -> str:
+        """The name by which its client may go on from it; "" in dialects that keep no answers."""
+        return ""
+
     def feed(self, chunk: bytes) -> list[Delta]:
         """Take the next bytes and return the deltas they complete."""
         if self.is_complete:

@@ -33,11 +33,7 @@ def rewrite(
     are, so a result that is replaced still answers a call that is kept. Reasoning of ours goes only to `issuer`.
     """
     spoken = SERVED[dialect]
-    field = locate(body, spoken.MESSAGES_FIELD)
-    own = [body[span.start : span.end] for span in field.elements] if field is not None else []
-    if field is not None and not own and body[field.value.start : field.value.start + 1] == b'"':
-        # The responses dialect takes a plain text for a conversation of one message.
-        own = [b'{"role":"user","content":' + body[field.value.start : field.value.end] + b"}"]
+    own = own_elements(dialect, body)
     elements: list[bytes] = []
     for kept, group in groupby(conversation, key=lambda one: isinstance(one, Kept)):
         if kept:
@@ -46,6 +42,16 @@ def rewrite(
             ours = [one for one in group if isinstance(one, Message)]
             elements += spoken.encode_messages(ours, blobs, issuer)
     return replaced(body, spoken.MESSAGES_FIELD, elements)
+
+
+def own_elements(dialect: str, body: bytes) -> list[bytes]:
+    """Return the messages of a body, each as the client wrote it."""
+    field = locate(body, SERVED[dialect].MESSAGES_FIELD)
+    own = [body[span.start : span.end] for span in field.elements] if field is not None else []
+    if field is not None and not own and body[field.value.start : field.value.start + 1] == b'"':
+        # The responses dialect takes a plain text for a conversation of one message.
+        own = [b'{"role":"user","content":' + body[field.value.start : field.value.end] + b"}"]
+    return own
 
 
 def count_messages(dialect: str, body: bytes) -> int:

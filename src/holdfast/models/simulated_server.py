@@ -61,6 +61,9 @@ class SimulationApp:
             await self._stream(self._simulation.respond(dialect, body, address), receive, send)
         elif method == "GET" and path == "/v1/models":
             await _reply(send, 200, _MODELS)
+        elif method == "POST" and path == "/v1/conversations":
+            begun = self._simulation.stored.begin()
+            await _reply(send, 200, {"id": begun, "object": "conversation", "created_at": 0, "metadata": {}})
         elif path == CONTROL_PATH and method in ("GET", "POST"):
             await self._control(method, receive, send)
         else:

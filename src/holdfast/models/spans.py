@@ -79,3 +79,17 @@ def replaced(body: bytes, name: str, elements: list[bytes]) -> bytes:
     if field is None:
         raise MalformedRequestError(f"the body has no field {name!r}")
     return body[: field.value.start] + b"[" + b",".join(elements) + b"]" + body[field.value.end :]
+
+
+def without(body: bytes, name: str) -> bytes:
+    """Return a body without one of the fields at its top, and all else to the byte as it was."""
+    while (field := locate(body, name)) is not None:
+        colon = body.rindex(b":", 0, field.value.start)
+        # The name that was found has no quotes in it.
+        key = body.rindex(b'"', 0, body.rindex(b'"', 0, colon))
+        head, tail = body[:key], body[field.value.end :].lstrip(_BLANK)
+        if tail.startswith(b","):
+            body = head + tail[1:].lstrip(_BLANK)
+        else:
+            body = head.rstrip(_BLANK).removesuffix(b",") + tail
+    return body

@@ -44,6 +44,8 @@ class Known(msgspec.Struct, frozen=True):
     reports_all_read: bool = True
     # The most that was ever read whole.
     accepted_tokens: int = 0
+    # Whether the output that is asked for must fit into the window too.
+    counts_output: bool = False
 
 
 class Learning:
@@ -61,7 +63,9 @@ class Learning:
         await self._catch_up()
         learned = self._learned.get(model.issuer, NOTHING_LEARNED)
         limits = effective(model.limits, learned)
-        return Known(limits, learned.calibration, learned.reports_all_read, learned.accepted_tokens)
+        return Known(
+            limits, learned.calibration, learned.reports_all_read, learned.accepted_tokens, learned.counts_output
+        )
 
     async def everything(self) -> dict[str, Learned]:
         """Return what has been learned of every model, by its issuer."""

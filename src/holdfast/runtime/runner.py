@@ -366,7 +366,8 @@ def _before(turn: Turn, model: Model, known: Known, prepared: Prepared) -> Befor
     """Say what earlier calls tell about a request."""
     answered = turn.answered
     parts = (part for message in prepared.request.messages for part in message.parts)
-    is_same = answered.model == model.name
+    # What nobody measured (a client's request whose history the provider holds) cannot be compared with.
+    is_same = answered.model == model.name and answered.raw > 0
     return Before(
         known.reports_all_read,
         known.accepted_tokens,

@@ -10,6 +10,7 @@ from holdfast.core.messages import LargeText, Media, Part, Reasoning, Text, Tool
 from holdfast.core.prices import Spent, spoken_usd
 from holdfast.core.records import (
     Abandonment,
+    AnswerLinked,
     AnyRecord,
     AttemptAbandoned,
     AttemptFailed,
@@ -168,7 +169,8 @@ def _wish(
     | CompactionSettled
     | MessagePinned
     | ResultSubmitted
-    | LimitsLearned,
+    | LimitsLearned
+    | AnswerLinked,
 ) -> str:
     match record:
         case SessionConfigured(model=model, system=system, tools=tools):
@@ -191,6 +193,8 @@ def _wish(
             return f"a client reports the result of {result.call_id}: {in_words(result.parts)}"
         case LimitsLearned(issuer=issuer):
             return f"learned from calls what {issuer} accepts"
+        case AnswerLinked(session=session, count=count):
+            return f"an answer that its client may go on from: message {count} of {session}"
         case _:
             assert_never(record)
 

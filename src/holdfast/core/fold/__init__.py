@@ -26,6 +26,7 @@ from holdfast.core.fold.standing import (
 from holdfast.core.messages import ToolCall, Usage
 from holdfast.core.records import (
     Abandonment,
+    AnswerLinked,
     AttemptAbandoned,
     AttemptFailed,
     AttemptStarted,
@@ -92,7 +93,7 @@ def receive(turn: Turn, seq: int, record: InboxRecord) -> Turn:
             return replace(turn, pins=tuple(sorted((*others, pinned))) if record.is_pinned else others)
         case PieceSummarised():
             return _noted(turn, record)
-        case LimitsLearned() | ResultSubmitted():
+        case LimitsLearned() | ResultSubmitted() | AnswerLinked():
             # A result counts when whoever waits for it has written its receipt.
             return turn
         case _:

@@ -13,6 +13,7 @@ import msgspec
 from holdfast.core.messages import BlobRef, LargeText, Media, Part
 from holdfast.core.records.base import Record
 from holdfast.core.records.inbox import (
+    AnswerLinked,
     CancelRequested,
     CompactionRequested,
     CompactionUndone,
@@ -57,6 +58,7 @@ from holdfast.core.records.work import (
 
 __all__ = [
     "Abandonment",
+    "AnswerLinked",
     "AnyRecord",
     "AttemptAbandoned",
     "AttemptFailed",
@@ -121,6 +123,7 @@ InboxRecord: TypeAlias = (
     | PieceSummarised
     | ResultSubmitted
     | LimitsLearned
+    | AnswerLinked
 )
 # What is done for a turn or a compaction, one step after the other.
 StepRecord: TypeAlias = (
@@ -203,6 +206,7 @@ def turn_of(record: AnyRecord) -> int | None:
             | CompactionUndone()
             | MessagePinned()
             | LimitsLearned()
+            | AnswerLinked()
             | CompactionSettled()
             | DamageSetAside()
             | SegmentSealed()

@@ -76,6 +76,22 @@ class LimitsLearned(Record, frozen=True):
     learned: Learned
 
 
+class AnswerLinked(Record, frozen=True):
+    """A provider gave this answer a name by which its client may go on. Kept in logs of their own, for all sessions."""
+
+    # The name, and whose it is, as a digest.
+    answer: str
+    # The session that holds the conversation, its family, and how many of its messages lead up to and with the answer.
+    session: str
+    family: str
+    count: int
+    # Instructions that stood between the messages, as they were written; or the answer whose link has them.
+    instructions: str = ""
+    instructions_of: str = ""
+    # False: the provider does not have all of it, so it cannot go on by itself.
+    is_held: bool = True
+
+
 class CompactionUndone(Record, frozen=True):
     """Someone wants the view as it was before a compaction: what was in force then is in force again.
 

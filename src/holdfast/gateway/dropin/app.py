@@ -7,7 +7,7 @@ client asks for below /v1 passes through as it is.
 import asyncio
 import logging
 import secrets
-from collections.abc import Awaitable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import lru_cache
 from math import inf
@@ -16,22 +16,26 @@ from time import monotonic, time
 import msgspec
 
 from holdfast.core.faults import Confidence, Fault, FaultKind, Phase, Refusal, Unit
-from holdfast.core.fit import measure, output_reserved
+from holdfast.core.fit import measure
 from holdfast.core.learning import NOTHING_LEARNED
-from holdfast.core.limits import DROPIN_MARK, Bounds, Limits
+from holdfast.core.limits import DROPIN_MARK, Limits
 from holdfast.core.messages import Reply, Role
 from holdfast.core.prices import NO_PRICES
 from holdfast.core.records import AttemptFailed
 from holdfast.errors import HoldfastError
-from holdfast.gateway.asgi import ClientGoneError, Receive, Scope, Send, header, until_gone, whole_body
+from holdfast.gateway.asgi import Receive, Scope, Send, header, unless_gone, whole_body
 from holdfast.gateway.bounds import GatewayBounds
 from holdfast.gateway.dropin.ahead import PlainHeads, sent_ahead
 from holdfast.gateway.dropin.asked import Asked, Outbox
 from holdfast.gateway.dropin.compactions import Loops, is_compaction, represented
+from holdfast.gateway.dropin.fitting import measured, room_for, too_large, with_output_that_fits
+from holdfast.gateway.dropin.going import going_on, is_forgotten
 from holdfast.gateway.dropin.keeping import Keeper
+from holdfast.gateway.dropin.linking import Linking
 from holdfast.gateway.dropin.passing import OVERSIZE, Failed, Passage, Passed, names_of
 from holdfast.gateway.dropin.recognition import Conversation, Recognition, digest_of, family_prefix
 from holdfast.gateway.dropin.rescuing import Errand, Refused, rescue
+from holdfast.gateway.dropin.unpacking import unpacked
 from holdfast.gateway.dropin.upstream import Upstream, Wire, key_in, passed_on
 from holdfast.gateway.meters import Meters
 from holdfast.gateway.problems import NotFoundError
@@ -56,8 +60,7 @@ _KNOWN_SECONDS = 1.0
 # Statuses of servers that do not count tokens, or cannot count so many.
 _CANNOT_COUNT = frozenset({400, 404, 405, 413, 501})
 _CARDS_MAX = 1_000
-# How many short answers go into what our own sessions keep free for one: a page each.
-_SHORT_ANSWERS = 4
+_UNKNOWN = Known(Limits(), NOTHING_LEARNED.calibration)
 _SESSION_HEADER = b"x-holdfast-session"
 _JSON = [(b"content-type", b"application/json")]
 
@@ -87,6 +90,7 @@ class DropIn:
         }
         self._keeper = Keeper(engine, owner)
         self._recognition = Recognition(engine.store)
+        self._linking = Linking(engine, self._recognition)
         self._passage = Passage(self._wire, engine, engine.deadlines, self._meters.upstream_failed)
         self._known: dict[str, tuple[float, Known]] = {}
         self._loops = Loops()
@@ -112,11 +116,13 @@ class DropIn:
         with tenant.working():
             body = await whole_body(scope, receive, self._bounds)
             if dialect is not None and dialect in SERVED:
+                body = unpacked(scope, body, self._bounds.body_bytes_max)
+            if dialect is not None and dialect in SERVED:
                 work = self._serve(scope, self._addressed(scope, dialect, body), outbox, tenant)
             else:
                 work = self._other(scope, body, outbox)
             try:
-                await _unless_gone(receive, work)
+                await unless_gone(receive, work)
                 if dialect is not None and dialect in SERVED:
                     self._meters.dropin_answered(dialect, rescued=outbox.notes.get("x-holdfast-rescued", ""))
             except BrokenOffError as error:
@@ -165,6 +171,7 @@ class DropIn:
             digests=digests,
             prefix=tenant.store_key(own),
             is_compaction=is_compaction(decoded.request),
+            going=going_on(asked.dialect, asked.body),
         )
 
     def _model(self, dialect: str, upstream: Upstream, name: str, key: str) -> HttpModel:
@@ -201,46 +208,65 @@ class DropIn:
     async def _goes_first(self, asked: Asked) -> bool:
         if not asked.models or not self._plain.has(asked.owner, asked.body) or self._loops.has_compacted(asked.owner):
             return False
-        limits = (await self._known_of(asked.models[0])).limits
+        known = await self._known_of(asked.models[0])
+        if known.counts_output:
+            # How much output it asks for is not read yet.
+            return False
+        limits = known.limits
         # No token is shorter than a byte.
-        return len(asked.body) <= min(_room(limits, self._engine.bounds), limits.wire_bytes_max or inf)
+        return len(asked.body) <= min(room_for(limits, self._engine.bounds), limits.wire_bytes_max or inf)
 
     async def _answer(self, asked: Asked, outbox: Outbox, tenant: Tenant) -> None:
+        asked = await self._linking.linked(asked, tenant.name)
         if asked.decoded is None:
-            unknown = Known(Limits(), NOTHING_LEARNED.calibration)
-            await self._finish(asked, outbox, await self._passage.carry(asked, outbox, unknown))
+            await self._finish(asked, outbox, await self._passage.carry(asked, outbox, _UNKNOWN))
             return
         if asked.is_compaction:
             self._meters.compaction_called(asked.dialect)
         conversation = await self._recognition.find(asked.prefix, asked.digests)
         outbox.notes["x-holdfast-session"] = tenant.key_of(conversation.key) or ""
-        self._plain.learn(asked.owner, asked.body, is_plain=not conversation.is_rescued)
-        if conversation.is_rescued:
-            await self._rescue(asked, outbox, conversation, None)
+        # What is shown to the model is the provider's to say where it holds the history.
+        is_rescued = conversation.is_rescued if asked.link is None else not asked.link.is_held
+        self._plain.learn(asked.owner, asked.body, is_plain=not is_rescued)
+        if is_rescued:
+            await self._rescue(asked, outbox, conversation)
             return
-        model = asked.models[0]
-        known = await self._known_of(model)
-        fault = _too_large(asked, known, self._engine.bounds) or self._circling(asked)
+        known = await self._known_of(asked.models[0])
+        fault = too_large(asked, known, self._engine.bounds) or self._circling(asked)
         if fault is not None:
             refusal = Refusal(asked.dialect, Phase.ESTIMATE, cause="not sent: it is larger than what the model takes")
             await self._rescue(asked, outbox, conversation, Failed(refusal, fault))
             return
+        asked = with_output_that_fits(asked, known, outbox, self._engine.bounds)
         outcome = await self._passage.carry(asked, outbox, known)
-        if isinstance(outcome, Failed) and outcome.fault.kind is FaultKind.BAD_REQUEST and asked.is_compaction:
-            await self._represent(asked, outbox)
+        if isinstance(outcome, Failed):
+            await self._failed(asked, outbox, conversation, outcome)
             return
-        if isinstance(outcome, Failed) and outcome.fault.kind in OVERSIZE:
-            await self._engine.learning.heed(model, outcome.refusal, outcome.fault, asked.sizes)
-            self._known.pop(model.issuer, None)
-            await self._rescue(asked, outbox, conversation, outcome)
-            return
-        if isinstance(outcome, Passed) and outcome.reply is not None:
+        if outcome.reply is not None:
             # The client may go the moment it has read the answer; what was said is kept all the same.
-            keeping = asyncio.create_task(self._keep(asked, conversation, outcome), name="keep a conversation")
+            work = self._keep(asked, conversation, outcome)
+            keeping = asyncio.create_task(work, name="keep a conversation")
             self._keeping.add(keeping)
             keeping.add_done_callback(self._keeping.discard)
             await asyncio.shield(keeping)
         await self._finish(asked, outbox, outcome)
+
+    async def _failed(self, asked: Asked, outbox: Outbox, conversation: Conversation, failed: Failed) -> None:
+        """Cure what can be cured of a request that was refused; else the client is told what the provider said."""
+        kind = failed.fault.kind
+        if kind is FaultKind.BAD_REQUEST and asked.is_compaction:
+            await self._represent(asked, outbox)
+        elif asked.held and is_forgotten(failed.refusal.body):
+            await self._rescue(asked, outbox, conversation, failed)
+        elif kind in OVERSIZE:
+            whole = await self._linking.unfolded(asked)
+            if whole is not None and not (asked.held and conversation.is_rescued):
+                # Of a history that the provider has in another form nobody knows how large it was.
+                await self._engine.learning.heed(asked.models[0], failed.refusal, failed.fault, whole.sizes)
+            self._known.pop(asked.models[0].issuer, None)
+            await self._rescue(asked, outbox, conversation, failed)
+        else:
+            await self._finish(asked, outbox, failed)
 
     def _circling(self, asked: Asked) -> Fault | None:
         """Return why a request is made smaller although it fits: its agent compacts and compacts, and gains nothing."""
@@ -249,7 +275,7 @@ class DropIn:
             self._loops.compacted(owner)
             return None
         said = [place for place, one in enumerate(asked.messages) if one.role is Role.USER]
-        newest = asked.digests[said[-1]] if said else b""
+        newest = asked.digests[asked.held + said[-1]] if said else b""
         if not self._loops.is_circling(owner, newest, len(asked.body)):
             return None
         tokens = asked.sizes.tokens
@@ -275,8 +301,17 @@ class DropIn:
         """Put what was said into the log. The client has its answer, so whatever fails here is for the operator."""
         assert passed.reply is not None
         try:
-            await self._keeper.keep(asked, conversation, passed.reply)
-            await self._engine.learning.heed(asked.models[0], passed.reply, None, asked.sizes)
+            # One that goes on where others went on already is a conversation of its own, from its beginning.
+            is_branch = conversation.common(asked.digests) < asked.held
+            whole = await self._linking.unfolded(asked) if is_branch else asked
+            if whole is None:
+                return
+            known = await self._known_of(asked.models[0])
+            size = measured(asked, known, passed.reply, self._engine.bounds)
+            if await self._keeper.keep(whole, conversation, passed.reply, size):
+                await self._linking.keep(asked, conversation.key, passed.answer_id)
+            if not asked.held:
+                await self._engine.learning.heed(asked.models[0], passed.reply, None, asked.sizes)
         except HoldfastError as error:
             # The next request of this conversation brings the same messages again, and then they are kept.
             log.warning("a conversation is not kept yet", extra={"session": conversation.key, "code": error.code})
@@ -291,18 +326,32 @@ class DropIn:
             told = f"holdfast: the upstream did not answer: {outcome.refusal.cause}"
             await outbox.whole(504 if is_late else 502, _JSON, _error(asked.dialect, told))
 
-    async def _rescue(self, asked: Asked, outbox: Outbox, conversation: Conversation, failed: Failed | None) -> None:
-        if asked.is_compaction and len(asked.messages) == 1:
+    async def _rescue(
+        self,
+        asked: Asked,
+        outbox: Outbox,
+        conversation: Conversation,
+        failed: Failed | None = None,
+    ) -> None:
+        if asked.is_compaction and asked.count == 1:
             # All its history is in this one message, so nothing of it can be left out and still be summarised.
             await self._represent(asked, outbox)
             return
+        whole = await self._linking.unfolded(asked)
+        if whole is None:
+            await self._finish(asked, outbox, failed or await self._passage.carry(asked, outbox, _UNKNOWN))
+            return
+        asked = whole
         if conversation.common(asked.digests) == len(asked.digests) < len(conversation.digests):
             # The log goes on behind this request: another answer to it is another conversation.
             conversation = await self._recognition.branch(asked.prefix, asked.digests)
         self._plain.learn(asked.owner, asked.body, is_plain=False)
         errand = Errand(asked, outbox, self._wire, key_in(asked.headers), error=failed.error if failed else None)
-        attempt = AttemptFailed(0, 0, failed.refusal, failed.fault) if failed is not None else None
+        is_oversize = failed is not None and failed.fault.kind in OVERSIZE
+        attempt = AttemptFailed(0, 0, failed.refusal, failed.fault) if failed is not None and is_oversize else None
         came = await rescue(errand, conversation, self._keeper, attempt)
+        if isinstance(came, Reply):
+            await self._linking.keep(asked, conversation.key, errand.answer_id, is_held=False)
         log.info(
             "request rescued", extra={"session": conversation.key, "rescued": outbox.notes.get("x-holdfast-rescued")}
         )
@@ -346,28 +395,6 @@ def _model_in(body: bytes) -> str:
     return msgspec.json.decode(body, type=_Named).model
 
 
-def _too_large(asked: Asked, known: Known, bounds: Bounds) -> Fault | None:
-    """Return why a request cannot fit, where that is all but certain: a provider may know better than an estimate."""
-    room, body_bytes = _room(known.limits, bounds), len(asked.body)
-    # No token is shorter than a byte, so most requests need not be measured.
-    if body_bytes > room and (tokens := known.calibration.estimate(asked.sizes.tokens)) > room:
-        return Fault(FaultKind.TOKEN_OVERFLOW, Confidence.LIKELY, limit=int(room), requested=tokens, unit=Unit.TOKENS)
-    wire = known.limits.wire_bytes_max
-    if wire is not None and body_bytes > wire:
-        return Fault(FaultKind.WIRE_OVERFLOW, Confidence.LIKELY, limit=wire, requested=body_bytes, unit=Unit.BYTES)
-    return None
-
-
-def _room(limits: Limits, bounds: Bounds) -> float:
-    """Return how many tokens a request may have.
-
-    An answer that breaks off for want of room is an error to most agents, so a short one must have its place.
-    """
-    if limits.window_tokens is None:
-        return inf
-    return limits.window_tokens - output_reserved(limits, bounds) // _SHORT_ANSWERS
-
-
 def _count(body: bytes) -> int:
     """Return our own estimate of a request's tokens; 0 where it cannot be read."""
     # What is only to be counted need not say how long its answer may be; whoever reads requests wants to know.
@@ -376,30 +403,6 @@ def _count(body: bytes) -> int:
         return measure(SERVED["anthropic"].decode_request(whole, is_tolerant=True).request).tokens
     except MalformedRequestError:
         return 0
-
-
-async def _unless_gone(receive: Receive, work: Awaitable[None]) -> None:
-    """Work for as long as the client waits; when it goes, the upstream is let go at once."""
-    working = asyncio.current_task()
-    assert working is not None, "requests are served in tasks"
-    is_gone = False
-
-    async def watch() -> None:
-        nonlocal is_gone
-        await until_gone(receive)
-        is_gone = True
-        working.cancel()
-
-    watching = asyncio.create_task(watch(), name="watch for a client that goes")
-    try:
-        await work
-    except asyncio.CancelledError:
-        # Whoever else stops this task wants it stopped, not the request answered.
-        if is_gone and working.uncancel() == 0:
-            raise ClientGoneError from None
-        raise
-    finally:
-        watching.cancel()
 
 
 def _told(came: object) -> str:

@@ -8,13 +8,17 @@ import msgspec
 
 from holdfast.core.fit import Sizes, measure
 from holdfast.core.messages import Message, Part, Reply, Role, Text
+from holdfast.core.records import AnswerLinked
 from holdfast.gateway.asgi import Send
 from holdfast.gateway.dropin.ahead import Ahead
+from holdfast.gateway.dropin.going import NOT_GOING_ON, Going
 from holdfast.gateway.dropin.upstream import RawHeaders, Upstream, key_in, owner_of
 from holdfast.models.http import HttpModel
 from holdfast.models.spans import Span, locate
 from holdfast.models.wire import DecodedRequest
 
+# What the dialects call the most that a model may write; whichever of them the client uses.
+OUTPUT_FIELDS = ("max_tokens", "max_completion_tokens", "max_output_tokens")
 # Headers are short by custom; servers cut them at 8 KiB.
 _NOTICE_CHARS_MAX = 500
 
@@ -37,6 +41,14 @@ class Asked:
     prefix: str = ""
     # Whether it is an agent's own call for a summary of its history.
     is_compaction: bool = False
+    # Where it goes on, by the provider's own names, whose names they are, and what we know of that.
+    going: Going = NOT_GOING_ON
+    scope: str = ""
+    link: AnswerLinked | None = None
+    # What a link to its answer will say; None where nobody can go on from that.
+    to_link: AnswerLinked | None = None
+    # How many messages the provider holds in front of these; `digests` has them too.
+    held: int = 0
     # Set where it is on its way already.
     ahead: Ahead | None = None
 
@@ -66,6 +78,11 @@ class Asked:
             return ()
         parts = messages[-1].parts
         return parts if all(isinstance(part, Text) for part in parts) else ()
+
+    @property
+    def count(self) -> int:
+        """How many messages its conversation has, those included that the provider holds."""
+        return self.held + len(self.messages)
 
     def answered(self, reply: Reply) -> Reply:
         """Return an answer as the client will have it: with the beginning that it gave itself."""

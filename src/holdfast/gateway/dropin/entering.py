@@ -6,6 +6,9 @@ brings the results. Everything that one request brings is one append, so a crash
 
 from collections.abc import Iterator, Sequence
 
+import msgspec
+
+from holdfast.core.budgets import Budgets
 from holdfast.core.fold import Turn
 from holdfast.core.messages import LargeText, Media, Message, Part, Reply, StopReason, Text, ToolCall, ToolResult
 from holdfast.core.records import (
@@ -21,6 +24,16 @@ from holdfast.core.records import (
 )
 from holdfast.rescue.importing import NO_CALL, NO_INPUT, reply_parts
 from holdfast.rescue.neutral import NeutralMessage, NeutralRole
+
+
+class Measured(msgspec.Struct, frozen=True):
+    """What is known of the request that an answer came to: its sizes, and what the answer cost."""
+
+    tokens: int
+    tokens_raw: int
+    output_tokens_max: int | None
+    budgets: Budgets
+    cost_usd: float | None
 
 
 class Entering:
@@ -59,13 +72,25 @@ class Entering:
                 case NeutralRole.SYSTEM:
                     continue
 
-    def reply(self, reply: Reply, origin: int | None, *, is_over: bool = True) -> Iterator[LeasedRecord]:
+    def reply(
+        self, reply: Reply, origin: int | None, *, is_over: bool = True, measured: Measured | None = None
+    ) -> Iterator[LeasedRecord]:
         """Yield the records of an answer; one without calls ends its turn where it `is_over`."""
         if not self._turn:
             yield from self._input((Text(NO_INPUT),), None, "")
         self._attempt += 1
-        yield self._next(AttemptStarted(self._turn, self._attempt, self._model))
-        yield self._next(ReplyRecorded(self._turn, self._attempt, reply, origin))
+        started = AttemptStarted(self._turn, self._attempt, self._model)
+        if measured is not None:
+            started = msgspec.structs.replace(
+                started,
+                tokens_estimated=measured.tokens,
+                output_tokens_max=measured.output_tokens_max,
+                budgets=measured.budgets,
+                tokens_raw=measured.tokens_raw,
+            )
+        yield self._next(started)
+        cost_usd = measured.cost_usd if measured is not None else None
+        yield self._next(ReplyRecorded(self._turn, self._attempt, reply, origin, cost_usd))
         self._asked = {part.call_id: part for part in reply.parts if isinstance(part, ToolCall)}
         if is_over and not self._asked:
             yield from self._end()
@@ -103,11 +128,16 @@ def _stop_reason(parts: Sequence[Part]) -> StopReason:
     return StopReason.TOOL_CALLS if any(isinstance(part, ToolCall) for part in parts) else StopReason.END
 
 
-def as_neutral(messages: Sequence[Message], blobs: dict[str, bytes], *, first: int) -> list[NeutralMessage]:
-    """Return a request's messages from number `first` on, as an import reads them. Each brings the bytes it names."""
+def as_neutral(
+    messages: Sequence[Message], blobs: dict[str, bytes], *, first: int, held: int = 0
+) -> list[NeutralMessage]:
+    """Return a request's messages from number `first` on, as an import reads them. Each brings the bytes it names.
+
+    `held` is how many of its conversation stand before the first of them.
+    """
     return [
         NeutralMessage("", number, NeutralRole(message.role.value), message.parts, blobs=_named(message, blobs))
-        for number, message in enumerate(messages)
+        for number, message in enumerate(messages, start=held)
         if number >= first
     ]
 

@@ -9,7 +9,7 @@ from holdfast.core.records import Abandonment, LeasedRecord, Logged
 from holdfast.core.turn import interruptions
 from holdfast.errors import RetryLaterError, SeqMovedError
 from holdfast.gateway.dropin.asked import Asked
-from holdfast.gateway.dropin.entering import Entering, as_neutral
+from holdfast.gateway.dropin.entering import Entering, Measured, as_neutral
 from holdfast.gateway.dropin.recognition import Conversation, digest_of
 from holdfast.ports import Lease
 from holdfast.rescue.importing import kept_messages
@@ -58,15 +58,19 @@ class Keeper:
             await self.engine.clock.sleep(_LEASE_SECONDS / _RENEWALS_PER_LEASE)
             await self.engine.store.renew(lease, seconds=_LEASE_SECONDS)
 
-    async def keep(self, asked: Asked, conversation: Conversation, reply: Reply) -> None:
-        """Enter what a request brought, and its answer. What the log has already is not entered again."""
+    async def keep(self, asked: Asked, conversation: Conversation, reply: Reply, measured: Measured) -> bool:
+        """Enter what a request brought, and its answer, and return whether that is in the log now.
+
+        What the log has already is not entered again.
+        """
         async with conversation.lock:
             known = conversation.common(asked.digests)
             if known == len(asked.digests) < len(conversation.digests):
                 # The same request again: its first answer counts.
-                return
+                return False
             async with self.leased(conversation.key) as lease:
-                await self.enter(lease, await self.opened(lease), asked, conversation, reply)
+                await self.enter(lease, await self.opened(lease), asked, conversation, reply, measured)
+            return True
 
     async def opened(self, lease: Lease) -> Log:
         """Open a log, and close what a process that died left in flight."""
@@ -75,18 +79,25 @@ class Keeper:
         return log
 
     async def enter(
-        self, lease: Lease, log: Log, asked: Asked, conversation: Conversation, reply: Reply | None
+        self,
+        lease: Lease,
+        log: Log,
+        asked: Asked,
+        conversation: Conversation,
+        reply: Reply | None,
+        measured: Measured | None = None,
     ) -> None:
         """Append the messages that a log does not have, and an answer if there is one; the log is then up to date."""
         first = conversation.common(asked.digests)
         assert asked.decoded is not None, "what cannot be read is not entered"
-        neutral = as_neutral(asked.messages, asked.decoded.blobs, first=first)
+        assert first >= asked.held, "what the provider holds is in the log"
+        neutral = as_neutral(asked.messages, asked.decoded.blobs, first=first, held=asked.held)
         kept = [one async for one in kept_messages(neutral, self.engine.blobs, self.engine.bounds)]
         for _ in range(_TRIES_MAX):
             entering = Entering(log.turn, asked.models[0].name)
             records: list[LeasedRecord] = [*entering.messages(kept, asked.digests)]
             if reply is not None:
-                records += entering.reply(asked.answered(reply), len(asked.messages))
+                records += entering.reply(asked.answered(reply), asked.count, measured=measured)
             try:
                 await self.append(lease, log, records)
             except SeqMovedError:

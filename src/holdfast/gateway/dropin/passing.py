@@ -48,6 +48,8 @@ class Passed(msgspec.Struct, frozen=True):
     """It went through, and the client has everything. `reply` is what we could read of the answer."""
 
     reply: Reply | None
+    # What the provider calls it.
+    answer_id: str = ""
 
 
 class Failed(msgspec.Struct, frozen=True):
@@ -130,7 +132,7 @@ class Passage:
             if decoder is not None:
                 decoder.feed(chunk)
         came = decoder.finish() if decoder is not None else None
-        return Passed(came if isinstance(came, Reply) else None)
+        return Passed(came, decoder.answer_id) if decoder is not None and isinstance(came, Reply) else Passed(None)
 
     async def _next(self, raw: Raw) -> bytes | None:
         try:
@@ -168,7 +170,8 @@ def _failed(asked: Asked, error: Refused, known: Known) -> Failed:
 
 
 def _sent(asked: Asked, known: Known) -> Sent:
-    return Sent() if asked.decoded is None else sent(asked.sizes, known.limits, known.calibration)
+    # What the provider holds besides is not measured.
+    return Sent() if asked.decoded is None or asked.held else sent(asked.sizes, known.limits, known.calibration)
 
 
 def names_of(model: str, fallbacks: Sequence[str]) -> tuple[str, ...]:

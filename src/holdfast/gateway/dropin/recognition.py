@@ -125,6 +125,13 @@ class Recognition:
             found.claimed = list(digests)
         return found
 
+    async def known(self, prefix: str, key: str, count: int) -> list[bytes] | None:
+        """Return what the first messages of a conversation are known by; None where it does not have so many."""
+        for one in (await self._family(prefix)).branches:
+            if one.key == key and len(one.digests) >= count:
+                return [digest or b"" for digest in one.digests[:count]]
+        return None
+
     async def branch(self, prefix: str, digests: Sequence[bytes]) -> Conversation:
         """Return a new conversation, whatever is known already."""
         return self._begin(await self._family(prefix), digests)

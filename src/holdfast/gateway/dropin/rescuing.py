@@ -95,6 +95,8 @@ class Errand:
     held: list[bytes] = field(default_factory=list)
     head: tuple[int, RawHeaders] | None = None
     error: Refused | None = None
+    # What the provider calls the answer.
+    answer_id: str = ""
 
     async def begin(self) -> None:
         """Send what was held back until it was certain that this is the answer."""
@@ -176,6 +178,7 @@ class ClientModel:
                 for delta in deltas:
                     yield delta
         outcome = decoder.finish()
+        errand.answer_id = decoder.answer_id
         if isinstance(outcome, Refusal):
             outcome = msgspec.structs.replace(outcome, status=raw.status)
         yield outcome
@@ -239,7 +242,7 @@ class ClientRunner(Runner):
         asked = self._errand.asked
         await super()._record(
             *(
-                msgspec.structs.replace(one, reply=asked.answered(one.reply), origin=len(asked.messages))
+                msgspec.structs.replace(one, reply=asked.answered(one.reply), origin=asked.count)
                 if isinstance(one, ReplyRecorded)
                 else one
                 for one in records

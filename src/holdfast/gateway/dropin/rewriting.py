@@ -12,14 +12,10 @@ import msgspec
 from holdfast.core.messages import Message, Part, Role, Text, ToolResult
 from holdfast.core.records import Logged, ToolSettled, origin_of
 from holdfast.core.view import PLAIN, Said, conversation, lens_of, messages_in_view
-from holdfast.gateway.dropin.asked import Asked, with_fields
+from holdfast.gateway.dropin.asked import OUTPUT_FIELDS, Asked, with_fields
 from holdfast.models.rewriting import Kept, rewrite
 from holdfast.models.wire import Original
 from holdfast.runtime.log import Log
-
-# What the dialects call the most that a model may write; whichever of them the client uses.
-_OUTPUT_FIELDS = ("max_tokens", "max_completion_tokens", "max_output_tokens")
-
 
 # Instructions in the middle of a conversation may stand only behind a person's turn, so those whose turn is summarised
 # are told in words. Some agents send one of several thousand characters, and a short one now and then.
@@ -44,7 +40,7 @@ def rewritten(asked: Asked, log: Log, blobs: Mapping[str, bytes], issuer: str) -
     """Return the client's body with the conversation as the session's view has it."""
     body = rewrite(asked.dialect, asked.body, outgoing(asked, log), blobs, issuer)
     if log.turn.output_clamp is not None:
-        body = with_fields(body, dict.fromkeys(_OUTPUT_FIELDS, log.turn.output_clamp))
+        body = with_fields(body, dict.fromkeys(OUTPUT_FIELDS, log.turn.output_clamp))
     return body
 
 

@@ -58,6 +58,7 @@ class _Incomplete(msgspec.Struct):
 
 
 class _Response(msgspec.Struct):
+    id: str | None = None
     object: str = ""
     status: str | None = None
     model: str | None = None
@@ -112,6 +113,11 @@ class StreamDecoder(AnswerDecoder):
         super().__init__(issuer, nonce)
         self._growing: dict[int, _Growing] = {}
         self._response: _Response | None = None
+
+    @property
+    def answer_id(self) -> str:
+        """The name by which its client may go on from it."""
+        return (self._response.id or "") if self._response is not None else ""
 
     def _is_ended(self) -> bool:
         return self._response is not None

@@ -1,7 +1,8 @@
 """The simulation itself: one request in, one answer out, by limits, rules and the script of faults.
 
 Order of a request: the script's word is taken; the bytes are weighed; a scripted refusal is given; the body is read
-and held against the rules and limits; only then is there an answer. Everything but the count of requests is stateless.
+and held against the rules and limits; only then is there an answer. Nothing is remembered but the count of requests
+and the responses that clients may go on from.
 """
 
 import asyncio
@@ -15,12 +16,14 @@ import msgspec
 from holdfast.core.limits import Limits
 from holdfast.core.media import pixels
 from holdfast.core.messages import Reasoning, Reply, Request, StopReason, Text, ToolCall, Usage
+from holdfast.models import openai_responses
 from holdfast.models.dialects import DIALECTS
 from holdfast.models.simulated.faults import OK, FaultStep, parse_faults
 from holdfast.models.simulated.manners import MANNERS
 from holdfast.models.simulated.mind import Draft, asks_for_summary, compose
 from holdfast.models.simulated.no import No
 from holdfast.models.simulated.rules import PlacedImage
+from holdfast.models.simulated.stored import Stored
 from holdfast.models.simulated.tokens import count_request, count_text, cut_to_tokens
 from holdfast.models.simulated.voices import VOICES
 from holdfast.models.transport import Answer, BrokenOffError
@@ -87,6 +90,8 @@ class Simulation:
         # Set by every request that comes, and cleared by whoever waits for the next one.
         self.was_called = asyncio.Event()
         self.requests: deque[SeenRequest] = deque(maxlen=REQUESTS_KEPT)
+        # What the responses dialect lets its clients go on from.
+        self.stored = Stored()
         self._sleep = sleep
         self._steps: deque[FaultStep] = deque(parse_faults(faults))
 
@@ -133,9 +138,12 @@ class Simulation:
 
     def _read(self, seen: SeenRequest, step: FaultStep) -> No | _Weighed:
         voice = VOICES[seen.dialect]
+        body = self.stored.whole(seen.body) if seen.dialect == openai_responses.NAME else seen.body
+        if isinstance(body, No):
+            return body
         try:
-            decoded = DIALECTS[seen.dialect].decode_request(seen.body, path=seen.path)
-            objection, images = MANNERS[seen.dialect].look(seen.body, decoded.model)
+            decoded = DIALECTS[seen.dialect].decode_request(body, path=seen.path)
+            objection, images = MANNERS[seen.dialect].look(body, decoded.model)
         except MalformedRequestError as error:
             return voice.malformed(str(error))
         seen.model, seen.tokens = decoded.model, count_request(decoded.request)
@@ -199,6 +207,8 @@ class Simulation:
         dialect = DIALECTS[seen.dialect]
         reply = self._reply(seen, step, weighed)
         reply_id = _reply_id(seen)
+        if seen.dialect == openai_responses.NAME:
+            self.stored.keep(seen.body, dialect.encode_reply(reply, reply_id))
         if not decoded.wants_stream and step.word not in ("stall", "mute", "keepalive", "cut"):
             headers["content-type"] = "application/json"
             return Answer(200, headers, self._whole(seen, dialect.encode_reply(reply, reply_id)))
