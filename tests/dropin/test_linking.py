@@ -8,11 +8,12 @@ import pytest
 
 from holdfast.core.limits import Bounds, Limits
 from holdfast.core.messages import text_of
-from holdfast.core.records import AnswerLinked, CompactionApplied, InputAdmitted, ReplyRecorded
+from holdfast.core.records import AnswerLinked, CompactionApplied, InboxRecord, InputAdmitted, ReplyRecorded
+from holdfast.errors import StoreFullError
 from holdfast.gateway.dropin.linking import ANSWERS_KEY
 from holdfast.models.simulated import Simulation
 from holdfast.models.spans import without
-from holdfast.ports import Store
+from holdfast.ports import Admission, Store
 from holdfast.runtime.clock import SystemClock
 from holdfast.stores.memory import MemoryStore
 from tests.dropin.dropins import DropInRunning, a_dropin
@@ -220,3 +221,52 @@ async def test_a_conversation_of_the_providers_own_is_one_session_and_survives_i
 )
 def test_a_field_is_taken_out_of_a_body_and_nothing_else(body: bytes, expected: bytes) -> None:
     assert without(body, "b") == expected
+
+
+async def test_a_link_to_a_session_that_is_gone_leads_nowhere_and_the_request_passes() -> None:
+    simulation, store = Simulation(), MemoryStore(clock=SystemClock(), bounds=Bounds())
+    async with a_dropin(simulation, store=store) as running:
+        _, name, _ = await _ask(running, "remember port = 8080")
+        links = await _links(store)
+    # A gateway that died behind the link, and whose session was lost with its disk.
+    rest = MemoryStore(clock=SystemClock(), bounds=Bounds())
+    for link in links:
+        await rest.admit(ANSWERS_KEY + link.answer[:2], link)
+    async with a_dropin(simulation, store=rest) as running:
+        text, _, headers = await _ask(running, "what is port?", previous_response_id=name)
+        assert "8080" in text
+        assert "x-holdfast-session" not in headers
+        assert await running.sessions() == []
+
+
+class FullForLinks(MemoryStore):
+    """Has room for everything but links."""
+
+    async def admit(self, session: str, record: InboxRecord) -> Admission:
+        """Refuse links."""
+        if isinstance(record, AnswerLinked):
+            raise StoreFullError("there is no room")
+        return await super().admit(session, record)
+
+
+async def test_an_answer_that_cannot_be_linked_is_answered_and_kept_all_the_same() -> None:
+    async with a_dropin(store=FullForLinks(clock=SystemClock(), bounds=Bounds())) as running:
+        text, name, _ = await _ask(running, "remember port = 8080")
+        (key,) = await running.sessions()
+        assert await _said(running, key) == ["remember port = 8080", text]
+        again, _, _ = await _ask(running, "what is port?", previous_response_id=name)
+        assert "8080" in again
+        assert await running.sessions() == [key]
+
+
+async def test_a_streamed_answer_is_gone_on_from_like_any_other() -> None:
+    async with a_dropin() as running:
+        name = ""
+        stream = await running.openai.responses.create(model="sim", input="remember port = 8080", stream=True)
+        async for event in stream:
+            name = event.response.id if event.type == "response.completed" else name
+        text, _, _ = await _ask(running, "what is port?", previous_response_id=name)
+        (key,) = await running.sessions()
+        said = await _said(running, key)
+    assert "8080" in text
+    assert said[2:] == ["what is port?", text]
