@@ -3,9 +3,14 @@
 import asyncio
 from pathlib import Path
 
+import pytest
+
+from holdfast.core.fold import Call, InFlight, Turn, Wanted
+from holdfast.core.ladder import Rung
 from holdfast.core.limits import Bounds, Limits
-from holdfast.core.records import SessionConfigured
+from holdfast.core.records import SessionConfigured, Trigger
 from holdfast.gateway.bounds import GatewayBounds
+from holdfast.gateway.standings import in_words
 from holdfast.models.catalogue import simulated_model
 from holdfast.models.simulated import Simulation
 from holdfast.runtime.clock import SystemClock
@@ -130,6 +135,35 @@ async def test_sessions_are_found_by_a_text_in_their_key_page_by_page(tmp_path: 
     )
     assert ([session["key"] for session in two["sessions"]], two["next"]) == (["telegram:4"], None)
     assert none == {"sessions": [], "next": None}
+
+
+@pytest.mark.parametrize(
+    ("turn", "told"),
+    [
+        (Turn(), ("rest", "at rest")),
+        (Turn(waiting=(1,)), ("waiting", "1 message waits to be answered")),
+        (Turn(waiting=(1, 2)), ("waiting", "2 messages wait to be answered")),
+        (Turn(wanted=(Wanted(1, Trigger.PERSON),)), ("waiting", "a compaction was asked for")),
+        (Turn(in_flight=InFlight.READY, number=1), ("ready", "about to go on")),
+        (
+            Turn(in_flight=InFlight.RUNG, number=1, climbing=Rung.SUMMARISE, waiting=(2, 3)),
+            ("rung", "summarising what is old; 2 messages behind it"),
+        ),
+        (
+            Turn(in_flight=InFlight.TOOLS, number=1, calls_running=(Call(a_tool_call("look_up")),)),
+            ("tools", "running look_up"),
+        ),
+    ],
+)
+def test_what_a_session_is_doing_is_told_in_plain_words(turn: Turn, told: tuple[str, str]) -> None:
+    assert in_words(turn) == told
+
+
+def test_a_session_that_follows_a_client_waits_for_it() -> None:
+    assert in_words(Turn(in_flight=InFlight.READY, number=1), follows_client=True) == (
+        "ready",
+        "waiting for its client",
+    )
 
 
 # --- the search ----------------------------------------------------------------------------------------------------

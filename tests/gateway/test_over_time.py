@@ -3,6 +3,8 @@
 from collections.abc import Sequence
 from typing import Any
 
+import pytest
+
 from holdfast.core.budgets import Budgets
 from holdfast.core.digest import Passage, represent
 from holdfast.core.faults import Confidence, Fault, FaultKind, Phase, Refusal
@@ -29,6 +31,7 @@ from holdfast.core.records import (
     ToolStarted,
     WindowWarned,
 )
+from holdfast.gateway import over_time
 from holdfast.models.catalogue import simulated_model
 from holdfast.models.simulated import Simulation
 from holdfast.ports import Store
@@ -122,10 +125,14 @@ async def test_each_request_is_charted_with_what_it_took_what_there_was_and_what
     assert chart["next"] is None
 
 
-async def test_a_chart_read_in_pages_of_any_size_is_the_chart() -> None:
+@pytest.mark.parametrize("read_at_once", [4, 5, 5_000])
+async def test_a_chart_read_in_pages_of_any_size_is_the_chart(
+    read_at_once: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     async with a_gateway(SilentModel()) as running:
         await keep(running.engine.store, *TURN)
         whole = (await running.client.get(f"{ALONE}/budgets")).body
+        monkeypatch.setattr(over_time, "_RECORDS_MAX", read_at_once)
         for limit in (1, 2, 3, 7):
             requests, marks = list[Any](), list[Any]()
             after: int | None = 0

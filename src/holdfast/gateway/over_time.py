@@ -57,22 +57,25 @@ def _page(records: Iterable[Logged], limit: int) -> BudgetsOverTime:
     marks: list[Mark] = []
     # Which of them an outcome belongs to.
     places: dict[tuple[int, int], int] = {}
+    following: int | None = None
     for logged in records:
         record = logged.record
         ended = _outcome(record)
         if ended is not None and (place := places.get(ended[0])) is not None:
             requests[place] = replace(requests[place], outcome=ended[1], usage=ended[2])
         kind = kind_of(record)
-        if kind is None and not isinstance(record, AttemptStarted):
+        if following is not None or (kind is None and not isinstance(record, AttemptStarted)):
             continue
         if len(requests) + len(marks) == limit:
-            return BudgetsOverTime(requests, marks, logged.seq - 1)
+            # The page is full; what comes of its requests is still looked for.
+            following = logged.seq - 1
+            continue
         if isinstance(record, AttemptStarted):
             places[record.turn, record.attempt] = len(requests)
             requests.append(_request(logged, record))
         if kind is not None:
             marks.append(Mark(logged.seq, logged.at, kind, spoken(record)[:_WORDS_CHARS_MAX]))
-    return BudgetsOverTime(requests, marks, None)
+    return BudgetsOverTime(requests, marks, following)
 
 
 def _outcome(record: AnyRecord) -> tuple[tuple[int, int], _Outcome, Usage | None] | None:
