@@ -1,6 +1,8 @@
 """A page in a browser, on a gateway in this process, and what is looked for in it."""
 
+import asyncio
 import re
+import subprocess
 from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -23,6 +25,7 @@ from holdfast.core.records import (
 from holdfast.gateway.app import Mounted
 from holdfast.gateway.page import Page as Files
 from holdfast.ports import Model, Store
+from tests.cli.programs import DEADLINE_SECONDS, PROGRAM, environment
 from tests.gateway.gateways import Running, a_gateway
 
 # Longer than anything here takes on a busy machine; whoever waits so long has found a bug.
@@ -57,6 +60,8 @@ class Browsing:
             "document.addEventListener('securitypolicyviolation', (e) => console.error('CSP', e.violatedDirective))"
         )
         await page.goto(f"{url}/{where}")
+        # A script that does not even load is told at once, not when everything else has been waited for.
+        self.check()
         return page
 
     def _heard(self, message: ConsoleMessage) -> None:
@@ -94,6 +99,25 @@ async def a_gateway_with_page(
     async with a_gateway(*models, store=store, keys=keys) as running:
         running.gateway._mounts[""] = Mounted(Files(), is_open=True)
         yield running
+
+
+@asynccontextmanager
+async def a_program(store: Path, port: int = 0) -> AsyncGenerator[tuple["subprocess.Popen[bytes]", str]]:
+    """Run `holdfast serve` until the end of the context, and give its address."""
+    program = subprocess.Popen(  # noqa: ASYNC220 - starting one takes a millisecond, and nobody waits behind it
+        [*PROGRAM, "serve", "--port", str(port), "--store", str(store)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        env=environment(),
+        cwd=store.parent,
+    )
+    try:
+        assert program.stdout is not None
+        line = await asyncio.wait_for(asyncio.to_thread(program.stdout.readline), DEADLINE_SECONDS)
+        yield program, line.decode().split()[-1]
+    finally:
+        program.kill()
+        program.communicate()
 
 
 def at(key: str, *parts: str | int) -> str:

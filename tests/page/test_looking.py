@@ -1,5 +1,7 @@
 """The page in a browser, looking: every view loads, by keyboard alone, in any light, at any width, and is named."""
 
+from pathlib import Path
+
 import msgspec
 import pytest
 from playwright.async_api import Page, expect
@@ -51,7 +53,8 @@ from holdfast.core.records import (
 )
 from holdfast.runtime.words import spoken
 from holdfast.testing.builders import a_reply, a_tool_call
-from tests.page.pages import Browsing, at
+from tests.page.pages import Browsing, a_program, at
+from tests.page.story import a_storied_model, tell_story
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 KEY = "telegram:42"
@@ -188,6 +191,29 @@ async def test_everything_is_reached_by_keys_alone(browsing: Browsing) -> None:
         await page.reload()
         await page.keyboard.press("Tab")
         await expect(page.get_by_role("link", name="Skip to the session")).to_be_focused()
+
+
+async def test_health_tells_of_leases_and_of_what_the_doctor_found(browsing: Browsing, tmp_path: Path) -> None:
+    async with a_program(tmp_path / "store.db") as (_, url):
+        page = await browsing.open(url, "#/health")
+        await expect(page.get_by_role("region", name="Nodes", exact=True)).to_contain_text("Nobody holds a lease")
+        await expect(page.get_by_role("region", name="Doctor")).to_contain_text("Has not looked")
+        await page.get_by_role("button", name="Have the doctor look").click()
+        await expect(page.get_by_role("region", name="Doctor")).to_contain_text("all is well")
+        browsing.check()
+        await browsing.close()
+
+
+async def test_health_tells_of_faults_queues_and_what_was_learned(browsing: Browsing) -> None:
+    async with browsing.gateway(a_storied_model()) as running:
+        await tell_story(running)
+        page = await browsing.open(running.url, "#/health")
+        faults = page.get_by_role("region", name="Recent faults")
+        await expect(faults).to_contain_text("the provider limits how often it is asked (429)")
+        await expect(page.get_by_role("region", name="Limits learned")).to_contain_text("test:nowhere:test:model")
+        await expect(page.get_by_role("region", name="Queues")).to_contain_text("Nothing waits")
+        await faults.get_by_role("link").first.click()
+        await expect(page.get_by_role("feed", name="Timeline")).to_contain_text("limits how often it is asked")
 
 
 UNNAMED = """[...document.querySelectorAll("button, a, input, textarea, [role]")].filter((node) => {

@@ -2,38 +2,16 @@
 
 import asyncio
 import signal
-import subprocess
-from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
 from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
 from playwright.async_api import expect
 
-from tests.cli.programs import DEADLINE_SECONDS, PROGRAM, environment
-from tests.page.pages import FAILED_REQUEST, Browsing, at
+from tests.cli.programs import DEADLINE_SECONDS
+from tests.page.pages import FAILED_REQUEST, Browsing, a_program, at
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
-
-
-@asynccontextmanager
-async def a_program(store: Path, port: int = 0) -> AsyncGenerator[tuple["subprocess.Popen[bytes]", str]]:
-    """Run `holdfast serve` until the end of the context, and give its address."""
-    program = subprocess.Popen(  # noqa: ASYNC220 - starting one takes a millisecond, and nobody waits behind it
-        [*PROGRAM, "serve", "--port", str(port), "--store", str(store)],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        env=environment(),
-        cwd=store.parent,
-    )
-    try:
-        assert program.stdout is not None
-        line = await asyncio.wait_for(asyncio.to_thread(program.stdout.readline), DEADLINE_SECONDS)
-        yield program, line.decode().split()[-1]
-    finally:
-        program.kill()
-        program.communicate()
 
 
 @pytest.mark.parametrize("end", [signal.SIGKILL, signal.SIGTERM], ids=["killed", "stopped"])

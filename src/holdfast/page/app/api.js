@@ -59,7 +59,11 @@ async function problemOf(response) {
   }
 }
 
-/** @param {string} path @param {Record<string, string | number | boolean | undefined>} [query] @param {AbortSignal} [signal] */
+/**
+ * @param {string} path
+ * @param {Record<string, string | number | boolean | undefined>} [query]
+ * @param {AbortSignal} [signal]
+ */
 export async function get(path, query = {}, signal) {
   return (await ask(path + queryOf(query), { signal })).json();
 }

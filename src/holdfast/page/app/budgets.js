@@ -32,11 +32,21 @@ export class BudgetsTab {
     this._legend = el("div", {});
     this._costs = el("section", { class: "card", "aria-label": "Costs" });
     this._status = el("p", { class: "faint", role: "status" });
-    this._whole = el("button", { type: "button", class: "button", hidden: true, on: { click: () => this._readWhole() } }, "From the beginning");
+    this._whole = el(
+      "button",
+      { type: "button", class: "button", hidden: true, on: { click: () => this._readWhole() } },
+      "From the beginning",
+    );
     this.node = el(
       "div",
       { class: "pane-scroll", tabindex: "0", role: "region", "aria-label": "Budgets and costs" },
-      el("section", { class: "card", "aria-label": "Budgets over time" }, el("header", { class: "card-head" }, el("h2", {}, "Budgets over time"), this._legend, this._whole), this._status, this._chart),
+      el(
+        "section",
+        { class: "card", "aria-label": "Budgets over time" },
+        el("header", { class: "card-head" }, el("h2", {}, "Budgets over time"), this._legend, this._whole),
+        this._status,
+        this._chart,
+      ),
       this._costs,
     );
     this._sizes = new ResizeObserver(() => this._draw());
@@ -110,7 +120,15 @@ export class BudgetsTab {
       { name: "Bytes of the request", most: newest.wire_bytes?.limit ?? null, say: bytes },
       { name: "Media", most: newest.media?.limit ?? null, say: count },
     ];
-    const points = this._requests.map(({ seq, at: then, gauge }) => ({ seq, at: then, values: [gauge.tokens?.used ?? null, gauge.wire_bytes?.used ?? null, gauge.media?.used ?? null] }));
+    const points = this._requests.map(
+      ({ seq, at: then, gauge }) => (
+        {
+          seq,
+          at: then,
+          values: [gauge.tokens?.used ?? null, gauge.wire_bytes?.used ?? null, gauge.media?.used ?? null],
+        }
+      )
+    );
     fill(this._chart, drawChart({ lanes, points, marks: this._marks, width, open: (seq) => this._open(seq) }));
     fill(this._legend, legend(new Set(this._marks.map((one) => one.kind))));
     this._whole.hidden = this._from === 0;
@@ -123,7 +141,10 @@ export class BudgetsTab {
   }
 
   _drawCosts() {
-    /** @type {Map<string, { asked: number, answered: number, failed: number, read: number, cached: number, wrote: number }>} */
+    /**
+     * @type {Map<string, { asked: number, answered: number, failed: number, read: number, cached: number, wrote:
+     * number }>}
+     */
     const models = new Map();
     for (const { model, outcome, usage } of this._requests) {
       const sum = models.get(model) ?? { asked: 0, answered: 0, failed: 0, read: 0, cached: 0, wrote: 0 };
@@ -136,11 +157,32 @@ export class BudgetsTab {
       models.set(model, sum);
     }
     const heads = ["Model", "Asked", "Answered", "Failed", "Tokens read", "of them cached", "Tokens written"];
-    const rows = [...models].map(([model, sum]) => el("tr", {}, el("th", { scope: "row" }, plain(model)), [sum.asked, sum.answered, sum.failed, sum.read, sum.cached, sum.wrote].map((one) => el("td", {}, count(one)))));
+    const rows = [...models].map(
+      ([model, sum]) => el(
+        "tr",
+        {},
+        el("th", { scope: "row" }, plain(model)),
+        [sum.asked, sum.answered, sum.failed, sum.read, sum.cached, sum.wrote].map((one) => el("td", {}, count(one))),
+      )
+    );
     fill(
       this._costs,
-      el("header", { class: "card-head" }, el("h2", {}, "Costs"), el("span", { class: "faint" }, "as the models reported them")),
-      rows.length ? el("div", { class: "table-scroll", tabindex: "0", role: "group", "aria-label": "Costs by model" }, el("table", {}, el("thead", {}, el("tr", {}, heads.map((head) => el("th", { scope: "col" }, head)))), el("tbody", {}, rows))) : el("p", { class: "faint" }, "Nothing yet."),
+      el(
+        "header",
+        { class: "card-head" },
+        el("h2", {}, "Costs"),
+        el("span", { class: "faint" }, "as the models reported them"),
+      ),
+      rows.length ? el(
+        "div",
+        { class: "table-scroll", tabindex: "0", role: "group", "aria-label": "Costs by model" },
+        el(
+          "table",
+          {},
+          el("thead", {}, el("tr", {}, heads.map((head) => el("th", { scope: "col" }, head)))),
+          el("tbody", {}, rows),
+        ),
+      ) : el("p", { class: "faint" }, "Nothing yet."),
     );
   }
 }

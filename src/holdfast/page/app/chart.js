@@ -46,7 +46,14 @@ export function drawChart({ lanes, points, marks, width, open }) {
   const drawn = lanes.map((lane, place) => drawLane(lane, place, points, x, width));
   return svg(
     "svg",
-    { class: "chart", viewBox: `0 0 ${width} ${height}`, width, height, role: "group", "aria-label": "The three budgets over time" },
+    {
+      class: "chart",
+      viewBox: `0 0 ${width} ${height}`,
+      width,
+      height,
+      role: "group",
+      "aria-label": "The three budgets over time",
+    },
     drawn,
     gathered(marks, x).map((mark) => drawMark(mark, x(mark.seq), height - AXIS, open)),
     drawAxis(points, x, height, width),
@@ -58,7 +65,13 @@ function topOf(place) {
   return MARKS + LANES.slice(0, place).reduce((sum, lane) => sum + lane + GAP, 0);
 }
 
-/** @param {Lane} lane @param {number} place @param {Point[]} points @param {(seq: number) => number} x @param {number} width */
+/**
+ * @param {Lane} lane
+ * @param {number} place
+ * @param {Point[]} points
+ * @param {(seq: number) => number} x
+ * @param {number} width
+ */
 function drawLane(lane, place, points, x, width) {
   const lowest = topOf(place + 1) - GAP / 2;
   const high = LANES[place];
@@ -69,11 +82,18 @@ function drawLane(lane, place, points, x, width) {
   // A lane ends at its limit, or higher where that was exceeded.
   const scale = Math.max(most, highest);
   const y = (/** @type {number} */ value) => lowest - (value / scale) * high;
-  const line = known.map((point, index) => `${index ? "L" : "M"}${x(point.seq).toFixed(1)} ${y(Number(point.values[place])).toFixed(1)}`).join("");
+  const line = known.map(
+    (point, index) => `${index ? "L" : "M"}${x(point.seq).toFixed(1)} ${y(Number(point.values[place])).toFixed(1)}`
+  ).join("");
   const newest = known.at(-1);
   const right = width - RIGHT;
   const area = known.length ? `${line}L${x(known[known.length - 1].seq).toFixed(1)} ${lowest}L${x(known[0].seq).toFixed(1)} ${lowest}Z` : "";
-  const limits = lane.most ? [...WARNINGS, 1].map((share) => svg("line", { class: share === 1 ? "limit" : "limit is-soft", x1: LEFT, x2: right, y1: y(most * share), y2: y(most * share) })) : [];
+  const limits = lane.most ? [...WARNINGS, 1].map(
+    (share) => svg(
+      "line",
+      { class: share === 1 ? "limit" : "limit is-soft", x1: LEFT, x2: right, y1: y(most * share), y2: y(most * share) },
+    )
+  ) : [];
   const said = newest ? lane.say(Number(newest.values[place])) : "nothing yet";
   const spoken = `${lane.name}: now ${said}${lane.most ? ` of ${lane.say(lane.most)}` : ", no limit is known"}, at most ${lane.say(highest)}`;
   return svg(
@@ -85,15 +105,31 @@ function drawLane(lane, place, points, x, width) {
     svg("path", { class: "trace", d: line }),
     newest ? svg("circle", { class: "now", cx: x(newest.seq), cy: y(Number(newest.values[place])), r: 3.5 }) : null,
     svg("text", { class: "lane-name", x: LEFT, y: top - 6 }, lane.name),
-    svg("text", { class: "lane-now", x: right + 10, y: newest ? clamped(y(Number(newest.values[place])) + 4, top + 10, lowest) : lowest }, said),
-    lane.most ? svg("text", { class: "lane-limit", x: right, y: y(most) - 6, "text-anchor": "end" }, `limit ${lane.say(lane.most)}`) : null,
+    svg(
+      "text",
+      {
+        class: "lane-now",
+        x: right + 10,
+        y: newest ? clamped(y(Number(newest.values[place])) + 4, top + 10, lowest) : lowest,
+      },
+      said,
+    ),
+    lane.most ? svg(
+      "text",
+      { class: "lane-limit", x: right, y: y(most) - 6, "text-anchor": "end" },
+      `limit ${lane.say(lane.most)}`,
+    ) : null,
   );
 }
 
 /** @param {number} value @param {number} low @param {number} high */
 const clamped = (value, low, high) => Math.max(low, Math.min(high, value));
 
-/** Marks that would lie on top of each other become one that says how many it stands for. @param {Mark[]} marks @param {(seq: number) => number} x */
+/**
+ * Marks that would lie on top of each other become one that says how many it stands for.
+ * @param {Mark[]} marks
+ * @param {(seq: number) => number} x
+ */
 function gathered(marks, x) {
   /** @type {Map<string, Mark>} */
   const kept = new Map();
@@ -123,7 +159,13 @@ function drawMark(mark, place, bottom, open) {
   };
   return svg(
     "g",
-    { class: `mark mark-${mark.kind}`, role: "button", tabindex: "0", "aria-label": label, on: { click: act, keydown: onKey } },
+    {
+      class: `mark mark-${mark.kind}`,
+      role: "button",
+      tabindex: "0",
+      "aria-label": label,
+      on: { click: act, keydown: onKey },
+    },
     svg("title", {}, label),
     svg("line", { class: "mark-line", x1: place, x2: place, y1: MARKS - 12, y2: bottom }),
     svg("rect", { class: "mark-hit", x: place - 9, y: 2, width: 18, height: 24 }),
@@ -146,7 +188,13 @@ function drawAxis(points, x, height, width) {
   return svg(
     "g",
     { "aria-hidden": "true" },
-    ticks.map((point, index) => svg("text", { class: "tick", x: x(point.seq), y: height - 6, "text-anchor": index ? "middle" : "start" }, `#${point.seq} · ${when(point.at)}`)),
+    ticks.map(
+      (point, index) => svg(
+        "text",
+        { class: "tick", x: x(point.seq), y: height - 6, "text-anchor": index ? "middle" : "start" },
+        `#${point.seq} · ${when(point.at)}`,
+      )
+    ),
   );
 }
 
@@ -157,7 +205,18 @@ export function legend(kinds) {
     box,
     Object.entries(MARK_KINDS)
       .filter(([kind]) => kinds.has(kind))
-      .map(([kind, { d, words }]) => el("li", {}, svg("svg", { viewBox: "-8 -8 16 16", width: 16, height: 16, class: `mark mark-${kind}`, "aria-hidden": "true" }, svg("path", { d })), words)),
+      .map(
+        ([kind, { d, words }]) => el(
+          "li",
+          {},
+          svg(
+            "svg",
+            { viewBox: "-8 -8 16 16", width: 16, height: 16, class: `mark mark-${kind}`, "aria-hidden": "true" },
+            svg("path", { d }),
+          ),
+          words,
+        )
+      ),
   );
   return box;
 }

@@ -63,13 +63,36 @@ export class CompactionTab {
     const saved = record.tokens_before ? 1 - record.tokens_after / record.tokens_before : 0;
     fill(
       this._left,
-      el("header", { class: "pane-head" }, el("h2", {}, kind), isInForce ? el("span", { class: "badge is-on" }, "in force") : el("span", { class: "badge" }, "not in force"), isInForce ? el("button", { type: "button", class: "button", on: { click: () => this._actions.undo() } }, "Undo") : null),
+      el(
+        "header",
+        { class: "pane-head" },
+        el("h2", {}, kind),
+        isInForce ? el("span", { class: "badge is-on" }, "in force") : el("span", { class: "badge" }, "not in force"),
+        isInForce ? el(
+          "button",
+          { type: "button", class: "button", on: { click: () => this._actions.undo() } },
+          "Undo",
+        ) : null,
+      ),
       el(
         "div",
         { class: "pane-scroll", tabindex: "0" },
-        el("dl", { class: "facts" }, fact("Made", `${moment(at)}, ${by}`), fact("Stands for", `records 1 to ${count(record.boundary - 1)}`), fact("Tokens", `${count(record.tokens_before)} became ${count(record.tokens_after)} (${percent(saved)} less)`)),
+        el(
+          "dl",
+          { class: "facts" },
+          fact("Made", `${moment(at)}, ${by}`),
+          fact("Stands for", `records 1 to ${count(record.boundary - 1)}`),
+          fact(
+            "Tokens",
+            `${count(record.tokens_before)} became ${count(record.tokens_after)} (${percent(saved)} less)`,
+          ),
+        ),
         el("h3", {}, "Notes"),
-        summary.notes ? el("div", { class: "quoted prose", dir: "auto" }, el("p", {}, withCitations(summary.notes, open))) : el("p", { class: "faint" }, "Nothing but the ledger."),
+        summary.notes ? el(
+          "div",
+          { class: "quoted prose", dir: "auto" },
+          el("p", {}, withCitations(summary.notes, open)),
+        ) : el("p", { class: "faint" }, "Nothing but the ledger."),
         el("h3", {}, "Ledger"),
         drawLedger(summary, open),
       ),
@@ -89,8 +112,22 @@ export class CompactionTab {
     });
     this._originals = list;
     this._model.addEventListener("records", () => list.redraw(), { signal: this._stop.signal });
-    const back = el("a", { class: "quiet", href: toSession(this._model.key, "timeline", this._seq) }, "In the timeline");
-    fill(this._right, el("header", { class: "pane-head" }, el("h2", {}, "Originals"), el("span", { class: "faint" }, "kept word for word"), back), list.node);
+    const back = el(
+      "a",
+      { class: "quiet", href: toSession(this._model.key, "timeline", this._seq) },
+      "In the timeline",
+    );
+    fill(
+      this._right,
+      el(
+        "header",
+        { class: "pane-head" },
+        el("h2", {}, "Originals"),
+        el("span", { class: "faint" }, "kept word for word"),
+        back,
+      ),
+      list.node,
+    );
     list.setCount(Math.max(0, last));
   }
 
@@ -99,6 +136,17 @@ export class CompactionTab {
     const logged = this._model.record(seq);
     if (!logged) return el("div", { class: "row row-line is-empty" }, el("span", { class: "row-seq" }, `#${seq}`));
     const none = () => {};
-    return drawRecord(logged, this._memory, { isPinned: (at) => this._model.detail?.pinned.includes(at), pin: none, openCompaction: none, fork: none, isInView: () => true, isReadOnly: true });
+    return drawRecord(
+      logged,
+      this._memory,
+      {
+        isPinned: (at) => this._model.detail?.pinned.includes(at),
+        pin: none,
+        openCompaction: none,
+        fork: none,
+        isInView: () => true,
+        isReadOnly: true,
+      },
+    );
   }
 }

@@ -24,18 +24,50 @@ export class Composer {
     /** @type {File[]} */
     this._files = [];
     const id = freshId("message");
-    this.box = el("textarea", { id, class: "composer-box", rows: "1", placeholder: "Write a message", "aria-keyshortcuts": "m" });
+    this.box = el(
+      "textarea",
+      { id, class: "composer-box", rows: "1", placeholder: "Write a message", "aria-keyshortcuts": "m" },
+    );
     this._status = el("p", { class: "composer-status", role: "status", "aria-live": "polite" });
     this._chips = el("ul", { class: "composer-files", "aria-label": "Attached" });
-    this._picker = el("input", { type: "file", multiple: true, class: "hidden", tabindex: "-1", "aria-label": "Files to attach" });
-    this._send = el("button", { class: "button is-main icon-button", "aria-label": "Send", title: "Send (Enter)" }, icon("send"));
-    this._stop = el("button", { type: "button", class: "button icon-button", "aria-label": "Cancel the answer", title: "Cancel the answer (x)" }, icon("stop"));
-    const attach = el("button", { type: "button", class: "quiet icon-button", "aria-label": "Attach a file", title: "Attach a file" }, icon("attach"));
+    this._picker = el(
+      "input",
+      { type: "file", multiple: true, class: "hidden", tabindex: "-1", "aria-label": "Files to attach" },
+    );
+    this._send = el(
+      "button",
+      { class: "button is-main icon-button", "aria-label": "Send", title: "Send (Enter)" },
+      icon("send"),
+    );
+    this._stop = el(
+      "button",
+      {
+        type: "button",
+        class: "button icon-button",
+        "aria-label": "Cancel the answer",
+        title: "Cancel the answer (x)",
+      },
+      icon("stop"),
+    );
+    const attach = el(
+      "button",
+      { type: "button", class: "quiet icon-button", "aria-label": "Attach a file", title: "Attach a file" },
+      icon("attach"),
+    );
     this.node = el(
       "form",
       { class: "composer", "aria-label": "Send a message" },
       this._chips,
-      el("div", { class: "composer-line" }, attach, this._picker, el("label", { for: id, class: "hidden" }, "Message"), this.box, this._stop, this._send),
+      el(
+        "div",
+        { class: "composer-line" },
+        attach,
+        this._picker,
+        el("label", { for: id, class: "hidden" }, "Message"),
+        this.box,
+        this._stop,
+        this._send,
+      ),
       this._status,
     );
     this.node.addEventListener("submit", (/** @type {Event} */ event) => this._submit(event));
@@ -100,7 +132,17 @@ export class Composer {
           this._files.splice(place, 1);
           this._list();
         };
-        return el("li", { class: "chip" }, icon("attach"), el("span", {}, plain(file.name), ` ${bytes(file.size)}`), el("button", { type: "button", class: "quiet icon-button", "aria-label": `Remove ${file.name}`, on: { click: remove } }, icon("close")));
+        return el(
+          "li",
+          { class: "chip" },
+          icon("attach"),
+          el("span", {}, plain(file.name), ` ${bytes(file.size)}`),
+          el(
+            "button",
+            { type: "button", class: "quiet icon-button", "aria-label": `Remove ${file.name}`, on: { click: remove } },
+            icon("close"),
+          ),
+        );
       }),
     );
   }
@@ -119,7 +161,9 @@ export class Composer {
     this._say("Sending…");
     try {
       const attachments = await Promise.all(files.map((file) => this._upload(file)));
-      await this._until(() => tell("POST", at(this._model.key, "/messages"), { text, attachments, client_id: clientId, mode: "post" }));
+      await this._until(
+        () => tell("POST", at(this._model.key, "/messages"), { text, attachments, client_id: clientId, mode: "post" })
+      );
       this._say("");
       this._onSent();
     } catch (error) {
@@ -135,7 +179,9 @@ export class Composer {
 
   /** @param {File} file */
   async _upload(file) {
-    const response = await this._until(() => ask(`/api/attachments${queryOf({ name: file.name })}`, { method: "POST", body: file }));
+    const response = await this._until(
+      () => ask(`/api/attachments${queryOf({ name: file.name })}`, { method: "POST", body: file })
+    );
     const { upload } = await response.json();
     return { upload, name: file.name };
   }

@@ -28,8 +28,19 @@ export function openDialog(title, content, { wide = false, closable = true } = {
     dialog.addEventListener("click", (/** @type {MouseEvent} */ event) => {
       if (closable && event.target === dialog) close();
     });
-    const leave = closable && el("button", { type: "button", class: "quiet icon-button", "aria-label": "Close", on: { click: () => close() } }, icon("close"));
-    dialog.append(el("div", { class: "dialog-body" }, el("header", { class: "dialog-head" }, el("h2", { id }, title), leave), ...content(close).filter(Boolean)));
+    const leave = closable && el(
+      "button",
+      { type: "button", class: "quiet icon-button", "aria-label": "Close", on: { click: () => close() } },
+      icon("close"),
+    );
+    dialog.append(
+      el(
+        "div",
+        { class: "dialog-body" },
+        el("header", { class: "dialog-head" }, el("h2", { id }, title), leave),
+        ...content(close).filter(Boolean),
+      )
+    );
     document.body.append(dialog);
     dialog.showModal();
   });
@@ -65,7 +76,19 @@ export function askLine(title, asked, act) {
     (close) => {
       const id = freshId("field");
       const why = el("p", { class: "problem", role: "alert" });
-      const input = el("input", { id, class: "field", type: asked.type ?? "text", value: asked.value ?? "", autocomplete: "off", spellcheck: "false", required: true, autofocus: true });
+      const input = el(
+        "input",
+        {
+          id,
+          class: "field",
+          type: asked.type ?? "text",
+          value: asked.value ?? "",
+          autocomplete: "off",
+          spellcheck: "false",
+          required: true,
+          autofocus: true,
+        },
+      );
       const button = el("button", { class: "button is-main" }, asked.verb);
       const submit = async (/** @type {Event} */ event) => {
         event.preventDefault();
@@ -80,7 +103,15 @@ export function askLine(title, asked, act) {
         }
       };
       return [
-        el("form", { class: "form", on: { submit } }, el("label", { for: id }, asked.label), input, el("p", { class: "faint" }, asked.hint), why, el("footer", { class: "dialog-foot" }, button)),
+        el(
+          "form",
+          { class: "form", on: { submit } },
+          el("label", { for: id }, asked.label),
+          input,
+          el("p", { class: "faint" }, asked.hint),
+          why,
+          el("footer", { class: "dialog-foot" }, button),
+        ),
       ];
     },
     { closable: asked.closable ?? true },

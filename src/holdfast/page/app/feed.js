@@ -145,6 +145,7 @@ export class Feed {
         if (event.id) this._cursor = event.id;
         this._pass(event);
         if (event.name === "reconnect") return;
+        if (event.name === "gone") this.close();
       }
     } finally {
       clearInterval(watchdog);

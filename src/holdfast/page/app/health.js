@@ -10,7 +10,10 @@ import { toSession } from "./router.js";
 
 /** Milliseconds between two looks while somebody looks on. */
 const EVERY = 5_000;
-/** Limits that can be learned, as they are called here, and how to say them. @type {[string, string, (n: number) => string][]} */
+/**
+ * Limits that can be learned, as they are called here, and how to say them.
+ * @type {[string, string, (n: number) => string][]}
+ */
 const LIMITS = [
   ["window_tokens", "Window", short],
   ["output_tokens_max", "Output", short],
@@ -24,11 +27,27 @@ export class HealthView {
     this._stop = new AbortController();
     this._body = el("div", { class: "page-wide" });
     this._status = el("p", { class: "faint", role: "status", "aria-live": "polite" });
-    this._check = el("button", { type: "button", class: "button", on: { click: () => this._examine() } }, "Have the doctor look");
+    this._check = el(
+      "button",
+      { type: "button", class: "button", on: { click: () => this._examine() } },
+      "Have the doctor look",
+    );
     this.node = el(
       "section",
       { class: "page", "aria-label": "Nodes and health" },
-      el("div", { class: "page-wide" }, el("header", { class: "page-head" }, el("a", { class: "quiet icon-button only-narrow", href: "#/", "aria-label": "All sessions" }, icon("back")), el("h1", { tabindex: "-1" }, "Nodes and health"), this._status, this._check), this._body),
+      el(
+        "div",
+        { class: "page-wide" },
+        el(
+          "header",
+          { class: "page-head" },
+          el("a", { class: "quiet icon-button only-narrow", href: "#/", "aria-label": "All sessions" }, icon("back")),
+          el("h1", { tabindex: "-1" }, "Nodes and health"),
+          this._status,
+          this._check,
+        ),
+        this._body,
+      ),
     );
     this._timer = setInterval(() => this._look(), EVERY);
     this._look();
@@ -72,7 +91,14 @@ export class HealthView {
     fill(
       this._body,
       figures(health),
-      el("div", { class: "cards" }, queues(health), health.is_operator ? nodes(health.nodes) : null, health.is_operator ? doctor(health.check) : null, faults(health.faults)),
+      el(
+        "div",
+        { class: "cards" },
+        queues(health),
+        health.is_operator ? nodes(health.nodes) : null,
+        health.is_operator ? doctor(health.check) : null,
+        faults(health.faults),
+      ),
       health.learned ? learned(health.learned) : null,
     );
   }
@@ -80,7 +106,12 @@ export class HealthView {
 
 /** @param {string} title @param {...(Node | string | null)} children */
 function card(title, ...children) {
-  return el("section", { class: "card", "aria-label": title }, el("header", { class: "card-head" }, el("h2", {}, title)), children);
+  return el(
+    "section",
+    { class: "card", "aria-label": title },
+    el("header", { class: "card-head" }, el("h2", {}, title)),
+    children,
+  );
 }
 
 /** @param {any} health */
@@ -93,12 +124,25 @@ function figures(health) {
     [health.streams, "streams open"],
     [health.faults.length, "faults of late"],
   ];
-  return el("section", { class: "card", "aria-label": "At a glance" }, el("div", { class: "figures" }, all.map(([number, words]) => el("p", { class: "figure" }, el("b", {}, count(number)), el("span", {}, words)))), el("p", { class: "faint" }, "Models: ", plain(health.models.join(", "))));
+  return el(
+    "section",
+    { class: "card", "aria-label": "At a glance" },
+    el(
+      "div",
+      { class: "figures" },
+      all.map(([number, words]) => el("p", { class: "figure" }, el("b", {}, count(number)), el("span", {}, words))),
+    ),
+    el("p", { class: "faint" }, "Models: ", plain(health.models.join(", "))),
+  );
 }
 
 /** @param {any} health */
 function queues(health) {
-  const links = (/** @type {string[]} */ keys) => el("ul", { class: "links" }, keys.map((key) => el("li", {}, linked(key))));
+  const links = (/** @type {string[]} */ keys) => el(
+    "ul",
+    { class: "links" },
+    keys.map((key) => el("li", {}, linked(key))),
+  );
   const waiting = health.owing.filter((/** @type {string} */ key) => !health.working.includes(key));
   return card(
     "Queues",
@@ -109,7 +153,11 @@ function queues(health) {
   );
 }
 
-/** The operator is told of sessions by their keys in the store; those of others cannot be opened from here. @param {string} key @param {number} [turn] */
+/**
+ * The operator is told of sessions by their keys in the store; those of others cannot be opened from here.
+ * @param {string} key
+ * @param {number} [turn]
+ */
 function linked(key, turn) {
   if (key.startsWith("@")) return el("span", {}, plain(key));
   return el("a", { href: turn ? toSession(key, "timeline", turn) : toSession(key) }, plain(key));
@@ -119,7 +167,19 @@ function linked(key, turn) {
 function nodes(all) {
   if (!all) return card("Nodes", el("p", { class: "faint" }, "Leases of this store are kept by its own server."));
   if (!all.length) return card("Nodes", el("p", { class: "faint" }, "Nobody holds a lease."));
-  return card("Nodes", table(["Holder of leases", "State", "Sessions"], all.map((node) => [plain(node.owner), el("span", { class: `badge ${node.is_alive ? "is-on" : "is-high"}` }, node.is_alive ? "alive" : "gone"), count(node.sessions)])));
+  return card(
+    "Nodes",
+    table(
+      ["Holder of leases", "State", "Sessions"],
+      all.map(
+        (node) => [
+          plain(node.owner),
+          el("span", { class: `badge ${node.is_alive ? "is-on" : "is-high"}` }, node.is_alive ? "alive" : "gone"),
+          count(node.sessions),
+        ]
+      ),
+    ),
+  );
 }
 
 /** @param {any} found */
@@ -128,11 +188,31 @@ function doctor(found) {
   const isWell = !found.findings.length;
   return card(
     "Doctor",
-    el("p", {}, el("span", { class: `badge ${isWell ? "is-on" : "is-high"}` }, isWell ? "all is well" : counted(found.findings.length + found.more, "finding"))),
-    el("p", { class: "faint", title: moment(found.at) }, `Looked at ${counted(found.sessions, "session")} ${ago(found.at)}, for ${lasting(found.seconds)}.`),
-    isWell ? null : el("ul", { class: "findings" }, found.findings.map((/** @type {any} */ one) => el("li", { dir: "auto" }, plain(findingInWords(one))))),
+    el(
+      "p",
+      {},
+      el(
+        "span",
+        { class: `badge ${isWell ? "is-on" : "is-high"}` },
+        isWell ? "all is well" : counted(found.findings.length + found.more, "finding"),
+      ),
+    ),
+    el(
+      "p",
+      { class: "faint", title: moment(found.at) },
+      `Looked at ${counted(found.sessions, "session")} ${ago(found.at)}, for ${lasting(found.seconds)}.`,
+    ),
+    isWell ? null : el(
+      "ul",
+      { class: "findings" },
+      found.findings.map((/** @type {any} */ one) => el("li", { dir: "auto" }, plain(findingInWords(one)))),
+    ),
     found.more ? el("p", { class: "faint" }, `And ${count(found.more)} more: run \`holdfast doctor\`.`) : null,
-    found.notes.length ? el("ul", { class: "findings faint" }, found.notes.map((/** @type {string} */ note) => el("li", {}, plain(note)))) : null,
+    found.notes.length ? el(
+      "ul",
+      { class: "findings faint" },
+      found.notes.map((/** @type {string} */ note) => el("li", {}, plain(note))),
+    ) : null,
   );
 }
 
@@ -144,13 +224,31 @@ function findingInWords({ session, seq, what, remedy }) {
 
 /** @param {any[]} all */
 function faults(all) {
-  if (!all.length) return card("Recent faults", el("p", { class: "faint" }, "No provider has failed since this gateway was started."));
-  return card("Recent faults", table(["When", "Session", "What"], all.slice(0, 50).map((one) => [el("time", { title: moment(one.at) }, ago(one.at)), linked(one.session, one.turn), `${one.words}${one.status ? ` (${one.status})` : ""}`]), 2));
+  if (!all.length) return card(
+    "Recent faults",
+    el("p", { class: "faint" }, "No provider has failed since this gateway was started."),
+  );
+  return card(
+    "Recent faults",
+    table(
+      ["When", "Session", "What"],
+      all.slice(0, 50).map(
+        (one) => [
+          el("time", { title: moment(one.at) }, ago(one.at)),
+          linked(one.session, one.turn),
+          `${one.words}${one.status ? ` (${one.status})` : ""}`,
+        ]
+      ),
+      2,
+    ),
+  );
 }
 
 /** @param {Record<string, any>} all */
 function learned(all) {
-  const rows = Object.entries(all).map(([issuer, one]) => [plain(issuer), ...LIMITS.map(([field, , say]) => (one[field] ? say(one[field]) : "–"))]);
+  const rows = Object.entries(all).map(
+    ([issuer, one]) => [plain(issuer), ...LIMITS.map(([field, , say]) => (one[field] ? say(one[field]) : "–"))]
+  );
   if (!rows.length) return card("Limits learned", el("p", { class: "faint" }, "No call has taught anything yet."));
   return card("Limits learned", table(["Model", ...LIMITS.map(([, name]) => name)], rows));
 }
@@ -160,6 +258,37 @@ function table(heads, rows, words = -1) {
   return el(
     "div",
     { class: "table-scroll" },
-    el("table", {}, el("thead", {}, el("tr", {}, heads.map((head, place) => el("th", { scope: "col", class: place === words ? "is-words" : null }, head)))), el("tbody", {}, rows.map((row) => el("tr", {}, row.map((cell, place) => (place ? el("td", { class: place === words ? "is-words" : null }, cell) : el("th", { scope: "row" }, cell))))))),
+    el(
+      "table",
+      {},
+      el(
+        "thead",
+        {},
+        el(
+          "tr",
+          {},
+          heads.map((head, place) => el("th", { scope: "col", class: place === words ? "is-words" : null }, head)),
+        ),
+      ),
+      el(
+        "tbody",
+        {},
+        rows.map(
+          (row) => el(
+            "tr",
+            {},
+            row.map(
+              (cell, place) => (
+                place ? el(
+                  "td",
+                  { class: place === words ? "is-words" : null },
+                  cell,
+                ) : el("th", { scope: "row" }, cell)
+              )
+            ),
+          )
+        ),
+      ),
+    ),
   );
 }

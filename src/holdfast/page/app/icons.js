@@ -31,5 +31,9 @@ const PATHS = {
 
 /** @param {keyof typeof PATHS} name */
 export function icon(name) {
-  return svg("svg", { viewBox: "0 0 24 24", class: "icon", "aria-hidden": "true", focusable: "false" }, svg("path", { d: PATHS[name] }));
+  return svg(
+    "svg",
+    { viewBox: "0 0 24 24", class: "icon", "aria-hidden": "true", focusable: "false" },
+    svg("path", { d: PATHS[name] }),
+  );
 }

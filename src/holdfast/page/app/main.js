@@ -1,4 +1,6 @@
-/** The page begins here: the shell around the views, what is shown where, and what is done when the gateway goes away. */
+/**
+ * The page begins here: the shell around the views, what is shown where, and what is done when the gateway goes away.
+ */
 
 import { gatewayKey, get, onUnauthorized } from "./api.js";
 import { askLine, toastPlace } from "./dialogs.js";
@@ -22,35 +24,72 @@ const CONNECTION = {
   refused: "Not allowed in",
 };
 
+/** @type {Record<string, string>} */
+const NAMES = { health: "Nodes and health", search: "Search" };
+
 class Shell {
   constructor() {
     this._sessions = new SessionsModel();
     this._rail = new Rail(this._sessions);
     this._main = el("main", { class: "main", id: "main", tabindex: "-1" });
     this._connection = el("p", { class: "connection", role: "status", "aria-live": "polite" });
-    /** @type {{ node: Node, close: () => void, show?: (place: import("./router.js").Place) => void, key?: string, view?: string } | null} */
+    /**
+     * @type {{ node: Node, close: () => void, show?: (place: import("./router.js").Place) => void, key?: string,
+     * view?: string } | null}
+     */
     this._view = null;
     this._isAsking = false;
+    // The focus stays where it is when another view is shown; a screen reader is told which.
+    this._where = el("p", { class: "hidden", role: "status", "aria-live": "polite" });
     const help = listen(this._shortcuts());
     this.node = el(
       "div",
       { class: "shell" },
-      el("a", { class: "skip", href: "#main", on: { click: (/** @type {Event} */ event) => this._skip(event) } }, "Skip to the session"),
+      el(
+        "a",
+        { class: "skip", href: "#main", on: { click: (/** @type {Event} */ event) => this._skip(event) } },
+        "Skip to the session",
+      ),
       el(
         "header",
         { class: "top" },
-        el("a", { class: "brand", href: "#/" }, el("img", { src: "/icon.svg", alt: "", width: "26", height: "26" }), "Holdfast"),
+        el(
+          "a",
+          { class: "brand", href: "#/" },
+          el("img", { src: "/icon.svg", alt: "", width: "26", height: "26" }),
+          "Holdfast",
+        ),
         this._connection,
         el(
           "nav",
           { class: "top-nav", "aria-label": "Page" },
-          el("a", { class: "quiet icon-button", href: "#/health", "aria-label": "Nodes and health", title: "Nodes and health (h)" }, icon("health")),
+          el(
+            "a",
+            {
+              class: "quiet icon-button",
+              href: "#/health",
+              "aria-label": "Nodes and health",
+              title: "Nodes and health (h)",
+            },
+            icon("health"),
+          ),
           themeSwitch(),
-          el("button", { type: "button", class: "quiet icon-button", "aria-label": "Keys", title: "Keys (?)", on: { click: help } }, icon("help")),
+          el(
+            "button",
+            {
+              type: "button",
+              class: "quiet icon-button",
+              "aria-label": "Keys",
+              title: "Keys (?)",
+              on: { click: help },
+            },
+            icon("help"),
+          ),
         ),
       ),
       this._rail.node,
       this._main,
+      this._where,
       toastPlace(),
     );
     this._sessions.addEventListener("state", () => this._showConnection());
@@ -104,6 +143,7 @@ class Shell {
     }
     this._view?.show?.(where);
     this._rail.mark(where.view === "session" ? where.key : "");
+    this._where.textContent = where.key ? `Session ${where.key}` : (NAMES[where.view] ?? "");
     document.title = where.key ? `${where.key} · Holdfast` : "Holdfast";
   }
 
@@ -125,7 +165,13 @@ class Shell {
     if (this._isAsking) return;
     this._isAsking = true;
     const hint = "This gateway has keys; its operator makes one with `holdfast keys add NAME`. It is kept in this tab until you close it.";
-    await askLine("Which key?", { label: "Gateway key", hint, verb: "Go on", type: "password", closable: false }, async (key) => {
+    await askLine("Which key?", {
+      label: "Gateway key",
+      hint,
+      verb: "Go on",
+      type: "password",
+      closable: false,
+    }, async (key) => {
       gatewayKey.set(key);
       await get("/api/sessions", { limit: 1 });
     });
@@ -142,8 +188,21 @@ function home() {
     { class: "home" },
     el("img", { src: "/icon.svg", alt: "", width: "56", height: "56" }),
     el("h1", {}, "Every session, still alive"),
-    el("p", { class: "faint" }, "Choose a session, or begin one. What leaves the model's view stays here, word for word."),
-    el("p", {}, el("button", { type: "button", class: "button is-main", on: { click: () => newSession() } }, icon("plus"), "New session")),
+    el(
+      "p",
+      { class: "faint" },
+      "Choose a session, or begin one. What leaves the model's view stays here, word for word.",
+    ),
+    el(
+      "p",
+      {},
+      el(
+        "button",
+        { type: "button", class: "button is-main", on: { click: () => newSession() } },
+        icon("plus"),
+        "New session",
+      ),
+    ),
     el("p", { class: "faint" }, "Press ", el("kbd", {}, "?"), " for all keys."),
   );
 }

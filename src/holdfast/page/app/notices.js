@@ -21,11 +21,21 @@ export class NoticesTab {
     /** The first record that was looked at. */
     this._from = 0;
     this._list = el("ol", { class: "notices" });
-    this._more = el("button", { type: "button", class: "button" });
+    this._more = el("button", { type: "button", class: "button", hidden: true });
     this._status = el("p", { class: "faint", role: "status" });
-    this.node = el("div", { class: "pane-scroll page-narrow", tabindex: "0", role: "region", "aria-label": "Notices" }, this._list, this._status, this._more);
+    this.node = el(
+      "div",
+      { class: "pane-scroll page-narrow", tabindex: "0", role: "region", "aria-label": "Notices" },
+      this._list,
+      this._status,
+      this._more,
+    );
     this._more.addEventListener("click", () => this._back());
-    model.addEventListener("record", (event) => this._came(/** @type {any} */ (event).detail), { signal: this._stop.signal });
+    model.addEventListener(
+      "record",
+      (event) => this._came(/** @type {any} */ (event).detail),
+      { signal: this._stop.signal },
+    );
     this._begin();
   }
 
@@ -45,7 +55,11 @@ export class NoticesTab {
       // A stretch without any notice is passed over, but not without end: the person says how far.
       for (let tries = 0; tries < 5 && this._from > 1; tries += 1) {
         const after = Math.max(0, this._from - 1 - STRETCH);
-        const { records } = await get(at(this._model.key, "/records"), { after, limit: this._from - 1 - after }, this._stop.signal);
+        const { records } = await get(
+          at(this._model.key, "/records"),
+          { after, limit: this._from - 1 - after },
+          this._stop.signal,
+        );
         this._from = after + 1;
         const found = records.filter((/** @type {any} */ one) => TOLD.has(toneOf(one.record))).reverse();
         this._list.append(...found.map((/** @type {any} */ one) => this._draw(one)));
@@ -76,10 +90,19 @@ export class NoticesTab {
   /** @param {import("./words.js").Logged} logged */
   _draw({ seq, at: then, record }) {
     const isTurning = record.type === "CompactionApplied" || record.type === "GenerationStarted";
-    const address = isTurning ? toSession(this._model.key, "compaction", seq) : toSession(this._model.key, "timeline", seq);
+    const address = isTurning ? toSession(
+      this._model.key,
+      "compaction",
+      seq,
+    ) : toSession(this._model.key, "timeline", seq);
     const text = spoken(record).replace(/^notice: /, "");
     const line = el("p", { dir: "auto" });
     fill(line, plain(text.slice(0, 1).toUpperCase() + text.slice(1)));
-    return el("li", { class: `notice tone-${toneOf(record)}` }, line, el("a", { class: "faint", href: address, title: moment(then) }, `${when(then)}, record ${count(seq)}`));
+    return el(
+      "li",
+      { class: `notice tone-${toneOf(record)}` },
+      line,
+      el("a", { class: "faint", href: address, title: moment(then) }, `${when(then)}, record ${count(seq)}`),
+    );
   }
 }

@@ -27,15 +27,34 @@ function drawPart(part, memory, name) {
     case "text":
       return folded(part.text, { unfolded, name });
     case "large_text":
-      return el("div", {}, folded(`${part.head}…`, { unfolded, name }), el("p", { class: "chip" }, icon("attach"), plain(mediaInWords(part))));
+      return el(
+        "div",
+        {},
+        folded(`${part.head}…`, { unfolded, name }),
+        el("p", { class: "chip" }, icon("attach"), plain(mediaInWords(part))),
+      );
     case "media":
       return el("p", { class: "chip" }, icon("attach"), plain(mediaInWords(part)));
     case "tool_call":
-      return el("div", { class: "call" }, el("p", { class: "call-name" }, icon("tool"), "calls ", el("b", {}, plain(part.name))), folded(pretty(part.arguments), { isCode: true, unfolded, name }));
+      return el(
+        "div",
+        { class: "call" },
+        el("p", { class: "call-name" }, icon("tool"), "calls ", el("b", {}, plain(part.name))),
+        folded(pretty(part.arguments), { isCode: true, unfolded, name }),
+      );
     case "tool_result":
       return drawResult(part, memory, name);
     case "reasoning":
-      return el("details", { class: "thinking" }, el("summary", {}, "Thinking"), part.text ? folded(part.text, { unfolded, name }) : el("p", { class: "faint" }, "The provider keeps it hidden."));
+      return el(
+        "details",
+        { class: "thinking" },
+        el("summary", {}, "Thinking"),
+        part.text ? folded(part.text, { unfolded, name }) : el(
+          "p",
+          { class: "faint" },
+          "The provider keeps it hidden.",
+        ),
+      );
     default:
       return el("p", { class: "faint" }, plain(String(part.type)));
   }
@@ -44,7 +63,10 @@ function drawPart(part, memory, name) {
 /** @param {any} result @param {Memory} memory @param {string} name */
 export function drawResult(result, memory, name) {
   const inner = result.parts.map((/** @type {any} */ part, /** @type {number} */ place) =>
-    part.type === "text" ? folded(part.text, { isCode: true, unfolded: memory.unfolded, name: `${name}.${place}` }) : drawPart(part, memory, `${name}.${place}`),
+    part.type === "text" ? folded(
+      part.text,
+      { isCode: true, unfolded: memory.unfolded, name: `${name}.${place}` },
+    ) : drawPart(part, memory, `${name}.${place}`),
   );
   return el("div", { class: "result" }, inner.length ? inner : el("p", { class: "faint" }, "(nothing)"));
 }
@@ -106,15 +128,39 @@ export function drawRecord(logged, memory, actions) {
   const { record, seq, at } = logged;
   const tone = toneOf(record);
   const who = TONES[record.type]?.who;
-  const time = el("time", { class: "row-time", datetime: new Date(at * 1_000).toISOString(), title: moment(at) }, timeOfDay(at));
+  const time = el(
+    "time",
+    { class: "row-time", datetime: new Date(at * 1_000).toISOString(), title: moment(at) },
+    timeOfDay(at),
+  );
   const number = el("span", { class: "row-seq", title: `record ${seq}` }, `#${seq}`);
   if (!who) {
-    return el("div", { class: `row row-line tone-${tone}` }, number, el("div", { class: "row-say" }, sentence(record, memory, seq), opener(record, seq, actions)), time);
+    return el(
+      "div",
+      { class: `row row-line tone-${tone}` },
+      number,
+      el("div", { class: "row-say" }, sentence(record, memory, seq), opener(record, seq, actions)),
+      time,
+    );
   }
   const name = record.type === "ReplyRecorded" ? record.reply.model : who;
-  const head = el("header", { class: "row-head" }, el("b", { class: "row-who" }, plain(name)), aside(record), actions.note ? el("span", { class: "badge" }, actions.note) : null, number, time, buttons(record, seq, actions));
+  const head = el(
+    "header",
+    { class: "row-head" },
+    el("b", { class: "row-who" }, plain(name)),
+    aside(record),
+    actions.note ? el("span", { class: "badge" }, actions.note) : null,
+    number,
+    time,
+    buttons(record, seq, actions),
+  );
   const isOut = !actions.isInView(logged);
-  return el("div", { class: `row row-card tone-${tone}${isOut ? " is-out" : ""}` }, head, el("div", { class: "row-body" }, body(record, memory, seq)));
+  return el(
+    "div",
+    { class: `row row-card tone-${tone}${isOut ? " is-out" : ""}` },
+    head,
+    el("div", { class: "row-body" }, body(record, memory, seq)),
+  );
 }
 
 /** @param {any} record @param {Memory} memory @param {number} seq */
@@ -137,7 +183,11 @@ function aside(record) {
     const title = `read ${count(read)} tokens${cached ? `, ${count(cached)} of them cached` : ""}, wrote ${count(wrote)}`;
     return el("span", { class: "row-aside", title }, `${short(read)} in, ${short(wrote)} out`);
   }
-  if (record.result) return el("span", { class: "row-aside" }, `${record.result.call_id}: ${toolOutcome(record.result)}`);
+  if (record.result) return el(
+    "span",
+    { class: "row-aside" },
+    `${record.result.call_id}: ${toolOutcome(record.result)}`,
+  );
   return null;
 }
 
@@ -145,7 +195,11 @@ function aside(record) {
 function opener(record, seq, actions) {
   if (record.type !== "CompactionApplied" && record.type !== "GenerationStarted") return null;
   if (actions.isReadOnly) return null;
-  return el("button", { type: "button", class: "quiet", "data-opens": "compaction", on: { click: () => actions.openCompaction(seq) } }, "Summary and originals");
+  return el(
+    "button",
+    { type: "button", class: "quiet", "data-opens": "compaction", on: { click: () => actions.openCompaction(seq) } },
+    "Summary and originals",
+  );
 }
 
 /** @param {any} record @param {number} seq @param {RowActions} actions */
@@ -156,7 +210,28 @@ function buttons(record, seq, actions) {
   return el(
     "span",
     { class: "row-buttons" },
-    el("button", { type: "button", class: `quiet icon-button${isPinned ? " is-on" : ""}`, "aria-pressed": String(isPinned), "aria-label": label, title: label, on: { click: () => actions.pin(seq, !isPinned) } }, icon("pin")),
-    el("button", { type: "button", class: "quiet icon-button", "aria-label": "Fork the session before this message", title: "Fork the session before this message", on: { click: () => actions.fork(seq - 1) } }, icon("fork")),
+    el(
+      "button",
+      {
+        type: "button",
+        class: `quiet icon-button${isPinned ? " is-on" : ""}`,
+        "aria-pressed": String(isPinned),
+        "aria-label": label,
+        title: label,
+        on: { click: () => actions.pin(seq, !isPinned) },
+      },
+      icon("pin"),
+    ),
+    el(
+      "button",
+      {
+        type: "button",
+        class: "quiet icon-button",
+        "aria-label": "Fork the session before this message",
+        title: "Fork the session before this message",
+        on: { click: () => actions.fork(seq - 1) },
+      },
+      icon("fork"),
+    ),
   );
 }

@@ -42,7 +42,13 @@ export class PastList {
       isShown: (index) => this._isShown(index),
       onRange: (first, last) => this._need(first, last),
     });
-    this.node = el("section", { class: "pane", "aria-label": "Left the view" }, el("header", { class: "pane-head" }, el("h2", {}, "No longer sees"), this._sum), this._status, this._list.node);
+    this.node = el(
+      "section",
+      { class: "pane", "aria-label": "Left the view" },
+      el("header", { class: "pane-head" }, el("h2", {}, "No longer sees"), this._sum),
+      this._status,
+      this._list.node,
+    );
     model.addEventListener("detail", () => this._refresh(), { signal: this._stop.signal });
     model.addEventListener("records", () => this._list.redraw(), { signal: this._stop.signal });
     if (model.detail) this._refresh();
@@ -75,11 +81,17 @@ export class PastList {
       row += 2 + left.last - left.first;
       return { left, begin };
     });
-    const records = past.left.reduce((/** @type {number} */ sum, /** @type {any} */ left) => sum + 1 + left.last - left.first, 0);
+    const records = past.left.reduce(
+      (/** @type {number} */ sum, /** @type {any} */ left) => sum + 1 + left.last - left.first,
+      0,
+    );
     this._status.hidden = row > 0;
     this._status.textContent = "Nothing has left the view: the model sees every message word for word.";
     this._list.node.hidden = row === 0;
-    fill(this._sum, row ? `${counted(records, "record")}, all kept${past.is_whole ? "" : "; there are more than are told here"}` : null);
+    fill(
+      this._sum,
+      row ? `${counted(records, "record")}, all kept${past.is_whole ? "" : "; there are more than are told here"}` : null,
+    );
     this._list.reset(row);
     this._list.redraw();
   }
@@ -96,7 +108,9 @@ export class PastList {
     const { left, seq } = this._at(index);
     const logged = seq ? this._model.record(seq) : undefined;
     if (!logged) return true;
-    return !NEVER_SEEN.has(toneOf(logged.record)) && !(left.reason === "thinking" && logged.record.type !== "ReplyRecorded");
+    return !NEVER_SEEN.has(toneOf(logged.record)) && !(
+      left.reason === "thinking" && logged.record.type !== "ReplyRecorded"
+    );
   }
 
   /** @param {number} first @param {number} last */
@@ -114,7 +128,11 @@ export class PastList {
     const none = () => {};
     const isPinned = (/** @type {number} */ at) => this._model.detail?.pinned.includes(at) ?? false;
     const note = isPinned(seq) ? "pinned, so it stayed" : (REASONS[left.reason] ?? left.reason);
-    return drawRecord(logged, this._memory, { isPinned, pin: none, openCompaction: none, fork: none, isInView: () => true, isReadOnly: true, note });
+    return drawRecord(
+      logged,
+      this._memory,
+      { isPinned, pin: none, openCompaction: none, fork: none, isInView: () => true, isReadOnly: true, note },
+    );
   }
 
   /** @param {any} left */
@@ -128,7 +146,11 @@ export class PastList {
       el("h3", {}, `${range}: ${REASONS[left.reason] ?? left.reason}`),
       el("p", { class: "faint", dir: "auto" }, plain(left.words)),
       left.shown ? el("p", { class: "quoted", dir: "auto" }, plain(left.shown)) : null,
-      address ? el("a", { href: address }, isCompaction ? "Summary and originals side by side" : `By record ${count(left.by)}`) : null,
+      address ? el(
+        "a",
+        { href: address },
+        isCompaction ? "Summary and originals side by side" : `By record ${count(left.by)}`,
+      ) : null,
     );
   }
 }

@@ -66,7 +66,11 @@ function paragraph(box, text) {
  * @param {{ isCode?: boolean, unfolded?: Set<string>, name?: string }} [how] `unfolded` remembers by `name`
  */
 export function folded(text, { isCode = false, unfolded, name = "" } = {}) {
-  const body = isCode ? el("pre", { class: "code", dir: "ltr" }, el("code", {}, plain(text.slice(0, SHOWN_CHARS_MAX)))) : prose(text);
+  const body = isCode ? el(
+    "pre",
+    { class: "code", dir: "ltr" },
+    el("code", {}, plain(text.slice(0, SHOWN_CHARS_MAX))),
+  ) : prose(text);
   const lines = text.split("\n", FOLD_LINES + 1).length;
   if (lines <= FOLD_LINES && text.length <= FOLD_CHARS) return body;
   const box = el("div", { class: "fold" }, body);

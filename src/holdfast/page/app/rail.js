@@ -21,7 +21,19 @@ export class Rail {
     this._shown = [];
     this._current = "";
     const id = freshId("search");
-    this.search = el("input", { id, class: "search-box", type: "search", placeholder: "Search everything", autocomplete: "off", spellcheck: "false", "aria-keyshortcuts": "/", maxlength: "2000" });
+    this.search = el(
+      "input",
+      {
+        id,
+        class: "search-box",
+        type: "search",
+        placeholder: "Search everything",
+        autocomplete: "off",
+        spellcheck: "false",
+        "aria-keyshortcuts": "/",
+        maxlength: "2000",
+      },
+    );
     this._count = el("p", { class: "rail-count", role: "status", "aria-live": "polite" });
     this.list = new VirtualList({
       label: "Sessions",
@@ -42,8 +54,25 @@ export class Rail {
       el(
         "div",
         { class: "rail-head" },
-        el("form", { class: "search", role: "search", on: { submit: (/** @type {Event} */ event) => this._search(event) } }, icon("search"), el("label", { for: id, class: "hidden" }, "Search sessions and everything said in them"), this.search, el("kbd", { "aria-hidden": "true" }, "/")),
-        el("button", { type: "button", class: "button icon-button", "aria-label": "New session", title: "New session (n)", on: { click: () => newSession() } }, icon("plus")),
+        el(
+          "form",
+          { class: "search", role: "search", on: { submit: (/** @type {Event} */ event) => this._search(event) } },
+          icon("search"),
+          el("label", { for: id, class: "hidden" }, "Search sessions and everything said in them"),
+          this.search,
+          el("kbd", { "aria-hidden": "true" }, "/"),
+        ),
+        el(
+          "button",
+          {
+            type: "button",
+            class: "button icon-button",
+            "aria-label": "New session",
+            title: "New session (n)",
+            on: { click: () => newSession() },
+          },
+          icon("plus"),
+        ),
       ),
       this._count,
       this.list.node,
@@ -122,7 +151,11 @@ export class Rail {
 /** How full the three budgets are, as far as that is known. @param {any} one */
 function gaugesOf({ gauge }) {
   if (!gauge) return null;
-  const bars = [["Tokens", gauge.tokens], ["Bytes", gauge.wire_bytes], ["Media", gauge.media]].filter(([, budget]) => budget?.fraction != null);
+  const bars = [
+    ["Tokens", gauge.tokens],
+    ["Bytes", gauge.wire_bytes],
+    ["Media", gauge.media],
+  ].filter(([, budget]) => budget?.fraction != null);
   return el("span", { class: "rail-gauges" }, bars.map(([name, budget]) => smallGauge(name, budget.fraction)));
 }
 
@@ -130,7 +163,11 @@ function gaugesOf({ gauge }) {
 export function newSession() {
   return askLine(
     "New session",
-    { label: "Key", hint: "A name of your own, such as telegram:42. A session exists from now on, also without a message.", verb: "Begin" },
+    {
+      label: "Key",
+      hint: "A name of your own, such as telegram:42. A session exists from now on, also without a message.",
+      verb: "Begin",
+    },
     async (key) => {
       await tell("PUT", at(key), {});
       go(toSession(key));

@@ -13,7 +13,11 @@ export class SearchView {
     this._title = el("h1", { tabindex: "-1" });
     this._status = el("p", { class: "faint", role: "status", "aria-live": "polite" });
     this._hits = el("ol", { class: "hits" });
-    this.node = el("section", { class: "page", "aria-label": "Search" }, el("div", { class: "page-narrow" }, this._title, this._status, this._hits));
+    this.node = el(
+      "section",
+      { class: "page", "aria-label": "Search" },
+      el("div", { class: "page-narrow" }, this._title, this._status, this._hits),
+    );
   }
 
   close() {
@@ -27,7 +31,12 @@ export class SearchView {
     fill(this._title, "“", plain(query), "”");
     this._status.textContent = "Searching…";
     try {
-      const { hits, searched, sessions, is_complete: isComplete } = await get("/api/search", { query, limit: 100 }, stop.signal);
+      const {
+        hits,
+        searched,
+        sessions,
+        is_complete: isComplete,
+      } = await get("/api/search", { query, limit: 100 }, stop.signal);
       fill(this._hits, hits.map((/** @type {any} */ hit) => drawHit(hit)));
       const found = hits.length ? `${counted(hits.length, "record")}, best first` : "Nothing was found";
       const where = isComplete ? `in ${counted(sessions, "session")}` : `in the ${count(searched)} of ${counted(sessions, "session")} for which there was time; search again to come further`;
@@ -40,5 +49,19 @@ export class SearchView {
 
 /** @param {any} hit */
 function drawHit(hit) {
-  return el("li", {}, el("a", { class: "hit", href: toSession(hit.session, "timeline", hit.seq) }, el("span", { class: "hit-where" }, el("b", {}, plain(hit.session)), el("span", { class: "faint" }, `record ${hit.seq}`)), el("span", { class: "hit-text", dir: "auto" }, plain(hit.excerpt))));
+  return el(
+    "li",
+    {},
+    el(
+      "a",
+      { class: "hit", href: toSession(hit.session, "timeline", hit.seq) },
+      el(
+        "span",
+        { class: "hit-where" },
+        el("b", {}, plain(hit.session)),
+        el("span", { class: "faint" }, `record ${hit.seq}`),
+      ),
+      el("span", { class: "hit-text", dir: "auto" }, plain(hit.excerpt)),
+    ),
+  );
 }

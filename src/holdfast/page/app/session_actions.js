@@ -40,13 +40,39 @@ export function sessionMenu(actions) {
     ["Delete…", "trash", actions.remove, ""],
   ];
   const menu = el("div", { class: "menu-list", role: "menu", popover: "auto", id: freshId("menu") });
-  const button = el("button", { type: "button", class: "button icon-button menu-button", "aria-label": "Actions", "aria-haspopup": "menu", "aria-expanded": "false", popovertarget: menu.id }, icon("more"));
+  const button = el(
+    "button",
+    {
+      type: "button",
+      class: "button icon-button menu-button",
+      "aria-label": "Actions",
+      "aria-haspopup": "menu",
+      "aria-expanded": "false",
+      popovertarget: menu.id,
+    },
+    icon("more"),
+  );
   for (const [words, picture, act, shortcut] of choices) {
     const run = () => {
       menu.hidePopover();
       act();
     };
-    menu.append(el("button", { type: "button", role: "menuitem", class: "menu-choice", "data-act": words, tabindex: "-1", on: { click: run } }, icon(picture), words, shortcut ? el("kbd", {}, shortcut) : null));
+    menu.append(
+      el(
+        "button",
+        {
+          type: "button",
+          role: "menuitem",
+          class: "menu-choice",
+          "data-act": words,
+          tabindex: "-1",
+          on: { click: run },
+        },
+        icon(picture),
+        words,
+        shortcut ? el("kbd", {}, shortcut) : null,
+      )
+    );
   }
   menu.addEventListener("toggle", (/** @type {any} */ event) => {
     const isOpen = event.newState === "open";
@@ -62,7 +88,8 @@ export function sessionMenu(actions) {
     if (!step) return;
     event.preventDefault();
     const all = [...menu.querySelectorAll("button")];
-    all[(all.indexOf(/** @type {HTMLButtonElement} */ (document.activeElement)) + step + all.length) % all.length].focus();
+    const here = all.indexOf(/** @type {HTMLButtonElement} */ (document.activeElement));
+    all[(here + step + all.length) % all.length].focus();
   });
   return el("div", { class: "menu" }, button, menu);
 }
@@ -84,7 +111,17 @@ function compactDialog(model) {
     "Compact this session",
     (close) => {
       const id = freshId("focus");
-      const focus = el("textarea", { id, class: "field", rows: "2", maxlength: "4000", placeholder: "For instance: the decisions about the schema, and all file paths", autofocus: true });
+      const focus = el(
+        "textarea",
+        {
+          id,
+          class: "field",
+          rows: "2",
+          maxlength: "4000",
+          placeholder: "For instance: the decisions about the schema, and all file paths",
+          autofocus: true,
+        },
+      );
       const shown = el("div", { class: "preview", "aria-live": "polite" });
       const look = el("button", { type: "button", class: "button" }, "Preview");
       const act = el("button", { type: "button", class: "button is-main" }, "Compact");
@@ -102,8 +139,17 @@ function compactDialog(model) {
         }
       });
       return [
-        el("p", {}, "What is old will be represented by a summary. Nothing is lost: the originals stay readable, and you can undo it."),
-        el("div", { class: "form" }, el("label", { for: id }, "What should the summary keep in particular? (optional)"), focus),
+        el(
+          "p",
+          {},
+          "What is old will be represented by a summary. Nothing is lost: the originals stay readable, and you can undo it.",
+        ),
+        el(
+          "div",
+          { class: "form" },
+          el("label", { for: id }, "What should the summary keep in particular? (optional)"),
+          focus,
+        ),
         shown,
         el("footer", { class: "dialog-foot" }, look, act),
       ];
@@ -112,13 +158,21 @@ function compactDialog(model) {
   );
 }
 
-/** @param {import("./session_model.js").SessionModel} model @param {string} focus @param {Element} shown @param {HTMLButtonElement} button */
+/**
+ * @param {import("./session_model.js").SessionModel} model
+ * @param {string} focus
+ * @param {Element} shown
+ * @param {HTMLButtonElement} button
+ */
 async function preview(model, focus, shown, button) {
   button.disabled = true;
   fill(shown, el("p", { class: "faint" }, "Looking…"));
   try {
     const { would } = await tell("POST", at(model.key, "/compact/preview"), { focus });
-    fill(shown, ...(would ? previewed(would) : [el("p", {}, "There is nothing to do: everything that is left must stay.")]));
+    fill(
+      shown,
+      ...(would ? previewed(would) : [el("p", {}, "There is nothing to do: everything that is left must stay.")]),
+    );
   } catch (error) {
     fill(shown, el("p", { class: "problem", role: "alert" }, sentenceOf(error)));
   }
@@ -132,11 +186,24 @@ function previewed(would) {
     el(
       "dl",
       { class: "facts" },
-      fact("Would leave the view", `${counted(would.messages, "message")} of ${counted(would.turns, "turn")}, records ${count(would.first_seq)} to ${count(would.last_seq)}`),
-      fact("Would stay word for word", `${counted(would.messages_kept, "message")}${would.pins.length ? `, and ${counted(would.pins.length, "pinned one")}` : ""}`),
-      fact("Tokens", `${count(would.tokens_before)} would become ${count(would.tokens_after)} (${percent(saved)} less)`),
+      fact(
+        "Would leave the view",
+        `${counted(would.messages, "message")} of ${counted(would.turns, "turn")}, records ${count(would.first_seq)} to ${count(would.last_seq)}`,
+      ),
+      fact(
+        "Would stay word for word",
+        `${counted(would.messages_kept, "message")}${would.pins.length ? `, and ${counted(would.pins.length, "pinned one")}` : ""}`,
+      ),
+      fact(
+        "Tokens",
+        `${count(would.tokens_before)} would become ${count(would.tokens_after)} (${percent(saved)} less)`,
+      ),
     ),
-    el("h3", {}, would.summary ? `The summary, by ${would.model}` : "What would stand there at the least, without a model"),
+    el(
+      "h3",
+      {},
+      would.summary ? `The summary, by ${would.model}` : "What would stand there at the least, without a model",
+    ),
     el("div", { class: "quoted" }, folded(would.summary || would.digest)),
   ];
 }
@@ -149,7 +216,12 @@ export function fact(name, said) {
 /** @param {import("./session_model.js").SessionModel} model @param {number} [seq] */
 function forkDialog(model, seq) {
   const hint = seq ? `It will have the records up to ${count(seq)}, before the message you chose.` : "It will have all records. What is open here is not answered there.";
-  return askLine("Fork this session", { label: "Key of the new session", hint, verb: "Fork", value: `${model.key}-fork` }, async (into) => {
+  return askLine("Fork this session", {
+    label: "Key of the new session",
+    hint,
+    verb: "Fork",
+    value: `${model.key}-fork`,
+  }, async (into) => {
     const made = await tell("POST", at(model.key, "/fork"), seq ? { into, at: seq } : { into });
     toast(`${made.key} was made, with ${counted(made.records, "record")}.`);
     go(toSession(made.key));

@@ -33,7 +33,10 @@ export class SessionModel extends EventTarget {
     this._pages = new Map();
     /** @type {Map<number, Promise<void>>} */
     this._asked = new Map();
-    /** What is being written, as it comes. @type {{ turn: number, attempt: number, text: string, reasoning: string } | null} */
+    /**
+     * What is being written, as it comes.
+     * @type {{ turn: number, attempt: number, text: string, reasoning: string } | null}
+     */
     this.writing = null;
     /** @type {import("./feed.js").FeedState} */
     this.state = "connecting";
@@ -199,5 +202,9 @@ export class SessionModel extends EventTarget {
 function isEndOfWriting(record, writing) {
   if (record.turn !== writing.turn) return false;
   if (record.type === "TurnEnded") return true;
-  return ["ReplyRecorded", "AttemptFailed", "AttemptAbandoned"].includes(record.type) && record.attempt === writing.attempt;
+  return [
+    "ReplyRecorded",
+    "AttemptFailed",
+    "AttemptAbandoned",
+  ].includes(record.type) && record.attempt === writing.attempt;
 }

@@ -51,7 +51,11 @@ export class SessionView {
       this._panel,
       this.composer.node,
     );
-    for (const name of ["detail", "state"]) this.model.addEventListener(name, () => this._showHead(), { signal: this._stop.signal });
+    for (const name of ["detail", "state"]) this.model.addEventListener(
+      name,
+      () => this._showHead(),
+      { signal: this._stop.signal },
+    );
     sessions.addEventListener("change", () => this._showHead(), { signal: this._stop.signal });
     this.model.addEventListener("gone", () => this._gone(), { signal: this._stop.signal });
     this._open();
@@ -78,6 +82,7 @@ export class SessionView {
     const isSame = this._shown === name && name !== "compaction";
     this._shown = name;
     this._showTabs(name);
+    this._panel.setAttribute("aria-label", TABS[name] ?? "A compaction");
     if (!isSame) {
       this._tab?.close();
       this._tab = this._make(name, Number(place.rest));
@@ -117,7 +122,17 @@ export class SessionView {
     fill(
       this._tabs,
       entries.map(([name, words]) =>
-        el("a", { class: "tab", role: "tab", href: toSession(this.key, name), "aria-selected": String(name === shown || (shown === "compaction" && name === "view")), tabindex: name === shown || shown === "compaction" ? "0" : "-1" }, words),
+        el(
+          "a",
+          {
+            class: "tab",
+            role: "tab",
+            href: toSession(this.key, name),
+            "aria-selected": String(name === shown || (shown === "compaction" && name === "view")),
+            tabindex: name === shown || shown === "compaction" ? "0" : "-1",
+          },
+          words,
+        ),
       ),
     );
     this._tabs.onkeydown = (/** @type {KeyboardEvent} */ event) => {
@@ -154,6 +169,9 @@ export class SessionView {
 
   _gone() {
     this.composer.node.hidden = true;
-    fill(this._panel, el("p", { class: "empty" }, "This session is not there any more: it was deleted, or its key was another's."));
+    fill(
+      this._panel,
+      el("p", { class: "empty" }, "This session is not there any more: it was deleted, or its key was another's."),
+    );
   }
 }

@@ -32,6 +32,17 @@ export function listen(shortcuts) {
 function help(shortcuts) {
   const rows = [...shortcuts.map(({ keys, words }) => [keys, words]), ...IN_LISTS];
   return openDialog("Keys", () => [
-    el("dl", { class: "keys" }, rows.map(([keys, words]) => el("div", {}, el("dt", {}, keys.split(" ").map((key) => el("kbd", {}, key))), el("dd", {}, words)))),
+    el(
+      "dl",
+      { class: "keys" },
+      rows.map(
+        ([keys, words]) => el(
+          "div",
+          {},
+          el("dt", {}, keys.split(" ").map((key) => el("kbd", {}, key))),
+          el("dd", {}, words),
+        )
+      ),
+    ),
   ]);
 }

@@ -46,7 +46,11 @@ export function withCitations(text, open) {
 
 /** @param {number} seq @param {(seq: number) => void} open */
 function citation(seq, open) {
-  return el("button", { type: "button", class: "citation", "aria-label": `Show record ${seq}`, on: { click: () => open(seq) } }, `#${seq}`);
+  return el(
+    "button",
+    { type: "button", class: "citation", "aria-label": `Show record ${seq}`, on: { click: () => open(seq) } },
+    `#${seq}`,
+  );
 }
 
 /** @param {Summary} summary @param {(seq: number) => void} open */
@@ -58,6 +62,13 @@ export function drawLedger(summary, open) {
   return el(
     "dl",
     { class: "ledger" },
-    [...kinds].map(([kind, texts]) => el("div", {}, el("dt", {}, kind), texts.map((text) => el("dd", { dir: "auto" }, withCitations(text, open))))),
+    [...kinds].map(
+      ([kind, texts]) => el(
+        "div",
+        {},
+        el("dt", {}, kind),
+        texts.map((text) => el("dd", { dir: "auto" }, withCitations(text, open))),
+      )
+    ),
   );
 }

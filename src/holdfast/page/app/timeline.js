@@ -39,11 +39,19 @@ export class Timeline {
       onRange: (first, last) => this._need(first, last),
       onOpen: (index) => this._open(index),
     });
-    this._toEnd = el("button", { type: "button", class: "button to-end", on: { click: () => this.list.scrollToEnd() } }, icon("down"), "Newest");
+    this._toEnd = el(
+      "button",
+      { type: "button", class: "button to-end", on: { click: () => this.list.scrollToEnd() } },
+      icon("down"),
+      "Newest",
+    );
     // What is being written is read out when it is whole, not word by word.
     this._announced = el("p", { class: "hidden", role: "status", "aria-live": "polite" });
     this._isBrief = localStorage.getItem(KEPT) !== "everything";
-    this.tools = el("button", { type: "button", class: "quiet detail-button", on: { click: () => this._switch(!this._isBrief) } });
+    this.tools = el(
+      "button",
+      { type: "button", class: "quiet detail-button", on: { click: () => this._switch(!this._isBrief) } },
+    );
     this.node = el("div", { class: "timeline" }, this.list.node, this._toEnd, this._announced);
     this._sayDetail();
     this.list.node.addEventListener("scroll", () => this._showToEnd(), { passive: true });
@@ -93,7 +101,11 @@ export class Timeline {
 
   _listen() {
     this._stop = new AbortController();
-    const on = (/** @type {string} */ name, /** @type {(event: any) => void} */ act) => this._model.addEventListener(name, act, { signal: this._stop?.signal });
+    const on = (/** @type {string} */ name, /** @type {(event: any) => void} */ act) => this._model.addEventListener(
+      name,
+      act,
+      { signal: this._stop?.signal },
+    );
     on("count", () => this._resize());
     on("records", (event) => this._came(event.detail.first, event.detail.last));
     on("record", (event) => this._came(event.detail.seq, event.detail.seq));
@@ -136,21 +148,35 @@ export class Timeline {
   /** @param {import("./words.js").Logged} logged */
   _announce({ record }) {
     if (record.type === "ReplyRecorded") this._announced.textContent = "The model has answered.";
-    else if (["notice", "warning", "turning", "fault"].includes(toneOf(record))) this._announced.textContent = record.sentence ?? "";
+    else if ([
+      "notice",
+      "warning",
+      "turning",
+      "fault",
+    ].includes(toneOf(record))) this._announced.textContent = record.sentence ?? "";
   }
 
   /** @param {number} index */
   _draw(index) {
     if (index >= this._model.count) return this._drawWriting();
     const logged = this._model.record(index + 1);
-    if (!logged) return el("div", { class: "row row-line is-empty" }, el("span", { class: "row-seq" }, `#${index + 1}`));
+    if (!logged) return el(
+      "div",
+      { class: "row row-line is-empty" },
+      el("span", { class: "row-seq" }, `#${index + 1}`),
+    );
     return drawRecord(logged, this._memory, this._actions);
   }
 
   _drawWriting() {
     const { text = "", reasoning = "" } = this._model.writing ?? {};
     const thinking = reasoning && !text ? el("p", { class: "faint" }, "Thinking…") : null;
-    return el("div", { class: "row row-card tone-reply is-writing" }, el("header", { class: "row-head" }, el("b", { class: "row-who" }, "Writing")), el("div", { class: "row-body" }, thinking, prose(text)));
+    return el(
+      "div",
+      { class: "row row-card tone-reply is-writing" },
+      el("header", { class: "row-head" }, el("b", { class: "row-who" }, "Writing")),
+      el("div", { class: "row-body" }, thinking, prose(text)),
+    );
   }
 
   /** @param {number} first @param {number} last */
@@ -175,7 +201,9 @@ export class Timeline {
   _pin(seq, isPinned) {
     return attempt(async () => {
       await tell(isPinned ? "PUT" : "DELETE", at(this._model.key, `/pins/${seq}`));
-      toast(isPinned ? `Message ${seq} stays in the view, whatever is compacted.` : `Message ${seq} is no longer pinned.`);
+      toast(
+        isPinned ? `Message ${seq} stays in the view, whatever is compacted.` : `Message ${seq} is no longer pinned.`
+      );
       await this._model.refresh();
     });
   }

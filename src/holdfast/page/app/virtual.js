@@ -297,7 +297,14 @@ export class VirtualList {
     if (event.altKey || event.ctrlKey || event.metaKey || target.closest("input, textarea, select")) return;
     const step = Math.max(1, Math.floor(this.node.clientHeight / Math.max(20, this._options.guess)) - 1);
     const from = this.active < 0 ? this._heights.at(this.node.scrollTop) - 1 : this.active;
-    const to = { ArrowDown: from + 1, ArrowUp: from - 1, Home: 0, End: this.count - 1, PageDown: from + step, PageUp: from - step }[event.key];
+    const to = {
+      ArrowDown: from + 1,
+      ArrowUp: from - 1,
+      Home: 0,
+      End: this.count - 1,
+      PageDown: from + step,
+      PageUp: from - step,
+    }[event.key];
     if (to !== undefined && this.count) {
       event.preventDefault();
       this.activate(Math.max(0, Math.min(to, this.count - 1)));

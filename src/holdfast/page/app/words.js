@@ -12,7 +12,9 @@ const SENTENCES = {
   NoticePosted: (r) => `notice: ${r.sentence}`,
   WindowWarned: (r) => `notice: ${r.sentence}`,
   TurnStarted: (r) => `turn ${r.turn} begins`,
-  TurnEnded: (r) => (r.outcome === "answered" ? `turn ${r.turn} ends: answered` : `turn ${r.turn} ends: ${r.outcome} (${r.code ?? ""}). ${r.sentence ?? ""}`),
+  TurnEnded: (r) => (
+    r.outcome === "answered" ? `turn ${r.turn} ends: answered` : `turn ${r.turn} ends: ${r.outcome} (${r.code ?? ""}). ${r.sentence ?? ""}`
+  ),
   AttemptStarted: (r) => `attempt ${r.attempt}: asking ${r.model}, about ${count(r.tokens_estimated ?? 0)} tokens`,
   AttemptFailed: (r) => {
     const status = r.refusal.status == null ? "" : ` (status ${r.refusal.status})`;
