@@ -12,16 +12,17 @@ const SENTENCES = {
   NoticePosted: (r) => `notice: ${r.sentence}`,
   WindowWarned: (r) => `notice: ${r.sentence}`,
   TurnStarted: (r) => `turn ${r.turn} begins`,
-  TurnEnded: (r) => (
-    r.outcome === "answered" ? `turn ${r.turn} ends: answered` : `turn ${r.turn} ends: ${r.outcome} (${r.code ?? ""}). ${r.sentence ?? ""}`
-  ),
+  TurnEnded: (r) => {
+    if (r.outcome === "answered") return `turn ${r.turn} ends: answered${paidFor(r.cost_usd)}`;
+    return `turn ${r.turn} ends: ${r.outcome} (${r.code ?? ""}). ${r.sentence ?? ""}`;
+  },
   AttemptStarted: (r) => `attempt ${r.attempt}: asking ${r.model}, about ${count(r.tokens_estimated ?? 0)} tokens`,
   AttemptFailed: (r) => {
     const status = r.refusal.status == null ? "" : ` (status ${r.refusal.status})`;
     const said = r.fault.said ? `: "${r.fault.said}"` : "";
     return `attempt ${r.attempt} failed: ${FAULTS[r.fault.kind]}${status}${said}`;
   },
-  AttemptAbandoned: (r) => `attempt ${r.attempt} was given up: ${r.reason === "cancelled" ? "it was cancelled" : "the process stopped"}`,
+  AttemptAbandoned: (r) => `attempt ${r.attempt} was given up: ${ABANDONED[r.reason] ?? r.reason}`,
   ToolStarted: (r) =>
     r.reply ? `a client is to run tool ${r.name} (intent of ${r.call_id})` : `tool ${r.name} is about to run (intent of ${r.call_id})`,
   ToolInterrupted: (r) => `the process stopped while ${r.call_id} ran; it may be started again`,
@@ -33,12 +34,12 @@ const SENTENCES = {
   RungFinished: (r) => `${RUNGS[r.rung]}: ${RESULTS[r.result]}`,
   CompactionApplied: (r) =>
     `compaction: everything before message ${r.boundary} is represented by a ${r.kind ?? "digest"}; ` +
-    `${count(r.tokens_before)} tokens became ${count(r.tokens_after)}`,
+    `${count(r.tokens_before)} tokens became ${count(r.tokens_after)}${paidAndSaved(r)}`,
   GenerationStarted: (r) =>
     `generation ${r.generation ?? 2} begins: of everything before, only message ${r.boundary} and a digest are in the view; ` +
     `${count(r.tokens_before)} tokens became ${count(r.tokens_after)}`,
   SummaryRefused: (r) => `the summary that ${r.model} was asked for cannot be used: ${r.why}`,
-  PieceSummarised: (r) => `${r.model} ${r.is_merged ? "merged its" : "wrote"} notes on everything up to record ${r.until}`,
+  PieceSummarised: (r) => `${r.model} ${r.is_merged ? "merged its" : "wrote"} notes on everything up to record ${r.until}${paidFor(r.cost_usd)}`,
   ReasoningDropped: (r) => `the model's thinking before record ${r.before} is not sent back any more`,
   EffortChanged: (r) => `asking for ${r.effort ?? "the usual amount of"} thinking from here on`,
   OutputClamped: (r) => `asking for an answer of at most ${count(r.output_tokens_max)} tokens`,
@@ -63,6 +64,28 @@ const SENTENCES = {
   ResultSubmitted: (r) => `a client reports the result of ${r.result.call_id}: ${inWords(r.result.parts)}`,
   LimitsLearned: (r) => `learned from calls what ${r.issuer} accepts`,
 };
+
+/** Why nobody waits for an attempt any more. @type {Record<string, string>} */
+const ABANDONED = {
+  interrupted: "the process stopped",
+  cancelled: "it was cancelled",
+  store_full: "the disk was full",
+};
+
+/** Say an amount of money, as short as it may be without being nothing. @param {number} usd */
+function money(usd) {
+  if (usd >= 1 || usd === 0) return `$${usd.toLocaleString("en", { minimumFractionDigits: 2, maximumFractionDigits: 2 })}`;
+  return usd >= 0.0001 ? `$${usd.toFixed(4)}` : "less than $0.0001";
+}
+
+/** @param {number | null | undefined} usd null or left out where no price is known */
+const paidFor = (usd) => (usd == null ? "" : `, for ${money(usd)}`);
+
+/** What a compaction cost and what it saves: fewer tokens need not be less money. @param {any} record */
+function paidAndSaved({ cost_usd: cost, saves_usd: saves }) {
+  if (cost == null) return "";
+  return `${paidFor(cost)}${saves == null ? "" : `; each further request costs about ${money(saves)} less`}`;
+}
 
 /** Say what a record says. @param {any} record */
 export function spoken(record) {
