@@ -17,8 +17,8 @@ run: $(VENV)/run.stamp
 test: lint types unit
 
 lint: $(VENV)/dev.stamp
-	$(BIN)/ruff format --check src tests
-	$(BIN)/ruff check src tests
+	$(BIN)/ruff format --check src tests examples
+	$(BIN)/ruff check src tests examples
 
 types: $(VENV)/dev.stamp
 	$(BIN)/mypy
@@ -30,6 +30,7 @@ unit: $(VENV)/dev.stamp
 crashlab: $(VENV)/run.stamp
 	@$(BIN)/holdfast crashlab --kills 500
 	@$(BIN)/holdfast crashlab --power-loss --states 500
+	@$(BIN)/holdfast crashlab --flips 300
 
 # What is generated into docs/ (diagrams, command help); a test says when it is out of date.
 docs: $(VENV)/dev.stamp

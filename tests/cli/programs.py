@@ -1,12 +1,15 @@
 """The program itself, as a process of its own: in a pipe, or on a terminal."""
 
 import contextlib
+import fcntl
 import os
 import pty
 import select
 import signal
+import struct
 import subprocess
 import sys
+import termios
 import threading
 import time
 from collections.abc import Iterator, Mapping
@@ -15,6 +18,8 @@ from pathlib import Path
 
 # Longer than anything here takes on a busy machine; whoever waits so long has found a bug.
 DEADLINE_SECONDS = 60.0
+# The size of a terminal, as most people have it or larger.
+ROWS, COLUMNS = 30, 100
 PROGRAM = (sys.executable, "-m", "holdfast")
 # What a developer's own shell may have set and a test must not depend on.
 _SETTINGS = ("HOLDFAST_", "OPENAI_", "ANTHROPIC_", "NO_COLOR", "XDG_DATA_HOME")
@@ -116,6 +121,7 @@ def bounded(program: subprocess.Popen[bytes]) -> Iterator[subprocess.Popen[bytes
 def terminal(*arguments: str | Path, settings: Mapping[str, str] | None = None) -> Iterator[Terminal]:
     """Run the program on a terminal; at the end it is gone, whatever happened."""
     screen, keyboard = pty.openpty()
+    fcntl.ioctl(keyboard, termios.TIOCSWINSZ, struct.pack("HHHH", ROWS, COLUMNS, 0, 0))
     program = subprocess.Popen(
         [*PROGRAM, *arguments],
         stdin=keyboard,
@@ -123,6 +129,8 @@ def terminal(*arguments: str | Path, settings: Mapping[str, str] | None = None) 
         stderr=keyboard,
         env=environment(**(settings or {})),
         start_new_session=True,
+        # Its controlling terminal, so that Ctrl-C is a signal wherever the program does not read it as a key.
+        preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),  # noqa: PLW1509 - it takes no lock
     )
     os.close(keyboard)
     try:

@@ -103,7 +103,7 @@ def test_every_command_has_help(command: list[str]) -> None:
 
 
 def test_the_list_of_commands_is_in_the_order_a_newcomer_needs() -> None:
-    listed = invoked("--help").partition("Commands:\n")[2].splitlines()
+    listed = invoked("--help").partition("Commands:\n")[2].partition("\n\n")[0].splitlines()
 
     assert [line.split()[0] for line in listed] == list(COMMANDS)
 
@@ -216,6 +216,7 @@ def test_an_empty_store_says_so(tmp_path: Path) -> None:
 def test_show_prints_records_with_their_numbers_and_indents_long_ones(store: Path) -> None:
     lines = invoked("show", "telegram:42", "--store", store).splitlines()
 
+    assert lines.pop().startswith("(spent so far: 1 call, ")
     assert [line.split("  ")[-1].strip() for line in lines] == [
         "you: hello",
         "there",
@@ -233,6 +234,7 @@ def test_show_without_a_start_shows_the_newest_and_says_what_is_left_out(store: 
     oldest = invoked("show", "telegram:42", "--store", store, "--limit", "2", "--after", "1").splitlines()
 
     assert newest[0] == "(3 earlier records: --after 0)"
+    assert newest.pop() == oldest.pop(), "what was spent is that of the whole session"
     assert [line.split()[0] for line in newest[1:]] == ["4", "5"]
     assert [line.split()[0] for line in oldest[:-1]] == ["2", "3"]
     assert oldest[-1] == "(2 later records: --after 3)"
@@ -257,7 +259,8 @@ def test_view_tells_what_the_model_sees_and_what_it_comes_to(store: Path) -> Non
     shown = invoked("view", "signal:7", "--store", store)
 
     head, *messages = shown.split("\n--- ")
-    assert [line.split()[0] for line in head.splitlines()] == ["messages:", "tokens:", "request:", "verbatim:"]
+    told = [line.split()[0] for line in head.splitlines()]
+    assert told == ["messages:", "tokens:", "request:", "verbatim:", "spent:"]
     assert "of 128,000 (0%)" in head
     assert [message.splitlines()[0] for message in messages] == ["system", "user", "assistant", "tool", "assistant"]
     assert messages[0] == "system\nBe brief.\n"
@@ -320,6 +323,7 @@ SPOKEN: list[tuple[AnyRecord, str]] = [
     (REFUSED, 'attempt 2 failed: the provider is overloaded (status 529): "Overloaded"'),
     (AttemptAbandoned(1, 2, Abandonment.INTERRUPTED), "attempt 2 was given up: the process stopped"),
     (AttemptAbandoned(1, 2, Abandonment.CANCELLED), "attempt 2 was given up: it was cancelled"),
+    (AttemptAbandoned(1, 2, Abandonment.STORE_FULL), "attempt 2 was given up: the disk was full"),
     (ToolStarted(1, "c1", "pay"), "tool pay is about to run (intent of c1)"),
     (ToolInterrupted(1, "c1"), "the process stopped while c1 ran; it may be started again"),
     (ToolSettled(1, ToolResult("c1", (Text("paid"),))), "tool result, done (receipt of c1): paid"),

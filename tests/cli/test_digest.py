@@ -6,6 +6,7 @@ import pytest
 from click.testing import CliRunner
 
 from holdfast.cli.digest import digest
+from holdfast.errors import UsageError
 from tests.cli.transcripts import a_message, write_transcript
 
 SESSION = (
@@ -45,14 +46,14 @@ def test_without_a_boundary_it_stands_in_for_all(tmp_path: Path) -> None:
 def test_what_cannot_be_done_is_said_with_what_to_do(tmp_path: Path, arguments: list[str], sentence: str) -> None:
     path = write_transcript(tmp_path / "t.jsonl", *SESSION, a_message("s2", 0, "user", "hello"))
     result = CliRunner().invoke(digest, [str(path), *arguments])
-    assert result.exit_code == 1
-    assert sentence in result.output
+    assert isinstance(result.exception, UsageError)
+    assert sentence in str(result.exception)
 
 
 def test_of_very_many_sessions_a_few_are_named(tmp_path: Path) -> None:
     path = write_transcript(tmp_path / "t.jsonl", *(a_message(f"s{n}", 0, "user", "hello") for n in range(40)))
     result = CliRunner().invoke(digest, [str(path)])
-    assert "it has s0, s1, s2, s3, s4, s5, s6, s7, s8, s9, ..." in result.output
+    assert "it has s0, s1, s2, s3, s4, s5, s6, s7, s8, s9, ..." in str(result.exception)
 
 
 @pytest.mark.parametrize(("body", "sentence"), [("", "has no messages"), ("nonsense\n", "line 1: not a message")])
@@ -60,5 +61,5 @@ def test_a_file_that_holds_no_transcript_is_told(tmp_path: Path, body: str, sent
     path = tmp_path / "t.jsonl"
     path.write_text(body)
     result = CliRunner().invoke(digest, [str(path)])
-    assert result.exit_code == 1
-    assert sentence in result.output
+    assert isinstance(result.exception, UsageError)
+    assert sentence in str(result.exception)

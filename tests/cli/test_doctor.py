@@ -287,3 +287,27 @@ def test_a_store_in_use_is_not_replaced_and_a_damaged_backup_not_restored(
 
     assert "is not whole" in capfd.readouterr().err
     assert not (tmp_path / "other.db").exists()
+
+
+async def _seal_elsewhere(path: Path, archive: FolderArchive) -> None:
+    store = SqliteStore(path, clock=ManualClock())
+    lease = await lease_on(store, "two")
+    await store.search("two", "aye")
+    rows = await store.kept("two", limit=2)
+    await store.seal(lease, await put_segment(archive, "two", rows), after=5)
+    await store.release(lease)
+    await store.close()
+
+
+def test_a_backup_does_not_leave_out_an_archive_elsewhere_without_being_told_to(
+    path: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """As with an archive in a bucket."""
+    asyncio.run(_seal_elsewhere(path, FolderArchive(tmp_path / "elsewhere")))
+    copy = tmp_path / "copy.db"
+
+    assert run(command_line, ["backup", str(copy), "--store", str(path)]) == 2
+    assert "--without-archive" in capfd.readouterr().err
+    assert not copy.exists()
+    assert run(command_line, ["backup", str(copy), "--store", str(path), "--without-archive"]) == 0
+    assert copy.exists()

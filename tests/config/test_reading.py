@@ -89,6 +89,12 @@ def test_what_is_wrong_in_the_file_is_told_with_where_it_stands(elsewhere: Path,
 
 
 @pytest.mark.usefixtures("elsewhere")
+@pytest.mark.parametrize("variable", ["HOLDFAST_MODELS", "HOLDFAST_ARCHIVE", "HOLDFAST_CORPUS"])
+def test_a_variable_that_is_for_something_else_is_not_taken_for_a_mistyped_one(variable: str) -> None:
+    assert read_configuration(environ={variable: "somewhere"}) == read_configuration(environ={})
+
+
+@pytest.mark.usefixtures("elsewhere")
 def test_what_is_wrong_elsewhere_is_told_too(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"HOLDFAST_GATEWAY_PROT is no setting; did you mean HOLDFAST_GATEWAY_PORT\?"):
         sources(HOLDFAST_GATEWAY_PROT="1")

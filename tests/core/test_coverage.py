@@ -4,13 +4,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from holdfast.core.closing import COPIED, closing
+from holdfast.core.closing import COPIED, IS_FULL, STORE_FULL, WAS_COPIED, closing
 from holdfast.core.coverage import uncovered, unpaired
 from holdfast.core.fold import InFlight, Turn
 from holdfast.core.limits import Bounds
-from holdfast.core.messages import Message, Role, Text, ToolResult
+from holdfast.core.messages import Message, Role, Text, ToolOutcome, ToolResult
 from holdfast.core.records import (
+    Abandonment,
     AnyRecord,
+    AttemptAbandoned,
     CompactionOutcome,
     CompactionRequested,
     CompactionSettled,
@@ -100,14 +102,14 @@ def test_the_view_of_any_log_accounts_for_every_message_also_with_holes(script: 
 
 
 def test_closing_a_log_at_rest_takes_nothing() -> None:
-    assert list(closing(folded(logged(*TURN)), Bounds())) == []
+    assert list(closing(folded(logged(*TURN)), Bounds(), WAS_COPIED)) == []
 
 
 def test_closing_ends_what_runs_what_is_open_what_waits_and_what_is_wanted() -> None:
     running = (*TURN[:3], a_reply("", CALL), ToolStarted(1, "a", "look_up"), an_input("later"), CompactionRequested())
     turn = folded(logged(*running))
 
-    ends = list(closing(turn, Bounds()))
+    ends = list(closing(turn, Bounds(), WAS_COPIED))
 
     assert isinstance(ends[0], ToolSettled)
     assert ends[1:] == [
@@ -118,3 +120,31 @@ def test_closing_ends_what_runs_what_is_open_what_waits_and_what_is_wanted() -> 
     for record in ends:
         turn = evolve(turn, Logged(turn.seq + 1, 0.0, record))
     assert (turn.owed, turn.in_flight) == (0, InFlight.REST)
+
+
+def test_on_a_full_disk_a_tool_whose_receipt_is_lost_is_unknown_and_everything_that_is_owed_fails() -> None:
+    """FM-124."""
+    running = (*TURN[:3], a_reply("", CALL), ToolStarted(1, "a", "look_up", is_idempotent=True), an_input("later"))
+    turn = folded(logged(*running, CompactionRequested()))
+
+    ends = list(closing(turn, Bounds(), IS_FULL))
+
+    assert isinstance(ends[0], ToolSettled)
+    assert ends[0].result.outcome is ToolOutcome.UNKNOWN
+    assert ends[1:] == [
+        CompactionSettled(7, CompactionOutcome.FAILED, IS_FULL.settled_why),
+        TurnEnded(1, Outcome.FAILED, "store_full", STORE_FULL.sentence),
+        TurnEnded(6, Outcome.FAILED, "store_full", STORE_FULL.sentence),
+    ]
+    for record in ends:
+        turn = evolve(turn, Logged(turn.seq + 1, 0.0, record))
+    assert (turn.owed, turn.in_flight) == (0, InFlight.REST)
+
+
+def test_an_attempt_whose_answer_could_not_be_kept_is_closed_as_that() -> None:
+    turn = folded(logged(*TURN[:3]))
+
+    ends = list(closing(turn, Bounds(), IS_FULL))
+
+    assert ends[0] == AttemptAbandoned(1, 1, Abandonment.STORE_FULL)
+    assert ends[1:] == [TurnEnded(1, Outcome.FAILED, "store_full", STORE_FULL.sentence)]

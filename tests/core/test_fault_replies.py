@@ -62,6 +62,16 @@ def a_reply(text: str = "", stop: StopReason = StopReason.END, used: int | None 
             Sent(tokens=20_000),
             Fault(K.TOKEN_OVERFLOW, Confidence.GUESS, K.EMPTY_RESPONSE, 4_096, 20_000, Unit.TOKENS),
         ),
+        # A third is missing, and by all readings before never more than a tenth was.
+        (
+            a_reply("hello", used=8_000),
+            Sent(tokens=12_000, tokens_least=10_800),
+            Fault(K.TOKEN_OVERFLOW, Confidence.GUESS, K.EMPTY_RESPONSE, 8_000, 12_000, Unit.TOKENS),
+        ),
+        (a_reply("hello", used=10_900), Sent(tokens=12_000, tokens_least=10_800), None),
+        (a_reply("hello", used=8_000), Sent(tokens=12_000), None),
+        # Nothing came of a request that was far larger than the last.
+        (a_reply(), Sent(tokens=9_000, has_grown=True), Fault(K.EMPTY_RESPONSE, Confidence.LIKELY, K.TOKEN_OVERFLOW)),
         # Nor is a counter that is known to leave something out.
         (a_reply("hello", used=4_096), Sent(tokens=20_000, reports_all_read=False), None),
         # A cached prefix makes some servers report next to nothing.

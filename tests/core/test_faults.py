@@ -305,6 +305,9 @@ def test_the_unit_and_the_field_tell_a_large_request_from_a_wrong_setting(messag
         ("image exceeds 5 MB", Unit.BYTES),
         ("too many images", Unit.COUNT),
         ("at most 3 images", Unit.COUNT),
+        ("use fewer than 20 images", Unit.COUNT),
+        ("no more than 5 images per prompt", Unit.COUNT),
+        ("25 images were sent; reduce the number of images to 20", Unit.COUNT),
         ("could not decode image", None),
     ],
 )

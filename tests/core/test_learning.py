@@ -11,6 +11,7 @@ from holdfast.core.learning import (
     NOTHING_LEARNED,
     Learned,
     after_fault,
+    after_guess,
     after_reply,
     after_suspicion,
     effective,
@@ -230,6 +231,7 @@ def test_a_count_that_starts_again_is_news() -> None:
 
 # Suspicions.
 
+WELL_KNOWN = Calibration(error=0.02, readings=10)
 CUT = Fault(FaultKind.TOKEN_OVERFLOW, Confidence.GUESS, limit=4_000, requested=10_000, unit=Unit.TOKENS)
 
 
@@ -245,6 +247,11 @@ CUT = Fault(FaultKind.TOKEN_OVERFLOW, Confidence.GUESS, limit=4_000, requested=1
         (NOTHING_LEARNED, Usage(4_001), NOTHING_LEARNED),
         (Learned(accepted_tokens=5_000), Usage(3_000), Learned(accepted_tokens=5_000)),
         (NOTHING_LEARNED, None, NOTHING_LEARNED),
+        # A message more was read of another request: that much fits.
+        (Learned(accepted_tokens=4_900), Usage(3_000), Learned(accepted_tokens=4_900, window_tokens=4_900)),
+        # A little less than all, by a count that is known well: wrong as well.
+        (Learned(calibration=WELL_KNOWN), Usage(2_700), Learned(calibration=WELL_KNOWN, reports_all_read=False)),
+        (Learned(calibration=WELL_KNOWN), Usage(2_900), Learned(calibration=WELL_KNOWN, window_tokens=4_000)),
     ],
 )
 def test_a_suspicion_is_settled_by_the_reply_to_a_smaller_request(
@@ -255,6 +262,32 @@ def test_a_suspicion_is_settled_by_the_reply_to_a_smaller_request(
 
     assert after_suspicion(known, CUT, usage, sizes) == after
     assert after_suspicion(known, replace(CUT, limit=None), usage, sizes) == known
+
+
+# Guesses.
+
+
+@pytest.mark.parametrize(
+    ("known", "declared", "sent_tokens", "window"),
+    [
+        # Less was sent, and it was answered: what was refused is taken for too much.
+        (NOTHING_LEARNED, Limits(), 3_000, 9_000),
+        (NOTHING_LEARNED, Limits(window_tokens=12_000), 3_000, 9_000),
+        (Learned(window_tokens=8_000), Limits(), 3_000, 8_000),
+        # Far from a window that is known something else may have been the reason.
+        (NOTHING_LEARNED, Limits(window_tokens=100_000), 3_000, None),
+        # As much was taken before, or is now.
+        (Learned(accepted_tokens=9_500), Limits(), 3_000, None),
+        (NOTHING_LEARNED, Limits(), 9_500, None),
+    ],
+)
+def test_a_guess_is_learned_only_from_the_reply_to_a_smaller_request(
+    known: Learned, declared: Limits, sent_tokens: int, window: int | None
+) -> None:
+    """FM-002: a refusal without a word teaches nothing by itself."""
+    learned = after_guess(known, declared, 10_000, replace(SIZES, tokens=sent_tokens))
+
+    assert learned == replace(known, window_tokens=window)
 
 
 # In general.

@@ -308,3 +308,14 @@ def test_media_are_measured_wherever_they_stand() -> None:
     )
     assert media_of_request(request) == MediaSize(count=2, bytes_largest=1_000, pixels_largest=2_000, bytes_total=1_500)
     assert media_of_request(Request(())) == MediaSize()
+
+
+def test_a_compound_name_costs_about_its_words() -> None:
+    names = ("toggleThinkingBlock", "renderMessages", "CombinedProviderList")
+    assert [tokens_of_text(name) for name in names] == [4, 3, 5]
+
+
+def test_letters_without_words_cost_more_than_words() -> None:
+    words = "the quick brown foxes jump over lazy dogs"
+    assert tokens_of_text("qzxjvkwpqhdxzmvbtnlq" * 2) > 1.5 * tokens_of_text(words)
+    assert tokens_of_text("QzXjVkWpQhDxZmVbTnLq" * 2) > 1.5 * tokens_of_text(words)

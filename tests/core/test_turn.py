@@ -17,7 +17,7 @@ from holdfast.core.actions import (
 )
 from holdfast.core.advice import CANCELLED, INTERRUPTED, OUT_OF_STEPS, oversize
 from holdfast.core.faults import Confidence, Fault, FaultKind, Phase, Refusal
-from holdfast.core.fold import IllegalStepError, InFlight, Turn
+from holdfast.core.fold import Asked, IllegalStepError, InFlight, Turn
 from holdfast.core.ladder import ASKED_BY_A_PERSON, ASKED_BY_US, LADDER, Rung
 from holdfast.core.limits import Bounds
 from holdfast.core.messages import Effort, Text, ToolCall, ToolOutcome, ToolResult, ToolSpec
@@ -107,7 +107,8 @@ def test_a_reply_without_calls_ends_the_turn_with_an_answer() -> None:
 def test_a_turn_that_has_ended_leaves_nothing_behind() -> None:
     turn = fold(*OPEN, an_attempt_started(), a_reply("hi"), TurnEnded(1, Outcome.ANSWERED))
 
-    assert turn == Turn(seq=5, last_turn=1)
+    # But what the next request is compared with.
+    assert turn == Turn(seq=5, last_turn=1, asked=Asked("test:model"), answered=Asked("test:model"))
 
 
 def test_calls_of_a_reply_are_run_side_by_side_then_the_model_reads_the_results() -> None:

@@ -14,6 +14,7 @@ from click.testing import CliRunner
 
 from holdfast.cli.crashlab import crashlab
 from holdfast.crashlab.judge import Known, Past, Verdict, judge
+from holdfast.crashlab.lane import Pace
 from holdfast.crashlab.report import Figures, Report, percentile, report
 from holdfast.crashlab.workload import (
     EFFECTS,
@@ -178,7 +179,7 @@ def test_figures_of_lanes_add_up() -> None:
     told = report(total, seed=9)
 
     assert (told.kills, told.stores, told.judged, told.acknowledged, told.lost) == (4, 1, 2, 5, 1)
-    assert (told.recovery_p50_ms, told.recovery_max_ms, told.events["tools"]) == (20.0, 30.0, 3)
+    assert (told.recovery_p50_ms, told.recovery_max_ms, told.survived["tools"]) == (20.0, 30.0, 3)
     assert told.broken == ["lost: a message"]
     assert ("lost", "1") in told.rows()
 
@@ -200,3 +201,24 @@ def test_a_broken_promise_is_told_and_exits_with_one(monkeypatch: pytest.MonkeyP
     assert ended.exit_code == 1
     assert "BROKEN: duplicated: a payment" in ended.output
     assert len(list(tmp_path.glob("*/kept"))) == 1, "what is broken is kept"
+
+
+def test_kills_follow_the_pace_of_the_machine() -> None:
+    pace = Pace()
+    for _ in range(100):
+        pace.learn(start_seconds=2.0, work_seconds=3.0, steps=2)
+
+    assert pace.start_seconds == pytest.approx(2.0, rel=0.01)
+    assert pace.step_seconds == pytest.approx(1.5, rel=0.01)
+    for _ in range(100):
+        pace.learn(start_seconds=0.02, work_seconds=0.1, steps=4)
+    assert pace.start_seconds == pytest.approx(0.02, rel=0.01)
+    assert pace.step_seconds == pytest.approx(0.025, rel=0.01)
+
+
+def test_lives_that_get_nowhere_do_not_make_the_next_ones_last_for_ever() -> None:
+    pace = Pace()
+    for _ in range(1_000):
+        pace.learn(start_seconds=1.0, work_seconds=1.0, steps=0)
+
+    assert pace.step_seconds < 60

@@ -8,7 +8,7 @@ import sys
 import msgspec
 import pytest
 
-from holdfast.crashlab.disk import SECTOR_BYTES, Change, Disk, Event, disks
+from holdfast.crashlab.disk import AT_THE_END, SECTOR_BYTES, Change, Disk, Event, disks
 from holdfast.crashlab.powerloss import PowerFigures
 
 STATES = 200
@@ -31,12 +31,16 @@ async def test_no_acknowledged_record_is_lost_with_the_power() -> None:
     assert figures.states == STATES
     assert figures.syncs > 100
     assert figures.acknowledged > 100
+    assert figures.segments > STATES / 4
+    assert figures.blobs > STATES
 
 
 async def test_on_a_disk_that_ignores_syncs_losses_are_found() -> None:
     figures = await asyncio.to_thread(lose_power_elsewhere, ignores_syncs=True)
 
-    assert figures.lost != []
+    assert any("was acknowledged" in sentence for sentence in figures.lost)
+    assert any("blob" in sentence for sentence in figures.lost)
+    assert any("segment" in sentence for sentence in figures.lost)
 
 
 async def test_the_command_counts_states_and_writes_them_down() -> None:
@@ -106,3 +110,31 @@ def test_a_file_that_was_cut_is_short_once_that_was_synced() -> None:
 
     assert after(CREATE, write(0, b"1234"), SYNC, cut, SYNC).files[LOG] == b"12"
     assert {after(CREATE, write(0, b"1234"), SYNC, cut, seed=seed).files[LOG] for seed in range(20)} == {b"12", b"1234"}
+
+
+FOLDER, INCOMING, BLOB = "store.db-blobs", "store.db-blobs/incoming", "store.db-blobs/ab"
+PUT = (
+    Event(Change.FOLDER, FOLDER),
+    Event(Change.SYNC_NAMES, ""),
+    Event(Change.WRITE, INCOMING, AT_THE_END, b"by"),
+    Event(Change.WRITE, INCOMING, AT_THE_END, b"tes"),
+    Event(Change.SYNC, INCOMING),
+    Event(Change.LINK, BLOB, source=INCOMING),
+    Event(Change.SYNC_NAMES, FOLDER),
+    Event(Change.DELETE, INCOMING),
+)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_a_file_that_was_synced_linked_and_whose_folder_was_synced_is_there(seed: int) -> None:
+    assert after(*PUT, seed=seed).files[BLOB] == b"bytes"
+
+
+@pytest.mark.parametrize("left_out", [Event(Change.SYNC_NAMES, ""), PUT[4], Event(Change.SYNC_NAMES, FOLDER)], ids=str)
+def test_where_one_sync_is_left_out_a_file_in_a_folder_may_be_missing_or_short(left_out: Event) -> None:
+    events = [event for event in PUT if event != left_out]
+
+    left = {after(*events, seed=seed).files.get(BLOB) for seed in range(60)}
+
+    assert b"bytes" in left
+    assert len(left) > 1

@@ -11,6 +11,8 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import NoReturn
 
+from msgspec.structs import replace
+
 import holdfast
 from holdfast.core.limits import Bounds
 from holdfast.runtime.clock import SystemClock
@@ -103,9 +105,10 @@ def kill_myself() -> NoReturn:
 # What a process can be told to do.
 
 
-async def compacts(world: World, times: str) -> None:
+async def compacts(world: World, times: str, share: str = "0.1") -> None:
     """Ask for a compaction many times at once, and say what came of each."""
-    async with world.open(world.model(declared=SMALL)) as hold:
+    bounds = replace(ASKED_ONLY, asked_tail_window_share=float(share))
+    async with world.open(world.model(declared=SMALL), bounds=bounds) as hold:
         session = await hold.session(KEY)
         for settled in await asyncio.gather(*(session.compact() for _ in range(int(times)))):
             sys.stdout.write(f"{settled.outcome.value}\n")

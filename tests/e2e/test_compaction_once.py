@@ -7,6 +7,7 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from holdfast.core.records import (
     CompactionApplied,
@@ -16,12 +17,26 @@ from holdfast.core.records import (
     PieceSummarised,
     RungStarted,
     SummaryKind,
+    Trigger,
     TurnStarted,
 )
 from holdfast.runtime.sessions import Session
 from holdfast.testing.crashes import CrashPoint, every_point
 from tests.e2e import child
-from tests.e2e.world import DIALECTS, KEY, SMALL, World, a_message, a_world, ended_well, next_record, records_of, talk
+from tests.e2e.world import (
+    ASKED_ONLY,
+    DIALECTS,
+    KEY,
+    SMALL,
+    World,
+    a_message,
+    a_world,
+    at_rest,
+    ended_well,
+    next_record,
+    records_of,
+    talk,
+)
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
@@ -44,6 +59,38 @@ async def test_fifty_requests_from_tasks_and_two_processes_give_one_compaction(t
         asked, settled = await records_of(session, CompactionRequested), await records_of(session, CompactionSettled)
         assert len(asked) == len(settled) == len({one.request for one in settled}) == 50
         await ended_well(session)
+
+
+async def test_requests_by_people_by_us_and_by_an_overflow_at_once_are_met_together(tmp_path: Path) -> None:
+    """FM-022, FM-023, FM-024: from tasks and two processes, with what a dead process asked for among them."""
+    # Whoever asks keeps as much as an overflow does, so only who asks after the new message may find something to do.
+    bounds = replace(ASKED_ONLY, asked_tail_window_share=ASKED_ONLY.tail_window_share)
+    async with a_world(tmp_path) as world:
+        async with world.open(world.model(declared=SMALL), bounds=bounds) as hold:
+            await talk(await hold.session(KEY), messages=5)
+            # Nobody is woken for these: whoever asked is dead.
+            for trigger in (*[Trigger.AHEAD] * 5, *[Trigger.DEBT] * 4, Trigger.PERSON):
+                await hold.engine.store.admit(KEY, CompactionRequested(trigger))
+        async with world.open(world.model(declared=SMALL), bounds=bounds) as hold:
+            session = await hold.session(KEY)
+            others = [child.start(world, "compacts", "10", str(bounds.asked_tail_window_share)) for _ in range(2)]
+
+            overflow = asyncio.create_task(session.send(a_message(5)))
+            ours = await asyncio.gather(*(session.compact() for _ in range(20)))
+            theirs = [await child.finished(other) for other in others]
+            answer = await overflow
+            await at_rest(hold)
+
+            assert [code for code, _ in theirs] == [0, 0]
+            assert answer.text.startswith('You said: "message 5')
+            boundaries = [one.boundary for one in await records_of(session, CompactionApplied)]
+            assert 1 <= len(boundaries) == len(world.notes_asked) <= 2
+            assert boundaries == sorted(set(boundaries)), "nothing is compacted twice"
+            asked = await records_of(session, CompactionRequested)
+            settled = await records_of(session, CompactionSettled)
+            assert len(asked) == len(settled) == len({one.request for one in settled}) == 50
+            assert {one.outcome.value for one in (*ours, *settled)} <= {"applied", "nothing_to_do", "deferred"}
+            await ended_well(session)
 
 
 async def test_a_request_during_a_turn_that_overflows_is_met_by_the_same_compaction(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from holdfast.core.messages import Reasoning
 from holdfast.core.records import ReplyRecorded
 from holdfast.models.simulated import Simulation
 from holdfast.models.simulated_server import serve_simulation
-from tests.e2e.world import DIALECTS, HASTY, KEY, SMALL, World, a_world, ended_well, records_of, talk
+from tests.e2e.world import DIALECTS, HASTY, KEY, SMALL, World, a_message, a_world, ended_well, records_of, talk
 
 LARGE = Limits(window_tokens=60_000, output_tokens_max=8_000)
 
@@ -81,6 +81,30 @@ async def test_signed_thinking_goes_back_to_its_issuer_and_to_nobody_else(tmp_pa
         own = [opaque for model, opaque in signed[:-1] if model == "thinker"]
         assert own
         assert all(opaque.encode() in last.body for opaque in own), "and it does go back to its issuer"
+
+
+async def test_signed_thinking_from_before_a_compaction_is_not_sent_behind_it(tmp_path: Path) -> None:
+    """FM-065: a signature may be bound to what stood before it, and that is gone. Nothing is refused for it."""
+    async with a_world(tmp_path, "anthropic", LARGE) as world:
+        async with world.open(world.model(declared=SMALL), bounds=HASTY) as hold:
+            session = await hold.session(KEY)
+            for number in range(4):
+                await session.send(f"think about {number}. " + a_message(number))
+            replies = await records_of(session, ReplyRecorded)
+            thoughts = [part for one in replies for part in one.reply.parts if isinstance(part, Reasoning)]
+            kept = [part.opaque.encode() for part in thoughts if part.opaque]
+            assert len(kept) == 4
+            assert kept[-2] in world.simulation.requests[-1].body, "it goes back until then"
+            await session.compact()
+            asked = world.simulation.request_count
+
+            await session.send("think about this")
+            await session.send("think about that")
+
+        assert world.refused == []
+        first, second = list(world.simulation.requests)[asked:]
+        assert not any(opaque in first.body + second.body for opaque in kept)
+        assert b'"signature"' in second.body, "what came after it does go back"
 
 
 async def test_thinking_of_the_same_model_at_another_endpoint_is_not_sent_back(tmp_path: Path) -> None:

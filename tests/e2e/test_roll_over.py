@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from holdfast.core.messages import text_of
-from holdfast.core.records import GenerationStarted, InputAdmitted, SummaryRefused
+from holdfast.core.records import GenerationStarted, InputAdmitted
 from holdfast.errors import TurnFailedError
 from holdfast.runtime.sessions import Session
 from tests.e2e.world import (
@@ -51,7 +51,9 @@ async def test_a_session_that_only_a_roll_over_can_save_is_answered_and_goes_on(
             assert (await rungs_of(session))[-1] == "roll_over"
             assert started.tokens_after < started.tokens_before / 2
             assert started.pins_left
-            assert await records_of(session, SummaryRefused), "no model could summarise"
+            assert world.notes_asked == [], (
+                "what is pinned stays, so no summary could have helped, and none is paid for"
+            )
             assert (await session.send("what is harbour?")).text == "harbour = Tromso.", "the seed has it"
 
         # Another process: the generation holds, what came before is there, and it can be taken back.

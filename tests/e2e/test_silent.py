@@ -4,8 +4,10 @@ from pathlib import Path
 
 import pytest
 
+from holdfast.core.faults import Confidence, FaultKind, Phase
 from holdfast.core.limits import Limits
-from holdfast.core.records import CompactionApplied
+from holdfast.core.records import AttemptFailed, CompactionApplied
+from holdfast.errors import TurnFailedError
 from tests.e2e.world import DIALECTS, HASTY, KEY, a_world, ended_well, failures_of, records_of, talk
 
 LARGE = Limits(window_tokens=100_000)
@@ -37,6 +39,37 @@ async def test_a_request_that_is_cut_in_silence_is_made_smaller_and_answered_fro
             assert 2_000 < (window or 0) <= 3_000, "what was read: it drops whole messages"
             assert max(seen.tokens for seen in list(world.simulation.requests)[-9:]) <= 3_000, "never cut again"
             await ended_well(session)
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+async def test_a_cut_by_less_than_half_is_noticed_by_whoever_knows_how_the_model_counts(
+    tmp_path: Path, dialect: str
+) -> None:
+    """FM-007: the count falls behind what is foreseen by more than it ever did; the window is learned, and told."""
+    async with (
+        a_world(tmp_path, dialect, LARGE) as world,
+        world.open(world.model("quiet"), bounds=HASTY) as hold,
+    ):
+        session = await hold.session(KEY)
+        await session.send("remember harbour = Tromso")
+        await talk(session, messages=7)
+        # From here on no more is read than was read so far, and a little.
+        read = max(seen.tokens for seen in world.simulation.requests)
+        world.simulation.set_faults(f"truncate:limit={read + 200}*100")
+
+        notices = await talk(session, messages=4, first=7)
+
+        failed = await records_of(session, AttemptFailed)
+        (cut,) = [one for one in failed if one.refusal.phase is not Phase.ESTIMATE]
+        assert (cut.fault.kind, cut.fault.confidence) == (FaultKind.TOKEN_OVERFLOW, Confidence.GUESS)
+        assert world.refused == []
+        assert any("represented by" in notice for notice in notices)
+        (told,) = [notice for notice in notices if "which it does not say" in notice]
+        assert told.startswith(f"{dialect}:quiet takes no more than about ")
+        window = (await session.view()).window_tokens
+        assert 0.8 * read < (window or 0) <= read + 200
+        assert (await session.send("what is harbour?")).text == "harbour = Tromso."
+        await ended_well(session)
 
 
 @pytest.mark.parametrize("declared", [Limits(window_tokens=10_000), Limits()], ids=["near", "unknown"])
@@ -86,4 +119,48 @@ async def test_a_refusal_without_a_word_near_the_window_is_taken_for_an_overflow
         assert await failures_of(session) == ["token_overflow"]
         assert [seen.status for seen in world.refused] == [400]
         assert any("represented by" in notice for notice in answer.notices)
+        await ended_well(session)
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+async def test_a_refusal_without_a_word_of_what_has_grown_a_lot_is_tried_smaller_and_then_learned(
+    tmp_path: Path, dialect: str
+) -> None:
+    """FM-002, FM-007: nothing is known of the window; the guess is recorded as one, and learned when less is taken."""
+    async with (
+        a_world(tmp_path, dialect, LARGE) as world,
+        world.open(world.model(), bounds=HASTY) as hold,
+    ):
+        session = await hold.session(KEY)
+        await session.send("remember harbour = Tromso")
+        await talk(session, messages=3)
+        # A server in front that refuses long bodies with nothing but a status.
+        world.simulation.fault_of = lambda body: "bare-400" if len(body) > 20_000 else ""
+
+        answer = await session.send("a longer message: " + "word " * 3_000)
+
+        assert answer.text
+        (failed,) = await records_of(session, AttemptFailed)
+        assert (failed.fault.kind, failed.fault.confidence) == (FaultKind.TOKEN_OVERFLOW, Confidence.GUESS)
+        assert [seen.status for seen in world.refused] == [400]
+        assert any("which it does not say" in notice for notice in answer.notices)
+        assert (await session.view()).window_tokens is not None
+        assert (await session.send("what is harbour?")).text == "harbour = Tromso."
+        await ended_well(session)
+
+
+async def test_a_refusal_without_a_word_that_less_does_not_cure_ends_the_turn_and_teaches_nothing(
+    tmp_path: Path,
+) -> None:
+    async with a_world(tmp_path, limits=LARGE) as world, world.open(world.model(), bounds=HASTY) as hold:
+        session = await hold.session(KEY)
+        await talk(session, messages=3)
+        world.simulation.set_faults("bare-400*100")
+
+        with pytest.raises(TurnFailedError):
+            await session.send("a longer message: " + "word " * 3_000)
+
+        world.simulation.set_faults("")
+        assert (await session.send("hello")).text.startswith("You said")
+        assert (await session.view()).window_tokens is None
         await ended_well(session)

@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 import holdfast
 from holdfast.core.limits import Bounds, Deadlines, Limits
 from holdfast.core.messages import Reply
+from holdfast.core.prices import NO_PRICES, Prices
 from holdfast.core.records import AnyRecord, AttemptFailed, Logged, RungStarted
 from holdfast.models.catalogue import PROVIDERS
 from holdfast.models.http import HttpModel, ModelCard
@@ -82,11 +83,13 @@ class World:
         """Return the address that a client of a dialect is given."""
         return self.url + ("/v1" if (dialect or self.dialect) == "openai" else "")
 
-    def model(self, name: str = "sim", *, declared: Limits | None = None, dialect: str = "") -> Model:
-        """Return a model of the provider that declares limits, true or not."""
+    def model(
+        self, name: str = "sim", *, declared: Limits | None = None, dialect: str = "", prices: Prices = NO_PRICES
+    ) -> Model:
+        """Return a model of the provider that declares limits and prices, true or not."""
         dialect = dialect or self.dialect
         place = self.url.removeprefix("http://")
-        card = ModelCard(f"{dialect}:{name}", name, place, declared or Limits())
+        card = ModelCard(f"{dialect}:{name}", name, place, declared or Limits(), prices=prices)
         return HttpModel(PROVIDERS[dialect], card, SocketTransport(self.base_url(dialect)))
 
     def open(

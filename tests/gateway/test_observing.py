@@ -56,6 +56,7 @@ async def test_counters_tell_requests_turns_faults_and_tokens_and_no_session() -
     assert lines['holdfast_turn_outcomes_total{code="auth",outcome="failed"}'] == "1.0"
     assert lines['holdfast_faults_total{kind="auth"}'] == "1.0"
     assert lines['holdfast_tokens_total{direction="input"}'] == "11.0"
+    assert lines['holdfast_calls_unpriced_total{purpose="answers"}'] == "1.0"
     assert lines["holdfast_sessions_owing"] == "0.0"
     assert "telegram" not in shown
     assert "nobody" not in shown

@@ -22,6 +22,7 @@ from holdfast.gateway.problems import STATUSES
 from holdfast.gateway.routes import PREFIX, ROUTES
 from holdfast.runtime.words import FAULTS, OUTCOMES, RESULTS, RUNGS, TRIGGERS
 from tests.house.places import ROOT
+from tests.house.references import commands_reference, exit_codes, ladder_drawn, python_reference
 
 
 @dataclass(frozen=True)
@@ -126,11 +127,15 @@ def page_words() -> str:
 GENERATED: tuple[Generated, ...] = (
     Generated("docs/architecture.md", "states of a turn", state_diagram),
     Generated("docs/architecture.md", "the ladder", ladder_table),
+    Generated("docs/commands.md", "exit codes", exit_codes),
+    Generated("docs/commands.md", "commands", commands_reference),
     Generated("docs/configuration.md", "settings", settings_reference),
     Generated("docs/http.md", "addresses", address_table),
     Generated("docs/http.md", "problems", problem_table),
     Generated("docs/http.md", "events", event_table),
     Generated("src/holdfast/page/app/tables.js", "words", page_words),
+    Generated("docs/python.md", "public names", python_reference),
+    Generated("docs/survival.md", "the ladder drawn", ladder_drawn),
 )
 
 

@@ -11,7 +11,7 @@ from tests.models.conversations import ECHO, asking, said
 
 ISSUER = "openai-chat:box:8000:m"
 
-# Server -> what it streams, and what that means. From their sources and from streams as they have been reported.
+# Server -> what it streams, and what that means. Written after what is known of these servers; they are no recordings.
 QUIRKS: dict[str, tuple[bytes, Reply]] = {
     "vLLM: thinking as reasoning_content, an empty first delta, usage in a chunk of its own": (
         (

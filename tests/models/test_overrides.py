@@ -171,7 +171,8 @@ def test_the_command_prints_a_table_of_what_was_asked_for(tmp_path: Path, monkey
     monkeypatch.setenv("HOLDFAST_STORE", str(tmp_path / "none.db"))
     monkeypatch.setenv("HOLDFAST_MODELS", str(a_file(tmp_path, FILE)))
     lines = CliRunner().invoke(models, ["GPT-5.4-mini"]).output.splitlines()
-    assert lines[0].split() == ["model", "window", "output", "bytes", "images", "bytes", "each", "pixels"]
+    limits = ["model", "window", "output", "bytes", "images", "bytes", "each", "pixels"]
+    assert lines[0].split() == [*limits, "$", "in", "$", "cached", "$", "out", "$", "kept"]
     assert lines[1].split()[:3] == ["openai:gpt-5.4-mini*", "100,000", "(override)"]
     assert len(lines) == 2
     assert "Nothing is known" in CliRunner().invoke(models, ["no-such"]).output

@@ -224,6 +224,44 @@ async def test_the_mention_of_a_summary_is_no_order(dialect: str) -> None:
 
 
 @every
+@pytest.mark.parametrize(("tokens_max", "kind"), [(40, FaultKind.TOKEN_OVERFLOW), (0, FaultKind.BAD_REQUEST)])
+async def test_summaries_may_be_refused_although_the_same_text_is_answered(
+    dialect: str, tokens_max: int, kind: FaultKind
+) -> None:
+    simulation = Simulation()
+    simulation.summary_tokens_max = tokens_max
+    model = simulated_model(simulation, dialect)
+    words = "one two three four five six seven eight nine ten " * 5
+    refusal = await refusal_of(model, asking(said(words), system="Summarise the conversation."))
+    assert classify(refusal).kind is kind
+    assert text_of_reply(await reply_of(model, asking(said(words)), {})).startswith("You said")
+
+
+async def test_a_short_summary_is_made_although_long_ones_are_refused() -> None:
+    simulation = Simulation()
+    simulation.summary_tokens_max = 40
+    assert (await told(OPENAI, asking(said("Summarise this: a = b")), simulation)).startswith("## Facts\n- a = b")
+
+
+@pytest.mark.parametrize(
+    "order",
+    [
+        "Answer with text alone. Please provide your summary based on the conversation so far.",
+        "You are the component that summarizes a conversation.",
+    ],
+)
+async def test_an_order_in_a_part_of_its_own_is_found_behind_a_long_text(order: str) -> None:
+    message = Message(Role.USER, (Text("colour = blue\n" + "word " * 3_000), Text(order)))
+    assert (await told(ANTHROPIC, asking(message))).startswith("## Facts\n- colour = blue")
+
+
+async def test_a_summary_carries_on_an_earlier_one() -> None:
+    frames = "<conversation>\nsize = 4\n</conversation>\n<previous-summary>\n- colour = blue\n</previous-summary>"
+    request = asking(said(f"{frames}\nUpdate it: limit = none"), system="Summarize the conversation.")
+    assert "- size = 4\n- colour = blue\n## What" in await told(OPENAI, request)
+
+
+@every
 async def test_there_is_a_summary_even_where_there_is_no_room(dialect: str) -> None:
     assert await told(dialect, asking(said("Summarise this: a = b"), output_tokens_max=3)) == "Summary"
 
@@ -411,6 +449,7 @@ RESULT = {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "a"
 TIFF = {"type": "image", "source": {"type": "base64", "media_type": "image/tiff", "data": "AAAA"}}
 SEEN = {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "a", "content": [TIFF]}]}
 ANSWER = {"role": "assistant", "content": "hello"}
+RULE = {"role": "system", "content": "be brief"}
 
 
 @pytest.mark.parametrize(
@@ -428,6 +467,10 @@ ANSWER = {"role": "assistant", "content": "hello"}
         ([USER, {"role": "assistant", "content": [{**ANTHROPIC_CALL, "id": "a b"}]}, RESULT], "should match pattern"),
         ([{"role": "user", "content": [TIFF]}], "messages.0.content.0.image.source.base64.media_type"),
         ([USER, CALLED, SEEN], "messages.2.content.0.tool_result.content.0.image"),
+        ([RULE, USER], "messages.0: use the top-level 'system' parameter"),
+        ([USER, ANSWER, RULE, USER], "messages.2: role 'system' must follow a user turn"),
+        ([USER, RULE, USER], "messages.1: role 'system' must follow a user turn and be last or precede an assistant"),
+        ([USER, RULE, RULE], "messages.1: role 'system' must follow a user turn and be last or precede an assistant"),
     ],
 )  # fmt: skip
 def test_anthropic_refuses_what_the_real_one_refuses(messages: list[object], complaint: str) -> None:
@@ -450,6 +493,19 @@ def test_anthropic_refuses_settings_that_the_real_one_refuses(settings: dict[str
     status, message = posted(ANTHROPIC, body)
     assert status == 400
     assert complaint in message
+
+
+def test_anthropic_takes_instructions_behind_a_persons_turn() -> None:
+    silent = {"role": "system", "content": []}
+    messages = [USER, RULE, CALLED, RESULT, silent]
+    assert posted(ANTHROPIC, {"model": "m", "max_tokens": 9, "messages": messages}) == (200, "")
+
+
+async def test_instructions_between_messages_are_seen() -> None:
+    asked = [{"role": "user", "content": "what is door?"}, {"role": "system", "content": "door = open"}]
+    body = {"model": "m", "max_tokens": 99, "messages": asked}
+    answer = Simulation().respond(ANTHROPIC, json.dumps(body).encode())
+    assert b"door = open." in b"".join([chunk async for chunk in answer.chunks])
 
 
 def test_anthropic_combines_messages_of_one_role() -> None:
@@ -635,7 +691,7 @@ async def test_a_stalled_stream_gives_what_it_has_and_ends_when_it_is_closed(dia
 
 
 @every
-@pytest.mark.parametrize("word", ["stall", "keepalive"])
+@pytest.mark.parametrize("word", ["stall", "mute", "keepalive"])
 async def test_silence_lasts_until_whoever_waits_gives_up(dialect: str, word: str) -> None:
     simulation = Simulation(faults=word)
     waiting = asyncio.create_task(outcome(simulated_model(simulation, dialect), asking(said("hi"))))

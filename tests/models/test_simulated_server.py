@@ -46,6 +46,7 @@ async def test_faults_and_limits_are_set_and_counters_read_over_the_wire() -> No
             "media_bytes_max": None,
             "media_pixels_max": None,
         },
+        "refuses_summaries": False,
         "requests": [{"number": 1, "dialect": "openai-chat", "status": 429, "fault": "429", "tokens": 5}],
     }
     assert simulation.limits == Limits(window_tokens=500)
@@ -60,6 +61,19 @@ async def test_settings_that_make_no_sense_change_nothing(settings: object) -> N
     assert simulation.faults_left == 1
 
 
+async def test_summaries_alone_are_refused_where_that_is_set() -> None:
+    def saying(text: str) -> dict[str, Any]:
+        return {"model": "sim", "messages": [{"role": "user", "content": text}]}
+
+    async with serve_simulation(Simulation()) as url:
+        await fetched(f"{url}/simulation", {"refuses_summaries": True})
+        refused, why = await fetched(f"{url}/v1/chat/completions", saying("Please summarise all of this."))
+        answered, _ = await fetched(f"{url}/v1/chat/completions", saying("what is harbour?"))
+        await fetched(f"{url}/simulation", {"refuses_summaries": False})
+        summarised, _ = await fetched(f"{url}/v1/chat/completions", saying("Please summarise all of this."))
+    assert (refused, why["error"]["code"], answered, summarised) == (400, "invalid_prompt", 200, 200)
+
+
 async def test_settings_that_are_left_out_stay_as_they_are() -> None:
     simulation = Simulation(Limits(window_tokens=9), faults="ok", delta_seconds=0.5)
     async with serve_simulation(simulation) as url:
@@ -70,6 +84,13 @@ async def test_settings_that_are_left_out_stay_as_they_are() -> None:
         1,
         0.5,
     )
+
+
+async def test_the_length_of_what_is_summarised_is_set_over_the_wire() -> None:
+    simulation = Simulation()
+    async with serve_simulation(simulation) as url:
+        status, _ = await fetched(f"{url}/simulation", {"summary_tokens_max": 0})
+    assert (status, simulation.summary_tokens_max) == (200, 0)
 
 
 async def test_an_address_that_is_not_served_names_those_that_are() -> None:
@@ -128,7 +149,7 @@ def test_the_command_says_that_a_port_is_taken() -> None:
         async with serve_simulation(Simulation()) as url:
             port = url.rpartition(":")[2]
             told = await asyncio.to_thread(CliRunner().invoke, sim, ["--port", port])
-            return told.exit_code, told.output
+            return told.exit_code, str(told.exception)
 
     code, output = asyncio.run(taken())
     assert code == 1

@@ -6,8 +6,9 @@ from collections.abc import Sequence
 
 import pytest
 
+from holdfast.core.closing import STORE_FULL
 from holdfast.core.limits import Bounds
-from holdfast.core.messages import Media, Reply, Request, Text
+from holdfast.core.messages import Media, Reply, Request, Text, ToolOutcome
 from holdfast.core.records import (
     AnyRecord,
     AttemptStarted,
@@ -19,13 +20,16 @@ from holdfast.core.records import (
     PartReplaced,
     ReplyRecorded,
     RungStarted,
+    ToolSettled,
     TurnEnded,
 )
 from holdfast.core.waiting import STORE_FAILED
-from holdfast.errors import StoreFullError
+from holdfast.errors import StoreFullError, TurnFailedError
 from holdfast.ports import Admission, Attachment, Lease
 from holdfast.runtime.clock import SystemClock
+from holdfast.runtime.toolbox import tool
 from holdfast.stores.memory import MemoryBlobs, MemoryStore
+from holdfast.testing.builders import a_tool_call
 from holdfast.testing.crashes import CrashingStore, CrashPoint, check_log, every_point
 from holdfast.testing.engines import a_hold, an_engine
 from holdfast.testing.scripted import FunctionModel, refuses, says
@@ -130,20 +134,64 @@ async def test_a_message_that_comes_meanwhile_is_answered_after_it() -> None:
     check_log(await store.read(KEY), accepted=(first, second))
 
 
-async def test_a_store_that_stays_full_is_told_and_the_turn_is_answered_when_it_is_well() -> None:
-    """FM-123, FM-124: nobody is given an answer that is not on disk."""
+async def test_a_disk_that_is_full_ends_the_turn_as_that_and_the_next_message_works_when_there_is_room() -> None:
+    """FM-123, FM-124: nobody is given an answer that is not on disk, and nobody waits for one."""
     store, blobs = FailingStore(), MemoryBlobs()
     async with a_hold(an_engine(a_model(), store=store, blobs=blobs, bounds=BOUNDS)) as hold:
         session = await hold.session(KEY)
         store.fails_for, store.times = (PartReplaced, ReplyRecorded), 1_000
 
+        with pytest.raises(TurnFailedError) as failed:
+            await session.send("look", attachments=[PHOTO])
+
+        assert (failed.value.reason, failed.value.sentence) == (STORE_FULL.code, STORE_FULL.sentence)
+        assert not any(isinstance(record, PartReplaced | ReplyRecorded) for record in await records_of(store))
+        store.times = 0
+        assert (await session.send("and now?")).text == "aye"
+    check_log(await store.read(KEY), accepted=(1,))
+
+
+async def test_where_not_even_the_end_can_be_written_that_is_told_and_the_turn_goes_on_when_it_can() -> None:
+    """FM-123: as with a store that keeps no space."""
+    store, blobs = FailingStore(), MemoryBlobs()
+    async with a_hold(an_engine(a_model(), store=store, blobs=blobs, bounds=BOUNDS)) as hold:
+        session = await hold.session(KEY)
+        store.fails_for, store.times = (PartReplaced, ReplyRecorded, TurnEnded), 1_000
+
         with pytest.raises(StoreFullError):
             await session.send("look", attachments=[PHOTO])
 
-    assert not any(isinstance(record, PartReplaced | ReplyRecorded) for record in await records_of(store))
     store.times = 0
     async with a_hold(an_engine(a_model(), store=store, blobs=blobs, bounds=BOUNDS)) as hold:
         assert (await (await hold.session(KEY)).wait(1)).text == "aye"
+    check_log(await store.read(KEY), accepted=(1,))
+
+
+async def test_a_tool_whose_receipt_cannot_be_kept_is_unknown_and_is_not_run_again() -> None:
+    """FM-124."""
+    store = FailingStore()
+    ran: list[str] = []
+
+    @tool
+    async def pay(order: str) -> str:
+        """Pay for an order."""
+        ran.append(order)
+        store.fails_for, store.times = (ToolSettled,), 1
+        return "paid"
+
+    replies = [says("", a_tool_call("pay", '{"order": "7"}')), says("aye")]
+    engine = an_engine(FunctionModel(lambda _: replies.pop(0)), tools=[pay], store=store, bounds=BOUNDS)
+    async with a_hold(engine) as hold:
+        session = await hold.session(KEY)
+
+        with pytest.raises(TurnFailedError) as failed:
+            await session.send("pay for 7")
+
+        assert failed.value.reason == "store_full"
+        assert (await session.send("well?")).text == "aye"
+    assert ran == ["7"]
+    (settled,) = [record for record in await records_of(store) if isinstance(record, ToolSettled)]
+    assert settled.result.outcome is ToolOutcome.UNKNOWN
     check_log(await store.read(KEY), accepted=(1,))
 
 

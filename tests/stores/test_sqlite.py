@@ -25,7 +25,7 @@ class TestSqliteStore(StoreContract):
         store = SqliteStore(tmp_path / "s.db", clock=clock, bounds=bounds)
         yield store
         await store.close()
-        assert names_in(tmp_path) == ["s.db"]
+        assert names_in(tmp_path) == ["s.db", "s.db-reserve"]
 
 
 class TestSqliteStoreOnAQuickDisk(TestSqliteStore):

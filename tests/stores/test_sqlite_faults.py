@@ -1,18 +1,33 @@
 """A disk that fails below SQLite: a distinct error before anything is acknowledged, no loss, and then work goes on."""
 
-from collections.abc import AsyncIterator, Iterator
+import asyncio
+import errno
+import os
+from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 
 import apsw
 import pytest
 
-from holdfast.errors import HoldfastError, LeaseLostError, StoreFullError, StoreIoError
+from holdfast.core.records import Outcome, TurnEnded
+from holdfast.errors import (
+    HoldfastError,
+    LeaseLostError,
+    StoreFullError,
+    StoreIoError,
+    StorePathError,
+    StoreReadOnlyError,
+)
 from holdfast.ports import Admission
 from holdfast.stores.sqlite import SqliteStore
+from holdfast.stores.sqlite import reserve as sqlite_reserve
 from holdfast.stores.sqlite import wal as sqlite_wal
-from holdfast.testing.builders import a_notice, an_input
+from holdfast.stores.sqlite.copying import copy_store
+from holdfast.stores.sqlite.reserve import RESERVE_BYTES, is_given_up, reserve_path
+from holdfast.testing.builders import a_notice, a_turn_started, an_input
 from holdfast.testing.clock import ManualClock
 from holdfast.testing.store_promises import lease_on, log_of
+from holdfast.wiring.checkup import look_over
 
 
 class Trouble:
@@ -21,6 +36,8 @@ class Trouble:
     def __init__(self) -> None:
         self._failing: dict[tuple[str, str], type[apsw.Error]] = {}
         self.met = 0
+        # Nothing goes wrong while this says so.
+        self.is_over: Callable[[], bool] = lambda: False
 
     def begin(self, file: str, call: str, error: type[apsw.Error]) -> None:
         self._failing[file, call] = error
@@ -30,7 +47,7 @@ class Trouble:
 
     def meet(self, path: str, call: str) -> None:
         error = next((why for (end, at), why in self._failing.items() if at == call and path.endswith(end)), None)
-        if error is not None:
+        if error is not None and not self.is_over():
             self.met += 1
             raise error("by order of the test")
 
@@ -89,7 +106,7 @@ async def store(tmp_path: Path, clock: ManualClock, trouble: Trouble) -> AsyncIt
         ("write", apsw.FullError, StoreFullError),
         ("write", apsw.IOError, StoreIoError),
         ("sync", apsw.IOError, StoreIoError),
-        ("write", apsw.ReadOnlyError, StoreIoError),
+        ("write", apsw.ReadOnlyError, StoreReadOnlyError),
     ],
 )
 async def test_a_disk_that_fails_refuses_before_it_acknowledges_and_then_goes_on(
@@ -192,3 +209,134 @@ async def test_a_clock_that_jumps_back_leaves_the_session_to_whoever_has_it(tmp_
     assert await after.acquire("s", "other", seconds=30) is not None
     await after.close()
     assert trouble.met == 0
+
+
+# Space for the ends of turns.
+
+FULL = TurnEnded(1, Outcome.FAILED, "store_full", "The disk is full.")
+
+
+@pytest.fixture
+def no_room(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
+    """Have no room on the disk to keep any space, from when this is called until the fixture is undone."""
+    return lambda: monkeypatch.setattr(sqlite_reserve, "_SPARE_BYTES", 2**62)
+
+
+def fill_up(trouble: Trouble, path: Path) -> None:
+    """Let nothing be written, until the space that is kept is given up."""
+    trouble.is_over = lambda: is_given_up(path)
+    trouble.begin("-wal", "write", apsw.FullError)
+
+
+async def test_what_ends_a_turn_is_written_on_a_full_disk_and_nothing_else_is_until_there_is_room(
+    store: SqliteStore,
+    trouble: Trouble,
+    tmp_path: Path,
+    no_room: Callable[[], None],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """FM-124."""
+    path = tmp_path / "s.db"
+    monkeypatch.setattr(sqlite_reserve, "_TRY_SECONDS_GIVEN_UP", 0.0)
+    lease = await lease_on(store)
+    await store.admit("s", an_input("hello"))
+    await store.append(lease, [a_turn_started(1)], after=1)
+    assert reserve_path(path).stat().st_size == RESERVE_BYTES
+    fill_up(trouble, path)
+    no_room()
+
+    answers = await asyncio.gather(
+        store.admit("s", an_input("refused")),
+        store.append(lease, [FULL], after=2),
+        store.admit("t", an_input("refused")),
+        return_exceptions=True,
+    )
+
+    assert [type(answer) for answer in answers] == [StoreFullError, int, StoreFullError]
+    assert is_given_up(path)
+    another = SqliteStore(path, clock=ManualClock())
+    for one in (store, another):
+        with pytest.raises(StoreFullError):
+            await one.admit("s", an_input("refused, by every process"))
+    with pytest.raises(StoreFullError):
+        # Whoever owes nothing has no use for the space.
+        await another.acquire("t", "other", seconds=30)
+    assert await log_of(store) == [an_input("hello"), a_turn_started(1), FULL]
+    assert await store.search("s", "hello") == [], "what is not indexed yet cannot be; reading goes on"
+    assert any("space kept for the ends of turns" in note for note in (await look_over(path, None, _quiet)).notes)
+
+    trouble.end()
+    monkeypatch.setattr(sqlite_reserve, "_SPARE_BYTES", 0)
+    assert await another.admit("s", an_input("there is room")) == Admission(4, is_new=True)
+    assert not is_given_up(path)
+    assert await store.admit("s", an_input("for both")) == Admission(5, is_new=True)
+    await another.close()
+
+
+def _quiet(_what: str, _step: int, _steps: int) -> None:
+    """Nobody looks at the progress."""
+
+
+async def test_a_message_alone_does_not_cost_the_space_that_is_kept(
+    store: SqliteStore, trouble: Trouble, tmp_path: Path
+) -> None:
+    """FM-124."""
+    await store.admit("s", an_input("hello"))
+    fill_up(trouble, tmp_path / "s.db")
+
+    with pytest.raises(StoreFullError):
+        await store.admit("s", an_input("refused"))
+
+    assert not is_given_up(tmp_path / "s.db")
+
+
+@pytest.mark.parametrize("why", [errno.EOPNOTSUPP, errno.ENOSPC])
+async def test_where_no_space_can_be_kept_the_store_works_without(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, why: int
+) -> None:
+    def refuse(_fd: int, _start: int, _length: int) -> None:
+        raise OSError(why, os.strerror(why))
+
+    monkeypatch.setattr(os, "posix_fallocate", refuse)
+    store = SqliteStore(tmp_path / "s.db", clock=ManualClock())
+
+    assert await store.admit("s", an_input("hello")) == Admission(1, is_new=True)
+    await store.close()
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["s.db"]
+
+
+async def test_space_that_can_never_be_kept_again_does_not_stop_the_store(
+    store: SqliteStore, trouble: Trouble, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sqlite_reserve, "_TRY_SECONDS_GIVEN_UP", 0.0)
+    lease = await lease_on(store)
+    await store.admit("s", an_input("hello"))
+    fill_up(trouble, tmp_path / "s.db")
+    await store.append(lease, [a_turn_started(1), FULL], after=1)
+    trouble.end()
+
+    def refuse(_fd: int, _start: int, _length: int) -> None:
+        raise OSError(errno.EOPNOTSUPP, "no such thing here")
+
+    monkeypatch.setattr(os, "posix_fallocate", refuse)
+    assert await store.admit("s", an_input("on it goes")) == Admission(4, is_new=True)
+    assert not reserve_path(tmp_path / "s.db").exists()
+
+
+async def test_a_backup_does_not_carry_the_space_that_is_kept(store: SqliteStore, tmp_path: Path) -> None:
+    await store.admit("s", an_input("hello"))
+
+    copy_store(tmp_path / "s.db", tmp_path / "copy.db")
+
+    assert not reserve_path(tmp_path / "copy.db").exists()
+
+
+def test_a_read_only_file_system_is_told_apart_from_a_full_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    usual = os.statvfs(tmp_path)
+
+    class ReadOnly:
+        f_flag = usual.f_flag | os.ST_RDONLY
+
+    monkeypatch.setattr(os, "statvfs", lambda _path: ReadOnly())
+    with pytest.raises(StorePathError, match="read-only"):
+        SqliteStore(tmp_path / "s.db", clock=ManualClock())

@@ -59,7 +59,7 @@ async def test_a_store_with_contents_is_copied_before_its_layout_changes(tmp_pat
     await opened(path).close()
 
     copy = tmp_path / f"s.db-layout-{version}"
-    assert names_in(tmp_path) == ["s.db", copy.name]
+    assert names_in(tmp_path) == ["s.db", copy.name, "s.db-reserve"]
     assert (schema_of(copy), layout(copy), copy.stat().st_mode & 0o077) == (before, version, 0)
     with closing(apsw.Connection(str(copy))) as db:
         assert [body for (body,) in db.execute("SELECT body FROM records")] == [encode_record(one) for one in RECORDS]
@@ -70,7 +70,7 @@ async def test_an_empty_store_is_not_copied(tmp_path: Path) -> None:
 
     await opened(path).close()
 
-    assert names_in(tmp_path) == ["s.db"]
+    assert names_in(tmp_path) == ["s.db", "s.db-reserve"]
 
 
 @pytest.mark.parametrize("step", PAST)

@@ -17,12 +17,14 @@ from holdfast.errors import (
     StoreFullError,
     StoreIoError,
     StorePathError,
+    StoreReadOnlyError,
     StoreVersionError,
 )
 from holdfast.ports import Snapshot
 from holdfast.stores.sqlite import SqliteStore
 from holdfast.stores.sqlite import file as sqlite_file
 from holdfast.stores.sqlite.owners import Owners
+from holdfast.stores.sqlite.starting import check_pages, is_unclean
 from holdfast.testing.builders import an_input
 from holdfast.testing.clock import ManualClock
 from holdfast.testing.store_promises import lease_on, log_of
@@ -153,7 +155,7 @@ async def test_a_store_of_a_newer_version_is_refused_and_left_alone(tmp_path: Pa
         opened(tmp_path / "s.db")
 
     assert isinstance(refusal.value, OperatorError)
-    assert names_in(tmp_path) == ["s.db"]
+    assert names_in(tmp_path) == ["s.db", "s.db-reserve"]
 
 
 @pytest.mark.parametrize("file_system", ["nfs4", "cifs"])
@@ -207,7 +209,7 @@ def test_a_store_that_another_process_is_opening_for_too_long_is_busy(
         (OSError(errno.EIO, "broken"), StoreIoError),
         (apsw.IOError(), StoreIoError),
         (apsw.CorruptError(), StoreIoError),
-        (apsw.ReadOnlyError(), StoreIoError),
+        (apsw.ReadOnlyError(), StoreReadOnlyError),
     ],
 )
 def test_every_trouble_has_its_own_error(error: apsw.Error | OSError, expected: type[Exception]) -> None:
@@ -238,4 +240,77 @@ async def test_files_of_dead_stores_are_swept_when_one_opens(tmp_path: Path) -> 
     assert len(names_in(owners)) == 1
     assert names_in(owners) != ["left-by-a-crash"]
     await store.close()
-    assert names_in(tmp_path) == ["s.db"]
+    assert names_in(tmp_path) == ["s.db", "s.db-reserve"]
+
+
+# Pages, after a death.
+
+
+def left_by_a_crash(path: Path) -> None:
+    owners = path.with_name(f"{path.name}-owners")
+    owners.mkdir()
+    (owners / "left-by-a-crash").touch()
+
+
+async def a_store_with_a_bad_page(path: Path) -> bytes:
+    """Write over the first page of the table of recent records, as a disk might, and return the file as it is then."""
+    store = opened(path)
+    await store.admit("s", an_input("hello"))
+    await store.close()
+    with closing(apsw.Connection(str(path))) as db:
+        root = db.execute("SELECT rootpage FROM sqlite_schema WHERE name = 'recent'").get
+        page_bytes = db.execute("PRAGMA page_size").get
+    content = bytearray(path.read_bytes())
+    content[(root - 1) * page_bytes : (root - 1) * page_bytes + 64] = b"\xa5" * 64
+    path.write_bytes(content)
+    return bytes(content)
+
+
+async def test_a_bad_page_is_found_at_the_start_after_a_death_and_nothing_is_written(tmp_path: Path) -> None:
+    """FM-119."""
+    path = tmp_path / "s.db"
+    content = await a_store_with_a_bad_page(path)
+    left_by_a_crash(path)
+
+    with pytest.raises(StoreIoError, match=r"is damaged.*restore a backup beside it"):
+        opened(path)
+
+    assert path.read_bytes() == content
+
+
+async def test_a_start_after_a_death_looks_at_all_of_a_small_store_and_at_a_large_one_for_a_bounded_time(
+    tmp_path: Path,
+) -> None:
+    """FM-119."""
+    path = tmp_path / "s.db"
+    store = opened(path)
+    await store.admit("s", an_input("hello"))
+    await store.close()
+    with closing(apsw.Connection(str(path))) as db:
+        tables = db.execute("SELECT count(*) FROM sqlite_schema WHERE type = 'table'").get
+
+        assert check_pages(db, path, seconds_max=60.0) > 6
+        assert check_pages(db, path, seconds_max=60.0) <= tables
+        assert check_pages(db, path, seconds_max=0.0) == 0
+
+
+async def test_only_a_death_makes_the_next_start_look_at_pages(tmp_path: Path) -> None:
+    path = tmp_path / "s.db"
+    first = opened(path)
+    await first.admit("s", an_input("hello"))
+    second = Owners(path)
+    assert not is_unclean(path, second), "others are at work on it"
+    second.close()
+    await first.close()
+
+    after_an_end = Owners(path)
+    assert not is_unclean(path, after_an_end)
+    after_an_end.close()
+    left_by_a_crash(path)
+    after_a_death = Owners(path)
+    assert is_unclean(path, after_a_death)
+    after_a_death.close()
+    path.with_name("s.db-wal").write_bytes(b"left")
+    after_a_power_loss = Owners(path)
+    assert is_unclean(path, after_a_power_loss)
+    after_a_power_loss.close()

@@ -50,7 +50,7 @@ async def test_many_processes_may_open_a_new_file_at_once(path: Path) -> None:
 
         assert [await other.wait() for other in others] == [0] * 5
 
-    assert names_in(path.parent) == ["s.db"]
+    assert names_in(path.parent) == ["s.db", "s.db-reserve"]
     store = SqliteStore(path, clock=SystemClock())
     assert [each.record for each in await store.read("s")] == [an_input("one of many")] * 5
     await store.close()
@@ -111,4 +111,4 @@ async def test_whatever_was_acknowledged_survives_a_kill(path: Path) -> None:
         assert firsts == [a_notice(f"s{number} {turn}") for turn in range(len(log) // 2)]
         assert [each.record for each in log[1::2]] == [a_notice("second")] * (len(log) // 2)
     await store.close()
-    assert names_in(path.parent) == ["s.db"]
+    assert names_in(path.parent) == ["s.db", "s.db-reserve"]

@@ -6,13 +6,19 @@ nothing heavy may be imported here.
 
 import difflib
 import io
+import os
 import sys
 from importlib import import_module
 
 import click
+from click.shell_completion import CompletionItem
 
-from holdfast.cli.exits import run
+from holdfast.cli.examples import epilog
+from holdfast.cli.exits import EXITS, run
 
+PROGRAM = "holdfast"
+# How a shell asks what may stand at the cursor.
+COMPLETION_VARIABLE = "_HOLDFAST_COMPLETE"
 # name -> (module, attribute, the line that --help shows), in the order in which a newcomer needs them
 COMMANDS: dict[str, tuple[str, str, str]] = {
     "chat": ("holdfast.cli.chat", "chat", "Talk with a model in a session that outlives crashes."),
@@ -43,6 +49,7 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
         "Kill the engine over and over on your disk, and count the cost.",
     ),
     "bench": ("holdfast.cli", "bench", "Measure this installation."),
+    "completion": ("holdfast.cli.completion", "completion", "Make your shell complete all of this."),
 }
 BENCHES: dict[str, tuple[str, str, str]] = {
     "archive": ("holdfast.cli.benches.archive", "archive", "What a session costs that is mostly in the archive."),
@@ -77,7 +84,15 @@ class LazyGroup(click.Group):
         module, attribute, _ = self._lazy[cmd_name]
         command = getattr(import_module(module), attribute)
         assert isinstance(command, click.Command)
+        if self.name == PROGRAM:
+            command.epilog = epilog(cmd_name)
         return command
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        """Offer the names of commands without importing any."""
+        names = [CompletionItem(name, help=line) for name, (_, _, line) in self._lazy.items()]
+        options = super(click.Group, self).shell_complete(ctx, incomplete)
+        return [*(name for name in names if name.value.startswith(incomplete)), *options]
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
@@ -97,7 +112,8 @@ class LazyGroup(click.Group):
 
 
 bench = LazyGroup("bench", BENCHES, "Measure this installation.")
-command_line = LazyGroup("holdfast", COMMANDS, "Keep the sessions of LLM agents alive.")
+command_line = LazyGroup(PROGRAM, COMMANDS, "Keep the sessions of LLM agents alive.")
+command_line.epilog = "\n".join(["\b", "Exit codes:", *(f"  {code:<4} {told}" for code, told in EXITS.items())])
 click.version_option(package_name="holdfast", prog_name="holdfast")(command_line)
 
 
@@ -107,4 +123,9 @@ def main() -> None:
         if isinstance(stream, io.TextIOWrapper):
             # A terminal that cannot show a character shows its number; it must not stop the work.
             stream.reconfigure(errors="backslashreplace")
+    if COMPLETION_VARIABLE in os.environ:
+        from holdfast.cli.completion import complete  # noqa: PLC0415 - only a shell that asks waits for it
+
+        if (code := complete(command_line)) is not None:
+            sys.exit(code)
     sys.exit(run(command_line, sys.argv[1:]))

@@ -3,8 +3,9 @@
 import asyncio
 
 import click
+import msgspec
 
-from holdfast.cli.opening import known_session, send_logs, store_option, writing
+from holdfast.cli.opening import key_argument, known_session, send_logs, store_option, writing
 from holdfast.core.records import CancelRequested
 from holdfast.errors import UsageError
 from holdfast.runtime.log import open_log
@@ -12,16 +13,20 @@ from holdfast.wiring import Place
 
 
 @click.command()
-@click.argument("key")
+@key_argument
 @click.argument("turn", type=click.IntRange(min=1), required=False)
 @store_option
-def cancel(key: str, turn: int | None, store: Place | None) -> None:
+@click.option("--json", "as_json", is_flag=True, help="Print JSON, for programs.")
+def cancel(key: str, turn: int | None, store: Place | None, *, as_json: bool) -> None:
     """Stop working on TURN of the session KEY, or on all that are open.
 
     Whichever process works on it stops at once. Where none does, it ends when the session is next opened.
     """
     send_logs()
     cancelled = asyncio.run(_cancel(store, key, turn))
+    if as_json:
+        click.echo(msgspec.json.encode({"session": key, "cancelled": cancelled}))
+        return
     if not cancelled:
         click.echo(f"session {key!r} has nothing open")
     for number in cancelled:

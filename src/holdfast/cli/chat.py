@@ -1,28 +1,27 @@
 """The command `chat`: talk with a model in a session that outlives crashes."""
 
 import asyncio
-import contextlib
 import sys
 from collections.abc import Sequence
-from contextlib import AsyncExitStack
 from pathlib import Path
 
 import click
 
 from holdfast import wiring
+from holdfast.cli.completing import session_keys
+from holdfast.cli.faces import Lines
 from holdfast.cli.models import base_url_option, model_option, open_models
+from holdfast.cli.once import Once
 from holdfast.cli.opening import check_message, send_logs, store_option, store_to_write
-from holdfast.cli.past import look_back
-from holdfast.cli.side_loop import SideLoop
+from holdfast.cli.paper import is_plain
+from holdfast.cli.past import Past, look_back
 from holdfast.cli.talk import Talk
 from holdfast.core.limits import Bounds
 from holdfast.errors import BadInputError
+from holdfast.ports import Model
 from holdfast.runtime.admission import check_session_key
+from holdfast.runtime.sessions import Session
 from holdfast.wiring import Place
-
-with contextlib.suppress(ImportError):
-    # Where there is one, importing it gives `input` editing and a history.
-    import readline  # noqa: F401
 
 # Stands in for what is not written yet where only the attachments are to be checked.
 _ANY_TEXT = "…"
@@ -33,7 +32,15 @@ _TUNING = wiring.Tuning(adopts=False, grace_seconds=1.0)
 
 @click.command()
 @click.argument("message", nargs=-1)
-@click.option("--session", "key", default="default", show_default=True, metavar="KEY", help="Which conversation.")
+@click.option(
+    "--session",
+    "key",
+    default="default",
+    show_default=True,
+    metavar="KEY",
+    shell_complete=session_keys,
+    help="Which conversation.",
+)
 @store_option
 @model_option
 @base_url_option
@@ -47,6 +54,8 @@ _TUNING = wiring.Tuning(adopts=False, grace_seconds=1.0)
     help="Send a text, an image or a PDF along with the first message.",
 )
 @click.option("--faults", metavar="SCRIPT", help='How the simulated model fails, request by request: "429*2,ok,cut".')
+@click.option("--plain", is_flag=True, help="No Markdown and nothing drawn anew, as in a dumb terminal or a pipe.")
+@click.option("--json", "as_json", is_flag=True, help="With a message: print its answer as JSON, for programs.")
 def chat(  # noqa: PLR0913, PLR0917 - one parameter per option, as click hands them over
     message: Sequence[str],
     key: str,
@@ -56,15 +65,21 @@ def chat(  # noqa: PLR0913, PLR0917 - one parameter per option, as click hands t
     system: str | None,
     attachments: Sequence[Path],
     faults: str | None,
+    *,
+    plain: bool,
+    as_json: bool,
 ) -> None:
     """Talk with a model. With a MESSAGE, or one on standard input, answer it and exit.
 
-    The conversation is kept: come back with the same --session and it goes on, also after a crash. Ctrl-C stops an
-    answer, Ctrl-D leaves.
+    The conversation is kept: come back with the same --session and it goes on, also after a crash. You may write while
+    an answer comes in: what you send waits its turn, on disk. Ctrl-C stops an answer, twice leaves; /help lists what
+    else you can order.
     """
     send_logs()
     text = " ".join(message) if message else _piped()
     check_session_key(key)
+    if text is None and as_json:
+        raise click.UsageError("--json is for a single message; write one behind the command.")
     # All of this before a store is made: what is refused leaves nothing behind.
     if text is not None or attachments:
         asyncio.run(check_message(_ANY_TEXT if text is None else text, attachments))
@@ -72,19 +87,35 @@ def chat(  # noqa: PLR0913, PLR0917 - one parameter per option, as click hands t
         asyncio.run(check_message(system, ()))
     opened = open_models(models, base_url=base_url, faults=faults)
     path = store_to_write(store)
-    with SideLoop() as loop:
-        past = loop.run(look_back(path, key))
-        stack = AsyncExitStack()
-        try:
-            opening = wiring.open(path, model=opened, tuning=_TUNING)
-            hold = loop.run(stack.enter_async_context(opening))
-            talk = Talk(loop, loop.run(hold.session(key, system=system)), past)
-            if text is None:
-                talk.converse(attachments, model=opened[0].name)
-            else:
-                talk.send_once(text, attachments)
-        finally:
-            loop.run(stack.aclose())
+
+    async def talk() -> bool:
+        past = await look_back(path, key)
+        async with wiring.open(path, model=opened, tuning=_TUNING) as hold:
+            session = await hold.session(key, system=system)
+            if text is not None:
+                return await Once(session, past).send(text, attachments, as_json=as_json, is_plain_wanted=plain)
+            return await _converse(session, past, opened[0], attachments, is_plain_wanted=plain)
+
+    if asyncio.run(talk()):
+        raise KeyboardInterrupt
+
+
+async def _converse(
+    session: Session, past: Past, model: Model, attachments: Sequence[Path], *, is_plain_wanted: bool
+) -> bool:
+    """Talk until the person leaves, and return whether they did so by Ctrl-C."""
+    talk = Talk(session, past, model=model.name)
+    talk.attachments += attachments
+    if is_plain_wanted or is_plain(sys.stdout):
+        async with Lines(talk.interrupt) as lines:
+            await talk.converse(lines)
+        return talk.was_interrupted
+    from holdfast.cli.screen import Screen  # noqa: PLC0415 - slow to load, and for a person at a terminal only
+
+    async with Screen(status=talk.status, is_busy=talk.is_busy, interrupt=talk.interrupt) as screen:
+        screen.remember(past.asked)
+        await talk.converse(screen)
+    return talk.was_interrupted
 
 
 def _piped() -> str | None:

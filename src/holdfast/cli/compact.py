@@ -8,7 +8,7 @@ import msgspec
 
 from holdfast import wiring
 from holdfast.cli.models import base_url_option, model_option, open_models
-from holdfast.cli.opening import known_session, reading, send_logs, store_option, store_to_read
+from holdfast.cli.opening import key_argument, known_session, reading, send_logs, store_option, store_to_read
 from holdfast.cli.paper import harmless
 from holdfast.core.records import CompactionApplied, CompactionOutcome, CompactionSettled
 from holdfast.ports import Model
@@ -24,7 +24,7 @@ _OUTCOMES = {
 }
 
 
-class _Done(msgspec.Struct, frozen=True):
+class Done(msgspec.Struct, frozen=True):
     """What came of a compaction that was asked for, and its record where one was applied."""
 
     outcome: CompactionOutcome
@@ -33,7 +33,7 @@ class _Done(msgspec.Struct, frozen=True):
 
 
 @click.command()
-@click.argument("key")
+@key_argument
 @click.option("--focus", default="", metavar="TEXT", help="What the summary should keep in particular.")
 @click.option("--preview", is_flag=True, help="Only show what it would do. Nothing is written, and no model is asked.")
 @click.option(
@@ -68,7 +68,7 @@ def compact(  # noqa: PLR0913 - a parameter per option
         click.echo(msgspec.json.encode(seen) if as_json else "\n".join(_foreseen(seen)))
         return
     done = asyncio.run(_compact(store, key, opened, focus))
-    click.echo(msgspec.json.encode(done) if as_json else _told(key, done))
+    click.echo(msgspec.json.encode(done) if as_json else told(key, done))
 
 
 async def _look(
@@ -80,13 +80,17 @@ async def _look(
         return await (await hold.session(key)).preview(focus=focus, with_model=with_model)
 
 
-async def _compact(place: Place | None, key: str, models: Sequence[Model], focus: str) -> _Done:
+async def _compact(place: Place | None, key: str, models: Sequence[Model], focus: str) -> Done:
     async with reading(place) as store:
         await known_session(store, key)
     async with wiring.open(store_to_read(place), model=models, tuning=wiring.Tuning(adopts=False)) as hold:
-        session = await hold.session(key)
-        settled = await session.compact(focus=focus)
-        return _Done(settled.outcome, settled.why, await _applied(session, settled))
+        return await compacted(await hold.session(key), focus)
+
+
+async def compacted(session: Session, focus: str) -> Done:
+    """Compact a session and return what came of it."""
+    settled = await session.compact(focus=focus)
+    return Done(settled.outcome, settled.why, await _applied(session, settled))
 
 
 async def _applied(session: Session, settled: CompactionSettled) -> CompactionApplied | None:
@@ -100,7 +104,8 @@ async def _applied(session: Session, settled: CompactionSettled) -> CompactionAp
     return None
 
 
-def _told(key: str, done: _Done) -> str:
+def told(key: str, done: Done) -> str:
+    """Say what came of a compaction."""
     why = f": {harmless(done.why)}" if done.why else ""
     if done.applied is None:
         return f"session {key!r}: {_OUTCOMES[done.outcome]}{why}"

@@ -12,9 +12,10 @@ import click
 import msgspec
 
 from holdfast.cli.paper import columns
+from holdfast.crashlab.flipping import FlipFigures
 from holdfast.crashlab.powerloss import PowerFigures
 from holdfast.crashlab.report import Figures, Report, report
-from holdfast.crashlab.run import Plan, run, run_power_losses
+from holdfast.crashlab.run import Plan, run, run_flips, run_power_losses
 
 # Long enough to see every kind of step being killed, short enough to wait for.
 _SECONDS = 60.0
@@ -36,6 +37,7 @@ _SENTENCES_MAX = 20
 @click.option("--seconds", type=click.FloatRange(min=0.1), help="End after so long; a minute unless kills are given.")
 @click.option("--power-loss", is_flag=True, help="Lose power instead: open disks as they may then be left.")
 @click.option("--states", type=click.IntRange(min=1), default=1_000, show_default=True, help="Disks to open then.")
+@click.option("--flips", type=click.IntRange(min=1), help="Flip so many bits instead, each in a store of its own.")
 @click.option("--seed", type=click.IntRange(min=0), help="Repeat the workload and the choices of an earlier run.")
 @click.option("--lanes", type=click.IntRange(1, 64), help="Stores to work on side by side.")
 @click.option(
@@ -49,6 +51,7 @@ def crashlab(  # noqa: PLR0913 - one parameter per option
     seconds: float | None,
     power_loss: bool,
     states: int,
+    flips: int | None,
     seed: int | None,
     lanes: int | None,
     report_path: Path | None,
@@ -64,6 +67,10 @@ def crashlab(  # noqa: PLR0913 - one parameter per option
     if power_loss:
         power = run_power_losses(states, seed, lanes or cores, _show_power)
         _tell(power, power.rows(), power.broken(), report_path, as_json=as_json)
+        return
+    if flips is not None:
+        flipped = run_flips(flips, seed, lanes or cores, _show_flips)
+        _tell(flipped, flipped.rows(), flipped.broken(), report_path, as_json=as_json)
         return
     if kills is None and seconds is None:
         seconds = _SECONDS
@@ -87,7 +94,7 @@ def _place(folder: Path | None) -> Generator[Path, None, None]:
 
 
 def _tell(
-    told: Report | PowerFigures,
+    told: Report | PowerFigures | FlipFigures,
     rows: list[tuple[str, str]],
     broken: list[str],
     report_path: Path | None,
@@ -116,6 +123,10 @@ def _show(figures: Figures) -> None:
 
 def _show_power(figures: PowerFigures) -> None:
     _show_line(f"{figures.states:,} states, {len(figures.broken())} broken, {figures.seconds:.0f} s")
+
+
+def _show_flips(figures: FlipFigures) -> None:
+    _show_line(f"{figures.count:,} flips, {len(figures.broken())} broken, {figures.seconds:.0f} s")
 
 
 def _show_line(line: str) -> None:

@@ -1,22 +1,21 @@
 """The command `doctor`: whether a store is as it must be, in plain words, and putting it right."""
 
 import asyncio
-import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import click
 import msgspec
 
-from holdfast.cli.opening import file_of, known_session, reading, send_logs, store_option, store_to_read
+from holdfast.cli.completing import session_keys
+from holdfast.cli.exits import FOUND
+from holdfast.cli.opening import known_session, reading, send_logs, store_option, store_to_read
 from holdfast.cli.paper import harmless
+from holdfast.cli.progress import showing
+from holdfast.errors import UsageError
 from holdfast.runtime.doctor import Finding
 from holdfast.wiring import Place
-from holdfast.wiring.checkup import Checkup, Progress, copy_first, look_over, repair
-
-# Something was found and is still there. 0 says that all is well; other codes, that nobody could look.
-FOUND = 3
+from holdfast.wiring.checkup import Checkup, copy_first, look_over, look_over_server, repair, repair_server
 
 
 class Told(msgspec.Struct, frozen=True):
@@ -30,18 +29,26 @@ class Told(msgspec.Struct, frozen=True):
 
 @click.command()
 @store_option
-@click.option("--session", "key", metavar="KEY", help="Look at this session alone.")
+@click.option("--session", "key", metavar="KEY", shell_complete=session_keys, help="Look at this session alone.")
 @click.option("--fix", is_flag=True, help="Repair what can be repaired, after a backup beside the store.")
+@click.option("--dumped", is_flag=True, help="A store on a server: pg_dump has kept a copy, so --fix may go on.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object, for programs.")
 @click.pass_context
-def doctor(ctx: click.Context, store: Place | None, key: str | None, *, fix: bool, as_json: bool) -> None:
+def doctor(ctx: click.Context, store: Place | None, key: str | None, *, fix: bool, dumped: bool, as_json: bool) -> None:
     """Check a store: its file, every record, fold and counter, tool pairs, what the model sees, blobs and segments.
 
     Without --fix nothing is written, and others may use the store meanwhile. Exit code 0: all is well. 3: something was
-    found, and with --fix could not all be repaired. Any other: it could not be checked.
+    found, and with --fix could not all be repaired. Any other: it could not be checked. Of a store on a server the
+    sessions are checked; its database has pg_amcheck, and --fix needs a dump that you made before (--dumped).
     """
     send_logs()
-    told = asyncio.run(_doctor(file_of(store_to_read(store), "doctor"), key, fix=fix))
+    place = store_to_read(store)
+    if isinstance(place, str):
+        if fix and not dumped:
+            raise UsageError("--fix changes what is damaged: keep a copy first with pg_dump, then say so with --dumped")
+        told = asyncio.run(_doctor_of_server(place, key, fix=fix))
+    else:
+        told = asyncio.run(_doctor(place, key, fix=fix))
     if as_json:
         click.echo(msgspec.json.encode(told))
     else:
@@ -55,14 +62,27 @@ async def _doctor(path: Path, key: str | None, *, fix: bool) -> Told:
     if key is not None:
         async with reading(path) as store:
             await known_session(store, key)
-    with _progress() as progress:
+    with showing() as progress:
         found = await look_over(path, key, progress)
     if not fix or not found.findings:
         return Told(found)
     backup = await asyncio.to_thread(copy_first, path)
     undone = await repair(path, found)
-    with _progress() as progress:
+    with showing() as progress:
         return Told(found, str(backup), await look_over(path, key, progress), tuple(undone))
+
+
+async def _doctor_of_server(url: str, key: str | None, *, fix: bool) -> Told:
+    if key is not None:
+        async with reading(url) as store:
+            await known_session(store, key)
+    with showing() as progress:
+        found = await look_over_server(url, key, progress)
+    if not fix or not found.findings:
+        return Told(found)
+    undone = await repair_server(url, found)
+    with showing() as progress:
+        return Told(found, "", await look_over_server(url, key, progress), tuple(undone))
 
 
 def _lines(told: Told, *, fix: bool) -> Iterator[str]:
@@ -79,7 +99,8 @@ def _lines(told: Told, *, fix: bool) -> Iterator[str]:
         count = _count(len(found.findings), "finding")
         yield f"{count}. Nothing was changed; `holdfast doctor --fix` repairs what it can."
         return
-    yield f"Backup: {told.backup}"
+    if told.backup:
+        yield f"Backup: {told.backup}"
     for sentence in told.undone:
         yield f"Not repaired: {sentence}"
     left = told.left.findings if told.left else ()
@@ -96,21 +117,3 @@ def _line(finding: Finding) -> str:
 
 def _count(number: int, word: str) -> str:
     return f"{number:,} {word}{'' if number == 1 else 's'}"
-
-
-@contextmanager
-def _progress() -> Iterator[Progress]:
-    """Show how far it is, on a terminal alone."""
-    if not sys.stderr.isatty():
-        yield lambda _what, _step, _steps: None
-        return
-    from rich.console import Console  # noqa: PLC0415 - slow to load, and for a person at a terminal only
-    from rich.progress import BarColumn, MofNCompleteColumn, TextColumn  # noqa: PLC0415
-    from rich.progress import Progress as Bars  # noqa: PLC0415
-
-    columns = (TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn())
-    with Bars(*columns, console=Console(stderr=True), transient=True) as bars:
-        task = bars.add_task("looking")
-        yield lambda what, step, steps: bars.update(
-            task, description=harmless(what)[:40], completed=step, total=max(steps, 1)
-        )

@@ -6,7 +6,8 @@ one case in which nobody could say what to do.
 
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 
 import click
 
@@ -27,8 +28,27 @@ IO_ERROR = 74
 TRY_LATER = 75
 # 128 and the number of the signal, as shells report SIGINT.
 INTERRUPTED = 130
-# As click ends, quietly, where a pipe breaks while something is printed.
-BROKEN_PIPE = 1
+TERMINATED = 143
+# As click ends, quietly, where a pipe breaks while something is printed; and where a check failed.
+BROKEN = 1
+# Something was found and is still there. 0 says that all is well; other codes, that nobody could look.
+FOUND = 3
+
+# What each exit code means; docs/commands.md is made from it. A code never changes its meaning.
+EXITS: Mapping[int, str] = MappingProxyType(
+    {
+        0: "done",
+        BROKEN: "a promise did not hold (demo, crashlab), a figure is below its floor (bench), or a pipe broke",
+        USAGE: "what was typed cannot be done as it was typed; nothing was changed",
+        FOUND: "doctor found something, and with --fix could not repair all of it",
+        UNAVAILABLE: "a message was accepted and its turn ended without an answer; the session goes on",
+        SOFTWARE: "a bug of ours",
+        IO_ERROR: "the disk, the store or its server, or another file; somebody has to look",
+        TRY_LATER: "busy, full or out of reach: the same may work later",
+        INTERRUPTED: "Ctrl-C",
+        TERMINATED: "ended by SIGTERM",
+    }
+)
 
 # The first class that fits counts.
 _CODES: tuple[tuple[type[HoldfastError], int], ...] = (
@@ -62,7 +82,7 @@ def run(command: click.Command, arguments: Sequence[str]) -> int:
     except BrokenPipeError:
         # Whoever read us has gone. What is still buffered would fail again when Python flushes it at the end.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return BROKEN_PIPE
+        return BROKEN
     except OSError as error:
         place = f": {error.filename}" if error.filename else ""
         return _told(f"{error.strerror or error}{place}", IO_ERROR)

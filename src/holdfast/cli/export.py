@@ -8,7 +8,8 @@ from typing import BinaryIO
 
 import click
 
-from holdfast.cli.opening import known_session, send_logs, store_option, store_to_read
+from holdfast.cli.opening import key_argument, known_session, send_logs, store_option, store_to_read
+from holdfast.cli.progress import showing
 from holdfast.core.limits import Bounds
 from holdfast.errors import UsageError
 from holdfast.runtime.copies import exported
@@ -16,7 +17,7 @@ from holdfast.wiring import Place, look_at_store
 
 
 @click.command()
-@click.argument("key")
+@key_argument
 @click.option(
     "--out", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE", help="Otherwise standard output."
 )
@@ -33,7 +34,7 @@ def export(key: str, out: Path | None, store: Place | None) -> None:
 async def _export(place: Place, key: str, out: Path | None) -> None:
     records, blobs = look_at_store(place, Bounds())
     try:
-        await known_session(records, key)
+        known = await known_session(records, key)
         async with aclosing(exported(records, blobs, key)) as lines:
             if out is None:
                 async for line in lines:
@@ -43,9 +44,13 @@ async def _export(place: Place, key: str, out: Path | None) -> None:
                 file = await asyncio.to_thread(out.open, "xb")
             except FileExistsError as error:
                 raise UsageError(f"{out} is there already; name a file that is not") from error
-            with file:
+            with file, showing() as progress:
+                count = 0
                 async for line in lines:
                     await asyncio.to_thread(_write, file, line)
+                    count += 1
+                    # Blobs are lines too, so there may be more of them than there are records.
+                    progress("writing", count, max(known.last_seq, count))
     finally:
         await records.close()
 

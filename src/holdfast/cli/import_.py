@@ -1,7 +1,7 @@
 """The command `import`: transcripts of other agents become sessions."""
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator
 from contextlib import aclosing
 from pathlib import Path
 
@@ -10,6 +10,7 @@ import msgspec
 
 from holdfast.cli.opening import send_logs, store_option, store_to_write
 from holdfast.cli.paper import harmless
+from holdfast.cli.progress import Progress, showing
 from holdfast.core.limits import Bounds
 from holdfast.errors import UsageError
 from holdfast.rescue.importing import Imported, import_session
@@ -49,10 +50,20 @@ async def _import_export(file: Path, key: str | None, place: Place) -> Copied:
         check_session_key(key)
     records, blobs = open_store(place, Bounds())
     try:
-        async with aclosing(lines_of(file)) as lines:
-            return await imported(lines, records, blobs, key=key)
+        with showing() as progress:
+            async with aclosing(lines_of(file)) as lines, aclosing(_counted(lines, file, progress)) as counted:
+                return await imported(counted, records, blobs, key=key)
     finally:
         await records.close()
+
+
+async def _counted(lines: AsyncIterator[bytes], file: Path, progress: Progress) -> AsyncGenerator[bytes, None]:
+    """Pass lines on and show how much of the file they are."""
+    done, size = 0, (await asyncio.to_thread(file.stat)).st_size
+    async for line in lines:
+        done += len(line)
+        progress("bytes read", done, max(size, done))
+        yield line
 
 
 def _sessions(file: Path, session: str | None) -> Iterator[list[NeutralMessage]]:

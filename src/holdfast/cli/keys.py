@@ -4,6 +4,7 @@ from datetime import datetime
 from pathlib import Path
 
 import click
+import msgspec
 
 from holdfast.cli.config import config_option
 from holdfast.cli.paper import columns
@@ -14,6 +15,9 @@ from holdfast.wiring import keys_path
 
 _FILE = "holdfast.keys"
 pass_file = click.decorators.pass_meta_key(_FILE)
+
+
+json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON, for programs.")
 
 
 @click.group()
@@ -34,17 +38,24 @@ def keys(context: click.Context, path: Path | None, store: str | None) -> None:
 
 @keys.command()
 @click.argument("name")
+@json_option
 @pass_file
-def add(file: KeyFile, name: str) -> None:
+def add(file: KeyFile, name: str, *, as_json: bool) -> None:
     """Make a key and print it. It is shown this once: only its hash is kept."""
-    click.echo(file.add(name))
+    key = file.add(name)
+    click.echo(msgspec.json.encode({"name": name, "key": key}) if as_json else key)
 
 
 @keys.command("list")
+@json_option
 @pass_file
-def list_keys(file: KeyFile) -> None:
+def list_keys(file: KeyFile, *, as_json: bool) -> None:
     """List the names of the keys."""
     found = file.all()
+    if as_json:
+        for key in found:
+            click.echo(msgspec.json.encode({"name": key.name, "created_at": key.created_at}))
+        return
     if not found:
         click.echo("There are no keys; `holdfast keys add NAME` makes one.")
         return
@@ -55,8 +66,9 @@ def list_keys(file: KeyFile) -> None:
 
 @keys.command()
 @click.argument("name")
+@json_option
 @pass_file
-def remove(file: KeyFile, name: str) -> None:
+def remove(file: KeyFile, name: str, *, as_json: bool) -> None:
     """Remove a key. A gateway that runs stops taking it within a second; its sessions stay."""
     file.remove(name)
-    click.echo(f"{name} is removed")
+    click.echo(msgspec.json.encode({"removed": name}) if as_json else f"{name} is removed")

@@ -6,16 +6,18 @@ from pathlib import Path
 
 import click
 import msgspec
-from msgspec.structs import asdict
+from msgspec.structs import asdict, replace
 
 from holdfast.cli.opening import reading, send_logs, store_option
 from holdfast.cli.paper import columns, harmless
 from holdfast.core.learning import Learned, effective
 from holdfast.core.limits import Limits
+from holdfast.core.prices import NO_PRICES
 from holdfast.models.catalogue import PROVIDERS
 from holdfast.models.declared import DECLARED, OPEN_MODELS, declared_limits, open_limits
 from holdfast.models.endpoints import parse_endpoint
 from holdfast.models.overrides import Overrides
+from holdfast.models.priced import PRICED, declared_prices
 from holdfast.runtime.learning import Learning
 from holdfast.wiring import Place, default_store_path, model_overrides
 
@@ -27,6 +29,12 @@ _TITLES = {
     "media_bytes_max": "bytes each",
     "media_pixels_max": "pixels",
 }
+_PRICE_TITLES = {
+    "input_usd": "$ in",
+    "cached_input_usd": "$ cached",
+    "output_usd": "$ out",
+    "cache_write_usd": "$ kept",
+}
 
 
 class KnownLimit(msgspec.Struct, frozen=True, rename={"source": "from"}):
@@ -36,11 +44,19 @@ class KnownLimit(msgspec.Struct, frozen=True, rename={"source": "from"}):
     source: str
 
 
+class KnownPrice(msgspec.Struct, frozen=True, rename={"source": "from"}):
+    """What a million tokens cost in US dollars, and where that came from: declared or override."""
+
+    value: float
+    source: str
+
+
 class KnownModel(msgspec.Struct, frozen=True):
     """What is known of a model. A name that ends in `*` stands for all that begin so."""
 
     model: str
     limits: dict[str, KnownLimit]
+    prices: dict[str, KnownPrice] = {}
 
 
 @click.command()
@@ -48,7 +64,7 @@ class KnownModel(msgspec.Struct, frozen=True):
 @store_option
 @click.option("--json", "as_json", is_flag=True, help="One JSON object per line, for programs.")
 def models(wanted: str | None, store: Place | None, *, as_json: bool) -> None:
-    """List what is known of models whose name contains PART: limits as declared, overridden by you, and learned.
+    """List what is known of models whose name contains PART: limits and prices as declared, overridden and learned.
 
     Your own numbers stand in the file that HOLDFAST_MODELS names, else in models.toml in your config folder.
     """
@@ -62,7 +78,8 @@ def models(wanted: str | None, store: Place | None, *, as_json: bool) -> None:
     elif not known:
         click.echo(f"Nothing is known of a model named like {wanted!r}; its limits are learned when it is called.")
     else:
-        for line in columns([("model", *_TITLES.values()), *(_cells(row) for row in known)]):
+        titles = ("model", *_TITLES.values(), *_PRICE_TITLES.values())
+        for line in columns([titles, *(_cells(row) for row in known)]):
             click.echo(line)
 
 
@@ -78,9 +95,19 @@ async def _learned(store: Place | None) -> dict[str, Learned]:
 def _rows(overrides: Overrides, learned: dict[str, Learned]) -> list[KnownModel]:
     rows = [_row(f"{name}*", declared_limits(name), overrides.said(name)) for name in DECLARED]
     rows += [_row(f"*:{pattern}", Limits(window), {}) for pattern, window in OPEN_MODELS]
-    rows += [_row(name, Limits(), overrides.said(name)) for name in overrides.by_name if name not in DECLARED]
+    own = (name for name in overrides.by_name if name not in DECLARED)
+    rows += [replace(_row(name, Limits(), overrides.said(name)), prices=_prices(name, overrides)) for name in own]
+    # A price holds for one model, not for all whose names begin alike.
+    rows += [KnownModel(name, {}, _prices(name, overrides)) for name in PRICED]
     rows += [_learned_row(issuer, teaching, overrides) for issuer, teaching in sorted(learned.items())]
     return rows
+
+
+def _prices(reference: str, overrides: Overrides, *, is_official: bool = True) -> dict[str, KnownPrice]:
+    declared = asdict(declared_prices(reference) if is_official else NO_PRICES)
+    known = {field: KnownPrice(usd, "declared") for field, usd in declared.items() if usd is not None}
+    said = overrides.said_of_prices(reference)
+    return known | {field: KnownPrice(usd, "override") for field, usd in said.items()}
 
 
 def _row(name: str, declared: Limits, said: dict[str, int]) -> KnownModel:
@@ -99,7 +126,7 @@ def _learned_row(issuer: str, teaching: Learned, overrides: Overrides) -> KnownM
         told = before.limits.get(field)
         if count is not None:
             limits[field] = told if told is not None and told.value == count else KnownLimit(count, "learned")
-    return KnownModel(issuer, limits)
+    return KnownModel(issuer, limits, _prices(reference, overrides, is_official=is_official))
 
 
 def _reference(issuer: str) -> tuple[str, bool]:
@@ -115,7 +142,14 @@ def _reference(issuer: str) -> tuple[str, bool]:
 
 
 def _cells(row: KnownModel) -> tuple[str, ...]:
-    return (harmless(row.model), *(_cell(row.limits.get(field)) for field in _TITLES))
+    limits, prices = map(row.limits.get, _TITLES), map(row.prices.get, _PRICE_TITLES)
+    return (harmless(row.model), *map(_cell, limits), *map(_price_cell, prices))
+
+
+def _price_cell(price: KnownPrice | None) -> str:
+    if price is None:
+        return "-"
+    return f"{price.value:g}" if price.source == "declared" else f"{price.value:g} ({price.source})"
 
 
 def _cell(limit: KnownLimit | None) -> str:

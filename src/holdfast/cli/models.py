@@ -5,6 +5,7 @@ from collections.abc import Sequence
 
 import click
 
+from holdfast.cli.completing import model_names
 from holdfast.errors import UsageError
 from holdfast.models.catalogue import open_model
 from holdfast.models.simulated import Simulation
@@ -18,6 +19,7 @@ model_option = click.option(
     "models",
     multiple=True,
     metavar="REF",
+    shell_complete=model_names,
     help='"sim", "openai:NAME", "responses:NAME", "anthropic:NAME" or "gemini:NAME"; several are tried in order. '
     "Otherwise HOLDFAST_MODEL, else sim.",
 )

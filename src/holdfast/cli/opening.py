@@ -9,6 +9,7 @@ from pathlib import Path
 
 import click
 
+from holdfast.cli.completing import session_keys
 from holdfast.core.limits import Bounds
 from holdfast.core.messages import BlobRef
 from holdfast.errors import BlobMissingError, StorePathError, UsageError
@@ -35,6 +36,8 @@ store_option = click.option(
     help="The database file with the sessions, or the postgresql:// URL of a database; otherwise HOLDFAST_STORE, "
     "else a file in your data folder.",
 )
+
+key_argument = click.argument("key", shell_complete=session_keys)
 
 # Keys that are looked through for one like the one that was mistyped; a page is what a store hands out at once.
 _KEYS_MAX = 10_000

@@ -24,12 +24,18 @@ def harmless(text: str) -> str:
 
 def dimmed(text: str, stream: TextIO) -> str:
     """Return a text that stands back behind the rest, where the stream is a terminal and colours are wanted."""
-    return f"{_DIM}{text}{_PLAIN}" if _shows_colours(stream) else text
+    return f"{_DIM}{text}{_PLAIN}" if shows_colours(stream) else text
 
 
-def _shows_colours(stream: TextIO) -> bool:
+def shows_colours(stream: TextIO) -> bool:
+    """Return whether a stream is a terminal that can do more than print lines, and whoever reads it wants that."""
     # See https://no-color.org: set to anything but nothing.
-    return stream.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+    return not is_plain(stream) and not os.environ.get("NO_COLOR")
+
+
+def is_plain(stream: TextIO) -> bool:
+    """Whether a stream takes text and nothing else: it is no terminal, or one that can do no more."""
+    return not stream.isatty() or os.environ.get("TERM", "dumb") in {"", "dumb", "unknown"}
 
 
 def aside(text: str, stream: TextIO | None = None) -> None:

@@ -5,11 +5,16 @@ from pathlib import Path
 
 import msgspec
 
+from holdfast.cli.paper import shortened
 from holdfast.core.limits import Bounds
+from holdfast.core.messages import Text
 from holdfast.core.records import InputAdmitted, Logged, Outcome, ReplyRecorded, TurnEnded
 from holdfast.runtime.log import Log, open_log
 from holdfast.runtime.words import in_words
 from holdfast.wiring import MEMORY, Place, open_store
+
+# Enough of an old message to recognise it by.
+_REMINDER_CHARS = 60
 
 
 class Exchange(msgspec.Struct, frozen=True):
@@ -25,12 +30,25 @@ class Unanswered(msgspec.Struct, frozen=True):
     turn: int
     message: InputAdmitted
 
+    @property
+    def words(self) -> str:
+        """What it says."""
+        return in_words(self.message.parts)
+
+    @property
+    def sentence(self) -> str:
+        """What a person is told about it."""
+        asked = shortened("".join(part.text for part in self.message.parts if isinstance(part, Text)), _REMINDER_CHARS)
+        return f"Message {self.turn} ({asked or 'an attachment'}) was left without an answer; resuming it."
+
 
 class Past(msgspec.Struct, frozen=True):
     """Where a session stands."""
 
     last_seq: int = 0
     last: Exchange | None = None
+    # What was asked in the part of the log that the model sees, oldest first.
+    asked: tuple[str, ...] = ()
     unanswered: tuple[Unanswered, ...] = ()
 
 
@@ -49,6 +67,7 @@ async def look_back(path: Place, key: str) -> Past:
     return Past(
         turn.seq,
         _last_exchange(log, inputs),
+        tuple(in_words(message.parts) for message in inputs.values()),
         tuple(Unanswered(number, inputs[number]) for number in waiting if number in inputs),
     )
 

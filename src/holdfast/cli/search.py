@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 import msgspec
 
-from holdfast.cli.opening import known_session, reading, send_logs, store_option
+from holdfast.cli.opening import key_argument, known_session, reading, send_logs, store_option
 from holdfast.cli.paper import harmless
 from holdfast.core.records import origin_of
 from holdfast.errors import BadInputError
@@ -46,7 +46,7 @@ class _Question(msgspec.Struct):
 
 
 @click.command()
-@click.argument("key")
+@key_argument
 @click.argument("query", required=False)
 @click.option(
     "--queries",

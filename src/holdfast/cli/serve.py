@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 import uvloop
 
+from holdfast.cli.completing import model_names
 from holdfast.cli.config import config_option, set_option
 from holdfast.config.reading import read_configuration
 from holdfast.config.schema import Settings
@@ -26,7 +27,13 @@ _OWN_DESCRIPTORS = 512
     metavar="PATH",
     help="The database file, or the postgresql:// URL, with the sessions; ':memory:' keeps nothing.",
 )
-@click.option("--model", multiple=True, metavar="REF", help='"sim", "openai:NAME"; several are tried in order.')
+@click.option(
+    "--model",
+    multiple=True,
+    metavar="REF",
+    shell_complete=model_names,
+    help='"sim", "openai:NAME"; several are tried in order.',
+)
 @click.option("--base-url", metavar="URL", help="A server that speaks the model's dialect.")
 @config_option
 @set_option

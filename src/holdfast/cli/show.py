@@ -5,10 +5,11 @@ import asyncio
 import click
 import msgspec
 
-from holdfast.cli.opening import known_session, reading, send_logs, store_option
+from holdfast.cli.opening import key_argument, known_session, reading, send_logs, store_option
 from holdfast.cli.paper import harmless, local_time
 from holdfast.core.records import Logged
-from holdfast.runtime.words import spoken
+from holdfast.runtime.log import open_log
+from holdfast.runtime.words import spending, spoken
 from holdfast.wiring import Place
 
 # Read at once, so that a long log does not have to fit into memory.
@@ -16,7 +17,7 @@ _PAGE_RECORDS = 500
 
 
 @click.command()
-@click.argument("key")
+@key_argument
 @click.option("--after", type=click.IntRange(min=0), help="Show what follows this record; otherwise the newest ones.")
 @click.option("--limit", default=100, show_default=True, type=click.IntRange(min=1), help="Show so many at most.")
 @store_option
@@ -43,6 +44,9 @@ async def _show(place: Place | None, key: str, after: int | None, limit: int, *,
             position, left = page[-1].seq, left - len(page)
         if position < last_seq and not as_json:
             click.echo(f"({last_seq - position:,} later records: --after {position})")
+        turn = (await open_log(store, key)).turn
+        if turn.spent.calls and not as_json:
+            click.echo(f"(spent so far: {spending(turn.spent, turn.spent_on_notes)})")
 
 
 def _lines(logged: Logged) -> str:

@@ -5,7 +5,7 @@ import asyncio
 import click
 
 from holdfast.core.limits import Limits
-from holdfast.errors import UsageError
+from holdfast.errors import OperatorError, UsageError
 from holdfast.models.simulated import DEFAULT_LIMITS, Simulation
 from holdfast.models.simulated_server import CONTROL_PATH, serve_simulation
 
@@ -29,7 +29,9 @@ def sim(*, host: str, port: int, window: int, output: int, wire_bytes: int | Non
     except KeyboardInterrupt:
         click.echo("stopped")
     except OSError as error:
-        raise click.ClickException(f"cannot listen on {host}:{port}: {error.strerror or error}") from error
+        raise OperatorError(
+            f"cannot listen on {host}:{port}: {error.strerror or error}; choose another --port"
+        ) from error
 
 
 async def _serve(simulation: Simulation, host: str, port: int) -> None:

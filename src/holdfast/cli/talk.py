@@ -1,155 +1,248 @@
-"""A person and a session: messages go in, turns are told, and Ctrl-C stops an answer without losing anything.
+"""A person and a session: what they write goes in at once, what happens is told as it happens, Ctrl-C stops an answer.
 
-Everything here runs in the main thread and waits for the loop's thread. Each message gets a client id of its own, so
-that a turn left behind by a dead process can be followed by sending the same message again: it is one message.
+The talk follows the session's records and deltas in one order and keeps nothing that the log does not have: a message
+is accepted when it is on disk, whatever else is being answered, and waits there for its turn.
 """
 
-import io
-import sys
-from collections.abc import AsyncGenerator, Sequence
-from concurrent.futures import Future
-from contextlib import aclosing
+import asyncio
+from collections.abc import Coroutine
+from contextlib import aclosing, suppress
 from pathlib import Path
-from typing import TextIO
+from typing import Any
 from uuid import uuid4
 
-from holdfast.cli.paper import aside, shortened
-from holdfast.cli.past import Past, Unanswered
-from holdfast.cli.side_loop import SideLoop
-from holdfast.cli.telling import Teller
-from holdfast.core.messages import Text
-from holdfast.core.records import InputAdmitted
-from holdfast.errors import RetryLaterError, TurnFailedError, UsageError
-from holdfast.runtime.sessions import Event, Session
+from holdfast.cli.faces import Face
+from holdfast.cli.gauge import Filling, filling
+from holdfast.cli.orders import obey, order_in
+from holdfast.cli.paper import shortened
+from holdfast.cli.past import Past
+from holdfast.cli.telling import Telling
+from holdfast.core.records import (
+    CompactionApplied,
+    CompactionUndone,
+    InputAdmitted,
+    Logged,
+    MessagePinned,
+    Outcome,
+    TurnEnded,
+    TurnStarted,
+)
+from holdfast.errors import HoldfastError, RetryLaterError, UsageError
+from holdfast.ports import ReasoningDelta, TextDelta
+from holdfast.runtime.live import LiveDelta
+from holdfast.runtime.sessions import Session
+from holdfast.runtime.words import in_words
 
-# Enough of an old message to remember it by.
+# Enough of an old message to remember it by, and of one that waits.
 _REMINDER_CHARS = 400
-_PAGE_RECORDS = 500
-_INVITATION = "> "
+_WAITING_CHARS = 60
 
 
 class Talk:
     """One session, opened for one person."""
 
-    def __init__(self, loop: SideLoop, session: Session, past: Past) -> None:
-        self._loop = loop
-        self._session = session
-        self._past = past
+    def __init__(self, session: Session, past: Past, *, model: str) -> None:
+        self.session = session
+        self.attachments: list[Path] = []
+        self.last_turn = 0
+        # Whether the person left by Ctrl-C.
+        self.was_interrupted = False
+        self._past, self._model = past, model
+        # What is being answered and what waits for it, by turn and in order; all of it is in the log.
+        self._unanswered = {left.turn: left.words for left in past.unanswered}
+        self._waited: set[int] = set()
+        self._client_ids: set[str] = set()
+        self._leaves_next = False
+        self._filling: Filling | None = None
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._has_left = False
 
-    def send_once(self, text: str, attachments: Sequence[Path]) -> None:
-        """Answer one message on standard output. Raises `TurnFailedError` where there is no answer."""
-        # Only the answer to this message may stand on standard output.
-        self._resume(sys.stderr)
-        client_id = uuid4().hex
-        telling = self._start(text, attachments, client_id, Teller(sys.stdout, sys.stderr))
-        if self._attend(telling, client_id):
-            raise KeyboardInterrupt
+    # What the face asks.
 
-    def converse(self, attachments: Sequence[Path], *, model: str) -> None:
-        """Talk until the person leaves."""
-        if isinstance(sys.stdin, io.TextIOWrapper):
-            # Bytes that are no character then come as a message that is refused with a sentence.
-            sys.stdin.reconfigure(errors="surrogateescape")
-        aside(f"Session {self._session.key!r}, model {model}. Ctrl-C stops an answer, Ctrl-D leaves.")
-        if self._past.last is not None:
-            aside(f"Last time you said: {shortened(self._past.last.asked, _REMINDER_CHARS)}")
-            aside(f"and the answer was: {shortened(self._past.last.answered, _REMINDER_CHARS)}")
-        self._resume(sys.stdout)
-        while (text := _read_line()) is not None:
-            if text.strip() and self._try(text, attachments):
-                attachments = ()
+    def is_busy(self) -> bool:
+        """Whether something is being answered."""
+        return bool(self._unanswered)
 
-    def _try(self, text: str, attachments: Sequence[Path]) -> bool:
-        """Send one message of many and return whether it was taken. What goes wrong is told, and the talk goes on."""
-        client_id = uuid4().hex
-        try:
-            self._attend(self._start(text, attachments, client_id, Teller(sys.stdout, sys.stderr)), client_id)
-        except TurnFailedError as error:
-            aside(error.sentence)
-        except (UsageError, RetryLaterError) as error:
-            aside(str(error))
-            return False
-        return True
+    def status(self) -> str:
+        """Return how things stand, in one line."""
+        waiting = max(len(self._unanswered) - 1, 0)
+        parts = [
+            f"{self.session.key} · {self._model}",
+            self._filling.line if self._filling else "",
+            "answering" if self._unanswered else "",
+            f"{waiting} waiting" if waiting else "",
+            f"{len(self.attachments)} attached" if self.attachments else "",
+        ]
+        return " · ".join(part for part in parts if part)
 
-    # Following a turn.
-
-    def _start(self, text: str, attachments: Sequence[Path], client_id: str, teller: Teller) -> Future[None]:
-        return self._loop.start(_tell(self._session.stream(text, attachments=attachments, client_id=client_id), teller))
-
-    def _attend(self, telling: Future[None], client_id: str, turn: int | None = None) -> bool:
-        """Wait for a turn. Ctrl-C cancels it, which is what True says; a second one leaves."""
-        try:
-            telling.result()
-        except KeyboardInterrupt:
-            aside("stopping; Ctrl-C again leaves at once")
-            if not self._loop.run(self._cancel(client_id, turn)):
-                # Not even accepted yet, so there is nothing to wait for.
-                telling.cancel()
-                return True
-            try:
-                telling.result()
-            except TurnFailedError as error:
-                aside(error.sentence)
+    def interrupt(self) -> bool:
+        """Take a Ctrl-C: the first stops the answer in hand, the second leaves, which is what True says."""
+        if self._leaves_next:
+            self.was_interrupted = True
             return True
+        self._leaves_next = True
+        if self._unanswered:
+            self.tell("stopping; Ctrl-C again leaves at once")
+            self._start(self.session.cancel(next(iter(self._unanswered))))
+        else:
+            self.tell("Ctrl-C again leaves; so does Ctrl-D")
+            self._face.rests()
         return False
 
-    async def _cancel(self, client_id: str, turn: int | None) -> bool:
-        number = await self._number_of(client_id) if turn is None else turn
-        if number is None:
-            return False
-        await self._session.cancel(number)
-        return True
+    # What an order asks.
 
-    async def _number_of(self, client_id: str) -> int | None:
-        """Return the turn of a message that was sent since this talk began, or None where it was not accepted."""
-        after = self._past.last_seq
-        while page := await self._session.history(after=after, limit=_PAGE_RECORDS):
-            for logged in page:
-                if isinstance(logged.record, InputAdmitted) and logged.record.client_id == client_id:
-                    return logged.seq
-            after = page[-1].seq
-        return None
+    def tell(self, sentence: str) -> None:
+        """Show a sentence to the person."""
+        self._face.sheet.aside(sentence)
 
-    # Going on where a dead process stopped.
+    def leave(self) -> None:
+        """End the talk."""
+        self._has_left = True
 
-    def _resume(self, answers: TextIO) -> None:
-        for left in self._past.unanswered:
-            asked = shortened("".join(part.text for part in left.message.parts if isinstance(part, Text)), 60)
-            aside(f"Message {left.turn} ({asked or 'an attachment'}) was left without an answer; resuming it.")
-            telling = self._loop.start(self._follow(left, Teller(answers, sys.stderr)))
-            try:
-                self._attend(telling, left.message.client_id, left.turn)
-            except TurnFailedError as error:
-                aside(error.sentence)
+    # The talk itself.
 
-    async def _follow(self, left: Unanswered, teller: Teller) -> None:
-        match left.message:
-            case InputAdmitted(parts=(Text(text=text),), client_id=client_id) if client_id:
-                await _tell(self._session.stream(text, client_id=client_id), teller)
-            case _:
-                # Sent by another program, or with attachments: it cannot be sent again word for word.
-                answer = await self._session.wait(left.turn)
-                for notice in answer.notices:
-                    aside(notice)
-                teller.whole(answer.text)
-
-
-async def _tell(events: AsyncGenerator[Event, None], teller: Teller) -> None:
-    async with aclosing(events) as sights:
-        async for event in sights:
-            teller.see(event)
-
-
-def _read_line() -> str | None:
-    """Return what the person wrote, or None when they leave."""
-    if sys.stdout.isatty():
+    async def converse(self, face: Face) -> None:
+        """Talk until the person leaves. What then is not answered stays in the log, and goes on at the next start."""
+        self._face, self._telling = face, Telling(face.sheet)
+        self._greet()
+        watching = asyncio.create_task(self._watch(), name=f"watch {self.session.key}")
         try:
-            return input(_INVITATION)
-        except EOFError:
-            sys.stdout.write("\n")
-            return None
-    # Standard output goes elsewhere and takes answers only.
-    sys.stderr.write(_INVITATION)
-    sys.stderr.flush()
-    line = sys.stdin.readline()
-    return line.rstrip("\n") if line else None
+            self._resume()
+            if not self._unanswered:
+                self._measure()
+                face.rests()
+            while not self._has_left and (line := await self._next_line(watching)) is not None:
+                self._leaves_next = False
+                await self._take(line)
+            self._part()
+        finally:
+            watching.cancel()
+            for task in self._tasks:
+                task.cancel()
+            await asyncio.wait([watching, *self._tasks])
+
+    async def _next_line(self, watching: asyncio.Task[None]) -> str | None:
+        """Return what the person wrote next. Where nothing can be watched any more, nothing can be said either."""
+        reading = asyncio.create_task(self._face.read())
+        await asyncio.wait([reading, watching], return_when=asyncio.FIRST_COMPLETED)
+        if watching.done():
+            reading.cancel()
+            await watching
+        return await reading
+
+    async def _take(self, line: str) -> None:
+        order = order_in(line)
+        if order is not None:
+            await self._obey(*order)
+        elif line.strip():
+            await self._post(line)
+        elif not self._unanswered:
+            self._face.rests()
+
+    async def _obey(self, name: str, rest: str) -> None:
+        work = obey(self, name, rest)
+        if name == "/compact":
+            # It takes as long as a model does, and somebody may want to go on writing.
+            self._start(self._then_rest(work))
+        else:
+            await self._then_rest(work)
+
+    async def _then_rest(self, work: Coroutine[Any, Any, None]) -> None:
+        await work
+        if not self._unanswered and not self._has_left:
+            self._face.rests()
+
+    async def _post(self, text: str) -> None:
+        client_id = uuid4().hex
+        self._client_ids.add(client_id)
+        try:
+            self.last_turn = await self.session.post(text, attachments=self.attachments, client_id=client_id)
+        except (UsageError, RetryLaterError) as error:
+            self.tell(str(error))
+            if not self._unanswered:
+                self._face.rests()
+        else:
+            self.attachments.clear()
+
+    # Beginning and end.
+
+    def _greet(self) -> None:
+        self.tell(f"Session {self.session.key!r}, model {self._model}. Ctrl-C stops an answer, Ctrl-D leaves, /help.")
+        if self._past.last is not None:
+            self.tell(f"Last time you said: {shortened(self._past.last.asked, _REMINDER_CHARS)}")
+            self.tell(f"and the answer was: {shortened(self._past.last.answered, _REMINDER_CHARS)}")
+
+    def _resume(self) -> None:
+        for left in self._past.unanswered:
+            self.tell(left.sentence)
+        if self._past.unanswered:
+            self._start(self._wake(self._past.unanswered[0].turn))
+
+    async def _wake(self, turn: int) -> None:
+        """Have what a dead process left worked on; what comes of it is told like all else."""
+        with suppress(HoldfastError):
+            await self.session.wait(turn)
+
+    def _part(self) -> None:
+        if self._unanswered:
+            count = len(self._unanswered)
+            messages = "1 message is" if count == 1 else f"{count} messages are"
+            self.tell(f"{messages} kept, and answered when this session is next opened.")
+
+    # Following the session.
+
+    async def _watch(self) -> None:
+        async with aclosing(self.session.sights(after=self._past.last_seq)) as sights:
+            async for sight in sights:
+                if isinstance(sight, LiveDelta):
+                    if isinstance(sight.delta, TextDelta | ReasoningDelta):
+                        self._telling.see(sight.delta)
+                else:
+                    self._see(sight)
+
+    def _see(self, logged: Logged) -> None:
+        match logged.record:
+            case InputAdmitted() as message:
+                self._see_input(logged.seq, message)
+            case TurnStarted(turn=turn):
+                self._leaves_next = False
+                self._face.begins(self._unanswered.get(turn, ""), has_waited=turn in self._waited)
+            case CompactionApplied() | CompactionUndone() | MessagePinned():
+                self._measure()
+            case _:
+                pass
+        self._telling.see(logged)
+        if isinstance(logged.record, TurnEnded):
+            self._see_end(logged.record)
+        self._face.changed()
+
+    def _see_input(self, seq: int, message: InputAdmitted) -> None:
+        words = in_words(message.parts)
+        if message.client_id not in self._client_ids:
+            self.tell(f"From elsewhere: {shortened(words, _WAITING_CHARS)}")
+        if self._unanswered:
+            self._waited.add(seq)
+            self.tell(f"Accepted as message {seq}; it waits its turn: {shortened(words, _WAITING_CHARS)}")
+        self._unanswered[seq] = words
+
+    def _see_end(self, ended: TurnEnded) -> None:
+        if ended.outcome is not Outcome.ANSWERED:
+            self.tell(ended.sentence)
+        self._unanswered.pop(ended.turn, None)
+        self._waited.discard(ended.turn)
+        self._measure()
+        if not self._unanswered:
+            self._face.rests()
+
+    def _measure(self) -> None:
+        self._start(self._fill())
+
+    async def _fill(self) -> None:
+        with suppress(HoldfastError):
+            self._filling = filling(await self.session.view())
+            self._face.changed()
+
+    def _start(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)

@@ -6,7 +6,7 @@ reads it there cannot take back the text of an attempt that failed.
 
 from typing import TextIO
 
-from holdfast.cli.paper import aside, harmless
+from holdfast.cli.sheets import PlainSheet, Sheet
 from holdfast.core.ladder import SUMMARIES, Rung
 from holdfast.core.messages import ToolOutcome, text_of
 from holdfast.core.records import (
@@ -34,15 +34,13 @@ _TAKES_LONG = frozenset({Rung.BACK_OFF, *SUMMARIES})
 VOID = "(the text above is void: the answer broke off there)"
 
 
-class Teller:
-    """Prints the events of one turn."""
+class Telling:
+    """Tells the events of turns on a sheet, one turn after the other."""
 
-    def __init__(self, answers: TextIO, asides: TextIO) -> None:
-        self._answers, self._asides = answers, asides
-        self._is_live = answers.isatty()
-        # Text of the attempt in hand that was shown, and whether the line it is on has been ended.
+    def __init__(self, sheet: Sheet) -> None:
+        self._sheet = sheet
+        # Text of the attempt in hand that was shown.
         self._shown: list[str] = []
-        self._is_mid_line = False
         self._is_thinking = False
         self._tools: dict[str, str] = {}
         self._answer = ""
@@ -57,8 +55,8 @@ class Teller:
                 self._shown.append(text)
                 self._write(text)
             case ReasoningDelta():
-                if self._is_live and not self._is_thinking:
-                    self._aside("thinking …")
+                if self._sheet.is_live and not self._is_thinking:
+                    self._sheet.aside("thinking …")
                 self._is_thinking = True
             case Logged():
                 self._see_record(event)
@@ -77,11 +75,11 @@ class Teller:
                 self._void()
             case ToolStarted(call_id=call_id, name=name):
                 self._tools[call_id] = name
-                self._aside(f"running {name} …")
+                self._sheet.aside(f"running {name} …")
             case ToolSettled(result=result):
                 name = self._tools.get(result.call_id, "a tool")
                 if result.outcome is not ToolOutcome.DONE:
-                    self._aside(f"{name}: {OUTCOMES[result.outcome]}")
+                    self._sheet.aside(f"{name}: {OUTCOMES[result.outcome]}")
             case RungStarted(rung=rung):
                 self._rung = logged.record
                 if rung in _TAKES_LONG:
@@ -89,7 +87,7 @@ class Teller:
             case RungFinished(result=RungResult.CHANGED):
                 self._tell_rung()
             case NoticePosted(sentence=sentence) | WindowWarned(sentence=sentence):
-                self._aside(sentence)
+                self._sheet.aside(sentence)
             case TurnEnded(outcome=outcome):
                 if outcome is not Outcome.ANSWERED:
                     # Words on the way to a call of a tool are no answer.
@@ -100,7 +98,7 @@ class Teller:
 
     def _tell_rung(self) -> None:
         if self._rung is not None:
-            self._aside(climbing(self._rung))
+            self._sheet.aside(climbing(self._rung))
         self._rung = None
 
     def _complete(self, text: str) -> None:
@@ -113,33 +111,26 @@ class Teller:
             self._void()
             self._write(text)
         self._shown.clear()
-        self._end_line()
+        self._sheet.finish()
 
     def _void(self) -> None:
-        if self._shown and self._is_live:
-            self._aside(VOID)
+        if self._shown and self._sheet.is_live:
+            self._sheet.aside(VOID)
         self._shown.clear()
 
     def _finish(self) -> None:
-        if not self._is_live and self._answer:
-            self._answers.write(harmless(self._answer).rstrip("\n") + "\n")
+        if not self._sheet.is_live and self._answer:
+            self._sheet.write(self._answer.rstrip("\n"))
         self._answer = ""
-        self._end_line()
-        self._answers.flush()
+        self._sheet.finish()
 
     def _write(self, text: str) -> None:
-        if not self._is_live or not text:
-            return
-        self._answers.write(harmless(text))
-        self._answers.flush()
-        self._is_mid_line = not text.endswith("\n")
+        if self._sheet.is_live:
+            self._sheet.write(text)
 
-    def _end_line(self) -> None:
-        if self._is_mid_line:
-            self._answers.write("\n")
-            self._answers.flush()
-            self._is_mid_line = False
 
-    def _aside(self, sentence: str) -> None:
-        self._end_line()
-        aside(sentence, self._asides)
+class Teller(Telling):
+    """Tells on two streams, without any decoration."""
+
+    def __init__(self, answers: TextIO, asides: TextIO) -> None:
+        super().__init__(PlainSheet(answers, asides))

@@ -2,10 +2,8 @@
 
 from pathlib import Path
 
-import click
-
 from holdfast.core.facts import Passage
-from holdfast.errors import BadInputError
+from holdfast.errors import UsageError
 from holdfast.rescue.neutral import NeutralMessage, read_neutral
 
 # Enough ids to recognise the one that was meant.
@@ -17,20 +15,17 @@ def read_session(path: Path, session: str | None) -> list[NeutralMessage]:
     found: list[NeutralMessage] = []
     # In the order of the file, and only as many as are shown.
     sessions: dict[str, None] = {}
-    try:
-        for message in read_neutral(path):
-            sessions.setdefault(message.session_id)
-            if session is None and len(sessions) > _SESSIONS_SHOWN:
-                break
-            if session in (None, message.session_id):
-                found.append(message)
-    except BadInputError as error:
-        raise click.ClickException(str(error)) from error
+    for message in read_neutral(path):
+        sessions.setdefault(message.session_id)
+        if session is None and len(sessions) > _SESSIONS_SHOWN:
+            break
+        if session in (None, message.session_id):
+            found.append(message)
     if not found:
         missing = "no messages" if session is None else f"no session {session!r}"
-        raise click.ClickException(f"{path} has {missing}{_shown(sessions)}")
+        raise UsageError(f"{path} has {missing}{_shown(sessions)}")
     if session is None and len(sessions) > 1:
-        raise click.ClickException(f"{path} has several sessions: name one with --session{_shown(sessions)}")
+        raise UsageError(f"{path} has several sessions: name one with --session{_shown(sessions)}")
     return found
 
 

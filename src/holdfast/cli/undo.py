@@ -3,24 +3,38 @@
 import asyncio
 
 import click
+import msgspec
 
 from holdfast import wiring
-from holdfast.cli.opening import known_session, reading, send_logs, store_option, store_to_read
+from holdfast.cli.opening import key_argument, known_session, reading, send_logs, store_option, store_to_read
 from holdfast.core.fold import Turn
 from holdfast.runtime.log import open_log
 from holdfast.wiring import Place
 
 
+class Undone(msgspec.Struct, frozen=True):
+    """What is printed for programs: whether something was undone, and from which message on all is shown then."""
+
+    is_undone: bool
+    boundary: int | None
+    generation: int | None
+
+
 @click.command()
-@click.argument("key")
+@key_argument
 @store_option
-def undo(key: str, store: Place | None) -> None:
+@click.option("--json", "as_json", is_flag=True, help="Print JSON, for programs.")
+def undo(key: str, store: Place | None, *, as_json: bool) -> None:
     """Take back the last compaction or roll-over of the session KEY; again goes back one more.
 
     It counts from the next request on, in whichever process works on the session.
     """
     send_logs()
     stands = asyncio.run(_undo(store, key))
+    if as_json:
+        told = Undone(stands is not None, stands.boundary if stands else None, stands.generation if stands else None)
+        click.echo(msgspec.json.encode(told))
+        return
     if stands is None:
         click.echo(f"session {key!r}: there is nothing to undo")
         return

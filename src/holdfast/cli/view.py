@@ -8,16 +8,16 @@ import msgspec
 
 from holdfast import wiring
 from holdfast.cli.models import base_url_option, model_option, open_models
-from holdfast.cli.opening import known_session, reading, send_logs, store_option, store_to_read
+from holdfast.cli.opening import key_argument, known_session, reading, send_logs, store_option, store_to_read
 from holdfast.cli.paper import harmless
 from holdfast.ports import Model
 from holdfast.runtime.sessions import View
-from holdfast.runtime.words import in_words
+from holdfast.runtime.words import in_words, spending
 from holdfast.wiring import Place
 
 
 @click.command()
-@click.argument("key")
+@key_argument
 @store_option
 @model_option
 @base_url_option
@@ -56,4 +56,5 @@ def _sizes(seen: View) -> list[str]:
         f"tokens:    about {seen.tokens_estimated:,}{of_window}",
         f"request:   about {seen.wire_bytes_estimated:,} bytes",
         f"verbatim:  from {boundary}",
+        *([f"spent:     {spending(seen.spent, seen.spent_on_notes)}"] if seen.spent.calls else []),
     ]

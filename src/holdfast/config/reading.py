@@ -19,7 +19,7 @@ from holdfast.errors import StorePathError, UsageError
 FILE_NAME = "holdfast.toml"
 # The variable that names the file, and those that are for something else.
 FILE_VARIABLE = "HOLDFAST_CONFIG"
-_OTHER_VARIABLES = frozenset({FILE_VARIABLE, "HOLDFAST_CORPUS"})
+_OTHER_VARIABLES = frozenset({FILE_VARIABLE, "HOLDFAST_ARCHIVE", "HOLDFAST_CORPUS", "HOLDFAST_MODELS"})
 # Names that were there before there was a schema.
 _ALIASES = {"HOLDFAST_LOG": "observing.log"}
 # A name this much like a right one is that one, mistyped.

@@ -32,6 +32,13 @@ UNREADABLE = Ending(
     "left of it is kept beside the store, and `holdfast doctor` says where.",
 )
 
+CHOICE = Ending(
+    "overflow_choice",
+    "The conversation no longer fits the model's window, and you want to be asked before it is compacted. Compact it, "
+    "with a focus if you like, pin what must stay word for word, or use a model with a larger window; then send the "
+    "message again. If you just send the next message, older ones are represented so that it can be answered.",
+)
+
 _ADVICE: Mapping[FaultKind, str] = MappingProxyType(
     {
         FaultKind.TOKEN_OVERFLOW: "The newest message and the work done on it, with the system text and the tools, "

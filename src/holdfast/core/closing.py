@@ -1,6 +1,8 @@
-"""What ends everything that is open in a log, so that a copy of it is at rest and owes nothing."""
+"""What ends everything that is open in a log, so that it is at rest and owes nothing: a copy, or one on a full disk."""
 
 from collections.abc import Iterator
+
+import msgspec
 
 from holdfast.core.advice import Ending
 from holdfast.core.fold import Turn
@@ -21,12 +23,35 @@ COPIED = Ending(
 )
 
 
-def closing(turn: Turn, bounds: Bounds) -> Iterator[WorkRecord]:
+STORE_FULL = Ending(
+    "store_full",
+    "The disk is full, so what came of this could not be kept. Free some space, then send the message again; "
+    "everything before it is as it was.",
+)
+
+
+class Why(msgspec.Struct, frozen=True):
+    """Why everything that is open ends, as each kind of record says it."""
+
+    reason: Abandonment
+    settled: CompactionOutcome
+    settled_why: str
+    outcome: Outcome
+    ending: Ending
+
+
+WAS_COPIED = Why(Abandonment.CANCELLED, CompactionOutcome.DEFERRED, "the session was copied", Outcome.CANCELLED, COPIED)
+IS_FULL = Why(
+    Abandonment.STORE_FULL, CompactionOutcome.FAILED, "the disk is full: free some space", Outcome.FAILED, STORE_FULL
+)
+
+
+def closing(turn: Turn, bounds: Bounds, why: Why) -> Iterator[WorkRecord]:
     """Yield the records that close whatever is in flight, end every turn, and settle every request."""
-    for record in interruptions(turn, Abandonment.CANCELLED, bounds):
+    for record in interruptions(turn, why.reason, bounds):
         turn = evolve(turn, Logged(turn.seq + 1, 0.0, record))
         yield record
     for wanted in turn.wanted:
-        yield CompactionSettled(wanted.seq, CompactionOutcome.DEFERRED, "the session was copied")
+        yield CompactionSettled(wanted.seq, why.settled, why.settled_why)
     for number in ((turn.number,) if turn.number else ()) + turn.waiting:
-        yield TurnEnded(number, Outcome.CANCELLED, COPIED.code, COPIED.sentence)
+        yield TurnEnded(number, why.outcome, why.ending.code, why.ending.sentence)

@@ -55,7 +55,7 @@ class Digest(msgspec.Struct, frozen=True):
 # the newest. Together they bound the time whatever the input.
 _MESSAGE_CHARS_MAX = 16 * 2**10
 _SESSION_CHARS_MAX = 4 * 2**20
-_SENTENCES_MAX = 4_000
+_SENTENCES_MAX = 1_500
 # Shorter ones say nothing by themselves ("Done."), longer ones are cut.
 _SENTENCE_CHARS_MIN, _SENTENCE_CHARS_MAX = 24, 320
 _TOOLS_SHOWN = 8
@@ -208,7 +208,7 @@ _LABEL = (
 # Where not even the frame fits, this says at least that something is missing.
 _BARE = "[earlier messages left out]"
 # What of the tokens goes to the ledger. The rest, and what the ledger leaves, goes to quotes.
-_LEDGER_SHARE = 0.92
+_LEDGER_SHARE = 0.96
 
 
 def render_summary(digest: Digest, ledger: Ledger) -> str:
@@ -232,5 +232,5 @@ def represent(passages: Sequence[Passage], *, tokens_max: int) -> str:
         excess = tokens_of_text(summary) - tokens_max
         if excess <= 0:
             return summary
-        room -= max(excess, room // 8)
+        room = min(room * tokens_max // (tokens_max + excess), room - max(1, room // 8))
     return _BARE if tokens_of_text(_BARE) <= tokens_max else ""

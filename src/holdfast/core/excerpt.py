@@ -39,7 +39,7 @@ def well_formed(text: str) -> str:
     return _UNFIT.sub("\N{REPLACEMENT CHARACTER}", text)
 
 
-def without_base64(text: str, kept_as: str = "") -> Stripped:
+def without_base64(text: str, kept_as: str = "", *, chars_min: int = BASE64_CHARS_MIN) -> Stripped:
     """Replace long runs of base64 by a line each: a model reads them as noise, at a token for every few characters.
 
     A run counts only if it mixes capitals, small letters and digits: genomes, hex and rulers stay.
@@ -49,7 +49,7 @@ def without_base64(text: str, kept_as: str = "") -> Stripped:
 
     def line(found: re.Match[str]) -> str:
         nonlocal runs
-        content = _decoded(found[1])
+        content = _decoded(found[1], chars_min)
         if content is None:
             return found[0]
         runs += 1
@@ -59,8 +59,8 @@ def without_base64(text: str, kept_as: str = "") -> Stripped:
     return Stripped(_BASE64_RUN.sub(line, text), runs)
 
 
-def _decoded(run: str) -> bytes | None:
-    if len(run) < BASE64_CHARS_MIN or not all(re.search(kind, run) for kind in ("[A-Z]", "[a-z]", "[0-9]")):
+def _decoded(run: str, chars_min: int) -> bytes | None:
+    if len(run) < chars_min or not all(re.search(kind, run) for kind in ("[A-Z]", "[a-z]", "[0-9]")):
         return None
     letters = _NOT_LETTERS.sub("", run).translate(str.maketrans("-_", "+/"))
     # A run cut off by its writer still is base64: one letter alone in its group of four says nothing and goes.

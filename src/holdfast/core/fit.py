@@ -79,13 +79,55 @@ def output_tokens_max(sizes: Sizes, limits: Limits, calibration: Calibration) ->
     return min(limits.output_tokens_max, left)
 
 
-def sent(sizes: Sizes, limits: Limits, calibration: Calibration, *, reports_all_read: bool = True) -> Sent:
+class Before(msgspec.Struct, frozen=True):
+    """What earlier calls say about a request: what the model reports, what it took, what the session's last one had."""
+
+    reports_all_read: bool = True
+    accepted_tokens: int = 0
+    # By estimate; 0: none was answered yet.
+    answered_tokens: int = 0
+    # Of the last that the same model answered: its raw estimate, and what the model reported; 0: nothing.
+    answered_raw: int = 0
+    answered_reported: int = 0
+    # Nothing but text and calls: what images and thinking count for, and for how long, is not for us to foresee.
+    is_plain: bool = False
+
+
+NOTHING_BEFORE = Before()
+# A request that is half as large again as the last one that was answered, and by more than a long message, is the
+# likeliest reason why the next is refused without a word.
+_GROWN_SHARE, _GROWN_TOKENS = 1.5, 2_000
+# A message of this length is counted to within half of our estimate, whatever it says.
+_ADDED_TOKENS = 300
+
+
+def sent(sizes: Sizes, limits: Limits, calibration: Calibration, before: Before = NOTHING_BEFORE) -> Sent:
     """Return what the classifier should know of the request that was refused."""
+    tokens, answered = calibration.estimate(sizes.tokens), before.answered_tokens
     return Sent(
-        tokens=calibration.estimate(sizes.tokens),
+        tokens=tokens,
         wire_bytes=sizes.wire_bytes,
         media_count=sizes.media_count,
         window_tokens=limits.window_tokens,
         wire_bytes_max=limits.wire_bytes_max,
-        reports_all_read=reports_all_read,
+        reports_all_read=before.reports_all_read,
+        tokens_least=_least(sizes, calibration, before) if before.is_plain else None,
+        has_grown=0 < answered <= min(tokens / _GROWN_SHARE, tokens - _GROWN_TOKENS),
     )
+
+
+def _least(sizes: Sizes, calibration: Calibration, before: Before) -> int | None:
+    """Return what a model hardly reports less than for a request that it reads whole; None where nobody can say.
+
+    By how well its count is known. And by the request before: what was added to that one must be seen in the count, so
+    that a window that is passed in small steps is noticed before the calibration follows it.
+    """
+    known: list[int] = []
+    least = calibration.lower(sizes.tokens)
+    if least is not None and least > before.accepted_tokens:
+        # What was read whole once is not cut.
+        known.append(least)
+    added = round(calibration.scale * (sizes.tokens - before.answered_raw))
+    if before.answered_reported and added >= _ADDED_TOKENS:
+        known.append(before.answered_reported + added // 2)
+    return max(known, default=None)

@@ -7,8 +7,8 @@ reply what is not; both are kept per endpoint and model, for all sessions, so th
 import msgspec
 from msgspec.structs import replace
 
-from holdfast.core.faults import READ_SHARE, Confidence, Fault, FaultKind, Unit
-from holdfast.core.fit import Sizes
+from holdfast.core.faults import NEAR_LIMIT, Confidence, Fault, FaultKind, Unit, is_short
+from holdfast.core.fit import Before, Sizes, sent
 from holdfast.core.limits import Limits
 from holdfast.core.messages import Usage
 from holdfast.core.output import cap_stated
@@ -17,6 +17,8 @@ from holdfast.core.sizing import UNCALIBRATED, Calibration, calibrate
 # What is assumed to fit after a refusal that states no number: a tenth less than what was refused. The estimate itself
 # is off by about as much.
 _BELOW_REFUSED = 0.9
+# What a server reads of two requests that it cuts differs by a message at most; much more was no cut.
+_READ_APART = 1.25
 
 
 class Learned(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -78,11 +80,25 @@ def after_suspicion(learned: Learned, suspected: Fault, usage: Usage | None, siz
     """
     if usage is None or suspected.limit is None:
         return learned
-    if usage.input_tokens <= READ_SHARE * learned.calibration.estimate(sizes.tokens):
+    if is_short(usage.input_tokens, sent(sizes, Limits(), learned.calibration, Before(is_plain=True))):
         return replace(learned, reports_all_read=False)
-    if learned.accepted_tokens <= suspected.limit and usage.input_tokens <= suspected.limit:
-        return replace(learned, window_tokens=_smaller(learned.window_tokens, suspected.limit))
+    # A server that drops whole messages may have read more of another request than of this one.
+    window = max(suspected.limit, learned.accepted_tokens)
+    if window < _READ_APART * suspected.limit and usage.input_tokens <= suspected.limit:
+        return replace(learned, window_tokens=_smaller(learned.window_tokens, window))
     return learned
+
+
+def after_guess(learned: Learned, declared: Limits, guessed_tokens: int, sizes: Sizes) -> Learned:
+    """Return what is known after a request was refused without a word, taken for too large, and less was answered.
+
+    Where the request was far from a window that is known, something else may have been the reason: nothing is learned.
+    """
+    window, limit = effective(declared, learned).window_tokens, int(guessed_tokens * _BELOW_REFUSED)
+    is_plausible = window is None or guessed_tokens >= NEAR_LIMIT * window
+    if not is_plausible or not learned.accepted_tokens <= limit or learned.calibration.estimate(sizes.tokens) > limit:
+        return learned
+    return replace(learned, window_tokens=_smaller(learned.window_tokens, limit))
 
 
 def after_fault(learned: Learned, fault: Fault, sizes: Sizes) -> Learned:

@@ -1,19 +1,20 @@
 """The ledger: exact facts taken verbatim from what was compacted, ranked by how likely an agent needs them again.
 
-A fact's chance is read off how it was used: by whom, how often, how lately, in an edit or only in passing. Per token
-the likeliest are kept. Every entry cites a record in which it stands, so that it can be looked up and checked.
+Per token the likeliest are kept. Every entry cites a record in which it stands, so that it can be looked up and
+checked.
 """
 
 import re
 from bisect import bisect
 from collections.abc import Iterable, Sequence
+from heapq import heapify, heappop, heappush
 from itertools import accumulate, takewhile
-from math import exp, log1p
 
 import msgspec
 
+from holdfast.core.chances import chances
 from holdfast.core.facts import QUOTED, FactKind, Passage, numbers
-from holdfast.core.reading import RESULT, TEXT, USER, Reading, Tally, read_passages
+from holdfast.core.reading import TEXT, USER, Reading, read_passages
 from holdfast.core.sizing import tokens_of_text
 
 
@@ -80,23 +81,15 @@ def _listed(entries: Sequence[Entry]) -> str:
 
 # --- what is kept ------------------------------------------------------------------------------------------------
 
-# Log-odds that a fact is used again, fitted to one half of a collection of real sessions and rounded; `bench ledger`
-# shows the other half apart. Each use (printed, called, edited, said by agent, said by user) counts by its logarithm;
-# nearness fades with e^(-messages/30). How often a tool printed it says nothing.
-_CHANCE = -3.5
-_PER_USE = (0.0, 0.3, 0.5, 0.5, 0.9)
-_NEAR, _NEAR_AGENT, _BY_AGENT = 1.0, 0.8, 0.7
-_NEARNESS_MESSAGES = 30.0
-# Printed once by a tool, and nobody came back to it.
-_SEEN_ONCE = -0.65
-
 # What quotes may take of a ledger. The rest is for words: they are what an agent types again, and a digest quotes too.
 _QUOTE_SHARES = {
-    FactKind.INSTRUCTION: 0.12,
-    FactKind.DECISION: 0.03,
-    FactKind.COMMAND: 0.03,
-    FactKind.ERROR: 0.03,
+    FactKind.INSTRUCTION: 0.10,
+    FactKind.DECISION: 0.02,
+    FactKind.COMMAND: 0.02,
+    FactKind.ERROR: 0.02,
 }
+# In a short ledger a share is less than a sentence; so much may be taken all the same, up to an eighth of it.
+_QUOTES_TOKENS_MIN = 60
 _FOR_GOOD = re.compile(
     r"\b(?:remember|memori[sz]e|note that|keep in mind|(?:don't|do not) forget|from now on|always|never)\b|"
     r"^\W*\w[\w.-]{0,40} ?:?= ?\S",
@@ -104,30 +97,19 @@ _FOR_GOOD = re.compile(
 )
 # Characters of one quote. The first and the newest instruction carry the task, so they may be longer.
 _QUOTE_CHARS, _QUOTE_CHARS_TASK, _TASKS = 160, 480, 2
-# A quick guess at the tokens of a word with its share of citation and blank, for ranking alone.
-_WORD_TOKENS, _CHAR_TOKENS = 1.3, 0.2
+# A quick guess at the tokens of a word with its share of citation and blank, for ranking alone: a mark inside it costs
+# one, and begins another word.
+_WORD_TOKENS, _CHAR_TOKENS, _MARK_TOKENS = 0.7, 0.165, 1.2
 # Steps in which the number of words is found, and the share of the room at which it is good enough. Two steps reach it
 # nearly always; the bound is for texts that the quick guess gets wrong.
 _STEPS_TO_FIT, _FULL = 6, 0.98
 # Records that a fact may cite; more than these make no better choice.
-_PLACES_MAX = 8
-
-
-def _chance(tally: Tally, places: int) -> float:
-    odds = (
-        _CHANCE
-        + sum(weight * log1p(uses) for weight, uses in zip(_PER_USE, tally.uses, strict=True) if uses)
-        + _NEAR * exp((tally.last - places) / _NEARNESS_MESSAGES)
-    )
-    if tally.last_agent >= 0:
-        odds += _BY_AGENT + _NEAR_AGENT * exp((tally.last_agent - places) / _NEARNESS_MESSAGES)
-    elif tally.uses[RESULT] == 1 and not tally.uses[USER]:
-        odds += _SEEN_ONCE
-    return 1.0 / (1.0 + exp(-odds))
+_PLACES_MAX = 16
 
 
 def _cost(fact: str) -> float:
-    return _WORD_TOKENS + _CHAR_TOKENS * len(fact)
+    marks = fact.count("/") + fact.count("_") + fact.count(".") + fact.count("-")
+    return _WORD_TOKENS + _CHAR_TOKENS * len(fact) + _MARK_TOKENS * marks
 
 
 def _merge_paths(reading: Reading) -> None:
@@ -189,8 +171,9 @@ def _ranked(reading: Reading, places: int, shown: set[str]) -> list[str]:
     """Return all words that are not shown yet, those with the best chance per token first."""
     # A qualified name of plain words, `ref.Hash`, is a call like any other unless someone spoke of it.
     kinds = reading.judge.kinds
+    likely = chances(reading, places)
     worth = {
-        fact: _chance(tally, places) / _cost(fact)
+        fact: likely[fact] / _cost(fact)
         for fact, tally in reading.tallies.items()
         if fact not in shown
         and (tally.uses[TEXT] or tally.uses[USER] or "." not in fact or kinds[fact] is not FactKind.NAME)
@@ -203,20 +186,26 @@ def _cite(reading: Reading, facts: Sequence[str], seqs: Sequence[int]) -> list[E
     # A folder is read off the path of a file in it.
     folders = _folders(facts)
     facts = [fact for fact in facts if fact not in folders]
-    standing: dict[int, list[str]] = {}
+    standing: dict[int, set[str]] = {}
     for fact in facts:
         for place in reading.tallies[fact].places[-_PLACES_MAX:]:
-            standing.setdefault(place, []).append(fact)
-    # The fullest record first; of two alike the newer.
-    uncited = dict.fromkeys(facts)
+            standing.setdefault(place, set()).add(fact)
+    # Always the record with most of what is uncited yet; of two alike the newer.
+    # What a record can still give only shrinks, so most of them are never counted again.
+    uncited = set(facts)
+    fullest = [(-len(cited), -place) for place, cited in standing.items()]
+    heapify(fullest)
     entries: list[Entry] = []
-    for place in sorted(standing, key=lambda place: (-len(standing[place]), -place)):
-        for fact in standing[place]:
-            if fact in uncited:
-                del uncited[fact]
-                entries.append(_entry(reading, fact, place, seqs))
+    while uncited:
+        place = -heappop(fullest)[1]
+        cited = standing[place] & uncited
+        if fullest and (-len(cited), -place) > fullest[0]:
+            heappush(fullest, (-len(cited), -place))
+            continue
+        uncited -= cited
+        entries += [_entry(reading, fact, place, seqs) for fact in cited]
     order = list(FactKind)
-    return sorted(entries, key=lambda entry: (order.index(entry.kind), entry.seq))
+    return sorted(entries, key=lambda entry: (order.index(entry.kind), entry.seq, entry.text))
 
 
 def _folders(facts: Iterable[str]) -> set[str]:
@@ -248,7 +237,9 @@ def make_ledger(passages: Sequence[Passage], *, tokens_max: int) -> Ledger:
     quotes = [
         quote
         for kind, share in _QUOTE_SHARES.items()
-        for quote in _quotes(reading, kind, seqs, int(tokens_max * share))
+        for quote in _quotes(
+            reading, kind, seqs, max(int(tokens_max * share), min(_QUOTES_TOKENS_MIN, tokens_max // 8))
+        )
     ]
     shown = reading.judge.facts(entry.text for entry in quotes)
     shown.update(number for entry in quotes for number in numbers(entry.text))

@@ -49,6 +49,9 @@ class Bounds(msgspec.Struct, frozen=True):
     inline_text_bytes_max: int = 32 * 2**10
     # How much of such a text stays in the record to recognise it by.
     head_chars: int = 400
+    # Base64 in a message from this length on is left out of what the model sees, and kept: an image or archive that was
+    # pasted as text. What is shorter somebody may want to have read: 16 KiB are some 12,000 tokens.
+    message_base64_chars_max: int = 16 * 2**10
     # Inputs admitted and not yet answered, per session. More is a flood or a dead worker: the sender must know.
     inputs_waiting_max: int = 1_000
     # Replies of a model in one turn. Real agents have been seen to need about 300 for one message.
@@ -78,6 +81,9 @@ class Bounds(msgspec.Struct, frozen=True):
     parts_replaced_max: int = 200
     # What to do when a part is too large for the provider: leave it out and answer, or leave it out and end the turn.
     on_oversize: Literal["replace", "stop"] = "replace"
+    # What to do when the conversation exceeds the window: make room and answer, or end the turn once so that the person
+    # can choose. Whoever then sends the next message without having chosen is answered, with room made.
+    on_overflow: Literal["compact", "ask"] = "compact"
     # Names that somebody gives: longer than any id in use, short enough for an index.
     session_key_bytes_max: int = 256
     client_id_bytes_max: int = 256
@@ -98,6 +104,18 @@ class Bounds(msgspec.Struct, frozen=True):
     # Masking old tool output is enough only if it leaves this much of the window: less would be full again soon, and
     # every change of the view costs a cold prompt cache.
     mask_window_share: float = 0.7
+    # What models may be paid (US dollars), and read and write (tokens), for the notes of one compaction; 0: no bound.
+    # Beyond it the next summariser is tried, then a digest. A model whose price is not known is held to tokens alone.
+    summary_usd_max: float = 0.0
+    summary_tokens_max: int = 0
+    # The same for all notes of one session in one day, by UTC; 0: no bound.
+    summary_usd_per_day: float = 0.0
+    summary_tokens_per_day: int = 0
+    # Answers of summarisers that could not be used, in one day without a single one that could, before none is asked
+    # unless a person wants it: three ways of three models. Notes that are used set it back, however dear they are.
+    summaries_in_vain_max: int = 9
+    # Who is asked for notes first: the model that answers, or the one whose price is the lowest.
+    summariser: Literal["same", "cheapest"] = "same"
     # Outputs that stay when old ones are masked. Eight cost 39.5 % of the input tokens of real sessions, ten 41.4 %.
     outputs_kept: int = 8
 

@@ -148,6 +148,8 @@ class Usage(msgspec.Struct, frozen=True, omit_defaults=True):
     output_tokens: int = 0
     cached_input_tokens: int = 0
     reasoning_tokens: int = 0
+    # The part of what was read that was also kept for later calls, where the provider says so and asks more for it.
+    cache_write_tokens: int = 0
 
 
 class Reply(msgspec.Struct, frozen=True):

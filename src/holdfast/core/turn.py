@@ -22,9 +22,9 @@ from holdfast.core.actions import (
     SettleCompactions,
     StartTurn,
 )
-from holdfast.core.advice import CANCELLED, INTERRUPTED, OUT_OF_STEPS, UNREADABLE, after_fault, oversize
-from holdfast.core.faults import Fault
-from holdfast.core.fold import Call, IllegalStepError, InFlight, Turn, apply, notice, receive
+from holdfast.core.advice import CANCELLED, CHOICE, INTERRUPTED, OUT_OF_STEPS, UNREADABLE, after_fault, oversize
+from holdfast.core.faults import Fault, FaultKind
+from holdfast.core.fold import Call, IllegalStepError, InFlight, Turn, account, apply, notice, receive
 from holdfast.core.ladder import ASKED_BY_A_PERSON, ASKED_BY_US, Rung, back_off_seconds, first_left, next_rung
 from holdfast.core.limits import Bounds
 from holdfast.core.mending import make_fit, tear
@@ -150,7 +150,7 @@ def evolve(turn: Turn, logged: Logged) -> Turn:
         changed = turn
     else:
         changed = _step_past_holes(turn, logged.seq, record)
-    return replace(changed, seq=logged.seq)
+    return replace(account(changed, logged), seq=logged.seq)
 
 
 def _step_past_holes(turn: Turn, seq: int, record: StepRecord) -> Turn:
@@ -256,9 +256,16 @@ def _after_fault(turn: Turn, fault: Fault, bounds: Bounds) -> Action:
     rung = next_rung(fault, turn.climbed, bounds)
     if rung is None:
         return EndTurn(turn.number, Outcome.FAILED, after_fault(fault))
+    if rung is not Rung.CLAMP_OUTPUT and _is_for_the_person(turn, fault, bounds):
+        return EndTurn(turn.number, Outcome.FAILED, CHOICE)
     if rung is Rung.BACK_OFF:
         return BackOff(fault.kind, back_off_seconds(fault, turn.climbed, bounds))
     return Climb(rung, fault.kind)
+
+
+def _is_for_the_person(turn: Turn, fault: Fault, bounds: Bounds) -> bool:
+    """Return whether a person is to choose what becomes of a conversation that is too long. They are asked once."""
+    return bounds.on_overflow == "ask" and fault.kind is FaultKind.TOKEN_OVERFLOW and not turn.is_choice_offered
 
 
 # What a dead process, or a cancelled action, leaves open.
@@ -290,6 +297,12 @@ def _interrupted_call(turn: Turn, call: Call, reason: Abandonment, bounds: Bound
     if reason is Abandonment.CANCELLED:
         sentence = "Cancelled by the person while it ran. It may or may not have had its effect."
         return ToolSettled(turn.number, ToolResult(call_id, (Text(sentence),), ToolOutcome.CANCELLED))
+    if reason is Abandonment.STORE_FULL:
+        sentence = (
+            "Outcome unknown: the disk was full, and what came of this call could not be kept. It may or may not have "
+            "had its effect. Check before you call it again."
+        )
+        return ToolSettled(turn.number, ToolResult(call_id, (Text(sentence),), ToolOutcome.UNKNOWN))
     # What a client runs does not die with us; how long its result is awaited is bounded by a deadline.
     if call.reply or (call.is_idempotent and call.starts < bounds.tool_starts_max):
         return ToolInterrupted(turn.number, call_id)

@@ -13,7 +13,7 @@ _CHUNK = re.compile(r"[\w$]+(?:[./\\:@~+#-]+[\w$]+)*")
 # Cuts of a chunk, from the outside in: a path into names, a name into words, a word into its humps.
 _PATH_CUT = re.compile(r"[/\\:@~+#]+")
 _NAME_CUT = re.compile(r"[.$-]+")
-_HUMP = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
+HUMP = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
 # Escapes that JSON and logs leave between two words.
 _ESCAPES = (("\\n", " "), ("\\t", " "))
 # A longer chunk is base64, a minified line or a ruler: nobody asks for it whole.
@@ -95,7 +95,7 @@ def _pieces(word: str) -> list[str]:
     if _HEX.fullmatch(lower):
         # Its humps would be letters and digits that stand everywhere.
         return [lower, *(lower[:chars] for chars in _HEX_BEGINNINGS if chars < len(lower))]
-    humps = _HUMP.findall(word)
+    humps = HUMP.findall(word)
     if len(humps) == 1 and len(humps[0]) == len(word):
         return [stem(lower)]
     return [lower, *(stem(hump.lower()) for hump in humps)]

@@ -1,9 +1,9 @@
 """What a disk may hold after the power failed: recorded writes, of which those that were not synced are at its mercy.
 
-A shim below SQLite records every write, truncation, sync and deletion of the database and its logs. From the recording
-disks are made as they may be after a loss of power at any point: what was synced is there; of the rest each write may
-be there, missing, or torn at the borders of sectors, in any order; and a name that was not synced may be missing or be
-that of the file before it.
+A shim below SQLite records every write, truncation, sync and deletion of the database and its logs, and a witness does
+the same for the folders of blobs and segments. From the recording disks are made as they may be after a loss of power
+at any point: what was synced is there; of the rest each write may be there, missing, or torn at the borders of sectors,
+in any order; and a name that was not synced may be missing or be that of the file before it.
 """
 
 import random
@@ -14,8 +14,12 @@ from pathlib import Path
 import apsw
 import msgspec
 
+from holdfast.stores.folder import Witness, witnessed
+
 # The smallest unit that disks write as a whole.
 SECTOR_BYTES = 512
+# The place of a write that adds to a file, wherever that ends.
+AT_THE_END = -1
 # Name under which the shim is known to SQLite.
 _NAME = "holdfast-recorder"
 
@@ -28,6 +32,10 @@ class Change(StrEnum):
     TRUNCATE = "truncate"
     SYNC = "sync"
     DELETE = "delete"
+    # Of the folders beside the database: one was made, a file has a second name, the names in one are on the disk.
+    FOLDER = "folder"
+    LINK = "link"
+    SYNC_NAMES = "sync_names"
     SAID = "said"
 
 
@@ -35,6 +43,7 @@ class Event(msgspec.Struct, frozen=True):
     """One event: at which place of a file, with which bytes; of a deletion, whether its folder was synced."""
 
     change: Change
+    # By its path from the folder of the store.
     file: str = ""
     place: int = 0
     body: bytes = b""
@@ -42,6 +51,8 @@ class Event(msgspec.Struct, frozen=True):
     # What was acknowledged: a session has records up to this one.
     session: str = ""
     seq: int = 0
+    # Of a link, the name that the file had before.
+    source: str = ""
 
 
 class Recorder:
@@ -54,12 +65,43 @@ class Recorder:
 
     def add(self, event: Event) -> None:
         """Add an event."""
-        if event.change is not Change.SYNC or not self._ignores_syncs:
+        if event.change not in {Change.SYNC, Change.SYNC_NAMES} or not self._ignores_syncs:
             self.events.append(event)
 
     def acknowledge(self, session: str, seq: int) -> None:
         """Note that somebody was told of a record."""
         self.events.append(Event(Change.SAID, session=session, seq=seq))
+
+
+class RecordingWitness(Witness):
+    """Records what is asked of the disk for blobs and segments."""
+
+    def __init__(self, recorder: Recorder, root: Path) -> None:
+        self._recorder, self._root = recorder, root
+
+    def made(self, folder: Path) -> None:
+        """A folder has its name."""
+        self._recorder.add(Event(Change.FOLDER, self._name(folder)))
+
+    def wrote(self, path: Path, content: bytes) -> None:
+        """Bytes were added at the end of a file."""
+        self._recorder.add(Event(Change.WRITE, self._name(path), AT_THE_END, content))
+
+    def linked(self, path: Path, source: Path) -> None:
+        """A file has another name."""
+        self._recorder.add(Event(Change.LINK, self._name(path), source=self._name(source)))
+
+    def synced(self, path: Path) -> None:
+        """The bytes of a file, or the names in a folder, are on the disk."""
+        self._recorder.add(Event(Change.SYNC_NAMES if path.is_dir() else Change.SYNC, self._name(path)))
+
+    def removed(self, path: Path) -> None:
+        """A name is gone."""
+        self._recorder.add(Event(Change.DELETE, self._name(path)))
+
+    def _name(self, path: Path) -> str:
+        name = path.relative_to(self._root).as_posix()
+        return "" if name == "." else name
 
 
 class RecordingVfs(apsw.VFS):
@@ -109,7 +151,8 @@ class _RecordedFile(apsw.VFSFile):
 class _File:
     """One file, as the disk surely holds it, and what was asked of it since."""
 
-    def __init__(self, before: "_File | None" = None) -> None:
+    def __init__(self, before: "_File | None" = None, *, is_folder: bool = False) -> None:
+        self.is_folder = is_folder
         self.durable = bytearray()
         self.pending: list[Event] = []
         # Whether a loss of power leaves the name; where it does not, the name may be that of the file before.
@@ -120,7 +163,14 @@ class _File:
         """Have everything asked for so far be on the disk."""
         for event in self.pending:
             _apply(self.durable, event)
-        self.pending = []
+        # Not another list: a file may have two names.
+        self.pending.clear()
+
+    def linked(self, before: "_File | None") -> "_File":
+        """Return the same file under another name, which no loss of power need leave."""
+        other = _File(before)
+        other.durable, other.pending = self.durable, self.pending
+        return other
 
     def after_power_loss(self, chance: random.Random) -> bytes:
         """Return what may be left of it."""
@@ -180,34 +230,53 @@ class _Table:
                 if gone is not None and not event.is_synced:
                     self._doubtful[event.file] = gone
                 if event.is_synced:
-                    self._sync_names()
+                    self._sync_names(_folder_of(event.file))
             case Change.SYNC:
                 self._of(event.file).settle()
                 if _is_log(event.file):
                     # SQLite syncs the folder together with a log that it has just made.
-                    self._sync_names()
+                    self._sync_names("")
+            case Change.SYNC_NAMES:
+                self._sync_names(event.file)
+            case Change.FOLDER:
+                self._files.setdefault(event.file, _File(is_folder=True))
+            case Change.LINK:
+                self._files[event.file] = self._of(event.source).linked(self._doubtful.pop(event.file, None))
             case _:
                 self._of(event.file).pending.append(event)
 
     def _of(self, name: str) -> _File:
         return self._files.setdefault(name, _File())
 
-    def _sync_names(self) -> None:
-        for file in self._files.values():
-            file.is_named, file.before = True, None
-        self._doubtful.clear()
+    def _sync_names(self, folder: str) -> None:
+        for name, file in self._files.items():
+            if _folder_of(name) == folder:
+                file.is_named, file.before = True, None
+        for name in [name for name in self._doubtful if _folder_of(name) == folder]:
+            del self._doubtful[name]
 
     def after_power_loss(self, chance: random.Random) -> dict[str, bytes]:
         left: dict[str, bytes] = {}
-        for name, file in self._files.items():
-            if file.is_named or chance.random() < 0.5:  # noqa: PLR2004 - half of the time
+        # Folders before what is in them: with a folder goes all of it.
+        folders = {""}
+        for name, file in sorted(self._files.items()):
+            if _folder_of(name) not in folders:
+                continue
+            is_there = file.is_named or chance.random() < 0.5  # noqa: PLR2004 - half of the time
+            if file.is_folder and is_there:
+                folders.add(name)
+            elif is_there:
                 left[name] = file.after_power_loss(chance)
             elif file.before is not None and chance.random() < 0.5:  # noqa: PLR2004
                 left[name] = file.before.after_power_loss(chance)
         for name, file in self._doubtful.items():
-            if chance.random() < 0.5:  # noqa: PLR2004
+            if _folder_of(name) in folders and chance.random() < 0.5:  # noqa: PLR2004
                 left[name] = file.after_power_loss(chance)
         return left
+
+
+def _folder_of(name: str) -> str:
+    return name.rpartition("/")[0]
 
 
 def _is_log(name: str) -> bool:
@@ -219,8 +288,9 @@ def _apply(content: bytearray, event: Event) -> None:
         del content[event.place :]
         content.extend(bytes(max(event.place - len(content), 0)))
         return
-    content.extend(bytes(max(event.place - len(content), 0)))
-    content[event.place : event.place + len(event.body)] = event.body
+    place = len(content) if event.place == AT_THE_END else event.place
+    content.extend(bytes(max(place - len(content), 0)))
+    content[place : place + len(event.body)] = event.body
 
 
 def _torn(event: Event, chance: random.Random) -> Iterator[Event]:
@@ -231,6 +301,10 @@ def _torn(event: Event, chance: random.Random) -> Iterator[Event]:
     if fate == 1 or event.change is not Change.WRITE:
         yield event
         return
+    if event.place == AT_THE_END:
+        # What was added may have come through up to some sector.
+        yield Event(Change.WRITE, event.file, event.place, event.body[: chance.randint(0, len(event.body))])
+        return
     start, end = event.place, event.place + len(event.body)
     while start < end:
         border = min(start - start % SECTOR_BYTES + SECTOR_BYTES, end)
@@ -239,12 +313,13 @@ def _torn(event: Event, chance: random.Random) -> Iterator[Event]:
         start = border
 
 
-def recorded(recorder: Recorder, work: Callable[[], None]) -> None:
-    """Do some work with every connection going through the shim."""
+def recorded(recorder: Recorder, root: Path, work: Callable[[], None]) -> None:
+    """Do some work in a folder, with every connection going through the shim, and blobs and segments seen."""
     usual = apsw.vfs_names()[0]
     shim = RecordingVfs(recorder, usual)
     try:
-        work()
+        with witnessed(RecordingWitness(recorder, root)):
+            work()
     finally:
         apsw.set_default_vfs(usual)
         shim.unregister()

@@ -23,9 +23,15 @@ from holdfast.crashlab.workload import SEASON_STEPS, SESSIONS, Accepted, Errand,
 KILLS_PER_STORE = 100
 # A store is judged after so many kills on average, and once more at its end.
 _KILLS_PER_JUDGEMENT = 10
-# How long a life may last at most, in seconds, and how often: some are killed while they open the store and recover,
-# most in the middle of their work, and some get far enough to compact, seal and roll over.
-_SPANS = ((0.04, 3), (0.15, 4), (0.6, 3))
+# This share of lives is killed while it opens the store and recovers, the others in the middle of their work.
+_SHARE_OF_STARTS = 0.6
+# How many steps such a life takes at most before it is killed, both sessions together; half of that on average. A step
+# costs as much as two starts, so more of them mean fewer kills: with 6 a kill took 0.22 s of a core, with 2 half of it.
+_STEPS_MAX = 2.0
+# What is believed of a machine at first, and how many lives it takes to think otherwise.
+_START_SECONDS_FIRST, _STEP_SECONDS_FIRST = 0.1, 0.05
+_LIVES_REMEMBERED = 8
+_STEPS_MIN = 0.25
 # Left alone, a life has everything answered within a second or two. Whatever takes longer than this hangs.
 HANGS_SECONDS = 60.0
 # How often whoever waits for a lane hears of it.
@@ -52,6 +58,7 @@ class Lane:
         self._kills_told = 0
         self._is_broken = False
         self._told_at = time.monotonic()
+        self._pace = Pace()
 
     def run(self) -> None:
         """Take one store after the other from its first life to rest."""
@@ -95,16 +102,23 @@ class Lane:
             shutil.rmtree(oracle.folder)
 
     def _live_and_die(self, oracle: "Oracle") -> None:
-        spans, weights = zip(*_SPANS, strict=True)
-        span = self._chance.uniform(0.0, self._chance.choices(spans, weights)[0])
         child = begin_life(oracle.errand())
-        if child.listen(span):
+        if self._chance.random() < _SHARE_OF_STARTS:
+            has_ended = child.listen(self._chance.uniform(0.0, self._pace.start_seconds))
+        else:
+            child.hears(Recovered.__name__.encode(), HANGS_SECONDS)
+            has_ended = child.listen(self._chance.uniform(0.0, _STEPS_MAX * self._pace.step_seconds))
+        killed_at = time.monotonic()
+        if has_ended:
             code, lines = child.reap()
             self.figures.third_states.append(f"{oracle.folder}: a life ended by itself with {code}")
         else:
             lines = child.kill()
             self.figures.kills += 1
-        self._hear(oracle, child, lines)
+        steps = oracle.steps_taken
+        recovered_at = self._hear(oracle, child, lines)
+        if recovered_at is not None:
+            self._pace.learn(recovered_at - child.began, killed_at - recovered_at, oracle.steps_taken - steps)
 
     def _come_to_rest(self, oracle: "Oracle") -> None:
         """Leave one life alone until everything has its outcome, then judge for the last time."""
@@ -119,10 +133,11 @@ class Lane:
             self.figures.third_states.append(f"{oracle.folder}: recovering ended with {code}")
         self._judge(oracle, is_at_rest=True)
 
-    def _hear(self, oracle: "Oracle", child: Child, lines: list[bytes]) -> None:
+    def _hear(self, oracle: "Oracle", child: Child, lines: list[bytes]) -> float | None:
         recovered_at = oracle.hear(lines)
         if recovered_at is not None:
             self.figures.recoveries_ms.append(round((recovered_at - child.began) * 1_000, 1))
+        return recovered_at
 
     def _judge(self, oracle: "Oracle", *, is_at_rest: bool) -> None:
         known = oracle.known(is_at_rest=is_at_rest)
@@ -141,6 +156,28 @@ class Lane:
             kept += [f"{oracle.folder}: {sentence}" for sentence in found]
         if is_at_rest:
             self.figures.add(Figures(kinds=dict(Counter(verdict.kinds) - Counter(self._seasoned.kinds))))
+
+
+class Pace:
+    """How long lives take here and now, learned from those before: kills should hit work, however busy a machine is."""
+
+    def __init__(self) -> None:
+        self.start_seconds = _START_SECONDS_FIRST
+        self._seconds, self._steps = _STEP_SECONDS_FIRST, 1.0
+
+    @property
+    def step_seconds(self) -> float:
+        """How long a step of the workload takes."""
+        return self._seconds / self._steps
+
+    def learn(self, start_seconds: float, work_seconds: float, steps: int) -> None:
+        """Take in one life: how long it took to recover, how long it worked then, and how many steps that came to."""
+        self.start_seconds += (start_seconds - self.start_seconds) / _LIVES_REMEMBERED
+        # Sums that fade, not a mean of quotients: a life that is killed in the middle of a step counts for what it is.
+        fading = 1 - 1 / _LIVES_REMEMBERED
+        self._seconds = self._seconds * fading + work_seconds
+        # Never none: a machine that stands still must not make lives last for ever.
+        self._steps = max(self._steps * fading + steps, _STEPS_MIN)
 
 
 class Oracle:
@@ -184,6 +221,11 @@ class Oracle:
     def acknowledged(self) -> int:
         """How many messages are known to have been accepted."""
         return sum(map(len, self.accepted.values()))
+
+    @property
+    def steps_taken(self) -> int:
+        """How many steps were heard of."""
+        return sum(self._next_steps.values())
 
     def hear(self, lines: list[bytes]) -> float | None:
         """Take in what a life said, and return when it had recovered, if it came to that."""

@@ -1,35 +1,35 @@
 """Whether what was acknowledged survives a loss of power: every disk that may be left is opened and read.
 
 The workload runs once over the recording shim, in a few lives so that logs come and go. Then disks are made, opened
-with the store as it is, and compared with what the whole log holds. Only the database and its logs lose power here;
-segments and blobs are files that are synced before anybody names them, and are taken to be there.
+with the store as it is, and compared with what the whole log holds: live rows, the segments that seals name, and the
+blobs that records name. All of them lose power alike.
 """
 
 import asyncio
 import random
 import shutil
-import tempfile
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 import msgspec
 
 from holdfast.core.messages import Text
-from holdfast.core.records import InputAdmitted, Logged
-from holdfast.core.segments import unpack_segment
+from holdfast.core.records import InputAdmitted, Logged, decode_record, refs_of
+from holdfast.core.segments import SegmentTornError, unpack_segment
 from holdfast.crashlab.disk import Change, Disk, Recorder, disks, recorded
+from holdfast.crashlab.scratch import scratch
 from holdfast.crashlab.workload import SESSIONS, STORE, Accepted, Errand, Saying, Script, live
 from holdfast.errors import HoldfastError
+from holdfast.ports import Segment
 from holdfast.runtime.clock import SystemClock
 from holdfast.stores.archives import FolderArchive
+from holdfast.stores.blobs import FolderBlobs
 from holdfast.stores.sqlite import SqliteStore
 
 # Enough that every kind of step comes and the log of changes starts over, in lives that each close the store.
 _LIVES, _STEPS_PER_LIFE = 3, 8
 _ROWS_MAX = 1_000_000
-# Where files live in memory: opening thousands of disks need not wear out a real one.
-_IN_MEMORY = Path("/dev/shm")  # noqa: S108 - a folder of random name is made in it
 
 
 class PowerFigures(msgspec.Struct):
@@ -39,6 +39,9 @@ class PowerFigures(msgspec.Struct):
     acknowledged: int = 0
     writes: int = 0
     syncs: int = 0
+    # Looked at in the disks that were left: segments that a seal names, and blobs that a record names.
+    segments: int = 0
+    blobs: int = 0
     seconds: float = 0.0
     lost: list[str] = []
     third_states: list[str] = []
@@ -49,6 +52,8 @@ class PowerFigures(msgspec.Struct):
         self.acknowledged += other.acknowledged
         self.writes += other.writes
         self.syncs += other.syncs
+        self.segments += other.segments
+        self.blobs += other.blobs
         self.lost += other.lost
         self.third_states += other.third_states
 
@@ -58,6 +63,7 @@ class PowerFigures(msgspec.Struct):
             ("states", f"{self.states:,} disks after a loss of power, in {self.seconds:.0f} s"),
             ("recorded", f"{self.writes:,} writes, {self.syncs:,} syncs"),
             ("acknowledged", f"{self.acknowledged:,} records"),
+            ("read back", f"{self.segments:,} segments, {self.blobs:,} blobs"),
             ("lost", f"{len(self.lost):,}"),
             ("third states", f"{len(self.third_states):,}"),
         ]
@@ -78,24 +84,21 @@ def lose_power(states: int, seed: int, *, ignores_syncs: bool = False) -> PowerF
     """Record the workload once, then lose power at so many points of it. Nothing else may use SQLite here meanwhile."""
     began = time.monotonic()
     chance = random.Random(seed)  # noqa: S311 - a run can be repeated by its seed
-    folder = Path(tempfile.mkdtemp(prefix="holdfast-power-", dir=_IN_MEMORY if _IN_MEMORY.is_dir() else None))
-    try:
+    with scratch("power") as folder:
         recorder = Recorder(ignores_syncs=ignores_syncs)
         kept = folder / "kept"
         kept.mkdir()
-        recorded(recorder, lambda: asyncio.run(_work(kept, seed, recorder)))
+        recorded(recorder, kept, lambda: asyncio.run(_work(kept, seed, recorder)))
         truth = asyncio.run(_truth(kept))
         figures = PowerFigures(
             acknowledged=sum(map(len, truth.bodies.values())),
             writes=sum(event.change is Change.WRITE for event in recorder.events),
-            syncs=sum(event.change is Change.SYNC for event in recorder.events),
+            syncs=sum(event.change in {Change.SYNC, Change.SYNC_NAMES} for event in recorder.events),
         )
         points = sorted(chance.randint(0, len(recorder.events)) for _ in range(states))
         asyncio.run(_judge_all(disks(recorder.events, points, chance), folder / "state", truth, figures))
         figures.seconds = time.monotonic() - began
         return figures
-    finally:
-        shutil.rmtree(folder)
 
 
 async def _work(folder: Path, seed: int, recorder: Recorder) -> None:
@@ -135,6 +138,7 @@ async def _judge_all(found: Iterable[Disk], folder: Path, truth: Truth, figures:
     for disk in found:
         folder.mkdir()  # noqa: ASYNC240 - nothing else runs here, and the folder is in memory
         for name, content in disk.files.items():
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
             (folder / name).write_bytes(content)
         try:
             await _judge(disk, folder, truth, figures)
@@ -149,19 +153,56 @@ async def _judge(disk: Disk, folder: Path, truth: Truth, figures: PowerFigures) 
     store = SqliteStore(folder / STORE, clock=SystemClock())
     try:
         for session in SESSIONS:
-            ranges = [(segment.first, segment.last) for segment in await store.segments(session)]
-            rows = await store.kept(session, limit=_ROWS_MAX)
-            behind = ranges[-1][1] if ranges else 0
-            last = rows[-1].seq if rows else behind
             where = f"power lost after event {disk.point}: {session}"
+            segments = await store.segments(session)
+            rows = await store.kept(session, limit=_ROWS_MAX)
+            behind = segments[-1].last if segments else 0
+            last = rows[-1].seq if rows else behind
             if last < disk.acknowledged.get(session, 0):
                 figures.lost.append(f"{where} ends with {last}, {disk.acknowledged[session]} was acknowledged")
             if [row.seq for row in rows] != list(range(behind + 1, last + 1)):
                 figures.third_states.append(f"{where} has a gap or an overlap behind {behind}")
             elif [row.body for row in rows] != truth.bodies[session][behind:last]:
                 figures.third_states.append(f"{where} holds records that were never written")
-            if ranges != truth.sealed[session][: len(ranges)]:
+            if [(one.first, one.last) for one in segments] != truth.sealed[session][: len(segments)]:
                 figures.third_states.append(f"{where} says that something else was sealed than was")
+            figures.lost += [
+                f"{where}: {sentence}" for sentence in await _lost_beside(folder, session, segments, truth, figures)
+            ]
+            figures.lost += [
+                f"{where}: {sentence}" for sentence in await _lost_blobs(folder, truth.bodies[session][:last], figures)
+            ]
         await store.admit("lab:after", InputAdmitted((Text("still there?"),)))
     finally:
         await store.close()
+
+
+async def _lost_beside(
+    folder: Path, session: str, segments: Sequence[Segment], truth: Truth, figures: PowerFigures
+) -> list[str]:
+    """Return which segments are not what the log says that they are."""
+    archive, lost = FolderArchive(folder / f"{STORE}-archive"), []
+    for segment in segments:
+        figures.segments += 1
+        try:
+            rows = unpack_segment(await archive.get(segment.name))[1]
+        except (HoldfastError, SegmentTornError) as error:
+            lost.append(str(error))
+            continue
+        if [row.body for row in rows] != truth.bodies[session][segment.first - 1 : segment.last]:
+            lost.append(f"segment {segment.name} holds other records than were sealed")
+    return lost
+
+
+async def _lost_blobs(folder: Path, bodies: Sequence[bytes], figures: PowerFigures) -> list[str]:
+    """Return which blobs are gone or altered that records name."""
+    blobs, lost = FolderBlobs(folder / f"{STORE}-blobs"), []
+    # A record that names a blob has its hash in it; the others need not be decoded.
+    named = {ref for body in bodies if b'"sha256"' in body for ref in refs_of(decode_record(body))}
+    for ref in named:
+        figures.blobs += 1
+        try:
+            await blobs.get(ref)
+        except HoldfastError as error:
+            lost.append(str(error))
+    return lost

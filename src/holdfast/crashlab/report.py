@@ -5,17 +5,17 @@ from collections.abc import Sequence
 
 import msgspec
 
-# Records that show what the kills had a chance to hit, with the word for them.
-_EVENTS = {
+# Records that show what the kills had a chance to hit, with the word for them: work that outlived them, in logs that
+# were judged at their end, and work that they cut off and that was closed or begun again.
+_SURVIVED = {
+    "TurnEnded": "turns",
     "ToolStarted": "tools",
     "CompactionApplied": "compactions",
-    "PartReplaced": "replaced parts",
+    "PartReplaced": "scrubs",
     "SegmentSealed": "seals",
     "GenerationStarted": "roll-overs",
-    "AttemptAbandoned": "attempts cut off",
-    "tool cut off": "tools cut off",
-    "rung cut off": "rungs cut off",
 }
+_CUT_OFF = {"AttemptAbandoned": "attempts", "tool cut off": "tools", "rung cut off": "rungs"}
 # A list of broken promises is for reading; whoever has more of them than this reads the first.
 _SENTENCES_MAX = 20
 
@@ -72,7 +72,8 @@ class Report(msgspec.Struct, frozen=True):
     judged: int
     seconds: float
     seed: int
-    events: dict[str, int]
+    survived: dict[str, int]
+    cut_off: dict[str, int]
     broken: list[str]
 
     def rows(self) -> list[tuple[str, str]]:
@@ -87,7 +88,8 @@ class Report(msgspec.Struct, frozen=True):
             ("duplicated", f"{self.duplicated:,}"),
             ("third states", f"{self.third_states:,}"),
             ("recovery", f"{recovery} ({self.recoveries:,} seen to their end)"),
-            ("in the logs", ", ".join(f"{count:,} {word}" for word, count in self.events.items())),
+            ("survived", ", ".join(f"{count:,} {word}" for word, count in self.survived.items())),
+            ("cut off", ", ".join(f"{count:,} {word}" for word, count in self.cut_off.items())),
             ("judged", f"{self.judged:,} times, {self.stores:,} stores to their end"),
             ("seed", str(self.seed)),
         ]
@@ -110,7 +112,8 @@ def report(figures: Figures, seed: int) -> Report:
         judged=figures.judged,
         seconds=figures.seconds,
         seed=seed,
-        events={word: figures.kinds.get(kind, 0) for kind, word in _EVENTS.items()},
+        survived={word: figures.kinds.get(kind, 0) for kind, word in _SURVIVED.items()},
+        cut_off={word: figures.kinds.get(kind, 0) for kind, word in _CUT_OFF.items()},
         broken=figures.broken(),
     )
 

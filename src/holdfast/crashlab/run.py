@@ -13,6 +13,7 @@ from pathlib import Path
 import msgspec
 
 from holdfast.crashlab.children import Child, Work, warm_up
+from holdfast.crashlab.flipping import FlipFigures, flip_all
 from holdfast.crashlab.lane import Lane, Oracle, Orders
 from holdfast.crashlab.powerloss import PowerFigures, lose_power
 from holdfast.crashlab.report import Figures
@@ -77,6 +78,28 @@ def run_power_losses(states: int, seed: int, lanes: int, show: Callable[[PowerFi
     works = [partial(_lose_power, seed * _SEED_STEP, rounds[lane::lanes]) for lane in range(lanes)]
     total.third_states += _side_by_side(works, take)
     return total
+
+
+def run_flips(flips: int, seed: int, lanes: int, show: Callable[[FlipFigures], None]) -> FlipFigures:
+    """Flip so many bits, each in a store of its own, showing the figures as they grow."""
+    warm_up()
+    began = time.monotonic()
+    total = FlipFigures()
+
+    def take(lines: list[bytes]) -> None:
+        for line in lines:
+            total.add(msgspec.json.decode(line, type=FlipFigures))
+        total.seconds = time.monotonic() - began
+        show(total)
+
+    first = seed * _SEED_STEP
+    works = [partial(_flip, range(first + lane, first + flips, lanes)) for lane in range(lanes)]
+    total.undetected += _side_by_side(works, take)
+    return total
+
+
+def _flip(seeds: Sequence[int], say: Callable[[bytes], None]) -> None:
+    flip_all(seeds, lambda figures: say(msgspec.json.encode(figures)))
 
 
 def _numbered(states: int) -> Iterator[tuple[int, int]]:

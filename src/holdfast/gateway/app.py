@@ -10,6 +10,7 @@ import time
 from collections.abc import Awaitable, Callable, Mapping, MutableMapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
+from functools import lru_cache
 from importlib.metadata import version
 from types import MappingProxyType
 from typing import Any
@@ -207,6 +208,8 @@ class _Sent:
         await self._send(message)
 
 
+# Every request without a key asks it of the same few hosts.
+@lru_cache(maxsize=64)
 def is_loopback(host: str) -> bool:
     """Return whether an address or name can be reached from this machine alone."""
     bare = host.strip("[]").lower()

@@ -85,18 +85,23 @@ async def json_body(scope: Scope, receive: Receive, shape: type[ShapeT], bounds:
     kind = header(scope, b"content-type").partition(";")[0].strip().lower()
     if kind != JSON.decode():
         raise MediaTypeError(f"the body must be application/json, not {kind[:80] or 'without a type'!r}")
-    chunks = body_chunks(scope, receive, bounds, bytes_max=bounds.body_bytes_max)
-    try:
-        async with asyncio.timeout(bounds.body_seconds_max):
-            body = b"".join([chunk async for chunk in chunks])
-    except TimeoutError as error:
-        raise TooSlowError(f"the body was not complete after {bounds.body_seconds_max:g} seconds") from error
+    body = await whole_body(scope, receive, bounds)
     try:
         return msgspec.json.decode(body, type=shape)
     except msgspec.ValidationError as error:
         raise InvalidError(f"the body is not of the right shape: {error}") from error
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise MalformedError(f"the body is not JSON: {error}") from error
+
+
+async def whole_body(scope: Scope, receive: Receive, bounds: GatewayBounds) -> bytes:
+    """Return the body in one piece, within the bounds of every request."""
+    chunks = body_chunks(scope, receive, bounds, bytes_max=bounds.body_bytes_max)
+    try:
+        async with asyncio.timeout(bounds.body_seconds_max):
+            return b"".join([chunk async for chunk in chunks])
+    except TimeoutError as error:
+        raise TooSlowError(f"the body was not complete after {bounds.body_seconds_max:g} seconds") from error
 
 
 async def body_chunks(scope: Scope, receive: Receive, bounds: GatewayBounds, *, bytes_max: int) -> AsyncIterator[bytes]:

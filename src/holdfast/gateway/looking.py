@@ -76,6 +76,8 @@ async def show_session(call: Call) -> shapes.SessionDetail:
             for one in running
         ],
         cursor=cursor_of(epoch_of(known), newest),
+        spent=turn.spent,
+        spent_on_notes=turn.spent_on_notes,
     )
 
 

@@ -9,12 +9,15 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, gene
 
 from holdfast.core.faults import FaultKind
 from holdfast.core.limits import follows_a_client
+from holdfast.core.messages import Usage
 from holdfast.core.records import (
     AttemptFailed,
     CompactionApplied,
     Logged,
+    PieceSummarised,
     ReplyRecorded,
     RungFinished,
+    SummaryRefused,
     TurnEnded,
     TurnStarted,
 )
@@ -70,6 +73,9 @@ class Meters:
             ("dialect",),
             registry=self.registry,
         )
+        purpose = ("purpose",)
+        self._cost = Counter("holdfast_cost_usd", "US dollars, by declared prices.", purpose, registry=self.registry)
+        self._unpriced = Counter("holdfast_calls_unpriced", "Calls without a price.", purpose, registry=self.registry)
         self._owing = Gauge("holdfast_sessions_owing", "Sessions that owe an outcome.", registry=self.registry)
         self._streams = Gauge("holdfast_event_streams", "Event streams open.", registry=self.registry)
 
@@ -85,11 +91,13 @@ class Meters:
                 started = self._started.pop((session, turn), None)
                 if started is not None:
                     self._turn_seconds.observe(monotonic() - started)
-            case ReplyRecorded(reply=reply) if reply.usage is not None:
-                self._tokens.labels("input").inc(reply.usage.input_tokens)
-                self._tokens.labels("output").inc(reply.usage.output_tokens)
-            case AttemptFailed(fault=fault):
+            case ReplyRecorded(reply=reply, cost_usd=usd) if reply.usage is not None:
+                self._pay(reply.usage, usd, "answers")
+            case AttemptFailed(fault=fault, usage=usage, cost_usd=usd):
                 self._faults.labels(fault.kind.value).inc()
+                self._pay(usage, usd, "answers")
+            case PieceSummarised(usage=usage, cost_usd=usd) | SummaryRefused(usage=usage, cost_usd=usd):
+                self._pay(usage, usd, "summaries")
             case RungFinished(rung=rung, result=result):
                 self._rungs.labels(rung.value, result.value).inc()
                 if follows_a_client(session):
@@ -110,6 +118,16 @@ class Meters:
     def compaction_called(self, dialect: str) -> None:
         """Count a compaction that an agent asked its model for."""
         self._called.labels(dialect).inc()
+
+    def _pay(self, usage: Usage | None, usd: float | None, purpose: str) -> None:
+        if usage is None:
+            return
+        self._tokens.labels("input").inc(usage.input_tokens)
+        self._tokens.labels("output").inc(usage.output_tokens)
+        if usd is None:
+            self._unpriced.labels(purpose).inc()
+        else:
+            self._cost.labels(purpose).inc(usd)
 
     def answered(self, route: str, method: str, status: int, seconds: float) -> None:
         """Count a request."""

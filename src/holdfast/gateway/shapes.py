@@ -10,6 +10,7 @@ import msgspec
 from holdfast.core.fit import Sizes
 from holdfast.core.limits import Limits
 from holdfast.core.messages import Message, Part, Usage
+from holdfast.core.prices import Spent
 from holdfast.core.records import CompactionOutcome, Logged, Outcome
 from holdfast.ports import Hit
 from holdfast.runtime.previews import Preview
@@ -238,6 +239,9 @@ class SessionDetail(msgspec.Struct, frozen=True):
     boundary: int
     calls: list[OpenCall]
     cursor: str
+    # What all calls came to so far, and those for summaries alone. `unpriced` calls are in no sum of money.
+    spent: Spent
+    spent_on_notes: Spent
 
 
 class Accepted(msgspec.Struct, frozen=True):
@@ -255,6 +259,8 @@ class Answered(msgspec.Struct, frozen=True):
     parts: list[Part]
     usage: Usage | None
     notices: list[str]
+    # What all calls of the turn cost, in US dollars, by declared prices; null where no price is known.
+    cost_usd: float | None = None
 
 
 class TurnState(msgspec.Struct, frozen=True):

@@ -95,7 +95,7 @@ async def _until_ended(session: Session, turn: int) -> AsyncGenerator[LiveDelta 
 
 def _answered(answer: Answer) -> shapes.Answered:
     return shapes.Answered(
-        answer.turn, answer.text, answer.model, list(answer.parts), answer.usage, list(answer.notices)
+        answer.turn, answer.text, answer.model, list(answer.parts), answer.usage, list(answer.notices), answer.cost_usd
     )
 
 

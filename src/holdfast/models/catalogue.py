@@ -11,6 +11,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from holdfast.core.limits import Limits
+from holdfast.core.prices import NO_PRICES
 from holdfast.errors import MissingKeyError, UnknownModelError, UsageError
 from holdfast.models import anthropic_messages, gemini, openai_chat, openai_responses
 from holdfast.models.declared import FAMILIES, declared_limits, open_limits
@@ -18,6 +19,7 @@ from holdfast.models.dialects import DIALECTS, Dialect
 from holdfast.models.endpoints import parse_endpoint
 from holdfast.models.http import HttpModel, ModelCard
 from holdfast.models.overrides import NO_OVERRIDES, Overrides
+from holdfast.models.priced import declared_prices
 from holdfast.models.transport import SocketTransport
 
 if TYPE_CHECKING:
@@ -65,7 +67,8 @@ def open_model(
     is_official = endpoint.place == official.place
     # A compatible server may give its own model a provider's name; the name of an open model means what it says.
     declared = declared_limits(reference) if is_official else open_limits(name)
-    card = ModelCard(reference, name, endpoint.place, overrides.applied(reference, declared), is_official)
+    prices = overrides.priced(reference, declared_prices(reference) if is_official else NO_PRICES)
+    card = ModelCard(reference, name, endpoint.place, overrides.applied(reference, declared), is_official, prices)
     key = _key(dialect, environ, reference, is_needed=is_official)
     return HttpModel(dialect, card, SocketTransport(endpoint.base_url, proxy=endpoint.proxy), key=key)
 

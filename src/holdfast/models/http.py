@@ -15,6 +15,7 @@ import msgspec
 from holdfast.core.faults import Phase, Refusal
 from holdfast.core.limits import Bounds, Limits
 from holdfast.core.messages import Reply, Request
+from holdfast.core.prices import NO_PRICES, Prices
 from holdfast.models.answers import AnswerDecoder
 from holdfast.models.blame import blamed_image
 from holdfast.models.dialects import Dialect
@@ -54,6 +55,7 @@ class ModelCard(msgspec.Struct, frozen=True):
     place: str
     limits: Limits = Limits()
     is_official: bool = False
+    prices: Prices = NO_PRICES
 
 
 class HttpModel:
@@ -82,6 +84,11 @@ class HttpModel:
     def limits(self) -> Limits:
         """What it is declared to accept."""
         return self._card.limits
+
+    @property
+    def prices(self) -> Prices:
+        """What it is declared to cost."""
+        return self._card.prices
 
     async def stream(
         self, request: Request, blobs: Mapping[str, bytes]

@@ -1,4 +1,4 @@
-"""What the user says a model accepts, in a file that wins over the table.
+"""What the user says a model accepts and costs, in a file that wins over the tables.
 
     [models."openai:gpt-5*"]
     window_tokens = 400_000
@@ -6,8 +6,13 @@
     [models."openai:my-finetune"]
     window_tokens = 32_768
     output_tokens_max = 4_096
+    input_usd = 0.40
+    cached_input_usd = 0.10
+    output_usd = 1.60
+    cache_write_usd = 0.50
 
-A name may hold `*` and `?`. For each limit the most exact name that sets it counts: the whole name, then the longest.
+Prices are in US dollars for a million tokens. A name may hold `*` and `?`. For each number the most exact name that
+sets it counts: the whole name, then the longest.
 """
 
 import difflib
@@ -21,18 +26,24 @@ import msgspec
 from msgspec.structs import asdict, replace
 
 from holdfast.core.limits import Limits
+from holdfast.core.prices import Prices
 from holdfast.errors import UsageError
 
 # A file that somebody typed; more is another file by mistake.
 _FILE_BYTES_MAX = 2**20
-_FIELDS = tuple(field.name for field in msgspec.structs.fields(Limits))
+# The dearest model ever listed took 600 dollars for a million tokens; more is a price for something else.
+_USD_MAX = 100_000.0
+_LIMITS = tuple(field.name for field in msgspec.structs.fields(Limits))
+_PRICES = tuple(field.name for field in msgspec.structs.fields(Prices))
+_FIELDS = _LIMITS + _PRICES
 
 
 class Overrides(msgspec.Struct, frozen=True):
-    """Limits by name or pattern, and the file they came from."""
+    """Limits and prices by name or pattern, and the file they came from."""
 
     by_name: Mapping[str, Limits] = {}
     source: str = ""
+    prices_by_name: Mapping[str, Prices] = {}
 
     def applied(self, reference: str, declared: Limits) -> Limits:
         """Return what is declared, with what the file says in its place."""
@@ -40,12 +51,24 @@ class Overrides(msgspec.Struct, frozen=True):
 
     def said(self, reference: str) -> dict[str, int]:
         """Return what the file says of a model, by the name of the limit."""
-        said: dict[str, int] = {}
-        # The most exact last, so that it has the last word.
-        for name in sorted(self.by_name, key=lambda name: (name == reference, len(name))):
-            if name == reference or fnmatchcase(reference, name):
-                said |= {field: count for field, count in asdict(self.by_name[name]).items() if count is not None}
-        return said
+        return _merged(reference, self.by_name)
+
+    def priced(self, reference: str, declared: Prices) -> Prices:
+        """Return what is declared to be paid, with what the file says in its place."""
+        return replace(declared, **self.said_of_prices(reference))
+
+    def said_of_prices(self, reference: str) -> dict[str, float]:
+        """Return what the file says of a model's prices, by their name."""
+        return _merged(reference, self.prices_by_name)
+
+
+def _merged(reference: str, by_name: Mapping[str, Limits] | Mapping[str, Prices]) -> dict[str, Any]:
+    said: dict[str, Any] = {}
+    # The most exact last, so that it has the last word.
+    for name in sorted(by_name, key=lambda name: (name == reference, len(name))):
+        if name == reference or fnmatchcase(reference, name):
+            said |= {field: number for field, number in asdict(by_name[name]).items() if number is not None}
+    return said
 
 
 NO_OVERRIDES = Overrides()
@@ -70,20 +93,26 @@ def load_overrides(path: Path) -> Overrides:
     tables = read.get("models", {})
     if not isinstance(tables, dict):
         raise UsageError(f'{path}: models must be a table; write [models."PROVIDER:NAME"]')
-    return Overrides({name: _limits(path, name, table) for name, table in tables.items()}, str(path))
+    for name, table in tables.items():
+        _check(path, name, table)
+    limits = {name: Limits(**{key: table[key] for key in table if key in _LIMITS}) for name, table in tables.items()}
+    prices = {name: Prices(**{key: table[key] for key in table if key in _PRICES}) for name, table in tables.items()}
+    return Overrides(limits, str(path), prices)
 
 
-def _limits(path: Path, name: str, table: Any) -> Limits:  # noqa: ANN401 - whatever TOML holds
+def _check(path: Path, name: str, table: Any) -> None:  # noqa: ANN401 - whatever TOML holds
     where = f'{path}: [models."{name}"]'
     if ":" not in name and name != "sim" and "*" not in name:
         raise UsageError(f"{where}: a model is named with its provider, such as openai:{name}")
     if not isinstance(table, dict):
         raise UsageError(f"{where}: must be a table of limits, such as window_tokens = 32_768")
-    for key, count in table.items():
+    for key, number in table.items():
         if key not in _FIELDS:
             near = difflib.get_close_matches(key, _FIELDS, n=1)
             hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(_FIELDS)}"
             raise UsageError(f"{where}: {key!r} is not known; {hint}")
-        if isinstance(count, bool) or not isinstance(count, int) or count < 1:
-            raise UsageError(f"{where}: {key} must be a whole number above 0, not {count!r}")
-    return Limits(**table)
+        if key in _PRICES:
+            if isinstance(number, bool) or not isinstance(number, int | float) or not 0 <= number < _USD_MAX:
+                raise UsageError(f"{where}: {key} must be dollars for a million tokens, from 0 on, not {number!r}")
+        elif isinstance(number, bool) or not isinstance(number, int) or number < 1:
+            raise UsageError(f"{where}: {key} must be a whole number above 0, not {number!r}")

@@ -38,6 +38,8 @@ class _Settings(msgspec.Struct, forbid_unknown_fields=True):
     faults: str | None = None
     limits: Limits | None = None
     delta_seconds: float | None = None
+    refuses_summaries: bool | None = None
+    summary_tokens_max: int | None = None
 
 
 class SimulationApp:
@@ -111,6 +113,10 @@ class SimulationApp:
                 simulation.limits = settings.limits
             if settings.delta_seconds is not None:
                 simulation.delta_seconds = settings.delta_seconds
+            if settings.refuses_summaries is not None:
+                simulation.refuses_summaries = settings.refuses_summaries
+            if settings.summary_tokens_max is not None:
+                simulation.summary_tokens_max = settings.summary_tokens_max
         seen = [
             {
                 "number": one.number,
@@ -125,6 +131,7 @@ class SimulationApp:
             "request_count": simulation.request_count,
             "faults_left": simulation.faults_left,
             "limits": simulation.limits,
+            "refuses_summaries": simulation.refuses_summaries,
             "requests": seen,
         }
         await _reply(send, 200, counters)

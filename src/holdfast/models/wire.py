@@ -59,6 +59,8 @@ class Original(msgspec.Struct, frozen=True):
     # Which of `request.messages`: from `first` up to and without `last`.
     first: int
     last: int
+    # What a message says that instructs from its place on. It names the message before it, and goes where that goes.
+    instruction: str = ""
 
 
 class DecodedRequest(msgspec.Struct, frozen=True):

@@ -8,6 +8,7 @@ import msgspec
 from holdfast.core.faults import Refusal
 from holdfast.core.limits import Limits
 from holdfast.core.messages import Reply, Request
+from holdfast.core.prices import Prices
 
 
 class TextDelta(msgspec.Struct, frozen=True):
@@ -59,6 +60,11 @@ class Model(Protocol):
     @property
     def limits(self) -> Limits:
         """What it is declared to accept."""
+        ...
+
+    @property
+    def prices(self) -> Prices:
+        """What it is declared to cost."""
         ...
 
     def stream(self, request: Request, blobs: Mapping[str, bytes]) -> AsyncGenerator[Delta | Reply | Refusal, None]:

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import msgspec
 
+from holdfast.core.excerpt import without_base64
 from holdfast.core.limits import RESERVED_KEYS, Bounds
 from holdfast.core.media import (
     ACCEPTED,
@@ -27,13 +28,15 @@ from holdfast.core.media import (
     sniff,
     spoken,
 )
-from holdfast.core.messages import LargeText, Media, Text
+from holdfast.core.messages import BlobRef, LargeText, Media, Text
 from holdfast.errors import BadInputError
 from holdfast.ports import Attachment, Blobs
 
 _DEFAULT_BOUNDS = Bounds()
 # Read at once from a file: large enough that a thread switch per chunk does not show, small beside everything else.
 _CHUNK_BYTES = 2**20
+# Enough of a blob's name to be told from all others: 2^48 values.
+BLOB_NAME_CHARS = 12
 
 
 async def admit_parts(
@@ -58,6 +61,21 @@ async def admit_parts(
         parts.append(await _text_part(text, blobs, bounds))
     parts.extend([await _attached_part(one, blobs, bounds) for one in checked])
     return tuple(parts)
+
+
+async def leave_out_base64(text: str, *, blobs: Blobs, bounds: Bounds) -> tuple[str, tuple[BlobRef, ...]]:
+    """Return a message's text without the files that were pasted into it as base64, and where the whole of it is kept.
+
+    Raises as `admit_parts` does, before anything is put.
+    """
+    _check_text(text, bounds)
+    chars = bounds.message_base64_chars_max
+    if len(text) < chars or not (await asyncio.to_thread(without_base64, text, chars_min=chars)).runs:
+        return text, ()
+    original = await blobs.put(text.encode())
+    kept_as = f"kept whole: recall(blob={original.sha256[:BLOB_NAME_CHARS]!r}) reads it"
+    shown = await asyncio.to_thread(without_base64, text, kept_as, chars_min=chars)
+    return shown.text, (original,)
 
 
 def check_session_key(key: str, *, bounds: Bounds = _DEFAULT_BOUNDS) -> None:

@@ -11,15 +11,19 @@ from msgspec.structs import replace
 
 from holdfast.core.compaction import Keeps, Plan, plan_compaction
 from holdfast.core.digest import Passage, represent
+from holdfast.core.faults import FaultKind
 from holdfast.core.fit import misfit
 from holdfast.core.ladder import Rung
 from holdfast.core.ledger import make_ledger
+from holdfast.core.prices import spoken_usd
 from holdfast.core.records import (
     CompactionApplied,
+    CompactionSettled,
     Logged,
     NoticePosted,
     SummaryKind,
     SummaryRefused,
+    TurnEnded,
     TurnStarted,
     WorkRecord,
 )
@@ -38,6 +42,10 @@ from holdfast.runtime.summarising import Summariser
 # would wait for it.
 _ORIGINALS_BYTES_MAX = 4 * 2**20
 _ORIGINALS_RECORDS_MAX = 20_000
+# What stands for the past takes at least this much itself, so a summary of hardly more gains nothing.
+GAIN_TOKENS_MIN = 200
+_SHORTEST = "."
+OVER_BUDGET = "summary_budget"
 # Of the tokens that may stand for the past: notes, and exact facts beside them.
 _NOTES_SHARE = 0.6
 
@@ -78,17 +86,53 @@ async def summarise(
 ) -> list[WorkRecord] | None:
     """Represent the past by a model's notes. Returns None where there is nothing to gain or the model failed."""
     planned = await plan(log, engine, Keeps.LITTLE if log.turn.is_wanted_climb else Keeps.TAIL)
-    if planned is None:
+    if planned is None or not _may_help(log, engine, planned):
         return None
     focus = "; ".join(wanted.focus for wanted in log.turn.wanted if wanted.focus)
     summariser = Summariser(engine.summariser_for(log.turn), log, engine, record, focus=focus)
     summary = await summary_of(planned, summariser, rung)
     if summary is None:
+        if summariser.over_budget and not _is_told_of_budget(log):
+            await record(NoticePosted(log.turn.number, OVER_BUDGET, _over_budget(summariser)))
         return None
     done = _told(log, applied(log, engine, planned, summary, model=summariser.name))
     if done is None:
         await record(SummaryRefused(log.turn.number, summariser.name, "it is larger than what it would replace"))
     return done
+
+
+def _may_help(log: Log, engine: Engine, planned: Planned) -> bool:
+    """Return whether a summary is worth asking for: what even the shortest would not change is not paid for."""
+    turn, cut, known = log.turn, planned.plan, planned.known
+    if not cut.moves(turn):
+        # It is to stand in the place of a digest, and is held to fit when it is there.
+        return True
+    shortest = CompactionApplied(turn.number, cut.boundary, _SHORTEST, cut.tokens_before, 0, step=cut.step)
+    sizes = prepare(log, engine, known, turn=replace(turn, compaction=shortest)).sizes
+    if cut.tokens_before - sizes.tokens < GAIN_TOKENS_MIN:
+        return False
+    left = misfit(sizes, known.limits, known.calibration, engine.bounds)
+    return turn.is_wanted_climb or left is None or left.kind is not FaultKind.TOKEN_OVERFLOW
+
+
+def _is_told_of_budget(log: Log) -> bool:
+    """Return whether the person was told of the budget since what is being done now began."""
+    for logged in reversed(log.tail):
+        match logged.record:
+            case NoticePosted(code=code) if code == OVER_BUDGET:
+                return True
+            case TurnStarted() | TurnEnded() | CompactionSettled():
+                return False
+            case _:
+                pass
+    return False
+
+
+def _over_budget(summariser: Summariser) -> str:
+    return (
+        f"{summariser.name} is not asked for a summary: {summariser.over_budget}. The next model is tried, then a "
+        "digest is made without one. The bounds of summaries are settings; nothing is lost."
+    )
 
 
 async def summary_of(planned: Planned, summariser: Summariser, rung: Rung) -> str | None:
@@ -119,7 +163,10 @@ def applied(log: Log, engine: Engine, planned: Planned, summary: str, *, model: 
         is_gain = sizes.tokens < cut.tokens_before
     else:
         is_gain = bool(model) and misfit(sizes, known.limits, known.calibration, engine.bounds) is None
-    return replace(record, tokens_after=sizes.tokens) if is_gain else None
+    if not is_gain:
+        return None
+    saves = engine.model_for(turn).prices.saving(known.calibration.estimate(cut.tokens_before - sizes.tokens))
+    return replace(record, tokens_after=sizes.tokens, cost_usd=turn.spent_on_this.known_usd, saves_usd=saves)
 
 
 def _told(log: Log, record: CompactionApplied | None) -> list[WorkRecord] | None:
@@ -132,6 +179,11 @@ def _told(log: Log, record: CompactionApplied | None) -> list[WorkRecord] | None
         f"{record.boundary} is now represented by {made}: about {record.tokens_after:,} tokens. The originals are kept "
         "and can be read."
     )
+    if record.cost_usd is not None and record.saves_usd is not None:
+        sentence += (
+            f" Making it cost {spoken_usd(record.cost_usd)}; each further request costs about "
+            f"{spoken_usd(record.saves_usd)} less."
+        )
     return [record, NoticePosted(log.turn.number, "compacted", sentence)]
 
 

@@ -17,7 +17,7 @@ from uuid import uuid4
 
 import msgspec
 
-from holdfast.core.closing import closing
+from holdfast.core.closing import WAS_COPIED, closing
 from holdfast.core.fold import Turn
 from holdfast.core.limits import RESERVED_KEYS, Bounds
 from holdfast.core.mending import NOT_SET_ASIDE
@@ -207,7 +207,7 @@ async def _adopt(records: AsyncIterator[Logged], store: Store, lease: Lease, bou
     last = await store.adopt(lease, batch)
     if last == 0:
         raise BadInputError("there are no records to copy")
-    ends = list(closing(log.turn, bounds))
+    ends = list(closing(log.turn, bounds, WAS_COPIED))
     return await store.append(lease, ends, after=last) if ends else last
 
 

@@ -15,6 +15,10 @@ from holdfast.runtime.learning import Known, Learning
 from holdfast.runtime.live import Live
 from holdfast.runtime.toolbox import Toolbox
 
+# A past that fills one window takes more pieces than this for a model whose window is smaller than that share of it.
+# Notes on so many pieces must be merged, and that costs what the price saves.
+_PIECES_FEW = 8
+
 
 def unobserved(_session: str, _logged: Logged) -> None:
     """Nobody wants to know."""
@@ -77,5 +81,17 @@ class Engine:
 
     def summariser_for(self, turn: Turn) -> Model:
         """Return the model to ask for a summary, in the same way."""
-        models = self.models(turn.model)
+        models = self.summarisers_for(turn)
         return models[min(turn.summarisers_passed, len(models) - 1)]
+
+    def summarisers_for(self, turn: Turn) -> Sequence[Model]:
+        """Return the models to ask for a summary, first those that should be asked first.
+
+        Where the cheapest is wanted: by price, but those last whose window is so small that the past would have to be
+        read in many pieces. Only what is declared counts, so that the order is the same whenever one asks.
+        """
+        models = self.models(turn.model)
+        if self.bounds.summariser == "same":
+            return models
+        small = (models[0].limits.window_tokens or 0) / _PIECES_FEW
+        return sorted(models, key=lambda model: ((model.limits.window_tokens or small) < small, model.prices.dearness))

@@ -21,58 +21,54 @@ _OVERFLOWS = {FaultKind.TOKEN_OVERFLOW, FaultKind.WIRE_OVERFLOW, FaultKind.MEDIA
 _OVERFLOW_CODES = {kind.value for kind in _OVERFLOWS}
 
 
+def _fields(session: str, turn: Turn, kind: str) -> dict[str, object]:
+    """Return what every event about sizes has: where it happened, what the request had, and the last rung climbed."""
+    rungs = turn.climbed_for_wanted if turn.is_wanted_climb else turn.climbed
+    return {
+        "session": session,
+        "turn": turn.number,
+        "attempt": turn.attempts,
+        "kind": kind,
+        "rung": rungs[-1].value if rungs else "",
+        "tokens": turn.asked.tokens,
+    }
+
+
 def overflow_detected(session: str, turn: Turn, fault: Fault, sizes: Sizes) -> None:
     """A model, or our own estimate of it, says that a request is too large."""
     if fault.kind in _OVERFLOWS:
-        fields = {
-            "session": session,
-            "turn": turn.number,
-            "attempt": turn.attempts,
-            "kind": fault.kind.value,
-            "tokens": sizes.tokens,
-            "wire_bytes": sizes.wire_bytes,
-            "limit": fault.limit,
-            "requested": fault.requested,
-        }
-        log.info("context.overflow.detected", extra=fields)
+        found = {"wire_bytes": sizes.wire_bytes, "limit": fault.limit, "requested": fault.requested}
+        log.info("context.overflow.detected", extra=_fields(session, turn, fault.kind.value) | found)
 
 
 def recovery_attempted(session: str, turn: Turn, action: Climb) -> None:
     """A way of making a request smaller is tried."""
     if action.kind in _OVERFLOWS:
-        fields = {
-            "session": session,
-            "turn": turn.number,
-            "attempt": turn.attempts,
-            "rung": action.rung.value,
-            "kind": action.kind.value,
-        }
+        fields = _fields(session, turn, action.kind.value) | {"rung": action.rung.value}
         log.info("context.overflow.attempting.recovery", extra=fields)
 
 
 def turn_ended(session: str, turn: Turn, action: EndTurn) -> None:
     """A turn has its outcome."""
     code = action.ending.code if action.ending else ""
-    fields = {"session": session, "turn": action.turn, "attempt": turn.attempts, "kind": code}
+    fields = _fields(session, turn, code) | {"turn": action.turn}
     if action.outcome is Outcome.FAILED and code in _OVERFLOW_CODES:
         log.error("context.overflow.failed", extra=fields)
     log.info("turn ended", extra={**fields, "outcome": action.outcome.value})
 
 
-def compactions_complete(session: str, records: Iterable[WorkRecord]) -> None:
+def compactions_complete(session: str, turn: Turn, records: Iterable[WorkRecord]) -> None:
     """The boundary has moved."""
     for record in records:
         if isinstance(record, CompactionApplied):
-            fields = {
-                "session": session,
-                "turn": record.turn,
+            made = {
                 "boundary": record.boundary,
                 "tokens_before": record.tokens_before,
                 "tokens_after": record.tokens_after,
-                "kind": record.kind.value,
                 "model": record.model,
+                "cost_usd": record.cost_usd,
             }
-            log.info("compaction.complete", extra=fields)
+            log.info("compaction.complete", extra=_fields(session, turn, record.kind.value) | made)
         if isinstance(record, GenerationStarted):
             fields = {"session": session, "turn": record.turn, "generation": record.generation}
             log.warning("generation started", extra={**fields, "pins_left": len(record.pins_left)})
@@ -91,8 +87,13 @@ def write_postponed(session: str, turn: Turn, records: int, error: HoldfastError
     log.warning("store.write.postponed", extra=fields)
 
 
+def store_full(session: str, turn: Turn) -> None:
+    """The disk is full: everything that is owed ends, so that nobody waits."""
+    fields = {"session": session, "turn": turn.number, "attempt": turn.attempts, "waiting": len(turn.waiting)}
+    log.error("store.full", extra=fields)
+
+
 def messages_counted(session: str, turn: Turn, messages: int) -> None:
     """A request is about to be sent with this many messages."""
     if messages > MESSAGES_MAX:
-        fields = {"session": session, "turn": turn.number, "attempt": turn.attempts, "messages": messages}
-        log.warning("session.message-limit-exceeded", extra=fields)
+        log.warning("session.message-limit-exceeded", extra=_fields(session, turn, "messages") | {"messages": messages})

@@ -10,10 +10,12 @@ import msgspec
 
 from holdfast.core.faults import Fault, Phase, Refusal
 from holdfast.core.fit import Sizes
+from holdfast.core.fold import Turn
 from holdfast.core.learning import (
     NOTHING_LEARNED,
     Learned,
     after_fault,
+    after_guess,
     after_reply,
     after_suspicion,
     effective,
@@ -30,6 +32,8 @@ from holdfast.runtime.log import pages
 log = logging.getLogger("holdfast")
 
 LEARNED_KEY = RESERVED_KEYS + "learned"
+# Of a call that belongs to no turn nothing was suspected.
+_NOWHERE = Turn()
 
 
 class Known(msgspec.Struct, frozen=True):
@@ -38,6 +42,8 @@ class Known(msgspec.Struct, frozen=True):
     limits: Limits
     calibration: Calibration
     reports_all_read: bool = True
+    # The most that was ever read whole.
+    accepted_tokens: int = 0
 
 
 class Learning:
@@ -54,7 +60,8 @@ class Learning:
         """Return what to go by now, with whatever other sessions and processes have learned."""
         await self._catch_up()
         learned = self._learned.get(model.issuer, NOTHING_LEARNED)
-        return Known(effective(model.limits, learned), learned.calibration, learned.reports_all_read)
+        limits = effective(model.limits, learned)
+        return Known(limits, learned.calibration, learned.reports_all_read, learned.accepted_tokens)
 
     async def everything(self) -> dict[str, Learned]:
         """Return what has been learned of every model, by its issuer."""
@@ -68,9 +75,12 @@ class Learning:
         fault: Fault | None,
         sizes: Sizes,
         *,
-        suspected: Fault | None = None,
-    ) -> None:
-        """Learn from what came of a call; `suspected` is why the reply before it was not taken."""
+        standing: Turn = _NOWHERE,
+    ) -> bool:
+        """Learn from what came of a call, and return whether that is a window that nobody had told.
+
+        `standing` is where the session stood before: what was suspected or guessed is confirmed by a reply to less.
+        """
         before = self._learned.get(model.issuer, NOTHING_LEARNED)
         if fault is not None:
             # What was never sent teaches nothing about who would have refused it.
@@ -79,11 +89,14 @@ class Learning:
         else:
             usage = outcome.usage if isinstance(outcome, Reply) else None
             after = after_reply(before, usage, sizes)
-            if suspected is not None:
-                after = after_suspicion(after, suspected, usage, sizes)
+            if standing.suspected is not None:
+                after = after_suspicion(after, standing.suspected, usage, sizes)
+            if standing.tokens_guessed:
+                after = after_guess(after, model.limits, standing.tokens_guessed, sizes)
         self._learned[model.issuer] = after
         if is_news(self._published.get(model.issuer, NOTHING_LEARNED), after):
             await self._publish(model.issuer, after)
+        return fault is None and after.window_tokens != before.window_tokens
 
     async def _publish(self, issuer: str, learned: Learned) -> None:
         """Tell the others. A disk that fails just now must not cost the turn: it is still news at the next call."""

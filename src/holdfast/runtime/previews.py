@@ -99,10 +99,11 @@ async def _ask(log: Log, engine: Engine, planned: Planned, focus: str) -> _Asked
             if isinstance(record, PieceSummarised):
                 # It belongs to no turn: nobody who waits for an answer waits for it.
                 await engine.store.admit(log.session, replace(record, turn=0))
+                await log.catch_up(engine.store)
             else:
                 refused.append(f"{record.model}: {record.why}")
 
-    for model in engine.models(log.turn.model):
+    for model in engine.summarisers_for(log.turn):
         summariser = Summariser(model, log, engine, keep, focus=focus)
         for rung in SUMMARIES:
             summary = await summary_of(planned, summariser, rung)

@@ -23,12 +23,14 @@ from holdfast.core.actions import (
 )
 from holdfast.core.advice import OVERFLOW_CODES, Ending, with_sizes
 from holdfast.core.budgets import budgets_of
+from holdfast.core.closing import IS_FULL, closing
 from holdfast.core.faults import Confidence, Phase, Refusal, Sent, classify, classify_reply
-from holdfast.core.fit import misfit, sent
+from holdfast.core.fit import Before, misfit, sent
 from holdfast.core.fold import Turn
 from holdfast.core.gauge import may_wish, percent_full, warning, wish
 from holdfast.core.ladder import Rung
-from holdfast.core.messages import Reply, ToolCall
+from holdfast.core.messages import Reasoning, Reply, ToolCall
+from holdfast.core.prices import Prices
 from holdfast.core.records import (
     Abandonment,
     AttemptFailed,
@@ -37,6 +39,7 @@ from holdfast.core.records import (
     CompactionSettled,
     InputAdmitted,
     Logged,
+    NoticePosted,
     Outcome,
     ReplyRecorded,
     RungFinished,
@@ -59,6 +62,7 @@ from holdfast.runtime.calls import call_model, dialect_of
 from holdfast.runtime.client_tools import await_result, newest_reply
 from holdfast.runtime.engine import Engine
 from holdfast.runtime.healing import open_healed
+from holdfast.runtime.learning import Known
 from holdfast.runtime.live import LiveDelta
 from holdfast.runtime.log import Log
 from holdfast.runtime.requests import Prepared, load_blobs, prepare, shares_of
@@ -104,6 +108,11 @@ class Runner:
             while not isinstance(action := decide(self.turn, self.engine.bounds), Rest):
                 await self._perform(action)
                 await self._kept.catch_up(self.engine.store)
+        except (StoreFullError, ExceptionGroup) as error:
+            # Tools run side by side, so a receipt that cannot be kept comes in a group.
+            if isinstance(error, ExceptionGroup) and error.split(StoreFullError)[1] is not None:
+                raise
+            await self._end_all()
         finally:
             watch.cancel()
             await asyncio.wait([watch])
@@ -111,7 +120,7 @@ class Runner:
     async def _perform(self, action: Action) -> None:
         match action:
             case StartTurn(turn=number):
-                await self._record(TurnStarted(number))
+                await self._record(TurnStarted(number), *self._told_of_input(number))
             case CallModel():
                 await self._unless_stopped(self._call_model(action))
             case RunTools(calls=calls):
@@ -128,6 +137,17 @@ class Runner:
                 pass
             case _:
                 assert_never(action)
+
+    def _told_of_input(self, number: int) -> list[NoticePosted]:
+        """Return what the person should know of a message before it is answered."""
+        admitted = next((logged.record for logged in self.log.tail if logged.seq == number), None)
+        if not isinstance(admitted, InputAdmitted) or not admitted.originals:
+            return []
+        sentence = (
+            "A file was pasted into this message as base64, which a model reads as noise, so it is left out and kept; "
+            "attach it as a file to have it read."
+        )
+        return [NoticePosted(number, "base64_left_out", sentence)]
 
     # Recording.
 
@@ -184,6 +204,14 @@ class Runner:
         self._unwritten = (*self._unwritten, *records, *told)
         events.write_postponed(self.lease.session, self.turn, len(self._unwritten), error)
 
+    async def _end_all(self) -> None:
+        """Give everything that is owed its outcome on a disk that is full: space is kept for that, and for no more."""
+        # What waited in memory alone never was.
+        self._unwritten = ()
+        await self._kept.catch_up(self.engine.store)
+        events.store_full(self.lease.session, self.turn)
+        await self._record(*closing(self.turn, self.engine.bounds, IS_FULL))
+
     async def _save_snapshot(self) -> None:
         if self.turn.seq - self._snapshot_seq >= SNAPSHOT_EVERY_RECORDS:
             await self.engine.store.save_snapshot(self.lease, self._kept.snapshot())
@@ -238,8 +266,8 @@ class Runner:
         prepared = prepare(self.log, self.engine, known)
         tokens = known.calibration.estimate(prepared.sizes.tokens)
         taken = budgets_of(prepared.sizes, known.limits, known.calibration, self.engine.bounds)
-        output = prepared.request.output_tokens_max
-        await self._record(AttemptStarted(number, attempt, model.name, tokens, output, taken))
+        asks, raw = prepared.request.output_tokens_max, prepared.sizes.tokens
+        await self._record(AttemptStarted(number, attempt, model.name, tokens, asks, taken, tokens_raw=raw))
         fault = misfit(prepared.sizes, known.limits, known.calibration, self.engine.bounds)
         if fault is not None and action.heeds_estimate:
             refusal = Refusal(dialect_of(model), Phase.ESTIMATE, cause="not sent: by our estimate it does not fit")
@@ -247,9 +275,9 @@ class Runner:
             return
         events.messages_counted(self.lease.session, self.turn, len(prepared.request.messages))
         outcome = await self._ask(model, prepared, attempt)
-        suspected = self.turn.suspected
-        was_sent = sent(prepared.sizes, known.limits, known.calibration, reports_all_read=known.reports_all_read)
-        came = _what_came_of_it(self.turn, outcome, was_sent)
+        standing = self.turn
+        was_sent = sent(prepared.sizes, known.limits, known.calibration, _before(standing, model, known, prepared))
+        came = _what_came_of_it(self.turn, outcome, was_sent, model.prices)
         if isinstance(came, AttemptFailed):
             await self._fail(came, prepared)
             await self.engine.learning.heed(model, outcome, came.fault, prepared.sizes)
@@ -257,7 +285,9 @@ class Runner:
             percent = percent_full(prepared.sizes, known.limits, known.calibration, self.engine.bounds)
             warned = warning(self.turn, percent, known.limits)
             await self._record(*(record for record in (came, warned) if record is not None))
-            await self.engine.learning.heed(model, outcome, None, prepared.sizes, suspected=suspected)
+            if await self.engine.learning.heed(model, outcome, None, prepared.sizes, standing=standing):
+                window = (await self.engine.learning.known(model)).limits.window_tokens
+                await self._record(NoticePosted(number, "window_learned", _told_of_window(model, window)))
 
     async def _fail(self, failed: AttemptFailed, prepared: Prepared) -> None:
         events.overflow_detected(self.lease.session, self.turn, failed.fault, prepared.sizes)
@@ -306,7 +336,7 @@ class Runner:
         await self._record(RungStarted(self.turn.number, action.rung, action.kind))
         done = await climb(action.rung, self.log, self.engine, self._record)
         await self._record(*done)
-        events.compactions_complete(self.lease.session, done)
+        events.compactions_complete(self.lease.session, self.turn, done)
 
     async def _end_turn(self, action: EndTurn) -> None:
         events.turn_ended(self.lease.session, self.turn, action)
@@ -314,7 +344,8 @@ class Runner:
         if ending.code in OVERFLOW_CODES and action.turn == self.turn.number:
             known = await self.engine.learning.known(self.engine.model_for(self.turn))
             ending = with_sizes(ending, shares_of(self.log, self.engine, known))
-        await self._record(TurnEnded(action.turn, action.outcome, ending.code, ending.sentence))
+        cost = self.turn.spent_on_turn.known_usd if action.turn == self.turn.number else None
+        await self._record(TurnEnded(action.turn, action.outcome, ending.code, ending.sentence, cost))
         if action.outcome is Outcome.ANSWERED:
             await self._make_room()
         await self._save_snapshot()
@@ -331,17 +362,42 @@ class Runner:
             await self.engine.store.admit(self.lease.session, wanted)
 
 
-def _what_came_of_it(turn: Turn, outcome: Reply | Refusal, known: Sent) -> ReplyRecorded | AttemptFailed:
+def _before(turn: Turn, model: Model, known: Known, prepared: Prepared) -> Before:
+    """Say what earlier calls tell about a request."""
+    answered = turn.answered
+    parts = (part for message in prepared.request.messages for part in message.parts)
+    is_same = answered.model == model.name
+    return Before(
+        known.reports_all_read,
+        known.accepted_tokens,
+        answered.tokens,
+        answered.raw if is_same else 0,
+        answered.reported if is_same else 0,
+        is_plain=not prepared.sizes.media_count and not any(isinstance(part, Reasoning) for part in parts),
+    )
+
+
+def _told_of_window(model: Model, window: int | None) -> str:
+    return (
+        f"{model.name} takes no more than about {window or 0:,} tokens, which it does not say: what was longer was cut "
+        "or refused without a word. No session sends it more from here on."
+    )
+
+
+def _what_came_of_it(
+    turn: Turn, outcome: Reply | Refusal, known: Sent, prices: Prices
+) -> ReplyRecorded | AttemptFailed:
     """Say in a record what a call came to. An answer without content is a failure too."""
     number, attempt = turn.number, turn.attempts
     if isinstance(outcome, Refusal):
         return AttemptFailed(number, attempt, outcome, classify(outcome, known))
+    cost = prices.cost(outcome.usage)
     fault = classify_reply(outcome, known)
     if fault is None or (fault.confidence is Confidence.GUESS and turn.suspected is not None):
         # A suspicion is acted on once. It must not cost the answer.
-        return ReplyRecorded(number, attempt, tidy(outcome))
+        return ReplyRecorded(number, attempt, tidy(outcome), cost_usd=cost)
     refusal = Refusal("", Phase.STREAM, status=200, cause=f"answered, but: {outcome.stop_reason}")
-    return AttemptFailed(number, attempt, refusal, fault)
+    return AttemptFailed(number, attempt, refusal, fault, outcome.usage, cost)
 
 
 async def open_runner(lease: Lease, engine: Engine, known: SessionInfo | None = None) -> Runner:

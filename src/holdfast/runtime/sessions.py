@@ -15,6 +15,7 @@ from holdfast.core.fit import Sizes
 from holdfast.core.fold import Turn
 from holdfast.core.limits import Limits
 from holdfast.core.messages import Message, Part, Reply, ToolOutcome, ToolResult, ToolSpec, Usage, text_of
+from holdfast.core.prices import NOTHING_SPENT, Spent
 from holdfast.core.records import (
     CancelRequested,
     CompactionApplied,
@@ -34,7 +35,7 @@ from holdfast.core.records import (
 )
 from holdfast.errors import BadInputError, HoldfastError, StoreDamagedError, TurnFailedError
 from holdfast.ports import Attachment, Feed, Hit, ReasoningDelta, SessionInfo, TextDelta
-from holdfast.runtime.admission import admit_parts, check_client_id, check_session_key
+from holdfast.runtime.admission import admit_parts, check_client_id, check_session_key, leave_out_base64
 from holdfast.runtime.client_tools import find_call
 from holdfast.runtime.copies import forked
 from holdfast.runtime.engine import Engine
@@ -61,6 +62,8 @@ class Answer(msgspec.Struct, frozen=True):
     usage: Usage | None = None
     # What the engine had to do to get the answer, in plain words; usually nothing.
     notices: tuple[str, ...] = ()
+    # What all calls of the turn cost, in US dollars; None where no price is known.
+    cost_usd: float | None = None
 
     def __str__(self) -> str:
         return self.text
@@ -82,6 +85,9 @@ class View(msgspec.Struct, frozen=True):
     tools: tuple[ToolSpec, ...] = ()
     # Rises with every roll-over.
     generation: int = 1
+    # What all calls of the session came to so far, and those for summaries alone.
+    spent: Spent = NOTHING_SPENT
+    spent_on_notes: Spent = NOTHING_SPENT
 
 
 class Session:
@@ -140,8 +146,10 @@ class Session:
         bounds = self._engine.bounds
         if client_id:
             check_client_id(client_id, bounds=bounds)
-        parts = await admit_parts(text, attachments, blobs=self._engine.blobs, bounds=bounds)
-        admission = await self._engine.store.admit(self.key, InputAdmitted(parts, client_id))
+        shown, originals = await leave_out_base64(text, blobs=self._engine.blobs, bounds=bounds)
+        parts = await admit_parts(shown, attachments, blobs=self._engine.blobs, bounds=bounds)
+        admitted = InputAdmitted(parts, client_id, originals=originals)
+        admission = await self._engine.store.admit(self.key, admitted)
         self._supervisor.wake(self.key)
         return admission.seq
 
@@ -155,6 +163,7 @@ class Session:
     async def _answer(self, turn: int) -> Answer:
         reply: Reply | None = None
         notices: list[str] = []
+        cost: float | None = None
         async with aclosing(self._follow(turn)) as sights:
             async for sight in sights:
                 match sight:
@@ -162,10 +171,12 @@ class Session:
                         reply = said
                     case Logged(record=NoticePosted(sentence=sentence)):
                         notices.append(sentence)
+                    case Logged(record=TurnEnded(cost_usd=paid)):
+                        cost = paid
                     case _:
                         pass
         assert reply is not None, "a turn that ended with an answer has a reply"
-        return Answer(text_of(reply.parts), turn, reply.model, reply.parts, reply.usage, tuple(notices))
+        return Answer(text_of(reply.parts), turn, reply.model, reply.parts, reply.usage, tuple(notices), cost)
 
     async def cancel(self, turn: int | None = None) -> None:
         """Stop working on a turn, at once; without a turn, on all that are open. What was done stays done."""
@@ -315,6 +326,8 @@ class Session:
             sizes=prepared.sizes,
             limits=known.limits,
             tools=prepared.request.tools,
+            spent=log.turn.spent,
+            spent_on_notes=log.turn.spent_on_notes,
         )
 
     async def generation(self) -> int:

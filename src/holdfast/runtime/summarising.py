@@ -6,6 +6,7 @@ from itertools import pairwise
 import msgspec
 from msgspec.structs import replace
 
+from holdfast.core.budget import why_not_paid
 from holdfast.core.facts import Passage
 from holdfast.core.faults import Fault, FaultKind, classify
 from holdfast.core.fit import measure, sent
@@ -47,6 +48,8 @@ class Summariser:
         self._engine = engine
         self._record = record
         self._focus = focus
+        # Why no more was paid for, where that is what failed.
+        self.over_budget = ""
 
     async def notes(self, originals: Sequence[Said], rung: Rung, *, tokens_max: int) -> str | None:
         """Return notes on all originals, of which those that pieces cover already are not read again."""
@@ -67,9 +70,8 @@ class Summariser:
             if noted is None:
                 return None
             until = part[-1].place + 1
-            await self._record(
-                PieceSummarised(turn.number, until, noted.text, self.name, noted.usage, since=start, focus=self._focus)
-            )
+            piece = PieceSummarised(turn.number, until, noted.text, self.name, noted.usage, since=start)
+            await self._record(replace(piece, focus=self._focus, cost_usd=self._cost(noted.usage)))
             texts.append(noted.text)
             start = until
         return await self._joined(texts, start, [said.seq for said in originals], tokens_max)
@@ -127,9 +129,8 @@ class Summariser:
         noted = await self._ask(request, seqs, texts, tokens_max)
         if noted is None:
             return None
-        await self._record(
-            PieceSummarised(turn.number, until, noted.text, self.name, noted.usage, focus=self._focus, is_merged=True)
-        )
+        piece = PieceSummarised(turn.number, until, noted.text, self.name, noted.usage, is_merged=True)
+        await self._record(replace(piece, focus=self._focus, cost_usd=self._cost(noted.usage)))
         return noted.text
 
     async def _ask(
@@ -140,6 +141,8 @@ class Summariser:
             known = await self._engine.known(self._model, self._log.turn)
             request = _within_output(request, known.limits)
             sizes = measure(request)
+            if not await self._may_pay(Usage(known.calibration.estimate(sizes.tokens), tokens_max)):
+                return None
             outcome = await call_model(self._model, request, {}, self._engine.summary_deadlines, _unseen)
             fault = None
             if isinstance(outcome, Reply):
@@ -151,7 +154,8 @@ class Summariser:
             usage = outcome.usage if isinstance(outcome, Reply) else None
             if why is None and isinstance(outcome, Reply):
                 return _Noted(text_of(outcome.parts).strip(), usage)
-            await self._record(SummaryRefused(self._log.turn.number, self.name, why or "", fault, usage))
+            cost = self._cost(usage)
+            await self._record(SummaryRefused(self._log.turn.number, self.name, why or "", fault, usage, cost))
             if is_last or fault is None:
                 break
             if fault.kind is FaultKind.BAD_REQUEST_REASONING and request.effort is not None:
@@ -164,6 +168,20 @@ class Summariser:
                 break
             await self._engine.clock.sleep(fault.retry_after_seconds or self._engine.bounds.back_off_seconds_min)
         return None
+
+    def _cost(self, usage: Usage | None) -> float | None:
+        return self._model.prices.cost(usage)
+
+    async def _may_pay(self, expected: Usage) -> bool:
+        """Return whether a call may be made; that it was not is recorded like any other failure."""
+        turn, engine = self._log.turn, self._engine
+        why = why_not_paid(turn, self._model.prices, expected, now=engine.clock.now(), bounds=engine.bounds)
+        if why is None:
+            return True
+        self.over_budget = why
+        told = f"it was not asked for: {why}"
+        await self._record(SummaryRefused(turn.number, self.name, told, is_over_budget=True))
+        return False
 
 
 class _Noted(msgspec.Struct, frozen=True):

@@ -7,10 +7,11 @@ dead process left owing. Starting is recovering.
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from functools import partial
 
 from holdfast.core.limits import follows_a_client
-from holdfast.errors import HoldfastError, InternalError, LeaseLostError, StoppingError
+from holdfast.errors import HoldfastError, InternalError, LeaseLostError, StoppingError, StoreFullError
 from holdfast.ports import Lease, SessionInfo
 from holdfast.runtime.engine import Engine
 from holdfast.runtime.log import open_log
@@ -174,12 +175,16 @@ class Supervisor:
             fields = {"session": lease.session, "fence": lease.fence, "writes_refused": len(lost.exceptions)}
             log.warning("lease lost", extra=fields)
         finally:
-            await self._engine.store.release(lease)
+            # On a full disk it runs out by itself, and until then we can have it again.
+            with suppress(StoreFullError):
+                await self._engine.store.release(lease)
 
     async def _keep(self, lease: Lease) -> None:
         while True:
             await self._engine.clock.sleep(self._lease_seconds / _RENEWALS_PER_LEASE)
-            await self._engine.store.renew(lease, seconds=self._lease_seconds)
+            # A lease that has run out holds until another takes it, and on a full disk nobody can.
+            with suppress(StoreFullError):
+                await self._engine.store.renew(lease, seconds=self._lease_seconds)
 
 
 def _cause(error: Exception) -> Exception:

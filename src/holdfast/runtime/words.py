@@ -7,6 +7,7 @@ from typing import assert_never
 from holdfast.core.faults import FaultKind
 from holdfast.core.ladder import Rung
 from holdfast.core.messages import LargeText, Media, Part, Reasoning, Text, ToolCall, ToolOutcome, ToolResult
+from holdfast.core.prices import Spent, spoken_usd
 from holdfast.core.records import (
     Abandonment,
     AnyRecord,
@@ -97,6 +98,14 @@ OUTCOMES: Mapping[ToolOutcome, str] = MappingProxyType(
         ToolOutcome.UNKNOWN: "outcome unknown, and not repeated",
     }
 )
+_ABANDONMENTS: Mapping[Abandonment, str] = MappingProxyType(
+    {
+        Abandonment.INTERRUPTED: "the process stopped",
+        Abandonment.CANCELLED: "it was cancelled",
+        Abandonment.STORE_FULL: "the disk was full",
+    }
+)
+
 TRIGGERS: Mapping[Trigger, str] = MappingProxyType(
     {
         Trigger.PERSON: "by a person",
@@ -196,12 +205,13 @@ def _compaction(record: CompactionApplied | GenerationStarted | SummaryRefused |
         case CompactionApplied(boundary=boundary, kind=kind, tokens_before=before, tokens_after=after):
             return (
                 f"compaction: everything before message {boundary} is represented by a {kind.value}; "
-                f"{before:,} tokens became {after:,}"
+                f"{before:,} tokens became {after:,}{_paid(record)}"
             )
         case SummaryRefused(model=model, why=why):
             return f"the summary that {model} was asked for cannot be used: {why}"
         case PieceSummarised(until=until, model=model, is_merged=is_merged):
-            return f"{model} {'merged its' if is_merged else 'wrote'} notes on everything up to record {until}"
+            wrote = "merged its" if is_merged else "wrote"
+            return f"{model} {wrote} notes on everything up to record {until}{_for(record.cost_usd)}"
         case _:
             assert_never(record)
 
@@ -233,8 +243,7 @@ def _attempt(record: AttemptStarted | ReplyRecorded | AttemptFailed | AttemptAba
             said = f': "{fault.said}"' if fault.said else ""
             return f"attempt {attempt} failed: {FAULTS[fault.kind]}{status}{said}"
         case AttemptAbandoned(attempt=attempt, reason=reason):
-            why = "it was cancelled" if reason is Abandonment.CANCELLED else "the process stopped"
-            return f"attempt {attempt} was given up: {why}"
+            return f"attempt {attempt} was given up: {_ABANDONMENTS[reason]}"
         case _:
             assert_never(record)
 
@@ -255,8 +264,31 @@ def _tool(record: ToolStarted | ToolInterrupted | ToolSettled) -> str:
 
 def _ending(record: TurnEnded) -> str:
     if record.outcome is Outcome.ANSWERED:
-        return f"turn {record.turn} ends: answered"
+        return f"turn {record.turn} ends: answered{_for(record.cost_usd)}"
     return f"turn {record.turn} ends: {record.outcome.value} ({record.code}). {record.sentence}"
+
+
+def _for(usd: float | None) -> str:
+    return "" if usd is None else f", for {spoken_usd(usd)}"
+
+
+def _paid(record: CompactionApplied) -> str:
+    """Say both what a compaction cost and what it saves: fewer tokens need not be less money."""
+    saves = (
+        "" if record.saves_usd is None else f"; each further request costs about {spoken_usd(record.saves_usd)} less"
+    )
+    return "" if record.cost_usd is None else f", for {spoken_usd(record.cost_usd)}{saves}"
+
+
+def spending(spent: Spent, on_notes: Spent) -> str:
+    """Say what the calls of a session came to, and how much of it was for summaries."""
+    money = spoken_usd(spent.known_usd)
+    if spent.unpriced and spent.known_usd is not None:
+        money += f" and {spent.unpriced:,} calls at an unknown price"
+    of_it = f"; {on_notes.calls:,} of them for summaries, {spoken_usd(on_notes.known_usd)}" if on_notes.calls else ""
+    read, wrote = spent.input_tokens, spent.output_tokens
+    calls = "1 call" if spent.calls == 1 else f"{spent.calls:,} calls"
+    return f"{calls}, {read:,} tokens read and {wrote:,} written, {money}{of_it}"
 
 
 def in_words(parts: Iterable[Part]) -> str:

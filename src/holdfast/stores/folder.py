@@ -8,7 +8,8 @@ import errno
 import fcntl
 import hashlib
 import os
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from threading import Lock
 from typing import BinaryIO
@@ -20,10 +21,47 @@ from holdfast.errors import HoldfastError, StoreFullError, StoreIoError
 _OUT_OF_SPACE = frozenset({errno.ENOSPC, errno.EDQUOT})
 
 
+class Witness:
+    """Sees what is asked of the disk, in order, right after it was done. This one takes no notice.
+
+    The laboratory works out from it what a loss of power may leave, as it does for SQLite's own files.
+    """
+
+    def made(self, folder: Path) -> None:
+        """A folder has its name."""
+
+    def wrote(self, path: Path, content: bytes) -> None:
+        """Bytes were added at the end of a file, which was made for them where it was not there."""
+
+    def linked(self, path: Path, source: Path) -> None:
+        """A file has another name."""
+
+    def synced(self, path: Path) -> None:
+        """The bytes of a file, or the names in a folder, are on the disk."""
+
+    def removed(self, path: Path) -> None:
+        """A name is gone."""
+
+
+# Who sees all of it, in this process.
+_witnesses = [Witness()]
+
+
+@contextmanager
+def witnessed(witness: Witness) -> Iterator[None]:
+    """Have somebody see what is asked of the disk, whoever asks for it."""
+    _witnesses.append(witness)
+    try:
+        yield
+    finally:
+        _witnesses.remove(witness)
+
+
 def make_private_folder(folder: Path) -> None:
     """Make a folder where there is none. Its parent must exist. It is durable when this returns, whoever made it."""
     # Conversations are private: nobody else may read them, or what was attached to them.
     folder.mkdir(mode=0o700, exist_ok=True)
+    _witnesses[-1].made(folder)
     sync_folder(folder.parent)
 
 
@@ -37,6 +75,7 @@ def link_if_absent(incoming: "Incoming", path: Path) -> bool:
         # Another writer linked it, but its sync may still be under way.
         sync_folder(path.parent)
         return False
+    _witnesses[-1].linked(path, incoming.path)
     sync_folder(path.parent)
     return True
 
@@ -63,6 +102,7 @@ def sync_folder(folder: Path) -> None:
         os.fsync(fd)
     finally:
         os.close(fd)
+    _witnesses[-1].synced(folder)
 
 
 class Incoming:
@@ -82,6 +122,7 @@ class Incoming:
         """Add bytes."""
         with self._lock:
             self._open().write(content)
+            _witnesses[-1].wrote(self.path, content)
             self._hash.update(content)
             self._size_bytes += len(content)
 
@@ -91,6 +132,7 @@ class Incoming:
             file = self._open()
             file.flush()
             os.fsync(file.fileno())
+            _witnesses[-1].synced(self.path)
             return BlobRef(self._hash.hexdigest(), self._size_bytes)
 
     def close(self) -> None:
@@ -99,6 +141,7 @@ class Incoming:
             # Where the folder could not even be made there is nothing to remove.
             with suppress(NotADirectoryError):
                 self.path.unlink(missing_ok=True)
+                _witnesses[-1].removed(self.path)
             if self._file is not None:
                 # What could not be flushed belongs to what was given up.
                 with suppress(OSError):

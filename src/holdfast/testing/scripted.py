@@ -7,6 +7,7 @@ import msgspec
 from holdfast.core.faults import Phase, Refusal
 from holdfast.core.limits import Limits
 from holdfast.core.messages import Reply, Request, StopReason, Text, ToolCall, text_of
+from holdfast.core.prices import NO_PRICES, Prices
 from holdfast.ports import Delta, TextDelta
 
 
@@ -19,11 +20,13 @@ class FunctionModel:
         *,
         name: str = "test:model",
         limits: Limits | None = None,
+        prices: Prices = NO_PRICES,
     ) -> None:
         self._respond = respond
         self.name = name
         self.issuer = f"test:nowhere:{name}"
         self.limits = limits or Limits()
+        self.prices = prices
         self.requests: list[Request] = []
 
     async def stream(

@@ -1,13 +1,13 @@
 """What `doctor` does with a store: look at the file, look at every session, and repair what can be repaired."""
 
 import asyncio
-from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TypeVar
 
 import msgspec
 
+from holdfast.cli.progress import Progress
 from holdfast.core.limits import Bounds
 from holdfast.core.reconcile import DropSnapshot
 from holdfast.errors import ConflictError, RetryLaterError
@@ -22,15 +22,19 @@ from holdfast.stores.sqlite.copying import beside, copy_store
 from holdfast.stores.sqlite.file import layout_of
 from holdfast.stores.sqlite.looking import SqliteView
 from holdfast.stores.sqlite.owners import living
-from holdfast.wiring.places import open_archive, open_store
+from holdfast.stores.sqlite.reserve import is_given_up
+from holdfast.wiring.places import Place, open_archive, open_store, shown_place
 
 _LEASE_SECONDS = 60.0
 _OWNER = "doctor"
 # A blob that is younger may belong to a message that is being sent.
 _BLOB_SECONDS_MIN = 3_600.0
 
+_GIVEN_UP = (
+    "the disk was full: the space kept for the ends of turns was given up, and messages are refused until there is room"
+)
+
 # How far it is: what is being looked at, the step and how many steps there are.
-Progress = Callable[[str, int, int], None]
 ResultT = TypeVar("ResultT")
 
 
@@ -66,9 +70,40 @@ async def look_over(path: Path, only: str | None, progress: Progress) -> Checkup
             orphans = await asyncio.to_thread(_orphan_blobs, path, doctor)
             notes += [f"{len(orphans):,} blobs that no record names, {sum(orphans):,} bytes"] if orphans else []
             notes += await asyncio.to_thread(_dead_leases, path)
+            notes += [_GIVEN_UP] if await asyncio.to_thread(is_given_up, path) else []
     finally:
         await store.close()
     return Checkup(str(path), found, newest, len(keys), tuple(findings), tuple(notes))
+
+
+async def look_over_server(url: str, only: str | None, progress: Progress) -> Checkup:
+    """Look at every session of a store on a database server, or at one, through the same port as everybody.
+
+    The database itself has tools of its own for its pages (`pg_amcheck`). Where its layout is older, opening brings it
+    to the newest, as every node does.
+    """
+    from holdfast.stores.postgres.layout import migrations  # noqa: PLC0415 - an extra, and only where it is used
+
+    archive = open_archive(None, url)
+    store, blobs = open_store(url, Bounds(), archive)
+    notes: list[str] = []
+    try:
+        doctor = Doctor(store, blobs, archive)
+        keys = [only] if only is not None else [known.key async for known in every_session(store)]
+        findings: list[Finding] = []
+        for place, key in enumerate(keys):
+            progress(key, place, len(keys))
+            findings += await doctor.look_at(key)
+        progress("", len(keys), len(keys))
+        if only is None:
+            lost_seals, waiting = await doctor.unsealed(keys)
+            # Noting a seal again is done in the file itself, for which there is no way on a server.
+            findings += [msgspec.structs.replace(_lost_seal(segment), remedy="") for segment in lost_seals]
+            notes += [f"{waiting:,} segments that wait for their seal"] if waiting else []
+    finally:
+        await store.close()
+    newest = migrations()[-1][0]
+    return Checkup(shown_place(url), newest, newest, len(keys), tuple(findings), tuple(notes))
 
 
 def _lost_seal(segment: Segment) -> Finding:
@@ -131,6 +166,11 @@ def copy_first(path: Path) -> Path:
     return target
 
 
+async def repair_server(url: str, checkup: Checkup) -> list[str]:
+    """Repair what was found in a store on a server, as whoever works on a session would; see `repair`."""
+    return await _repair_sessions(url, checkup, [])
+
+
 async def repair(path: Path, checkup: Checkup) -> list[str]:
     """Repair what was found, session by session, and return what could not be done now, in words."""
     if any(finding.code == "pages" for finding in checkup.findings):
@@ -138,10 +178,14 @@ async def repair(path: Path, checkup: Checkup) -> list[str]:
     await asyncio.to_thread(inspecting.create_missing, path)
     keys = await asyncio.to_thread(inspecting.adopt_rows_of_nobody, path)
     await _note_seals(path)
+    return await _repair_sessions(path, checkup, keys)
+
+
+async def _repair_sessions(place: Place, checkup: Checkup, keys: list[str]) -> list[str]:
     keys += sorted({finding.session for finding in checkup.findings if finding.session and finding.remedy})
     snapshots = {finding.session: finding for finding in checkup.findings if finding.code == "snapshot"}
     left: list[str] = []
-    store, _ = open_store(path, Bounds())
+    store, _ = open_store(place, Bounds())
     try:
         for key in keys:
             try:

@@ -1,79 +1,98 @@
-"""The command `demo`: what the engine does, shown on a real store with real processes. No key, no network.
+"""The command `demo`: one session is walked through every disaster, by real processes. No key, no network.
 
-Everything happens in a temporary folder that is removed at the end. The exit code is 1 where a promise was broken.
+Everything happens in a temporary folder that is removed at the end, unless a promise was broken: then the exit code is
+1 and the folder stays, to look at.
 """
 
 import asyncio
 import io
+import shutil
 import signal
 import sys
 import tempfile
-import time
 from pathlib import Path
-from typing import TextIO
 
 import click
-import msgspec
 
 from holdfast.cli.demo.acts import ACTS
-from holdfast.cli.demo.errand import run_child
-from holdfast.cli.demo.reckoning import Figures, reckon, table
-from holdfast.cli.demo.stage import FAST, FULL, Pace, a_stage
+from holdfast.cli.demo.concluding import BROKEN, conclude
+from holdfast.cli.demo.pages import open_page, until_enter
+from holdfast.cli.demo.performing import Audience, Performance, Plan, perform
+from holdfast.cli.demo.screens import Lines, Screen
+from holdfast.cli.demo.stage import FAST, FULL, STORE
+from holdfast.cli.exits import INTERRUPTED
 from holdfast.cli.opening import send_logs
-from holdfast.cli.paper import columns
+from holdfast.cli.paper import shows_colours
 
 # 128 and the number of the signal, as shells report it.
 _TERMINATED = 128 + signal.SIGTERM
 
-# The longest part took eight seconds on a busy machine. Silence is what the engine promises never to give.
-_ACT_SECONDS_MAX = 50.0
-
 
 @click.command()
 @click.option("--fast", is_flag=True, help="Do not linger: for a machine that watches instead of a person.")
-@click.option("--json", "as_json", is_flag=True, help="Print nothing but the figures, as JSON.")
-@click.option("--child", "is_child", is_flag=True, hidden=True, help="Be one of the demo's own processes.")
-def demo(*, fast: bool, as_json: bool, is_child: bool) -> None:
-    """Show what the engine does: streaming, tools, refusals, compaction, kill -9, and one message sent twice.
+@click.option("--json", "as_json", is_flag=True, help="Print nothing but the figures, as one JSON document.")
+@click.option("--page", is_flag=True, help="Open the gateway's page in a browser, and keep it until Enter or Ctrl-C.")
+@click.option("--seed", default=1, show_default=True, help="Makes the facts, the pages, the image and the flipped bit.")
+def demo(*, fast: bool, as_json: bool, page: bool, seed: int) -> None:
+    """Walk a session through every disaster: full windows, refusals, outages, kill -9, a race, a flipped bit.
 
-    It works with the simulated model in a temporary folder. Exits with 1 if a promise was broken.
+    It starts a gateway and the simulated model on free ports of this machine, with a store in a temporary folder, and
+    counts at the end what was sent, answered and lost. Exits with 1 if a promise was broken, and keeps the store.
     """
     send_logs()
-    if is_child:
-        run_child()
-        return
-    out = io.StringIO() if as_json else sys.stdout
-    with tempfile.TemporaryDirectory(prefix="holdfast-demo-") as folder:
-        try:
-            figures = asyncio.run(_perform(Path(folder), FAST if fast else FULL, out))
-        except asyncio.CancelledError:
-            sys.exit(_TERMINATED)
-    broken = figures.broken()
+    plan = Plan(Path(tempfile.mkdtemp(prefix="holdfast-demo-")), seed, FAST if fast else FULL)
+    screen = _screen(as_json=as_json)
+    exit_code = None
+    try:
+        exit_code = asyncio.run(_perform(plan, screen, as_json=as_json, with_page=page))
+    except asyncio.CancelledError:
+        exit_code = _TERMINATED
+    except KeyboardInterrupt:
+        exit_code = INTERRUPTED
+    finally:
+        screen.close()
+        if exit_code is None:
+            click.echo(f"holdfast: the demo itself failed; its store is kept in {plan.folder}", err=True)
+        elif exit_code != BROKEN:
+            shutil.rmtree(plan.folder, ignore_errors=True)
+    sys.exit(exit_code)
+
+
+def _screen(*, as_json: bool) -> Screen:
+    """Return where the demo is shown: a picture where a terminal can show one, else lines; nowhere for programs."""
     if as_json:
-        click.echo(msgspec.json.encode(figures))
-    else:
-        click.echo("\nWhat it came to")
-        for line in columns(table(figures)):
-            click.echo(f"  {line}")
-        click.echo("\nEvery promise held." if not broken else "\nBROKEN: " + "; ".join(broken))
-    if broken:
-        sys.exit(1)
+        return Lines(io.StringIO())
+    if not shows_colours(sys.stdout):
+        return Lines(sys.stdout)
+    from holdfast.cli.demo.picture import Picture, a_console  # noqa: PLC0415 - slow to load, for a person alone
+
+    picture = Picture(tuple(ACTS), a_console())
+    picture.open()
+    return picture
 
 
-async def _perform(folder: Path, pace: Pace, out: TextIO) -> Figures:
-    # Ended politely it still ends its own processes and removes its folder.
+async def _perform(plan: Plan, screen: Screen, *, as_json: bool, with_page: bool) -> int:
+    """Perform, conclude, and return the exit code. With the page it is concluded while the gateway still runs."""
     performance = asyncio.current_task()
-    assert performance is not None
+    assert performance is not None, "this is one"
+    # Ended politely it still ends its own processes and removes its folder.
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, performance.cancel)
-    began = time.monotonic()
-    async with a_stage(folder, pace, out) as stage:
-        for number, act in enumerate(ACTS, start=1):
-            try:
-                async with asyncio.timeout(_ACT_SECONDS_MAX):
-                    await act(stage)
-            except TimeoutError as error:
-                raise click.ClickException(
-                    f"BROKEN: part {number} of the demo was not over after {_ACT_SECONDS_MAX:g} s; "
-                    "a message was left without an outcome"
-                ) from error
-        return await reckon(stage, time.monotonic() - began)
+    exit_codes: list[int] = []
+
+    def told(performed: Performance) -> None:
+        screen.close()
+        exit_codes.append(conclude(performed, plan.folder / STORE, sys.stdout, as_json=as_json))
+
+    async def opened(url: str) -> None:
+        where = "opened in your browser" if await open_page(f"{url}/") else "to be opened in a browser"
+        screen.say(f"the gateway's page, {where}: {url}/")
+
+    async def ended(performed: Performance, url: str) -> None:
+        told(performed)
+        click.echo(f"The page stays at {url}/ until Enter or Ctrl-C.", err=as_json)
+        await until_enter()
+
+    performed = await perform(plan, screen, Audience(opened, ended) if with_page else None)
+    if not exit_codes:
+        told(performed)
+    return exit_codes[0]

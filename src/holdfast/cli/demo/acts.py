@@ -1,264 +1,228 @@
-"""The acts of the demo, in order: each shows one thing the engine does, and says what to look at."""
+"""The acts of the demo, in order: one session is walked through one disaster after the other."""
 
 import asyncio
-import random
 from collections.abc import Awaitable, Callable
-from contextlib import aclosing
 
-from msgspec.structs import replace
-
-from holdfast.cli.demo.children import Child
-from holdfast.cli.demo.errand import Line
-from holdfast.cli.demo.stage import SMALL_WINDOW_TOKENS, Stage
-from holdfast.core.ladder import SUMMARIES, Rung
-from holdfast.core.messages import text_of
+from holdfast.cli.demo.damage import flip_a_bit
+from holdfast.cli.demo.stage import KEY, Stage
+from holdfast.cli.demo.witness import Race
+from holdfast.cli.paper import shortened
 from holdfast.core.records import (
-    AttemptStarted,
+    AnyRecord,
+    AttemptFailed,
     CompactionApplied,
-    Logged,
-    NoticePosted,
-    ReplyRecorded,
-    RungFinished,
-    RungStarted,
-    ToolSettled,
-    ToolStarted,
+    CompactionOutcome,
+    CompactionSettled,
+    SummaryKind,
     TurnEnded,
-    WindowWarned,
 )
+from holdfast.core.sizing import tokens_of_text
+from holdfast.gateway.shapes import Compacted
 
-MAIN = "demo:main"
-KILLED_IN_TOOL = "demo:killed-in-a-tool"
-KILLED_IN_COMPACTION = "demo:killed-in-a-compaction"
-
-# Facts of the kinds that a person would miss: a name, a number, a path, a date, a phrase.
-FACTS = {
-    "harbour": "Kiel",
-    "berth": "17-B",
-    "chart": "/charts/baltic/2031.pdf",
-    "departure": "2031-04-09 06:40",
-    "password-hint": "the blue door",
-}
-# A window that holds a few long pages, so that making a digest of them takes long enough to be killed in.
-LARGE_WINDOW_TOKENS = 24_000
-_LONG_PAGE_SENTENCES = 400
-# About a tenth of the small window.
-_WORDS_PER_LEG = 400
-# More than it takes to fill the small window several times; a bound, so that it ends whatever happens.
-_LEGS_MAX = 60
-# Another process's records are seen within 25 ms, and a step takes longer than that: the first try mostly hits.
+# More than it takes to fill the window several times; a bound, so that it ends whatever happens.
+_LEGS_MAX = 40
+# What a compaction that is asked for leaves in the view is small; so much more makes another one worth it.
+_LEGS_BETWEEN = 3
+# Of a summary that is being written when the gateway is killed, so much has come.
+_DELTAS_BEFORE_KILL = 3
+# Between two pieces of the summary that is raced for: long enough that the second request comes while it is written.
+_RACE_DELTA_SECONDS = 0.02
+_POLL_SECONDS = 0.02
+# A compaction that is made ahead of need may be quicker than the one that is asked for, though rarely twice.
 _TRIES_MAX = 4
-# Enough of those pages to fill that window.
-_LONG_PAGES = 7
-# What shortens the view: by a model's summary, or without one.
-_COMPACTING = frozenset({*SUMMARIES, Rung.DIGEST, Rung.KEEP_NEWEST})
-_ANCHOR = "12 fathoms"
-# A tool that is killed does not come back; this only has to outlast the kill.
-_LONG_PAY_SECONDS = 60.0
-# More than any session of the demo has.
-_RECORDS_MAX = 2_000
+_QUOTED_CHARS = 70
 
 
-# Words from which pages are made: a sentence takes one of each, so pages differ and yet read like a logbook.
-_WHEN = ("At dawn", "Before noon", "In the dog watch", "After the squall", "At dusk", "During the night watch", "Later")
-_WHO = ("the captain", "our cook", "a sailor", "the carpenter", "the pilot")
-_DID = ("mended", "inspected", "painted", "took down", "complained about", "praised", "lost", "found again", "sketched")
-_WHAT = ("the main sail", "a lamp", "the rudder", "some rope", "the pump", "a chart", "the bell", "an anchor chain")
-_WHY = (
-    "as the wind fell",
-    "while it rained",
-    "without a word",
-    "to pass the time",
-    "for the third time",
-    "in good cheer",
-)
+async def facts_are_planted(stage: Stage) -> None:
+    """Tell the model what will be asked for at the end."""
+    stage.witness.facts = dict(stage.made.facts)
+    for name, value in stage.made.facts.items():
+        await stage.send(f"remember {name} = {value}")
+    stage.screen.say(f"{len(stage.made.facts)} facts were told. They will be asked for at the end.")
 
 
-def page(number: int, sentences: int) -> str:
-    """Return a page of a logbook; the same number gives the same page."""
-    chosen = random.Random(number)  # noqa: S311 - the same pages every time are the point
-    return " ".join(
-        f"{chosen.choice(_WHEN)} {chosen.choice(_WHO)} {chosen.choice(_DID)} {chosen.choice(_WHAT)} "
-        f"{chosen.choice(_WHY)}."
-        for _ in range(sentences)
-    )
+async def it_outgrows_the_window(stage: Stage) -> None:
+    """Let the conversation grow until it was compacted as often as the pace says."""
+    compactions = 0
+    for _ in range(_LEGS_MAX):
+        before = stage.watcher.last_seq
+        await stage.travel()
+        await stage.rest()
+        compactions += sum(isinstance(one.record, CompactionApplied) for one in stage.watcher.seen[before:])
+        said = sum(tokens_of_text(sent.text) + tokens_of_text(sent.answer or "") for sent in stage.witness.sent)
+        if compactions >= stage.pace.compactions and said > stage.witness.window_tokens:
+            stage.screen.say(f"About {said:,} tokens were said; the window has {stage.witness.window_tokens:,}.")
+            return
 
 
-async def an_answer_streams_in(stage: Stage) -> None:
-    """Show a plain turn."""
-    stage.title("1. An answer streams in")
-    session = await stage.hold.session(MAIN)
-    await stage.send(session, "Hello! Are you there?")
-    stage.say("The message was on disk before the model was asked; the answer is on disk as well.")
-
-
-async def a_tool_runs_once(stage: Stage) -> None:
-    """Show the intent and the receipt of a tool."""
-    stage.title("2. A tool is called: the intent is on disk before it runs, the receipt after")
-    session = await stage.hold.session(MAIN)
-    records = await stage.send(session, 'call pay {"to": "Ada", "amount": 40}')
-    for logged in records:
-        if isinstance(logged.record, ToolStarted | ToolSettled):
-            stage.quote(logged)
-
-
-async def the_provider_refuses(stage: Stage) -> None:
-    """Show the waiting after a rate limit and an overload."""
-    stage.title("3. The provider refuses twice (429 rate limit, 529 overloaded): wait and try again")
-    session = await stage.hold.session(MAIN)
-    stage.simulation.set_faults("429,529")
-    await stage.send(session, "Still there?")
-
-
-async def the_window_overflows(stage: Stage) -> None:
-    """Plant facts, outgrow the window several times, and ask for the facts again."""
-    stage.title(f"4. The conversation outgrows the model's window of {SMALL_WINDOW_TOKENS:,} tokens")
-    session = await stage.hold.session(MAIN)
-    await stage.send(session, "; ".join(f"remember {name} = {value}" for name, value in FACTS.items()))
-    stage.say("Now the conversation grows:")
-    # Nobody wants to watch thousands of words being written.
-    stage.simulation.delta_seconds = 0.0
-    seen = compactions = 0
-    for leg in range(1, _LEGS_MAX + 1):
-        await stage.send_quietly(session, f"Leg {leg} of the journey: write {_WORDS_PER_LEG} words")
-        records = await session.history(after=seen, limit=_RECORDS_MAX)
-        seen = records[-1].seq
-        compactions += _tell_growth(stage, leg, records)
-        if compactions >= stage.pace.compactions:
+async def the_summariser_is_refused(stage: Stage) -> None:
+    """Refuse every summary until the window is full, so that it must do without a model."""
+    await stage.caller.set_model(refuses_summaries=True)
+    after = stage.watcher.last_seq
+    for _ in range(_LEGS_MAX):
+        await stage.travel()
+        await stage.rest()
+        if any(_is_digest(one.record) for one in stage.watcher.seen[after:]):
             break
-    stage.simulation.delta_seconds = stage.pace.delta_seconds
-    stage.say("What was said at the beginning is no longer in view word for word. Is it still known?")
-    for name, value in FACTS.items():
-        _count_fact(stage, value, await stage.send(session, f"what is {name}?"))
+    await stage.caller.set_model(refuses_summaries=False)
+    stage.screen.say("Every message was answered all the same. A digest is debt: a model redoes it when it can.")
 
 
-def _tell_growth(stage: Stage, leg: int, records: list[Logged]) -> int:
-    """Show how full the window is and what was done about it; return how many compactions there were."""
-    filled = compactions = 0
-    for logged in records:
-        match logged.record:
-            case AttemptStarted(tokens_estimated=tokens):
-                filled = tokens
-            case CompactionApplied():
-                stage.quote(logged)
-                compactions += 1
-            case NoticePosted(sentence=sentence) | WindowWarned(sentence=sentence):
-                stage.say(f"notice to you: {sentence}")
-            case _:
-                pass
-    stage.say(f"leg {leg}: about {filled:,} of {SMALL_WINDOW_TOKENS:,} tokens")
-    return compactions
+def _is_digest(record: AnyRecord) -> bool:
+    return isinstance(record, CompactionApplied) and record.kind is SummaryKind.DIGEST
 
 
-def _count_fact(stage: Stage, value: str, records: list[Logged]) -> None:
-    """Count a fact that was planted, and whether the last answer has it to the letter."""
-    answers = [text_of(logged.record.reply.parts) for logged in records if isinstance(logged.record, ReplyRecorded)]
-    stage.facts_planted += 1
-    stage.facts_recalled += bool(answers) and value in answers[-1]
+async def rate_limits(stage: Stage) -> None:
+    """Refuse the next two requests with 429 and Retry-After."""
+    for _ in range(_TRIES_MAX):
+        await stage.rest()
+        before = len(stage.watcher.seen)
+        await stage.caller.set_model(faults=f"429:retry-after={stage.pace.retry_after_seconds:g}*2")
+        sent = await stage.send("Are you still there?")
+        stage.screen.say(f"answer: {shortened(sent.answer or sent.reason, _QUOTED_CHARS)}")
+        await stage.rest()
+        if any(isinstance(one.record, AttemptFailed) for one in stage.watcher.seen[before:]):
+            return
 
 
-async def killed_while_a_tool_runs(stage: Stage) -> None:
-    """Kill a process that has paid and not said so yet, and let the next one go on."""
-    stage.title("5. kill -9 while a tool runs")
-    lines = [Line('call pay {"to": "Grace", "amount": 75}', "pay-grace")]
-    errand = stage.errand(KILLED_IN_TOOL, lines, window_tokens=LARGE_WINDOW_TOKENS)
-    stage.say("Another process is asked to pay Grace 75. Its tool pays, and then takes its time.")
+async def every_model_is_down(stage: Stage) -> None:
+    """Kill the model, ask, and start it again."""
+    await stage.rest()
+    await stage.kill_model()
+    stage.screen.say("The server of both models was killed. A message is sent all the same:")
+    sent = await stage.send("Is anybody there?", expects_reason=True)
+    stage.screen.say(f"the sender is told: {shortened(sent.reason, _QUOTED_CHARS * 2)}")
+    await stage.start_model()
+    again = await stage.send("And now, is anybody there?")
+    stage.screen.say(f"It is back. answer: {shortened(again.answer or again.reason, _QUOTED_CHARS)}")
 
-    async def paid(child: Child) -> None:
-        await child.has_paid.wait()
 
-    life = await stage.live(replace(errand, pay_seconds=_LONG_PAY_SECONDS), paid)
-    if life.was_killed:
-        stage.kills.append("while a tool ran")
-    session = await stage.hold.session(KILLED_IN_TOOL)
-    before = await session.history(limit=_RECORDS_MAX)
-    stage.say("It was killed with SIGKILL after it had paid and before it could say so. The log ends with the intent:")
-    stage.quote(before[-1])
-    stage.say("The next process starts, and recovers by starting:")
-    await stage.live(errand)
-    for logged in (await session.history(limit=_RECORDS_MAX))[len(before) :]:
-        if isinstance(logged.record, ToolSettled | ReplyRecorded | TurnEnded):
-            stage.quote(logged)
-    stage.say("Nobody can know whether the payment went out, so it was not repeated, and the model was told.")
+async def an_image_of_30_mb(stage: Stage) -> None:
+    """Send an image that is six times as large as the provider takes."""
+    image = await asyncio.to_thread(stage.made.image)
+    stage.screen.say(f"A PNG of {len(image):,} bytes is uploaded; the provider takes 5 MiB.")
+    sent = await stage.send_image("What do you see on this chart?", image)
+    stage.screen.say(f"answer: {shortened(sent.answer or sent.reason, _QUOTED_CHARS)}")
 
 
 async def killed_while_compacting(stage: Stage) -> None:
-    """Kill a process between the beginning and the end of a compaction, and let the next one go on."""
-    stage.title("6. kill -9 while a compaction is under way")
-    for number in range(1, _TRIES_MAX + 1):
-        if await _killed_while_compacting(stage, f"{KILLED_IN_COMPACTION}-{number}"):
+    """Kill the gateway while a summary is half written and a message waits."""
+    for _ in range(_TRIES_MAX):
+        await _grow(stage)
+        await stage.caller.set_model(faults=f"stall:after={_DELTAS_BEFORE_KILL}")
+        wanted = asyncio.create_task(stage.caller.compact())
+        try:
+            if await _is_being_summarised(stage, wanted):
+                sent = await stage.send("This message waits behind the compaction. Does it arrive?", mode="post")
+                await stage.watcher.reach(sent.turn)
+                await stage.kill_gateway()
+                break
+        finally:
+            wanted.cancel()
+            await asyncio.gather(wanted, return_exceptions=True)
+        # One of those that are made ahead of need was quicker, and left nothing to do.
+        await stage.caller.set_model(faults="")
+    stage.screen.say("SIGKILL: a summary was half written, and a message had been accepted.")
+
+
+async def _grow(stage: Stage) -> None:
+    """Let the conversation grow until there is enough behind the last compaction to make another one of."""
+    for _ in range(_LEGS_MAX):
+        await stage.rest()
+        since = 0
+        for logged in stage.watcher.seen:
+            since = 0 if isinstance(logged.record, CompactionApplied) else since + isinstance(logged.record, TurnEnded)
+        if since >= _LEGS_BETWEEN:
             return
-        stage.say("That was not the moment. Once more.")
+        await stage.travel()
 
 
-async def _killed_while_compacting(stage: Stage, key: str) -> bool:
-    """Return whether the kill came in the middle."""
-    pages = [Line(f"Page {n} of the log. {page(n, _LONG_PAGE_SENTENCES)}", f"page-{n}") for n in range(_LONG_PAGES)]
-    lines = [Line(f"remember anchor = {_ANCHOR}", "plant"), *pages, Line("what is anchor?", "ask")]
-    errand = stage.errand(key, lines, window_tokens=LARGE_WINDOW_TOKENS)
-    stage.say(f"Another process fills a window of {LARGE_WINDOW_TOKENS:,} tokens until it has to compact.")
-    session = await stage.hold.session(key)
+async def _is_being_summarised(stage: Stage, wanted: "asyncio.Task[Compacted]") -> bool:
+    """Wait until the summariser has begun to write and fallen silent; False where there was nothing to summarise."""
+    while not wanted.done():
+        if not (await stage.caller.model_state()).faults_left:
+            return True
+        await asyncio.sleep(_POLL_SECONDS)
+    return False
 
-    async def in_the_middle(child: Child) -> None:
-        async with aclosing(session.watch()) as feed:
-            async for logged in feed:
-                if isinstance(logged.record, RungStarted) and logged.record.rung in _COMPACTING:
-                    # A step may be over before it is seen here: look again while nothing can move.
-                    child.pause()
-                    if _is_compacting(await session.history(after=logged.seq - 1, limit=_RECORDS_MAX)):
-                        return
-                    child.resume()
 
-    life = await stage.live(errand, in_the_middle)
-    before = await session.history(limit=_RECORDS_MAX)
-    is_hit = life.was_killed and _is_compacting(before)
-    if life.was_killed:
-        stage.kills.append(_moment(before, is_hit=is_hit))
-        stage.say("It was killed with SIGKILL. The log ends with:")
+async def it_is_started_again(stage: Stage) -> None:
+    """Start the gateway again, and see what it makes of what it finds."""
+    before = stage.watcher.last_seq
+    await stage.start_gateway()
+    stage.screen.say("Nobody sends anything. Starting is recovering:")
+    await stage.watcher.until(lambda one: isinstance(one, CompactionSettled), after=before)
+    waiting = next(sent for sent in stage.witness.sent if sent.answer is None and not sent.reason)
+    await stage.collect(waiting)
+    stage.screen.say(f"the message that waited: {shortened(waiting.answer or waiting.reason, _QUOTED_CHARS)}")
+
+
+async def two_race_for_one_compaction(stage: Stage) -> None:
+    """Ask two gateways on one store for a compaction at the same time."""
+    other = await stage.another_gateway()
+    stage.screen.say("A second gateway was started on the same store. Both are asked for a compaction at once:")
+    for _ in range(_TRIES_MAX):
+        await _grow(stage)
+        stage.witness.race = await _race(stage, other.url)
+        stage.screen.say(f"told: {' and '.join(outcome.value for outcome in stage.witness.race.outcomes)}")
+        # Where one of them came too late, or there was nothing to do, it was no race. Two compactions would be two.
+        if CompactionOutcome.NOTHING_TO_DO not in stage.witness.race.outcomes:
+            break
+    await other.stop()
+
+
+async def _race(stage: Stage, other: str) -> Race:
+    after = stage.watcher.last_seq
+    await stage.caller.set_model(delta_seconds=_RACE_DELTA_SECONDS)
+    told = await asyncio.gather(stage.caller.compact(), stage.caller.compact(other))
+    await stage.caller.set_model(delta_seconds=0.0)
+    await stage.rest()
+    return Race(after, stage.watcher.last_seq, tuple(one.outcome for one in told))
+
+
+async def a_bit_is_flipped(stage: Stage) -> None:
+    """Flip a bit of the file while nobody has it open, look with doctor, and go on."""
+    await _grow(stage)
+    boundary = (await stage.caller.detail()).boundary
+    await stage.stop_gateway()
+    flip = await flip_a_bit(stage.store, KEY, boundary, stage.made.chance("flip"))
+    stage.witness.flip = flip
+    if flip is None:
+        stage.screen.say("There was no record in which a bit could be flipped.")
     else:
-        stage.say("It was done before it could be killed. The log ends with:")
-    stage.quote(before[-1])
-    stage.say("The next process starts:")
-    await stage.live(errand)
-    records = await session.history(limit=_RECORDS_MAX)
-    for logged in records[len(before) :]:
-        if isinstance(logged.record, RungFinished | CompactionApplied):
-            stage.quote(logged)
-    _count_fact(stage, _ANCHOR, records)
-    return is_hit
+        stage.screen.say(f"Bit {flip.bit} of byte {flip.at:,} of the store's file was flipped, in record {flip.seq}.")
+    stage.witness.found_after_flip = await stage.doctor()
+    for finding in stage.witness.found_after_flip:
+        stage.screen.say(f"doctor: record {finding.seq}: {finding.what}")
+    await stage.start_gateway()
+    sent = await stage.send("Does anything hurt?")
+    await stage.rest()
+    stage.screen.say(f"answer: {shortened(sent.answer or sent.reason, _QUOTED_CHARS)}")
 
 
-def _moment(records: list[Logged], *, is_hit: bool) -> str:
-    """Say in words what a kill hit."""
-    if is_hit:
-        return "while a compaction was under way"
-    is_over = any(isinstance(logged.record, CompactionApplied) for logged in records)
-    return "just after a compaction" if is_over else "between two steps of a compaction"
-
-
-def _is_compacting(records: list[Logged]) -> bool:
-    """Return whether a log ends in the middle of a compaction."""
-    steps = [logged.record for logged in records if isinstance(logged.record, RungStarted | RungFinished)]
-    return bool(steps) and isinstance(steps[-1], RungStarted) and steps[-1].rung in _COMPACTING
-
-
-async def one_message_sent_twice(stage: Stage) -> None:
-    """Send one message twice at once, as a client does that did not hear the acknowledgement."""
-    stage.title("7. The same message sent twice with one client id is one message")
-    session = await stage.hold.session(MAIN)
-    text = 'call pay {"to": "Linus", "amount": 10}'
-    stage.say(f"you, twice: {text}")
-    answers = await asyncio.gather(*(session.send(text, client_id="pay-linus") for _ in range(2)))
-    stage.accepted.add((session.key, "pay-linus"))
-    stage.say(f"turns {answers[0].turn} and {answers[1].turn}, and both were told: {answers[0].text}")
+async def facts_are_asked_for(stage: Stage) -> None:
+    """Ask the model for everything that was planted, and search for it."""
+    for name in stage.made.facts:
+        hits = await stage.caller.search(f"remember {name}")
+        # Only the message itself counts, not what was said about it since.
+        planted = {sent.turn for sent in stage.witness.sent if sent.text.startswith(f"remember {name} =")}
+        stage.witness.searched[name] = " ".join(hit.excerpt for hit in hits.hits if hit.seq in planted)
+        sent = await stage.send(f"what is {name}?")
+        stage.witness.recalled[name] = sent.answer or ""
+        stage.screen.say(f"what is {name}? {shortened(sent.answer or sent.reason, _QUOTED_CHARS)}")
 
 
 Act = Callable[[Stage], Awaitable[None]]
-ACTS: tuple[Act, ...] = (
-    an_answer_streams_in,
-    a_tool_runs_once,
-    the_provider_refuses,
-    the_window_overflows,
-    killed_while_a_tool_runs,
-    killed_while_compacting,
-    one_message_sent_twice,
-)
+ACTS: dict[str, Act] = {
+    "Facts are planted": facts_are_planted,
+    "The conversation outgrows the window": it_outgrows_the_window,
+    "The summariser is refused": the_summariser_is_refused,
+    "Rate limits": rate_limits,
+    "Every model is down": every_model_is_down,
+    "An image of 30 MB": an_image_of_30_mb,
+    "kill -9 in the middle of a compaction": killed_while_compacting,
+    "Restart": it_is_started_again,
+    "A second process races for the same compaction": two_race_for_one_compaction,
+    "A flipped bit in the store": a_bit_is_flipped,
+    "The facts are asked for": facts_are_asked_for,
+}

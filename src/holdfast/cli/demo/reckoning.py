@@ -1,96 +1,174 @@
-"""What the demo came to, counted from the logs and from what the tools did, not from what was said on the way."""
+"""What a demo came to: counted from what its client sent and got, and from what the store holds, against each other.
 
+Nothing here believes the gateway. A message counts as answered where the client has the answer, and as lost where the
+store and the client do not agree on exactly one outcome of it.
+"""
+
+import hashlib
 from collections import Counter
+from collections.abc import Iterator
 
 import msgspec
 
-from holdfast.cli.demo.stage import Stage, payments
-from holdfast.core.records import CompactionApplied, InputAdmitted, Logged, Outcome, ToolStarted, TurnEnded
-
-_PAGE_RECORDS = 1_000
+from holdfast.cli.demo.caller import Sent
+from holdfast.cli.demo.disasters import Shown, shown_disasters
+from holdfast.cli.demo.witness import Held, Witness
+from holdfast.core.messages import Media, text_of
+from holdfast.core.records import CompactionApplied, InputAdmitted, Outcome, ReplyRecorded, SummaryKind, TurnEnded
 
 
 class Figures(msgspec.Struct, frozen=True):
-    """The figures at the end."""
+    """The figures at the end. Lists are of sentences, and empty where all is well."""
 
     sent: int
     answered: int
-    # Accepted, and without exactly one outcome in the log.
+    # Ended without an answer and with a sentence that says why, as it must be while every model is down.
+    told_why: int
     lost: int
-    # Client ids that stand in a log more than once.
     doubled: int
-    tools_run: int
-    tools_run_twice: int
+    records: int
+    # Records that were told while they were written and are not in the store as they were told, or the other way round.
+    altered: int
     compactions: int
-    kills: tuple[str, ...]
+    digests: int
+    kills: int
     facts_planted: int
     facts_recalled: int
+    facts_found: int
+    disasters: tuple[Shown, ...]
+    broken: tuple[str, ...]
     seconds: float
 
-    def broken(self) -> list[str]:
-        """Return a sentence for every promise that did not hold."""
-        checks = (
-            (self.lost == 0, f"{self.lost} accepted messages have no outcome, or more than one"),
-            (self.answered == self.sent, f"{self.sent - self.answered} messages were not answered"),
-            (self.doubled == 0, f"{self.doubled} messages stand in the log twice"),
-            (self.tools_run_twice == 0, f"{self.tools_run_twice} tool calls ran twice"),
-            (self.compactions > 0, "nothing was compacted"),
-            (len(self.kills) > 1, f"{len(self.kills)} processes were killed instead of two"),
-            (
-                self.facts_recalled == self.facts_planted,
-                f"{self.facts_planted - self.facts_recalled} of {self.facts_planted} facts were forgotten",
-            ),
-        )
-        return [sentence for holds, sentence in checks if not holds]
 
-
-async def reckon(stage: Stage, seconds: float) -> Figures:
+def reckon(witness: Witness, held: Held, seconds: float) -> Figures:
     """Count."""
-    logs = {key: await _log(stage, key) for key in sorted({key for key, _ in stage.accepted})}
-    outcomes = {
-        (key, logged.record.client_id): _outcomes(records, logged.seq)
-        for key, records in logs.items()
-        for logged in records
-        if isinstance(logged.record, InputAdmitted)
-    }
-    file = payments(stage.folder)
-    paid = Counter(file.read_text(encoding="utf-8").splitlines() if file.exists() else ())
-    return Figures(
-        sent=len(stage.accepted),
-        answered=sum(outcomes.get(message) == [Outcome.ANSWERED] for message in stage.accepted),
-        lost=sum(len(outcomes.get(message, [])) != 1 for message in stage.accepted),
-        doubled=sum(_doubled(records) for records in logs.values()),
-        tools_run=paid.total(),
-        tools_run_twice=max(paid.total() - len(paid), sum(_started_twice(records) for records in logs.values())),
-        compactions=sum(isinstance(logged.record, CompactionApplied) for log in logs.values() for logged in log),
-        kills=tuple(stage.kills),
-        facts_planted=stage.facts_planted,
-        facts_recalled=stage.facts_recalled,
+    fates = [fate_of(sent, witness, held) for sent in witness.sent]
+    lost = [fate for fate in fates if fate]
+    compactions = [logged.record for logged in held.records if isinstance(logged.record, CompactionApplied)]
+    figures = Figures(
+        sent=len(witness.sent),
+        answered=sum(sent.answer is not None for sent in witness.sent),
+        told_why=sum(sent.answer is None and bool(sent.reason) for sent in witness.sent),
+        lost=len(lost),
+        doubled=_doubled(held),
+        records=len(held.records),
+        altered=len(_altered(witness, held)),
+        compactions=len(compactions),
+        digests=sum(one.kind is SummaryKind.DIGEST for one in compactions),
+        kills=len(witness.killed),
+        facts_planted=len(witness.facts),
+        facts_recalled=_present(witness.facts, witness.recalled),
+        facts_found=_present(witness.facts, witness.searched),
+        disasters=shown_disasters(witness, held),
+        broken=(),
         seconds=round(seconds, 1),
+    )
+    return msgspec.structs.replace(figures, broken=(*lost, *_broken(figures, witness)))
+
+
+def fate_of(sent: Sent, witness: Witness, held: Held) -> str:
+    """Return what became of a message that was lost, as a sentence; nothing where it was not."""
+    name = f"message {sent.client_id}"
+    found = [
+        (logged.seq, logged.record)
+        for logged in held.records
+        if isinstance(logged.record, InputAdmitted) and logged.record.client_id == sent.client_id
+    ]
+    if not found:
+        return f"{name} is not in the store"
+    seq, admitted = found[0]
+    if text_of(admitted.parts) != sent.text:
+        return f"{name} is in the store, but not as it was sent"
+    if sent.attached and sent.attached not in _whole_attachments(admitted, held):
+        return f"the attachment of {name} is not in the store byte for byte"
+    outcomes = [
+        logged.record.outcome
+        for logged in held.records
+        if isinstance(logged.record, TurnEnded) and logged.record.turn == seq
+    ]
+    if len(outcomes) != 1:
+        return f"{name} has {len(outcomes)} outcomes in the store instead of one"
+    if seq != sent.turn:
+        return f"{name} was accepted as turn {sent.turn} and is turn {seq} in the store"
+    if sent.answer is None:
+        return "" if sent.reason and outcomes[0] is Outcome.FAILED else f"{name} was never answered"
+    if outcomes[0] is not Outcome.ANSWERED or not _is_answer(sent, witness, held):
+        return f"{name} was answered, and the store does not have that answer"
+    return ""
+
+
+def _whole_attachments(admitted: InputAdmitted, held: Held) -> set[str]:
+    """Return the attachments of a message whose bytes are what their names say."""
+    media = [part.blob.sha256 for part in admitted.parts if isinstance(part, Media)]
+    contents = [held.attachments.get(sha256, b"") for sha256 in media]
+    return {hashlib.sha256(content).hexdigest() for content in contents}
+
+
+def _is_answer(sent: Sent, witness: Witness, held: Held) -> bool:
+    """Return whether the store has the answer that the client got; the one that was damaged on purpose counts as had.
+
+    That one is looked at as a disaster: its bytes must be in quarantine.
+    """
+    answers = [
+        logged.record.reply
+        for logged in held.records
+        if isinstance(logged.record, ReplyRecorded) and logged.record.turn == sent.turn
+    ]
+    if answers:
+        return text_of(answers[-1].parts) == sent.answer
+    flipped = witness.flip.seq if witness.flip is not None else 0
+    return any(
+        logged.seq == flipped and isinstance(logged.record, ReplyRecorded) and logged.record.turn == sent.turn
+        for logged in witness.watched
     )
 
 
-async def _log(stage: Stage, key: str) -> list[Logged]:
-    session = await stage.hold.session(key)
-    records: list[Logged] = []
-    while page := await session.history(after=len(records), limit=_PAGE_RECORDS):
-        records += page
-    return records
+def _doubled(held: Held) -> int:
+    """Return how many messages stand in the log more often than once, or have more than one outcome."""
+    named = Counter(logged.record.client_id for logged in held.records if isinstance(logged.record, InputAdmitted))
+    ended = Counter(logged.record.turn for logged in held.records if isinstance(logged.record, TurnEnded))
+    return sum(times - 1 for times in (*named.values(), *ended.values()))
 
 
-def _outcomes(records: list[Logged], turn: int) -> list[Outcome]:
-    endings = (logged.record for logged in records if isinstance(logged.record, TurnEnded))
-    return [ended.outcome for ended in endings if ended.turn == turn]
+def _altered(witness: Witness, held: Held) -> set[int]:
+    """Return the records that are not in the store as they were told, apart from the one that was damaged."""
+    watched = {logged.seq: logged for logged in witness.watched}
+    stored = {logged.seq: logged for logged in held.records}
+    flipped = {witness.flip.seq} if witness.flip is not None else set()
+    return {seq for seq in watched.keys() | stored.keys() if watched.get(seq) != stored.get(seq)} - flipped
 
 
-def _doubled(records: list[Logged]) -> int:
-    named = Counter(logged.record.client_id for logged in records if isinstance(logged.record, InputAdmitted))
-    return sum(times - 1 for times in named.values())
+def _present(facts: dict[str, str], told: dict[str, str]) -> int:
+    """Return of how many facts the exact value was told."""
+    return sum(value in told.get(name, "") for name, value in facts.items())
 
 
-def _started_twice(records: list[Logged]) -> int:
-    calls = Counter(logged.record.call_id for logged in records if isinstance(logged.record, ToolStarted))
-    return sum(times - 1 for times in calls.values())
+def _broken(figures: Figures, witness: Witness) -> Iterator[str]:
+    """Yield a sentence for every other promise that did not hold."""
+    ends = [sent for sent in witness.sent if bool(sent.answer is None) is not sent.expects_reason]
+    if not witness.sent:
+        yield "nothing was sent"
+    for sent in ends:
+        if sent.answer is None and sent.reason:
+            yield f"message {sent.client_id} ended without an answer: {sent.reason}"
+        elif sent.expects_reason:
+            yield f"message {sent.client_id} was answered although every model was down"
+    if figures.doubled:
+        yield f"{figures.doubled} messages or outcomes stand in the store twice"
+    if figures.altered or witness.misplaced:
+        yield (
+            f"{figures.altered} records are not in the store as they were told, and {witness.misplaced} were told "
+            "twice or not in order"
+        )
+    for what, count in (("recalled", figures.facts_recalled), ("found by search", figures.facts_found)):
+        if count != figures.facts_planted:
+            yield f"{figures.facts_planted - count} of {figures.facts_planted} facts were not {what}"
+    if witness.found_at_end is None or witness.found_at_end:
+        told = "; ".join(one.what for one in witness.found_at_end or ()) or "it did not look"
+        yield f"doctor does not call the store well: {told}"
+    for disaster in figures.disasters:
+        if not disaster.evidence:
+            yield f"nothing shows that it came to this, and was survived: {disaster.name}"
 
 
 def table(figures: Figures) -> list[tuple[str, str]]:
@@ -98,12 +176,13 @@ def table(figures: Figures) -> list[tuple[str, str]]:
     return [
         ("messages sent", str(figures.sent)),
         ("answered", str(figures.answered)),
+        ("ended with a reason, every model being down", str(figures.told_why)),
         ("lost", str(figures.lost)),
         ("doubled", str(figures.doubled)),
-        ("tools run", str(figures.tools_run)),
-        ("tools run twice", str(figures.tools_run_twice)),
-        ("compactions", str(figures.compactions)),
-        ("processes killed", f"{len(figures.kills)} ({', '.join(figures.kills)})"),
-        ("facts recalled", f"{figures.facts_recalled} of {figures.facts_planted}"),
+        ("compactions", f"{figures.compactions}, {figures.digests} of them without a model"),
+        ("gateways killed with SIGKILL", str(figures.kills)),
+        ("records in the store", f"{figures.records}, {figures.altered} of them not as they were told"),
+        ("planted facts recalled by the model", f"{figures.facts_recalled} of {figures.facts_planted}"),
+        ("planted facts found by search", f"{figures.facts_found} of {figures.facts_planted}"),
         ("seconds", f"{figures.seconds:g}"),
     ]

@@ -1,121 +1,214 @@
-"""What the acts of the demo share: the store in a temporary folder, the tongue, and who was promised what."""
+"""What the acts of a demo share: its programs, the client that talks to them, and the witness of everything."""
 
-from collections.abc import AsyncGenerator
-from contextlib import aclosing, asynccontextmanager
+import asyncio
+import hashlib
+from collections.abc import AsyncGenerator, Iterator
+from contextlib import asynccontextmanager, contextmanager, suppress
 from pathlib import Path
-from typing import TextIO
 
+import aiohttp
 import msgspec
 
-from holdfast import wiring
-from holdfast.cli.demo.children import Life, Moment, live
-from holdfast.cli.demo.errand import Errand, Line, demo_limits, demo_model, paying
-from holdfast.cli.paper import aside, harmless, shortened
-from holdfast.cli.telling import Teller
-from holdfast.core.limits import Bounds
-from holdfast.core.records import Logged
-from holdfast.models.simulated import Simulation
-from holdfast.runtime.hold import Hold
-from holdfast.runtime.sessions import Session
-from holdfast.runtime.words import spoken
+from holdfast.cli.demo.caller import Caller, Mode, RefusedError, Sent, a_caller
+from holdfast.cli.demo.made import Made
+from holdfast.cli.demo.programs import Program, Troupe
+from holdfast.cli.demo.screens import Screen
+from holdfast.cli.demo.watching import Watcher
+from holdfast.cli.demo.witness import Witness
+from holdfast.cli.doctor import Told
+from holdfast.core.fold import InFlight
+from holdfast.core.limits import Limits
+from holdfast.runtime.doctor import Finding
 
-# Small enough that a dozen pages fill it several times.
-SMALL_WINDOW_TOKENS = 6_000
-_LINE_CHARS = 110
+KEY = "demo:voyage"
+STORE = "demo.db"
+MODELS = ("openai:first", "openai:second")
+# Small enough that a dozen pages fill it, with bounds on bytes and images as real providers have them.
+LIMITS = Limits(8_000, 1_000, 8 * 2**20, media_count_max=20, media_bytes_max=5 * 2**20, media_pixels_max=8_000)
+# How often a live picture asks what the model sees.
+_LOOK_SECONDS = 0.25
+# How long nothing may happen before a session counts as at rest.
+_REST_SECONDS = 0.05
 
 
 class Pace(msgspec.Struct, frozen=True):
-    """How quickly the demo goes."""
+    """How quickly a demo goes."""
 
-    # Between two pieces of an answer, so that one can watch it being written.
-    delta_seconds: float
-    # The first wait after a refusal. The engine's own is a second, and grows fourfold each time.
+    # Between two acts and after a message, so that one can read what happened.
+    act_seconds: float
+    message_seconds: float
+    # The first wait after a failure, and what a rate limit asks for. The engine's own first wait is a second.
     back_off_seconds: float
-    # How often the conversation has to outgrow its window.
+    retry_after_seconds: float
+    # How often the conversation has to outgrow its window before the first disaster.
     compactions: int
 
 
-FULL = Pace(delta_seconds=0.03, back_off_seconds=0.5, compactions=3)
-FAST = Pace(delta_seconds=0.0, back_off_seconds=0.1, compactions=2)
+FULL = Pace(act_seconds=4.0, message_seconds=0.5, back_off_seconds=0.5, retry_after_seconds=2.0, compactions=2)
+FAST = Pace(act_seconds=0.0, message_seconds=0.0, back_off_seconds=0.05, retry_after_seconds=0.2, compactions=1)
 
 
 class Stage:
     """One run of the demo."""
 
-    def __init__(self, folder: Path, hold: Hold, simulation: Simulation, pace: Pace, out: TextIO) -> None:
-        self.folder, self.hold, self.simulation, self.pace = folder, hold, simulation, pace
-        self._out = out
-        # (session, client id) of every message that was accepted: each is owed exactly one outcome.
-        self.accepted: set[tuple[str, str]] = set()
-        self.kills: list[str] = []
-        self.facts_planted = 0
-        self.facts_recalled = 0
-        self._sent = 0
+    def __init__(self, troupe: Troupe, caller: Caller, folder: Path, screen: Screen, made: Made, pace: Pace) -> None:
+        self.caller, self.screen, self.made, self.pace = caller, screen, made, pace
+        self.store = folder / STORE
+        self.witness = Witness(window_tokens=LIMITS.window_tokens or 0)
+        self.watcher = Watcher(caller, screen.see)
+        self.witness.watched = self.watcher.seen
+        self._troupe, self._folder = troupe, folder
+        self._model: Program | None = None
+        self._gateway: Program | None = None
+        self._legs = 0
 
-    # Saying.
+    # Programs.
 
-    def title(self, text: str) -> None:
-        """Begin an act."""
-        self._out.write(f"\n{text}\n")
-        self._out.flush()
+    async def start_model(self) -> None:
+        """Start the simulated model, where it was before if it was."""
+        port = self._model.port if self._model is not None else 0
+        self._model = await self._troupe.serve("sim", "--port", str(port))
+        self.caller.model = self._model.url
+        await self.caller.set_limits(LIMITS)
 
-    def say(self, text: str) -> None:
-        """Say something about what is shown."""
-        self._out.write(f"  {harmless(text)}\n")
-        self._out.flush()
+    async def kill_model(self) -> None:
+        """Kill the simulated model, which is every model there is."""
+        assert self._model is not None, "it was started"
+        await self._model.kill()
 
-    def quote(self, logged: Logged) -> None:
-        """Show a record as it stands in the log."""
-        aside(f"    record {logged.seq}: {shortened(spoken(logged.record), _LINE_CHARS)}", self._out)
+    async def start_gateway(self) -> None:
+        """Start the gateway, where it was before if it was: clients and pages come back to the same address."""
+        port = self._gateway.port if self._gateway is not None else 0
+        self._gateway = await self.another_gateway(port)
+        self.caller.gateway = self._gateway.url
+
+    async def another_gateway(self, port: int = 0) -> Program:
+        """Start a gateway on the same store."""
+        assert self._model is not None, "it was started"
+        models = [argument for name in MODELS for argument in ("--model", name)]
+        settings = (f"bounds.back_off_seconds_min={self.pace.back_off_seconds}", "observing.log=warning")
+        given = [argument for setting in settings for argument in ("--set", setting)]
+        return await self._troupe.serve(
+            *("serve", "--config", str(self._folder / "holdfast.toml"), "--store", str(self.store)),
+            *("--port", str(port), "--base-url", f"{self._model.url}/v1", *models, *given),
+        )
+
+    async def kill_gateway(self) -> None:
+        """Kill the gateway, and note how it ended and what the newest record was."""
+        assert self._gateway is not None, "it was started"
+        exit_code = await self._gateway.kill()
+        self.witness.killed.append((exit_code, self.watcher.last_seq))
+
+    async def stop_gateway(self) -> None:
+        """Ask the gateway to end."""
+        assert self._gateway is not None, "it was started"
+        await self._gateway.stop()
+
+    async def doctor(self) -> tuple[Finding, ...]:
+        """Have the store looked over by a process of its own, and return what was found."""
+        ended = await self._troupe.run("doctor", "--store", str(self.store), "--json")
+        return msgspec.json.decode(ended.said, type=Told).found.findings
 
     # Talking.
 
-    async def send(self, session: Session, text: str, *, client_id: str = "") -> list[Logged]:
-        """Send a message, show what happens, and return the records of its turn."""
-        self.say(f"you: {shortened(text, _LINE_CHARS)}")
-        return await self.send_quietly(session, text, Teller(self._out, self._out), client_id=client_id)
+    async def send(self, text: str, *, mode: Mode = "wait", expects_reason: bool = False) -> Sent:
+        """Send a message, and note what comes back."""
+        sent = self._noted(Sent(f"message-{len(self.witness.sent) + 1}", text, expects_reason=expects_reason))
+        await self.caller.send(sent, mode=mode)
+        await self._told()
+        return sent
 
-    async def send_quietly(
-        self, session: Session, text: str, teller: Teller | None = None, *, client_id: str = ""
-    ) -> list[Logged]:
-        """Send a message and return the records of its turn."""
-        self._sent += 1
-        client_id = client_id or f"message-{self._sent}"
-        records: list[Logged] = []
-        async with aclosing(session.stream(text, client_id=client_id)) as events:
-            async for event in events:
-                self.accepted.add((session.key, client_id))
-                if teller is not None:
-                    teller.see(event)
-                if isinstance(event, Logged):
-                    records.append(event)
-        return records
+    async def send_image(self, text: str, content: bytes) -> Sent:
+        """Send a message with an image."""
+        upload = await self.caller.upload(content, "chart.png")
+        digest = hashlib.sha256(content).hexdigest()
+        sent = self._noted(Sent(f"message-{len(self.witness.sent) + 1}", text, attached=digest))
+        await self.caller.send(sent, upload=upload)
+        await self._told()
+        return sent
 
-    # Processes.
+    async def travel(self) -> Sent:
+        """Let the conversation grow by a page and an answer of a page, together an eighth of the window."""
+        self._legs += 1
+        page = self.made.page(self._legs, sentences=25)
+        return await self.send(f"Leg {self._legs} of the journey. {page} Please write 400 words")
 
-    def errand(self, session: str, lines: list[Line], *, window_tokens: int, pay_seconds: float = 0.0) -> Errand:
-        """Return something for a process to do on the store of this run."""
-        store, paid = str(self.folder / "demo.db"), str(payments(self.folder))
-        return Errand(store, paid, session, tuple(lines), window_tokens, pay_seconds)
+    async def collect(self, sent: Sent) -> None:
+        """Wait for the outcome of a message that was only posted."""
+        await self.caller.collect(sent)
+        await self._told()
 
-    async def live(self, errand: Errand, kill_at: Moment | None = None) -> Life:
-        """Run an errand in a process of its own, and keep count of what it was promised."""
-        life = await live(errand, kill_at)
-        self.accepted |= {(errand.session, client_id) for client_id in life.accepted}
-        return life
+    def _noted(self, sent: Sent) -> Sent:
+        self.witness.sent.append(sent)
+        self._count()
+        return sent
 
+    async def _told(self) -> None:
+        self._count()
+        await asyncio.sleep(self.pace.message_seconds)
 
-def payments(folder: Path) -> Path:
-    """Return where the effects of tools are written."""
-    return folder / "payments.txt"
+    def _count(self) -> None:
+        sent = self.witness.sent
+        self.screen.count(len(sent), sum(one.answer is not None for one in sent))
+
+    # Watching.
+
+    async def rest(self) -> None:
+        """Wait until nothing is being worked on, and everything that was written has been seen."""
+        seen = -1
+        while True:
+            detail = await self.caller.detail()
+            await self.watcher.reach(detail.records)
+            is_idle = not detail.unanswered and detail.in_flight == InFlight.REST.value
+            # A compaction ahead of need is asked for just after a turn has ended, so one look is not enough.
+            if is_idle and detail.records == seen:
+                return
+            seen = detail.records
+            await asyncio.sleep(_REST_SECONDS)
+
+    async def show_view(self) -> None:
+        """Show once what the model sees. A gateway that is down has nothing to show."""
+        with suppress(aiohttp.ClientError, OSError, RefusedError):
+            self.screen.show(await self.caller.view())
+
+    async def keep_looking(self) -> None:
+        """Show what the model sees, without end, as it changes."""
+        shown = 0
+        while True:
+            if self.watcher.last_seq != shown:
+                shown = self.watcher.last_seq
+                await self.show_view()
+            await asyncio.sleep(_LOOK_SECONDS)
 
 
 @asynccontextmanager
-async def a_stage(folder: Path, pace: Pace, out: TextIO) -> AsyncGenerator[Stage, None]:
-    """Open the store of one run, with a small simulated model and a tool that pays."""
-    simulation = Simulation(demo_limits(SMALL_WINDOW_TOKENS), delta_seconds=pace.delta_seconds)
-    tuning = wiring.Tuning(bounds=Bounds(back_off_seconds_min=pace.back_off_seconds), adopts=False)
-    tools = [paying(payments(folder))]
-    model = demo_model(simulation)
-    async with wiring.open(folder / "demo.db", model=model, tools=tools, tuning=tuning) as hold:
-        yield Stage(folder, hold, simulation, pace, out)
+async def a_stage(folder: Path, screen: Screen, made: Made, pace: Pace) -> AsyncGenerator[Stage, None]:
+    """Start the model and a gateway, and watch the session. At the end of the context no process is left."""
+    _write_settings(folder)
+    settings = {"OPENAI_API_KEY": "none", "HOLDFAST_MODELS": str(folder / "models.toml")}
+    async with Troupe(folder, settings) as troupe, a_caller(KEY) as caller:
+        stage = Stage(troupe, caller, folder, screen, made, pace)
+        await stage.start_model()
+        await stage.start_gateway()
+        with _running(stage):
+            yield stage
+        stage.witness.misplaced = stage.watcher.misplaced
+
+
+@contextmanager
+def _running(stage: Stage) -> Iterator[None]:
+    tasks = [asyncio.create_task(stage.watcher.watch())]
+    if stage.screen.is_live:
+        tasks.append(asyncio.create_task(stage.keep_looking()))
+    try:
+        yield
+    finally:
+        for task in tasks:
+            task.cancel()
+
+
+def _write_settings(folder: Path) -> None:
+    """Write files of settings: what the models accept, and nothing else, whatever the person has set up."""
+    (folder / "holdfast.toml").write_text("", "utf-8")
+    known = "".join(f"{name} = {limit}\n" for name, limit in msgspec.structs.asdict(LIMITS).items() if limit)
+    (folder / "models.toml").write_text(f'[models."openai:*"]\n{known}', "utf-8")

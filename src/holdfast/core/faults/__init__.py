@@ -14,15 +14,23 @@ from holdfast.core.faults.body import Evidence, read
 from holdfast.core.faults.codes import OK
 from holdfast.core.faults.kinds import Confidence, Fault, FaultKind, Phase, Refusal, Sent, Unit
 from holdfast.core.faults.numbers import Stated, stated
-from holdfast.core.faults.replies import READ_SHARE, is_near, is_near_window, outcome_of, read_outcome, symptom
+from holdfast.core.faults.replies import (
+    NEAR_LIMIT,
+    is_near,
+    is_near_window,
+    is_short,
+    outcome_of,
+    read_outcome,
+    symptom,
+)
 from holdfast.core.faults.tables import RULES
 from holdfast.core.faults.waits import wait_seconds
 from holdfast.core.messages import Reply
 from holdfast.core.patterns import Pattern
 
 __all__ = [
+    "NEAR_LIMIT",
     "OK",
-    "READ_SHARE",
     "Confidence",
     "Fault",
     "FaultKind",
@@ -32,6 +40,7 @@ __all__ = [
     "Unit",
     "classify",
     "classify_reply",
+    "is_short",
 ]
 
 K = FaultKind
@@ -178,7 +187,8 @@ def _by_status(evidence: Evidence, refusal: Refusal, sent: Sent) -> _Finding:
     if kind is not K.BAD_REQUEST:
         return _Finding(kind, Confidence.GUESS if kind is K.MODEL_NOT_FOUND else Confidence.LIKELY)
     # Only a refusal can be about size: a redirect or an odd 2xx is not.
-    return _unexplained(sent) if status >= codes.REFUSED_FROM else _Finding(K.BAD_REQUEST, Confidence.GUESS)
+    is_refusal = status >= codes.REFUSED_FROM
+    return _unexplained(sent, evidence) if is_refusal else _Finding(K.BAD_REQUEST, Confidence.GUESS)
 
 
 def _without_status(evidence: Evidence, refusal: Refusal) -> _Finding:
@@ -192,8 +202,8 @@ def _without_status(evidence: Evidence, refusal: Refusal) -> _Finding:
     return _Finding(K.BAD_REQUEST, Confidence.GUESS)
 
 
-def _unexplained(sent: Sent) -> _Finding:
-    if is_near_window(sent):
+def _unexplained(sent: Sent, evidence: Evidence) -> _Finding:
+    if is_near_window(sent) or (sent.has_grown and evidence.says_nothing):
         return _Finding(K.TOKEN_OVERFLOW, Confidence.GUESS, K.BAD_REQUEST, Unit.TOKENS)
     if is_near(sent.wire_bytes, sent.wire_bytes_max):
         return _Finding(K.WIRE_OVERFLOW, Confidence.GUESS, K.BAD_REQUEST, Unit.BYTES)

@@ -91,6 +91,11 @@ class Evidence(msgspec.Struct, frozen=True):
     documents: tuple[Json, ...] = ()
 
     @property
+    def says_nothing(self) -> bool:
+        """Whether there is no sentence in it that explains anything."""
+        return all(_GENERIC.match(one) for one in self.sentences)
+
+    @property
     def said(self) -> str:
         """The provider's own sentence, the innermost that says something."""
         return next((one for one in self.sentences if not _GENERIC.match(one)), " ".join(self.sentences[:1]))

@@ -95,6 +95,8 @@ BY_STATUS: dict[int, K] = {
     413: K.WIRE_OVERFLOW,
     414: K.WIRE_OVERFLOW,
     415: K.MEDIA_OVERFLOW,
+    # Something that the server relies on failed, not the request.
+    424: K.TRANSIENT,
     425: K.TRANSIENT,
     429: K.RATE_LIMIT,
     451: K.CONTENT_POLICY,

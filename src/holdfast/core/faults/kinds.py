@@ -67,6 +67,11 @@ class Sent(msgspec.Struct, frozen=True):
     wire_bytes_max: int | None = None
     # Whether the model reports all that it read, as far as is known.
     reports_all_read: bool = True
+    # What the model hardly reports less than for this request, if it reads all of it and nothing as large was ever read
+    # whole; None where too little is known to say so.
+    tokens_least: int | None = None
+    # It is far larger than the last request of its session that was answered.
+    has_grown: bool = False
     had_tools: bool = False
     had_reasoning: bool = False
     # Who was asked, for instance "openai" or "dashscope": a few providers give one code two meanings.

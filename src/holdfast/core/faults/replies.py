@@ -67,7 +67,7 @@ def symptom(outcome: Outcome, sent: Sent) -> Fault | None:
         return None
     if outcome.stop in _LENGTH and is_near_window(sent):
         return Fault(overflow, Confidence.LIKELY, second_kind=empty, unit=Unit.TOKENS)
-    second = overflow if outcome.stop in _LENGTH or is_near_window(sent) else None
+    second = overflow if outcome.stop in _LENGTH or is_near_window(sent) or sent.has_grown else None
     return Fault(empty, Confidence.LIKELY, second_kind=second)
 
 
@@ -90,9 +90,14 @@ def _read_share(outcome: Outcome, sent: Sent) -> int | None:
         return used
     if window is not None and not outcome.has_output and _AT_WINDOW * window <= used <= window:
         return sent.tokens if sent.tokens is not None and sent.tokens > used else used
-    if sent.reports_all_read and sent.tokens is not None and _READ_TOKENS_MIN <= used <= READ_SHARE * sent.tokens:
+    if sent.reports_all_read and sent.tokens is not None and used >= _READ_TOKENS_MIN and is_short(used, sent):
         return sent.tokens
     return None
+
+
+def is_short(used: int, sent: Sent) -> bool:
+    """Whether a model reports so much less than was sent that it cannot have read all of it."""
+    return used <= READ_SHARE * (sent.tokens or 0) or used < (sent.tokens_least or 0)
 
 
 # --- raw bodies --------------------------------------------------------------------------------------------------

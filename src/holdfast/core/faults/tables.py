@@ -53,7 +53,7 @@ def _rule(  # noqa: PLR0913 - a row of a table, its columns given by name
 _ANYTHING = ""
 _NO_RESPONSE: _Statuses = frozenset({None, 200})
 # Statuses under which a call may have broken rather than been refused.
-_BROKEN: _Statuses = frozenset({None, 200, 408, 409, 425, 499, *range(500, 600)})
+_BROKEN: _Statuses = frozenset({None, 200, 408, 409, 424, 425, 499, *range(500, 600)})
 # Statuses under which a request was refused for what it is; some servers say so with a 5xx.
 _REFUSED: _Statuses = frozenset({None, 200, 400, 403, 404, 406, 409, 413, 415, 422, 500, 501, 502})
 
@@ -193,7 +193,10 @@ MEDIA: tuple[Rule, ...] = (
 )
 
 _ABOUT_THE_WINDOW = any_of(
-    near(w.WINDOW, any_of(w.TOO_LONG, r"is \d")), near(w.TOO_LONG, w.WINDOW), r"timed? ?out|internal"
+    near(w.WINDOW, any_of(w.TOO_LONG, r"is \d")),
+    near(w.TOO_LONG, w.WINDOW),
+    # An "InternalError.Algo.InvalidParameter" is about the parameter.
+    r"timed? ?out|internal(?!\w*\.\w+\.invalid)",
 )
 
 PARAMETERS: tuple[Rule, ...] = (
@@ -225,6 +228,13 @@ PAIRING: tuple[Rule, ...] = (
 # Settings of a request that are wrong by themselves: a smaller conversation would be refused as well.
 SETTINGS: tuple[Rule, ...] = (
     _rule(K.BAD_REQUEST, r"cache_control|cachepoint", unit=Unit.COUNT, statuses=_REFUSED),
+    # The whole body of the request rather than a setting in it.
+    _rule(
+        K.WIRE_OVERFLOW,
+        r"at body failed to satisfy constraint:? member must have length less",
+        unit=Unit.BYTES,
+        statuses=_REFUSED,
+    ),
     _rule(
         K.BAD_REQUEST,
         r"failed to satisfy constraint",

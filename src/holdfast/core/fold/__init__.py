@@ -7,10 +7,22 @@ from typing import assert_never
 
 from msgspec.structs import replace
 
+from holdfast.core.advice import CHOICE
 from holdfast.core.budgets import Budgets, after_change
-from holdfast.core.faults import OK, Confidence, FaultKind
+from holdfast.core.faults import OK, Confidence, Fault, FaultKind
 from holdfast.core.fold.climbs import apply_climb
-from holdfast.core.fold.standing import NO_TURN, QUIET_TURNS, Call, IllegalStepError, InFlight, Piece, Turn, Wanted
+from holdfast.core.fold.spending import account, in_vain_today, spent_today
+from holdfast.core.fold.standing import (
+    NO_TURN,
+    QUIET_TURNS,
+    Asked,
+    Call,
+    IllegalStepError,
+    InFlight,
+    Piece,
+    Turn,
+    Wanted,
+)
 from holdfast.core.messages import ToolCall, Usage
 from holdfast.core.records import (
     Abandonment,
@@ -42,15 +54,19 @@ from holdfast.core.records import (
 __all__ = [
     "NO_TURN",
     "QUIET_TURNS",
+    "Asked",
     "Call",
     "IllegalStepError",
     "InFlight",
     "Piece",
     "Turn",
     "Wanted",
+    "account",
     "apply",
+    "in_vain_today",
     "notice",
     "receive",
+    "spent_today",
 ]
 
 
@@ -129,6 +145,7 @@ def apply(turn: Turn, seq: int, record: StepRecord) -> Turn:
                 attempts=turn.attempts + 1,
                 output_asked=record.output_tokens_max,
                 budgets=record.budgets or turn.budgets,
+                asked=Asked(record.model, record.tokens_estimated, record.tokens_raw),
             )
         case ReplyRecorded(reply=reply):
             asked = tuple(Call(part) for part in reply.parts if isinstance(part, ToolCall))
@@ -143,9 +160,16 @@ def apply(turn: Turn, seq: int, record: StepRecord) -> Turn:
                 output_clamp=None,
                 suspected=None,
                 budgets=_reported(turn.budgets, reply.usage),
+                answered=replace(turn.asked, reported=reply.usage.input_tokens if reply.usage else 0),
+                tokens_guessed=0,
             )
         case AttemptFailed(fault=fault):
-            return replace(turn, fault=fault, suspected=fault if _is_suspicion(record) else turn.suspected)
+            return replace(
+                turn,
+                fault=fault,
+                suspected=fault if _is_suspicion(record) else turn.suspected,
+                tokens_guessed=turn.asked.tokens if _is_guess(record) else turn.tokens_guessed,
+            )
         case AttemptAbandoned(reason=reason):
             died = reason is Abandonment.INTERRUPTED
             return replace(turn, interruptions=turn.interruptions + died)
@@ -157,8 +181,9 @@ def apply(turn: Turn, seq: int, record: StepRecord) -> Turn:
         case ToolSettled(result=result):
             _, running = _take(turn.calls_running, result.call_id, seq)
             return replace(turn, calls_running=running)
-        case TurnEnded(turn=number):
-            return _ended(turn, seq, number)
+        case TurnEnded(turn=number, code=code):
+            is_offered = turn.is_choice_offered or code == CHOICE.code
+            return replace(_ended(turn, seq, number), is_choice_offered=is_offered)
         case _:
             return apply_climb(turn, seq, record)
 
@@ -172,9 +197,16 @@ def _reported(measured: Budgets | None, usage: Usage | None) -> Budgets | None:
 
 def _is_suspicion(failed: AttemptFailed) -> bool:
     """Return whether a model did answer, and only its own count of what it read was against it."""
-    fault = failed.fault
-    is_guess = fault.kind is FaultKind.TOKEN_OVERFLOW and fault.confidence is Confidence.GUESS
-    return is_guess and failed.refusal.status == OK
+    return failed.refusal.status == OK and _is_taken_for_too_large(failed.fault)
+
+
+def _is_guess(failed: AttemptFailed) -> bool:
+    """Return whether a model refused without a word, and the size of the request is only the likeliest reason."""
+    return failed.refusal.status != OK and _is_taken_for_too_large(failed.fault)
+
+
+def _is_taken_for_too_large(fault: Fault) -> bool:
+    return fault.kind is FaultKind.TOKEN_OVERFLOW and fault.confidence is Confidence.GUESS
 
 
 def _started(turn: Turn, seq: int, number: int) -> Turn:

@@ -78,6 +78,7 @@ def _compacted(turn: Turn, seq: int, record: CompactionApplied | GenerationStart
         turn,
         compaction=record,
         compaction_seq=seq,
+        is_choice_offered=False,
         warned_percent=0,
         budgets=after_change(turn.budgets, record.tokens_after),
         quiet_turns=QUIET_TURNS,
@@ -125,7 +126,13 @@ def _rung_finished(turn: Turn, record: RungFinished) -> Turn:
         case RungResult.CHANGED if record.rung is Rung.NEXT_MODEL:
             # Another model is another ladder. There are finitely many models.
             return replace(
-                turn, fault=None, climbed=(), models_passed=turn.models_passed + 1, output_clamp=None, suspected=None
+                turn,
+                fault=None,
+                climbed=(),
+                models_passed=turn.models_passed + 1,
+                output_clamp=None,
+                suspected=None,
+                tokens_guessed=0,
             )
         case RungResult.CHANGED:
             return replace(turn, fault=None)

@@ -8,6 +8,7 @@ from holdfast.core.budgets import Budgets
 from holdfast.core.faults import Fault
 from holdfast.core.ladder import Rung
 from holdfast.core.messages import Effort, ToolCall, ToolSpec
+from holdfast.core.prices import NOTHING_SPENT, Spent
 from holdfast.core.records import CompactionApplied, GenerationStarted, PartReplaced, Trigger
 
 
@@ -55,6 +56,18 @@ class Piece(msgspec.Struct, frozen=True):
     focus: str = ""
 
 
+class Asked(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A request: whom it was sent to, its tokens by estimate, with and without calibration, and as reported."""
+
+    model: str = ""
+    tokens: int = 0
+    raw: int = 0
+    reported: int = 0
+
+
+NOTHING_ASKED = Asked()
+
+
 class Turn(msgspec.Struct, frozen=True, omit_defaults=True):
     """Where a session stands after its records up to `seq`."""
 
@@ -89,6 +102,8 @@ class Turn(msgspec.Struct, frozen=True, omit_defaults=True):
     pieces: tuple[Piece, ...] = ()
     merged: Piece | None = None
 
+    # A turn ended so that the person can choose how to make room, and no room was made since.
+    is_choice_offered: bool = False
     # How full the person was last told the window is; turns to go before we ask for a compaction of our own again.
     warned_percent: int = 0
     # What the last request took of each budget, or what is known of the view since it became another one.
@@ -103,6 +118,20 @@ class Turn(msgspec.Struct, frozen=True, omit_defaults=True):
     # The rung in flight, and whether it was asked for instead of answering a fault.
     climbing: Rung | None = None
     is_wanted_climb: bool = False
+
+    # What all calls of the session came to, and those for notes alone; those for notes since a compaction had its
+    # outcome, and those on the day (since 1970, by UTC) on which the last were asked for; answers of summarisers that
+    # could not be used, on that day, since the last that could.
+    spent: Spent = NOTHING_SPENT
+    spent_on_notes: Spent = NOTHING_SPENT
+    spent_on_this: Spent = NOTHING_SPENT
+    notes_day: int = 0
+    spent_on_notes_today: Spent = NOTHING_SPENT
+    notes_in_vain: int = 0
+
+    # The last request, and the last that was answered.
+    asked: Asked = NOTHING_ASKED
+    answered: Asked = NOTHING_ASKED
 
     # From here on all is about the turn that is open, and at its default when none is.
     number: int = 0
@@ -122,6 +151,10 @@ class Turn(msgspec.Struct, frozen=True, omit_defaults=True):
     output_clamp: int | None = None
     # A reply that was not taken, because by its own count the model had not read everything, since the last that was.
     suspected: Fault | None = None
+    # What a request had that was refused without a word and taken for too large, since the last reply; 0: none was.
+    tokens_guessed: int = 0
+    # What its calls came to, those for notes included.
+    spent_on_turn: Spent = NOTHING_SPENT
 
     @property
     def owed(self) -> int:
@@ -162,5 +195,7 @@ NO_TURN = {
     "output_asked": None,
     "output_clamp": None,
     "suspected": None,
+    "tokens_guessed": 0,
+    "spent_on_turn": NOTHING_SPENT,
     "summarisers_passed": 0,
 }

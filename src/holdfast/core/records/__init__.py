@@ -216,8 +216,9 @@ def refs_of(record: AnyRecord) -> Iterator[BlobRef]:
     """Yield the blobs that a record names."""
     parts: Sequence[Part] = ()
     match record:
-        case InputAdmitted():
+        case InputAdmitted(originals=originals):
             parts = record.parts
+            yield from originals
         case ToolSettled(result=result):
             parts = result.parts
             yield from result.originals

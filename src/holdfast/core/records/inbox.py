@@ -3,7 +3,7 @@
 from enum import StrEnum
 
 from holdfast.core.learning import Learned
-from holdfast.core.messages import LargeText, Media, Text, ToolResult, ToolSpec
+from holdfast.core.messages import BlobRef, LargeText, Media, Text, ToolResult, ToolSpec
 from holdfast.core.records.base import Record
 from holdfast.core.records.views import CompactionApplied, GenerationStarted
 
@@ -25,6 +25,8 @@ class InputAdmitted(Record, frozen=True):
     client_id: str = ""
     # The number that the message had in the transcript it was imported from; the same for replies and results.
     origin: int | None = None
+    # The whole of a text of which `parts` leave something out; no model is sent it by itself.
+    originals: tuple[BlobRef, ...] = ()
 
 
 class CancelRequested(Record, frozen=True):

@@ -25,6 +25,7 @@ class PieceSummarised(Record, frozen=True):
     focus: str = ""
     # All pieces up to there as one, because side by side they were too long. The pieces stay.
     is_merged: bool = False
+    cost_usd: float | None = None
 
 
 class RungStarted(Record, frozen=True):
@@ -46,6 +47,9 @@ class SummaryRefused(Record, frozen=True):
     why: str
     fault: Fault | None = None
     usage: Usage | None = None
+    cost_usd: float | None = None
+    # No model was asked: the notes would have cost more than they may.
+    is_over_budget: bool = False
 
 
 class SummaryKind(StrEnum):
@@ -71,6 +75,10 @@ class CompactionApplied(Record, frozen=True):
     step: int = 0
     # The record of what was in force before, which an undo goes back to; 0: nothing was.
     before: int = 0
+    # What its notes cost, those that could not be used included, and what each further request costs less, once the
+    # cache is warm again. None where no price is known.
+    cost_usd: float | None = None
+    saves_usd: float | None = None
 
 
 class GenerationStarted(CompactionApplied, frozen=True):

@@ -4,7 +4,7 @@ from enum import StrEnum
 
 from holdfast.core.budgets import Budgets
 from holdfast.core.faults import Fault, Refusal
-from holdfast.core.messages import Reply, ToolResult
+from holdfast.core.messages import Reply, ToolResult, Usage
 from holdfast.core.records.base import Record
 
 
@@ -25,6 +25,8 @@ class AttemptStarted(Record, frozen=True):
     output_tokens_max: int | None = None
     # What it takes of each budget, and what there was then; None where nobody measured it.
     budgets: Budgets | None = None
+    # What was estimated before the model's own way of counting was taken into account.
+    tokens_raw: int = 0
 
 
 class ReplyRecorded(Record, frozen=True):
@@ -34,6 +36,8 @@ class ReplyRecorded(Record, frozen=True):
     attempt: int
     reply: Reply
     origin: int | None = None
+    # What it cost when it was made; None where the price or the count is not known.
+    cost_usd: float | None = None
 
 
 class AttemptFailed(Record, frozen=True):
@@ -43,6 +47,9 @@ class AttemptFailed(Record, frozen=True):
     attempt: int
     refusal: Refusal
     fault: Fault
+    # Of an answer that was paid for and could not be taken.
+    usage: Usage | None = None
+    cost_usd: float | None = None
 
 
 class Abandonment(StrEnum):
@@ -51,6 +58,8 @@ class Abandonment(StrEnum):
     # The process died or was stopped; the turn goes on with another attempt.
     INTERRUPTED = "interrupted"
     CANCELLED = "cancelled"
+    # What it would answer could not be kept; the turn ends.
+    STORE_FULL = "store_full"
 
 
 class AttemptAbandoned(Record, frozen=True):
@@ -103,3 +112,5 @@ class TurnEnded(Record, frozen=True):
     outcome: Outcome
     code: str = ""
     sentence: str = ""
+    # What all calls of the turn cost, summaries included; None where no price is known.
+    cost_usd: float | None = None

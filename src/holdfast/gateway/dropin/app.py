@@ -9,33 +9,38 @@ import logging
 import secrets
 from collections.abc import Awaitable, Mapping
 from dataclasses import replace
+from functools import lru_cache
+from math import inf
 from time import monotonic, time
 
 import msgspec
 
 from holdfast.core.faults import Confidence, Fault, FaultKind, Phase, Refusal, Unit
-from holdfast.core.fit import measure
+from holdfast.core.fit import measure, output_reserved
 from holdfast.core.learning import NOTHING_LEARNED
-from holdfast.core.limits import DROPIN_MARK, Limits
+from holdfast.core.limits import DROPIN_MARK, Bounds, Limits
 from holdfast.core.messages import Reply, Role
+from holdfast.core.prices import NO_PRICES
 from holdfast.core.records import AttemptFailed
 from holdfast.errors import HoldfastError
-from holdfast.gateway.asgi import ClientGoneError, Receive, Scope, Send, body_chunks, header, until_gone
+from holdfast.gateway.asgi import ClientGoneError, Receive, Scope, Send, header, until_gone, whole_body
 from holdfast.gateway.bounds import GatewayBounds
+from holdfast.gateway.dropin.ahead import PlainHeads, sent_ahead
 from holdfast.gateway.dropin.asked import Asked, Outbox
 from holdfast.gateway.dropin.compactions import Loops, is_compaction, represented
 from holdfast.gateway.dropin.keeping import Keeper
 from holdfast.gateway.dropin.passing import OVERSIZE, Failed, Passage, Passed, names_of
 from holdfast.gateway.dropin.recognition import Conversation, Recognition, digest_of, family_prefix
 from holdfast.gateway.dropin.rescuing import Errand, Refused, rescue
-from holdfast.gateway.dropin.upstream import Upstream, Wire, key_in, owner_of, passed_on
+from holdfast.gateway.dropin.upstream import Upstream, Wire, key_in, passed_on
 from holdfast.gateway.meters import Meters
-from holdfast.gateway.problems import NotFoundError, TooSlowError
+from holdfast.gateway.problems import NotFoundError
 from holdfast.gateway.tenants import Tenant
 from holdfast.models.declared import declared_limits, open_limits
 from holdfast.models.dialects import DIALECTS, SERVED, dialect_at
 from holdfast.models.http import HttpModel, ModelCard
 from holdfast.models.overrides import Overrides
+from holdfast.models.priced import declared_prices
 from holdfast.models.transport import BrokenOffError, SocketTransport, UnreachableError
 from holdfast.models.wire import MalformedRequestError
 from holdfast.runtime.engine import Engine
@@ -50,6 +55,9 @@ _REFERENCES = {"openai-chat": "openai", "openai-responses": "responses", "anthro
 _KNOWN_SECONDS = 1.0
 # Statuses of servers that do not count tokens, or cannot count so many.
 _CANNOT_COUNT = frozenset({400, 404, 405, 413, 501})
+_CARDS_MAX = 1_000
+# How many short answers go into what our own sessions keep free for one: a page each.
+_SHORT_ANSWERS = 4
 _SESSION_HEADER = b"x-holdfast-session"
 _JSON = [(b"content-type", b"application/json")]
 
@@ -82,6 +90,9 @@ class DropIn:
         self._passage = Passage(self._wire, engine, engine.deadlines, self._meters.upstream_failed)
         self._known: dict[str, tuple[float, Known]] = {}
         self._loops = Loops()
+        self._plain = PlainHeads()
+        # Clients name models as they please, most of them one.
+        self._card = lru_cache(maxsize=_CARDS_MAX)(self._make_card)
         self._keeping: set[asyncio.Task[None]] = set()
 
     async def close(self) -> None:
@@ -99,9 +110,9 @@ class DropIn:
         scope["holdfast.route"] = path if dialect in SERVED or path in (_COUNT_PATH, "/v1/models") else "/v1/other"
         outbox = Outbox(send)
         with tenant.working():
-            body = await self._body(scope, receive)
+            body = await whole_body(scope, receive, self._bounds)
             if dialect is not None and dialect in SERVED:
-                work = self._answer(self._asked(scope, dialect, body, tenant), outbox, tenant)
+                work = self._serve(scope, self._addressed(scope, dialect, body), outbox, tenant)
             else:
                 work = self._other(scope, body, outbox)
             try:
@@ -112,14 +123,6 @@ class DropIn:
                 log.warning("an answer broke off", extra={"route": scope["holdfast.route"], "reason": str(error)})
                 # What is missing cannot be told any more; the client sees that the answer is cut off.
                 scope["holdfast.abort"]()
-
-    async def _body(self, scope: Scope, receive: Receive) -> bytes:
-        chunks = body_chunks(scope, receive, self._bounds, bytes_max=self._bounds.body_bytes_max)
-        try:
-            async with asyncio.timeout(self._bounds.body_seconds_max):
-                return b"".join([chunk async for chunk in chunks])
-        except TimeoutError as error:
-            raise TooSlowError(f"the body was not complete after {self._bounds.body_seconds_max:g} seconds") from error
 
     # What is asked.
 
@@ -132,39 +135,50 @@ class DropIn:
             raise NotFoundError(f"this gateway has no upstream for {family}; its operator sets one in [upstream]")
         return self._upstreams[family]
 
-    def _asked(self, scope: Scope, dialect: str, body: bytes, tenant: Tenant) -> Asked:
+    def _addressed(self, scope: Scope, dialect: str, body: bytes) -> Asked:
+        """Return a request of which only the model was read: where it goes, and with which headers."""
         upstream = self._upstream(scope)
         headers = passed_on(scope["headers"], upstream, is_key_ours=bool(scope.get("holdfast.key_is_ours")))
         address = upstream.address(scope["path"], scope["query_string"])
         try:
-            issuer = f"{dialect}:{upstream.endpoint.place}:{_model_in(body)}"
-            decoded = SERVED[dialect].decode_request(body, issuer, is_tolerant=True)
-        except (MalformedRequestError, msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            names = names_of(_model_in(body), upstream.fallbacks)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             # The provider says best what is wrong with it.
             return Asked(dialect, upstream, address, headers, body, (), ())
-        names = names_of(decoded.model, upstream.fallbacks)
         models = tuple(self._model(dialect, upstream, name, key_in(headers)) for name in names)
-        asked = Asked(dialect, upstream, address, headers, body, models, names)
-        if not decoded.request.messages:
+        return Asked(dialect, upstream, address, headers, body, models, names)
+
+    def _read(self, asked: Asked, scope: Scope, tenant: Tenant) -> Asked:
+        """Return the request with what it says; as it is where it cannot be read, or says nothing."""
+        try:
+            decoded = SERVED[asked.dialect].decode_request(asked.body, asked.issuer, is_tolerant=True)
+        except (MalformedRequestError, msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            return replace(asked, models=(), names=())
+        read = replace(asked, decoded=decoded)
+        if not read.messages:
             return asked
-        digests = [digest_of(message) for message in decoded.request.messages]
+        digests = [digest_of(message) for message in read.messages]
         named = header(scope, _SESSION_HEADER)
-        owner = owner_of(f"{dialect}\0{key_in(headers)}")
-        own = DROPIN_MARK + named.removeprefix(DROPIN_MARK) if named else family_prefix(owner, digests)
+        own = DROPIN_MARK + named.removeprefix(DROPIN_MARK) if named else family_prefix(asked.owner, digests)
         return replace(
-            asked,
-            decoded=decoded,
+            read,
             digests=digests,
             prefix=tenant.store_key(own),
             is_compaction=is_compaction(decoded.request),
         )
 
     def _model(self, dialect: str, upstream: Upstream, name: str, key: str) -> HttpModel:
+        return HttpModel(
+            DIALECTS[dialect], self._card(dialect, upstream, name), self._transports[upstream.family], key=key
+        )
+
+    def _make_card(self, dialect: str, upstream: Upstream, name: str) -> ModelCard:
         reference = f"{_REFERENCES[dialect]}:{name}"
         declared = declared_limits(reference) if upstream.is_official else open_limits(name)
         limits = self._overrides.applied(reference, declared)
-        card = ModelCard(reference, name, upstream.endpoint.place, limits, upstream.is_official)
-        return HttpModel(DIALECTS[dialect], card, self._transports[upstream.family], key=key)
+        listed = declared_prices(reference) if upstream.is_official else NO_PRICES
+        prices = self._overrides.priced(reference, listed)
+        return ModelCard(reference, name, upstream.endpoint.place, limits, upstream.is_official, prices)
 
     async def _known_of(self, model: HttpModel) -> Known:
         looked_at, known = self._known.get(model.issuer, (float("-inf"), None))
@@ -175,6 +189,22 @@ class DropIn:
 
     # Answering.
 
+    async def _serve(self, scope: Scope, asked: Asked, outbox: Outbox, tenant: Tenant) -> None:
+        """Answer a request; one that surely goes as it is goes first and is read while the upstream works."""
+        if not await self._goes_first(asked):
+            await self._answer(self._read(asked, scope, tenant), outbox, tenant)
+            return
+        sending = self._wire.send(asked.upstream, "POST", asked.address, asked.headers, asked.body)
+        async with sent_ahead(sending) as ahead:
+            await self._answer(replace(self._read(asked, scope, tenant), ahead=ahead), outbox, tenant)
+
+    async def _goes_first(self, asked: Asked) -> bool:
+        if not asked.models or not self._plain.has(asked.owner, asked.body) or self._loops.has_compacted(asked.owner):
+            return False
+        limits = (await self._known_of(asked.models[0])).limits
+        # No token is shorter than a byte.
+        return len(asked.body) <= min(_room(limits, self._engine.bounds), limits.wire_bytes_max or inf)
+
     async def _answer(self, asked: Asked, outbox: Outbox, tenant: Tenant) -> None:
         if asked.decoded is None:
             unknown = Known(Limits(), NOTHING_LEARNED.calibration)
@@ -184,12 +214,13 @@ class DropIn:
             self._meters.compaction_called(asked.dialect)
         conversation = await self._recognition.find(asked.prefix, asked.digests)
         outbox.notes["x-holdfast-session"] = tenant.key_of(conversation.key) or ""
+        self._plain.learn(asked.owner, asked.body, is_plain=not conversation.is_rescued)
         if conversation.is_rescued:
             await self._rescue(asked, outbox, conversation, None)
             return
         model = asked.models[0]
         known = await self._known_of(model)
-        fault = _too_large(asked, known) or self._circling(asked)
+        fault = _too_large(asked, known, self._engine.bounds) or self._circling(asked)
         if fault is not None:
             refusal = Refusal(asked.dialect, Phase.ESTIMATE, cause="not sent: it is larger than what the model takes")
             await self._rescue(asked, outbox, conversation, Failed(refusal, fault))
@@ -213,7 +244,7 @@ class DropIn:
 
     def _circling(self, asked: Asked) -> Fault | None:
         """Return why a request is made smaller although it fits: its agent compacts and compacts, and gains nothing."""
-        owner = owner_of(f"{asked.dialect}\0{key_in(asked.headers)}")
+        owner = asked.owner
         if asked.is_compaction:
             self._loops.compacted(owner)
             return None
@@ -268,6 +299,7 @@ class DropIn:
         if conversation.common(asked.digests) == len(asked.digests) < len(conversation.digests):
             # The log goes on behind this request: another answer to it is another conversation.
             conversation = await self._recognition.branch(asked.prefix, asked.digests)
+        self._plain.learn(asked.owner, asked.body, is_plain=False)
         errand = Errand(asked, outbox, self._wire, key_in(asked.headers), error=failed.error if failed else None)
         attempt = AttemptFailed(0, 0, failed.refusal, failed.fault) if failed is not None else None
         came = await rescue(errand, conversation, self._keeper, attempt)
@@ -314,18 +346,26 @@ def _model_in(body: bytes) -> str:
     return msgspec.json.decode(body, type=_Named).model
 
 
-def _too_large(asked: Asked, known: Known) -> Fault | None:
+def _too_large(asked: Asked, known: Known, bounds: Bounds) -> Fault | None:
     """Return why a request cannot fit, where that is all but certain: a provider may know better than an estimate."""
-    window, body_bytes = known.limits.window_tokens, len(asked.body)
+    room, body_bytes = _room(known.limits, bounds), len(asked.body)
     # No token is shorter than a byte, so most requests need not be measured.
-    if window is not None and body_bytes > window:
-        tokens = known.calibration.estimate(asked.sizes.tokens)
-        if tokens > window:
-            return Fault(FaultKind.TOKEN_OVERFLOW, Confidence.LIKELY, limit=window, requested=tokens, unit=Unit.TOKENS)
+    if body_bytes > room and (tokens := known.calibration.estimate(asked.sizes.tokens)) > room:
+        return Fault(FaultKind.TOKEN_OVERFLOW, Confidence.LIKELY, limit=int(room), requested=tokens, unit=Unit.TOKENS)
     wire = known.limits.wire_bytes_max
     if wire is not None and body_bytes > wire:
         return Fault(FaultKind.WIRE_OVERFLOW, Confidence.LIKELY, limit=wire, requested=body_bytes, unit=Unit.BYTES)
     return None
+
+
+def _room(limits: Limits, bounds: Bounds) -> float:
+    """Return how many tokens a request may have.
+
+    An answer that breaks off for want of room is an error to most agents, so a short one must have its place.
+    """
+    if limits.window_tokens is None:
+        return inf
+    return limits.window_tokens - output_reserved(limits, bounds) // _SHORT_ANSWERS
 
 
 def _count(body: bytes) -> int:
@@ -340,17 +380,26 @@ def _count(body: bytes) -> int:
 
 async def _unless_gone(receive: Receive, work: Awaitable[None]) -> None:
     """Work for as long as the client waits; when it goes, the upstream is let go at once."""
-    working = asyncio.ensure_future(work)
-    gone = asyncio.ensure_future(until_gone(receive))
-    try:
-        await asyncio.wait({working, gone}, return_when=asyncio.FIRST_COMPLETED)
-        if not working.done():
-            raise ClientGoneError
-        working.result()
-    finally:
-        gone.cancel()
+    working = asyncio.current_task()
+    assert working is not None, "requests are served in tasks"
+    is_gone = False
+
+    async def watch() -> None:
+        nonlocal is_gone
+        await until_gone(receive)
+        is_gone = True
         working.cancel()
-        await asyncio.wait({working, gone})
+
+    watching = asyncio.create_task(watch(), name="watch for a client that goes")
+    try:
+        await work
+    except asyncio.CancelledError:
+        # Whoever else stops this task wants it stopped, not the request answered.
+        if is_gone and working.uncancel() == 0:
+            raise ClientGoneError from None
+        raise
+    finally:
+        watching.cancel()
 
 
 def _told(came: object) -> str:

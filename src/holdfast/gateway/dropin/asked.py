@@ -7,9 +7,10 @@ from functools import cached_property
 import msgspec
 
 from holdfast.core.fit import Sizes, measure
-from holdfast.core.messages import Message
+from holdfast.core.messages import Message, Part, Reply, Role, Text
 from holdfast.gateway.asgi import Send
-from holdfast.gateway.dropin.upstream import RawHeaders, Upstream
+from holdfast.gateway.dropin.ahead import Ahead
+from holdfast.gateway.dropin.upstream import RawHeaders, Upstream, key_in, owner_of
 from holdfast.models.http import HttpModel
 from holdfast.models.spans import Span, locate
 from holdfast.models.wire import DecodedRequest
@@ -36,11 +37,39 @@ class Asked:
     prefix: str = ""
     # Whether it is an agent's own call for a summary of its history.
     is_compaction: bool = False
+    # Set where it is on its way already.
+    ahead: Ahead | None = None
+
+    @cached_property
+    def owner(self) -> str:
+        """Whose request it is, by the key that it carries and the dialect that it speaks."""
+        return owner_of(f"{self.dialect}\0{key_in(self.headers)}")
+
+    @property
+    def issuer(self) -> str:
+        """What reasoning in it is signed by, if the model that is asked first signed it."""
+        return self.models[0].issuer if self.models else ""
 
     @property
     def messages(self) -> tuple[Message, ...]:
-        """The conversation, as we read it."""
-        return self.decoded.request.messages if self.decoded is not None else ()
+        """The conversation, as we read it, up to where the model is to answer."""
+        if self.decoded is None:
+            return ()
+        messages = self.decoded.request.messages
+        return messages[:-1] if self.prefill else messages
+
+    @cached_property
+    def prefill(self) -> tuple[Part, ...]:
+        """The beginning of the answer, where the client puts it into the model's mouth."""
+        messages = self.decoded.request.messages if self.decoded is not None else ()
+        if not messages or messages[-1].role is not Role.ASSISTANT:
+            return ()
+        parts = messages[-1].parts
+        return parts if all(isinstance(part, Text) for part in parts) else ()
+
+    def answered(self, reply: Reply) -> Reply:
+        """Return an answer as the client will have it: with the beginning that it gave itself."""
+        return msgspec.structs.replace(reply, parts=(*self.prefill, *reply.parts)) if self.prefill else reply
 
     @cached_property
     def sizes(self) -> Sizes:

@@ -6,14 +6,14 @@ not answer such a call, what it was about is represented without a model, in the
 
 import re
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from holdfast.core.digest import make_digest
 from holdfast.core.facts import Passage
 from holdfast.core.framing import without_tags
 from holdfast.core.ledger import make_ledger
-from holdfast.core.messages import Message, Reply, Request, Role, StopReason, Text, Usage, text_of
+from holdfast.core.messages import Message, Reply, Request, Role, StopReason, Text, ToolResult, Usage, text_of
 from holdfast.core.sizing import tokens_of_text
 
 # How the calls of known agents begin: in the system text, or in the newest message of a person.
@@ -33,14 +33,27 @@ _MARKERS = re.compile(
 # Markers stand at an end of a text; one that somebody quotes in the middle of megabytes is not looked for.
 _LOOKED_AT_CHARS = 8_000
 _SERIALISED = re.compile(r"<conversation>(.*?)(?:</conversation>|\Z)", re.DOTALL)
+# What an earlier compaction left, to be carried on: whatever it does not carry over is gone from the agent for good.
+_PREVIOUS = re.compile(r"<previous-summary>(.*?)(?:</previous-summary>|\Z)", re.DOTALL)
 _TAG = re.compile(r"<([a-z][a-z_-]{2,30})>")
 # Tags that wrap something else than the summary itself.
-_OTHER_TAGS = frozenset({"analysis", "conversation", "example", "examples", "scratchpad", "previous-summary"})
+_OTHER_TAGS = frozenset(
+    {"analysis", "conversation", "example", "examples", "scratchpad", "previous-summary", "template"}
+)
 _HEADING = re.compile(r"^#{1,4} [^\n]{2,80}$", re.MULTILINE)
 _HEADINGS_MAX = 20
 # What such an answer may come to: agents ask for a page or two, and it must not fill the window that it is to empty.
 _TOKENS_MAX = 3_000
 _LEDGER_SHARE = 0.7
+# How those who speak are named in a conversation that was written down: "[User]: ", "[Tool result]: ", "# USER".
+_SPEAKER = re.compile(
+    r"^(?:\[|#{1,4} )(user|assistant|tool|system)\b[^\]\n]{0,40}(?:\]: ?|\n)", re.MULTILINE | re.IGNORECASE
+)
+_ROLES = {"assistant": Role.ASSISTANT, "tool": Role.TOOL}
+# How a line of such an answer begins: who said it, and where.
+_CITED = re.compile(r"^(?:- )?(?:user|assistant|decided|ran|error) \[#\d+\] ")
+# What stands under headings that have nothing of their own.
+_SEE = "(see the first section)"
 # Serialised conversations are cut into passages of this size, so that the telling ones can be told from the others.
 _PASSAGE_CHARS = 4_000
 # Keys whose calls are counted, and how many compactions for one message are enough.
@@ -62,33 +75,63 @@ def is_compaction(request: Request) -> bool:
 def represented(request: Request, model: str) -> Reply:
     """Return the summary that an agent asked for, made without a model, in the form that it asked for."""
     newest = text_of(request.messages[-1].parts)
-    passages = _passages(request.messages, newest)
-    ledger = make_ledger(passages, tokens_max=int(_TOKENS_MAX * _LEDGER_SHARE))
-    facts = ledger.render()
-    already = [one.text for one in ledger.entries]
-    digest = make_digest(passages, tokens_max=_TOKENS_MAX - tokens_of_text(facts), already=already)
-    asked = f"{request.system}\n{_SERIALISED.sub('', newest)}"
-    text = _formed(asked, without_tags("\n\n".join(part for part in (facts, digest.render()) if part)))
+    previous = _PREVIOUS.search(newest)
+    carried = _carried(previous[1]) if previous is not None else ""
+    told = _told(_passages(request.messages, newest), _TOKENS_MAX - tokens_of_text(carried))
+    asked = f"{request.system}\n{_PREVIOUS.sub('', _SERIALISED.sub('', newest))}"
+    text = _formed(asked, without_tags("\n\n".join(part for part in (carried, told) if part)))
     usage = Usage(0, tokens_of_text(text))
     return Reply((Text(text),), StopReason.END, usage, model)
 
 
+def _told(passages: Sequence[Passage], tokens_max: int) -> str:
+    """Return the exact facts and the telling sentences of a conversation."""
+    ledger = make_ledger(passages, tokens_max=int(tokens_max * _LEDGER_SHARE))
+    facts = ledger.render()
+    already = [one.text for one in ledger.entries]
+    digest = make_digest(passages, tokens_max=tokens_max - tokens_of_text(facts), already=already)
+    return "\n\n".join(part for part in (facts, digest.render()) if part)
+
+
+def _carried(previous: str) -> str:
+    """Return what an earlier summary said: as it stands in half of the room, else what matters of it."""
+    lines = [line for line in previous.splitlines() if line.strip() and not _HEADING.match(line) and line != _SEE]
+    if tokens_of_text("\n".join(lines)) <= _TOKENS_MAX // 2:
+        return "\n".join(lines)
+    # Each line was worth keeping once, so each is weighed by itself.
+    passages = [
+        Passage(place, Message(Role.USER, (Text(_CITED.sub("", line)),))) for place, line in enumerate(lines, start=1)
+    ]
+    return _told(passages, _TOKENS_MAX // 2)
+
+
 def _passages(messages: Sequence[Message], newest: str) -> list[Passage]:
     """Return what is to be represented: the history before the call, or the text in which it was sent along."""
-    history = [Passage(number, message) for number, message in enumerate(messages[:-1], start=1)]
+    history = list(messages[:-1])
     serialised = _SERIALISED.search(newest)
-    if serialised is None and history:
-        return history
-    text = serialised[1] if serialised is not None else newest
-    pieces = [text[at : at + _PASSAGE_CHARS] for at in range(0, len(text), _PASSAGE_CHARS)]
-    own = [Passage(len(history) + 1 + place, Message(Role.USER, (Text(one),))) for place, one in enumerate(pieces)]
-    return [*history, *own]
+    if serialised is not None or not history:
+        history += _spoken(serialised[1] if serialised is not None else newest)
+    return [Passage(number, message) for number, message in enumerate(history, start=1)]
+
+
+def _spoken(text: str) -> Iterator[Message]:
+    """Yield the messages that were written down in one text, long ones in pieces."""
+    turns = list(_SPEAKER.finditer(text))
+    ends = [*(turn.start() for turn in turns[1:]), len(text)][: len(turns)]
+    spoken = [
+        (_ROLES.get(turn[1].lower(), Role.USER), text[turn.end() : end]) for turn, end in zip(turns, ends, strict=True)
+    ]
+    before = text[: turns[0].start()] if turns else text
+    for role, said in [(Role.USER, before), *spoken]:
+        for at in range(0, len(said.strip()), _PASSAGE_CHARS):
+            piece = Text(said.strip()[at : at + _PASSAGE_CHARS])
+            yield Message(role, (ToolResult("", (piece,)) if role is Role.TOOL else piece,))
 
 
 def _formed(asked: str, body: str) -> str:
     headings = list(dict.fromkeys(_HEADING.findall(asked)))[:_HEADINGS_MAX]
     if headings:
-        rest = [f"{heading}\n(see the first section)" for heading in headings[1:]]
+        rest = [f"{heading}\n{_SEE}" for heading in headings[1:]]
         body = "\n\n".join([f"{headings[0]}\n{body}", *rest])
     tags = [tag for tag in dict.fromkeys(_TAG.findall(asked)) if tag not in _OTHER_TAGS and f"</{tag}>" in asked]
     tag = "summary" if "<summary>" in asked else tags[-1] if tags else ""
@@ -113,6 +156,11 @@ class Loops:
         count = self._counts.get(owner)
         if count is not None:
             count.compactions += 1
+
+    def has_compacted(self, owner: str) -> bool:
+        """Return whether there was a compaction since the newest message of a person."""
+        count = self._counts.get(owner)
+        return count is not None and count.compactions > 0
 
     def is_circling(self, owner: str, newest: bytes, size: int) -> bool:
         """Take a request that is no compaction, and return whether compactions did not make it smaller.

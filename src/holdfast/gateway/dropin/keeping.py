@@ -86,7 +86,7 @@ class Keeper:
             entering = Entering(log.turn, asked.models[0].name)
             records: list[LeasedRecord] = [*entering.messages(kept, asked.digests)]
             if reply is not None:
-                records += entering.reply(reply, len(asked.messages))
+                records += entering.reply(asked.answered(reply), len(asked.messages))
             try:
                 await self.append(lease, log, records)
             except SeqMovedError:
@@ -97,7 +97,7 @@ class Keeper:
             raise RetryLaterError(f"session {lease.session!r} is being written to by others; ask again in a moment")
         conversation.digests[first:] = asked.digests[first:]
         if reply is not None:
-            self.answered(conversation, reply)
+            self.answered(conversation, asked.answered(reply))
 
     def answered(self, conversation: Conversation, reply: Reply) -> None:
         """Remember what the client will send back as the answer."""

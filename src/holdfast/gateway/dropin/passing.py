@@ -1,12 +1,14 @@
 """A request that fits passes through: the client's bytes go up, the provider's bytes come down.
 
-Both are read along the way. Nothing is held back but the first piece, so that an error in it can still be cured.
+Both are read along the way. Nothing is held back but the opening, up to where the model begins to say something: an
+error in it, or silence behind it, can still be cured.
 """
 
 import asyncio
+import re
 import secrets
 from collections.abc import Callable, Sequence
-from contextlib import AsyncExitStack
+from contextlib import AbstractAsyncContextManager, AsyncExitStack
 
 import msgspec
 
@@ -29,6 +31,17 @@ WAITED_OUT = frozenset({FaultKind.RATE_LIMIT, FaultKind.OVERLOADED, FaultKind.ST
 # What making the request smaller can cure.
 OVERSIZE = frozenset({FaultKind.TOKEN_OVERFLOW, FaultKind.WIRE_OVERFLOW, FaultKind.MEDIA_OVERFLOW})
 _OK = range(200, 300)
+# Lines of a stream that say no more than that a request was taken, or that words are about to come: they come at once,
+# and then the model may be silent. Where thinking or a tool of the provider's own begins, it is at work. Comments and
+# empty lines are how servers ask for patience with a full queue: the client is to see them.
+_TAKEN = rb"message_start|ping|response\.created|response\.queued|response\.in_progress|chat\.completion\.chunk"
+_ABOUT_TO_SPEAK = rb"content_block_start|response\.output_item\.added|response\.content_part\.added"
+_OPENING_LINE = re.compile(
+    rb"\s*|event: ?(?:" + _TAKEN + rb"|" + _ABOUT_TO_SPEAK + rb")\s*|data: ?\{.*?\"(?:" + _TAKEN + rb")\".*"
+    rb"|data: ?\{.*?\"(?:" + _ABOUT_TO_SPEAK + rb")\".*\"type\": ?\"(?:text|message|output_text)\".*"
+)
+# Such an opening may repeat the request's own instructions and tools. What is longer is something else.
+_OPENING_BYTES_MAX = 2**20
 
 
 class Passed(msgspec.Struct, frozen=True):
@@ -80,16 +93,15 @@ class Passage:
                 climbed.append(rung)
 
     async def _try(self, asked: Asked, body: bytes, outbox: Outbox, known: Known) -> Passed | Failed:
-        deadlines = self._deadlines
+        deadlines, decoder = self._deadlines, self._decoder(asked)
         try:
             async with AsyncExitStack() as stack:
                 async with asyncio.timeout(deadlines.connect_seconds + deadlines.first_token_seconds):
-                    sending = self._wire.send(asked.upstream, "POST", asked.address, asked.headers, body)
-                    raw = await stack.enter_async_context(sending)
+                    raw = await stack.enter_async_context(self._sending(asked, body))
                     if raw.status not in _OK:
                         return _failed(asked, await refused(raw), known)
-                    first = await anext(raw.chunks, b"")
-                return await self._stream(asked, raw, first, outbox)
+                    opening = await _opening(raw, decoder)
+                return await self._stream(raw, opening, decoder, outbox)
         except TimeoutError:
             refusal = Refusal(asked.dialect, Phase.STALL, cause="nothing came within the deadline")
         except UnreachableError as error:
@@ -100,16 +112,18 @@ class Passage:
             refusal = Refusal(asked.dialect, Phase.STREAM, cause=str(error))
         return Failed(refusal, classify(refusal, _sent(asked, known)))
 
-    async def _stream(self, asked: Asked, raw: Raw, first: bytes, outbox: Outbox) -> Passed | Failed:
-        decoder = self._decoder(asked)
-        if decoder is not None:
-            decoder.feed(first)
-            if decoder.is_complete and isinstance(outcome := decoder.finish(), Refusal):
-                # The very first thing it says is that it will not answer.
-                outcome = msgspec.structs.replace(outcome, status=raw.status)
-                return Failed(outcome, classify(outcome), Refused(raw.status, raw.headers, first))
+    def _sending(self, asked: Asked, body: bytes) -> AbstractAsyncContextManager[Raw]:
+        if asked.ahead is not None and not asked.ahead.is_taken:
+            return asked.ahead.take()
+        return self._wire.send(asked.upstream, "POST", asked.address, asked.headers, body)
+
+    async def _stream(self, raw: Raw, opening: bytes, decoder: AnswerDecoder | None, outbox: Outbox) -> Passed | Failed:
+        if decoder is not None and decoder.is_complete and isinstance(outcome := decoder.finish(), Refusal):
+            # The very first thing it says is that it will not answer.
+            outcome = msgspec.structs.replace(outcome, status=raw.status)
+            return Failed(outcome, classify(outcome), Refused(raw.status, raw.headers, opening))
         await outbox.begin(raw.status, raw.headers)
-        await outbox.write(first)
+        await outbox.write(opening)
         while (chunk := await self._next(raw)) is not None:
             # First to the client: it waits, we do not.
             await outbox.write(chunk)
@@ -129,6 +143,23 @@ class Passage:
         if asked.decoded is None:
             return None
         return DIALECTS[asked.dialect].StreamDecoder(asked.models[0].issuer, secrets.token_hex(6))
+
+
+async def _opening(raw: Raw, decoder: AnswerDecoder | None) -> bytes:
+    """Return the beginning of an answer, up to and with the first piece in which the model says something."""
+    opening = bytearray()
+    async for chunk in raw.chunks:
+        opening += chunk
+        has_content = decoder is None or decoder.feed(chunk) or decoder.is_complete
+        if has_content or len(opening) > _OPENING_BYTES_MAX or not _is_opening(bytes(opening)):
+            break
+    return bytes(opening)
+
+
+def _is_opening(held: bytes) -> bool:
+    *lines, unfinished = held.split(b"\n")
+    is_stream = held.startswith((b"data:", b"event:")) and not unfinished.startswith(b":")
+    return is_stream and all(_OPENING_LINE.fullmatch(line) for line in lines)
 
 
 def _failed(asked: Asked, error: Refused, known: Known) -> Failed:

@@ -19,6 +19,7 @@ from holdfast.core.faults import Phase, Refusal
 from holdfast.core.fold import Turn
 from holdfast.core.limits import Bounds, Limits
 from holdfast.core.messages import Reply, Request, ToolSpec
+from holdfast.core.prices import Prices
 from holdfast.core.records import (
     Abandonment,
     AttemptFailed,
@@ -129,6 +130,11 @@ class ClientModel:
         """What it is declared to accept."""
         return self._model.limits
 
+    @property
+    def prices(self) -> Prices:
+        """What it is declared to cost."""
+        return self._model.prices
+
     async def close(self) -> None:
         """Let go of nothing: connections belong to the gateway."""
 
@@ -229,10 +235,15 @@ class ClientRunner(Runner):
         await self._record(TurnEnded(self.turn.number, Outcome.FAILED, code, sentence))
 
     async def _record(self, *records: WorkRecord) -> None:
-        # The answer has the number that it will have when the client sends it back.
-        number = len(self._errand.asked.messages)
+        # The answer is as the client will send it back, and has the number that it will have then.
+        asked = self._errand.asked
         await super()._record(
-            *(msgspec.structs.replace(one, origin=number) if isinstance(one, ReplyRecorded) else one for one in records)
+            *(
+                msgspec.structs.replace(one, reply=asked.answered(one.reply), origin=len(asked.messages))
+                if isinstance(one, ReplyRecorded)
+                else one
+                for one in records
+            )
         )
 
     def _is_over(self, action: Action, first: int) -> bool:

@@ -5,7 +5,7 @@ the client wrote it.
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import msgspec
 
@@ -20,6 +20,11 @@ from holdfast.runtime.log import Log
 # What the dialects call the most that a model may write; whichever of them the client uses.
 _OUTPUT_FIELDS = ("max_tokens", "max_completion_tokens", "max_output_tokens")
 
+
+# Instructions in the middle of a conversation may stand only behind a person's turn, so those whose turn is summarised
+# are told in words. Some agents send one of several thousand characters, and a short one now and then.
+_REMINDED = "The application gave these instructions earlier in this conversation; they are still in force."
+_REMINDED_CHARS_MAX = 20_000
 
 # The client's model has no such tool; what the words name is kept here, and its owner reads it.
 _RECALL = re.compile(
@@ -53,13 +58,34 @@ def outgoing(asked: Asked, log: Log) -> list[Kept | Message]:
     view = messages_in_view(log.tail, log.turn, pinned=log.pinned)
     past = view[: len(view) - len(_conversation(log))]
     rest: list[Kept | Message] = []
+    left: list[str] = []
+    begun: list[Kept | Message] = []
     for group in groups:
+        if group.ours and group.ours.start >= len(asked.messages):
+            # The beginning of the answer stays where it is: last.
+            begun += [Kept(wire) for wire in group.wires]
+            continue
         here = [number for number in group.ours if number in shown]
+        between = [wire for wire in group.wires if asked.decoded.originals[wire].instruction and group.ours]
         if len(here) == len(group.ours) and not any(number in changed for number in here):
             rest += [Kept(wire) for wire in group.wires if group.ours]
+        elif here:
+            rest += [*(_without_recall(shown[number]) for number in here), *map(Kept, between)]
         else:
-            rest += [_without_recall(shown[number]) for number in here]
-    return [*instructions, *(_without_recall(one) for one in past), *rest]
+            left += [asked.decoded.originals[wire].instruction for wire in between]
+    return [*instructions, *(_without_recall(one) for one in past), *_reminder(left), *rest, *begun]
+
+
+def _reminder(instructions: Sequence[str]) -> Iterator[Message]:
+    """Yield what says again which instructions stood where now a summary stands, the newest of them."""
+    kept: list[str] = []
+    for text in reversed(list(dict.fromkeys(instructions))):
+        if sum(map(len, kept)) + len(text) > _REMINDED_CHARS_MAX:
+            break
+        kept.append(text)
+    if kept:
+        told = "\n\n".join(reversed(kept))
+        yield Message(Role.USER, (Text(f"{_REMINDED}\n<instructions>\n{told}\n</instructions>"),))
 
 
 def _without_recall(message: Message) -> Message:

@@ -250,4 +250,5 @@ class StreamDecoder(AnswerDecoder):
             output_tokens=usage.output_tokens or 0,
             cached_input_tokens=cached,
             reasoning_tokens=(details.thinking_tokens or 0) if details is not None else 0,
+            cache_write_tokens=usage.cache_creation_input_tokens or 0,
         )

@@ -54,7 +54,8 @@ def decode_request(
 ) -> DecodedRequest:
     """Read the body of a request, or raise `MalformedRequestError`.
 
-    Results and a person's words that came in one message become two. Thinking is said to come from `issuer`. An image
+    Results and a person's words that came in one message become two. Instructions in the middle of the conversation
+    are added to the system text. Thinking is said to come from `issuer`. An image
     that is named by an address becomes a line of text. Settings that `Request` does not know are dropped; blocks it
     does not know are refused, or named in `unread` where the reader is tolerant.
     """
@@ -62,16 +63,18 @@ def decode_request(
     intake = Intake(issuer, is_tolerant=is_tolerant)
     messages: list[Message] = []
     originals: list[Original] = []
+    instructions = [_text_of(wire.system)]
     for written, turn in read_turns(wire):
         first = len(messages)
+        if turn.role == "system":
+            instructions.append(_text_of(turn.content))
+            originals.append(Original(written, max(first - 1, 0), first, instructions[-1]))
+            continue
         messages += _decoded(turn, intake)
         originals.append(Original(written, first, len(messages)))
-    system = wire.system or ""
-    if not isinstance(system, str):
-        system = "\n\n".join(block.text for block in system if block.text)
     request = Request(
         tuple(messages),
-        system,
+        "\n\n".join(text for text in instructions if text),
         tuple(
             ToolSpec(tool.name, tool.description or "", bytes(tool.input_schema).decode()) for tool in wire.tools or ()
         ),
@@ -86,6 +89,10 @@ def decode_request(
         originals=tuple(originals),
         unread=tuple(intake.unread),
     )
+
+
+def _text_of(content: str | list[Block] | None) -> str:
+    return "\n\n".join(block.text for block in blocks_of(content) if block.text)
 
 
 def _effort(wire: MessagesBody, intake: Intake) -> Effort | None:

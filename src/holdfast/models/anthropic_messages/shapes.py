@@ -38,7 +38,8 @@ class Block(msgspec.Struct):
 class Turn(msgspec.Struct):
     """One message."""
 
-    role: Literal["user", "assistant"]
+    # A system message may stand behind a person's turn, and holds from there on.
+    role: Literal["user", "assistant", "system"]
     content: str | list[Block]
 
 

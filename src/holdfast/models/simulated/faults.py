@@ -39,6 +39,7 @@ FAULTS: Mapping[str, tuple[str, str]] = MappingProxyType(
         "cut": ("after", "the stream ends in the middle, after so many deltas"),
         "error-event": ("after", "an error inside the stream, after so many deltas"),
         "stall": ("after", "the stream falls silent, after so many deltas"),
+        "mute": ("", "the stream opens, and falls silent before it says anything"),
         "keepalive": ("", "nothing but signs of life, without end"),
     }
 )

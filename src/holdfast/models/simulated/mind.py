@@ -65,7 +65,9 @@ class Draft(msgspec.Struct, frozen=True):
 class _Scene(msgspec.Struct, frozen=True):
     """The end of the conversation: what a person asks, what tools returned, and how many rounds of calls there were."""
 
+    # All that a person says now, and the texts that it came in.
     ask: str
+    parts: tuple[str, ...]
     results: tuple[ToolResult, ...]
     rounds: int
 
@@ -73,7 +75,7 @@ class _Scene(msgspec.Struct, frozen=True):
 def compose(request: Request) -> Draft:
     """Return the answer to a request."""
     scene = _scene(request.messages)
-    if wants_summary(request.system, scene.ask):
+    if asks_for_summary(request):
         return Draft(summarise(request, scene.ask))
     thought = _thought(request, scene)
     rounds = list(_rounds_of_calls(scene.ask, request))
@@ -85,10 +87,16 @@ def compose(request: Request) -> Draft:
     return Draft(" ".join(sentences), thought=thought)
 
 
+def asks_for_summary(request: Request) -> bool:
+    """Return whether a request is for a summary of what it shows."""
+    return wants_summary(request.system, _scene(request.messages).parts)
+
+
 def _scene(messages: Sequence[Message]) -> _Scene:
     """Look back from the end to the newest words of a person, over the rounds of calls since."""
     results: tuple[ToolResult, ...] = ()
     asks: list[str] = []
+    parts: list[str] = []
     rounds = 0
     for message in reversed(messages):
         if message.role is Role.ASSISTANT:
@@ -99,7 +107,8 @@ def _scene(messages: Sequence[Message]) -> _Scene:
             results = tuple(part for part in message.parts if isinstance(part, ToolResult))
         elif message.role is Role.USER and not _is_attachment(message):
             asks.append(_FRAMED.sub("", text_of(message.parts)))
-    return _Scene("\n".join(reversed(asks)), results, rounds)
+            parts += [_FRAMED.sub("", part.text) for part in message.parts if isinstance(part, Text)]
+    return _Scene("\n".join(reversed(asks)), tuple(parts), results, rounds)
 
 
 def _is_attachment(message: Message) -> bool:

@@ -103,13 +103,14 @@ def anthropic_objection(body: MessagesBody) -> str | None:
     if body.max_tokens < 1:
         return "max_tokens: must be greater than or equal to 1"
     messages = [turn for _, turn in read_turns(body)]
-    if messages[0].role != "user":
+    if messages[0].role == "assistant":
         return 'messages: first message must use the "user" role'
     if messages[-1].role == "assistant":
         return "This model does not support assistant message prefill. The conversation must end with a user message."
-    turns = _combined(messages)
+    turns = _combined([message for message in messages if message.role != "system"])
     return (
-        _anthropic_empties(messages)
+        _anthropic_places(messages)
+        or _anthropic_empties(messages)
         or _anthropic_ids(messages)
         or _anthropic_pairs(turns)
         or _anthropic_thinking(body, turns)
@@ -129,9 +130,22 @@ def _combined(messages: list[Turn]) -> list[tuple[str, list[Block]]]:
     return turns
 
 
+def _anthropic_places(messages: list[Turn]) -> str | None:
+    """Instructions in the middle stand behind a person's turn, and in front of an answer or of nothing."""
+    roles = [message.role for message in messages]
+    for at, role in enumerate(roles):
+        if role != "system":
+            continue
+        if at == 0:
+            return "messages.0: use the top-level 'system' parameter for the initial system prompt"
+        if roles[at - 1] != "user" or roles[at + 1 : at + 2] not in ([], ["assistant"]):
+            return f"messages.{at}: role 'system' must follow a user turn and be last or precede an assistant turn"
+    return None
+
+
 def _anthropic_empties(messages: list[Turn]) -> str | None:
     for at, message in enumerate(messages):
-        if not message.content:
+        if not message.content and message.role != "system":
             told = "all messages must have non-empty content except for the optional final assistant message"
             return f"messages.{at}: {told}"
         for block in blocks_of(message.content):

@@ -18,7 +18,7 @@ from holdfast.core.messages import Reasoning, Reply, Request, StopReason, Text, 
 from holdfast.models.dialects import DIALECTS
 from holdfast.models.simulated.faults import OK, FaultStep, parse_faults
 from holdfast.models.simulated.manners import MANNERS
-from holdfast.models.simulated.mind import Draft, compose
+from holdfast.models.simulated.mind import Draft, asks_for_summary, compose
 from holdfast.models.simulated.no import No
 from holdfast.models.simulated.rules import PlacedImage
 from holdfast.models.simulated.tokens import count_request, count_text, cut_to_tokens
@@ -78,7 +78,11 @@ class Simulation:
     ) -> None:
         """`delta_seconds` is the pause before each event of a stream; `sleep` makes it, so that tests can set time."""
         self.limits = limits
+        # The most that a request for a summary may have: longer ones are too long, and with 0 each is a bad request.
+        self.summary_tokens_max: int | None = None
         self.delta_seconds = delta_seconds
+        # Requests for a summary, and only those, are refused by a content policy.
+        self.refuses_summaries = False
         self.request_count = 0
         # Set by every request that comes, and cleared by whoever waits for the next one.
         self.was_called = asyncio.Event()
@@ -137,6 +141,8 @@ class Simulation:
         seen.model, seen.tokens = decoded.model, count_request(decoded.request)
         # Whoever wants no stream gets the error that the stream would have had inside.
         word = "500" if step.word == "error-event" and not decoded.wants_stream else step.word
+        if self.refuses_summaries and word == OK.word and asks_for_summary(decoded.request):
+            word = "content-filter"
         scripted = voice.scripted(word, step.setting, decoded.model)
         if scripted is not None:
             return scripted
@@ -147,7 +153,12 @@ class Simulation:
             )
         if objection is not None:
             return voice.malformed(objection)
-        return self._refuse_media(seen, images) or self._refuse_tokens(seen, decoded) or _Weighed(decoded, seen.tokens)
+        return (
+            self._refuse_media(seen, images)
+            or self._refuse_tokens(seen, decoded)
+            or self._refuse_summary(seen, decoded)
+            or _Weighed(decoded, seen.tokens)
+        )
 
     def _refuse_media(self, seen: SeenRequest, images: list[PlacedImage]) -> No | None:
         voice, limits = VOICES[seen.dialect], self.limits
@@ -172,6 +183,15 @@ class Simulation:
             return voice.overflow(seen.tokens, asked, window)
         return None
 
+    def _refuse_summary(self, seen: SeenRequest, decoded: DecodedRequest) -> No | None:
+        """Refuse to summarise what it would have answered: some models take less here than they say, some nothing."""
+        voice, most = VOICES[seen.dialect], self.summary_tokens_max
+        if most is None or seen.tokens <= most or not asks_for_summary(decoded.request):
+            return None
+        return (
+            voice.scripted("bad-request", None, decoded.model) if most == 0 else voice.overflow(seen.tokens, None, most)
+        )
+
     # --- answering -----------------------------------------------------------------------------------------------
 
     def _answer(self, seen: SeenRequest, step: FaultStep, weighed: _Weighed, headers: dict[str, str]) -> Answer:
@@ -179,7 +199,7 @@ class Simulation:
         dialect = DIALECTS[seen.dialect]
         reply = self._reply(seen, step, weighed)
         reply_id = _reply_id(seen)
-        if not decoded.wants_stream and step.word not in ("stall", "keepalive", "cut"):
+        if not decoded.wants_stream and step.word not in ("stall", "mute", "keepalive", "cut"):
             headers["content-type"] = "application/json"
             return Answer(200, headers, self._whole(seen, dialect.encode_reply(reply, reply_id)))
         headers["content-type"] = "text/event-stream; charset=utf-8"
@@ -236,7 +256,7 @@ class Simulation:
                 await self._sleep(self.delta_seconds)
             yield event
         match step.word:
-            case "stall":
+            case "stall" | "mute":
                 await asyncio.Event().wait()
             case "error-event":
                 yield MANNERS[dialect].error_event
@@ -287,10 +307,12 @@ def _read_of(request: Request, tokens: int, step: FaultStep) -> tuple[Request, i
 
 def _until_break(dialect: str, step: FaultStep, events: list[bytes]) -> list[bytes]:
     """Return what is shown of a stream before its fault: everything up to the last delta that is still to come."""
-    if step.word not in ("stall", "cut", "error-event"):
+    if step.word not in ("stall", "mute", "cut", "error-event"):
         return events
     after = step.count if step.count is not None else 0 if step.word == "stall" else _DELTAS_BEFORE_BREAK
     deltas = [at for at, event in enumerate(events) if MANNERS[dialect].delta_mark in event and at > 0]
+    if step.word == "mute":
+        return events[: deltas[0]] if deltas else []
     last = min(after, len(deltas))
     return events[: deltas[last - 1] + 1] if last > 0 else []
 

@@ -1,20 +1,21 @@
 """How the simulated model summarises: exact facts first, then the beginnings of lines, within what was asked."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from holdfast.core.messages import Request, Text, ToolResult, text_of
 from holdfast.models.simulated.tokens import count_text, cut_to_tokens
 
 # An order to summarise, not the mere mention of a summary: conversations that carry one must not set it off.
 _ORDER = re.compile(
-    r"\bsummari[sz]e\b|\b(?:write|give|make|produce|create|return|compose)\b[^.\n]{0,60}\b(?:summary|notes)\b",
+    r"\bsummari[sz]e\b|\byou are (?:an?|the) [^.\n]{0,60}\bsummari[sz]"
+    r"|\b(?:write|give|make|produce|provide|create|return|compose)\b[^.\n]{0,60}\b(?:summary|notes)\b",
     re.IGNORECASE,
 )
-# Where an order may stand: a system text starts with it, a message starts or ends with it.
-_ORDER_CHARS = 600
+# Where an order may stand: a system text starts with it, a part of a message starts or ends with it.
+_ORDER_CHARS = 1_200
 _BOUND = re.compile(r"(\d[\d,]*)\s+(tokens|words)\b", re.IGNORECASE)
-_FRAMED = re.compile(r"<conversation>\n(.*)\n</conversation>", re.DOTALL)
+_FRAMED = re.compile(r"<(conversation|previous-summary)>\n(.*?)\n</\1>", re.DOTALL)
 _FACT = re.compile(r"(?<![\w.-])([A-Za-z][\w.-]{0,63})\s*=\s*([^\n;,\"\[\]<>|]{1,200})")
 
 # What a summary has where nothing was asked: about a page.
@@ -25,9 +26,10 @@ _TOKENS_PER_WORD = 1.3
 _LINE_CHARS = 160
 
 
-def wants_summary(system: str, ask: str) -> bool:
-    """Whether the system text or the newest message of a person orders a summary."""
-    return any(_ORDER.search(text) for text in (system[:_ORDER_CHARS], ask[:_ORDER_CHARS], ask[-_ORDER_CHARS:]))
+def wants_summary(system: str, asked: Sequence[str]) -> bool:
+    """Whether the system text or a part of what a person says now orders a summary."""
+    ends = [end for part in asked for end in (part[:_ORDER_CHARS], part[-_ORDER_CHARS:])]
+    return any(_ORDER.search(text) for text in (system[:_ORDER_CHARS], *ends))
 
 
 def summarise(request: Request, ask: str) -> str:
@@ -73,7 +75,7 @@ def _source(request: Request) -> Iterator[str]:
         for part in message.parts:
             if isinstance(part, Text):
                 # Where the conversation is handed over in a frame, what stands around it is the order.
-                framed = _FRAMED.search(part.text)
-                yield framed[1] if framed else part.text
+                framed = [found[2] for found in _FRAMED.finditer(part.text)]
+                yield "\n".join(framed) if framed else part.text
             elif isinstance(part, ToolResult):
                 yield text_of(part.parts)

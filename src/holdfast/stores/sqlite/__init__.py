@@ -11,6 +11,7 @@ SQLite, and closing its connection drops the locks of the first (https://sqlite.
 import asyncio
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 from typing import TypeVar
 
@@ -21,20 +22,25 @@ from holdfast.core.limits import Bounds
 from holdfast.core.reconcile import LogRepair
 from holdfast.core.records import InboxRecord, InputAdmitted, LeasedRecord, Logged, WorkRecord, owed
 from holdfast.core.segments import Kept
-from holdfast.errors import StoppingError, StorePathError
+from holdfast.errors import StoppingError, StoreFullError, StorePathError
 from holdfast.ports import Admission, Clock, Examined, Hit, Lease, Quarantined, Segment, SessionInfo, Snapshot
 from holdfast.stores.feeds import Bells, Feed
 from holdfast.stores.rows import SessionRow, body_of, check_key, check_lease_term, not_settled, seal_of
 from holdfast.stores.sqlite import checking, mending, moving, reading, sealing
 from holdfast.stores.sqlite import search as searching
 from holdfast.stores.sqlite.batch import Batch
-from holdfast.stores.sqlite.file import check_place, connect, prepare, translated
+from holdfast.stores.sqlite.file import OUT_OF_SPACE, check_place, connect, full, prepare, translated
 from holdfast.stores.sqlite.index import Slice
 from holdfast.stores.sqlite.owners import Owners
+from holdfast.stores.sqlite.reserve import RESERVE_BYTES, give_up_reserve
 from holdfast.stores.sqlite.writer import Writer
 
 # Reading is mostly waiting for the interpreter, not for the disk: more threads than this only queue elsewhere.
 READERS_MAX = 4
+
+# What ends turns and may be written in the space that is kept for it: a thousand outcomes at once, each with its
+# sentence, and a sixteenth of that space.
+ENDING_BYTES_MAX = RESERVE_BYTES // 16
 
 ResultT = TypeVar("ResultT")
 
@@ -52,16 +58,12 @@ class SqliteStore:
         self._path, self._bounds = Path(path), bounds or Bounds()
         check_place(self._path)
         try:
-            self._owners = Owners(self._path)
-        except OSError as error:
-            raise StorePathError(
-                f"the folder {self._path}-owners cannot be used ({error.strerror}); remove what is in its place"
-            ) from error
-        try:
-            prepare(self._path, self._owners)
-        except BaseException:
-            self._owners.close()
-            raise
+            self._owners = _moved_in(self._path)
+        except StoreFullError:
+            # A start on a full disk: some pages are enough, and what a dead process left can be ended.
+            if not give_up_reserve(self._path):
+                raise
+            self._owners = _moved_in(self._path)
         self._bells = Bells()
         self._writer = Writer(self._path, self._owners, clock, self._bells)
         self._bells.on_first_wait = self._writer.nudge
@@ -88,8 +90,12 @@ class SqliteStore:
         check_key(lease.session)
         bodies = [body_of(lease.session, record) for record in records]
         added = sum(map(owed, records))
+        size_bytes = sum(map(len, bodies))
         return await self._writer.run(
-            lambda batch: batch.append(lease, bodies, after=after, owed=added), size_bytes=sum(map(len, bodies))
+            lambda batch: batch.append(lease, bodies, after=after, owed=added),
+            size_bytes=size_bytes,
+            # An answer of megabytes would take the space of all others.
+            is_ending=added < 0 and size_bytes <= ENDING_BYTES_MAX,
         )
 
     async def read(self, session: str, *, after: int = 0, limit: int | None = None) -> list[Logged]:
@@ -102,8 +108,16 @@ class SqliteStore:
         return Feed(self._bells, session, after, self._read_page)
 
     async def search(self, session: str, query: str, *, limit: int = 10) -> list[Hit]:
-        """Return what answers a question best; see `Store.search`. What is not indexed yet is indexed first."""
+        """Return what answers a question best; see `Store.search`. What is not indexed yet is indexed first.
+
+        On a full disk it cannot be: what was indexed before is found.
+        """
         check_key(session)
+        with suppress(StoreFullError):
+            await self._index_all(session)
+        return await self._read(lambda db: searching.find(db, session, query, limit))
+
+    async def _index_all(self, session: str) -> None:
         known = await self.info(session)
         while known is not None:
             part = await self._read(lambda db: searching.next_slice(db, session))
@@ -114,7 +128,6 @@ class SqliteStore:
                 # Whatever came since the search began may wait for the next one; rows whose numbers cannot be believed
                 # lead no further.
                 break
-        return await self._read(lambda db: searching.find(db, session, query, limit))
 
     async def _index(self, part: Slice) -> None:
         await self._writer.run(lambda batch: batch.index(part), size_bytes=part.size_bytes)
@@ -122,7 +135,7 @@ class SqliteStore:
     async def acquire(self, session: str, owner: str, *, seconds: float) -> Lease | None:
         """Take the right to work on a session; see `Store.acquire`."""
         check_lease_term(session, owner, seconds)
-        return await self._writer.run(lambda batch: batch.acquire(session, owner, seconds))
+        return await self._writer.run(lambda batch: batch.acquire(session, owner, seconds), is_ending=True)
 
     async def renew(self, lease: Lease, *, seconds: float) -> Lease:
         """Prolong a lease; see `Store.renew`."""
@@ -283,3 +296,21 @@ class SqliteStore:
         finally:
             if db is not None:
                 self._idle.append(db)
+
+
+def _moved_in(path: Path) -> Owners:
+    """Return this store's place among its owners, with the file brought to the newest layout."""
+    try:
+        owners = Owners(path)
+    except OSError as error:
+        if error.errno in OUT_OF_SPACE:
+            raise full(path) from error
+        raise StorePathError(
+            f"the folder {path}-owners cannot be used ({error.strerror}); remove what is in its place"
+        ) from error
+    try:
+        prepare(path, owners)
+    except BaseException:
+        owners.close()
+        raise
+    return owners

@@ -12,7 +12,7 @@ from typing import Any, TypeAlias, TypeVar
 
 import apsw
 
-from holdfast.errors import ClientIdReusedError
+from holdfast.errors import ClientIdReusedError, StoreFullError
 from holdfast.ports import Admission, Lease, Segment, Snapshot
 from holdfast.stores.rows import SessionRow, record_crc32
 from holdfast.stores.sqlite.checking import credible_end
@@ -150,8 +150,12 @@ def _row_of(db: apsw.Connection, found: tuple[Any, ...], recent_ends: Mapping[in
 class Batch:
     """One transaction in the making: its public methods are the operations of the store."""
 
-    def __init__(self, db: apsw.Connection, cache: RowCache, owners: Owners, now: float) -> None:
+    def __init__(
+        self, db: apsw.Connection, cache: RowCache, owners: Owners, now: float, *, is_short: bool = False
+    ) -> None:
         self._db, self._cache, self._owners, self._now = db, cache, owners, now
+        # The disk is full, and this is written in the space that is kept for the ends of turns.
+        self._is_short = is_short
         self._records: list[_Value] = []
         self._changed: dict[str, SessionRow] = {}
         # Sessions that have new records, for those who wait for them, and how many records these are.
@@ -197,6 +201,8 @@ class Batch:
     def acquire(self, session: str, owner: str, seconds: float) -> Lease | None:
         """Give the lease to a worker of this store, unless another living one holds it."""
         row = self._row(session)
+        if self._is_short and row.owed <= 0:
+            raise StoreFullError(f"no space is left, and session {session!r} owes nothing that it is kept for")
         is_free = row.is_expired(self._now) or row.is_held_by(owner, self._owners.instance)
         if not is_free and not self._owners.is_dead(row.instance or ""):
             return None

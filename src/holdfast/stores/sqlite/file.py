@@ -3,6 +3,7 @@
 import errno
 import os
 import time
+from functools import cache
 from importlib import resources
 from pathlib import Path
 
@@ -14,10 +15,12 @@ from holdfast.errors import (
     StoreFullError,
     StoreIoError,
     StorePathError,
+    StoreReadOnlyError,
     StoreVersionError,
 )
 from holdfast.stores.sqlite.owners import LOCK_POLL_SECONDS, Owners
 from holdfast.stores.sqlite.pages import copy_pages
+from holdfast.stores.sqlite.starting import check_pages, is_unclean
 
 # "HOLD": tells our files from those of other programs, see https://sqlite.org/pragma.html#pragma_application_id
 APPLICATION_ID = 0x484F4C44
@@ -31,7 +34,7 @@ NETWORK_FILE_SYSTEMS = frozenset({"nfs", "nfs4", "cifs", "smb3", "smbfs", "afs",
 MOUNTS = Path("/proc/self/mountinfo")
 _MOUNT_COLUMNS = 5
 
-_OUT_OF_SPACE = frozenset({errno.ENOSPC, errno.EDQUOT})
+OUT_OF_SPACE = frozenset({errno.ENOSPC, errno.EDQUOT})
 
 
 class Patience:
@@ -51,11 +54,12 @@ class Patience:
         return True
 
 
-def migrations() -> list[tuple[int, str]]:
+@cache
+def migrations() -> tuple[tuple[int, str], ...]:
     """Return the numbered steps from an empty file to the newest layout."""
     folder = resources.files("holdfast.stores") / "sql" / "sqlite"
     files = sorted((entry.name, entry) for entry in folder.iterdir() if entry.name.endswith(".sql"))
-    return [(int(name.partition("_")[0]), entry.read_text(encoding="utf-8")) for name, entry in files]
+    return tuple((int(name.partition("_")[0]), entry.read_text(encoding="utf-8")) for name, entry in files)
 
 
 def check_place(path: Path) -> None:
@@ -64,6 +68,10 @@ def check_place(path: Path) -> None:
         raise StorePathError(f"{path} is a folder; give the path of a file in it, such as {path / 'holdfast.db'}")
     if not path.parent.is_dir():
         raise StorePathError(f"the folder {path.parent} does not exist; create it or choose another path")
+    if os.statvfs(path.parent).f_flag & os.ST_RDONLY:
+        raise StorePathError(
+            f"{path.parent} lies on a file system that is mounted read-only; mount it for writing or choose another"
+        )
     if not os.access(path.parent, os.W_OK | os.X_OK):
         raise StorePathError(
             f"the folder {path.parent} may not be written to; change its permissions or choose another"
@@ -84,19 +92,22 @@ def prepare(path: Path, owners: Owners) -> None:
         owners.take_turn(BUSY_SECONDS)
     except TimeoutError as error:
         raise translated(path, error) from error
+    db: apsw.Connection | None = None
+    was_left = is_unclean(path, owners)
     try:
         if not path.exists():
             # Conversations are private: nobody else may read them. The -wal and -shm files take over these rights.
             os.close(os.open(path, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600))
         db = connect(path)
-        try:
-            _check_is_ours(db, path)
-            _migrate(db, path)
-        finally:
-            db.close()
-    except apsw.Error as error:
-        raise _unopenable(path, error) from error
+        _check_is_ours(db, path)
+        if was_left:
+            check_pages(db, path)
+        _migrate(db, path)
+    except (apsw.Error, OSError) as error:
+        raise _unopenable(path, error, db) from error
     finally:
+        if db is not None:
+            db.close()
         owners.give_turn()
 
 
@@ -122,29 +133,50 @@ def translated(path: Path, error: apsw.Error | OSError, db: apsw.Connection | No
                 f"another process has held {path} for {BUSY_SECONDS:g} seconds; try again, or end it if it hangs"
             )
         case apsw.FullError():
-            return _full(path)
-        case apsw.IOError() if db is not None and db.system_errno in _OUT_OF_SPACE:
-            return _full(path)
-        case OSError() if error.errno in _OUT_OF_SPACE:
-            return _full(path)
+            return full(path)
+        case apsw.ReadOnlyError():
+            return _read_only(path)
+        case _ if _errno_of(error, db) in OUT_OF_SPACE:
+            return full(path)
+        case _ if _errno_of(error, db) == errno.EROFS:
+            return _read_only(path)
         case apsw.CorruptError() | apsw.NotADBError():
             return StoreIoError(f"{path} is damaged ({error}); keep the file as it is and restore a backup beside it")
         case _:
             return StoreIoError(f"{path} cannot be read or written ({error}); check the disk and its permissions")
 
 
-def _full(path: Path) -> StoreFullError:
+def full(path: Path) -> StoreFullError:
+    """Return what to tell whoever wants to write where no space is left."""
     return StoreFullError(f"no space is left for {path}; nothing was stored: free some space and try again")
 
 
-def _unopenable(path: Path, error: apsw.Error) -> HoldfastError:
+def _read_only(path: Path) -> StoreReadOnlyError:
+    return StoreReadOnlyError(
+        f"{path} may be read and not written: its file system is mounted read-only, often after an error of the disk; "
+        "look into the system's log, then mount it for writing again. Nothing was stored"
+    )
+
+
+def _errno_of(error: apsw.Error | OSError, db: apsw.Connection | None) -> int:
+    """Return what the system said, where it was the system that failed; else 0."""
+    if isinstance(error, OSError):
+        return error.errno or 0
+    # SQLite keeps the last one for good, also one that it got over: it tells only what kind of failure this is.
+    is_of_the_system = isinstance(error, apsw.IOError | apsw.CantOpenError)
+    return db.system_errno if is_of_the_system and db is not None else 0
+
+
+def _unopenable(path: Path, error: apsw.Error | OSError, db: apsw.Connection | None = None) -> HoldfastError:
     match error:
         case apsw.NotADBError():
             return StorePathError(f"{path} is not a database; choose another path, or move that file away")
-        case apsw.CantOpenError() | apsw.ReadOnlyError() | apsw.PermissionsError():
+        case apsw.CantOpenError() | apsw.ReadOnlyError() | apsw.PermissionsError() if (
+            _errno_of(error, db) not in OUT_OF_SPACE
+        ):
             return StorePathError(f"{path} cannot be opened for writing ({error}); check its permissions")
         case _:
-            return translated(path, error)
+            return translated(path, error, db)
 
 
 def _check_is_ours(db: apsw.Connection, path: Path) -> None:

@@ -186,6 +186,15 @@ def damaged_snapshots(path: Path) -> Iterator[tuple[str, int]]:
         db.close(force=True)
 
 
+def segment_names(path: Path) -> list[str]:
+    """Return the names of all segments that seals name, in order."""
+    db = connect(path, is_reader=True)
+    try:
+        return [str(name) for (name,) in db.execute("SELECT name FROM segments ORDER BY name")]
+    finally:
+        db.close()
+
+
 def lease_holders(path: Path) -> list[tuple[str, str, str]]:
     """Return who holds leases: session, owner and the store instance that was asked."""
     db = connect(path, is_reader=True)

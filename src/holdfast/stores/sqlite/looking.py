@@ -81,7 +81,13 @@ class _NoWriter:
     def __init__(self, path: Path) -> None:
         self._path = path
 
-    def run(self, _operation: Callable[[Batch], object], *, size_bytes: int = 0) -> NoReturn:  # noqa: ARG002
+    def run(
+        self,
+        _operation: Callable[[Batch], object],
+        *,
+        size_bytes: int = 0,  # noqa: ARG002
+        is_ending: bool = False,  # noqa: ARG002
+    ) -> NoReturn:
         raise StoreVersionError(
             f"{self._path} is only looked at; use a command that writes, which brings it to the newest layout first"
         )

@@ -25,7 +25,8 @@ class Owners:
         self._folder = database.with_name(f"{database.name}-owners")
         self.instance = uuid4().hex
         self._folder_fd, self._own_fd = self._move_in()
-        self._sweep()
+        # Whether there were places of stores that are gone, and whether there are others that live.
+        self.found_dead, self.is_alone = self._sweep()
 
     def take_turn(self, seconds_max: float) -> None:
         """Take the turn to write. Raises `TimeoutError` where it does not come in time."""
@@ -87,9 +88,10 @@ class Owners:
             os.close(own_fd)
             os.close(folder_fd)
 
-    def _sweep(self) -> None:
-        for name in os.listdir(self._folder_fd):  # noqa: PTH208 - pathlib cannot list an open folder
-            self.is_dead(name)
+    def _sweep(self) -> tuple[bool, bool]:
+        names = set(os.listdir(self._folder_fd)) - {self.instance}  # noqa: PTH208 - pathlib cannot list an open folder
+        dead = {name for name in names if self.is_dead(name)}
+        return bool(dead), dead == names
 
     def _remove(self, instance: str) -> None:
         with suppress(FileNotFoundError):

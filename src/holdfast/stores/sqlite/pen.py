@@ -14,12 +14,13 @@ from typing import Any, TypeAlias
 
 import apsw
 
-from holdfast.errors import HoldfastError
+from holdfast.errors import HoldfastError, StoreFullError
 from holdfast.ports import Clock
 from holdfast.stores.sqlite import batch as batches
 from holdfast.stores.sqlite.batch import Batch, RowCache
-from holdfast.stores.sqlite.file import BUSY_SECONDS, Patience, connect, translated
+from holdfast.stores.sqlite.file import BUSY_SECONDS, Patience, connect, full, translated
 from holdfast.stores.sqlite.owners import Owners
+from holdfast.stores.sqlite.reserve import Reserve
 from holdfast.stores.sqlite.wal import Checkpoints
 
 # An event loop that stands still for so long holds up nobody: a token of a model takes ten times as long.
@@ -33,10 +34,14 @@ Outcome: TypeAlias = tuple[asyncio.Future[Any], Any, HoldfastError | None]
 class Waiting:
     """An operation that someone waits for."""
 
-    __slots__ = ("future", "operation", "size_bytes")
+    __slots__ = ("future", "is_ending", "operation", "size_bytes")
 
-    def __init__(self, operation: Callable[[Batch], Any], size_bytes: int, future: asyncio.Future[Any]) -> None:
+    def __init__(
+        self, operation: Callable[[Batch], Any], size_bytes: int, future: asyncio.Future[Any], *, is_ending: bool
+    ) -> None:
         self.operation, self.size_bytes, self.future = operation, size_bytes, future
+        # It gives a turn its outcome, or is on the way to that: space is kept for it.
+        self.is_ending = is_ending
 
 
 class Written:
@@ -53,6 +58,7 @@ class Pen:
 
     def __init__(self, path: Path, owners: Owners, clock: Clock) -> None:
         self.hold = Lock()
+        self._reserve = Reserve(path)
         self._path, self._owners, self._clock = path, owners, clock
         self._db: apsw.Connection | None = None
         # The connection may be broken, and no other could be opened yet.
@@ -97,19 +103,44 @@ class Pen:
         return translated(self._path, error, self._db)
 
     def write(self, waiting: Sequence[Waiting]) -> Written:
-        """Do all of it in the transaction that has begun, and commit."""
+        """Do all of it in the transaction that has begun, and commit. On a full disk, only what ends a turn."""
+        if not self._reserve.allows_all():
+            return self._write_endings(waiting, full(self._path))
+        written = self._write_all(waiting)
+        if isinstance(written, Written):
+            return written
+        why = written
+        if isinstance(why, StoreFullError) and any(each.is_ending for each in waiting) and self._reserve.give_up():
+            try:
+                self.begin(BUSY_SECONDS)
+            except (apsw.Error, OSError) as error:
+                return Written(refused(waiting, self.refusal_of(error)), set())
+            return self._write_endings(waiting, why)
+        return Written(refused(waiting, why), set())
+
+    def _write_endings(self, waiting: Sequence[Waiting], why: HoldfastError) -> Written:
+        """Write what ends a turn, in the transaction that has begun, and refuse the rest: the space is for those."""
+        endings = [each for each in waiting if each.is_ending]
+        written = self._write_all(endings, is_short=True)
+        rest = refused([each for each in waiting if not each.is_ending], why)
+        if not isinstance(written, Written):
+            return Written(rest + refused(endings, written), set())
+        return Written(rest + written.outcomes, written.extended)
+
+    def _write_all(self, waiting: Sequence[Waiting], *, is_short: bool = False) -> Written | HoldfastError:
+        """Do all of it and commit, or leave nothing of it and return why."""
         started = time.perf_counter()
         db = self.connection()
         try:
             self._cache.begin(db)
-            batch = Batch(db, self._cache, self._owners, self._clock.now())
+            batch = Batch(db, self._cache, self._owners, self._clock.now(), is_short=is_short)
             outcomes = [self._outcome(each, batch) for each in waiting]
             batch.flush()
             db.execute("COMMIT")
         except apsw.Error as error:
             why = translated(self._path, error, db)
             self._take_back(db, is_usable=isinstance(error, apsw.FullError | apsw.BusyError))
-            return Written(refused(waiting, why), set())
+            return why
         except BaseException:
             self._take_back(db, is_usable=False)
             raise
@@ -132,6 +163,7 @@ class Pen:
 
     def close(self) -> None:
         """Let go of the file."""
+        self._reserve.close()
         if self._db is not None:
             self._db.close()
 

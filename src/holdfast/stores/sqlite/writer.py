@@ -68,15 +68,20 @@ class Writer:
 
     # On the event loop.
 
-    async def run(self, operation: Callable[[Batch], ResultT], *, size_bytes: int = 0) -> ResultT:
-        """Do something in the next transaction, and return when it is on disk. Raises what it was refused with."""
+    async def run(
+        self, operation: Callable[[Batch], ResultT], *, size_bytes: int = 0, is_ending: bool = False
+    ) -> ResultT:
+        """Do something in the next transaction, and return when it is on disk. Raises what it was refused with.
+
+        For what ends a turn (`is_ending`) space is kept, should the disk be full.
+        """
         if self._is_stopping:
             raise StoppingError(f"the store {self._path} was closed; open it again")
         if self._handed_over + len(self._gathered) >= WAITING_MAX:
             raise StoreBusyError(f"{WAITING_MAX:,} operations wait for {self._path} already; try again")
         loop = self._outbox.attach()
         future: asyncio.Future[ResultT] = loop.create_future()
-        waiting = Waiting(operation, size_bytes, future)
+        waiting = Waiting(operation, size_bytes, future, is_ending=is_ending)
         self._asked += 1
         if self._asked == 1:
             # After everything that is ready now has run, and perhaps asked for more.

@@ -1,0 +1,30 @@
+"""Take a session out of one store and into another, with its attachments and a checksum over all of it.
+
+It prints:
+
+    10 records and 1 blob are in the file
+    harbour = Kiel.
+"""
+
+import asyncio
+from pathlib import Path
+
+import holdfast
+
+
+async def main() -> None:
+    """Export from one store, import into another, and go on there."""
+    notes, copy = Path("notes.txt"), Path("kiel.jsonl")
+    notes.write_text("The harbour master is Ada.\n")
+    async with holdfast.open("examples.db") as hold:
+        chat = await hold.session("moving")
+        await chat.send("remember harbour = Kiel")
+        await chat.send("keep this", attachments=[notes])
+        copy.write_bytes(b"".join([line async for line in hold.export("moving")]))
+    async with holdfast.open("elsewhere.db") as hold:
+        copied = await hold.import_(copy, key="moved")
+        print(f"{copied.records} records and {copied.blobs} blob are in the file")
+        print(await (await hold.session("moved")).send("what is harbour?"))
+
+
+asyncio.run(main())

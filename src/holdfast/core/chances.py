@@ -1,0 +1,89 @@
+"""How likely an agent uses a fact again, read off how it was used before.
+
+By whom, how often, how lately, in an edit or only in passing; and by its company: what a tool printed beside names that
+the agent took up, or what shares its words with such names, is likelier to be taken up next.
+"""
+
+from collections import Counter
+from collections.abc import Sequence
+from math import exp, log1p
+
+from holdfast.core.facts import FactKind
+from holdfast.core.reading import Reading, Tally
+from holdfast.core.words import HUMP
+
+# Log-odds, fitted to 52 cuts of 13 real sessions and rounded; `bench ledger` shows apart what the other half of the
+# sessions gives. Each use by the agent (in a call, in an edit, said) and by the user counts by its logarithm; nearness
+# fades with e^(-messages/30). How often a tool printed a fact says nothing.
+_CHANCE = -4.2
+_PER_CALL, _PER_EDIT, _PER_SAID, _PER_ASKED = 0.35, 0.2, 0.4, 1.05
+_NEAR, _NEAR_AGENT, _BY_AGENT = 0.95, 1.3, 1.25
+_NEARNESS_MESSAGES = 30.0
+# Printed once by a tool, and nobody came back to it.
+_SEEN_ONCE = -0.45
+_BY_KIND = {FactKind.PATH: 0.35, FactKind.URL: -1.1, FactKind.ID: -1.0, FactKind.NUMBER: -1.05, FactKind.NAME: 0.0}
+# A path that was written to. Not fitted: what was changed must be found again, even where nobody came back to it.
+_EDITED = 0.3
+# A definition of a plain word, `class Parser`: mostly the word is meant, not the class.
+_PLAIN = -1.0
+# For the share of a fact's neighbours in one tool's output that the agent took up, and for that of the names with the
+# same words. A few imagined neighbours keep short outputs from deciding alone.
+_COMPANY, _FAMILY = 2.3, 0.6
+_IMAGINED, _IMAGINED_TAKEN = 4, 1
+
+
+def chances(reading: Reading, places: int) -> dict[str, float]:
+    """Return for each fact the chance that it is used again, between 0 and 1, after this many passages."""
+    company, family = _company(reading), _family(reading)
+    kinds = reading.judge.kinds
+    near = [exp((place - places) / _NEARNESS_MESSAGES) for place in range(places)]
+    found: dict[str, float] = {}
+    for fact, tally in reading.tallies.items():
+        odds = _BY_KIND[kinds[fact]] + _odds(tally, near)
+        if tally.last_agent < 0:
+            odds += _COMPANY * max(map(company.__getitem__, tally.places))
+        if fact in reading.edited:
+            odds += _EDITED
+        if fact in family:
+            odds += _FAMILY * family[fact] + (_PLAIN if fact[1:].islower() and fact.isalpha() else 0.0)
+        found[fact] = 1.0 / (1.0 + exp(-odds))
+    return found
+
+
+def _odds(tally: Tally, near: Sequence[float]) -> float:
+    printed, called, edited, said, asked = tally.uses
+    odds = _CHANCE + _NEAR * near[tally.last] + _PER_ASKED * log1p(asked)
+    if tally.last_agent >= 0:
+        by_agent = _PER_CALL * log1p(called) + _PER_EDIT * log1p(edited) + _PER_SAID * log1p(said)
+        return odds + _BY_AGENT + _NEAR_AGENT * near[tally.last_agent] + by_agent
+    return odds + (_SEEN_ONCE if printed == 1 and not asked else 0.0)
+
+
+def _company(reading: Reading) -> dict[int, float]:
+    """Return for each passage the share of its facts that the agent took up, there or elsewhere."""
+    standing: Counter[int] = Counter()
+    taken: Counter[int] = Counter()
+    for tally in reading.tallies.values():
+        standing.update(tally.places)
+        if tally.last_agent >= 0:
+            taken.update(tally.places)
+    return {place: (taken[place] + _IMAGINED_TAKEN) / (count + _IMAGINED) for place, count in standing.items()}
+
+
+def _family(reading: Reading) -> dict[str, float]:
+    """Return for each name how many of the other names with its words the agent took up, as a share."""
+    kinds = reading.judge.kinds
+    humps = {
+        fact: [hump.lower() for hump in HUMP.findall(fact)] for fact in reading.tallies if kinds[fact] is FactKind.NAME
+    }
+    standing: Counter[str] = Counter()
+    taken: Counter[str] = Counter()
+    for fact, words in humps.items():
+        standing.update(set(words))
+        if reading.tallies[fact].last_agent >= 0:
+            taken.update(set(words))
+    shares: dict[str, float] = {}
+    for fact, words in humps.items():
+        itself = reading.tallies[fact].last_agent >= 0
+        shares[fact] = sum((taken[word] - itself) / standing[word] for word in words) / max(1, len(words))
+    return shares

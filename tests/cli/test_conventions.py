@@ -1,0 +1,131 @@
+"""What every command has in common: JSON, examples, exit codes, colours."""
+
+import re
+import shlex
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import click
+import msgspec
+import pytest
+
+from holdfast.cli import BENCHES, COMMANDS, command_line
+from holdfast.cli.examples import EXAMPLES
+from holdfast.cli.exits import EXITS, exit_code
+from holdfast.errors import HoldfastError
+from tests.cli.programs import holdfast, terminal
+
+# Commands without --json, each with its reason.
+WITHOUT_JSON: Mapping[str, str] = {
+    "serve": "serves until it is ended; its log is JSON",
+    "sim": "serves until it is ended",
+    "export": "what it writes is JSON lines as it is",
+    "classify": "what it writes is JSON lines as it is",
+    "completion": "prints a script for a shell",
+}
+
+
+def commands() -> Iterator[tuple[str, click.Command]]:
+    """Yield every command that does something, with its name."""
+    pending: list[tuple[str, click.Command]] = [("", command_line)]
+    while pending:
+        name, command = pending.pop()
+        if not isinstance(command, click.Group):
+            yield name, command
+            continue
+        context = click.Context(command, info_name=name or "holdfast")
+        for below in command.list_commands(context):
+            found = command.get_command(context, below)
+            assert found is not None
+            pending.append((f"{name} {below}".strip(), found))
+
+
+ALL = dict(commands())
+
+
+def options(command: click.Command) -> set[str]:
+    return {option for parameter in command.params for option in parameter.opts if option.startswith("-")}
+
+
+def test_every_command_is_walked() -> None:
+    groups = {"bench", "keys"}
+    assert {name.split()[0] for name in ALL} == set(COMMANDS)
+    assert {name.split()[1] for name in ALL if name.startswith("bench ")} == set(BENCHES)
+    assert {name for name in ALL if name.split()[0] in groups} == {name for name in ALL if " " in name}
+
+
+def test_every_command_speaks_json_or_has_a_reason_not_to() -> None:
+    silent = {name for name, command in ALL.items() if "--json" not in options(command)}
+    assert silent == set(WITHOUT_JSON)
+
+
+def test_every_command_has_an_example_and_examples_use_options_that_exist() -> None:
+    assert set(EXAMPLES) == set(COMMANDS)
+    for name, lines in EXAMPLES.items():
+        for line, _ in lines:
+            ours = re.search(r"holdfast (?P<rest>[^|>)]*)", line)
+            assert ours is not None, line
+            words = shlex.split(ours["rest"])
+            assert words[0] == name
+            below = " ".join(words[:2])
+            command = ALL[below] if below in ALL else ALL[name]
+            used = {word for word in words if word.startswith("--")}
+            assert used <= options(command), line
+
+
+def test_examples_stand_below_the_help() -> None:
+    shown = holdfast("undo", "--help").stdout.decode()
+    assert "Examples:\n    holdfast undo telegram:42  # once more goes back one more\n" in shown
+
+
+def test_every_exit_code_has_a_meaning_and_every_error_such_a_code() -> None:
+    kinds = [HoldfastError]
+    for kind in kinds:
+        kinds += kind.__subclasses__()
+    assert {exit_code(kind.__new__(kind)) for kind in kinds} <= set(EXITS)
+    shown = holdfast("--help").stdout.decode()
+    assert [int(code) for code in re.findall(r"^ +(\d+) ", shown.partition("Exit codes:")[2], re.MULTILINE)] == list(
+        EXITS
+    )
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Path:
+    path = tmp_path / "store.db"
+    assert holdfast("chat", "--store", path, "--session", "telegram:42", "hello").returncode == 0
+    return path
+
+
+def test_small_commands_tell_programs_what_they_did(store: Path, tmp_path: Path) -> None:
+    def told(*arguments: str | Path) -> object:
+        ended = holdfast(*arguments, "--json", settings={"HOLDFAST_STORE": str(store)})
+        assert (ended.returncode, ended.stderr) == (0, b"")
+        return msgspec.json.decode(ended.stdout)
+
+    copy, other = tmp_path / "copy.db", tmp_path / "other.db"
+    assert told("undo", "telegram:42") == {"is_undone": False, "boundary": None, "generation": None}
+    assert told("cancel", "telegram:42") == {"session": "telegram:42", "cancelled": []}
+    assert told("backup", copy) == {"store": str(store), "backup": str(copy), "files": 0}
+    # What is known of models is a log, too.
+    restored = {"backup": str(copy), "store": str(other), "files": 0, "sessions": 2, "moved": None}
+    assert told("restore", copy, "--store", other) == restored
+    made = told("keys", "add", "alice")
+    assert isinstance(made, dict)
+    assert made["name"] == "alice"
+    listed = told("keys", "list")
+    assert isinstance(listed, dict)
+    assert listed.keys() == {"name", "created_at"}
+    assert told("keys", "remove", "alice") == {"removed": "alice"}
+
+
+def test_a_bar_is_shown_on_a_terminal_alone(store: Path, tmp_path: Path) -> None:
+    piped = holdfast("doctor", "--store", store)
+    with terminal("doctor", "--store", store, settings={"TERM": "xterm-256color"}) as screen:
+        assert screen.end() == 0
+    with terminal("backup", tmp_path / "copy.db", "--store", store, settings={"TERM": "dumb"}) as dumb:
+        assert dumb.end() == 0
+
+    assert (piped.stderr, b"All is well." in piped.stdout) == (b"", True)
+    assert "\x1b[" in screen.shown
+    assert "All is well." in screen.shown
+    assert "\x1b" not in dumb.shown

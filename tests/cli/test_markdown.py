@@ -1,0 +1,156 @@
+"""Answers in Markdown: what stays, what is drawn anew, and that no text can steer the terminal."""
+
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from holdfast.cli.markdown import MarkdownSheet, dim, rendered, whole_until
+from holdfast.cli.telling import VOID, Telling
+from holdfast.core.records import Logged, Outcome, TurnEnded
+from holdfast.ports import TextDelta
+from holdfast.testing.builders import a_reply
+
+_COLOURS = re.compile(r"\x1b\[[0-9;]*m")
+_CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+
+
+class Strip:
+    """A strip that remembers what was shown."""
+
+    def __init__(self, columns: int = 60, rows: int = 12) -> None:
+        self.size = (columns, rows)
+        self.stays = ""
+        self.drawn: list[str] = []
+
+    def above(self, text: str) -> None:
+        self.stays += text
+
+    def below(self, text: str) -> None:
+        self.drawn.append(text)
+
+
+def plain(text: str) -> str:
+    return _COLOURS.sub("", text)
+
+
+@pytest.fixture(autouse=True)
+def _a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TERM", "xterm-256color")
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    monkeypatch.delenv("COLORTERM", raising=False)
+
+
+def test_what_is_bold_or_code_is_shown_so() -> None:
+    shown = rendered("Take **care** of `it`.", columns=60)
+
+    assert "\x1b[1mcare\x1b[0m" in shown
+    assert plain(shown) == "Take care of it."
+
+
+def test_without_colours_there_are_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NO_COLOR", "1")
+    shown = rendered("Take `it` and\n\n```python\nif x: pass\n```\n", columns=60)
+
+    # Weight and slant are no colours: parameters from 30 on are.
+    parameters = {int(number) for found in _COLOURS.findall(shown) for number in re.findall(r"\d+", found)}
+    assert all(number < 30 for number in parameters)
+    assert dim("aside") == "aside"
+
+
+def test_html_and_links_stay_text() -> None:
+    assert plain(rendered("use <b>it</b> <!-- now -->", columns=60)) == "use <b>it</b> <!-- now -->"
+    assert plain(rendered("[here](https://example.com/x)", columns=60)) == "here (https://example.com/x)"
+
+
+@pytest.mark.parametrize(
+    ("text", "whole"),
+    [
+        ("", ""),
+        ("one", ""),
+        ("one\n\n", ""),
+        ("one\n\ntwo", ""),
+        ("one\n\ntwo\n", "one\n\n"),
+        ("# one\n\ntwo\n", "# one\n\n"),
+        ("- a\n- b\n\n2", ""),
+        ("one\n\n```\ncode\n\nmore\n", "one\n\n"),
+        ("one\n\n```\ncode\n```\nthree\n", "one\n\n```\ncode\n```\n"),
+        ("| a | b |\n|---|---|\n| 1 | 2 |\n", ""),
+    ],
+)
+def test_all_but_the_last_block_is_whole(text: str, whole: str) -> None:
+    assert text[: whole_until(text)] == whole
+
+
+def test_blocks_stay_as_soon_as_they_are_whole_and_the_one_in_hand_is_drawn_anew() -> None:
+    strip = Strip()
+    sheet = MarkdownSheet(strip)
+
+    sheet.write("First.\n\nSec")
+    before = plain(strip.stays)
+    sheet.write("ond\n\nThird")
+    meanwhile = plain(strip.stays)
+    sheet.finish()
+
+    assert (before, meanwhile, plain(strip.stays)) == ("", "First.\n", "First.\n\nSecond\n\nThird\n")
+    assert [plain(drawn) for drawn in strip.drawn] == ["First.\n\nSec", "Second\n\nThird", ""]
+
+
+def test_a_long_block_is_drawn_by_its_end_and_stays_whole() -> None:
+    strip = Strip(rows=10)
+    sheet = MarkdownSheet(strip)
+    sheet.write("```\n")
+    for number in range(1_000):
+        sheet.write(f"line *{number}*\n")
+
+    assert plain(strip.drawn[-1]).split() == ["line", "*997*", "line", "*998*", "line", "*999*"]
+    assert strip.stays == ""
+    sheet.finish()
+    assert plain(strip.stays).split() == [word for n in range(1_000) for word in ("line", f"*{n}*")]
+
+
+def test_an_aside_stands_between_what_was_written_and_what_follows() -> None:
+    strip = Strip()
+    sheet = MarkdownSheet(strip)
+
+    sheet.write("let me look")
+    sheet.aside("running look_up …")
+    sheet.write("found it")
+    sheet.finish()
+
+    assert plain(strip.stays) == "let me look\nrunning look_up …\nfound it\n"
+
+
+def test_an_answer_that_broke_off_is_marked_and_told_anew() -> None:
+    strip = Strip()
+    telling = Telling(MarkdownSheet(strip))
+
+    for event in (TextDelta("wrong"), Logged(2, 0.0, a_reply("right")), Logged(3, 0.0, TurnEnded(1, Outcome.ANSWERED))):
+        telling.see(event)
+
+    assert plain(strip.stays) == f"wrong\n{VOID}\nright\n"
+
+
+def test_the_end_of_a_line_may_come_in_two_pieces() -> None:
+    strip = Strip()
+    sheet = MarkdownSheet(strip)
+    for piece in ("one\r", "\n\r\ntwo", "\r"):
+        sheet.write(piece)
+    sheet.finish()
+
+    assert plain(strip.stays) == "one\n\ntwo␍\n"
+
+
+@given(st.lists(st.text(st.characters(codec="utf-8") | st.sampled_from("\x1b\x9b\x07\r\n`*[]<>|-#")), max_size=20))
+def test_whatever_a_model_writes_only_colours_reach_the_terminal(pieces: list[str]) -> None:
+    strip = Strip()
+    sheet = MarkdownSheet(strip)
+    for piece in pieces:
+        sheet.write(piece)
+        sheet.aside(piece)
+        sheet.write(piece)
+    sheet.finish()
+
+    for shown in (strip.stays, *strip.drawn):
+        assert _CONTROLS.search(plain(shown)) is None

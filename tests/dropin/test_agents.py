@@ -1,0 +1,145 @@
+"""What popular agents put on the wire is read, rescued and answered as they expect it."""
+
+import json
+from typing import Any
+
+import pytest
+
+from holdfast.core.limits import Deadlines, Limits
+from holdfast.core.messages import Message, Request, Role, Text, text_of
+from holdfast.gateway.dropin.compactions import represented
+from holdfast.models.simulated import Simulation
+from tests.dropin.dropins import DropInRunning, a_dropin
+
+SMALL = Limits(window_tokens=6_000, output_tokens_max=1_000)
+FILLER = "the crew writes down what it saw on this day and what it means to do on the next. " * 40
+AGENTS = "Kinds of helpers that may be called: a reader of files, a runner of tests."
+
+
+async def _say(running: DropInRunning, messages: list[Any]) -> str:
+    reply = await running.anthropic.messages.create(model="sim", max_tokens=200, messages=messages, system="Be brief.")
+    block: Any = reply.content[0]
+    messages.append({"role": "assistant", "content": block.text})
+    return str(block.text)
+
+
+async def test_instructions_between_messages_stay_behind_their_turn_or_are_told_in_words() -> None:
+    messages: list[Any] = [
+        {"role": "user", "content": "remember fact0 = value0"},
+        {"role": "system", "content": AGENTS},
+    ]
+    async with a_dropin(Simulation(SMALL)) as running:
+        await _say(running, messages)
+        for number in range(1, 9):
+            messages.append({"role": "user", "content": f"remember fact{number} = value{number}\n{FILLER}"})
+            if number == 8:
+                messages.append({"role": "system", "content": [{"type": "text", "text": "Answer in one line."}]})
+            await _say(running, messages)
+        messages.append({"role": "user", "content": "what is fact0?"})
+        told = await _say(running, messages)
+        (key,) = await running.sessions()
+        sent = json.loads(running.sent[-1])["messages"]
+    assert "value0" in told
+    assert key.startswith("dropin:")
+    # The first one's turn is part of a summary now, the second one's is shown.
+    assert [one for one in sent if one["role"] == "system"] == [messages[-4]]
+    assert sum(AGENTS in json.dumps(one) for one in sent) == 1
+    places = [place for place, one in enumerate(sent) if one["role"] == "system"]
+    assert all(sent[place - 1]["role"] == "user" for place in places)
+
+
+async def test_instructions_between_messages_stay_where_only_the_message_before_them_was_too_large() -> None:
+    messages: list[Any] = [
+        {"role": "user", "content": "paste: " + "x y z " * 20_000},
+        {"role": "system", "content": AGENTS},
+    ]
+    async with a_dropin(Simulation(Limits(window_tokens=128_000, wire_bytes_max=60_000))) as running:
+        assert await _say(running, messages)
+        sent = json.loads(running.sent[-1])["messages"]
+    assert [one["role"] for one in sent] == ["user", "system"]
+    assert sent[1] == messages[1]
+
+
+def _compaction(conversation: str, previous: str = "") -> Request:
+    kept = f"<previous-summary>\n{previous}\n</previous-summary>\n\n" if previous else ""
+    form = "Use the structure inside <template>, without the tags.\n<template>\n## Objective\n## Next Move\n</template>"
+    text = f"<conversation>\n{conversation}\n</conversation>\n\n{kept}{form}"
+    return Request((Message(Role.USER, (Text(text),)),), "You are a context summarization agent.")
+
+
+def test_what_an_earlier_compaction_kept_is_carried_through_the_next_ones() -> None:
+    days = "\n".join(f"Day {day}: {FILLER[:82]}" for day in range(300))
+    first = f"[User]: remember harbour = blue-4711\n\n[Assistant]: Noted.\n\n[User]: read this\n{days}"
+    later = f"[User]: and this\n{days}\n\n[Tool result]: found /etc/harbour/deploy.conf"
+    told = text_of(represented(_compaction(first), "m").parts)
+    for _ in range(12):
+        assert told.startswith("## Objective\n")
+        assert "<template>" not in told
+        assert "harbour = blue-4711" in told
+        told = text_of(represented(_compaction(later, told), "m").parts)
+    assert "/etc/harbour/deploy.conf" in told
+    assert told.count("## Next Move") == 1
+
+
+async def test_a_request_that_leaves_no_room_for_an_answer_is_made_smaller() -> None:
+    async with a_dropin(Simulation(Limits(window_tokens=6_000))) as running:
+        # The window becomes known.
+        await running.openai.chat.completions.create(model="sim", messages=[{"role": "user", "content": FILLER * 9}])
+        refused = sum(seen.status != 200 for seen in running.simulation.requests)
+        messages: list[Any] = []
+        for number in range(7):
+            messages.append({"role": "user", "content": f"remember fact{number} = value{number}\n{FILLER}"})
+            messages.append({"role": "assistant", "content": "Noted."})
+        messages.append({"role": "user", "content": "write 300 words " + FILLER[: 82 * 6]})
+        reply = await running.openai.chat.completions.create(model="sim", messages=messages)
+        straight = await running.openai.with_options(base_url=f"{running.upstream_url}/v1").chat.completions.create(
+            model="sim", messages=messages
+        )
+    assert refused == 1
+    assert straight.choices[0].finish_reason == "length"
+    assert reply.choices[0].finish_reason == "stop"
+
+
+@pytest.mark.parametrize("path", ["/v1/chat/completions", "/v1/messages", "/v1/responses"])
+@pytest.mark.parametrize("word", ["stall", "mute"])
+async def test_a_stream_that_opens_and_says_nothing_is_tried_again_unseen(path: str, word: str) -> None:
+    field = "input" if path.endswith("responses") else "messages"
+    body = {"model": "sim", "stream": True, "max_tokens": 99, field: [{"role": "user", "content": "hello"}]}
+    deadlines = Deadlines(connect_seconds=1.0, first_token_seconds=2.0)
+    async with a_dropin(Simulation(faults=word), deadlines=deadlines) as running:
+        async with running.http.post(running.url + path, json=body) as response:
+            text = (await response.read()).decode()
+        async with running.http.post(running.upstream_url + path, json=body) as response:
+            straight = (await response.read()).decode()
+    assert response.status == 200
+    assert text.replace("sim-2", "sim-3") == straight
+    assert running.simulation.request_count == 3
+
+
+async def test_an_answer_that_the_client_begins_itself_is_rescued_and_goes_on() -> None:
+    messages: list[Any] = []
+    begun: Any = {"role": "assistant", "content": "Here it is: "}
+    async with a_dropin(Simulation(SMALL)) as running:
+        for number in range(10):
+            messages.append({"role": "user", "content": f"remember fact{number} = value{number}\n{FILLER}"})
+            reply = await running.openai.chat.completions.create(model="sim", messages=[*messages, begun])
+            text = f"{begun['content']}{reply.choices[0].message.content}"
+            messages.append({"role": "assistant", "content": text})
+        messages.append({"role": "user", "content": "what is fact0?"})
+        reply = await running.openai.chat.completions.create(model="sim", messages=[*messages, begun])
+        sessions = await running.sessions()
+        sent = json.loads(running.sent[-1])["messages"]
+    assert "value0" in (reply.choices[0].message.content or "")
+    assert sent[-1] == begun
+    assert len(sent) < len(messages)
+    assert len(sessions) == 1
+
+
+async def test_signs_of_life_reach_the_client_before_the_first_word() -> None:
+    body = {"model": "sim", "stream": True, "messages": [{"role": "user", "content": "hello"}]}
+    async with (
+        a_dropin(Simulation(faults="keepalive")) as running,
+        running.http.post(f"{running.url}/v1/chat/completions", json=body) as response,
+    ):
+        first = await response.content.readline()
+    assert first == b": keep-alive\n"

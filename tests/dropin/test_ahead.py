@@ -1,0 +1,154 @@
+"""A request that surely goes as it is goes before it is read; one that should not have gone is called back."""
+
+import asyncio
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+
+from holdfast.core.limits import Limits
+from holdfast.gateway.dropin.ahead import Ahead, PlainHeads, sent_ahead
+from holdfast.gateway.dropin.compactions import Loops
+from holdfast.gateway.dropin.upstream import Raw
+from holdfast.models.simulated import Simulation
+from holdfast.models.transport import UnreachableError
+from holdfast.runtime.clock import SystemClock
+from holdfast.stores.memory import MemoryStore
+from tests.dropin.dropins import DropInRunning, a_dropin
+
+LONG = "one of the many words that a conversation begins with " * 30
+
+
+class _Sending:
+    """A sending whose answer comes when the test says so."""
+
+    def __init__(self) -> None:
+        self.answer: asyncio.Future[Raw] = asyncio.get_running_loop().create_future()
+        self.told: list[str] = []
+
+    @asynccontextmanager
+    async def send(self) -> AsyncGenerator[Raw, None]:
+        self.told.append("sent")
+        raw = await self.answer
+        try:
+            yield raw
+        finally:
+            self.told.append("closed")
+
+
+async def _body() -> AsyncGenerator[bytes, None]:
+    yield b"hello"
+
+
+def _raw() -> Raw:
+    return Raw(200, (), _body())
+
+
+async def test_it_is_on_its_way_before_anybody_asks_for_its_answer() -> None:
+    sending, raw = _Sending(), _raw()
+    async with sent_ahead(sending.send()) as ahead:
+        assert sending.told == ["sent"]
+        sending.answer.set_result(raw)
+        async with ahead.take() as taken:
+            assert (taken, sending.told) == (raw, ["sent"])
+        assert sending.told == ["sent", "closed"]
+    assert sending.told == ["sent", "closed"]
+
+
+@pytest.mark.parametrize("has_answered", [False, True])
+async def test_what_nobody_takes_is_called_back(*, has_answered: bool) -> None:
+    sending = _Sending()
+    async with sent_ahead(sending.send()):
+        if has_answered:
+            sending.answer.set_result(_raw())
+            await asyncio.sleep(0)
+    assert sending.told == (["sent", "closed"] if has_answered else ["sent"])
+    assert sending.answer.cancelled() != has_answered
+
+
+async def test_an_answer_that_comes_as_its_client_goes_is_closed() -> None:
+    sending = _Sending()
+    ahead = Ahead(sending.send())
+
+    async def take() -> None:
+        async with ahead.take():
+            pytest.fail("the client is gone")
+
+    taking = asyncio.create_task(take())
+    await asyncio.sleep(0)
+    sending.answer.set_result(_raw())
+    # The answer is there, and nobody has been woken by it yet.
+    await asyncio.sleep(0)
+    taking.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await taking
+    assert sending.told == ["sent", "closed"]
+
+
+async def test_an_upstream_that_cannot_be_reached_is_told_to_whoever_takes_it_and_to_nobody_else() -> None:
+    for is_taken in (True, False):
+        sending = _Sending()
+        async with sent_ahead(sending.send()) as ahead:
+            sending.answer.set_exception(UnreachableError("nobody there"))
+            if is_taken:
+                with pytest.raises(UnreachableError, match="nobody there"):
+                    await ahead.take().__aenter__()
+
+
+def test_one_conversation_that_was_rescued_speaks_for_all_that_begin_alike() -> None:
+    heads = PlainHeads()
+    plain, other = LONG.encode() + b"plain", LONG.encode() + b"rescued"
+    assert not heads.has("me", plain)
+    heads.learn("me", plain, is_plain=True)
+    assert heads.has("me", plain)
+    assert heads.has("me", other)
+    assert not heads.has("you", plain)
+    heads.learn("me", other, is_plain=False)
+    heads.learn("me", plain, is_plain=True)
+    assert not heads.has("me", plain)
+
+
+def test_a_compaction_holds_back_what_comes_next_from_the_same_key() -> None:
+    loops = Loops()
+    loops.is_circling("me", b"newest", 100)
+    assert not loops.has_compacted("me")
+    loops.compacted("me")
+    assert loops.has_compacted("me")
+    assert not loops.has_compacted("you")
+    loops.is_circling("me", b"the next", 100)
+    assert not loops.has_compacted("me")
+
+
+async def _ask(running: DropInRunning, *texts: str) -> str:
+    roles = ("user", "assistant")
+    messages: Any = [{"role": roles[place % 2], "content": text} for place, text in enumerate(texts)]
+    answered = await running.openai.chat.completions.create(model="sim", messages=messages)
+    return answered.choices[0].message.content or ""
+
+
+async def test_a_conversation_whose_requests_go_ahead_is_asked_once_per_request_and_kept() -> None:
+    async with a_dropin() as running:
+        first = await _ask(running, f"{LONG} remember harbour = Kiel")
+        second = await _ask(running, f"{LONG} remember harbour = Kiel", first, "and again")
+        third = await _ask(running, f"{LONG} remember harbour = Kiel", first, "and again", second, "what is harbour?")
+        keys = await running.sessions()
+    assert "Kiel" in third
+    assert len(running.sent) == 3
+    assert len(keys) == 1
+
+
+async def test_a_rescued_conversation_of_an_earlier_process_is_called_back_and_rescued_again() -> None:
+    store = MemoryStore(clock=SystemClock())
+    small = Simulation(Limits(window_tokens=8_000))
+    grown = [f"{LONG} remember harbour = Kiel", "noted", "word " * 9_000, "noted"]
+    async with a_dropin(small, store=store) as running:
+        first = await _ask(running, *grown, "what is harbour?")
+    large = Simulation(Limits(window_tokens=400_000))
+    async with a_dropin(large, store=store) as running:
+        await _ask(running, f"{LONG} something else")
+        answer = await _ask(running, *grown, "what is harbour?", first, "and once more: what is harbour?")
+    assert "Kiel" in first
+    assert "Kiel" in answer
+    # The model is shown the compacted past, although all of it would fit by now: the conversation goes on as it was.
+    assert len(running.sent[-1]) < len("word " * 9_000)

@@ -1,0 +1,195 @@
+"""References that are made from the code: the commands with their help, the public Python names, the ladder drawn."""
+
+import inspect
+import re
+import textwrap
+from collections.abc import Iterator
+from itertools import groupby
+
+import click
+import msgspec
+
+import holdfast
+from holdfast.cli import BENCHES, COMMANDS, command_line
+from holdfast.cli.examples import EXAMPLES
+from holdfast.cli.exits import EXITS
+from holdfast.config.schema import comments
+from holdfast.core.faults import FaultKind
+from holdfast.core.ladder import LADDER, Rung
+from holdfast.runtime.words import FAULTS, RUNGS
+
+# Where a signature names a type by the room it lives in, and a reader wants the name alone.
+_ROOM = re.compile(r"\b(?:holdfast|collections|asyncio|pathlib|typing|msgspec)(?:\.[a-z_]+)*\.(?=[A-Z])")
+_ADDRESS = re.compile(r" at 0x[0-9a-f]+")
+
+
+# --- commands ----------------------------------------------------------------------------------------------------
+
+
+def exit_codes() -> str:
+    """Return what each exit code means, as a table."""
+    return "\n".join(["| code | meaning |", "|---|---|", *(f"| {code} | {told} |" for code, told in EXITS.items())])
+
+
+def commands_reference() -> str:
+    """Return every command with its arguments, options and examples."""
+    parts: list[str] = []
+    context = click.Context(command_line, info_name="holdfast")
+    for name in COMMANDS:
+        command = command_line.get_command(context, name)
+        assert command is not None
+        parts += [f"### {name}", "", *_command(command, context, name)]
+        parts += ["```sh", *(_example(line, told) for line, told in EXAMPLES[name]), "```", ""]
+    return "\n".join(parts).rstrip()
+
+
+def _command(command: click.Command, above: click.Context, name: str) -> Iterator[str]:
+    context = click.Context(command, info_name=name, parent=above)
+    usage = " ".join(command.collect_usage_pieces(context))
+    yield f"`{context.command_path} {usage}`"
+    yield ""
+    yield _unwrapped(command.help or "")
+    yield ""
+    yield from _options(command, context)
+    if isinstance(command, click.Group):
+        for below in command.list_commands(context):
+            if name == "bench":
+                yield f"- `holdfast bench {below}`: {BENCHES[below][2]}"
+                continue
+            found = command.get_command(context, below)
+            assert found is not None
+            words = " ".join(found.collect_usage_pieces(click.Context(found, info_name=below, parent=context)))
+            yield f"- `{context.command_path} {below} {words}`: {_unwrapped(found.help or '')}"
+        yield ""
+
+
+def _options(command: click.Command, context: click.Context) -> Iterator[str]:
+    rows = [record for parameter in command.params if (record := parameter.get_help_record(context)) is not None]
+    rows = [(option, told) for option, told in rows if told]
+    if rows:
+        yield from ("| option | what it does |", "|---|---|")
+        yield from (f"| `{_cell(option)}` | {_cell(told)} |" for option, told in rows)
+        yield ""
+
+
+def _example(line: str, told: str) -> str:
+    return f"{line}  # {told}" if told else line
+
+
+def _unwrapped(text: str) -> str:
+    """Return paragraphs as one line each."""
+    return "\n\n".join(" ".join(paragraph.split()) for paragraph in inspect.cleandoc(text).split("\n\n"))
+
+
+def _cell(text: str) -> str:
+    return " ".join(text.split()).replace("|", "\\|")
+
+
+# --- Python ------------------------------------------------------------------------------------------------------
+
+
+def python_reference() -> str:
+    """Return every public name with its signature and docstring, functions first, then classes, then errors."""
+    names = {name: getattr(holdfast, name) for name in holdfast.__all__}
+    functions = [name for name, found in names.items() if inspect.isfunction(found)]
+    errors = [name for name, found in names.items() if isinstance(found, type) and issubclass(found, Exception)]
+    classes = [name for name, found in names.items() if isinstance(found, type) and name not in errors]
+    aliases = [name for name in names if name not in {*functions, *errors, *classes}]
+    parts: list[str] = ["### Functions", ""]
+    for name in functions:
+        parts += [*_callable(f"holdfast.{name}", names[name]), ""]
+    parts += ["### Classes", ""]
+    for name in classes:
+        parts += [*_class(name, names[name]), ""]
+    parts += [f"`{name}` is `{_plain(str(names[name]))}`." for name in aliases]
+    parts += ["", "### Errors", "", "| error | code | when |", "|---|---|---|"]
+    parts += [f"| `{name}` | `{names[name].code}` | {_unwrapped(names[name].__doc__ or '')} |" for name in errors]
+    return "\n".join(parts)
+
+
+def _callable(name: str, found: object) -> Iterator[str]:
+    assert callable(found)
+    yield f"#### `{name}`"
+    yield ""
+    yield from ("```python", _signature(name, found), "```", "")
+    yield _doc(found)
+
+
+def _class(name: str, found: type) -> Iterator[str]:
+    yield f"#### `holdfast.{name}`"
+    yield ""
+    yield _doc(found)
+    yield ""
+    if issubclass(found, msgspec.Struct):
+        yield from _fields(found)
+    for method, function in vars(found).items():
+        if not method.startswith("_") and inspect.isfunction(function):
+            told = _doc(function).replace("\n\n", "\n\n  ")
+            yield f"- `{_signature(method, function)}`  "
+            yield f"  {told}"
+
+
+def _fields(kind: type[msgspec.Struct]) -> Iterator[str]:
+    told = comments(kind)
+    yield from ("| field | default | what it is |", "|---|---|---|")
+    before = ""
+    for field in msgspec.structs.fields(kind):
+        default = "" if field.required else f"`{_default(field)}`"
+        # A comment stands above the first field that it is about.
+        about = told.get(field.name, "")
+        yield f"| `{field.name}` | {default} | {_cell(about) if about != before else ''} |"
+        before = about
+    yield ""
+
+
+def _default(field: msgspec.structs.FieldInfo) -> str:
+    value = field.default if field.default is not msgspec.NODEFAULT else field.default_factory
+    if isinstance(value, msgspec.Struct):
+        return f"{type(value).__name__}(…)"
+    return value.__name__ if callable(value) else str(_cell(repr(value)))
+
+
+def _signature(name: str, function: object) -> str:
+    assert callable(function)
+    drawn = _plain(str(inspect.signature(function))).replace("(self, ", "(").replace("(self)", "()")
+    asynchronous = "async " if inspect.iscoroutinefunction(function) else ""
+    return f"{asynchronous}{name}{drawn}"
+
+
+def _plain(text: str) -> str:
+    return _ADDRESS.sub("", _ROOM.sub("", text)).replace("NoneType", "None").replace("~", "")
+
+
+def _doc(found: object) -> str:
+    """Return a docstring; what is indented in it is code, and stays as it is."""
+    lines = inspect.getdoc(found) or ""
+    paragraphs = re.split(r"\n\n+", lines)
+    return "\n\n".join(
+        f"```python\n{textwrap.dedent(paragraph)}\n```" if paragraph.startswith("    ") else " ".join(paragraph.split())
+        for paragraph in paragraphs
+    )
+
+
+# --- the ladder --------------------------------------------------------------------------------------------------
+
+
+def ladder_drawn() -> str:
+    """Return the ladder as one drawing per row, in words: what happened, then what is tried, top to bottom."""
+    rows: dict[tuple[Rung, ...], list[FaultKind]] = {}
+    for kind, rungs in LADDER.items():
+        rows.setdefault(tuple(rungs), []).append(kind)
+    return "\n\n".join(_drawing(kinds, rungs) for rungs, kinds in rows.items())
+
+
+def _drawing(kinds: list[FaultKind], rungs: tuple[Rung, ...]) -> str:
+    steps = [(rung, len(list(run))) for rung, run in groupby(rungs)]
+    happened = " or ".join(FAULTS[kind] for kind in kinds)
+    lines = ["```mermaid", "flowchart TD", f'    fault["{happened}"]']
+    before = "fault"
+    for number, (rung, times) in enumerate(steps, start=1):
+        often = f" (up to {times} times)" if times > 1 else ""
+        lines += [f'    {before} --> r{number}["{RUNGS[rung]}{often}"]', f"    r{number} -. it helped .-> answer"]
+        before = f"r{number}"
+    lines += [f'    {before} --> sentence["the turn ends with what to do; the next message works"]']
+    lines += ['    answer(["the answer"])', "```"]
+    return "\n".join(lines)
