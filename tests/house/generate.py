@@ -133,9 +133,9 @@ GENERATED: tuple[Generated, ...] = (
     Generated("docs/http.md", "addresses", address_table),
     Generated("docs/http.md", "problems", problem_table),
     Generated("docs/http.md", "events", event_table),
-    Generated("src/holdfast/page/app/tables.js", "words", page_words),
     Generated("docs/python.md", "public names", python_reference),
     Generated("docs/survival.md", "the ladder drawn", ladder_drawn),
+    Generated("src/holdfast/page/app/tables.js", "words", page_words),
 )
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from holdfast.core.faults import Refusal
 from holdfast.core.limits import Limits
 from holdfast.core.messages import Reply, Request, Role, StopReason, Text, Usage, text_of
+from holdfast.core.sizing import tokens_of_request
 from holdfast.testing.scripted import FunctionModel, refuses
 from tests.gateway.gateways import Running
 
@@ -45,17 +46,19 @@ def a_storied_model() -> FunctionModel:
 def _answering(answers: dict[str, str], faults: Iterator[Refusal | None]) -> Callable[[Request], Reply | Refusal]:
     def respond(request: Request) -> Reply | Refusal:
         if "working notes" in request.system:
-            return _says(_NOTES, 900)
+            return _says(_NOTES, request)
         refusal = next(faults, None)
         if refusal is not None:
             return refusal
         asked = next(text_of(one.parts) for one in reversed(request.messages) if one.role is Role.USER)
-        return _says(answers.get(asked, "Understood."), 420 + 190 * len(request.messages))
+        return _says(answers.get(asked, "Understood."), request)
 
     return respond
 
 
-def _says(text: str, read: int) -> Reply:
+def _says(text: str, request: Request) -> Reply:
+    # What it was really shown: a count that does not grow with the request is taken for a cut.
+    read = tokens_of_request(request)
     usage = Usage(input_tokens=read, output_tokens=len(text) // 4, cached_input_tokens=read // 2)
     return Reply((Text(text),), StopReason.END, usage, MODEL)
 
