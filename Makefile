@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 # pytest-xdist workers; two fit any machine, CI included.
 JOBS   ?= 2
 
-.PHONY: demo run test lint types unit crashlab docs lock clean
+.PHONY: demo run test lint types unit crashlab docs screenshots lock clean
 
 demo: $(VENV)/run.stamp
 	@$(BIN)/holdfast demo
@@ -35,6 +35,10 @@ crashlab: $(VENV)/run.stamp
 # What is generated into docs/ (diagrams, command help); a test says when it is out of date.
 docs: $(VENV)/dev.stamp
 	$(BIN)/python -m tests.house.generate
+
+# The pictures in docs/images, taken by tests in a real Chromium.
+screenshots: $(VENV)/dev.stamp
+	HOLDFAST_SCREENSHOTS=docs/images $(BIN)/python -m tests.run tests/page/test_screenshots.py
 
 $(VENV)/bin/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "holdfast needs Python 3.11 or newer; set PYTHON=/path/to/python3.11")'

@@ -63,7 +63,7 @@ from holdfast.testing.builders import a_reply, a_tool_call
 from tests.cli.programs import PROGRAM, environment, holdfast
 
 # What takes long to import and no one needs for a list of commands.
-HEAVY = {"aiohttp", "apsw", "asyncio", "msgspec", "rich", "starlette", "uvicorn"}
+HEAVY = {"aiohttp", "apsw", "asyncio", "msgspec", "rich", "uvicorn"}
 
 
 @pytest.fixture

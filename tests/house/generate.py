@@ -4,10 +4,11 @@ A part stands between two comments that name it; whatever is outside of them bel
 """
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
@@ -19,6 +20,7 @@ from holdfast.gateway import shapes
 from holdfast.gateway.openapi import events_told
 from holdfast.gateway.problems import STATUSES
 from holdfast.gateway.routes import PREFIX, ROUTES
+from holdfast.runtime.words import FAULTS, OUTCOMES, RESULTS, RUNGS, TRIGGERS
 from tests.house.places import ROOT
 from tests.house.references import commands_reference, exit_codes, ladder_drawn, python_reference
 
@@ -33,11 +35,14 @@ class Generated:
 
     @property
     def begin(self) -> str:
-        return f"<!-- generated: {self.name}, by `make docs` -->"
+        return self._comment(f"generated: {self.name}, by `make docs`")
 
     @property
     def end(self) -> str:
-        return f"<!-- end of generated: {self.name} -->"
+        return self._comment(f"end of generated: {self.name}")
+
+    def _comment(self, text: str) -> str:
+        return f"// {text}" if self.path.endswith(".js") else f"<!-- {text} -->"
 
 
 def state_diagram() -> str:
@@ -101,6 +106,24 @@ def event_table() -> str:
     )
 
 
+def page_words() -> str:
+    """Return the words for what records name, for the page."""
+    tables: dict[str, Mapping[Any, str]] = {
+        "FAULTS": FAULTS,
+        "RUNGS": RUNGS,
+        "TOOL_OUTCOMES": OUTCOMES,
+        "RESULTS": RESULTS,
+        "TRIGGERS": TRIGGERS,
+    }
+    lines = [
+        f"/** @type {{Record<string, string>}} */\nexport const {name} = {{\n"
+        + "".join(f"  {key.value}: {msgspec.json.encode(words).decode()},\n" for key, words in table.items())
+        + "};"
+        for name, table in tables.items()
+    ]
+    return "\n".join(lines)
+
+
 GENERATED: tuple[Generated, ...] = (
     Generated("docs/architecture.md", "states of a turn", state_diagram),
     Generated("docs/architecture.md", "the ladder", ladder_table),
@@ -112,6 +135,7 @@ GENERATED: tuple[Generated, ...] = (
     Generated("docs/http.md", "events", event_table),
     Generated("docs/python.md", "public names", python_reference),
     Generated("docs/survival.md", "the ladder drawn", ladder_drawn),
+    Generated("src/holdfast/page/app/tables.js", "words", page_words),
 )
 
 

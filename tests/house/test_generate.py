@@ -60,9 +60,9 @@ def test_a_page_without_its_markers_is_refused(tmp_path: Path, text: str) -> Non
 def test_the_command_checks_writes_and_then_has_nothing_to_do(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    (tmp_path / "docs").mkdir()
     pages = sorted({part.path for part in GENERATED})
     for path in pages:
+        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / path).write_text("".join(f"{part.begin}\n{part.end}\n" for part in GENERATED if part.path == path))
 
     codes = [main(arguments, tmp_path) for arguments in (["--check"], [], ["--check"], ["--frobnicate"])]

@@ -107,14 +107,14 @@ _ABANDONMENTS: Mapping[Abandonment, str] = MappingProxyType(
     }
 )
 
-_TRIGGERS: Mapping[Trigger, str] = MappingProxyType(
+TRIGGERS: Mapping[Trigger, str] = MappingProxyType(
     {
         Trigger.PERSON: "by a person",
         Trigger.AHEAD: "ahead of need",
         Trigger.DEBT: "to replace a digest",
     }
 )
-_RESULTS: Mapping[RungResult, str] = MappingProxyType(
+RESULTS: Mapping[RungResult, str] = MappingProxyType(
     {
         RungResult.CHANGED: "done",
         RungResult.UNCHANGED: "there was nothing to change",
@@ -148,7 +148,7 @@ def spoken(record: AnyRecord) -> str:
         case RungStarted():
             return climbing(record)
         case RungFinished(rung=rung, result=result):
-            return f"{RUNGS[rung]}: {_RESULTS[result]}"
+            return f"{RUNGS[rung]}: {RESULTS[result]}"
         case CompactionApplied() | GenerationStarted() | SummaryRefused() | PieceSummarised():
             return _compaction(record)
         case ReasoningDropped() | EffortChanged() | OutputClamped() | OutputMasked() | PartReplaced():
@@ -180,7 +180,7 @@ def _wish(
         case CancelRequested(turn=turn):
             return f"asked to cancel turn {turn}"
         case CompactionRequested(trigger=trigger, focus=focus):
-            return f"asked for a compaction ({_TRIGGERS[trigger]})" + (f", keeping: {focus}" if focus else "")
+            return f"asked for a compaction ({TRIGGERS[trigger]})" + (f", keeping: {focus}" if focus else "")
         case CompactionUndone(undone=undone, restored=restored):
             then = f"as since message {restored.boundary}" if restored else "word for word"
             return f"what record {undone} made of the view was undone; the past is shown {then} again"

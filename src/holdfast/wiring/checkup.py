@@ -1,13 +1,13 @@
 """What `doctor` does with a store: look at the file, look at every session, and repair what can be repaired."""
 
 import asyncio
+from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TypeVar
+from typing import TypeAlias, TypeVar
 
 import msgspec
 
-from holdfast.cli.progress import Progress
 from holdfast.core.limits import Bounds
 from holdfast.core.reconcile import DropSnapshot
 from holdfast.errors import ConflictError, RetryLaterError
@@ -35,6 +35,7 @@ _GIVEN_UP = (
 )
 
 # How far it is: what is being looked at, the step and how many steps there are.
+Progress: TypeAlias = Callable[[str, int, int], None]
 ResultT = TypeVar("ResultT")
 
 

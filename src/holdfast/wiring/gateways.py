@@ -45,6 +45,7 @@ async def open_gateway(settings: "Settings") -> AsyncGenerator[str, None]:
     from holdfast.gateway.health import Faults  # noqa: PLC0415
     from holdfast.gateway.keys import KeyFile  # noqa: PLC0415
     from holdfast.gateway.meters import Meters  # noqa: PLC0415
+    from holdfast.gateway.page import Page  # noqa: PLC0415
     from holdfast.gateway.pulse import Pulses  # noqa: PLC0415
     from holdfast.gateway.server import serve_gateway  # noqa: PLC0415
 
@@ -69,7 +70,8 @@ async def open_gateway(settings: "Settings") -> AsyncGenerator[str, None]:
     ) as hold:
         shared = _shared(settings, hold, keys, pulses, faults)
         dropin = _dropin(settings, hold, meters)
-        gateway = Gateway(shared, meters=meters, needs_keys=has_keys, mounts={"v1": Mounted(dropin)})
+        mounts = {"v1": Mounted(dropin), "": Mounted(Page(), is_open=True)}
+        gateway = Gateway(shared, meters=meters, needs_keys=has_keys, mounts=mounts)
         try:
             async with serve_gateway(gateway, host, settings.gateway.port) as url:
                 yield url

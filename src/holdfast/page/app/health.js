@@ -1,0 +1,294 @@
+/** Nodes and health: who works on what, what waits, what was learned, what failed lately, what the doctor found. */
+
+import { get, tell } from "./api.js";
+import { sentenceOf } from "./dialogs.js";
+import { el, fill } from "./dom.js";
+import { ago, bytes, count, counted, lasting, moment, short } from "./format.js";
+import { icon } from "./icons.js";
+import { plain } from "./prose.js";
+import { toSession } from "./router.js";
+
+/** Milliseconds between two looks while somebody looks on. */
+const EVERY = 5_000;
+/**
+ * Limits that can be learned, as they are called here, and how to say them.
+ * @type {[string, string, (n: number) => string][]}
+ */
+const LIMITS = [
+  ["window_tokens", "Window", short],
+  ["output_tokens_max", "Output", short],
+  ["wire_bytes_max", "Bytes", bytes],
+  ["media_count_max", "Media", count],
+  ["accepted_tokens", "Most accepted", short],
+];
+
+export class HealthView {
+  constructor() {
+    this._stop = new AbortController();
+    this._body = el("div", { class: "page-wide" });
+    this._status = el("p", { class: "faint", role: "status", "aria-live": "polite" });
+    this._check = el(
+      "button",
+      { type: "button", class: "button", on: { click: () => this._examine() } },
+      "Have the doctor look",
+    );
+    this.node = el(
+      "section",
+      { class: "page", "aria-label": "Nodes and health" },
+      el(
+        "div",
+        { class: "page-wide" },
+        el(
+          "header",
+          { class: "page-head" },
+          el("a", { class: "quiet icon-button only-narrow", href: "#/", "aria-label": "All sessions" }, icon("back")),
+          el("h1", { tabindex: "-1" }, "Nodes and health"),
+          this._status,
+          this._check,
+        ),
+        this._body,
+      ),
+    );
+    this._timer = setInterval(() => this._look(), EVERY);
+    this._look();
+  }
+
+  close() {
+    this._stop.abort();
+    clearInterval(this._timer);
+  }
+
+  async _look() {
+    if (document.hidden) return;
+    try {
+      this._show(await get("/api/health", {}, this._stop.signal));
+    } catch (error) {
+      if (!this._stop.signal.aborted) this._status.textContent = sentenceOf(error);
+    }
+  }
+
+  async _examine() {
+    this._check.disabled = true;
+    this._status.textContent = "The doctor looks at the whole store…";
+    try {
+      await tell("POST", "/api/health/check", {});
+      this._status.textContent = "";
+      await this._look();
+    } catch (error) {
+      this._status.textContent = sentenceOf(error);
+    }
+    this._check.disabled = false;
+  }
+
+  /** @param {any} health */
+  _show(health) {
+    this._check.hidden = !health.is_operator;
+    if (health.is_checking) this._status.textContent = "The doctor looks at the whole store…";
+    // What is read is not drawn anew under the reader's eyes unless it changed.
+    const now = JSON.stringify(health);
+    if (now === this._known) return;
+    this._known = now;
+    fill(
+      this._body,
+      figures(health),
+      el(
+        "div",
+        { class: "cards" },
+        queues(health),
+        health.is_operator ? nodes(health.nodes) : null,
+        health.is_operator ? doctor(health.check) : null,
+        faults(health.faults),
+      ),
+      health.learned ? learned(health.learned) : null,
+    );
+  }
+}
+
+/** @param {string} title @param {...(Node | string | null)} children */
+function card(title, ...children) {
+  return el(
+    "section",
+    { class: "card", "aria-label": title },
+    el("header", { class: "card-head" }, el("h2", {}, title)),
+    children,
+  );
+}
+
+/** @param {any} health */
+function figures(health) {
+  /** @type {[number, string][]} */
+  const all = [
+    [health.working.length, "sessions being worked on here"],
+    [health.owing_count, "sessions that owe an outcome"],
+    [health.requests, "requests under way"],
+    [health.streams, "streams open"],
+    [health.faults.length, "faults of late"],
+  ];
+  return el(
+    "section",
+    { class: "card", "aria-label": "At a glance" },
+    el(
+      "div",
+      { class: "figures" },
+      all.map(([number, words]) => el("p", { class: "figure" }, el("b", {}, count(number)), el("span", {}, words))),
+    ),
+    el("p", { class: "faint" }, "Models: ", plain(health.models.join(", "))),
+  );
+}
+
+/** @param {any} health */
+function queues(health) {
+  const links = (/** @type {string[]} */ keys) => el(
+    "ul",
+    { class: "links" },
+    keys.map((key) => el("li", {}, linked(key))),
+  );
+  const waiting = health.owing.filter((/** @type {string} */ key) => !health.working.includes(key));
+  return card(
+    "Queues",
+    el("h3", {}, "Being worked on"),
+    health.working.length ? links(health.working) : el("p", { class: "faint" }, "Nothing: everything is at rest."),
+    el("h3", {}, "Waiting"),
+    waiting.length ? links(waiting) : el("p", { class: "faint" }, "Nothing waits."),
+  );
+}
+
+/**
+ * The operator is told of sessions by their keys in the store; those of others cannot be opened from here.
+ * @param {string} key
+ * @param {number} [turn]
+ */
+function linked(key, turn) {
+  if (key.startsWith("@")) return el("span", {}, plain(key));
+  return el("a", { href: turn ? toSession(key, "timeline", turn) : toSession(key) }, plain(key));
+}
+
+/** @param {any[] | null} all */
+function nodes(all) {
+  if (!all) return card("Nodes", el("p", { class: "faint" }, "Leases of this store are kept by its own server."));
+  if (!all.length) return card("Nodes", el("p", { class: "faint" }, "Nobody holds a lease."));
+  return card(
+    "Nodes",
+    table(
+      ["Holder of leases", "State", "Sessions"],
+      all.map(
+        (node) => [
+          plain(node.owner),
+          el("span", { class: `badge ${node.is_alive ? "is-on" : "is-high"}` }, node.is_alive ? "alive" : "gone"),
+          count(node.sessions),
+        ]
+      ),
+    ),
+  );
+}
+
+/** @param {any} found */
+function doctor(found) {
+  if (!found) return card("Doctor", el("p", { class: "faint" }, "Has not looked since this gateway was started."));
+  const isWell = !found.findings.length;
+  return card(
+    "Doctor",
+    el(
+      "p",
+      {},
+      el(
+        "span",
+        { class: `badge ${isWell ? "is-on" : "is-high"}` },
+        isWell ? "all is well" : counted(found.findings.length + found.more, "finding"),
+      ),
+    ),
+    el(
+      "p",
+      { class: "faint", title: moment(found.at) },
+      `Looked at ${counted(found.sessions, "session")} ${ago(found.at)}, for ${lasting(found.seconds)}.`,
+    ),
+    isWell ? null : el(
+      "ul",
+      { class: "findings" },
+      found.findings.map((/** @type {any} */ one) => el("li", { dir: "auto" }, plain(findingInWords(one)))),
+    ),
+    found.more ? el("p", { class: "faint" }, `And ${count(found.more)} more: run \`holdfast doctor\`.`) : null,
+    found.notes.length ? el(
+      "ul",
+      { class: "findings faint" },
+      found.notes.map((/** @type {string} */ note) => el("li", {}, plain(note))),
+    ) : null,
+  );
+}
+
+/** @param {any} finding */
+function findingInWords({ session, seq, what, remedy }) {
+  const where = session ? `${session}${seq ? `, record ${count(seq)}` : ""}: ` : "";
+  return `${where}${what}${remedy ? ` With --fix: ${remedy}` : ""}`;
+}
+
+/** @param {any[]} all */
+function faults(all) {
+  if (!all.length) return card(
+    "Recent faults",
+    el("p", { class: "faint" }, "No provider has failed since this gateway was started."),
+  );
+  return card(
+    "Recent faults",
+    table(
+      ["When", "Session", "What"],
+      all.slice(0, 50).map(
+        (one) => [
+          el("time", { title: moment(one.at) }, ago(one.at)),
+          linked(one.session, one.turn),
+          `${one.words}${one.status ? ` (${one.status})` : ""}`,
+        ]
+      ),
+      2,
+    ),
+  );
+}
+
+/** @param {Record<string, any>} all */
+function learned(all) {
+  const rows = Object.entries(all).map(
+    ([issuer, one]) => [plain(issuer), ...LIMITS.map(([field, , say]) => (one[field] ? say(one[field]) : "–"))]
+  );
+  if (!rows.length) return card("Limits learned", el("p", { class: "faint" }, "No call has taught anything yet."));
+  return card("Limits learned", table(["Model", ...LIMITS.map(([, name]) => name)], rows));
+}
+
+/** @param {string[]} heads @param {any[][]} rows @param {number} [words] the column that holds sentences */
+function table(heads, rows, words = -1) {
+  return el(
+    "div",
+    { class: "table-scroll" },
+    el(
+      "table",
+      {},
+      el(
+        "thead",
+        {},
+        el(
+          "tr",
+          {},
+          heads.map((head, place) => el("th", { scope: "col", class: place === words ? "is-words" : null }, head)),
+        ),
+      ),
+      el(
+        "tbody",
+        {},
+        rows.map(
+          (row) => el(
+            "tr",
+            {},
+            row.map(
+              (cell, place) => (
+                place ? el(
+                  "td",
+                  { class: place === words ? "is-words" : null },
+                  cell,
+                ) : el("th", { scope: "row" }, cell)
+              )
+            ),
+          )
+        ),
+      ),
+    ),
+  );
+}

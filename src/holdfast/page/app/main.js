@@ -1,0 +1,212 @@
+/**
+ * The page begins here: the shell around the views, what is shown where, and what is done when the gateway goes away.
+ */
+
+import { gatewayKey, get, onUnauthorized } from "./api.js";
+import { askLine, toastPlace } from "./dialogs.js";
+import { el, fill } from "./dom.js";
+import { HealthView } from "./health.js";
+import { icon } from "./icons.js";
+import { Rail, newSession } from "./rail.js";
+import { go, onPlace, place } from "./router.js";
+import { SearchView } from "./search.js";
+import { SessionView } from "./session_view.js";
+import { SessionsModel } from "./sessions_model.js";
+import { listen } from "./shortcuts.js";
+import { themeSwitch } from "./theme.js";
+
+/** @type {Record<import("./feed.js").FeedState, string>} */
+const CONNECTION = {
+  live: "Live",
+  connecting: "Connecting…",
+  waiting: "The gateway is away; trying again",
+  hidden: "Paused",
+  refused: "Not allowed in",
+};
+
+/** @type {Record<string, string>} */
+const NAMES = { health: "Nodes and health", search: "Search" };
+
+class Shell {
+  constructor() {
+    this._sessions = new SessionsModel();
+    this._rail = new Rail(this._sessions);
+    this._main = el("main", { class: "main", id: "main", tabindex: "-1" });
+    this._connection = el("p", { class: "connection", role: "status", "aria-live": "polite" });
+    /**
+     * @type {{ node: Node, close: () => void, show?: (place: import("./router.js").Place) => void, key?: string,
+     * view?: string } | null}
+     */
+    this._view = null;
+    this._isAsking = false;
+    // The focus stays where it is when another view is shown; a screen reader is told which.
+    this._where = el("p", { class: "hidden", role: "status", "aria-live": "polite" });
+    const help = listen(this._shortcuts());
+    this.node = el(
+      "div",
+      { class: "shell" },
+      el(
+        "a",
+        { class: "skip", href: "#main", on: { click: (/** @type {Event} */ event) => this._skip(event) } },
+        "Skip to the session",
+      ),
+      el(
+        "header",
+        { class: "top" },
+        el(
+          "a",
+          { class: "brand", href: "#/" },
+          el("img", { src: "/icon.svg", alt: "", width: "26", height: "26" }),
+          "Holdfast",
+        ),
+        this._connection,
+        el(
+          "nav",
+          { class: "top-nav", "aria-label": "Page" },
+          el(
+            "a",
+            {
+              class: "quiet icon-button",
+              href: "#/health",
+              "aria-label": "Nodes and health",
+              title: "Nodes and health (h)",
+            },
+            icon("health"),
+          ),
+          themeSwitch(),
+          el(
+            "button",
+            {
+              type: "button",
+              class: "quiet icon-button",
+              "aria-label": "Keys",
+              title: "Keys (?)",
+              on: { click: help },
+            },
+            icon("help"),
+          ),
+        ),
+      ),
+      this._rail.node,
+      this._main,
+      this._where,
+      toastPlace(),
+    );
+    this._sessions.addEventListener("state", () => this._showConnection());
+    onUnauthorized(() => this._askKey());
+    onPlace(() => this._show());
+  }
+
+  open() {
+    this._sessions.open();
+    this._showConnection();
+    this._show();
+  }
+
+  _shortcuts() {
+    const session = () => (this._view instanceof SessionView ? this._view : null);
+    return [
+      { keys: "/", words: "search", act: () => this._rail.search.focus() },
+      { keys: "j", words: "the next session", act: () => this._rail.step(1) },
+      { keys: "k", words: "the session before", act: () => this._rail.step(-1) },
+      { keys: "n", words: "a new session", act: () => newSession() },
+      { keys: "m", words: "write a message", act: () => session()?.composer.box.focus() },
+      { keys: "1", words: "timeline", act: () => session()?.goTo("timeline") },
+      { keys: "2", words: "what the model sees", act: () => session()?.goTo("view") },
+      { keys: "3", words: "budgets and costs", act: () => session()?.goTo("budgets") },
+      { keys: "4", words: "notices", act: () => session()?.goTo("notices") },
+      { keys: "c", words: "compact, with a look first", act: () => session()?.actions.compact() },
+      { keys: "u", words: "undo the compaction", act: () => session()?.actions.undo() },
+      { keys: "x", words: "cancel what is open", act: () => session()?.actions.cancel() },
+      { keys: "h", words: "nodes and health", act: () => go("#/health") },
+      { keys: "g", words: "all sessions", act: () => go("#/") },
+    ];
+  }
+
+  /** @param {Event} event */
+  _skip(event) {
+    event.preventDefault();
+    this._main.focus();
+  }
+
+  _show() {
+    const where = place();
+    this.node.dataset.view = where.view;
+    if (where.view === "session" && !(this._view instanceof SessionView && this._view.key === where.key)) {
+      this._put(new SessionView(where.key, this._sessions));
+    } else if (where.view === "health" && !(this._view instanceof HealthView)) {
+      this._put(new HealthView());
+    } else if (where.view === "search" && !(this._view instanceof SearchView)) {
+      this._put(new SearchView());
+    } else if (where.view === "home") {
+      this._put(null);
+    }
+    this._view?.show?.(where);
+    this._rail.mark(where.view === "session" ? where.key : "");
+    this._where.textContent = where.key ? `Session ${where.key}` : (NAMES[where.view] ?? "");
+    document.title = where.key ? `${where.key} · Holdfast` : "Holdfast";
+  }
+
+  /** @param {any} view */
+  _put(view) {
+    this._view?.close();
+    this._view = view;
+    fill(this._main, view?.node ?? home());
+  }
+
+  _showConnection() {
+    const { state } = this._sessions;
+    fill(this._connection, el("span", { class: `dot is-${state}` }), el("span", {}, CONNECTION[state]));
+    this._connection.dataset.state = state;
+  }
+
+  /** The gateway has keys: ask for one, once, and go on with it. */
+  async _askKey() {
+    if (this._isAsking) return;
+    this._isAsking = true;
+    const hint = "This gateway has keys; its operator makes one with `holdfast keys add NAME`. It is kept in this tab until you close it.";
+    await askLine("Which key?", {
+      label: "Gateway key",
+      hint,
+      verb: "Go on",
+      type: "password",
+      closable: false,
+    }, async (key) => {
+      gatewayKey.set(key);
+      await get("/api/sessions", { limit: 1 });
+    });
+    this._isAsking = false;
+    this._sessions.again();
+    this._put(null);
+    this._show();
+  }
+}
+
+function home() {
+  return el(
+    "div",
+    { class: "home" },
+    el("img", { src: "/icon.svg", alt: "", width: "56", height: "56" }),
+    el("h1", {}, "Every session, still alive"),
+    el(
+      "p",
+      { class: "faint" },
+      "Choose a session, or begin one. What leaves the model's view stays here, word for word.",
+    ),
+    el(
+      "p",
+      {},
+      el(
+        "button",
+        { type: "button", class: "button is-main", on: { click: () => newSession() } },
+        icon("plus"),
+        "New session",
+      ),
+    ),
+    el("p", { class: "faint" }, "Press ", el("kbd", {}, "?"), " for all keys."),
+  );
+}
+
+const shell = new Shell();
+document.getElementById("app")?.replaceChildren(shell.node);
+shell.open();

@@ -1,0 +1,237 @@
+/** Parts of messages and records, drawn for the timeline and for the view. */
+
+import { el } from "./dom.js";
+import { count, short, timeOfDay, moment } from "./format.js";
+import { icon } from "./icons.js";
+import { folded, plain } from "./prose.js";
+import { mediaInWords, spoken, toolOutcome } from "./words.js";
+
+/** @typedef {{ unfolded: Set<string> }} Memory what was unfolded, by name */
+
+/**
+ * Draw the parts of a message.
+ * @param {any[]} parts
+ * @param {Memory} memory
+ * @param {string} name names these parts in the memory
+ * @returns {Node[]}
+ */
+export function drawParts(parts, memory, name) {
+  const drawn = parts.map((part, place) => drawPart(part, memory, `${name}.${place}`));
+  return drawn.length ? drawn : [el("p", { class: "faint" }, "(nothing)")];
+}
+
+/** @param {any} part @param {Memory} memory @param {string} name @returns {Node} */
+function drawPart(part, memory, name) {
+  const { unfolded } = memory;
+  switch (part.type) {
+    case "text":
+      return folded(part.text, { unfolded, name });
+    case "large_text":
+      return el(
+        "div",
+        {},
+        folded(`${part.head}…`, { unfolded, name }),
+        el("p", { class: "chip" }, icon("attach"), plain(mediaInWords(part))),
+      );
+    case "media":
+      return el("p", { class: "chip" }, icon("attach"), plain(mediaInWords(part)));
+    case "tool_call":
+      return el(
+        "div",
+        { class: "call" },
+        el("p", { class: "call-name" }, icon("tool"), "calls ", el("b", {}, plain(part.name))),
+        folded(pretty(part.arguments), { isCode: true, unfolded, name }),
+      );
+    case "tool_result":
+      return drawResult(part, memory, name);
+    case "reasoning":
+      return el(
+        "details",
+        { class: "thinking" },
+        el("summary", {}, "Thinking"),
+        part.text ? folded(part.text, { unfolded, name }) : el(
+          "p",
+          { class: "faint" },
+          "The provider keeps it hidden.",
+        ),
+      );
+    default:
+      return el("p", { class: "faint" }, plain(String(part.type)));
+  }
+}
+
+/** @param {any} result @param {Memory} memory @param {string} name */
+export function drawResult(result, memory, name) {
+  const inner = result.parts.map((/** @type {any} */ part, /** @type {number} */ place) =>
+    part.type === "text" ? folded(
+      part.text,
+      { isCode: true, unfolded: memory.unfolded, name: `${name}.${place}` },
+    ) : drawPart(part, memory, `${name}.${place}`),
+  );
+  return el("div", { class: "result" }, inner.length ? inner : el("p", { class: "faint" }, "(nothing)"));
+}
+
+/** Arguments are JSON as the model wrote it; it may be invalid. @param {string} json */
+function pretty(json) {
+  try {
+    return JSON.stringify(JSON.parse(json), null, 2);
+  } catch {
+    return json;
+  }
+}
+
+/** What kind of row a record is: a message, something that changed what the model sees, or a step of the work. */
+/** @type {Record<string, { tone: string, who?: string }>} */
+const TONES = {
+  InputAdmitted: { tone: "input", who: "You" },
+  ReplyRecorded: { tone: "reply", who: "Model" },
+  ToolSettled: { tone: "tool", who: "Tool" },
+  ResultSubmitted: { tone: "tool", who: "Client" },
+  CompactionApplied: { tone: "turning" },
+  GenerationStarted: { tone: "turning" },
+  CompactionUndone: { tone: "turning" },
+  NoticePosted: { tone: "notice" },
+  WindowWarned: { tone: "warning" },
+  AttemptFailed: { tone: "fault" },
+  SummaryRefused: { tone: "fault" },
+  DamageSetAside: { tone: "fault" },
+  RungStarted: { tone: "rung" },
+  PartReplaced: { tone: "rung" },
+};
+
+/** @param {any} record */
+export function toneOf(record) {
+  if (record.type === "TurnEnded" && record.outcome === "failed") return "fault";
+  // A rung that answers no fault is how a compaction is made; what came of it is told besides.
+  if (record.type === "RungStarted" && record.kind == null) return "step";
+  return TONES[record.type]?.tone ?? "step";
+}
+
+/**
+ * @typedef {object} RowActions
+ * @property {(seq: number) => boolean} isPinned
+ * @property {(seq: number, isPinned: boolean) => void} pin
+ * @property {(seq: number) => void} openCompaction
+ * @property {(seq: number) => void} fork
+ * @property {(logged: import("./words.js").Logged) => boolean} isInView
+ * @property {boolean} [isReadOnly] draw no buttons
+ * @property {string} [note] said beside the name
+ */
+
+/**
+ * Draw a record as a row of the timeline.
+ * @param {import("./words.js").Logged} logged
+ * @param {Memory} memory
+ * @param {RowActions} actions
+ */
+export function drawRecord(logged, memory, actions) {
+  const { record, seq, at } = logged;
+  const tone = toneOf(record);
+  const who = TONES[record.type]?.who;
+  const time = el(
+    "time",
+    { class: "row-time", datetime: new Date(at * 1_000).toISOString(), title: moment(at) },
+    timeOfDay(at),
+  );
+  const number = el("span", { class: "row-seq", title: `record ${seq}` }, `#${seq}`);
+  if (!who) {
+    return el(
+      "div",
+      { class: `row row-line tone-${tone}` },
+      number,
+      el("div", { class: "row-say" }, sentence(record, memory, seq), opener(record, seq, actions)),
+      time,
+    );
+  }
+  const name = record.type === "ReplyRecorded" ? record.reply.model : who;
+  const head = el(
+    "header",
+    { class: "row-head" },
+    el("b", { class: "row-who" }, plain(name)),
+    aside(record),
+    actions.note ? el("span", { class: "badge" }, actions.note) : null,
+    number,
+    time,
+    buttons(record, seq, actions),
+  );
+  const isOut = !actions.isInView(logged);
+  return el(
+    "div",
+    { class: `row row-card tone-${tone}${isOut ? " is-out" : ""}` },
+    head,
+    el("div", { class: "row-body" }, body(record, memory, seq)),
+  );
+}
+
+/** @param {any} record @param {Memory} memory @param {number} seq */
+function body(record, memory, seq) {
+  if (record.type === "ReplyRecorded") return drawParts(record.reply.parts, memory, String(seq));
+  if (record.result) return drawResult(record.result, memory, String(seq));
+  return drawParts(record.parts, memory, String(seq));
+}
+
+/** @param {any} record @param {Memory} memory @param {number} seq */
+function sentence(record, memory, seq) {
+  const text = spoken(record).replace(/^notice: /, "");
+  return folded(text.slice(0, 1).toUpperCase() + text.slice(1), { unfolded: memory.unfolded, name: String(seq) });
+}
+
+/** @param {any} record */
+function aside(record) {
+  if (record.type === "ReplyRecorded" && record.reply.usage) {
+    const { input_tokens: read = 0, output_tokens: wrote = 0, cached_input_tokens: cached = 0 } = record.reply.usage;
+    const title = `read ${count(read)} tokens${cached ? `, ${count(cached)} of them cached` : ""}, wrote ${count(wrote)}`;
+    return el("span", { class: "row-aside", title }, `${short(read)} in, ${short(wrote)} out`);
+  }
+  if (record.result) return el(
+    "span",
+    { class: "row-aside" },
+    `${record.result.call_id}: ${toolOutcome(record.result)}`,
+  );
+  return null;
+}
+
+/** @param {any} record @param {number} seq @param {RowActions} actions */
+function opener(record, seq, actions) {
+  if (record.type !== "CompactionApplied" && record.type !== "GenerationStarted") return null;
+  if (actions.isReadOnly) return null;
+  return el(
+    "button",
+    { type: "button", class: "quiet", "data-opens": "compaction", on: { click: () => actions.openCompaction(seq) } },
+    "Summary and originals",
+  );
+}
+
+/** @param {any} record @param {number} seq @param {RowActions} actions */
+function buttons(record, seq, actions) {
+  if (record.type !== "InputAdmitted" || actions.isReadOnly) return null;
+  const isPinned = actions.isPinned(seq);
+  const label = isPinned ? "Pinned: stays in the view. Unpin" : "Pin: keep this message in the view";
+  return el(
+    "span",
+    { class: "row-buttons" },
+    el(
+      "button",
+      {
+        type: "button",
+        class: `quiet icon-button${isPinned ? " is-on" : ""}`,
+        "aria-pressed": String(isPinned),
+        "aria-label": label,
+        title: label,
+        on: { click: () => actions.pin(seq, !isPinned) },
+      },
+      icon("pin"),
+    ),
+    el(
+      "button",
+      {
+        type: "button",
+        class: "quiet icon-button",
+        "aria-label": "Fork the session before this message",
+        title: "Fork the session before this message",
+        on: { click: () => actions.fork(seq - 1) },
+      },
+      icon("fork"),
+    ),
+  );
+}

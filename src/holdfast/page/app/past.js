@@ -1,0 +1,156 @@
+/** What left the view: stretches of records with the reason for each, and the originals below, word for word. */
+
+import { at, get } from "./api.js";
+import { sentenceOf } from "./dialogs.js";
+import { el, fill } from "./dom.js";
+import { count, counted } from "./format.js";
+import { drawRecord, toneOf } from "./parts.js";
+import { plain } from "./prose.js";
+import { toSession } from "./router.js";
+import { VirtualList } from "./virtual.js";
+
+const ROW_GUESS = 64;
+/** @type {Record<string, string>} */
+const REASONS = {
+  compacted: "represented by a summary",
+  rolled_over: "left behind by a new generation",
+  masked: "tool output shown by one line",
+  replaced: "shown as something smaller",
+  thinking: "thinking not sent back",
+};
+/** Rows of a stretch that are not shown: they are no messages, so they never were in the view. */
+const NEVER_SEEN = new Set(["step", "notice", "warning", "turning", "fault", "rung"]);
+
+/** @typedef {{ left: any, begin: number }} Stretch `begin` is the row of its head */
+
+export class PastList {
+  /** @param {import("./session_model.js").SessionModel} model */
+  constructor(model) {
+    this._model = model;
+    this._memory = { unfolded: new Set() };
+    this._stop = new AbortController();
+    /** @type {Stretch[]} */
+    this._stretches = [];
+    this._status = el("p", { class: "empty", role: "status" }, "Looking…");
+    this._sum = el("span", { class: "faint" });
+    this._list = new VirtualList({
+      label: "What left the view",
+      role: "feed",
+      rowRole: "article",
+      guess: ROW_GUESS,
+      draw: (index) => this._draw(index),
+      isShown: (index) => this._isShown(index),
+      onRange: (first, last) => this._need(first, last),
+    });
+    this.node = el(
+      "section",
+      { class: "pane", "aria-label": "Left the view" },
+      el("header", { class: "pane-head" }, el("h2", {}, "No longer sees"), this._sum),
+      this._status,
+      this._list.node,
+    );
+    model.addEventListener("detail", () => this._refresh(), { signal: this._stop.signal });
+    model.addEventListener("records", () => this._list.redraw(), { signal: this._stop.signal });
+    if (model.detail) this._refresh();
+  }
+
+  close() {
+    this._stop.abort();
+    this._list.close();
+  }
+
+  async _refresh() {
+    let past;
+    try {
+      past = await get(at(this._model.key, "/past"), {}, this._stop.signal);
+    } catch (error) {
+      if (!this._stop.signal.aborted) this._status.textContent = sentenceOf(error);
+      return;
+    }
+    const now = JSON.stringify(past.left);
+    if (now === this._known) return;
+    this._known = now;
+    this._show(past);
+  }
+
+  /** @param {any} past */
+  _show(past) {
+    let row = 0;
+    this._stretches = past.left.map((/** @type {any} */ left) => {
+      const begin = row;
+      row += 2 + left.last - left.first;
+      return { left, begin };
+    });
+    const records = past.left.reduce(
+      (/** @type {number} */ sum, /** @type {any} */ left) => sum + 1 + left.last - left.first,
+      0,
+    );
+    this._status.hidden = row > 0;
+    this._status.textContent = "Nothing has left the view: the model sees every message word for word.";
+    this._list.node.hidden = row === 0;
+    fill(
+      this._sum,
+      row ? `${counted(records, "record")}, all kept${past.is_whole ? "" : "; there are more than are told here"}` : null,
+    );
+    this._list.reset(row);
+    this._list.redraw();
+  }
+
+  /** @param {number} index @returns {{ left: any, seq: number }} seq 0 is the head of the stretch */
+  _at(index) {
+    const place = this._stretches.findLastIndex(({ begin }) => begin <= index);
+    const { left, begin } = this._stretches[place];
+    return { left, seq: index === begin ? 0 : left.first + index - begin - 1 };
+  }
+
+  /** @param {number} index */
+  _isShown(index) {
+    const { left, seq } = this._at(index);
+    const logged = seq ? this._model.record(seq) : undefined;
+    if (!logged) return true;
+    return !NEVER_SEEN.has(toneOf(logged.record)) && !(
+      left.reason === "thinking" && logged.record.type !== "ReplyRecorded"
+    );
+  }
+
+  /** @param {number} first @param {number} last */
+  _need(first, last) {
+    const seqs = [first, last].map((index) => this._at(index)).map(({ left, seq }) => seq || left.first);
+    this._model.need(Math.min(...seqs), Math.max(...seqs)).catch(() => {});
+  }
+
+  /** @param {number} index */
+  _draw(index) {
+    const { left, seq } = this._at(index);
+    if (!seq) return this._drawHead(left);
+    const logged = this._model.record(seq);
+    if (!logged) return el("div", { class: "row row-line is-empty" }, el("span", { class: "row-seq" }, `#${seq}`));
+    const none = () => {};
+    const isPinned = (/** @type {number} */ at) => this._model.detail?.pinned.includes(at) ?? false;
+    const note = isPinned(seq) ? "pinned, so it stayed" : (REASONS[left.reason] ?? left.reason);
+    return drawRecord(
+      logged,
+      this._memory,
+      { isPinned, pin: none, openCompaction: none, fork: none, isInView: () => true, isReadOnly: true, note },
+    );
+  }
+
+  /** @param {any} left */
+  _drawHead(left) {
+    const isCompaction = left.reason === "compacted" || left.reason === "rolled_over";
+    const address = left.by ? toSession(this._model.key, isCompaction ? "compaction" : "timeline", left.by) : null;
+    const range = left.first === left.last ? `Record ${count(left.first)}` : `Records ${count(left.first)} to ${count(left.last)}`;
+    return el(
+      "div",
+      { class: "stretch" },
+      el("h3", {}, `${range}: ${REASONS[left.reason] ?? left.reason}`),
+      el("p", { class: "faint", dir: "auto" }, plain(left.words)),
+      left.shown ? el("p", { class: "quoted", dir: "auto" }, plain(left.shown)) : null,
+      address ? el(
+        "a",
+        { href: address },
+        isCompaction ? "Summary and originals side by side" : `By record ${count(left.by)}`,
+      ) : null,
+    );
+  }
+}

@@ -1,0 +1,177 @@
+/** One session: who it is, how it stands, its budgets, and the tabs below. */
+
+import { sentenceOf } from "./dialogs.js";
+import { el, fill } from "./dom.js";
+import { counted } from "./format.js";
+import { budgetsOf, gauge } from "./gauge.js";
+import { icon } from "./icons.js";
+import { plain } from "./prose.js";
+import { go, toSession } from "./router.js";
+import { SessionModel } from "./session_model.js";
+import { sessionMenu, sessionActions } from "./session_actions.js";
+import { Composer } from "./composer.js";
+import { Timeline } from "./timeline.js";
+import { SeenTab } from "./seen.js";
+import { BudgetsTab } from "./budgets.js";
+import { NoticesTab } from "./notices.js";
+import { CompactionTab } from "./compaction.js";
+import { stateInWords } from "./words.js";
+
+/** @type {Record<string, string>} */
+const TABS = { timeline: "Timeline", view: "What the model sees", budgets: "Budgets and costs", notices: "Notices" };
+
+export class SessionView {
+  /** @param {string} key @param {import("./sessions_model.js").SessionsModel} sessions */
+  constructor(key, sessions) {
+    this.key = key;
+    this._sessions = sessions;
+    this.model = new SessionModel(key);
+    this.actions = sessionActions(this.model);
+    this._stop = new AbortController();
+    this._head = el("div", { class: "session-state" });
+    this._gauges = el("div", { class: "gauges" });
+    this._tabs = el("div", { class: "tabs", role: "tablist", "aria-label": "Parts of the session" });
+    this._panel = el("div", { class: "panel", role: "tabpanel", tabindex: "-1" });
+    this._tools = el("div", { class: "tab-tools" });
+    /** @type {{ node: Node, close: () => void, show?: (what: any) => void, tools?: Node } | null} */
+    this._tab = null;
+    this.composer = new Composer(this.model, { onSent: () => this._sent() });
+    this.node = el(
+      "section",
+      { class: "session", "aria-label": `Session ${key}` },
+      el(
+        "header",
+        { class: "session-head" },
+        el("a", { class: "quiet icon-button only-narrow", href: "#/", "aria-label": "All sessions" }, icon("back")),
+        el("div", { class: "session-title" }, el("h1", { tabindex: "-1" }, plain(key)), this._head),
+        this._gauges,
+        sessionMenu(this.actions),
+      ),
+      el("div", { class: "tab-bar" }, this._tabs, this._tools),
+      this._panel,
+      this.composer.node,
+    );
+    for (const name of ["detail", "state"]) this.model.addEventListener(
+      name,
+      () => this._showHead(),
+      { signal: this._stop.signal },
+    );
+    sessions.addEventListener("change", () => this._showHead(), { signal: this._stop.signal });
+    this.model.addEventListener("gone", () => this._gone(), { signal: this._stop.signal });
+    this._open();
+  }
+
+  async _open() {
+    try {
+      await this.model.open();
+    } catch (error) {
+      if (this._stop.signal.aborted) return;
+      fill(this._panel, el("p", { class: "empty", role: "alert" }, sentenceOf(error)));
+    }
+  }
+
+  close() {
+    this._stop.abort();
+    this._tab?.close();
+    this.model.close();
+  }
+
+  /** Show what the address says. @param {import("./router.js").Place} place */
+  show(place) {
+    const name = place.tab === "compaction" ? "compaction" : place.tab in TABS ? place.tab : "timeline";
+    const isSame = this._shown === name && name !== "compaction";
+    this._shown = name;
+    this._showTabs(name);
+    this._panel.setAttribute("aria-label", TABS[name] ?? "A compaction");
+    if (!isSame) {
+      this._tab?.close();
+      this._tab = this._make(name, Number(place.rest));
+      fill(this._panel, this._tab.node);
+      fill(this._tools, this._tab.tools);
+    }
+    if (place.rest && name === "timeline") this._whenKnown(() => this._tab?.show?.(Number(place.rest)));
+    this.composer.node.hidden = name !== "timeline";
+  }
+
+  /** @param {string} tab */
+  goTo(tab) {
+    go(toSession(this.key, tab));
+  }
+
+  /** @param {() => void} act */
+  _whenKnown(act) {
+    if (this.model.detail) act();
+    else this.model.addEventListener("detail", act, { once: true, signal: this._stop.signal });
+  }
+
+  /** @param {string} name @param {number} seq */
+  _make(name, seq) {
+    if (name === "view") return new SeenTab(this.model);
+    if (name === "budgets") return new BudgetsTab(this.model);
+    if (name === "notices") return new NoticesTab(this.model);
+    if (name === "compaction") return new CompactionTab(this.model, seq, this.actions);
+    return new Timeline(this.model, {
+      openCompaction: (at) => go(toSession(this.key, "compaction", at)),
+      fork: (at) => this.actions.fork(at),
+    });
+  }
+
+  /** @param {string} shown */
+  _showTabs(shown) {
+    const entries = Object.entries(TABS);
+    fill(
+      this._tabs,
+      entries.map(([name, words]) =>
+        el(
+          "a",
+          {
+            class: "tab",
+            role: "tab",
+            href: toSession(this.key, name),
+            "aria-selected": String(name === shown || (shown === "compaction" && name === "view")),
+            tabindex: name === shown || shown === "compaction" ? "0" : "-1",
+          },
+          words,
+        ),
+      ),
+    );
+    this._tabs.onkeydown = (/** @type {KeyboardEvent} */ event) => {
+      const step = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
+      if (!step) return;
+      const names = Object.keys(TABS);
+      const to = (names.indexOf(this._shown ?? "") + step + names.length) % names.length;
+      // The tabs are drawn anew when the address has changed; the focus goes on to the one that is shown then.
+      this._isOnTabs = true;
+      go(toSession(this.key, names[to]));
+    };
+    if (this._isOnTabs) this._tabs.querySelector('[aria-selected="true"]')?.focus();
+    this._isOnTabs = false;
+  }
+
+  _showHead() {
+    const { detail, view } = this.model;
+    if (!detail) return;
+    const isAway = this.model.state === "waiting" || this.model.state === "refused";
+    fill(
+      this._head,
+      el("span", { class: `state state-${detail.in_flight}`, "data-state": detail.in_flight }, stateInWords(detail)),
+      el("span", { class: "faint" }, counted(detail.records, "record")),
+      detail.model ? el("span", { class: "faint" }, plain(detail.model)) : null,
+      isAway ? el("span", { class: "state is-away" }, "out of touch; trying again") : null,
+    );
+    if (view) fill(this._gauges, budgetsOf(view, this._sessions.get(this.key)?.gauge).map(gauge));
+    this.composer.show();
+  }
+
+  _sent() {
+    if (this._tab instanceof Timeline) this._tab.list.scrollToEnd();
+  }
+
+  _gone() {
+    this.composer.node.hidden = true;
+    fill(
+      this._panel,
+      el("p", { class: "empty" }, "This session is not there any more: it was deleted, or its key was another's."),
+    );
+  }
+}

@@ -1,0 +1,74 @@
+/** What stands in the view for the past, taken apart: the notes, the ledger of exact facts, and what each cites. */
+
+import { el } from "./dom.js";
+import { plain } from "./prose.js";
+
+/** How lines of a ledger begin, and what they hold. */
+const LEDGER = /^(user|decided|ran|error) \[#\d+\] |^(edited|paths|urls|ids|names|numbers): /;
+/** @type {Record<string, string>} */
+const KINDS = {
+  user: "Asked for", decided: "Decided", ran: "Commands", error: "Errors", edited: "Edited",
+  paths: "Paths", urls: "Addresses", ids: "Ids", names: "Names", numbers: "Numbers",
+};
+const CITATION = /\[#(\d+)\]/;
+
+/** @typedef {{ label: string, notes: string, ledger: { kind: string, text: string }[] }} Summary */
+
+/** @param {string} text @returns {Summary} */
+export function takeApart(text) {
+  const inner = text.replace(/^<earlier-conversation>\n?/, "").replace(/\n?<\/earlier-conversation>\s*$/, "");
+  const isFramed = inner !== text;
+  const [label, ...lines] = isFramed ? inner.split("\n") : ["", ...inner.split("\n")];
+  let begin = lines.length;
+  while (begin > 0 && LEDGER.test(lines[begin - 1])) begin -= 1;
+  const ledger = lines.slice(begin).map((line) => {
+    const kind = /** @type {RegExpExecArray} */ (LEDGER.exec(line));
+    const name = kind[1] ?? kind[2];
+    return { kind: KINDS[name], text: line.slice(name.length).replace(/^:? /, "") };
+  });
+  return { label, notes: unescaped(lines.slice(0, begin).join("\n")), ledger };
+}
+
+/** Brackets were escaped for the model's sake. @param {string} text */
+const unescaped = (text) => text.replaceAll("&lt;", "<");
+
+/**
+ * Text in which what it cites can be opened.
+ * @param {string} text
+ * @param {(seq: number) => void} open
+ */
+export function withCitations(text, open) {
+  return unescaped(text)
+    .split(CITATION)
+    .map((piece, place) => (place % 2 ? citation(Number(piece), open) : plain(piece)))
+    .flat();
+}
+
+/** @param {number} seq @param {(seq: number) => void} open */
+function citation(seq, open) {
+  return el(
+    "button",
+    { type: "button", class: "citation", "aria-label": `Show record ${seq}`, on: { click: () => open(seq) } },
+    `#${seq}`,
+  );
+}
+
+/** @param {Summary} summary @param {(seq: number) => void} open */
+export function drawLedger(summary, open) {
+  if (!summary.ledger.length) return el("p", { class: "faint" }, "There was nothing exact to keep.");
+  /** @type {Map<string, string[]>} */
+  const kinds = new Map();
+  for (const { kind, text } of summary.ledger) kinds.set(kind, [...(kinds.get(kind) ?? []), text]);
+  return el(
+    "dl",
+    { class: "ledger" },
+    [...kinds].map(
+      ([kind, texts]) => el(
+        "div",
+        {},
+        el("dt", {}, kind),
+        texts.map((text) => el("dd", { dir: "auto" }, withCitations(text, open))),
+      )
+    ),
+  );
+}

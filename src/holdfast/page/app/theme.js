@@ -1,0 +1,41 @@
+/** Light, dark, or as the system says. */
+
+import { el, fill } from "./dom.js";
+import { icon } from "./icons.js";
+
+const KEY = "holdfast-theme";
+/** @typedef {"auto" | "light" | "dark"} Theme */
+/** @type {Theme[]} */
+const ORDER = ["auto", "light", "dark"];
+const PICTURES = /** @type {const} */ ({ auto: "auto", light: "sun", dark: "moon" });
+const WORDS = { auto: "as the system", light: "light", dark: "dark" };
+
+/** @returns {Theme} */
+function kept() {
+  const found = localStorage.getItem(KEY);
+  return ORDER.find((one) => one === found) ?? "auto";
+}
+
+/** @param {Theme} theme */
+function apply(theme) {
+  if (theme === "auto") delete document.documentElement.dataset.theme;
+  else document.documentElement.dataset.theme = theme;
+}
+
+/** Make the switch, and show the page as it says. */
+export function themeSwitch() {
+  const button = el("button", { type: "button", class: "quiet icon-button" });
+  const show = () => {
+    const theme = kept();
+    apply(theme);
+    fill(button, icon(PICTURES[theme]));
+    button.setAttribute("aria-label", `Colours: ${WORDS[theme]}. Change`);
+    button.title = `Colours: ${WORDS[theme]}`;
+  };
+  button.addEventListener("click", () => {
+    localStorage.setItem(KEY, ORDER[(ORDER.indexOf(kept()) + 1) % ORDER.length]);
+    show();
+  });
+  show();
+  return button;
+}

@@ -1,0 +1,217 @@
+/** The timeline of a session: every record, and below it what the model is writing right now. */
+
+import { attempt, toast } from "./dialogs.js";
+import { at, tell } from "./api.js";
+import { el } from "./dom.js";
+import { icon } from "./icons.js";
+import { drawRecord, toneOf } from "./parts.js";
+import { prose } from "./prose.js";
+import { VirtualList } from "./virtual.js";
+
+/** Pixels of a row before it is measured: between a line of the work and a short message. */
+const ROW_GUESS = 52;
+/** Records before and behind one that is to be shown: about a screen. */
+const AROUND = 30;
+const KEPT = "holdfast-timeline";
+
+export class Timeline {
+  /**
+   * @param {import("./session_model.js").SessionModel} model
+   * @param {{ openCompaction: (seq: number) => void, fork: (seq: number) => void }} actions
+   */
+  constructor(model, actions) {
+    this._model = model;
+    this._memory = { unfolded: new Set() };
+    this._actions = {
+      ...actions,
+      isPinned: (/** @type {number} */ seq) => model.detail?.pinned.includes(seq) ?? false,
+      pin: (/** @type {number} */ seq, /** @type {boolean} */ isPinned) => this._pin(seq, isPinned),
+      isInView: (/** @type {import("./words.js").Logged} */ logged) => this._isInView(logged),
+    };
+    this.list = new VirtualList({
+      label: "Timeline",
+      role: "feed",
+      rowRole: "article",
+      guess: ROW_GUESS,
+      sticksToEnd: true,
+      draw: (index) => this._draw(index),
+      isShown: (index) => this._isShown(index),
+      onRange: (first, last) => this._need(first, last),
+      onOpen: (index) => this._open(index),
+    });
+    this._toEnd = el(
+      "button",
+      { type: "button", class: "button to-end", on: { click: () => this.list.scrollToEnd() } },
+      icon("down"),
+      "Newest",
+    );
+    // What is being written is read out when it is whole, not word by word.
+    this._announced = el("p", { class: "hidden", role: "status", "aria-live": "polite" });
+    this._isBrief = localStorage.getItem(KEPT) !== "everything";
+    this.tools = el(
+      "button",
+      { type: "button", class: "quiet detail-button", on: { click: () => this._switch(!this._isBrief) } },
+    );
+    this.node = el("div", { class: "timeline" }, this.list.node, this._toEnd, this._announced);
+    this._sayDetail();
+    this.list.node.addEventListener("scroll", () => this._showToEnd(), { passive: true });
+    this._listen();
+    this._resize();
+    this._showToEnd();
+  }
+
+  close() {
+    this._stop.abort();
+    this.list.close();
+  }
+
+  /** Bring a record into sight. @param {number} seq */
+  async show(seq) {
+    const { count } = this._model;
+    if (!(seq >= 1 && seq <= count)) return;
+    // What is around it comes first, so that it is not pushed out of sight by rows that turn out taller.
+    await this._model.need(Math.max(1, seq - AROUND), Math.min(count, seq + AROUND)).catch(() => {});
+    const logged = this._model.record(seq);
+    if (this._isBrief && logged && toneOf(logged.record) === "step") this._switch(false);
+    requestAnimationFrame(() => {
+      this.list.scrollTo(seq - 1);
+      this.list.activate(seq - 1);
+    });
+  }
+
+  /** @param {number} index */
+  _isShown(index) {
+    if (!this._isBrief || index >= this._model.count) return true;
+    const logged = this._model.record(index + 1);
+    return !logged || toneOf(logged.record) !== "step";
+  }
+
+  /** @param {boolean} isBrief */
+  _switch(isBrief) {
+    this._isBrief = isBrief;
+    localStorage.setItem(KEPT, isBrief ? "brief" : "everything");
+    this._sayDetail();
+    this.list.restart();
+  }
+
+  _sayDetail() {
+    this.tools.textContent = this._isBrief ? "Show every step" : "Hide steps";
+    this.tools.setAttribute("aria-pressed", String(!this._isBrief));
+  }
+
+  _listen() {
+    this._stop = new AbortController();
+    const on = (/** @type {string} */ name, /** @type {(event: any) => void} */ act) => this._model.addEventListener(
+      name,
+      act,
+      { signal: this._stop?.signal },
+    );
+    on("count", () => this._resize());
+    on("records", (event) => this._came(event.detail.first, event.detail.last));
+    on("record", (event) => this._came(event.detail.seq, event.detail.seq));
+    on("record", (event) => this._announce(event.detail));
+    on("writing", () => this._write());
+    on("reset", () => this.list.reset(this._model.count));
+    on("detail", () => this._restate());
+  }
+
+  _resize() {
+    this.list.setCount(this._model.count + (this._model.writing ? 1 : 0));
+  }
+
+  /** Pins and the boundary have changed how rows look. */
+  _restate() {
+    const { boundary = 0, pinned = [] } = this._model.detail ?? {};
+    const now = `${boundary} ${pinned}`;
+    if (now !== this._stated) this.list.redraw();
+    this._stated = now;
+  }
+
+  _write() {
+    const isWriting = Boolean(this._model.writing);
+    if (isWriting !== this._wasWriting) this._resize();
+    this._wasWriting = isWriting;
+    if (!isWriting || this._isDrawing) return;
+    // Deltas come faster than a screen shows them.
+    this._isDrawing = true;
+    requestAnimationFrame(() => {
+      this._isDrawing = false;
+      if (this._model.writing) this.list.redraw(this._model.count);
+    });
+  }
+
+  /** @param {number} first @param {number} last */
+  _came(first, last) {
+    for (let seq = first; seq <= last; seq += 1) this.list.redraw(seq - 1);
+  }
+
+  /** @param {import("./words.js").Logged} logged */
+  _announce({ record }) {
+    if (record.type === "ReplyRecorded") this._announced.textContent = "The model has answered.";
+    else if ([
+      "notice",
+      "warning",
+      "turning",
+      "fault",
+    ].includes(toneOf(record))) this._announced.textContent = record.sentence ?? "";
+  }
+
+  /** @param {number} index */
+  _draw(index) {
+    if (index >= this._model.count) return this._drawWriting();
+    const logged = this._model.record(index + 1);
+    if (!logged) return el(
+      "div",
+      { class: "row row-line is-empty" },
+      el("span", { class: "row-seq" }, `#${index + 1}`),
+    );
+    return drawRecord(logged, this._memory, this._actions);
+  }
+
+  _drawWriting() {
+    const { text = "", reasoning = "" } = this._model.writing ?? {};
+    const thinking = reasoning && !text ? el("p", { class: "faint" }, "Thinking…") : null;
+    return el(
+      "div",
+      { class: "row row-card tone-reply is-writing" },
+      el("header", { class: "row-head" }, el("b", { class: "row-who" }, "Writing")),
+      el("div", { class: "row-body" }, thinking, prose(text)),
+    );
+  }
+
+  /** @param {number} first @param {number} last */
+  _need(first, last) {
+    const { count } = this._model;
+    if (count) this._model.need(Math.min(first + 1, count), Math.min(last + 1, count)).catch(() => {});
+    this._showToEnd();
+  }
+
+  _showToEnd() {
+    this._toEnd.hidden = this.list.isAtEnd;
+  }
+
+  /** @param {number} index */
+  _open(index) {
+    const row = this.list.node.querySelector(`[aria-posinset="${index + 1}"]`);
+    const button = row?.querySelector("[data-opens], .fold-button, summary, button");
+    if (button instanceof HTMLElement) button.click();
+  }
+
+  /** @param {number} seq @param {boolean} isPinned */
+  _pin(seq, isPinned) {
+    return attempt(async () => {
+      await tell(isPinned ? "PUT" : "DELETE", at(this._model.key, `/pins/${seq}`));
+      toast(
+        isPinned ? `Message ${seq} stays in the view, whatever is compacted.` : `Message ${seq} is no longer pinned.`
+      );
+      await this._model.refresh();
+    });
+  }
+
+  /** @param {import("./words.js").Logged} logged */
+  _isInView({ seq, record }) {
+    const { boundary = 0, pinned = [] } = this._model.detail ?? {};
+    const turn = record.turn ?? seq;
+    return turn >= boundary || pinned.includes(turn);
+  }
+}

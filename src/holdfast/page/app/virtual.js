@@ -1,0 +1,319 @@
+/**
+ * A list that is as long as one likes and has only the rows in sight on the page.
+ *
+ * What a person looks at stays where it is: when a row above turns out taller than guessed, the list scrolls by as
+ * much. Whoever is at the end stays at the end while rows are added.
+ */
+
+import { el } from "./dom.js";
+import { Heights } from "./heights.js";
+
+/** Pixels above and below what is seen that are drawn ahead. */
+const AHEAD = 400;
+/** Pixels from the end that count as being at the end. */
+const NEAR_END = 48;
+/** Passes of drawing and measuring until it settles: rows that are measured, or left out, bring others into sight. */
+const PASSES_MAX = 8;
+
+/**
+ * @typedef {object} ListOptions
+ * @property {string} label what the list is called
+ * @property {string} [role] of the list: "list", "feed" or "listbox"
+ * @property {string} [rowRole]
+ * @property {number} guess pixels of a row that was not measured yet
+ * @property {boolean} [isEven] all rows are exactly as high as guessed
+ * @property {boolean} [sticksToEnd]
+ * @property {(index: number) => Node} draw
+ * @property {(index: number) => boolean} [isShown] rows that are not take no room
+ * @property {(first: number, last: number) => void} [onRange] told which rows are in sight
+ * @property {(index: number) => void} [onOpen] Enter on a row
+ */
+
+export class VirtualList {
+  /** @param {ListOptions} options */
+  constructor(options) {
+    this._options = options;
+    this._heights = new Heights(options.guess);
+    /** @type {Map<number, HTMLElement>} */
+    this._rows = new Map();
+    this._space = el("div", { class: "v-space", role: "presentation" });
+    const isChoice = options.role === "listbox";
+    /** @type {HTMLElement} */
+    this.node = el(
+      "div",
+      { class: "v-list", role: options.role ?? "list", "aria-label": options.label, tabindex: "0" },
+      this._space,
+    );
+    this._isChoice = isChoice;
+    /** The row that the keyboard is on. */
+    this.active = -1;
+    this._isQueued = false;
+    this._stays = options.sticksToEnd ?? false;
+    this._atEnd = this._stays;
+    this._width = 0;
+    this.node.addEventListener("scroll", () => this._scrolled(), { passive: true });
+    this.node.addEventListener("keydown", (event) => this._key(event));
+    this._sizes = new ResizeObserver(() => this._resized());
+    this._sizes.observe(this.node);
+    this._rowSizes = new ResizeObserver(() => this.queue());
+  }
+
+  get count() {
+    return this._heights.count;
+  }
+
+  /** @param {number} count */
+  setCount(count) {
+    if (count === this.count) return;
+    this._heights.resize(count);
+    if (this.active >= count) this.active = count - 1;
+    for (const [index, row] of this._rows) if (index >= count) this._drop(index, row);
+    this.queue();
+  }
+
+  /** Draw rows anew that are in sight; without an index all of them. @param {number} [index] */
+  redraw(index) {
+    for (const [each, row] of this._rows) {
+      if (index !== undefined && each !== index) continue;
+      row.replaceChildren(this._options.draw(each));
+      this._mark(each, row);
+    }
+    this.queue();
+  }
+
+  /** What is shown has become another: measure all anew, and stay where one is. */
+  restart() {
+    const first = this._heights.at(this.node.scrollTop);
+    this._heights.forget();
+    if (!this._atEnd) this._place(this._heights.top(first));
+    this.queue();
+  }
+
+  /** Forget everything and begin at the top, or at the end. @param {number} count */
+  reset(count) {
+    for (const [index, row] of this._rows) this._drop(index, row);
+    this._heights.resize(0);
+    this._heights.resize(count);
+    this.active = -1;
+    this._atEnd = this._stays;
+    if (!this._atEnd) this.node.scrollTop = 0;
+    this.queue();
+  }
+
+  /** @param {number} index @param {"start" | "nearest"} [align] */
+  scrollTo(index, align = "start") {
+    const top = this._heights.top(index);
+    const { scrollTop, clientHeight } = this.node;
+    const bottom = top + this._heights.of(index);
+    if (align === "nearest" && top >= scrollTop && bottom <= scrollTop + clientHeight) return;
+    const isBelow = align === "nearest" && bottom > scrollTop + clientHeight;
+    this._atEnd = false;
+    this._draw();
+    this.node.scrollTop = isBelow ? bottom - clientHeight : top;
+    this._draw();
+    // Rows on the way were guessed; now that they are measured the place may be another.
+    this.node.scrollTop = isBelow
+      ? this._heights.top(index) + this._heights.of(index) - clientHeight
+      : this._heights.top(index);
+    this.queue();
+  }
+
+  scrollToEnd() {
+    this._atEnd = this._stays;
+    this.node.scrollTop = this.node.scrollHeight;
+    this.queue();
+  }
+
+  get isAtEnd() {
+    return this._atEnd;
+  }
+
+  /** Put the keyboard on a row. @param {number} index @param {{ scroll?: boolean }} [how] */
+  activate(index, { scroll = true } = {}) {
+    const before = this.active;
+    this.active = Math.max(-1, Math.min(index, this.count - 1));
+    if (this.active >= 0 && scroll) this.scrollTo(this.active, "nearest");
+    for (const each of [before, this.active]) {
+      const row = this._rows.get(each);
+      if (row) this._mark(each, row);
+    }
+    const row = this._rows.get(this.active);
+    if (row && !this._isChoice && scroll) row.focus({ preventScroll: true });
+    if (row && this._isChoice) this.node.setAttribute("aria-activedescendant", row.id);
+    else this.node.removeAttribute("aria-activedescendant");
+  }
+
+  /** Draw at the next frame. */
+  queue() {
+    if (this._isQueued) return;
+    this._isQueued = true;
+    requestAnimationFrame(() => {
+      this._isQueued = false;
+      this._draw();
+    });
+  }
+
+  close() {
+    this._sizes.disconnect();
+    this._rowSizes.disconnect();
+  }
+
+  _scrolled() {
+    const { scrollTop, scrollHeight, clientHeight } = this.node;
+    if (!this._isPlacing) this._atEnd = this._stays && scrollHeight - scrollTop - clientHeight < NEAR_END;
+    this._isPlacing = false;
+    this.queue();
+  }
+
+  _resized() {
+    const width = this.node.clientWidth;
+    if (width !== this._width && !this._options.isEven && this._width) {
+      const first = this._heights.at(this.node.scrollTop);
+      this._heights.forget();
+      this._width = width;
+      if (!this._atEnd) this.node.scrollTop = this._heights.top(first);
+    }
+    this._width = width;
+    this.queue();
+  }
+
+  _draw() {
+    if (!this.node.isConnected || !this.node.clientHeight) return;
+    for (let pass = 0; pass < PASSES_MAX; pass += 1) {
+      this._space.style.height = `${this._heights.total}px`;
+      if (this._atEnd) this._place(this._heights.total - this.node.clientHeight);
+      const [first, last] = this._range();
+      const isOther = this._fit(first, last);
+      if (!this._measure() && !isOther) break;
+    }
+    this._space.style.height = `${this._heights.total}px`;
+    if (this._atEnd) this._place(this._heights.total - this.node.clientHeight);
+    for (const [index, row] of this._rows) row.style.transform = `translateY(${this._heights.top(index)}px)`;
+    const [first, last] = this._range();
+    if (this.count) this._options.onRange?.(first, last);
+  }
+
+  /** @param {number} top */
+  _place(top) {
+    const wanted = Math.max(0, top);
+    if (Math.abs(this.node.scrollTop - wanted) < 1) return;
+    this._isPlacing = true;
+    this.node.scrollTop = wanted;
+  }
+
+  /** @returns {[number, number]} */
+  _range() {
+    if (!this.count) return [0, -1];
+    const { scrollTop, clientHeight } = this.node;
+    return [this._heights.at(scrollTop - AHEAD), this._heights.at(scrollTop + clientHeight + AHEAD)];
+  }
+
+  /**
+   * Have the rows of a range on the page, and no others.
+   * @param {number} first @param {number} last
+   * @returns {boolean} whether some turned out to take no room
+   */
+  _fit(first, last) {
+    let isOther = false;
+    for (const [index, row] of this._rows) {
+      // The row with the focus stays, so that the focus is not lost by scrolling.
+      if ((index < first || index > last) && !row.contains(document.activeElement)) this._drop(index, row);
+    }
+    let after = null;
+    for (let index = first; index <= last; index += 1) {
+      let row = this._rows.get(index);
+      if (this._options.isShown?.(index) === false) {
+        if (row) this._drop(index, row);
+        if (this._leave(index)) isOther = true;
+        continue;
+      }
+      if (!row) {
+        row = /** @type {HTMLElement} */ (el("div", { class: "v-row", id: `${this._prefix()}-${index}` }));
+        row.append(this._options.draw(index));
+        row.setAttribute("role", this._options.rowRole ?? "listitem");
+        this._rows.set(index, row);
+        if (!this._options.isEven) this._rowSizes.observe(row);
+        // In the order of the list, for whoever reads it in the order of the page.
+        if (after) after.after(row);
+        else this._space.prepend(row);
+        row.style.transform = `translateY(${this._heights.top(index)}px)`;
+      }
+      this._mark(index, row);
+      after = row;
+    }
+    return isOther;
+  }
+
+  /** Give a row no room, without moving what is in sight. @param {number} index */
+  _leave(index) {
+    const seen = this._heights.at(this.node.scrollTop);
+    const by = this._heights.set(index, 0);
+    if (by && index < seen && !this._atEnd) this._place(this.node.scrollTop + by);
+    return by !== 0;
+  }
+
+  /** @param {number} index @param {HTMLElement} row */
+  _mark(index, row) {
+    row.setAttribute("aria-posinset", String(index + 1));
+    row.setAttribute("aria-setsize", String(this.count));
+    row.classList.toggle("is-active", index === this.active);
+    if (this._isChoice) row.setAttribute("aria-selected", String(index === this.active));
+    else row.tabIndex = -1;
+  }
+
+  /** Take the heights of the rows as they are. @returns {boolean} whether any was another than thought */
+  _measure() {
+    if (this._options.isEven) return false;
+    const seen = this._heights.at(this.node.scrollTop);
+    let moved = 0;
+    let isOther = false;
+    for (const [index, row] of this._rows) {
+      const by = this._heights.set(index, row.getBoundingClientRect().height);
+      if (by) isOther = true;
+      if (index < seen) moved += by;
+    }
+    if (moved && !this._atEnd) {
+      this._space.style.height = `${this._heights.total}px`;
+      this._place(this.node.scrollTop + moved);
+    }
+    return isOther;
+  }
+
+  /** @param {number} index @param {HTMLElement} row */
+  _drop(index, row) {
+    this._rowSizes.unobserve(row);
+    row.remove();
+    this._rows.delete(index);
+  }
+
+  _prefix() {
+    this._name ??= `row-${(VirtualList.made += 1)}`;
+    return this._name;
+  }
+
+  /** @param {KeyboardEvent} event */
+  _key(event) {
+    const target = /** @type {HTMLElement} */ (event.target);
+    if (event.altKey || event.ctrlKey || event.metaKey || target.closest("input, textarea, select")) return;
+    const step = Math.max(1, Math.floor(this.node.clientHeight / Math.max(20, this._options.guess)) - 1);
+    const from = this.active < 0 ? this._heights.at(this.node.scrollTop) - 1 : this.active;
+    const to = {
+      ArrowDown: from + 1,
+      ArrowUp: from - 1,
+      Home: 0,
+      End: this.count - 1,
+      PageDown: from + step,
+      PageUp: from - step,
+    }[event.key];
+    if (to !== undefined && this.count) {
+      event.preventDefault();
+      this.activate(Math.max(0, Math.min(to, this.count - 1)));
+      if (event.key === "End") this.scrollToEnd();
+    } else if (event.key === "Enter" && this.active >= 0 && !target.closest("button, a, summary")) {
+      event.preventDefault();
+      this._options.onOpen?.(this.active);
+    }
+  }
+}
+
+VirtualList.made = 0;

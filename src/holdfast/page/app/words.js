@@ -1,0 +1,149 @@
+/** Records in plain words. Sentences are those of the command line, so that both tell the same. */
+
+import { bytes, count, counted } from "./format.js";
+import { FAULTS, RESULTS, RUNGS, TOOL_OUTCOMES, TRIGGERS } from "./tables.js";
+
+/** @typedef {{ seq: number, at: number, record: any }} Logged */
+
+/** @type {Record<string, (record: any) => string>} */
+const SENTENCES = {
+  InputAdmitted: (r) => `you: ${inWords(r.parts)}`,
+  ReplyRecorded: (r) => `answer: ${inWords(r.reply.parts)}`,
+  NoticePosted: (r) => `notice: ${r.sentence}`,
+  WindowWarned: (r) => `notice: ${r.sentence}`,
+  TurnStarted: (r) => `turn ${r.turn} begins`,
+  TurnEnded: (r) => {
+    if (r.outcome === "answered") return `turn ${r.turn} ends: answered${paidFor(r.cost_usd)}`;
+    return `turn ${r.turn} ends: ${r.outcome} (${r.code ?? ""}). ${r.sentence ?? ""}`;
+  },
+  AttemptStarted: (r) => `attempt ${r.attempt}: asking ${r.model}, about ${count(r.tokens_estimated ?? 0)} tokens`,
+  AttemptFailed: (r) => {
+    const status = r.refusal.status == null ? "" : ` (status ${r.refusal.status})`;
+    const said = r.fault.said ? `: "${r.fault.said}"` : "";
+    return `attempt ${r.attempt} failed: ${FAULTS[r.fault.kind]}${status}${said}`;
+  },
+  AttemptAbandoned: (r) => `attempt ${r.attempt} was given up: ${ABANDONED[r.reason] ?? r.reason}`,
+  ToolStarted: (r) =>
+    r.reply ? `a client is to run tool ${r.name} (intent of ${r.call_id})` : `tool ${r.name} is about to run (intent of ${r.call_id})`,
+  ToolInterrupted: (r) => `the process stopped while ${r.call_id} ran; it may be started again`,
+  ToolSettled: (r) => `tool result, ${toolOutcome(r.result)} (receipt of ${r.result.call_id}): ${inWords(r.result.parts)}`,
+  RungStarted: (r) => {
+    const waits = r.rung === "back_off" ? ` ${(r.seconds ?? 0).toFixed(1)} s` : "";
+    return `${r.kind == null ? "a compaction was asked for" : FAULTS[r.kind]}; ${RUNGS[r.rung]}${waits}`;
+  },
+  RungFinished: (r) => `${RUNGS[r.rung]}: ${RESULTS[r.result]}`,
+  CompactionApplied: (r) =>
+    `compaction: everything before message ${r.boundary} is represented by a ${r.kind ?? "digest"}; ` +
+    `${count(r.tokens_before)} tokens became ${count(r.tokens_after)}${paidAndSaved(r)}`,
+  GenerationStarted: (r) =>
+    `generation ${r.generation ?? 2} begins: of everything before, only message ${r.boundary} and a digest are in the view; ` +
+    `${count(r.tokens_before)} tokens became ${count(r.tokens_after)}`,
+  SummaryRefused: (r) => `the summary that ${r.model} was asked for cannot be used: ${r.why}`,
+  PieceSummarised: (r) => `${r.model} ${r.is_merged ? "merged its" : "wrote"} notes on everything up to record ${r.until}${paidFor(r.cost_usd)}`,
+  ReasoningDropped: (r) => `the model's thinking before record ${r.before} is not sent back any more`,
+  EffortChanged: (r) => `asking for ${r.effort ?? "the usual amount of"} thinking from here on`,
+  OutputClamped: (r) => `asking for an answer of at most ${count(r.output_tokens_max)} tokens`,
+  OutputMasked: (r) => `tool output before record ${r.before} is shown by a line each`,
+  PartReplaced: (r) => `a part of record ${r.seq} is shown as '${partInWords(r.shown)}': ${r.why}`,
+  DamageSetAside: (r) => `what stood here is damaged: ${r.why}${r.kept ? ` (its bytes are kept as ${r.kept})` : ""}`,
+  SegmentSealed: (r) => `records ${r.first} to ${r.last} moved into the archive: ${count(r.size)} bytes`,
+  SessionConfigured: (r) => {
+    const told = r.system == null ? "no system text of its own" : `a system text of ${count(r.system.length)} characters`;
+    const tools = r.tools?.length ? `, tools run by a client: ${r.tools.map((/** @type {any} */ one) => one.name).join(", ")}` : "";
+    return `settings: model ${r.model || "as the process is set up"}, ${told}${tools}`;
+  },
+  CancelRequested: (r) => `asked to cancel turn ${r.turn}`,
+  CompactionRequested: (r) => `asked for a compaction (${TRIGGERS[r.trigger ?? "person"]})${r.focus ? `, keeping: ${r.focus}` : ""}`,
+  CompactionUndone: (r) => {
+    const then = r.restored ? `as since message ${r.restored.boundary}` : "word for word";
+    return `what record ${r.undone} made of the view was undone; the past is shown ${then} again`;
+  },
+  CompactionSettled: (r) =>
+    `the compaction asked for in record ${r.request}: ${r.outcome.replaceAll("_", " ")}${r.why ? ` (${r.why})` : ""}`,
+  MessagePinned: (r) => `message ${r.pinned} is ${r.is_pinned === false ? "no longer pinned" : "pinned"}`,
+  ResultSubmitted: (r) => `a client reports the result of ${r.result.call_id}: ${inWords(r.result.parts)}`,
+  LimitsLearned: (r) => `learned from calls what ${r.issuer} accepts`,
+};
+
+/** Why nobody waits for an attempt any more. @type {Record<string, string>} */
+const ABANDONED = {
+  interrupted: "the process stopped",
+  cancelled: "it was cancelled",
+  store_full: "the disk was full",
+};
+
+/** Say an amount of money, as short as it may be without being nothing. @param {number} usd */
+function money(usd) {
+  if (usd >= 1 || usd === 0) return `$${usd.toLocaleString("en", { minimumFractionDigits: 2, maximumFractionDigits: 2 })}`;
+  return usd >= 0.0001 ? `$${usd.toFixed(4)}` : "less than $0.0001";
+}
+
+/** @param {number | null | undefined} usd null or left out where no price is known */
+const paidFor = (usd) => (usd == null ? "" : `, for ${money(usd)}`);
+
+/** What a compaction cost and what it saves: fewer tokens need not be less money. @param {any} record */
+function paidAndSaved({ cost_usd: cost, saves_usd: saves }) {
+  if (cost == null) return "";
+  return `${paidFor(cost)}${saves == null ? "" : `; each further request costs about ${money(saves)} less`}`;
+}
+
+/** Say what a record says. @param {any} record */
+export function spoken(record) {
+  const sentence = SENTENCES[record.type];
+  return sentence ? sentence(record) : `${record.type}: this page is older than the gateway and does not know it`;
+}
+
+/** @param {any} result */
+export function toolOutcome(result) {
+  return TOOL_OUTCOMES[result.outcome ?? "done"];
+}
+
+/** @param {string} kind */
+export const faultInWords = (kind) => FAULTS[kind] ?? kind;
+/** @param {string} rung */
+export const rungInWords = (rung) => RUNGS[rung] ?? rung;
+
+/** @param {any[]} parts @returns {string} */
+export function inWords(parts) {
+  return parts.map(partInWords).join("\n") || "(nothing)";
+}
+
+/** @param {any} part @returns {string} */
+function partInWords(part) {
+  switch (part.type) {
+    case "text":
+      return part.text;
+    case "large_text":
+      return `${part.head}…\n[text ${part.name || part.blob.sha256.slice(0, 12)}, ${count(part.blob.size_bytes)} bytes in all]`;
+    case "media":
+      return `[${part.media_type} ${part.name || part.blob.sha256.slice(0, 12)}, ${count(part.blob.size_bytes)} bytes]`;
+    case "tool_call":
+      return `[calls ${part.name} ${part.arguments}]`;
+    case "tool_result":
+      return `[result, ${toolOutcome(part)}: ${inWords(part.parts)}]`;
+    case "reasoning":
+      return `[thinks: ${part.text || "hidden"}]`;
+    default:
+      return `[${part.type}]`;
+  }
+}
+
+/** Say what something attached is. @param {any} part */
+export function mediaInWords(part) {
+  const name = part.name || (part.type === "media" ? part.media_type : "text");
+  const pixels = part.width_pixels ? `, ${count(part.width_pixels)} × ${count(part.height_pixels)} pixels` : "";
+  return `${name}, ${bytes(part.blob.size_bytes)}${pixels}`;
+}
+
+/** Say how a turn stands. @param {any} detail of a session */
+export function stateInWords(detail) {
+  const waiting = detail.waiting?.length ? `, ${counted(detail.waiting.length, "message waits", "messages wait")}` : "";
+  const doing = {
+    rest: detail.unanswered ? "about to go on" : "at rest",
+    ready: "deciding what to do next",
+    model: "the model is answering",
+    tools: detail.calls?.length ? "waiting for a client's tool" : "tools are running",
+    rung: "recovering, or making the view smaller",
+  }[/** @type {string} */ (detail.in_flight)];
+  return `${doing ?? detail.in_flight}${waiting}`;
+}

@@ -1,0 +1,74 @@
+"""A session that has lived: talk, a refusal, a compaction. For pictures."""
+
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from holdfast.core.faults import Refusal
+from holdfast.core.limits import Limits
+from holdfast.core.messages import Reply, Request, Role, StopReason, Text, Usage, text_of
+from holdfast.core.sizing import tokens_of_request
+from holdfast.testing.scripted import FunctionModel, refuses
+from tests.gateway.gateways import Running
+
+KEY = "harbour:night-watch"
+MODEL = "test:model"
+_TIDES = "\n".join(
+    f"{step * 25 // 60 % 24:02}:{step * 25 % 60:02}  {1.4 + step * 7 % 19 / 10:.1f} m above datum"
+    for step in range(110)
+)
+_TEXT = Path(__file__).with_suffix(".txt").read_text()
+_SAID = [part.split("\n", 1) for part in re.split("^== ", _TEXT, flags=re.MULTILINE)[1:]]
+_ASKED = [text.strip().format(tides=_TIDES) for who, text in _SAID if who == "you"]
+_ANSWERED = [text.strip() for who, text in _SAID if who == "model"]
+# What a summary says of it all.
+_NOTES = next(text.strip() for who, text in _SAID if who == "summary")
+_OTHERS = (
+    "telegram:ada",
+    "build-agent:412",
+    "build-agent:413",
+    "support:7781",
+    "notes",
+    "telegram:grace",
+    "research:tides",
+)
+
+
+def a_storied_model() -> FunctionModel:
+    """A model that answers the talk, and is refused once on the way."""
+    answers = dict(zip(_ASKED, _ANSWERED, strict=True))
+    faults = iter([None, None, refuses(429, "Rate limit reached", headers={"retry-after": "0"})])
+    return FunctionModel(
+        _answering(answers, faults), name=MODEL, limits=Limits(window_tokens=7_000, output_tokens_max=800)
+    )
+
+
+def _answering(answers: dict[str, str], faults: Iterator[Refusal | None]) -> Callable[[Request], Reply | Refusal]:
+    def respond(request: Request) -> Reply | Refusal:
+        if "working notes" in request.system:
+            return _says(_NOTES, request)
+        refusal = next(faults, None)
+        if refusal is not None:
+            return refusal
+        asked = next(text_of(one.parts) for one in reversed(request.messages) if one.role is Role.USER)
+        return _says(answers.get(asked, "Understood."), request)
+
+    return respond
+
+
+def _says(text: str, request: Request) -> Reply:
+    # What it was really shown: a count that does not grow with the request is taken for a cut.
+    read = tokens_of_request(request)
+    usage = Usage(input_tokens=read, output_tokens=len(text) // 4, cached_input_tokens=read // 2)
+    return Reply((Text(text),), StopReason.END, usage, MODEL)
+
+
+async def tell_story(running: Running) -> None:
+    """Let it all happen."""
+    for key in _OTHERS:
+        await running.client.send(key, "Good evening.")
+    for asked in _ASKED[:4]:
+        await running.client.send(KEY, asked)
+    await running.client.post(f"/api/sessions/{KEY}/compact", {"focus": "berths and depths"})
+    for asked in _ASKED[4:]:
+        await running.client.send(KEY, asked)

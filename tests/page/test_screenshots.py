@@ -1,0 +1,46 @@
+"""Pictures of the page for docs/, taken where HOLDFAST_SCREENSHOTS names a folder (`make screenshots`)."""
+
+import io
+import os
+from pathlib import Path
+
+import pytest
+from PIL import Image
+from playwright.async_api import expect
+
+from tests.page.pages import Browsing, at
+from tests.page.story import KEY, a_storied_model, tell_story
+
+pytestmark = pytest.mark.asyncio(loop_scope="session")
+
+# As a laptop and a phone show it.
+WIDE, NARROW = {"width": 1360, "height": 860}, {"width": 390, "height": 800}
+# Colours of a picture: the page has few, and fewer make it small enough to be kept with the code.
+COLOURS = 128
+BYTES_MAX = 200 * 2**10
+
+
+async def test_pictures_show_a_session_that_has_lived(browsing: Browsing, tmp_path: Path) -> None:
+    told = os.environ.get("HOLDFAST_SCREENSHOTS")
+    folder = Path(told) if told else tmp_path
+    folder.mkdir(parents=True, exist_ok=True)
+    async with browsing.gateway(a_storied_model()) as running:
+        await tell_story(running)
+        compaction = (await running.client.get(f"/api/sessions/{KEY}")).body["compaction"]
+        places = {
+            "session": (WIDE, "light", at(KEY), ".tone-reply"),
+            "view": (WIDE, "light", at(KEY, "view"), ".stretch"),
+            "compaction": (WIDE, "dark", at(KEY, "compaction", compaction), ".ledger"),
+            "budgets": (WIDE, "light", at(KEY, "budgets"), ".mark-compaction"),
+            "phone": (NARROW, "dark", at(KEY), ".tone-reply"),
+        }
+        for name, (size, scheme, where, shown) in places.items():
+            page = await browsing.open(running.url, where, viewport=size, color_scheme=scheme, reduced_motion="reduce")
+            await expect(page.locator(shown).first).to_be_visible()
+            await expect(page.locator(".connection")).to_contain_text("Live")
+            picture = Image.open(io.BytesIO(await page.screenshot()))
+            picture.quantize(COLOURS).save(folder / f"{name}.png", optimize=True)
+            await page.close()
+    sizes = {path.name: path.stat().st_size for path in folder.glob("*.png")}
+    assert set(sizes) >= {f"{name}.png" for name in places}
+    assert max(sizes.values()) < BYTES_MAX
