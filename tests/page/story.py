@@ -7,6 +7,7 @@ from pathlib import Path
 from holdfast.core.faults import Refusal
 from holdfast.core.limits import Limits
 from holdfast.core.messages import Reply, Request, Role, StopReason, Text, Usage, text_of
+from holdfast.core.prices import Prices
 from holdfast.core.sizing import tokens_of_request
 from holdfast.testing.scripted import FunctionModel, refuses
 from tests.gateway.gateways import Running
@@ -39,7 +40,10 @@ def a_storied_model() -> FunctionModel:
     answers = dict(zip(_ASKED, _ANSWERED, strict=True))
     faults = iter([None, None, refuses(429, "Rate limit reached", headers={"retry-after": "0"})])
     return FunctionModel(
-        _answering(answers, faults), name=MODEL, limits=Limits(window_tokens=7_000, output_tokens_max=800)
+        _answering(answers, faults),
+        name=MODEL,
+        limits=Limits(window_tokens=7_000, output_tokens_max=800),
+        prices=Prices(input_usd=3.0, cached_input_usd=0.3, output_usd=15.0),
     )
 
 

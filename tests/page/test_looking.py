@@ -204,6 +204,16 @@ async def test_health_tells_of_leases_and_of_what_the_doctor_found(browsing: Bro
         await browsing.close()
 
 
+async def test_costs_are_told_in_dollars_where_prices_are_declared(browsing: Browsing) -> None:
+    async with browsing.gateway(a_storied_model()) as running:
+        await tell_story(running)
+        answered = await running.client.get("/api/sessions/harbour:night-watch/budgets?limit=100")
+        paid = sum(float(one["cost_usd"] or 0) for one in answered.body["requests"])
+        page = await browsing.open(running.url, "#/session/harbour%3Anight-watch/budgets")
+        await expect(page.get_by_role("region", name="Costs", exact=True)).to_contain_text(f"{paid:.4f}")
+    assert paid > 0
+
+
 async def test_health_tells_of_faults_queues_and_what_was_learned(browsing: Browsing) -> None:
     async with browsing.gateway(a_storied_model()) as running:
         await tell_story(running)

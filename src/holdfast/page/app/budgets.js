@@ -143,26 +143,28 @@ export class BudgetsTab {
   _drawCosts() {
     /**
      * @type {Map<string, { asked: number, answered: number, failed: number, read: number, cached: number, wrote:
-     * number }>}
+     * number, usd: number | null }>}
      */
     const models = new Map();
-    for (const { model, outcome, usage } of this._requests) {
-      const sum = models.get(model) ?? { asked: 0, answered: 0, failed: 0, read: 0, cached: 0, wrote: 0 };
+    for (const { model, outcome, usage, cost_usd: usd } of this._requests) {
+      const sum = models.get(model) ?? { asked: 0, answered: 0, failed: 0, read: 0, cached: 0, wrote: 0, usd: null };
       sum.asked += 1;
       sum.answered += outcome === "answered" ? 1 : 0;
       sum.failed += outcome === "failed" ? 1 : 0;
       sum.read += usage?.input_tokens ?? 0;
       sum.cached += usage?.cached_input_tokens ?? 0;
       sum.wrote += usage?.output_tokens ?? 0;
+      if (usd !== null && usd !== undefined) sum.usd = (sum.usd ?? 0) + usd;
       models.set(model, sum);
     }
-    const heads = ["Model", "Asked", "Answered", "Failed", "Tokens read", "of them cached", "Tokens written"];
+    const heads = ["Model", "Asked", "Answered", "Failed", "Tokens read", "of them cached", "Tokens written", "US dollars"];
     const rows = [...models].map(
       ([model, sum]) => el(
         "tr",
         {},
         el("th", { scope: "row" }, plain(model)),
         [sum.asked, sum.answered, sum.failed, sum.read, sum.cached, sum.wrote].map((one) => el("td", {}, count(one))),
+        el("td", {}, sum.usd === null ? "no price" : sum.usd.toFixed(4)),
       )
     );
     fill(
@@ -171,7 +173,7 @@ export class BudgetsTab {
         "header",
         { class: "card-head" },
         el("h2", {}, "Costs"),
-        el("span", { class: "faint" }, "as the models reported them"),
+        el("span", { class: "faint" }, "of answers, as the models reported them and by declared prices"),
       ),
       rows.length ? el(
         "div",
