@@ -10,7 +10,7 @@ from holdfast.core.turn import interruptions
 from holdfast.errors import RetryLaterError, SeqMovedError
 from holdfast.gateway.dropin.asked import Asked
 from holdfast.gateway.dropin.entering import Entering, as_neutral
-from holdfast.gateway.dropin.recognition import Conversation, digest_of
+from holdfast.gateway.dropin.recognition import Conversation, digest_of, refresh
 from holdfast.ports import Lease
 from holdfast.rescue.importing import kept_messages
 from holdfast.runtime.engine import Engine
@@ -62,7 +62,8 @@ class Keeper:
         """Enter what a request brought, and its answer. What the log has already is not entered again."""
         async with conversation.lock:
             known = conversation.common(asked.digests)
-            if known == len(asked.digests) < len(conversation.digests):
+            is_again = known == len(asked.digests) < len(conversation.digests)
+            if is_again and await self.engine.store.info(conversation.key) is not None:
                 # The same request again: its first answer counts.
                 return
             async with self.leased(conversation.key) as lease:
@@ -78,6 +79,9 @@ class Keeper:
         self, lease: Lease, log: Log, asked: Asked, conversation: Conversation, reply: Reply | None
     ) -> None:
         """Append the messages that a log does not have, and an answer if there is one; the log is then up to date."""
+        if log.turn.seq < conversation.until:
+            # The session was deleted since: this request begins it anew, with all that it brings.
+            await refresh(self.engine.store, conversation)
         first = conversation.common(asked.digests)
         assert asked.decoded is not None, "what cannot be read is not entered"
         neutral = as_neutral(asked.messages, asked.decoded.blobs, first=first)
@@ -96,6 +100,7 @@ class Keeper:
         else:
             raise RetryLaterError(f"session {lease.session!r} is being written to by others; ask again in a moment")
         conversation.digests[first:] = asked.digests[first:]
+        conversation.until = log.turn.seq
         if reply is not None:
             self.answered(conversation, asked.answered(reply))
 

@@ -59,8 +59,9 @@ def records(db: apsw.Connection, session: str, after: int, limit: int | None) ->
     Raises `RecordsSealedError` where the first of them was sealed.
     """
     # One state of the file for all that is asked: a record that comes in between would be taken for missing.
+    found: list[Logged] = []
     with db:
-        found = _records(db, session, after, limit)
+        found += _records(db, session, after, limit)
     return found
 
 
