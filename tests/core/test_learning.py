@@ -102,20 +102,20 @@ def test_usage_far_from_what_was_foreseen_is_remembered_as_strange_and_nothing_e
 def test_a_guess_teaches_nothing() -> None:
     for kind in FaultKind:
         guess = refused(kind, limit=1_000, confidence=Confidence.GUESS)
-        assert after_fault(NOTHING_LEARNED, guess, SIZES) == NOTHING_LEARNED
+        assert after_fault(NOTHING_LEARNED, Limits(), guess, SIZES) == NOTHING_LEARNED
 
 
 @pytest.mark.parametrize("kind", [kind for kind in FaultKind if not kind.value.endswith("_overflow")])
 def test_a_fault_that_is_not_about_size_teaches_nothing(kind: FaultKind) -> None:
     fault = refused(kind, limit=1_000, requested=900, unit=Unit.TOKENS)
 
-    assert after_fault(NOTHING_LEARNED, fault, SIZES) == NOTHING_LEARNED
+    assert after_fault(NOTHING_LEARNED, Limits(), fault, SIZES) == NOTHING_LEARNED
 
 
 def test_a_model_that_is_asked_for_too_long_an_answer_teaches_how_long_they_may_be() -> None:
     fault = refused(FaultKind.BAD_REQUEST, limit=2_048, requested=4_096, unit=Unit.TOKENS)
 
-    learned = after_fault(NOTHING_LEARNED, fault, SIZES)
+    learned = after_fault(NOTHING_LEARNED, Limits(), fault, SIZES)
 
     assert learned == Learned(output_tokens_max=2_048)
     assert is_news(NOTHING_LEARNED, learned)
@@ -153,13 +153,13 @@ def test_a_model_that_is_asked_for_too_long_an_answer_teaches_how_long_they_may_
 def test_a_refusal_teaches_the_limit_it_states_else_that_less_than_this_is_accepted(
     fault: Fault, learned: Learned
 ) -> None:
-    assert after_fault(NOTHING_LEARNED, fault, SIZES) == learned
+    assert after_fault(NOTHING_LEARNED, Limits(), fault, SIZES) == learned
 
 
 def test_a_refusal_that_states_both_numbers_teaches_how_tokens_are_counted_too() -> None:
     fault = refused(FaultKind.TOKEN_OVERFLOW, limit=8_000, requested=12_000, unit=Unit.TOKENS)
 
-    assert after_fault(NOTHING_LEARNED, fault, SIZES) == Learned(
+    assert after_fault(NOTHING_LEARNED, Limits(), fault, SIZES) == Learned(
         window_tokens=8_000, calibration=calibrate(Calibration(), estimated=10_000, reported=12_000)
     )
 
@@ -174,7 +174,7 @@ def test_output_that_was_asked_for_is_not_counted_as_read() -> None:
         output_requested=4_000,
     )
 
-    assert after_fault(NOTHING_LEARNED, fault, SIZES) == Learned(
+    assert after_fault(NOTHING_LEARNED, Limits(), fault, SIZES) == Learned(
         window_tokens=12_000,
         counts_output=True,
         calibration=calibrate(Calibration(), estimated=10_000, reported=11_000),
@@ -184,15 +184,18 @@ def test_output_that_was_asked_for_is_not_counted_as_read() -> None:
 def test_a_limit_once_learned_is_not_raised_by_a_refusal() -> None:
     learned = Learned(window_tokens=6_000)
 
-    assert after_fault(learned, refused(FaultKind.TOKEN_OVERFLOW, limit=8_000, unit=Unit.TOKENS), SIZES) == learned
+    assert (
+        after_fault(learned, Limits(), refused(FaultKind.TOKEN_OVERFLOW, limit=8_000, unit=Unit.TOKENS), SIZES)
+        == learned
+    )
 
 
 def test_a_refusal_does_not_contradict_what_was_accepted() -> None:
     learned = Learned(accepted_tokens=9_500, accepted_wire_bytes=48_000)
 
     below = refused(FaultKind.TOKEN_OVERFLOW, limit=8_000, unit=Unit.TOKENS)
-    assert after_fault(learned, below, SIZES) == learned
-    assert after_fault(learned, refused(FaultKind.WIRE_OVERFLOW), SIZES) == learned
+    assert after_fault(learned, Limits(), below, SIZES) == learned
+    assert after_fault(learned, Limits(), refused(FaultKind.WIRE_OVERFLOW), SIZES) == learned
 
 
 # What others should know at once.
@@ -314,7 +317,7 @@ _calls = st.lists(st.tuples(_sizes, _faults | _usages), max_size=12)
 
 
 def _heed(learned: Learned, sizes: Sizes, came: Fault | Usage | None) -> Learned:
-    return after_fault(learned, came, sizes) if isinstance(came, Fault) else after_reply(learned, came, sizes)
+    return after_fault(learned, Limits(), came, sizes) if isinstance(came, Fault) else after_reply(learned, came, sizes)
 
 
 @settings(max_examples=50)
@@ -369,7 +372,7 @@ def test_a_request_refused_with_plausible_numbers_is_not_sent_again_as_it_was(
     sizes = Sizes(raw, 4 * raw, 0, 0, 0)
     fault = refused(FaultKind.TOKEN_OVERFLOW, limit=limit, requested=requested, unit=Unit.TOKENS)
 
-    learned = after_fault(NOTHING_LEARNED, fault, sizes)
+    learned = after_fault(NOTHING_LEARNED, Limits(), fault, sizes)
 
     again = misfit(sizes, effective(Limits(window_tokens=declared), learned), learned.calibration, BOUNDS)
     assert again is not None
@@ -378,12 +381,71 @@ def test_a_request_refused_with_plausible_numbers_is_not_sent_again_as_it_was(
 
 @given(sizes=_sizes, kind=st.sampled_from([FaultKind.TOKEN_OVERFLOW, FaultKind.WIRE_OVERFLOW]))
 def test_a_request_refused_without_numbers_is_not_sent_again_as_it_was(sizes: Sizes, kind: FaultKind) -> None:
-    learned = after_fault(NOTHING_LEARNED, refused(kind), sizes)
+    learned = after_fault(NOTHING_LEARNED, Limits(), refused(kind), sizes)
 
     again = misfit(sizes, effective(Limits(), learned), learned.calibration, BOUNDS)
 
-    # Of a single token or byte nothing can be taken away.
-    assert again is not None or min(sizes.tokens, sizes.wire_bytes) <= 1
+    # Of a single byte nothing can be taken away, and no window is smaller than the smallest.
+    small = sizes.tokens < 2_500 if kind is FaultKind.TOKEN_OVERFLOW else sizes.wire_bytes <= 1
+    assert again is not None or small
+
+
+@settings(max_examples=100)
+@given(
+    declared=st.none() | st.integers(1, 2_000_000),
+    refusals=st.lists(st.integers(0, 3_000_000), min_size=1, max_size=20),
+    answered=st.integers(0, 3_000_000),
+)
+def test_refusals_without_numbers_never_teach_a_window_that_no_model_has(
+    declared: int | None, refusals: list[int], answered: int
+) -> None:
+    limits, learned = Limits(window_tokens=declared), NOTHING_LEARNED
+    learned = after_reply(learned, Usage(answered), Sizes(answered, answered, 0, 0, 0))
+    for tokens in refusals:
+        learned = after_fault(learned, limits, refused(FaultKind.TOKEN_OVERFLOW), Sizes(tokens, tokens, 0, 0, 0))
+    window = effective(limits, learned).window_tokens
+
+    least = 2_048 if declared is None else max(declared // 32, min(2_048, declared // 2))
+    assert window is None or window >= max(least, learned.accepted_tokens)
+    assert declared is None or window is not None
+
+
+@pytest.mark.parametrize(
+    ("declared", "refused_tokens", "window"),
+    [
+        # A summary of 400 tokens is refused: whatever that is, the window is not 360.
+        (8_000, 400, None),
+        (None, 400, None),
+        (None, 2_275, None),
+        (None, 2_276, 2_048),
+        (8_000, 3_000, 2_700),
+        (131_072, 4_000, None),
+        (131_072, 5_000, 4_500),
+        (1_000, 900, 810),
+        (1_000, 500, None),
+    ],
+)
+def test_a_small_request_that_is_refused_without_numbers_teaches_no_window(
+    declared: int | None, refused_tokens: int, window: int | None
+) -> None:
+    sizes = Sizes(refused_tokens, 4 * refused_tokens, 0, 0, 0)
+
+    learned = after_fault(NOTHING_LEARNED, Limits(declared), refused(FaultKind.TOKEN_OVERFLOW), sizes)
+
+    assert learned == Learned(window_tokens=window)
+
+
+def test_a_window_that_a_refusal_states_is_believed_however_small_it_is() -> None:
+    sizes = Sizes(900, 4_000, 0, 0, 0)
+    fault = refused(FaultKind.TOKEN_OVERFLOW, limit=512, unit=Unit.TOKENS)
+
+    assert after_fault(NOTHING_LEARNED, Limits(), fault, sizes) == Learned(window_tokens=512)
+
+
+def test_a_small_request_taken_for_too_large_teaches_no_window_that_no_model_has() -> None:
+    sizes = Sizes(100, 400, 0, 0, 0)
+
+    assert after_guess(NOTHING_LEARNED, Limits(), 400, sizes) == NOTHING_LEARNED
 
 
 @settings(max_examples=50)

@@ -52,6 +52,26 @@ async def test_each_message_of_a_conversation_enters_one_session_once_and_in_ord
     assert "8080" in said[-1]
 
 
+@pytest.mark.parametrize("is_same_request", [False, True])
+async def test_a_conversation_whose_session_was_deleted_begins_anew_with_its_whole_history(
+    *, is_same_request: bool
+) -> None:
+    async with a_dropin() as running:
+        history = await _talk(running, [], "remember port = 8080")
+        history = await _talk(running, history, "remember host = oak")
+        (key,) = await running.sessions()
+        deleted = await running.hold.delete(key)
+        before = history[:-2] if is_same_request else history
+        history = await _talk(running, before, "remember host = oak" if is_same_request else "what is port?")
+        keys, said = await running.sessions(), await _said(running, key)
+        history = await _talk(running, history, "and host?")
+        later = await _said(running, key)
+    assert deleted.records > 0
+    assert keys == [key]
+    assert said == [f"{one['role']}: {one['content']}" for one in history[:-2]]
+    assert later == [f"{one['role']}: {one['content']}" for one in history]
+
+
 async def test_a_conversation_with_tools_of_the_client_stays_one_turn_with_its_pairs() -> None:
     async with a_dropin() as running:
         history = await _talk(running, [], "call look {}", tools=TOOLS)

@@ -9,8 +9,8 @@ import openai
 import pytest
 from PIL import Image
 
-from holdfast.core.limits import Limits
-from holdfast.core.records import AttemptFailed, CompactionApplied, InputAdmitted, PartReplaced
+from holdfast.core.limits import Bounds, Limits
+from holdfast.core.records import AttemptFailed, CompactionApplied, InputAdmitted, Outcome, PartReplaced, TurnEnded
 from holdfast.models.simulated import Simulation
 from tests.dropin.dropins import DropInRunning, a_dropin
 
@@ -49,6 +49,32 @@ async def test_a_conversation_that_outgrows_the_window_goes_on_and_keeps_its_fac
     assert any(isinstance(record, CompactionApplied) for record in records)
     # What was learned from the first refusal is known before the next.
     assert len(refusals) <= 3
+
+
+async def test_clients_of_an_engine_that_asks_what_to_do_are_answered_without_being_asked() -> None:
+    bounds = Bounds(back_off_seconds_min=0.01, on_overflow="ask")
+    async with a_dropin(Simulation(SMALL), bounds=bounds) as running:
+        _, rescued = await _long_talk(running, 8)
+        (key,) = await running.sessions()
+        records = await running.records(key)
+    assert any(rescued)
+    assert any(isinstance(record, CompactionApplied) for record in records)
+    assert {record.outcome for record in records if isinstance(record, TurnEnded)} == {Outcome.ANSWERED}
+
+
+async def test_a_rescued_conversation_whose_session_was_deleted_begins_anew_with_all_it_brings() -> None:
+    async with a_dropin(Simulation(SMALL)) as running:
+        messages, rescued = await _long_talk(running, 8)
+        (key,) = await running.sessions()
+        await running.hold.delete(key)
+        messages.append({"role": "user", "content": "what is fact0?"})
+        text, _ = await _chat(running, messages)
+        kept = await running.sessions()
+        inputs = [record for record in await running.records(key) if isinstance(record, InputAdmitted)]
+    assert any(rescued)
+    assert "value0" in text
+    assert kept == [key]
+    assert len(inputs) == 9
 
 
 async def test_after_a_rescue_the_next_requests_go_out_with_the_same_beginning() -> None:

@@ -22,11 +22,12 @@ from holdfast.core.records import (
 from holdfast.errors import BadInputError, BlobMissingError, RetryLaterError, StoreDamagedError
 from holdfast.ports import Store
 from holdfast.runtime.copies import COPYING, exported, forked, imported, is_ours
-from holdfast.runtime.deleting import deleted
+from holdfast.runtime.deleting import deleted, deleted_all
 from holdfast.runtime.log import open_log
 from holdfast.stores.archives import MemoryArchive
 from holdfast.stores.memory import MemoryBlobs, MemoryStore
 from holdfast.testing.builders import (
+    a_notice,
     a_reply,
     a_tool_call,
     a_turn_ended,
@@ -231,6 +232,56 @@ async def test_a_deleted_session_takes_its_own_blobs_with_it_and_leaves_those_of
     assert (await keys(world.store), await world.blobs.get(shared)) == (["other"], CONTENT)
     with pytest.raises(BadInputError, match="no session 's'"):
         await deleted(world.store, world.blobs, None, "s")
+
+
+class CountingStore(MemoryStore):
+    """Counts how often records are read."""
+
+    reads = 0
+
+    async def read(self, session: str, *, after: int = 0, limit: int | None = None) -> list[Logged]:
+        self.reads += 1
+        return await super().read(session, after=after, limit=limit)
+
+
+async def _reads_of(count: int) -> int:
+    """Delete as many sessions with a blob each beside as many that stay, and return how many reads that took."""
+    store, blobs = CountingStore(clock=ManualClock()), MemoryBlobs()
+    for number in range(2 * count):
+        ref = await blobs.put(f"blob {number % (2 * count - 1)}".encode())
+        await store.admit(f"s{number:03}", InputAdmitted((LargeText(ref, "long"),)))
+    store.reads = 0
+    gone = await deleted_all(store, blobs, None, [f"s{number:03}" for number in range(count)])
+    # The first and the last name the same blob.
+    assert (len(gone.sessions), gone.stayed, gone.blobs) == (count, {}, count - 1)
+    assert await keys(store) == [f"s{number:03}" for number in range(count, 2 * count)]
+    return store.reads
+
+
+async def test_deleting_twice_as_many_sessions_reads_twice_as_many_logs_and_no_blob_of_others_goes() -> None:
+    few, many = await _reads_of(20), await _reads_of(40)
+
+    assert many <= 2 * few
+
+
+async def test_of_many_sessions_those_that_cannot_go_stay_and_the_others_go() -> None:
+    world = World()
+    await world.fill()
+    await world.store.admit("open", an_input("not answered yet"))
+    await world.store.append(await lease_on(world.store, "held"), [a_notice("held")], after=0)
+    await world.store.append(first := await lease_on(world.store, "late"), [a_notice("late")], after=0)
+    await world.store.release(first)
+    everything = ["s", "open", "held", "nobody", "late"]
+    now = world.clock.now()
+
+    none = await deleted_all(world.store, world.blobs, None, everything, untouched_since=now - 1)
+    gone = await deleted_all(world.store, world.blobs, None, everything, untouched_since=now)
+
+    assert none.sessions == ()
+    assert "used meanwhile" in none.stayed["late"]
+    assert (gone.sessions, set(gone.stayed)) == (("s", "late"), {"open", "held", "nobody"})
+    assert "is open" in gone.stayed["open"]
+    assert set(await keys(world.store)) == {"open", "held"}
 
 
 async def test_a_session_that_is_worked_on_or_not_clean_is_not_deleted() -> None:

@@ -34,6 +34,7 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
     "import": ("holdfast.cli.import_", "import_", "Make sessions of exported files and of other agents' transcripts."),
     "compact": ("holdfast.cli.compact", "compact", "Make what the model sees smaller now, or look what that would do."),
     "undo": ("holdfast.cli.undo", "undo", "Take back the last compaction or roll-over."),
+    "prune": ("holdfast.cli.prune", "prune", "Remove the sessions that nobody has touched for a long time."),
     "doctor": ("holdfast.cli.doctor", "doctor", "Check a whole store, and repair it."),
     "backup": ("holdfast.cli.backup", "backup", "Copy a store while it is in use."),
     "restore": ("holdfast.cli.backup", "restore", "Bring a backup back."),

@@ -43,6 +43,10 @@ EXAMPLES: Mapping[str, tuple[tuple[str, str], ...]] = MappingProxyType(
             ("holdfast compact telegram:42 --focus 'what was decided'", "then do it"),
         ),
         "undo": (("holdfast undo telegram:42", "once more goes back one more"),),
+        "prune": (
+            ("holdfast prune --older-than 90 --dry-run", "what would go"),
+            ("holdfast prune --older-than 90", "and it goes"),
+        ),
         "doctor": (
             ("holdfast doctor", "look, and change nothing"),
             ("holdfast doctor --fix", "repair, after a backup"),

@@ -17,6 +17,12 @@ from holdfast.core.sizing import UNCALIBRATED, Calibration, calibrate
 # What is assumed to fit after a refusal that states no number: a tenth less than what was refused. The estimate itself
 # is off by about as much.
 _BELOW_REFUSED = 0.9
+# What a refusal without numbers teaches is never below this. No model that holds a conversation was made with less, so
+# where less is refused, something else is wrong: a proxy that calls every failure too long, or adds a long prompt.
+_WINDOW_LEAST = 2_048
+# Nor below this part of what is declared: local servers give a model of 131,072 tokens 4,096, unless they are told
+# otherwise. And never below half of a window that is declared to be very small.
+_DECLARED_PART, _SMALL_PART = 32, 2
 # What a server reads of two requests that it cuts differs by a message at most; much more was no cut.
 _READ_APART = 1.25
 
@@ -97,19 +103,25 @@ def after_guess(learned: Learned, declared: Limits, guessed_tokens: int, sizes: 
     Where the request was far from a window that is known, something else may have been the reason: nothing is learned.
     """
     window, limit = effective(declared, learned).window_tokens, int(guessed_tokens * _BELOW_REFUSED)
-    is_plausible = window is None or guessed_tokens >= NEAR_LIMIT * window
+    is_plausible = limit >= _least(declared) if window is None else guessed_tokens >= NEAR_LIMIT * window
     if not is_plausible or not learned.accepted_tokens <= limit or learned.calibration.estimate(sizes.tokens) > limit:
         return learned
     return replace(learned, window_tokens=_smaller(learned.window_tokens, limit))
 
 
-def after_fault(learned: Learned, fault: Fault, sizes: Sizes) -> Learned:
+def _least(declared: Limits) -> int:
+    """Return the smallest window that a refusal may teach which names none."""
+    window = declared.window_tokens
+    return _WINDOW_LEAST if window is None else max(window // _DECLARED_PART, min(_WINDOW_LEAST, window // _SMALL_PART))
+
+
+def after_fault(learned: Learned, declared: Limits, fault: Fault, sizes: Sizes) -> Learned:
     """Return what is known after a request of these sizes was refused. A guess teaches nothing."""
     if fault.confidence is Confidence.GUESS:
         return learned
     match fault.kind:
         case FaultKind.TOKEN_OVERFLOW:
-            return _token_overflow(learned, fault, sizes)
+            return _token_overflow(learned, declared, fault, sizes)
         case FaultKind.WIRE_OVERFLOW:
             stated = fault.limit if fault.unit is Unit.BYTES else None
             limit = _limit(stated, sizes.wire_bytes, learned.accepted_wire_bytes)
@@ -122,7 +134,7 @@ def after_fault(learned: Learned, fault: Fault, sizes: Sizes) -> Learned:
             return learned
 
 
-def _token_overflow(learned: Learned, fault: Fault, sizes: Sizes) -> Learned:
+def _token_overflow(learned: Learned, declared: Limits, fault: Fault, sizes: Sizes) -> Learned:
     stated = fault.limit if fault.unit is Unit.TOKENS else None
     if stated is not None and fault.requested is not None and not stated < fault.requested:
         # A limit that the request did not even reach is about something else.
@@ -133,6 +145,8 @@ def _token_overflow(learned: Learned, fault: Fault, sizes: Sizes) -> Learned:
         read = fault.requested - (fault.output_requested or 0)
         calibration = calibrate(calibration, estimated=sizes.tokens, reported=read)
     limit = _limit(stated, learned.calibration.estimate(sizes.tokens), learned.accepted_tokens)
+    if limit != stated and limit is not None and limit < _least(declared):
+        limit = None
     return replace(
         learned,
         calibration=calibration,

@@ -30,7 +30,6 @@ from holdfast.core.reconcile import (
     owed_among,
     reconcile,
     told,
-    without,
 )
 from holdfast.core.records import CompactionSettled, DamageSetAside, Logged, NoticePosted, turn_of
 from holdfast.errors import SeqMovedError, StoreDamagedError
@@ -77,8 +76,6 @@ class Fold(msgspec.Struct):
 
     session: str
     turn: Turn
-    # The record from which on rows are looked at; None: all of them.
-    looked_from: int | None
     wounds: dict[int, str] = msgspec.field(default_factory=dict)
     misfits: set[int] = msgspec.field(default_factory=set)
     against_snapshot: str = ""
@@ -88,14 +85,13 @@ class Fold(msgspec.Struct):
 
 def _fold_of(log: Log) -> Fold:
     spoken_of = {seq for logged in log.tail for seq in _spoken_of(logged)}
-    first = min(log.wounds, default=log.turn.seq + 1)
-    return Fold(log.session, log.turn, first, log.wounds, log.misfits, log.against_snapshot, spoken_of)
+    return Fold(log.session, log.turn, log.wounds, log.misfits, log.against_snapshot, spoken_of)
 
 
 async def fold_whole(store: Store, session: str) -> Fold:
     """Fold a log from its first record, whatever is kept of it, and note what is wrong. Memory stays flat."""
     snapshot = await store.load_snapshot(session)
-    fold = Fold(session, Turn(), None)
+    fold = Fold(session, Turn())
     has_holes = False
     while page := await store.read(session, after=fold.turn.seq, limit=_PAGE_ROWS):
         log = Log(session, fold.turn)
@@ -143,7 +139,7 @@ async def _heal(lease: Lease, fold: Fold, store: Store) -> list[LogRepair]:
 
 
 async def _found(fold: Fold, store: Store) -> Found:
-    """Look at the rows: all of them, or those from the first wound on, before which all was read and is whole."""
+    """Look at all live rows: what is missing in one place may stand in another, before it or behind it."""
     # Whether the archive still has them is for `doctor` to find out: opening a session does not read its past.
     sealed = [
         FoundSegment(one.name, Run(one.first, one.last), place, Copy.WHOLE)
@@ -152,9 +148,6 @@ async def _found(fold: Fold, store: Store) -> Found:
     whole: list[Run] = []
     bad: list[BadRow] = []
     after = None
-    if fold.looked_from is not None:
-        after = fold.looked_from - 1
-        whole = without(Run(1, after), [one.run for one in sealed])
     while True:
         page = await store.examine(fold.session, after=after, limit=_PAGE_ROWS)
         whole, bad, after = joined((*whole, *page.whole)), [*bad, *page.bad], page.until
@@ -215,7 +208,7 @@ def _notice(fold: Fold, repairs: Sequence[LogRepair]) -> NoticePosted:
 
 async def check_clean(store: Store, session: str) -> None:
     """Raise `StoreDamagedError` where a log is not as it must be: what cannot be taken back is not done to it."""
-    found = await _found(Fold(session, Turn(), None), store)
+    found = await _found(Fold(session, Turn()), store)
     first = next(iter(reconcile(found)), None)
     if isinstance(first, RowRepair):
         raise StoreDamagedError(session, first.seq, f"{first.why}; run `holdfast doctor --fix` first")

@@ -11,7 +11,15 @@ from holdfast.ports import SessionInfo
 from holdfast.runtime.admission import check_session_key
 from holdfast.runtime.client_tools import check_declared
 from holdfast.runtime.copies import Copied, exported, imported, lines_of, taken_as_it_is
-from holdfast.runtime.deleting import Deleted, deleted
+from holdfast.runtime.deleting import (
+    SECONDS_PER_DAY,
+    Deleted,
+    DeletedAll,
+    check_days,
+    deleted,
+    deleted_all,
+    untouched,
+)
 from holdfast.runtime.engine import Engine
 from holdfast.runtime.log import open_log
 from holdfast.runtime.sessions import Session
@@ -104,6 +112,16 @@ class Hold:
         self._supervisor.check_running()
         check_session_key(key, bounds=self._engine.bounds)
         return await deleted(self._engine.store, self._engine.blobs, self._engine.archive, key, force=force)
+
+    async def prune(self, *, days: float) -> DeletedAll:
+        """Remove for good every session that nobody has touched for so many days, as `delete` does, in one go.
+
+        One with an open turn stays, and so does one that somebody works on or that is damaged; the result says why.
+        """
+        self._supervisor.check_running()
+        engine, since = self._engine, self._engine.clock.now() - check_days(days) * SECONDS_PER_DAY
+        keys = [known.key for known in await untouched(engine.store, since)]
+        return await deleted_all(engine.store, engine.blobs, engine.archive, keys, untouched_since=since)
 
     async def _configure(
         self, key: str, model: str | None, system: str | None, tools: Sequence[ToolSpec] | None

@@ -89,7 +89,7 @@ class Learning:
         if fault is not None:
             # What was never sent teaches nothing about who would have refused it.
             sent = not (isinstance(outcome, Refusal) and outcome.phase is Phase.ESTIMATE)
-            after = after_fault(before, fault, sizes) if sent else before
+            after = after_fault(before, model.limits, fault, sizes) if sent else before
         else:
             usage = outcome.usage if isinstance(outcome, Reply) else None
             after = after_reply(before, usage, sizes)

@@ -107,7 +107,10 @@ def kept_rows(session: str, number: int, rows: Sequence[Sequence[Any]], after: i
 
 
 def examined(number: int, rows: Sequence[Sequence[Any]], limit: int) -> Examined:
-    """Look at rows one by one, of which `limit` were asked for; see `Store.examine`."""
+    """Look at rows one by one, of which `limit` were asked for; see `Store.examine`.
+
+    Where more came, they say the same number as the last.
+    """
     whole: list[Run] = []
     bad: list[BadRow] = []
     for row in rows:
@@ -118,7 +121,7 @@ def examined(number: int, rows: Sequence[Sequence[Any]], limit: int) -> Examined
             whole[-1] = Run(whole[-1].first, max(seq, whole[-1].last))
         else:
             whole.append(Run(seq, seq))
-    return Examined(tuple(whole), tuple(bad), rows[-1][0] if len(rows) == limit else None)
+    return Examined(tuple(whole), tuple(bad), rows[-1][0] if len(rows) >= limit else None)
 
 
 def _bad(number: int, row: Sequence[Any]) -> BadRow:
@@ -137,28 +140,28 @@ def fits_at(number: int, row: Sequence[Any]) -> int:
 
 
 class LogEnd:
-    """How far a log goes, where its last row says something odd: up to the last that checks out.
+    """How far a log goes, where its rows say something odd: up to the last that checks out.
 
-    Rows right behind that one are records too, though damaged; others have numbers that nobody can believe. Rows are
-    shown to it from the end.
+    Records that are damaged and belong right behind that one count too, wherever their row says it stands: one flipped
+    bit may have sent the newest of all among the others. Other numbers are not to be believed. All rows are shown to
+    it, in any order.
     """
 
     def __init__(self, number: int, sealed_until: int) -> None:
         self._number, self._end = number, sealed_until
-        self._behind: list[int] = []
+        self._places: set[int] = set()
 
-    def is_found(self, row: Sequence[Any]) -> bool:
-        """Look at one more row, and return whether it is one to go by."""
+    def add(self, row: Sequence[Any]) -> None:
+        """Look at one more row."""
         if is_whole(self._number, row):
-            self._end = row[0]
-            return True
-        self._behind.append(fits_at(self._number, row) or row[0])
-        return False
+            self._end = max(self._end, row[0])
+        else:
+            self._places.add(fits_at(self._number, row) or row[0])
 
     @property
     def seq(self) -> int:
         """The last record."""
         end = self._end
-        for place in reversed(self._behind):
-            end += place == end + 1
+        while end + 1 in self._places:
+            end += 1
         return end

@@ -10,7 +10,7 @@ from holdfast.core.turn import interruptions
 from holdfast.errors import RetryLaterError, SeqMovedError
 from holdfast.gateway.dropin.asked import Asked
 from holdfast.gateway.dropin.entering import Entering, Measured, as_neutral
-from holdfast.gateway.dropin.recognition import Conversation, digest_of
+from holdfast.gateway.dropin.recognition import Conversation, digest_of, refresh
 from holdfast.ports import Lease
 from holdfast.rescue.importing import kept_messages
 from holdfast.runtime.engine import Engine
@@ -65,7 +65,8 @@ class Keeper:
         """
         async with conversation.lock:
             known = conversation.common(asked.digests)
-            if known == len(asked.digests) < len(conversation.digests):
+            is_again = known == len(asked.digests) < len(conversation.digests)
+            if is_again and await self.engine.store.info(conversation.key) is not None:
                 # The same request again: its first answer counts.
                 return False
             async with self.leased(conversation.key) as lease:
@@ -88,9 +89,16 @@ class Keeper:
         measured: Measured | None = None,
     ) -> None:
         """Append the messages that a log does not have, and an answer if there is one; the log is then up to date."""
+        if log.turn.seq < conversation.until:
+            # The session was deleted since: this request begins it anew, with all that it brings.
+            await refresh(self.engine.store, conversation)
         first = conversation.common(asked.digests)
         assert asked.decoded is not None, "what cannot be read is not entered"
-        assert first >= asked.held, "what the provider holds is in the log"
+        if first < asked.held:
+            raise RetryLaterError(
+                f"session {conversation.key!r} was deleted while the provider holds what came before; "
+                "send the whole conversation once, without a link to an earlier answer"
+            )
         neutral = as_neutral(asked.messages, asked.decoded.blobs, first=first, held=asked.held)
         kept = [one async for one in kept_messages(neutral, self.engine.blobs, self.engine.bounds)]
         for _ in range(_TRIES_MAX):
@@ -107,6 +115,7 @@ class Keeper:
         else:
             raise RetryLaterError(f"session {lease.session!r} is being written to by others; ask again in a moment")
         conversation.digests[first:] = asked.digests[first:]
+        conversation.until = log.turn.seq
         if reply is not None:
             self.answered(conversation, asked.answered(reply))
 

@@ -69,6 +69,8 @@ class Conversation:
     digests: list[bytes | None] = field(default_factory=list)
     # What the newest request had, where it has not entered the log yet.
     claimed: list[bytes] = field(default_factory=list)
+    # How far the log went when it was last looked at. One that goes less far is another: the session was deleted.
+    until: int = 0
     # Whether the model is shown something else than the client sent.
     is_rescued: bool = False
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
@@ -173,10 +175,18 @@ class Recognition:
             family.branches.append(await _loaded(self._store, key))
 
 
+async def refresh(store: Store, conversation: Conversation) -> None:
+    """Remember of a conversation what its log has now, and nothing else."""
+    found = await _loaded(store, conversation.key)
+    conversation.digests, conversation.until = found.digests, found.until
+
+
 async def _loaded(store: Store, key: str) -> Conversation:
     """Return a conversation as its log has it."""
     found: dict[int, bytes | None] = {}
+    until = 0
     async for page in pages(store, key):
+        until = page[-1].seq
         for logged in page:
             match logged.record:
                 case InputAdmitted(origin=int() as origin, client_id=client_id):
@@ -189,6 +199,7 @@ async def _loaded(store: Store, key: str) -> Conversation:
                 case _:
                     pass
     conversation = Conversation(key, [found.get(place) for place in range(max(found, default=-1) + 1)])
+    conversation.until = until
     conversation.is_rescued = is_changed((await open_log(store, key)).turn)
     return conversation
 

@@ -323,6 +323,9 @@ def _engine(engine: Engine, asked: Asked, models: list[ClientModel]) -> ClientEn
     assert asked.decoded is not None, "what cannot be read cannot be rescued"
     request = asked.decoded.request
     given = {one.name: getattr(engine, one.name) for one in fields(Engine)}
-    bounds: Bounds = msgspec.structs.replace(engine.bounds, steps_max=_STEPS_MAX, compacts_ahead=False)
+    # Nobody at the other end of a client's request could choose what to do, so nobody is asked.
+    bounds: Bounds = msgspec.structs.replace(
+        engine.bounds, steps_max=_STEPS_MAX, compacts_ahead=False, on_overflow="compact"
+    )
     given |= {"models": lambda _: models, "system": lambda: request.system, "bounds": bounds}
     return ClientEngine(**given, tools=request.tools, summarisers=asked.models)

@@ -15,7 +15,7 @@ import apsw
 from holdfast.errors import ClientIdReusedError, StoreFullError
 from holdfast.ports import Admission, Lease, Segment, Snapshot
 from holdfast.stores.rows import SessionRow, record_crc32
-from holdfast.stores.sqlite.checking import credible_end
+from holdfast.stores.sqlite.checking import RecentEnds, end_of_log
 from holdfast.stores.sqlite.index import Slice, write_slice
 from holdfast.stores.sqlite.owners import Owners
 from holdfast.stores.sqlite.sealing import move_out
@@ -36,16 +36,11 @@ def _by_size(columns: int, sql: str) -> dict[int, str]:
 
 
 _SELECT_ROW = """
-    WITH found AS MATERIALIZED (
-        SELECT key, number, (SELECT max(seq) FROM records WHERE session = number) AS older,
-               owed, created_at, fence, owner, instance, lease_until
-        FROM sessions WHERE key = ?
-    )
-    SELECT *, coalesce(older, 1) = 1 OR EXISTS (SELECT 1 FROM records WHERE session = number AND seq = older - 1)
-    FROM found
+    SELECT key, number, (SELECT max(seq) FROM records WHERE session = number),
+           owed, created_at, fence, owner, instance, lease_until
+    FROM sessions WHERE key = ?
 """
-# With where they begin and how many there are: where a number is missing among them, a flipped bit may have sent one of
-# them to the end of the world, and nobody may append there.
+# With where they begin and how many there are, which tells whether a number is missing among them.
 _SELECT_RECENT_ENDS = "SELECT session, max(seq), min(seq), count(*) FROM recent GROUP BY session"
 _UPSERT_ROWS = _by_size(
     8,
@@ -64,8 +59,29 @@ _Value: TypeAlias = str | bytes | int | float | None
 
 def move_recent(db: apsw.Connection) -> None:
     """Within a transaction: move all recent records to the others, those of a session side by side."""
-    db.execute("INSERT INTO records SELECT session, seq, at, crc32, body FROM recent ORDER BY session, seq")
-    db.execute("DELETE FROM recent")
+    try:
+        db.execute("INSERT INTO records SELECT session, seq, at, crc32, body FROM recent ORDER BY session, seq")
+    except apsw.ConstraintError:
+        # A damaged number has met another. That session is healed by whoever works on it; the others go on.
+        move_recent_apart(db)
+    else:
+        db.execute("DELETE FROM recent")
+
+
+def move_recent_apart(db: apsw.Connection, number: int | None = None) -> None:
+    """Within a transaction: move the recent records, of all sessions or of one, whose place is free, and only those."""
+    of = "(?1 IS NULL OR recent.session = ?1)"
+    db.execute(
+        "INSERT OR IGNORE INTO records SELECT session, seq, at, crc32, body FROM recent"  # noqa: S608 - ours
+        f" WHERE {of} ORDER BY session, seq",
+        (number,),
+    )
+    db.execute(
+        f"DELETE FROM recent WHERE {of} AND EXISTS (SELECT 1 FROM records AS moved"  # noqa: S608 - ours
+        " WHERE moved.session = recent.session AND moved.seq = recent.seq"
+        " AND moved.at = recent.at AND moved.crc32 = recent.crc32 AND moved.body = recent.body)",
+        (number,),
+    )
 
 
 class RowCache:
@@ -76,7 +92,7 @@ class RowCache:
         self._version = -1
         # The highest number given to a session, and the last recent seq of each; None: not read yet.
         self._last_number: int | None = None
-        self._recent_ends: dict[int, _RecentEnds] | None = None
+        self._recent_ends: dict[int, RecentEnds] | None = None
 
     def begin(self, db: apsw.Connection) -> None:
         """Within a new transaction: forget everything where another connection has written since our last commit."""
@@ -102,7 +118,7 @@ class RowCache:
             row = self._rows[session] = _row_of(db, found, self._ends(db)) if found else SessionRow(session)
         return row
 
-    def _ends(self, db: apsw.Connection) -> "dict[int, _RecentEnds]":
+    def _ends(self, db: apsw.Connection) -> dict[int, RecentEnds]:
         """Return where the recent records of each session ended when this was first asked after forgetting.
 
         Rows that are kept know better by now; a row that is read for the first time has not been written since.
@@ -125,19 +141,12 @@ class RowCache:
         return self._last_number
 
 
-# The last and the first recent record of a session, and how many there are.
-_RecentEnds: TypeAlias = tuple[int, int, int]
-
-
-def _row_of(db: apsw.Connection, found: tuple[Any, ...], recent_ends: Mapping[int, _RecentEnds]) -> SessionRow:
-    key, number, older, owed, created_at, fence, owner, instance, lease_until, is_credible = found
-    last, first, count = recent_ends.get(number, (older or 0, 0, 0))
-    if count:
-        is_credible = last - first + 1 == count and first == (older or 0) + 1
+def _row_of(db: apsw.Connection, found: tuple[Any, ...], recent_ends: Mapping[int, RecentEnds]) -> SessionRow:
+    key, number, older, owed, created_at, fence, owner, instance, lease_until = found
     return SessionRow(
         key=key,
         number=number,
-        last_seq=last if is_credible else credible_end(db, number),
+        last_seq=end_of_log(db, number, older or 0, recent_ends.get(number)),
         owed=owed,
         created_at=created_at,
         fence=fence,

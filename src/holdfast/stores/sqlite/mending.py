@@ -10,6 +10,7 @@ from holdfast.core.records import DamageSetAside, encode_record
 from holdfast.ports import Quarantined
 from holdfast.stores.checking import is_whole
 from holdfast.stores.rows import SessionRow, record_crc32
+from holdfast.stores.sqlite.batch import move_recent_apart
 from holdfast.stores.sqlite.index import ROW_BITS
 from holdfast.stores.sqlite.sealing import sealed_until
 
@@ -31,7 +32,9 @@ def mend(
     db: apsw.Connection, row: SessionRow, repairs: Sequence[LogRepair], bodies: Sequence[bytes], now: float
 ) -> None:
     """Make repairs and append records. The caller has checked the lease and how far the log goes."""
-    number, until = row.number, row.last_seq
+    # A record that comes back may be the newest of all.
+    number, until = row.number, max([row.last_seq, *(one.to for one in repairs if isinstance(one, PutBack))])
+    row.last_seq = until
     for repair in repairs:
         match repair:
             case SetAside():
@@ -54,6 +57,8 @@ def mend(
     if any(not isinstance(repair, Recount | DropSnapshot) for repair in repairs):
         # The words of sealed records stay: they could not be read again here.
         forget_index(db, number, after=sealed_until(db, number))
+        # What was repaired stands among the older records: those before it must not stand among the recent ones.
+        move_recent_apart(db, number)
     for seq, body in enumerate(bodies, start=until + 1):
         db.execute(_INSERT_RECENT, (number, seq, now, record_crc32(number, seq, now, body), body))
     row.extend(len(bodies), 0, now)

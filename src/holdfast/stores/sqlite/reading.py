@@ -10,6 +10,7 @@ from holdfast.errors import RecordsSealedError
 from holdfast.ports import SessionInfo, Snapshot
 from holdfast.stores.checking import kept_rows, read_marked
 from holdfast.stores.rows import record_crc32
+from holdfast.stores.sqlite.checking import end_now, rows_behind
 from holdfast.stores.sqlite.sealing import sealed_until
 
 _SELECT_NUMBER = "SELECT number FROM sessions WHERE key = ?"
@@ -57,6 +58,14 @@ def records(db: apsw.Connection, session: str, after: int, limit: int | None) ->
 
     Raises `RecordsSealedError` where the first of them was sealed.
     """
+    # One state of the file for all that is asked: a record that comes in between would be taken for missing.
+    found: list[Logged] = []
+    with db:
+        found += _records(db, session, after, limit)
+    return found
+
+
+def _records(db: apsw.Connection, session: str, after: int, limit: int | None) -> list[Logged]:
     number = db.execute(_SELECT_NUMBER, (session,)).get
     if number is None:
         return []
@@ -65,12 +74,12 @@ def records(db: apsw.Connection, session: str, after: int, limit: int | None) ->
     while limit is None or len(logged) < limit:
         # A limit below 0 is none to SQLite.
         asked = -1 if limit is None else limit - len(logged)
-        # All at once: a query left in the middle would keep its connection in the past.
-        rows: list[tuple[Any, ...]] = db.execute(_SELECT_RECORDS, (number, position, asked)).fetchall()
+        rows = rows_behind(db, number, position, asked)
         if not logged and (not rows or rows[0][0] != start + 1) and (until := sealed_until(db, number)) > start:
             raise RecordsSealedError(session, until)
-        logged += read_marked(session, number, rows, start)
-        if asked < 0 or len(rows) < asked:
+        is_last = asked < 0 or len(rows) < asked
+        logged += read_marked(session, number, rows, start, until=end_now(db, number) if is_last else 0)
+        if is_last:
             break
         # Rows whose numbers are not to be believed were passed over: there may be more behind them.
         position, start = rows[-1][0], logged[-1].seq if logged else start
