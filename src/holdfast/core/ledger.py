@@ -187,13 +187,14 @@ def _ranked(reading: Reading, places: int, shown: set[str]) -> list[str]:
     # A qualified name of plain words, `ref.Hash`, is a call like any other unless someone spoke of it.
     kinds = reading.judge.kinds
     likely = chances(reading, places)
-    worth = {
-        fact: likely[fact] / _cost(fact)
+    worth = [
+        (-likely[fact] / _cost(fact), fact)
         for fact, tally in reading.tallies.items()
         if fact not in shown
-        and (tally.uses[TEXT] or tally.uses[USER] or "." not in fact or kinds[fact] is not FactKind.NAME)
-    }
-    return sorted(worth, key=lambda fact: (-worth[fact], fact))
+        and ("." not in fact or kinds[fact] is not FactKind.NAME or tally.uses[TEXT] or tally.uses[USER])
+    ]
+    worth.sort()
+    return [fact for _, fact in worth]
 
 
 class _Citing:

@@ -46,7 +46,9 @@ _DECISION = re.compile(
     r"let's (?:use|keep|go with)|going with|chose|chosen|root cause|the (?:fix|problem|issue|reason) (?:is|was))\b",
     re.IGNORECASE,
 )
-# One of these stands, in small letters, in whatever the expression above finds.
+# One of these stands, in small letters, in whatever the expression above finds, with at most "we" before it; none of
+# what it finds is longer than this, but for the end of a word.
+_BEFORE_SIGN, _DECISION_CHARS = 2, 40
 _DECISION_SIGNS = (
     "decid",
     "instead of",
@@ -133,10 +135,9 @@ class Reading:
                 self.quotes[FactKind.INSTRUCTION].append((place, text))
             return
         self._count(place, TEXT, facts)
-        lower = text.lower()
-        decision = _DECISION.search(text) if any(sign in lower for sign in _DECISION_SIGNS) else None
-        if decision is not None:
-            sentence = _sentence_at(text, decision.start())
+        at = _decision(text)
+        if at is not None:
+            sentence = _sentence_at(text, at)
             if len(sentence) >= _DECISION_CHARS_MIN and not sentence.endswith(":"):
                 self.quotes[FactKind.DECISION].append((place, sentence))
 
@@ -178,6 +179,21 @@ class Reading:
             tally.places.append(place)
             if by_agent:
                 tally.last_agent = place
+
+
+def _decision(text: str) -> int | None:
+    """Find where a text first tells of a decision, looking closer only where a sign of one stands."""
+    lower = text.lower()
+    first: int | None = None
+    for sign in _DECISION_SIGNS:
+        at = lower.find(sign, 0, first)
+        while at >= 0:
+            found = _DECISION.search(text, max(0, at - _BEFORE_SIGN), at + _DECISION_CHARS)
+            if found is not None:
+                first = found.start() if first is None else min(first, found.start())
+                break
+            at = lower.find(sign, at + 1, first)
+    return first
 
 
 def _failure(text: str) -> re.Match[str] | None:
