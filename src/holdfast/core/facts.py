@@ -91,11 +91,12 @@ _PASSING_BYTES = tuple(ids.encode() for ids in _PASSING_IDS)
 # Marks that may stand around a word and are no part of it.
 _AROUND = b".:=-?&+%"
 # Endings that tell a file from a qualified name such as `self.value`.
-_FILE_ENDINGS = frozenset(
+_ENDINGS = (
     "go mod sum ts tsx js jsx mjs cjs py pyi ipynb rs java kt swift c h cc cpp hpp cs rb php pl lua ex exs erl hs ml "
     "scala vue svelte md mdx rst txt log json jsonl toml yaml yml lock cfg ini conf env xml csv tsv sql html htm css "
-    "scss sh bash zsh proto graphql tf gradle pdf png jpg jpeg gif svg zip gz tar zst db sqlite bak tmp".split()
+    "scss sh bash zsh proto graphql tf gradle pdf png jpg jpeg gif svg zip gz tar zst db sqlite bak tmp"
 )
+_FILE_ENDINGS = frozenset(_ENDINGS.split())
 # A number alone is a fact where it has three digits or more, or a fraction, or a percent sign; smaller ones are counts
 # of things near by. The word before and the unit after it belong to it.
 _NUMBER = re.compile(
@@ -124,9 +125,7 @@ def _names(chunk: str) -> dict[str, FactKind]:
     # What has only letters and dots is cut without an expression.
     words = chunk.split(".") if chunk.isascii() and chunk.replace(".", "").isalpha() else _WORD.findall(chunk)
     names = {
-        word: FactKind.NAME
-        for word in words
-        if _NAME_CHARS_MIN <= len(word) <= _NAME_CHARS_MAX and _is_compound(word)
+        word: FactKind.NAME for word in words if _NAME_CHARS_MIN <= len(word) <= _NAME_CHARS_MAX and _is_compound(word)
     }
     # `agent.Default` has no telling word of its own, `os.ReadFile` has.
     return names or ({chunk: FactKind.NAME} if _QUALIFIED.fullmatch(chunk) else {})

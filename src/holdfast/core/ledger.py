@@ -110,6 +110,9 @@ _CITATION_TOKENS, _WORDS_CITED, _RECORDS_CITED = 4.5, 10, 6
 # aimed at: in the middle between good enough and too much. Three steps reach it nearly always; the bound is for texts
 # that the quick guess gets wrong.
 _STEPS_TO_FIT, _FULL, _AIM = 6, 0.98, 0.99
+# Facts that are ranked. A megabyte of a real session has at most 1,600, so eight have fewer than this; more of them
+# are a dump of ids or of numbered names, and each would take as long as a word that is needed.
+_FACTS_MAX = 2**14
 # Records that a fact may cite; more than these make no better choice.
 _PLACES_MAX = 16
 _ORDER = {kind: order for order, kind in enumerate(FactKind)}
@@ -120,16 +123,27 @@ def _cost(fact: str) -> float:
     return _WORD_TOKENS + _CHAR_TOKENS * len(fact) + _MARK_TOKENS * marks
 
 
+def _forget_most(reading: Reading) -> None:
+    """Where there are more facts than any session has, keep what the agent used and then the newest."""
+    tallies = reading.tallies
+    if len(tallies) > _FACTS_MAX:
+        kept = sorted(tallies, key=lambda fact: (tallies[fact].last_agent, tallies[fact].last), reverse=True)
+        reading.tallies = {fact: tallies[fact] for fact in kept[:_FACTS_MAX]}
+
+
 def _merge_paths(reading: Reading) -> None:
     """Count `setup.go` and `cli/setup.go` for the longest path that ends in them: its text holds them both."""
-    longest: dict[str, list[str]] = {}
+    # The longest path for each end of one. A path has few ends; to compare it with all others would take the square.
+    longest: dict[str, str] = {}
     kinds, tallies = reading.judge.kinds, reading.tallies
     paths = [fact for fact in tallies if kinds[fact] is FactKind.PATH]
     for path in sorted(paths, key=lambda path: (-len(path), path)):
-        family = longest.setdefault(path.rpartition("/")[2], [])
-        whole = next((other for other in family if other.endswith(f"/{path}")), None)
+        whole = longest.get(path)
         if whole is None:
-            family.append(path)
+            end = path
+            while "/" in end:
+                end = end.partition("/")[2]
+                longest.setdefault(end, path)
             continue
         tallies[whole].absorb(tallies.pop(path))
         if path in reading.edited:
@@ -274,6 +288,7 @@ def _first_guess(ranked: Sequence[str], places: int, room: int) -> int:
 def make_ledger(passages: Sequence[Passage], *, tokens_max: int) -> Ledger:
     """Take the exact facts from some originals, as many as fit into this many tokens when rendered."""
     reading = read_passages(passages)
+    _forget_most(reading)
     _merge_paths(reading)
     seqs = [passage.seq for passage in passages]
     quotes = [
