@@ -348,3 +348,7 @@ def test_of_more_facts_than_can_be_ranked_the_agents_and_the_newest_are_kept() -
     names = {text for text, _ in kept(passages, FactKind.NAME, 400_000)}
     assert len(names) == 2**14
     assert {"firstOfAll", *newer.split()} <= names
+
+
+def test_a_sign_of_a_decision_alone_decides_nothing() -> None:
+    assert kept([answered(1, "It will rain here for a while, and it will stop again.")], FactKind.DECISION) == []
