@@ -24,6 +24,7 @@ from holdfast.core.facts import FactKind, Judge, judge, numbers
         ("a//b", []),
         ("1/2", []),
         ("/copy", []),
+        (".../copy", [("path", ".../copy")]),
         # Urls and addresses.
         ("https://example.org/a?b=1.", [("url", "https://example.org/a?b=1")]),
         ("file:///etc/hosts", [("url", "file:///etc/hosts")]),
@@ -57,7 +58,7 @@ from holdfast.core.facts import FactKind, Judge, judge, numbers
     ],
 )
 def test_a_chunk_is_judged_by_its_shape(chunk: str, facts: list[tuple[str, str]]) -> None:
-    assert [(fact.kind.value, fact.text) for fact in judge(chunk)] == facts
+    assert [(kind.value, fact) for fact, kind in judge(chunk).items()] == facts
 
 
 def test_facts_are_found_in_text_of_any_kind() -> None:
@@ -72,6 +73,26 @@ def test_facts_are_found_in_text_of_any_kind() -> None:
     }
     # What was judged once is not judged again, and found all the same.
     assert judge_of_texts.facts([text]) == found
+
+
+@pytest.mark.parametrize(
+    ("chunk", "facts"),
+    [
+        ("isReady:", {"isReady"}),
+        ("--dryRun=", {"dryRun"}),
+        ("exit_code.", {"exit_code"}),
+        ("call_aBcDeF", set()),
+        ("_private_", set()),
+        ("aBc", set()),
+        ("word:", set()),
+        ("TODO:", set()),
+        ("-12.", set()),
+        ("a/", set()),
+        ("aB" * 41, set()),
+    ],
+)
+def test_a_word_is_judged_without_the_marks_around_it(chunk: str, facts: set[str]) -> None:
+    assert Judge().facts([chunk]) == facts
 
 
 def test_what_a_definition_names_is_a_fact_however_plain() -> None:
@@ -98,6 +119,7 @@ def test_of_two_kinds_the_same_one_wins_in_any_order() -> None:
         ("about 35 % of 1,234 tokens", {"35": "about 35 %", "1,234": "1,234 tokens"}),
         ("took 3.5s", {"3.5": "took 3.5s"}),
         ("costs $112 in all", {"112": "costs $112"}),
+        ("costs US$112 in all", {"112": "112"}),
         ("1000", {"1000": "1000"}),
         # Small counts, versions, times and parts of words are no facts.
         ("3 files, v1.2.3, 12:30, a-100, x100, 1/200", {}),

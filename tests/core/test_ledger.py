@@ -1,5 +1,9 @@
 """Exact facts survive a compaction: which, in what order, and within what size."""
 
+import sys
+from collections.abc import Callable
+from types import FrameType
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -278,3 +282,73 @@ def test_the_lines_of_a_ledger_are_found_again_in_what_stands_for_the_past() -> 
     assert ledger.render()
     assert lines_in(framed) == tuple(ledger.render().split("\n"))
     assert lines_in(frame("A label.", "Notes.")) == lines_in("") == ()
+
+
+# --- work --------------------------------------------------------------------------------------------------------
+
+
+def calls_made_by(work: Callable[[], object]) -> int:
+    """Count the calls of functions, built-in ones too: unlike time, they are the same on every machine."""
+    calls = 0
+
+    def count(_frame: FrameType, event: str, _arg: object) -> None:
+        nonlocal calls
+        calls += event in ("call", "c_call")
+
+    before = sys.getprofile()
+    sys.setprofile(count)
+    try:
+        work()
+    finally:
+        sys.setprofile(before)
+    return calls
+
+
+@pytest.mark.parametrize(
+    "word",
+    [
+        "a/b{}/c.py ",
+        "/a",
+        "(",
+        "(\n",
+        "\n",
+        "a",
+        "nameOf{} ",
+        "{:08x}-aa ",
+        "chose ",
+        " will ",
+        "func ",
+        "{}00,",
+        "a=",
+        ".",
+    ],
+)
+def test_twice_the_text_takes_about_twice_the_work(word: str) -> None:
+    def passages(count: int) -> list[Passage]:
+        text = "".join(word.format(at) for at in range(count))
+        return [
+            said(1, "Begin."),
+            said(2, text),
+            answered(3, text),
+            called(4, "edit", command=text),
+            returned(5, text, outcome=ToolOutcome.FAILED),
+            said(6, "End."),
+        ]
+
+    once, twice = passages(400), passages(800)
+    work_once = calls_made_by(lambda: make_ledger(once, tokens_max=1_000))
+    work_twice = calls_made_by(lambda: make_ledger(twice, tokens_max=1_000))
+    assert work_twice <= 2.5 * work_once
+
+
+def test_of_more_facts_than_can_be_ranked_the_agents_and_the_newest_are_kept() -> None:
+    older = "".join(f"oldOf{at} " for at in range(9_000))
+    newer = "".join(f"newOf{at} " for at in range(9_000))
+    passages = [answered(1, "firstOfAll is mine"), returned(2, older), returned(3, newer)]
+    names = {text for text, _ in kept(passages, FactKind.NAME, 400_000)}
+    assert len(names) == 2**14
+    assert {"firstOfAll", *newer.split()} <= names
+
+
+def test_a_sign_of_a_decision_alone_decides_nothing() -> None:
+    assert kept([answered(1, "It will rain here for a while, and it will stop again.")], FactKind.DECISION) == []

@@ -6,6 +6,7 @@ the agent took up, or what shares its words with such names, is likelier to be t
 
 from collections import Counter
 from collections.abc import Sequence
+from itertools import chain
 from math import exp, log1p
 
 from holdfast.core.facts import FactKind
@@ -35,14 +36,14 @@ _IMAGINED, _IMAGINED_TAKEN = 4, 1
 def chances(reading: Reading, places: int) -> dict[str, float]:
     """Return for each fact the chance that it is used again, between 0 and 1, after this many passages."""
     company, family = _company(reading), _family(reading)
-    kinds = reading.judge.kinds
+    kinds, edited = reading.judge.kinds, reading.edited
     near = [exp((place - places) / _NEARNESS_MESSAGES) for place in range(places)]
     found: dict[str, float] = {}
     for fact, tally in reading.tallies.items():
         odds = _BY_KIND[kinds[fact]] + _odds(tally, near)
         if tally.last_agent < 0:
             odds += _COMPANY * max(map(company.__getitem__, tally.places))
-        if fact in reading.edited:
+        if fact in edited:
             odds += _EDITED
         if fact in family:
             odds += _FAMILY * family[fact] + (_PLAIN if fact[1:].islower() and fact.isalpha() else 0.0)
@@ -52,7 +53,9 @@ def chances(reading: Reading, places: int) -> dict[str, float]:
 
 def _odds(tally: Tally, near: Sequence[float]) -> float:
     printed, called, edited, said, asked = tally.uses
-    odds = _CHANCE + _NEAR * near[tally.last] + _PER_ASKED * log1p(asked)
+    odds = _CHANCE + _NEAR * near[tally.last]
+    if asked:
+        odds += _PER_ASKED * log1p(asked)
     if tally.last_agent >= 0:
         by_agent = _PER_CALL * log1p(called) + _PER_EDIT * log1p(edited) + _PER_SAID * log1p(said)
         return odds + _BY_AGENT + _NEAR_AGENT * near[tally.last_agent] + by_agent
@@ -61,29 +64,25 @@ def _odds(tally: Tally, near: Sequence[float]) -> float:
 
 def _company(reading: Reading) -> dict[int, float]:
     """Return for each passage the share of its facts that the agent took up, there or elsewhere."""
-    standing: Counter[int] = Counter()
-    taken: Counter[int] = Counter()
-    for tally in reading.tallies.values():
-        standing.update(tally.places)
-        if tally.last_agent >= 0:
-            taken.update(tally.places)
+    tallies = reading.tallies.values()
+    standing = Counter(chain.from_iterable(tally.places for tally in tallies))
+    taken = Counter(chain.from_iterable(tally.places for tally in tallies if tally.last_agent >= 0))
     return {place: (taken[place] + _IMAGINED_TAKEN) / (count + _IMAGINED) for place, count in standing.items()}
 
 
 def _family(reading: Reading) -> dict[str, float]:
     """Return for each name how many of the other names with its words the agent took up, as a share."""
-    kinds = reading.judge.kinds
-    humps = {
-        fact: [hump.lower() for hump in HUMP.findall(fact)] for fact in reading.tallies if kinds[fact] is FactKind.NAME
-    }
-    standing: Counter[str] = Counter()
-    taken: Counter[str] = Counter()
-    for fact, words in humps.items():
-        standing.update(set(words))
-        if reading.tallies[fact].last_agent >= 0:
-            taken.update(set(words))
+    kinds, tallies = reading.judge.kinds, reading.tallies
+    names = [fact for fact in tallies if kinds[fact] is FactKind.NAME]
+    humps = {name: [hump.lower() for hump in HUMP.findall(name)] for name in names}
+    standing = Counter(chain.from_iterable(map(set, humps.values())))
+    taken = Counter(chain.from_iterable(set(humps[name]) for name in names if tallies[name].last_agent >= 0))
+    # What a name that nobody took up gains by each of its words; of one that was, it does not count itself.
+    share = {word: taken[word] / count for word, count in standing.items()}
     shares: dict[str, float] = {}
-    for fact, words in humps.items():
-        itself = reading.tallies[fact].last_agent >= 0
-        shares[fact] = sum((taken[word] - itself) / standing[word] for word in words) / max(1, len(words))
+    for name, words in humps.items():
+        total = sum(map(share.__getitem__, words))
+        if tallies[name].last_agent >= 0:
+            total -= sum(1.0 / standing[word] for word in words)
+        shares[name] = total / max(1, len(words))
     return shares

@@ -6,7 +6,8 @@ is quoted, never rephrased, and framed as reference, so that nothing said long a
 
 import re
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
+from heapq import heapify, heappop, heapreplace
 from itertools import chain
 from math import log, sqrt
 
@@ -60,10 +61,13 @@ _SENTENCES_MAX = 1_500
 _SENTENCE_CHARS_MIN, _SENTENCE_CHARS_MAX = 24, 320
 _TOOLS_SHOWN = 8
 
-_BREAK = re.compile(r"(?<=[.!?])\s+|(?<=[。！？])|\n+")  # noqa: RUF001 - full-width marks end sentences too
+# Where a sentence ends: after these marks before a blank, and after those of scripts that put none between sentences.
+_ENDS, _ENDS_UNSPACED = (". ", "! ", "? "), ("。", "！", "？")  # noqa: RUF001 - full-width marks end sentences too
 _FENCE = re.compile(r"```.*?(?:```|\Z)", re.DOTALL)
 # Words of letters, and single characters of scripts that put no blanks between words.
 _WORDS = re.compile(r"[^\W\d_぀-ヿ㐀-鿿가-힯]{3,}|[぀-ヿ㐀-鿿가-힯]")
+# The same where all is ASCII, as most is; it takes a third of the time.
+_WORDS_ASCII = re.compile(r"[a-z]{3,}")
 _DECIDING = frozenset(
     {"decide", "decided", "decision", "instead", "rather", "agreed", "should", "must", "never", "always", "because"}
     | {"cause", "plan", "fix", "fixed", "prefer", "want", "need"}
@@ -93,7 +97,9 @@ class _Sentence(msgspec.Struct):
     place: int
     role: Role
     text: str
-    words: Counter[str]
+    # Its words, each as often as it occurs, and each once.
+    words: list[str]
+    distinct: frozenset[str]
     score: float = 0.0
 
 
@@ -101,6 +107,16 @@ def _prose(text: str) -> str:
     if len(text) > _MESSAGE_CHARS_MAX:
         text = f"{text[: _MESSAGE_CHARS_MAX // 2]}\n{text[-_MESSAGE_CHARS_MAX // 2 :]}"
     return _FENCE.sub("\n", text) if "```" in text else text
+
+
+def _cut(text: str) -> list[str]:
+    """Return the sentences of a text. Replacing takes a fifth of the time that an expression does."""
+    for end in _ENDS:
+        text = text.replace(end, f"{end[0]}\n")
+    if not text.isascii():
+        for end in _ENDS_UNSPACED:
+            text = text.replace(end, f"{end}\n")
+    return text.split("\n")
 
 
 def _sentences(passages: Sequence[Passage]) -> list[_Sentence]:
@@ -114,38 +130,70 @@ def _sentences(passages: Sequence[Passage]) -> list[_Sentence]:
                 text = part.text if isinstance(part, Text) else part.head
                 if is_machine_made(text):
                     continue
-                found.extend((place, role, sentence) for sentence in _BREAK.split(_prose(text)))
+                found.extend((place, role, sentence) for sentence in _cut(_prose(text)) if sentence)
     if len(found) > _SENTENCES_MAX:
         first = _SENTENCES_MAX // 10
         found = found[:first] + found[first - _SENTENCES_MAX :]
-    lines = ((place, role, one_line(text, _SENTENCE_CHARS_MAX)) for place, role, text in found)
     return [
-        _Sentence(order, place, role, text, Counter(_WORDS.findall(text.lower())))
-        for order, (place, role, text) in enumerate(lines)
-        if len(text) >= _SENTENCE_CHARS_MIN or (text and not text.isascii())
+        _sentence(order, place, role, line)
+        for order, (place, role, text) in enumerate(found)
+        if _is_telling(text) and _is_telling(line := one_line(text, _SENTENCE_CHARS_MAX))
     ]
 
 
+def _is_telling(text: str) -> bool:
+    return len(text) >= _SENTENCE_CHARS_MIN or not text.isascii()
+
+
+def _sentence(order: int, place: int, role: Role, line: str) -> _Sentence:
+    words = (_WORDS_ASCII if line.isascii() else _WORDS).findall(line.lower())
+    return _Sentence(order, place, role, line, words, frozenset(words))
+
+
 def _score(sentences: Sequence[_Sentence], places: int) -> None:
-    """Score each sentence by its likeness to the whole (the centroid of TF-IDF vectors) and by what it carries."""
-    spread = Counter(chain.from_iterable(sentence.words for sentence in sentences))
-    whole = Counter(chain.from_iterable(sentence.words.elements() for sentence in sentences))
+    """Score each sentence by its likeness to the whole (the centroid of TF-IDF vectors) and by what it carries.
+
+    Only whether it has something exact is left to `_best_first`.
+    """
+    spread = Counter(chain.from_iterable(sentence.distinct for sentence in sentences))
+    whole = Counter(chain.from_iterable(sentence.words for sentence in sentences))
     rarity = {word: log(len(sentences) / count) for word, count in spread.items()}
     centroid = {word: count * rarity[word] for word, count in whole.items()}
     length = sqrt(sum(weight * weight for weight in centroid.values())) or 1.0
+    # What one occurrence of a word adds to the product of its sentence with the whole, and to that with itself.
+    with_whole = {word: weight * rarity[word] for word, weight in centroid.items()}
+    with_itself = {word: weight * weight for word, weight in rarity.items()}
+    first, late = sentences[0].place, places * (1.0 - _LATE_SHARE)
     for sentence in sentences:
-        vector = {word: count * rarity[word] for word, count in sentence.words.items()}
-        own = sqrt(sum(weight * weight for weight in vector.values())) or 1.0
-        likeness = sum(weight * centroid[word] for word, weight in vector.items()) / (own * length)
+        words = sentence.words
+        if len(words) == len(sentence.distinct):
+            own = sum(map(with_itself.__getitem__, words))
+        else:
+            own = sum(count * count * with_itself[word] for word, count in Counter(words).items())
+        likeness = sum(map(with_whole.__getitem__, words)) / ((sqrt(own) or 1.0) * length)
         sentence.score = (
             likeness
             + _BY_USER * (sentence.role is Role.USER)
-            + _IS_FIRST * (sentence.place == sentences[0].place)
-            + _IS_LATE * (sentence.place >= places * (1.0 - _LATE_SHARE))
-            + _HAS_DECISION * (not _DECIDING.isdisjoint(sentence.words))
-            + _HAS_ERROR * (not _FAILING.isdisjoint(sentence.words))
-            + _HAS_EXACT * (_EXACT.search(sentence.text) is not None)
+            + _IS_FIRST * (sentence.place == first)
+            + _IS_LATE * (sentence.place >= late)
+            + _HAS_DECISION * (not _DECIDING.isdisjoint(sentence.distinct))
+            + _HAS_ERROR * (not _FAILING.isdisjoint(sentence.distinct))
         )
+
+
+def _best_first(sentences: Sequence[_Sentence]) -> Iterator[_Sentence]:
+    """Yield sentences by their score, looking for something exact only in those that would be next with it."""
+    waiting = [(-sentence.score - _HAS_EXACT, sentence.order, sentence) for sentence in sentences]
+    heapify(waiting)
+    settled: set[int] = set()
+    while waiting:
+        _, order, sentence = waiting[0]
+        if order in settled or _EXACT.search(sentence.text):
+            heappop(waiting)
+            yield sentence
+        else:
+            settled.add(order)
+            heapreplace(waiting, (-sentence.score, order, sentence))
 
 
 def _choose(
@@ -155,13 +203,13 @@ def _choose(
     chosen: list[_Sentence] = []
     taken: Counter[int] = Counter()
     misfits = 0
-    for sentence in sorted(sentences, key=lambda sentence: (-sentence.score, sentence.order)):
+    for sentence in _best_first(sentences):
         if misfits == _MISFITS_MAX or len(chosen) == _QUOTES_MAX:
             break
         if taken[sentence.place] >= _QUOTES_PER_MESSAGE or sentence.text in already:
             continue
-        words = sentence.words.keys()
-        if any(len(words & other.words.keys()) > _OVERLAP_MAX * len(words) for other in chosen):
+        words = sentence.distinct
+        if any(len(words & other.distinct) > _OVERLAP_MAX * len(words) for other in chosen):
             continue
         cost = tokens_of_text(f"{sentence.role} [#{passages[sentence.place].seq}] {sentence.text}\n")
         # A sentence that does not fit is passed over: a shorter one may.

@@ -5,9 +5,8 @@ bytes and each distinct chunk is judged once per session; that is what makes a m
 """
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from enum import StrEnum
-from itertools import filterfalse
 
 import msgspec
 
@@ -41,13 +40,6 @@ class FactKind(StrEnum):
 QUOTED = (FactKind.INSTRUCTION, FactKind.DECISION, FactKind.COMMAND, FactKind.ERROR)
 
 
-class Found(msgspec.Struct, frozen=True):
-    """A fact as it stands in a text."""
-
-    kind: FactKind
-    text: str
-
-
 # Words with the marks that occur inside paths, urls and qualified names. Cutting bytes with a table and `split` takes
 # half the time of a regular expression; the few chunks that are not ASCII are cut again by the expression.
 _CHUNK = re.compile(r"[\w$@~./#:%?=&+-]{3,}")
@@ -57,25 +49,32 @@ _ARROW = "→".encode()
 _CHUNK_CHARS_MIN = 3
 # A longer chunk is base64, a minified line or the like: nobody types it again.
 _CHUNK_CHARS_MAX = 240
-# A name of more characters is generated.
-_NAME_CHARS_MAX = 80
+# A name of fewer characters tells nothing, one of more is generated.
+_NAME_CHARS_MIN, _NAME_CHARS_MAX = 4, 80
 
 # What a chunk must have somewhere to hold a fact. Half of all distinct chunks are plain words and counts, and one look
 # with an expression costs a tenth of judging them.
+# The branches are told apart by one byte, so that only one of them is ever tried.
 _TELLING = re.compile(
-    rb"[/@\x80-\xff]|[A-Za-z0-9]_[A-Za-z0-9]|[a-z0-9][A-Z]|[A-Z]{2}[a-z]|[A-Za-z]\d|\d[A-Za-z]|[A-Za-z0-9]-\d|#\d"
-    rb"|[A-Za-z0-9_]\.[A-Za-z]"
+    rb"[/@\x80-\xff]"
+    rb"|[a-z](?:[A-Z\d]|_[A-Za-z\d]|\.[A-Za-z]|-\d)"
+    rb"|[A-Z](?:\d|[A-Z][a-z]|_[A-Za-z\d]|\.[A-Za-z]|-\d)"
+    rb"|\d(?:[A-Za-z]|_[A-Za-z\d]|\.[A-Za-z]|-\d)"
+    rb"|_\.[A-Za-z]|#\d"
 )
 
 _DIGIT = re.compile(r"\d")
+_LETTER = re.compile(r"[^\W\d_]")
 _URL = re.compile(r"[a-z][a-z0-9+.-]{1,11}://.+")
 _PATH = re.compile(r"(?:~|\.{1,2})?/?(?:[\w$@.+#-]+/)*[\w$@.+#-]+/?")
-_FILE = re.compile(r"[\w$@+-][\w$@.+-]*\.([A-Za-z][A-Za-z0-9]{0,9})")
+_FILE = re.compile(r"[\w$@+-][\w$@.+-]*")
 _EMAIL = re.compile(r"[\w.+-]+@[\w-]+(?:\.[\w-]+)+")
-_UUID = re.compile(r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
-_HASH = re.compile(r"(?=[a-f]*\d)(?=\d*[a-f])[0-9a-f]{7,64}")
-# ABC-123, #123, GV1N64, HAT170.
-_CODE = re.compile(r"[A-Z][A-Z0-9]{1,9}-\d+|#\d+|(?=[A-Z]*\d)(?=\d*[A-Z])[A-Z0-9]{4,16}")
+# A UUID, the hash of something, and codes: ABC-123, #123, GV1N64, HAT170.
+_ID = re.compile(
+    r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}"
+    r"|(?=[a-f]*\d)(?=\d*[a-f])[0-9a-f]{7,64}"
+    r"|[A-Z][A-Z0-9]{1,9}-\d+|#\d+|(?=[A-Z]*\d)(?=\d*[A-Z])[A-Z0-9]{4,16}"
+)
 _DATE = re.compile(r"\d{4}-\d\d-\d\d(?:T[\d:.]+(?:Z|[+-][\d:]+)?)?")
 _WORD = re.compile(r"(?<![\w$])[A-Za-z_$][\w$]*")
 # Two parts in one word: camelCase, HTTPServer, snake_case, sha256sum.
@@ -84,20 +83,29 @@ _COMPOUND = re.compile(r"[a-z0-9][A-Z]|[A-Z]{2}[a-z]|[A-Za-z0-9]_[A-Za-z0-9]|[A-
 _QUALIFIED = re.compile(r"[a-z]\w+\.[A-Z][a-z]\w+")
 # What follows these words is a name, however plain it looks.
 _DEFINITION = re.compile(r"\b(?:def|class|func|function|fn|type|struct|enum|interface|trait)\s+([A-Za-z_]\w{3,79})\b")
+# One of these begins each of them; the expression is tried only where one stands.
+_DEFINING = ("def", "class", "func", "fn", "type", "struct", "enum", "interface", "trait")
 # Ids that providers give to calls and replies mean nothing outside their request.
 _PASSING_IDS = ("toolu_", "call_", "chatcmpl-", "msg_", "req_", "fc_", "rs_")
+_PASSING_BYTES = tuple(ids.encode() for ids in _PASSING_IDS)
+# Marks that may stand around a word and are no part of it.
+_AROUND = b".:=-?&+%"
 # Endings that tell a file from a qualified name such as `self.value`.
-_FILE_ENDINGS = (
-    " go mod sum ts tsx js jsx mjs cjs py pyi ipynb rs java kt swift c h cc cpp hpp cs rb php pl lua ex exs erl hs ml "
+_ENDINGS = (
+    "go mod sum ts tsx js jsx mjs cjs py pyi ipynb rs java kt swift c h cc cpp hpp cs rb php pl lua ex exs erl hs ml "
     "scala vue svelte md mdx rst txt log json jsonl toml yaml yml lock cfg ini conf env xml csv tsv sql html htm css "
-    "scss sh bash zsh proto graphql tf gradle pdf png jpg jpeg gif svg zip gz tar zst db sqlite bak tmp "
+    "scss sh bash zsh proto graphql tf gradle pdf png jpg jpeg gif svg zip gz tar zst db sqlite bak tmp"
 )
+_FILE_ENDINGS = frozenset(_ENDINGS.split())
 # A number alone is a fact where it has three digits or more, or a fraction, or a percent sign; smaller ones are counts
 # of things near by. The word before and the unit after it belong to it.
 _NUMBER = re.compile(
     r"(?<![\w.,/:#-])[$€£]?(\d{1,3}(?:,\d{3})+(?:\.\d+)?|\d+\.\d+|\d{3,15}|\d+(?= ?%))"
     r"( ?%| ?[A-Za-z]{1,12}\b)?(?![\w/:-])"
 )
+# Where the expression can match: it begins at the first digit of a run, or at the sign of a currency before it.
+_DIGITS = re.compile(r"\d[\d.,]*")
+_CURRENCIES = ("$", "€", "£")
 _WORD_BEFORE = re.compile(r"[A-Za-z][\w-]*[ :=]{1,2}\Z")
 _WORD_BEFORE_CHARS = 26
 # A word that joins a number to the rest of the sentence says nothing about it.
@@ -106,59 +114,96 @@ _JOINING = re.compile(
 )
 
 
-def _name(word: str) -> bool:
-    return 4 <= len(word) <= _NAME_CHARS_MAX and _COMPOUND.search(word) is not None  # noqa: PLR2004 - tell a name
+def _is_compound(word: str) -> bool:
+    if word.isalpha() and word.isascii():
+        # All letters: it has two parts unless it is small, large, or small behind its first. That needs no expression.
+        return not (word[1:].islower() or word.isupper())
+    return _COMPOUND.search(word) is not None
 
 
-def _names(chunk: str) -> list[Found]:
-    words = [Found(FactKind.NAME, word) for word in _WORD.findall(chunk) if _name(word)]
+def _names(chunk: str) -> dict[str, FactKind]:
+    # What has only letters and dots is cut without an expression.
+    words = chunk.split(".") if chunk.isascii() and chunk.replace(".", "").isalpha() else _WORD.findall(chunk)
+    names = {
+        word: FactKind.NAME for word in words if _NAME_CHARS_MIN <= len(word) <= _NAME_CHARS_MAX and _is_compound(word)
+    }
     # `agent.Default` has no telling word of its own, `os.ReadFile` has.
-    return words or ([Found(FactKind.NAME, chunk)] if _QUALIFIED.fullmatch(chunk) else [])
+    return names or ({chunk: FactKind.NAME} if _QUALIFIED.fullmatch(chunk) else {})
 
 
 def _is_path(path: str) -> bool:
-    pieces = [piece for piece in path.split("/") if piece not in ("", ".", "..", "~")]
-    if not pieces or not any(char.isalpha() for char in path):
+    if _LETTER.search(path) is None:
         return False
+    if "/" in path.strip("./~"):
+        return True
     # "/copy" is a command of some chat, "/etc/hosts" and "./run" are paths.
+    pieces = [piece for piece in path.split("/") if piece not in ("", ".", "..", "~")]
     return len(pieces) > 1 or path.startswith(("./", "../", "~/")) or _is_file(pieces[0])
 
 
 def _is_file(name: str) -> bool:
-    found = _FILE.fullmatch(name)
-    return found is not None and f" {found[1]} " in _FILE_ENDINGS
+    stem, _, ending = name.rpartition(".")
+    return ending in _FILE_ENDINGS and _FILE.fullmatch(stem) is not None
 
 
-def judge(chunk: str) -> tuple[Found, ...]:
-    """Return the facts in one chunk of text, none for a plain word."""
-    if chunk.isidentifier() and chunk.isascii() and not _DIGIT.search(chunk):
-        # The shortest way for what most chunks are: one name and nothing else.
-        is_name = _name(chunk) and not chunk.startswith(_PASSING_IDS)
-        return (Found(FactKind.NAME, chunk),) if is_name else ()
+def judge(chunk: str) -> dict[str, FactKind]:
+    """Return the facts in one chunk of text with their kinds, none for a plain word."""
     chunk = chunk.strip(":?=&+%-").rstrip(".")
     if (chunk.isalpha() and chunk[1:].islower()) or len(chunk) > _CHUNK_CHARS_MAX:
-        return ()
+        return {}
     if "://" in chunk:
         found = _URL.search(chunk)
-        return (Found(FactKind.URL, found[0]),) if found else ()
+        return {found[0]: FactKind.URL} if found else {}
     if chunk.startswith(_PASSING_IDS):
-        return ()
+        return {}
     if "@" in chunk and _EMAIL.fullmatch(chunk):
-        return (Found(FactKind.ID, chunk),)
-    if _DIGIT.search(chunk):
-        if _UUID.fullmatch(chunk) or _HASH.fullmatch(chunk) or _CODE.fullmatch(chunk):
-            return (Found(FactKind.ID, chunk),)
-        if _DATE.fullmatch(chunk):
-            return (Found(FactKind.NUMBER, chunk),)
+        return {chunk: FactKind.ID}
     # "main.go:42:func": a path, and maybe names behind the colon.
     head, _, rest = chunk.partition(":")
     if "/" in head:
         head = head.rstrip("/")
-        path = (Found(FactKind.PATH, head),) if _PATH.fullmatch(head) and _is_path(head) else ()
-        return (*path, *_names(rest))
+        path = {head: FactKind.PATH} if _PATH.fullmatch(head) and _is_path(head) else {}
+        return path | _names(rest) if rest else path
+    if _DIGIT.search(chunk):
+        if _ID.fullmatch(chunk):
+            return {chunk: FactKind.ID}
+        if _DATE.fullmatch(chunk):
+            return {chunk: FactKind.NUMBER}
     if "." in head and _is_file(head):
-        return (Found(FactKind.PATH, head), *_names(rest))
-    return tuple(_names(chunk))
+        return {head: FactKind.PATH} | _names(rest)
+    return _names(chunk)
+
+
+def _facts_of(chunk: bytes) -> dict[str, FactKind]:
+    """Return the facts in a chunk as it was cut, with their kinds; what most chunks are is told without `judge`."""
+    core = chunk.strip(_AROUND)
+    letters = core.replace(b"_", b"")
+    if letters.isalpha():
+        # One word: a name where it has two parts. Without a bar in it, that is told without an expression.
+        if len(letters) == len(core):
+            is_name = not (core[1:].islower() or core.isupper())
+        else:
+            is_name = _TELLING.search(core) is not None and not core.startswith(_PASSING_BYTES)
+        return {core.decode(): FactKind.NAME} if is_name and _NAME_CHARS_MIN <= len(core) <= _NAME_CHARS_MAX else {}
+    if core.isdigit() or _TELLING.search(chunk) is None:
+        return {}
+    text = chunk.decode()
+    if text.isascii():
+        return judge(text) if len(text) >= _CHUNK_CHARS_MIN else {}
+    found: dict[str, FactKind] = {}
+    for cut in _CHUNK.findall(text):
+        found |= judge(cut)
+    return found
+
+
+def _defined(text: str) -> Iterator[str]:
+    for word in _DEFINING:
+        at = text.find(word)
+        while at >= 0:
+            definition = _DEFINITION.match(text, at)
+            if definition is not None:
+                yield definition[1]
+            at = text.find(word, at + len(word))
 
 
 class Judge:
@@ -176,36 +221,28 @@ class Judge:
             raw = text.encode("utf-8", "replace")
             if b"\\" in raw:
                 raw = raw.replace(b"\\n", b" ").replace(b"\\t", b" ")
-            chunks.update(raw.replace(_ARROW, b" ").translate(_CUTS).split())
+            if not raw.isascii():
+                raw = raw.replace(_ARROW, b" ")
+            chunks.update(raw.translate(_CUTS).split())
         # Not `-=`: that would walk through all plain words of the session for each text.
         chunks = chunks.difference(self._plain)
         judged = self._judged
-        unknown = chunks.difference(judged)
-        # Most are words of small letters, which is told quicker without the expression.
-        plain = {chunk for chunk in unknown if chunk.islower() and chunk.isalpha()}
-        plain.update(filterfalse(_TELLING.search, unknown - plain))
-        self._plain |= plain
-        for chunk in unknown - plain:
-            self._judge(chunk)
+        kinds, plain = self.kinds, self._plain
+        for chunk in chunks.difference(judged):
+            # Half of them are words of small letters, which is told quickest.
+            found = {} if chunk.islower() and chunk.isalpha() else _facts_of(chunk)
+            if not found:
+                plain.add(chunk)
+                continue
+            judged[chunk] = tuple(found)
+            for fact, kind in found.items():
+                if fact not in kinds or kind < kinds[fact]:
+                    kinds[fact] = kind
         return {fact for chunk in chunks for fact in judged.get(chunk, ())}
-
-    def _judge(self, chunk: bytes) -> None:
-        text = chunk.decode()
-        found: Iterable[Found] = ()
-        if text.isascii():
-            found = judge(text) if len(text) >= _CHUNK_CHARS_MIN else ()
-        else:
-            found = [fact for cut in _CHUNK.findall(text) for fact in judge(cut)]
-        if not found:
-            self._plain.add(chunk)
-            return
-        for fact in found:
-            self.name((fact.text,), fact.kind)
-        self._judged[chunk] = tuple(fact.text for fact in found)
 
     def definitions(self, texts: Iterable[str]) -> set[str]:
         """Return the names that some pieces of code define, plain ones too."""
-        found = {name for text in texts for name in _DEFINITION.findall(text)}
+        found = {name for text in texts for name in _defined(text)}
         self.name(found, FactKind.NAME)
         return found
 
@@ -215,10 +252,19 @@ class Judge:
             self.kinds[fact] = min(self.kinds.get(fact, kind), kind)
 
 
+def _found_numbers(text: str) -> Iterator[re.Match[str]]:
+    for digits in _DIGITS.finditer(text):
+        at = digits.start()
+        is_priced = text[max(0, at - 1) : at] in _CURRENCIES
+        number = (is_priced and _NUMBER.match(text, at - 1)) or _NUMBER.match(text, at)
+        if number is not None:
+            yield number
+
+
 def numbers(text: str) -> dict[str, str]:
     """Return the numbers of a text, each with the word before it and its unit, by the number alone."""
     found: dict[str, str] = {}
-    for number in _NUMBER.finditer(text):
+    for number in _found_numbers(text):
         before = _WORD_BEFORE.search(text, max(0, number.start() - _WORD_BEFORE_CHARS), number.start())
         found[number[1]] = _JOINING.sub("", f"{before[0] if before else ''}{number[0]}")
     return found

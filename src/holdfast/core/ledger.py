@@ -7,7 +7,7 @@ checked.
 import re
 from bisect import bisect
 from collections.abc import Iterable, Sequence
-from heapq import heapify, heappop, heappush
+from heapq import heapify, heappop, heapreplace
 from itertools import accumulate, takewhile
 
 import msgspec
@@ -34,8 +34,11 @@ class Ledger(msgspec.Struct, frozen=True):
     def render(self) -> str:
         """Return the ledger as compact text: one line per quote, one line per kind for the rest."""
         lines: list[str] = []
+        by_kind: dict[FactKind, list[Entry]] = {}
+        for entry in self.entries:
+            by_kind.setdefault(entry.kind, []).append(entry)
         for kind, title in _TITLES.items():
-            entries = [entry for entry in self.entries if entry.kind is kind]
+            entries = by_kind.get(kind, [])
             if kind in QUOTED:
                 lines.extend(f"{title} [#{entry.seq}] {entry.text}" for entry in entries)
             elif entries:
@@ -90,21 +93,29 @@ _QUOTE_SHARES = {
 }
 # In a short ledger a share is less than a sentence; so much may be taken all the same, up to an eighth of it.
 _QUOTES_TOKENS_MIN = 60
+# What a person says of something to be kept, and how one writes down that something has a value, on a line of its own.
 _FOR_GOOD = re.compile(
-    r"\b(?:remember|memori[sz]e|note that|keep in mind|(?:don't|do not) forget|from now on|always|never)\b|"
-    r"^\W*\w[\w.-]{0,40} ?:?= ?\S",
-    re.IGNORECASE | re.MULTILINE,
+    r"\b(?:remember|memori[sz]e|note that|keep in mind|(?:don't|do not) forget|from now on|always|never)\b"
 )
+_LAID_DOWN = re.compile(r"^[^\w\n]*\w[\w.-]{0,40} ?:?= ?\S", re.MULTILINE)
 # Characters of one quote. The first and the newest instruction carry the task, so they may be longer.
 _QUOTE_CHARS, _QUOTE_CHARS_TASK, _TASKS = 160, 480, 2
 # A quick guess at the tokens of a word with its share of citation and blank, for ranking alone: a mark inside it costs
 # one, and begins another word.
 _WORD_TOKENS, _CHAR_TOKENS, _MARK_TOKENS = 0.7, 0.165, 1.2
-# Steps in which the number of words is found, and the share of the room at which it is good enough. Two steps reach it
-# nearly always; the bound is for texts that the quick guess gets wrong.
-_STEPS_TO_FIT, _FULL = 6, 0.98
+# What a citation takes, and how many there are about: one for so many words, and at most one for so many records. They
+# make the first try come close; a try costs more than any guess.
+_CITATION_TOKENS, _WORDS_CITED, _RECORDS_CITED = 4.5, 10, 6
+# Steps in which the number of words is found, the share of the room at which it is good enough, and the one that is
+# aimed at: in the middle between good enough and too much. Three steps reach it nearly always; the bound is for texts
+# that the quick guess gets wrong.
+_STEPS_TO_FIT, _FULL, _AIM = 6, 0.98, 0.99
+# Facts that are ranked. A megabyte of a real session has at most 1,600, so eight have fewer than this; more of them
+# are a dump of ids or of numbered names, and each would take as long as a word that is needed.
+_FACTS_MAX = 2**14
 # Records that a fact may cite; more than these make no better choice.
 _PLACES_MAX = 16
+_ORDER = {kind: order for order, kind in enumerate(FactKind)}
 
 
 def _cost(fact: str) -> float:
@@ -112,16 +123,27 @@ def _cost(fact: str) -> float:
     return _WORD_TOKENS + _CHAR_TOKENS * len(fact) + _MARK_TOKENS * marks
 
 
+def _forget_most(reading: Reading) -> None:
+    """Where there are more facts than any session has, keep what the agent used and then the newest."""
+    tallies = reading.tallies
+    if len(tallies) > _FACTS_MAX:
+        kept = sorted(tallies, key=lambda fact: (tallies[fact].last_agent, tallies[fact].last), reverse=True)
+        reading.tallies = {fact: tallies[fact] for fact in kept[:_FACTS_MAX]}
+
+
 def _merge_paths(reading: Reading) -> None:
     """Count `setup.go` and `cli/setup.go` for the longest path that ends in them: its text holds them both."""
-    longest: dict[str, list[str]] = {}
+    # The longest path for each end of one. A path has few ends; to compare it with all others would take the square.
+    longest: dict[str, str] = {}
     kinds, tallies = reading.judge.kinds, reading.tallies
     paths = [fact for fact in tallies if kinds[fact] is FactKind.PATH]
     for path in sorted(paths, key=lambda path: (-len(path), path)):
-        family = longest.setdefault(path.rpartition("/")[2], [])
-        whole = next((other for other in family if other.endswith(f"/{path}")), None)
+        whole = longest.get(path)
         if whole is None:
-            family.append(path)
+            end = path
+            while "/" in end:
+                end = end.partition("/")[2]
+                longest.setdefault(end, path)
             continue
         tallies[whole].absorb(tallies.pop(path))
         if path in reading.edited:
@@ -131,6 +153,9 @@ def _merge_paths(reading: Reading) -> None:
 
 def one_line(text: str, chars_max: int) -> str:
     """Return a text on one line, its middle left out where it is longer than this."""
+    if len(text) <= chars_max and text.isprintable() and "  " not in text:
+        # Nothing printable is blank but the space, so most sentences are lines already.
+        return text.strip()
     # Blanks seldom make up seven eighths of a text, so no more of it needs to be looked at.
     reach = 8 * chars_max
     line = " ".join(text.split() if len(text) <= 2 * reach else [*text[:reach].split(), *text[-reach:].split()])
@@ -138,6 +163,10 @@ def one_line(text: str, chars_max: int) -> str:
         return line
     tail = chars_max // 4
     return f"{line[: chars_max - tail].rstrip()} … {line[-tail:].lstrip()}"
+
+
+def _is_for_good(text: str) -> bool:
+    return _FOR_GOOD.search(text.lower()) is not None or ("=" in text and _LAID_DOWN.search(text) is not None)
 
 
 def _quotes(reading: Reading, kind: FactKind, seqs: Sequence[int], tokens_max: int) -> list[Entry]:
@@ -149,7 +178,7 @@ def _quotes(reading: Reading, kind: FactKind, seqs: Sequence[int], tokens_max: i
     places = list(reversed(reading.quotes[kind]))
     is_instruction = kind is FactKind.INSTRUCTION
     if is_instruction and len(places) > 1:
-        between = sorted(places[1:-1], key=lambda place: not _FOR_GOOD.search(place[1]))
+        between = sorted(places[1:-1], key=lambda place: not _is_for_good(place[1]))
         places = [places[0], places[-1], *between]
     chosen: list[Entry] = []
     seen: set[str] = set()
@@ -172,40 +201,59 @@ def _ranked(reading: Reading, places: int, shown: set[str]) -> list[str]:
     # A qualified name of plain words, `ref.Hash`, is a call like any other unless someone spoke of it.
     kinds = reading.judge.kinds
     likely = chances(reading, places)
-    worth = {
-        fact: likely[fact] / _cost(fact)
+    worth = [
+        (-likely[fact] / _cost(fact), fact)
         for fact, tally in reading.tallies.items()
         if fact not in shown
-        and (tally.uses[TEXT] or tally.uses[USER] or "." not in fact or kinds[fact] is not FactKind.NAME)
-    }
-    return sorted(worth, key=lambda fact: (-worth[fact], fact))
+        and ("." not in fact or kinds[fact] is not FactKind.NAME or tally.uses[TEXT] or tally.uses[USER])
+    ]
+    worth.sort()
+    return [fact for _, fact in worth]
 
 
-def _cite(reading: Reading, facts: Sequence[str], seqs: Sequence[int]) -> list[Entry]:
-    """Give each fact a record in which it stands, so that few records are cited in all."""
-    # A folder is read off the path of a file in it.
-    folders = _folders(facts)
-    facts = [fact for fact in facts if fact not in folders]
-    standing: dict[int, set[str]] = {}
-    for fact in facts:
-        for place in reading.tallies[fact].places[-_PLACES_MAX:]:
-            standing.setdefault(place, set()).add(fact)
-    # Always the record with most of what is uncited yet; of two alike the newer.
-    # What a record can still give only shrinks, so most of them are never counted again.
-    uncited = set(facts)
-    fullest = [(-len(cited), -place) for place, cited in standing.items()]
-    heapify(fullest)
-    entries: list[Entry] = []
-    while uncited:
-        place = -heappop(fullest)[1]
-        cited = standing[place] & uncited
-        if fullest and (-len(cited), -place) > fullest[0]:
-            heappush(fullest, (-len(cited), -place))
-            continue
-        uncited -= cited
-        entries += [_entry(reading, fact, place, seqs) for fact in cited]
-    order = list(FactKind)
-    return sorted(entries, key=lambda entry: (order.index(entry.kind), entry.seq, entry.text))
+class _Citing:
+    """Gives facts records in which they stand, for ever new beginnings of one ranked list."""
+
+    def __init__(self, reading: Reading, ranked: Sequence[str], seqs: Sequence[int]) -> None:
+        self._reading = reading
+        self._ranked = ranked
+        self._seqs = seqs
+        # For each place what stands there, of as many facts of the list as were asked for so far.
+        self._standing: dict[int, set[str]] = {}
+        self._known = 0
+
+    def entries(self, count: int) -> list[Entry]:
+        """Return the first so many facts, each with a record in which it stands, so that few are cited in all."""
+        self._know(count)
+        # A folder is read off the path of a file in it.
+        uncited = set(self._ranked[:count])
+        uncited -= _folders(uncited)
+        # Always the record with most of what is uncited yet; of two alike the newer.
+        # What a record can still give only shrinks, so most of them are never counted again.
+        fullest = [(-len(facts), -place) for place, facts in self._standing.items()]
+        heapify(fullest)
+        entries: list[Entry] = []
+        while uncited:
+            place = -fullest[0][1]
+            cited = self._standing[place] & uncited
+            now = (-len(cited), -place)
+            if now > fullest[0]:
+                heapreplace(fullest, now)
+                continue
+            heappop(fullest)
+            uncited -= cited
+            entries += [_entry(self._reading, fact, place, self._seqs) for fact in cited]
+        return sorted(entries, key=lambda entry: (_ORDER[entry.kind], entry.seq, entry.text))
+
+    def _know(self, count: int) -> None:
+        standing, tallies = self._standing, self._reading.tallies
+        for fact in self._ranked[self._known : count]:
+            for place in tallies[fact].places[-_PLACES_MAX:]:
+                if place in standing:
+                    standing[place].add(fact)
+                else:
+                    standing[place] = {fact}
+        self._known = max(self._known, count)
 
 
 def _folders(facts: Iterable[str]) -> set[str]:
@@ -229,9 +277,18 @@ def _entry(reading: Reading, fact: str, place: int, seqs: Sequence[int]) -> Entr
     return Entry(reading.judge.kinds[fact], fact, seqs[place])
 
 
+def _first_guess(ranked: Sequence[str], places: int, room: int) -> int:
+    """Guess how many of the best words fit into so many tokens, with the records that they cite."""
+    count = bisect(list(accumulate(map(_cost, ranked))), room)
+    citations = _CITATION_TOKENS * min(count / _WORDS_CITED, places / _RECORDS_CITED)
+    tokens = tokens_of_text(" ".join(ranked[:count])) + citations
+    return int(count * min(1.0, room / max(1.0, tokens)))
+
+
 def make_ledger(passages: Sequence[Passage], *, tokens_max: int) -> Ledger:
     """Take the exact facts from some originals, as many as fit into this many tokens when rendered."""
     reading = read_passages(passages)
+    _forget_most(reading)
     _merge_paths(reading)
     seqs = [passage.seq for passage in passages]
     quotes = [
@@ -244,25 +301,32 @@ def make_ledger(passages: Sequence[Passage], *, tokens_max: int) -> Ledger:
     shown = reading.judge.facts(entry.text for entry in quotes)
     shown.update(number for entry in quotes for number in numbers(entry.text))
     ranked = _ranked(reading, len(passages), shown)
-    # As many words as fit. Tokens grow about evenly with words, so the rule of three comes close within a few steps.
     best = Ledger(tuple(quotes))
     quoted = tokens_of_text(best.render())
     if quoted > tokens_max:
         return Ledger()
-    fitting, too_many = 0, len(ranked) + 1
-    count = bisect(list(accumulate(map(_cost, ranked))), tokens_max - quoted)
+    # As many words as fit. Tokens grow about evenly with words, so the rule of three, between the most that is known to
+    # fit and the least that is known not to, comes close within a few steps.
+    citing = _Citing(reading, ranked, seqs)
+    fitting, fitting_tokens = 0, quoted
+    too_many, too_many_tokens = len(ranked) + 1, 0
+    count = _first_guess(ranked, len(passages), tokens_max - quoted)
     steps_left = _STEPS_TO_FIT
     while steps_left and fitting < count < too_many:
         steps_left -= 1
-        ledger = Ledger((*quotes, *_cite(reading, ranked[:count], seqs)))
+        ledger = Ledger((*quotes, *citing.entries(count)))
         tokens = tokens_of_text(ledger.render())
-        if tokens <= tokens_max:
-            best, fitting = ledger, count
+        if tokens > tokens_max:
+            too_many, too_many_tokens = count, tokens
+        else:
+            best, fitting, fitting_tokens = ledger, count, tokens
             if tokens >= _FULL * tokens_max:
                 break
-        else:
-            too_many = count
-        # One in a hundred less than would just fit, or every step would end a little above.
-        aim = int(0.99 * count * (tokens_max - quoted) / max(1, tokens - quoted))
+        words_per_token = (
+            (too_many - fitting) / (too_many_tokens - fitting_tokens)
+            if too_many_tokens
+            else fitting / max(1, fitting_tokens - quoted)
+        )
+        aim = fitting + int((_AIM * tokens_max - fitting_tokens) * words_per_token)
         count = min(max(aim, fitting + 1), too_many - 1)
     return best

@@ -27,6 +27,7 @@ _FAILURE = re.compile(
 # One of these stands in whatever the expression above finds; to look for them first takes a tenth of the time.
 _FAILURE_SIGNS = (
     "rror",
+    "ERROR",
     "FAIL",
     "ailed",
     "panic",
@@ -44,6 +45,26 @@ _DECISION = re.compile(
     r"\b(?:decid\w+|instead of|rather than|agreed|approved?|(?:we|I)(?:'ll| will) (?:use|keep|go with|leave)|"
     r"let's (?:use|keep|go with)|going with|chose|chosen|root cause|the (?:fix|problem|issue|reason) (?:is|was))\b",
     re.IGNORECASE,
+)
+# One of these stands, in small letters, in whatever the expression above finds, with at most "we" before it; none of
+# what it finds is longer than this, but for the end of a word.
+_BEFORE_SIGN, _DECISION_CHARS = 2, 40
+_DECISION_SIGNS = (
+    "decid",
+    "instead of",
+    "rather than",
+    "agreed",
+    "approve",
+    "'ll ",
+    " will ",
+    "let's ",
+    "going with",
+    "chose",
+    "root cause",
+    "the fix",
+    "the problem",
+    "the issue",
+    "the reason",
 )
 # "The issue is:" only announces one.
 _DECISION_CHARS_MIN = 30
@@ -114,9 +135,9 @@ class Reading:
                 self.quotes[FactKind.INSTRUCTION].append((place, text))
             return
         self._count(place, TEXT, facts)
-        decision = _DECISION.search(text)
-        if decision is not None:
-            sentence = _sentence_at(text, decision.start())
+        at = _decision(text)
+        if at is not None:
+            sentence = _sentence_at(text, at)
             if len(sentence) >= _DECISION_CHARS_MIN and not sentence.endswith(":"):
                 self.quotes[FactKind.DECISION].append((place, sentence))
 
@@ -142,7 +163,7 @@ class Reading:
         # Files that are read speak of errors too; only what a command printed, or a tool that failed, reports one.
         if has_failed or result.call_id in self._commands:
             for text in texts:
-                found = _failure(text, 0, _REPORT_CHARS) or _failure(text, len(text) - _REPORT_CHARS, len(text))
+                found = _failure(text)
                 if found is not None or has_failed:
                     self.quotes[FactKind.ERROR].append((place, _line_at(text, found.start() if found else 0)))
 
@@ -160,9 +181,29 @@ class Reading:
                 tally.last_agent = place
 
 
-def _failure(text: str, start: int, end: int) -> re.Match[str] | None:
-    """Find where a part of a text says that something failed."""
-    start = max(start, 0)
+def _decision(text: str) -> int | None:
+    """Find where a text first tells of a decision, looking closer only where a sign of one stands."""
+    lower = text.lower()
+    first: int | None = None
+    for sign in _DECISION_SIGNS:
+        at = lower.find(sign, 0, first)
+        while at >= 0:
+            found = _DECISION.search(text, max(0, at - _BEFORE_SIGN), at + _DECISION_CHARS)
+            if found is not None:
+                first = found.start() if first is None else min(first, found.start())
+                break
+            at = lower.find(sign, at + 1, first)
+    return first
+
+
+def _failure(text: str) -> re.Match[str] | None:
+    """Find where a text says that something failed, at its beginning or at its end."""
+    if len(text) <= 2 * _REPORT_CHARS:
+        return _failure_in(text, 0, len(text))
+    return _failure_in(text, 0, _REPORT_CHARS) or _failure_in(text, len(text) - _REPORT_CHARS, len(text))
+
+
+def _failure_in(text: str, start: int, end: int) -> re.Match[str] | None:
     if not any(text.find(sign, start, end) >= 0 for sign in _FAILURE_SIGNS):
         return None
     return _FAILURE.search(text, start, end)
