@@ -209,7 +209,7 @@ async def test_costs_are_told_in_dollars_where_prices_are_declared(browsing: Bro
         await tell_story(running)
         answered = await running.client.get("/api/sessions/harbour:night-watch/budgets?limit=100")
         paid = sum(float(one["cost_usd"] or 0) for one in answered.body["requests"])
-        page = await browsing.open(running.url, "#/session/harbour%3Anight-watch/budgets")
+        page = await browsing.open(running.url, at("harbour:night-watch", "budgets"))
         await expect(page.get_by_role("region", name="Costs", exact=True)).to_contain_text(f"{paid:.4f}")
     assert paid > 0
 

@@ -27,7 +27,7 @@ async def last_applied(session: Session) -> CompactionApplied:
     return applied[-1]
 
 
-@pytest.mark.parametrize("messages", [3, 7])
+@pytest.mark.parametrize("messages", [3, 6])
 async def test_a_compaction_without_a_model_does_exactly_what_was_foreseen(messages: int) -> None:
     model = Talker(BLOCKED)
     async with a_hold(an_engine(model, bounds=ONLY_WHEN_ASKED)) as hold:
