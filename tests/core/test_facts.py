@@ -85,7 +85,7 @@ def test_facts_are_found_in_text_of_any_kind() -> None:
         ("_private_", set()),
         ("aBc", set()),
         ("word:", set()),
-        ("TODO:", set()),
+        ("NOTE:", set()),
         ("-12.", set()),
         ("a/", set()),
         ("aB" * 41, set()),

@@ -87,8 +87,14 @@ def test_settings_are_shown_without_the_password_of_a_server(options: tuple[str,
     assert b"s3cr3t" not in told.stdout + told.stderr
 
 
-@pytest.mark.parametrize("command", [("backup", "copy.db"), ("doctor",)])
+@pytest.mark.parametrize("command", [("backup", "copy.db"), ("doctor", "--fix")])
 def test_commands_for_files_say_what_to_use_for_a_server(command: tuple[str, ...]) -> None:
     told = run_program(*command, "--store", "postgresql://holdfast:s3cr3t@db.example/sessions")
 
     assert (told.returncode, b"pg_dump" in told.stderr, b"s3cr3t" in told.stderr) == (2, True, False)
+
+
+def test_doctor_says_that_a_server_cannot_be_reached_without_its_password() -> None:
+    told = run_program("doctor", "--store", "postgresql://holdfast:s3cr3t@127.0.0.1:1/sessions")
+
+    assert (told.returncode, b"127.0.0.1" in told.stderr, b"s3cr3t" in told.stderr) == (75, True, False)

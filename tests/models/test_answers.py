@@ -304,7 +304,7 @@ def test_what_was_read_from_and_written_to_the_cache_counts_as_input() -> None:
     usage = {"input_tokens": 1, "cache_read_input_tokens": 20, "cache_creation_input_tokens": 300, "output_tokens": 0}
     started = {"type": "message_start", "message": {"model": "m", "usage": usage}}
     assert decoded(ANTHROPIC, anthropic_stream(started, *STOPPED))[1] == Reply(
-        (), StopReason.END, Usage(321, 7, 20), "m"
+        (), StopReason.END, Usage(321, 7, 20, cache_write_tokens=300), "m"
     )
 
 

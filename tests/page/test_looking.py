@@ -12,6 +12,7 @@ from holdfast.core.learning import Learned
 from holdfast.core.messages import BlobRef, LargeText, Media, Text, ToolOutcome, ToolResult, ToolSpec
 from holdfast.core.records import (
     Abandonment,
+    AnswerLinked,
     AnyRecord,
     AttemptAbandoned,
     AttemptFailed,
@@ -67,6 +68,7 @@ EXAMPLES: tuple[AnyRecord, ...] = (
     SessionConfigured("sim", "be brief " * 200, (ToolSpec("depth", "", "{}"),)),
     InputAdmitted((Text("hello"), Media(BLOB, "image/png", "a.png", 10, 20), LargeText(BLOB, "head", "b.txt"))),
     CancelRequested(7),
+    AnswerLinked("digest", "telegram:42", "family", 4),
     CompactionRequested(),
     CompactionRequested(Trigger.AHEAD, "the schema"),
     MessagePinned(3),

@@ -85,7 +85,9 @@ def sweep(folder: Path) -> None:
     for path in folder.iterdir():
         with suppress(FileNotFoundError, BlockingIOError), path.open("rb") as file:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            path.unlink()
+            # Without a name it was swept by somebody else, and what has its name now belongs to a living writer.
+            if os.fstat(file.fileno()).st_nlink:
+                path.unlink()
 
 
 def translated(error: OSError, what: str) -> HoldfastError:

@@ -46,6 +46,7 @@ const SENTENCES = {
   OutputMasked: (r) => `tool output before record ${r.before} is shown by a line each`,
   PartReplaced: (r) => `a part of record ${r.seq} is shown as '${partInWords(r.shown)}': ${r.why}`,
   DamageSetAside: (r) => `what stood here is damaged: ${r.why}${r.kept ? ` (its bytes are kept as ${r.kept})` : ""}`,
+  AnswerLinked: (r) => `an answer that its client may go on from: message ${r.count} of ${r.session}`,
   SegmentSealed: (r) => `records ${r.first} to ${r.last} moved into the archive: ${count(r.size)} bytes`,
   SessionConfigured: (r) => {
     const told = r.system == null ? "no system text of its own" : `a system text of ${count(r.system.length)} characters`;
