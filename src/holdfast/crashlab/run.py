@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
+from typing import TypeVar
 
 import msgspec
 
@@ -23,6 +24,8 @@ _SEED_STEP = 1_000
 _POLL_SECONDS = 0.05
 # Disks made from one recording, which takes about as long as a hundred of them.
 _STATES_PER_ROUND = 500
+
+_FiguresT = TypeVar("_FiguresT", Figures, PowerFigures, FlipFigures)
 
 
 class Plan(msgspec.Struct, frozen=True):
@@ -43,19 +46,13 @@ def run(folder: Path, plan: Plan, show: Callable[[Figures], None]) -> Figures:
     seasoned = Oracle.seasoned(folder / "seasoned", plan.seed)
     total.acknowledged = seasoned.acknowledged
 
-    def take(lines: list[bytes]) -> None:
-        for line in lines:
-            total.add(msgspec.json.decode(line, type=Figures))
-        total.seconds = time.monotonic() - began
-        show(total)
-
     works = []
     for number in range(plan.lanes):
         kills = None if plan.kills is None else len(range(number, plan.kills, plan.lanes))
         orders = Orders(plan.seed * _SEED_STEP + number, kills, deadline)
         works.append(partial(_be_lane, seasoned, orders))
     try:
-        total.third_states += _side_by_side(works, take)
+        total.third_states += _side_by_side(works, _adding(total, show, began))
     finally:
         shutil.rmtree(seasoned.folder)
     return total
@@ -67,16 +64,10 @@ def run_power_losses(states: int, seed: int, lanes: int, show: Callable[[PowerFi
     began = time.monotonic()
     total = PowerFigures()
 
-    def take(lines: list[bytes]) -> None:
-        for line in lines:
-            total.add(msgspec.json.decode(line, type=PowerFigures))
-        total.seconds = time.monotonic() - began
-        show(total)
-
     # A recording serves for so many states; the next has another workload.
     rounds = [(number, min(_STATES_PER_ROUND, states - start)) for number, start in _numbered(states)]
     works = [partial(_lose_power, seed * _SEED_STEP, rounds[lane::lanes]) for lane in range(lanes)]
-    total.third_states += _side_by_side(works, take)
+    total.third_states += _side_by_side(works, _adding(total, show, began))
     return total
 
 
@@ -86,16 +77,22 @@ def run_flips(flips: int, seed: int, lanes: int, show: Callable[[FlipFigures], N
     began = time.monotonic()
     total = FlipFigures()
 
+    first = seed * _SEED_STEP
+    works = [partial(_flip, range(first + lane, first + flips, lanes)) for lane in range(lanes)]
+    total.undetected += _side_by_side(works, _adding(total, show, began))
+    return total
+
+
+def _adding(total: _FiguresT, show: Callable[[_FiguresT], None], began: float) -> Callable[[list[bytes]], None]:
+    """Return what takes the lines of a lane: figures to be added up and shown."""
+
     def take(lines: list[bytes]) -> None:
         for line in lines:
-            total.add(msgspec.json.decode(line, type=FlipFigures))
+            total.add(msgspec.json.decode(line, type=type(total)))
         total.seconds = time.monotonic() - began
         show(total)
 
-    first = seed * _SEED_STEP
-    works = [partial(_flip, range(first + lane, first + flips, lanes)) for lane in range(lanes)]
-    total.undetected += _side_by_side(works, take)
-    return total
+    return take
 
 
 def _flip(seeds: Sequence[int], say: Callable[[bytes], None]) -> None:

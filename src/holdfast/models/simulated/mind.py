@@ -75,7 +75,7 @@ class _Scene(msgspec.Struct, frozen=True):
 def compose(request: Request) -> Draft:
     """Return the answer to a request."""
     scene = _scene(request.messages)
-    if asks_for_summary(request):
+    if wants_summary(request.system, scene.parts):
         return Draft(summarise(request, scene.ask))
     thought = _thought(request, scene)
     rounds = list(_rounds_of_calls(scene.ask, request))
