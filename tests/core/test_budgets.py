@@ -10,7 +10,7 @@ from holdfast.core.sizing import Calibration
 from holdfast.core.turn import evolve
 from holdfast.testing.builders import a_message, an_input
 from tests.core.test_fold import APPLIED, climbing
-from tests.core.test_turn import fold
+from tests.core.turns import fold
 
 SURE = Calibration(error=0.0)
 BOUNDS = Bounds(output_tokens_reserved=1_000)

@@ -39,7 +39,7 @@ from holdfast.core.records import (
     WindowWarned,
 )
 from holdfast.testing.builders import a_reply, an_attempt_started, an_input
-from tests.core.test_turn import OPEN, failed, fold
+from tests.core.turns import OPEN, failed, fold
 
 ASKED = CompactionRequested(focus="the plan")
 CLIMB = RungStarted(0, Rung.SUMMARISE, None)

@@ -35,7 +35,7 @@ from holdfast.testing.clock import ManualClock
 from holdfast.testing.crashes import CrashingStore, every_point
 from holdfast.testing.engines import a_hold, an_engine
 from holdfast.testing.scripted import FunctionModel, refuses, says
-from tests.runtime.test_sessions import KEY, OVERFLOW, a_long_talk, ended_well
+from tests.runtime.talks import KEY, OVERFLOW, a_long_talk, ended_well
 
 WINDOW = 4_000
 # No compaction of our own accord, so that every one in the log was asked for.

@@ -19,7 +19,7 @@ from holdfast.runtime.log import Log, open_log
 from holdfast.stores.memory import MemoryStore
 from holdfast.testing.builders import a_notice, a_reply, an_attempt_started, an_input
 from holdfast.testing.clock import ManualClock
-from tests.core.test_turn import failed
+from tests.core.turns import failed
 
 KEY = "s"
 

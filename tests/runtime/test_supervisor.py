@@ -14,7 +14,7 @@ from holdfast.stores.memory import MemoryStore
 from holdfast.testing.clock import ManualClock
 from holdfast.testing.engines import a_hold, an_engine
 from holdfast.testing.scripted import ScriptedModel
-from tests.runtime.test_sessions import KEY, HangingModel, ended_well
+from tests.runtime.talks import KEY, HangingModel, ended_well
 
 LEASE_SECONDS = 30.0
 
