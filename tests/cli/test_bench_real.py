@@ -1,4 +1,4 @@
-"""`holdfast bench digest | masking | prefix | view` measure what they say, on sessions small enough to see through."""
+"""The benches of what is kept and shown measure what they say, on sessions small enough to see through."""
 
 import json
 from pathlib import Path
@@ -9,6 +9,7 @@ from click.testing import CliRunner
 from holdfast.cli.benches.digest import measure_digest
 from holdfast.cli.benches.masking import costs_of, masking, measure_masking
 from holdfast.cli.benches.prefix import conversation_part, kept_pairs, measure_prefix, prefix
+from holdfast.cli.benches.told import STATEMENTS, measure_told, told
 from holdfast.cli.benches.view import measure_view, view
 from holdfast.core.faults import Confidence, Fault, FaultKind, Phase, Refusal
 from holdfast.core.messages import Message, Reply, Role, StopReason, Text, ToolCall, ToolResult
@@ -175,3 +176,26 @@ def test_the_slowest_digest_is_no_quicker_than_the_usual_one(tmp_path: Path) -> 
 
     assert found.sessions == 1
     assert found.slowest.value == found.usual.value > 0
+
+
+# --- told --------------------------------------------------------------------------------------------------------
+
+
+def test_statements_are_counted_as_kept_where_they_can_be_read_and_as_lost_where_not(tmp_path: Path) -> None:
+    corpus = a_corpus(tmp_path, steps=20)
+    everything = measure_told(corpus)
+    assert (everything.sessions, everything.told, everything.held) == (1, len(STATEMENTS), len(STATEMENTS))
+    little = measure_told(corpus, tokens_max=300)
+    assert 0 < little.held < len(STATEMENTS)
+    assert sum(little.lost.values()) == len(STATEMENTS) - little.held
+
+
+def test_what_is_told_is_printed_and_meetings_of_people_are_left_out(tmp_path: Path) -> None:
+    meeting = [a_message("s2", seq, "user", "I agree.") for seq in range(40)]
+    write_transcript(tmp_path / "transcripts" / "neutral" / "meeting.jsonl.gz", *meeting)
+    found = CliRunner().invoke(told, ["--corpus", str(tmp_path)])
+    assert "no session has 20 messages" in found.output
+    found = CliRunner().invoke(told, ["--corpus", str(a_corpus(tmp_path, steps=20)), "--json"])
+    assert (found.exit_code, json.loads(found.output)["held"]) == (0, len(STATEMENTS))
+    found = CliRunner().invoke(told, ["--corpus", str(tmp_path)])
+    assert "15 of 15 statements in 1 sessions" in found.output

@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 
 from holdfast.core.facts import FactKind, Passage
 from holdfast.core.framing import frame
-from holdfast.core.ledger import Entry, Ledger, lines_in, make_ledger, one_line
+from holdfast.core.ledger import Entry, Ledger, lines_in, make_ledger
 from holdfast.core.messages import BlobRef, LargeText, Media, Message, Reasoning, Role, ToolCall, ToolOutcome
+from holdfast.core.quoting import one_line
 from holdfast.core.sizing import tokens_of_text
 from tests.core.passages import answered, called, conversations, returned, said, verbatim
 

@@ -58,6 +58,7 @@ BENCHES: dict[str, tuple[str, str, str]] = {
     "gateway": ("holdfast.cli.benches.gateway", "gateway", "How quick and how large the gateway is."),
     "faults": ("holdfast.cli.benches.faults", "faults", "How well providers' errors are told apart."),
     "ledger": ("holdfast.cli.benches.ledger", "ledger", "How many exact facts a ledger keeps."),
+    "told": ("holdfast.cli.benches.told", "told", "How much of what a person told is kept without a model."),
     "digest": ("holdfast.cli.benches.digest", "digest", "How quick a digest with its ledger is made."),
     "masking": ("holdfast.cli.benches.masking", "masking", "What masking old tool output saves."),
     "prefix": ("holdfast.cli.benches.prefix", "prefix", "How often a request starts with the one before it."),

@@ -15,8 +15,9 @@ import msgspec
 
 from holdfast.core.facts import Passage
 from holdfast.core.framing import frame
-from holdfast.core.ledger import Ledger, make_ledger, one_line
+from holdfast.core.ledger import Ledger, make_ledger
 from holdfast.core.messages import LargeText, Role, Text, ToolCall
+from holdfast.core.quoting import one_line
 from holdfast.core.reading import bounded, is_machine_made
 from holdfast.core.sizing import tokens_of_text
 

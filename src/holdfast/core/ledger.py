@@ -9,11 +9,13 @@ from bisect import bisect
 from collections.abc import Iterable, Sequence
 from heapq import heapify, heappop, heapreplace
 from itertools import accumulate, takewhile
+from typing import NamedTuple
 
 import msgspec
 
 from holdfast.core.chances import chances
 from holdfast.core.facts import QUOTED, FactKind, Passage, numbers
+from holdfast.core.quoting import FOR_GOOD, QUOTE_CHARS, SAID, TOLD, instructions, one_line
 from holdfast.core.reading import TEXT, USER, Reading, read_passages
 from holdfast.core.sizing import tokens_of_text
 
@@ -91,15 +93,15 @@ _QUOTE_SHARES = {
     FactKind.COMMAND: 0.02,
     FactKind.ERROR: 0.02,
 }
+# Where no tool was called nothing is typed again by a program: it is a talk, and what was said is what matters of it.
+_QUOTE_SHARES_OF_A_TALK = {**_QUOTE_SHARES, FactKind.INSTRUCTION: 0.45, FactKind.DECISION: 0.10}
+# What a person laid down for good, or told in few words with something exact in them, may take more: it is needed at
+# any time, however long ago it was said, and stands nowhere else. Where there is less of it, words take the rest.
+_TOLD_SHARE = 0.25
 # In a short ledger a share is less than a sentence; so much may be taken all the same, up to an eighth of it.
 _QUOTES_TOKENS_MIN = 60
-# What a person says of something to be kept, and how one writes down that something has a value, on a line of its own.
-_FOR_GOOD = re.compile(
-    r"\b(?:remember|memori[sz]e|note that|keep in mind|(?:don't|do not) forget|from now on|always|never)\b"
-)
-_LAID_DOWN = re.compile(r"^[^\w\n]*\w[\w.-]{0,40} ?:?= ?\S", re.MULTILINE)
-# Characters of one quote. The first and the newest instruction carry the task, so they may be longer.
-_QUOTE_CHARS, _QUOTE_CHARS_TASK, _TASKS = 160, 480, 2
+# Where so many in a row did not fit, the rest hardly will.
+_MISFITS_MAX = 8
 # A quick guess at the tokens of a word with its share of citation and blank, for ranking alone: a mark inside it costs
 # one, and begins another word.
 _WORD_TOKENS, _CHAR_TOKENS, _MARK_TOKENS = 0.7, 0.165, 1.2
@@ -116,6 +118,20 @@ _FACTS_MAX = 2**14
 # Records that a fact may cite; more than these make no better choice.
 _PLACES_MAX = 16
 _ORDER = {kind: order for order, kind in enumerate(FactKind)}
+
+
+class _Room(NamedTuple):
+    """How many tokens quotes of one kind may take, and how many together with what a person told."""
+
+    tokens: int
+    for_told: int
+
+
+def _rooms(reading: Reading, tokens_max: int) -> dict[FactKind, _Room]:
+    shares = _QUOTE_SHARES if reading.has_calls else _QUOTE_SHARES_OF_A_TALK
+    least = min(_QUOTES_TOKENS_MIN, tokens_max // 8)
+    rooms = {kind: max(int(tokens_max * share), least) for kind, share in shares.items()}
+    return {kind: _Room(room, max(room, int(tokens_max * _TOLD_SHARE))) for kind, room in rooms.items()}
 
 
 def _cost(fact: str) -> float:
@@ -151,49 +167,33 @@ def _merge_paths(reading: Reading) -> None:
             reading.edited.setdefault(whole, tallies[whole].places[-1])
 
 
-def one_line(text: str, chars_max: int) -> str:
-    """Return a text on one line, its middle left out where it is longer than this."""
-    if len(text) <= chars_max and text.isprintable() and "  " not in text:
-        # Nothing printable is blank but the space, so most sentences are lines already.
-        return text.strip()
-    # Blanks seldom make up seven eighths of a text, so no more of it needs to be looked at.
-    reach = 8 * chars_max
-    line = " ".join(text.split() if len(text) <= 2 * reach else [*text[:reach].split(), *text[-reach:].split()])
-    if len(line) <= chars_max:
-        return line
-    tail = chars_max // 4
-    return f"{line[: chars_max - tail].rstrip()} … {line[-tail:].lstrip()}"
-
-
-def _is_for_good(text: str) -> bool:
-    return _FOR_GOOD.search(text.lower()) is not None or ("=" in text and _LAID_DOWN.search(text) is not None)
-
-
-def _quotes(reading: Reading, kind: FactKind, seqs: Sequence[int], tokens_max: int) -> list[Entry]:
-    """Choose quotes of one kind, each text once, the newest first.
-
-    Of instructions the first comes before the others, and then what the person asked to be remembered or laid down for
-    good: it may be needed at any time, however long ago it was said.
-    """
-    places = list(reversed(reading.quotes[kind]))
-    is_instruction = kind is FactKind.INSTRUCTION
-    if is_instruction and len(places) > 1:
-        between = sorted(places[1:-1], key=lambda place: not _is_for_good(place[1]))
-        places = [places[0], places[-1], *between]
-    chosen: list[Entry] = []
+def _quotes(reading: Reading, kind: FactKind, seqs: Sequence[int], room: _Room) -> list[Entry]:
+    """Choose quotes of one kind, each text once, the worthiest and the newest first."""
+    places = [place for place, _ in reading.quotes[kind]]
+    texts = [text for _, text in reading.quotes[kind]]
+    if kind is FactKind.INSTRUCTION:
+        candidates = instructions(texts)
+    else:
+        candidates = ((SAID, index, one_line(texts[index], QUOTE_CHARS)) for index in reversed(range(len(texts))))
+    chosen: dict[int, Entry] = {}
     seen: set[str] = set()
-    left = tokens_max
-    for rank, (place, text) in enumerate(places):
-        line = one_line(text, _QUOTE_CHARS_TASK if is_instruction and rank < _TASKS else _QUOTE_CHARS)
-        cost = tokens_of_text(f"{_TITLES[kind]} [#{seqs[place]}] {line}\n")
-        if not line or line in seen:
-            continue
-        if cost > left:
+    taken = misfits = 0
+    for worth, index, line in candidates:
+        if misfits == _MISFITS_MAX:
             break
+        if not line or line in seen or index in chosen:
+            continue
+        seq = seqs[places[index]]
+        cost = tokens_of_text(f"{_TITLES[kind]} [#{seq}] {line}\n")
+        if taken + cost > (room.for_told if worth in (FOR_GOOD, TOLD) else room.tokens):
+            # A shorter one may fit.
+            misfits += 1
+            continue
+        misfits = 0
         seen.add(line)
-        left -= cost
-        chosen.append(Entry(kind, line, seqs[place]))
-    return sorted(chosen, key=lambda entry: entry.seq)
+        taken += cost
+        chosen[index] = Entry(kind, line, seq)
+    return sorted(chosen.values(), key=lambda entry: entry.seq)
 
 
 def _ranked(reading: Reading, places: int, shown: set[str]) -> list[str]:
@@ -292,11 +292,7 @@ def make_ledger(passages: Sequence[Passage], *, tokens_max: int) -> Ledger:
     _merge_paths(reading)
     seqs = [passage.seq for passage in passages]
     quotes = [
-        quote
-        for kind, share in _QUOTE_SHARES.items()
-        for quote in _quotes(
-            reading, kind, seqs, max(int(tokens_max * share), min(_QUOTES_TOKENS_MIN, tokens_max // 8))
-        )
+        quote for kind, room in _rooms(reading, tokens_max).items() for quote in _quotes(reading, kind, seqs, room)
     ]
     shown = reading.judge.facts(entry.text for entry in quotes)
     shown.update(number for entry in quotes for number in numbers(entry.text))

@@ -104,6 +104,7 @@ class Reading:
         # Numbers with their words, and where they stand so.
         self.numbers: dict[str, tuple[int, str]] = {}
         self.quotes: dict[FactKind, list[tuple[int, str]]] = {kind: [] for kind in QUOTED}
+        self.has_calls = False
         self._commands: set[str] = set()
 
     def read(self, place: int, passage: Passage) -> None:
@@ -142,6 +143,7 @@ class Reading:
                 self.quotes[FactKind.DECISION].append((place, sentence))
 
     def _read_call(self, place: int, call: ToolCall) -> None:
+        self.has_calls = True
         texts, arguments = _strings(call.arguments)
         is_edit = _EDITS.search(call.name) is not None and not _NO_EDITS.search(call.name)
         facts = self.judge.facts(texts)
