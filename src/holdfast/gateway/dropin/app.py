@@ -89,7 +89,7 @@ class DropIn:
             for family, one in upstreams.items()
         }
         self._keeper = Keeper(engine, owner)
-        self._recognition = Recognition(engine.store)
+        self._recognition = Recognition(engine.store, engine.bounds)
         self._linking = Linking(engine, self._recognition)
         self._passage = Passage(self._wire, engine, engine.deadlines, self._meters.upstream_failed)
         self._known: dict[str, tuple[float, Known]] = {}

@@ -3,7 +3,7 @@
 A client sends its whole history each time. Each message has a digest of what it says, without what clients change from
 request to request (marks for caching, the form of a text). A request continues the conversation whose messages are all
 at its beginning; one that differs anywhere is another conversation and gets a session of its own, because two pasts in
-one log would be two lies.
+one log would be two lies. Where most of the past is the same and was compacted, it begins as a fork.
 """
 
 import asyncio
@@ -13,9 +13,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from holdfast.core.fold import Turn
-from holdfast.core.limits import DROPIN_MARK
+from holdfast.core.limits import DROPIN_MARK, Bounds
 from holdfast.core.messages import LargeText, Media, Message, Part, Role, Text, ToolCall, ToolResult
 from holdfast.core.records import InputAdmitted, ReplyRecorded, ToolSettled
+from holdfast.gateway.dropin.branching import Shared, branched
 from holdfast.ports import Store
 from holdfast.runtime.log import open_log, pages
 
@@ -73,6 +74,8 @@ class Conversation:
     until: int = 0
     # Whether the model is shown something else than the client sent.
     is_rescued: bool = False
+    # What it has in common with an older one, until its own session was made of that.
+    shared: Shared | None = None
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     def common(self, digests: Sequence[bytes]) -> int:
@@ -109,8 +112,9 @@ class _Family:
 class Recognition:
     """All conversations that this process has seen, and those of the store when they are asked for."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: Store, bounds: Bounds) -> None:
         self._store = store
+        self._bounds = bounds
         self._families: OrderedDict[str, _Family] = OrderedDict()
 
     async def find(self, prefix: str, digests: Sequence[bytes]) -> Conversation:
@@ -120,12 +124,12 @@ class Recognition:
             (common, place) for place, one in enumerate(family.branches) if (common := one.fits(digests)) is not None
         ]
         if not fitting:
-            return self._begin(family, digests)
+            return await self._grown(self._begin(family, digests))
         # Of two that fit alike the newer one.
         found = family.branches[max(fitting)[1]]
         if len(digests) > len(found.claimed):
             found.claimed = list(digests)
-        return found
+        return await self._grown(found)
 
     async def known(self, prefix: str, key: str, count: int) -> list[bytes] | None:
         """Return what the first messages of a conversation are known by; None where it does not have so many."""
@@ -136,12 +140,27 @@ class Recognition:
 
     async def branch(self, prefix: str, digests: Sequence[bytes]) -> Conversation:
         """Return a new conversation, whatever is known already."""
-        return self._begin(await self._family(prefix), digests)
+        return await self._grown(self._begin(await self._family(prefix), digests))
+
+    async def _grown(self, conversation: Conversation) -> Conversation:
+        """Return a conversation once it has what it shares with an older one."""
+        shared = conversation.shared
+        if shared is None:
+            return conversation
+        async with conversation.lock:
+            # Of two requests at once the first makes the session, and the other waits for it.
+            if conversation.shared is not None:
+                if await branched(self._store, shared, conversation.key, self._bounds):
+                    await refresh(self._store, conversation)
+                conversation.shared = None
+        return conversation
 
     def _begin(self, family: _Family, digests: Sequence[bytes]) -> Conversation:
         family.count += 1
         key = family.prefix if family.count == 1 else f"{family.prefix}~{family.count}"
         begun = Conversation(key, claimed=list(digests))
+        rescued = [Shared(one.key, one.common(digests)) for one in family.branches if one.is_rescued]
+        begun.shared = max(rescued, key=lambda shared: shared.messages, default=None)
         family.branches = [*family.branches[-_BRANCHES_MAX + 1 :], begun]
         return begun
 
@@ -179,6 +198,7 @@ async def refresh(store: Store, conversation: Conversation) -> None:
     """Remember of a conversation what its log has now, and nothing else."""
     found = await _loaded(store, conversation.key)
     conversation.digests, conversation.until = found.digests, found.until
+    conversation.is_rescued = found.is_rescued
 
 
 async def _loaded(store: Store, key: str) -> Conversation:
