@@ -35,6 +35,7 @@ from holdfast.gateway.dropin.linking import Linking
 from holdfast.gateway.dropin.passing import OVERSIZE, Failed, Passage, Passed, names_of
 from holdfast.gateway.dropin.recognition import Conversation, Recognition, digest_of, family_prefix
 from holdfast.gateway.dropin.rescuing import Errand, Refused, rescue
+from holdfast.gateway.dropin.together import together
 from holdfast.gateway.dropin.unpacking import unpacked
 from holdfast.gateway.dropin.upstream import Upstream, Wire, key_in, passed_on
 from holdfast.gateway.meters import Meters
@@ -160,7 +161,7 @@ class DropIn:
             decoded = SERVED[asked.dialect].decode_request(asked.body, asked.issuer, is_tolerant=True)
         except (MalformedRequestError, msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             return replace(asked, models=(), names=())
-        read = replace(asked, decoded=decoded)
+        read = replace(asked, decoded=together(decoded))
         if not read.messages:
             return asked
         digests = [digest_of(message) for message in read.messages]

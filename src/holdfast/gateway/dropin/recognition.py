@@ -8,6 +8,7 @@ one log would be two lies. Where most of the past is the same and was compacted,
 
 import asyncio
 import hashlib
+import re
 from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -25,10 +26,15 @@ _FAMILIES_MAX = 5_000
 # Conversations of one family that are looked at, the newest of them: those that begin with the same message.
 _BRANCHES_MAX = 64
 _DIGEST_BYTES = 16
+# What OpenClaw puts behind the newest message, and leaves out of the next request: the state of its own affairs.
+_ASIDE = re.compile(r"\s*<<<BEGIN_[A-Z_]{1,60}>>>(?:(?!<<<END_).)*<<<END_[A-Z_]{1,60}>>>\s*\Z", re.DOTALL)
 
 
 def digest_of(message: Message) -> bytes:
-    """Return what a message says, in short. Thinking is left out: clients send it back, or not, as they please."""
+    """Return what a message says, in short.
+
+    Left out is what clients send back, or not, as they please: thinking, and remarks beside the conversation.
+    """
     said = hashlib.blake2b(message.role.value.encode(), digest_size=_DIGEST_BYTES)
     texts: list[str] = []
     calls: list[str] = []
@@ -39,6 +45,8 @@ def digest_of(message: Message) -> bytes:
             case ToolResult():
                 calls.append(part.call_id)
                 texts += [_said(piece) for piece in part.parts]
+            case Text(text=text) if _ASIDE.match(text):
+                continue
             case Text() | LargeText() | Media():
                 texts.append(_said(part))
             case _:
