@@ -20,7 +20,7 @@ from holdfast.core.fold import Turn
 from holdfast.core.limits import Bounds, Limits
 from holdfast.core.messages import Message, Role, Text, ToolResult
 from holdfast.core.records import CompactionApplied, Logged, SummaryKind, ToolSettled, TurnStarted
-from holdfast.core.sizing import tokens_of_message
+from holdfast.core.sizing import tokens_of_message, tokens_of_text
 from holdfast.core.view import Said
 from holdfast.testing.builders import an_input
 
@@ -160,7 +160,7 @@ RESTS = Turn(seq=12, last_turn=11)
 LIMITS = Limits(window_tokens=20 * SIZE)
 
 
-@pytest.mark.parametrize(("keeps", "boundary"), [(Keeps.NEWEST, 11), (Keeps.LITTLE, 9), (Keeps.TAIL, 5)])
+@pytest.mark.parametrize(("keeps", "boundary"), [(Keeps.NEWEST, 11), (Keeps.LITTLE, 9), (Keeps.TAIL, 7)])
 def test_a_plan_keeps_as_much_as_it_is_for(keeps: Keeps, boundary: int) -> None:
     tokens = 8 * SIZE
     bounds = Bounds(tail_window_share=0.5, asked_tail_window_share=0.1)
@@ -169,6 +169,18 @@ def test_a_plan_keeps_as_much_as_it_is_for(keeps: Keeps, boundary: int) -> None:
 
     assert plan == Plan(boundary, 0, tokens, summary_tokens_max(LIMITS, tokens))
     assert plan.moves(RESTS)
+
+
+@pytest.mark.parametrize(("beside", "boundary"), [(0, 5), (14, 7), (16, 9), (24, 11)])
+def test_what_stands_beside_the_conversation_leaves_its_tail_less_room(beside: int, boundary: int) -> None:
+    earlier = CompactionApplied(1, 1, "notes " * 100, 9, 5)
+    turn = replace(RESTS, compaction=earlier)
+    tokens = (6 + beside) * SIZE + tokens_of_text(earlier.summary)
+
+    plan = plan_compaction(turns(6), turn, LIMITS, Bounds(tail_window_share=0.5), tokens=tokens, keeps=Keeps.TAIL)
+
+    assert plan is not None
+    assert plan.boundary == boundary
 
 
 def test_where_nothing_is_to_be_cut_only_a_debt_is_planned_for_and_only_at_rest() -> None:

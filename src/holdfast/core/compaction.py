@@ -12,7 +12,7 @@ from holdfast.core.fold import Turn
 from holdfast.core.limits import Bounds, Limits
 from holdfast.core.messages import Role
 from holdfast.core.records import Logged, SummaryKind, ToolSettled
-from holdfast.core.sizing import tokens_of_message
+from holdfast.core.sizing import tokens_of_message, tokens_of_text
 from holdfast.core.view import Said, conversation
 
 # The window of most models that do not say what theirs is.
@@ -61,12 +61,12 @@ def plan_compaction(
     tail: Sequence[Logged], turn: Turn, limits: Limits, bounds: Bounds, *, tokens: int, keeps: Keeps
 ) -> Plan | None:
     """Plan a compaction of a view that comes to so many tokens; None where there is nothing to represent."""
+    said = conversation(tail, first_turn=turn.boundary, first_step=turn.first_step)
     keep_tokens = 0
     if keeps is Keeps.TAIL:
-        keep_tokens = tail_tokens_max(limits, bounds, tokens)
+        keep_tokens = tail_tokens_max(limits, bounds, tokens, beside=_tokens_beside(said, turn, tokens))
     elif keeps is Keeps.LITTLE:
         keep_tokens = asked_tail_tokens_max(limits, bounds)
-    said = conversation(tail, first_turn=turn.boundary, first_step=turn.first_step)
     cut = plan_cut(said, newest=turn.number or turn.last_turn, keep_tokens=keep_tokens)
     room = summary_tokens_max(limits, tokens)
     if cut is not None:
@@ -75,6 +75,12 @@ def plan_compaction(
         # Nothing to cut, but a debt to pay: the same past, by a model this time.
         return Plan(turn.boundary, turn.first_step, tokens, room)
     return None
+
+
+def _tokens_beside(said: Sequence[Said], turn: Turn, tokens: int) -> int:
+    """Return what system text, tools and pins come to: all but the conversation, and the summary that is made anew."""
+    spoken = sum(tokens_of_message(one.message) for one in said)
+    return max(0, tokens - spoken - (tokens_of_text(turn.compaction.summary) if turn.compaction else 0))
 
 
 def plan_cut(tail: Sequence[Said], *, newest: int, keep_tokens: int) -> Cut | None:
@@ -125,13 +131,13 @@ def plan_mask(tail: Sequence[Logged], *, masked_before: int, keep: int) -> int |
     return before if before > masked_before else None
 
 
-def tail_tokens_max(limits: Limits, bounds: Bounds, refused_tokens: int) -> int:
-    """Return how many tokens the tail may have after a compaction.
+def tail_tokens_max(limits: Limits, bounds: Bounds, refused_tokens: int, *, beside: int = 0) -> int:
+    """Return how many tokens the tail may have after a compaction, where so many stand beside the conversation.
 
     Where the window is not known, the size of the request that was refused stands in for it.
     """
     window = min(limits.window_tokens or refused_tokens, refused_tokens)
-    return int(window * bounds.tail_window_share)
+    return int(max(0, window - beside) * bounds.tail_window_share)
 
 
 def asked_tail_tokens_max(limits: Limits, bounds: Bounds) -> int:
