@@ -1,7 +1,8 @@
 """Refusals as providers, gateways and client libraries word them, each read for its kind and its numbers.
 
-They came in three rounds and were labelled before the classifier saw them. `origin` says whether a report of a failure
-or documentation gave the words; those of the third round are partly written from memory, so all of it is `unverified`.
+They came in rounds and were labelled before the classifier saw them. `origin` says whether a report of a failure,
+documentation or another client's test gave the words; those of the third round are partly written from memory, so all
+of it is `unverified`.
 Bodies are short and carry no ids of people.
 """
 

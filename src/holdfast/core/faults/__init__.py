@@ -61,7 +61,9 @@ _TOKENS_MIN = 256
 _TEXT_CHARS_MIN = 10_000
 _SHORT_FIELD = Pattern(r"(?<![a-z])(?:ids?|name|description|metadata|user|title|prompt|stop|key|label|suffix)(?![a-z])")
 _TEXT_FIELD = Pattern(r"(?<![a-z])(?:content|text|message|query|document|input)(?![a-z])")
-_LIST_FIELD = Pattern(r"(?<![a-z])(?:messages|tools|texts|inputs?|contents|documents|functions|list)(?![a-z])")
+_LIST_FIELD = Pattern(
+    r"(?<![a-z])(?:messages|tools|texts|inputs?|contents|documents|functions|list|history|conversation)(?![a-z])"
+)
 
 
 class _Finding(msgspec.Struct, frozen=True):

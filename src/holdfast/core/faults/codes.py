@@ -33,7 +33,7 @@ SPECIFIC: tuple[_Row, ...] = (
     _row(
         K.CONTENT_POLICY,
         "contentfilter|contentpolicy|contentviolation|contentblocked|sensitive|moderation|datainspectionfailed",
-        "responsibleai|cyberpolicy|safety|prohibitedcontent|blocklist|recitation|riskdetect",
+        "responsibleai|cyberpolicy|safety|prohibitedcontent|blocklist|recitation|riskdetect|unsafe",
     ),
     _row(K.RATE_LIMIT, "^throttl"),
     _row(
@@ -45,7 +45,7 @@ SPECIFIC: tuple[_Row, ...] = (
     _row(K.OVERLOADED, "overloaded|modelnotready|modelloading|nocapacity|enginebusy|serverbusy|queueexceeded|^1305$"),
     _row(
         K.MODEL_NOT_FOUND,
-        "modelnot(?:found|supported|available|exist)|model(?:decommissioned|deprecated)|invalidmodel",
+        "modelnot(?:found|supported|available|exist)|model(?:decommissioned|deprecated)|invalidmodel|modeloffline",
         "deploymentnotfound|invalidendpoint|^1211$",
     ),
     _row(K.TOOL_PAIRING, "previousresponsenotfound"),
@@ -62,7 +62,7 @@ GENERAL: tuple[_Row, ...] = (
     _row(
         K.AUTH,
         "authentic|unauthori|forbidden|permission|accessdenied|apikey|unrecognizedclient|invalidtoken|expiredtoken",
-        "signaturedoesnotmatch|invalidkey|accountdeactivated",
+        "signaturedoesnotmatch|invalidkey|accountdeactivated|noauth|autherror|authfail",
     ),
     _row(K.MODEL_NOT_FOUND, "notfound"),
     _row(

@@ -24,6 +24,7 @@ WINDOW = any_of(
     r"context[ _-]?(?:length|window|size|limit)",
     r"max(?:imum)? context|contextwindow|n_ctx|max_model_len|max_seq_len|max_total_tokens",
     r"max(?:imum)? (?:model |prompt |input |sequence |total |allowed )+(?:length|tokens)",
+    r"session (?:max(?:imum)? )?(?:length|len)(?![a-z])|max_(?:input|prompt|sequence|model)_(?:length|len|tokens)",
     r"上下文",
 )
 # One token is a key, a word of a stop list or a parser's complaint; only many of them, or their number, have a length.
@@ -36,7 +37,7 @@ TOO_LONG = any_of(
     r"too (?:long|large|big|many)",
     r"exceed\w*|surpass\w*|overflow|beyond|above|over the",
     r"(?:longer|larger|greater|more) than",
-    r"out ?of ?range|not fit",
+    r"out ?of ?range|outside (?:of )?(?:the |its )?(?:\w+ )?range|not fit",
     r"must (?:be|have) (?:<=?|less|fewer|smaller|at most|no more)",
 )
 
@@ -47,7 +48,8 @@ PER_TIME = any_of(
 )
 
 MEDIA = any_of(
-    r"(?<![a-z_])(?:images?|pictures?|photos?|screenshots?|pdfs?|documents?|videos?|audios?|media|vision)(?![a-z])",
+    r"(?<![a-z_])(?:images?|pictures?|photos?|screenshots?|pdfs?|documents?|videos?|audios?|media)(?![a-z])",
+    r"(?<![a-z_])vision(?! api|[a-z])",
     r"(?<![a-z_])(?:multi-?modal|image_url|input_image|attachments?|base64|data-?uris?|mime)(?![a-z])",
     r"图片|图像|视频|音频",
 )
@@ -88,7 +90,8 @@ UNPAIRED = any_of(
 ORDER = any_of(
     r"alternat(?:e|es|ing)(?![a-z])|consecutive (?:user|assistant|messages)",
     r"unexpected role|expected last role|last role|role\b[^.]{0,40}(?:must|should) (?:precede|follow|come)",
-    r"first message must|last message (?:must|cannot|should)|last turn|must be from the user|messages? order|prefill",
+    r"first message must|last message (?:must|cannot|should)|the last turn|must be from the user",
+    r"messages? order|prefill",
     r"(?:start|begin|end)s? with (?:a |an |the )?(?:user|assistant)",
     r"item with id\b[^.]{0,60}not found|previous.response|duplicate item",
     r"(?:rs|msg|fc|resp)_\w+\b[^.]{0,40}not found",
@@ -105,7 +108,7 @@ CARRIER = r"(?:entity|payload|body|request|upload|content|message|post|data)"
 
 BUSY = any_of(
     r"overload|(?:high|heavy|peak) (?:demand|load|traffic|volume)|not ready|temporarily unavailable",
-    r"(?:at|over|out of|insufficient|no|no available|exceeded?|limited) capacity",
+    r"(?:at|over|out of|insufficient|no|no available|exceeded?|limited) (?:\w+ )?capacity",
     r"capacity[^.]{0,20} (?:exceeded|constraints?|limit)",
     r"(?:server|service|system|engine|model|backend)s? (?:is |are )?(?:currently |too )?busy",
     r"(?:is|still|currently|being) (?:loading|loaded|warming|starting)|queue (?:is )?(?:full|exceeded)",
