@@ -82,6 +82,8 @@ _FIXED_BLANK = Pattern("(?<=\\d)[\u00a0\u2009\u202f](?=\\d{3}(?!\\d))")
 _DOTTED = Pattern(r"(?<![\d.])\d{1,3}(?:\.\d{3}){2,4}(?![\d.]*\d)|(?<![\d.])\d{1,3}\.\d{3}(?= ?tokens?(?![a-z]))")
 # The same for a dict printed by Python, which is not JSON.
 _PRINTED_CODE = Pattern(r"['\"](?:code|type|error_type)['\"]\s*:\s*['\"]([\w.-]{3,60})['\"]")
+# A code that stands where a sentence should: "no_kv_space", "CONTENT_LENGTH_EXCEEDS_THRESHOLD".
+_NAME = Pattern(r"^[A-Za-z][A-Za-z0-9]*(?:[_.-][A-Za-z0-9]+)+$")
 _EXCEPTION = Pattern(r"\b([A-Za-z]\w{2,60}(?:Exception|Error))\b")
 
 
@@ -231,6 +233,8 @@ class _Walk:
             for code in (found[1] for found in _PRINTED_CODE.finditer(text)):
                 self.code(code)
         if is_prose:
+            if _NAME.match(text):
+                self.code(text)
             for code in (found[1] for found in _EXCEPTION.finditer(text)):
                 self.code(code)
             self.sentence(text, shell)

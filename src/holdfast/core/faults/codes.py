@@ -20,7 +20,7 @@ def _row(kind: K, *codes: str) -> _Row:
 SPECIFIC: tuple[_Row, ...] = (
     _row(
         K.TOKEN_OVERFLOW,
-        "contextlength|contextwindow|contextsize|outofcontext|contextoverflow|maxcontext",
+        "contextlength|contextwindow|contextsize|contextlimit|outofcontext|contextoverflow|maxcontext",
         "prompttoolong|^toomanytokens$|maxprompttokens|tokens?limit(?:exceeded|reached)|^1261$",
     ),
     _row(K.WIRE_OVERFLOW, "requesttoolarge|payloadtoolarge|bodytoolarge|entitytoolarge|arrayabovemax"),
@@ -42,7 +42,10 @@ SPECIFIC: tuple[_Row, ...] = (
         "servicequotaexceeded|usagelimit|spendlimit|creditlimit|outofcredit|setlimitexceeded|freetieronly",
         "billing|budgetexceeded|overdue|arrear|paymentrequired|accountsuspended|^1113$",
     ),
-    _row(K.OVERLOADED, "overloaded|modelnotready|modelloading|nocapacity|enginebusy|serverbusy|queueexceeded|^1305$"),
+    _row(
+        K.OVERLOADED,
+        "overloaded|modelnotready|modelloading|nocapacity|enginebusy|serverbusy|queueexceeded|kvspace|^1305$",
+    ),
     _row(
         K.MODEL_NOT_FOUND,
         "modelnot(?:found|supported|available|exist)|model(?:decommissioned|deprecated)|invalidmodel|modeloffline",
@@ -55,9 +58,11 @@ SPECIFIC: tuple[_Row, ...] = (
 GENERAL: tuple[_Row, ...] = (
     _row(
         K.RATE_LIMIT,
-        "ratelimit|toomanyrequests|throttl|resourceexhausted|requestlimit|concurren|burst|^1302$",
+        "ratelimit|toomanyrequests|throttl|resourceexhausted|requestlimit|concurren|burst|qps|^1302$",
     ),
     _row(K.QUOTA, "quota|allocation|balance|credit"),
+    # Which limit it was, the sentence beside it would have said.
+    _row(K.RATE_LIMIT, "limit(?:exceeded|reached)$"),
     _row(K.OVERLOADED, "unavailable|capacity|busy|notready"),
     _row(
         K.AUTH,

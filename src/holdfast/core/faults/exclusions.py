@@ -16,7 +16,9 @@ EXCLUSIONS: tuple[Rule, ...] = (
     rule(
         K.QUOTA,
         any_of(
-            r"insufficient[ _](?:balance|quota|credit|fund|account)|more credits|afford|pre-consumed",
+            r"insufficient[ _](?:balance|quota|credit|fund|account|tokens)|more credits|afford|pre-consumed",
+            r"(?:not (?:have )?enough|(?:no|zero) (?:remaining|available|more)) (?:balance|credits?|funds|money)",
+            r"trial\b[^.]{0,20}(?:ended|expired|over)|payment method|wallet",
             r"(?:balance|credits?|funds?)(?: is| are| has been| have been)? "
             r"(?:too low|exhausted|insufficient|not enough|depleted)",
             r"used up|allocation of|no (?:\w+ )?credits|out of (?:credits?|funds)",
@@ -27,6 +29,7 @@ EXCLUSIONS: tuple[Rule, ...] = (
             near(
                 r"(?:reached|exceeded|exhausted|used) (?:your|the|its|all)\b", r"(?:credits|allowance|quota(?! metric))"
             ),
+            r"hit your (?:\w+ ){0,2}limit|service limits?(?![a-z])",
             r"quota (?:has been |is |was )?(?:exceeded|exhausted|reached|used|not enough|insufficient)",
             r"(?:exceeded|check) your (?:current |\w+ )?quota|regain access|limit exhausted|extra usage",
             r"payment required|overdue|arrears|recharge|top[- ]up|billing details|upgrade your plan",
@@ -35,7 +38,7 @@ EXCLUSIONS: tuple[Rule, ...] = (
             r"max budget|not (?:been )?purchased|exhausted your|quota will reset",
             r"余额|欠费|额度|配额|充值|套餐|用量|使用上限|限额",
         ),
-        unless=r"rate.?limit(?!s?_error)|e\.g\. check quota",
+        unless=r"rate.?limit(?!s?_error)|e\.g\. check quota|(?:context|thinking|token)[ _]budget",
         second=K.RATE_LIMIT,
         unit=Unit.TOKENS,
     ),
@@ -43,7 +46,9 @@ EXCLUSIONS: tuple[Rule, ...] = (
         K.RATE_LIMIT,
         any_of(
             r"rate.?limit|throttl|slow down|please wait|request burst|requests? (?:limit|frequency)",
-            r"(?:request|call) rate|too (?:quickly|fast|frequent)|cool(?:ing|s)?[ _-]?down",
+            r"(?:request|call) rate|too (?:quickly|fast|frequent)|cool(?:ing|s)?[ _-]?down|frequency (?:is )?too",
+            r"(?<![a-z])rate (?:has been |is |was )?exceeded|exceed\w* (?:the |your )?rate(?![a-z])",
+            r"a lot of requests|too many messages (?:lately|recently|sent)|sent too many",
             r"too many (?:requests|concurrent|connections)|concurrenc\w+ limit|concurrent (?:requests|connections)",
             r"请求.{0,6}(?:频繁|过多|过快)|频率|限流|速率|并发",
         ),
@@ -63,7 +68,9 @@ EXCLUSIONS: tuple[Rule, ...] = (
         any_of(
             r"content[ _](?:filter|policy|management|moderation|safety)|moderation|usage polic",
             r"safety (?:system|filter|settings|reasons|polic)|(?<!case[ -])sensitive|high risk|harmful",
-            r"inappropriate|(?<![a-z])unsafe(?![a-z])",
+            r"inappropriate|(?<![a-z])(?:unsafe|nsfw|toxic|jailbreak)(?![a-z])|prompt injection|copyright",
+            r"guardrails?[ _](?:was |were )?(?:intervened|triggered|tripped)",
+            r"violat\w* (?:our|the|your|\w+) (?:terms|rules)|disallowed content|(?:output|response|input) filtered",
             near(
                 r"(?:flagged|blocked|rejected|filtered|refused|violat\w*|prohibited)",
                 r"(?:polic|safety|filter|risk|harm|content|guideline|guardrail)",
@@ -81,9 +88,11 @@ EXCLUSIONS: tuple[Rule, ...] = (
             + any_of(
                 r"not found|does ?no?t exist|not exist|is unknown|(?:identifier|name|id) (?:is )?(?:invalid|not valid)",
                 r"is ?no?t (?:available|supported|recognized|a valid|served)|(?:is|gone|taken) offline",
+                r"(?:is|was) retired|not (?:enabled|recogni[sz]ed)|not (?:been )?loaded",
                 r"been (?:deprecated|decommissioned|retired|removed|shut)|no longer|discontinued|end of (?:its )?life",
             ),
-            r"models?/\S{1,80} is not found|not a valid model",
+            r"models?/\S{1,80} is not found|not a (?:valid|supported|known) model|no longer (?:serve|support|host)",
+            r"(?:could ?not|cannot|unable to|failed to) (?:resolve|find|locate) (?:the )?model(?![a-z])",
             r"(?:unknown|no such|unrecognized|invalid|unsupported) model(?![a-z]| (?:output|input|context))",
             r"no (?:endpoints|providers|channels?|available channels?)\b[^.]{0,30} for (?:model|group|the)",
             r"no models? loaded|unable to access model|deployment\b[^.]{0,60}(?:does not exist|not found)",
@@ -99,6 +108,9 @@ EXCLUSIONS: tuple[Rule, ...] = (
             r"(?:api.?key|credentials?|authentication|authorization|access.key|bearer|secret|auth token|api token)",
             r"(?:api.?key|credentials?|access token|auth token|security token)[^.]{0,50}?"
             r"(?:invalid|incorrect|missing|expired|revoked|disabled|required|does not|not (?:valid|found|allowed))",
+            r"(?:pass|provide|use|enter|supply) (?:a |your )?(?:valid )?api.?key|(?<![a-z])key is (?:not |in)valid",
+            r"authorization header|(?<![a-z])jwt(?![a-z])|log(?:ged)?[ -]?in (?:is )?(?:required|first|to continue)",
+            r"(?:must|need to|please) (?:be )?(?:log(?:ged)?|sign(?:ed)?)[ -]?in(?![a-z])|(?<![a-z])user not found",
             r"unauthori[sz]ed|unauthenticated|authenticat\w+ (?:failed|required|error|fails)|permission|forbidden",
             r"access (?:is )?denied|(?:not|only) authorized|not been used in project|signature we calculated",
             r"(?:account|organization|project|user)\b[^.]{0,20}(?:deactivated|disabled|suspended|banned|restricted)",
@@ -115,10 +127,14 @@ EXCLUSIONS: tuple[Rule, ...] = (
     rule(
         K.EMPTY_RESPONSE,
         any_of(
-            r"empty response|response (?:was|is) empty|empty (?:completion|content|output)",
+            r"empty response|response (?:was|is) empty|empty (?:completion|content|output|stream|reply|message|answer)",
+            r"(?:did ?no?t|does ?no?t) (?:return|produce|generate) any|(?:returned|produced|generated) nothing",
+            r"(?:contain\w*|had|has) no (?:text|content|output)|no message in",
+            r"(?:candidates|choices)\b[^.]{0,10} (?:is|are|was) empty",
             r"returned (?:no|an empty) (?:content|response|output|choices|message)",
             r"(?:produced|generated) no (?:content|output|text|response)",
-            r"no (?:content|choices|candidates|output) (?:or|in|were|was|returned|received|generated)",
+            r"no (?:content|choices|candidates|output|generations?|completion|text) "
+            r"(?:or|in|were|was|found|returned|received|generated|produced)",
         ),
         statuses=BROKEN,
     ),

@@ -91,7 +91,7 @@ _LIMIT_BEFORE = Pattern(r"limit(?: is| of|:)? ?\(?$")
 
 _LIMIT_WORDS = any_of(
     r"max(?:imum)?\w*|limit\w*|at most|up to|no more than|not exceed|cannot exceed|exceeds?(?= ?$)|over the",
-    r"(?:less|fewer|smaller|lower|larger|longer|greater|more) than|below|within|under|<=?|≤|>=?(?= ?$)|≥",
+    r"(?:less|fewer|smaller|lower|shorter|larger|longer|greater|more) than|below|within|under|<=?|≤|>=?(?= ?$)|≥",
     r"must be|should be|(?:must|should) (?:be|have) at least|only|afford|allow\w*|supports?|accepts?",
     r"(?:reduced?|shorten(?:ed)?|cut|truncated?|trim(?:med)?)(?: it| them| (?:the|your) \w+)? to",
     r"window|context|n_ctx|capacity|ceiling|cap of|quotavalue|truncation length",
@@ -135,10 +135,11 @@ _PROMPT_AFTER = Pattern(
 )
 _LIMIT_AFTER = Pattern(
     r"^[ -]?\(?(?:tokens?|bytes?|characters?|items?|messages?|tools?|images?|pages?)?\)?[ -]?(?:token )?"
-    r"(?:max(?:imum)?\b|limit|context|window|allowed|or (?:less|fewer)|的?(?:上限|限制))"
+    r"(?:max(?:imum)?\b(?!\W{0,2}\d)|limit(?!\W{0,2}\d)|context|window|allowed|or (?:less|fewer)|的?(?:上限|限制))"
 )
 _ASKED_AFTER = Pattern(
-    r"^ ?(?:[a-z]+ )?(?:was|were|are|is) (?:provided|given|received|sent|found|supplied|requested|used|present)"
+    r"^ ?(?:[a-z]+ )?(?:(?:was|were|are|is) )?"
+    r"(?:provided|given|received|sent|found|supplied|requested|used|present)\b(?!\W{0,3}\d)"
 )
 _TIME_AFTER = Pattern(
     r"^[ -]?(?:seconds?|secs?|ms|milliseconds?|minutes?|mins?|hours?|days?|months?|%|percent|秒|分钟)(?![a-z])"
@@ -151,7 +152,7 @@ _UNIT_AFTER = (
     (
         Pattern(
             r"^[ -]?(?:\w+ )?(?:images?|pages?|items?|messages?|tools?|files?|documents?)"
-            r"|^ ?(?:\w+ )?(?:texts|blocks|elements|requests?)|^ ?(?:张|页|个)"
+            r"|^ ?(?:\w+ )?(?:texts|blocks|elements|requests?)\b|^ ?(?:张|页|个)"
         ),
         Unit.COUNT,
     ),
@@ -209,6 +210,8 @@ def _compared(text: str, unit: Unit | None) -> Stated:
     match = _COMPARISON.search(text)
     if match and not _LIMIT_BEFORE.search(text[: match.start()]):
         requested, limit = (_value(one) for one in match.groups())
+        if _OUTPUT_AFTER.match(text[match.end(1) : match.end()]):
+            return Stated(limit, None, requested, unit)
         return Stated(
             limit, requested, None, _unit_near(text, match.end(), unit) or _unit_near(text, match.end(1), unit)
         )

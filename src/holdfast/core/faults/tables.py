@@ -19,7 +19,8 @@ MEDIA: tuple[Rule, ...] = (
             near(w.MEDIA, w.MEDIA_COMPLAINT),
             near(w.MEDIA_COMPLAINT, w.MEDIA),
             w.FILE
-            + r"[^.]{0,40}(?:exceed\w*|too (?:large|big|many|long)|(?:size|page) limit|unsupported|pars\w+|过大|超过)",
+            + r"[^.]{0,40}(?:exceed\w*|(?:larger|bigger) than|too (?:large|big|many|long)|(?:size|page) limit"
+            + r"|unsupported|pars\w+|过大|超过)",
             r"(?:too many|unsupported|invalid|corrupt\w*|maximum) (?:uploaded )?" + w.FILE,
         ),
         unless=any_of(
@@ -102,11 +103,20 @@ SETTINGS: tuple[Rule, ...] = (
         unless=any_of(rf"{w.TOO_LONG}(?<!too many)", r"range of"),
         statuses=REFUSED,
     ),
+    rule(
+        K.BAD_REQUEST,
+        r"too many (?:stop|choices|logit|metadata|labels|entries|keys)",
+        has_numbers=True,
+        statuses=REFUSED,
+    ),
     # An output cap. Where the sentence also speaks of the prompt or the window it is about both together.
     rule(
         K.BAD_REQUEST,
         w.OUTPUT_CAP,
-        unless=any_of(w.WINDOW, r"prompt|inputs? (?:tokens?|length|and (?!try)|plus|\+)|messages|total|got -\d"),
+        unless=any_of(
+            w.WINDOW,
+            r"prompt|inputs? (?:tokens?|length|of \d|and (?!try)|plus|\+)|messages|total|got -\d|along with|combined",
+        ),
         unit=Unit.TOKENS,
         statuses=REFUSED,
     ),
@@ -175,6 +185,8 @@ OVERFLOW: tuple[Rule, ...] = (
             r"input\b[^.]{0,40}\d[^.]{0,20}max_length|(?:cannot|unable to|failed to) truncate",
             r"range of input length|reduce your prompt|too many tokens|max_tokens must be at least 1, got -",
             r"max\w*(?: (?:of|size|length|is))*:? \d[\d,.]*k? tokens",
+            r"max\w* (?:\w+ ){0,3}tokens\b[^.]{0,40} (?:is|are|of) \d",
+            r"(?:at most|up to|no more than) \d[\d,.]*k? (?:\w+ )?tokens|out of context|context budget",
             r"context (?:is )?too (?:big|long|large)|context[a-z ]{0,20} full(?![a-z])",
             r"tokens?.{0,12}(?:超|上限|限制)|(?:超过|超出|超).{0,16}(?:token|长度|上下文)",
             r"(?:上下文|输入|长度|prompt).{0,12}(?:超|过长|太长)|超长",
@@ -220,12 +232,14 @@ OVERFLOW: tuple[Rule, ...] = (
         any_of(
             near(
                 r"(?<![a-z])(?:prompt|inputs?|request|messages?|conversation|sequence|history|query|text|length)(?![a-z])",
-                any_of(w.TOO_LONG, r"<=|≤"),
+                any_of(w.TOO_LONG, r"<=|≤|\d ?>=? ?\d"),
             ),
             near(r"(?:exceed\w*|longer than|over)", r"(?:max(?:imum)? length|dimension size)"),
             r"length of (?:all |the )?messages",
         ),
-        unless=any_of(r"bytes|header|tim(?:e|ed)[ -]?out|number of|penalty|temperature|top_[pk]|nesting", w.SIZE),
+        unless=any_of(
+            r"bytes|header|tim(?:e|ed)[ -]?out|number of|output length|penalty|temperature|top_[pk]|nesting", w.SIZE
+        ),
         statuses=frozenset({None, 200, 400, 404, 422, 429, 500, 502, 503}),
         unit=Unit.TOKENS,
     ),
@@ -278,6 +292,7 @@ BREAKS: tuple[Rule, ...] = (
             r"peer closed|(?<![a-z])(?:eof|tls|ssl)(?![a-z])|dns|getaddrinfo|resolution|certificate|handshake|goaway",
             r"internal (?:server )?error|internal_error|bad gateway|gateway time-?out|upstream|unexpected error",
             r"an error occurred|timed? ?-?out|deadline|temporar\w+|incomplete|premature|reset|terminated",
+            r"unexpectedly|unexpected end",
             r"(?:finish|stop)[ _]?reason\W{0,3}(?:error|network|abort|unknown)|decompress\w*",
             r"unexpected token|valid json|protocol error|disconnect\w*|cancel+ed|abort\w*",
             r"超时|网络|内部错误|服务器错误|稍后",
