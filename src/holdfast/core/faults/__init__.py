@@ -201,7 +201,9 @@ def _without_status(evidence: Evidence, refusal: Refusal) -> _Finding:
         return _Finding(K.EMPTY_RESPONSE, Confidence.LIKELY)
     if refusal.phase in {Phase.CONNECT, Phase.STREAM} or not evidence.text:
         return _Finding(K.TRANSIENT, Confidence.GUESS)
-    return _Finding(K.BAD_REQUEST, Confidence.GUESS)
+    # A provider refuses with a status; words alone are mostly a client's, and calls break in endless ways.
+    likely, other = (K.BAD_REQUEST, K.TRANSIENT) if evidence.documents else (K.TRANSIENT, K.BAD_REQUEST)
+    return _Finding(likely, Confidence.GUESS, other)
 
 
 def _unexplained(sent: Sent, evidence: Evidence) -> _Finding:

@@ -72,7 +72,9 @@ _STATUS_SAID = Pattern(
 )
 # In the middle of a sentence: "Received status code: 429", "request failed with 413 Payload Too Large".
 _STATUS_TOLD = Pattern(
-    r"\b(?:status(?:[ _]?code)?|http(?:/[\d.]+)?|error code|failed with)\W{1,3}([45]\d\d)\b(?!\s*tokens|[.,]\d)",
+    r"\b(?:status(?:[ _]?code)?|http(?:/[\d.]+)?|(?:api )?error(?: code)?|failed with"
+    r"|(?:got|returned|received)(?: an?)?)\W{1,3}([45]\d\d)\b"
+    r"(?!\s*(?:tokens|items|records|results|bytes|characters|messages|images)|[.,]\d)",
     re.IGNORECASE,
 )
 # A status in front of a sentence or behind the name of an error, which would read like a number that was stated.
@@ -152,7 +154,7 @@ def normalise(text: str) -> str:
     """Reduce a text to what the tables match on. Blanks are single, quotes and addresses are gone."""
     if len(text) > _TEXT_HEAD_CHARS + _TEXT_TAIL_CHARS:
         text = text[:_TEXT_HEAD_CHARS] + " " + text[-_TEXT_TAIL_CHARS:]
-    text = _FIXED_BLANK.sub("", _URL.sub(" ", html.unescape(text)).lower())
+    text = _URL.sub(" ", html.unescape(text)).lower()
     text = re.sub(r"[\"'`*\u2018\u2019\u201c\u201d]+", "", text.replace("\\n", " "))
     # One provider prints the status in front of its sentences.
     text = re.sub(r"<\d{3}>", " ", text)
@@ -208,7 +210,7 @@ class _Walk:
 
     def sentence(self, text: str, shell: int = 0) -> None:
         """Keep a sentence."""
-        text = re.sub(r"\s+", " ", text).strip()
+        text = re.sub(r"\s+", " ", _FIXED_BLANK.sub("", text)).strip()
         if text:
             self.found.append((shell, text))
 

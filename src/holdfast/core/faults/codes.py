@@ -40,7 +40,7 @@ SPECIFIC: tuple[_Row, ...] = (
         K.QUOTA,
         "insufficient(?:user)?(?:quota|balance|credit|fund)|exceededcurrentquota|quotaexhausted|^quotaexceeded$",
         "servicequotaexceeded|usagelimit|spendlimit|creditlimit|outofcredit|setlimitexceeded|freetieronly",
-        "billing|budgetexceeded|overdue|arrear|paymentrequired|accountsuspended|^1113$",
+        "billing|budgetexceeded|overdue|arrear|paymentrequired|accountsuspended|^1113$|^1311$",
     ),
     _row(
         K.OVERLOADED,
@@ -67,7 +67,7 @@ GENERAL: tuple[_Row, ...] = (
     _row(
         K.AUTH,
         "authentic|unauthori|forbidden|permission|accessdenied|apikey|unrecognizedclient|invalidtoken|expiredtoken",
-        "signaturedoesnotmatch|invalidkey|accountdeactivated|noauth|autherror|authfail",
+        "signaturedoesnotmatch|invalidkey|accountdeactivated|noauth|autherror|authfail|refreshtoken",
     ),
     _row(K.MODEL_NOT_FOUND, "notfound"),
     _row(

@@ -30,6 +30,7 @@ EXCLUSIONS: tuple[Rule, ...] = (
                 r"(?:reached|exceeded|exhausted|used) (?:your|the|its|all)\b", r"(?:credits|allowance|quota(?! metric))"
             ),
             r"hit your (?:\w+ ){0,2}limit|service limits?(?![a-z])",
+            r"not (?:on|in|included in|available (?:in|on)|part of) (?:your |the |this )?(?:\w+ )?plan(?![a-z])",
             r"quota (?:has been |is |was )?(?:exceeded|exhausted|reached|used|not enough|insufficient)",
             r"(?:exceeded|check) your (?:current |\w+ )?quota|regain access|limit exhausted|extra usage",
             r"payment required|overdue|arrears|recharge|top[- ]up|billing details|upgrade your plan",
@@ -109,6 +110,8 @@ EXCLUSIONS: tuple[Rule, ...] = (
             r"(?:api.?key|credentials?|access token|auth token|security token)[^.]{0,50}?"
             r"(?:invalid|incorrect|missing|expired|revoked|disabled|required|does not|not (?:valid|found|allowed))",
             r"(?:pass|provide|use|enter|supply) (?:a |your )?(?:valid )?api.?key|(?<![a-z])key is (?:not |in)valid",
+            r"(?<![a-z])key (?:has been|is|was) (?:disabled|revoked|deleted|deactivated|expired)|re-?authenticat",
+            r"refresh[ _]token|(?:log|sign)(?:ing)?[ -]?in again|(?<![a-z])run /login",
             r"authorization header|(?<![a-z])jwt(?![a-z])|log(?:ged)?[ -]?in (?:is )?(?:required|first|to continue)",
             r"(?:must|need to|please) (?:be )?(?:log(?:ged)?|sign(?:ed)?)[ -]?in(?![a-z])|(?<![a-z])user not found",
             r"unauthori[sz]ed|unauthenticated|authenticat\w+ (?:failed|required|error|fails)|permission|forbidden",

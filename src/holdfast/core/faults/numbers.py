@@ -85,7 +85,7 @@ _BRACKETS = Pattern(
 )
 _FROM_TO = Pattern(rf"(?:between|from) {_N}(?: \(?inclusive\)?)? (?:and|to) {_N}( \(exclusive\))?")
 # "The limit of 50000 exceeded" states a limit on the left of the comparison.
-_LIMIT_BEFORE = Pattern(r"limit(?: is| of|:)? ?\(?$")
+_LIMIT_BEFORE = Pattern(r"(?:limit(?: is| of|:)?|window of) ?\(?$")
 
 # --- words around a number -----------------------------------------------------------------------------------------
 

@@ -187,6 +187,7 @@ OVERFLOW: tuple[Rule, ...] = (
             r"max\w*(?: (?:of|size|length|is))*:? \d[\d,.]*k? tokens",
             r"max\w* (?:\w+ ){0,3}tokens\b[^.]{0,40} (?:is|are|of) \d",
             r"(?:at most|up to|no more than) \d[\d,.]*k? (?:\w+ )?tokens|out of context|context budget",
+            r"context (?:\w+ ){0,2}(?:exceeded|overflow)",
             r"context (?:is )?too (?:big|long|large)|context[a-z ]{0,20} full(?![a-z])",
             r"tokens?.{0,12}(?:超|上限|限制)|(?:超过|超出|超).{0,16}(?:token|长度|上下文)",
             r"(?:上下文|输入|长度|prompt).{0,12}(?:超|过长|太长)|超长",
@@ -245,18 +246,13 @@ OVERFLOW: tuple[Rule, ...] = (
     ),
 )
 
-# A validator's sentence about something else than size. It keeps a large request from being suspected for its size.
-VALIDATION: tuple[Rule, ...] = (
-    rule(
-        K.BAD_REQUEST,
-        any_of(
-            r"must (?:be|have|not|match|contain|start|end)|should be|expected|positive|integer|between",
-            r"(?:is|are|field) required|missing|invalid (?:value|type|json)|could not parse|cannot be|failed to parse",
-            r"unsupported|not (?:supported|allowed|permitted|recognized)",
-        ),
-        statuses=frozenset({400, 406, 409, 422}),
-    ),
+_VALIDATORS_WORDS = any_of(
+    r"must (?:be|have|not|match|contain|start|end)|should (?:be|match|have)|expected|positive|integer|between",
+    r"(?:is|are|field) required|missing|invalid (?:value|type|json)|could not parse|cannot be|failed to parse",
+    r"unsupported|not (?:supported|allowed|permitted|recognized)|too (?:small|short|low)|at least",
 )
+# A validator's sentence about something else than size. It keeps a large request from being suspected for its size.
+VALIDATION: tuple[Rule, ...] = (rule(K.BAD_REQUEST, _VALIDATORS_WORDS, statuses=frozenset({400, 406, 409, 422})),)
 
 # The call broke, or brought nothing.
 BREAKS: tuple[Rule, ...] = (
@@ -275,6 +271,7 @@ BREAKS: tuple[Rule, ...] = (
             r"tim(?:ed|e)[ -]?out\b[^.]{0,40}(?:sse|stream|chunk|token|byte|header|event|data|body)",
             r"no (?:first )?(?:tokens?|bytes?|data|chunks?|events?|content|output|response)\b"
             r"[^.]{0,30}(?:within|for|in|after) \d",
+            r"stream (?:was |is )?(?:closed|aborted|interrupted)(?: (?:by|unexpected)|\W*$)",
             r"(?:stream|response|connection|socket)\b[^.]{0,20}"
             r"(?:closed|ended|disconnected|terminated|finished) (?:before|without|prematurely)",
             r"before (?:response\.completed|message_stop|completion)",
@@ -293,7 +290,8 @@ BREAKS: tuple[Rule, ...] = (
             r"internal (?:server )?error|internal_error|bad gateway|gateway time-?out|upstream|unexpected error",
             r"an error occurred|timed? ?-?out|deadline|temporar\w+|incomplete|premature|reset|terminated",
             r"unexpectedly|unexpected end",
-            r"(?:finish|stop)[ _]?reason\W{0,3}(?:error|network|abort|unknown)|decompress\w*",
+            r"(?:finish|stop)[ _]?reason\W{0,3}(?:error|network|abort|unknown|malformed)|decompress\w*",
+            r"stream error|malformed (?:http|response)|unreach(?:able)?(?![a-z])|misbehaving|wsa(?:send|recv)|hostdown",
             r"unexpected token|valid json|protocol error|disconnect\w*|cancel+ed|abort\w*",
             r"超时|网络|内部错误|服务器错误|稍后",
         ),
@@ -301,4 +299,17 @@ BREAKS: tuple[Rule, ...] = (
     ),
 )
 
-RULES: tuple[Rule, ...] = (*EXCLUSIONS, *MEDIA, *PARAMETERS, *PAIRING, *SETTINGS, *OVERFLOW, *VALIDATION, *BREAKS)
+# Without a status a call more likely broke: "unexpected end" has a validator's word in it.
+UNSTATED: tuple[Rule, ...] = (rule(K.BAD_REQUEST, _VALIDATORS_WORDS, statuses=NO_RESPONSE),)
+
+RULES: tuple[Rule, ...] = (
+    *EXCLUSIONS,
+    *MEDIA,
+    *PARAMETERS,
+    *PAIRING,
+    *SETTINGS,
+    *OVERFLOW,
+    *VALIDATION,
+    *BREAKS,
+    *UNSTATED,
+)
