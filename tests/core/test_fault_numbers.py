@@ -38,6 +38,7 @@ T, B, C, N, P = Unit.TOKENS, Unit.BYTES, Unit.CHARS, Unit.COUNT, Unit.PIXELS
         ("at most 1 million tokens, at most 64 thousand written", Stated(1_000_000, None, None, T)),
         ("输入 13.5万 tokens 超过 12.8万", Stated(128_000, 135_000, None, T)),
         ("your input has 9000 tokens. please reduce it to 8192 tokens", Stated(8192, 9000, None, T)),
+        ("input of 9000 tokens with 500 output tokens exceeds the 8192 token window", Stated(8192, 9000, 500, T)),
         ("cannot truncate to 8192, required 9000", Stated(8192, 9000, None, T)),
         ("length is 9000, which is outside the range (0, 8192]", Stated(8192, 9000, None, T)),
         # Another unit, an index, a code, a time, an id: none of them counts tokens.

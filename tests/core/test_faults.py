@@ -94,6 +94,21 @@ def test_an_unexplained_refusal_of_a_small_request_stays_a_bad_request(sent: Sen
     assert classify(refused(""), sent) == Fault(K.BAD_REQUEST, Confidence.GUESS, second_kind=second)
 
 
+def test_a_single_word_tips_the_scales_where_the_size_does_not_explain_it() -> None:
+    odd = refused("Sorry, the country desk said no")
+    near = Sent(tokens=99, window_tokens=100)
+    assert [classify(odd), classify(odd, near)] == [
+        Fault(K.AUTH, Confidence.GUESS, second_kind=K.BAD_REQUEST, said="Sorry, the country desk said no"),
+        Fault(
+            K.TOKEN_OVERFLOW,
+            Confidence.GUESS,
+            second_kind=K.BAD_REQUEST,
+            unit=Unit.TOKENS,
+            said="Sorry, the country desk said no",
+        ),
+    ]
+
+
 def test_a_redirect_is_no_matter_of_size() -> None:
     near = Sent(tokens=90_000, window_tokens=100_000)
     assert classify(refused("", 301), near) == Fault(K.BAD_REQUEST, Confidence.GUESS)

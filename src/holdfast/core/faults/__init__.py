@@ -6,6 +6,7 @@ raises, whatever a provider sends, and always names a kind.
 """
 
 import re
+from collections.abc import Iterable
 
 import msgspec
 
@@ -23,7 +24,8 @@ from holdfast.core.faults.replies import (
     read_outcome,
     symptom,
 )
-from holdfast.core.faults.tables import RULES
+from holdfast.core.faults.rules import Rule
+from holdfast.core.faults.tables import HUNCHES, RULES
 from holdfast.core.faults.waits import wait_seconds
 from holdfast.core.messages import Reply
 from holdfast.core.patterns import Pattern
@@ -87,6 +89,7 @@ def classify(refusal: Refusal, sent: Sent = Sent()) -> Fault:  # noqa: B008 - fr
         or _by_numbers(evidence)
         or _by_reply(evidence, sent)
         or _by_general_code(evidence)
+        or _by_hunch(evidence, sent)
         or _by_status(evidence, refusal, sent)
     )
     fault = finding if isinstance(finding, Fault) else _fault(finding, refusal, evidence)
@@ -140,11 +143,18 @@ def _by_page(evidence: Evidence) -> _Finding | None:
 
 
 def _by_words(evidence: Evidence) -> _Finding | None:
-    for rule in RULES:
+    rule = _first_that_fits(RULES, evidence)
+    if rule is None:
+        return None
+    return _Finding(rule.kind, Confidence.LIKELY, rule.second, rule.unit, rule.has_numbers)
+
+
+def _first_that_fits(rules: Iterable[Rule], evidence: Evidence) -> Rule | None:
+    for rule in rules:
         if rule.statuses is not None and evidence.status not in rule.statuses:
             continue
         if rule.pattern.search(evidence.text) and not (rule.unless and rule.unless.search(evidence.text)):
-            return _Finding(rule.kind, Confidence.LIKELY, rule.second, rule.unit, rule.has_numbers)
+            return rule
     return None
 
 
@@ -171,6 +181,12 @@ def _by_reply(evidence: Evidence, sent: Sent) -> Fault | None:
 def _by_general_code(evidence: Evidence) -> _Finding | None:
     kind = codes.kind_of(evidence.codes, codes.GENERAL)
     return None if kind is None else _Finding(kind, Confidence.LIKELY)
+
+
+def _by_hunch(evidence: Evidence, sent: Sent) -> _Finding | None:
+    """A single word that tips the scales, unless the request was so large that its size explains it better."""
+    rule = None if is_near_window(sent) else _first_that_fits(HUNCHES, evidence)
+    return None if rule is None else _Finding(rule.kind, Confidence.GUESS, rule.second)
 
 
 def _by_status(evidence: Evidence, refusal: Refusal, sent: Sent) -> _Finding:

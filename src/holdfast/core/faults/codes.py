@@ -48,7 +48,7 @@ SPECIFIC: tuple[_Row, ...] = (
     ),
     _row(
         K.MODEL_NOT_FOUND,
-        "modelnot(?:found|supported|available|exist)|model(?:decommissioned|deprecated)|invalidmodel|modeloffline",
+        "modelnot(?:found|supported|available|exist|allowed|enabled)|model(?:decommissioned|deprecated)|invalidmodel|modeloffline",
         "deploymentnotfound|invalidendpoint|^1211$",
     ),
     _row(K.TOOL_PAIRING, "previousresponsenotfound"),

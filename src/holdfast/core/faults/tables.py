@@ -93,6 +93,14 @@ SETTINGS: tuple[Rule, ...] = (
         statuses=REFUSED,
     ),
     rule(K.BAD_REQUEST, w.SCHEMA, unless=w.WINDOW, statuses=REFUSED),
+    # Something else than the model is gone.
+    rule(
+        K.BAD_REQUEST,
+        r"(?<![a-z])(?:file|vector store|upload|thread|assistant|conversation|batch|item|session)(?![a-z])"
+        r"[^.]{0,60}(?:not found|not exist)",
+        unless=r"model|deployment",
+        statuses=frozenset({400, 404}),
+    ),
     rule(
         K.BAD_REQUEST,
         any_of(
@@ -252,7 +260,7 @@ _VALIDATORS_WORDS = any_of(
     r"unsupported|not (?:supported|allowed|permitted|recognized)|too (?:small|short|low)|at least",
 )
 # A validator's sentence about something else than size. It keeps a large request from being suspected for its size.
-VALIDATION: tuple[Rule, ...] = (rule(K.BAD_REQUEST, _VALIDATORS_WORDS, statuses=frozenset({400, 406, 409, 422})),)
+VALIDATION: tuple[Rule, ...] = (rule(K.BAD_REQUEST, _VALIDATORS_WORDS, statuses=frozenset({400, 404, 406, 409, 422})),)
 
 # The call broke, or brought nothing.
 BREAKS: tuple[Rule, ...] = (
@@ -312,4 +320,29 @@ RULES: tuple[Rule, ...] = (
     *VALIDATION,
     *BREAKS,
     *UNSTATED,
+)
+
+# Single words, for sentences that nothing else explains. They only tip the scales, so what they say is a guess.
+_VAGUE: frozenset[int | None] = frozenset({None, 200, 400, 403, 404, 409, 422})
+HUNCHES: tuple[Rule, ...] = (
+    rule(
+        K.QUOTA,
+        r"(?<![a-z])(?:credits?|balance|billing|payments?|paid|subscri\w+|quota|upgrade|purchase|top[ -]?up)(?![a-z])"
+        r"|(?:your|current|free|pro|paid) plan(?![a-z])|allowance",
+        statuses=_VAGUE,
+        second=K.AUTH,
+    ),
+    rule(
+        K.AUTH,
+        r"credential|api.?key|(?<![a-z])(?:permissions?|denied|forbidden|login|oauth|whitelist\w*|allowlist\w*|banned"
+        r"|access token|scopes?|region|country)(?![a-z])|authori[sz]|authenticat",
+        statuses=_VAGUE,
+        second=K.BAD_REQUEST,
+    ),
+    rule(
+        K.RATE_LIMIT,
+        r"(?:limit|max\w*) (?:is |was |has been )?(?:reached|hit)|too many",
+        statuses=_VAGUE,
+        second=K.TRANSIENT,
+    ),
 )
