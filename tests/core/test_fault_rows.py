@@ -1,8 +1,8 @@
 """Refusals as providers, gateways and client libraries word them, each read for its kind and its numbers.
 
 They came in rounds and were labelled before the classifier saw them. `origin` says whether a report of a failure,
-documentation or another client's test gave the words; those of the third round are partly written from memory, so all
-of it is `unverified`.
+documentation or another client's test gave the words; those of the third round are partly written from memory, and
+`unverified` where no source of the wording was found since.
 Bodies are short and carry no ids of people.
 """
 

@@ -146,7 +146,14 @@ def _by_words(evidence: Evidence) -> _Finding | None:
     rule = _first_that_fits(RULES, evidence)
     if rule is None:
         return None
+    if rule.kind is K.TRANSIENT and _is_refused(evidence):
+        return _Finding(K.BAD_REQUEST, Confidence.LIKELY, K.TRANSIENT)
     return _Finding(rule.kind, Confidence.LIKELY, rule.second, rule.unit, rule.has_numbers)
+
+
+def _is_refused(evidence: Evidence) -> bool:
+    """Whether a code says what no status does: that the request was refused rather than lost."""
+    return evidence.status in {None, codes.OK} and codes.kind_of(evidence.codes, codes.REFUSALS) is not None
 
 
 def _first_that_fits(rules: Iterable[Rule], evidence: Evidence) -> Rule | None:
@@ -215,6 +222,8 @@ def _without_status(evidence: Evidence, refusal: Refusal) -> _Finding:
         return _Finding(K.STREAM_STALL, Confidence.LIKELY, K.TRANSIENT)
     if evidence.status == codes.OK and not evidence.text:
         return _Finding(K.EMPTY_RESPONSE, Confidence.LIKELY)
+    if _is_refused(evidence):
+        return _Finding(K.BAD_REQUEST, Confidence.GUESS, K.TRANSIENT)
     if refusal.phase in {Phase.CONNECT, Phase.STREAM} or not evidence.text:
         return _Finding(K.TRANSIENT, Confidence.GUESS)
     # A provider refuses with a status; words alone are mostly a client's, and calls break in endless ways.

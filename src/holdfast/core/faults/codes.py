@@ -60,10 +60,10 @@ GENERAL: tuple[_Row, ...] = (
         K.RATE_LIMIT,
         "ratelimit|toomanyrequests|throttl|resourceexhausted|requestlimit|concurren|burst|qps|^1302$",
     ),
+    _row(K.OVERLOADED, "unavailable|capacity|busy|notready"),
     _row(K.QUOTA, "quota|allocation|balance|credit"),
     # Which limit it was, the sentence beside it would have said.
     _row(K.RATE_LIMIT, "limit(?:exceeded|reached)$"),
-    _row(K.OVERLOADED, "unavailable|capacity|busy|notready"),
     _row(
         K.AUTH,
         "authentic|unauthori|forbidden|permission|accessdenied|apikey|unrecognizedclient|invalidtoken|expiredtoken",
@@ -75,6 +75,12 @@ GENERAL: tuple[_Row, ...] = (
         "servererror|internal|^apierror$|timeout|deadline|connectionerror|modelerror|modelstreamerror|upstreamerror",
         "badgateway",
     ),
+)
+
+# Codes of a request that was refused for what it is. Providers use them for overflow as well, so they only tell that a
+# call without a status did not break.
+REFUSALS: tuple[_Row, ...] = (
+    _row(K.BAD_REQUEST, "invalidrequest|invalidargument|badrequest|invalidparam|unknownparameter|validation"),
 )
 
 # One code, two meanings: who was asked decides.

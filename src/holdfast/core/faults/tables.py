@@ -297,7 +297,7 @@ BREAKS: tuple[Rule, ...] = (
             r"peer closed|(?<![a-z])(?:eof|tls|ssl)(?![a-z])|dns|getaddrinfo|resolution|certificate|handshake|goaway",
             r"internal (?:server )?error|internal_error|bad gateway|gateway time-?out|upstream|unexpected error",
             r"an error occurred|timed? ?-?out|deadline|temporar\w+|incomplete|premature|reset|terminated",
-            r"unexpectedly|unexpected end",
+            r"unexpectedly|unexpected end|line \d+,? column \d+",
             r"(?:finish|stop)[ _]?reason\W{0,3}(?:error|network|abort|unknown|malformed)|decompress\w*",
             r"stream error|malformed (?:http|response)|unreach(?:able)?(?![a-z])|misbehaving|wsa(?:send|recv)|hostdown",
             r"unexpected token|valid json|protocol error|disconnect\w*|cancel+ed|abort\w*",
