@@ -83,6 +83,13 @@ EXCLUSIONS: tuple[Rule, ...] = (
         ),
         unless=r"connection|location",
     ),
+    # Some gateways pass on with a 400 that the model's server is down.
+    rule(
+        K.OVERLOADED,
+        r"model (?:is )?(?:currently |temporarily )?unavailable",
+        statuses=frozenset({400, 404}),
+        second=K.MODEL_NOT_FOUND,
+    ),
     rule(
         K.MODEL_NOT_FOUND,
         any_of(
