@@ -46,6 +46,10 @@ def test_what_was_said_is_found_in_any_wrapping(text: str, said: str) -> None:
         ("<html></html>", None, None),
         ("4096 tokens", None, None),
         ('{"code": 7, "status": 200}', None, None),
+        ("could not begin, received status code: 429.", None, 429),
+        ("binding failed with 413 Payload Too Large", None, 413),
+        ("the prompt failed with 413 tokens", None, None),
+        ("a score of status 4.5", None, None),
     ],
 )
 def test_a_status_in_the_body_counts_where_http_has_none_to_tell(
@@ -61,7 +65,7 @@ def test_what_the_caller_sent_is_not_the_providers_word() -> None:
 
 def test_a_printed_dict_and_an_exceptions_name_give_their_codes() -> None:
     evidence = body_of("BadError: {'error': {'code': 'rate_limit_hit'}} ThrottlingException")
-    assert evidence.codes == ("ratelimithit", "throttlingexception")
+    assert evidence.codes == ("ratelimithit", "baderror", "throttlingexception")
 
 
 def test_prose_in_a_codes_place_is_no_code() -> None:
@@ -72,6 +76,26 @@ def test_texts_are_reduced_to_what_the_tables_match() -> None:
     text = "<400> Input validation error: `Inputs`  see https://x.invalid/rate-limits &gt; 'b'"
     assert normalise(text) == "validation error: inputs see > b"
     assert len(normalise("word " * 10_000)) < 5_100
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("at most 32\u202f768 tokens", "at most 32768 tokens"),
+        ("at most 1\u00a0048\u00a0576", "at most 1048576"),
+        ("at most 1.048.576", "at most 1048576"),
+        ("at most 32.768 tokens", "at most 32768 tokens"),
+        ("at most 1\u2019048\u2019576", "at most 1048576"),
+        ("at most 0.125 of it, as of 1.2.3", "at most 0.125 of it, as of 1.2.3"),
+    ],
+)
+def test_thousands_are_joined_however_they_are_kept_apart(text: str, expected: str) -> None:
+    assert body_of(text).text == expected
+
+
+@pytest.mark.parametrize("text", ["400 too large: 9000", "AiError 400 too large: 9000", "error code 400: too large"])
+def test_a_status_in_front_of_a_sentence_is_no_number_of_it(text: str) -> None:
+    assert "400" not in normalise(text)
 
 
 @pytest.mark.parametrize(

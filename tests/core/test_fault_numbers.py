@@ -33,6 +33,14 @@ T, B, C, N, P = Unit.TOKENS, Unit.BYTES, Unit.CHARS, Unit.COUNT, Unit.PIXELS
         ("max 8192, used 9000", Stated(8192, 9000, None, T)),
         ("a window of 128k tokens, 150k were given", Stated(128_000, 150_000, None, T)),
         ("a window of 1m tokens", Stated(1_000_000, None, None, T)),
+        ("a 32ki window, got 40ki tokens", Stated(32_768, 40_960, None, T)),
+        ("150k tokens > 128k maximum", Stated(128_000, 150_000, None, T)),
+        ("at most 1 million tokens, at most 64 thousand written", Stated(1_000_000, None, None, T)),
+        ("输入 13.5万 tokens 超过 12.8万", Stated(128_000, 135_000, None, T)),
+        ("your input has 9000 tokens. please reduce it to 8192 tokens", Stated(8192, 9000, None, T)),
+        ("input of 9000 tokens with 500 output tokens exceeds the 8192 token window", Stated(8192, 9000, 500, T)),
+        ("cannot truncate to 8192, required 9000", Stated(8192, 9000, None, T)),
+        ("length is 9000, which is outside the range (0, 8192]", Stated(8192, 9000, None, T)),
         # Another unit, an index, a code, a time, an id: none of them counts tokens.
         ("limit 8192, your prompt contains 40000 characters", Stated(8192, None, None, T)),
         ("at index 5, code 2013, wait for 60 seconds, messages.3.content[2], gpt-4-32768", Stated(None, None, None, T)),
@@ -53,6 +61,7 @@ def test_words_around_a_number_tell_what_it_is(text: str, expected: Stated) -> N
         ("max allowed: 8000 pixels", Stated(8000, None, None, P)),
         ("at most 64 characters", Stated(64, None, None, C)),
         ("at most 64", Stated(64, None, None, None)),
+        ("exceeds the 800-message limit", Stated(800, None, None, N)),
     ],
 )
 def test_the_unit_is_read_where_it_is_not_given(text: str, expected: Stated) -> None:

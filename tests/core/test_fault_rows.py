@@ -1,7 +1,8 @@
 """Refusals as providers, gateways and client libraries word them, each read for its kind and its numbers.
 
-They came in three rounds and were labelled before the classifier saw them. `origin` says whether a report of a failure
-or documentation gave the words; those of the third round are partly written from memory, so all of it is `unverified`.
+They came in rounds and were labelled before the classifier saw them. `origin` says whether a report of a failure,
+documentation or another client's test gave the words; those of the third round are partly written from memory, and
+`unverified` where no source of the wording was found since.
 Bodies are short and carry no ids of people.
 """
 
@@ -9,6 +10,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
+from _pytest.mark import ParameterSet
 
 from holdfast.core.faults import Phase, Refusal, Sent, classify
 
@@ -34,7 +36,19 @@ ROWS = [
 ]
 
 
-@pytest.mark.parametrize("row", ROWS, ids=[row.id for row in ROWS])
+# What stays misread, and why. A rule that reads one of them makes this list fail, so that it shrinks.
+MISREAD = {
+    "sixth-012": "an account id that a client looks for in a key is in no sentence of a provider",
+    "sixth-060": "the number behind 'exceeded:' is as often the limit as what was sent",
+}
+
+
+def param(row: Row) -> ParameterSet:
+    reason = MISREAD.get(row.id)
+    return pytest.param(row, id=row.id, marks=[] if reason is None else [pytest.mark.xfail(strict=True, reason=reason)])
+
+
+@pytest.mark.parametrize("row", [param(row) for row in ROWS])
 def test_a_refusal_is_read_as_the_person_who_labelled_it_read_it(row: Row) -> None:
     refusal = Refusal(
         dialect=row.api,
@@ -54,3 +68,4 @@ def test_a_refusal_is_read_as_the_person_who_labelled_it_read_it(row: Row) -> No
 
 def test_rows_have_ids_of_their_own() -> None:
     assert len({row.id for row in ROWS}) == len(ROWS)
+    assert {row.id for row in ROWS} >= MISREAD.keys()

@@ -94,6 +94,21 @@ def test_an_unexplained_refusal_of_a_small_request_stays_a_bad_request(sent: Sen
     assert classify(refused(""), sent) == Fault(K.BAD_REQUEST, Confidence.GUESS, second_kind=second)
 
 
+def test_a_single_word_tips_the_scales_where_the_size_does_not_explain_it() -> None:
+    odd = refused("Sorry, the country desk said no")
+    near = Sent(tokens=99, window_tokens=100)
+    assert [classify(odd), classify(odd, near)] == [
+        Fault(K.AUTH, Confidence.GUESS, second_kind=K.BAD_REQUEST, said="Sorry, the country desk said no"),
+        Fault(
+            K.TOKEN_OVERFLOW,
+            Confidence.GUESS,
+            second_kind=K.BAD_REQUEST,
+            unit=Unit.TOKENS,
+            said="Sorry, the country desk said no",
+        ),
+    ]
+
+
 def test_a_redirect_is_no_matter_of_size() -> None:
     near = Sent(tokens=90_000, window_tokens=100_000)
     assert classify(refused("", 301), near) == Fault(K.BAD_REQUEST, Confidence.GUESS)
@@ -214,7 +229,8 @@ def test_silence_is_a_stall_whatever_came_before() -> None:
         (Phase.STREAM, "the stream ended before the answer was complete", K.STREAM_STALL),
         (Phase.STREAM, "", K.STREAM_STALL),
         (Phase.STREAM, "an event could not be read", K.TRANSIENT),
-        (Phase.RESPONSE, "something odd", K.BAD_REQUEST),
+        (Phase.RESPONSE, "something odd", K.TRANSIENT),
+        (Phase.RESPONSE, '{"error": "something odd"}', K.BAD_REQUEST),
         (Phase.RESPONSE, "", K.TRANSIENT),
     ],
 )
@@ -430,7 +446,7 @@ headers = st.dictionaries(
 
 @given(
     body=bodies | st.binary().map(lambda raw: raw.decode("utf-8", "surrogateescape")),
-    status=st.none() | st.integers(0, 999),
+    status=st.none() | st.integers(0, 999) | st.integers(),
     phase=st.sampled_from(Phase),
     headers=headers,
     cause=words,
@@ -446,7 +462,73 @@ def test_whatever_comes_is_classified_and_bounded(
 
 
 @pytest.mark.parametrize(
-    "piece", ["token ", "12 exceeds ", "request body message ", "{", '{"a":', "((", "<html", "1,", "a.b.", "http://"]
+    ("body", "limit", "requested"),
+    [
+        (
+            '{"error": {"message": "context exceeded", "n_ctx": 1e308, "n_prompt_tokens": 12345678901234567890}}',
+            None,
+            None,
+        ),
+        ('{"error": {"message": "context exceeded", "n_ctx": -1, "n_prompt_tokens": 0}}', None, None),
+        ('{"error": {"message": "context exceeded", "n_ctx": 8192.0, "n_prompt_tokens": "9000"}}', 8192, 9000),
+        ('{"error": {"message": "context exceeded", "n_ctx": [8192], "n_prompt_tokens": {"n": 9000}}}', 8192, None),
+        ("context window exceeded: NaN tokens > Infinity maximum", None, None),
+        ("context window exceeded: 99999999999999999999999999 tokens > 8192 maximum", 8192, None),
+        ("context window of 128K tokens exceeded: 1M tokens were given", 128_000, 1_000_000),
+        ("context window exceeded: got 40Ki tokens, at most 32Ki", 32_768, 40_960),
+        ("context window exceeded: got 200 000 tokens, at most 128 000".replace(" 000", "\u202f000"), 128_000, 200_000),
+        ("context window exceeded: got 1.048.577 tokens, at most 1.048.576", 1_048_576, 1_048_577),
+        ("context window exceeded: got 1_048_577 tokens, at most 1,048,576", 1_048_576, 1_048_577),
+    ],
+)
+def test_numbers_that_no_window_has_are_not_stated(body: str, limit: int | None, requested: int | None) -> None:
+    fault = classify(refused(body))
+    assert (fault.kind, fault.limit, fault.requested) == (K.TOKEN_OVERFLOW, limit, requested)
+
+
+@pytest.mark.parametrize("status", [-1, 0, 1, 99, 600, 10**30])
+def test_a_status_that_does_not_exist_leaves_the_words(status: int) -> None:
+    assert classify(refused("prompt is too long: 9000 tokens > 8192 maximum", status)).kind in {
+        K.TOKEN_OVERFLOW,
+        K.TRANSIENT,
+    }
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "prompt is too long: 9000 tokens > 8192 maximum " + "x" * 10_000_000,
+        '{"error": {"message": "prompt is too long: 9000 tokens > 8192 maximum"}, "echo": "' + "x" * 15_000 + '"}',
+        "prompt is too long: 9000 tokens > 8192 maximum " + "токен превышен トークン " * 500_000,
+    ],
+    ids=["plain", "json", "foreign"],
+)
+def test_a_huge_body_is_read_by_its_beginning_and_at_once(body: str) -> None:
+    started = time.process_time()
+    fault = classify(refused(body))
+    assert (fault.kind, fault.limit, fault.requested) == (K.TOKEN_OVERFLOW, 8192, 9000)
+    # A few milliseconds, plus what compiling the patterns takes the first time.
+    assert time.process_time() - started < 3
+
+
+@pytest.mark.parametrize(
+    "piece",
+    [
+        "token ",
+        "12 exceeds ",
+        "request body message ",
+        "{",
+        '{"a":',
+        "((",
+        "<html",
+        "1,",
+        "a.b.",
+        "http://",
+        "токен ",
+        "1.234",
+        "429 ",
+        "a_b",
+    ],
 )
 def test_no_body_takes_long_to_read(piece: str) -> None:
     started = time.process_time()

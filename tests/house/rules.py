@@ -106,7 +106,7 @@ PARAMETERS_MAX = 6
 # parameter per option, and nobody calls them.
 LONG_FUNCTIONS: Mapping[str, str] = {}
 MANY_PARAMETERS: Mapping[str, str] = {
-    "core.faults.tables._rule": "a row of a table, its columns given by name",
+    "core.faults.rules.rule": "a row of a table, its columns given by name",
     "wiring.library.open": "everything that can be put together differently, each by its name and none needed",
 }
 

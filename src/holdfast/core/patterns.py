@@ -5,7 +5,7 @@ all would take longer than importing everything else.
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import cached_property
 
 
@@ -36,6 +36,6 @@ class Pattern:
         """Return what stands between the matches."""
         return self._compiled.split(text)
 
-    def sub(self, replacement: str, text: str) -> str:
+    def sub(self, replacement: str | Callable[[re.Match[str]], str], text: str) -> str:
         """Replace all matches."""
         return self._compiled.sub(replacement, text)

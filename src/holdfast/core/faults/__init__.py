@@ -6,6 +6,7 @@ raises, whatever a provider sends, and always names a kind.
 """
 
 import re
+from collections.abc import Iterable
 
 import msgspec
 
@@ -23,7 +24,8 @@ from holdfast.core.faults.replies import (
     read_outcome,
     symptom,
 )
-from holdfast.core.faults.tables import RULES
+from holdfast.core.faults.rules import Rule
+from holdfast.core.faults.tables import HUNCHES, RULES
 from holdfast.core.faults.waits import wait_seconds
 from holdfast.core.messages import Reply
 from holdfast.core.patterns import Pattern
@@ -61,7 +63,9 @@ _TOKENS_MIN = 256
 _TEXT_CHARS_MIN = 10_000
 _SHORT_FIELD = Pattern(r"(?<![a-z])(?:ids?|name|description|metadata|user|title|prompt|stop|key|label|suffix)(?![a-z])")
 _TEXT_FIELD = Pattern(r"(?<![a-z])(?:content|text|message|query|document|input)(?![a-z])")
-_LIST_FIELD = Pattern(r"(?<![a-z])(?:messages|tools|texts|inputs?|contents|documents|functions|list)(?![a-z])")
+_LIST_FIELD = Pattern(
+    r"(?<![a-z])(?:messages|tools|texts|inputs?|contents|documents|functions|list|history|conversation)(?![a-z])"
+)
 
 
 class _Finding(msgspec.Struct, frozen=True):
@@ -85,6 +89,7 @@ def classify(refusal: Refusal, sent: Sent = Sent()) -> Fault:  # noqa: B008 - fr
         or _by_numbers(evidence)
         or _by_reply(evidence, sent)
         or _by_general_code(evidence)
+        or _by_hunch(evidence, sent)
         or _by_status(evidence, refusal, sent)
     )
     fault = finding if isinstance(finding, Fault) else _fault(finding, refusal, evidence)
@@ -138,11 +143,25 @@ def _by_page(evidence: Evidence) -> _Finding | None:
 
 
 def _by_words(evidence: Evidence) -> _Finding | None:
-    for rule in RULES:
+    rule = _first_that_fits(RULES, evidence)
+    if rule is None:
+        return None
+    if rule.kind is K.TRANSIENT and _is_refused(evidence):
+        return _Finding(K.BAD_REQUEST, Confidence.LIKELY, K.TRANSIENT)
+    return _Finding(rule.kind, Confidence.LIKELY, rule.second, rule.unit, rule.has_numbers)
+
+
+def _is_refused(evidence: Evidence) -> bool:
+    """Whether a code says what no status does: that the request was refused rather than lost."""
+    return evidence.status in {None, codes.OK} and codes.kind_of(evidence.codes, codes.REFUSALS) is not None
+
+
+def _first_that_fits(rules: Iterable[Rule], evidence: Evidence) -> Rule | None:
+    for rule in rules:
         if rule.statuses is not None and evidence.status not in rule.statuses:
             continue
         if rule.pattern.search(evidence.text) and not (rule.unless and rule.unless.search(evidence.text)):
-            return _Finding(rule.kind, Confidence.LIKELY, rule.second, rule.unit, rule.has_numbers)
+            return rule
     return None
 
 
@@ -171,6 +190,12 @@ def _by_general_code(evidence: Evidence) -> _Finding | None:
     return None if kind is None else _Finding(kind, Confidence.LIKELY)
 
 
+def _by_hunch(evidence: Evidence, sent: Sent) -> _Finding | None:
+    """A single word that tips the scales, unless the request was so large that its size explains it better."""
+    rule = None if is_near_window(sent) else _first_that_fits(HUNCHES, evidence)
+    return None if rule is None else _Finding(rule.kind, Confidence.GUESS, rule.second)
+
+
 def _by_status(evidence: Evidence, refusal: Refusal, sent: Sent) -> _Finding:
     """The last resort. A refusal that nobody explains is suspected of being too large where it was large."""
     status = evidence.status
@@ -197,9 +222,13 @@ def _without_status(evidence: Evidence, refusal: Refusal) -> _Finding:
         return _Finding(K.STREAM_STALL, Confidence.LIKELY, K.TRANSIENT)
     if evidence.status == codes.OK and not evidence.text:
         return _Finding(K.EMPTY_RESPONSE, Confidence.LIKELY)
+    if _is_refused(evidence):
+        return _Finding(K.BAD_REQUEST, Confidence.GUESS, K.TRANSIENT)
     if refusal.phase in {Phase.CONNECT, Phase.STREAM} or not evidence.text:
         return _Finding(K.TRANSIENT, Confidence.GUESS)
-    return _Finding(K.BAD_REQUEST, Confidence.GUESS)
+    # A provider refuses with a status; words alone are mostly a client's, and calls break in endless ways.
+    likely, other = (K.BAD_REQUEST, K.TRANSIENT) if evidence.documents else (K.TRANSIENT, K.BAD_REQUEST)
+    return _Finding(likely, Confidence.GUESS, other)
 
 
 def _unexplained(sent: Sent, evidence: Evidence) -> _Finding:

@@ -15,6 +15,7 @@ import msgspec
 
 from holdfast.core.faults.codes import OK, REFUSED_FROM
 from holdfast.core.faults.kinds import Refusal
+from holdfast.core.faults.tongues import in_english
 from holdfast.core.patterns import Pattern
 
 # A body is kept up to 16 KiB in the log; a caller may hand over more, and it is not worth more than that.
@@ -69,9 +70,23 @@ _STREAM_END = Pattern(
 _STATUS_SAID = Pattern(
     r"^\W*(?:(?:\w+ ){0,3}(?:error|status|http)(?: code)?\W{1,3})?([45]\d\d)\b(?!\s*tokens)", re.IGNORECASE
 )
+# In the middle of a sentence: "Received status code: 429", "request failed with 413 Payload Too Large".
+_STATUS_TOLD = Pattern(
+    r"\b(?:status(?:[ _]?code)?|http(?:/[\d.]+)?|(?:api )?error(?: code)?|failed with"
+    r"|(?:got|returned|received)(?: an?)?)\W{1,3}([45]\d\d)\b"
+    r"(?!\s*(?:tokens|items|records|results|bytes|characters|messages|images)|[.,]\d)",
+    re.IGNORECASE,
+)
+# A status in front of a sentence or behind the name of an error, which would read like a number that was stated.
+_STATUS_NUMBER = Pattern(r"(?:^|(?<=error )|(?<=http )|(?<=status )|(?<=code ))[45]\d\d(?=[ :]|$)")
+# Thousands kept apart by a narrow or fixed blank, or by dots, as most of Europe does.
+_FIXED_BLANK = Pattern("(?<=\\d)[\u00a0\u2009\u202f](?=\\d{3}(?!\\d))")
+_DOTTED = Pattern(r"(?<![\d.])\d{1,3}(?:\.\d{3}){2,4}(?![\d.]*\d)|(?<![\d.])\d{1,3}\.\d{3}(?= ?tokens?(?![a-z]))")
 # The same for a dict printed by Python, which is not JSON.
 _PRINTED_CODE = Pattern(r"['\"](?:code|type|error_type)['\"]\s*:\s*['\"]([\w.-]{3,60})['\"]")
-_EXCEPTION = Pattern(r"\b(\w{3,60}Exception)\b")
+# A code that stands where a sentence should: "no_kv_space", "CONTENT_LENGTH_EXCEEDS_THRESHOLD".
+_NAME = Pattern(r"^[A-Za-z][A-Za-z0-9]*(?:[_.-][A-Za-z0-9]+)+$")
+_EXCEPTION = Pattern(r"\b([A-Za-z]\w{2,60}(?:Exception|Error))\b")
 
 
 class Evidence(msgspec.Struct, frozen=True):
@@ -120,9 +135,8 @@ def read(refusal: Refusal) -> Evidence:
     for name, value in refusal.headers.items():
         if name.lower() in {"x-amzn-errortype", "grpc-message", "x-ms-error-code"}:
             walk.code(value.split(":")[0])
-    first_words = walk.found[0][1] if is_page and walk.found else body
-    if walk.status is None and (said_status := _STATUS_SAID.match(first_words)) is not None:
-        walk.status = int(said_status[1])
+    if walk.status is None:
+        walk.status = _told_status(walk.found[0][1] if is_page and walk.found else body)
     return Evidence(
         sentences=tuple(walk.sentences_in_order()),
         text=normalise(" . ".join([*walk.sentences_in_order(), *walk.hints])),
@@ -146,7 +160,15 @@ def normalise(text: str) -> str:
     text = re.sub(r"<\d{3}>", " ", text)
     # A validator's own heading has the word "input" in it and says nothing about the input.
     text = text.replace("input validation error", "validation error")
-    return re.sub(r"\s+", " ", text).strip()
+    text = re.sub(r"\s+", " ", in_english(text)).strip()
+    text = _DOTTED.sub(lambda match: match[0].replace(".", ""), text)
+    return _STATUS_NUMBER.sub("", text).strip()
+
+
+def _told_status(text: str) -> int | None:
+    """Return the status that a sentence names, at its beginning or further on."""
+    told = _STATUS_SAID.match(text) or _STATUS_TOLD.search(text[:_TEXT_HEAD_CHARS])
+    return None if told is None else int(told[1])
 
 
 def _effective_status(status: int | None, claimed: int | None) -> int | None:
@@ -188,7 +210,7 @@ class _Walk:
 
     def sentence(self, text: str, shell: int = 0) -> None:
         """Keep a sentence."""
-        text = re.sub(r"\s+", " ", text).strip()
+        text = re.sub(r"\s+", " ", _FIXED_BLANK.sub("", text)).strip()
         if text:
             self.found.append((shell, text))
 
@@ -213,6 +235,8 @@ class _Walk:
             for code in (found[1] for found in _PRINTED_CODE.finditer(text)):
                 self.code(code)
         if is_prose:
+            if _NAME.match(text):
+                self.code(text)
             for code in (found[1] for found in _EXCEPTION.finditer(text)):
                 self.code(code)
             self.sentence(text, shell)

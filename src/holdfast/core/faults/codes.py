@@ -20,7 +20,7 @@ def _row(kind: K, *codes: str) -> _Row:
 SPECIFIC: tuple[_Row, ...] = (
     _row(
         K.TOKEN_OVERFLOW,
-        "contextlength|contextwindow|contextsize|outofcontext|contextoverflow|maxcontext",
+        "contextlength|contextwindow|contextsize|contextlimit|outofcontext|contextoverflow|maxcontext",
         "prompttoolong|^toomanytokens$|maxprompttokens|tokens?limit(?:exceeded|reached)|^1261$",
     ),
     _row(K.WIRE_OVERFLOW, "requesttoolarge|payloadtoolarge|bodytoolarge|entitytoolarge|arrayabovemax"),
@@ -33,19 +33,22 @@ SPECIFIC: tuple[_Row, ...] = (
     _row(
         K.CONTENT_POLICY,
         "contentfilter|contentpolicy|contentviolation|contentblocked|sensitive|moderation|datainspectionfailed",
-        "responsibleai|cyberpolicy|safety|prohibitedcontent|blocklist|recitation|riskdetect",
+        "responsibleai|cyberpolicy|safety|prohibitedcontent|blocklist|recitation|riskdetect|unsafe",
     ),
     _row(K.RATE_LIMIT, "^throttl"),
     _row(
         K.QUOTA,
         "insufficient(?:user)?(?:quota|balance|credit|fund)|exceededcurrentquota|quotaexhausted|^quotaexceeded$",
         "servicequotaexceeded|usagelimit|spendlimit|creditlimit|outofcredit|setlimitexceeded|freetieronly",
-        "billing|budgetexceeded|overdue|arrear|paymentrequired|accountsuspended|^1113$",
+        "billing|budgetexceeded|overdue|arrear|paymentrequired|accountsuspended|^1113$|^1311$",
     ),
-    _row(K.OVERLOADED, "overloaded|modelnotready|modelloading|nocapacity|enginebusy|serverbusy|queueexceeded|^1305$"),
+    _row(
+        K.OVERLOADED,
+        "overloaded|modelnotready|modelloading|nocapacity|enginebusy|serverbusy|queueexceeded|kvspace|^1305$",
+    ),
     _row(
         K.MODEL_NOT_FOUND,
-        "modelnot(?:found|supported|available|exist)|model(?:decommissioned|deprecated)|invalidmodel",
+        "modelnot(?:found|supported|available|exist|allowed|enabled)|model(?:decommissioned|deprecated)|invalidmodel|modeloffline",
         "deploymentnotfound|invalidendpoint|^1211$",
     ),
     _row(K.TOOL_PAIRING, "previousresponsenotfound"),
@@ -55,14 +58,16 @@ SPECIFIC: tuple[_Row, ...] = (
 GENERAL: tuple[_Row, ...] = (
     _row(
         K.RATE_LIMIT,
-        "ratelimit|toomanyrequests|throttl|resourceexhausted|requestlimit|concurren|burst|^1302$",
+        "ratelimit|toomanyrequests|throttl|resourceexhausted|requestlimit|concurren|burst|qps|^1302$",
     ),
-    _row(K.QUOTA, "quota|allocation|balance|credit"),
     _row(K.OVERLOADED, "unavailable|capacity|busy|notready"),
+    _row(K.QUOTA, "quota|allocation|balance|credit"),
+    # Which limit it was, the sentence beside it would have said.
+    _row(K.RATE_LIMIT, "limit(?:exceeded|reached)$"),
     _row(
         K.AUTH,
         "authentic|unauthori|forbidden|permission|accessdenied|apikey|unrecognizedclient|invalidtoken|expiredtoken",
-        "signaturedoesnotmatch|invalidkey|accountdeactivated",
+        "signaturedoesnotmatch|invalidkey|accountdeactivated|noauth|autherror|authfail|refreshtoken",
     ),
     _row(K.MODEL_NOT_FOUND, "notfound"),
     _row(
@@ -70,6 +75,12 @@ GENERAL: tuple[_Row, ...] = (
         "servererror|internal|^apierror$|timeout|deadline|connectionerror|modelerror|modelstreamerror|upstreamerror",
         "badgateway",
     ),
+)
+
+# Codes of a request that was refused for what it is. Providers use them for overflow as well, so they only tell that a
+# call without a status did not break.
+REFUSALS: tuple[_Row, ...] = (
+    _row(K.BAD_REQUEST, "invalidrequest|invalidargument|badrequest|invalidparam|unknownparameter|validation"),
 )
 
 # One code, two meanings: who was asked decides.

@@ -39,14 +39,19 @@ class _Number(msgspec.Struct, frozen=True):
     unit: Unit | None
 
 
-_DIGITS = r"(-?\d{1,3}(?:[,_]\d{3}){1,4}|-?\d{1,15}(?:\.\d{1,6})?)"
+_DIGITS = r"(?:-?\d{1,3}(?:[,_]\d{3}){1,4}|-?\d{1,15}(?:\.\d{1,6})?)"
+_SUFFIXES = "k|m|ki|mi|kb|mb|gb|kib|mib|gib|thousand|million|px|万"
 # A number that is not part of a path, a version, a model's name, a date or an index.
-_N = r"(?<![\w.\-/\[#])(?<!\d:)" + _DIGITS + r"(?![a-z\d])(?!\.\d|[-:/]\d)"
-_NUMBER = Pattern(
-    r"(?<![\w.\-/\[#])(?<!\d:)" + _DIGITS + r"(?: ?(k|m|kb|mb|gb|kib|mib|gib|px))?(?![a-z\d])(?!\.\d|[-:/]\d)"
-)
+_BEFORE, _AFTER = r"(?<![\w.\-/\[#])(?<!\d:)", r"(?![a-z\d])(?!\.\d|[-:/]\d)"
+_N = f"{_BEFORE}({_DIGITS}(?: ?(?:{_SUFFIXES}))?){_AFTER}"
+_NUMBER = Pattern(f"{_BEFORE}({_DIGITS}(?: ?({_SUFFIXES}))?){_AFTER}")
 _SCALE = {
     "k": 1_000,
+    "thousand": 1_000,
+    "万": 10_000,
+    "million": 1_000_000,
+    "ki": 2**10,
+    "mi": 2**20,
     "m": 1_000_000,
     # Providers that mean 1,048,576 print the bytes; those that print "MB" mean a million more often than not.
     "kb": 1_000,
@@ -76,27 +81,26 @@ _COMPARISON = Pattern(rf"{_N}\)?{_WORDS},? ?\)?{_OVER}{_UP_TO_LIMIT}{_N}")
 _RATIO = Pattern(r"(?<![\w/.-])(\d{3,12})/(\d{3,12})(?![\w/])")
 _BRACKETS = Pattern(
     r"(?:range|between|should be|must be|shoule be|within)[^.;]{0,40}?[\[(] ?"
-    + _DIGITS
-    + ", ?"
-    + _DIGITS
-    + r" ?([\])])"
+    rf"({_DIGITS}), ?({_DIGITS}) ?([\])])"
 )
 _FROM_TO = Pattern(rf"(?:between|from) {_N}(?: \(?inclusive\)?)? (?:and|to) {_N}( \(exclusive\))?")
 # "The limit of 50000 exceeded" states a limit on the left of the comparison.
-_LIMIT_BEFORE = Pattern(r"limit(?: is| of|:)? ?\(?$")
+_LIMIT_BEFORE = Pattern(r"(?:limit(?: is| of|:)?|window of) ?\(?$")
 
 # --- words around a number -----------------------------------------------------------------------------------------
 
 _LIMIT_WORDS = any_of(
     r"max(?:imum)?\w*|limit\w*|at most|up to|no more than|not exceed|cannot exceed|exceeds?(?= ?$)|over the",
-    r"(?:less|fewer|smaller|lower|larger|longer|greater|more) than|below|within|under|<=?|≤|>=?(?= ?$)|≥",
+    r"(?:less|fewer|smaller|lower|shorter|larger|longer|greater|more) than|below|within|under|<=?|≤|>=?(?= ?$)|≥",
     r"must be|should be|(?:must|should) (?:be|have) at least|only|afford|allow\w*|supports?|accepts?",
+    r"(?:reduced?|shorten(?:ed)?|cut|truncated?|trim(?:med)?)(?: it| them| (?:the|your) \w+)? to",
     r"window|context|n_ctx|capacity|ceiling|cap of|quotavalue|truncation length",
     r"最大|最多|上限|限制|不能超过|不得超过|不超过|不可超过|超过了?|超出|小于|不大于|低于",
 )
 _ASKED_WORDS = any_of(
     r"request(?:ed|ing)(?: about| up to| a total of)?|(?:request|prompt|messages|you) (?:has |have )?used",
-    r"contain(?:s|ed|ing)?(?: at least| about)?|result(?:ed|ing|s) in|needs?|requires?|takes?|estimated|keep the first",
+    r"contain(?:s|ed|ing)?(?: at least| about)?|result(?:ed|ing|s) in|needs?|require[sd]?|takes?|estimated",
+    r"keep the first",
     r"got|given|receiv(?:ed|ing)|found|provid(?:ed|ing)|suppl(?:ied|ying)|passed|sent|specified|actual\w*|current\w*",
     r"has|have|was|were|you|whereas|too (?:long|large|big|high|many)|value of|value|not(?= ?$)",
     r"prompt=|prompt_tokens=|n_keep|实际|当前|传入|输入了|共有?|现有|请求了",
@@ -108,7 +112,8 @@ _ASKED_WEAK_WORDS = any_of(
 )
 # These only count right before a number.
 _IGNORED_WORDS = any_of(
-    r"index|position|lines?|code|status|http|errors?|version|ids?|port|level|tier|batch size|smallest|min(?:imum)?",
+    r"index|position|lines?|code|status|http|errors?|version|(?<!_)ids?|port|level|tier|batch size",
+    r"smallest|min(?:imum)?",
     r"leaves?|keep=|new=|remain\w*|retry|retries|reset\w*|after|in|on|at",
 )
 _CUE = Pattern(
@@ -129,11 +134,12 @@ _PROMPT_AFTER = Pattern(
     r"(?:inputs?|prompt|messages|functions|tools|context)\b"
 )
 _LIMIT_AFTER = Pattern(
-    r"^ ?\(?(?:tokens?|bytes?|characters?|items?)?\)?[ -]?(?:token )?"
-    r"(?:max(?:imum)?\b|limit|context|allowed|or (?:less|fewer)|的?(?:上限|限制))"
+    r"^[ -]?\(?(?:tokens?|bytes?|characters?|items?|messages?|tools?|images?|pages?)?\)?[ -]?(?:token )?"
+    r"(?:max(?:imum)?\b(?!\W{0,2}\d)|limit(?!\W{0,2}\d)|context|window|allowed|or (?:less|fewer)|的?(?:上限|限制))"
 )
 _ASKED_AFTER = Pattern(
-    r"^ ?(?:[a-z]+ )?(?:was|were|are|is) (?:provided|given|received|sent|found|supplied|requested|used|present)"
+    r"^ ?(?:[a-z]+ )?(?:(?:was|were|are|is) )?"
+    r"(?:provided|given|received|sent|found|supplied|requested|used|present)\b(?!\W{0,3}\d)"
 )
 _TIME_AFTER = Pattern(
     r"^[ -]?(?:seconds?|secs?|ms|milliseconds?|minutes?|mins?|hours?|days?|months?|%|percent|秒|分钟)(?![a-z])"
@@ -145,8 +151,8 @@ _UNIT_AFTER = (
     (Pattern(r"^ ?\(?(?:pixels?|px)\b|^ ?像素"), Unit.PIXELS),
     (
         Pattern(
-            r"^ ?(?:\w+ )?(?:images?|pages?|items?|messages|tools|files?|texts|blocks|elements|requests?|documents?)"
-            r"|^ ?(?:张|页|个)"
+            r"^[ -]?(?:\w+ )?(?:images?|pages?|items?|messages?|tools?|files?|documents?)"
+            r"|^ ?(?:\w+ )?(?:texts|blocks|elements|requests?)\b|^ ?(?:张|页|个)"
         ),
         Unit.COUNT,
     ),
@@ -186,22 +192,26 @@ def _first(fields: Mapping[str, int], names: Pattern) -> int | None:
     return next((value for name, value in fields.items() if names.search(name) and 0 < value < _TOKENS_MAX), None)
 
 
-def _value(digits: str, suffix: str | None) -> int:
-    return int(float(digits.replace(",", "").replace("_", "")) * _SCALE.get(suffix or "", 1))
+def _value(number: str) -> int:
+    """Return what a number with or without a suffix means."""
+    digits = number.rstrip("abcdefghijklmnopqrstuvwxyz 万")
+    return int(float(digits.replace(",", "").replace("_", "")) * _SCALE.get(number[len(digits) :].strip(), 1))
 
 
 def _compared(text: str, unit: Unit | None) -> Stated:
     """Read "a + b > c", "a > b - c", "a > b" and ranges."""
     if match := _SUM.search(text):
-        prompt, output, limit = (_value(one, None) for one in match.groups())
+        prompt, output, limit = (_value(one) for one in match.groups())
         is_output = "max_tokens" in text or "output" in text or "completion" in text
         return Stated(limit, prompt + output, output if is_output else None, _unit_near(text, match.end(), unit))
     if match := _DIFFERENCE.search(text):
-        output, limit, prompt = (_value(one, None) for one in match.groups())
+        output, limit, prompt = (_value(one) for one in match.groups())
         return Stated(limit, prompt + output, output, unit)
     match = _COMPARISON.search(text)
     if match and not _LIMIT_BEFORE.search(text[: match.start()]):
-        requested, limit = (_value(one, None) for one in match.groups())
+        requested, limit = (_value(one) for one in match.groups())
+        if _OUTPUT_AFTER.match(text[match.end(1) : match.end()]):
+            return Stated(limit, None, requested, unit)
         return Stated(
             limit, requested, None, _unit_near(text, match.end(), unit) or _unit_near(text, match.end(1), unit)
         )
@@ -210,9 +220,9 @@ def _compared(text: str, unit: Unit | None) -> Stated:
     if match := _BRACKETS.search(text):
         # "[1, 1025)" ends before its right side; a range in round brackets alone is one that nobody meant so exactly.
         is_open = match[3] == ")" and "[" in match[0]
-        return Stated(limit=_value(match[2], None) - is_open, unit=_unit_near(text, match.end(), unit))
+        return Stated(limit=_value(match[2]) - is_open, unit=_unit_near(text, match.end(), unit))
     if match := _FROM_TO.search(text):
-        return Stated(limit=_value(match[2], None) - (1 if match[3] else 0), unit=_unit_near(text, match.end(), unit))
+        return Stated(limit=_value(match[2]) - (1 if match[3] else 0), unit=_unit_near(text, match.end(), unit))
     return Stated()
 
 
@@ -254,7 +264,7 @@ def _roles(text: str) -> Iterator[_Number]:
         after = text[match.end() : match.end() + _RIGHT_CHARS]
         start = match.end()
         role = None if _TIME_AFTER.match(after) else _role(before, after)
-        value = _value(match[1], match[2])
+        value = _value(match[1])
         if role is not None and value < _TOKENS_MAX:
             yield _Number(value, role, _unit_of(match[2], after))
 

@@ -24,6 +24,7 @@ WINDOW = any_of(
     r"context[ _-]?(?:length|window|size|limit)",
     r"max(?:imum)? context|contextwindow|n_ctx|max_model_len|max_seq_len|max_total_tokens",
     r"max(?:imum)? (?:model |prompt |input |sequence |total |allowed )+(?:length|tokens)",
+    r"session (?:max(?:imum)? )?(?:length|len)(?![a-z])|max_(?:input|prompt|sequence|model)_(?:length|len|tokens)",
     r"上下文",
 )
 # One token is a key, a word of a stop list or a parser's complaint; only many of them, or their number, have a length.
@@ -35,8 +36,8 @@ TOKENS = any_of(
 TOO_LONG = any_of(
     r"too (?:long|large|big|many)",
     r"exceed\w*|surpass\w*|overflow|beyond|above|over the",
-    r"(?:longer|larger|greater|more) than",
-    r"out ?of ?range|not fit",
+    r"(?:longer|larger|bigger|greater|more|shorter) than",
+    r"out ?of ?range|outside (?:of )?(?:the |its )?(?:\w+ )?range|not fit",
     r"must (?:be|have) (?:<=?|less|fewer|smaller|at most|no more)",
 )
 
@@ -47,13 +48,14 @@ PER_TIME = any_of(
 )
 
 MEDIA = any_of(
-    r"(?<![a-z_])(?:images?|pictures?|photos?|screenshots?|pdfs?|documents?|videos?|audios?|media|vision)(?![a-z])",
+    r"(?<![a-z_])(?:images?|pictures?|photos?|screenshots?|pdfs?|documents?|videos?|audios?|media)(?![a-z])",
+    r"(?<![a-z_])vision(?! api|[a-z])",
     r"(?<![a-z_])(?:multi-?modal|image_url|input_image|attachments?|base64|data-?uris?|mime)(?![a-z])",
     r"图片|图像|视频|音频",
 )
 FILE = r"(?:(?<![a-z])files?(?![a-z])|文件)"
 MEDIA_COMPLAINT = any_of(
-    r"exceed\w*|beyond|larger|smaller|too (?:large|big|many|much|long|small)",
+    r"exceed\w*|beyond|larger|smaller|longer|too (?:large|big|many|much|long|small)|password|protected",
     r"max(?:imum)?(?![a-z])|at most|up to|limit|restrictions?|should be|must be|fewer|no more than|reduce",
     r"dimensions?|resolution|pixels|media.type|formats?",
     r"(?:could|can|was) ?not|cannot|unable|fail\w*|does not|doesnt|(?:is|are) not|not (?:available|allowed|enabled)",
@@ -76,19 +78,22 @@ REPLAYED = any_of(
 
 TOOL_PARTS = any_of(
     r"tool_use|tool_result|tool_calls?(?!_parser)|tool_call_ids?|tooluse|toolresult",
-    r"tool results?|tool calls?|tool messages?|tool responses?|role:? ?tool|tool role",
+    r"tool results?|tool calls?|tool messages?|tool responses?|tool outputs?|role:? ?tool|tool role",
     r"function[ _]?calls?(?![a-z])|function[ _]?responses?|function_call_output|call_id",
 )
 UNPAIRED = any_of(
     r"without|missing|not found|no tool|did not have|not contain|unanswered|unresolved|orphan\w*",
     r"must be (?:followed|preceded|a response|immediately|defined)|must define|must come",
     r"follow\w*|prece+d\w*|correspond\w*|match\w*|respon[ds]\w*|immediately|after role|for each",
+    r"needs? (?:a |an |its )?(?:result|response|output|answer)|has no (?:result|response)",
+    r"unknown (?:tool )?(?:call|id)",
     r"equal|same number|same turn|exceeds the number|duplicate|unique|unexpected|provided when",
 )
 ORDER = any_of(
-    r"alternat(?:e|es|ing)(?![a-z])|consecutive (?:user|assistant|messages)",
+    r"alternat(?:e|es|ing)(?![a-z])|(?:messages|turns|roles) in a row|consecutive (?:user|assistant|messages)",
     r"unexpected role|expected last role|last role|role\b[^.]{0,40}(?:must|should) (?:precede|follow|come)",
-    r"first message must|last message (?:must|cannot|should)|last turn|must be from the user|messages? order|prefill",
+    r"first message must|last message (?:must|cannot|should)|the last turn|must be from the user",
+    r"messages? order|prefill",
     r"(?:start|begin|end)s? with (?:a |an |the )?(?:user|assistant)",
     r"item with id\b[^.]{0,60}not found|previous.response|duplicate item",
     r"(?:rs|msg|fc|resp)_\w+\b[^.]{0,40}not found",
@@ -96,7 +101,7 @@ ORDER = any_of(
 
 OUTPUT_CAP = any_of(
     r"max_?(?:new_?|completion_?|output_?)?tokens?(?:_to_sample)?(?![a-z_])|max_?outputtokens|num_predict",
-    r"(?:output|completion) tokens|maximum tokens you requested|max output",
+    r"(?:output|completion) (?:tokens|length)|maximum tokens you requested|max output",
 )
 LISTS = r"(?<![a-z_])(?:messages|tools|texts|inputs?|contents|documents|functions|items|array|list|elements)(?![a-z])"
 SCHEMA = r"(?:input_?schema|schema for|schema must|properties\b|function_declarations|json[ _]?schema)"
@@ -105,7 +110,7 @@ CARRIER = r"(?:entity|payload|body|request|upload|content|message|post|data)"
 
 BUSY = any_of(
     r"overload|(?:high|heavy|peak) (?:demand|load|traffic|volume)|not ready|temporarily unavailable",
-    r"(?:at|over|out of|insufficient|no|no available|exceeded?|limited) capacity",
+    r"(?:at|over|out of|insufficient|no|no available|exceeded?|limited) (?:\w+ )?capacity",
     r"capacity[^.]{0,20} (?:exceeded|constraints?|limit)",
     r"(?:server|service|system|engine|model|backend)s? (?:is |are )?(?:currently |too )?busy",
     r"(?:is|still|currently|being) (?:loading|loaded|warming|starting)|queue (?:is )?(?:full|exceeded)",

@@ -1,0 +1,155 @@
+"""What a sentence is about though it also speaks of tokens, limits or context: money, rates, policies, names, keys.
+
+These rows are tried before all others, in this order.
+"""
+
+from holdfast.core.faults import words as w
+from holdfast.core.faults.kinds import FaultKind as K
+from holdfast.core.faults.kinds import Unit
+from holdfast.core.faults.rules import ANYTHING, BROKEN, Rule, rule
+from holdfast.core.faults.words import any_of, near
+
+EXCLUSIONS: tuple[Rule, ...] = (
+    # "Resource exhausted: message larger than max" carries a rate limit's code.
+    rule(K.WIRE_OVERFLOW, r"message (?:is )?(?:larger than max|too (?:big|large))", unit=Unit.BYTES),
+    rule(K.RATE_LIMIT, w.PER_TIME, unless=r"per[ -]?(?:month|week)|usage (?:limit|quota)", unit=Unit.TOKENS),
+    rule(
+        K.QUOTA,
+        any_of(
+            r"insufficient[ _](?:balance|quota|credit|fund|account|tokens)|more credits|afford|pre-consumed",
+            r"(?:not (?:have )?enough|(?:no|zero) (?:remaining|available|more)) (?:balance|credits?|funds|money)",
+            r"trial\b[^.]{0,20}(?:ended|expired|over)|payment method|wallet",
+            r"(?:balance|credits?|funds?)(?: is| are| has been| have been)? "
+            r"(?:too low|exhausted|insufficient|not enough|depleted)",
+            r"used up|allocation of|no (?:\w+ )?credits|out of (?:credits?|funds)",
+            r"(?:add|buy|purchase) (?:more )?(?:credits|funds)|(?:free|paid|prepaid) credits",
+            r"(?:usage|spend\w*|billing|budget|month(?:ly)?|week(?:ly)?|plan|subscription|free.tier|credits?|inference)"
+            r"[\w -/]{0,20}(?:limits?|cap|quota|allowance)",
+            r"(?:daily|monthly|weekly)[\w -]{0,20}(?:limits?|cap|quota|allowance)|per[ -](?:month|week)|/ ?month",
+            near(
+                r"(?:reached|exceeded|exhausted|used) (?:your|the|its|all)\b", r"(?:credits|allowance|quota(?! metric))"
+            ),
+            r"hit your (?:\w+ ){0,2}limit|service limits?(?![a-z])",
+            r"not (?:on|in|included in|available (?:in|on)|part of) (?:your |the |this )?(?:\w+ )?plan(?![a-z])",
+            r"quota (?:has been |is |was )?(?:exceeded|exhausted|reached|used|not enough|insufficient)",
+            r"(?:exceeded|check) your (?:current |\w+ )?quota|regain access|limit exhausted|extra usage",
+            r"payment required|overdue|arrears|recharge|top[- ]up|billing details|upgrade your plan",
+            r"(?:the|your) free (?:tier|plan|trial)(?![a-z])|free tier\b[^.]{0,40}exhausted",
+            r"(?:exceeded|over)\b[^.]{0,30}budget|budget (?:has been |was |is )?(?:exceeded|reached|exhausted)",
+            r"max budget|not (?:been )?purchased|exhausted your|quota will reset",
+            r"余额|欠费|额度|配额|充值|套餐|用量|使用上限|限额",
+        ),
+        unless=r"rate.?limit(?!s?_error)|e\.g\. check quota|(?:context|thinking|token)[ _]budget",
+        second=K.RATE_LIMIT,
+        unit=Unit.TOKENS,
+    ),
+    rule(
+        K.RATE_LIMIT,
+        any_of(
+            r"rate.?limit|throttl|slow down|please wait|request burst|requests? (?:limit|frequency)",
+            r"error[ _]code\W{0,3}1015(?!\d)|(?:request|call) rate",
+            r"too (?:quickly|fast|frequent)|cool(?:ing|s)?[ _-]?down|frequency (?:is )?too",
+            r"(?<![a-z])rate (?:has been |is |was )?exceeded|exceed\w* (?:the |your )?rate(?![a-z])",
+            r"a lot of requests|too many messages (?:lately|recently|sent)|sent too many",
+            r"too many (?:requests|concurrent|connections)|concurrenc\w+ limit|concurrent (?:requests|connections)",
+            r"请求.{0,6}(?:频繁|过多|过快)|频率|限流|速率|并发",
+        ),
+        unit=Unit.TOKENS,
+    ),
+    rule(K.OVERLOADED, w.BUSY, statuses=frozenset({429}), second=K.RATE_LIMIT),
+    rule(
+        K.RATE_LIMIT,
+        ANYTHING,
+        statuses=frozenset({429}),
+        unless=any_of(near(w.WINDOW, w.TOO_LONG), r"prompt is too long", r"capacity"),
+        unit=Unit.TOKENS,
+    ),
+    rule(K.QUOTA, ANYTHING, statuses=frozenset({402}), unit=Unit.TOKENS),
+    rule(
+        K.CONTENT_POLICY,
+        any_of(
+            r"content[ _](?:filter|policy|management|moderation|safety)|moderation|usage polic",
+            r"safety (?:system|filter|settings|reasons|polic)|(?<!case[ -])sensitive|high risk|harmful",
+            r"inappropriate|(?<![a-z])(?:unsafe|nsfw|toxic|jailbreak)(?![a-z])|prompt injection|copyright",
+            r"guardrails?[ _](?:was |were )?(?:intervened|triggered|tripped)",
+            r"violat\w* (?:our|the|your|\w+) (?:terms|rules)|disallowed content|(?:output|response|input) filtered",
+            near(
+                r"(?:flagged|blocked|rejected|filtered|refused|violat\w*|prohibited)",
+                r"(?:polic|safety|filter|risk|harm|content|guideline|guardrail)",
+            ),
+            r"(?:content|output|input|prompt|response)\b[^.]{0,60}(?:is|was|been) (?:blocked|flagged|filtered)",
+            r"(?:prompt|blocked) (?:output|input|blocked)|recitation|risk detected",
+            r"敏感|违规|安全审核|不合规|内容审核|不安全|风险",
+        ),
+        unless=r"connection|location",
+    ),
+    # Some gateways pass on with a 400 that the model's server is down.
+    rule(
+        K.OVERLOADED,
+        r"model (?:is )?(?:currently |temporarily )?unavailable",
+        statuses=frozenset({400, 404}),
+        second=K.MODEL_NOT_FOUND,
+    ),
+    rule(
+        K.MODEL_NOT_FOUND,
+        any_of(
+            r"models?(?![a-z])(?:[^.]|\.(?! )){0,80}?"
+            + any_of(
+                r"not found|does ?no?t exist|not exist|is unknown|(?:identifier|name|id) (?:is )?(?:invalid|not valid)",
+                r"is ?no?t (?:available|supported|recognized|a valid|served)|(?:is|gone|taken) offline",
+                r"(?:is|was) retired|not (?:enabled|recogni[sz]ed|registered|running|deployed|hosted)",
+                r"not (?:been )?loaded|not allowed for",
+                r"been (?:deprecated|decommissioned|retired|removed|shut)|no longer|discontinued|end of (?:its )?life",
+            ),
+            r"models?/\S{1,80} is not found|not a (?:valid|supported|known) model|no longer (?:serve|support|host)",
+            r"(?:could ?not|cannot|unable to|failed to) (?:resolve|find|locate) (?:the )?model(?![a-z])",
+            r"(?:unknown|no such|unrecognized|invalid|unsupported) model(?![a-z]| (?:output|input|context))",
+            r"no (?:endpoints|providers|channels?|available channels?)\b[^.]{0,30} for (?:model|group|the)",
+            r"no models? loaded|unable to access model|deployment\b[^.]{0,60}(?:does not exist|not found)",
+            r"模型.{0,20}(?:不存在|下线|未找到|不可用)|无可用渠道",
+        ),
+        unless=any_of(r"support (?:image|vision|tool|function)", r"thinking|reasoning", w.WINDOW, w.MEDIA),
+    ),
+    rule(
+        K.AUTH,
+        any_of(
+            r"(?:invalid|incorrect|missing|bad|no|expired|revoked|malformed|wrong|unauthori[sz]ed|not valid|without"
+            r"|provide an?)[^.]{0,25}?"
+            r"(?:api.?key|credentials?|authentication|authorization|access.key|bearer|secret|auth token|api token)",
+            r"(?:api.?key|credentials?|access token|auth token|security token)[^.]{0,50}?"
+            r"(?:invalid|incorrect|missing|expired|revoked|disabled|required|does not|not (?:valid|found|allowed))",
+            r"(?:pass|provide|use|enter|supply) (?:a |your )?(?:valid )?api.?key|(?<![a-z])key is (?:not |in)valid",
+            r"(?<![a-z])key (?:has been|is|was) (?:disabled|revoked|deleted|deactivated|expired)|re-?authenticat",
+            r"error[ _]code\W{0,3}(?:100[6-9]|101[0-2]|1020)(?!\d)|browser signature",
+            r"refresh[ _]token|(?:log|sign)(?:ing)?[ -]?in again|(?<![a-z])run /login",
+            r"authorization header|(?<![a-z])jwt(?![a-z])|log(?:ged)?[ -]?in (?:is )?(?:required|first|to continue)",
+            r"(?:must|need to|please) (?:be )?(?:log(?:ged)?|sign(?:ed)?)[ -]?in(?![a-z])|(?<![a-z])user not found",
+            r"unauthori[sz]ed|unauthenticated|auth(?:enticat|ori[sz])\w+ (?:failed|required|error|fails)",
+            r"permission|forbidden",
+            r"access (?:is )?denied|(?:not|only) authorized|not been used in project|signature we calculated",
+            r"(?:account|organization|project|user)\b[^.]{0,20}(?:deactivated|disabled|suspended|banned|restricted)",
+            r"(?:country|region|location|territory)[^.]{0,30}(?:not supported|unsupported|not available)",
+            r"无效的?(?:令牌|token|api|key)|令牌|鉴权|未授权|认证失败|身份验证|无权",
+        ),
+    ),
+    rule(
+        K.AUTH,
+        r"(?:invalid|bad|missing|expired) token|token (?:has )?expired",
+        statuses=frozenset({None, 400, 401, 403}),
+    ),
+    rule(K.AUTH, ANYTHING, statuses=frozenset({401})),
+    rule(
+        K.EMPTY_RESPONSE,
+        any_of(
+            r"empty response|response (?:was|is) empty|empty (?:completion|content|output|stream|reply|message|answer)",
+            r"(?:did ?no?t|does ?no?t) (?:return|produce|generate) any|(?:returned|produced|generated) nothing",
+            r"(?:contain\w*|had|has) no (?:text|content|output)|no message in",
+            r"(?:candidates|choices)\b[^.]{0,10} (?:is|are|was) empty",
+            r"returned (?:no|an empty) (?:content|response|output|choices|message)",
+            r"(?:produced|generated) no (?:content|output|text|response)",
+            r"no (?:content|choices|candidates|output|generations?|completion|text) "
+            r"(?:or|in|were|was|found|returned|received|generated|produced)",
+        ),
+        statuses=BROKEN,
+    ),
+)
