@@ -3,6 +3,7 @@
 import { tell, at } from "./api.js";
 import { askLine } from "./dialogs.js";
 import { el, freshId } from "./dom.js";
+import { importSession } from "./files.js";
 import { count, counted, when } from "./format.js";
 import { smallGauge } from "./gauge.js";
 import { icon } from "./icons.js";
@@ -72,6 +73,17 @@ export class Rail {
             on: { click: () => newSession() },
           },
           icon("plus"),
+        ),
+        el(
+          "button",
+          {
+            type: "button",
+            class: "button icon-button",
+            "aria-label": "Import a session",
+            title: "Import a session (i)",
+            on: { click: () => importSession() },
+          },
+          icon("upload"),
         ),
       ),
       this._count,

@@ -24,6 +24,7 @@ export class Timeline {
     this._memory = { unfolded: new Set() };
     this._actions = {
       ...actions,
+      key: model.key,
       isPinned: (/** @type {number} */ seq) => model.detail?.pinned.includes(seq) ?? false,
       pin: (/** @type {number} */ seq, /** @type {boolean} */ isPinned) => this._pin(seq, isPinned),
       isInView: (/** @type {import("./words.js").Logged} */ logged) => this._isInView(logged),
