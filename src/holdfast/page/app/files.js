@@ -1,13 +1,14 @@
 /** Files of whoever looks on: saved from the page, and chosen to be imported. */
 
 import { ask, queryOf } from "./api.js";
-import { openDialog, sentenceOf, toast } from "./dialogs.js";
+import { openDialog, sentenceOf, toast, withCommands } from "./dialogs.js";
 import { el, fill, freshId } from "./dom.js";
 import { counted } from "./format.js";
 import { go, toSession } from "./router.js";
 
 /** Milliseconds until the browser has surely taken a file that it was given. */
 const TAKEN = 60_000;
+const HINT = "As the menu of a session or `holdfast export` wrote it. Transcripts of other agents are for `holdfast import`.";
 
 /** Have the browser save bytes as a file; it never opens them. @param {Blob} content @param {string} name */
 export function save(content, name) {
@@ -55,11 +56,7 @@ function importForm(close, signal) {
       { class: "form", on: { submit } },
       el("label", { for: file }, "File that was exported"),
       chosen,
-      el(
-        "p",
-        { class: "faint" },
-        "As the menu of a session or `holdfast export` wrote it. Transcripts of other agents are for `holdfast import`.",
-      ),
+      el("p", { class: "faint" }, withCommands(HINT)),
       el("label", { for: key }, "Key (left empty: the one that it had)"),
       named,
       said,

@@ -197,14 +197,13 @@ function home() {
     ),
     el(
       "p",
-      {},
+      { class: "home-buttons" },
       el(
         "button",
         { type: "button", class: "button is-main", on: { click: () => newSession() } },
         icon("plus"),
         "New session",
       ),
-      " ",
       el(
         "button",
         { type: "button", class: "button", on: { click: () => importSession() } },

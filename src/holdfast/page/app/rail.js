@@ -152,7 +152,7 @@ export class Rail {
     return el(
       "div",
       { class: `rail-row${isCurrent ? " is-current" : ""}`, "data-key": one.key },
-      el("span", { class: "rail-key", dir: "auto" }, plain(one.key)),
+      el("span", { class: "rail-key", dir: "auto", title: one.key }, plain(one.key)),
       el("time", { class: "rail-when" }, when(one.updated_at)),
       el("span", { class: `rail-state${one.unanswered ? " is-busy" : ""}` }, one.says ?? ""),
       gaugesOf(one),
