@@ -104,5 +104,5 @@ def test_the_figures_are_printed_for_people_and_for_programs(tmp_path: Path) -> 
 def test_without_transcripts_it_says_what_it_needs(tmp_path: Path) -> None:
     nowhere = CliRunner().invoke(ledger, env={"HOLDFAST_CORPUS": None})
     empty = CliRunner().invoke(ledger, ["--corpus", str(tmp_path)])
-    assert "name their folder with --corpus or HOLDFAST_CORPUS" in nowhere.output
-    assert "has no transcripts/neutral/*.jsonl.gz" in empty.output
+    assert "name their folder with --corpus or HOLDFAST_CORPUS" in str(nowhere.exception)
+    assert "has no transcripts/neutral/*.jsonl.gz" in str(empty.exception)

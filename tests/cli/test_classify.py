@@ -9,6 +9,7 @@ from click.testing import CliRunner
 from holdfast.cli.benches.faults import Figures, KindFigures, Miss, corpus_file, faults, measure, read_labelled
 from holdfast.cli.classify import classify
 from holdfast.errors import BadInputError
+from tests.cli.programs import holdfast
 
 
 def a_file(folder: Path, *rows: object) -> Path:
@@ -126,11 +127,11 @@ def test_the_bench_prints_a_table_or_json(tmp_path: Path) -> None:
 
 
 def test_a_corpus_that_is_not_there_or_is_damaged_is_said(tmp_path: Path) -> None:
-    missing = CliRunner().invoke(faults, ["--corpus", str(tmp_path)])
-    damaged = CliRunner().invoke(faults, ["--corpus", str(a_file(tmp_path, b"{oops"))])
-    assert (missing.exit_code, damaged.exit_code) == (1, 1)
-    assert "there is no file of failures at" in missing.stderr
-    assert "line 1 is no row of failures" in damaged.stderr
+    missing = holdfast("bench", "faults", "--corpus", tmp_path)
+    damaged = holdfast("bench", "faults", "--corpus", a_file(tmp_path, b"{oops"))
+    assert (missing.returncode, damaged.returncode) == (2, 2)
+    assert b"there is no file of failures at" in missing.stderr
+    assert b"line 1 is no row of failures" in damaged.stderr
 
 
 def test_the_file_is_found_below_a_folder_of_corpora(tmp_path: Path) -> None:

@@ -164,8 +164,13 @@ def test_every_error_has_its_exit_code_and_one_sentence(
     [
         (KeyboardInterrupt(), 130, "\n"),
         (click.Abort(), 130, ""),
-        (click.ClickException("cannot listen"), 1, "holdfast: cannot listen\n"),
-        (PermissionError(13, "Permission denied", "/x"), 74, "holdfast: Permission denied: /x\n"),
+        (click.FileError("/x", "it is locked"), 74, "holdfast: Could not open file '/x': it is locked\n"),
+        (
+            PermissionError(13, "Permission denied", "/x"),
+            74,
+            "holdfast: Permission denied: /x; see that it is there and that you may use it\n",
+        ),
+        (OSError(28, "No space left on device"), 74, "holdfast: No space left on device\n"),
         (SystemExit(1), None, ""),
     ],
 )

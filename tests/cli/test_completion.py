@@ -14,7 +14,7 @@ import pytest
 from holdfast.cli.completion import SHELLS
 from tests.cli.programs import DEADLINE_SECONDS, environment, holdfast
 
-BASH = shutil.which("bash")
+BASH, ZSH, FISH = (shutil.which(shell) for shell in ("bash", "zsh", "fish"))
 
 
 @pytest.fixture
@@ -91,6 +91,75 @@ def read_until(screen: int, text: str) -> str:
 )
 def test_bash_completes(store: Path, bin_folder: Path, typed: str, line: str) -> None:
     assert completed(typed, bin_folder, HOLDFAST_STORE=str(store)) == line
+
+
+def completed_by_zsh(typed: str, folder: Path, **settings: str) -> str:
+    """Type something and Tab into a real zsh, and return the line that it makes of it."""
+    assert ZSH is not None
+    screen, keyboard = pty.openpty()
+    path = f"{folder}{os.pathsep}{os.environ['PATH']}"
+    program = subprocess.Popen(
+        [ZSH, "-f", "-i"],
+        stdin=keyboard,
+        stdout=keyboard,
+        stderr=keyboard,
+        env=environment(PATH=path, PS1="$ ", TERM="dumb", HOME=str(folder), **settings),
+        start_new_session=True,
+    )
+    os.close(keyboard)
+    try:
+        os.write(screen, b"autoload -Uz compinit; compinit -u -D; unsetopt beep list_beep\n")
+        os.write(screen, b'eval "$(holdfast completion zsh)"; shown() { print -r -- "<""<$BUFFER>"">" }\n')
+        os.write(screen, b'zle -N shown; bindkey "^G" shown; print rea""dy\n')
+        read_until(screen, "ready\r")
+        os.write(screen, f"{typed}\t\x07".encode())
+        shown = read_until(screen, ">>")
+    finally:
+        program.kill()
+        program.wait()
+        os.close(screen)
+    return shown.rpartition("<<")[2].partition(">>")[0]
+
+
+@pytest.mark.skipif(ZSH is None, reason="there is no zsh on this machine; apt-get install zsh")
+@pytest.mark.parametrize(
+    ("typed", "line"),
+    [
+        ("holdfast sess", "holdfast sessions "),
+        ("holdfast show tele", "holdfast show telegram:"),
+        ("holdfast show telegram:4", "holdfast show telegram:42 "),
+        ("holdfast show it", "holdfast show it\\'s\\ \\$HOME "),
+        ("holdfast doctor --fi", "holdfast doctor --fix "),
+    ],
+)
+def test_zsh_completes(store: Path, bin_folder: Path, typed: str, line: str) -> None:
+    assert completed_by_zsh(typed, bin_folder, HOLDFAST_STORE=str(store)) == line
+
+
+@pytest.mark.skipif(FISH is None, reason="there is no fish on this machine; apt-get install fish")
+@pytest.mark.parametrize(
+    ("typed", "offered"),
+    [
+        ("holdfast sess", ["sessions"]),
+        ("holdfast show tele", ["telegram:42", "telegram:77"]),
+        ("holdfast show telegram:4", ["telegram:42"]),
+        ("holdfast show it", ["it's $HOME"]),
+        ("holdfast doctor --fi", ["--fix"]),
+    ],
+)
+def test_fish_completes(store: Path, bin_folder: Path, typed: str, offered: list[str]) -> None:
+    assert FISH is not None
+    path = f"{bin_folder}{os.pathsep}{os.environ['PATH']}"
+    ended = subprocess.run(
+        [FISH, "--no-config", "-c", "holdfast completion fish | source; complete -C $argv[1]", typed],
+        env=environment(PATH=path, HOME=str(bin_folder), HOLDFAST_STORE=str(store)),
+        capture_output=True,
+        text=True,
+        timeout=DEADLINE_SECONDS,
+        check=False,
+    )
+    assert (ended.returncode, ended.stderr) == (0, "")
+    assert [line.partition("\t")[0] for line in ended.stdout.splitlines()] == offered
 
 
 @pytest.mark.skipif(BASH is None, reason="there is no bash on this machine")

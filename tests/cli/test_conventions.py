@@ -118,6 +118,75 @@ def test_small_commands_tell_programs_what_they_did(store: Path, tmp_path: Path)
     assert told("keys", "remove", "alice") == {"removed": "alice"}
 
 
+# How each command that speaks JSON is called on a store with one session; `{…}` are paths of the test.
+SPOKEN: Mapping[str, tuple[str, ...]] = {
+    "chat": ("hello again",),
+    "models": ("gpt",),
+    "sessions": (),
+    "show": ("telegram:42",),
+    "view": ("telegram:42",),
+    "search": ("telegram:42", "hello"),
+    "import": ("{transcript}",),
+    "compact": ("telegram:42",),
+    "undo": ("telegram:42",),
+    "prune": ("--older-than", "1", "--dry-run"),
+    "doctor": (),
+    "backup": ("{folder}/copy.db",),
+    "restore": ("{backup}", "--store", "{folder}/restored.db"),
+    "cancel": ("telegram:42",),
+    "keys add": ("bob",),
+    "keys list": (),
+    "keys remove": ("alice",),
+    "config": (),
+    "digest": ("{transcript}",),
+    "estimate": ("{transcript}",),
+}
+# Those that take long have tests of their own.
+SPOKEN_ELSEWHERE = {"demo", "crashlab", *(name for name in ALL if name.startswith("bench "))}
+
+
+def test_every_command_that_speaks_json_is_called_with_it() -> None:
+    assert set(SPOKEN) | SPOKEN_ELSEWHERE == set(ALL) - set(WITHOUT_JSON)
+
+
+@pytest.fixture(scope="module")
+def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a store, a backup of it, a key and a transcript."""
+    folder = tmp_path_factory.mktemp("prepared")
+    settings = {"HOLDFAST_STORE": str(folder / "store.db")}
+    assert holdfast("chat", "--session", "telegram:42", "hello", settings=settings).returncode == 0
+    assert holdfast("backup", folder / "backup.db", settings=settings).returncode == 0
+    assert holdfast("keys", "add", "alice", settings=settings).returncode == 0
+    said = '{{"session_id": "s1", "seq": {}, "role": "{}", "parts": [{{"type": "text", "text": "hello"}}]}}\n'
+    (folder / "transcript.jsonl").write_text(said.format(1, "user") + said.format(2, "assistant"), "utf-8")
+    return folder
+
+
+@pytest.mark.parametrize("name", SPOKEN)
+def test_what_is_printed_for_programs_is_json_and_nothing_else(name: str, prepared: Path, tmp_path: Path) -> None:
+    settings = {"HOLDFAST_STORE": str(prepared / "store.db")}
+    transcript, backup = prepared / "transcript.jsonl", prepared / "backup.db"
+    given = [word.format(transcript=transcript, backup=backup, folder=tmp_path) for word in SPOKEN[name]]
+    ended = holdfast(*name.split(), *given, "--json", settings=settings)
+
+    assert (ended.returncode, ended.stderr) == (0, b"")
+    lines = ended.stdout.splitlines()
+    assert lines
+    for line in lines:
+        msgspec.json.decode(line)
+
+
+@pytest.mark.parametrize("arguments", [("show", "telegram:42"), ("view", "telegram:42"), ("doctor",), ("--help",)])
+def test_without_colours_or_in_a_pipe_there_are_none(arguments: tuple[str, ...], store: Path) -> None:
+    settings = {"TERM": "xterm-256color", "NO_COLOR": "1", "HOLDFAST_STORE": str(store)}
+    piped = holdfast(*arguments, settings={**settings, "NO_COLOR": ""})
+    with terminal(*arguments, settings=settings) as screen:
+        assert screen.end() == 0
+    # Colours are what is left out; a bar may still be drawn and taken away.
+    assert re.findall(r"\x1b\[[0-9;]*[34][0-9](?:;[0-9;]*)?m", screen.shown) == []
+    assert (piped.returncode, b"\x1b" in piped.stdout + piped.stderr) == (0, False)
+
+
 def test_a_bar_is_shown_on_a_terminal_alone(store: Path, tmp_path: Path) -> None:
     piped = holdfast("doctor", "--store", store)
     with terminal("doctor", "--store", store, settings={"TERM": "xterm-256color"}) as screen:

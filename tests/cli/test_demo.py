@@ -4,6 +4,7 @@ import contextlib
 import io
 import os
 import re
+import select
 import signal
 import subprocess
 from collections.abc import Callable
@@ -314,6 +315,20 @@ def test_a_demo_that_is_ended_takes_its_processes_and_its_files_with_it(
         _, told = program.communicate(timeout=WHOLE_SECONDS)
     assert (program.returncode, told.strip(), is_anybody_left(program.pid)) == (exit_code, b"", False)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_demo_that_is_killed_takes_its_processes_with_it(tmp_path: Path) -> None:
+    with bounded(a_demo(tmp_path)) as program:
+        assert program.stdout is not None
+        assert any(line.startswith(b"1. ") for line in program.stdout)
+        children = [*children_of(program.pid, b"serve"), *children_of(program.pid, b"sim")]
+        ends = [os.pidfd_open(child) for child in children]
+        program.kill()
+        # The end of a process can be waited for by whoever is not its parent.
+        ended = [select.select([end], [], [], WHOLE_SECONDS)[0] == [end] for end in ends]
+        for end in ends:
+            os.close(end)
+    assert (len(children), ended) == (2, [True, True])
 
 
 def test_a_demo_whose_gateway_dies_says_so_and_keeps_the_store(tmp_path: Path) -> None:

@@ -4,7 +4,7 @@ import ast
 import subprocess
 import sys
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
@@ -33,12 +33,12 @@ def on_this_machine(folder: Path) -> dict[str, str]:
 
 
 @contextmanager
-def serving(folder: Path, *arguments: str) -> Iterator[str]:
+def serving(folder: Path, *arguments: str, settings: Mapping[str, str] | None = None) -> Iterator[str]:
     """Run a command that serves until the end of the context, and give its address."""
     started = subprocess.Popen(
         [*PROGRAM, *arguments],
         cwd=folder,
-        env=on_this_machine(folder),
+        env=dict(settings) if settings is not None else on_this_machine(folder),
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
     )

@@ -80,7 +80,7 @@ class Client:
         if body is not None and not isinstance(body, bytes):
             body, headers = json.dumps(body).encode(), {"content-type": "application/json", **headers}
         url = URL(self.url + path, encoded=True)
-        async with self.http.request(method, url, data=body, headers=headers, **given) as response:
+        async with self.http.request(method, url, **{"data": body, **given}, headers=headers) as response:
             raw = await response.read()
             is_json = response.content_type.endswith("json")
             return Answer(response.status, json.loads(raw) if is_json else raw, response.headers)

@@ -80,6 +80,7 @@ def address_table() -> str:
         takes += ["?" + ", ".join(f"`{field}`" for field in fields)] if fields else []
         answers = [f"`{route.answer.__name__}`"] if route.answer is not None else []
         answers += [f"{status}: `{shape.__name__}`" for status, shape in route.also]
+        answers += ["a file"] if route.file_types else []
         answers += ["events"] if route.may_stream else []
         lines.append(
             f"| `{route.method} {PREFIX}{route.path}` | {route.summary} | {' · '.join(takes)} | {' · '.join(answers)} |"

@@ -104,6 +104,7 @@ EXAMPLES: tuple[AnyRecord, ...] = (
     OutputClamped(1, 4_096),
     OutputMasked(1, 12),
     PartReplaced(1, 5, 0, Text("[an image]"), "it was too large"),
+    PartReplaced(1, 5, 0, Text("twelve\n fathoms " * 30), "it was too large"),
     CompactionSettled(5, CompactionOutcome.NOTHING_TO_DO),
     CompactionSettled(5, CompactionOutcome.FAILED, "no model answered"),
     TurnEnded(1, Outcome.ANSWERED),

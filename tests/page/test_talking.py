@@ -90,3 +90,14 @@ async def test_a_hostile_message_shows_as_text(browsing: Browsing) -> None:
         await page.goto(f"{running.url}/#/search/document.title")
         await expect(page.locator(".hit").first).to_contain_text("document.title")
         assert await page.locator(elements).count() == 0
+
+
+async def test_an_empty_session_says_so_until_somebody_speaks(browsing: Browsing) -> None:
+    async with browsing.gateway() as running:
+        await running.client.ask("PUT", "/api/sessions/bare", {})
+        page = await browsing.open(running.url, at("bare"))
+        await expect(page.get_by_text("Nothing was said yet.")).to_be_visible()
+        await page.get_by_label("Message", exact=True).fill("hello")
+        await page.keyboard.press("Enter")
+        await expect(page.locator(".tone-reply")).to_have_count(1)
+        await expect(page.get_by_text("Nothing was said yet.")).to_be_hidden()

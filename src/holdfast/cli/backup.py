@@ -9,6 +9,7 @@ import click
 import msgspec
 
 from holdfast.cli.opening import file_of, send_logs, store_option, store_to_read, store_to_write
+from holdfast.cli.paper import json_option
 from holdfast.cli.progress import showing
 from holdfast.errors import StoreBusyError, StoreIoError, StorePathError, UsageError
 from holdfast.stores.sqlite.copying import BESIDE, beside, copy_store
@@ -42,7 +43,7 @@ class Restored(msgspec.Struct, frozen=True):
 @click.option(
     "--without-archive", is_flag=True, help="Leave out segments that are not in the folder beside the store, as in S3."
 )
-@click.option("--json", "as_json", is_flag=True, help="Print JSON, for programs.")
+@json_option
 def backup(dest: Path, store: Place | None, *, without_archive: bool, as_json: bool) -> None:
     """Copy the store to DEST, a path where nothing is, with its blobs and its archive folder beside it.
 
@@ -78,7 +79,7 @@ def _check_archive(source: Path) -> None:
 @click.argument("src", type=click.Path(exists=True, dir_okay=False, path_type=Path))
 @store_option
 @click.option("--force", is_flag=True, help="Where a store is there already, move it away; it is not deleted.")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON, for programs.")
+@json_option
 def restore(src: Path, store: Place | None, *, force: bool, as_json: bool) -> None:
     """Bring the backup SRC back as the store. It is checked first, from end to end."""
     send_logs()

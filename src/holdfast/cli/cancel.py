@@ -6,6 +6,7 @@ import click
 import msgspec
 
 from holdfast.cli.opening import key_argument, known_session, send_logs, store_option, writing
+from holdfast.cli.paper import json_option
 from holdfast.core.records import CancelRequested
 from holdfast.errors import UsageError
 from holdfast.runtime.log import open_log
@@ -16,7 +17,7 @@ from holdfast.wiring import Place
 @key_argument
 @click.argument("turn", type=click.IntRange(min=1), required=False)
 @store_option
-@click.option("--json", "as_json", is_flag=True, help="Print JSON, for programs.")
+@json_option
 def cancel(key: str, turn: int | None, store: Place | None, *, as_json: bool) -> None:
     """Stop working on TURN of the session KEY, or on all that are open.
 

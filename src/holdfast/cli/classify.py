@@ -12,6 +12,7 @@ from typing import IO, TypeVar
 import click
 import msgspec
 
+from holdfast.cli.exits import USAGE
 from holdfast.core import faults
 from holdfast.core.faults import Fault, Phase, Refusal, Sent
 
@@ -107,4 +108,4 @@ def classify(rows: IO[bytes]) -> None:
         )
         click.echo(msgspec.json.encode(verdict).decode())
     if not is_clean:
-        sys.exit(2)
+        sys.exit(USAGE)

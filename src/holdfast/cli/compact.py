@@ -9,7 +9,7 @@ import msgspec
 from holdfast import wiring
 from holdfast.cli.models import base_url_option, model_option, open_models
 from holdfast.cli.opening import key_argument, known_session, reading, send_logs, store_option, store_to_read
-from holdfast.cli.paper import harmless
+from holdfast.cli.paper import harmless, json_option
 from holdfast.core.records import CompactionApplied, CompactionOutcome, CompactionSettled
 from holdfast.ports import Model
 from holdfast.runtime.previews import Preview
@@ -42,7 +42,7 @@ class Done(msgspec.Struct, frozen=True):
 @store_option
 @model_option
 @base_url_option
-@click.option("--json", "as_json", is_flag=True, help="Print JSON, for programs.")
+@json_option
 def compact(  # noqa: PLR0913 - a parameter per option
     key: str,
     focus: str,

@@ -5,7 +5,7 @@ from pathlib import Path
 import click
 import msgspec
 
-from holdfast.cli.paper import columns, harmless
+from holdfast.cli.paper import columns, harmless, json_option
 from holdfast.config.reading import Found, read_configuration, shown
 from holdfast.config.telling import example
 from holdfast.wiring import shown_place
@@ -22,7 +22,7 @@ set_option = click.option("--set", "assignments", multiple=True, metavar="NAME=V
 @click.command()
 @config_option
 @set_option
-@click.option("--json", "as_json", is_flag=True, help="Print JSON, for programs.")
+@json_option
 @click.option("--init", "is_example", is_flag=True, help="Print a file to begin with.")
 def config(path: Path | None, assignments: tuple[str, ...], *, as_json: bool, is_example: bool) -> None:
     """Show every setting, its value, and where that came from."""

@@ -11,6 +11,7 @@ from pathlib import Path
 import click
 import msgspec
 
+from holdfast.cli.exits import BROKEN
 from holdfast.cli.paper import columns
 from holdfast.crashlab.flipping import FlipFigures
 from holdfast.crashlab.powerloss import PowerFigures
@@ -111,7 +112,7 @@ def _tell(
             click.echo(line)
         click.echo("Every promise held." if not broken else "BROKEN: " + "; ".join(broken[:_SENTENCES_MAX]))
     if broken:
-        sys.exit(1)
+        sys.exit(BROKEN)
 
 
 def _show(figures: Figures) -> None:

@@ -5,7 +5,7 @@ from pathlib import Path
 import click
 import msgspec
 
-from holdfast.cli.paper import harmless
+from holdfast.cli.paper import harmless, json_option
 from holdfast.cli.transcript import passages_of, read_session
 from holdfast.core.digest import represent
 from holdfast.errors import UsageError
@@ -19,7 +19,7 @@ _TOKENS_MAX = 3_000
 @click.option("--session", help="The session, where the file has several.")
 @click.option("--until", type=int, metavar="SEQ", help="Stand in for the messages before this one. Default: all.")
 @click.option("--max-tokens", type=click.IntRange(min=1), default=_TOKENS_MAX, show_default=True)
-@click.option("--json", "as_json", is_flag=True, help="Print JSON, for programs.")
+@json_option
 def digest(file: Path, session: str | None, until: int | None, max_tokens: int, *, as_json: bool) -> None:
     """Print what would stand in the view in place of older messages.
 

@@ -1,11 +1,11 @@
 """`holdfast estimate`: how many tokens and bytes the messages of a transcript would take in a request."""
 
-import sys
 from pathlib import Path
 
 import click
 import msgspec
 
+from holdfast.cli.paper import json_option
 from holdfast.cli.transcript import passages_of, read_session
 from holdfast.core.sizing import bytes_of_message, tokens_of_message
 
@@ -31,8 +31,8 @@ class Sizes(msgspec.Struct, frozen=True):
 @click.command()
 @click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
 @click.option("--session", help="The session, where the file has several.")
-@click.option("--json", "is_json", is_flag=True, help="Print JSON.")
-def estimate(file: Path, session: str | None, *, is_json: bool) -> None:
+@json_option
+def estimate(file: Path, session: str | None, *, as_json: bool) -> None:
     """Estimate the tokens and bytes of every message, and of all of them.
 
     FILE is a transcript in the neutral format, .jsonl or .jsonl.gz. Nothing is sent anywhere. A model's own count is
@@ -49,10 +49,10 @@ def estimate(file: Path, session: str | None, *, is_json: bool) -> None:
         for passage in passages_of(found)
     )
     total = Sizes(found[0].session_id, sizes, sum(size.tokens for size in sizes), sum(size.bytes for size in sizes))
-    if is_json:
-        sys.stdout.write(msgspec.json.encode(total).decode() + "\n")
+    if as_json:
+        click.echo(msgspec.json.encode(total))
         return
-    print(f"{'seq':>8}  {'role':<9}  {'tokens':>10}  {'bytes':>12}")
+    click.echo(f"{'seq':>8}  {'role':<9}  {'tokens':>10}  {'bytes':>12}")
     for size in sizes:
-        print(f"{size.seq:>8}  {size.role:<9}  {size.tokens:>10,}  {size.bytes:>12,}")
-    print(f"{len(sizes):>8}  {'in all':<9}  {total.tokens:>10,}  {total.bytes:>12,}")
+        click.echo(f"{size.seq:>8}  {size.role:<9}  {size.tokens:>10,}  {size.bytes:>12,}")
+    click.echo(f"{len(sizes):>8}  {'in all':<9}  {total.tokens:>10,}  {total.bytes:>12,}")

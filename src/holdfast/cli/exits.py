@@ -50,6 +50,14 @@ EXITS: Mapping[int, str] = MappingProxyType(
     }
 )
 
+# What click calls a number that is none; the longer first.
+_PLAINER = (
+    ("a valid integer range", "a whole number"),
+    ("a valid integer", "a whole number"),
+    ("a valid float range", "a number"),
+    ("a valid float", "a number"),
+)
+
 # The first class that fits counts.
 _CODES: tuple[tuple[type[HoldfastError], int], ...] = (
     (UsageError, USAGE),
@@ -72,11 +80,16 @@ def run(command: click.Command, arguments: Sequence[str]) -> int:
         sys.stdout.flush()
     except HoldfastError as error:
         return _told(str(error), exit_code(error))
+    except click.exceptions.NoArgsIsHelpError as error:
+        # A name alone is a question: the answer is the help, and nothing around it.
+        click.echo(error.format_message(), err=True)
+        return USAGE
     except click.UsageError as error:
         where = error.ctx.command_path if error.ctx else "holdfast"
-        return _told(f"{error.format_message()} See `{where} --help`.", error.exit_code)
+        return _told(f"{_in_plain_words(error.format_message())} See `{where} --help`.", USAGE)
     except click.ClickException as error:
-        return _told(error.format_message(), error.exit_code)
+        # A file that click could not open for us, and the demo's programs.
+        return _told(error.format_message(), IO_ERROR)
     except (KeyboardInterrupt, click.Abort):
         return INTERRUPTED
     except BrokenPipeError:
@@ -84,10 +97,17 @@ def run(command: click.Command, arguments: Sequence[str]) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return BROKEN
     except OSError as error:
-        place = f": {error.filename}" if error.filename else ""
+        place = f": {error.filename}; see that it is there and that you may use it" if error.filename else ""
         return _told(f"{error.strerror or error}{place}", IO_ERROR)
     # A command that was ended by click itself, as --help is, hands back its code.
     return returned if isinstance(returned, int) else 0
+
+
+def _in_plain_words(sentence: str) -> str:
+    """Return what click says about arguments as a sentence that a person would say."""
+    for theirs, ours in _PLAINER:
+        sentence = sentence.replace(theirs, ours)
+    return sentence if sentence.endswith((".", "?")) else f"{sentence}."
 
 
 def _told(sentence: str, code: int) -> int:

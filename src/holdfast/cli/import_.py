@@ -10,7 +10,7 @@ import msgspec
 
 from holdfast.cli.opening import send_logs, store_option, store_to_write
 from holdfast.cli.paper import harmless
-from holdfast.cli.progress import Progress, showing
+from holdfast.cli.progress import showing
 from holdfast.core.limits import Bounds
 from holdfast.errors import UsageError
 from holdfast.rescue.importing import Imported, import_session
@@ -18,6 +18,7 @@ from holdfast.rescue.neutral import NeutralMessage, read_neutral
 from holdfast.runtime.admission import check_session_key
 from holdfast.runtime.copies import Copied, imported, is_ours, lines_of
 from holdfast.wiring import Place, open_store
+from holdfast.wiring.checkup import Progress
 
 
 @click.command("import")
@@ -31,9 +32,14 @@ def import_(file: Path, session: str | None, key: str | None, store: Place | Non
 
     An exported session comes back as it was, all of it or nothing, and is refused where its key is taken.
 
+    In the neutral format each line is a message, and those of one session stand together:
+
+    \b
+        {"session_id": "s1", "seq": 1, "role": "user", "parts": [{"type": "text", "text": "hello"}]}
+
     Each message keeps its own number as its origin. What a session has already is not imported again, so the same file
     may be imported twice; a file that has grown brings only what is new.
-    """
+    """  # noqa: D301 - click's mark for lines that stay as they are is this very character
     send_logs()
     with file.open("rb") as beginning:
         is_export = is_ours(beginning.read(100))

@@ -7,7 +7,7 @@ import click
 import msgspec
 
 from holdfast.cli.config import config_option
-from holdfast.cli.paper import columns
+from holdfast.cli.paper import columns, json_option
 from holdfast.config.reading import read_configuration
 from holdfast.errors import UsageError
 from holdfast.gateway.keys import KeyFile
@@ -15,9 +15,6 @@ from holdfast.wiring import keys_path
 
 _FILE = "holdfast.keys"
 pass_file = click.decorators.pass_meta_key(_FILE)
-
-
-json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON, for programs.")
 
 
 @click.group()

@@ -10,11 +10,15 @@ from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from typing import TextIO
 
+import click
+
 # Unicode has a picture for each of the first 32 control characters and for DEL; the second set has none.
 _PICTURES = {code: 0x2400 + code for code in range(0x20) if chr(code) not in "\n\t"} | {0x7F: 0x2421}
 _HARMLESS = _PICTURES | dict.fromkeys(range(0x80, 0xA0), 0xFFFD)
 
 _DIM, _PLAIN = "\x1b[2m", "\x1b[0m"
+
+json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON, for programs.")
 
 
 def harmless(text: str) -> str:

@@ -1,14 +1,12 @@
 """How far something long is, on a terminal alone: pipes and logs get results and nothing else."""
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TypeAlias
 
 from holdfast.cli.paper import harmless, is_plain
+from holdfast.wiring.checkup import Progress
 
-# Told what is being done, how many steps of it are, and of how many.
-Progress: TypeAlias = Callable[[str, int, int], None]
 # As much as fits beside a bar.
 _WHAT_CHARS = 40
 

@@ -8,7 +8,7 @@ import msgspec
 
 from holdfast import wiring
 from holdfast.cli.opening import reading, send_logs, store_option, store_to_read
-from holdfast.cli.paper import columns, harmless, local_time
+from holdfast.cli.paper import columns, harmless, json_option, local_time
 from holdfast.ports import SessionInfo
 from holdfast.runtime.deleting import SECONDS_PER_DAY, DeletedAll, check_days, untouched
 from holdfast.wiring import Place
@@ -25,7 +25,7 @@ class Pruned(msgspec.Struct, frozen=True):
 @store_option
 @click.option("--older-than", "days", type=float, required=True, metavar="DAYS", help="Untouched for so many days.")
 @click.option("--dry-run", is_flag=True, help="List what would go, and remove nothing.")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON, for programs.")
+@json_option
 def prune(store: Place | None, days: float, *, dry_run: bool, as_json: bool) -> None:
     """Remove the sessions for good that nobody has touched for DAYS, with their archived records and blobs.
 

@@ -7,6 +7,7 @@ import msgspec
 
 from holdfast import wiring
 from holdfast.cli.opening import key_argument, known_session, reading, send_logs, store_option, store_to_read
+from holdfast.cli.paper import json_option
 from holdfast.core.fold import Turn
 from holdfast.runtime.log import open_log
 from holdfast.wiring import Place
@@ -23,7 +24,7 @@ class Undone(msgspec.Struct, frozen=True):
 @click.command()
 @key_argument
 @store_option
-@click.option("--json", "as_json", is_flag=True, help="Print JSON, for programs.")
+@json_option
 def undo(key: str, store: Place | None, *, as_json: bool) -> None:
     """Take back the last compaction or roll-over of the session KEY; again goes back one more.
 

@@ -9,7 +9,7 @@ import msgspec
 from holdfast import wiring
 from holdfast.cli.models import base_url_option, model_option, open_models
 from holdfast.cli.opening import key_argument, known_session, reading, send_logs, store_option, store_to_read
-from holdfast.cli.paper import harmless
+from holdfast.cli.paper import harmless, json_option
 from holdfast.ports import Model
 from holdfast.runtime.sessions import View
 from holdfast.runtime.words import in_words, spending
@@ -21,7 +21,7 @@ from holdfast.wiring import Place
 @store_option
 @model_option
 @base_url_option
-@click.option("--json", "as_json", is_flag=True, help="Print JSON, for programs.")
+@json_option
 def view(key: str, store: Place | None, models: Sequence[str], base_url: str | None, *, as_json: bool) -> None:
     """Print what the model sees of the session KEY now, and what that comes to."""
     send_logs()

@@ -184,14 +184,16 @@ async def write(send: Send, chunk: bytes, *, seconds_max: float) -> None:
         raise StalledError from error
 
 
-async def answer_file(send: Send, lines: AsyncIterator[bytes], *, name: str, kind: str, bounds: GatewayBounds) -> None:
+async def answer_file(
+    send: Send, lines: AsyncIterator[bytes], *, kind: str, headers: Headers, bounds: GatewayBounds
+) -> None:
     """Send lines as a file, some at a time, as fast as they are read. What fails before the first is a problem yet."""
     pending, size_bytes = [await anext(lines)], 0
     given = [
         (b"content-type", kind.encode()),
-        (b"content-disposition", f'attachment; filename="{name}"'.encode("ascii")),
         (b"x-content-type-options", b"nosniff"),
         (b"cache-control", b"no-store"),
+        *headers,
     ]
     await send({"type": "http.response.start", "status": 200, "headers": given})
     async for line in lines:

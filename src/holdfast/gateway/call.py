@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from holdfast.errors import StoppingError
 from holdfast.gateway.asgi import (
     ClientGoneError,
+    Headers,
     Receive,
     Scope,
     Send,
@@ -103,10 +104,10 @@ class Call:
             self.has_streamed = True
             await self.gateway.streams.run(self.scope, self.receive, self.send, produce, session=session)
 
-    async def file(self, lines: AsyncGenerator[bytes, None], *, name: str, kind: str) -> None:
+    async def file(self, lines: AsyncGenerator[bytes, None], *, kind: str, headers: Headers) -> None:
         """Answer with a file. A reader that takes nothing is cut off, and so is everybody when the gateway stops."""
         self.has_streamed = True
-        sent = answer_file(self.send, lines, name=name, kind=kind, bounds=self.gateway.bounds)
+        sent = answer_file(self.send, lines, kind=kind, headers=headers, bounds=self.gateway.bounds)
         async with aclosing(lines):
             try:
                 await self.unless_gone(sent)

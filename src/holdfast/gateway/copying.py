@@ -73,7 +73,8 @@ async def export_session(call: Call) -> None:
     session, _ = await call.session()
     # No quote, path or line end of a key gets into a header or onto a disk.
     name = re.sub("[^A-Za-z0-9._-]+", "-", call.key).strip(".-") or "session"
-    await call.file(call.gateway.hold.export(session.key), name=f"{name}.jsonl", kind=FILE_TYPE)
+    saved = (b"content-disposition", f'attachment; filename="{name}.jsonl"'.encode("ascii"))
+    await call.file(call.gateway.hold.export(session.key), kind=FILE_TYPE, headers=[saved])
 
 
 async def import_session(call: Call) -> shapes.Imported:

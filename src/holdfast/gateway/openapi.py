@@ -119,8 +119,8 @@ def _responses(route: Route, refs: dict[Any, Any]) -> dict[str, Any]:
     content: dict[str, Any] = {}
     if route.answer is not None:
         content["application/json"] = {"schema": refs[route.answer]}
-    if route.file_type:
-        content[route.file_type] = {"schema": {"type": "string", "description": "The file, as it is written."}}
+    for file_type in route.file_types:
+        content[file_type] = {"schema": {"type": "string", "description": "The file, as it is written."}}
     if route.may_stream:
         told = "; ".join(f"`{name}`: {what}" for name, what in events_told())
         content["text/event-stream"] = {"schema": {"type": "string", "description": f"Events. {told}."}}

@@ -22,10 +22,13 @@ TYPES: Mapping[str, bytes] = {
     "svg": b"image/svg+xml",
 }
 # Whatever a model or a person writes is shown as text; should it ever become markup, nothing of it may run, load or
-# send anything elsewhere. Trusted types make the browser refuse the ways in which text becomes markup.
+# send anything elsewhere. Pictures that were attached are drawn from bytes that the page asked for with its key, which
+# have an address of the page's own (`blob:`). Trusted types make the browser refuse the ways in which text becomes
+# markup.
 CONTENT_SECURITY_POLICY = (
-    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; base-uri 'none'; "
-    "form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'"
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' blob:; connect-src 'self'; "
+    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; "
+    "trusted-types 'none'"
 )
 _HEADERS = (
     (b"content-security-policy", CONTENT_SECURITY_POLICY.encode()),

@@ -21,7 +21,7 @@ from holdfast.errors import (
     TurnFailedError,
     UnknownModelError,
 )
-from holdfast.gateway import checking, copying, listing, looking, over_time, past, reports, shapes, talking
+from holdfast.gateway import attachments, checking, copying, listing, looking, over_time, past, reports, shapes, talking
 from holdfast.gateway.call import Call
 from holdfast.gateway.problems import (
     ExistsError,
@@ -55,7 +55,7 @@ _WRITING: tuple[type[HoldfastError], ...] = (QueueFullError, StoreFullError, Bad
 
 @dataclass(frozen=True)
 class Route:
-    """One address and method. `answer` is None where the answer is events or a file, of the type `file_type`.
+    """One address and method. `answer` is None where the answer is events or a file, of one of `file_types`.
 
     `also` are answers of another status.
     """
@@ -72,7 +72,7 @@ class Route:
     errors: tuple[type[HoldfastError], ...] = ()
     takes_bytes: bool = False
     may_stream: bool = False
-    file_type: str = ""
+    file_types: tuple[str, ...] = ()
 
     @property
     def is_stream(self) -> bool:
@@ -153,7 +153,7 @@ ROUTES: tuple[Route, ...] = (
         copying.export_session,
         "Read a session as one file: records as they were written, with the blobs that they name, and a checksum.",
         None,
-        file_type=copying.FILE_TYPE,
+        file_types=(copying.FILE_TYPE,),
     ),
     Route(
         "POST",
@@ -292,6 +292,14 @@ ROUTES: tuple[Route, ...] = (
         looking.show_record,
         "Read one record.",
         Logged,
+    ),
+    Route(
+        "GET",
+        "/sessions/{key}/records/{seq}/attachments/{sha256}",
+        attachments.show_attachment,
+        "Read the original bytes of an attachment, a long text or an output that a record names by its SHA-256.",
+        None,
+        file_types=attachments.FILE_TYPES,
     ),
     Route(
         "GET",

@@ -186,5 +186,8 @@ def read_neutral(path: Path, session: str | None = None) -> Iterator[NeutralMess
             try:
                 found = _messages(body)
             except (ValueError, msgspec.DecodeError, binascii.Error) as error:
-                raise BadInputError(f"{path}, line {number}: not a message of the neutral format ({error})") from error
+                raise BadInputError(
+                    f"{path}, line {number}: not a message of the neutral format ({error}); "
+                    "`holdfast import --help` shows one"
+                ) from error
             yield from (message for message in found if session is None or message.session_id == session)

@@ -122,6 +122,9 @@ RESULTS: Mapping[RungResult, str] = MappingProxyType(
     }
 )
 
+# Of a part that stands for another one, as much as a line of a terminal has beside the rest.
+_GLIMPSE_CHARS = 100
+
 
 def climbing(record: RungStarted) -> str:
     """Say why something is being tried, and what."""
@@ -220,6 +223,12 @@ def _compaction(record: CompactionApplied | GenerationStarted | SummaryRefused |
             assert_never(record)
 
 
+def _glimpse(text: str) -> str:
+    """Return enough of a text to know it by, on one line."""
+    whole = " ".join(text.split())
+    return whole if len(whole) <= _GLIMPSE_CHARS else f"{whole[:_GLIMPSE_CHARS]}…"
+
+
 def _change_of_view(record: ReasoningDropped | EffortChanged | OutputClamped | OutputMasked | PartReplaced) -> str:
     match record:
         case ReasoningDropped(before=seq):
@@ -231,7 +240,7 @@ def _change_of_view(record: ReasoningDropped | EffortChanged | OutputClamped | O
         case OutputMasked(before=seq):
             return f"tool output before record {seq} is shown by a line each"
         case PartReplaced(seq=seq, shown=shown, why=why):
-            return f"a part of record {seq} is shown as {_part(shown)!r}: {why}"
+            return f"a part of record {seq} is shown as '{_glimpse(_part(shown))}': {why}"
         case _:
             assert_never(record)
 

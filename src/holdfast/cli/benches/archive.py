@@ -15,6 +15,7 @@ import click
 from holdfast.cli.benches.measured import Measured, tell
 from holdfast.cli.benches.opening import compare_openings, engine_over, fill
 from holdfast.cli.benches.sample import Appender
+from holdfast.cli.paper import json_option
 from holdfast.ports import Store
 from holdfast.runtime.clock import SystemClock
 from holdfast.runtime.log import open_log
@@ -83,7 +84,7 @@ async def _seal(store: Store, archive: FolderArchive) -> None:
 
 
 @click.command("archive")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON, for programs.")
+@json_option
 @click.option(
     "--long", "is_long", is_flag=True, help=f"{_LONG_RECORDS:,} records instead of {_RECORDS:,}: many minutes."
 )

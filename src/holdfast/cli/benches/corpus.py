@@ -10,6 +10,7 @@ from pathlib import Path
 
 import click
 
+from holdfast.errors import UsageError
 from holdfast.rescue.neutral import NeutralMessage, read_neutral
 
 corpus_option = click.option(
@@ -23,10 +24,10 @@ corpus_option = click.option(
 def sessions_of(corpus: Path | None, *, only: str = "*.jsonl.gz") -> Iterator[list[NeutralMessage]]:
     """Yield every session of the transcripts, one at a time; `only` names the files to look at."""
     if corpus is None:
-        raise click.ClickException("real transcripts are needed: name their folder with --corpus or HOLDFAST_CORPUS")
+        raise UsageError("real transcripts are needed: name their folder with --corpus or HOLDFAST_CORPUS")
     files = sorted((corpus / "transcripts" / "neutral").glob(only))
     if not files:
-        raise click.ClickException(f"{corpus} has no transcripts/neutral/{only}")
+        raise UsageError(f"{corpus} has no transcripts/neutral/{only}; name another folder with --corpus")
     for path in files:
         session: list[NeutralMessage] = []
         for message in read_neutral(path):

@@ -17,9 +17,12 @@ import msgspec
 from holdfast.cli.benches.corpus import corpus_option, sessions_of
 from holdfast.cli.benches.ledger import TOKENS_MAX, texts_of
 from holdfast.cli.benches.measured import Measured
+from holdfast.cli.exits import BROKEN
+from holdfast.cli.paper import json_option
 from holdfast.cli.transcript import passages_of
 from holdfast.core.digest import represent
 from holdfast.core.facts import Passage
+from holdfast.errors import UsageError
 from holdfast.rescue.neutral import NeutralMessage
 
 MS_PER_MEGABYTE_MAX = 100.0
@@ -83,7 +86,7 @@ def measure_digest(corpus: Path | None, *, bytes_min: int = _BYTES_MIN, rounds: 
     """Make the digest of every long session, some times over."""
     found = [_measured("one session", long, rounds) for long in _long_sessions(corpus, bytes_min)]
     if not found:
-        raise click.ClickException(f"no session has {bytes_min:,} bytes; name a folder with longer ones by --corpus")
+        raise UsageError(f"no session has {bytes_min:,} bytes; name a folder with longer ones by --corpus")
     usual = Measured(
         "the median session",
         median(one.value for one in found),
@@ -98,15 +101,15 @@ def measure_digest(corpus: Path | None, *, bytes_min: int = _BYTES_MIN, rounds: 
 
 @click.command()
 @corpus_option
-@click.option("--json", "is_json", is_flag=True, help="Print JSON.")
-def digest(corpus: Path | None, *, is_json: bool) -> None:
+@json_option
+def digest(corpus: Path | None, *, as_json: bool) -> None:
     """Measure how long a digest with its ledger takes; exit with 1 where a megabyte takes longer than promised."""
     report = measure_digest(corpus)
-    if is_json:
+    if as_json:
         sys.stdout.write(msgspec.json.encode(report).decode() + "\n")
     else:
         print(f"{report.sessions} sessions of half a megabyte and more, one core")
         print(report.usual.line())
         print(report.slowest.line())
     if report.slowest.value > MS_PER_MEGABYTE_MAX:
-        sys.exit(1)
+        sys.exit(BROKEN)

@@ -11,6 +11,7 @@ import click
 import msgspec
 
 from holdfast.cli.classify import FaultRow, fault_of, read_rows
+from holdfast.cli.paper import json_option
 from holdfast.core.faults import Fault
 from holdfast.errors import BadInputError
 
@@ -135,7 +136,7 @@ def _misses(row: LabelledRow, fault: Fault, kind: str) -> list[Miss]:
 
 
 @click.command("faults")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON, for programs.")
+@json_option
 @click.option(
     "--corpus",
     type=click.Path(exists=True, path_type=Path),
@@ -145,10 +146,7 @@ def _misses(row: LabelledRow, fault: Fault, kind: str) -> list[Miss]:
 )
 def faults(corpus: Path, *, as_json: bool) -> None:
     """Measure how often the classifier of failures is right."""
-    try:
-        figures = measure(read_labelled(corpus_file(corpus)))
-    except BadInputError as error:
-        raise click.ClickException(str(error)) from error
+    figures = measure(read_labelled(corpus_file(corpus)))
     click.echo(msgspec.json.encode(figures).decode() if as_json else _table(figures))
 
 

@@ -23,6 +23,7 @@ import msgspec
 
 from holdfast.cli.benches.measured import Measured, tell
 from holdfast.cli.benches.passing import measure_passing
+from holdfast.cli.paper import json_option
 
 # What the project promises: milliseconds above a sync of the disk, and megabytes for 2,000 streams.
 ACKNOWLEDGED_MS_MAX = 3.0
@@ -189,7 +190,7 @@ async def measure(folder: Path, effort: Effort) -> list[Measured]:
 
 
 @click.command("gateway")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON, for programs.")
+@json_option
 @click.option("--long", "is_long", is_flag=True, help="2,000 streams and 500 sessions; takes a minute.")
 @click.option(
     "--folder",

@@ -15,6 +15,7 @@ import click
 import msgspec
 
 from holdfast.cli.benches.corpus import corpus_option, is_held_out, sessions_of
+from holdfast.cli.paper import json_option
 from holdfast.cli.transcript import passages_of
 from holdfast.core.digest import represent
 from holdfast.core.messages import Message, Role, Text, ToolCall, ToolResult
@@ -260,11 +261,11 @@ def measure_ledger(corpus: Path | None, tokens_max: int = TOKENS_MAX) -> LedgerR
 @click.command()
 @corpus_option
 @click.option("--max-tokens", type=click.IntRange(min=1), default=TOKENS_MAX, show_default=True)
-@click.option("--json", "is_json", is_flag=True, help="Print JSON.")
-def ledger(corpus: Path | None, max_tokens: int, *, is_json: bool) -> None:
+@json_option
+def ledger(corpus: Path | None, max_tokens: int, *, as_json: bool) -> None:
     """Measure how much of what agents used again after real compactions is held without a model."""
     report = measure_ledger(corpus, max_tokens)
-    if is_json:
+    if as_json:
         sys.stdout.write(msgspec.json.encode(report).decode() + "\n")
         return
     for cut in report.cuts:

@@ -16,6 +16,8 @@ import click
 import msgspec
 
 from holdfast.cli.benches.corpus import corpus_option, sessions_of
+from holdfast.cli.exits import BROKEN
+from holdfast.cli.paper import json_option
 from holdfast.core.compaction import plan_mask
 from holdfast.core.excerpt import well_formed
 from holdfast.core.limits import Bounds
@@ -191,11 +193,11 @@ def _sessions(corpus: Path | None) -> Iterator[list[NeutralMessage]]:
 
 @click.command()
 @corpus_option
-@click.option("--json", "is_json", is_flag=True, help="Print JSON.")
-def masking(corpus: Path | None, *, is_json: bool) -> None:
+@json_option
+def masking(corpus: Path | None, *, as_json: bool) -> None:
     """Measure what masking old tool output saves, and that all of it can be read; exit with 1 where it does not."""
     report = measure_masking(corpus)
-    if is_json:
+    if as_json:
         sys.stdout.write(msgspec.json.encode({**msgspec.structs.asdict(report), "cost": report.cost}).decode() + "\n")
     else:
         print(f"{report.requests:,} requests of {report.sessions} sessions, {report.raw_tokens:,} input tokens")
@@ -210,4 +212,4 @@ def masking(corpus: Path | None, *, is_json: bool) -> None:
         for name in report.unreadable[:20]:
             print(f"  {name}")
     if not report.is_kept:
-        sys.exit(1)
+        sys.exit(BROKEN)

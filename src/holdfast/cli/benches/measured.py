@@ -6,6 +6,8 @@ from collections.abc import Sequence
 import click
 import msgspec
 
+from holdfast.cli.exits import BROKEN
+
 
 class Measured(msgspec.Struct, frozen=True):
     """One figure and what it is held against. At least `floor` is promised of `ratio`, where more is better."""
@@ -55,4 +57,4 @@ def tell(figures: Sequence[Measured], *, as_json: bool) -> None:
         for figure in figures:
             click.echo(figure.line())
     if any(figure.ratio < figure.floor for figure in figures):
-        sys.exit(1)
+        sys.exit(BROKEN)

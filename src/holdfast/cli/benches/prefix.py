@@ -15,6 +15,8 @@ import click
 import msgspec
 
 from holdfast.cli.benches.corpus import corpus_option, sessions_of
+from holdfast.cli.exits import BROKEN
+from holdfast.cli.paper import json_option
 from holdfast.core.limits import Limits
 from holdfast.core.messages import Role, Text, ToolResult
 from holdfast.core.records import (
@@ -178,14 +180,14 @@ def measure_prefix(corpus: Path | None, *, sessions: int = _SESSIONS, messages: 
 
 @click.command()
 @corpus_option
-@click.option("--json", "is_json", is_flag=True, help="Print JSON.")
-def prefix(corpus: Path | None, *, is_json: bool) -> None:
+@json_option
+def prefix(corpus: Path | None, *, as_json: bool) -> None:
     """Measure how often a request starts with the bytes of the one before it; exit with 1 where one does not."""
     report = measure_prefix(corpus)
-    if is_json:
+    if as_json:
         sys.stdout.write(msgspec.json.encode({**msgspec.structs.asdict(report), "share": report.share}).decode() + "\n")
     else:
         print(f"{report.requests:,} requests of {report.sessions} sessions, {report.changes:,} changes of the view")
         print(f"{report.kept:,} of {report.pairs:,} start with the request before them: {report.share:.1%}")
     if report.share < SHARE_WANTED:
-        sys.exit(1)
+        sys.exit(BROKEN)

@@ -19,9 +19,12 @@ import click
 import msgspec
 
 from holdfast.cli.benches.corpus import corpus_option
+from holdfast.cli.exits import BROKEN
+from holdfast.cli.paper import json_option
 from holdfast.core.finding import Index, read_rows
 from holdfast.core.messages import ToolCall
 from holdfast.core.records import Logged, ReplyRecorded, origin_of
+from holdfast.errors import UsageError
 from holdfast.rescue.importing import Turns, turns_of
 from holdfast.rescue.neutral import NeutralMessage, read_neutral
 
@@ -166,18 +169,18 @@ def _mean(shares: list[float]) -> float:
 
 @click.command()
 @corpus_option
-@click.option("--json", "is_json", is_flag=True, help="Print JSON.")
-def recall(corpus: Path | None, *, is_json: bool) -> None:
+@json_option
+def recall(corpus: Path | None, *, as_json: bool) -> None:
     """Measure how well searches find earlier tool steps and turns; exit with 1 where a promise is not kept."""
     if corpus is None:
-        raise click.ClickException("real transcripts are needed: name their folder with --corpus or HOLDFAST_CORPUS")
+        raise UsageError("real transcripts are needed: name their folder with --corpus or HOLDFAST_CORPUS")
     missing = [
         file for file in (_AGENT, _MEETINGS, _QUESTIONS) if not (corpus / "transcripts" / "neutral" / file).exists()
     ]
     if missing:
-        raise click.ClickException(f"{corpus} has no transcripts/neutral/{missing[0]}")
+        raise UsageError(f"{corpus} has no transcripts/neutral/{missing[0]}; name another folder with --corpus")
     report = measure_recall(corpus)
-    if is_json:
+    if as_json:
         sys.stdout.write(msgspec.json.encode(report).decode() + "\n")
     else:
         print(f"tool steps by path, {report.paths:,} paths, recall at 5: {report.path_recall_5:.1%}", end=" ")
@@ -191,4 +194,4 @@ def recall(corpus: Path | None, *, is_json: bool) -> None:
         )
         print(f"at 10: {report.hit_10:.1%} (goal {HIT_10_FLOOR:.0%})")
     if not report.is_kept:
-        sys.exit(1)
+        sys.exit(BROKEN)

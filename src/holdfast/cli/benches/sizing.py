@@ -16,6 +16,7 @@ import click
 import msgspec
 
 from holdfast.cli.benches.corpus import corpus_option, sessions_of
+from holdfast.cli.paper import json_option
 from holdfast.core.messages import Text
 from holdfast.core.sizing import UNCALIBRATED, Calibration, calibrate, tokens_of_message, tokens_of_text
 from holdfast.rescue.neutral import NeutralMessage, NeutralRole
@@ -181,11 +182,11 @@ def _seconds(text: str) -> float:
 
 @click.command()
 @corpus_option
-@click.option("--json", "is_json", is_flag=True, help="Print JSON.")
-def sizing(corpus: Path | None, *, is_json: bool) -> None:
+@json_option
+def sizing(corpus: Path | None, *, as_json: bool) -> None:
     """Compare token estimates with the usage that models reported in real sessions."""
     report = measure_sizing(corpus)
-    if is_json:
+    if as_json:
         sys.stdout.write(msgspec.json.encode(report).decode() + "\n")
         return
     print(f"{report.requests:,} requests of {report.sessions} sessions that say what was reported")

@@ -17,6 +17,7 @@ import click
 from holdfast.cli.benches.measured import FULL, QUICK, Effort, Measured, tell
 from holdfast.cli.benches.opening import measure_opening, measure_starting
 from holdfast.cli.benches.sample import RECORD, SESSIONS_TOGETHER, Appender, compared
+from holdfast.cli.paper import json_option
 from holdfast.core.records import encode_record
 from holdfast.errors import UsageError
 from holdfast.runtime.clock import SystemClock
@@ -99,7 +100,7 @@ async def measure(folder: Path, effort: Effort) -> list[Measured]:
 
 
 @click.command("store")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON, for programs.")
+@json_option
 @click.option("--quick", is_flag=True, help="A few seconds instead of half a minute; noisier.")
 @click.option(
     "--folder",

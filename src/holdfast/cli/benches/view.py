@@ -16,6 +16,8 @@ import msgspec
 
 from holdfast.cli.benches.corpus import corpus_option, sessions_of
 from holdfast.cli.benches.measured import Measured
+from holdfast.cli.exits import BROKEN
+from holdfast.cli.paper import json_option
 from holdfast.core.fold import Turn
 from holdfast.core.records import Logged
 from holdfast.core.sizing import tokens_of_message
@@ -82,14 +84,14 @@ def measure_view(corpus: Path | None, *, tokens_max: int = TAIL_TOKENS, rounds: 
 
 @click.command()
 @corpus_option
-@click.option("--json", "is_json", is_flag=True, help="Print JSON.")
-def view(corpus: Path | None, *, is_json: bool) -> None:
+@json_option
+def view(corpus: Path | None, *, as_json: bool) -> None:
     """Measure how long the view of a full window takes; exit with 1 where it is longer than promised."""
     report = measure_view(corpus)
-    if is_json:
+    if as_json:
         sys.stdout.write(msgspec.json.encode(report).decode() + "\n")
     else:
         print(f"{report.tokens:,} tokens in {report.records:,} records, {report.messages:,} messages")
         print(report.view.line())
     if report.view.value > VIEW_MS_MAX or report.view.ratio < RATIO_FLOOR:
-        sys.exit(1)
+        sys.exit(BROKEN)

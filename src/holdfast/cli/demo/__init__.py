@@ -15,17 +15,14 @@ from pathlib import Path
 import click
 
 from holdfast.cli.demo.acts import ACTS
-from holdfast.cli.demo.concluding import BROKEN, conclude
+from holdfast.cli.demo.concluding import conclude
 from holdfast.cli.demo.pages import open_page, until_enter
 from holdfast.cli.demo.performing import Audience, Performance, Plan, perform
 from holdfast.cli.demo.screens import Lines, Screen
 from holdfast.cli.demo.stage import FAST, FULL, STORE
-from holdfast.cli.exits import INTERRUPTED
+from holdfast.cli.exits import BROKEN, INTERRUPTED, TERMINATED
 from holdfast.cli.opening import send_logs
 from holdfast.cli.paper import shows_colours
-
-# 128 and the number of the signal, as shells report it.
-_TERMINATED = 128 + signal.SIGTERM
 
 
 @click.command()
@@ -46,7 +43,7 @@ def demo(*, fast: bool, as_json: bool, page: bool, seed: int) -> None:
     try:
         exit_code = asyncio.run(_perform(plan, screen, as_json=as_json, with_page=page))
     except asyncio.CancelledError:
-        exit_code = _TERMINATED
+        exit_code = TERMINATED
     except KeyboardInterrupt:
         exit_code = INTERRUPTED
     finally:

@@ -25,8 +25,6 @@ _LEGS_MAX = 40
 _LEGS_BETWEEN = 3
 # Of a summary that is being written when the gateway is killed, so much has come.
 _DELTAS_BEFORE_KILL = 3
-# Between two pieces of the summary that is raced for: long enough that the second request comes while it is written.
-_RACE_DELTA_SECONDS = 0.02
 _POLL_SECONDS = 0.02
 # A compaction that is made ahead of need may be quicker than the one that is asked for, though rarely twice.
 _TRIES_MAX = 4
@@ -43,16 +41,15 @@ async def facts_are_planted(stage: Stage) -> None:
 
 async def it_outgrows_the_window(stage: Stage) -> None:
     """Let the conversation grow until it was compacted as often as the pace says."""
-    compactions = 0
+    said = 0
     for _ in range(_LEGS_MAX):
-        before = stage.watcher.last_seq
         await stage.travel()
-        await stage.rest()
-        compactions += sum(isinstance(one.record, CompactionApplied) for one in stage.watcher.seen[before:])
+        compactions = sum(isinstance(one.record, CompactionApplied) for one in stage.watcher.seen)
         said = sum(tokens_of_text(sent.text) + tokens_of_text(sent.answer or "") for sent in stage.witness.sent)
         if compactions >= stage.pace.compactions and said > stage.witness.window_tokens:
-            stage.screen.say(f"About {said:,} tokens were said; the window has {stage.witness.window_tokens:,}.")
-            return
+            break
+    await stage.rest()
+    stage.screen.say(f"About {said:,} tokens were said; the window has {stage.witness.window_tokens:,}.")
 
 
 async def the_summariser_is_refused(stage: Stage) -> None:
@@ -61,9 +58,9 @@ async def the_summariser_is_refused(stage: Stage) -> None:
     after = stage.watcher.last_seq
     for _ in range(_LEGS_MAX):
         await stage.travel()
-        await stage.rest()
         if any(_is_digest(one.record) for one in stage.watcher.seen[after:]):
             break
+    await stage.rest()
     await stage.caller.set_model(refuses_summaries=False)
     stage.screen.say("Every message was answered all the same. A digest is debt: a model redoes it when it can.")
 
@@ -127,14 +124,22 @@ async def killed_while_compacting(stage: Stage) -> None:
 
 async def _grow(stage: Stage) -> None:
     """Let the conversation grow until there is enough behind the last compaction to make another one of."""
+    await stage.rest()
     for _ in range(_LEGS_MAX):
+        if _turns_since_compaction(stage) < _LEGS_BETWEEN:
+            await stage.travel()
+            continue
+        # One that was made ahead of need meanwhile begins the count anew.
         await stage.rest()
-        since = 0
-        for logged in stage.watcher.seen:
-            since = 0 if isinstance(logged.record, CompactionApplied) else since + isinstance(logged.record, TurnEnded)
-        if since >= _LEGS_BETWEEN:
+        if _turns_since_compaction(stage) >= _LEGS_BETWEEN:
             return
-        await stage.travel()
+
+
+def _turns_since_compaction(stage: Stage) -> int:
+    since = 0
+    for logged in stage.watcher.seen:
+        since = 0 if isinstance(logged.record, CompactionApplied) else since + isinstance(logged.record, TurnEnded)
+    return since
 
 
 async def _is_being_summarised(stage: Stage, wanted: "asyncio.Task[Compacted]") -> bool:
@@ -159,7 +164,7 @@ async def it_is_started_again(stage: Stage) -> None:
 
 async def two_race_for_one_compaction(stage: Stage) -> None:
     """Ask two gateways on one store for a compaction at the same time."""
-    other = await stage.another_gateway()
+    other, _ = await asyncio.gather(stage.another_gateway(), _grow(stage))
     stage.screen.say("A second gateway was started on the same store. Both are asked for a compaction at once:")
     for _ in range(_TRIES_MAX):
         await _grow(stage)
@@ -173,7 +178,7 @@ async def two_race_for_one_compaction(stage: Stage) -> None:
 
 async def _race(stage: Stage, other: str) -> Race:
     after = stage.watcher.last_seq
-    await stage.caller.set_model(delta_seconds=_RACE_DELTA_SECONDS)
+    await stage.caller.set_model(delta_seconds=stage.pace.race_delta_seconds)
     told = await asyncio.gather(stage.caller.compact(), stage.caller.compact(other))
     await stage.caller.set_model(delta_seconds=0.0)
     await stage.rest()

@@ -7,9 +7,8 @@ import msgspec
 
 from holdfast.cli.demo.performing import Performance
 from holdfast.cli.demo.reckoning import Figures, table
+from holdfast.cli.exits import BROKEN
 from holdfast.cli.paper import columns, harmless, shows_colours
-
-BROKEN = 1
 
 
 class Told(msgspec.Struct, frozen=True):

@@ -1,8 +1,12 @@
-"""The demo's own processes: gateways, the simulated model and doctors. Started for real, killed for real, none left."""
+"""The demo's own processes: gateways, the simulated model and doctors. Started for real, killed for real, none left.
+
+None, also where the demo itself is killed: see `holdfast.cli.tied`.
+"""
 
 import asyncio
 import os
 import signal
+import socket
 import sys
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -23,14 +27,31 @@ _FOREIGN_PREFIXES = ("HOLDFAST_", "OPENAI_", "ANTHROPIC_", "GEMINI_")
 _FOREIGN_SUFFIX = "_PROXY"
 
 
-def environment(**settings: str) -> dict[str, str]:
+# Where it is set, every program compiles every module anew, which is half of its start.
+_NO_BYTECODE = "PYTHONDONTWRITEBYTECODE"
+
+
+def environment(folder: Path, settings: Mapping[str, str]) -> dict[str, str]:
     """Return the environment of our programs: that of the demo, without what a person has set for their own ones."""
     kept = {
         name: value
         for name, value in os.environ.items()
         if not name.startswith(_FOREIGN_PREFIXES) and not name.upper().endswith(_FOREIGN_SUFFIX)
     }
-    return {**kept, **settings}
+    if kept.pop(_NO_BYTECODE, ""):
+        # No bytecode where the code lies, as wished: it is compiled once, into the demo's own folder.
+        kept["PYTHONPYCACHEPREFIX"] = str(folder / "bytecode")
+    # What a gateway that is killed had in its temporary folder goes with the demo's own.
+    return {**kept, "TMPDIR": str(folder), **settings}
+
+
+def a_free_port() -> int:
+    """Return a port of the loopback address that nobody listens on. Ports are handed out at random, so it stays so."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    assert isinstance(port, int), "as the address of a socket has it"
+    return port
 
 
 class Ended(msgspec.Struct, frozen=True):
@@ -88,17 +109,21 @@ class Troupe:
 
     def __init__(self, folder: Path, settings: Mapping[str, str]) -> None:
         self._folder = folder
-        # What a gateway that is killed had in its temporary folder goes with the demo's own.
-        self._environment = environment(TMPDIR=str(folder), **settings)
+        self._environment = environment(folder, settings)
         self._programs: list[Program] = []
+        # The standard input of all of them: a pipe that ends when this process does, however it does.
+        self._tie, self._held_end = -1, -1
 
     async def __aenter__(self) -> Self:
+        self._tie, self._held_end = os.pipe()
         return self
 
     async def __aexit__(self, *_: object) -> None:
         # Killed, not asked: whatever the demo was about is over. All at once and first, should this be cut short too.
         for program in self._programs:
             program.signal(signal.SIGKILL)
+        os.close(self._tie)
+        os.close(self._held_end)
         await asyncio.gather(*(program.kill() for program in self._programs))
 
     async def serve(self, *arguments: str) -> Program:
@@ -133,8 +158,8 @@ class Troupe:
     async def _start(self, arguments: Sequence[str]) -> asyncio.subprocess.Process:
         with self._log.open("ab") as log:
             return await asyncio.create_subprocess_exec(
-                *(sys.executable, "-m", "holdfast", *arguments),
-                stdin=asyncio.subprocess.DEVNULL,
+                *(sys.executable, "-m", "holdfast.cli.tied", *arguments),
+                stdin=self._tie,
                 stdout=asyncio.subprocess.PIPE,
                 stderr=log,
                 env=self._environment,

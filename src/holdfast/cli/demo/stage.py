@@ -11,13 +11,14 @@ import msgspec
 
 from holdfast.cli.demo.caller import Caller, Mode, RefusedError, Sent, a_caller
 from holdfast.cli.demo.made import Made
-from holdfast.cli.demo.programs import Program, Troupe
+from holdfast.cli.demo.programs import Program, Troupe, a_free_port
 from holdfast.cli.demo.screens import Screen
 from holdfast.cli.demo.watching import Watcher
 from holdfast.cli.demo.witness import Witness
 from holdfast.cli.doctor import Told
 from holdfast.core.fold import InFlight
 from holdfast.core.limits import Limits
+from holdfast.core.records import TurnEnded
 from holdfast.runtime.doctor import Finding
 
 KEY = "demo:voyage"
@@ -37,15 +38,35 @@ class Pace(msgspec.Struct, frozen=True):
     # Between two acts and after a message, so that one can read what happened.
     act_seconds: float
     message_seconds: float
-    # The first wait after a failure, and what a rate limit asks for. The engine's own first wait is a second.
+    # The first wait after a failure, each that follows being four times as long, and the longest; what a rate limit
+    # asks for. The engine's own first wait is a second, and its longest a minute.
     back_off_seconds: float
+    back_off_seconds_max: float
     retry_after_seconds: float
+    # Between two pieces of the summary that is raced for: the second request has to come while it is written.
+    race_delta_seconds: float
     # How often the conversation has to outgrow its window before the first disaster.
     compactions: int
 
 
-FULL = Pace(act_seconds=4.0, message_seconds=0.5, back_off_seconds=0.5, retry_after_seconds=2.0, compactions=2)
-FAST = Pace(act_seconds=0.0, message_seconds=0.0, back_off_seconds=0.05, retry_after_seconds=0.2, compactions=1)
+FULL = Pace(
+    act_seconds=4.0,
+    message_seconds=0.5,
+    back_off_seconds=0.5,
+    back_off_seconds_max=10.0,
+    retry_after_seconds=2.0,
+    race_delta_seconds=0.02,
+    compactions=2,
+)
+FAST = Pace(
+    act_seconds=0.0,
+    message_seconds=0.0,
+    back_off_seconds=0.02,
+    back_off_seconds_max=0.2,
+    retry_after_seconds=0.2,
+    race_delta_seconds=0.005,
+    compactions=1,
+)
 
 
 class Stage:
@@ -58,6 +79,8 @@ class Stage:
         self.watcher = Watcher(caller, screen.see)
         self.witness.watched = self.watcher.seen
         self._troupe, self._folder = troupe, folder
+        # Chosen before it starts, so that a gateway can be told of it and start beside it.
+        self._model_port = a_free_port()
         self._model: Program | None = None
         self._gateway: Program | None = None
         self._legs = 0
@@ -65,9 +88,8 @@ class Stage:
     # Programs.
 
     async def start_model(self) -> None:
-        """Start the simulated model, where it was before if it was."""
-        port = self._model.port if self._model is not None else 0
-        self._model = await self._troupe.serve("sim", "--port", str(port))
+        """Start the simulated model, always at the same port."""
+        self._model = await self._troupe.serve("sim", "--port", str(self._model_port))
         self.caller.model = self._model.url
         await self.caller.set_limits(LIMITS)
 
@@ -84,13 +106,16 @@ class Stage:
 
     async def another_gateway(self, port: int = 0) -> Program:
         """Start a gateway on the same store."""
-        assert self._model is not None, "it was started"
         models = [argument for name in MODELS for argument in ("--model", name)]
-        settings = (f"bounds.back_off_seconds_min={self.pace.back_off_seconds}", "observing.log=warning")
+        settings = (
+            f"bounds.back_off_seconds_min={self.pace.back_off_seconds}",
+            f"bounds.back_off_seconds_max={self.pace.back_off_seconds_max}",
+            "observing.log=warning",
+        )
         given = [argument for setting in settings for argument in ("--set", setting)]
         return await self._troupe.serve(
             *("serve", "--config", str(self._folder / "holdfast.toml"), "--store", str(self.store)),
-            *("--port", str(port), "--base-url", f"{self._model.url}/v1", *models, *given),
+            *("--port", str(port), "--base-url", f"http://127.0.0.1:{self._model_port}/v1", *models, *given),
         )
 
     async def kill_gateway(self) -> None:
@@ -128,10 +153,12 @@ class Stage:
         return sent
 
     async def travel(self) -> Sent:
-        """Let the conversation grow by a page and an answer of a page, together an eighth of the window."""
+        """Let the conversation grow by a page and an answer of a page, an eighth of the window, and see it end."""
         self._legs += 1
         page = self.made.page(self._legs, sentences=25)
-        return await self.send(f"Leg {self._legs} of the journey. {page} Please write 400 words")
+        sent = await self.send(f"Leg {self._legs} of the journey. {page} Please write 400 words")
+        await self.watcher.until(lambda one: isinstance(one, TurnEnded), after=sent.turn)
+        return sent
 
     async def collect(self, sent: Sent) -> None:
         """Wait for the outcome of a message that was only posted."""
@@ -188,8 +215,7 @@ async def a_stage(folder: Path, screen: Screen, made: Made, pace: Pace) -> Async
     settings = {"OPENAI_API_KEY": "none", "HOLDFAST_MODELS": str(folder / "models.toml")}
     async with Troupe(folder, settings) as troupe, a_caller(KEY) as caller:
         stage = Stage(troupe, caller, folder, screen, made, pace)
-        await stage.start_model()
-        await stage.start_gateway()
+        await asyncio.gather(stage.start_model(), stage.start_gateway())
         with _running(stage):
             yield stage
         stage.witness.misplaced = stage.watcher.misplaced

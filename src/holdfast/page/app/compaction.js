@@ -140,6 +140,7 @@ export class CompactionTab {
       logged,
       this._memory,
       {
+        key: this._model.key,
         isPinned: (at) => this._model.detail?.pinned.includes(at),
         pin: none,
         openCompaction: none,

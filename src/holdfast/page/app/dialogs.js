@@ -108,7 +108,7 @@ export function askLine(title, asked, act) {
           { class: "form", on: { submit } },
           el("label", { for: id }, asked.label),
           input,
-          el("p", { class: "faint" }, asked.hint),
+          el("p", { class: "faint" }, withCommands(asked.hint)),
           why,
           el("footer", { class: "dialog-foot" }, button),
         ),
@@ -116,6 +116,11 @@ export function askLine(title, asked, act) {
     },
     { closable: asked.closable ?? true },
   );
+}
+
+/** Draw a sentence of ours with what stands between backticks as something to type. @param {string} sentence */
+export function withCommands(sentence) {
+  return sentence.split("`").map((piece, place) => (place % 2 ? el("code", {}, piece) : piece));
 }
 
 /** @param {unknown} error */

@@ -5,6 +5,7 @@
 import { gatewayKey, get, onUnauthorized } from "./api.js";
 import { askLine, toastPlace } from "./dialogs.js";
 import { el, fill } from "./dom.js";
+import { importSession } from "./files.js";
 import { HealthView } from "./health.js";
 import { icon } from "./icons.js";
 import { Rail, newSession } from "./rail.js";
@@ -110,6 +111,7 @@ class Shell {
       { keys: "j", words: "the next session", act: () => this._rail.step(1) },
       { keys: "k", words: "the session before", act: () => this._rail.step(-1) },
       { keys: "n", words: "a new session", act: () => newSession() },
+      { keys: "i", words: "import a session", act: () => importSession() },
       { keys: "m", words: "write a message", act: () => session()?.composer.box.focus() },
       { keys: "1", words: "timeline", act: () => session()?.goTo("timeline") },
       { keys: "2", words: "what the model sees", act: () => session()?.goTo("view") },
@@ -195,12 +197,18 @@ function home() {
     ),
     el(
       "p",
-      {},
+      { class: "home-buttons" },
       el(
         "button",
         { type: "button", class: "button is-main", on: { click: () => newSession() } },
         icon("plus"),
         "New session",
+      ),
+      el(
+        "button",
+        { type: "button", class: "button", on: { click: () => importSession() } },
+        icon("upload"),
+        "Import one",
       ),
     ),
     el("p", { class: "faint" }, "Press ", el("kbd", {}, "?"), " for all keys."),

@@ -1,12 +1,16 @@
 /** Parts of messages and records, drawn for the timeline and for the view. */
 
+import { drawAttachment } from "./attachments.js";
 import { el } from "./dom.js";
 import { count, short, timeOfDay, moment } from "./format.js";
 import { icon } from "./icons.js";
 import { folded, plain } from "./prose.js";
-import { mediaInWords, spoken, toolOutcome } from "./words.js";
+import { spoken, toolOutcome } from "./words.js";
 
-/** @typedef {{ unfolded: Set<string> }} Memory what was unfolded, by name */
+/**
+ * What a list remembers of its rows: what was unfolded, by name; and where a part is from, as far as that is known.
+ * @typedef {{ unfolded: Set<string>, place?: import("./attachments.js").Place }} Memory
+ */
 
 /**
  * Draw the parts of a message.
@@ -31,10 +35,10 @@ function drawPart(part, memory, name) {
         "div",
         {},
         folded(`${part.head}…`, { unfolded, name }),
-        el("p", { class: "chip" }, icon("attach"), plain(mediaInWords(part))),
+        drawAttachment(part, memory.place ?? null),
       );
     case "media":
-      return el("p", { class: "chip" }, icon("attach"), plain(mediaInWords(part)));
+      return drawAttachment(part, memory.place ?? null);
     case "tool_call":
       return el(
         "div",
@@ -109,6 +113,7 @@ export function toneOf(record) {
 
 /**
  * @typedef {object} RowActions
+ * @property {string} key of the session
  * @property {(seq: number) => boolean} isPinned
  * @property {(seq: number, isPinned: boolean) => void} pin
  * @property {(seq: number) => void} openCompaction
@@ -159,7 +164,7 @@ export function drawRecord(logged, memory, actions) {
     "div",
     { class: `row row-card tone-${tone}${isOut ? " is-out" : ""}` },
     head,
-    el("div", { class: "row-body" }, body(record, memory, seq)),
+    el("div", { class: "row-body" }, body(record, { ...memory, place: { key: actions.key, seq } }, seq)),
   );
 }
 

@@ -131,7 +131,16 @@ export class PastList {
     return drawRecord(
       logged,
       this._memory,
-      { isPinned, pin: none, openCompaction: none, fork: none, isInView: () => true, isReadOnly: true, note },
+      {
+        key: this._model.key,
+        isPinned,
+        pin: none,
+        openCompaction: none,
+        fork: none,
+        isInView: () => true,
+        isReadOnly: true,
+        note,
+      },
     );
   }
 

@@ -3,6 +3,7 @@
 import { tell, at } from "./api.js";
 import { askLine } from "./dialogs.js";
 import { el, freshId } from "./dom.js";
+import { importSession } from "./files.js";
 import { count, counted, when } from "./format.js";
 import { smallGauge } from "./gauge.js";
 import { icon } from "./icons.js";
@@ -73,6 +74,17 @@ export class Rail {
           },
           icon("plus"),
         ),
+        el(
+          "button",
+          {
+            type: "button",
+            class: "button icon-button",
+            "aria-label": "Import a session",
+            title: "Import a session (i)",
+            on: { click: () => importSession() },
+          },
+          icon("upload"),
+        ),
       ),
       this._count,
       this.list.node,
@@ -140,7 +152,7 @@ export class Rail {
     return el(
       "div",
       { class: `rail-row${isCurrent ? " is-current" : ""}`, "data-key": one.key },
-      el("span", { class: "rail-key", dir: "auto" }, plain(one.key)),
+      el("span", { class: "rail-key", dir: "auto", title: one.key }, plain(one.key)),
       el("time", { class: "rail-when" }, when(one.updated_at)),
       el("span", { class: `rail-state${one.unanswered ? " is-busy" : ""}` }, one.says ?? ""),
       gaugesOf(one),

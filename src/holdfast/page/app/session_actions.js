@@ -3,6 +3,7 @@
 import { ask, at, tell } from "./api.js";
 import { askLine, attempt, confirmed, openDialog, sentenceOf, toast } from "./dialogs.js";
 import { el, fill, freshId } from "./dom.js";
+import { save } from "./files.js";
 import { count, counted, percent } from "./format.js";
 import { icon } from "./icons.js";
 import { folded } from "./prose.js";
@@ -231,11 +232,7 @@ function forkDialog(model, seq) {
 /** @param {string} key */
 async function download(key) {
   const response = await ask(at(key, "/export"));
-  const address = URL.createObjectURL(await response.blob());
-  const link = el("a", { href: address, download: `${key.replace(/[^\w.@-]+/g, "_")}.jsonl` });
-  link.click();
-  // The browser has taken the file by then; a minute is plenty.
-  setTimeout(() => URL.revokeObjectURL(address), 60_000);
+  save(await response.blob(), `${key}.jsonl`);
   toast("Exported: records as they were written, with the blobs that they name.");
 }
 

@@ -43,7 +43,7 @@ export class SessionView {
         "header",
         { class: "session-head" },
         el("a", { class: "quiet icon-button only-narrow", href: "#/", "aria-label": "All sessions" }, icon("back")),
-        el("div", { class: "session-title" }, el("h1", { tabindex: "-1" }, plain(key)), this._head),
+        el("div", { class: "session-title" }, el("h1", { tabindex: "-1", title: key }, plain(key)), this._head),
         this._gauges,
         sessionMenu(this.actions),
       ),

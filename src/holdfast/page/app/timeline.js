@@ -24,6 +24,7 @@ export class Timeline {
     this._memory = { unfolded: new Set() };
     this._actions = {
       ...actions,
+      key: model.key,
       isPinned: (/** @type {number} */ seq) => model.detail?.pinned.includes(seq) ?? false,
       pin: (/** @type {number} */ seq, /** @type {boolean} */ isPinned) => this._pin(seq, isPinned),
       isInView: (/** @type {import("./words.js").Logged} */ logged) => this._isInView(logged),
@@ -52,7 +53,8 @@ export class Timeline {
       "button",
       { type: "button", class: "quiet detail-button", on: { click: () => this._switch(!this._isBrief) } },
     );
-    this.node = el("div", { class: "timeline" }, this.list.node, this._toEnd, this._announced);
+    this._bare = el("p", { class: "empty" }, "Nothing was said yet. Write a message below.");
+    this.node = el("div", { class: "timeline" }, this._bare, this.list.node, this._toEnd, this._announced);
     this._sayDetail();
     this.list.node.addEventListener("scroll", () => this._showToEnd(), { passive: true });
     this._listen();
@@ -91,6 +93,7 @@ export class Timeline {
     this._isBrief = isBrief;
     localStorage.setItem(KEPT, isBrief ? "brief" : "everything");
     this._sayDetail();
+    this._showBare();
     this.list.restart();
   }
 
@@ -117,6 +120,7 @@ export class Timeline {
 
   _resize() {
     this.list.setCount(this._model.count + (this._model.writing ? 1 : 0));
+    this._showBare();
   }
 
   /** Pins and the boundary have changed how rows look. */
@@ -143,6 +147,7 @@ export class Timeline {
   /** @param {number} first @param {number} last */
   _came(first, last) {
     for (let seq = first; seq <= last; seq += 1) this.list.redraw(seq - 1);
+    this._showBare();
   }
 
   /** @param {import("./words.js").Logged} logged */
@@ -188,6 +193,18 @@ export class Timeline {
 
   _showToEnd() {
     this._toEnd.hidden = this.list.isAtEnd;
+  }
+
+  /** Say so where nobody has said anything: what a session was told about itself is a step like others. */
+  _showBare() {
+    const { count, writing } = this._model;
+    let isBare = this._isBrief && !writing && count <= AROUND;
+    for (let seq = 1; isBare && seq <= count; seq += 1) {
+      const logged = this._model.record(seq);
+      isBare = Boolean(logged) && toneOf(/** @type {any} */ (logged).record) === "step";
+    }
+    this._bare.hidden = !isBare;
+    this.list.node.hidden = isBare;
   }
 
   /** @param {number} index */

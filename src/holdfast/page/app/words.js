@@ -44,7 +44,7 @@ const SENTENCES = {
   EffortChanged: (r) => `asking for ${r.effort ?? "the usual amount of"} thinking from here on`,
   OutputClamped: (r) => `asking for an answer of at most ${count(r.output_tokens_max)} tokens`,
   OutputMasked: (r) => `tool output before record ${r.before} is shown by a line each`,
-  PartReplaced: (r) => `a part of record ${r.seq} is shown as '${partInWords(r.shown)}': ${r.why}`,
+  PartReplaced: (r) => `a part of record ${r.seq} is shown as '${glimpse(partInWords(r.shown))}': ${r.why}`,
   DamageSetAside: (r) => `what stood here is damaged: ${r.why}${r.kept ? ` (its bytes are kept as ${r.kept})` : ""}`,
   AnswerLinked: (r) => `an answer that its client may go on from: message ${r.count} of ${r.session}`,
   SegmentSealed: (r) => `records ${r.first} to ${r.last} moved into the archive: ${count(r.size)} bytes`,
@@ -65,6 +65,9 @@ const SENTENCES = {
   ResultSubmitted: (r) => `a client reports the result of ${r.result.call_id}: ${inWords(r.result.parts)}`,
   LimitsLearned: (r) => `learned from calls what ${r.issuer} accepts`,
 };
+
+/** Characters of a part that stands for another one, as long as a line of a terminal. */
+const GLIMPSE = 100;
 
 /** Why nobody waits for an attempt any more. @type {Record<string, string>} */
 const ABANDONED = {
@@ -107,6 +110,12 @@ export const rungInWords = (rung) => RUNGS[rung] ?? rung;
 /** @param {any[]} parts @returns {string} */
 export function inWords(parts) {
   return parts.map(partInWords).join("\n") || "(nothing)";
+}
+
+/** Enough of a text to know it by, on one line. @param {string} text */
+function glimpse(text) {
+  const whole = [...text.trim().split(/\s+/).join(" ")];
+  return whole.length <= GLIMPSE ? whole.join("") : `${whole.slice(0, GLIMPSE).join("")}…`;
 }
 
 /** @param {any} part @returns {string} */
