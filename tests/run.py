@@ -1,7 +1,7 @@
 """Runs the tests with branch coverage and holds the two promises about it: `python -m tests.run -n 2 [pytest's own]`.
 
-Nothing is left behind: coverage is kept in a temporary folder, compiled files are not written. A run of only some tests
-(paths, -k, -m) says nothing about coverage, so it is not measured then.
+Nothing is left behind: coverage and compiled files, which the many processes of the tests share, are kept in a temporary
+folder. A run of only some tests (paths, -k, -m) says nothing about coverage, so it is not measured then.
 """
 
 import os
@@ -72,10 +72,11 @@ def _report(options: Sequence[str], environment: Mapping[str, str]) -> bool:
 
 def main(arguments: Sequence[str]) -> int:
     """Run the tests and return 0 only if all passed and coverage is as promised."""
-    environment = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1"}
-    if is_selection(arguments):
-        return run_pytest(arguments, environment)[0]
     with tempfile.TemporaryDirectory(prefix="holdfast-tests-") as folder:
+        environment = {**os.environ, "PYTHONPYCACHEPREFIX": str(Path(folder) / "compiled")}
+        environment.pop("PYTHONDONTWRITEBYTECODE", None)
+        if is_selection(arguments):
+            return run_pytest(arguments, environment)[0]
         environment["COVERAGE_FILE"] = str(Path(folder) / "coverage")
         covered = ["--cov=holdfast", "--cov-branch", "--cov-report="]
         code, closing = run_pytest([*covered, *arguments], environment)

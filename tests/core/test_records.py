@@ -116,6 +116,8 @@ def test_every_place_where_a_record_names_a_blob_is_known() -> None:
     settled = ToolSettled(1, ToolResult("a", (Text("short"), LargeText(named, "x")), originals=(named,)))
 
     assert list(refs_of(settled)) == [named, named]
+    # What a client reports is named before anybody has settled it.
+    assert list(refs_of(ResultSubmitted(1, 3, settled.result))) == [named, named]
     assert list(refs_of(InputAdmitted((Media(named, "image/png"), Text("see"))))) == [named]
     assert list(refs_of(PartReplaced(1, 1, 0, Media(shown, "image/jpeg"), "why"))) == [shown]
     assert list(refs_of(PartReplaced(1, 1, 0, Text("line"), "why"))) == []

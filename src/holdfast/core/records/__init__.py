@@ -223,7 +223,7 @@ def refs_of(record: AnyRecord) -> Iterator[BlobRef]:
         case InputAdmitted(originals=originals):
             parts = record.parts
             yield from originals
-        case ToolSettled(result=result):
+        case ToolSettled(result=result) | ResultSubmitted(result=result):
             parts = result.parts
             yield from result.originals
         case PartReplaced(shown=shown):
