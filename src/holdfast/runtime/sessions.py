@@ -191,10 +191,13 @@ class Session:
     async def compact(self, *, focus: str = "") -> CompactionSettled:
         """Make the view smaller now, and return what came of it.
 
-        `focus` says what the summary should keep in particular. Whoever else asks meanwhile gets the same compaction.
+        `focus` says what the summary should keep in particular. Whoever else asks before it is made gets the same
+        compaction, even where the request comes to the log behind it.
         """
         self._supervisor.check_running()
-        request = (await self._engine.store.admit(self.key, CompactionRequested(focus=focus))).seq
+        known = await self._engine.store.info(self.key)
+        wanted = CompactionRequested(focus=focus, seen=known.last_seq if known else 0)
+        request = (await self._engine.store.admit(self.key, wanted)).seq
         with self._engine.live.subscribe(self.key) as mailbox:
             self._supervisor.wake(self.key)
             async with self._pumping(mailbox, after=request), aclosing(mailbox.sights()) as sights:
