@@ -6,6 +6,7 @@ from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 
 import pytest
 
+from holdfast.core.compaction import Keeps
 from holdfast.core.faults import Refusal
 from holdfast.core.fold import QUIET_TURNS, Turn
 from holdfast.core.limits import Bounds, Limits
@@ -27,7 +28,9 @@ from holdfast.core.records import (
 )
 from holdfast.core.turn import evolve
 from holdfast.ports import Admission, Delta, Lease, Store
+from holdfast.runtime.compacting import applied, digest, plan
 from holdfast.runtime.hold import Hold
+from holdfast.runtime.log import open_log
 from holdfast.runtime.sessions import Session
 from holdfast.runtime.toolbox import tool
 from holdfast.stores.memory import MemoryStore
@@ -559,3 +562,24 @@ async def test_who_asked_before_a_compaction_gets_it_though_the_request_came_to_
         # Whoever asks now knows of it.
         assert (await session.compact()).outcome is CompactionOutcome.NOTHING_TO_DO
         await ended_well(session)
+
+
+async def test_what_would_not_make_the_view_smaller_is_not_applied_whoever_made_it() -> None:
+    async with a_hold(an_engine(Talker(NOTES), bounds=ONLY_WHEN_ASKED)) as hold:
+        session = await hold.session(KEY)
+        for text in ("one", "two", "three"):
+            await session.send(text)
+        log = await open_log(hold.engine.store, KEY)
+        short = await plan(log, hold.engine, Keeps.NEWEST)
+        await a_long_talk(session, messages=3)
+        log_of_more = await open_log(hold.engine.store, KEY)
+        longer = await plan(log_of_more, hold.engine, Keeps.NEWEST)
+        assert short is not None
+        assert longer is not None
+
+        # The frame of a digest alone is longer than two words and their answers.
+        assert await digest(log, hold.engine, Keeps.NEWEST) is None
+        assert applied(log_of_more, hold.engine, longer, "word " * 5_000, model="test:model") is None
+        made = applied(log_of_more, hold.engine, longer, NOTES, model="test:model")
+        assert made is not None
+        assert made.tokens_after < made.tokens_before == longer.plan.tokens_before
