@@ -1,7 +1,7 @@
 """Runs the tests with branch coverage and holds the two promises about it: `python -m tests.run -n 2 [pytest's own]`.
 
-Nothing is left behind: coverage and compiled files, which the many processes of the tests share, are kept in a temporary
-folder. A run of only some tests (paths, -k, -m) says nothing about coverage, so it is not measured then.
+Nothing is left behind: coverage and compiled files, shared by the processes of the tests, are in a temporary folder. A
+run of only some tests (paths, -k, -m) says nothing about coverage, so it is not measured then.
 """
 
 import os

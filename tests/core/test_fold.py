@@ -87,6 +87,30 @@ def test_a_request_that_comes_after_the_compaction_is_not_met_by_it() -> None:
     assert [wanted.is_met for wanted in turn.wanted] == [True, False]
 
 
+@pytest.mark.parametrize(
+    ("asked", "is_met"),
+    [
+        (CompactionRequested(seen=5), True),
+        # Whoever saw it wants another; whoever has a focus wants that one; of the others it is not known.
+        (CompactionRequested(seen=6), False),
+        (CompactionRequested(focus="the plan", seen=5), False),
+        (CompactionRequested(), False),
+    ],
+)
+def test_a_compaction_that_came_while_a_request_was_on_its_way_is_the_one_that_was_asked_for(
+    asked: CompactionRequested, *, is_met: bool
+) -> None:
+    turn = fold(APPLIED, asked, start=climbing())
+
+    assert (turn.compaction_seq, turn.wanted[-1].is_met) == (6, is_met)
+
+
+def test_a_request_is_not_met_by_a_compaction_that_was_undone() -> None:
+    turn = fold(APPLIED, CompactionUndone(6), CompactionRequested(seen=5), start=climbing())
+
+    assert not turn.wanted[-1].is_met
+
+
 def test_an_outcome_leaves_nothing_of_the_climb_to_the_next_request() -> None:
     turn = climbing(
         SummaryRefused(0, "m", "it is empty"),

@@ -289,7 +289,9 @@ class World:
             case "notes":
                 return self._notes()
             case "compact":
-                return CompactionRequested(self._choose(tuple(Trigger)), self._choose(("", "the plan")))
+                return CompactionRequested(
+                    self._choose(tuple(Trigger)), self._choose(("", "the plan")), self._choose((0, 1, 10, 40))
+                )
             case "cancel":
                 return CancelRequested(self._choose((turn.number, *turn.waiting, len(self.log), 999)))
             case "pin":

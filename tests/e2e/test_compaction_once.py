@@ -4,6 +4,7 @@ import asyncio
 import shutil
 import signal
 from collections import Counter
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ from holdfast.core.records import (
     CompactionOutcome,
     CompactionRequested,
     CompactionSettled,
+    Logged,
     PieceSummarised,
     RungStarted,
     SummaryKind,
@@ -90,7 +92,18 @@ async def test_requests_by_people_by_us_and_by_an_overflow_at_once_are_met_toget
             settled = await records_of(session, CompactionSettled)
             assert len(asked) == len(settled) == len({one.request for one in settled}) == 50
             assert {one.outcome.value for one in (*ours, *settled)} <= {"applied", "nothing_to_do", "deferred"}
-            await ended_well(session)
+            check_nobody_asked_unseen(await ended_well(session))
+
+
+def check_nobody_asked_unseen(records: list[Logged]) -> None:
+    """Whoever asked before a compaction was made got that one: another is made only for who had seen it."""
+    settled = {one.record.request: one.seq for one in records if isinstance(one.record, CompactionSettled)}
+    asked = [(one.seq, one.record) for one in records if isinstance(one.record, CompactionRequested)]
+    applied = [one.seq for one in records if isinstance(one.record, CompactionApplied)]
+    for before, another in pairwise(applied):
+        started = [one.record for one in records if isinstance(one.record, RungStarted) and one.seq < another]
+        if started[-1].kind is None:
+            assert any(request.seen >= before for seq, request in asked if seq < another < settled[seq])
 
 
 async def test_a_request_during_a_turn_that_overflows_is_met_by_the_same_compaction(tmp_path: Path) -> None:

@@ -31,6 +31,7 @@ from holdfast.models.simulated import Simulation
 from holdfast.ports import Delta, Model, Store
 from holdfast.runtime.clock import SystemClock
 from holdfast.runtime.engine import Engine
+from holdfast.runtime.hold import Hold
 from holdfast.stores.memory import MemoryStore
 from holdfast.testing.engines import a_hold, an_engine
 from holdfast.testing.scripted import FunctionModel, says
@@ -272,3 +273,17 @@ async def a_gateway(
         timeout = aiohttp.ClientTimeout(total=DEADLINE_SECONDS)
         http = await stack.enter_async_context(aiohttp.ClientSession(timeout=timeout))
         yield Running(Client(http, url), gateway, engine, url, meters)
+
+
+@asynccontextmanager
+async def a_gateway_on(hold: Hold) -> AsyncGenerator[Client]:
+    """Run a gateway beside whatever else uses an open store, and yield somebody who needs no key."""
+    bounds = GatewayBounds()
+    async with AsyncExitStack() as stack:
+        uploads = Uploads(bounds, SystemClock())
+        stack.callback(uploads.close)
+        shared = Shared(hold, bounds, ("sim",), None, Streams(bounds), uploads, pulses=Pulses(), faults=Faults())
+        stack.push_async_callback(shared.checks.close)
+        url = await stack.enter_async_context(serve_gateway(Gateway(shared, meters=Meters(), needs_keys=False)))
+        timeout = aiohttp.ClientTimeout(total=DEADLINE_SECONDS)
+        yield Client(await stack.enter_async_context(aiohttp.ClientSession(timeout=timeout)), url)

@@ -6,6 +6,7 @@ from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 
 import pytest
 
+from holdfast.core.compaction import Keeps
 from holdfast.core.faults import Refusal
 from holdfast.core.fold import QUIET_TURNS, Turn
 from holdfast.core.limits import Bounds, Limits
@@ -16,6 +17,7 @@ from holdfast.core.records import (
     CompactionRequested,
     CompactionSettled,
     DamageSetAside,
+    InboxRecord,
     LeasedRecord,
     PieceSummarised,
     RungStarted,
@@ -25,8 +27,10 @@ from holdfast.core.records import (
     WindowWarned,
 )
 from holdfast.core.turn import evolve
-from holdfast.ports import Delta, Lease, Store
+from holdfast.ports import Admission, Delta, Lease, Store
+from holdfast.runtime.compacting import applied, digest, plan
 from holdfast.runtime.hold import Hold
+from holdfast.runtime.log import open_log
 from holdfast.runtime.sessions import Session
 from holdfast.runtime.toolbox import tool
 from holdfast.stores.memory import MemoryStore
@@ -397,10 +401,8 @@ async def test_a_debt_is_paid_when_a_model_is_back() -> None:
             await session.send(f"short {number}")
             await until_idle(hold)
 
-        assert await records_of(session, CompactionRequested) == [
-            CompactionRequested(),
-            CompactionRequested(Trigger.DEBT),
-        ]
+        asked = await records_of(session, CompactionRequested)
+        assert [one.trigger for one in asked if isinstance(one, CompactionRequested)] == [Trigger.PERSON, Trigger.DEBT]
         kinds = [one.kind for one in await records_of(session, CompactionApplied) if isinstance(one, CompactionApplied)]
         assert kinds == [SummaryKind.DIGEST, SummaryKind.SUMMARY]
 
@@ -519,3 +521,65 @@ async def test_a_turn_of_many_steps_outgrows_the_window_and_still_comes_to_its_a
             if not is_for_notes(request):
                 inputs = [text_of(message.parts) for message in request.messages if message.role is Role.USER]
                 assert inputs[-1] == "Read all sixty parts."
+
+
+class Slow(MemoryStore):
+    """A request for compaction takes so long to the log that another was met meanwhile."""
+
+    def __init__(self) -> None:
+        super().__init__(clock=ManualClock())
+        self.asked = asyncio.Event()
+        self.met = asyncio.Event()
+
+    async def admit(self, session: str, record: InboxRecord) -> Admission:
+        if not isinstance(record, CompactionRequested):
+            return await super().admit(session, record)
+        if self.asked.is_set():
+            await self.met.wait()
+        self.asked.set()
+        return await super().admit(session, record)
+
+    async def append(self, lease: Lease, records: Sequence[LeasedRecord], *, after: int) -> int:
+        last = await super().append(lease, records, after=after)
+        if any(isinstance(record, CompactionSettled) for record in records):
+            self.met.set()
+        return last
+
+
+async def test_who_asked_before_a_compaction_gets_it_though_the_request_came_to_the_log_behind_it() -> None:
+    store = Slow()
+    async with a_hold(an_engine(Talker(NOTES), store=store, bounds=ONLY_WHEN_ASKED)) as hold:
+        session = await hold.session(KEY)
+        await a_long_talk(session, messages=5)
+        assert await records_of(session, CompactionApplied) == []
+
+        first = asyncio.create_task(session.compact())
+        await store.asked.wait()
+        late = await session.compact()
+
+        assert ((await first).outcome, late.outcome) == (CompactionOutcome.APPLIED, CompactionOutcome.APPLIED)
+        assert len(await records_of(session, CompactionApplied)) == 1
+        # Whoever asks now knows of it.
+        assert (await session.compact()).outcome is CompactionOutcome.NOTHING_TO_DO
+        await ended_well(session)
+
+
+async def test_what_would_not_make_the_view_smaller_is_not_applied_whoever_made_it() -> None:
+    async with a_hold(an_engine(Talker(NOTES), bounds=ONLY_WHEN_ASKED)) as hold:
+        session = await hold.session(KEY)
+        for text in ("one", "two", "three"):
+            await session.send(text)
+        log = await open_log(hold.engine.store, KEY)
+        short = await plan(log, hold.engine, Keeps.NEWEST)
+        await a_long_talk(session, messages=3)
+        log_of_more = await open_log(hold.engine.store, KEY)
+        longer = await plan(log_of_more, hold.engine, Keeps.NEWEST)
+        assert short is not None
+        assert longer is not None
+
+        # The frame of a digest alone is longer than two words and their answers.
+        assert await digest(log, hold.engine, Keeps.NEWEST) is None
+        assert applied(log_of_more, hold.engine, longer, "word " * 5_000, model="test:model") is None
+        made = applied(log_of_more, hold.engine, longer, NOTES, model="test:model")
+        assert made is not None
+        assert made.tokens_after < made.tokens_before == longer.plan.tokens_before

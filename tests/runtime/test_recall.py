@@ -47,7 +47,7 @@ class Place:
     def __init__(self) -> None:
         self.store = MemoryStore(clock=ManualClock())
         self.blobs = MemoryBlobs()
-        self.recall = Recall(self.store, self.blobs)
+        self.recall = Recall(self.store, self.blobs, Bounds())
 
     async def ask(self, session: str = "s", /, **arguments: str | int) -> str:
         [answer] = await self.recall.run(session, json.dumps(arguments))
@@ -232,3 +232,15 @@ async def test_a_masked_output_names_the_record_that_reads_it_back(place: Place)
     seq = int(text_of(shown.parts).partition("recall(seq=")[2].partition(")")[0])
 
     assert await read_all(place, seq=seq) == output
+
+
+async def test_where_tools_may_show_less_than_a_page_pages_are_shorter_and_still_join(place: Place) -> None:
+    await place.store.admit("s", an_input(LONG))
+    recall = Recall(place.store, place.blobs, Bounds(tool_output_bytes_max=1_024))
+
+    page = await recall.read("s", seq=1)
+    following = await recall.read("s", seq=1, offset=page.end)
+
+    assert len(page.told().encode()) <= 1_024
+    assert page.text + following.text == LONG.encode()[: following.end].decode()
+    assert (page.seq, page.start, following.start) == (1, 0, page.end)

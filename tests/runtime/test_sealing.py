@@ -128,7 +128,7 @@ async def test_everything_a_person_can_do_works_as_before(tmp_path: Path) -> Non
         assert hit.seq in await sealed_seqs(store)
         assert "topic1" in hit.excerpt
         assert (await session.read(1)).record == InputAdmitted((Text("message 0 about topic0" + FILLER),), "c0")
-        recalled = await Recall(engine.store, MemoryBlobs()).run("s", '{"seq": 1}')
+        recalled = await Recall(engine.store, MemoryBlobs(), engine.bounds).run("s", '{"seq": 1}')
         assert "message 0 about topic0" in recalled[0]
         # Sent again: still one message, with its one answer.
         again = await session.send("message 0 about topic0" + FILLER, client_id="c0")

@@ -30,6 +30,7 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
     "show": ("holdfast.cli.show", "show", "Print the records of a session."),
     "view": ("holdfast.cli.view", "view", "Print what the model sees now, and what that comes to."),
     "search": ("holdfast.cli.search", "search", "Find what was said or done in a session, also long ago."),
+    "recall": ("holdfast.cli.recall", "recall", "Print what a record or a blob of a session holds, whole."),
     "export": ("holdfast.cli.export", "export", "Write a session as one file."),
     "import": ("holdfast.cli.import_", "import_", "Make sessions of exported files and of other agents' transcripts."),
     "compact": ("holdfast.cli.compact", "compact", "Make what the model sees smaller now, or look what that would do."),

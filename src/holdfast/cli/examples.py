@@ -33,6 +33,10 @@ EXAMPLES: Mapping[str, tuple[tuple[str, str], ...]] = MappingProxyType(
             ("holdfast search telegram:42 'berth 17'", "by words, a path, a name or an id"),
             ("holdfast search telegram:42 --queries questions.txt --json", "many at once"),
         ),
+        "recall": (
+            ("holdfast recall telegram:42 57", "the record 57, spilled output included"),
+            ("holdfast recall telegram:42 --blob 0123456789ab > original.txt", "a kept original, by its id"),
+        ),
         "export": (("holdfast export telegram:42 --out kiel.jsonl", ""), ("holdfast export telegram:42 | gzip", "")),
         "import": (
             ("holdfast import kiel.jsonl --as telegram:43", "an exported session under another key"),

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from itertools import chain
 from math import exp, log1p
 
-from holdfast.core.facts import FactKind
+from holdfast.core.facts import NAME, FactKind
 from holdfast.core.reading import Reading, Tally
 from holdfast.core.words import HUMP
 
@@ -22,7 +22,7 @@ _NEAR, _NEAR_AGENT, _BY_AGENT = 0.95, 1.3, 1.25
 _NEARNESS_MESSAGES = 30.0
 # Printed once by a tool, and nobody came back to it.
 _SEEN_ONCE = -0.45
-_BY_KIND = {FactKind.PATH: 0.35, FactKind.URL: -1.1, FactKind.ID: -1.0, FactKind.NUMBER: -1.05, FactKind.NAME: 0.0}
+_BY_KIND = {FactKind.PATH: 0.35, FactKind.URL: -1.1, FactKind.ID: -1.0, FactKind.NUMBER: -1.05}
 # A path that was written to. Not fitted: what was changed must be found again, even where nobody came back to it.
 _EDITED = 0.3
 # A definition of a plain word, `class Parser`: mostly the word is meant, not the class.
@@ -40,7 +40,8 @@ def chances(reading: Reading, places: int) -> dict[str, float]:
     near = [exp((place - places) / _NEARNESS_MESSAGES) for place in range(places)]
     found: dict[str, float] = {}
     for fact, tally in reading.tallies.items():
-        odds = _BY_KIND[kinds[fact]] + _odds(tally, near)
+        kind = kinds[fact]
+        odds = (0.0 if kind is NAME else _BY_KIND[kind]) + _odds(tally, near)
         if tally.last_agent < 0:
             odds += _COMPANY * max(map(company.__getitem__, tally.places))
         if fact in edited:
@@ -73,16 +74,16 @@ def _company(reading: Reading) -> dict[int, float]:
 def _family(reading: Reading) -> dict[str, float]:
     """Return for each name how many of the other names with its words the agent took up, as a share."""
     kinds, tallies = reading.judge.kinds, reading.tallies
-    names = [fact for fact in tallies if kinds[fact] is FactKind.NAME]
-    humps = {name: [hump.lower() for hump in HUMP.findall(name)] for name in names}
+    humps = {name: list(map(str.lower, HUMP.findall(name))) for name in tallies if kinds[name] is NAME}
     standing = Counter(chain.from_iterable(map(set, humps.values())))
-    taken = Counter(chain.from_iterable(set(humps[name]) for name in names if tallies[name].last_agent >= 0))
+    taken = Counter(chain.from_iterable(set(words) for name, words in humps.items() if tallies[name].last_agent >= 0))
     # What a name that nobody took up gains by each of its words; of one that was, it does not count itself.
     share = {word: taken[word] / count for word, count in standing.items()}
+    itself = {word: 1.0 / count for word, count in standing.items()}
     shares: dict[str, float] = {}
     for name, words in humps.items():
         total = sum(map(share.__getitem__, words))
         if tallies[name].last_agent >= 0:
-            total -= sum(1.0 / standing[word] for word in words)
-        shares[name] = total / max(1, len(words))
+            total -= sum(map(itself.__getitem__, words))
+        shares[name] = total / (len(words) or 1)
     return shares

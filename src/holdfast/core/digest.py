@@ -10,6 +10,7 @@ from collections.abc import Collection, Iterator, Sequence
 from heapq import heapify, heappop, heapreplace
 from itertools import chain
 from math import log, sqrt
+from operator import mul
 
 import msgspec
 
@@ -76,8 +77,10 @@ _DECIDING = frozenset(
 _FAILING = frozenset(
     {"error", "errors", "fail", "fails", "failed", "failure", "exception", "crash", "broken", "bug", "wrong"}
 )
-# The middle of a path, of code in a sentence or of a compound name: what has it has the whole.
-_EXACT = re.compile(r"[\w.-]/[\w.-]|`|\w_\w|[a-z][A-Z]|\b\d{2,}\b")
+# The middle of a path, of a name with bars or with humps, and a number: what has it has the whole. One expression for
+# all of them takes thrice the time.
+_IN_PATH, _AT_BAR = re.compile(r"[\w.-]/[\w.-]"), re.compile(r"\w_\w")
+_NUMBER, _AT_HUMP = re.compile(r"\b\d\d+\b"), re.compile(r"[a-z][A-Z]")
 
 # What a sentence gains on top of its likeness to the whole, which lies between 0 and 1: what people said tells what
 # is wanted, the first and the last messages frame the task, and exact things are what one looks for later.
@@ -158,19 +161,22 @@ def _score(sentences: Sequence[_Sentence], places: int) -> None:
     """
     spread = Counter(chain.from_iterable(sentence.distinct for sentence in sentences))
     whole = Counter(chain.from_iterable(sentence.words for sentence in sentences))
-    rarity = {word: log(len(sentences) / count) for word, count in spread.items()}
-    centroid = {word: count * rarity[word] for word, count in whole.items()}
-    length = sqrt(sum(weight * weight for weight in centroid.values())) or 1.0
-    # What one occurrence of a word adds to the product of its sentence with the whole, and to that with itself.
-    with_whole = {word: weight * rarity[word] for word, weight in centroid.items()}
-    with_itself = {word: weight * weight for word, weight in rarity.items()}
+    # How rare a word is, squared. Few counts occur, so few logarithms are needed.
+    rarity = {count: log(len(sentences) / count) ** 2 for count in set(spread.values())}
+    # What one occurrence of a word adds to the product of its sentence with itself, and to that with the whole.
+    with_itself = {word: rarity[count] for word, count in spread.items()}
+    with_whole = {word: count * with_itself[word] for word, count in whole.items()}
+    length = sqrt(sum(map(mul, whole.values(), with_whole.values()))) or 1.0
     first, late = sentences[0].place, places * (1.0 - _LATE_SHARE)
     for sentence in sentences:
         words = sentence.words
         if len(words) == len(sentence.distinct):
             own = sum(map(with_itself.__getitem__, words))
         else:
-            own = sum(count * count * with_itself[word] for word, count in Counter(words).items())
+            counts: dict[str, int] = {}
+            for word in words:
+                counts[word] = counts.get(word, 0) + 1
+            own = sum([count * count * with_itself[word] for word, count in counts.items()])
         likeness = sum(map(with_whole.__getitem__, words)) / ((sqrt(own) or 1.0) * length)
         sentence.score = (
             likeness
@@ -182,6 +188,16 @@ def _score(sentences: Sequence[_Sentence], places: int) -> None:
         )
 
 
+def _has_exact(text: str) -> bool:
+    return (
+        "`" in text
+        or ("/" in text and _IN_PATH.search(text) is not None)
+        or ("_" in text and _AT_BAR.search(text) is not None)
+        or _NUMBER.search(text) is not None
+        or _AT_HUMP.search(text) is not None
+    )
+
+
 def _best_first(sentences: Sequence[_Sentence]) -> Iterator[_Sentence]:
     """Yield sentences by their score, looking for something exact only in those that would be next with it."""
     waiting = [(-sentence.score - _HAS_EXACT, sentence.order, sentence) for sentence in sentences]
@@ -189,7 +205,7 @@ def _best_first(sentences: Sequence[_Sentence]) -> Iterator[_Sentence]:
     settled: set[int] = set()
     while waiting:
         _, order, sentence = waiting[0]
-        if order in settled or _EXACT.search(sentence.text):
+        if order in settled or _has_exact(sentence.text):
             heappop(waiting)
             yield sentence
         else:

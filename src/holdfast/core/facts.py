@@ -36,6 +36,10 @@ class FactKind(StrEnum):
     NUMBER = "number"
 
 
+# The two kinds that nearly all facts have. To read a member off its class costs as much as a call, and these are read
+# for every fact.
+NAME, PATH = FactKind.NAME, FactKind.PATH
+
 # Kinds of which a whole sentence or line is kept; of the others it is a word.
 QUOTED = (FactKind.INSTRUCTION, FactKind.DECISION, FactKind.COMMAND, FactKind.ERROR)
 
@@ -45,7 +49,7 @@ QUOTED = (FactKind.INSTRUCTION, FactKind.DECISION, FactKind.COMMAND, FactKind.ER
 _CHUNK = re.compile(r"[\w$@~./#:%?=&+-]{3,}")
 _CUTS = bytes(byte if byte >= 0x80 or _CHUNK.match(chr(byte) * 3) else ord(" ") for byte in range(256))  # noqa: PLR2004
 # The arrow between line number and line in listings of files: it would make every line's first word a new chunk.
-_ARROW = "→".encode()
+_ARROW = "→"
 _CHUNK_CHARS_MIN = 3
 # A longer chunk is base64, a minified line or the like: nobody types it again.
 _CHUNK_CHARS_MAX = 240
@@ -66,7 +70,7 @@ _TELLING = re.compile(
 _DIGIT = re.compile(r"\d")
 _LETTER = re.compile(r"[^\W\d_]")
 _URL = re.compile(r"[a-z][a-z0-9+.-]{1,11}://.+")
-_PATH = re.compile(r"(?:~|\.{1,2})?/?(?:[\w$@.+#-]+/)*[\w$@.+#-]+/?")
+_PATH = re.compile(r"~?[\w$@.+#/-]+")
 _FILE = re.compile(r"[\w$@+-][\w$@.+-]*")
 _EMAIL = re.compile(r"[\w.+-]+@[\w-]+(?:\.[\w-]+)+")
 # A UUID, the hash of something, and codes: ABC-123, #123, GV1N64, HAT170.
@@ -114,25 +118,36 @@ _JOINING = re.compile(
 )
 
 
-def _is_compound(word: str) -> bool:
-    if word.isalpha() and word.isascii():
-        # All letters: it has two parts unless it is small, large, or small behind its first. That needs no expression.
-        return not (word[1:].islower() or word.isupper())
-    return _COMPOUND.search(word) is not None
-
-
 def _names(chunk: str) -> dict[str, FactKind]:
-    # What has only letters and dots is cut without an expression.
-    words = chunk.split(".") if chunk.isascii() and chunk.replace(".", "").isalpha() else _WORD.findall(chunk)
     names = {
-        word: FactKind.NAME for word in words if _NAME_CHARS_MIN <= len(word) <= _NAME_CHARS_MAX and _is_compound(word)
+        word: NAME
+        for word in _WORD.findall(chunk)
+        if _NAME_CHARS_MIN <= len(word) <= _NAME_CHARS_MAX and _COMPOUND.search(word)
     }
+    return names or _qualified(chunk)
+
+
+def _qualified(chunk: str) -> dict[str, FactKind]:
     # `agent.Default` has no telling word of its own, `os.ReadFile` has.
-    return names or ({chunk: FactKind.NAME} if _QUALIFIED.fullmatch(chunk) else {})
+    return {chunk: NAME} if _QUALIFIED.fullmatch(chunk) else {}
+
+
+def _dotted(chunk: str) -> dict[str, FactKind]:
+    """Judge what has only letters and dots, as every third chunk that is judged: it needs hardly an expression."""
+    stem, _, ending = chunk.rpartition(".")
+    if ending in _FILE_ENDINGS and stem and not stem.startswith("."):
+        return {chunk: PATH}
+    names = {
+        word: NAME
+        for word in chunk.split(".")
+        # A word has two parts unless it is small, large, or small behind its first.
+        if _NAME_CHARS_MIN <= len(word) <= _NAME_CHARS_MAX and not (word[1:].islower() or word.isupper())
+    }
+    return names or _qualified(chunk)
 
 
 def _is_path(path: str) -> bool:
-    if _LETTER.search(path) is None:
+    if "//" in path or _PATH.fullmatch(path) is None or _LETTER.search(path) is None:
         return False
     if "/" in path.strip("./~"):
         return True
@@ -149,8 +164,10 @@ def _is_file(name: str) -> bool:
 def judge(chunk: str) -> dict[str, FactKind]:
     """Return the facts in one chunk of text with their kinds, none for a plain word."""
     chunk = chunk.strip(":?=&+%-").rstrip(".")
-    if (chunk.isalpha() and chunk[1:].islower()) or len(chunk) > _CHUNK_CHARS_MAX:
+    if len(chunk) > _CHUNK_CHARS_MAX:
         return {}
+    if chunk.isascii() and chunk.replace(".", "").isalpha():
+        return _dotted(chunk)
     if "://" in chunk:
         found = _URL.search(chunk)
         return {found[0]: FactKind.URL} if found else {}
@@ -162,7 +179,7 @@ def judge(chunk: str) -> dict[str, FactKind]:
     head, _, rest = chunk.partition(":")
     if "/" in head:
         head = head.rstrip("/")
-        path = {head: FactKind.PATH} if _PATH.fullmatch(head) and _is_path(head) else {}
+        path = {head: PATH} if _is_path(head) else {}
         return path | _names(rest) if rest else path
     if _DIGIT.search(chunk):
         if _ID.fullmatch(chunk):
@@ -170,23 +187,24 @@ def judge(chunk: str) -> dict[str, FactKind]:
         if _DATE.fullmatch(chunk):
             return {chunk: FactKind.NUMBER}
     if "." in head and _is_file(head):
-        return {head: FactKind.PATH} | _names(rest)
+        return {head: PATH} | _names(rest)
     return _names(chunk)
+
+
+def _name(word: bytes) -> dict[str, FactKind]:
+    return {word.decode(): NAME} if _NAME_CHARS_MIN <= len(word) <= _NAME_CHARS_MAX else {}
 
 
 def _facts_of(chunk: bytes) -> dict[str, FactKind]:
     """Return the facts in a chunk as it was cut, with their kinds; what most chunks are is told without `judge`."""
     core = chunk.strip(_AROUND)
-    letters = core.replace(b"_", b"")
-    if letters.isalpha():
-        # One word: a name where it has two parts. Without a bar in it, that is told without an expression.
-        if len(letters) == len(core):
-            is_name = not (core[1:].islower() or core.isupper())
-        else:
-            is_name = _TELLING.search(core) is not None and not core.startswith(_PASSING_BYTES)
-        return {core.decode(): FactKind.NAME} if is_name and _NAME_CHARS_MIN <= len(core) <= _NAME_CHARS_MAX else {}
+    if core.isalpha():
+        # All letters: it has two parts unless it is small, large, or small behind its first. That needs no expression.
+        return {} if core.islower() or core.istitle() or core.isupper() else _name(core)
     if core.isdigit() or _TELLING.search(chunk) is None:
         return {}
+    if core.replace(b"_", b"").isalpha():
+        return {} if core.startswith(_PASSING_BYTES) or _TELLING.search(core) is None else _name(core)
     text = chunk.decode()
     if text.isascii():
         return judge(text) if len(text) >= _CHUNK_CHARS_MIN else {}
@@ -218,11 +236,11 @@ class Judge:
         """Return the distinct facts in some texts; `kinds` says what each one is. Numbers have their own function."""
         chunks: set[bytes] = set()
         for text in texts:
-            raw = text.encode("utf-8", "replace")
+            # Without its arrows a listing is mostly ASCII, which is encoded by copying it.
+            raw = (text if text.isascii() else text.replace(_ARROW, " ")).encode("utf-8", "replace")
             if b"\\" in raw:
-                raw = raw.replace(b"\\n", b" ").replace(b"\\t", b" ")
-            if not raw.isascii():
-                raw = raw.replace(_ARROW, b" ")
+                # What is replaced by as much needs no counting first.
+                raw = raw.replace(b"\\n", b"  ").replace(b"\\t", b"  ")
             chunks.update(raw.translate(_CUTS).split())
         # Not `-=`: that would walk through all plain words of the session for each text.
         chunks = chunks.difference(self._plain)

@@ -14,7 +14,7 @@ from typing import NamedTuple
 import msgspec
 
 from holdfast.core.chances import chances
-from holdfast.core.facts import QUOTED, FactKind, Passage, numbers
+from holdfast.core.facts import NAME, PATH, QUOTED, FactKind, Passage, numbers
 from holdfast.core.quoting import FOR_GOOD, QUOTE_CHARS, SAID, TOLD, instructions, one_line
 from holdfast.core.reading import TEXT, USER, Reading, read_passages
 from holdfast.core.sizing import tokens_of_text
@@ -29,7 +29,7 @@ class Entry(msgspec.Struct, frozen=True):
 
 
 class Ledger(msgspec.Struct, frozen=True):
-    """The facts worth keeping, grouped by kind, in order of seq within a kind."""
+    """The facts worth keeping, those of each kind in order of seq."""
 
     entries: tuple[Entry, ...] = ()
 
@@ -117,7 +117,6 @@ _STEPS_TO_FIT, _FULL, _AIM = 6, 0.98, 0.99
 _FACTS_MAX = 2**14
 # Records that a fact may cite; more than these make no better choice.
 _PLACES_MAX = 16
-_ORDER = {kind: order for order, kind in enumerate(FactKind)}
 
 
 class _Room(NamedTuple):
@@ -152,7 +151,7 @@ def _merge_paths(reading: Reading) -> None:
     # The longest path for each end of one. A path has few ends; to compare it with all others would take the square.
     longest: dict[str, str] = {}
     kinds, tallies = reading.judge.kinds, reading.tallies
-    paths = [fact for fact in tallies if kinds[fact] is FactKind.PATH]
+    paths = [fact for fact in tallies if kinds[fact] is PATH]
     for path in sorted(paths, key=lambda path: (-len(path), path)):
         whole = longest.get(path)
         if whole is None:
@@ -196,19 +195,18 @@ def _quotes(reading: Reading, kind: FactKind, seqs: Sequence[int], room: _Room) 
     return sorted(chosen.values(), key=lambda entry: entry.seq)
 
 
-def _ranked(reading: Reading, places: int, shown: set[str]) -> list[str]:
-    """Return all words that are not shown yet, those with the best chance per token first."""
+def _ranked(reading: Reading, places: int, shown: set[str]) -> dict[str, float]:
+    """Return all words that are not shown yet with what each costs, those with the best chance per token first."""
     # A qualified name of plain words, `ref.Hash`, is a call like any other unless someone spoke of it.
     kinds = reading.judge.kinds
     likely = chances(reading, places)
     worth = [
-        (-likely[fact] / _cost(fact), fact)
+        (-likely[fact] / (cost := _cost(fact)), fact, cost)
         for fact, tally in reading.tallies.items()
-        if fact not in shown
-        and ("." not in fact or kinds[fact] is not FactKind.NAME or tally.uses[TEXT] or tally.uses[USER])
+        if fact not in shown and ("." not in fact or kinds[fact] is not NAME or tally.uses[TEXT] or tally.uses[USER])
     ]
     worth.sort()
-    return [fact for _, fact in worth]
+    return {fact: cost for _, fact, cost in worth}
 
 
 class _Citing:
@@ -243,7 +241,7 @@ class _Citing:
             heappop(fullest)
             uncited -= cited
             entries += [_entry(self._reading, fact, place, self._seqs) for fact in cited]
-        return sorted(entries, key=lambda entry: (_ORDER[entry.kind], entry.seq, entry.text))
+        return sorted(entries, key=lambda entry: (entry.seq, entry.text))
 
     def _know(self, count: int) -> None:
         standing, tallies = self._standing, self._reading.tallies
@@ -277,9 +275,9 @@ def _entry(reading: Reading, fact: str, place: int, seqs: Sequence[int]) -> Entr
     return Entry(reading.judge.kinds[fact], fact, seqs[place])
 
 
-def _first_guess(ranked: Sequence[str], places: int, room: int) -> int:
+def _first_guess(ranked: Sequence[str], costs: Sequence[float], places: int, room: int) -> int:
     """Guess how many of the best words fit into so many tokens, with the records that they cite."""
-    count = bisect(list(accumulate(map(_cost, ranked))), room)
+    count = bisect(costs, room) - 1
     citations = _CITATION_TOKENS * min(count / _WORDS_CITED, places / _RECORDS_CITED)
     tokens = tokens_of_text(" ".join(ranked[:count])) + citations
     return int(count * min(1.0, room / max(1.0, tokens)))
@@ -296,33 +294,30 @@ def make_ledger(passages: Sequence[Passage], *, tokens_max: int) -> Ledger:
     ]
     shown = reading.judge.facts(entry.text for entry in quotes)
     shown.update(number for entry in quotes for number in numbers(entry.text))
-    ranked = _ranked(reading, len(passages), shown)
+    ranking = _ranked(reading, len(passages), shown)
+    ranked = list(ranking)
     best = Ledger(tuple(quotes))
     quoted = tokens_of_text(best.render())
     if quoted > tokens_max:
         return Ledger()
-    # As many words as fit. Tokens grow about evenly with words, so the rule of three, between the most that is known to
-    # fit and the least that is known not to, comes close within a few steps.
+    # As many words as fit. Tokens grow about evenly with what words cost by the quick guess, so the rule of three comes
+    # close in a step or two; it stays between the most that is known to fit and the least that is known not to.
+    costs = [0.0, *accumulate(ranking.values())]
     citing = _Citing(reading, ranked, seqs)
-    fitting, fitting_tokens = 0, quoted
-    too_many, too_many_tokens = len(ranked) + 1, 0
-    count = _first_guess(ranked, len(passages), tokens_max - quoted)
+    fitting, too_many = 0, len(ranked) + 1
+    count = _first_guess(ranked, costs, len(passages), tokens_max - quoted)
     steps_left = _STEPS_TO_FIT
     while steps_left and fitting < count < too_many:
         steps_left -= 1
         ledger = Ledger((*quotes, *citing.entries(count)))
         tokens = tokens_of_text(ledger.render())
         if tokens > tokens_max:
-            too_many, too_many_tokens = count, tokens
+            too_many = count
         else:
-            best, fitting, fitting_tokens = ledger, count, tokens
+            best, fitting = ledger, count
             if tokens >= _FULL * tokens_max:
                 break
-        words_per_token = (
-            (too_many - fitting) / (too_many_tokens - fitting_tokens)
-            if too_many_tokens
-            else fitting / max(1, fitting_tokens - quoted)
-        )
-        aim = fitting + int((_AIM * tokens_max - fitting_tokens) * words_per_token)
+        cost_per_token = costs[count] / max(1, tokens - quoted)
+        aim = bisect(costs, costs[count] + (_AIM * tokens_max - tokens) * cost_per_token) - 1
         count = min(max(aim, fitting + 1), too_many - 1)
     return best

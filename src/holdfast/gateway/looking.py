@@ -10,11 +10,12 @@ import msgspec
 from holdfast.core.messages import ToolSpec
 from holdfast.core.records import CompactionOutcome, Logged
 from holdfast.errors import RetryLaterError, UnknownModelError
-from holdfast.gateway import shapes
+from holdfast.gateway import reports, shapes
 from holdfast.gateway.asgi import header
 from holdfast.gateway.call import Call
 from holdfast.gateway.events import cursor_of, epoch_of, start_of, watch
 from holdfast.gateway.problems import InvalidError, NotFoundError
+from holdfast.runtime.recall import Page
 
 
 async def configure_session(call: Call) -> shapes.SessionDetail:
@@ -121,6 +122,14 @@ async def search(call: Call) -> shapes.Hits:
     call.check_length("the query", wanted.query, call.gateway.bounds.query_chars_max)
     session, _ = await call.session()
     return shapes.Hits(await session.search(wanted.query, limit=min(wanted.limit, call.gateway.bounds.page_max)))
+
+
+async def recall(call: Call) -> Page:
+    """Answer with a page of what a record or a blob holds, as the model itself could read it."""
+    wanted = call.query(reports.Recalled)
+    call.check_length("the id of a blob", wanted.blob, call.gateway.bounds.query_chars_max)
+    session, _ = await call.session()
+    return await session.recall(seq=wanted.seq, blob=wanted.blob, offset=wanted.offset)
 
 
 async def compact(call: Call) -> shapes.Compacted:

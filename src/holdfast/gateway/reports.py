@@ -31,6 +31,14 @@ class PageOfBudgets(Wanted, frozen=True):
     total_usd: Annotated[float, msgspec.Meta(ge=0, description="What was paid up to `after`.")] = 0.0
 
 
+class Recalled(Wanted, frozen=True):
+    """What to read: a record by its seq, or a blob by 12 characters or more of its id; from the byte `offset` on."""
+
+    seq: _Seq = 0
+    blob: str = ""
+    offset: Annotated[int, msgspec.Meta(ge=0, le=2**53, description="How many bytes to pass over.")] = 0
+
+
 # --- budgets over time -------------------------------------------------------------------------------------------
 
 

@@ -35,6 +35,7 @@ from holdfast.gateway.problems import (
     TooSlowError,
     UnauthorizedError,
 )
+from holdfast.runtime.recall import Page
 
 PREFIX = "/api"
 
@@ -308,6 +309,15 @@ ROUTES: tuple[Route, ...] = (
         "Find what was said or done, also what the model no longer sees.",
         shapes.Hits,
         query=shapes.Search,
+    ),
+    Route(
+        "GET",
+        "/sessions/{key}/recall",
+        looking.recall,
+        "Read what a record holds as text, a page at a time: also output that was spilled and is in a blob.",
+        Page,
+        query=reports.Recalled,
+        errors=(BadInputError,),
     ),
     Route(
         "GET",

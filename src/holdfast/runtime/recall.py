@@ -9,8 +9,10 @@ from collections.abc import AsyncIterator, Sequence
 from typing import Annotated
 
 import msgspec
+from msgspec.structs import replace
 
 from holdfast.core.finding import RECALL
+from holdfast.core.limits import Bounds
 from holdfast.core.media import HEAD_BYTES, TEXT, sniff
 from holdfast.core.messages import BlobRef, LargeText, Media, Part, Reasoning, Text, ToolCall, ToolResult, ToolSpec
 from holdfast.core.records import (
@@ -29,6 +31,9 @@ from holdfast.runtime.log import pages
 
 # A page is read whole and stays in the view: about 2,500 tokens.
 PAGE_BYTES = 8_192
+# What stands above a page, at most: where it is from and how to go on. Where tools may show less than a page with it, a
+# page is shorter; else it would itself be cut and spilled. Below the least a reader would not get on.
+_HEAD_BYTES, _PAGE_BYTES_MIN = 256, 256
 HITS_SHOWN = 10
 # Fewer characters of a blob's name could stand for two blobs.
 _BLOB_CHARS_MIN = 12
@@ -68,9 +73,10 @@ class Recall:
     is_idempotent = True
     seconds_max = _SECONDS_MAX
 
-    def __init__(self, store: Store, blobs: Blobs) -> None:
+    def __init__(self, store: Store, blobs: Blobs, bounds: Bounds) -> None:
         self.spec = _SPEC
         self._store, self._blobs = store, blobs
+        self._page_bytes = min(PAGE_BYTES, max(bounds.tool_output_bytes_max - _HEAD_BYTES, _PAGE_BYTES_MIN))
 
     async def run(self, session: str, arguments: str) -> Sequence[str]:
         """Answer what a model asks for. Raises `BadInputError`, which says what to write instead."""
@@ -80,19 +86,21 @@ class Recall:
             raise BadInputError(f"{RECALL} did not run: {error}. {_USAGE}") from error
         if asked.offset < 0 or asked.seq < 0:
             raise BadInputError(f"{RECALL} did not run: seq and offset are not negative. {_USAGE}")
-        if asked.seq:
-            return [await self._read(session, asked.seq, asked.offset)]
-        if asked.blob.strip():
-            return [await self._read_blob(session, asked.blob.strip().lower(), asked.offset)]
+        if asked.seq or asked.blob.strip():
+            return [(await self.read(session, seq=asked.seq, blob=asked.blob, offset=asked.offset)).told()]
         if asked.query.strip():
             return [_told(asked.query, await self._store.search(session, asked.query, limit=HITS_SHOWN))]
         raise BadInputError(f"{RECALL} did not run: it was asked for nothing. {_USAGE}")
 
-    async def _read(self, session: str, seq: int, offset: int) -> str:
-        logged = await self._record(session, seq)
-        said = [source async for source in self._sources(logged.record)]
-        page = await self._page(said, offset)
-        return page.told(f"record {seq}", f"{RECALL}(seq={seq}, offset={{}})")
+    async def read(self, session: str, *, seq: int = 0, blob: str = "", offset: int = 0) -> "Page":
+        """Return a page of what a record holds, or else of a blob. Raises `BadInputError` where there is none."""
+        if seq:
+            logged = await self._record(session, seq)
+            said = [source async for source in self._sources(logged.record)]
+            return replace(await self._page(said, offset), seq=seq)
+        name = blob.strip().lower()
+        kept = await self._kept(await self._blob(session, name), "kept")
+        return replace(await self._page([kept], offset), blob=name)
 
     async def _record(self, session: str, seq: int) -> Logged:
         found = await self._store.read(session, after=seq - 1, limit=1)
@@ -101,14 +109,13 @@ class Recall:
             raise BadInputError(f"there is no record {seq}; the last one is {known.last_seq if known else 0}")
         return found[0]
 
-    async def _read_blob(self, session: str, name: str, offset: int) -> str:
+    async def _blob(self, session: str, name: str) -> BlobRef:
         if len(name) < _BLOB_CHARS_MIN:
             raise BadInputError(f"{name!r} is too short to name a blob; give its first {_BLOB_CHARS_MIN} characters")
         ref = await self._find_blob(session, name)
         if ref is None:
             raise BadInputError(f"no record of this conversation names a blob {name!r}; look for it with a query")
-        page = await self._page([await self._kept(ref, "kept")], offset)
-        return page.told(f"blob {name}", f'{RECALL}(blob="{name}", offset={{}})')
+        return ref
 
     async def _find_blob(self, session: str, name: str) -> BlobRef | None:
         """Look where the name is written first, then everywhere: a log can be long."""
@@ -169,17 +176,17 @@ class Recall:
             return blob
         return f"[{name or 'an attachment'}, {media_type or 'not text'}, {blob.size_bytes:,} bytes]".encode()
 
-    async def _page(self, sources: Sequence[bytes | BlobRef], offset: int) -> "_Page":
+    async def _page(self, sources: Sequence[bytes | BlobRef], offset: int) -> "Page":
         """Read a page out of sources that stand one after the other, a line break between two."""
         total = sum(_size(source) for source in sources) + max(len(sources) - 1, 0)
         page = bytearray()
         start = 0
-        for place, source in enumerate(sources):
-            if place:
-                if start >= offset and len(page) < PAGE_BYTES:
+        for order, source in enumerate(sources):
+            if order:
+                if start >= offset and len(page) < self._page_bytes:
                     page += b"\n"
                 start += 1
-            skip, room = max(offset - start, 0), PAGE_BYTES - len(page)
+            skip, room = max(offset - start, 0), self._page_bytes - len(page)
             if skip < _size(source) and room > 0:
                 page += await self._bytes(source, skip, room)
             start += _size(source)
@@ -188,8 +195,8 @@ class Recall:
             # The rest of a character that was cut comes with the next page.
             decoder = codecs.getincrementaldecoder("utf-8")("replace")
             text = decoder.decode(whole)
-            return _Page(text, offset, offset + len(whole) - len(decoder.getstate()[0]), total)
-        return _Page(whole.decode("utf-8", "replace"), offset, offset + len(whole), total)
+            return Page(text, offset, offset + len(whole) - len(decoder.getstate()[0]), total)
+        return Page(whole.decode("utf-8", "replace"), offset, offset + len(whole), total)
 
     async def _bytes(self, source: bytes | BlobRef, start: int, length: int) -> bytes:
         if isinstance(source, bytes):
@@ -197,21 +204,25 @@ class Recall:
         return await self._blobs.read(source, start=start, length=length)
 
 
-class _Page(msgspec.Struct, frozen=True):
-    """Some text, which bytes of the whole it is, and how many there are."""
+class Page(msgspec.Struct, frozen=True):
+    """Some text, which bytes of the whole it is, how many there are, and which record or blob it stands in."""
 
     text: str
     start: int
     end: int
     total: int
+    seq: int = 0
+    blob: str = ""
 
-    def told(self, what: str, following: str) -> str:
+    def told(self) -> str:
         """Say what is shown and how to go on, above the text, so that the text ends where it ends."""
+        what = f"record {self.seq}" if self.seq else f"blob {self.blob}"
+        following = f"{RECALL}(seq={self.seq}" if self.seq else f'{RECALL}(blob="{self.blob}"'
         if self.start >= self.total > 0:
             return f"[{what} has {self.total:,} bytes; there is nothing behind them]"
         if self.start == 0 and self.end == self.total:
             return f"[{what}, all {self.total:,} bytes]\n{self.text}"
-        more = f"; go on with {following.format(self.end)}" if self.end < self.total else "; this is the end"
+        more = f"; go on with {following}, offset={self.end})" if self.end < self.total else "; this is the end"
         return f"[{what}, bytes {self.start:,} to {self.end:,} of {self.total:,}{more}]\n{self.text}"
 
 

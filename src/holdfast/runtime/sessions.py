@@ -41,6 +41,7 @@ from holdfast.runtime.copies import forked
 from holdfast.runtime.engine import Engine
 from holdfast.runtime.live import LiveDelta, Mailbox
 from holdfast.runtime.log import open_log
+from holdfast.runtime.recall import Page, Recall
 from holdfast.runtime.requests import prepare
 from holdfast.runtime.supervisor import Supervisor
 from holdfast.runtime.tool_output import bound_output
@@ -190,10 +191,13 @@ class Session:
     async def compact(self, *, focus: str = "") -> CompactionSettled:
         """Make the view smaller now, and return what came of it.
 
-        `focus` says what the summary should keep in particular. Whoever else asks meanwhile gets the same compaction.
+        `focus` says what the summary should keep in particular. Whoever else asks before it is made gets the same
+        compaction, even where the request comes to the log behind it.
         """
         self._supervisor.check_running()
-        request = (await self._engine.store.admit(self.key, CompactionRequested(focus=focus))).seq
+        known = await self._engine.store.info(self.key)
+        wanted = CompactionRequested(focus=focus, seen=known.last_seq if known else 0)
+        request = (await self._engine.store.admit(self.key, wanted)).seq
         with self._engine.live.subscribe(self.key) as mailbox:
             self._supervisor.wake(self.key)
             async with self._pumping(mailbox, after=request), aclosing(mailbox.sights()) as sights:
@@ -258,6 +262,16 @@ class Session:
         if not found:
             raise BadInputError(f"session {self.key!r} has no record {seq}; records are numbered from 1")
         return found[0]
+
+    async def recall(self, *, seq: int = 0, blob: str = "", offset: int = 0) -> Page:
+        """Return a page of what a record holds as text, spilled output and long messages whole, or of a blob it names.
+
+        The next page begins at `end`; where `end` is `total`, there is none. The model reads the same by its own tool.
+        """
+        if (seq > 0) == bool(blob.strip()) or seq < 0 or offset < 0:
+            raise BadInputError("give the seq of a record or the beginning of a blob's id, one of the two")
+        reader = Recall(self._engine.store, self._engine.blobs, self._engine.bounds)
+        return await reader.read(self.key, seq=seq, blob=blob, offset=offset)
 
     async def fork(self, key: str, *, at: int | None = None) -> "Session":
         """Make a session of its own of this one's log, up to the record `at`, and return it. This one stays as it is.

@@ -34,7 +34,7 @@ def an_engine(
         store=store,
         blobs=blobs,
         clock=clock,
-        toolbox=Toolbox(tools, blobs=blobs, bounds=bounds, for_sessions=(Recall(store, blobs),)),
+        toolbox=Toolbox(tools, blobs=blobs, bounds=bounds, for_sessions=(Recall(store, blobs, bounds),)),
         models=lambda _: models,
         system=lambda: "You are tested.",
         learning=Learning(store),

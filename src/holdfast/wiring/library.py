@@ -105,11 +105,12 @@ async def open(  # noqa: A001, PLR0913 - `holdfast.open()` reads as it should; e
         else:
             records, blobs = look_at_store(place, tuning.bounds)
         stack.push_async_callback(records.close)
+        recall = Recall(records, blobs, tuning.bounds)
         engine = Engine(
             store=records,
             blobs=blobs,
             clock=SystemClock(),
-            toolbox=Toolbox(tools, blobs=blobs, bounds=tuning.bounds, for_sessions=(Recall(records, blobs),)),
+            toolbox=Toolbox(tools, blobs=blobs, bounds=tuning.bounds, for_sessions=(recall,)),
             models=lineup.models,
             system=system if callable(system) else lambda: system,
             learning=Learning(records),

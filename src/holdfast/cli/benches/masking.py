@@ -149,7 +149,7 @@ async def measure_session(messages: Sequence[NeutralMessage], bounds: Bounds) ->
     turns = Turns(0)
     sent = [record for turn in turns_of(messages) for record in turns.records(turn)]
     raw = costs_of([Logged(seq, 0.0, record) for seq, record in enumerate(sent, start=1)], keep=bounds.outputs_kept)
-    originals, recall = _originals(messages), Recall(store, blobs)
+    originals, recall = _originals(messages), Recall(store, blobs, Bounds())
     unreadable: list[str] = []
     size = 0
     for seq in costs.masked:

@@ -84,8 +84,10 @@ def receive(turn: Turn, seq: int, record: InboxRecord) -> Turn:
             if not is_owed or number in turn.cancelled:
                 return turn
             return replace(turn, cancelled=(*turn.cancelled, number))
-        case CompactionRequested(trigger=trigger, focus=focus):
-            return replace(turn, wanted=(*turn.wanted, Wanted(seq, trigger, focus)))
+        case CompactionRequested(trigger=trigger, focus=focus, seen=seen):
+            # One that came while this was on its way to the log is the one that was asked for, unless by its focus.
+            is_met = not focus and 0 < seen < turn.compaction_seq
+            return replace(turn, wanted=(*turn.wanted, Wanted(seq, trigger, focus, is_met)))
         case CompactionUndone():
             return _undone(turn, record)
         case MessagePinned(pinned=pinned):

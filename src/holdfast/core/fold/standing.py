@@ -40,7 +40,7 @@ class Call(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Wanted(msgspec.Struct, frozen=True):
-    """A request for compaction that has no outcome yet. `is_met`: one was applied since it came."""
+    """A request for compaction that has no outcome yet. `is_met`: one was applied since it was asked for."""
 
     seq: int
     trigger: Trigger

@@ -51,6 +51,9 @@ class CompactionRequested(Record, frozen=True):
     trigger: Trigger = Trigger.PERSON
     # What the summary should keep in particular, in the person's words.
     focus: str = ""
+    # The last record that there was when this was asked for; 0: not known. A compaction that came behind it, and before
+    # this record, is news to whoever asks, and is what they asked for.
+    seen: int = 0
 
 
 class MessagePinned(Record, frozen=True):
