@@ -15,7 +15,7 @@ import msgspec
 
 from holdfast.core.records import Logged, ToolStarted
 from holdfast.errors import HoldfastError, StoppingError
-from holdfast.gateway.asgi import Receive, Scope, Send, StalledError, until_gone, write
+from holdfast.gateway.asgi import STOPPING, Receive, Scope, Send, StalledError, until_gone, write
 from holdfast.gateway.bounds import GatewayBounds
 from holdfast.gateway.problems import problem_of
 from holdfast.gateway.shapes import DeltaSeen, Gone, OpenCall, Reconnect, Resync, WatchFrom, Watching
@@ -173,9 +173,7 @@ class Streams:
     def check_running(self) -> None:
         """Raise where the gateway is stopping."""
         if self.stopping.is_set():
-            raise StoppingError(
-                "the gateway is stopping; what was accepted is kept and answered: ask again in a moment"
-            )
+            raise StoppingError(STOPPING)
 
     def __len__(self) -> int:
         return len(self._open)
