@@ -44,6 +44,7 @@ async def open_gateway(settings: "Settings") -> AsyncGenerator[str, None]:
     # Only what is used is loaded: a server and its counters are a quarter of a second.
     from holdfast.gateway.app import Gateway, Mounted, is_loopback  # noqa: PLC0415
     from holdfast.gateway.health import Faults  # noqa: PLC0415
+    from holdfast.gateway.indexing import Indexer  # noqa: PLC0415
     from holdfast.gateway.keys import KeyFile  # noqa: PLC0415
     from holdfast.gateway.meters import Meters  # noqa: PLC0415
     from holdfast.gateway.page import Page  # noqa: PLC0415
@@ -73,10 +74,14 @@ async def open_gateway(settings: "Settings") -> AsyncGenerator[str, None]:
         dropin = _dropin(settings, hold, meters)
         mounts = {"v1": Mounted(dropin), "": Mounted(Page(), is_open=True)}
         gateway = Gateway(shared, meters=meters, needs_keys=has_keys, mounts=mounts)
+        indexer = Indexer(hold.engine.store, hold.engine.clock)
+        indexing = asyncio.create_task(indexer.run(), name="index sessions")
         try:
             async with serve_gateway(gateway, host, settings.gateway.port) as url:
                 yield url
         finally:
+            indexing.cancel()
+            await asyncio.wait([indexing])
             await shared.checks.close()
             await dropin.close()
             shared.uploads.close()
