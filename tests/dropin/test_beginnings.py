@@ -47,6 +47,13 @@ def test_a_request_that_goes_on_elsewhere_than_the_newest_one_is_nobodys_until_i
     assert [beginnings.find(_asked(*texts), "") for texts in ways] == [conversation, None, conversation]
 
 
+def test_a_request_behind_which_the_log_goes_on_is_no_beginning_of_the_next() -> None:
+    beginnings = Beginnings()
+    conversation = Conversation("one", digests=[b"one", b"two", b"three"])
+    beginnings.learn(_asked("one"), "", conversation)
+    assert beginnings.find(_asked("one", "else", "on"), "") is None
+
+
 def test_what_another_key_tenant_or_session_said_is_not_ones_own_beginning() -> None:
     beginnings = Beginnings()
     beginnings.learn(_asked("one"), "me", Conversation("mine"))
