@@ -1,14 +1,12 @@
 """A request that surely goes as it is goes before it is read; one that should not have gone is called back."""
 
 import asyncio
-from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
 
 from holdfast.core.limits import Limits
-from holdfast.gateway.dropin.ahead import Ahead, PlainHeads, sent_ahead
+from holdfast.gateway.dropin.ahead import Ahead, PlainHeads
 from holdfast.gateway.dropin.compactions import Loops
 from holdfast.gateway.dropin.upstream import Raw
 from holdfast.models.simulated import Simulation
@@ -20,64 +18,58 @@ from tests.dropin.dropins import DropInRunning, a_dropin
 LONG = "one of the many words that a conversation begins with " * 30
 
 
+class _Answer(Raw):
+    """An answer without a connection, which knows when it was let go."""
+
+    def __init__(self, told: list[str]) -> None:
+        self._told = told
+
+    def close(self) -> None:
+        self._told.append("closed")
+
+
 class _Sending:
     """A sending whose answer comes when the test says so."""
 
     def __init__(self) -> None:
-        self.answer: asyncio.Future[Raw] = asyncio.get_running_loop().create_future()
         self.told: list[str] = []
+        self.raw = _Answer(self.told)
+        self.answer: asyncio.Future[Raw] = asyncio.get_running_loop().create_future()
 
-    @asynccontextmanager
-    async def send(self) -> AsyncGenerator[Raw, None]:
+    async def send(self) -> Raw:
         self.told.append("sent")
-        raw = await self.answer
-        try:
-            yield raw
-        finally:
-            self.told.append("closed")
-
-
-async def _body() -> AsyncGenerator[bytes, None]:
-    yield b"hello"
-
-
-def _raw() -> Raw:
-    return Raw(200, (), _body())
+        return await self.answer
 
 
 async def test_it_is_on_its_way_before_anybody_asks_for_its_answer() -> None:
-    sending, raw = _Sending(), _raw()
-    async with sent_ahead(sending.send()) as ahead:
-        assert sending.told == ["sent"]
-        sending.answer.set_result(raw)
-        async with ahead.take() as taken:
-            assert (taken, sending.told) == (raw, ["sent"])
-        assert sending.told == ["sent", "closed"]
-    assert sending.told == ["sent", "closed"]
+    sending = _Sending()
+    ahead = Ahead(sending.send())
+    await ahead.gone_out()
+    assert sending.told == ["sent"]
+    sending.answer.set_result(sending.raw)
+    assert await ahead.take() is sending.raw
+    await ahead.drop()
+    assert sending.told == ["sent"]
 
 
 @pytest.mark.parametrize("has_answered", [False, True])
 async def test_what_nobody_takes_is_called_back(*, has_answered: bool) -> None:
     sending = _Sending()
-    async with sent_ahead(sending.send()):
-        if has_answered:
-            sending.answer.set_result(_raw())
-            await asyncio.sleep(0)
+    ahead = Ahead(sending.send())
+    await ahead.gone_out()
+    if has_answered:
+        sending.answer.set_result(sending.raw)
+        await asyncio.sleep(0)
+    await ahead.drop()
     assert sending.told == (["sent", "closed"] if has_answered else ["sent"])
     assert sending.answer.cancelled() != has_answered
 
 
 async def test_an_answer_that_comes_as_its_client_goes_is_closed() -> None:
     sending = _Sending()
-    ahead = Ahead(sending.send())
-
-    async def take() -> None:
-        async with ahead.take():
-            pytest.fail("the client is gone")
-
-    taking = asyncio.create_task(take())
+    taking = asyncio.create_task(Ahead(sending.send()).take())
     await asyncio.sleep(0)
-    sending.answer.set_result(_raw())
+    sending.answer.set_result(sending.raw)
     # The answer is there, and nobody has been woken by it yet.
     await asyncio.sleep(0)
     taking.cancel()
@@ -89,11 +81,13 @@ async def test_an_answer_that_comes_as_its_client_goes_is_closed() -> None:
 async def test_an_upstream_that_cannot_be_reached_is_told_to_whoever_takes_it_and_to_nobody_else() -> None:
     for is_taken in (True, False):
         sending = _Sending()
-        async with sent_ahead(sending.send()) as ahead:
-            sending.answer.set_exception(UnreachableError("nobody there"))
-            if is_taken:
-                with pytest.raises(UnreachableError, match="nobody there"):
-                    await ahead.take().__aenter__()
+        ahead = Ahead(sending.send())
+        sending.answer.set_exception(UnreachableError("nobody there"))
+        if is_taken:
+            with pytest.raises(UnreachableError, match="nobody there"):
+                await ahead.take()
+        await ahead.gone_out()
+        await ahead.drop()
 
 
 def test_one_conversation_that_was_rescued_speaks_for_all_that_begin_alike() -> None:

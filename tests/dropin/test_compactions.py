@@ -35,6 +35,13 @@ def _request(text: str, system: str = "") -> Request:
         ),
         ("Please create a detailed summary of the conversation so far.", ""),
         (f"Briefly summarize this partial conversation about programming.\n{FILLER * 9}", ""),
+        (f"# USER\n{FILLER * 9}", "Briefly summarize this partial conversation about programming."),
+        ("You are the component that summarizes a conversation when its context window is full.", "You code."),
+        ("go on", "You are the component that summarizes a conversation when its context window is full."),
+        ("Please provide a concise summary of our conversation so far, with what is left to do.", "You code."),
+        (f"You are a summarization agent creating a context checkpoint.\n{FILLER * 9}", ""),
+        (f"<role>\nContext Extraction Assistant\n</role>\n{FILLER}", ""),
+        ("Please summarize this conversation.", "You are a conversation summarizer."),
     ],
 )
 def test_the_calls_of_known_agents_are_recognised(text: str, system: str) -> None:

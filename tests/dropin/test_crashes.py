@@ -5,10 +5,11 @@ from typing import Any
 
 from holdfast.core.fold import InFlight
 from holdfast.core.limits import Bounds, Limits
-from holdfast.core.records import InputAdmitted, LeasedRecord, Logged, ReplyRecorded
+from holdfast.core.records import InboxRecord, InputAdmitted, LeasedRecord, Logged, ReplyRecorded
 from holdfast.models.simulated import Simulation
-from holdfast.ports import Lease
+from holdfast.ports import Admission, Lease
 from holdfast.runtime.clock import SystemClock
+from holdfast.runtime.links import ANSWERS_KEY
 from holdfast.runtime.log import open_log
 from holdfast.stores.memory import MemoryStore
 from tests.dropin.dropins import DropInRunning, a_dropin
@@ -73,3 +74,54 @@ async def test_a_rescue_that_died_at_any_write_is_answered_by_the_next_gateway()
         # Whatever was entered before is not entered again.
         assert sum(isinstance(record, InputAdmitted) for record in after) == 7
         assert sum(isinstance(record, ReplyRecorded) for record in after) == 7
+
+
+class _Writes(MemoryStore):
+    """Remembers every record that was written, in the order in which it was."""
+
+    def __init__(self) -> None:
+        super().__init__(clock=SystemClock(), bounds=Bounds())
+        self.written: list[tuple[str, list[Logged]]] = []
+
+    async def append(self, lease: Lease, records: Sequence[LeasedRecord], *, after: int) -> int:
+        """Append, and remember."""
+        last = await super().append(lease, records, after=after)
+        self.written.append((lease.session, await self.read(lease.session, after=after)))
+        return last
+
+    async def admit(self, session: str, record: InboxRecord) -> Admission:
+        """Admit, and remember."""
+        admitted = await super().admit(session, record)
+        self.written.append((session, await self.read(session, after=admitted.seq - 1)))
+        return admitted
+
+
+async def test_a_gateway_that_died_at_any_write_around_a_link_leaves_none_that_leads_nowhere() -> None:
+    simulation, store = Simulation(), _Writes()
+    async with a_dropin(simulation, store=store) as running:
+        first = await running.openai.responses.create(model="sim", input="remember harbour = Kiel")
+        (key,) = await running.sessions()
+    writes = store.written
+    assert any(session == key for session, _ in writes)
+    assert any(session.startswith(ANSWERS_KEY) for session, _ in writes)
+    for count in range(len(writes) + 1):
+        half = MemoryStore(clock=SystemClock(), bounds=Bounds())
+        for session, records in writes[:count]:
+            lease = await half.acquire(session, "a gateway that died", seconds=30)
+            assert lease is not None
+            await half.adopt(lease, records)
+            await half.release(lease)
+        async with a_dropin(simulation, store=half) as running:
+            is_linked = any(session.startswith(ANSWERS_KEY) for session, _ in writes[:count])
+            raw = await running.openai.responses.with_raw_response.create(
+                model="sim", input="what is harbour?", previous_response_id=first.id
+            )
+            answer = raw.parse()
+            named = raw.headers.get("x-holdfast-session")
+            kept = await running.records(key)
+        # The provider knows what came before, so the client has its answer whatever we know.
+        assert "Kiel" in answer.output_text, f"cut after write {count}"
+        # With a link it is known to go on there, and the session that the link names is there.
+        assert named == (key if is_linked else None), f"cut after write {count}"
+        replies = sum(isinstance(record, ReplyRecorded) for record in kept)
+        assert replies == (2 if is_linked else any(session == key for session, _ in writes[:count]))

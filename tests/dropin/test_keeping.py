@@ -139,6 +139,28 @@ async def test_a_header_names_the_session() -> None:
     assert raw.headers["x-holdfast-session"] == "dropin:my-agent"
 
 
+@pytest.mark.parametrize(
+    ("named", "status", "kept"),
+    [
+        ("dropin:mine", 200, ["dropin:mine"]),
+        # Whatever it says, it is a name within the drop-in sessions of its own tenant.
+        ("holdfast:learned", 200, ["dropin:holdfast:learned"]),
+        ("@alice/dropin:hers", 200, ["dropin:@alice/dropin:hers"]),
+        ("../../etc/passwd", 200, ["dropin:../../etc/passwd"]),
+        ("x" * 300, 422, []),
+        ("m\u00fcnchen", 400, []),
+    ],
+)
+async def test_a_header_that_names_a_session_opens_no_other_one(named: str, status: int, kept: list[str]) -> None:
+    async with a_dropin() as running:
+        headers = {"x-holdfast-session": named, "authorization": "Bearer sk-mine"}
+        body = {"model": "sim", "messages": [{"role": "user", "content": "hello"}]}
+        async with running.http.post(f"{running.url}/v1/chat/completions", json=body, headers=headers) as response:
+            told = await response.read()
+        assert await running.sessions() == kept
+    assert response.status == status, told
+
+
 async def test_a_conversation_is_recognised_after_a_restart() -> None:
     store = MemoryStore(clock=SystemClock(), bounds=Bounds())
     async with a_dropin(store=store) as running:

@@ -10,11 +10,11 @@ from holdfast.core.limits import Bounds, Limits
 from holdfast.core.messages import text_of
 from holdfast.core.records import AnswerLinked, CompactionApplied, InboxRecord, InputAdmitted, ReplyRecorded
 from holdfast.errors import StoreFullError
-from holdfast.gateway.dropin.linking import ANSWERS_KEY
 from holdfast.models.simulated import Simulation
 from holdfast.models.spans import without
 from holdfast.ports import Admission, Store
 from holdfast.runtime.clock import SystemClock
+from holdfast.runtime.links import ANSWERS_KEY
 from holdfast.stores.memory import MemoryStore
 from tests.dropin.dropins import DropInRunning, a_dropin
 

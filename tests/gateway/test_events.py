@@ -2,6 +2,8 @@
 
 import asyncio
 import contextlib
+from collections.abc import AsyncGenerator
+from pathlib import Path
 
 import pytest
 
@@ -12,6 +14,7 @@ from holdfast.gateway.events import cursor_of, epoch_of
 from holdfast.ports import SessionInfo
 from holdfast.runtime.clock import SystemClock
 from holdfast.stores.memory import MemoryStore
+from holdfast.stores.sqlite import SqliteStore
 from holdfast.testing.scripted import FunctionModel, says
 from tests.gateway.gateways import Event, Running, SilentModel, a_gateway, eventually, first, until
 
@@ -28,6 +31,22 @@ async def seqs(running: Running, cursor: str = "", query: str = "", *, until_seq
                 if found[-1] >= until_seq:
                     return found
     raise AssertionError("the stream ended")
+
+
+@contextlib.asynccontextmanager
+async def two_gateways(folder: Path) -> AsyncGenerator[tuple[Running, Running], None]:
+    """Run two gateways, each with a store of its own on one file, as two processes have it."""
+    async with contextlib.AsyncExitStack() as stack:
+        stores = [SqliteStore(folder / "two.db", clock=SystemClock()) for _ in range(2)]
+        one, other = [await stack.enter_async_context(a_gateway(store=store)) for store in stores]
+        yield one, other
+
+
+async def be_quiet(running: Running) -> None:
+    """Let the one stream of a gateway have been quiet for a heartbeat."""
+    (stream,) = running.gateway.shared.streams._open
+    stream._written_at = float("-inf")
+    await stream.beat()
 
 
 async def a_cursor(running: Running) -> str:
@@ -116,6 +135,51 @@ async def test_a_cursor_of_the_same_session_made_anew_is_resynced() -> None:
     async with a_gateway() as running:
         await running.client.send("telegram:42", "hello")
         assert (await a_resync(running, cursor)).name == "resync"
+
+
+async def test_a_session_that_another_node_makes_anew_is_resynced_while_it_is_watched(tmp_path: Path) -> None:
+    async with two_gateways(tmp_path) as (watched, other):
+        await watched.client.ask("PUT", KEY, {})
+        async with watched.client.events(f"{KEY}/events") as events:
+            await first(events, "watching")
+            await other.client.ask("DELETE", KEY)
+            await other.client.send("telegram:42", "hello again")
+            seen = [event async for event in events]
+        detail = (await watched.client.get(KEY)).body
+        again = await seqs(watched, seen[-1].cursor, "", until_seq=detail["records"])
+
+    # Nothing of the new life was told as if it were the old one's.
+    assert [event.name for event in seen] == ["resync"]
+    assert "deleted and made anew elsewhere" in seen[-1].told["why"]
+    assert seen[-1].cursor.partition("-")[0] == detail["cursor"].partition("-")[0]
+    assert again == list(range(seen[-1].told["seq"] + 1, detail["records"] + 1))
+
+
+async def test_a_session_made_anew_with_fewer_records_is_resynced_although_none_of_them_comes(tmp_path: Path) -> None:
+    async with two_gateways(tmp_path) as (watched, other):
+        await watched.client.send("telegram:42", "hello")
+        async with watched.client.events(f"{KEY}/events") as events:
+            await first(events, "watching")
+            await other.client.ask("DELETE", KEY)
+            made = (await other.client.ask("PUT", KEY, {})).body
+            await be_quiet(watched)
+            seen = [event async for event in events]
+
+    assert [(event.name, event.cursor) for event in seen] == [("resync", made["cursor"])]
+
+
+async def test_a_session_that_another_node_deletes_is_told_to_be_gone(tmp_path: Path) -> None:
+    async with two_gateways(tmp_path) as (watched, other):
+        await watched.client.send("telegram:42", "hello")
+        async with watched.client.events(f"{KEY}/events") as events:
+            await first(events, "watching")
+            await be_quiet(watched)
+            await other.client.ask("DELETE", KEY)
+            await be_quiet(watched)
+            seen = [event.name async for event in events]
+
+    # The first silence was only that.
+    assert seen == ["heartbeat", "gone"]
 
 
 async def test_a_reader_that_is_too_far_behind_is_resynced_and_not_fed_for_hours() -> None:

@@ -86,7 +86,10 @@ async def test_whoever_asks_for_a_check_while_one_runs_gets_that_one_and_nobody_
         await gate.wait()
         return 3, [Finding("record", "record 2 is altered", "s", number) for number in range(250)], ["a note"]
 
-    inspection = Inspection(lambda: [Node("here:1", is_alive=True, sessions=2)], check)
+    async def nodes() -> list[Node]:
+        return [Node("here:1", is_alive=True, sessions=2)]
+
+    inspection = Inspection(nodes, check)
     bounds = GatewayBounds(wait_seconds_max=0.05)
     async with a_gateway(bounds=bounds, inspection=inspection) as running:
         early = await running.client.post("/api/health/check", {})
@@ -119,7 +122,7 @@ async def test_a_check_that_is_under_way_does_not_hold_up_the_end() -> None:
         return 0, (), ()
 
     checks = Checks()
-    asked = asyncio.create_task(checks.run(Inspection(list, check)))
+    asked = asyncio.create_task(checks.run(check))
     await began.wait()
     await checks.close()
     await asyncio.wait({asked})

@@ -12,6 +12,7 @@ import pytest
 
 from holdfast.config.schema import GatewaySettings, Settings
 from holdfast.errors import UsageError
+from holdfast.stores.postgres import PostgresStore
 from holdfast.wiring import keys_path, open_gateway
 from tests.cli.programs import PROGRAM, environment
 from tests.cli.programs import holdfast as run_program
@@ -56,6 +57,29 @@ async def test_two_nodes_on_one_server_are_one_gateway(postgres_url: str, tmp_pa
     assert seqs == list(range(1, len(seqs) + 1))
     assert answer.body["text"] == "harbour = Kiel."
     assert list(tmp_path.iterdir()) == []
+
+
+async def test_health_tells_who_holds_leases_on_a_server_and_what_the_doctor_found(postgres_url: str) -> None:
+    settings = Settings(store=postgres_url, gateway=GatewaySettings(port=0))
+    store, alone = PostgresStore(postgres_url), PostgresStore(postgres_url)
+    async with open_gateway(settings) as url, aiohttp.ClientSession() as http:
+        client = Client(http, url)
+        await client.send("telegram:42", "hello")
+        held = [await store.acquire(f"held:{number}", "node-a", seconds=600) for number in range(2)]
+        # Nobody renews this one, so its holder is taken for dead.
+        expired = await alone.acquire("held:3", "node-b", seconds=0.001)
+        health = (await client.get("/api/health")).body
+        checked = await client.post("/api/health/check", {})
+    await store.close()
+    await alone.close()
+
+    assert None not in [*held, expired]
+    named = [node for node in health["nodes"] if node["owner"].startswith("node-")]
+    assert named == [
+        {"owner": "node-a", "is_alive": True, "sessions": 2},
+        {"owner": "node-b", "is_alive": False, "sessions": 1},
+    ]
+    assert (checked.status, checked.body["found"]["findings"]) == (200, [])
 
 
 async def test_a_gateway_on_a_server_that_others_can_reach_needs_a_file_with_keys(postgres_url: str) -> None:

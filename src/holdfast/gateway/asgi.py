@@ -5,11 +5,13 @@ Nothing here knows a session. A body is never held longer or larger than its bou
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, MutableMapping
+from functools import lru_cache, partial
 from typing import Any, TypeAlias, TypeVar
 from urllib.parse import parse_qsl, unquote_to_bytes
 
 import msgspec
 
+from holdfast.errors import StoppingError
 from holdfast.gateway.bounds import GatewayBounds
 from holdfast.gateway.problems import (
     InvalidError,
@@ -29,9 +31,17 @@ App: TypeAlias = Callable[[Scope, Receive, Send], Awaitable[None]]
 Headers: TypeAlias = Iterable[tuple[bytes, bytes]]
 
 ShapeT = TypeVar("ShapeT")
+_ResultT = TypeVar("_ResultT")
 JSON = b"application/json"
 # More names than any query of ours has.
 _QUERY_FIELDS_MAX = 20
+# Paths that are remembered in parts; each has at most what headers may have.
+_PATHS_MAX = 128
+# A client is watched from so many seconds on: one that goes before is noticed then, and what is ready by then needs
+# nobody who watches.
+_WATCHED_AFTER_SECONDS = 0.001
+# What whoever waits for a gateway that stops is told.
+STOPPING = "the gateway is stopping; what was accepted is kept and answered: ask again in a moment"
 # Bytes of a file that are sent at once: what a socket takes in one go.
 _FILE_BYTES = 64 * 2**10
 
@@ -42,18 +52,25 @@ class ClientGoneError(Exception):
 
 def header(scope: Scope, name: bytes) -> str:
     """Return a header, empty where there is none. Raises `MalformedError` where it is given twice or is not ASCII."""
-    found = [value for key, value in scope["headers"] if key == name]
-    if len(found) > 1:
-        raise MalformedError(f"the header {name.decode()} is given {len(found)} times; give it once")
+    found: bytes | None = None
+    for key, value in scope["headers"]:
+        if key == name:
+            if found is not None:
+                raise MalformedError(f"the header {name.decode()} is given more than once; give it once")
+            found = value
     try:
-        return found[0].decode("ascii").strip() if found else ""
+        return found.decode("ascii").strip() if found is not None else ""
     except UnicodeDecodeError as error:
         raise MalformedError(f"the header {name.decode()} has characters that are not ASCII") from error
 
 
 def segments(scope: Scope) -> tuple[str, ...]:
     """Return the parts of the path, each decoded by itself: an encoded slash is part of a name, not a separator."""
-    raw: bytes = scope.get("raw_path") or scope["path"].encode()
+    return _segments(scope.get("raw_path") or scope["path"].encode())
+
+
+@lru_cache(maxsize=_PATHS_MAX)
+def _segments(raw: bytes) -> tuple[str, ...]:
     try:
         return tuple(unquote_to_bytes(part).decode() for part in raw.split(b"/")[1:])
     except UnicodeDecodeError as error:
@@ -96,36 +113,65 @@ async def json_body(scope: Scope, receive: Receive, shape: type[ShapeT], bounds:
 
 async def whole_body(scope: Scope, receive: Receive, bounds: GatewayBounds) -> bytes:
     """Return the body in one piece, within the bounds of every request."""
-    chunks = body_chunks(scope, receive, bounds, bytes_max=bounds.body_bytes_max)
+    bytes_max, idle_seconds = bounds.body_bytes_max, bounds.body_idle_seconds_max
+    _check_told(scope, bytes_max)
+    pieces: list[bytes] = []
+    size_bytes, now = 0, asyncio.get_running_loop().time
+    whole_by = now() + bounds.body_seconds_max
     try:
-        async with asyncio.timeout(bounds.body_seconds_max):
-            return b"".join([chunk async for chunk in chunks])
+        # One clock for both deadlines: most bodies are there in one piece, and pay for one.
+        async with asyncio.timeout_at(min(whole_by, now() + idle_seconds)) as clock:
+            is_more = True
+            while is_more:
+                event = await receive()
+                pieces.append(_piece(event, size_bytes, bytes_max))
+                size_bytes += len(pieces[-1])
+                is_more = event.get("more_body", False)
+                if is_more:
+                    clock.reschedule(min(whole_by, now() + idle_seconds))
     except TimeoutError as error:
+        if now() < whole_by:
+            raise TooSlowError(_stopped(idle_seconds)) from error
         raise TooSlowError(f"the body was not complete after {bounds.body_seconds_max:g} seconds") from error
+    return b"".join(pieces)
 
 
 async def body_chunks(scope: Scope, receive: Receive, bounds: GatewayBounds, *, bytes_max: int) -> AsyncIterator[bytes]:
     """Yield the body as it comes. Raises as soon as it is known to be too long, or when it stops coming."""
-    told = header(scope, b"content-length")
-    if told.isdigit() and int(told) > bytes_max:
-        raise TooLargeError(f"the body has {int(told):,} bytes, at most {bytes_max:,} are taken")
+    _check_told(scope, bytes_max)
     size_bytes = 0
     while True:
         try:
             async with asyncio.timeout(bounds.body_idle_seconds_max):
                 event = await receive()
         except TimeoutError as error:
-            raise TooSlowError(f"nothing of the body came for {bounds.body_idle_seconds_max:g} seconds") from error
-        if event["type"] == "http.disconnect":
-            raise ClientGoneError
-        chunk = event.get("body", b"")
+            raise TooSlowError(_stopped(bounds.body_idle_seconds_max)) from error
+        chunk = _piece(event, size_bytes, bytes_max)
         size_bytes += len(chunk)
-        if size_bytes > bytes_max:
-            raise TooLargeError(f"the body has more than {bytes_max:,} bytes, which is the most that is taken")
         if chunk:
             yield chunk
         if not event.get("more_body", False):
             return
+
+
+def _check_told(scope: Scope, bytes_max: int) -> None:
+    told = header(scope, b"content-length")
+    if told.isdigit() and int(told) > bytes_max:
+        raise TooLargeError(f"the body has {int(told):,} bytes, at most {bytes_max:,} are taken")
+
+
+def _piece(event: MutableMapping[str, Any], before_bytes: int, bytes_max: int) -> bytes:
+    """Return what an event brings of a body of which so many bytes are there."""
+    if event["type"] == "http.disconnect":
+        raise ClientGoneError
+    chunk: bytes = event.get("body", b"")
+    if before_bytes + len(chunk) > bytes_max:
+        raise TooLargeError(f"the body has more than {bytes_max:,} bytes, which is the most that is taken")
+    return chunk
+
+
+def _stopped(seconds: float) -> str:
+    return f"nothing of the body came for {seconds:g} seconds"
 
 
 async def until_gone(receive: Receive) -> None:
@@ -134,28 +180,46 @@ async def until_gone(receive: Receive) -> None:
         pass
 
 
-async def unless_gone(receive: Receive, work: Awaitable[None]) -> None:
-    """Work for as long as the client waits; when it goes, the upstream is let go at once."""
+async def unless_gone(
+    receive: Receive, work: Awaitable[_ResultT], *, stopping: asyncio.Event | None = None
+) -> _ResultT:
+    """Work for as long as the client waits, and until the gateway stops where that is told; else let go at once.
+
+    Raises `ClientGoneError` or `StoppingError` in place of what was worked for.
+    """
     working = asyncio.current_task()
     assert working is not None, "requests are served in tasks"
-    is_gone = False
+    loop, was_cancelling = asyncio.get_running_loop(), working.cancelling()
+    watching: list[asyncio.Task[Any]] = []
+    why: Exception | None = None
+    is_over = False
 
-    async def watch() -> None:
-        nonlocal is_gone
-        await until_gone(receive)
-        is_gone = True
-        working.cancel()
+    def cut(reason: Exception, watch: "asyncio.Task[Any]") -> None:
+        nonlocal why
+        if why is None and not is_over and not watch.cancelled():
+            why = reason
+            working.cancel()
 
-    watching = asyncio.create_task(watch(), name="watch for a client that goes")
+    def begin() -> None:
+        watching.append(loop.create_task(until_gone(receive), name="watch for a client that goes"))
+        watching[0].add_done_callback(partial(cut, ClientGoneError()))
+        if stopping is not None:
+            watching.append(loop.create_task(stopping.wait(), name="watch for a gateway that stops"))
+            watching[1].add_done_callback(partial(cut, StoppingError(STOPPING)))
+
+    beginning = loop.call_later(_WATCHED_AFTER_SECONDS, begin)
     try:
-        await work
+        return await work
     except asyncio.CancelledError:
         # Whoever else stops this task wants it stopped, not the request answered.
-        if is_gone and working.uncancel() == 0:
-            raise ClientGoneError from None
+        if why is not None and working.uncancel() <= was_cancelling:
+            raise why from None
         raise
     finally:
-        watching.cancel()
+        is_over = True
+        beginning.cancel()
+        for watch in watching:
+            watch.cancel()
 
 
 async def answer(send: Send, status: int, body: bytes, *, headers: Headers = (), kind: bytes = JSON) -> None:

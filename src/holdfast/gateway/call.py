@@ -1,6 +1,5 @@
 """One request on its way through the native API: who asks, for what, and how to answer."""
 
-import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import aclosing
 from dataclasses import dataclass, field
@@ -8,7 +7,6 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from holdfast.errors import StoppingError
 from holdfast.gateway.asgi import (
-    ClientGoneError,
     Headers,
     Receive,
     Scope,
@@ -17,7 +15,7 @@ from holdfast.gateway.asgi import (
     answer_file,
     json_body,
     query,
-    until_gone,
+    unless_gone,
 )
 from holdfast.gateway.events import EventStream
 from holdfast.gateway.problems import InvalidError, NotFoundError
@@ -83,20 +81,7 @@ class Call:
 
     async def unless_gone(self, waiting: Awaitable[_ResultT]) -> _ResultT:
         """Wait for something as long as the client does, and no longer than the gateway runs."""
-        work = asyncio.ensure_future(waiting)
-        gone = asyncio.ensure_future(until_gone(self.receive))
-        stopping = asyncio.ensure_future(self.gateway.streams.stopping.wait())
-        tasks: set[asyncio.Future[Any]] = {work, gone, stopping}
-        try:
-            await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-            if not work.done():
-                self.gateway.streams.check_running()
-                raise ClientGoneError
-            return work.result()
-        finally:
-            for task in tasks:
-                task.cancel()
-            await asyncio.wait(tasks)
+        return await unless_gone(self.receive, waiting, stopping=self.gateway.streams.stopping)
 
     async def stream(self, produce: Callable[[EventStream], Awaitable[None]], *, session: str = "") -> None:
         """Answer with events, counted among the streams of this tenant; `session` is what they are about."""

@@ -56,7 +56,7 @@ def _faults(call: Call, *, is_operator: bool) -> list[RecentFault]:
 
 async def _nodes(call: Call) -> list[Node] | None:
     inspection = call.gateway.inspection
-    return None if inspection is None else await asyncio.to_thread(inspection.nodes)
+    return None if inspection is None else await inspection.nodes()
 
 
 async def check_store(call: Call) -> reports.CheckState:
@@ -65,12 +65,10 @@ async def check_store(call: Call) -> reports.CheckState:
     call.gateway.check_operator(call.tenant, "checks of the store")
     inspection = call.gateway.inspection
     if inspection is None:
-        raise BadInputError(
-            "this store is no SQLite file, so there is nothing here to check; use its server's own tools"
-        )
+        raise BadInputError("this store is in memory, so there is nothing here to check")
     try:
         async with asyncio.timeout(call.gateway.bounds.wait_seconds_max):
-            found = await call.unless_gone(call.gateway.checks.run(inspection))
+            found = await call.unless_gone(call.gateway.checks.run(inspection.check))
     except TimeoutError:
         call.status = 202
         return reports.CheckState(None, is_running=True)

@@ -2,20 +2,22 @@
 
 An event's id is a cursor: the epoch (which life of the session), the seq, and the time of that record. All three must
 match what the log has, so a cursor from a session that was deleted, or from a store that was restored and went another
-way, is noticed. Deltas have no id: they are decoration, and a reader of records alone misses nothing.
+way, is noticed. So is a session that another process deletes, or makes anew, while it is watched. Deltas have no id:
+they are decoration, and a reader of records alone misses nothing.
 """
 
 import asyncio
 import hashlib
 from collections.abc import Awaitable, Callable
 from contextlib import aclosing
-from typing import Any
+from functools import partial
+from typing import Any, TypeAlias
 
 import msgspec
 
 from holdfast.core.records import Logged, ToolStarted
 from holdfast.errors import HoldfastError, StoppingError
-from holdfast.gateway.asgi import Receive, Scope, Send, StalledError, until_gone, write
+from holdfast.gateway.asgi import STOPPING, Receive, Scope, Send, StalledError, until_gone, write
 from holdfast.gateway.bounds import GatewayBounds
 from holdfast.gateway.problems import problem_of
 from holdfast.gateway.shapes import DeltaSeen, Gone, OpenCall, Reconnect, Resync, WatchFrom, Watching
@@ -37,6 +39,8 @@ _RETRY_MILLISECONDS = 1_000
 _EPOCH_BYTES = 4
 _RECONNECT = Reconnect("the gateway is stopping; connect again with the last id, and nothing is missed")
 _GONE = Gone("this session was deleted; what is made under its key from now on is another")
+_ANEW = "this session was deleted and made anew elsewhere"
+_Farewell: TypeAlias = Reconnect | Gone | Resync
 _encode = msgspec.json.Encoder().encode
 
 
@@ -104,7 +108,9 @@ class EventStream:
         self._abort: Callable[[], None] | None = scope.get("holdfast.abort")
         self._loop = asyncio.get_running_loop()
         self._written_at = self._loop.time()
-        self._farewell: asyncio.Future[Reconnect | Gone] = self._loop.create_future()
+        self._farewell: asyncio.Future[_Farewell] = self._loop.create_future()
+        # Returns how to end it where what it is about is not there any more; asked while nothing happens.
+        self.ending: Callable[[], Awaitable[Gone | Resync | None]] | None = None
 
     async def event(self, name: str, told: object, *, cursor: str = "") -> None:
         """Write an event."""
@@ -114,9 +120,23 @@ class EventStream:
     async def beat(self) -> None:
         """Show that the stream is alive, where nothing else has lately."""
         if self._loop.time() - self._written_at >= self._bounds.heartbeat_seconds:
+            if self.ending is not None and (ended := await self.ending()) is not None:
+                self.stop(ended)
+                return
             await self._write(b":\n\n")
 
-    def stop(self, farewell: Reconnect | Gone = _RECONNECT) -> None:
+    async def bid_farewell(self, farewell: _Farewell) -> None:
+        """Say why the stream ends."""
+        match farewell:
+            case Reconnect():
+                await self.event("reconnect", farewell)
+            case Gone():
+                await self.event("gone", farewell)
+            case Resync():
+                # Whoever connects again with its cursor goes on there.
+                await self.event("resync", farewell, cursor=farewell.cursor)
+
+    def stop(self, farewell: _Farewell = _RECONNECT) -> None:
         """Ask the stream to end, and say why: its reader is to connect again, or there is nothing left to read."""
         if not self._farewell.done():
             self._farewell.set_result(farewell)
@@ -143,8 +163,7 @@ class EventStream:
             if work.done():
                 work.result()
             else:
-                farewell = self._farewell.result()
-                await self.event("gone" if isinstance(farewell, Gone) else "reconnect", farewell)
+                await self.bid_farewell(self._farewell.result())
             await self._send({"type": "http.response.body", "body": b"", "more_body": False})
         except StalledError:
             self.abort()
@@ -173,9 +192,7 @@ class Streams:
     def check_running(self) -> None:
         """Raise where the gateway is stopping."""
         if self.stopping.is_set():
-            raise StoppingError(
-                "the gateway is stopping; what was accepted is kept and answered: ask again in a moment"
-            )
+            raise StoppingError(STOPPING)
 
     def __len__(self) -> int:
         return len(self._open)
@@ -226,6 +243,9 @@ class Streams:
             await stream.beat()
         except StalledError:
             stream.abort()
+        except HoldfastError:
+            # A store that cannot say whether a session is there still is asked again at the next beat.
+            return
 
 
 # --- what is told ------------------------------------------------------------------------------------------------
@@ -256,14 +276,37 @@ async def open_call(session: Session, started: ToolStarted) -> OpenCall:
 
 
 async def watch(stream: EventStream, session: Session, known: SessionInfo, start: Start) -> None:
-    """Write everything that happens in a session behind `start`, without end."""
+    """Write everything that happens in a session behind `start`, as long as it lives."""
     epoch = epoch_of(known)
-    cursor = f"{epoch}-0-0" if not start.after else cursor_of(epoch, await session.read(start.after))
+    stream.ending = partial(_life_after, session, epoch)
     if start.why:
-        why = f"{start.why}; read what is missing from the records, it goes on behind {start.after}"
-        await stream.event("resync", Resync(why, cursor, start.after), cursor=cursor)
+        resync = await _resync(session, epoch, start)
+        await stream.event("resync", resync, cursor=resync.cursor)
     else:
+        cursor = await _cursor_at(session, epoch, start.after)
         await stream.event("watching", Watching(cursor, start.after), cursor=cursor)
     async with aclosing(session.sights(after=start.after)) as sights:
         async for sight in sights:
+            # Asked when the record was read: what is the same life now was the same life then.
+            if isinstance(sight, Logged) and (ended := await stream.ending()) is not None:
+                await stream.bid_farewell(ended)
+                return
             await tell(stream, session, epoch, sight)
+
+
+async def _life_after(session: Session, epoch: str) -> Gone | Resync | None:
+    """Return how a watch over one life of a session ends; None while that life goes on."""
+    known = await session.known()
+    if known is None or known.last_seq == 0:
+        return _GONE
+    anew = epoch_of(known)
+    return None if anew == epoch else await _resync(session, anew, Start(known.last_seq, _ANEW))
+
+
+async def _resync(session: Session, epoch: str, start: Start) -> Resync:
+    why = f"{start.why}; read what is missing from the records, it goes on behind {start.after}"
+    return Resync(why, await _cursor_at(session, epoch, start.after), start.after)
+
+
+async def _cursor_at(session: Session, epoch: str, seq: int) -> str:
+    return cursor_of(epoch, await session.read(seq)) if seq else f"{epoch}-0-0"

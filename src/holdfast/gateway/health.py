@@ -5,6 +5,7 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from time import time
+from typing import TypeAlias
 
 import msgspec
 
@@ -68,13 +69,16 @@ class Checked(msgspec.Struct, frozen=True):
     more: int = 0
 
 
+# Returns how many sessions were looked at, what was found and what is worth knowing.
+Check: TypeAlias = Callable[[], Awaitable[tuple[int, Sequence[Finding], Sequence[str]]]]
+
+
 @dataclass(frozen=True)
 class Inspection:
-    """How to look at a store from outside; a store that is no file of ours has none."""
+    """How to look at a store from outside; a store in memory has none."""
 
-    nodes: Callable[[], list[Node]]
-    # Returns how many sessions were looked at, what was found and what is worth knowing.
-    check: Callable[[], Awaitable[tuple[int, Sequence[Finding], Sequence[str]]]]
+    nodes: Callable[[], Awaitable[list[Node]]]
+    check: Check
 
 
 class Checks:
@@ -89,16 +93,16 @@ class Checks:
         """Whether the store is being looked at."""
         return self._running is not None
 
-    async def run(self, inspection: Inspection) -> Checked:
+    async def run(self, check: Check) -> Checked:
         """Look at the whole store, and keep what was found. Whoever leaves early leaves the look to itself."""
         if self._running is None:
-            self._running = asyncio.create_task(self._check(inspection), name="check of the store")
+            self._running = asyncio.create_task(self._check(check), name="check of the store")
         return await asyncio.shield(self._running)
 
-    async def _check(self, inspection: Inspection) -> Checked:
+    async def _check(self, check: Check) -> Checked:
         began = time()
         try:
-            sessions, findings, notes = await inspection.check()
+            sessions, findings, notes = await check()
             told, more = list(findings[:_FINDINGS_MAX]), max(len(findings) - _FINDINGS_MAX, 0)
             self.newest = Checked(began, round(time() - began, 3), sessions, told, list(notes), more)
             return self.newest

@@ -12,7 +12,11 @@ from holdfast.gateway.routes import PREFIX, ROUTES, Route
 VERSION = "3.1.0"
 _EVENTS: tuple[tuple[str, type[Any], str], ...] = (
     ("watching", shapes.Watching, "the first event: where the stream begins"),
-    ("resync", shapes.Resync, "the first event instead, where the cursor cannot be replayed"),
+    (
+        "resync",
+        shapes.Resync,
+        "where records cannot be replayed: the first event instead, or the last where the session was made anew",
+    ),
     ("accepted", shapes.Accepted, "of a message that is streamed: it is on disk"),
     ("delta", shapes.DeltaSeen, "a piece of an answer; no id, never stored"),
     ("record", Logged, "a record; its id is the cursor behind it"),

@@ -158,7 +158,7 @@ class Health(msgspec.Struct, frozen=True):
     # The newest that this process has seen, newest first.
     faults: list[RecentFault]
     learned: dict[str, Learned] | None
-    # Who holds leases; null also where the store is no SQLite file.
+    # Who holds leases; null also where the store is in memory.
     nodes: list[Node] | None
     # What the doctor found when it was last asked to look, in this process.
     check: Checked | None

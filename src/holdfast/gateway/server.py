@@ -165,6 +165,8 @@ async def serve_gateway(gateway: Gateway, host: str = "127.0.0.1", port: int = 0
         lifespan="off",
         ws="none",
         server_header=False,
+        # Nobody here asks who is behind a proxy, so nobody is believed about it.
+        proxy_headers=False,
         timeout_keep_alive=ceil(bounds.keep_alive_seconds),
         timeout_graceful_shutdown=ceil(bounds.shutdown_seconds),
         backlog=bounds.connections_max,

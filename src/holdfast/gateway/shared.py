@@ -43,7 +43,10 @@ class Shared:
 
     def tenant(self, name: str) -> Tenant:
         """Return a tenant by the name of its key."""
-        return self.tenants.setdefault(name, Tenant(name, self.bounds))
+        found = self.tenants.get(name)
+        if found is None:
+            found = self.tenants[name] = Tenant(name, self.bounds)
+        return found
 
     def is_operator(self, tenant: Tenant) -> bool:
         """Whether somebody may know what is about all keys. Without keys everybody may."""

@@ -145,4 +145,9 @@ async def chunks_of(response: "aiohttp.ClientResponse") -> AsyncGenerator[bytes,
         async for chunk in response.content.iter_any():
             yield chunk
     except (aiohttp.ClientError, OSError) as error:
-        raise BrokenOffError(f"the connection broke before the answer was complete ({type(error).__name__})") from error
+        raise broken_off(error) from error
+
+
+def broken_off(error: BaseException) -> BrokenOffError:
+    """Return what is told of a connection that broke."""
+    return BrokenOffError(f"the connection broke before the answer was complete ({type(error).__name__})")

@@ -13,6 +13,7 @@ from holdfast.errors import BadInputError, RetryLaterError, StoreDamagedError
 from holdfast.ports import Archive, Blobs, SessionInfo, Store
 from holdfast.runtime.copies import COPYING, leased, records_of, sweep_copies
 from holdfast.runtime.healing import check_clean
+from holdfast.runtime.links import unlink
 from holdfast.runtime.log import every_session
 
 SECONDS_PER_DAY = 86_400.0
@@ -39,7 +40,7 @@ class DeletedAll(msgspec.Struct, frozen=True):
 
 
 async def deleted(store: Store, blobs: Blobs, archive: Archive | None, session: str, *, force: bool = False) -> Deleted:
-    """Remove a session for good: records, folds, index, quarantine, segments, and the blobs that it alone names.
+    """Remove a session for good: records, folds, index, quarantine, segments, links, and the blobs it alone names.
 
     It is gone for everybody in one step, and then removed piece by piece; the next deletion removes what a process that
     died left. Raises `StoreDamagedError` where the log is not clean, unless forced, and `RetryLaterError` where
@@ -47,6 +48,7 @@ async def deleted(store: Store, blobs: Blobs, archive: Archive | None, session: 
     """
     await sweep_copies(store)
     gone, refs = await _removed(store, archive, session, force=force)
+    await unlink(store, {session})
     return msgspec.structs.replace(gone, blobs=await _without_names(store, blobs, refs))
 
 
@@ -76,6 +78,7 @@ async def deleted_all(
         else:
             gone.append(one)
             refs |= named
+    await unlink(store, {one.session for one in gone})
     return DeletedAll(
         tuple(one.session for one in gone),
         stayed,

@@ -46,6 +46,11 @@ class ArchivedStore:
         self._reader = SegmentReader(archive)
         self._known: Recent[str, list[Segment]] = Recent(SEGMENTS_KNOWN_MAX, len)
 
+    @property
+    def live(self) -> Store:
+        """The store that has what was not sealed."""
+        return self._store
+
     async def read(self, session: str, *, after: int = 0, limit: int | None = None) -> list[Logged]:
         """Return records behind `after`, live or sealed; see `Store.read`."""
         records: list[Logged] = []

@@ -1,5 +1,6 @@
 """The gateway put together: sessions over HTTP, drop-in endpoints, counters and traces."""
 
+import asyncio
 import os
 from collections import Counter
 from collections.abc import AsyncGenerator, Callable, Sequence
@@ -43,6 +44,7 @@ async def open_gateway(settings: "Settings") -> AsyncGenerator[str, None]:
     # Only what is used is loaded: a server and its counters are a quarter of a second.
     from holdfast.gateway.app import Gateway, Mounted, is_loopback  # noqa: PLC0415
     from holdfast.gateway.health import Faults  # noqa: PLC0415
+    from holdfast.gateway.indexing import Indexer  # noqa: PLC0415
     from holdfast.gateway.keys import KeyFile  # noqa: PLC0415
     from holdfast.gateway.meters import Meters  # noqa: PLC0415
     from holdfast.gateway.page import Page  # noqa: PLC0415
@@ -72,10 +74,14 @@ async def open_gateway(settings: "Settings") -> AsyncGenerator[str, None]:
         dropin = _dropin(settings, hold, meters)
         mounts = {"v1": Mounted(dropin), "": Mounted(Page(), is_open=True)}
         gateway = Gateway(shared, meters=meters, needs_keys=has_keys, mounts=mounts)
+        indexer = Indexer(hold.engine.store, hold.engine.clock)
+        indexing = asyncio.create_task(indexer.run(), name="index sessions")
         try:
             async with serve_gateway(gateway, host, settings.gateway.port) as url:
                 yield url
         finally:
+            indexing.cancel()
+            await asyncio.wait([indexing])
             await shared.checks.close()
             await dropin.close()
             shared.uploads.close()
@@ -109,7 +115,7 @@ def _shared(settings: "Settings", hold: Hold, keys: "KeyFile | None", pulses: "P
         operator=settings.gateway.operator,
         pulses=pulses,
         faults=faults,
-        inspection=None if store is None else _inspection(store),
+        inspection=_inspection(settings, hold),
     )
 
 
@@ -119,20 +125,51 @@ def _file_of(settings: "Settings") -> Path | None:
     return None if place == MEMORY or is_server(place) else Path(place).expanduser()
 
 
-def _inspection(path: Path) -> "Inspection":
-    """Return how to look at a store from outside."""
+def _inspection(settings: "Settings", hold: Hold) -> "Inspection | None":
+    """Return how to look at a store from outside; None where it is in memory."""
+    path = _file_of(settings)
+    if path is not None:
+        return _inspection_of_file(path)
+    return _inspection_of_server(settings.store, hold) if is_server(settings.store) else None
+
+
+def _inspection_of_file(path: Path) -> "Inspection":
     from holdfast.gateway.health import Inspection, Node  # noqa: PLC0415 - only what is used is loaded
     from holdfast.stores.sqlite.inspecting import lease_holders  # noqa: PLC0415
     from holdfast.stores.sqlite.owners import living  # noqa: PLC0415
     from holdfast.wiring.checkup import look_over  # noqa: PLC0415
 
-    def nodes() -> list[Node]:
+    def held() -> list[Node]:
         alive = living(path)
-        held = Counter((owner, instance in alive) for _, owner, instance in lease_holders(path))
-        return [Node(owner, is_alive, count) for (owner, is_alive), count in sorted(held.items())]
+        found = Counter((owner, instance in alive) for _, owner, instance in lease_holders(path))
+        return [Node(owner, is_alive, count) for (owner, is_alive), count in sorted(found.items())]
+
+    async def nodes() -> list[Node]:
+        return await asyncio.to_thread(held)
 
     async def check() -> tuple[int, Sequence["Finding"], Sequence[str]]:
         found = await look_over(path, None, lambda _what, _step, _steps: None)
+        return found.sessions, found.findings, found.notes
+
+    return Inspection(nodes, check)
+
+
+def _inspection_of_server(url: str, hold: Hold) -> "Inspection":
+    """Return how to look at a store that a server keeps, over the connections that are there."""
+    from holdfast.gateway.health import Inspection, Node  # noqa: PLC0415 - only what is used is loaded
+    from holdfast.stores.archived import ArchivedStore  # noqa: PLC0415
+    from holdfast.stores.postgres import PostgresStore  # noqa: PLC0415 - an extra, and 0.3 s to import
+    from holdfast.wiring.checkup import look_over_server  # noqa: PLC0415
+
+    kept = hold.engine.store
+    store = kept.live if isinstance(kept, ArchivedStore) else kept
+    assert isinstance(store, PostgresStore), "a store with the address of a server is on one"
+
+    async def nodes() -> list[Node]:
+        return [Node(owner, is_alive, sessions) for owner, is_alive, sessions in await store.holders()]
+
+    async def check() -> tuple[int, Sequence["Finding"], Sequence[str]]:
+        found = await look_over_server(url, None, lambda _what, _step, _steps: None)
         return found.sessions, found.findings, found.notes
 
     return Inspection(nodes, check)

@@ -58,9 +58,11 @@ async def measure_passing(folder: Path, *, rounds: int) -> list[Measured]:
         sides = {"straight": straight, "bare": bare, "gateway": gateway}
         seconds: dict[str, list[float]] = {name: [] for name in sides}
         messages: list[dict[str, str]] = []
-        for _ in range(rounds + _WARM):
+        for number in range(rounds + _WARM):
             messages = messages[-40:] if len(messages) <= 40 else []  # noqa: PLR2004 - a session of twenty turns
-            messages.append({"role": "user", "content": f"round {len(messages)}: " + "words of a message " * 20})
+            # No two conversations say the same.
+            said = f"round {number}: " + "words of a message " * 20
+            messages.append({"role": "user", "content": said})
             answer = ""
             for name, url in sides.items():
                 first, answer = await _first_byte(http, url, messages)

@@ -7,17 +7,19 @@ model as they are, would go as it came whatever it says; so it goes first, and i
 import asyncio
 import hashlib
 from collections import OrderedDict
-from collections.abc import AsyncGenerator
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
+from collections.abc import Coroutine
+from typing import Any
 
 from holdfast.gateway.dropin.upstream import Raw
-from holdfast.models.transport import UnreachableError
 
 # What a request is known by before it is read: enough for the model, the beginning of the system text and often the
 # first message. Conversations that begin alike share it, and one that was rescued speaks for all of them.
 _HEAD_BYTES = 1_024
 # Heads that are remembered, 16 bytes each and a key.
 _HEADS_MAX = 10_000
+# Rounds of the loop until a request has left: in the first it gets its connection, in the second it is written, and at
+# the end of that round it is sent.
+_TURNS = 3
 
 
 class PlainHeads:
@@ -46,50 +48,34 @@ def _head(owner: str, body: bytes) -> bytes:
 class Ahead:
     """A request that is on its way. Whoever takes it gets its answer, once."""
 
-    def __init__(self, sending: AbstractAsyncContextManager[Raw]) -> None:
-        self._sending = sending
-        self._begun = asyncio.create_task(sending.__aenter__(), name="send ahead")
+    def __init__(self, sending: Coroutine[Any, Any, Raw]) -> None:
+        self._sending = asyncio.create_task(sending, name="send ahead")
         self.is_taken = False
 
-    @asynccontextmanager
-    async def take(self) -> AsyncGenerator[Raw, None]:
-        """Give its answer as `Wire.send` does."""
+    async def gone_out(self) -> None:
+        """Return when all that can be sent without waiting is on the wire."""
+        for _ in range(_TURNS):
+            await asyncio.sleep(0)
+
+    async def take(self) -> Raw:
+        """Return its answer, as `Wire.send` does."""
         self.is_taken = True
-        async with self._sent() as raw:
-            yield raw
+        try:
+            return await self._sending
+        except asyncio.CancelledError:
+            # It may have come in the very moment in which nobody wanted it any more.
+            self._close()
+            raise
 
     async def drop(self) -> None:
         """Call it back unless it was taken, so that the upstream stops working."""
         if self.is_taken:
             return
-        self._begun.cancel()
-        with suppress(asyncio.CancelledError, UnreachableError):
-            async with self._sent():
-                pass
+        self._sending.cancel()
+        await asyncio.wait([self._sending])
+        self._close()
 
-    @asynccontextmanager
-    async def _sent(self) -> AsyncGenerator[Raw, None]:
-        try:
-            raw = await self._begun
-        except asyncio.CancelledError:
-            if self._begun.done() and not self._begun.cancelled():
-                # It came in the very moment in which nobody wanted it any more.
-                await self._sending.__aexit__(None, None, None)
-            raise
-        try:
-            yield raw
-        finally:
-            await self._sending.__aexit__(None, None, None)
-
-
-@asynccontextmanager
-async def sent_ahead(sending: AbstractAsyncContextManager[Raw]) -> AsyncGenerator[Ahead, None]:
-    """Send a request now; on the way out it is called back unless somebody took it."""
-    ahead = Ahead(sending)
-    try:
-        # Two rounds of the loop: in the first it gets its connection, in the second it is written.
-        await asyncio.sleep(0)
-        await asyncio.sleep(0)
-        yield ahead
-    finally:
-        await ahead.drop()
+    def _close(self) -> None:
+        sending = self._sending
+        if sending.done() and not sending.cancelled() and sending.exception() is None:
+            sending.result().close()

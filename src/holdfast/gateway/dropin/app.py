@@ -6,12 +6,12 @@ client asks for below /v1 passes through as it is.
 
 import asyncio
 import logging
-import secrets
 from collections.abc import Mapping
+from contextlib import closing
 from dataclasses import replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from math import inf
-from time import monotonic, time
+from time import monotonic
 
 import msgspec
 
@@ -25,9 +25,10 @@ from holdfast.core.records import AttemptFailed
 from holdfast.errors import HoldfastError
 from holdfast.gateway.asgi import Receive, Scope, Send, header, unless_gone, whole_body
 from holdfast.gateway.bounds import GatewayBounds
-from holdfast.gateway.dropin.ahead import PlainHeads, sent_ahead
+from holdfast.gateway.dropin.ahead import Ahead, PlainHeads
 from holdfast.gateway.dropin.asked import Asked, Outbox
-from holdfast.gateway.dropin.compactions import Loops, is_compaction, represented
+from holdfast.gateway.dropin.beginnings import Beginnings
+from holdfast.gateway.dropin.compactions import Loops, is_compaction
 from holdfast.gateway.dropin.fitting import measured, room_for, too_large, with_output_that_fits
 from holdfast.gateway.dropin.going import going_on, is_forgotten
 from holdfast.gateway.dropin.keeping import Keeper
@@ -35,6 +36,7 @@ from holdfast.gateway.dropin.linking import Linking
 from holdfast.gateway.dropin.passing import OVERSIZE, Failed, Passage, Passed, names_of
 from holdfast.gateway.dropin.recognition import Conversation, Recognition, digest_of, family_prefix
 from holdfast.gateway.dropin.rescuing import Errand, Refused, rescue
+from holdfast.gateway.dropin.telling import JSON_HEADERS, error_body, tell_compaction, tell_end
 from holdfast.gateway.dropin.together import together
 from holdfast.gateway.dropin.unpacking import unpacked
 from holdfast.gateway.dropin.upstream import Upstream, Wire, key_in, passed_on
@@ -60,10 +62,9 @@ _REFERENCES = {"openai-chat": "openai", "openai-responses": "responses", "anthro
 _KNOWN_SECONDS = 1.0
 # Statuses of servers that do not count tokens, or cannot count so many.
 _CANNOT_COUNT = frozenset({400, 404, 405, 413, 501})
-_CARDS_MAX = 1_000
+_MODELS_MAX = 1_000
 _UNKNOWN = Known(Limits(), NOTHING_LEARNED.calibration)
 _SESSION_HEADER = b"x-holdfast-session"
-_JSON = [(b"content-type", b"application/json")]
 
 
 class DropIn:
@@ -96,8 +97,9 @@ class DropIn:
         self._known: dict[str, tuple[float, Known]] = {}
         self._loops = Loops()
         self._plain = PlainHeads()
+        self._beginnings = Beginnings()
         # Clients name models as they please, most of them one.
-        self._card = lru_cache(maxsize=_CARDS_MAX)(self._make_card)
+        self._models = lru_cache(maxsize=_MODELS_MAX)(self._make_models)
         self._keeping: set[asyncio.Task[None]] = set()
 
     async def close(self) -> None:
@@ -119,7 +121,7 @@ class DropIn:
             if dialect is not None and dialect in SERVED:
                 body = unpacked(scope, body, self._bounds.body_bytes_max)
             if dialect is not None and dialect in SERVED:
-                work = self._serve(scope, self._addressed(scope, dialect, body), outbox, tenant)
+                work = self._serve(self._addressed(scope, dialect, body), outbox, tenant)
             else:
                 work = self._other(scope, body, outbox)
             try:
@@ -135,8 +137,9 @@ class DropIn:
 
     def _upstream(self, scope: Scope) -> Upstream:
         """Return who is meant: Anthropic's clients name their version, or carry their key in their own header."""
-        names = {name for name, _ in scope["headers"]}
-        is_anthropic = b"anthropic-version" in names or scope["path"].startswith("/v1/messages")
+        is_anthropic = scope["path"].startswith("/v1/messages") or any(
+            name == b"anthropic-version" for name, _ in scope["headers"]
+        )
         family = "anthropic" if is_anthropic else "openai"
         if family not in self._upstreams:
             raise NotFoundError(f"this gateway has no upstream for {family}; its operator sets one in [upstream]")
@@ -148,14 +151,14 @@ class DropIn:
         headers = passed_on(scope["headers"], upstream, is_key_ours=bool(scope.get("holdfast.key_is_ours")))
         address = upstream.address(scope["path"], scope["query_string"])
         try:
-            names = names_of(_model_in(body), upstream.fallbacks)
+            model = _bodies.decode(body).model
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             # The provider says best what is wrong with it.
             return Asked(dialect, upstream, address, headers, body, (), ())
-        models = tuple(self._model(dialect, upstream, name, key_in(headers)) for name in names)
-        return Asked(dialect, upstream, address, headers, body, models, names)
+        models, names = self._models(dialect, upstream.family, model, key_in(headers))
+        return Asked(dialect, upstream, address, headers, body, models, names, header(scope, _SESSION_HEADER))
 
-    def _read(self, asked: Asked, scope: Scope, tenant: Tenant) -> Asked:
+    def _read(self, asked: Asked, tenant: Tenant) -> Asked:
         """Return the request with what it says; as it is where it cannot be read, or says nothing."""
         try:
             decoded = SERVED[asked.dialect].decode_request(asked.body, asked.issuer, is_tolerant=True)
@@ -165,8 +168,8 @@ class DropIn:
         if not read.messages:
             return asked
         digests = [digest_of(message) for message in read.messages]
-        named = header(scope, _SESSION_HEADER)
-        own = DROPIN_MARK + named.removeprefix(DROPIN_MARK) if named else family_prefix(asked.owner, digests)
+        named = DROPIN_MARK + asked.named.removeprefix(DROPIN_MARK) if asked.named else ""
+        own = named or family_prefix(asked.owner, digests)
         return replace(
             read,
             digests=digests,
@@ -175,12 +178,16 @@ class DropIn:
             going=going_on(asked.dialect, asked.body),
         )
 
-    def _model(self, dialect: str, upstream: Upstream, name: str, key: str) -> HttpModel:
-        return HttpModel(
-            DIALECTS[dialect], self._card(dialect, upstream, name), self._transports[upstream.family], key=key
-        )
+    def _make_models(
+        self, dialect: str, family: str, named: str, key: str
+    ) -> tuple[tuple[HttpModel, ...], tuple[str, ...]]:
+        """Return who is asked where a client names a model, and what each of them is called, best first."""
+        upstream, spoken = self._upstreams[family], DIALECTS[dialect]
+        names = names_of(named, upstream.fallbacks)
+        cards = [self._card(dialect, upstream, name) for name in names]
+        return tuple(HttpModel(spoken, card, self._transports[family], key=key) for card in cards), names
 
-    def _make_card(self, dialect: str, upstream: Upstream, name: str) -> ModelCard:
+    def _card(self, dialect: str, upstream: Upstream, name: str) -> ModelCard:
         reference = f"{_REFERENCES[dialect]}:{name}"
         declared = declared_limits(reference) if upstream.is_official else open_limits(name)
         limits = self._overrides.applied(reference, declared)
@@ -197,14 +204,22 @@ class DropIn:
 
     # Answering.
 
-    async def _serve(self, scope: Scope, asked: Asked, outbox: Outbox, tenant: Tenant) -> None:
+    async def _serve(self, asked: Asked, outbox: Outbox, tenant: Tenant) -> None:
         """Answer a request; one that surely goes as it is goes first and is read while the upstream works."""
         if not await self._goes_first(asked):
-            await self._answer(self._read(asked, scope, tenant), outbox, tenant)
+            await self._answer(self._read(asked, tenant), outbox, tenant)
             return
-        sending = self._wire.send(asked.upstream, "POST", asked.address, asked.headers, asked.body)
-        async with sent_ahead(sending) as ahead:
-            await self._answer(replace(self._read(asked, scope, tenant), ahead=ahead), outbox, tenant)
+        ahead = Ahead(self._wire.send(asked.upstream, "POST", asked.address, asked.headers, asked.body))
+        try:
+            await ahead.gone_out()
+            conversation = self._beginnings.find(asked, tenant.name)
+            if conversation is None or conversation.is_rescued:
+                await self._answer(replace(self._read(asked, tenant), ahead=ahead), outbox, tenant)
+            else:
+                outbox.notes["x-holdfast-session"] = tenant.key_of(conversation.key) or ""
+                await self._pass_unread(replace(asked, ahead=ahead), outbox, tenant)
+        finally:
+            await ahead.drop()
 
     async def _goes_first(self, asked: Asked) -> bool:
         if not asked.models or not self._plain.has(asked.owner, asked.body) or self._loops.has_compacted(asked.owner):
@@ -220,7 +235,7 @@ class DropIn:
     async def _answer(self, asked: Asked, outbox: Outbox, tenant: Tenant) -> None:
         asked = await self._linking.linked(asked, tenant.name)
         if asked.decoded is None:
-            await self._finish(asked, outbox, await self._passage.carry(asked, outbox, _UNKNOWN))
+            await tell_end(asked, outbox, await self._passage.carry(asked, outbox, _UNKNOWN))
             return
         if asked.is_compaction:
             self._meters.compaction_called(asked.dialect)
@@ -229,6 +244,7 @@ class DropIn:
         # What is shown to the model is the provider's to say where it holds the history.
         is_rescued = conversation.is_rescued if asked.link is None else not asked.link.is_held
         self._plain.learn(asked.owner, asked.body, is_plain=not is_rescued)
+        self._beginnings.learn(asked, tenant.name, conversation)
         if is_rescued:
             await self._rescue(asked, outbox, conversation)
             return
@@ -239,7 +255,25 @@ class DropIn:
             await self._rescue(asked, outbox, conversation, Failed(refusal, fault))
             return
         asked = with_output_that_fits(asked, known, outbox, self._engine.bounds)
-        outcome = await self._passage.carry(asked, outbox, known)
+        await self._settle(asked, outbox, conversation, await self._passage.carry(asked, outbox, known))
+
+    async def _pass_unread(self, asked: Asked, outbox: Outbox, tenant: Tenant) -> None:
+        """Pass a request whose conversation is known, and read it when the client has its answer, or cannot have it."""
+        read = partial(self._read, asked, tenant)
+        outcome = await self._passage.carry(asked, outbox, await self._known_of(asked.models[0]), read)
+        asked = read()
+        if asked.decoded is None:
+            await tell_end(asked, outbox, outcome)
+            return
+        if asked.is_compaction:
+            self._meters.compaction_called(asked.dialect)
+        self._circling(asked)
+        conversation = await self._recognition.find(asked.prefix, asked.digests)
+        self._beginnings.learn(asked, tenant.name, conversation)
+        await self._settle(asked, outbox, conversation, outcome)
+
+    async def _settle(self, asked: Asked, outbox: Outbox, conversation: Conversation, outcome: Passed | Failed) -> None:
+        """Keep what a request was answered, or cure what can be cured of it."""
         if isinstance(outcome, Failed):
             await self._failed(asked, outbox, conversation, outcome)
             return
@@ -250,13 +284,13 @@ class DropIn:
             self._keeping.add(keeping)
             keeping.add_done_callback(self._keeping.discard)
             await asyncio.shield(keeping)
-        await self._finish(asked, outbox, outcome)
+        await tell_end(asked, outbox, outcome)
 
     async def _failed(self, asked: Asked, outbox: Outbox, conversation: Conversation, failed: Failed) -> None:
         """Cure what can be cured of a request that was refused; else the client is told what the provider said."""
         kind = failed.fault.kind
         if kind is FaultKind.BAD_REQUEST and asked.is_compaction:
-            await self._represent(asked, outbox)
+            await tell_compaction(asked, outbox)
         elif asked.held and is_forgotten(failed.refusal.body):
             await self._rescue(asked, outbox, conversation, failed)
         elif kind in OVERSIZE:
@@ -267,7 +301,7 @@ class DropIn:
             self._known.pop(asked.models[0].issuer, None)
             await self._rescue(asked, outbox, conversation, failed)
         else:
-            await self._finish(asked, outbox, failed)
+            await tell_end(asked, outbox, failed)
 
     def _circling(self, asked: Asked) -> Fault | None:
         """Return why a request is made smaller although it fits: its agent compacts and compacts, and gains nothing."""
@@ -281,22 +315,6 @@ class DropIn:
             return None
         tokens = asked.sizes.tokens
         return Fault(FaultKind.TOKEN_OVERFLOW, Confidence.GUESS, limit=tokens // 2, requested=tokens, unit=Unit.TOKENS)
-
-    async def _represent(self, asked: Asked, outbox: Outbox) -> None:
-        """Answer an agent's own compaction without a model."""
-        assert asked.decoded is not None, "only what was read is known to be a compaction"
-        dialect, decoded = SERVED[asked.dialect], asked.decoded
-        reply = represented(decoded.request, decoded.model)
-        outbox.notes["x-holdfast-rescued"] = "compaction_answered"
-        outbox.notes["x-holdfast-notice"] = "the provider refused this compaction; it was made without a model"
-        reply_id = f"holdfast-{secrets.token_hex(8)}"
-        if not decoded.wants_stream:
-            await outbox.whole(200, _JSON, dialect.encode_reply(reply, reply_id, int(time())))
-            return
-        await outbox.begin(200, [(b"content-type", b"text/event-stream; charset=utf-8")])
-        for event in dialect.encode_stream(reply, reply_id, int(time()), wants_usage=decoded.wants_usage):
-            await outbox.write(event)
-        await outbox.end()
 
     async def _keep(self, asked: Asked, conversation: Conversation, passed: Passed) -> None:
         """Put what was said into the log. The client has its answer, so whatever fails here is for the operator."""
@@ -317,16 +335,6 @@ class DropIn:
             # The next request of this conversation brings the same messages again, and then they are kept.
             log.warning("a conversation is not kept yet", extra={"session": conversation.key, "code": error.code})
 
-    async def _finish(self, asked: Asked, outbox: Outbox, outcome: Passed | Failed) -> None:
-        if isinstance(outcome, Passed):
-            await outbox.end()
-        elif outcome.error is not None:
-            await outbox.whole(outcome.error.status, outcome.error.headers, outcome.error.body)
-        else:
-            is_late = outcome.refusal.phase is Phase.STALL
-            told = f"holdfast: the upstream did not answer: {outcome.refusal.cause}"
-            await outbox.whole(504 if is_late else 502, _JSON, _error(asked.dialect, told))
-
     async def _rescue(
         self,
         asked: Asked,
@@ -336,11 +344,11 @@ class DropIn:
     ) -> None:
         if asked.is_compaction and asked.count == 1:
             # All its history is in this one message, so nothing of it can be left out and still be summarised.
-            await self._represent(asked, outbox)
+            await tell_compaction(asked, outbox)
             return
         whole = await self._linking.unfolded(asked)
         if whole is None:
-            await self._finish(asked, outbox, failed or await self._passage.carry(asked, outbox, _UNKNOWN))
+            await tell_end(asked, outbox, failed or await self._passage.carry(asked, outbox, _UNKNOWN))
             return
         asked = whole
         if conversation.common(asked.digests) == len(asked.digests) < len(conversation.digests):
@@ -362,9 +370,9 @@ class DropIn:
             await outbox.end()
             return
         if asked.is_compaction:
-            await self._represent(asked, outbox)
+            await tell_compaction(asked, outbox)
             return
-        error = errand.error or Refused(502, _JSON, _error(asked.dialect, _told(came)))
+        error = errand.error or Refused(502, JSON_HEADERS, error_body(asked.dialect, _told(came)))
         await outbox.whole(error.status, error.headers, error.body)
 
     # Everything else.
@@ -374,26 +382,29 @@ class DropIn:
         headers = passed_on(scope["headers"], upstream, is_key_ours=bool(scope.get("holdfast.key_is_ours")))
         address = upstream.address(scope["path"], scope["query_string"])
         try:
-            async with self._wire.send(upstream, scope["method"], address, headers, body) as raw:
-                if scope["path"] == _COUNT_PATH and raw.status in _CANNOT_COUNT and (count := _count(body)):
-                    outbox.notes["x-holdfast-notice"] = "counted by estimate: the upstream did not count it"
-                    await outbox.whole(200, _JSON, msgspec.json.encode({"input_tokens": count}))
-                    return
-                await outbox.begin(raw.status, raw.headers)
-                async for chunk in raw.chunks:
-                    await outbox.write(chunk)
-                await outbox.end()
+            raw = await self._wire.send(upstream, scope["method"], address, headers, body)
         except UnreachableError as error:
             dialect = "anthropic" if upstream.family == "anthropic" else "openai-chat"
-            await outbox.whole(502, _JSON, _error(dialect, f"holdfast: the upstream did not answer: {error}"))
+            await outbox.whole(
+                502, JSON_HEADERS, error_body(dialect, f"holdfast: the upstream did not answer: {error}")
+            )
+            return
+        with closing(raw):
+            if scope["path"] == _COUNT_PATH and raw.status in _CANNOT_COUNT and (count := _count(body)):
+                outbox.notes["x-holdfast-notice"] = "counted by estimate: the upstream did not count it"
+                await outbox.whole(200, JSON_HEADERS, msgspec.json.encode({"input_tokens": count}))
+                return
+            await outbox.begin(raw.status, raw.headers)
+            while chunk := await raw.next():
+                await outbox.write(chunk)
+            await outbox.end()
 
 
 class _Named(msgspec.Struct):
     model: str = ""
 
 
-def _model_in(body: bytes) -> str:
-    return msgspec.json.decode(body, type=_Named).model
+_bodies = msgspec.json.Decoder(_Named)
 
 
 def _count(body: bytes) -> int:
@@ -409,10 +420,3 @@ def _count(body: bytes) -> int:
 def _told(came: object) -> str:
     sentence = getattr(came, "sentence", "")
     return f"holdfast: {sentence or 'the request could not be made to fit'}"
-
-
-def _error(dialect: str, message: str) -> bytes:
-    """Return an error of ours as a client of this dialect reads it."""
-    if dialect == "anthropic":
-        return msgspec.json.encode({"type": "error", "error": {"type": "api_error", "message": message}})
-    return msgspec.json.encode({"error": {"message": message, "type": "api_error", "param": None, "code": None}})

@@ -35,6 +35,8 @@ class Asked:
     # Who is asked, as the engine knows models: the one in the body, then those it may be passed on to.
     models: tuple[HttpModel, ...]
     names: tuple[str, ...]
+    # What its session is to be called, where the client says so.
+    named: str = ""
     decoded: DecodedRequest | None = None
     digests: Sequence[bytes] = ()
     # What its conversation's family is called.

@@ -13,7 +13,6 @@ from dataclasses import replace
 
 import msgspec
 
-from holdfast.core.limits import RESERVED_KEYS
 from holdfast.core.messages import Message, Part, Request, Role, ToolResult
 from holdfast.core.records import AnswerLinked, InputAdmitted, ReplyRecorded, ToolSettled
 from holdfast.errors import HoldfastError
@@ -25,16 +24,13 @@ from holdfast.models.spans import replaced, without
 from holdfast.models.wire import Original
 from holdfast.ports import Store
 from holdfast.runtime.engine import Engine
+from holdfast.runtime.links import links_in, log_of
 from holdfast.runtime.log import pages
 from holdfast.runtime.requests import load_blobs
 
 log = logging.getLogger(__name__)
 
-ANSWERS_KEY = RESERVED_KEYS + "answers:"
-# Logs that links are spread over: of a million answers each has four thousand, read in some ten milliseconds. They are
-# read only where memory does not have a link.
-_LOG_DIGITS = 2
-# Links in memory, some 300 bytes each.
+# Links in memory, some 300 bytes each. Their logs are read only where memory does not have one.
 _LINKS_MAX = 20_000
 # Longer instructions are no instructions; such an answer is not linked.
 _INSTRUCTIONS_CHARS_MAX = 2**20
@@ -54,10 +50,9 @@ class Links:
 
     async def _found(self, answer: str) -> AnswerLinked | None:
         if answer not in self._links:
-            async for page in pages(self._store, _log_of(answer)):
-                for logged in page:
-                    if isinstance(logged.record, AnswerLinked) and logged.record.answer == answer:
-                        self._remember(logged.record)
+            async for link in links_in(self._store, log_of(answer)):
+                if link.answer == answer:
+                    self._remember(link)
         return self._links.get(answer)
 
     async def instructions(self, link: AnswerLinked) -> str:
@@ -70,7 +65,7 @@ class Links:
         link = msgspec.structs.replace(link, answer=_digest(scope, name))
         if len(link.instructions) > _INSTRUCTIONS_CHARS_MAX or self._links.get(link.answer) == link:
             return
-        await self._store.admit(_log_of(link.answer), link)
+        await self._store.admit(log_of(link.answer), link)
         self._remember(link)
 
     def _remember(self, link: AnswerLinked) -> None:
@@ -82,10 +77,6 @@ class Links:
 
 def _digest(scope: str, name: str) -> str:
     return hashlib.blake2b(f"{scope}\0{name}".encode(), digest_size=16).hexdigest()
-
-
-def _log_of(answer: str) -> str:
-    return ANSWERS_KEY + answer[:_LOG_DIGITS]
 
 
 class Linking:

@@ -8,7 +8,6 @@ import asyncio
 import re
 import secrets
 from collections.abc import Callable, Sequence
-from contextlib import AbstractAsyncContextManager, AsyncExitStack
 
 import msgspec
 
@@ -42,6 +41,22 @@ _OPENING_LINE = re.compile(
 )
 # Such an opening may repeat the request's own instructions and tools. What is longer is something else.
 _OPENING_BYTES_MAX = 2**20
+# Bytes of an answer that wait to be read along the way: some hundred events, which take a millisecond or two.
+_UNREAD_BYTES_MAX = 16 * 2**10
+
+
+# Words of the model in a stream, in the form that the dialects' servers give them.
+_WORDS = re.compile(
+    rb"\"delta\": ?\{[^{}]{0,200}\"content\": ?\"[^\"]|\"text_delta\", ?\"text\": ?\"[^\"]"
+    rb"|\"response\.output_text\.delta\""
+)
+
+
+class Opening(msgspec.Struct, frozen=True):
+    """The beginning of an answer, and what of it the decoder has not read yet."""
+
+    held: bytes
+    unread: bytes = b""
 
 
 class Passed(msgspec.Struct, frozen=True):
@@ -50,6 +65,13 @@ class Passed(msgspec.Struct, frozen=True):
     reply: Reply | None
     # What the provider calls it.
     answer_id: str = ""
+
+
+class Setback(msgspec.Struct, frozen=True):
+    """One try that came to nothing, of which the client has seen nothing. `error` is what the upstream said, if so."""
+
+    refusal: Refusal
+    error: Refused | None = None
 
 
 class Failed(msgspec.Struct, frozen=True):
@@ -71,14 +93,21 @@ class Passage:
         self._engine = engine
         self._deadlines = deadlines
 
-    async def carry(self, asked: Asked, outbox: Outbox, known: Known) -> Passed | Failed:
-        """Send a request as it is; wait out what can be waited out."""
+    async def carry(
+        self, asked: Asked, outbox: Outbox, known: Known, read: Callable[[], Asked] | None = None
+    ) -> Passed | Failed:
+        """Send a request as it is; wait out what can be waited out. `read` gives it as it says, where that is unread.
+
+        What is wrong with a request is seen by what it says, so it is read when something is.
+        """
         place = 0
         climbed: list[Rung] = []
         while True:
-            outcome = await self._try(asked, asked.body_for(place), outbox, known)
-            if isinstance(outcome, Passed):
-                return outcome
+            came = await self._try(asked, asked.body_for(place), outbox)
+            if isinstance(came, Passed):
+                return came
+            asked, read = (read() if read is not None else asked), None
+            outcome = Failed(came.refusal, classify(came.refusal, _sent(asked, known)), came.error)
             self._count_fault(outcome.fault.kind)
             if outcome.fault.kind not in WAITED_OUT:
                 return outcome
@@ -94,79 +123,91 @@ class Passage:
             else:
                 climbed.append(rung)
 
-    async def _try(self, asked: Asked, body: bytes, outbox: Outbox, known: Known) -> Passed | Failed:
+    async def _try(self, asked: Asked, body: bytes, outbox: Outbox) -> Passed | Setback:
         deadlines, decoder = self._deadlines, self._decoder(asked)
+        raw: Raw | None = None
         try:
-            async with AsyncExitStack() as stack:
-                async with asyncio.timeout(deadlines.connect_seconds + deadlines.first_token_seconds):
-                    raw = await stack.enter_async_context(self._sending(asked, body))
-                    if raw.status not in _OK:
-                        return _failed(asked, await refused(raw), known)
-                    opening = await _opening(raw, decoder)
-                return await self._stream(raw, opening, decoder, outbox)
+            async with asyncio.timeout(deadlines.connect_seconds + deadlines.first_token_seconds):
+                raw = await self._sent(asked, body)
+                if raw.status not in _OK:
+                    error = await refused(raw)
+                    return Setback(error.refusal(asked.dialect, key_in(asked.headers)), error)
+                opening = await _opening(raw, decoder)
+            return await self._stream(raw, opening, decoder, outbox)
         except TimeoutError:
-            refusal = Refusal(asked.dialect, Phase.STALL, cause="nothing came within the deadline")
+            return Setback(Refusal(asked.dialect, Phase.STALL, cause="nothing came within the deadline"))
         except UnreachableError as error:
-            refusal = Refusal(asked.dialect, Phase.CONNECT, cause=str(error))
+            return Setback(Refusal(asked.dialect, Phase.CONNECT, cause=str(error)))
         except BrokenOffError as error:
             if outbox.has_begun:
                 raise
-            refusal = Refusal(asked.dialect, Phase.STREAM, cause=str(error))
-        return Failed(refusal, classify(refusal, _sent(asked, known)))
+            return Setback(Refusal(asked.dialect, Phase.STREAM, cause=str(error)))
+        finally:
+            if raw is not None:
+                raw.close()
 
-    def _sending(self, asked: Asked, body: bytes) -> AbstractAsyncContextManager[Raw]:
+    async def _sent(self, asked: Asked, body: bytes) -> Raw:
         if asked.ahead is not None and not asked.ahead.is_taken:
-            return asked.ahead.take()
-        return self._wire.send(asked.upstream, "POST", asked.address, asked.headers, body)
+            return await asked.ahead.take()
+        return await self._wire.send(asked.upstream, "POST", asked.address, asked.headers, body)
 
-    async def _stream(self, raw: Raw, opening: bytes, decoder: AnswerDecoder | None, outbox: Outbox) -> Passed | Failed:
+    async def _stream(
+        self, raw: Raw, opening: Opening, decoder: AnswerDecoder | None, outbox: Outbox
+    ) -> Passed | Setback:
         if decoder is not None and decoder.is_complete and isinstance(outcome := decoder.finish(), Refusal):
             # The very first thing it says is that it will not answer.
             outcome = msgspec.structs.replace(outcome, status=raw.status)
-            return Failed(outcome, classify(outcome), Refused(raw.status, raw.headers, opening))
+            return Setback(outcome, Refused(raw.status, raw.headers, opening.held))
         await outbox.begin(raw.status, raw.headers)
-        await outbox.write(opening)
-        while (chunk := await self._next(raw)) is not None:
-            # First to the client: it waits, we do not.
+        await outbox.write(opening.held)
+        # First to the client, which waits: it is read when there is much of it, or no more to come.
+        unread, unread_bytes = [opening.unread], len(opening.unread)
+        while chunk := await self._next(raw):
             await outbox.write(chunk)
-            if decoder is not None:
-                decoder.feed(chunk)
-        came = decoder.finish() if decoder is not None else None
-        return Passed(came, decoder.answer_id) if decoder is not None and isinstance(came, Reply) else Passed(None)
+            unread.append(chunk)
+            unread_bytes += len(chunk)
+            if unread_bytes > _UNREAD_BYTES_MAX and decoder is not None:
+                decoder.feed(b"".join(unread))
+                unread, unread_bytes = [], 0
+        if decoder is None:
+            return Passed(None)
+        # What was written leaves when the loop goes round.
+        await asyncio.sleep(0)
+        decoder.feed(b"".join(unread))
+        came = decoder.finish()
+        return Passed(came, decoder.answer_id) if isinstance(came, Reply) else Passed(None)
 
-    async def _next(self, raw: Raw) -> bytes | None:
+    async def _next(self, raw: Raw) -> bytes:
         try:
             async with asyncio.timeout(self._deadlines.idle_seconds):
-                return await anext(raw.chunks, None)
+                return await raw.next()
         except TimeoutError as error:
             raise BrokenOffError("nothing more came within the deadline") from error
 
     def _decoder(self, asked: Asked) -> AnswerDecoder | None:
-        if asked.decoded is None:
+        if not asked.models:
             return None
         return DIALECTS[asked.dialect].StreamDecoder(asked.models[0].issuer, secrets.token_hex(6))
 
 
-async def _opening(raw: Raw, decoder: AnswerDecoder | None) -> bytes:
+async def _opening(raw: Raw, decoder: AnswerDecoder | None) -> Opening:
     """Return the beginning of an answer, up to and with the first piece in which the model says something."""
-    opening = bytearray()
-    async for chunk in raw.chunks:
-        opening += chunk
-        has_content = decoder is None or decoder.feed(chunk) or decoder.is_complete
-        if has_content or len(opening) > _OPENING_BYTES_MAX or not _is_opening(bytes(opening)):
+    held = b""
+    while chunk := await raw.next():
+        held += chunk
+        if decoder is None or (_WORDS.search(chunk) and b"error" not in chunk):
+            # It speaks, which is seen without reading it.
+            return Opening(held, chunk)
+        has_content = decoder.feed(chunk) or decoder.is_complete
+        if has_content or len(held) > _OPENING_BYTES_MAX or not _is_opening(held):
             break
-    return bytes(opening)
+    return Opening(held)
 
 
 def _is_opening(held: bytes) -> bool:
     *lines, unfinished = held.split(b"\n")
     is_stream = held.startswith((b"data:", b"event:")) and not unfinished.startswith(b":")
     return is_stream and all(_OPENING_LINE.fullmatch(line) for line in lines)
-
-
-def _failed(asked: Asked, error: Refused, known: Known) -> Failed:
-    refusal = error.refusal(asked.dialect, key_in(asked.headers))
-    return Failed(refusal, classify(refusal, _sent(asked, known)), error)
 
 
 def _sent(asked: Asked, known: Known) -> Sent:

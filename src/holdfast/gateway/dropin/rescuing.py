@@ -8,7 +8,7 @@ turn stays with the client: the tools it asks for are the client's to run, so he
 import asyncio
 import secrets
 from collections.abc import AsyncGenerator, Mapping
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import dataclass, field, fields
 
 import msgspec
@@ -76,10 +76,8 @@ async def refused(raw: Raw) -> Refused:
     body = bytearray()
     with suppress(BrokenOffError, TimeoutError):
         async with asyncio.timeout(_ERROR_SECONDS_MAX):
-            async for chunk in raw.chunks:
+            while len(body) <= _ERROR_BYTES_MAX and (chunk := await raw.next()):
                 body += chunk
-                if len(body) > _ERROR_BYTES_MAX:
-                    break
     headers = [(name, text) for name, text in raw.headers if name != b"content-length"]
     return Refused(raw.status, headers, bytes(body))
 
@@ -151,22 +149,24 @@ class ClientModel:
         body = rewritten(asked, self.runner.log, blobs, self.issuer)
         errand.held, errand.head = [], None
         try:
-            async with errand.wire.send(asked.upstream, "POST", asked.address, asked.headers, body) as raw:
-                if raw.status not in _OK:
-                    errand.error = await refused(raw)
-                    yield errand.error.refusal(asked.dialect, errand.key)
-                    return
-                async for sight in self._answer(raw):
-                    yield sight
+            raw = await errand.wire.send(asked.upstream, "POST", asked.address, asked.headers, body)
         except UnreachableError as error:
             yield Refusal(asked.dialect, Phase.CONNECT, cause=str(error))
+            return
+        with closing(raw):
+            if raw.status not in _OK:
+                errand.error = await refused(raw)
+                yield errand.error.refusal(asked.dialect, errand.key)
+                return
+            async for sight in self._answer(raw):
+                yield sight
 
     async def _answer(self, raw: Raw) -> AsyncGenerator[Delta | Reply | Refusal, None]:
         errand = self._errand
         errand.head = (raw.status, raw.headers)
         decoder = DIALECTS[errand.asked.dialect].StreamDecoder(self.issuer, secrets.token_hex(6))
         with suppress(BrokenOffError):
-            async for chunk in raw.chunks:
+            while chunk := await raw.next():
                 deltas = decoder.feed(chunk)
                 if errand.outbox.has_begun:
                     await errand.outbox.write(chunk)

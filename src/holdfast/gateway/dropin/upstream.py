@@ -6,20 +6,22 @@ the answer is asked for plain, because it is read along the way.
 
 import hashlib
 import io
-from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TypeAlias
 
 import aiohttp
+from multidict import istr
 from yarl import URL
 
 from holdfast.models import anthropic_messages, openai_chat
 from holdfast.models.endpoints import Endpoint, parse_endpoint
-from holdfast.models.transport import CONNECT_SECONDS_MAX, UnreachableError, chunks_of
+from holdfast.models.transport import CONNECT_SECONDS_MAX, UnreachableError, broken_off
 
 RawHeaders: TypeAlias = Sequence[tuple[bytes, bytes]]
 
+_LENGTH = b"content-length"
 # RFC 9110, 7.6.1, and what belongs to one connection or one body alone.
 _HOP_BY_HOP = frozenset(
     {
@@ -33,7 +35,7 @@ _HOP_BY_HOP = frozenset(
         b"transfer-encoding",
         b"upgrade",
         b"host",
-        b"content-length",
+        _LENGTH,
         b"accept-encoding",
         b"expect",
     }
@@ -45,6 +47,11 @@ _KEY_HEADERS = frozenset({b"authorization", b"x-api-key"})
 _AT_ONCE_BYTES_MAX = 2**20
 _OFFICIAL = {"openai": openai_chat.DEFAULT_BASE_URL, "anthropic": anthropic_messages.DEFAULT_BASE_URL}
 _AUTO = ("User-Agent", "Accept", "Accept-Encoding", "Content-Type")
+# Of both the longest are some 30 KiB, which is what a request's headers may have.
+_ADDRESSES_MAX = 64
+_NAMES_MAX = 64
+# Keys whose owners are remembered by name: more than use one gateway at once.
+_OWNERS_MAX = 1_000
 
 
 @dataclass(frozen=True)
@@ -82,13 +89,24 @@ def open_upstream(
     return Upstream(family, endpoint, key, fallbacks, endpoint.place == official.place)
 
 
-@dataclass(frozen=True)
 class Raw:
-    """An answer on its way: status, headers as they came, and the body as it comes."""
+    """An answer on its way: status, headers as they came, and the body as it comes. Whoever has it closes it."""
 
-    status: int
-    headers: RawHeaders
-    chunks: AsyncGenerator[bytes, None]
+    def __init__(self, response: aiohttp.ClientResponse) -> None:
+        self.status = response.status
+        self.headers: RawHeaders = passed_back(response.raw_headers)
+        self._response = response
+
+    async def next(self) -> bytes:
+        """Return the next piece of the body; empty at its end. Raises `BrokenOffError` where the connection breaks."""
+        try:
+            return await self._response.content.readany()
+        except (aiohttp.ClientError, OSError) as error:
+            raise broken_off(error) from error
+
+    def close(self) -> None:
+        """Let go of it: a connection whose answer was not read to its end is closed, so the provider stops working."""
+        self._response.close()
 
 
 class Wire:
@@ -97,29 +115,20 @@ class Wire:
     def __init__(self) -> None:
         self._session: aiohttp.ClientSession | None = None
 
-    @asynccontextmanager
-    async def send(
-        self, upstream: Upstream, method: str, address: str, headers: RawHeaders, body: bytes
-    ) -> AsyncGenerator[Raw, None]:
-        """Send a request. Leaving early closes the connection, so that the provider stops working."""
+    async def send(self, upstream: Upstream, method: str, address: str, headers: RawHeaders, body: bytes) -> Raw:
+        """Send a request and return its answer as soon as its headers are there."""
         try:
             response = await self._open().request(
                 method,
-                URL(address, encoded=True),
+                _url(address),
                 data=_payload(body) if body or method == "POST" else None,
-                headers=[(name.decode("latin-1"), text.decode("latin-1")) for name, text in headers],
-                skip_auto_headers=_AUTO,
+                headers=[(_name(name), text.decode("latin-1")) for name, text in headers],
                 allow_redirects=False,
                 proxy=upstream.endpoint.proxy,
             )
         except (aiohttp.ClientError, OSError, ValueError) as error:
             raise UnreachableError(f"{upstream.endpoint.place} gave no answer ({type(error).__name__})") from error
-        chunks = chunks_of(response)
-        try:
-            yield Raw(response.status, passed_back(response.raw_headers), chunks)
-        finally:
-            await chunks.aclose()
-            response.close()
+        return Raw(response)
 
     async def close(self) -> None:
         """Let go of all connections."""
@@ -136,8 +145,20 @@ class Wire:
                 timeout=timeout,
                 cookie_jar=aiohttp.DummyCookieJar(),
                 auto_decompress=False,
+                skip_auto_headers=_AUTO,
             )
         return self._session
+
+
+# Requests go to a few addresses, with headers of a few names: both are read once.
+@lru_cache(maxsize=_ADDRESSES_MAX)
+def _url(address: str) -> URL:
+    return URL(address, encoded=True)
+
+
+@lru_cache(maxsize=_NAMES_MAX)
+def _name(name: bytes) -> istr:
+    return istr(name.decode("latin-1"))
 
 
 def _payload(body: bytes) -> bytes | io.BytesIO:
@@ -152,7 +173,8 @@ def passed_on(
 
     `is_key_ours` says that the key in them opens this gateway, so it is nobody else's business.
     """
-    named = {token.strip().lower() for name, text in headers if name == b"connection" for token in text.split(b",")}
+    listed = [text for name, text in headers if name == b"connection"]
+    named = {token.strip().lower() for text in listed for token in text.split(b",")}
     passed = [
         (name, text)
         for name, text in headers
@@ -175,11 +197,7 @@ def _key_headers(upstream: Upstream) -> Mapping[str, str]:
 
 def passed_back(headers: Iterable[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
     """Return an upstream's headers as they go back to the client."""
-    return [
-        (name.lower(), text)
-        for name, text in headers
-        if name.lower() not in _HOP_BY_HOP or name.lower() == b"content-length"
-    ]
+    return [(name, text) for raw, text in headers if (name := raw.lower()) not in _HOP_BY_HOP or name == _LENGTH]
 
 
 def key_in(headers: Iterable[tuple[bytes, bytes]]) -> str:
@@ -190,6 +208,7 @@ def key_in(headers: Iterable[tuple[bytes, bytes]]) -> str:
     return ""
 
 
+@lru_cache(maxsize=_OWNERS_MAX)
 def owner_of(key: str) -> str:
     """Name whose conversation it is by a key, which cannot be had back from the name."""
     return hashlib.sha256(key.encode()).hexdigest()[:8]

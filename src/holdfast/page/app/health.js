@@ -165,7 +165,7 @@ function linked(key, turn) {
 
 /** @param {any[] | null} all */
 function nodes(all) {
-  if (!all) return card("Nodes", el("p", { class: "faint" }, "Leases of this store are kept by its own server."));
+  if (!all) return card("Nodes", el("p", { class: "faint" }, "A store in memory is this gateway's alone."));
   if (!all.length) return card("Nodes", el("p", { class: "faint" }, "Nobody holds a lease."));
   return card(
     "Nodes",

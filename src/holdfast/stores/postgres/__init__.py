@@ -109,6 +109,10 @@ class PostgresStore:
         self._writer.cache.put(kept)
         return lease
 
+    async def holders(self) -> list[tuple[str, bool, int]]:
+        """Return who holds leases on any node: the owner, whether a lease of its runs, and how many sessions."""
+        return await self.connections.ask(lambda db: leases.holders(db, now=self._now()))
+
     async def renew(self, lease: Lease, *, seconds: float) -> Lease:
         """Prolong a lease; see `Store.renew`."""
         check_lease_term(lease.session, lease.owner, seconds)

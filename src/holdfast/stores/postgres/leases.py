@@ -54,6 +54,18 @@ _LOAD_SNAPSHOT = """
 """
 
 
+# One that has expired and that nobody took is its holder's until somebody does.
+_HOLDERS = f"""
+    SELECT owner, bool_or(lease_until > {_NOW.format("$1")}) AS is_alive, count(*) AS sessions
+    FROM holdfast.sessions WHERE owner IS NOT NULL GROUP BY owner, instance ORDER BY owner, instance
+"""  # noqa: S608 - columns and clock of our own
+
+
+async def holders(connection: "Connection", *, now: float | None) -> list[tuple[str, bool, int]]:
+    """Return who holds leases: the owner, whether one of them is still running, and how many sessions."""
+    return [(row["owner"], row["is_alive"], row["sessions"]) for row in await connection.fetch(_HOLDERS, now)]
+
+
 async def acquire(
     connection: "Connection", session: str, owner: str, instance: str, *, seconds: float, now: float | None
 ) -> tuple[Lease, SeenRow] | None:

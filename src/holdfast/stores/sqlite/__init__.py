@@ -113,6 +113,14 @@ class SqliteStore:
         On a full disk it cannot be: what was indexed before is found.
         """
         check_key(session)
+
+        def find_indexed(db: apsw.Connection) -> list[Hit] | None:
+            # One that is indexed takes one look: whoever searches thousands of sessions waits for each.
+            return searching.find(db, session, query, limit) if searching.next_slice(db, session) is None else None
+
+        found = await self._read(find_indexed)
+        if found is not None:
+            return found
         with suppress(StoreFullError):
             await self._index_all(session)
         return await self._read(lambda db: searching.find(db, session, query, limit))

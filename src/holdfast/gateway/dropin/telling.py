@@ -1,0 +1,50 @@
+"""What we tell a client ourselves, in its own dialect: an error of the provider's or of ours, or its own compaction."""
+
+import secrets
+from time import time
+
+import msgspec
+
+from holdfast.core.faults import Phase
+from holdfast.gateway.dropin.asked import Asked, Outbox
+from holdfast.gateway.dropin.compactions import represented
+from holdfast.gateway.dropin.passing import Failed, Passed
+from holdfast.models.dialects import SERVED
+
+JSON_HEADERS = [(b"content-type", b"application/json")]
+
+
+async def tell_end(asked: Asked, outbox: Outbox, outcome: Passed | Failed) -> None:
+    """End an answer that went through; else say what the provider said, or that it said nothing."""
+    if isinstance(outcome, Passed):
+        await outbox.end()
+    elif outcome.error is not None:
+        await outbox.whole(outcome.error.status, outcome.error.headers, outcome.error.body)
+    else:
+        is_late = outcome.refusal.phase is Phase.STALL
+        told = f"holdfast: the upstream did not answer: {outcome.refusal.cause}"
+        await outbox.whole(504 if is_late else 502, JSON_HEADERS, error_body(asked.dialect, told))
+
+
+async def tell_compaction(asked: Asked, outbox: Outbox) -> None:
+    """Answer an agent's own compaction without a model."""
+    assert asked.decoded is not None, "only what was read is known to be a compaction"
+    dialect, decoded = SERVED[asked.dialect], asked.decoded
+    reply = represented(decoded.request, decoded.model)
+    outbox.notes["x-holdfast-rescued"] = "compaction_answered"
+    outbox.notes["x-holdfast-notice"] = "the provider refused this compaction; it was made without a model"
+    reply_id = f"holdfast-{secrets.token_hex(8)}"
+    if not decoded.wants_stream:
+        await outbox.whole(200, JSON_HEADERS, dialect.encode_reply(reply, reply_id, int(time())))
+        return
+    await outbox.begin(200, [(b"content-type", b"text/event-stream; charset=utf-8")])
+    for event in dialect.encode_stream(reply, reply_id, int(time()), wants_usage=decoded.wants_usage):
+        await outbox.write(event)
+    await outbox.end()
+
+
+def error_body(dialect: str, message: str) -> bytes:
+    """Return an error of ours as a client of this dialect reads it."""
+    if dialect == "anthropic":
+        return msgspec.json.encode({"type": "error", "error": {"type": "api_error", "message": message}})
+    return msgspec.json.encode({"error": {"message": message, "type": "api_error", "param": None, "code": None}})

@@ -1,0 +1,183 @@
+"""A request that goes on with a known conversation passes before it is read, and is read and kept all the same."""
+
+import json
+from typing import Any
+
+import msgspec
+import pytest
+
+from holdfast.core.limits import Limits
+from holdfast.core.messages import text_of
+from holdfast.core.records import InputAdmitted, ReplyRecorded
+from holdfast.gateway.dropin.asked import Asked
+from holdfast.gateway.dropin.beginnings import Beginnings
+from holdfast.gateway.dropin.passing import Opening, _opening
+from holdfast.gateway.dropin.recognition import Conversation
+from holdfast.gateway.dropin.upstream import Raw, open_upstream
+from holdfast.models.dialects import DIALECTS
+from holdfast.models.simulated import Simulation
+from tests.dropin.dropins import DropInRunning, a_dropin
+
+LONG = "one of the many words that a conversation begins with " * 30
+ROLES = ("user", "assistant")
+
+
+def _asked(*texts: str, dialect: str = "openai-chat", key: str = "sk-mine", named: str = "", field: str = "") -> Asked:
+    upstream = open_upstream("openai", "http://127.0.0.1:1/v1", "", (), {})
+    assert upstream is not None
+    messages = [{"role": ROLES[place % 2], "content": text} for place, text in enumerate(texts)]
+    body = msgspec.json.encode({"model": "sim", field or "messages": messages, "stream": True})
+    return Asked(dialect, upstream, "", [(b"authorization", key.encode())], body, (), (), named)
+
+
+def test_a_request_belongs_to_the_longest_request_that_it_begins_with() -> None:
+    beginnings = Beginnings()
+    short, long = Conversation("short"), Conversation("long")
+    beginnings.learn(_asked("one"), "", short)
+    beginnings.learn(_asked("one", "two", "three"), "", long)
+    begun: tuple[list[str], ...] = (["one"], ["one", "else"], ["one", "two", "three", "four", "five"], ["other"], [])
+    assert [beginnings.find(_asked(*texts), "") for texts in begun] == [short, short, long, None, None]
+
+
+def test_a_request_that_goes_on_elsewhere_than_the_newest_one_is_nobodys_until_it_is_read() -> None:
+    beginnings = Beginnings()
+    conversation = Conversation("one")
+    beginnings.learn(_asked("one"), "", conversation)
+    ways = (["one", "two", "left"], ["one", "two", "right"], ["one", "two", "left", "three", "on"])
+    assert [beginnings.find(_asked(*texts), "") for texts in ways] == [conversation, None, conversation]
+
+
+def test_a_request_behind_which_the_log_goes_on_is_no_beginning_of_the_next() -> None:
+    beginnings = Beginnings()
+    conversation = Conversation("one", digests=[b"one", b"two", b"three"])
+    beginnings.learn(_asked("one"), "", conversation)
+    assert beginnings.find(_asked("one", "else", "on"), "") is None
+
+
+def test_what_another_key_tenant_or_session_said_is_not_ones_own_beginning() -> None:
+    beginnings = Beginnings()
+    beginnings.learn(_asked("one"), "me", Conversation("mine"))
+    others = [(_asked("one", key="sk-yours"), "me"), (_asked("one"), "you"), (_asked("one", named="x"), "me")]
+    assert [beginnings.find(asked, tenant) for asked, tenant in others] == [None, None, None]
+
+
+def test_a_dialect_whose_requests_may_name_their_past_has_no_beginnings() -> None:
+    beginnings = Beginnings()
+    asked = _asked("one", dialect="openai-responses")
+    beginnings.learn(asked, "", Conversation("responses"))
+    assert beginnings.find(asked, "") is None
+
+
+def test_a_body_that_cannot_be_read_has_no_beginning() -> None:
+    beginnings = Beginnings()
+    assert [beginnings.find(_asked("one").with_body(body), "") for body in (b"{", b'{"messages":"one"}')] == [
+        None,
+        None,
+    ]
+
+
+class _Pieces(Raw):
+    """An answer without a connection."""
+
+    def __init__(self, *pieces: bytes) -> None:
+        self._pieces = list(pieces)
+
+    async def next(self) -> bytes:
+        return self._pieces.pop(0) if self._pieces else b""
+
+
+_TAKEN = (
+    b'data: {"object":"chat.completion.chunk","choices":[{"index":0,"delta":{"role":"assistant","content":""}}]}\n\n'
+)
+_WORD = b'data: {"object":"chat.completion.chunk","choices":[{"index":0,"delta":{"content":"Hello"}}]}\n\n'
+_ERROR = b'data: {"error":{"message":"overloaded","type":"server_error","code":503}}\n\n'
+
+
+@pytest.mark.parametrize(
+    ("dialect", "pieces", "opening"),
+    [
+        ("openai-chat", [_TAKEN, _WORD, _WORD], Opening(_TAKEN + _WORD, _WORD)),
+        ("openai-chat", [_TAKEN + _WORD], Opening(_TAKEN + _WORD, _TAKEN + _WORD)),
+        # What speaks and fails in one breath is read: it can still be cured.
+        ("openai-chat", [_TAKEN + _WORD + _ERROR], Opening(_TAKEN + _WORD + _ERROR)),
+        ("openai-chat", [_TAKEN, _ERROR], Opening(_TAKEN + _ERROR)),
+        ("openai-chat", [_TAKEN], Opening(_TAKEN)),
+        (
+            "anthropic",
+            [b'data: {"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":"Hi"}}\n\n'],
+            Opening(
+                *[b'data: {"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":"Hi"}}\n\n'] * 2
+            ),
+        ),
+    ],
+)
+async def test_words_are_seen_without_being_read_and_an_error_among_them_is_read(
+    dialect: str, pieces: list[bytes], opening: Opening
+) -> None:
+    decoder = DIALECTS[dialect].StreamDecoder("issuer", "nonce")
+    assert await _opening(_Pieces(*pieces), decoder) == opening
+
+
+async def _ask(running: DropInRunning, texts: list[str], **more: Any) -> tuple[str, str | None]:
+    """Ask with a history, and return the answer and the session that the gateway names."""
+    messages: Any = [{"role": ROLES[place % 2], "content": text} for place, text in enumerate(texts)]
+    body = {"model": "sim", "messages": messages, **more}
+    headers = {"authorization": "Bearer sk-the-clients-own-key", "content-type": "application/json"}
+    async with running.http.post(f"{running.url}/v1/chat/completions", json=body, headers=headers) as response:
+        told = await response.read()
+        assert response.status == 200, told
+        if more.get("stream"):
+            lines = [json.loads(line[6:]) for line in told.decode().splitlines() if line.startswith("data: {")]
+            said = "".join(choice["delta"].get("content") or "" for line in lines for choice in line["choices"])
+        else:
+            said = json.loads(told)["choices"][0]["message"]["content"]
+        return said, response.headers.get("x-holdfast-session")
+
+
+@pytest.mark.parametrize("is_streamed", [False, True])
+async def test_every_message_of_a_conversation_that_passes_unread_is_in_its_log_once(*, is_streamed: bool) -> None:
+    texts, named = [f"{LONG} remember harbour = Kiel"], []
+    async with a_dropin() as running:
+        for turn in range(4):
+            answer, session = await _ask(running, texts, stream=is_streamed)
+            texts += [answer, f"and then {turn}"]
+            named.append(session)
+        records = await running.records(named[0] or "")
+        assert await running.sessions() == [named[0]]
+    inputs = [text_of(record.parts) for record in records if isinstance(record, InputAdmitted)]
+    replies = [text_of(record.reply.parts) for record in records if isinstance(record, ReplyRecorded)]
+    assert (inputs, replies) == (texts[0:8:2], texts[1:8:2])
+    assert len(set(named)) == 1
+    assert len(running.sent) == 4
+
+
+async def test_a_request_that_passed_unread_and_was_refused_is_read_and_rescued() -> None:
+    texts, first = [f"{LONG} remember harbour = Kiel"], None
+    simulation = Simulation(Limits(window_tokens=400_000))
+    async with a_dropin(simulation) as running:
+        for _ in range(3):
+            answer, first = await _ask(running, texts)
+            texts += [answer, "word " * 3_000]
+        # The provider takes less from here on, and nobody has said so.
+        simulation.limits = Limits(window_tokens=6_000)
+        answer, session = await _ask(running, [*texts[:-1], "what is harbour?"])
+    assert "Kiel" in answer
+    assert session == first
+    refused = [one.status for one in simulation.requests if one.status != 200]
+    assert refused == [400]
+
+
+async def test_two_ways_on_from_one_beginning_are_two_conversations() -> None:
+    async with a_dropin() as running:
+        begun = [LONG]
+        answer, trunk = await _ask(running, begun)
+        begun += [answer]
+        left, named_left = await _ask(running, [*begun, "left"])
+        _, named_right = await _ask(running, [*begun, "right"])
+        _, again_left = await _ask(running, [*begun, "left", left, "on"])
+        logs = {key: await running.records(key) for key in await running.sessions()}
+    assert named_left == trunk == again_left != named_right
+    said = {
+        key: [text_of(one.parts) for one in records if isinstance(one, InputAdmitted)] for key, records in logs.items()
+    }
+    assert said == {trunk: [LONG, "left", "on"], named_right: [LONG, "right"]}

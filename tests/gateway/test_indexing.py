@@ -1,0 +1,102 @@
+"""Sessions are indexed before somebody searches them, in the time that is left."""
+
+import asyncio
+from functools import partial
+from pathlib import Path
+
+from holdfast.core.messages import Text
+from holdfast.core.records import InputAdmitted
+from holdfast.errors import StoreBusyError
+from holdfast.gateway.indexing import Indexer
+from holdfast.ports import Hit, SessionInfo
+from holdfast.runtime.clock import SystemClock
+from holdfast.runtime.learning import LEARNED_KEY
+from holdfast.stores.memory import MemoryStore
+from holdfast.stores.sqlite import SqliteStore
+from holdfast.stores.sqlite import search as searching
+from holdfast.testing.clock import ManualClock
+
+
+class _NoTime(ManualClock):
+    """A clock whose pauses take no time, and are remembered."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.pauses: list[float] = []
+
+    async def sleep(self, seconds: float) -> None:
+        self.pauses.append(seconds)
+        await asyncio.sleep(0)
+
+
+class _Searched(MemoryStore):
+    """Remembers what was searched, and is busy as often as a test says."""
+
+    def __init__(self, busy: int = 0) -> None:
+        super().__init__(clock=SystemClock())
+        self.searched: list[str] = []
+        self.was_searched = asyncio.Event()
+        self._busy = busy
+
+    async def search(self, session: str, query: str, *, limit: int = 10) -> list[Hit]:
+        self.searched.append(session)
+        self.was_searched.set()
+        return await super().search(session, query, limit=limit)
+
+    async def sessions(self, *, after: str = "", limit: int = 100) -> list[SessionInfo]:
+        if self._busy:
+            self._busy -= 1
+            raise StoreBusyError("busy")
+        return await super().sessions(after=after, limit=limit)
+
+
+def _said(text: str) -> InputAdmitted:
+    return InputAdmitted((Text(text),), "", None)
+
+
+async def _unindexed(store: SqliteStore, count: int) -> list[str]:
+    keys = [f"s:{number}" for number in range(count)]
+    return [key for key in keys if await store._read(partial(searching.next_slice, session=key)) is not None]
+
+
+async def test_after_a_round_nothing_is_left_for_a_search_to_index(tmp_path: Path) -> None:
+    store = SqliteStore(tmp_path / "store.db", clock=SystemClock())
+    for number in range(20):
+        await store.admit(f"s:{number}", _said(f"the narwhal number{number}"))
+    waiting = await _unindexed(store, 20)
+
+    indexed = await Indexer(store, _NoTime()).index_all()
+
+    left = await _unindexed(store, 20)
+    assert (len(waiting), indexed, left) == (20, 20, [])
+    await store.close()
+
+
+async def test_the_newest_session_comes_first_and_one_without_news_is_not_looked_at_again() -> None:
+    store, clock = _Searched(), _NoTime()
+    indexer = Indexer(store, clock)
+    for key in ("b", "c", "a", LEARNED_KEY):
+        await store.admit(key, _said("hello"))
+
+    first = await indexer.index_all()
+    await store.admit("b", _said("again"))
+    second = await indexer.index_all()
+
+    assert (first, second) == (3, 1)
+    assert store.searched == ["a", "c", "b", "b"]
+    # After some of them it pauses for longer than it worked.
+    assert len(clock.pauses) == 2
+    assert all(pause > 0 for pause in clock.pauses)
+
+
+async def test_a_store_that_is_busy_is_looked_at_again_and_one_that_stops_ends_it() -> None:
+    store, clock = _Searched(busy=2), _NoTime()
+    await store.admit("a", _said("hello"))
+    indexing = asyncio.create_task(Indexer(store, clock).run())
+    await store.was_searched.wait()
+    await store.close()
+
+    await asyncio.wait_for(indexing, 60)
+
+    assert clock.pauses[:2] == [60.0, 60.0]
+    assert store.searched == ["a"]
