@@ -22,8 +22,9 @@ from holdfast.crashlab.workload import SEASON_STEPS, SESSIONS, Accepted, Errand,
 
 # Kills before a store is brought to rest: some thousand records, which are judged in about a tenth of a second.
 KILLS_PER_STORE = 100
-# A store is judged after so many kills on average, and once more at its end.
-_KILLS_PER_JUDGEMENT = 10
+# A store is judged after so many kills on average, and once more at its end. Every judgement is of everything from the
+# first record on, a tenth of a second each; at ten kills they took an eighth of all the time there is.
+_KILLS_PER_JUDGEMENT = 16
 # This share of lives is killed while it opens the store and recovers, the others in the middle of their work.
 _SHARE_OF_STARTS = 0.6
 # How many steps such a life takes at most before it is killed, both sessions together; half of that on average. A step
