@@ -140,6 +140,9 @@ async def _taken_away(
         # Before it has another key: its segments know it by this one.
         refs = await _refs_in(store, known)
         segments = await store.segments(session)
+        if untouched_since is not None:
+            # Once more: reading a long log takes a while, and anybody may send a message meanwhile.
+            _check_untouched(await store.info(session) or known, untouched_since)
         lease = await store.rename(lease, f"{DELETING}{uuid4().hex}")
     except BaseException:
         await store.release(lease)
