@@ -25,7 +25,7 @@ _SELECT_STANDING = """
     SELECT number, (SELECT max(last) FROM segments WHERE session = number) FROM sessions WHERE key = ?
 """
 # Recent records stand in the order in which they were written.
-_SELECT_NEWEST = "SELECT seq, at, crc32, body FROM recent WHERE session = ? ORDER BY place DESC LIMIT ?"
+_SELECT_NEWEST = "SELECT seq, at, crc32, body FROM recent WHERE session = ? ORDER BY rowid DESC LIMIT ?"
 # The small table of recent records is read once, however many sessions are asked for. With `max`, SQLite takes the
 # other columns from the row that has it.
 _SELECT_SESSIONS = """
