@@ -1,5 +1,6 @@
 """A row whose number meets that of another, or leaves its place unnoticed: it goes back, and nothing is lost."""
 
+import shutil
 from collections.abc import Awaitable, Callable
 from contextlib import closing
 from pathlib import Path
@@ -14,7 +15,7 @@ from holdfast.runtime.log import open_log
 from holdfast.runtime.sealing import put_segment
 from holdfast.stores.archived import ArchivedStore
 from holdfast.stores.archives import FolderArchive
-from holdfast.stores.sqlite import SqliteStore
+from holdfast.stores.sqlite import SqliteStore, reading
 from holdfast.stores.sqlite.batch import move_recent
 from holdfast.testing.builders import a_notice, a_reply, a_turn_ended, a_turn_started, an_attempt_started, an_input
 from holdfast.testing.clock import ManualClock
@@ -174,3 +175,30 @@ async def test_where_two_rows_of_one_number_end_a_page_both_are_read(tmp_path: P
         [one for one in before[:limit] if one.seq != 7] for limit in range(1, RECORDS + 1)
     ]
     assert {(row.seq, row.fits_at) for page in looked_at[5:] for row in page.bad} == {(6, 7)}
+
+
+def read_every_way(path: Path) -> list[tuple[int, int | None]]:
+    """Return each place and limit where reading the end of a log alone comes to something else than a closer look."""
+    differing = []
+    with closing(apsw.Connection(str(path))) as db:
+        number = db.execute("SELECT number FROM sessions WHERE key = ?", (KEY,)).get
+        for after in range(RECORDS + 3):
+            for limit in (None, 1, 2, 5, 100):
+                with db:
+                    closer = reading._credible(db, KEY, number, after, limit)
+                if reading.records(db, KEY, after, limit) != closer:
+                    differing.append((after, limit))
+    return differing
+
+
+@pytest.mark.parametrize("seq", range(1, RECORDS + 1))
+async def test_the_end_of_a_log_read_alone_is_what_a_look_at_every_row_finds(tmp_path: Path, seq: int) -> None:
+    healthy = tmp_path / "healthy.db"
+    await filled(healthy, has_fold=False)
+    assert read_every_way(healthy) == []
+
+    for bit in (*range(5), 40):
+        path = tmp_path / f"{bit}.db"
+        shutil.copy(healthy, path)
+        moved(path, "recent", seq, seq ^ (1 << bit))
+        assert read_every_way(path) == [], f"bit {bit}"

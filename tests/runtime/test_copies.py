@@ -207,6 +207,27 @@ async def test_a_fork_at_a_record_has_the_log_up_to_it() -> None:
             await forked(world.store, "s", key, at=at, bounds=BOUNDS)
 
 
+async def test_a_fork_that_dies_at_any_write_leaves_the_whole_copy_or_nothing_and_the_original_as_it_was() -> None:
+    world = World()
+    await world.fill()
+    whole = CrashingStore(world.store)
+    await forked(whole, "s", "t", at=None, bounds=BOUNDS)
+    copy = await world.store.read("t")
+
+    for point in every_point(whole.writes):
+        world = World()
+        records = await world.fill()
+        with suppress(Died):
+            await forked(CrashingStore(world.store, point), "s", "t", at=None, bounds=BOUNDS)
+        found = await world.store.read("t")
+        assert found in ([], copy), str(point)
+        assert await world.store.read("s") == records, str(point)
+
+        world.clock.advance(100)
+        await forked(world.store, "s", "u" if found else "t", at=None, bounds=BOUNDS)
+        assert not any(key.startswith(COPYING) for key in await keys(world.store)), str(point)
+
+
 async def test_damage_goes_into_a_copy_as_a_mark_and_the_copy_is_clean() -> None:
     world = World()
     await world.fill()

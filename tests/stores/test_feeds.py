@@ -3,8 +3,8 @@
 import asyncio
 import gc
 
-from holdfast.core.records import Logged
-from holdfast.stores.feeds import FEED_PAGE, Bells, Feed
+from holdfast.core.records import Logged, encode_record
+from holdfast.stores.feeds import FEED_PAGE, Bells, Feed, Fresh
 from holdfast.testing.builders import a_notice
 
 
@@ -88,3 +88,73 @@ async def test_the_first_that_waits_is_announced() -> None:
 
     bells.close()
     assert await waiting is None
+
+
+def fresh(log: Log, count: int) -> dict[str, list[Fresh]]:
+    """Add records, and return them as a store tells of them that has just written them."""
+    log.add(count)
+    return {"s": [(one.seq, one.at, encode_record(one.record)) for one in log.logged[-count:]]}
+
+
+async def test_a_feed_that_has_come_so_far_takes_what_was_just_written_without_reading() -> None:
+    log, bells = Log(), Bells()
+    log.add(1)
+    feed = Feed(bells, "s", 0, log.read_page)
+    first = await anext(feed)
+    waiting = asyncio.ensure_future(anext(feed))
+    await asyncio.sleep(0)
+
+    bells.tell(fresh(log, 2))
+    fed = [first, await waiting, await anext(feed)]
+    waiting = asyncio.ensure_future(anext(feed))
+    await asyncio.sleep(0)
+    bells.tell(fresh(log, 1))
+    fed.append(await waiting)
+
+    assert (fed, log.reads, bells.positions()) == (log.logged, 1, {"s": 4})
+
+
+async def test_a_feed_that_missed_a_record_reads_instead_of_taking_the_one_behind_it() -> None:
+    log, bells = Log(), Bells()
+    feed = Feed(bells, "s", 0, log.read_page)
+    waiting = asyncio.ensure_future(anext(feed))
+    await asyncio.sleep(0)
+
+    # Another process has written the first of these.
+    log.add(1)
+    bells.tell(fresh(log, 1))
+
+    assert [await waiting, await anext(feed)] == log.logged
+    assert log.reads == 2
+
+
+async def test_what_is_written_while_a_feed_reads_is_fed_once() -> None:
+    log, bells = Log(), Bells()
+
+    async def read_and_be_told(_session: str, after: int, limit: int) -> list[Logged]:
+        if not log.logged:
+            bells.tell(fresh(log, 1))
+        return await log.read_page("s", after, limit)
+
+    feed = Feed(bells, "s", 0, read_and_be_told)
+    one = await anext(feed)
+    waiting = asyncio.ensure_future(anext(feed))
+    for _ in range(3):
+        await asyncio.sleep(0)
+    bells.tell(fresh(log, 1))
+
+    assert [one, await waiting] == log.logged
+
+
+async def test_the_backlog_of_a_slow_reader_stays_in_the_store() -> None:
+    log, bells = Log(), Bells()
+    feed = Feed(bells, "s", 0, log.read_page)
+    waiting = asyncio.ensure_future(anext(feed))
+    await asyncio.sleep(0)
+
+    for _ in range(3 * FEED_PAGE):
+        bells.tell(fresh(log, 1))
+    held = feed.position
+    fed = [await waiting] + [await anext(feed) for _ in range(3 * FEED_PAGE - 1)]
+
+    assert (held, fed) == (FEED_PAGE, log.logged)

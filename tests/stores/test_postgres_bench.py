@@ -8,6 +8,7 @@ import msgspec
 import pytest
 from click.testing import CliRunner
 
+from holdfast.cli.benches import archive as archive_bench
 from holdfast.cli.benches import own_postgres
 from holdfast.cli.benches import store as bench
 from holdfast.cli.benches.measured import Effort, Measured
@@ -39,6 +40,26 @@ def test_all_figures_are_told_with_their_floors(postgres_url: str, *, is_own: bo
     assert all(figure.value > 0 and figure.reference > 0 for figure in figures)
     assert ran.exit_code == (0 if all(figure.ratio >= figure.floor for figure in figures) else 1)
     assert asyncio.run(on(postgres_url, _databases)) == before
+
+
+def test_the_long_form_opens_a_longer_session(postgres_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bench, "LONG_RECORDS", 700)
+
+    ran = CliRunner().invoke(bench.store, ["--quick", "--long", "--json", "--postgres", postgres_url])
+
+    names = [figure.name for figure in msgspec.json.decode(ran.stdout, type=list[Measured])]
+    assert names == ["append, 64 sessions together", "open at 700 records"]
+
+
+def test_a_session_on_a_server_is_sealed_and_measured(postgres_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, count in (("_SHORT_RECORDS", 700), ("_RECORDS", 4_000), ("_OPENINGS", 2), ("_APPENDS", 10)):
+        monkeypatch.setattr(archive_bench, name, count)
+
+    ran = CliRunner().invoke(archive_bench.archive, ["--json", "--postgres", postgres_url], catch_exceptions=False)
+
+    figures = msgspec.json.decode(ran.stdout, type=list[Measured])
+    assert [figure.name.split()[0] for figure in figures] == ["open", "live", "sealing"]
+    assert all(figure.value > 0 and figure.reference > 0 for figure in figures)
 
 
 async def _databases(db: Any) -> list[str]:

@@ -233,7 +233,7 @@ async def test_refusals_in_a_batch_whose_answer_is_lost_are_told_to_whom_they_co
 
 async def test_a_batch_that_arrives_late_is_not_written_once_it_was_asked_for(url: str, store: PostgresStore) -> None:
     await store.admit("s", an_input("first"))
-    instance, number = store._writer._instance, store._writer._number + 1
+    instance, number = store._writers.of("s")._instance, store._writers.of("s")._number + 1
 
     async def settle_then_write(db: "asyncpg.Connection[asyncpg.Record]") -> None:
         settled = await db.fetchrow("SELECT is_known, refused FROM holdfast.settle($1, $2)", instance, number)

@@ -269,6 +269,22 @@ async def test_recent_records_are_moved_to_the_others_and_read_from_both(
     assert [info.last_seq for info in await store.sessions()] == [12, 13]
 
 
+async def test_processes_that_live_for_a_few_records_each_leave_few_recent_ones(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sqlite_batch, "RECENT_RECORDS_MAX", 10)
+    for life in range(12):
+        store = SqliteStore(path, clock=ManualClock())
+        lease = await lease_on(store)
+        await store.append(lease, [a_notice(f"{life}.{number}") for number in range(3)], after=3 * life)
+        await store.release(lease)
+        await store.close()
+
+    with closing(apsw.Connection(str(path))) as db:
+        counts = [db.execute(f"SELECT count(*) FROM {table}").get for table in ("records", "recent")]
+    assert (sum(counts), counts[1] < 10) == (36, True)
+
+
 async def test_what_another_process_writes_right_before_a_move_is_noticed(
     store: SqliteStore, path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -30,7 +30,7 @@ def prune(store: Place | None, days: float, *, dry_run: bool, as_json: bool) -> 
     """Remove the sessions for good that nobody has touched for DAYS, with their archived records and blobs.
 
     One with an open turn stays, and so does one that somebody works on or that is damaged. Nothing is ever removed
-    unless this is called.
+    unless this is called, or `retention.days` is set where `holdfast serve` reads it.
     """
     send_logs()
     pruned = asyncio.run(_prune(store, check_days(days), dry_run=dry_run))

@@ -39,6 +39,14 @@ class EngineSettings(msgspec.Struct, frozen=True):
     grace_seconds: _Seconds = 5.0
 
 
+class RetentionSettings(msgspec.Struct, frozen=True):
+    """How long what nobody touches is kept."""
+
+    # Sessions without a record for so many days are removed for good in idle moments, with their archived records and
+    # blobs, as `holdfast prune` does; one with an open turn, in use or damaged stays. 0: nothing is ever removed.
+    days: Annotated[float, msgspec.Meta(ge=0, le=36_525)] = 0.0
+
+
 class ObservingSettings(msgspec.Struct, frozen=True):
     """What operators see."""
 
@@ -79,6 +87,7 @@ class Settings(msgspec.Struct, frozen=True):
     system: str = ""
     gateway: GatewaySettings = GatewaySettings()
     engine: EngineSettings = EngineSettings()
+    retention: RetentionSettings = RetentionSettings()
     upstream: UpstreamSettings = UpstreamSettings()
     observing: ObservingSettings = ObservingSettings()
     gateway_bounds: GatewayBounds = GatewayBounds()

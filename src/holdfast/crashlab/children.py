@@ -22,6 +22,8 @@ from holdfast.crashlab.workload import Errand, Saying, Script, live
 
 # Enough of the workload that all it ever imports is imported.
 _WARM_STEPS = 8
+# That takes half a second; on the busiest machine seen, five.
+_WARM_SECONDS = 60.0
 _PIPE_BYTES = 2**16
 # What a child that fails exits with; it has said why on standard error.
 _FAILED = 70
@@ -37,11 +39,30 @@ def warm_up() -> None:
 
     What a life imports by itself it pays for every time: opening took 70 ms with that, and 20 without.
     """
-    logging.disable(logging.CRITICAL)
     with tempfile.TemporaryDirectory(prefix="holdfast-warm-") as folder:
-        errand = Errand(folder, Script(0, 0), {}, {}, _WARM_STEPS)
-        asyncio.run(live(errand, lambda _: None, time.monotonic))
-    # What is there now stays for good: a child that looks for garbage would copy every page that it touches.
+        live_here(Errand(folder, Script(0, 0), {}, {}, _WARM_STEPS), seconds=_WARM_SECONDS)
+
+
+def live_here(errand: Errand, *, seconds: float) -> list[Saying]:
+    """Live in this process until an errand is done, and return what was said. Only before the first lane begins.
+
+    Whatever it imported, compiled and learned on the way, the lives that are forked from here on have from their birth:
+    one that was first to meet an overflow took 60 ms to compile the patterns of all refusals.
+    """
+    logging.disable(logging.CRITICAL)
+    said: list[Saying] = []
+
+    async def within() -> None:
+        async with asyncio.timeout(seconds):
+            await live(errand, said.append, time.monotonic)
+
+    asyncio.run(within())
+    settle_down()
+    return said
+
+
+def settle_down() -> None:
+    """Have what is there now stay for good: a child that looks for garbage would copy every page that it touches."""
     gc.collect()
     gc.freeze()
 

@@ -120,9 +120,12 @@ class _Bench:
         before = self._known.past.get(self._session, Past())
         if len(records) < before.records:
             self._verdict.lost.append(f"{self._session}: {before.records} records were seen, {len(records)} are left")
-        elif before.records and _fingerprint(records[: before.records]) != before.sha256:
-            self._third(f"the first {before.records} records are not what they were")
-        self._verdict.past[self._session] = Past(len(records), _fingerprint(records))
+        digest = hashlib.sha256()
+        for count, logged in enumerate(records, start=1):
+            digest.update(f"{logged.seq} {logged.at!r} ".encode() + encode_record(logged.record) + b"\n")
+            if count == before.records and digest.hexdigest() != before.sha256:
+                self._third(f"the first {count} records are not what they were")
+        self._verdict.past[self._session] = Past(len(records), digest.hexdigest())
 
     async def check_inputs(self, records: Sequence[Logged], blobs: Blobs) -> None:
         """Every acknowledged message is where it was said to be, byte for byte, and nowhere else."""
@@ -231,13 +234,6 @@ def _kind(record: AnyRecord) -> str:
             return "tool cut off"
         case _:
             return type(record).__name__
-
-
-def _fingerprint(records: Sequence[Logged]) -> str:
-    digest = hashlib.sha256()
-    for logged in records:
-        digest.update(f"{logged.seq} {logged.at!r} ".encode() + encode_record(logged.record) + b"\n")
-    return digest.hexdigest()
 
 
 def _order(call: ToolCall) -> str:

@@ -5,24 +5,26 @@ After a number of kills a life is left alone until everything has its outcome; t
 time and the next one begins, so that judging everything from the first record on stays cheap.
 """
 
+import asyncio
 import random
 import shutil
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import msgspec
 
-from holdfast.crashlab.children import Child, asked_of_child, begin_life, sayings
+from holdfast.crashlab.children import Child, asked_of_child, begin_life, live_here, sayings, settle_down
 from holdfast.crashlab.judge import Known, Past, Verdict, judge
 from holdfast.crashlab.report import Figures
-from holdfast.crashlab.workload import SEASON_STEPS, SESSIONS, Accepted, Errand, Passed, Recovered, Script
+from holdfast.crashlab.workload import SEASON_STEPS, SESSIONS, Accepted, Errand, Passed, Recovered, Saying, Script
 
 # Kills before a store is brought to rest: some thousand records, which are judged in about a tenth of a second.
 KILLS_PER_STORE = 100
-# A store is judged after so many kills on average, and once more at its end.
-_KILLS_PER_JUDGEMENT = 10
+# A store is judged after so many kills on average, and once more at its end. Every judgement is of everything from the
+# first record on, a tenth of a second each; at ten kills they took an eighth of all the time there is.
+_KILLS_PER_JUDGEMENT = 16
 # This share of lives is killed while it opens the store and recovers, the others in the middle of their work.
 _SHARE_OF_STARTS = 0.6
 # How many steps such a life takes at most before it is killed, both sessions together; half of that on average. A step
@@ -194,19 +196,15 @@ class Oracle:
 
     @classmethod
     def seasoned(cls, folder: Path, seed: int) -> "Oracle":
-        """Fill a store without killing anybody. Stores that begin as copies of it have work worth killing at once."""
+        """Fill a store without killing anybody, here, so that all lives and judges are forked from a warm process.
+
+        Stores that begin as copies of it have work worth killing at once.
+        """
         oracle = cls(folder, Script(seed, seed))
         folder.mkdir()
-        child = begin_life(oracle.errand(steps=SEASON_STEPS))
-        if not child.listen(HANGS_SECONDS):
-            child.kill()
-            raise TimeoutError(f"a store could not be filled within {HANGS_SECONDS:g} s")
-        code, lines = child.reap()
-        if code:
-            raise ChildProcessError(f"filling a store ended with {code}")
-        oracle.hear(lines)
-        known = oracle.known(is_at_rest=True)
-        oracle.kinds = asked_of_child(lambda: judge(folder, known), Verdict, HANGS_SECONDS).kinds
+        oracle.note(live_here(oracle.errand(steps=SEASON_STEPS), seconds=HANGS_SECONDS))
+        oracle.kinds = asyncio.run(judge(folder, oracle.known(is_at_rest=True))).kinds
+        settle_down()
         return oracle
 
     def copied(self, folder: Path, *, seed: int) -> "Oracle":
@@ -229,8 +227,12 @@ class Oracle:
 
     def hear(self, lines: list[bytes]) -> float | None:
         """Take in what a life said, and return when it had recovered, if it came to that."""
+        return self.note(sayings(lines))
+
+    def note(self, said: Sequence[Saying]) -> float | None:
+        """Take in what was said."""
         recovered_at = None
-        for saying in sayings(lines):
+        for saying in said:
             match saying:
                 case Accepted(session=session, number=number, turn=turn):
                     self.accepted[session][number] = turn

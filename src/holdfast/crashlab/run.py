@@ -39,7 +39,6 @@ class Plan(msgspec.Struct, frozen=True):
 
 def run(folder: Path, plan: Plan, show: Callable[[Figures], None]) -> Figures:
     """Kill and judge as planned in a folder, showing the figures as they grow."""
-    warm_up()
     began = time.monotonic()
     deadline = None if plan.seconds is None else began + plan.seconds
     total = Figures()

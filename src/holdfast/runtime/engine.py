@@ -46,6 +46,8 @@ class Engine:
     # Where old records go, and when. None, either: they stay. The store must read from the archive too.
     archive: Archive | None = None
     sealing: Sealing | None = USUAL_SEALING
+    # Sessions that nobody has touched for so many days are removed; None: they stay.
+    retention_days: float | None = None
     # What makes images smaller; None: they are shown by a line each where they are too large.
     images: Images | None = None
     # Told of every work record that this process has written: for counters and traces. It must not fail.

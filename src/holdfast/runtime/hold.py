@@ -17,8 +17,7 @@ from holdfast.runtime.deleting import (
     DeletedAll,
     check_days,
     deleted,
-    deleted_all,
-    untouched,
+    pruned,
 )
 from holdfast.runtime.engine import Engine
 from holdfast.runtime.log import open_log
@@ -120,8 +119,7 @@ class Hold:
         """
         self._supervisor.check_running()
         engine, since = self._engine, self._engine.clock.now() - check_days(days) * SECONDS_PER_DAY
-        keys = [known.key for known in await untouched(engine.store, since)]
-        return await deleted_all(engine.store, engine.blobs, engine.archive, keys, untouched_since=since)
+        return await pruned(engine.store, engine.blobs, engine.archive, since=since)
 
     async def _configure(
         self, key: str, model: str | None, system: str | None, tools: Sequence[ToolSpec] | None

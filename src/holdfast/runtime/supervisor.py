@@ -13,6 +13,7 @@ from functools import partial
 from holdfast.core.limits import follows_a_client
 from holdfast.errors import HoldfastError, InternalError, LeaseLostError, StoppingError, StoreFullError
 from holdfast.ports import Lease, SessionInfo
+from holdfast.runtime.deleting import SECONDS_PER_DAY, pruned
 from holdfast.runtime.engine import Engine
 from holdfast.runtime.log import open_log
 from holdfast.runtime.runner import open_runner
@@ -32,6 +33,10 @@ _WATCH_SECONDS = 10.0
 # Sessions that are looked at then for old records to seal: a store of 10,000 is gone through in an hour and a half, and
 # a look costs a millisecond.
 _SESSIONS_PER_LOOK = 20
+# How often a process looks for sessions to remove that nobody has touched for days, and how many it removes then; where
+# there are more, it goes on with the next look. Which blobs go is found out once for all of them.
+_PRUNE_SECONDS = 3_600.0
+_PRUNED_AT_ONCE = 100
 _STOPPING = "this Holdfast is closing; what was accepted is kept and goes on at the next start"
 
 
@@ -50,6 +55,8 @@ class Supervisor:
         # The last session that was looked at for old records.
         self._looked_at = ""
         self._watchdog: asyncio.Task[None] | None = None
+        self._pruning: asyncio.Task[None] | None = None
+        self._next_prune = 0.0
 
     async def start(self) -> None:
         """Resume every session that owes an outcome, and from now on those whose owner dies elsewhere."""
@@ -71,6 +78,7 @@ class Supervisor:
                     if session not in self._attending:
                         self._attend_to(session, partial(self._work_off, session, is_patient=False))
                 await self._look_for_old_records()
+                self._prune_if_due()
             except HoldfastError as error:
                 log.warning("the watchdog could not look", extra={"code": error.code, "reason": str(error)})
 
@@ -81,6 +89,32 @@ class Supervisor:
         for known in page:
             if await self._sealer.is_worth_opening(known) and known.key not in self._attending:
                 self._attend_to(known.key, partial(self._seal, known.key))
+
+    def _prune_if_due(self) -> None:
+        """Begin to remove what nobody has touched for long, where that is wanted and nothing else is to be done here.
+
+        Beside the watchdog: whoever waits for work that a dead process left does not wait for this.
+        """
+        days, now = self._engine.retention_days, self._engine.clock.now()
+        if days is None or self._attending or self._pruning is not None or now < self._next_prune:
+            return
+        self._next_prune = now + _PRUNE_SECONDS
+        self._pruning = asyncio.create_task(self._prune(now - days * SECONDS_PER_DAY), name="prune")
+
+    async def _prune(self, since: float) -> None:
+        engine = self._engine
+        try:
+            gone = await pruned(engine.store, engine.blobs, engine.archive, since=since, sessions_max=_PRUNED_AT_ONCE)
+        except HoldfastError as error:
+            log.warning("untouched sessions could not be removed", extra={"code": error.code, "reason": str(error)})
+        else:
+            if gone.sessions:
+                fields = {"sessions": len(gone.sessions), "records": gone.records, "blobs": gone.blobs}
+                log.info("untouched sessions were removed", extra=fields)
+            if len(gone.sessions) == _PRUNED_AT_ONCE:
+                self._next_prune = 0.0
+        finally:
+            self._pruning = None
 
     @property
     def attending(self) -> tuple[str, ...]:
@@ -99,9 +133,11 @@ class Supervisor:
     async def stop(self, *, grace_seconds: float) -> None:
         """Let running turns end for a while, then leave them to the next start, which closes what was in flight."""
         self._is_stopping = True
-        if self._watchdog is not None:
-            self._watchdog.cancel()
-            await asyncio.wait([self._watchdog])
+        # A deletion that is cut off is finished by the next.
+        for task in (self._watchdog, self._pruning):
+            if task is not None:
+                task.cancel()
+                await asyncio.wait([task])
         if tasks := list(self._attending.values()):
             await asyncio.wait(tasks, timeout=grace_seconds)
             for task in tasks:

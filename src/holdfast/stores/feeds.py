@@ -1,17 +1,19 @@
 """Who waits for new records, and how each feed gets every record once.
 
 A feed reads pages behind its own position and waits only when a page came back short and nothing rang since: what is
-appended between the reading and the waiting rings the bell, so nothing is missed. Only the event loop touches these.
+appended between the reading and the waiting rings the bell, so nothing is missed. A store that has just written records
+rings with them: a feed that has come exactly so far takes them as they are, any other reads. Records are numbered
+without a gap, so what follows its position is all there is up to there. Only the event loop touches these.
 """
 
 import asyncio
 from collections import deque
-from collections.abc import Awaitable, Callable, Iterable, Iterator
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Self
+from typing import Self, TypeAlias
 from weakref import WeakSet
 
-from holdfast.core.records import Logged
+from holdfast.core.records import Logged, decode_record
 from holdfast.errors import StoppingError
 
 # Records read at once by a feed: enough to catch up quickly, and a few MiB at most with the largest usual records.
@@ -19,6 +21,8 @@ FEED_PAGE = 200
 
 # Reads records of a session, behind a seq, so many at most.
 ReadPage = Callable[[str, int, int], Awaitable[list[Logged]]]
+# A record that was just written, as it is kept: its seq, its time and its bytes.
+Fresh: TypeAlias = tuple[int, float, bytes]
 
 
 class Feed:
@@ -44,10 +48,12 @@ class Feed:
         while not self._page:
             if self._is_closed or self._bells.is_closed:
                 raise StopAsyncIteration
-            if not self._is_behind:
-                with self._bells.waiting():
-                    await self._bell.wait()
-            await self._fetch()
+            if self._is_behind:
+                await self._fetch()
+                continue
+            with self._bells.waiting():
+                await self._bell.wait()
+            self._bell.clear()
         return self._page.popleft()
 
     async def _fetch(self) -> None:
@@ -63,9 +69,15 @@ class Feed:
             self.position = page[-1].seq
         self._is_behind = len(page) == FEED_PAGE or self._bell.is_set()
 
-    def ring(self) -> None:
-        """Say that there may be something to read."""
-        self._is_behind = True
+    def ring(self, fresh: Sequence[Logged] = ()) -> None:
+        """Say that there may be something to read, or what there is: records that follow each other."""
+        follows = fresh and not self._is_behind and fresh[0].seq == self.position + 1
+        # A reader that is slow has its backlog in the store, not here.
+        if follows and len(self._page) < FEED_PAGE:
+            self._page.extend(fresh)
+            self.position = fresh[-1].seq
+        else:
+            self._is_behind = True
         self._bell.set()
 
     async def aclose(self) -> None:
@@ -125,6 +137,14 @@ class Bells:
         for session in sessions:
             for feed in list(self._feeds.get(session, ())):
                 feed.ring()
+
+    def tell(self, news: Mapping[str, Sequence[Fresh]]) -> None:
+        """Wake the feeds of these sessions with the records that they got just now, decoded once for all of them."""
+        for session, rows in news.items():
+            if feeds := list(self._feeds.get(session, ())):
+                fresh = [Logged(seq, at, decode_record(body)) for seq, at, body in rows]
+                for feed in feeds:
+                    feed.ring(fresh)
 
     def close(self) -> None:
         """End all feeds."""

@@ -1,14 +1,14 @@
 """What `doctor` does with a store: look at the file, look at every session, and repair what can be repaired."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TypeAlias, TypeVar
 
 import msgspec
 
-from holdfast.core.limits import Bounds
+from holdfast.core.limits import RESERVED_KEYS, Bounds
 from holdfast.core.reconcile import DropSnapshot
 from holdfast.errors import ConflictError, RetryLaterError
 from holdfast.ports import Segment, Store
@@ -45,9 +45,14 @@ class Checkup(msgspec.Struct, frozen=True):
     store: str
     layout: int
     layout_newest: int
+    # Those of people: what is known of models is a log as well, is looked at, and is none of them.
     sessions: int
     findings: tuple[Finding, ...]
     notes: tuple[str, ...] = ()
+
+
+def _of_people(keys: Sequence[str]) -> int:
+    return sum(not key.startswith(RESERVED_KEYS) for key in keys)
 
 
 async def look_over(path: Path, only: str | None, progress: Progress) -> Checkup:
@@ -74,7 +79,7 @@ async def look_over(path: Path, only: str | None, progress: Progress) -> Checkup
             notes += [_GIVEN_UP] if await asyncio.to_thread(is_given_up, path) else []
     finally:
         await store.close()
-    return Checkup(str(path), found, newest, len(keys), tuple(findings), tuple(notes))
+    return Checkup(str(path), found, newest, _of_people(keys), tuple(findings), tuple(notes))
 
 
 async def look_over_server(url: str, only: str | None, progress: Progress) -> Checkup:
@@ -104,7 +109,7 @@ async def look_over_server(url: str, only: str | None, progress: Progress) -> Ch
     finally:
         await store.close()
     newest = migrations()[-1][0]
-    return Checkup(shown_place(url), newest, newest, len(keys), tuple(findings), tuple(notes))
+    return Checkup(shown_place(url), newest, newest, _of_people(keys), tuple(findings), tuple(notes))
 
 
 def _lost_seal(segment: Segment) -> Finding:

@@ -93,6 +93,7 @@ def _tuning(settings: "Settings", observe: Callable[[str, Logged], None]) -> Tun
         deadlines=settings.deadlines,
         lease_seconds=settings.engine.lease_seconds,
         grace_seconds=settings.engine.grace_seconds,
+        retention_days=settings.retention.days or None,
         observe=observe,
     )
 

@@ -18,6 +18,7 @@ from holdfast.core.sealing import Sealing
 from holdfast.errors import UsageError
 from holdfast.ports import Archive, Attachment, Model, Tool
 from holdfast.runtime.clock import SystemClock
+from holdfast.runtime.deleting import check_days
 from holdfast.runtime.engine import Engine, unobserved
 from holdfast.runtime.hold import Hold
 from holdfast.runtime.images import PillowImages
@@ -40,6 +41,8 @@ class Tuning(msgspec.Struct, frozen=True):
     deadlines: Deadlines = Deadlines()
     # When old records move into the archive; None: never.
     sealing: Sealing | None = Sealing()
+    # Sessions that nobody has touched for so many days are removed for good in idle moments; None: they stay.
+    retention_days: float | None = None
     # For a call that asks for a summary: a person may wait behind it, and the next rung needs no model.
     summary_deadlines: Deadlines = SUMMARY_DEADLINES
     lease_seconds: float = LEASE_SECONDS
@@ -119,6 +122,7 @@ async def open(  # noqa: A001, PLR0913 - `holdfast.open()` reads as it should; e
             deadlines=tuning.deadlines,
             archive=kept,
             sealing=tuning.sealing,
+            retention_days=None if tuning.retention_days is None else check_days(tuning.retention_days),
             summary_deadlines=tuning.summary_deadlines,
             images=PillowImages(blobs),
             observe=tuning.observe,

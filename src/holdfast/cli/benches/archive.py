@@ -15,6 +15,7 @@ import click
 from holdfast.cli.benches.measured import Measured, tell
 from holdfast.cli.benches.opening import compare_openings, engine_over, fill
 from holdfast.cli.benches.sample import Appender
+from holdfast.cli.benches.store import LONG_RECORDS, OWN_SERVER, address_of, on_server
 from holdfast.cli.paper import json_option
 from holdfast.ports import Store
 from holdfast.runtime.clock import SystemClock
@@ -31,15 +32,13 @@ LIVE_SHARE_MAX = 0.1
 
 _SHORT_RECORDS = 1_000
 _RECORDS = 40_000
-_LONG_RECORDS = 1_000_000
 _OPENINGS = 15
 _APPENDS = 500
 
 
-async def measure_archive(folder: Path, records: int) -> list[Measured]:
-    """Seal a long session and hold it against a short one."""
-    bare = SqliteStore(folder / "sessions.db", clock=SystemClock())
-    archive = FolderArchive(folder / "archive")
+async def measure_archive(bare: Store, folder: Path, records: int) -> list[Measured]:
+    """Seal a long session into a folder and hold it against a short one; closes the store."""
+    archive = FolderArchive(folder)
     store = ArchivedStore(bare, archive)
     try:
         await fill(store, "short", _SHORT_RECORDS)
@@ -75,6 +74,10 @@ async def measure_archive(folder: Path, records: int) -> list[Measured]:
     ]
 
 
+async def _measure_file(place: Path, records: int) -> list[Measured]:
+    return await measure_archive(SqliteStore(place / "sessions.db", clock=SystemClock()), place / "archive", records)
+
+
 async def _seal(store: Store, archive: FolderArchive) -> None:
     engine = dataclasses.replace(engine_over(store), archive=archive)
     lease = await store.acquire("long", "bench", seconds=3_600)
@@ -86,15 +89,26 @@ async def _seal(store: Store, archive: FolderArchive) -> None:
 @click.command("archive")
 @json_option
 @click.option(
-    "--long", "is_long", is_flag=True, help=f"{_LONG_RECORDS:,} records instead of {_RECORDS:,}: many minutes."
+    "--long", "is_long", is_flag=True, help=f"{LONG_RECORDS:,} records instead of {_RECORDS:,}: many minutes."
 )
 @click.option(
     "--folder",
     type=click.Path(exists=True, file_okay=False, path_type=Path),
     help="Measure on the disk of this folder instead of the one for temporary files.",
 )
-def archive(folder: Path | None, *, as_json: bool, is_long: bool) -> None:
+@click.option(
+    "--postgres",
+    is_flag=False,
+    flag_value=OWN_SERVER,
+    metavar="[URL]",
+    help="Measure the PostgreSQL store instead, on this server or, without a URL, on one that is started for it.",
+)
+def archive(folder: Path | None, postgres: str | None, *, as_json: bool, is_long: bool) -> None:
     """Measure a session that is mostly sealed; exit with 1 where a ratio is below its floor."""
+    records = LONG_RECORDS if is_long else _RECORDS
     with tempfile.TemporaryDirectory(prefix="holdfast-bench-", dir=folder) as place:
-        figures = asyncio.run(measure_archive(Path(place), _LONG_RECORDS if is_long else _RECORDS))
+        if postgres is None:
+            figures = asyncio.run(_measure_file(Path(place), records))
+        else:
+            figures = asyncio.run(on_server().measure_archive(address_of(postgres), Path(place) / "archive", records))
     tell(figures, as_json=as_json)

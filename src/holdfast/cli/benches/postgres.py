@@ -9,10 +9,12 @@ import asyncio
 import time
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
+from pathlib import Path
 from uuid import uuid4
 
 import asyncpg
 
+from holdfast.cli.benches import archive
 from holdfast.cli.benches.measured import Effort, Measured
 from holdfast.cli.benches.opening import compare_openings, fill
 from holdfast.cli.benches.own_postgres import OwnServer
@@ -114,3 +116,9 @@ async def measure(url: str | None, effort: Effort) -> list[Measured]:
     """Run every measurement, in a database that is gone afterwards."""
     async with a_database(url) as database:
         return [*await measure_appends(database, effort), *await measure_opening(database, effort)]
+
+
+async def measure_archive(url: str | None, folder: Path, records: int) -> list[Measured]:
+    """Seal a long session into a folder and hold it against a short one, in a database that is gone afterwards."""
+    async with a_database(url) as database:
+        return await archive.measure_archive(PostgresStore(database), folder, records)

@@ -5,14 +5,17 @@ noisy neighbour or a slow disk slows both sides alike. A ratio above its floor i
 """
 
 import asyncio
+import importlib
 import importlib.util
 import sqlite3
 import tempfile
 import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
+from types import ModuleType
 
 import click
+import msgspec
 
 from holdfast.cli.benches.measured import FULL, QUICK, Effort, Measured, tell
 from holdfast.cli.benches.opening import measure_opening, measure_starting
@@ -27,6 +30,8 @@ from holdfast.stores.sqlite import SqliteStore
 # writing together must gain.
 ALONE_FLOOR = 0.7
 TOGETHER_FLOOR = 8.0
+# A session that nobody ever sealed anything of, after years.
+LONG_RECORDS = 1_000_000
 # What --postgres stands for without a URL.
 OWN_SERVER = "own"
 
@@ -99,6 +104,18 @@ async def measure(folder: Path, effort: Effort) -> list[Measured]:
     return figures
 
 
+def on_server() -> ModuleType:
+    """Return what measures PostgreSQL. Raises `UsageError` where the driver is not installed."""
+    if importlib.util.find_spec("asyncpg") is None:
+        raise UsageError("measuring PostgreSQL needs the package asyncpg; run `pip install 'holdfast[postgres]'`")
+    return importlib.import_module("holdfast.cli.benches.postgres")
+
+
+def address_of(postgres: str) -> str | None:
+    """Return the address that was given with --postgres; None: a server of one's own is wanted."""
+    return None if postgres == OWN_SERVER else postgres
+
+
 @click.command("store")
 @json_option
 @click.option("--quick", is_flag=True, help="A few seconds instead of half a minute; noisier.")
@@ -114,15 +131,14 @@ async def measure(folder: Path, effort: Effort) -> list[Measured]:
     metavar="[URL]",
     help="Measure the PostgreSQL store instead, on this server or, without a URL, on one that is started for it.",
 )
-def store(folder: Path | None, postgres: str | None, *, as_json: bool, quick: bool) -> None:
+@click.option("--long", "is_long", is_flag=True, help=f"Open at {LONG_RECORDS:,} records: some minutes more.")
+def store(folder: Path | None, postgres: str | None, *, as_json: bool, quick: bool, is_long: bool) -> None:
     """Measure a store against plain inserts into the same database; exit with 1 where a ratio is below its floor."""
     effort = QUICK if quick else FULL
+    if is_long:
+        effort = msgspec.structs.replace(effort, long_records=LONG_RECORDS)
     if postgres is not None:
-        if importlib.util.find_spec("asyncpg") is None:
-            raise UsageError("measuring PostgreSQL needs the package asyncpg; run `pip install 'holdfast[postgres]'`")
-        from holdfast.cli.benches import postgres as on_server  # noqa: PLC0415 - needs an extra
-
-        figures = asyncio.run(on_server.measure(None if postgres == OWN_SERVER else postgres, effort))
+        figures = asyncio.run(on_server().measure(address_of(postgres), effort))
     else:
         with tempfile.TemporaryDirectory(prefix="holdfast-bench-", dir=folder) as place:
             figures = asyncio.run(measure(Path(place), effort))

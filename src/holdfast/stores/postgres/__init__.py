@@ -26,7 +26,7 @@ from holdfast.stores.postgres.batch import Admit, Append
 from holdfast.stores.postgres.changing import Change, Work
 from holdfast.stores.postgres.connections import Connections
 from holdfast.stores.postgres.news import News
-from holdfast.stores.postgres.writer import Writer
+from holdfast.stores.postgres.writer import Writers
 from holdfast.stores.rows import SessionRow, body_of, check_key, check_lease_term, not_settled, seal_of
 
 if TYPE_CHECKING:
@@ -49,12 +49,12 @@ class PostgresStore:
         self._bells = Bells()
         self._news = News(self.connections, self._bells)
         self._bells.on_first_wait = self._news.stir
-        self._writer = Writer(self.connections, clock, self._news.tell)
+        self._writers = Writers(self.connections, clock, self._news.tell)
 
     @property
     def commits(self) -> int:
         """How many batches this store has written: with the number of calls it tells how well they group."""
-        return self._writer.commits
+        return self._writers.commits
 
     async def admit(self, session: str, record: InboxRecord) -> Admission:
         """Append one inbox record; see `Store.admit`."""
@@ -62,14 +62,14 @@ class PostgresStore:
         body = body_of(session, record)
         client_id = record.client_id if isinstance(record, InputAdmitted) else ""
         room = self._bounds.inputs_waiting_max if owed(record) else None
-        admission: Admission = await self._writer.run(Admit(session, body, client_id, room))
+        admission: Admission = await self._writers.of(session).run(Admit(session, body, client_id, room))
         return admission
 
     async def append(self, lease: Lease, records: Sequence[LeasedRecord], *, after: int) -> int:
         """Append work records, all or none; see `Store.append`."""
         _check_key(lease.session)
         bodies = [body_of(lease.session, record) for record in records]
-        last: int = await self._writer.run(Append(lease, bodies, after, sum(map(owed, records))))
+        last: int = await self._writers.of(lease.session).run(Append(lease, bodies, after, sum(map(owed, records))))
         return last
 
     async def read(self, session: str, *, after: int = 0, limit: int | None = None) -> list[Logged]:
@@ -101,12 +101,12 @@ class PostgresStore:
         check_lease_term(session, owner, seconds)
         _check_key(session)
         given = await self.connections.ask(
-            lambda db: leases.acquire(db, session, owner, self._writer.instance, seconds=seconds, now=self._now())
+            lambda db: leases.acquire(db, session, owner, self._writers.instance, seconds=seconds, now=self._now())
         )
         if given is None:
             return None
         lease, kept = given
-        self._writer.cache.put(kept)
+        self._writers.of(session).cache.put(kept)
         return lease
 
     async def holders(self) -> list[tuple[str, bool, int]]:
@@ -123,7 +123,7 @@ class PostgresStore:
         check_key(lease.session)
         kept = await self.connections.ask(lambda db: leases.release(db, lease))
         if kept is not None:
-            self._writer.cache.put(kept)
+            self._writers.of(lease.session).cache.put(kept)
 
     async def save_snapshot(self, lease: Lease, snapshot: Snapshot) -> None:
         """Keep a fold in place of the one before; see `Store.save_snapshot`."""
@@ -216,8 +216,9 @@ class PostgresStore:
             return await moving.rename(db, row, key)
 
         await self._change(lease, work)
-        self._writer.cache.forget([lease.session, key])
-        self._news.tell([key])
+        for moved in (lease.session, key):
+            self._writers.of(moved).cache.forget([moved])
+        self._news.tell({key: ()})
         return msgspec.structs.replace(lease, session=key)
 
     async def delete(self, lease: Lease) -> None:
@@ -229,15 +230,15 @@ class PostgresStore:
 
         while await self._change(lease, work):
             pass
-        self._writer.cache.forget([lease.session])
+        self._writers.of(lease.session).cache.forget([lease.session])
 
     async def _change(self, lease: Lease, work: Work) -> int:
         """Change a session under its lease, and tell those who follow it."""
         change = Change(lease, work, self._now())
         answer = await change.make(self.connections)
         if change.row is not None:
-            self._writer.cache.put(change.row)
-        self._news.tell([lease.session])
+            self._writers.of(lease.session).cache.put(change.row)
+        self._news.tell({lease.session: ()})
         return answer
 
     async def close(self) -> None:
@@ -245,7 +246,7 @@ class PostgresStore:
         if self._bells.is_closed:
             return
         self._bells.close()
-        await self._writer.close()
+        await self._writers.close()
         await self._news.close()
         await self.connections.close()
 

@@ -15,6 +15,7 @@ import msgspec
 
 from holdfast.errors import ClientIdReusedError
 from holdfast.ports import Admission, Lease
+from holdfast.stores.feeds import Fresh
 from holdfast.stores.rows import SessionRow, record_crc32
 
 if TYPE_CHECKING:
@@ -183,6 +184,8 @@ class Batch:
     def __init__(self, cache: RowCache, known: KnownIds, now: float) -> None:
         self._cache, self._now = cache, now
         self.known = known
+        # The new records of each session that is changed, for those who wait for them.
+        self.fresh: dict[str, list[Fresh]] = {}
         # Sessions that are changed, by their place in the arrays, from 1.
         self._places: dict[str, int] = {}
         self._versions: list[int | None] = []
@@ -210,12 +213,14 @@ class Batch:
         if place is None:
             place = self._places[row.key] = len(self._places) + 1
             self._versions.append(self._cache.get(row.key).version)
-        at, number = self._now, row.number
+            self.fresh[row.key] = []
+        at, number, fresh = self._now, row.number, self.fresh[row.key]
         for seq, body in enumerate(bodies, start=row.last_seq + 1):
             self._record_places.append(place)
             self._seqs.append(seq)
             self._checksums.append(record_crc32(number, seq, at, body))
             self._bodies.append(body)
+            fresh.append((seq, at, body))
         row.extend(len(bodies), owed, at)
 
     def name(self, row: SessionRow, client_id: bytes, digest: bytes) -> None:

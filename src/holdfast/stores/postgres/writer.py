@@ -1,21 +1,25 @@
-"""The one task that appends to a PostgreSQL store: many operations, one round trip, one commit.
+"""The tasks that append to a PostgreSQL store: many operations, one round trip, one commit.
 
 While a batch is under way operations gather; the next takes all of them. Nobody is told of success before the commit
 has returned. Where the connection is lost in between, nobody knows what came of the batch; the writer then asks the
 server under the number of the batch, which either was written or, by being asked for, can no longer be. So nothing is
 written twice and nobody is told a guess.
+
+There are two, each for half of the sessions: while one waits for the server, the other computes.
 """
 
 import asyncio
 import time
 from collections import deque
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 from uuid import UUID, uuid4
+from zlib import crc32
 
 from holdfast.errors import HoldfastError, OutcomeUnknownError, StoppingError, StoreBusyError, StoreIoError
 from holdfast.ports import Clock
+from holdfast.stores.feeds import Fresh
 from holdfast.stores.postgres.batch import ROW_COLUMNS, Batch, KnownIds, Operation, RowCache, seen_row
 from holdfast.stores.postgres.connections import CONNECT_SECONDS, Connections, Pauses
 from holdfast.stores.postgres.troubles import VOID, Trouble, is_lost, may_be_tried_again, sqlstate, translated
@@ -23,6 +27,9 @@ from holdfast.stores.postgres.troubles import VOID, Trouble, is_lost, may_be_tri
 if TYPE_CHECKING:
     from holdfast.stores.postgres.connections import Connection
 
+# Python and the server each take about half of a batch's time, so two keep both at work. A third would only make
+# batches smaller, and each of them is a sync of the server's disk.
+WRITERS = 2
 # One round trip takes so many operations and bytes at most: nobody waits for more than some ten milliseconds of other
 # people's work. What is larger by itself goes alone, so that its trouble is nobody else's.
 BATCH_OPERATIONS_MAX = 256
@@ -56,17 +63,51 @@ _SETTLE = "SELECT is_known, refused FROM holdfast.settle($1, $2)"
 class _Waiting:
     """An operation that someone waits for."""
 
-    __slots__ = ("future", "operation", "rounds")
+    __slots__ = ("future", "operation", "rounds", "session")
 
     def __init__(self, operation: Operation, future: asyncio.Future[Any]) -> None:
         self.operation, self.future, self.rounds = operation, future, 0
+        self.session = operation.session
+
+
+class Writers:
+    """All that write for one store. A session is always written to by the same one."""
+
+    def __init__(
+        self,
+        connections: Connections,
+        clock: Clock | None,
+        on_extended: Callable[[Mapping[str, Sequence[Fresh]]], None],
+    ) -> None:
+        self._writers = tuple(Writer(connections, clock, on_extended) for _ in range(WRITERS))
+
+    def of(self, session: str) -> "Writer":
+        """Return the one that writes to a session."""
+        return self._writers[crc32(session.encode()) % WRITERS]
+
+    @property
+    def instance(self) -> str:
+        """The name of this store among all that use the database."""
+        return self._writers[0].instance
+
+    @property
+    def commits(self) -> int:
+        """How many batches were written."""
+        return sum(writer.commits for writer in self._writers)
+
+    async def close(self) -> None:
+        """Finish what was asked for, then let go of the connections."""
+        await asyncio.gather(*(writer.close() for writer in self._writers))
 
 
 class Writer:
-    """Writes for one store."""
+    """Writes for some sessions of one store."""
 
     def __init__(
-        self, connections: Connections, clock: Clock | None, on_extended: Callable[[Collection[str]], None]
+        self,
+        connections: Connections,
+        clock: Clock | None,
+        on_extended: Callable[[Mapping[str, Sequence[Fresh]]], None],
     ) -> None:
         self._connections, self._clock, self._on_extended = connections, clock, on_extended
         self._shown = connections.address.shown
@@ -164,7 +205,7 @@ class Writer:
 
     async def _round(self, connection: "Connection", waiting: Sequence[_Waiting], fresh: set[str]) -> None:
         """Compute, write, tell. Those that have to be computed again are still waiting afterwards."""
-        lacking = self.cache.lacks(each.operation.session for each in waiting)
+        lacking = self.cache.lacks(each.session for each in waiting)
         if lacking:
             for row in await connection.fetch(_SELECT_ROWS, [session.encode() for session in lacking]):
                 self.cache.put(seen_row(row))
@@ -173,7 +214,7 @@ class Writer:
         again: set[str] = set()
         outcomes: list[tuple[_Waiting, Any, HoldfastError | None]] = []
         for each in waiting:
-            session = each.operation.session
+            session = each.session
             if session in again:
                 continue
             try:
@@ -192,12 +233,12 @@ class Writer:
             return
         fresh.update(batch.sessions - overtaken)
         self.cache.forget(again)
-        self._settle(each for each in outcomes if each[0].operation.session not in overtaken)
-        self._on_extended(batch.sessions - overtaken)
+        self._settle(each for each in outcomes if each[0].session not in overtaken)
+        self._on_extended({session: rows for session, rows in batch.fresh.items() if session not in overtaken})
 
     async def _known_ids(self, connection: "Connection", waiting: Iterable[_Waiting]) -> KnownIds:
         # After the rows: a client id that is not there yet then comes with another version of its row.
-        asked = [(each.operation.session, each.operation.client_id) for each in waiting]
+        asked = [(each.session, each.operation.client_id) for each in waiting]
         asked = [(session, client_id) for session, client_id in asked if client_id]
         if not asked:
             return {}

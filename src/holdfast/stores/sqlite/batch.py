@@ -14,6 +14,7 @@ import apsw
 
 from holdfast.errors import ClientIdReusedError, StoreFullError
 from holdfast.ports import Admission, Lease, Segment, Snapshot
+from holdfast.stores.feeds import Fresh
 from holdfast.stores.rows import SessionRow, record_crc32
 from holdfast.stores.sqlite.checking import RecentEnds, end_of_log
 from holdfast.stores.sqlite.index import Slice, write_slice
@@ -93,6 +94,9 @@ class RowCache:
         # The highest number given to a session, and the last recent seq of each; None: not read yet.
         self._last_number: int | None = None
         self._recent_ends: dict[int, RecentEnds] | None = None
+        # How many records are recent, those of earlier and of other processes included, when they were last counted or
+        # added to: processes that live for a few records each would otherwise never move any.
+        self.recent_records = 0
 
     def begin(self, db: apsw.Connection) -> None:
         """Within a new transaction: forget everything where another connection has written since our last commit."""
@@ -126,6 +130,7 @@ class RowCache:
         if self._recent_ends is None:
             ends: list[tuple[Any, ...]] = db.execute(_SELECT_RECENT_ENDS).fetchall()
             self._recent_ends = {number: (last, first, count) for number, last, first, count in ends}
+            self.recent_records = sum(count for *_, count in ends)
         return self._recent_ends
 
     def drop(self, session: str) -> None:
@@ -167,8 +172,8 @@ class Batch:
         self._is_short = is_short
         self._records: list[_Value] = []
         self._changed: dict[str, SessionRow] = {}
-        # Sessions that have new records, for those who wait for them, and how many records these are.
-        self.extended: set[str] = set()
+        # Sessions that have changed, for those who wait for them, with their new records, and how many these are.
+        self.news: dict[str, list[Fresh]] = {}
         self.records_added = 0
 
     def admit(self, session: str, body: bytes, client_id: str, *, inputs_waiting_max: int | None) -> Admission:
@@ -256,7 +261,7 @@ class Batch:
             self._keep(row)
             self.flush()
         self._cache.drop(row.key)
-        self.extended.add(row.key)
+        self.news.setdefault(row.key, [])
         return result
 
     def forget(self, session: str) -> None:
@@ -286,10 +291,11 @@ class Batch:
         if owed or row.last_seq == 0:
             self._keep(row)
         at, number = self._now, row.number
+        fresh = self.news.setdefault(row.key, [])
         for seq, body in enumerate(bodies, start=row.last_seq + 1):
             self._records += (number, seq, at, record_crc32(number, seq, at, body), body)
+            fresh.append((seq, at, body))
         row.extend(len(bodies), owed, at)
-        self.extended.add(row.key)
         self.records_added += len(bodies)
 
 

@@ -6,7 +6,7 @@ operation on a quick disk. `hold` is the lock that says who. Nobody is told of s
 
 import asyncio
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from threading import Lock
@@ -16,6 +16,7 @@ import apsw
 
 from holdfast.errors import HoldfastError, StoreFullError
 from holdfast.ports import Clock
+from holdfast.stores.feeds import Fresh
 from holdfast.stores.sqlite import batch as batches
 from holdfast.stores.sqlite.batch import Batch, RowCache
 from holdfast.stores.sqlite.file import BUSY_SECONDS, Patience, connect, full, translated
@@ -45,12 +46,12 @@ class Waiting:
 
 
 class Written:
-    """What came of one transaction: an outcome for everyone who waited, and the sessions that have new records."""
+    """What came of one transaction: an outcome for everyone who waited, and the new records of each session."""
 
-    __slots__ = ("extended", "outcomes")
+    __slots__ = ("news", "outcomes")
 
-    def __init__(self, outcomes: list[Outcome], extended: set[str]) -> None:
-        self.outcomes, self.extended = outcomes, extended
+    def __init__(self, outcomes: list[Outcome], news: Mapping[str, Sequence[Fresh]] | None = None) -> None:
+        self.outcomes, self.news = outcomes, news or {}
 
 
 class Pen:
@@ -66,8 +67,6 @@ class Pen:
         self._patience = Patience(BUSY_SECONDS)
         self._cache = RowCache()
         self._checkpoints = Checkpoints()
-        # Records that this store added since it last moved the recent ones.
-        self._recent_records = 0
         # How long a transaction takes, on average; None: not known yet.
         self._seconds: float | None = None
         # Transactions committed; set against the number of operations it tells how well they group.
@@ -114,9 +113,9 @@ class Pen:
             try:
                 self.begin(BUSY_SECONDS)
             except (apsw.Error, OSError) as error:
-                return Written(refused(waiting, self.refusal_of(error)), set())
+                return Written(refused(waiting, self.refusal_of(error)))
             return self._write_endings(waiting, why)
-        return Written(refused(waiting, why), set())
+        return Written(refused(waiting, why))
 
     def _write_endings(self, waiting: Sequence[Waiting], why: HoldfastError) -> Written:
         """Write what ends a turn, in the transaction that has begun, and refuse the rest: the space is for those."""
@@ -124,8 +123,8 @@ class Pen:
         written = self._write_all(endings, is_short=True)
         rest = refused([each for each in waiting if not each.is_ending], why)
         if not isinstance(written, Written):
-            return Written(rest + refused(endings, written), set())
-        return Written(rest + written.outcomes, written.extended)
+            return Written(rest + refused(endings, written))
+        return Written(rest + written.outcomes, written.news)
 
     def _write_all(self, waiting: Sequence[Waiting], *, is_short: bool = False) -> Written | HoldfastError:
         """Do all of it and commit, or leave nothing of it and return why."""
@@ -145,18 +144,18 @@ class Pen:
             self._take_back(db, is_usable=False)
             raise
         self._cache.committed(db)
+        self._cache.recent_records += batch.records_added
         self.commits += 1
-        self._recent_records += batch.records_added
         self._remember(time.perf_counter() - started)
-        return Written(outcomes, batch.extended)
+        return Written(outcomes, batch.news)
 
     def is_untidy(self) -> bool:
         """Whether `tidy` has something to do."""
-        return self._recent_records >= batches.RECENT_RECORDS_MAX or self._checkpoints.are_due()
+        return self._cache.recent_records >= batches.RECENT_RECORDS_MAX or self._checkpoints.are_due()
 
     def tidy(self) -> None:
         """What need not be done while someone waits for it."""
-        if self._recent_records >= batches.RECENT_RECORDS_MAX:
+        if self._cache.recent_records >= batches.RECENT_RECORDS_MAX:
             self._move_recent()
         if self._db is not None and self._checkpoints.are_due():
             self._checkpoints.run(self._db, self._patience)
@@ -182,7 +181,7 @@ class Pen:
             # Where they are the records are as safe; moving them is tried again after the next commit.
             self._take_back(db, is_usable=False)
             return
-        self._recent_records = 0
+        self._cache.recent_records = 0
         self._cache.committed(db)
 
     def _outcome(self, waiting: Waiting, batch: Batch) -> Outcome:

@@ -8,7 +8,7 @@ from holdfast.core.records import Logged
 from holdfast.core.segments import Kept
 from holdfast.errors import RecordsSealedError
 from holdfast.ports import SessionInfo, Snapshot
-from holdfast.stores.checking import kept_rows, read_marked
+from holdfast.stores.checking import is_whole, kept_rows, read_marked
 from holdfast.stores.rows import record_crc32
 from holdfast.stores.sqlite.checking import end_now, rows_behind
 from holdfast.stores.sqlite.sealing import sealed_until
@@ -20,6 +20,12 @@ _SELECT_RECORDS = """
     SELECT seq, at, crc32, body FROM recent WHERE session = ?1 AND seq > ?2
     ORDER BY seq LIMIT ?3
 """
+# A number, and the last record that was sealed.
+_SELECT_STANDING = """
+    SELECT number, (SELECT max(last) FROM segments WHERE session = number) FROM sessions WHERE key = ?
+"""
+# Recent records stand in the order in which they were written.
+_SELECT_NEWEST = "SELECT seq, at, crc32, body FROM recent WHERE session = ? ORDER BY rowid DESC LIMIT ?"
 # The small table of recent records is read once, however many sessions are asked for. With `max`, SQLite takes the
 # other columns from the row that has it.
 _SELECT_SESSIONS = """
@@ -36,6 +42,9 @@ _SELECT_OWING = "SELECT key FROM sessions WHERE owed > 0 ORDER BY key"
 _SELECT_SNAPSHOT = """
     SELECT number, snapshots.seq, crc32, body FROM snapshots JOIN sessions ON number = session WHERE key = ?
 """
+
+# So many records at most are looked for at the end of a log alone: whoever follows a log asks for a few.
+NEWEST_MAX = 64
 
 
 def kept(db: apsw.Connection, session: str, after: int, limit: int | None) -> list[Kept]:
@@ -66,9 +75,34 @@ def records(db: apsw.Connection, session: str, after: int, limit: int | None) ->
 
 
 def _records(db: apsw.Connection, session: str, after: int, limit: int | None) -> list[Logged]:
-    number = db.execute(_SELECT_NUMBER, (session,)).get
-    if number is None:
+    standing = db.execute(_SELECT_STANDING, (session,)).get
+    if standing is None:
         return []
+    (number, sealed), start = standing, max(after, 0)
+    if start >= (sealed or 0):
+        newest = _newest(db, number, start, NEWEST_MAX if limit is None else min(limit, NEWEST_MAX))
+        if newest is not None:
+            return list(read_marked(session, number, newest, start))
+    return _credible(db, session, number, after, limit)
+
+
+def _newest(db: apsw.Connection, number: int, start: int, at_most: int) -> list[tuple[Any, ...]] | None:
+    """Return all records behind `start`, where they are few, the last that were written, and as they must be.
+
+    That is what is asked for most, and then nothing else has to be read: whatever happened to older rows, the one that
+    was written last is the end of the log if it checks out. None: the log has to be looked at.
+    """
+    last = db.execute(_SELECT_NEWEST, (number, 1)).get
+    if last is None or not 0 <= last[0] - start <= at_most or not is_whole(number, last):
+        return None
+    count = last[0] - start
+    rows = [last] * count if count <= 1 else db.execute(_SELECT_NEWEST, (number, count)).fetchall()[::-1]
+    is_clean = [row[0] for row in rows] == list(range(start + 1, start + count + 1))
+    return rows if is_clean and all(is_whole(number, row) for row in rows) else None
+
+
+def _credible(db: apsw.Connection, session: str, number: int, after: int, limit: int | None) -> list[Logged]:
+    """Read with every row in question looked at: numbers may not be what they were."""
     logged: list[Logged] = []
     start = position = max(after, 0)
     while limit is None or len(logged) < limit:

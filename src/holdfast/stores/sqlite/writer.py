@@ -148,7 +148,7 @@ class Writer:
                 future.set_result(result)
             else:
                 future.set_exception(error)
-        self._bells.ring(written.extended)
+        self._bells.tell(written.news)
 
     def _seek_elsewhere(self) -> None:
         """Another process has written: ask which of the sessions that are fed have grown."""
@@ -169,7 +169,7 @@ class Writer:
             self._is_stopping = True
             self._in_flight += self._drain(bounded=False)
             ended = StoreIoError(f"the writer of {self._path} has ended; open the store again")
-            self._tell(Written(refused(self._in_flight, ended), set()))
+            self._tell(Written(refused(self._in_flight, ended)))
             self._pen.close()
 
     def _take(self) -> None:
@@ -192,7 +192,7 @@ class Writer:
             self._pen.begin(BUSY_SECONDS)
         except (apsw.Error, OSError) as error:
             self._in_flight += self._drain(bounded=False)
-            return Written(refused(self._in_flight, self._pen.refusal_of(error)), set())
+            return Written(refused(self._in_flight, self._pen.refusal_of(error)))
         self._in_flight += self._drain(bounded=True)
         return self._pen.write(self._in_flight)
 

@@ -1,0 +1,139 @@
+"""Dying at every step of deleting many sessions: the next deletion goes on, and nothing of anybody else is touched."""
+
+from contextlib import suppress
+
+import pytest
+
+from holdfast.core.messages import BlobRef, LargeText
+from holdfast.core.records import InputAdmitted, Logged
+from holdfast.ports import Archive, Blobs, Store
+from holdfast.runtime.deleting import deleted, deleted_all
+from holdfast.runtime.sealing import put_segment
+from holdfast.stores.archived import ArchivedStore
+from holdfast.stores.archives import MemoryArchive
+from holdfast.stores.memory import MemoryBlobs, MemoryStore
+from holdfast.testing.builders import a_notice
+from holdfast.testing.clock import ManualClock
+from holdfast.testing.crashes import CrashingArchive, CrashingStore, CrashPoint, Died, Side, every_point
+from holdfast.testing.store_promises import lease_on
+
+GOING, STAYING = ("a", "b"), ("c", "d")
+EVERYBODY = b"named by all of them"
+
+
+class CrashingBlobs(MemoryBlobs):
+    """Blobs whose removals are counted with the writes of a store, and that die with it."""
+
+    def __init__(self, kept: MemoryBlobs, store: CrashingStore) -> None:
+        super().__init__()
+        self._blobs, self._store = kept._blobs, store
+
+    async def remove(self, ref: BlobRef) -> bool:
+        write = self._store.before_write()
+        is_gone = await super().remove(ref)
+        self._store.maybe_die(write, Side.AFTER)
+        return is_gone
+
+
+class World:
+    """Four sessions, each half sealed, with a blob of its own in either half and one that all of them name."""
+
+    def __init__(self) -> None:
+        self.clock = ManualClock()
+        self.bare, self.archive, self.blobs = MemoryStore(clock=self.clock), MemoryArchive(), MemoryBlobs()
+        self.own: dict[str, set[str]] = {}
+
+    async def fill(self) -> None:
+        for session in (*GOING, *STAYING):
+            refs = [await self.blobs.put(content) for content in (f"old {session}".encode(), EVERYBODY)]
+            refs.append(await self.blobs.put(f"new {session}".encode()))
+            self.own[session] = {ref.sha256 for ref in refs}
+            for ref in refs[:2]:
+                await self.bare.admit(session, InputAdmitted((LargeText(ref, "long"),)))
+            lease = await lease_on(self.bare, session)
+            await self.bare.append(lease, [a_notice("between")], after=2)
+            await self.bare.admit(session, InputAdmitted((LargeText(refs[2], "long"),)))
+            segment = await put_segment(self.archive, session, await self.bare.kept(session, limit=3))
+            await self.bare.seal(lease, segment, after=4)
+            await self.bare.release(lease)
+
+    @property
+    def store(self) -> ArchivedStore:
+        return ArchivedStore(self.bare, self.archive)
+
+    async def left(self) -> tuple[set[str], set[str], int]:
+        """Return which sessions and blobs there are, ours included, and how many segments."""
+        sessions = {known.key for known in await self.bare.sessions()}
+        return sessions, set(self.blobs._blobs), len(await self.archive.names())
+
+    async def logs_of_others(self) -> list[list[Logged]]:
+        return [await self.store.read(session) for session in STAYING]
+
+    @property
+    def without_them(self) -> tuple[set[str], set[str], int]:
+        return set(STAYING), set.union(*(self.own[session] for session in STAYING)), len(STAYING)
+
+
+async def delete(store: Store, blobs: Blobs, archive: Archive) -> None:
+    await deleted_all(store, blobs, archive, GOING)
+
+
+async def dying(world: World, point: CrashPoint | None) -> int:
+    """Be a process that deletes and dies; return how often it wrote."""
+    store = CrashingStore(world.store, point)
+    with suppress(Died):
+        await delete(store, CrashingBlobs(world.blobs, store), CrashingArchive(world.archive, store))
+    return store.writes
+
+
+@pytest.fixture
+async def writes() -> int:
+    world = World()
+    await world.fill()
+    writes = await dying(world, None)
+    assert await world.left() == world.without_them
+    return writes
+
+
+async def test_a_deletion_of_many_that_dies_anywhere_is_finished_by_the_next_and_touches_nobody_else(
+    writes: int,
+) -> None:
+    """Blobs and segments included, also of what only a segment named."""
+    for point in every_point(writes):
+        world = World()
+        await world.fill()
+        others = await world.logs_of_others()
+
+        await dying(world, point)
+        for session in GOING:
+            # Whole, or gone: nobody meets half of one.
+            assert len(await world.store.read(session)) in (0, 5), str(point)
+        world.clock.advance(100)
+        await delete(world.store, world.blobs, world.archive)
+
+        assert await world.left() == world.without_them, str(point)
+        assert await world.logs_of_others() == others, str(point)
+
+
+async def test_a_deletion_whose_end_dies_again_and_again_gets_there(writes: int) -> None:
+    world = World()
+    await world.fill()
+    for point in every_point(writes):
+        await dying(world, point)
+        world.clock.advance(100)
+    await delete(world.store, world.blobs, world.archive)
+
+    assert await world.left() == world.without_them
+
+
+async def test_the_deletion_of_one_session_is_finished_by_that_of_another(writes: int) -> None:
+    for point in every_point(writes):
+        world = World()
+        await world.fill()
+        store = CrashingStore(world.store, point)
+        with suppress(Died):
+            await deleted(store, CrashingBlobs(world.blobs, store), CrashingArchive(world.archive, store), GOING[0])
+        world.clock.advance(100)
+        await delete(world.store, world.blobs, world.archive)
+
+        assert await world.left() == world.without_them, str(point)
