@@ -91,6 +91,15 @@ async def test_where_the_older_one_is_gone_the_new_one_brings_its_own_past() -> 
     assert len(inputs) == 9
 
 
+async def test_another_answer_to_the_same_question_names_the_session_that_it_is_in() -> None:
+    async with a_dropin(Simulation(SMALL)) as running:
+        messages = await _long_talk(running)
+        named = [(await _asked(running, messages, "what is fact0?"))[1] for _ in range(2)]
+        kept = await running.sessions()
+    assert len(set(named)) == 2
+    assert sorted(named) == kept
+
+
 @pytest.mark.parametrize("key", ["dropin:taken", "dropin:free"])
 async def test_a_session_that_is_there_already_is_left_as_it_is(key: str) -> None:
     async with a_dropin(Simulation(SMALL)) as running:

@@ -353,7 +353,10 @@ class DropIn:
         asked = whole
         if conversation.common(asked.digests) == len(asked.digests) < len(conversation.digests):
             # The log goes on behind this request: another answer to it is another conversation.
+            shown = outbox.notes.get("x-holdfast-session", "")
+            tenant_prefix = conversation.key.removesuffix(shown)
             conversation = await self._recognition.branch(asked.prefix, asked.digests)
+            outbox.notes["x-holdfast-session"] = conversation.key.removeprefix(tenant_prefix)
         self._plain.learn(asked.owner, asked.body, is_plain=False)
         errand = Errand(asked, outbox, self._wire, key_in(asked.headers), error=failed.error if failed else None)
         is_oversize = failed is not None and failed.fault.kind in OVERSIZE
