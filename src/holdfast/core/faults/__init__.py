@@ -177,12 +177,13 @@ def _by_numbers(evidence: Evidence) -> _Finding | None:
 
 def _by_reply(evidence: Evidence, sent: Sent) -> Fault | None:
     """A body that is no failure at all but a reply that brought nothing."""
-    if evidence.status not in {None, codes.OK} or evidence.sentences:
-        return None
-    outcome = read_outcome(evidence.documents)
+    outcome = None if evidence.sentences else read_outcome(evidence.documents)
     if outcome is None or (evidence.is_stream and not evidence.has_ended):
         return None
-    return symptom(outcome, sent)
+    fault = symptom(outcome, sent)
+    # A filter in front of a model may refuse with a status and yet send the reply that it emptied.
+    is_filtered = fault is not None and fault.kind is K.CONTENT_POLICY
+    return fault if is_filtered or evidence.status in {None, codes.OK} else None
 
 
 def _by_general_code(evidence: Evidence) -> _Finding | None:

@@ -18,6 +18,7 @@ def _row(kind: K, *codes: str) -> _Row:
 
 # Codes that mean one thing wherever they come from.
 SPECIFIC: tuple[_Row, ...] = (
+    _row(K.QUOTA, "(?:daily|weekly|monthly)(?:token|request|usage|spend|message)*s?(?:limit|quota|cap)"),
     _row(
         K.TOKEN_OVERFLOW,
         "contextlength|contextwindow|contextsize|contextlimit|outofcontext|contextoverflow|maxcontext",
@@ -67,7 +68,7 @@ GENERAL: tuple[_Row, ...] = (
     _row(
         K.AUTH,
         "authentic|unauthori|forbidden|permission|accessdenied|apikey|unrecognizedclient|invalidtoken|expiredtoken",
-        "signaturedoesnotmatch|invalidkey|accountdeactivated|noauth|autherror|authfail|refreshtoken",
+        "signaturedoesnotmatch|invalidkey|accountdeactivated|noauth|autherror|authfail|refreshtoken|verificationrequired",
     ),
     _row(K.MODEL_NOT_FOUND, "notfound"),
     _row(

@@ -125,7 +125,7 @@ EXCLUSIONS: tuple[Rule, ...] = (
             r"authorization header|(?<![a-z])jwt(?![a-z])|log(?:ged)?[ -]?in (?:is )?(?:required|first|to continue)",
             r"(?:must|need to|please) (?:be )?(?:log(?:ged)?|sign(?:ed)?)[ -]?in(?![a-z])|(?<![a-z])user not found",
             r"unauthori[sz]ed|unauthenticated|auth(?:enticat|ori[sz])\w+ (?:failed|required|error|fails)",
-            r"permission|forbidden",
+            r"permission|forbidden|verify (?:this|your) (?:account|identity|organization)",
             r"access (?:is )?denied|(?:not|only) authorized|not been used in project|signature we calculated",
             r"(?:account|organization|project|user)\b[^.]{0,20}(?:deactivated|disabled|suspended|banned|restricted)",
             r"(?:country|region|location|territory)[^.]{0,30}(?:not supported|unsupported|not available)",
@@ -145,7 +145,7 @@ EXCLUSIONS: tuple[Rule, ...] = (
             r"(?:did ?no?t|does ?no?t) (?:return|produce|generate) any|(?:returned|produced|generated) nothing",
             r"(?:contain\w*|had|has) no (?:text|content|output)|no message in",
             r"(?:candidates|choices)\b[^.]{0,10} (?:is|are|was) empty",
-            r"returned (?:no|an empty) (?:content|response|output|choices|message)",
+            r"returned[ _](?:empty|(?:no|an empty) (?:\w+ )?(?:content|response|output|choices|message))",
             r"(?:produced|generated) no (?:content|output|text|response)",
             r"no (?:content|choices|candidates|output|generations?|completion|text) "
             r"(?:or|in|were|was|found|returned|received|generated|produced)",

@@ -100,7 +100,7 @@ _LIMIT_WORDS = any_of(
 _ASKED_WORDS = any_of(
     r"request(?:ed|ing)(?: about| up to| a total of)?|(?:request|prompt|messages|you) (?:has |have )?used",
     r"contain(?:s|ed|ing)?(?: at least| about)?|result(?:ed|ing|s) in|needs?|require[sd]?|takes?|estimated",
-    r"keep the first",
+    r"keep the first|(?<!maximum )(?<!max )(?<!allowed )number of (?:prompt|input) tokens",
     r"got|given|receiv(?:ed|ing)|found|provid(?:ed|ing)|suppl(?:ied|ying)|passed|sent|specified|actual\w*|current\w*",
     r"has|have|was|were|you|whereas|too (?:long|large|big|high|many)|value of|value|not(?= ?$)",
     r"prompt=|prompt_tokens=|n_keep|实际|当前|传入|输入了|共有?|现有|请求了",
