@@ -24,7 +24,7 @@ SPECIFIC: tuple[_Row, ...] = (
         "contextlength|contextwindow|contextsize|contextlimit|outofcontext|contextoverflow|maxcontext",
         "prompttoolong|^toomanytokens$|maxprompttokens|tokens?limit(?:exceeded|reached)|^1261$",
     ),
-    _row(K.WIRE_OVERFLOW, "requesttoolarge|payloadtoolarge|bodytoolarge|entitytoolarge|arrayabovemax"),
+    _row(K.WIRE_OVERFLOW, "payloadtoolarge|bodytoolarge|entitytoolarge|arrayabovemax"),
     _row(
         K.MEDIA_OVERFLOW,
         "^invalid(?:image|file|video|audio|base64)|(?:image|video|audio|file)(?:parse|format|url|too|size|content|download|notfound|decode)",
@@ -57,6 +57,8 @@ SPECIFIC: tuple[_Row, ...] = (
 
 # Codes that gateways also use as wrapping: believed only where no sentence said more.
 GENERAL: tuple[_Row, ...] = (
+    # Too large for the server or for the model: a sentence tells which.
+    _row(K.WIRE_OVERFLOW, "requesttoolarge"),
     _row(
         K.RATE_LIMIT,
         "ratelimit|toomanyrequests|throttl|resourceexhausted|requestlimit|concurren|burst|qps|^1302$",

@@ -39,7 +39,11 @@ EXCLUSIONS: tuple[Rule, ...] = (
             r"max budget|not (?:been )?purchased|exhausted your|quota will reset",
             r"余额|欠费|额度|配额|充值|套餐|用量|使用上限|限额",
         ),
-        unless=r"rate.?limit(?!s?_error)|e\.g\. check quota|(?:context|thinking|token)[ _]budget",
+        unless=any_of(
+            r"rate.?limit(?!s?_error)|e\.g\. check quota|(?:context|thinking|token)[ _]budget",
+            # One request is larger than a plan allows: a smaller one is not.
+            r"(?:input|prompt) tokens?\W{0,3}\d[\d,]*\)? exceeds?",
+        ),
         second=K.RATE_LIMIT,
         unit=Unit.TOKENS,
     ),
@@ -100,6 +104,7 @@ EXCLUSIONS: tuple[Rule, ...] = (
                 r"(?:is|was) retired|not (?:enabled|recogni[sz]ed|registered|running|deployed|hosted)",
                 r"not (?:been )?loaded|not allowed for",
                 r"been (?:deprecated|decommissioned|retired|removed|shut)|no longer|discontinued|end of (?:its )?life",
+                r"fad(?:e|ed|ing) out|sunset",
             ),
             r"models?/\S{1,80} is not found|not a (?:valid|supported|known) model|no longer (?:serve|support|host)",
             r"(?:could ?not|cannot|unable to|failed to) (?:resolve|find|locate) (?:the )?model(?![a-z])",
@@ -108,7 +113,12 @@ EXCLUSIONS: tuple[Rule, ...] = (
             r"no models? loaded|unable to access model|deployment\b[^.]{0,60}(?:does not exist|not found)",
             r"模型.{0,20}(?:不存在|下线|未找到|不可用)|无可用渠道",
         ),
-        unless=any_of(r"support (?:image|vision|tool|function)", r"thinking|reasoning", w.WINDOW, w.MEDIA),
+        unless=any_of(
+            r"support (?:image|vision|tool|function)|(?:this|your|client) version",
+            r"thinking|reasoning",
+            w.WINDOW,
+            w.MEDIA,
+        ),
     ),
     rule(
         K.AUTH,
@@ -134,7 +144,7 @@ EXCLUSIONS: tuple[Rule, ...] = (
     ),
     rule(
         K.AUTH,
-        r"(?:invalid|bad|missing|expired) token|token (?:has )?expired",
+        r"(?:invalid|bad|missing|expired) token(?![a-z]|[ _]ids?)|token (?:has )?expired",
         statuses=frozenset({None, 400, 401, 403}),
     ),
     rule(K.AUTH, ANYTHING, statuses=frozenset({401})),
@@ -142,6 +152,7 @@ EXCLUSIONS: tuple[Rule, ...] = (
         K.EMPTY_RESPONSE,
         any_of(
             r"empty response|response (?:was|is) empty|empty (?:completion|content|output|stream|reply|message|answer)",
+            r"^no (?:content|output|response)\W*$",
             r"(?:did ?no?t|does ?no?t) (?:return|produce|generate) any|(?:returned|produced|generated) nothing",
             r"(?:contain\w*|had|has) no (?:text|content|output)|no message in",
             r"(?:candidates|choices)\b[^.]{0,10} (?:is|are|was) empty",

@@ -162,9 +162,11 @@ _SENTENCE_END = Pattern("[.!?] |[;\u3002\uff1b]")
 
 # Names under which servers state the two numbers apart from the sentence.
 _LIMIT_FIELD = Pattern(
-    r"^nctx$|^quotavalue$|^max.+(?:tokens?|length|context|allowed|size)|^context(?:length|window|size|limit)|limit$"
+    r"^nctx$|^quotavalue$|^max.+(?:tokens?|length|context|allowed|size)|^(?:model|context)(?:length|window|size|limit)|limit$"
 )
-_ASKED_FIELD = Pattern(r"^n?(?:prompt|input|requested|total)(?:tokens?|length)$|^requested$|^actual|^tokencount$")
+_ASKED_FIELD = Pattern(
+    r"^n?(?:prompt|input|requested|required|total)(?:tokens?|length)$|^requested$|^actual|^tokencount$"
+)
 
 # A tokenizer's largest window is ten million today; above a billion it is an id or a time.
 _TOKENS_MAX = 1_000_000_000

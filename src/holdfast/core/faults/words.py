@@ -56,7 +56,8 @@ MEDIA = any_of(
 FILE = r"(?:(?<![a-z])files?(?![a-z])|文件)"
 MEDIA_COMPLAINT = any_of(
     r"exceed\w*|beyond|larger|smaller|longer|too (?:large|big|many|much|long|small)|password|protected",
-    r"max(?:imum)?(?![a-z])|at most|up to|can only|limit|restrictions?|should be|must be|fewer|no more than|reduce",
+    r"max(?:imum)?(?![a-z])|at most|up to|limit|restrictions?|should be|must be|fewer|no more than|reduce",
+    r"can only|only one",
     r"dimensions?|resolution|pixels|media.type|formats?",
     r"(?:could|can|was) ?not|cannot|unable|fail\w*|does not|doesnt|(?:is|are) not|not (?:available|allowed|enabled)",
     r"unsupported|(?:not|only) support\w*|no endpoints|unknown variant",
