@@ -21,7 +21,7 @@ SPECIFIC: tuple[_Row, ...] = (
     _row(K.QUOTA, "(?:daily|weekly|monthly)(?:token|request|usage|spend|message)*s?(?:limit|quota|cap)"),
     _row(
         K.TOKEN_OVERFLOW,
-        "contextlength|contextwindow|contextsize|contextlimit|outofcontext|contextoverflow|maxcontext",
+        "contextlength|contextwindow|contextsize|contextlimit|outofcontext|contextoverflow|contexttoo|maxcontext",
         "prompttoolong|^toomanytokens$|maxprompttokens|tokens?limit(?:exceeded|reached)|^1261$",
     ),
     _row(K.WIRE_OVERFLOW, "payloadtoolarge|bodytoolarge|entitytoolarge|arrayabovemax"),

@@ -65,7 +65,7 @@ EXCLUSIONS: tuple[Rule, ...] = (
         K.RATE_LIMIT,
         ANYTHING,
         statuses=frozenset({429}),
-        unless=any_of(near(w.WINDOW, w.TOO_LONG), r"prompt is too long", r"capacity"),
+        unless=any_of(near(w.WINDOW, w.TOO_LONG), near(w.TOO_LONG, w.WINDOW), r"prompt is too long", r"capacity"),
         unit=Unit.TOKENS,
     ),
     rule(K.QUOTA, ANYTHING, statuses=frozenset({402}), unit=Unit.TOKENS),
