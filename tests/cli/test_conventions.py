@@ -126,6 +126,7 @@ SPOKEN: Mapping[str, tuple[str, ...]] = {
     "show": ("telegram:42",),
     "view": ("telegram:42",),
     "search": ("telegram:42", "hello"),
+    "recall": ("telegram:42", "1"),
     "import": ("{transcript}",),
     "compact": ("telegram:42",),
     "undo": ("telegram:42",),

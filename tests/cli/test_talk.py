@@ -107,7 +107,8 @@ def inputs_or_nothing(store: Path) -> list[str]:
 def test_an_answer_cannot_steer_a_terminal_that_obeys(store: Path) -> None:
     hostile = "\x1b]0;owned\x07 \x9b2J \x1b[31mred\x1b[0m [x](javascript:alert) \r\x08"
     with terminal("chat", "--store", store, hostile, settings=FULL) as screen:
-        screen.until("from you that I see.")
+        # Where a line is broken depends on the width.
+        screen.until("see.")
         assert screen.end() == 0
 
     assert "␛]0;owned␇ \ufffd2J ␛[31mred␛[0m" in screen.shown

@@ -512,6 +512,30 @@ def test_a_huge_body_is_read_by_its_beginning_and_at_once(body: str) -> None:
 
 
 @pytest.mark.parametrize(
+    "body",
+    [
+        '{"detail": [{"loc": ["body", "n"], "msg": "Input should be greater than or equal to 1"}]}',
+        '{"detail": [{"loc": ["body", "max_tokens"], "msg": "Input should be less than or equal to 4096"}]}',
+        "Prompt template variables exceed the maximum of 20",
+        "The number of stop tokens exceeds the limit",
+        "user id exceeds maximum length",
+        "function name is too long",
+        "logit_bias: invalid token id 128999, vocab size is 128256",
+        "Invalid 'max_output_tokens': integer below minimum value. Expected a value >= 16, but got 10 instead.",
+        "Cached content is too small. total_token_count=500, min_total_token_count=1024",
+        "input must contain at least 1 token",
+        "The prompt must be a string or array of tokens",
+        "Schema has too many properties: 120 exceeds the limit of 100",
+        "prompt_cache_key: string too long. maximum length 64",
+        "too many widgets",
+    ],
+)
+def test_a_setting_that_is_wrong_by_itself_is_no_overflow(body: str) -> None:
+    """Compacting would cost a summary, and the request would be refused all the same."""
+    assert classify(refused(body)).kind is K.BAD_REQUEST
+
+
+@pytest.mark.parametrize(
     "piece",
     [
         "token ",

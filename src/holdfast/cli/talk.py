@@ -36,6 +36,8 @@ from holdfast.runtime.words import in_words
 # Enough of an old message to remember it by, and of one that waits.
 _REMINDER_CHARS = 400
 _WAITING_CHARS = 60
+# How long a cancel may take to be on disk when the person has left already; a write takes milliseconds.
+_STOPPING_SECONDS_MAX = 2.0
 
 
 class Talk:
@@ -53,6 +55,7 @@ class Talk:
         self._waited: set[int] = set()
         self._client_ids: set[str] = set()
         self._leaves_next = False
+        self._stopping: asyncio.Task[None] | None = None
         self._filling: Filling | None = None
         self._tasks: set[asyncio.Task[None]] = set()
         self._has_left = False
@@ -83,7 +86,7 @@ class Talk:
         self._leaves_next = True
         if self._unanswered:
             self.tell("stopping; Ctrl-C again leaves at once")
-            self._start(self.session.cancel(next(iter(self._unanswered))))
+            self._stopping = self._start(self.session.cancel(next(iter(self._unanswered))))
         else:
             self.tell("Ctrl-C again leaves; so does Ctrl-D")
             self._face.rests()
@@ -117,6 +120,9 @@ class Talk:
             self._part()
         finally:
             watching.cancel()
+            if self._stopping is not None:
+                # Who stops an answer and leaves at once must not find it answered at the next start.
+                await asyncio.wait([self._stopping], timeout=_STOPPING_SECONDS_MAX)
             for task in self._tasks:
                 task.cancel()
             await asyncio.wait([watching, *self._tasks])
@@ -242,7 +248,8 @@ class Talk:
             self._filling = filling(await self.session.view())
             self._face.changed()
 
-    def _start(self, work: Coroutine[Any, Any, None]) -> None:
+    def _start(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         task = asyncio.create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+        return task

@@ -97,9 +97,8 @@ async def open(  # noqa: A001, PLR0913 - `holdfast.open()` reads as it should; e
     store; a store on a server has none beside it. Give the same one every time, on every machine: what was sealed is
     only there. Whatever a crash left unanswered in the store is resumed at once.
     """
-    tuning = tuning or Tuning()
+    tuning, lineup = tuning or Tuning(), Lineup(model, base_url)
     async with AsyncExitStack() as stack:
-        lineup = Lineup(model, base_url)
         stack.push_async_callback(lineup.close)
         place = made_store_path() if store is None else store
         kept = open_archive(archive, place)

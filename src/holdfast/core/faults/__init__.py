@@ -177,17 +177,19 @@ def _by_numbers(evidence: Evidence) -> _Finding | None:
 
 def _by_reply(evidence: Evidence, sent: Sent) -> Fault | None:
     """A body that is no failure at all but a reply that brought nothing."""
-    if evidence.status not in {None, codes.OK} or evidence.sentences:
-        return None
-    outcome = read_outcome(evidence.documents)
+    outcome = None if evidence.sentences else read_outcome(evidence.documents)
     if outcome is None or (evidence.is_stream and not evidence.has_ended):
         return None
-    return symptom(outcome, sent)
+    fault = symptom(outcome, sent)
+    # A filter in front of a model may refuse with a status and yet send the reply that it emptied.
+    is_filtered = fault is not None and fault.kind is K.CONTENT_POLICY
+    return fault if is_filtered or evidence.status in {None, codes.OK} else None
 
 
 def _by_general_code(evidence: Evidence) -> _Finding | None:
     kind = codes.kind_of(evidence.codes, codes.GENERAL)
-    return None if kind is None else _Finding(kind, Confidence.LIKELY)
+    unit = Unit.BYTES if kind is K.WIRE_OVERFLOW else None
+    return None if kind is None else _Finding(kind, Confidence.LIKELY, unit=unit)
 
 
 def _by_hunch(evidence: Evidence, sent: Sent) -> _Finding | None:
@@ -217,7 +219,8 @@ def _by_status(evidence: Evidence, refusal: Refusal, sent: Sent) -> _Finding:
 
 
 def _without_status(evidence: Evidence, refusal: Refusal) -> _Finding:
-    is_cut = evidence.is_stream and not evidence.has_ended
+    # What says something did not just stop.
+    is_cut = evidence.is_stream and not evidence.has_ended and not evidence.sentences
     if is_cut or (refusal.phase is Phase.STREAM and not evidence.text):
         return _Finding(K.STREAM_STALL, Confidence.LIKELY, K.TRANSIENT)
     if evidence.status == codes.OK and not evidence.text:
@@ -252,6 +255,8 @@ def _fault(finding: _Finding, refusal: Refusal, evidence: Evidence) -> Fault:
     kind, second = finding.kind, finding.second
     if kind is K.WIRE_OVERFLOW and _is_setting(evidence.text, numbers):
         kind = K.BAD_REQUEST
+    if finding.unit is Unit.TOKENS and kind is K.TOKEN_OVERFLOW and _counts_no_tokens(evidence.text, numbers):
+        kind, numbers = K.BAD_REQUEST, Stated()
     if kind is K.RATE_LIMIT and _never_fits(evidence.text, numbers):
         second = K.TOKEN_OVERFLOW
     is_stated = numbers.limit is not None or numbers.requested is not None
@@ -302,9 +307,17 @@ def _is_setting(text: str, numbers: Stated) -> bool:
     """Whether a length refers to a name, an id or a parameter, which a smaller conversation would not cure."""
     if numbers.unit is Unit.COUNT:
         return not _LIST_FIELD.search(text)
-    if numbers.unit is not Unit.CHARS or (numbers.limit or _TEXT_CHARS_MIN) >= _TEXT_CHARS_MIN:
+    if numbers.unit is not Unit.CHARS or (numbers.limit or 0) >= _TEXT_CHARS_MIN:
         return False
-    return _SHORT_FIELD.search(text) is not None or not _TEXT_FIELD.search(text)
+    is_short, is_text = _SHORT_FIELD.search(text) is not None, _TEXT_FIELD.search(text) is not None
+    return is_short and not is_text if numbers.limit is None else is_short or not is_text
+
+
+def _counts_no_tokens(text: str, numbers: Stated) -> bool:
+    """Whether a limit is too small for a window and nothing says that it counts tokens: a parameter's own."""
+    if numbers.limit is None or numbers.limit >= _TOKENS_MIN:
+        return False
+    return re.search(r"token|context|n_ctx|(?:prompt|input|sequence) length", text) is None
 
 
 def _never_fits(text: str, numbers: Stated) -> bool:

@@ -18,12 +18,13 @@ def _row(kind: K, *codes: str) -> _Row:
 
 # Codes that mean one thing wherever they come from.
 SPECIFIC: tuple[_Row, ...] = (
+    _row(K.QUOTA, "(?:daily|weekly|monthly)(?:token|request|usage|spend|message)*s?(?:limit|quota|cap)"),
     _row(
         K.TOKEN_OVERFLOW,
-        "contextlength|contextwindow|contextsize|contextlimit|outofcontext|contextoverflow|maxcontext",
+        "contextlength|contextwindow|contextsize|contextlimit|outofcontext|contextoverflow|contexttoo|maxcontext",
         "prompttoolong|^toomanytokens$|maxprompttokens|tokens?limit(?:exceeded|reached)|^1261$",
     ),
-    _row(K.WIRE_OVERFLOW, "requesttoolarge|payloadtoolarge|bodytoolarge|entitytoolarge|arrayabovemax"),
+    _row(K.WIRE_OVERFLOW, "payloadtoolarge|bodytoolarge|entitytoolarge|arrayabovemax"),
     _row(
         K.MEDIA_OVERFLOW,
         "^invalid(?:image|file|video|audio|base64)|(?:image|video|audio|file)(?:parse|format|url|too|size|content|download|notfound|decode)",
@@ -56,6 +57,8 @@ SPECIFIC: tuple[_Row, ...] = (
 
 # Codes that gateways also use as wrapping: believed only where no sentence said more.
 GENERAL: tuple[_Row, ...] = (
+    # Too large for the server or for the model: a sentence tells which.
+    _row(K.WIRE_OVERFLOW, "requesttoolarge"),
     _row(
         K.RATE_LIMIT,
         "ratelimit|toomanyrequests|throttl|resourceexhausted|requestlimit|concurren|burst|qps|^1302$",
@@ -67,7 +70,7 @@ GENERAL: tuple[_Row, ...] = (
     _row(
         K.AUTH,
         "authentic|unauthori|forbidden|permission|accessdenied|apikey|unrecognizedclient|invalidtoken|expiredtoken",
-        "signaturedoesnotmatch|invalidkey|accountdeactivated|noauth|autherror|authfail|refreshtoken",
+        "signaturedoesnotmatch|invalidkey|accountdeactivated|noauth|autherror|authfail|refreshtoken|verificationrequired",
     ),
     _row(K.MODEL_NOT_FOUND, "notfound"),
     _row(

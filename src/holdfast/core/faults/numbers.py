@@ -100,7 +100,7 @@ _LIMIT_WORDS = any_of(
 _ASKED_WORDS = any_of(
     r"request(?:ed|ing)(?: about| up to| a total of)?|(?:request|prompt|messages|you) (?:has |have )?used",
     r"contain(?:s|ed|ing)?(?: at least| about)?|result(?:ed|ing|s) in|needs?|require[sd]?|takes?|estimated",
-    r"keep the first",
+    r"keep the first|(?<!maximum )(?<!max )(?<!allowed )number of (?:prompt|input) tokens",
     r"got|given|receiv(?:ed|ing)|found|provid(?:ed|ing)|suppl(?:ied|ying)|passed|sent|specified|actual\w*|current\w*",
     r"has|have|was|were|you|whereas|too (?:long|large|big|high|many)|value of|value|not(?= ?$)",
     r"prompt=|prompt_tokens=|n_keep|实际|当前|传入|输入了|共有?|现有|请求了",
@@ -162,9 +162,11 @@ _SENTENCE_END = Pattern("[.!?] |[;\u3002\uff1b]")
 
 # Names under which servers state the two numbers apart from the sentence.
 _LIMIT_FIELD = Pattern(
-    r"^nctx$|^quotavalue$|^max.+(?:tokens?|length|context|allowed|size)|^context(?:length|window|size|limit)|limit$"
+    r"^nctx$|^quotavalue$|^max.+(?:tokens?|length|context|allowed|size)|^(?:model|context)(?:length|window|size|limit)|limit$"
 )
-_ASKED_FIELD = Pattern(r"^n?(?:prompt|input|requested|total)(?:tokens?|length)$|^requested$|^actual|^tokencount$")
+_ASKED_FIELD = Pattern(
+    r"^n?(?:prompt|input|requested|required|total)(?:tokens?|length)$|^requested$|^actual|^tokencount$"
+)
 
 # A tokenizer's largest window is ten million today; above a billion it is an id or a time.
 _TOKENS_MAX = 1_000_000_000

@@ -49,4 +49,4 @@ NO_RESPONSE: Statuses = frozenset({None, 200})
 # Statuses under which a call may have broken rather than been refused.
 BROKEN: Statuses = frozenset({None, 200, 408, 409, 424, 425, 499, *range(500, 600)})
 # Statuses under which a request was refused for what it is; some servers say so with a 5xx.
-REFUSED: Statuses = frozenset({None, 200, 400, 403, 404, 406, 409, 413, 415, 422, 500, 501, 502})
+REFUSED: Statuses = frozenset({None, 200, 400, *range(403, 407), *range(409, 424), 500, 501, 502})

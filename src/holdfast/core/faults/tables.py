@@ -19,7 +19,7 @@ MEDIA: tuple[Rule, ...] = (
             near(w.MEDIA, w.MEDIA_COMPLAINT),
             near(w.MEDIA_COMPLAINT, w.MEDIA),
             w.FILE
-            + r"[^.]{0,40}(?:exceed\w*|(?:larger|bigger) than|too (?:large|big|many|long)|(?:size|page) limit"
+            + r"[^.]{0,40}(?:exceed\w*|(?:larger|bigger) than|too (?:large|big|many|long)|(?:size|page) (?:limit|error)"
             + r"|unsupported|pars\w+|过大|超过)",
             r"(?:too many|unsupported|invalid|corrupt\w*|maximum) (?:uploaded )?" + w.FILE,
         ),
@@ -103,18 +103,18 @@ SETTINGS: tuple[Rule, ...] = (
     ),
     rule(
         K.BAD_REQUEST,
+        r"too many (?:stop|choices|logit|metadata|labels|entries|keys|(?:\w+ )?fields)",
+        has_numbers=True,
+        statuses=REFUSED,
+    ),
+    rule(
+        K.BAD_REQUEST,
         any_of(
             r"(?:unsupported|unknown|unrecognized|unexpected|invalid|extra)(?: request)? "
             r"(?:parameter|argument|field|property|keyword|option|inputs are)",
             r"in context=|not permitted|too many states|streaming is (?:required|strongly)",
         ),
         unless=any_of(rf"{w.TOO_LONG}(?<!too many)", r"range of"),
-        statuses=REFUSED,
-    ),
-    rule(
-        K.BAD_REQUEST,
-        r"too many (?:stop|choices|logit|metadata|labels|entries|keys)",
-        has_numbers=True,
         statuses=REFUSED,
     ),
     # An output cap. Where the sentence also speaks of the prompt or the window it is about both together.
@@ -133,7 +133,10 @@ SETTINGS: tuple[Rule, ...] = (
 OVERFLOW: tuple[Rule, ...] = (
     rule(
         K.TRANSIENT,
-        r"(?:system|gpu|cuda|video|available|out of|host)\W{1,2}memory|memory (?:error|required)|显存|内存",
+        any_of(
+            r"(?:system|gpu|cuda|video|available|out of|host)\W{1,2}memory|memory (?:error|required)|显存|内存",
+            r"(?:failed|unable|error) (?:to load|loading) (?:the |a )?model",
+        ),
         statuses=BROKEN,
     ),
     rule(
@@ -168,7 +171,7 @@ OVERFLOW: tuple[Rule, ...] = (
                     r"at most \d+ ?(?:items|elements|entries|messages|tools)?(?! ?tokens)",
                 ),
             ),
-            r"(?:too many|number of|maximum of \d+|at most \d+) "
+            r"(?:too many|number of|max(?:imum)?(?: of)? \d+|at most \d+) "
             r"(?:messages|tools|texts|functions|items|elements|documents|inputs)(?![a-z])",
             r"\d[ -](?:message|tool|item|turn)s? (?:limit|max\w*|cap)(?![a-z])",
             r"too_long|array (?:is )?too long|constraint: member must have length less than or equal",
@@ -200,7 +203,10 @@ OVERFLOW: tuple[Rule, ...] = (
             r"tokens?.{0,12}(?:超|上限|限制)|(?:超过|超出|超).{0,16}(?:token|长度|上下文)",
             r"(?:上下文|输入|长度|prompt).{0,12}(?:超|过长|太长)|超长",
         ),
-        unless=r"context (?:deadline|cancel)|bytes (?:>|exceed)|positive integer|be at least \d+ tokens? long",
+        unless=any_of(
+            r"context (?:deadline|cancel)|bytes (?:>|exceed)|positive integer|be at least \d+ tokens? long",
+            r"stop (?:tokens|sequences)",
+        ),
         unit=Unit.TOKENS,
     ),
     # What is too much for a model rather than for a server is counted in tokens, whatever it is called.
@@ -230,6 +236,7 @@ OVERFLOW: tuple[Rule, ...] = (
             r"(?: body| content)?[ _](?:size|length)",
             r"exceed\w*[^.]{0,30}(?:limit|max)[^.]{0,20}bytes",
             r"length limit exceeded|request too (?:large|big)|max(?:imum)? size is|too_large|content-length",
+            r"too many (?:\w+ ){0,3}bytes",
             r"请求体|请求.{0,6}过大",
         ),
         unless=r"memory|header",
@@ -247,7 +254,9 @@ OVERFLOW: tuple[Rule, ...] = (
             r"length of (?:all |the )?messages",
         ),
         unless=any_of(
-            r"bytes|header|tim(?:e|ed)[ -]?out|number of|output length|penalty|temperature|top_[pk]|nesting", w.SIZE
+            r"bytes|header|tim(?:e|ed)[ -]?out|number of|output length|penalty|temperature|top_[pk]|nesting",
+            r"(?<![a-z])(?:ids?|name|description|title|key|label) (?:is |was )?(?:too long|exceeds?)",
+            w.SIZE,
         ),
         statuses=frozenset({None, 200, 400, 404, 422, 429, 500, 502, 503}),
         unit=Unit.TOKENS,
@@ -338,11 +347,5 @@ HUNCHES: tuple[Rule, ...] = (
         r"|access token|scopes?|region|country)(?![a-z])|authori[sz]|authenticat",
         statuses=_VAGUE,
         second=K.BAD_REQUEST,
-    ),
-    rule(
-        K.RATE_LIMIT,
-        r"(?:limit|max\w*) (?:is |was |has been )?(?:reached|hit)|too many",
-        statuses=_VAGUE,
-        second=K.TRANSIENT,
     ),
 )

@@ -51,21 +51,23 @@ MEDIA = any_of(
     r"(?<![a-z_])(?:images?|pictures?|photos?|screenshots?|pdfs?|documents?|videos?|audios?|media)(?![a-z])",
     r"(?<![a-z_])vision(?! api|[a-z])",
     r"(?<![a-z_])(?:multi-?modal|image_url|input_image|attachments?|base64|data-?uris?|mime)(?![a-z])",
-    r"图片|图像|视频|音频",
+    r"图片|图像|张图|视频|音频",
 )
 FILE = r"(?:(?<![a-z])files?(?![a-z])|文件)"
 MEDIA_COMPLAINT = any_of(
     r"exceed\w*|beyond|larger|smaller|longer|too (?:large|big|many|much|long|small)|password|protected",
     r"max(?:imum)?(?![a-z])|at most|up to|limit|restrictions?|should be|must be|fewer|no more than|reduce",
+    r"can only|only one",
     r"dimensions?|resolution|pixels|media.type|formats?",
     r"(?:could|can|was) ?not|cannot|unable|fail\w*|does not|doesnt|(?:is|are) not|not (?:available|allowed|enabled)",
     r"unsupported|(?:not|only) support\w*|no endpoints|unknown variant",
     r"invalid|corrupt\w*|illegal|broken|malformed|decod\w*|appears? to be|no pages|empty|truncated|timed? ?out",
-    r"不支持|过大|超过|无效|失败",
+    r"不支持|过大|超过|最多|无效|失败",
 )
 
 THINKING = any_of(
-    r"(?<![-/\w])(?:redacted_)?thinking(?![-/])|(?<![-/\w])reasoning(?![-/])",
+    # Not in the name of a model or of its maker.
+    r"(?<![-/\w])(?:redacted_)?thinking(?!-|\w*/)|(?<![-/\w])reasoning(?!-|\w*/)",
     r"thought[_ ]?signature|encrypted[_ ]content|(?<![a-z])effort(?![a-z])",
     r"reasoning_\w+|reasoningeffort|enable_thinking|thinking_\w+|budget_tokens",
     r"思考",
@@ -101,7 +103,7 @@ ORDER = any_of(
 
 OUTPUT_CAP = any_of(
     r"max_?(?:new_?|completion_?|output_?)?tokens?(?:_to_sample)?(?![a-z_])|max_?outputtokens|num_predict",
-    r"(?:output|completion) (?:tokens|length)|maximum tokens you requested|max output",
+    r"(?:output|completion) (?:tokens|length)|maximum tokens you requested|max(?:imum)? output|max tokens must",
 )
 LISTS = r"(?<![a-z_])(?:messages|tools|texts|inputs?|contents|documents|functions|items|array|list|elements)(?![a-z])"
 SCHEMA = r"(?:input_?schema|schema for|schema must|properties\b|function_declarations|json[ _]?schema)"
@@ -114,7 +116,7 @@ BUSY = any_of(
     r"capacity[^.]{0,20} (?:exceeded|constraints?|limit)",
     r"(?:server|service|system|engine|model|backend)s? (?:is |are )?(?:currently |too )?busy",
     r"(?:is|still|currently|being) (?:loading|loaded|warming|starting)|queue (?:is )?(?:full|exceeded)",
-    r"unable to (?:process|handle|serve) (?:your|the) request",
+    r"unable to (?:process|handle|serve) (?:your|the) request|preempted",
     r"no (?:available|healthy) (?:instance|worker|replica|server|gpu|backend)s?",
     r"负载|访问量|繁忙|拥挤|过载|饱和",
 )
