@@ -124,7 +124,7 @@ async def test_a_message_that_comes_while_a_session_is_looked_at_keeps_it() -> N
     gone = await pruned(world.store, world.blobs, None, since=world.clock.now() - 30 * DAY)
 
     assert (gone.sessions, await world.keys()) == ((), ["old"])
-    assert "turn that is open" in gone.stayed["old"]
+    assert "used meanwhile" in gone.stayed["old"]
 
 
 async def test_many_go_in_portions_one_look_after_the_other_and_then_none_is_looked_for_until_later(

@@ -240,10 +240,11 @@ class Store(Protocol):
         """
         ...
 
-    async def rename(self, lease: Lease, key: str) -> Lease:
+    async def rename(self, lease: Lease, key: str, *, after: int | None = None) -> Lease:
         """Give a session another key, under which it is from now on; its old one is free.
 
-        Raises `BadInputError` where the new key has a log already.
+        Raises `BadInputError` where the new key has a log already, and `SeqMovedError` where `after` is given and no
+        longer the last record: who takes a session away may want to know of all that came.
         """
         ...
 

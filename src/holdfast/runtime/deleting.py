@@ -15,7 +15,14 @@ from holdfast.core.limits import RESERVED_KEYS
 from holdfast.core.messages import BlobRef
 from holdfast.core.records import decode_record, refs_of
 from holdfast.core.segments import SegmentTornError, unpack_segment
-from holdfast.errors import BadInputError, LeaseLostError, RetryLaterError, SegmentMissingError, StoreDamagedError
+from holdfast.errors import (
+    BadInputError,
+    LeaseLostError,
+    RetryLaterError,
+    SegmentMissingError,
+    SeqMovedError,
+    StoreDamagedError,
+)
 from holdfast.ports import Archive, Blobs, Lease, Segment, SessionInfo, Store
 from holdfast.runtime.copies import leased, records_of, sweep_copies
 from holdfast.runtime.healing import check_clean
@@ -143,10 +150,12 @@ async def _taken_away(
         # Before it has another key: its segments know it by this one.
         refs = await _refs_in(store, known)
         segments = await store.segments(session)
-        if untouched_since is not None:
-            # Once more: reading a long log takes a while, and anybody may send a message meanwhile.
-            _check_untouched(await store.info(session) or known, untouched_since)
-        lease = await store.rename(lease, f"{DELETING}{uuid4().hex}")
+        # Reading a long log takes a while, and anybody may send a message meanwhile, up to the very moment it goes.
+        after = known.last_seq if untouched_since is not None else None
+        lease = await store.rename(lease, f"{DELETING}{uuid4().hex}", after=after)
+    except SeqMovedError as moved:
+        await store.release(lease)
+        raise RetryLaterError(f"session {session!r} has been used meanwhile; it stays") from moved
     except BaseException:
         await store.release(lease)
         raise

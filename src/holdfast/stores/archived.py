@@ -169,10 +169,10 @@ class ArchivedStore:
         """Append records of another log; see `Store.adopt`."""
         return await self._store.adopt(lease, records)
 
-    async def rename(self, lease: Lease, key: str) -> Lease:
+    async def rename(self, lease: Lease, key: str, *, after: int | None = None) -> Lease:
         """Give a session another key; see `Store.rename`."""
         self._known.drop(lease.session)
-        return await self._store.rename(lease, key)
+        return await self._store.rename(lease, key, after=after)
 
     async def delete(self, lease: Lease) -> None:
         """Remove a session; see `Store.delete`. Its segments stay in the archive until somebody removes them."""

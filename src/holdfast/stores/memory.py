@@ -289,11 +289,13 @@ class MemoryStore:
             self._extend(row, [logged.record], [body], at=logged.at)
         return row.last_seq
 
-    async def rename(self, lease: Lease, key: str) -> Lease:
+    async def rename(self, lease: Lease, key: str, *, after: int | None = None) -> Lease:
         """Give a session another key; see `Store.rename`."""
         row = await self._row(lease.session)
         row.check_lease(lease)
         check_key(key)
+        if after is not None:
+            row.check_after(after)
         if key in self._logs:
             raise BadInputError(f"there is a session {key!r} already; choose another key")
         check_not_sealed(lease.session, key, self._segments.get(lease.session))

@@ -179,10 +179,10 @@ class CrashingStore:
         self.maybe_die(write, Side.AFTER)
         return seq
 
-    async def rename(self, lease: Lease, key: str) -> Lease:
+    async def rename(self, lease: Lease, key: str, *, after: int | None = None) -> Lease:
         """A write."""
         write = self.before_write()
-        renamed = await self._store.rename(lease, key)
+        renamed = await self._store.rename(lease, key, after=after)
         self.maybe_die(write, Side.AFTER)
         return renamed
 

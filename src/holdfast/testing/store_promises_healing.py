@@ -157,6 +157,18 @@ class HealingPromises(StorePromises):
 
         assert (len(await log_of(store)), await log_of(store, "t")) == (5, [an_input("mine")])
 
+    async def test_a_session_to_which_something_came_keeps_its_key(self, store: Store) -> None:
+        await _a_log(store)
+        lease = await lease_on(store)
+        await store.admit("s", an_input("wait for me"))
+
+        with pytest.raises(SeqMovedError):
+            await store.rename(lease, "t", after=5)
+        assert (len(await log_of(store)), await log_of(store, "t")) == (6, [])
+
+        await store.rename(lease, "t", after=6)
+        assert (await log_of(store), len(await log_of(store, "t"))) == ([], 6)
+
     async def test_a_key_of_which_only_a_lease_is_known_is_free(self, store: Store) -> None:
         await _a_log(store)
         await lease_on(store, "t")

@@ -207,12 +207,14 @@ class PostgresStore:
 
         return await self._change(lease, work)
 
-    async def rename(self, lease: Lease, key: str) -> Lease:
+    async def rename(self, lease: Lease, key: str, *, after: int | None = None) -> Lease:
         """Give a session another key; see `Store.rename`."""
         check_key(lease.session)
         _check_key(key)
 
         async def work(db: "Connection", row: SessionRow, _now: float) -> int:
+            if after is not None:
+                row.check_after(after)
             return await moving.rename(db, row, key)
 
         await self._change(lease, work)

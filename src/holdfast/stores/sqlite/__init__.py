@@ -238,12 +238,14 @@ class SqliteStore:
         size_bytes = sum(len(body_of(lease.session, logged.record)) for logged in records)
         return await self._writer.run(lambda batch: batch.change(lease, make), size_bytes=size_bytes)
 
-    async def rename(self, lease: Lease, key: str) -> Lease:
+    async def rename(self, lease: Lease, key: str, *, after: int | None = None) -> Lease:
         """Give a session another key; see `Store.rename`."""
         check_key(lease.session)
         check_key(key)
 
         def make(db: apsw.Connection, row: SessionRow, _now: float) -> None:
+            if after is not None:
+                row.check_after(after)
             moving.rename(db, row, key)
 
         def work(batch: Batch) -> None:
