@@ -142,7 +142,8 @@ def _forget_most(reading: Reading) -> None:
     """Where there are more facts than any session has, keep what the agent used and then the newest."""
     tallies = reading.tallies
     if len(tallies) > _FACTS_MAX:
-        kept = sorted(tallies, key=lambda fact: (tallies[fact].last_agent, tallies[fact].last), reverse=True)
+        # By their words where all else is alike: the same conversation gives the same ledger in every process.
+        kept = sorted(tallies, key=lambda fact: (tallies[fact].last_agent, tallies[fact].last, fact), reverse=True)
         reading.tallies = {fact: tallies[fact] for fact in kept[:_FACTS_MAX]}
 
 
