@@ -146,6 +146,8 @@ class Simulation:
             objection, images = MANNERS[seen.dialect].look(body, decoded.model)
         except MalformedRequestError as error:
             return voice.malformed(str(error))
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            return voice.malformed("We could not parse the JSON body of your request.")
         seen.model, seen.tokens = decoded.model, count_request(decoded.request)
         # Whoever wants no stream gets the error that the stream would have had inside.
         word = "500" if step.word == "error-event" and not decoded.wants_stream else step.word

@@ -56,7 +56,7 @@ class Stored:
         """Return a request with everything in it that it goes on from, or that this is not known."""
         try:
             going = msgspec.json.decode(body, type=_Going)
-        except (msgspec.MsgspecError, UnicodeDecodeError):
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
             return body  # Whoever reads it next says what is wrong with it.
         for name, kind in ((going.previous_response_id, "Previous response"), (going.conversation_id, "Conversation")):
             if name and name not in self._kept:

@@ -1,0 +1,54 @@
+"""What no provider would take is passed to it or made harmless, at a bounded cost, and nothing of it is stored."""
+
+import base64
+from typing import Any
+
+import pytest
+
+from holdfast.core.limits import Limits
+from holdfast.models.simulated import Simulation
+from tests.core.images import a_png
+from tests.dropin.dropins import a_dropin
+
+PATHS = ("/v1/chat/completions", "/v1/responses", "/v1/messages")
+
+
+@pytest.mark.parametrize("path", PATHS)
+@pytest.mark.parametrize(
+    "body",
+    [
+        b'{"model": "sim", "messages": [{"role": "user", "content": "\xff\xfe"}], "input": "\xff\xfe"}',
+        b'{"model": "\xc3\x28", "messages": []}',
+        b'{"model": "sim", "messages": ' + b"[" * 100_000,
+        b'["model"]',
+        b"\x00" * 1_000,
+        b"",
+    ],
+    ids=["bytes-that-are-no-text", "a-name-that-is-no-text", "endless-nesting", "a-list", "zeros", "nothing"],
+)
+async def test_a_body_that_cannot_be_read_is_refused_by_the_provider_in_its_own_words(path: str, body: bytes) -> None:
+    headers = {"content-type": "application/json", "authorization": "Bearer sk-x", "anthropic-version": "2023-06-01"}
+    if path != "/v1/messages":
+        del headers["anthropic-version"]
+    async with a_dropin() as running:
+        async with running.http.post(f"{running.upstream_url}{path}", data=body, headers=headers) as direct:
+            said, status = await direct.read(), direct.status
+        async with running.http.post(f"{running.url}{path}", data=body, headers=headers) as passed:
+            assert (passed.status, await passed.read()) == (status, said)
+        kept = await running.sessions()
+    assert 400 <= status < 500
+    assert kept == []
+
+
+async def test_an_image_that_is_a_bomb_is_shown_by_a_line_and_never_opened() -> None:
+    url = "data:image/png;base64," + base64.b64encode(a_png(100_000, 100_000)).decode()
+    content: Any = [{"type": "text", "text": "look at this"}, {"type": "image_url", "image_url": {"url": url}}]
+    async with a_dropin(Simulation(Limits(window_tokens=128_000, media_pixels_max=8_000))) as running:
+        raw = await running.openai.chat.completions.with_raw_response.create(
+            model="sim", messages=[{"role": "user", "content": content}], max_tokens=200
+        )
+        sent = running.sent[-1]
+    assert raw.headers["x-holdfast-rescued"] == "media_overflow"
+    assert raw.parse().choices[0].message.content
+    assert b"base64" not in sent
+    assert b"look at this" in sent
