@@ -26,6 +26,7 @@ from holdfast.core.records import (
     TurnStarted,
 )
 from holdfast.core.sizing import tokens_of_message
+from holdfast.errors import UsageError
 from tests.cli.transcripts import a_message, write_transcript
 
 OUTPUT = "line of output\n" * 60
@@ -194,7 +195,8 @@ def test_what_is_told_is_printed_and_meetings_of_people_are_left_out(tmp_path: P
     meeting = [a_message("s2", seq, "user", "I agree.") for seq in range(40)]
     write_transcript(tmp_path / "transcripts" / "neutral" / "meeting.jsonl.gz", *meeting)
     found = CliRunner().invoke(told, ["--corpus", str(tmp_path)])
-    assert "no session has 20 messages" in found.output
+    assert isinstance(found.exception, UsageError)
+    assert "no session has 20 messages" in str(found.exception)
     found = CliRunner().invoke(told, ["--corpus", str(a_corpus(tmp_path, steps=20)), "--json"])
     assert (found.exit_code, json.loads(found.output)["held"]) == (0, len(STATEMENTS))
     found = CliRunner().invoke(told, ["--corpus", str(tmp_path)])

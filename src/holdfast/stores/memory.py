@@ -294,8 +294,7 @@ class MemoryStore:
         row = await self._row(lease.session)
         row.check_lease(lease)
         check_key(key)
-        if after is not None:
-            row.check_after(after)
+        row.check_after(after)
         if key in self._logs:
             raise BadInputError(f"there is a session {key!r} already; choose another key")
         check_not_sealed(lease.session, key, self._segments.get(lease.session))

@@ -117,9 +117,9 @@ class SessionRow(msgspec.Struct):
         if self.owner is None or lease.fence != self.fence:
             raise LeaseLostError(lease.session, lease.fence)
 
-    def check_after(self, after: int) -> None:
-        """Refuse a writer that has not seen the newest record."""
-        if after != self.last_seq:
+    def check_after(self, after: int | None) -> None:
+        """Refuse a writer that has not seen the newest record; None: one that need not have."""
+        if after is not None and after != self.last_seq:
             raise SeqMovedError(self.key, after, self.last_seq)
 
     def check_room(self, inputs_waiting_max: int) -> None:

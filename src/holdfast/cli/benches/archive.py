@@ -12,10 +12,10 @@ from pathlib import Path
 
 import click
 
-from holdfast.cli.benches.measured import Measured, tell
+from holdfast.cli.benches.measured import Measured, folder_option, tell
 from holdfast.cli.benches.opening import compare_openings, engine_over, fill
 from holdfast.cli.benches.sample import Appender
-from holdfast.cli.benches.store import LONG_RECORDS, OWN_SERVER, address_of, on_server
+from holdfast.cli.benches.store import LONG_RECORDS, address_of, on_server, postgres_option
 from holdfast.cli.paper import json_option
 from holdfast.ports import Store
 from holdfast.runtime.clock import SystemClock
@@ -91,18 +91,8 @@ async def _seal(store: Store, archive: FolderArchive) -> None:
 @click.option(
     "--long", "is_long", is_flag=True, help=f"{LONG_RECORDS:,} records instead of {_RECORDS:,}: many minutes."
 )
-@click.option(
-    "--folder",
-    type=click.Path(exists=True, file_okay=False, path_type=Path),
-    help="Measure on the disk of this folder instead of the one for temporary files.",
-)
-@click.option(
-    "--postgres",
-    is_flag=False,
-    flag_value=OWN_SERVER,
-    metavar="[URL]",
-    help="Measure the PostgreSQL store instead, on this server or, without a URL, on one that is started for it.",
-)
+@folder_option
+@postgres_option
 def archive(folder: Path | None, postgres: str | None, *, as_json: bool, is_long: bool) -> None:
     """Measure a session that is mostly sealed; exit with 1 where a ratio is below its floor."""
     records = LONG_RECORDS if is_long else _RECORDS

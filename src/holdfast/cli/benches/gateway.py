@@ -21,7 +21,7 @@ import aiohttp
 import click
 import msgspec
 
-from holdfast.cli.benches.measured import Measured, tell
+from holdfast.cli.benches.measured import Measured, folder_option, tell
 from holdfast.cli.benches.passing import measure_passing
 from holdfast.cli.paper import json_option
 
@@ -192,11 +192,7 @@ async def measure(folder: Path, effort: Effort) -> list[Measured]:
 @click.command("gateway")
 @json_option
 @click.option("--long", "is_long", is_flag=True, help="2,000 streams and 500 sessions; takes a minute.")
-@click.option(
-    "--folder",
-    type=click.Path(exists=True, file_okay=False, path_type=Path),
-    help="Measure on the disk of this folder instead of the one for temporary files.",
-)
+@folder_option
 def gateway(folder: Path | None, *, as_json: bool, is_long: bool) -> None:
     """Measure the gateway: its native API, and what passes through; exit with 1 where a figure is below its floor."""
     with tempfile.TemporaryDirectory(prefix="holdfast-bench-", dir=folder) as place:

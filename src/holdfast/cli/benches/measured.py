@@ -2,11 +2,18 @@
 
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 
 import click
 import msgspec
 
 from holdfast.cli.exits import BROKEN
+
+folder_option = click.option(
+    "--folder",
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    help="Measure on the disk of this folder instead of the one for temporary files.",
+)
 
 
 class Measured(msgspec.Struct, frozen=True):

@@ -17,7 +17,7 @@ from types import ModuleType
 import click
 import msgspec
 
-from holdfast.cli.benches.measured import FULL, QUICK, Effort, Measured, tell
+from holdfast.cli.benches.measured import FULL, QUICK, Effort, Measured, folder_option, tell
 from holdfast.cli.benches.opening import measure_opening, measure_starting
 from holdfast.cli.benches.sample import RECORD, SESSIONS_TOGETHER, Appender, compared
 from holdfast.cli.paper import json_option
@@ -33,7 +33,14 @@ TOGETHER_FLOOR = 8.0
 # A session that nobody ever sealed anything of, after years.
 LONG_RECORDS = 1_000_000
 # What --postgres stands for without a URL.
-OWN_SERVER = "own"
+_OWN_SERVER = "own"
+postgres_option = click.option(
+    "--postgres",
+    is_flag=False,
+    flag_value=_OWN_SERVER,
+    metavar="[URL]",
+    help="Measure the PostgreSQL store instead, on this server or, without a URL, on one that is started for it.",
+)
 
 
 class PlainSqlite:
@@ -113,24 +120,14 @@ def on_server() -> ModuleType:
 
 def address_of(postgres: str) -> str | None:
     """Return the address that was given with --postgres; None: a server of one's own is wanted."""
-    return None if postgres == OWN_SERVER else postgres
+    return None if postgres == _OWN_SERVER else postgres
 
 
 @click.command("store")
 @json_option
 @click.option("--quick", is_flag=True, help="A few seconds instead of half a minute; noisier.")
-@click.option(
-    "--folder",
-    type=click.Path(exists=True, file_okay=False, path_type=Path),
-    help="Measure on the disk of this folder instead of the one for temporary files.",
-)
-@click.option(
-    "--postgres",
-    is_flag=False,
-    flag_value=OWN_SERVER,
-    metavar="[URL]",
-    help="Measure the PostgreSQL store instead, on this server or, without a URL, on one that is started for it.",
-)
+@folder_option
+@postgres_option
 @click.option("--long", "is_long", is_flag=True, help=f"Open at {LONG_RECORDS:,} records: some minutes more.")
 def store(folder: Path | None, postgres: str | None, *, as_json: bool, quick: bool, is_long: bool) -> None:
     """Measure a store against plain inserts into the same database; exit with 1 where a ratio is below its floor."""

@@ -12,10 +12,13 @@ import msgspec
 
 from holdfast.cli.benches.corpus import corpus_option, sessions_of
 from holdfast.cli.benches.ledger import TOKENS_MAX
+from holdfast.cli.exits import BROKEN
+from holdfast.cli.paper import json_option
 from holdfast.cli.transcript import passages_of
 from holdfast.core.digest import represent
 from holdfast.core.facts import Passage
 from holdfast.core.messages import Message, Role, Text
+from holdfast.errors import UsageError
 
 HELD_FLOOR = 0.95
 # Fewer messages than this are no session that anyone compacts.
@@ -90,19 +93,17 @@ def measure_told(corpus: Path | None, *, tokens_max: int = TOKENS_MAX) -> ToldRe
             else:
                 lost[piece] += 1
     if not sessions:
-        raise click.ClickException(
-            f"no session has {_MESSAGES_MIN} messages; name a folder with longer ones by --corpus"
-        )
+        raise UsageError(f"no session has {_MESSAGES_MIN} messages; name a folder with longer ones by --corpus")
     return ToldReport(sessions, sessions * len(STATEMENTS), held, {piece: n for piece, n in lost.items() if n})
 
 
 @click.command()
 @corpus_option
-@click.option("--json", "is_json", is_flag=True, help="Print JSON.")
-def told(corpus: Path | None, *, is_json: bool) -> None:
+@json_option
+def told(corpus: Path | None, *, as_json: bool) -> None:
     """Measure how much of what a person told is kept without a model; exit with 1 where it is less than promised."""
     report = measure_told(corpus)
-    if is_json:
+    if as_json:
         sys.stdout.write(msgspec.json.encode(report).decode() + "\n")
     else:
         print(
@@ -112,4 +113,4 @@ def told(corpus: Path | None, *, is_json: bool) -> None:
         for piece, count in sorted(report.lost.items(), key=lambda row: -row[1]):
             print(f"  lost {count:3} times: {piece}")
     if report.share < HELD_FLOOR:
-        sys.exit(1)
+        sys.exit(BROKEN)

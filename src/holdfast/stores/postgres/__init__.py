@@ -213,8 +213,7 @@ class PostgresStore:
         _check_key(key)
 
         async def work(db: "Connection", row: SessionRow, _now: float) -> int:
-            if after is not None:
-                row.check_after(after)
+            row.check_after(after)
             return await moving.rename(db, row, key)
 
         await self._change(lease, work)

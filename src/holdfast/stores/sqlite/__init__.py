@@ -244,8 +244,7 @@ class SqliteStore:
         check_key(key)
 
         def make(db: apsw.Connection, row: SessionRow, _now: float) -> None:
-            if after is not None:
-                row.check_after(after)
+            row.check_after(after)
             moving.rename(db, row, key)
 
         def work(batch: Batch) -> None:
