@@ -39,23 +39,33 @@ def bin_folder(tmp_path: Path) -> Path:
 def completed(typed: str, folder: Path, **settings: str) -> str:
     """Type something and Tab into a real bash, and return the line that it makes of it."""
     assert BASH is not None
+    # What stands in the line is printed by bash itself, between two marks.
+    prepared = (
+        "bind 'set bell-style none'; bind 'set show-all-if-ambiguous on'\n"
+        'eval "$(holdfast completion bash)"; shown() { echo "<<$READLINE_LINE>>"; }\n'
+        "bind -x '\"\\C-g\": shown'; echo rea''dy\n"
+    )
+    shell = [BASH, "--norc", "--noprofile", "-i"]
+    return line_made(shell, prepared, "ready", typed, folder, INPUTRC="/dev/null", **settings)
+
+
+def line_made(shell: list[str], prepared: str, ready: str, typed: str, folder: Path, **settings: str) -> str:
+    """Type something and Tab into a shell on a terminal of its own, and return the line that stands there then."""
     screen, keyboard = pty.openpty()
     path = f"{folder}{os.pathsep}{os.environ['PATH']}"
     program = subprocess.Popen(
-        [BASH, "--norc", "--noprofile", "-i"],
+        shell,
         stdin=keyboard,
         stdout=keyboard,
         stderr=keyboard,
-        env=environment(PATH=path, PS1="$ ", TERM="dumb", INPUTRC="/dev/null", **settings),
+        env=environment(PATH=path, PS1="$ ", TERM="dumb", **settings),
         start_new_session=True,
     )
     os.close(keyboard)
     try:
-        # What stands in the line is printed by bash itself, between two marks.
-        os.write(screen, b"bind 'set bell-style none'; bind 'set show-all-if-ambiguous on'\n")
-        os.write(screen, b'eval "$(holdfast completion bash)"; shown() { echo "<<$READLINE_LINE>>"; }\n')
-        os.write(screen, b"bind -x '\"\\C-g\": shown'; echo rea''dy\n")
-        read_until(screen, "ready")
+        for line in prepared.splitlines(keepends=True):
+            os.write(screen, line.encode())
+        read_until(screen, ready)
         os.write(screen, f"{typed}\t\x07".encode())
         shown = read_until(screen, ">>")
     finally:
@@ -96,29 +106,12 @@ def test_bash_completes(store: Path, bin_folder: Path, typed: str, line: str) ->
 def completed_by_zsh(typed: str, folder: Path, **settings: str) -> str:
     """Type something and Tab into a real zsh, and return the line that it makes of it."""
     assert ZSH is not None
-    screen, keyboard = pty.openpty()
-    path = f"{folder}{os.pathsep}{os.environ['PATH']}"
-    program = subprocess.Popen(
-        [ZSH, "-f", "-i"],
-        stdin=keyboard,
-        stdout=keyboard,
-        stderr=keyboard,
-        env=environment(PATH=path, PS1="$ ", TERM="dumb", HOME=str(folder), **settings),
-        start_new_session=True,
+    prepared = (
+        "autoload -Uz compinit; compinit -u -D; unsetopt beep list_beep\n"
+        'eval "$(holdfast completion zsh)"; shown() { print -r -- "<""<$BUFFER>"">" }\n'
+        'zle -N shown; bindkey "^G" shown; print rea""dy\n'
     )
-    os.close(keyboard)
-    try:
-        os.write(screen, b"autoload -Uz compinit; compinit -u -D; unsetopt beep list_beep\n")
-        os.write(screen, b'eval "$(holdfast completion zsh)"; shown() { print -r -- "<""<$BUFFER>"">" }\n')
-        os.write(screen, b'zle -N shown; bindkey "^G" shown; print rea""dy\n')
-        read_until(screen, "ready\r")
-        os.write(screen, f"{typed}\t\x07".encode())
-        shown = read_until(screen, ">>")
-    finally:
-        program.kill()
-        program.wait()
-        os.close(screen)
-    return shown.rpartition("<<")[2].partition(">>")[0]
+    return line_made([ZSH, "-f", "-i"], prepared, "ready\r", typed, folder, HOME=str(folder), **settings)
 
 
 @pytest.mark.skipif(ZSH is None, reason="there is no zsh on this machine; apt-get install zsh")
