@@ -166,6 +166,15 @@ def test_nothing_is_found_in_nothing() -> None:
     assert found_by(indexed(Row(1, 0, "", "a cat")), "dog") == []
 
 
+def test_an_index_knows_which_questions_it_has_words_of() -> None:
+    index = indexed(Row(1, 0, "", "a cat"), Row(3, 2, "read src/a.py", "import os"))
+    asked = ("cat", "Cats and dogs", "where is src/a.py", "dog", "")
+    assert [(query, index.mentions(query)) for query in asked] == [
+        (query, bool(found_by(index, query))) for query in asked
+    ]
+    assert [index.mentions(query) for query in ("cat", "dog", "src/a.py")] == [True, False, True]
+
+
 def test_a_step_about_a_path_comes_before_one_whose_output_names_it() -> None:
     index = indexed(
         Row(2, 1, "grep x", "src/a.py src/a.py src/a.py"),

@@ -13,6 +13,7 @@ from holdfast.gateway.bounds import GatewayBounds
 from holdfast.gateway.standings import in_words
 from holdfast.models.catalogue import simulated_model
 from holdfast.models.simulated import Simulation
+from holdfast.ports import Hit
 from holdfast.runtime.clock import SystemClock
 from holdfast.stores.memory import MemoryStore
 from holdfast.testing.builders import a_tool_call, an_input
@@ -189,12 +190,31 @@ async def test_a_search_over_all_sessions_finds_those_of_this_key_alone(tmp_path
 
 async def test_a_search_that_runs_out_of_time_says_that_it_is_not_complete() -> None:
     async with a_gateway(bounds=GatewayBounds(search_seconds_max=0.000_001)) as running:
-        for number in range(30):
-            await running.client.ask("PUT", f"/api/sessions/{number}", {})
+        for number in range(3):
+            await running.client.send(f"{number}", "the narwhal lives in the north")
         found = (await running.client.get("/api/search?query=narwhal")).body
 
-    assert (found["hits"], found["sessions"], found["is_complete"]) == ([], 30, False)
-    assert found["searched"] < 30
+    assert found == {"hits": [], "searched": 0, "sessions": 3, "is_complete": False}
+
+
+async def test_sessions_without_a_word_of_the_question_are_not_searched_one_by_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    searched: list[str] = []
+    search = MemoryStore.search
+
+    async def counted(store: MemoryStore, session: str, query: str, *, limit: int = 10) -> list[Hit]:
+        searched.append(session)
+        return await search(store, session, query, limit=limit)
+
+    monkeypatch.setattr(MemoryStore, "search", counted)
+    async with a_gateway() as running:
+        for key, text in (("one", "the narwhal lives in the north"), ("two", "nothing of interest"), ("three", "no")):
+            await running.client.send(key, text)
+        found = (await running.client.get("/api/search?query=narwhal")).body
+
+    assert searched == ["one"]
+    assert (found["searched"], found["sessions"], found["is_complete"]) == (3, 3, True)
 
 
 # --- the watch -----------------------------------------------------------------------------------------------------

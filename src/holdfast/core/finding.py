@@ -333,6 +333,10 @@ class Index:
             self._postings[word].append(Posting(len(self.rows), called.get(word, 0), said.get(word, 0)))
         self.rows.append(RowSize(row.seq, row.call, sum(called.values()), sum(said.values())))
 
+    def mentions(self, query: str) -> bool:
+        """Return whether any word of a question is in it."""
+        return any(word in self._postings for word in query_words(query))
+
     def find(self, query: str, *, limit: int) -> list[Scored]:
         """Return the rows that answer a question best."""
         asked = query_words(query)

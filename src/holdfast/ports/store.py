@@ -154,6 +154,14 @@ class Store(Protocol):
         """
         ...
 
+    async def mentioning(self, sessions: Sequence[SessionInfo], query: str) -> list[str]:
+        """Return the keys of those sessions that a search may find something in, in their order.
+
+        It looks at all of them at once and writes nothing, so whoever searches thousands asks here first. One whose
+        newest records are not indexed yet is among them.
+        """
+        ...
+
     async def acquire(self, session: str, owner: str, *, seconds: float) -> Lease | None:
         """Take the right to work on a session, or return None while another living owner holds it.
 

@@ -102,6 +102,10 @@ class ArchivedStore:
         hits = await self._store.search(session, query, limit=limit)
         return [hit if hit.excerpt else await self._with_excerpt(session, hit, query) for hit in hits]
 
+    async def mentioning(self, sessions: Sequence[SessionInfo], query: str) -> list[str]:
+        """Return where a search may find something; see `Store.mentioning`. Sealed words stay in the store."""
+        return await self._store.mentioning(sessions, query)
+
     async def _with_excerpt(self, session: str, hit: Hit, query: str) -> Hit:
         records: list[Logged] = []
         for seq in sorted({hit.call, hit.seq} - {0}):

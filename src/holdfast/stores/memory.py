@@ -132,6 +132,10 @@ class MemoryStore:
             for size in (index.rows[scored.row],)
         ]
 
+    async def mentioning(self, sessions: Sequence[SessionInfo], query: str) -> list[str]:
+        """Return where a search may find something; see `Store.mentioning`."""
+        return [one.key for one in sessions if self._indexed(one.key)[0].mentions(query)]
+
     def _indexed(self, session: str) -> tuple[Index, Reading]:
         """Return the index of a session with everything in it, and how far its log was read."""
         index, read = self._indexes.get(session) or (Index(), Reading((), until=0, reread=1))

@@ -217,6 +217,11 @@ class CrashingStore:
         self.check_alive()
         return await self._store.search(session, query, limit=limit)
 
+    async def mentioning(self, sessions: Sequence[SessionInfo], query: str) -> list[str]:
+        """Not a write."""
+        self.check_alive()
+        return await self._store.mentioning(sessions, query)
+
     async def load_snapshot(self, session: str) -> Snapshot | None:
         """Not a write."""
         self.check_alive()

@@ -165,6 +165,31 @@ class SearchPromises(StorePromises):
         for query in ODD_QUESTIONS:
             assert all(hit.seq == 1 for hit in await store.search("s", query))
 
+    async def test_of_many_sessions_those_are_told_in_which_a_search_may_find_something(self, store: Store) -> None:
+        for key, text in (("b", "the tide at Kiel"), ("a", "nothing of it"), ("c", "Kiel and the harbour")):
+            await store.admit(key, an_input(text))
+        known = sorted(await store.sessions(), key=lambda one: one.key, reverse=True)
+        for key in "abc":
+            await store.search(key, "anything")
+        told = [await store.mentioning(known, query) for query in ("kiel", "harbour tide", "of", "fathoms", "")]
+        assert told == [["c", "b"], ["c", "b"], ["a"], [], []]
+        assert await store.mentioning(known[1:], "kiel") == ["b"]
+
+    async def test_what_was_said_since_the_last_search_may_be_anything(self, store: Store) -> None:
+        await store.admit("s", an_input("hello"))
+        await store.search("s", "hello")
+        await store.admit("s", an_input("the tide at Kiel"))
+        assert await store.mentioning(await store.sessions(), "kiel") == ["s"]
+        await store.search("s", "kiel")
+        assert await store.mentioning(await store.sessions(), "fathoms") == []
+
+    async def test_no_question_about_many_is_an_error(self, store: Store) -> None:
+        await store.admit("s", an_input("hello"))
+        await store.search("s", "hello")
+        known = await store.sessions()
+        for query in ODD_QUESTIONS:
+            assert set(await store.mentioning(known, query)) <= {"s"}, query
+
     async def test_a_key_that_cannot_be_is_refused(self, store: Store) -> None:
         for key in ("", "\ud800"):
             with pytest.raises(BadInputError):

@@ -90,6 +90,10 @@ class PostgresStore:
                 break
         return await self.connections.ask(lambda db: searching.find(db, session, query, limit))
 
+    async def mentioning(self, sessions: Sequence[SessionInfo], query: str) -> list[str]:
+        """Return where a search may find something; see `Store.mentioning`."""
+        return await self.connections.ask(lambda db: searching.mentioning(db, sessions, query))
+
     async def _index(self, session: str, part: searching.Slice) -> bool:
         """Index some records, and return whether that led any further: rows that cannot be believed do not."""
         until, found = await asyncio.to_thread(searching.indexed, session, part)

@@ -7,6 +7,7 @@ same.
 
 import asyncio
 from collections import defaultdict
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -14,7 +15,7 @@ import msgspec
 from holdfast.core.finding import Posting, RowSize, counted, query_words, rank, read_rows, row_again
 from holdfast.core.glimpse import glimpse
 from holdfast.core.records import Logged
-from holdfast.ports import Hit
+from holdfast.ports import Hit, SessionInfo
 from holdfast.stores.postgres import reading
 from holdfast.stores.postgres.reading import Page
 
@@ -51,6 +52,14 @@ _SELECT_ROWS = """
 _SELECT_PLACES = (
     "SELECT word, places FROM holdfast.search_words WHERE session = $1 AND word = ANY ($2) ORDER BY first_row"
 )
+
+_SELECT_MENTIONING = """
+    SELECT key FROM unnest($1::bytea[], $2::bigint[]) WITH ORDINALITY AS asked (key, last_seq, place)
+    JOIN holdfast.sessions USING (key) LEFT JOIN holdfast.search_marks ON session = number
+    WHERE coalesce(until, 0) < asked.last_seq
+    OR EXISTS (SELECT FROM holdfast.search_words AS w WHERE w.session = number AND word = ANY ($3))
+    ORDER BY asked.place
+"""
 
 
 class Slice(msgspec.Struct, frozen=True):
@@ -132,6 +141,9 @@ async def find(connection: "Connection", session: str, query: str, limit: int) -
         postings: defaultdict[str, list[Posting]] = defaultdict(list)
         for word, found in await connection.fetch(_SELECT_PLACES, number, list(asked)):
             postings[word] += (Posting(*found[at : at + 3]) for at in range(0, len(found), 3))
+        if not postings:
+            # Most sessions, where all are searched; the sizes of their rows are not read for nothing.
+            return []
         rows = [RowSize(*row) for row in await connection.fetch(_SELECT_ROWS, number)]
         best = await asyncio.to_thread(rank, asked, postings, rows, limit=limit)
         hits: list[Hit] = []
@@ -139,6 +151,13 @@ async def find(connection: "Connection", session: str, query: str, limit: int) -
             size = rows[scored.row]
             hits.append(Hit(size.seq, scored.score, await _glimpse(connection, session, size, query), size.call))
     return hits
+
+
+async def mentioning(connection: "Connection", sessions: Sequence[SessionInfo], query: str) -> list[str]:
+    """Return those sessions whose index has a word of a question, or lacks records that may have one."""
+    keys, newest = [one.key.encode() for one in sessions], [one.last_seq for one in sessions]
+    found = await connection.fetch(_SELECT_MENTIONING, keys, newest, list(query_words(query)))
+    return [key.decode() for (key,) in found]
 
 
 async def _glimpse(connection: "Connection", session: str, size: RowSize, query: str) -> str:

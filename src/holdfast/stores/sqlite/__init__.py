@@ -125,6 +125,10 @@ class SqliteStore:
             await self._index_all(session)
         return await self._read(lambda db: searching.find(db, session, query, limit))
 
+    async def mentioning(self, sessions: Sequence[SessionInfo], query: str) -> list[str]:
+        """Return where a search may find something; see `Store.mentioning`."""
+        return await self._read(lambda db: searching.mentioning(db, sessions, query))
+
     async def _index_all(self, session: str) -> None:
         known = await self.info(session)
         while known is not None:

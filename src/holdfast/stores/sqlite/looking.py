@@ -4,7 +4,7 @@ So whatever only reads works on a store of an older version before anybody decid
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import NoReturn
@@ -16,7 +16,7 @@ from holdfast.core.glimpse import glimpse
 from holdfast.core.limits import Bounds
 from holdfast.core.records import Logged
 from holdfast.errors import StoreVersionError
-from holdfast.ports import Hit
+from holdfast.ports import Hit, SessionInfo
 from holdfast.stores.feeds import Bells
 from holdfast.stores.sqlite import READERS_MAX, SqliteStore
 from holdfast.stores.sqlite.batch import Batch
@@ -57,6 +57,10 @@ class SqliteView(SqliteStore):
             read = [by_seq[seq] for seq in sorted({size.call, size.seq} - {0})]
             hits.append(Hit(size.seq, scored.score, glimpse(row_again(size, read), query), size.call))
         return hits
+
+    async def mentioning(self, sessions: Sequence[SessionInfo], query: str) -> list[str]:  # noqa: ARG002 - no index yet
+        """Return all of them: what is in them is seen when they are searched."""
+        return [one.key for one in sessions]
 
     def _connect(self) -> apsw.Connection:
         db = connect(self._path)

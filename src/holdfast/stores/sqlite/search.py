@@ -6,15 +6,17 @@ that each take the writer for a few milliseconds, so it finds whatever was appen
 """
 
 from collections import defaultdict
+from collections.abc import Sequence
 from typing import Any
 
 import apsw
+import msgspec
 
 from holdfast.core.finding import Posting, Row, RowSize, counted, query_words, rank, read_rows, row_again
 from holdfast.core.glimpse import glimpse
 from holdfast.core.records import Logged
 from holdfast.errors import RecordsSealedError
-from holdfast.ports import Hit
+from holdfast.ports import Hit, SessionInfo
 from holdfast.stores.sqlite import reading
 from holdfast.stores.sqlite.index import ROW_BITS, IndexedRow, Slice
 
@@ -29,6 +31,15 @@ _SELECT_MARK = """
 """
 _SELECT_ROWS = "SELECT seq, call, called_words, said_words FROM search_rows WHERE session = ? ORDER BY row"
 _SELECT_PLACES = "SELECT doc, col, count(*) FROM search_places WHERE term = ? GROUP BY doc, col"
+# A word of one session is one place in the index, whoever else says it.
+_SELECT_MENTIONING = """
+    SELECT sessions.key FROM json_each(?1) AS asked
+    CROSS JOIN sessions ON sessions.key = asked.value ->> 0
+    LEFT JOIN search_marks ON session = number
+    WHERE coalesce(until, 0) < asked.value ->> 1
+    OR EXISTS (SELECT 1 FROM json_each(?2) AS word CROSS JOIN search_places ON term = number || '|' || word.value)
+    ORDER BY asked.id
+"""
 # Bodies are measured before they are read, so that a slice of large records stays small. Written so that SQLite merges
 # the two tables in order and stops at the limit; as a subquery it would read the rest of the log for every slice.
 _SELECT_SIZES = """
@@ -88,11 +99,22 @@ def _find(db: apsw.Connection, session: str, query: str, limit: int) -> list[Hit
     number: int | None = db.execute("SELECT number FROM sessions WHERE key = ?", (session,)).get
     if number is None:
         return []
-    rows = [RowSize(*found) for found in db.execute(_SELECT_ROWS, (number,))]
     asked = query_words(query)
-    best = rank(asked, {word: _postings(db, number, word) for word in asked}, rows, limit=limit)
+    postings = {word: _postings(db, number, word) for word in asked}
+    if not any(postings.values()):
+        # Most sessions, where all are searched; the sizes of their rows are not read for nothing.
+        return []
+    rows = [RowSize(*found) for found in db.execute(_SELECT_ROWS, (number,))]
+    best = rank(asked, postings, rows, limit=limit)
     sized = [(rows[scored.row], scored.score) for scored in best]
     return [Hit(size.seq, score, _glimpse(db, session, size, query), size.call) for size, score in sized]
+
+
+def mentioning(db: apsw.Connection, sessions: Sequence[SessionInfo], query: str) -> list[str]:
+    """Return those sessions whose index has a word of a question, or lacks records that may have one."""
+    known = msgspec.json.encode([(one.key, one.last_seq) for one in sessions]).decode()
+    words = msgspec.json.encode(list(query_words(query))).decode()
+    return [key for (key,) in db.execute(_SELECT_MENTIONING, (known, words))]
 
 
 def _postings(db: apsw.Connection, number: int, word: str) -> list[Posting]:
