@@ -27,7 +27,8 @@ SPECIFIC: tuple[_Row, ...] = (
     _row(K.WIRE_OVERFLOW, "payloadtoolarge|bodytoolarge|entitytoolarge|arrayabovemax"),
     _row(
         K.MEDIA_OVERFLOW,
-        "^invalid(?:image|file|video|audio|base64)|(?:image|video|audio|file)(?:parse|format|url|too|size|content|download|notfound|decode)",
+        "^invalid(?:image|file|video|audio|base64)|(?:bad|corrupt(?:ed)?|encrypted|broken)(?:image|pdf|video|audio|document)",
+        "(?:image|video|audio|file)(?:parse|format|url|too|size|content|download|notfound|decode)",
         "multimodal|unsupportedimage|unsupportedmedia",
     ),
     _row(K.BAD_REQUEST_REASONING, "encryptedcontent|thoughtsignature"),
@@ -73,6 +74,7 @@ GENERAL: tuple[_Row, ...] = (
         "signaturedoesnotmatch|invalidkey|accountdeactivated|noauth|autherror|authfail|refreshtoken|verificationrequired",
     ),
     _row(K.MODEL_NOT_FOUND, "notfound"),
+    _row(K.EMPTY_RESPONSE, "nocontent|nooutput|empty(?:response|output|content|completion|stream)"),
     _row(
         K.TRANSIENT,
         "servererror|internal|^apierror$|timeout|deadline|connectionerror|modelerror|modelstreamerror|upstreamerror",
