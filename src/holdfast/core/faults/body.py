@@ -86,6 +86,10 @@ _STATUS_NUMBER = Pattern(r"(?:^|(?<=error )|(?<=http )|(?<=status )|(?<=code ))[
 # Thousands kept apart by a narrow or fixed blank, or by dots, as most of Europe does.
 _FIXED_BLANK = Pattern("(?<=\\d)[\u00a0\u2009\u202f](?=\\d{3}(?!\\d))")
 _DOTTED = Pattern(r"(?<![\d.])\d{1,3}(?:\.\d{3}){2,4}(?![\d.]*\d)|(?<![\d.])\d{1,3}\.\d{3}(?= ?tokens?(?![a-z]))")
+# "max. 8192": the dot ends no sentence.
+_SHORTENED = Pattern(r"(?<![a-z])(max|min|approx|incl)\. (?=\d)")
+# A number behind a letter of a script without blanks is a word of its own.
+_STUCK = Pattern("(?<=[\u3040-\u30ff\u4e00-\u9fff\uac00-\ud7af])(?=\\d)")
 # The same for a dict printed by Python, which is not JSON.
 _PRINTED_CODE = Pattern(r"['\"](?:code|type|error_type)['\"]\s*:\s*['\"]([\w.-]{3,60})['\"]")
 # A code that stands where a sentence should: "no_kv_space", "CONTENT_LENGTH_EXCEEDS_THRESHOLD".
@@ -169,6 +173,7 @@ def normalise(text: str) -> str:
     # A validator's own heading has the word "input" in it and says nothing about the input.
     text = text.replace("input validation error", "validation error")
     text = re.sub(r"\s+", " ", in_english(text)).strip()
+    text = _SHORTENED.sub(r"\1 ", text if text.isascii() else _STUCK.sub(" ", text))
     text = _DOTTED.sub(lambda match: match[0].replace(".", ""), text)
     return _STATUS_NUMBER.sub("", text).strip()
 

@@ -64,7 +64,7 @@ EXCLUSIONS: tuple[Rule, ...] = (
             r"too (?:quickly|fast|frequent)|cool(?:ing|s)?[ _-]?down|frequency (?:is )?too",
             r"(?<![a-z])rate (?:has been |is |was )?exceeded|exceed\w* (?:the |your )?rate(?![a-z])",
             r"a lot of requests|too many messages (?:lately|recently|sent)|sent too many",
-            r"too many (?:requests|concurrent|connections)|concurrenc\w+ limit",
+            r"too many (?:requests|concurrent|connections|attempts)|concurrenc\w+ limit",
             r"(?:concurrent|parallel|simultaneous) (?:requests|connections|calls|sessions|streams|generations)",
             r"请求.{0,6}(?:频繁|过多|过快)|频率|限流|速率|并发",
         ),
@@ -88,7 +88,10 @@ EXCLUSIONS: tuple[Rule, ...] = (
             r"guardrails?[ _](?:(?:was|were|has|have|checks?|polic\w+|rules?)[ _])?[\w ]{0,24}?"
             r"(?:intervened|triggered|tripped|blocked|failed|denied|violat\w*)",
             r"acceptable use|disallowed (?:content|words?|terms?|language|topics?)|prompt attack|profan\w+|hate speech",
-            r"(?<![a-z])(?:pii|personal (?:data|information)) (?:was |were )?(?:detected|found)|self-harm|sexual",
+            r"(?<![a-z])(?:pii|personal (?:data|information)) (?:was |were )?(?:detected|found)",
+            r"self-harm|sexual|violence",
+            r"model (?:has |was )?(?:refused|declined)(?![a-z])",
+            r"(?<![a-z])flagged(?![a-z])|content (?:is )?not (?:permitted|allowed)\W*$",
             r"violat\w* (?:our|the|your|\w+) (?:terms|rules)|(?:output|response|input) filtered",
             near(
                 r"(?:flagged|blocked|rejected|filtered|refused|violat\w*|prohibited)",

@@ -95,7 +95,8 @@ _LIMIT_BEFORE = Pattern(r"(?:limit(?: is| of|:)?|window of) ?\(?$")
 # --- words around a number -----------------------------------------------------------------------------------------
 
 _LIMIT_WORDS = any_of(
-    r"max(?:imum)?\w*|limit\w*|at most|up to|no more than|not exceed|cannot exceed|exceed(?:s|ed)?(?= ?$)|over the",
+    r"max(?:imum)?\w*|limit\w*|at most|up to|no more than|not exceed|cannot exceed",
+    r"exceed(?:s|ed)?(?= ?$)|over(?: the|(?= ?$))",
     r"(?:less|fewer|smaller|lower|shorter|larger|longer|greater|more) than|below|within|under|<=?|≤|>=?(?= ?$)|≥",
     r"must be|should be|(?:must|should) (?:be|have) at least|only|afford|allow\w*|supports?|accepts?",
     r"(?:reduced?|shorten(?:ed)?|cut|truncated?|trim(?:med)?)(?: it| them| (?:the|your) \w+)? to",
@@ -142,12 +143,12 @@ _PROMPT_AFTER = Pattern(
 )
 _LIMIT_AFTER = Pattern(
     r"^[ -]?\(?(?:tokens?|bytes?|characters?|items?|messages?|tools?|images?|pages?)?\)?[ -]?(?:token )?"
-    r"(?:max(?:imum)?\b(?![a-z_ ]{0,30}\W{0,3}\d)|limit(?!\W{0,2}\d)|context|window|allowed"
+    r"(?:max(?:imum)?\b(?![a-z_ ]{0,30}\W{0,3}\d)|limit(?!\W{0,2}\d)|context|window|allowed|available"
     r"|at most\b(?!\W{0,2}\d)|or (?:less|fewer)|的?(?:上限|限制))"
 )
 _ASKED_AFTER = Pattern(
     r"^ ?(?:[a-z]+ )?(?:(?:was|were|are|is) )?"
-    r"(?:provided|given|received|sent|found|supplied|requested|used|present)\b(?!\W{0,3}\d)"
+    r"(?:provided|given|received|sent|found|supplied|requested|used|present|needed|required)\b(?!\W{0,3}\d)"
 )
 # In "(9000 tokens, limit 8192)" the bracket or the complaint before it leaves the first number to what was sent.
 _BOUND_NEXT = Pattern(r"^ ?(?:tokens?|bytes|characters)?, ?(?:n_)?(?:ctx|limit|max\w*|window|context)[^.;\d]{0,20}\d")

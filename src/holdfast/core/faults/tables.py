@@ -229,6 +229,7 @@ OVERFLOW: tuple[Rule, ...] = (
             r"(?:input|prompt|context|total|max\w*) tokens? limit (?:is|of)? ?\d",
             near(r"reduce", any_of(w.TOKENS, r"length of")),
             w.WINDOW + r" (?:is|of|\()",
+            r"(?:\d ?>=? ?|(?:over|past|above) (?:the |your |its |models? )*)" + w.WINDOW,
             near(w.WINDOW, r"(?:not (?:enough|sufficient)|insufficient|too (?:small|short) for)(?![a-z])"),
             r"(?:hit|reach\w*|past) (?:the |your |its )?(?:\d[\d,]*k?[ -])?(?:tokens? )?"
             r"(?:context|token) (?:limit|window|length)",
@@ -256,7 +257,7 @@ OVERFLOW: tuple[Rule, ...] = (
         K.TOKEN_OVERFLOW,
         any_of(
             near(r"(?:exceed\w*|too (?:large|big|long) for|beyond)", r"limits?\b", r"(?<![a-z])model(?![a-z])"),
-            r"exceed\w* (?:the |this |your )?models? (?:\w+ ){0,2}(?:limits?|length|capacity)",
+            r"exceed\w* (?:the |this |your )?models? (?:\w+ ){0,2}(?:limits?|length|capacity|context(?![a-z]))",
             r"(?:prompt|input|request|conversation|content) (?:is )?too (?:large|big|long) for (?:the|this|your) model",
         ),
         unless=any_of(r"bytes|rate|output|completion", w.SIZE),
@@ -281,7 +282,7 @@ OVERFLOW: tuple[Rule, ...] = (
             r"(?: body| content)?[ _](?:size|length)",
             r"exceed\w*[^.]{0,30}(?:limit|max)[^.]{0,20}bytes",
             r"length limit exceeded|request too (?:large|big)|max(?:imum)? size is|too_large|content-length",
-            r"too many (?:\w+ ){0,3}bytes",
+            r"too many (?:\w+ ){0,3}bytes|(?:payload|body|upload|entity) (?:of |is )?\(?\d[\d,]*\)? (?:bytes )?> ?\d",
             r"(?<![a-z])(?:part|form|frame|chunk)\b[^.]{0,20}(?:exceed\w*|larger than) (?:the )?max\w* (?:size|length)",
             r"请求体|请求.{0,6}过大",
         ),
@@ -295,10 +296,13 @@ OVERFLOW: tuple[Rule, ...] = (
             near(
                 r"(?<![a-z])(?:prompt|inputs?|request|messages?|conversation|history|query|text|length"
                 r"|sequence(?! number| id))(?![a-z])",
-                any_of(w.TOO_LONG, r"<=|≤|\d ?>=? ?\d"),
+                any_of(
+                    w.TOO_LONG, r"<=|≤|\d ?>=? ?\d|reach\w* (?:the |its |your )?(?:\w+ ){0,2}(?:max\w*|limit|ceiling)"
+                ),
             ),
             near(r"(?:exceed\w*|longer than|over)", r"(?:max(?:imum)? length|dimension size)"),
             r"length of (?:all |the )?messages",
+            r"(?:shorten|trim|condense) (?:your |the )?(?:prompt|input|messages?|conversation|history)(?![a-z])",
         ),
         unless=any_of(
             r"bytes|header|tim(?:e|ed)[ -]?out|number of|output length|penalty|temperature|top_[pk]|nesting",

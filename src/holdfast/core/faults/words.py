@@ -56,7 +56,7 @@ MEDIA = any_of(
     r"(?<![a-z_])(?:multi-?modal|image_url|input_image|attachments?|base64|data-?uris?|mime)(?![a-z])",
     # Formats, but not the ending of a file's name.
     r"(?<![a-z_./])(?:gifs?|jpe?gs?|pngs?|webp|svgs?|heic|mp[34]|wav|flac|webm)(?![a-z])",
-    r"number of pages|too many pages|(?<![a-z])page (?:count|size|limit)",
+    r"number of pages|too many pages|(?<![a-z])page (?:count|size|limit)|(?<![a-z])pixels?(?![a-z])",
     r"图片|图像|张图|视频|音频",
 )
 FILE = r"(?:(?<![a-z])files?(?![a-z])|文件)"
@@ -67,7 +67,7 @@ MEDIA_COMPLAINT = any_of(
     r"dimensions?|resolution|pixels|media.type|formats?",
     r"(?:could|can|was) ?not|cannot|unable|fail\w*|does not|doesnt|(?:is|are) not|not (?:available|allowed|enabled)",
     r"unsupported|(?:not|only) support\w*|only (?:\w+ ){1,4}(?:supported|allowed|accepted)",
-    r"no endpoints|unknown variant",
+    r"no endpoints|unknown variant|disabled|rejected|requires? (?:a |an )?(?:\w+ )?model",
     r"invalid|corrupt\w*|illegal|broken|malformed|decod\w*|appears? to be|no pages|empty|truncated|timed? ?out",
     r"不支持|过大|超过|最多|无效|失败",
 )
@@ -102,7 +102,7 @@ ORDER = any_of(
     r"alternat(?:e|es|ing)(?![a-z])|(?:messages|turns|roles) in a row|consecutive (?:user|assistant|messages)",
     r"unexpected role|expected last role|last role|role\b[^.]{0,40}(?:must|should) (?:precede|follow|come)",
     r"first message must|last message (?:must|cannot|should)|the last turn|must be from the user",
-    r"messages? order|prefill",
+    r"messages? order|prefill|incorrect role|角色信息",
     r"system (?:messages?|role|prompt) (?:must|should|can only|may only|has to) (?:be|come|appear)[^.]{0,20}"
     r"(?:first|beginning|start)(?![a-z])",
     r"(?:start|begin|end)s? with (?:a |an |the )?(?:user|assistant)",
@@ -124,7 +124,8 @@ BUSY = any_of(
     r"overload|(?:high|heavy|peak) (?:demand|load|traffic|volume)|not ready|temporarily (?:unavailable|depleted|down)",
     r"(?:at|over|out of|insufficient|no|no available|exceeded?|limited) (?:\w+ )?capacity",
     r"capacity[^.]{0,20} (?:exceeded|constraints?|limit)",
-    r"(?:server|service|system|engine|model|backend)s? (?:is |are )?(?:currently |too )?busy",
+    r"(?:server|service|system|engine|model|backend|worker|slot|node|gpu|instance)s? (?:is |are )?"
+    r"(?:currently |too )?busy",
     r"(?:is|still|currently|being) (?:loading|loaded|warming|starting)|queue (?:is )?(?:full|exceeded)",
     r"scal(?:ing|ed) (?:up|from zero|to zero)|cold start|spinning up|starting up|maintenance",
     r"unable to (?:process|handle|serve) (?:your|the) request|preempted",
