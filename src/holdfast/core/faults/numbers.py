@@ -143,8 +143,8 @@ _PROMPT_AFTER = Pattern(
 )
 _LIMIT_AFTER = Pattern(
     r"^[ -]?\(?(?:tokens?|bytes?|characters?|items?|messages?|tools?|images?|pages?)?\)?[ -]?(?:token )?"
-    r"(?:max(?:imum)?\b(?![a-z_ ]{0,30}\W{0,3}\d)|limit(?!\W{0,2}\d)|context|window|allowed|available"
-    r"|at most\b(?!\W{0,2}\d)|or (?:less|fewer)|的?(?:上限|限制))"
+    r"(?:max(?:imum)?\b(?![a-z_ ]{0,30}\W{0,3}\d)|limit(?!\W{0,2}\d)|context|window"
+    r"|(?:allowed|available|at most)\b(?!\W{0,2}\d)|or (?:less|fewer)|的?(?:上限|限制))"
 )
 _ASKED_AFTER = Pattern(
     r"^ ?(?:[a-z]+ )?(?:(?:was|were|are|is) )?"
@@ -179,6 +179,14 @@ _LIMIT_FIELD = Pattern(
 _ASKED_FIELD = Pattern(
     r"^n?(?:prompt|input|requested|required|total)(?:tokens?|length)$|^requested$|^actual|^tokencount$"
 )
+# Names that say little by themselves: they are believed only where the other number is stated as well.
+_LIMIT_FIELD_WEAK = Pattern(
+    r"^max(?:imum)?(?:tokens|size|value|count|bytes|chars)?$|^limit(?:tokens|bytes)$|^(?:allowed|available|capacity)(?:tokens)?$"
+)
+_ASKED_FIELD_WEAK = Pattern(
+    r"^(?:n|num)?(?:prompt|input|request|estimated|current|provided|received|sent|used|total)?(?:input|prompt)?"
+    r"(?:tokens?|size|length|bytes)(?:count|used)?$|^(?:estimated|current|provided|received|sent|used|given|got|total)$"
+)
 
 # A tokenizer's largest window is ten million today; above a billion it is an id or a time.
 _TOKENS_MAX = 1_000_000_000
@@ -187,7 +195,7 @@ _LEFT_CHARS, _RIGHT_CHARS = 70, 40
 
 def stated(text: str, fields: Mapping[str, int], unit: Unit | None) -> Stated:
     """Read the numbers of one sentence. `unit` is what the kind of fault counts; None takes it from the words."""
-    named = Stated(limit=_first(fields, _LIMIT_FIELD), requested=_first(fields, _ASKED_FIELD), unit=unit)
+    named = _named(fields, unit)
     compared = _compared(text, unit)
     spoken = _spoken(text, unit)
     # What a sentence compares outright is surest, then named fields, then words.
@@ -200,6 +208,16 @@ def stated(text: str, fields: Mapping[str, int], unit: Unit | None) -> Stated:
             unit=found.unit or other.unit,
         )
     return found
+
+
+def _named(fields: Mapping[str, int], unit: Unit | None) -> Stated:
+    """Read the two numbers from fields of their own."""
+    limit, requested = _first(fields, _LIMIT_FIELD), _first(fields, _ASKED_FIELD)
+    if limit is None or requested is None:
+        pair = (limit or _first(fields, _LIMIT_FIELD_WEAK), requested or _first(fields, _ASKED_FIELD_WEAK))
+        if None not in pair:
+            limit, requested = pair
+    return Stated(limit=limit, requested=requested, unit=unit)
 
 
 def _first(fields: Mapping[str, int], names: Pattern) -> int | None:

@@ -238,7 +238,7 @@ OVERFLOW: tuple[Rule, ...] = (
             r"range of input length|reduce your prompt|too many tokens|max_tokens must be at least 1, got -",
             r"max\w*(?: (?:of|size|length|is))*:? \d[\d,.]*k? tokens",
             r"max\w* (?:\w+ ){0,3}tokens\b[^.]{0,40} (?:is|are|of) \d",
-            r"(?:at most|up to|no more than) \d[\d,.]*k? (?:\w+ )?tokens|out of context|context budget",
+            r"(?:at most|up to|no more than|<=?|≤) ?\d[\d,.]*k? (?:\w+ )?tokens|out of context|context budget",
             r"context (?:\w+ ){0,2}(?:exceeded|overflow)",
             r"context (?:is )?too (?:big|long|large)|context[a-z ]{0,20} full(?![a-z])",
             r"tokens?.{0,12}(?:超|上限|限制)|(?:超过|超出|超).{0,16}(?:token|长度|上下文)",
