@@ -27,6 +27,7 @@ from holdfast.core.faults.replies import (
 from holdfast.core.faults.rules import Rule
 from holdfast.core.faults.tables import HUNCHES, RULES
 from holdfast.core.faults.waits import wait_seconds
+from holdfast.core.faults.words import CHARACTERS
 from holdfast.core.messages import Reply
 from holdfast.core.patterns import Pattern
 
@@ -55,8 +56,12 @@ _SECRET = Pattern(
 )
 # Kinds for which waiting is a cure, so that a wait is worth reading.
 _WAITABLE = frozenset({K.RATE_LIMIT, K.QUOTA, K.OVERLOADED, K.TRANSIENT, K.STREAM_STALL})
+# Kinds that a status tells by itself and that no retry cures.
+_SPEAKING = frozenset({K.WIRE_OVERFLOW, K.MEDIA_OVERFLOW, K.QUOTA, K.AUTH, K.MODEL_NOT_FOUND, K.CONTENT_POLICY})
 # MiniMax ends its sentences with its own error code in brackets, which reads like a limit.
 _OWN_CODE = Pattern(r"\((?:100[0-8]|1013|102[67]|1033|1039|104[1-4]|2013|2049|2056)\)$")
+# What a firewall or a gate writes on its page where it lets nobody through, whatever the status.
+_WALL = Pattern(r"reject|block|denied|forbidden|captcha|you are human|(?:log|sign)[ -]?in(?![a-z])")
 # No model has a smaller window; smaller numbers beside the word "token" count something else.
 _TOKENS_MIN = 256
 # A text is cut at tens of thousands of characters at the least; names, ids and descriptions at far fewer.
@@ -64,8 +69,11 @@ _TEXT_CHARS_MIN = 10_000
 _SHORT_FIELD = Pattern(r"(?<![a-z])(?:ids?|name|description|metadata|user|title|prompt|stop|key|label|suffix)(?![a-z])")
 _TEXT_FIELD = Pattern(r"(?<![a-z])(?:content|text|message|query|document|input)(?![a-z])")
 _LIST_FIELD = Pattern(
-    r"(?<![a-z])(?:messages|tools|texts|inputs?|contents|documents|functions|list|history|conversation)(?![a-z])"
+    r"(?<![a-z])(?:messages|tools|texts|inputs?|contents|documents|functions|list|history|conversation|batch"
+    r"|tool_calls|queries|prompts|parts|passages)(?![a-z])"
 )
+# Parameters that ask for thinking, in the words of those who point at them.
+_THINKING_PLACE = Pattern(r"reasoning|thinking|(?<![a-z])effort(?![a-z])")
 
 
 class _Finding(msgspec.Struct, frozen=True):
@@ -116,7 +124,7 @@ def _by_code(evidence: Evidence, sent: Sent) -> _Finding | None:
     kind = codes.kind_of(evidence.codes, codes.SPECIFIC)
     if kind is None:
         return None
-    units = {K.TOKEN_OVERFLOW: Unit.TOKENS, K.WIRE_OVERFLOW: _wire_unit(evidence)}
+    units = {K.TOKEN_OVERFLOW: _prompt_unit(evidence), K.WIRE_OVERFLOW: _wire_unit(evidence)}
     return _Finding(
         kind, Confidence.CERTAIN, unit=units.get(kind), has_numbers=kind in units or kind is K.MEDIA_OVERFLOW
     )
@@ -127,6 +135,12 @@ def _family(sent: Sent) -> str:
     return sent.provider.split("-")[0].lower()
 
 
+def _prompt_unit(evidence: Evidence) -> Unit:
+    """A prompt may be too long in characters, which only the sentence beside the code says."""
+    is_chars = re.search(CHARACTERS, evidence.text) is not None and "token" not in evidence.text
+    return Unit.CHARS if is_chars else Unit.TOKENS
+
+
 def _wire_unit(evidence: Evidence) -> Unit:
     return Unit.COUNT if any("array" in code for code in evidence.codes) else Unit.BYTES
 
@@ -135,6 +149,8 @@ def _by_page(evidence: Evidence) -> _Finding | None:
     """A page comes from a server before the provider: its status tells, its words are decoration."""
     if not evidence.is_page or evidence.status is None:
         return None
+    if evidence.status == codes.OK and _WALL.search(evidence.text):
+        return _Finding(K.AUTH, Confidence.LIKELY, K.CONTENT_POLICY)
     kind = codes.BY_STATUS.get(evidence.status, K.BAD_REQUEST)
     if evidence.status >= codes.BROKEN_FROM:
         return _Finding(K.TRANSIENT, Confidence.LIKELY, second=K.OVERLOADED)
@@ -188,6 +204,9 @@ def _by_reply(evidence: Evidence, sent: Sent) -> Fault | None:
 
 def _by_general_code(evidence: Evidence) -> _Finding | None:
     kind = codes.kind_of(evidence.codes, codes.GENERAL)
+    if kind is K.TRANSIENT and codes.BY_STATUS.get(evidence.status or 0, K.BAD_REQUEST) in _SPEAKING:
+        # A "server_error" beside a 413 is the server's habit, not what happened.
+        return None
     unit = Unit.BYTES if kind is K.WIRE_OVERFLOW else None
     return None if kind is None else _Finding(kind, Confidence.LIKELY, unit=unit)
 
@@ -253,10 +272,12 @@ def _unexplained(sent: Sent, evidence: Evidence) -> _Finding:
 def _fault(finding: _Finding, refusal: Refusal, evidence: Evidence) -> Fault:
     numbers = _numbers(finding, evidence)
     kind, second = finding.kind, finding.second
-    if kind is K.WIRE_OVERFLOW and _is_setting(evidence.text, numbers):
+    if kind is K.WIRE_OVERFLOW and _is_setting(evidence, numbers):
         kind = K.BAD_REQUEST
+    if kind is K.BAD_REQUEST and _THINKING_PLACE.search(evidence.places):
+        kind, second = K.BAD_REQUEST_REASONING, K.BAD_REQUEST
     if finding.unit is Unit.TOKENS and kind is K.TOKEN_OVERFLOW and _counts_no_tokens(evidence.text, numbers):
-        kind, numbers = K.BAD_REQUEST, Stated()
+        kind, numbers = K.BAD_REQUEST, msgspec.structs.replace(numbers, unit=Unit.COUNT)
     if kind is K.RATE_LIMIT and _never_fits(evidence.text, numbers):
         second = K.TOKEN_OVERFLOW
     is_stated = numbers.limit is not None or numbers.requested is not None
@@ -303,10 +324,12 @@ def _media_unit(text: str, numbers: Stated) -> Unit | None:
     return Unit.COUNT if numbers.limit is not None or "too many" in text else None
 
 
-def _is_setting(text: str, numbers: Stated) -> bool:
+def _is_setting(evidence: Evidence, numbers: Stated) -> bool:
     """Whether a length refers to a name, an id or a parameter, which a smaller conversation would not cure."""
+    text = evidence.text
     if numbers.unit is Unit.COUNT:
-        return not _LIST_FIELD.search(text)
+        # "List should have at most 16 items" says nothing about which list; where it points does.
+        return not _LIST_FIELD.search(evidence.places or text)
     if numbers.unit is not Unit.CHARS or (numbers.limit or 0) >= _TEXT_CHARS_MIN:
         return False
     is_short, is_text = _SHORT_FIELD.search(text) is not None, _TEXT_FIELD.search(text) is not None
@@ -314,10 +337,12 @@ def _is_setting(text: str, numbers: Stated) -> bool:
 
 
 def _counts_no_tokens(text: str, numbers: Stated) -> bool:
-    """Whether a limit is too small for a window and nothing says that it counts tokens: a parameter's own."""
+    """Whether a limit is too small for a window and nothing says that it counts a prompt: a parameter's own."""
     if numbers.limit is None or numbers.limit >= _TOKENS_MIN:
         return False
-    return re.search(r"token|context|n_ctx|(?:prompt|input|sequence) length", text) is None
+    if "token" in text and re.search(r"prompt|input|request|message|model|sequence|output", text):
+        return False
+    return re.search(r"context|n_ctx|(?:prompt|input|sequence) length", text) is None
 
 
 def _never_fits(text: str, numbers: Stated) -> bool:

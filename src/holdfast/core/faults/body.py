@@ -45,9 +45,13 @@ _CODE_KEYS = frozenset(
     | {"errortype", "errorcode", "errorreason", "errorstatus", "innererrorcode", "providererrorcode", "grpcstatus"}
     | {"quotaid", "quotametric"}
 )
+# Whatever stands before it, a key that ends like this holds a sentence ("detail_message", "err_msg") or a code.
+_SENTENCE_ENDINGS, _CODE_ENDINGS = ("message", "msg", "detail", "details"), ("code",)
 # Words under these keys take part in the decision though they are no sentences.
 _HINT_KEYS = frozenset({"quotaid", "quotametric", "statustext"})
 _STATUS_KEYS = frozenset({"code", "status", "statuscode", "httpstatus", "httpstatuscode", "httpcode", "errorcode"})
+# Where a validator points at the part of the request that it refuses.
+_PLACE_KEYS = frozenset({"param", "loc", "field", "path", "parameter", "property"})
 # Validators repeat what was sent, and a reply carries what the model wrote: neither is the provider's word.
 _ECHO_KEYS = frozenset({"input", "messages", "prompt", "request", "choices", "candidates", "ctx", "parameters", "url"})
 # What a gateway says in front of the sentence that matters.
@@ -82,11 +86,16 @@ _STATUS_NUMBER = Pattern(r"(?:^|(?<=error )|(?<=http )|(?<=status )|(?<=code ))[
 # Thousands kept apart by a narrow or fixed blank, or by dots, as most of Europe does.
 _FIXED_BLANK = Pattern("(?<=\\d)[\u00a0\u2009\u202f](?=\\d{3}(?!\\d))")
 _DOTTED = Pattern(r"(?<![\d.])\d{1,3}(?:\.\d{3}){2,4}(?![\d.]*\d)|(?<![\d.])\d{1,3}\.\d{3}(?= ?tokens?(?![a-z]))")
+# "max. 8192": the dot ends no sentence.
+_SHORTENED = Pattern(r"(?<![a-z])(max|min|approx|incl)\. (?=\d)")
+# A number behind a letter of a script without blanks is a word of its own.
+_STUCK = Pattern("(?<=[\u3040-\u30ff\u4e00-\u9fff\uac00-\ud7af])(?=\\d)")
 # The same for a dict printed by Python, which is not JSON.
 _PRINTED_CODE = Pattern(r"['\"](?:code|type|error_type)['\"]\s*:\s*['\"]([\w.-]{3,60})['\"]")
 # A code that stands where a sentence should: "no_kv_space", "CONTENT_LENGTH_EXCEEDS_THRESHOLD".
 _NAME = Pattern(r"^[A-Za-z][A-Za-z0-9]*(?:[_.-][A-Za-z0-9]+)+$")
-_EXCEPTION = Pattern(r"\b([A-Za-z]\w{2,60}(?:Exception|Error))\b")
+# The names of exceptions, and gRPC's "code = ResourceExhausted desc = ...".
+_EXCEPTION = Pattern(r"\b([A-Za-z]\w{2,60}(?:Exception|Error))\b|\bcode = ([A-Z][A-Za-z]{3,30}) desc\b")
 
 
 class Evidence(msgspec.Struct, frozen=True):
@@ -104,6 +113,8 @@ class Evidence(msgspec.Struct, frozen=True):
     has_ended: bool = False
     # JSON documents as they came, for those who look for a reply in them.
     documents: tuple[Json, ...] = ()
+    # The parts of the request that it points at, by their paths, lower case.
+    places: str = ""
 
     @property
     def says_nothing(self) -> bool:
@@ -147,6 +158,7 @@ def read(refusal: Refusal) -> Evidence:
         is_stream=is_stream,
         has_ended=is_stream and _STREAM_END.search(body) is not None,
         documents=tuple(walk.documents),
+        places=" ".join(walk.places).lower(),
     )
 
 
@@ -161,6 +173,7 @@ def normalise(text: str) -> str:
     # A validator's own heading has the word "input" in it and says nothing about the input.
     text = text.replace("input validation error", "validation error")
     text = re.sub(r"\s+", " ", in_english(text)).strip()
+    text = _SHORTENED.sub(r"\1 ", text if text.isascii() else _STUCK.sub(" ", text))
     text = _DOTTED.sub(lambda match: match[0].replace(".", ""), text)
     return _STATUS_NUMBER.sub("", text).strip()
 
@@ -191,6 +204,13 @@ def plain(name: str) -> str:
     return re.sub(r"[^a-z0-9]+", "", name.lower())
 
 
+def _is_report(value: Json) -> bool:
+    """Whether what stands where a request's messages do are the server's own: they have no role."""
+    return isinstance(value, list) and all(
+        isinstance(one, dict) and "message" in one and "role" not in one for one in value
+    )
+
+
 class _Walk:
     """Collects what a body says while its layers are taken off."""
 
@@ -201,6 +221,7 @@ class _Walk:
         self.numbers: dict[str, int] = {}
         self.status: int | None = None
         self.documents: list[Json] = []
+        self.places: list[str] = []
         self.nodes = 0
 
     def sentences_in_order(self) -> Iterator[str]:
@@ -237,7 +258,7 @@ class _Walk:
         if is_prose:
             if _NAME.match(text):
                 self.code(text)
-            for code in (found[1] for found in _EXCEPTION.finditer(text)):
+            for code in (found[1] or found[2] for found in _EXCEPTION.finditer(text)):
                 self.code(code)
             self.sentence(text, shell)
 
@@ -248,7 +269,7 @@ class _Walk:
             return
         if isinstance(value, dict):
             for name, inner in value.items():
-                if plain(name) not in _ECHO_KEYS:
+                if plain(name) not in _ECHO_KEYS or (name == "messages" and _is_report(inner)):
                     self.value(inner, plain(name), depth + 1, shell)
         elif isinstance(value, list):
             for inner in value:
@@ -264,11 +285,14 @@ class _Walk:
             self.hints.append(value)
         elif key == "retrydelay":
             self.hints.append(f"retry after {value}")
+        elif key in _PLACE_KEYS and value.lower() != "body":
+            self.places.append(value[:_CODE_CHARS_MAX])
         # A client library prints its exception under "name", where a tool or a field has its own.
-        is_code = key in _CODE_KEYS or (key == "name" and value.endswith(("Exception", "Error")))
+        is_code = key in _CODE_KEYS or key.endswith(_CODE_ENDINGS)
+        is_code = is_code or (key == "name" and value.endswith(("Exception", "Error")))
         if is_code and " " not in value and value.isascii():
             self.code(value)
-        elif key in _SENTENCE_KEYS:
+        elif key in _SENTENCE_KEYS or key.endswith(_SENTENCE_ENDINGS):
             self.text(value, shell)
         if value.isdecimal():
             self.number(int(value[:18]), key)

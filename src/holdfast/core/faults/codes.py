@@ -27,13 +27,16 @@ SPECIFIC: tuple[_Row, ...] = (
     _row(K.WIRE_OVERFLOW, "payloadtoolarge|bodytoolarge|entitytoolarge|arrayabovemax"),
     _row(
         K.MEDIA_OVERFLOW,
-        "^invalid(?:image|file|video|audio|base64)|(?:image|video|audio|file)(?:parse|format|url|too|size|content|download|notfound|decode)",
+        "^invalid(?:image|file|video|audio|base64)|(?:bad|corrupt(?:ed)?|encrypted|broken)(?:image|pdf|video|audio|document)",
+        "(?:image|video|audio|file)(?:parse|format|url|too|size|content|download|notfound|decode)",
+        "(?:image|video|audio|pdf|document)(?:unsupported|unreadable|invalid|corrupt|source|missing|limit|count|type|dimension"
+        "|resolution|load|fetch|encrypted|protected)",
         "multimodal|unsupportedimage|unsupportedmedia",
     ),
     _row(K.BAD_REQUEST_REASONING, "encryptedcontent|thoughtsignature"),
     _row(
         K.CONTENT_POLICY,
-        "contentfilter|contentpolicy|contentviolation|contentblocked|sensitive|moderation|datainspectionfailed",
+        "contentfilter|contentpolicy|policyviolation|contentviolation|contentblocked|sensitive|moderation|datainspectionfailed",
         "responsibleai|cyberpolicy|safety|prohibitedcontent|blocklist|recitation|riskdetect|unsafe",
     ),
     _row(K.RATE_LIMIT, "^throttl"),
@@ -73,6 +76,7 @@ GENERAL: tuple[_Row, ...] = (
         "signaturedoesnotmatch|invalidkey|accountdeactivated|noauth|autherror|authfail|refreshtoken|verificationrequired",
     ),
     _row(K.MODEL_NOT_FOUND, "notfound"),
+    _row(K.EMPTY_RESPONSE, "nocontent|nooutput|empty(?:response|output|content|completion|stream)"),
     _row(
         K.TRANSIENT,
         "servererror|internal|^apierror$|timeout|deadline|connectionerror|modelerror|modelstreamerror|upstreamerror",
@@ -106,9 +110,12 @@ BY_STATUS: dict[int, K] = {
     407: K.AUTH,
     408: K.TRANSIENT,
     409: K.TRANSIENT,
+    410: K.MODEL_NOT_FOUND,
     413: K.WIRE_OVERFLOW,
     414: K.WIRE_OVERFLOW,
     415: K.MEDIA_OVERFLOW,
+    # An old way to say 429.
+    420: K.RATE_LIMIT,
     # Something that the server relies on failed, not the request.
     424: K.TRANSIENT,
     425: K.TRANSIENT,

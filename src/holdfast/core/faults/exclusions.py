@@ -11,17 +11,26 @@ from holdfast.core.faults.words import any_of, near
 
 EXCLUSIONS: tuple[Rule, ...] = (
     # "Resource exhausted: message larger than max" carries a rate limit's code.
-    rule(K.WIRE_OVERFLOW, r"message (?:is )?(?:larger than max|too (?:big|large))", unit=Unit.BYTES),
+    rule(
+        K.WIRE_OVERFLOW,
+        # What a web server counts speaks of uploaded files only to say that they do not count.
+        r"message (?:is )?(?:larger than max|too (?:big|large))|maxpostsize|multi-?part request",
+        unit=Unit.BYTES,
+    ),
     rule(K.RATE_LIMIT, w.PER_TIME, unless=r"per[ -]?(?:month|week)|usage (?:limit|quota)", unit=Unit.TOKENS),
     rule(
         K.QUOTA,
         any_of(
             r"insufficient[ _](?:balance|quota|credit|fund|account|tokens)|more credits|afford|pre-consumed",
-            r"(?:not (?:have )?enough|(?:no|zero) (?:remaining|available|more)) (?:balance|credits?|funds|money)",
+            r"(?:not (?:have )?enough|(?:no|zero) (?:remaining|available|more)|required) (?:\w+ )?"
+            r"(?:balance|credits?|funds|money|points|coins|kudos|compute units)(?![a-z])",
             r"trial\b[^.]{0,20}(?:ended|expired|over)|payment method|wallet",
             r"(?:balance|credits?|funds?)(?: is| are| has been| have been)? "
             r"(?:too low|exhausted|insufficient|not enough|depleted)",
             r"used up|allocation of|no (?:\w+ )?credits|out of (?:credits?|funds)",
+            # What runs out otherwise is a machine's.
+            r"(?<![a-z])(?:ran|runs?|running) out of "
+            r"(?!(?:\w+ )?(?:memory|vram|context|space|disk|time|retries)(?![a-z]))",
             r"(?:add|buy|purchase) (?:more )?(?:credits|funds)|(?:free|paid|prepaid) credits",
             r"(?:usage|spend\w*|billing|budget|month(?:ly)?|week(?:ly)?|plan|subscription|free.tier|credits?|inference)"
             r"[\w -/]{0,20}(?:limits?|cap|quota|allowance)",
@@ -33,7 +42,7 @@ EXCLUSIONS: tuple[Rule, ...] = (
             r"not (?:on|in|included in|available (?:in|on)|part of) (?:your |the |this )?(?:\w+ )?plan(?![a-z])",
             r"quota (?:has been |is |was )?(?:exceeded|exhausted|reached|used|not enough|insufficient)",
             r"(?:exceeded|check) your (?:current |\w+ )?quota|regain access|limit exhausted|extra usage",
-            r"payment required|overdue|arrears|recharge|top[- ]up|billing details|upgrade your plan",
+            r"payment required|overdue|arrears|recharge|top[- ]up|billing (?:details|cycle|period)|upgrade your plan",
             r"(?:the|your) free (?:tier|plan|trial)(?![a-z])|free tier\b[^.]{0,40}exhausted",
             r"(?:exceeded|over)\b[^.]{0,30}budget|budget (?:has been |was |is )?(?:exceeded|reached|exhausted)",
             r"max budget|not (?:been )?purchased|exhausted your|quota will reset",
@@ -50,12 +59,13 @@ EXCLUSIONS: tuple[Rule, ...] = (
     rule(
         K.RATE_LIMIT,
         any_of(
-            r"rate.?limit|throttl|slow down|please wait|request burst|requests? (?:limit|frequency)",
-            r"error[ _]code\W{0,3}1015(?!\d)|(?:request|call) rate",
+            r"rate.?limit|throttl|slow down|please wait|request burst|(?:requests?|calls?) (?:limit|frequency)",
+            r"error[ _]code\W{0,3}1015(?!\d)|(?:request|call) rate|resources? (?:has been |is |was )?exhausted",
             r"too (?:quickly|fast|frequent)|cool(?:ing|s)?[ _-]?down|frequency (?:is )?too",
             r"(?<![a-z])rate (?:has been |is |was )?exceeded|exceed\w* (?:the |your )?rate(?![a-z])",
             r"a lot of requests|too many messages (?:lately|recently|sent)|sent too many",
-            r"too many (?:requests|concurrent|connections)|concurrenc\w+ limit|concurrent (?:requests|connections)",
+            r"too many (?:requests|concurrent|connections|attempts)|concurrenc\w+ limit",
+            r"(?:concurrent|parallel|simultaneous) (?:requests|connections|calls|sessions|streams|generations)",
             r"请求.{0,6}(?:频繁|过多|过快)|频率|限流|速率|并发",
         ),
         unit=Unit.TOKENS,
@@ -75,8 +85,14 @@ EXCLUSIONS: tuple[Rule, ...] = (
             r"content[ _](?:filter|policy|management|moderation|safety)|moderation|usage polic",
             r"safety (?:system|filter|settings|reasons|polic)|(?<!case[ -])sensitive|high risk|harmful",
             r"inappropriate|(?<![a-z])(?:unsafe|nsfw|toxic|jailbreak)(?![a-z])|prompt injection|copyright",
-            r"guardrails?[ _](?:was |were )?(?:intervened|triggered|tripped)",
-            r"violat\w* (?:our|the|your|\w+) (?:terms|rules)|disallowed content|(?:output|response|input) filtered",
+            r"guardrails?[ _](?:(?:was|were|has|have|checks?|polic\w+|rules?)[ _])?[\w ]{0,24}?"
+            r"(?:intervened|triggered|tripped|blocked|failed|denied|violat\w*)",
+            r"acceptable use|disallowed (?:content|words?|terms?|language|topics?)|prompt attack|profan\w+|hate speech",
+            r"(?<![a-z])(?:pii|personal (?:data|information)) (?:was |were )?(?:detected|found)",
+            r"self-harm|sexual|violence",
+            r"model (?:has |was )?(?:refused|declined)(?![a-z])",
+            r"(?<![a-z])flagged(?![a-z])|content (?:is )?not (?:permitted|allowed)\W*$",
+            r"violat\w* (?:our|the|your|\w+) (?:terms|rules)|(?:output|response|input) filtered",
             near(
                 r"(?:flagged|blocked|rejected|filtered|refused|violat\w*|prohibited)",
                 r"(?:polic|safety|filter|risk|harm|content|guideline|guardrail)",
@@ -85,7 +101,7 @@ EXCLUSIONS: tuple[Rule, ...] = (
             r"(?:prompt|blocked) (?:output|input|blocked)|recitation|risk detected",
             r"敏感|违规|安全审核|不合规|内容审核|不安全|风险",
         ),
-        unless=r"connection|location",
+        unless=r"connection|location|(?<![a-z])cors(?![a-z])",
     ),
     # Some gateways pass on with a 400 that the model's server is down.
     rule(
@@ -100,7 +116,7 @@ EXCLUSIONS: tuple[Rule, ...] = (
             r"models?(?![a-z])(?:[^.]|\.(?! )){0,80}?"
             + any_of(
                 r"not found|does ?no?t exist|not exist|is unknown|(?:identifier|name|id) (?:is )?(?:invalid|not valid)",
-                r"is ?no?t (?:available|supported|recognized|a valid|served)|(?:is|gone|taken) offline",
+                r"is ?(?:currently )?no?t (?:available|supported|recognized|a valid|served)|(?:is|gone|taken) offline",
                 r"(?:is|was) retired|not (?:enabled|recogni[sz]ed|registered|running|deployed|hosted)",
                 r"not (?:been )?loaded|not allowed for",
                 r"been (?:deprecated|decommissioned|retired|removed|shut)|no longer|discontinued|end of (?:its )?life",
@@ -109,7 +125,9 @@ EXCLUSIONS: tuple[Rule, ...] = (
             r"models?/\S{1,80} is not found|not a (?:valid|supported|known) model|no longer (?:serve|support|host)",
             r"(?:could ?not|cannot|unable to|failed to) (?:resolve|find|locate) (?:the )?model(?![a-z])",
             r"(?:unknown|no such|unrecognized|invalid|unsupported) model(?![a-z]| (?:output|input|context))",
-            r"no (?:endpoints|providers|channels?|available channels?)\b[^.]{0,30} for (?:model|group|the)",
+            r"not support(?:s|ed|ing)? (?:this |the |that )?model(?![a-z])",
+            r"no (?:healthy |available )?(?:endpoints|providers|channels?|deployments?)\b[^.]{0,30}"
+            r" for (?:model|group|the|this)",
             r"no models? loaded|unable to access model|deployment\b[^.]{0,60}(?:does not exist|not found)",
             r"模型.{0,20}(?:不存在|下线|未找到|不可用)|无可用渠道",
         ),
@@ -135,6 +153,8 @@ EXCLUSIONS: tuple[Rule, ...] = (
             r"authorization header|(?<![a-z])jwt(?![a-z])|log(?:ged)?[ -]?in (?:is )?(?:required|first|to continue)",
             r"(?:must|need to|please) (?:be )?(?:log(?:ged)?|sign(?:ed)?)[ -]?in(?![a-z])|(?<![a-z])user not found",
             r"unauthori[sz]ed|unauthenticated|auth(?:enticat|ori[sz])\w+ (?:failed|required|error|fails)",
+            r"accept(?:ed|ing)? (?:the |its |their )?(?:\w+ )?(?:terms|license|agreement|eula)",
+            r"(?:terms|license) acceptance|(?:dont|do not|doesnt|does not) have (?:\w+ )?access",
             r"permission|forbidden|verify (?:this|your) (?:account|identity|organization)",
             r"access (?:is )?denied|(?:not|only) authorized|not been used in project|signature we calculated",
             r"(?:account|organization|project|user)\b[^.]{0,20}(?:deactivated|disabled|suspended|banned|restricted)",
@@ -151,16 +171,20 @@ EXCLUSIONS: tuple[Rule, ...] = (
     rule(
         K.EMPTY_RESPONSE,
         any_of(
-            r"empty response|response (?:was|is) empty|empty (?:completion|content|output|stream|reply|message|answer)",
+            r"empty response|response (?:was|is) empty",
+            r"empty (?:completion|content|output|stream|reply|message|answer|candidates?)",
             r"^no (?:content|output|response)\W*$",
             r"(?:did ?no?t|does ?no?t) (?:return|produce|generate) any|(?:returned|produced|generated) nothing",
+            r"fail\w* to (?:generate|produce|return) (?:any |an? )?(?:output|content|response|text|answer|reply)",
             r"(?:contain\w*|had|has) no (?:text|content|output)|no message in",
             r"(?:candidates|choices)\b[^.]{0,10} (?:is|are|was) empty",
-            r"returned[ _](?:empty|(?:no|an empty) (?:\w+ )?(?:content|response|output|choices|message))",
+            r"returned[ _](?:empty|(?:no|an empty) (?:\w+ )?(?:content|response|output|choices|candidates?|message))",
             r"(?:produced|generated) no (?:content|output|text|response)",
             r"no (?:content|choices|candidates|output|generations?|completion|text) "
             r"(?:or|in|were|was|found|returned|received|generated|produced)",
         ),
+        # Nothing came because too much was sent.
+        unless=any_of(near(w.WINDOW, w.TOO_LONG), near(w.TOO_LONG, w.WINDOW)),
         statuses=BROKEN,
     ),
 )

@@ -67,52 +67,60 @@ _SCALE = {
 _WORDS = r"(?: [a-z()]+){0,3}"
 _OVER = any_of(
     r">=?|≥|/|vs\.?|(?:would |will |which |that )?exceeds?|exceeded|超过了?|超出",
-    r"(?:is |are )?(?:greater|larger|longer|more|bigger) than",
+    r"(?:is |are )?(?:greater|larger|longer|more|bigger) than|(?:goe?s?|is|are) (?:over|past|beyond|above)",
     r"is not (?:less|smaller)(?: than)? or equal to",
     r"(?:must|should|can) ?(?:be|not) (?:<=?|less than|smaller than|lower than|exceed)",
 )
 # What may stand between a comparison and its right side: no number, no new sentence.
 _UP_TO_LIMIT = r"(?: ?or equal to)?[^.;,\d]{0,60}?"
-_PLUS = r" (?:\+|plus) (?:[a-z_]+ ){0,3}\(?"
-_SUM = Pattern(rf"{_N}\)?{_WORDS}{_PLUS}{_N}\)?{_WORDS} {_OVER}{_UP_TO_LIMIT}{_N}")
+_PLUS = r"(?: ?\+ ?| plus )(?:[a-z_]+ ){0,3}\(?"
+_SUM = Pattern(rf"{_N}\)?{_WORDS}{_PLUS}{_N}\)?{_WORDS} ?{_OVER}{_UP_TO_LIMIT}{_N}")
+# "9000 prompt tokens and max_tokens (512) exceed 8192": what is asked for as output is named as such.
+_OUTPUT_TOO = r",? and (?:a |your |the )?(?:max|output|completion|requested)[a-z_ ]{0,24}\(?"
+_SUM_IN_WORDS = Pattern(rf"{_N}\)?{_WORDS}{_OUTPUT_TOO}{_N}\)?{_WORDS} ?{_OVER}{_UP_TO_LIMIT}{_N}")
 _DIFFERENCE = Pattern(rf"{_N} > {_N} - {_N}")
 _COMPARISON = Pattern(rf"{_N}\)?{_WORDS},? ?\)?{_OVER}{_UP_TO_LIMIT}{_N}")
 # "140123/131072" is a path or a date unless tokens are counted.
-_RATIO = Pattern(r"(?<![\w/.-])(\d{3,12})/(\d{3,12})(?![\w/])")
+_RATIO = Pattern(r"(?<![\w/.,-])(\d{3,12})(?:/| (?:out )?of (?:the )?)(\d{3,12})(?![\w/])")
 _BRACKETS = Pattern(
     r"(?:range|between|should be|must be|shoule be|within)[^.;]{0,40}?[\[(] ?"
     rf"({_DIGITS}), ?({_DIGITS}) ?([\])])"
 )
 _FROM_TO = Pattern(rf"(?:between|from) {_N}(?: \(?inclusive\)?)? (?:and|to) {_N}( \(exclusive\))?")
+# "Context length 8192 exceeded: got 9000".
+_TURNED = Pattern(r"exceeded\W{0,3}(?:[a-z]+ ){0,2}(?:got|received|requested|given|sent|with|at|\(|:) ?\(?\d")
 # "The limit of 50000 exceeded" states a limit on the left of the comparison.
 _LIMIT_BEFORE = Pattern(r"(?:limit(?: is| of|:)?|window of) ?\(?$")
 
 # --- words around a number -----------------------------------------------------------------------------------------
 
 _LIMIT_WORDS = any_of(
-    r"max(?:imum)?\w*|limit\w*|at most|up to|no more than|not exceed|cannot exceed|exceeds?(?= ?$)|over the",
+    r"max(?:imum)?\w*|limit\w*|at most|up to|no more than|not exceed|cannot exceed",
+    r"exceed(?:s|ed)?(?= ?$)|over(?: the|(?= ?$))",
     r"(?:less|fewer|smaller|lower|shorter|larger|longer|greater|more) than|below|within|under|<=?|≤|>=?(?= ?$)|≥",
     r"must be|should be|(?:must|should) (?:be|have) at least|only|afford|allow\w*|supports?|accepts?",
     r"(?:reduced?|shorten(?:ed)?|cut|truncated?|trim(?:med)?)(?: it| them| (?:the|your) \w+)? to",
-    r"window|context|n_ctx|capacity|ceiling|cap of|quotavalue|truncation length",
+    # What a model's own measure is, is what it takes.
+    r"models? (?:[a-z]+ ){1,4}is(?= ?$)|(?:window|context|model|slot) (?:only )?(?:has|holds|takes|fits)(?= ?$)",
+    r"window|context|(?:n_)?ctx|capacity|ceiling|cap of|quotavalue|truncation length",
     r"最大|最多|上限|限制|不能超过|不得超过|不超过|不可超过|超过了?|超出|小于|不大于|低于",
 )
 _ASKED_WORDS = any_of(
     r"request(?:ed|ing)(?: about| up to| a total of)?|(?:request|prompt|messages|you) (?:has |have )?used",
     r"contain(?:s|ed|ing)?(?: at least| about)?|result(?:ed|ing|s) in|needs?|require[sd]?|takes?|estimated",
     r"keep the first|(?<!maximum )(?<!max )(?<!allowed )number of (?:prompt|input) tokens",
-    r"got|given|receiv(?:ed|ing)|found|provid(?:ed|ing)|suppl(?:ied|ying)|passed|sent|specified|actual\w*|current\w*",
-    r"has|have|was|were|you|whereas|too (?:long|large|big|high|many)|value of|value|not(?= ?$)",
+    r"got|given|rec(?:ei|ie)v(?:ed|ing)|found|provid(?:ed|ing)|suppl(?:ied|ying)|passed|sent|specified|actual\w*|current\w*",
+    r"has|have|was|were|you|whereas|too (?:long|large|big|high|many)|value of|value|(?:not|with)(?= ?$)",
     r"prompt=|prompt_tokens=|n_keep|实际|当前|传入|输入了|共有?|现有|请求了",
 )
 # These tell only where nothing stronger stands before the number: "maximum input length" is a limit.
 _ASKED_WEAK_WORDS = any_of(
     r"prompt|inputs?|messages?|request|texts?|total|count|length|size|tokens?|dimensions?|height|width",
-    r"(?:is|of)(?= ?$)|输入|长度|请求",
+    r"(?:is|of|for)(?= ?$)|输入|长度|请求",
 )
 # These only count right before a number.
 _IGNORED_WORDS = any_of(
-    r"index|position|lines?|code|status|http|errors?|version|(?<!_)ids?|port|level|tier|batch size",
+    r"index|position|lines?|code|status|http|errors?|version|(?<!_)ids?|port|level|tier|current batch size",
     r"smallest|min(?:imum)?",
     r"leaves?|keep=|new=|remain\w*|retry|retries|reset\w*|after|in|on|at",
 )
@@ -127,20 +135,24 @@ _OUTPUT_BEFORE = Pattern(
 )
 _OUTPUT_AFTER = Pattern(
     r"^\W{0,2}(?:tokens )?(?:(?:in|for|of|as) )?(?:the |your )?(?:requested )?"
-    r"(?:output|completion|max_\w*tokens|generat\w+|draft)"
+    r"(?:output|completion|max_(?:new_|completion_|output_)?tokens|generat\w+|draft)"
 )
 _PROMPT_AFTER = Pattern(
     r"^\W{0,2}(?:tokens )?(?:(?:in|of|from|for) )?(?:the |your )?(?:text |tool |image )?"
-    r"(?:inputs?|prompt|messages|functions|tools|context)\b"
+    r"(?:inputs?|prompt|messages|functions|tools|context)\b(?!\W{0,3}\d)"
 )
 _LIMIT_AFTER = Pattern(
     r"^[ -]?\(?(?:tokens?|bytes?|characters?|items?|messages?|tools?|images?|pages?)?\)?[ -]?(?:token )?"
-    r"(?:max(?:imum)?\b(?!\W{0,2}\d)|limit(?!\W{0,2}\d)|context|window|allowed|or (?:less|fewer)|的?(?:上限|限制))"
+    r"(?:max(?:imum)?\b(?![a-z_ ]{0,30}\W{0,3}\d)|limit(?!\W{0,2}\d)|context|window"
+    r"|(?:allowed|available|at most)\b(?!\W{0,2}\d)|or (?:less|fewer)|的?(?:上限|限制))"
 )
 _ASKED_AFTER = Pattern(
     r"^ ?(?:[a-z]+ )?(?:(?:was|were|are|is) )?"
-    r"(?:provided|given|received|sent|found|supplied|requested|used|present)\b(?!\W{0,3}\d)"
+    r"(?:provided|given|received|sent|found|supplied|requested|used|present|needed|required)\b(?!\W{0,3}\d)"
 )
+# In "(9000 tokens, limit 8192)" the bracket or the complaint before it leaves the first number to what was sent.
+_BOUND_NEXT = Pattern(r"^ ?(?:tokens?|bytes|characters)?, ?(?:n_)?(?:ctx|limit|max\w*|window|context)[^.;\d]{0,20}\d")
+_OPENING = Pattern(r"(?:\(|exceeded: ?|too (?:long|large|big|many): ?)$")
 _TIME_AFTER = Pattern(
     r"^[ -]?(?:seconds?|secs?|ms|milliseconds?|minutes?|mins?|hours?|days?|months?|%|percent|秒|分钟)(?![a-z])"
 )
@@ -167,6 +179,14 @@ _LIMIT_FIELD = Pattern(
 _ASKED_FIELD = Pattern(
     r"^n?(?:prompt|input|requested|required|total)(?:tokens?|length)$|^requested$|^actual|^tokencount$"
 )
+# Names that say little by themselves: they are believed only where the other number is stated as well.
+_LIMIT_FIELD_WEAK = Pattern(
+    r"^max(?:imum)?(?:tokens|size|value|count|bytes|chars)?$|^limit(?:tokens|bytes)$|^(?:allowed|available|capacity)(?:tokens)?$"
+)
+_ASKED_FIELD_WEAK = Pattern(
+    r"^(?:n|num)?(?:prompt|input|request|estimated|current|provided|received|sent|used|total)?(?:input|prompt)?"
+    r"(?:tokens?|size|length|bytes)(?:count|used)?$|^(?:estimated|current|provided|received|sent|used|given|got|total)$"
+)
 
 # A tokenizer's largest window is ten million today; above a billion it is an id or a time.
 _TOKENS_MAX = 1_000_000_000
@@ -175,7 +195,7 @@ _LEFT_CHARS, _RIGHT_CHARS = 70, 40
 
 def stated(text: str, fields: Mapping[str, int], unit: Unit | None) -> Stated:
     """Read the numbers of one sentence. `unit` is what the kind of fault counts; None takes it from the words."""
-    named = Stated(limit=_first(fields, _LIMIT_FIELD), requested=_first(fields, _ASKED_FIELD), unit=unit)
+    named = _named(fields, unit)
     compared = _compared(text, unit)
     spoken = _spoken(text, unit)
     # What a sentence compares outright is surest, then named fields, then words.
@@ -190,6 +210,16 @@ def stated(text: str, fields: Mapping[str, int], unit: Unit | None) -> Stated:
     return found
 
 
+def _named(fields: Mapping[str, int], unit: Unit | None) -> Stated:
+    """Read the two numbers from fields of their own."""
+    limit, requested = _first(fields, _LIMIT_FIELD), _first(fields, _ASKED_FIELD)
+    if limit is None or requested is None:
+        pair = (limit or _first(fields, _LIMIT_FIELD_WEAK), requested or _first(fields, _ASKED_FIELD_WEAK))
+        if None not in pair:
+            limit, requested = pair
+    return Stated(limit=limit, requested=requested, unit=unit)
+
+
 def _first(fields: Mapping[str, int], names: Pattern) -> int | None:
     return next((value for name, value in fields.items() if names.search(name) and 0 < value < _TOKENS_MAX), None)
 
@@ -202,7 +232,7 @@ def _value(number: str) -> int:
 
 def _compared(text: str, unit: Unit | None) -> Stated:
     """Read "a + b > c", "a > b - c", "a > b" and ranges."""
-    if match := _SUM.search(text):
+    if match := _SUM.search(text) or _SUM_IN_WORDS.search(text):
         prompt, output, limit = (_value(one) for one in match.groups())
         is_output = "max_tokens" in text or "output" in text or "completion" in text
         return Stated(limit, prompt + output, output if is_output else None, _unit_near(text, match.end(), unit))
@@ -210,10 +240,18 @@ def _compared(text: str, unit: Unit | None) -> Stated:
         output, limit, prompt = (_value(one) for one in match.groups())
         return Stated(limit, prompt + output, output, unit)
     match = _COMPARISON.search(text)
-    if match and not _LIMIT_BEFORE.search(text[: match.start()]):
+    if match and ">" not in match[0] and _LIMIT_BEFORE.search(text[: match.start()]):
+        limit, requested = (_value(one) for one in match.groups())
+        if requested > limit:
+            return Stated(limit, requested, None, _unit_near(text, match.end(), unit))
+    elif match:
         requested, limit = (_value(one) for one in match.groups())
         if _OUTPUT_AFTER.match(text[match.end(1) : match.end()]):
             return Stated(limit, None, requested, unit)
+        if requested < limit and "exceed" in match[0]:
+            # Less exceeds nothing: it was a part of what does, or the two stand the other way round.
+            is_turned = _TURNED.search(match[0]) is not None
+            return Stated(requested, limit, None, unit) if is_turned else Stated(limit, unit=unit)
         return Stated(
             limit, requested, None, _unit_near(text, match.end(), unit) or _unit_near(text, match.end(1), unit)
         )
@@ -278,7 +316,7 @@ def _role(before: str, after: str) -> _Role | None:
         return _Role.OVERSHOOT
     if _OUTPUT_BEFORE.search(before):
         return _Role.OUTPUT
-    if _ASKED_AFTER.match(after):
+    if _ASKED_AFTER.match(after) or (_OPENING.search(before) and _BOUND_NEXT.match(after)):
         return _Role.TOTAL
     if cue == "limit" or _LIMIT_AFTER.match(after):
         return _Role.LIMIT

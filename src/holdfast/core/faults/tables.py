@@ -21,7 +21,13 @@ MEDIA: tuple[Rule, ...] = (
             w.FILE
             + r"[^.]{0,40}(?:exceed\w*|(?:larger|bigger) than|too (?:large|big|many|long)|(?:size|page) (?:limit|error)"
             + r"|unsupported|pars\w+|过大|超过)",
+            near(w.FILE, r"(?:only|at most|up to) \d+ " + w.FILE),
+            w.FILE + r" (?:type|format|extension)s?\b[^.]{0,40}(?:not (?:supported|allowed|valid)|invalid)",
             r"(?:too many|unsupported|invalid|corrupt\w*|maximum) (?:uploaded )?" + w.FILE,
+            r"(?:fetch|download|load|retrieve|access)\w* (?:the )?(?:\w+ ){0,2}(?:from|at) (?:\w+ ){0,2}url(?![a-z])",
+            # Pages are told in one sentence and their limit in the next.
+            r"\d pages?\b.{0,60}(?:max\w*|limit|at most|up to)",
+            r"(?:max\w*|limit|at most|up to)\b.{0,30}\d (?:\w+ )?pages",
         ),
         unless=any_of(
             w.SCHEMA,
@@ -117,6 +123,30 @@ SETTINGS: tuple[Rule, ...] = (
         unless=any_of(rf"{w.TOO_LONG}(?<!too many)", r"range of"),
         statuses=REFUSED,
     ),
+    # Parameters that are told by their names.
+    rule(
+        K.BAD_REQUEST,
+        r"(?<![a-z_])(?:logit_bias|stop_(?:sequences|token_ids)|metadata|safety_identifier|prompt_cache_key)(?![a-z])",
+        unless=w.WINDOW,
+        has_numbers=True,
+        statuses=frozenset({400, 422}),
+    ),
+    # The length of the vectors that are asked for.
+    rule(
+        K.BAD_REQUEST,
+        near(r"(?<![a-z_])dimensions?(?![a-z])", r"(?:exceed\w*|greater|larger|must|should|max\w*|between)"),
+        has_numbers=True,
+        statuses=REFUSED,
+    ),
+    # A cap of the output that a sentence begins with is what it is about, whatever it is compared with.
+    rule(
+        K.BAD_REQUEST,
+        r"(?:^|\. )(?:invalid )?max_(?:completion_|output_|new_)?tokens\b[^.]{0,20}(?:must|should|cannot)\b[^.]{0,10}"
+        r"(?:<|less|at most|between|exceed|no more|within)[^.]{0,30}\d",
+        unless=r"prompt|inputs?(?![a-z])|messages",
+        unit=Unit.TOKENS,
+        statuses=REFUSED,
+    ),
     # An output cap. Where the sentence also speaks of the prompt or the window it is about both together.
     rule(
         K.BAD_REQUEST,
@@ -156,6 +186,7 @@ OVERFLOW: tuple[Rule, ...] = (
             w.CHARACTERS + r"[^.]{0,40}(?:exceed\w*|limit|max\w*|too)",
             r"max\w* (?:\w+ ){0,3}" + w.CHARACTERS + r"(?: is| of|:)? ?\d",
             r"(?:exceed\w*|limit|max\w*|at most|longer than)[^.]{0,40}\d[ \w]{0,4}" + w.CHARACTERS,
+            r"\d " + w.CHARACTERS + r" (?:at most|or (?:less|fewer)|allowed)",
         ),
         unless=r"token|context",
         unit=Unit.CHARS,
@@ -174,7 +205,12 @@ OVERFLOW: tuple[Rule, ...] = (
             r"(?:too many|number of|max(?:imum)?(?: of)? \d+|at most \d+) "
             r"(?:messages|tools|texts|functions|items|elements|documents|inputs)(?![a-z])",
             r"\d[ -](?:message|tool|item|turn)s? (?:limit|max\w*|cap)(?![a-z])",
+            w.LISTS + r".{0,40}\d (?:items|elements|entries)\b.{0,30}(?:max\w*|limit|at most)",
+            r"\d (?:messages|tools|texts|functions|documents|inputs)\b[^.]{0,30}(?:limit|max\w*|at most)\b[^.]{0,12}\d",
+            w.LISTS + r".{0,30}(?:too long|exceed\w*|max\w*|at most).{0,60}\d (?:items|elements|entries)(?![a-z])",
             r"too_long|array (?:is )?too long|constraint: member must have length less than or equal",
+            near(r"batch[ -]size(?! of)", any_of(w.TOO_LONG, r"max\w*|limit|[<>]")),
+            near(any_of(w.TOO_LONG, r"max\w*|limit"), r"batch[ -]size"),
         ),
         unless=any_of(w.TOKENS, r"bytes", w.SIZE),
         unit=Unit.COUNT,
@@ -193,19 +229,26 @@ OVERFLOW: tuple[Rule, ...] = (
             r"(?:input|prompt|context|total|max\w*) tokens? limit (?:is|of)? ?\d",
             near(r"reduce", any_of(w.TOKENS, r"length of")),
             w.WINDOW + r" (?:is|of|\()",
+            r"(?:\d ?>=? ?|(?:over|past|above) (?:the |your |its |models? )*)" + w.WINDOW,
+            near(w.WINDOW, r"(?:not (?:enough|sufficient)|insufficient|too (?:small|short) for)(?![a-z])"),
+            r"(?:hit|reach\w*|past) (?:the |your |its )?(?:\d[\d,]*k?[ -])?(?:tokens? )?"
+            r"(?:context|token) (?:limit|window|length)",
+            r"(?:not enough|insufficient) context(?= ?[:;,(]| (?:length|window|size|space|left|remain|tokens))",
             r"input\b[^.]{0,40}\d[^.]{0,20}max_length|(?:cannot|unable to|failed to) truncate",
             r"range of input length|reduce your prompt|too many tokens|max_tokens must be at least 1, got -",
             r"max\w*(?: (?:of|size|length|is))*:? \d[\d,.]*k? tokens",
             r"max\w* (?:\w+ ){0,3}tokens\b[^.]{0,40} (?:is|are|of) \d",
-            r"(?:at most|up to|no more than) \d[\d,.]*k? (?:\w+ )?tokens|out of context|context budget",
+            r"(?:at most|up to|no more than|<=?|≤) ?\d[\d,.]*k? (?:\w+ )?tokens|out of context|context budget",
             r"context (?:\w+ ){0,2}(?:exceeded|overflow)",
             r"context (?:is )?too (?:big|long|large)|context[a-z ]{0,20} full(?![a-z])",
             r"tokens?.{0,12}(?:超|上限|限制)|(?:超过|超出|超).{0,16}(?:token|长度|上下文)",
             r"(?:上下文|输入|长度|prompt).{0,12}(?:超|过长|太长)|超长",
         ),
         unless=any_of(
-            r"context (?:deadline|cancel)|bytes (?:>|exceed)|positive integer|be at least \d+ tokens? long",
-            r"stop (?:tokens|sequences)",
+            r"context (?:deadline|cancel)|bytes (?:>|exceed)|positive|be at least \d+ tokens? long",
+            r"stop (?:tokens|sequences?|list|words|strings)|generate (?:more than|up to|at most) \d",
+            # A length of time.
+            r"(?:length|duration)\b[^.]{0,40}\d ?(?:ms|seconds?|minutes?|hours?)(?![a-z])",
         ),
         unit=Unit.TOKENS,
     ),
@@ -214,7 +257,7 @@ OVERFLOW: tuple[Rule, ...] = (
         K.TOKEN_OVERFLOW,
         any_of(
             near(r"(?:exceed\w*|too (?:large|big|long) for|beyond)", r"limits?\b", r"(?<![a-z])model(?![a-z])"),
-            r"exceed\w* (?:the |this |your )?models? (?:\w+ ){0,2}(?:limits?|length|capacity)",
+            r"exceed\w* (?:the |this |your )?models? (?:\w+ ){0,2}(?:limits?|length|capacity|context(?![a-z]))",
             r"(?:prompt|input|request|conversation|content) (?:is )?too (?:large|big|long) for (?:the|this|your) model",
         ),
         unless=any_of(r"bytes|rate|output|completion", w.SIZE),
@@ -232,14 +275,18 @@ OVERFLOW: tuple[Rule, ...] = (
                 any_of(r"size|bytes|length|limit", w.SIZE),
             ),
             near(r"(?:entity|payload|request|body|upload)\b", w.SIZE, r"(?:max|limit|exceed|allow)"),
-            r"(?:max(?:imum)?|exceed\w*) (?:allowed |the )?(?:request|body|payload|upload|message)"
+            near(r"(?:entity|payload|request|body|upload)\b", r"\d bytes", r"(?:at most|max|limit|exceed|allow)"),
+            r"(?:content|body|payload)[ -](?:size|length) (?:of )?\(?\d[\d,]*\)? (?:bytes )?"
+            r"(?:exceed\w*|is (?:too|larger|greater)|>)",
+            r"(?:max(?:imum)?|exceed\w*) (?:allowed |the )?(?:request|body|payload|upload|message|content)"
             r"(?: body| content)?[ _](?:size|length)",
             r"exceed\w*[^.]{0,30}(?:limit|max)[^.]{0,20}bytes",
             r"length limit exceeded|request too (?:large|big)|max(?:imum)? size is|too_large|content-length",
-            r"too many (?:\w+ ){0,3}bytes",
+            r"too many (?:\w+ ){0,3}bytes|(?:payload|body|upload|entity) (?:of |is )?\(?\d[\d,]*\)? (?:bytes )?> ?\d",
+            r"(?<![a-z])(?:part|form|frame|chunk)\b[^.]{0,20}(?:exceed\w*|larger than) (?:the )?max\w* (?:size|length)",
             r"请求体|请求.{0,6}过大",
         ),
-        unless=r"memory|header",
+        unless=r"memory|header|deadline|tim(?:e|ed)[ -]?(?:out|limit)",
         unit=Unit.BYTES,
     ),
     # A length without a unit. Models count tokens; a server that refuses with 413 counts bytes.
@@ -247,14 +294,19 @@ OVERFLOW: tuple[Rule, ...] = (
         K.TOKEN_OVERFLOW,
         any_of(
             near(
-                r"(?<![a-z])(?:prompt|inputs?|request|messages?|conversation|sequence|history|query|text|length)(?![a-z])",
-                any_of(w.TOO_LONG, r"<=|≤|\d ?>=? ?\d"),
+                r"(?<![a-z])(?:prompt|inputs?|request|messages?|conversation|history|query|text|length"
+                r"|sequence(?! number| id))(?![a-z])",
+                any_of(
+                    w.TOO_LONG, r"<=|≤|\d ?>=? ?\d|reach\w* (?:the |its |your )?(?:\w+ ){0,2}(?:max\w*|limit|ceiling)"
+                ),
             ),
             near(r"(?:exceed\w*|longer than|over)", r"(?:max(?:imum)? length|dimension size)"),
             r"length of (?:all |the )?messages",
+            r"(?:shorten|trim|condense) (?:your |the )?(?:prompt|input|messages?|conversation|history)(?![a-z])",
         ),
         unless=any_of(
             r"bytes|header|tim(?:e|ed)[ -]?out|number of|output length|penalty|temperature|top_[pk]|nesting",
+            r"stop sequence",
             r"(?<![a-z])(?:ids?|name|description|title|key|label) (?:is |was )?(?:too long|exceeds?)",
             w.SIZE,
         ),
@@ -292,7 +344,8 @@ BREAKS: tuple[Rule, ...] = (
             r"(?:stream|response|connection|socket)\b[^.]{0,20}"
             r"(?:closed|ended|disconnected|terminated|finished) (?:before|without|prematurely)",
             r"before (?:response\.completed|message_stop|completion)",
-            r"without (?:a |any )?(?:finish|terminal|completion|message_stop|\[done\])",
+            r"(?:without|no) (?:a |any )?(?:finish|terminal|final|completion|message_stop|\[done\])"
+            r"(?= ?$| (?:event|chunk|message|marker|reason|signal|state)|[^a-z ])",
         ),
         unless=r"complete message body|reset|internal_error|decoding|network|transport|error (?:sending|occurred)",
         statuses=NO_RESPONSE,

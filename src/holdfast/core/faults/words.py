@@ -21,9 +21,12 @@ SIZE = r"\d ?[kmg]i?b(?![a-z])"
 
 # The window itself, in the words of those who count it in tokens.
 WINDOW = any_of(
-    r"context[ _-]?(?:length|window|size|limit)",
+    r"context[ _-]?(?:length|window|size|limit)|window size",
     r"max(?:imum)? context|contextwindow|n_ctx|max_model_len|max_seq_len|max_total_tokens",
+    # Beside its size; elsewhere it is a programmer's.
+    r"(?<![a-z_])ctx(?=[ =:(]{1,2}(?:of |is |size )?\(?\d)",
     r"max(?:imum)? (?:model |prompt |input |sequence |total |allowed )+(?:length|tokens)",
+    r"(?<!stop )sequence (?:length|len)(?![a-z])",
     r"session (?:max(?:imum)? )?(?:length|len)(?![a-z])|max_(?:input|prompt|sequence|model)_(?:length|len|tokens)",
     r"上下文",
 )
@@ -31,13 +34,13 @@ WINDOW = any_of(
 TOKENS = any_of(
     WINDOW,
     r"(?<![a-z])(?:input|prompt|total|completion|output)?_?tokens(?![a-z])",
-    r"(?<![a-z])token[ _](?:count|length|limit|number|size|window)",
+    r"(?<![a-z])token[ _](?:count|length|limit|number|size|window|budget)",
 )
 TOO_LONG = any_of(
     r"too (?:long|large|big|many)",
     r"exceed\w*|surpass\w*|overflow|beyond|above|over the",
     r"(?:longer|larger|bigger|greater|more|shorter) than",
-    r"out ?of ?range|outside (?:of )?(?:the |its )?(?:\w+ )?range|not fit",
+    r"out ?of ?range|outside (?:of )?(?:the |its )?(?:\w+ )?range|(?:not|doesnt|wont|cant|cannot) fit",
     r"must (?:be|have) (?:<=?|less|fewer|smaller|at most|no more)",
 )
 
@@ -48,19 +51,23 @@ PER_TIME = any_of(
 )
 
 MEDIA = any_of(
-    r"(?<![a-z_])(?:images?|pictures?|photos?|screenshots?|pdfs?|documents?|videos?|audios?|media)(?![a-z])",
+    r"(?<![a-z_])(?:images?|pictures?|photos?|screenshots?|pdfs?|documents?|videos?|audios?|clips?|recordings?|media)(?![a-z])",
     r"(?<![a-z_])vision(?! api|[a-z])",
     r"(?<![a-z_])(?:multi-?modal|image_url|input_image|attachments?|base64|data-?uris?|mime)(?![a-z])",
+    # Formats, but not the ending of a file's name.
+    r"(?<![a-z_./])(?:gifs?|jpe?gs?|pngs?|webp|svgs?|heic|mp[34]|wav|flac|webm)(?![a-z])",
+    r"number of pages|too many pages|(?<![a-z])page (?:count|size|limit)|(?<![a-z])pixels?(?![a-z])",
     r"图片|图像|张图|视频|音频",
 )
 FILE = r"(?:(?<![a-z])files?(?![a-z])|文件)"
 MEDIA_COMPLAINT = any_of(
-    r"exceed\w*|beyond|larger|smaller|longer|too (?:large|big|many|much|long|small)|password|protected",
+    r"exceed\w*|beyond|larger|smaller|longer|too (?:large|big|many|much|long|small|short)|password|protected|encrypted",
     r"max(?:imum)?(?![a-z])|at most|up to|limit|restrictions?|should be|must be|fewer|no more than|reduce",
     r"can only|only one",
     r"dimensions?|resolution|pixels|media.type|formats?",
     r"(?:could|can|was) ?not|cannot|unable|fail\w*|does not|doesnt|(?:is|are) not|not (?:available|allowed|enabled)",
-    r"unsupported|(?:not|only) support\w*|no endpoints|unknown variant",
+    r"unsupported|(?:not|only) support\w*|only (?:\w+ ){1,4}(?:supported|allowed|accepted)",
+    r"no endpoints|unknown variant|disabled|rejected|requires? (?:a |an )?(?:\w+ )?model",
     r"invalid|corrupt\w*|illegal|broken|malformed|decod\w*|appears? to be|no pages|empty|truncated|timed? ?out",
     r"不支持|过大|超过|最多|无效|失败",
 )
@@ -87,7 +94,7 @@ UNPAIRED = any_of(
     r"without|missing|not found|no tool|did not have|not contain|unanswered|unresolved|orphan\w*",
     r"must be (?:followed|preceded|a response|immediately|defined)|must define|must come",
     r"follow\w*|prece+d\w*|correspond\w*|match\w*|respon[ds]\w*|immediately|after role|for each",
-    r"needs? (?:a |an |its )?(?:result|response|output|answer)|has no (?:result|response)",
+    r"needs? (?:a |an |its )?(?:result|response|output|answer)|has no (?:result|response)|(?:be|not|never) answered",
     r"unknown (?:tool )?(?:call|id)",
     r"equal|same number|same turn|exceeds the number|duplicate|unique|unexpected|provided when",
 )
@@ -95,7 +102,9 @@ ORDER = any_of(
     r"alternat(?:e|es|ing)(?![a-z])|(?:messages|turns|roles) in a row|consecutive (?:user|assistant|messages)",
     r"unexpected role|expected last role|last role|role\b[^.]{0,40}(?:must|should) (?:precede|follow|come)",
     r"first message must|last message (?:must|cannot|should)|the last turn|must be from the user",
-    r"messages? order|prefill",
+    r"messages? order|prefill|incorrect role|角色信息",
+    r"system (?:messages?|role|prompt) (?:must|should|can only|may only|has to) (?:be|come|appear)[^.]{0,20}"
+    r"(?:first|beginning|start)(?![a-z])",
     r"(?:start|begin|end)s? with (?:a |an |the )?(?:user|assistant)",
     r"item with id\b[^.]{0,60}not found|previous.response|duplicate item",
     r"(?:rs|msg|fc|resp)_\w+\b[^.]{0,40}not found",
@@ -103,6 +112,7 @@ ORDER = any_of(
 
 OUTPUT_CAP = any_of(
     r"max_?(?:new_?|completion_?|output_?)?tokens?(?:_to_sample)?(?![a-z_])|max_?outputtokens|num_predict",
+    r"max (?:new|completion|output) tokens",
     r"(?:output|completion) (?:tokens|length)|maximum tokens you requested|max(?:imum)? output|max tokens must",
 )
 LISTS = r"(?<![a-z_])(?:messages|tools|texts|inputs?|contents|documents|functions|items|array|list|elements)(?![a-z])"
@@ -111,11 +121,13 @@ CHARACTERS = r"(?:characters|chars)(?![a-z])"
 CARRIER = r"(?:entity|payload|body|request|upload|content|message|post|data)"
 
 BUSY = any_of(
-    r"overload|(?:high|heavy|peak) (?:demand|load|traffic|volume)|not ready|temporarily unavailable",
+    r"overload|(?:high|heavy|peak) (?:demand|load|traffic|volume)|not ready|temporarily (?:unavailable|depleted|down)",
     r"(?:at|over|out of|insufficient|no|no available|exceeded?|limited) (?:\w+ )?capacity",
     r"capacity[^.]{0,20} (?:exceeded|constraints?|limit)",
-    r"(?:server|service|system|engine|model|backend)s? (?:is |are )?(?:currently |too )?busy",
+    r"(?:server|service|system|engine|model|backend|worker|slot|node|gpu|instance)s? (?:is |are )?"
+    r"(?:currently |too )?busy",
     r"(?:is|still|currently|being) (?:loading|loaded|warming|starting)|queue (?:is )?(?:full|exceeded)",
+    r"scal(?:ing|ed) (?:up|from zero|to zero)|cold start|spinning up|starting up|maintenance",
     r"unable to (?:process|handle|serve) (?:your|the) request|preempted",
     r"no (?:available|healthy) (?:instance|worker|replica|server|gpu|backend)s?",
     r"负载|访问量|繁忙|拥挤|过载|饱和",
