@@ -12,9 +12,10 @@ from holdfast.core.limits import RESERVED_KEYS, Bounds
 from holdfast.core.reconcile import DropSnapshot
 from holdfast.errors import ConflictError, RetryLaterError
 from holdfast.ports import Segment, Store
-from holdfast.runtime.doctor import Doctor, Finding
+from holdfast.runtime.doctor import UNNOTED, Doctor, Finding
 from holdfast.runtime.healing import fold_whole, heal_whole
 from holdfast.runtime.log import every_session
+from holdfast.runtime.naming import learn_blobs_of
 from holdfast.stores.archived import ArchivedStore
 from holdfast.stores.blobs import FolderBlobs
 from holdfast.stores.sqlite import inspecting
@@ -190,6 +191,7 @@ async def repair(path: Path, checkup: Checkup) -> list[str]:
 async def _repair_sessions(place: Place, checkup: Checkup, keys: list[str]) -> list[str]:
     keys += sorted({finding.session for finding in checkup.findings if finding.session and finding.remedy})
     snapshots = {finding.session: finding for finding in checkup.findings if finding.code == "snapshot"}
+    unnoted = {finding.session for finding in checkup.findings if finding.code == UNNOTED}
     left: list[str] = []
     store, _ = open_store(place, Bounds())
     try:
@@ -198,6 +200,9 @@ async def _repair_sessions(place: Place, checkup: Checkup, keys: list[str]) -> l
                 await _repair_session(store, key, snapshots.get(key))
             except (RetryLaterError, ConflictError) as error:
                 left.append(f"session {key!r}: {error}")
+            # Nobody's lease is needed to add to what is noted.
+            if key in unnoted and not await learn_blobs_of(store, key):
+                left.append(f"session {key!r}: a part of its log cannot be read, so what it names is not all noted")
     finally:
         await store.close()
     return left

@@ -5,7 +5,7 @@ loudly: the log was written by a newer version. Every record that belongs to a t
 that the turn answers.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TypeAlias
 
 import msgspec
@@ -108,6 +108,7 @@ __all__ = [
     "encode_record",
     "origin_of",
     "owed",
+    "refs_in",
     "refs_of",
     "turn_of",
 ]
@@ -216,6 +217,12 @@ def turn_of(record: AnyRecord) -> int | None:
             return record.turn
 
 
+# Records that may name blobs, and parts that do. Whoever appends asks of every record, so most are told apart by their
+# type alone.
+_NAMING: frozenset[type[AnyRecord]] = frozenset({InputAdmitted, ToolSettled, ResultSubmitted, PartReplaced})
+_NAMING_PARTS = (LargeText, Media)
+
+
 def refs_of(record: AnyRecord) -> Iterator[BlobRef]:
     """Yield the blobs that a record names."""
     parts: Sequence[Part] = ()
@@ -230,4 +237,11 @@ def refs_of(record: AnyRecord) -> Iterator[BlobRef]:
             parts = (shown,)
         case _:
             pass
-    yield from (part.blob for part in parts if isinstance(part, LargeText | Media))
+    for part in parts:
+        if isinstance(part, _NAMING_PARTS):
+            yield part.blob
+
+
+def refs_in(records: Iterable[AnyRecord]) -> list[BlobRef]:
+    """Return the blobs that records name, as often as they do."""
+    return [ref for record in records if type(record) in _NAMING for ref in refs_of(record)]
