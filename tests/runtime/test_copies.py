@@ -23,7 +23,7 @@ from holdfast.core.records import (
 from holdfast.errors import BadInputError, BlobMissingError, RetryLaterError, StoreDamagedError
 from holdfast.ports import Store
 from holdfast.runtime.copies import COPYING, exported, forked, imported, is_ours
-from holdfast.runtime.deleting import deleted, deleted_all
+from holdfast.runtime.deleting import Deleted, deleted, deleted_all
 from holdfast.runtime.log import open_log
 from holdfast.stores.archives import MemoryArchive
 from holdfast.stores.memory import MemoryBlobs, MemoryStore
@@ -295,6 +295,18 @@ async def test_deleting_many_sessions_reads_no_log_and_no_blob_of_others_goes() 
 
     assert (len(gone.sessions), gone.stayed, gone.blobs, store.read_of) == (40, {}, 39, [])
     assert await keys(store) == [f"s{number:03}" for number in range(40, 80)]
+
+
+async def test_two_that_delete_a_session_at_once_do_not_take_each_others_lease() -> None:
+    world = World()
+    await world.fill()
+
+    ends = await asyncio.gather(
+        *(deleted(world.store, world.blobs, None, "s") for _ in range(3)), return_exceptions=True
+    )
+
+    assert [end for end in ends if not isinstance(end, RetryLaterError | BadInputError)] == [Deleted("s", 5, 0, 2)]
+    assert (await keys(world.store), world.blobs._blobs) == ([], {})
 
 
 async def test_two_that_delete_the_only_sessions_that_name_a_blob_do_not_leave_it_to_each_other() -> None:
