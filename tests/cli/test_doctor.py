@@ -295,7 +295,7 @@ def test_nothing_is_overwritten(path: Path, tmp_path: Path, capfd: pytest.Captur
     copy = tmp_path / "copy.db"
     assert run(command_line, ["backup", str(copy), "--store", str(path)]) == 0
 
-    assert run(command_line, ["backup", str(copy), "--store", str(path)]) == 74
+    assert run(command_line, ["backup", str(copy), "--store", str(path)]) == 2
     assert run(command_line, ["restore", str(copy), "--store", str(path)]) == 2
     assert "with --force it is moved away" in capfd.readouterr().err
     assert run(command_line, ["restore", str(copy), "--store", str(path), "--force"]) == 0

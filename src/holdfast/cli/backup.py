@@ -11,7 +11,7 @@ import msgspec
 from holdfast.cli.opening import file_of, send_logs, store_option, store_to_read, store_to_write
 from holdfast.cli.paper import json_option
 from holdfast.cli.progress import showing
-from holdfast.errors import StoreBusyError, StoreIoError, StorePathError, UsageError
+from holdfast.errors import StoreBusyError, StoreIoError, UsageError
 from holdfast.stores.sqlite.copying import BESIDE, beside, copy_store
 from holdfast.stores.sqlite.inspecting import segment_names
 from holdfast.stores.sqlite.owners import living
@@ -118,5 +118,5 @@ def _move_away(target: Path, *, force: bool) -> Path | None:
             if beside(target, suffix).exists():
                 beside(target, suffix).rename(beside(away, suffix))
         except OSError as error:
-            raise StorePathError(f"{beside(target, suffix)} cannot be moved away ({error.strerror})") from error
+            raise StoreIoError(f"{beside(target, suffix)} cannot be moved away ({error.strerror})") from error
     return away
