@@ -19,7 +19,6 @@ from holdfast.core.messages import Usage
 from holdfast.core.sizing import Calibration, calibrate
 from tests.core.lessons import SIZES, refused
 
-
 # What to go by.
 
 
