@@ -2,7 +2,6 @@
 
 import asyncio
 from datetime import UTC, datetime
-from functools import partial
 from pathlib import Path
 
 import click
@@ -55,7 +54,7 @@ def backup(dest: Path, store: Place | None, *, without_archive: bool, as_json: b
     if not without_archive:
         _check_archive(source)
     with showing() as progress:
-        files = copy_store(source, dest, partial(progress, "copying"))
+        files = copy_store(source, dest, progress)
     if as_json:
         click.echo(msgspec.json.encode(BackedUp(str(source), str(dest), files)))
     else:
@@ -91,7 +90,7 @@ def restore(src: Path, store: Place | None, *, force: bool, as_json: bool) -> No
         raise StoreIoError(f"{src} is not whole: {first.what}; `holdfast doctor --store {src}` says more")
     moved = _move_away(target, force=force)
     with showing() as progress:
-        files = copy_store(src, target, partial(progress, "copying"))
+        files = copy_store(src, target, progress)
     if as_json:
         told = Restored(str(src), str(target), files, checkup.sessions, str(moved) if moved else None)
         click.echo(msgspec.json.encode(told))

@@ -1,17 +1,16 @@
 """What `doctor` does with a store: look at the file, look at every session, and repair what can be repaired."""
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TypeAlias, TypeVar
 
 import msgspec
 
 from holdfast.core.limits import RESERVED_KEYS, Bounds
 from holdfast.core.reconcile import DropSnapshot
 from holdfast.errors import ConflictError, RetryLaterError
-from holdfast.ports import Segment, Store
+from holdfast.ports import Progress, Segment, Store
 from holdfast.runtime.doctor import UNNOTED, Doctor, Finding
 from holdfast.runtime.healing import fold_whole, heal_whole
 from holdfast.runtime.log import every_session
@@ -34,10 +33,6 @@ _BLOB_SECONDS_MIN = 3_600.0
 _GIVEN_UP = (
     "the disk was full: the space kept for the ends of turns was given up, and messages are refused until there is room"
 )
-
-# How far it is: what is being looked at, the step and how many steps there are.
-Progress: TypeAlias = Callable[[str, int, int], None]
-ResultT = TypeVar("ResultT")
 
 
 class Checkup(msgspec.Struct, frozen=True):
