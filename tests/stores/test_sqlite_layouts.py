@@ -11,7 +11,7 @@ from holdfast.errors import StoreVersionError
 from holdfast.ports import Hit
 from holdfast.stores.sqlite import SqliteStore
 from holdfast.stores.sqlite import file as sqlite_file
-from holdfast.stores.sqlite.looking import SqliteView
+from holdfast.stores.sqlite.read_only import SqliteView
 from holdfast.testing.builders import a_notice, an_input
 from holdfast.testing.clock import ManualClock
 from holdfast.testing.store_promises import lease_on, log_of

@@ -1,4 +1,4 @@
-"""One session as a whole: into a file and back, as a session of its own, and gone.
+"""One session as a whole: into a file and back, and as a session of its own. Its end is in `deleting`.
 
 A file is JSON lines: a head, the blobs in pieces, the records as they were written, and a foot with the number of lines
 and the SHA-256 of all before it. It is written and read line by line, so memory does not grow with a session.
@@ -19,8 +19,8 @@ import msgspec
 
 from holdfast.core.closing import WAS_COPIED, closing
 from holdfast.core.fold import Turn
+from holdfast.core.holes import NOT_SET_ASIDE
 from holdfast.core.limits import RESERVED_KEYS, Bounds
-from holdfast.core.mending import NOT_SET_ASIDE
 from holdfast.core.messages import BlobRef
 from holdfast.core.records import DamageSetAside, Logged, refs_of
 from holdfast.errors import BadInputError, RetryLaterError

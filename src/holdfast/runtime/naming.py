@@ -4,7 +4,7 @@ A store notes with every append what its records name, so this reads nothing but
 its life, and one whose notes `doctor` found wanting.
 """
 
-from holdfast.core.mending import NOT_SET_ASIDE
+from holdfast.core.holes import NOT_SET_ASIDE
 from holdfast.core.messages import BlobRef
 from holdfast.core.records import AnyRecord, DamageSetAside, refs_of
 from holdfast.errors import HoldfastError

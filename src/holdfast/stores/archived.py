@@ -13,7 +13,7 @@ import msgspec
 
 from holdfast.core.finding import RowSize, row_again
 from holdfast.core.glimpse import glimpse
-from holdfast.core.mending import NOT_SET_ASIDE
+from holdfast.core.holes import NOT_SET_ASIDE
 from holdfast.core.messages import BlobRef
 from holdfast.core.reconcile import LogRepair
 from holdfast.core.records import DamageSetAside, InboxRecord, LeasedRecord, Logged, WorkRecord, decode_record

@@ -20,8 +20,8 @@ from holdfast.stores.blobs import FolderBlobs
 from holdfast.stores.sqlite import inspecting
 from holdfast.stores.sqlite.copying import beside, copy_store
 from holdfast.stores.sqlite.file import layout_of
-from holdfast.stores.sqlite.looking import SqliteView
 from holdfast.stores.sqlite.owners import living
+from holdfast.stores.sqlite.read_only import SqliteView
 from holdfast.stores.sqlite.reserve import is_given_up
 from holdfast.wiring.places import Place, open_archive, open_store, shown_place
 
