@@ -15,7 +15,17 @@ import msgspec
 from holdfast.core.limits import Bounds
 from holdfast.core.messages import BlobRef
 from holdfast.core.reconcile import LogRepair
-from holdfast.core.records import InboxRecord, InputAdmitted, LeasedRecord, Logged, WorkRecord, owed, refs_in
+from holdfast.core.records import (
+    InboxRecord,
+    InputAdmitted,
+    LeasedRecord,
+    Logged,
+    WorkRecord,
+    kept_beside,
+    owed,
+    refs_in,
+    refs_of,
+)
 from holdfast.core.segments import Kept
 from holdfast.errors import BadInputError, StoreBusyError, StoreUnreachableError
 from holdfast.ports import Admission, Clock, Examined, Hit, Lease, Quarantined, Segment, SessionInfo, Snapshot
@@ -63,7 +73,7 @@ class PostgresStore:
         body = body_of(session, record)
         client_id = record.client_id if isinstance(record, InputAdmitted) else ""
         room = self._bounds.inputs_waiting_max if owed(record) else None
-        admit = Admit(session, body, client_id, room, refs_in((record,)))
+        admit = Admit(session, body, client_id, room, refs_of(record))
         admission: Admission = await self._writers.of(session).run(admit)
         return admission
 
@@ -71,7 +81,7 @@ class PostgresStore:
         """Append work records, all or none; see `Store.append`."""
         _check_key(lease.session)
         bodies = [body_of(lease.session, record) for record in records]
-        append = Append(lease, bodies, after, sum(map(owed, records)), refs_in(records))
+        append = Append(lease, bodies, after, *kept_beside(records))
         last: int = await self._writers.of(lease.session).run(append)
         return last
 

@@ -21,7 +21,17 @@ import msgspec
 from holdfast.core.limits import Bounds
 from holdfast.core.messages import BlobRef
 from holdfast.core.reconcile import LogRepair
-from holdfast.core.records import InboxRecord, InputAdmitted, LeasedRecord, Logged, WorkRecord, owed, refs_in
+from holdfast.core.records import (
+    InboxRecord,
+    InputAdmitted,
+    LeasedRecord,
+    Logged,
+    WorkRecord,
+    kept_beside,
+    owed,
+    refs_in,
+    refs_of,
+)
 from holdfast.core.segments import Kept
 from holdfast.errors import StoppingError, StoreFullError, StorePathError
 from holdfast.ports import Admission, Clock, Examined, Hit, Lease, Quarantined, Segment, SessionInfo, Snapshot
@@ -82,7 +92,7 @@ class SqliteStore:
         body = body_of(session, record)
         client_id = record.client_id if isinstance(record, InputAdmitted) else ""
         room = self._bounds.inputs_waiting_max if owed(record) else None
-        refs = refs_in((record,))
+        refs = refs_of(record)
         return await self._writer.run(
             lambda batch: batch.admit(session, body, client_id, inputs_waiting_max=room, refs=refs),
             size_bytes=len(body),
@@ -92,8 +102,7 @@ class SqliteStore:
         """Append work records, all or none; see `Store.append`."""
         check_key(lease.session)
         bodies = [body_of(lease.session, record) for record in records]
-        added = sum(map(owed, records))
-        refs = refs_in(records)
+        added, refs = kept_beside(records)
         size_bytes = sum(map(len, bodies))
         return await self._writer.run(
             lambda batch: batch.append(lease, bodies, after=after, owed=added, refs=refs),
