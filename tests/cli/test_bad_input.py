@@ -181,8 +181,8 @@ def test_a_hundred_megabytes_on_standard_input_are_refused_without_being_read(st
 
 
 def test_a_folder_is_no_store(tmp_path: Path) -> None:
-    refused(holdfast("chat", "--store", tmp_path, "hi"), 74, "is a folder; give the path of a file in it")
-    refused(holdfast("sessions", "--store", tmp_path), 74, "is a folder; give the path of a file in it")
+    refused(holdfast("chat", "--store", tmp_path, "hi"), 2, "is a folder; give the path of a file in it")
+    refused(holdfast("sessions", "--store", tmp_path), 2, "is a folder; give the path of a file in it")
 
     assert list(tmp_path.iterdir()) == []
 
@@ -190,10 +190,10 @@ def test_a_folder_is_no_store(tmp_path: Path) -> None:
 def test_a_path_below_a_file_is_no_store(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("something else")
 
-    refused(holdfast("chat", "--store", tmp_path / "file" / "chat.db", "hi"), 74, "does not exist")
+    refused(holdfast("chat", "--store", tmp_path / "file" / "chat.db", "hi"), 2, "does not exist")
     refused(
         holdfast("chat", "hi", settings={"XDG_DATA_HOME": str(tmp_path / "file")}),
-        74,
+        2,
         "cannot be made (Not a directory",
     )
     assert contents(tmp_path) == {"file": hashlib.sha256(b"something else").hexdigest()}
@@ -202,7 +202,7 @@ def test_a_path_below_a_file_is_no_store(tmp_path: Path) -> None:
 def test_a_place_that_takes_no_files_is_no_store() -> None:
     ended = holdfast("chat", "--store", "/proc/self/chat.db", "hi")
 
-    refused(ended, 74, "/proc/self")
+    refused(ended, 2, "/proc/self")
 
 
 def test_the_file_of_another_program_is_no_store(tmp_path: Path) -> None:
@@ -210,7 +210,7 @@ def test_the_file_of_another_program_is_no_store(tmp_path: Path) -> None:
     file.write_text("Dear reader, this is not a database. " * 100)
     before = contents(tmp_path)
 
-    refused(holdfast("chat", "--store", file, "hi"), 74, "is not a database; choose another path")
+    refused(holdfast("chat", "--store", file, "hi"), 2, "is not a database; choose another path")
     assert contents(tmp_path) == before
 
 

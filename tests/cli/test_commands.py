@@ -53,6 +53,7 @@ from holdfast.errors import (
     OperatorError,
     QueueFullError,
     StoreFullError,
+    StorePathError,
     TurnFailedError,
     UsageError,
 )
@@ -144,6 +145,7 @@ def test_an_unknown_command_names_the_nearest(arguments: list[str], sentence: st
         (ConflictError("x"), 75),
         (OperatorError("x"), 74),
         (StoreFullError("x"), 74),
+        (StorePathError("x"), 2),
         (TurnFailedError("s", 1, "auth", "The key is wrong."), 69),
         (HoldfastError("x"), 70),
     ],

@@ -9,7 +9,7 @@ import pytest
 from holdfast.config.reading import read_configuration, shown
 from holdfast.config.schema import Settings, all_settings
 from holdfast.config.telling import example
-from holdfast.errors import StorePathError, UsageError
+from holdfast.errors import StoreIoError, UsageError
 from tests.cli.programs import holdfast
 
 
@@ -126,7 +126,7 @@ def test_a_file_that_cannot_be_read_is_the_operators(tmp_path: Path, monkeypatch
         raise PermissionError(13, "Permission denied")
 
     monkeypatch.setattr(Path, "read_text", refuses)
-    with pytest.raises(StorePathError, match=r"cannot be read \(Permission denied\)"):
+    with pytest.raises(StoreIoError, match=r"cannot be read \(Permission denied\)"):
         read_configuration(path=path, environ={})
 
 

@@ -13,6 +13,7 @@ from holdfast.core.quoting import (
     TASK,
     TOLD,
     instructions,
+    sentence_at,
 )
 from tests.core.passages import answered, called, said
 
@@ -95,3 +96,16 @@ def test_in_a_talk_what_was_said_takes_the_room_that_words_would_have() -> None:
     talk = make_ledger([*told, answered(60, "aye")], tokens_max=1_000)
     work = make_ledger([*told, called(60, "sound")], tokens_max=1_000)
     assert len(talk.entries) > len(work.entries)
+
+
+def test_a_sentence_ends_with_its_line_and_within_its_bound() -> None:
+    text = "One thing. Another 3.5 thing! A third\nA line of its own"
+
+    assert [sentence_at(text, text.index(word)) for word in ("One", "3.5", "third", "own")] == [
+        "One thing.",
+        "Another 3.5 thing!",
+        "A third",
+        "A line of its own",
+    ]
+    assert sentence_at("これは一つ。それは二つ。", 8) == "それは二つ。"
+    assert sentence_at("x" * 100 + "HERE" + "y" * 100, 100, chars_max=8) == "xxxxHEREyyyy"

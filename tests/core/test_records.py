@@ -15,6 +15,7 @@ from holdfast.core.records import (
     CompactionRequested,
     CompactionSettled,
     CompactionUndone,
+    DamageSetAside,
     GenerationStarted,
     InputAdmitted,
     LimitsLearned,
@@ -34,8 +35,10 @@ from holdfast.core.records import (
     WindowWarned,
     decode_record,
     encode_record,
+    kept_beside,
     origin_of,
     owed,
+    refs_in,
     refs_of,
     turn_of,
 )
@@ -122,3 +125,22 @@ def test_every_place_where_a_record_names_a_blob_is_known() -> None:
     assert list(refs_of(PartReplaced(1, 1, 0, Media(shown, "image/jpeg"), "why"))) == [shown]
     assert list(refs_of(PartReplaced(1, 1, 0, Text("line"), "why"))) == []
     assert list(refs_of(NoticePosted(1, "masked", "Something was masked."))) == []
+
+
+def test_whoever_asks_of_many_records_is_told_the_same_as_whoever_asks_of_each() -> None:
+    named, shown = BlobRef("ab" * 32, 4), BlobRef("cd" * 32, 2)
+    result = ToolResult("a", (Text("short"), LargeText(named, "x")), originals=(named,))
+    records = (
+        InputAdmitted((Media(named, "image/png"),), originals=(shown,)),
+        NoticePosted(1, "masked", "Something was masked."),
+        ToolSettled(1, result),
+        ResultSubmitted(1, 3, result),
+        PartReplaced(1, 1, 0, Media(shown, "image/jpeg"), "why"),
+        TurnStarted(1),
+    )
+
+    assert refs_in(records) == [ref for record in records for ref in refs_of(record)] != []
+    assert kept_beside(records) == (1, refs_in(records))
+    lost = DamageSetAside("torn", is_owed=True)
+    assert kept_beside((TurnStarted(1), lost, lost, TurnEnded(1, Outcome.ANSWERED))) == (1, [])
+    assert kept_beside((TurnStarted(1),)) == (0, ())

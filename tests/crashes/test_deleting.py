@@ -1,21 +1,26 @@
 """Dying at every step of deleting many sessions: the next deletion goes on, and nothing of anybody else is touched."""
 
+import shutil
 from contextlib import suppress
+from pathlib import Path
 
 import pytest
 
 from holdfast.core.messages import BlobRef, LargeText
 from holdfast.core.records import InputAdmitted, Logged
+from holdfast.errors import BadInputError
 from holdfast.ports import Archive, Blobs, Store
 from holdfast.runtime.deleting import deleted, deleted_all
 from holdfast.runtime.sealing import put_segment
 from holdfast.stores.archived import ArchivedStore
 from holdfast.stores.archives import MemoryArchive
 from holdfast.stores.memory import MemoryBlobs, MemoryStore
+from holdfast.stores.sqlite import SqliteStore
 from holdfast.testing.builders import a_notice
 from holdfast.testing.clock import ManualClock
 from holdfast.testing.crashes import CrashingArchive, CrashingStore, CrashPoint, Died, Side, every_point
 from holdfast.testing.store_promises import lease_on
+from tests.stores.older import a_store_of_layout, fill
 
 GOING, STAYING = ("a", "b"), ("c", "d")
 EVERYBODY = b"named by all of them"
@@ -137,3 +142,40 @@ async def test_the_deletion_of_one_session_is_finished_by_that_of_another(writes
         await delete(world.store, world.blobs, world.archive)
 
         assert await world.left() == world.without_them, str(point)
+
+
+async def test_a_deletion_that_dies_anywhere_in_a_store_from_before_names_were_kept_is_finished_by_the_next(
+    tmp_path: Path,
+) -> None:
+    """Its first deletion reads every log once, and may die between any two of them."""
+    shared, own = BlobRef("a" * 64, 1), {key: BlobRef(key * 64, 1) for key in "bcd"}
+    old = a_store_of_layout(5, tmp_path / "old.db")
+    for key, ref in own.items():
+        fill(old, InputAdmitted((LargeText(shared, "long"), LargeText(ref, "long"))), a_notice(), session=key)
+
+    async def lives(point: CrashPoint | None, folder: Path) -> tuple[int, set[str], list[str]]:
+        """Delete `b` and die, delete `c` in another life; return writes of the first, and the blobs and keys left."""
+        folder.mkdir()
+        path = Path(shutil.copy(old, folder / "s.db"))
+        blobs, clock = MemoryBlobs(), ManualClock()
+        blobs._blobs = {ref.sha256: b"" for ref in (shared, *own.values())}
+        bare = SqliteStore(path, clock=clock)
+        first = CrashingStore(bare, point)
+        with suppress(Died):
+            await deleted(first, CrashingBlobs(blobs, first), None, "b")
+        await bare.close()
+        second = SqliteStore(path, clock=clock)
+        clock.advance(100)
+        with suppress(BadInputError):
+            await deleted(second, blobs, None, "b")
+        await deleted(second, blobs, None, "c")
+        left = [known.key for known in await second.sessions()]
+        await second.close()
+        return first.writes, set(blobs._blobs), left
+
+    writes, *left = await lives(None, tmp_path / "whole")
+
+    assert left == [{shared.sha256, own["d"].sha256}, ["d"]]
+    for point in every_point(writes):
+        _, *after = await lives(point, tmp_path / str(point))
+        assert after == left, str(point)

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.errors import StorePathError, UsageError
+from holdfast.errors import StoreIoError, UsageError
 from holdfast.gateway.bounds import GatewayBounds
 from holdfast.gateway.keys import KeyFile
 from holdfast.gateway.tenants import Tenant
@@ -56,12 +56,12 @@ def test_keys_are_added_and_removed_by_name(tmp_path: Path) -> None:
 def test_a_damaged_key_file_lets_nobody_in(tmp_path: Path) -> None:
     path = tmp_path / "keys"
     path.write_text("[{")
-    with pytest.raises(StorePathError, match="cannot be read"):
+    with pytest.raises(StoreIoError, match="cannot be read"):
         KeyFile(path).all()
     (tmp_path / "folder").mkdir()
-    with pytest.raises(StorePathError, match="cannot be read"):
+    with pytest.raises(StoreIoError, match="cannot be read"):
         KeyFile(tmp_path / "folder").all()
-    with pytest.raises(StorePathError, match="cannot be written"):
+    with pytest.raises(StoreIoError, match="cannot be written"):
         KeyFile(tmp_path / "nowhere" / "keys").add("alice")
 
 

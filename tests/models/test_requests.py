@@ -1,9 +1,7 @@
 """What both dialects promise about a request."""
 
 import json
-from dataclasses import dataclass
 from itertools import groupby
-from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -11,13 +9,11 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from holdfast.core.messages import (
-    Effort,
     LargeText,
     Media,
     Message,
     Part,
     Reasoning,
-    Reply,
     Request,
     Role,
     Text,
@@ -29,9 +25,8 @@ from holdfast.models.anthropic_messages.request import OUTPUT_TOKENS_DEFAULT
 from holdfast.models.dialects import DIALECTS
 from holdfast.models.openai_chat.request import ATTACHED_ABOVE, ATTACHED_BELOW
 from holdfast.models.simulated import Simulation
-from holdfast.models.wire import CallIds, MalformedRequestError, bare_outcome, object_text
+from holdfast.models.wire import CallIds, bare_outcome, object_text
 from tests.models.conversations import (
-    ECHO,
     IMAGES,
     a_blob,
     an_image,
@@ -42,19 +37,9 @@ from tests.models.conversations import (
     returned,
     said,
 )
+from tests.models.wires import ANTHROPIC, ISSUER, OPENAI, both, encoded, wire
 
-OPENAI, ANTHROPIC = "openai-chat", "anthropic"
-ISSUER = "anthropic:example.com:m"
-both = pytest.mark.parametrize("dialect", [OPENAI, ANTHROPIC])
 many = settings(max_examples=60, suppress_health_check=[HealthCheck.too_slow])
-
-
-def encoded(dialect: str, request: Request, issuer: str = ISSUER, blobs: dict[str, bytes] | None = None) -> bytes:
-    return DIALECTS[dialect].encode_request(request, "m", {**IMAGES, **(blobs or {})}, issuer)
-
-
-def wire(dialect: str, request: Request, issuer: str = ISSUER, blobs: dict[str, bytes] | None = None) -> Any:
-    return json.loads(encoded(dialect, request, issuer, blobs))
 
 
 # --- round trip --------------------------------------------------------------------------------------------------
@@ -286,236 +271,3 @@ def test_anthropic_tells_a_failed_call_from_a_good_one(outcome: ToolOutcome) -> 
 
 def _first_image() -> tuple[bytes, int, int]:
     return next(iter(IMAGES.values())), 10, 20
-
-
-# --- settings ----------------------------------------------------------------------------------------------------
-
-
-def test_openai_is_told_how_much_to_think_and_to_report_usage() -> None:
-    body = wire(OPENAI, asking(said("a"), output_tokens_max=9, effort=Effort.LOW))
-    assert {key: body[key] for key in body if key != "messages"} == {
-        "model": "m",
-        "max_completion_tokens": 9,
-        "reasoning_effort": "low",
-        "stream": True,
-        "stream_options": {"include_usage": True},
-    }
-
-
-def test_other_servers_get_the_names_that_all_of_them_know() -> None:
-    request = asking(said("a"), output_tokens_max=9)
-    openai = json.loads(DIALECTS[OPENAI].encode_request(request, "m", {}, ISSUER, is_official=False))
-    anthropic = json.loads(DIALECTS[ANTHROPIC].encode_request(request, "m", {}, ISSUER, is_official=False))
-    assert openai["max_tokens"] == 9
-    assert "max_completion_tokens" not in openai
-    assert "cache_control" not in anthropic
-
-
-@dataclass(frozen=True)
-class Thinking:
-    model: str
-    effort: Effort
-    output: int | None
-    settings: dict[str, object]
-
-
-@pytest.mark.parametrize(
-    "case",
-    [
-        Thinking("claude-sonnet-4-5", Effort.NONE, None, {"thinking": {"type": "disabled"}}),
-        Thinking("claude-sonnet-4-5", Effort.LOW, 9_000, {"thinking": {"type": "enabled", "budget_tokens": 1_024}}),
-        Thinking("claude-sonnet-4-5", Effort.HIGH, 9_000, {"thinking": {"type": "enabled", "budget_tokens": 4_500}}),
-        Thinking(
-            "claude-3-7-sonnet-20250219",
-            Effort.HIGH,
-            64_000,
-            {"thinking": {"type": "enabled", "budget_tokens": 16_384}},
-        ),
-        # There is no room for the smallest budget and an answer.
-        Thinking("claude-haiku-4-5-20251001", Effort.LOW, 1_500, {}),
-        Thinking(
-            "claude-opus-4-6", Effort.LOW, 100, {"thinking": {"type": "adaptive"}, "output_config": {"effort": "low"}}
-        ),
-        Thinking(
-            "claude-opus-5", Effort.HIGH, 1, {"thinking": {"type": "adaptive"}, "output_config": {"effort": "high"}}
-        ),
-    ],
-    ids=lambda case: f"{case.model}-{case.effort}-{case.output}",
-)
-def test_anthropic_models_are_told_how_much_to_think_in_the_form_they_take(case: Thinking) -> None:
-    request = asking(said("a"), output_tokens_max=case.output, effort=case.effort)
-    body = json.loads(DIALECTS[ANTHROPIC].encode_request(request, case.model, {}, ISSUER))
-    assert {key: body[key] for key in ("thinking", "output_config") if key in body} == case.settings
-
-
-@pytest.mark.parametrize("model", ["claude-sonnet-4-5", "claude-opus-5"])
-@pytest.mark.parametrize("effort", list(Effort))
-def test_effort_survives_anthropics_dialect_where_there_is_room_for_it(model: str, effort: Effort) -> None:
-    request = asking(said("a"), output_tokens_max=64_000, effort=effort)
-    body = DIALECTS[ANTHROPIC].encode_request(request, model, {}, ISSUER)
-    assert DIALECTS[ANTHROPIC].decode_request(body).request.effort == effort
-
-
-# --- reasoning ---------------------------------------------------------------------------------------------------
-
-THOUGHT = Reasoning("hm \u2028 ü", ISSUER, "c2lnbmF0dXJl")
-
-
-def test_reasoning_goes_back_to_its_issuer_byte_for_byte() -> None:
-    blocks = wire(ANTHROPIC, asking(said("a"), answered(THOUGHT, Text("b")), said("c")))["messages"][1]["content"]
-    assert blocks[0] == {"type": "thinking", "thinking": "hm \u2028 ü", "signature": "c2lnbmF0dXJl"}
-
-
-def test_hidden_reasoning_goes_back_as_it_came() -> None:
-    sealed = {"type": "redacted_thinking", "data": "c2VhbGVk"}
-    text = {"type": "text", "text": "b"}
-    body = {"type": "message", "model": "m", "content": [sealed, text], "stop_reason": "end_turn"}
-    decoder = DIALECTS[ANTHROPIC].StreamDecoder(ISSUER)
-    decoder.feed(json.dumps(body).encode())
-    reply = decoder.finish()
-    assert isinstance(reply, Reply)
-    blocks = wire(ANTHROPIC, asking(said("a"), answered(*reply.parts), said("c")))["messages"][1]["content"]
-    assert blocks == [sealed, text]
-
-
-@pytest.mark.parametrize("issuer", ["", "anthropic:example.com:other", "openai-chat:example.com:m"])
-def test_reasoning_of_another_issuer_stays_behind(issuer: str) -> None:
-    request = asking(said("a"), answered(replace(THOUGHT, issuer=issuer), Text("b")), said("c"))
-    assert [block["type"] for block in wire(ANTHROPIC, request)["messages"][1]["content"]] == ["text"]
-
-
-def test_reasoning_without_a_signature_stays_behind() -> None:
-    request = asking(said("a"), answered(replace(THOUGHT, opaque=""), Text("b")), said("c"))
-    assert [block["type"] for block in wire(ANTHROPIC, request)["messages"][1]["content"]] == ["text"]
-
-
-def test_reasoning_does_not_go_back_in_openai_chat() -> None:
-    assert "hm" not in encoded(OPENAI, asking(said("a"), answered(THOUGHT, Text("b")), said("c"))).decode()
-
-
-@pytest.mark.parametrize("thought", [(), (THOUGHT,)])
-def test_thinking_is_not_asked_for_in_the_middle_of_an_answer_that_began_without(
-    thought: tuple[Reasoning, ...],
-) -> None:
-    calls = answered(*thought, ToolCall("a", "echo", "{}"))
-    request = asking(
-        said("go"), calls, returned(ToolResult("a", (Text("r"),))), effort=Effort.LOW, output_tokens_max=9_000
-    )
-    assert ("thinking" in wire(ANTHROPIC, request)) is bool(thought)
-
-
-# --- what a server reads -----------------------------------------------------------------------------------------
-
-
-@both
-@pytest.mark.parametrize(
-    "body",
-    [
-        b"",
-        b"{",
-        b"[]",
-        b'{"model":"m"}',
-        b'{"model":"m","max_tokens":1,"messages":{}}',
-        b"\xff",
-    ],
-)
-def test_a_malformed_body_is_refused_with_a_sentence(dialect: str, body: bytes) -> None:
-    with pytest.raises(MalformedRequestError, match=r"the body is not a .* request"):
-        DIALECTS[dialect].decode_request(body)
-
-
-@pytest.mark.parametrize(
-    ("dialect", "message", "complaint"),
-    [
-        (OPENAI, {"role": "king", "content": "x"}, r"messages\[0\] cannot be read: Invalid enum value 'king'"),
-        (ANTHROPIC, {"role": "king", "content": "x"}, r"messages\.0 cannot be read: Invalid enum value 'king'"),
-        (OPENAI, {"role": "tool", "content": "x"}, "no tool_call_id"),
-        (OPENAI, {"role": "assistant", "tool_calls": [{"id": "a"}]}, "the call 'a' has no function"),
-        (OPENAI, {"role": "user", "content": [{"type": "input_audio"}]}, "input_audio"),
-        (
-            OPENAI,
-            {"role": "user", "content": [{"type": "image_url", "image_url": {"url": "data:image/png;base64,??"}}]},
-            "base64",
-        ),
-        (ANTHROPIC, {"role": "user", "content": [{"type": "search_result"}]}, "search_result"),
-        (ANTHROPIC, {"role": "user", "content": [{"type": "image", "source": {"type": "file"}}]}, "'file source'"),
-    ],
-)
-def test_what_cannot_be_read_is_named(dialect: str, message: dict[str, object], complaint: str) -> None:
-    body = json.dumps({"model": "m", "max_tokens": 1, "messages": [message]}).encode()
-    with pytest.raises(MalformedRequestError, match=complaint):
-        DIALECTS[dialect].decode_request(body)
-
-
-@pytest.mark.parametrize(
-    ("dialect", "setting"),
-    [(OPENAI, {"reasoning_effort": "vast"}), (ANTHROPIC, {"output_config": {"effort": "vast"}})],
-)
-def test_an_effort_that_nobody_knows_is_refused(dialect: str, setting: dict[str, object]) -> None:
-    body = json.dumps({"model": "m", "max_tokens": 1, "messages": [], **setting}).encode()
-    with pytest.raises(MalformedRequestError, match="vast"):
-        DIALECTS[dialect].decode_request(body)
-
-
-def test_openai_reads_what_its_clients_may_send() -> None:
-    body = {
-        "model": "m",
-        "temperature": 0.5,
-        "max_tokens": 5,
-        "tools": [{"type": "function", "function": {"name": "f"}}],
-        "messages": [
-            {"role": "system", "content": "one"},
-            {"role": "developer", "content": [{"type": "text", "text": "two"}]},
-            {"role": "user", "content": [{"type": "image_url", "image_url": "https://example.com/a.png"}]},
-            {"role": "assistant", "content": None, "reasoning_content": "hm", "refusal": None},
-            {"role": "assistant", "content": [{"type": "refusal", "refusal": "no"}]},
-        ],
-    }
-    decoded = DIALECTS[OPENAI].decode_request(json.dumps(body).encode(), ISSUER)
-    assert decoded.request == Request(
-        (
-            said("[image at https://example.com/a.png]"),
-            answered(Reasoning("hm", ISSUER)),
-            answered(Text("no")),
-        ),
-        system="one\n\ntwo",
-        tools=(replace(ECHO, name="f", description="", parameters='{"type":"object","properties":{}}'),),
-        output_tokens_max=5,
-    )
-    assert (decoded.wants_stream, decoded.wants_usage) == (False, False)
-
-
-def test_anthropic_reads_what_its_clients_may_send() -> None:
-    body = {
-        "model": "m",
-        "max_tokens": 5,
-        "system": [
-            {"type": "text", "text": "one", "cache_control": {"type": "ephemeral"}},
-            {"type": "text", "text": "two"},
-        ],
-        "thinking": {"type": "adaptive"},
-        "messages": [
-            {"role": "user", "content": "plain"},
-            {"role": "assistant", "content": [{"type": "tool_use", "id": "t", "name": "f", "input": {"a": 1.0}}]},
-            {
-                "role": "user",
-                "content": [
-                    {"type": "tool_result", "tool_use_id": "t", "content": "text"},
-                    {"type": "document", "source": {"type": "text", "media_type": "text/plain", "data": "paper"}},
-                    {"type": "image", "source": {"type": "url", "url": "https://example.com/a.png"}},
-                ],
-            },
-        ],
-    }
-    decoded = DIALECTS[ANTHROPIC].decode_request(json.dumps(body).encode(), ISSUER)
-    assert decoded.request == Request(
-        (
-            said("plain"),
-            answered(ToolCall("t", "f", '{"a": 1.0}')),
-            returned(ToolResult("t", (Text("text"),))),
-            Message(Role.USER, (Text("paper"), Text("[file at https://example.com/a.png]"))),
-        ),
-        system="one\n\ntwo",
-        output_tokens_max=5,
-        effort=Effort.HIGH,
-    )

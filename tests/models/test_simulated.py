@@ -3,7 +3,8 @@
 import pytest
 from msgspec.structs import replace
 
-from holdfast.core.faults import FaultKind, classify
+from holdfast.core.faults import FaultKind, Refusal, Sent, classify
+from holdfast.core.faults.replies import outcome_of, symptom
 from holdfast.core.messages import Effort, Message, Reasoning, Role, StopReason, Text, ToolCall, ToolOutcome, ToolResult
 from holdfast.models.catalogue import simulated_model
 from holdfast.models.simulated import Simulation, count_text
@@ -13,6 +14,7 @@ from tests.models.conversations import (
     an_image,
     answered,
     asking,
+    outcome,
     refusal_of,
     reply_of,
     returned,
@@ -189,7 +191,7 @@ async def test_the_mention_of_a_summary_is_no_order(dialect: str) -> None:
 
 
 @every
-@pytest.mark.parametrize(("tokens_max", "kind"), [(40, FaultKind.TOKEN_OVERFLOW), (0, FaultKind.BAD_REQUEST)])
+@pytest.mark.parametrize(("tokens_max", "kind"), [(40, FaultKind.TOKEN_OVERFLOW), (0, FaultKind.CONTENT_POLICY)])
 async def test_summaries_may_be_refused_although_the_same_text_is_answered(
     dialect: str, tokens_max: int, kind: FaultKind
 ) -> None:
@@ -197,8 +199,11 @@ async def test_summaries_may_be_refused_although_the_same_text_is_answered(
     simulation.summary_tokens_max = tokens_max
     model = simulated_model(simulation, dialect)
     words = "one two three four five six seven eight nine ten " * 5
-    refusal = await refusal_of(model, asking(said(words), system="Summarise the conversation."))
-    assert classify(refusal).kind is kind
+    _, came = await outcome(model, asking(said(words), system="Summarise the conversation."))
+    # One dialect tells of its policy in an answer without words.
+    fault = classify(came) if isinstance(came, Refusal) else symptom(outcome_of(came), Sent())
+    assert fault is not None
+    assert fault.kind is kind
     assert text_of_reply(await reply_of(model, asking(said(words)), {})).startswith("You said")
 
 

@@ -46,7 +46,7 @@ async def test_faults_and_limits_are_set_and_counters_read_over_the_wire() -> No
             "media_bytes_max": None,
             "media_pixels_max": None,
         },
-        "refuses_summaries": False,
+        "summary_tokens_max": None,
         "requests": [{"number": 1, "dialect": "openai-chat", "status": 429, "fault": "429", "tokens": 5}],
     }
     assert simulation.limits == Limits(window_tokens=500)
@@ -66,10 +66,10 @@ async def test_summaries_alone_are_refused_where_that_is_set() -> None:
         return {"model": "sim", "messages": [{"role": "user", "content": text}]}
 
     async with serve_simulation(Simulation()) as url:
-        await fetched(f"{url}/simulation", {"refuses_summaries": True})
+        await fetched(f"{url}/simulation", {"summary_tokens_max": 0})
         refused, why = await fetched(f"{url}/v1/chat/completions", saying("Please summarise all of this."))
         answered, _ = await fetched(f"{url}/v1/chat/completions", saying("what is harbour?"))
-        await fetched(f"{url}/simulation", {"refuses_summaries": False})
+        await fetched(f"{url}/simulation", {"summary_tokens_max": None})
         summarised, _ = await fetched(f"{url}/v1/chat/completions", saying("Please summarise all of this."))
     assert (refused, why["error"]["code"], answered, summarised) == (400, "invalid_prompt", 200, 200)
 
@@ -86,11 +86,12 @@ async def test_settings_that_are_left_out_stay_as_they_are() -> None:
     )
 
 
-async def test_the_length_of_what_is_summarised_is_set_over_the_wire() -> None:
+async def test_the_length_of_what_is_summarised_is_set_over_the_wire_and_stays_until_it_is_set_again() -> None:
     simulation = Simulation()
     async with serve_simulation(simulation) as url:
-        status, _ = await fetched(f"{url}/simulation", {"summary_tokens_max": 0})
-    assert (status, simulation.summary_tokens_max) == (200, 0)
+        status, _ = await fetched(f"{url}/simulation", {"summary_tokens_max": 40})
+        _, told = await fetched(f"{url}/simulation", {"delta_seconds": 0.0})
+    assert (status, simulation.summary_tokens_max, told["summary_tokens_max"]) == (200, 40, 40)
 
 
 async def test_an_address_that_is_not_served_names_those_that_are() -> None:

@@ -4,12 +4,13 @@ import asyncio
 import json
 from collections.abc import AsyncIterator
 from contextlib import suppress
+from hashlib import sha256
 from pathlib import Path
 
 import pytest
 
 from holdfast.core.limits import Bounds
-from holdfast.core.messages import LargeText, Text, ToolResult
+from holdfast.core.messages import BlobRef, LargeText, Text, ToolResult
 from holdfast.core.records import (
     CompactionRequested,
     DamageSetAside,
@@ -22,7 +23,7 @@ from holdfast.core.records import (
 from holdfast.errors import BadInputError, BlobMissingError, RetryLaterError, StoreDamagedError
 from holdfast.ports import Store
 from holdfast.runtime.copies import COPYING, exported, forked, imported, is_ours
-from holdfast.runtime.deleting import deleted, deleted_all
+from holdfast.runtime.deleting import Deleted, deleted, deleted_all
 from holdfast.runtime.log import open_log
 from holdfast.stores.archives import MemoryArchive
 from holdfast.stores.memory import MemoryBlobs, MemoryStore
@@ -256,33 +257,64 @@ async def test_a_deleted_session_takes_its_own_blobs_with_it_and_leaves_those_of
 
 
 class CountingStore(MemoryStore):
-    """Counts how often records are read."""
+    """Keeps of which sessions records are read."""
 
-    reads = 0
+    def __init__(self) -> None:
+        super().__init__(clock=ManualClock())
+        self.read_of: list[str] = []
 
     async def read(self, session: str, *, after: int = 0, limit: int | None = None) -> list[Logged]:
-        self.reads += 1
+        self.read_of.append(session)
         return await super().read(session, after=after, limit=limit)
 
 
-async def _reads_of(count: int) -> int:
-    """Delete as many sessions with a blob each beside as many that stay, and return how many reads that took."""
-    store, blobs = CountingStore(clock=ManualClock()), MemoryBlobs()
-    for number in range(2 * count):
-        ref = await blobs.put(f"blob {number % (2 * count - 1)}".encode())
+async def _sharing_sessions(count: int) -> tuple[CountingStore, MemoryBlobs]:
+    """Sessions with a blob each, of which the first and the last name the same."""
+    store, blobs = CountingStore(), MemoryBlobs()
+    for number in range(count):
+        ref = await blobs.put(f"blob {number % (count - 1)}".encode())
         await store.admit(f"s{number:03}", InputAdmitted((LargeText(ref, "long"),)))
-    store.reads = 0
-    gone = await deleted_all(store, blobs, None, [f"s{number:03}" for number in range(count)])
-    # The first and the last name the same blob.
-    assert (len(gone.sessions), gone.stayed, gone.blobs) == (count, {}, count - 1)
-    assert await keys(store) == [f"s{number:03}" for number in range(count, 2 * count)]
-    return store.reads
+    return store, blobs
 
 
-async def test_deleting_twice_as_many_sessions_reads_twice_as_many_logs_and_no_blob_of_others_goes() -> None:
-    few, many = await _reads_of(20), await _reads_of(40)
+async def test_deleting_a_session_with_blobs_reads_no_log_and_a_blob_that_another_names_stays() -> None:
+    store, blobs = await _sharing_sessions(50)
 
-    assert many <= 2 * few
+    shared = await deleted(store, blobs, None, "s000")
+    own = await deleted(store, blobs, None, "s001")
+
+    assert (shared.blobs, own.blobs, store.read_of) == (0, 1, [])
+    assert await blobs.get(BlobRef(sha256(b"blob 0").hexdigest(), 6)) == b"blob 0"
+    assert (await deleted(store, blobs, None, "s049")).blobs == 1
+
+
+async def test_deleting_many_sessions_reads_no_log_and_no_blob_of_others_goes() -> None:
+    store, blobs = await _sharing_sessions(80)
+
+    gone = await deleted_all(store, blobs, None, [f"s{number:03}" for number in range(40)])
+
+    assert (len(gone.sessions), gone.stayed, gone.blobs, store.read_of) == (40, {}, 39, [])
+    assert await keys(store) == [f"s{number:03}" for number in range(40, 80)]
+
+
+async def test_two_that_delete_a_session_at_once_do_not_take_each_others_lease() -> None:
+    world = World()
+    await world.fill()
+
+    ends = await asyncio.gather(
+        *(deleted(world.store, world.blobs, None, "s") for _ in range(3)), return_exceptions=True
+    )
+
+    assert [end for end in ends if not isinstance(end, RetryLaterError | BadInputError)] == [Deleted("s", 5, 0, 2)]
+    assert (await keys(world.store), world.blobs._blobs) == ([], {})
+
+
+async def test_two_that_delete_the_only_sessions_that_name_a_blob_do_not_leave_it_to_each_other() -> None:
+    store, blobs = await _sharing_sessions(2)
+
+    one, other = await asyncio.gather(deleted(store, blobs, None, "s000"), deleted(store, blobs, None, "s001"))
+
+    assert (one.blobs + other.blobs, await keys(store)) == (1, [])
 
 
 async def test_of_many_sessions_those_that_cannot_go_stay_and_the_others_go() -> None:

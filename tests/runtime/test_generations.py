@@ -33,8 +33,8 @@ from holdfast.testing.clock import ManualClock
 from holdfast.testing.crashes import CrashingStore, every_point
 from holdfast.testing.engines import a_hold, an_engine
 from holdfast.testing.scripted import FunctionModel, refuses, says
+from tests.runtime.summarisers import is_for_notes, records_of
 from tests.runtime.talks import KEY, OVERFLOW, ended_well
-from tests.runtime.test_compacting import is_for_notes, records_of
 
 WINDOW = 6_000
 BOUNDS = Bounds(compacts_ahead=False)

@@ -10,8 +10,8 @@ from holdfast.core.records import CompactionApplied, CompactionOutcome, PieceSum
 from holdfast.runtime.sessions import Session
 from holdfast.testing.engines import a_hold, an_engine
 from holdfast.testing.scripted import refuses, says
+from tests.runtime.summarisers import NOTES, ONLY_WHEN_ASKED, Talker, records_of
 from tests.runtime.talks import KEY, OVERFLOW, a_long_talk, ended_well
-from tests.runtime.test_compacting import NOTES, ONLY_WHEN_ASKED, Talker, records_of
 
 BLOCKED = refuses(403, "blocked by content filter policy")
 

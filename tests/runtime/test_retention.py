@@ -8,7 +8,8 @@ import pytest
 
 from holdfast.core.limits import RESERVED_KEYS
 from holdfast.core.messages import LargeText, Text
-from holdfast.core.records import InputAdmitted, Logged
+from holdfast.core.records import InputAdmitted
+from holdfast.ports import Examined
 from holdfast.runtime import supervisor as supervising
 from holdfast.runtime.deleting import pruned
 from holdfast.runtime.engine import Engine
@@ -103,15 +104,15 @@ async def test_what_is_in_use_owes_an_answer_or_is_ours_stays() -> None:
 
 
 class Talkative(MemoryStore):
-    """Somebody writes to a session while its log is read."""
+    """Somebody writes to a session while its log is looked over."""
 
     is_quiet = True
 
-    async def read(self, session: str, *, after: int = 0, limit: int | None = None) -> list[Logged]:
+    async def examine(self, session: str, *, after: int | None = None, limit: int = 1_000) -> Examined:
         if not self.is_quiet:
             self.is_quiet = True
             await self.admit(session, InputAdmitted((Text("wait for me"),)))
-        return await super().read(session, after=after, limit=limit)
+        return await super().examine(session, after=after, limit=limit)
 
 
 async def test_a_message_that_comes_while_a_session_is_looked_at_keeps_it() -> None:

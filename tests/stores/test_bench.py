@@ -1,11 +1,14 @@
 """The measurement of the store runs, tells its figures, and says by its exit code whether they hold."""
 
+from pathlib import Path
+
 import msgspec
 import pytest
 from click.testing import CliRunner
 
 from holdfast.cli.benches import store as bench
 from holdfast.cli.benches.measured import Effort, Measured
+from holdfast.cli.benches.opening import measure_starting
 
 TINY = Effort(turns=2, appends=8, appends_before=1, short_records=200, long_records=400, openings=2, starts=1)
 
@@ -44,3 +47,14 @@ def test_a_figure_below_its_floor_fails_the_run(
     ran = CliRunner().invoke(bench.store, ["--quick"])
 
     assert (ran.exit_code, ran.stdout.split()[-1]) == (exit_code, verdict)
+
+
+async def test_what_starting_costs_is_measured_on_compiled_modules_whatever_the_environment_says(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PYTHONDONTWRITEBYTECODE", "1")
+
+    await measure_starting(tmp_path, TINY)
+
+    compiled = {path.name.partition(".")[0] for path in (tmp_path / "compiled").rglob("holdfast/**/*.pyc")}
+    assert {"__init__", "hold", "library"} <= compiled

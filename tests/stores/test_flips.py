@@ -62,8 +62,9 @@ def test_a_doctor_that_finds_nothing_is_found_out(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(flipping, "flip", lambda path, seed: flip(path, seed, ["body"]))
     flip_all(range(3), said.append)
 
-    assert len(said[-1].undetected) == 3
-    assert len(said[-1].broken()) >= 3
+    # On a slow machine they are told one by one.
+    assert sum(len(figures.undetected) for figures in said) == 3
+    assert sum(len(figures.broken()) for figures in said) >= 3
 
 
 def test_damage_beyond_the_place_that_was_hit_is_found_out() -> None:

@@ -11,7 +11,7 @@ from holdfast.errors import StoreVersionError
 from holdfast.ports import Hit
 from holdfast.stores.sqlite import SqliteStore
 from holdfast.stores.sqlite import file as sqlite_file
-from holdfast.stores.sqlite.looking import SqliteView
+from holdfast.stores.sqlite.read_only import SqliteView
 from holdfast.testing.builders import a_notice, an_input
 from holdfast.testing.clock import ManualClock
 from holdfast.testing.store_promises import lease_on, log_of
@@ -105,6 +105,7 @@ async def test_a_store_of_a_past_layout_is_read_as_it_is(tmp_path: Path, version
     assert (known.last_seq, await log_of(store), await store.read("s", after=2)) == (2, list(RECORDS), [])
     assert [(hit.seq, hit.excerpt) for hit in await store.search("s", "long ago")] == [(1, "written long ago")]
     assert (await store.segments("s"), await store.quarantine("s"), (await store.examine("s")).bad) == ([], [], ())
+    assert (await store.blobs_of("s"), await store.blobs_unknown()) == ([], ["s"])
     with pytest.raises(StoreVersionError, match="only looked at"):
         await store.admit("s", an_input())
     with pytest.raises(StoreVersionError, match="only looked at"):

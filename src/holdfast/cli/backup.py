@@ -2,7 +2,6 @@
 
 import asyncio
 from datetime import UTC, datetime
-from functools import partial
 from pathlib import Path
 
 import click
@@ -11,7 +10,7 @@ import msgspec
 from holdfast.cli.opening import file_of, send_logs, store_option, store_to_read, store_to_write
 from holdfast.cli.paper import json_option
 from holdfast.cli.progress import showing
-from holdfast.errors import StoreBusyError, StoreIoError, StorePathError, UsageError
+from holdfast.errors import StoreBusyError, StoreIoError, UsageError
 from holdfast.stores.sqlite.copying import BESIDE, beside, copy_store
 from holdfast.stores.sqlite.inspecting import segment_names
 from holdfast.stores.sqlite.owners import living
@@ -55,7 +54,7 @@ def backup(dest: Path, store: Place | None, *, without_archive: bool, as_json: b
     if not without_archive:
         _check_archive(source)
     with showing() as progress:
-        files = copy_store(source, dest, partial(progress, "copying"))
+        files = copy_store(source, dest, progress)
     if as_json:
         click.echo(msgspec.json.encode(BackedUp(str(source), str(dest), files)))
     else:
@@ -91,7 +90,7 @@ def restore(src: Path, store: Place | None, *, force: bool, as_json: bool) -> No
         raise StoreIoError(f"{src} is not whole: {first.what}; `holdfast doctor --store {src}` says more")
     moved = _move_away(target, force=force)
     with showing() as progress:
-        files = copy_store(src, target, partial(progress, "copying"))
+        files = copy_store(src, target, progress)
     if as_json:
         told = Restored(str(src), str(target), files, checkup.sessions, str(moved) if moved else None)
         click.echo(msgspec.json.encode(told))
@@ -118,5 +117,5 @@ def _move_away(target: Path, *, force: bool) -> Path | None:
             if beside(target, suffix).exists():
                 beside(target, suffix).rename(beside(away, suffix))
         except OSError as error:
-            raise StorePathError(f"{beside(target, suffix)} cannot be moved away ({error.strerror})") from error
+            raise StoreIoError(f"{beside(target, suffix)} cannot be moved away ({error.strerror})") from error
     return away

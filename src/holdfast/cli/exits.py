@@ -16,6 +16,7 @@ from holdfast.errors import (
     HoldfastError,
     OperatorError,
     RetryLaterError,
+    StorePathError,
     TurnFailedError,
     UsageError,
 )
@@ -63,6 +64,8 @@ _CODES: tuple[tuple[type[HoldfastError], int], ...] = (
     (UsageError, USAGE),
     (RetryLaterError, TRY_LATER),
     (ConflictError, TRY_LATER),
+    # Whoever typed the path can type another.
+    (StorePathError, USAGE),
     (OperatorError, IO_ERROR),
     (TurnFailedError, UNAVAILABLE),
 )

@@ -13,12 +13,12 @@ from holdfast.cli.paper import harmless
 from holdfast.cli.progress import showing
 from holdfast.core.limits import Bounds
 from holdfast.errors import UsageError
+from holdfast.ports import Progress
 from holdfast.rescue.importing import Imported, import_session
 from holdfast.rescue.neutral import NeutralMessage, read_neutral
 from holdfast.runtime.admission import check_session_key
 from holdfast.runtime.copies import Copied, imported, is_ours, lines_of
 from holdfast.wiring import Place, open_store
-from holdfast.wiring.checkup import Progress
 
 
 @click.command("import")

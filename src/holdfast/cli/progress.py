@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from holdfast.cli.paper import harmless, is_plain
-from holdfast.wiring.checkup import Progress
+from holdfast.ports.progress import Progress, ignore
 
 # As much as fits beside a bar.
 _WHAT_CHARS = 40
@@ -15,7 +15,7 @@ _WHAT_CHARS = 40
 def showing() -> Iterator[Progress]:
     """Show a bar on standard error while something is done; it is gone at the end."""
     if is_plain(sys.stderr):
-        yield lambda _what, _step, _steps: None
+        yield ignore
         return
     from rich.console import Console  # noqa: PLC0415 - slow to load, and for a person at a terminal only
     from rich.progress import BarColumn, MofNCompleteColumn, TextColumn  # noqa: PLC0415

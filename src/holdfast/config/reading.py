@@ -14,7 +14,7 @@ from typing import Any, get_origin
 import msgspec
 
 from holdfast.config.schema import Setting, Settings, all_settings
-from holdfast.errors import StorePathError, UsageError
+from holdfast.errors import StoreIoError, UsageError
 
 FILE_NAME = "holdfast.toml"
 # The variable that names the file, and those that are for something else.
@@ -90,7 +90,7 @@ def _from_file(path: Path, known: Mapping[str, Setting]) -> Iterator[tuple[str, 
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise UsageError(f"{path} is not TOML: {error}") from error
     except OSError as error:
-        raise StorePathError(f"{path} cannot be read ({error.strerror})") from error
+        raise StoreIoError(f"{path} cannot be read ({error.strerror})") from error
     sections = {setting.section for setting in known.values()}
     for name, value in table.items():
         if isinstance(value, dict):

@@ -61,7 +61,7 @@ def _worth(text: str) -> tuple[int, str]:
     line = one_line(text, QUOTE_CHARS)
     lasting = _FOR_GOOD.search(text) or ("=" in text and _LAID_DOWN.search(text)) or None
     if len(text.strip()) > QUOTE_CHARS:
-        return (PASTED, line) if lasting is None else (PASTED_FOR_GOOD, _sentence_at(text, lasting.start()))
+        return (PASTED, line) if lasting is None else (PASTED_FOR_GOOD, _quote_at(text, lasting.start()))
     if lasting is not None:
         return FOR_GOOD, line
     if line.endswith(_QUESTION_MARKS) or len(line) < _TYPED_CHARS_MIN:
@@ -69,8 +69,17 @@ def _worth(text: str) -> tuple[int, str]:
     return (TOLD if _EXACT.search(line) else SAID), line
 
 
-def _sentence_at(text: str, at: int) -> str:
-    start = max((end.end() for end in _SENTENCE_END.finditer(text, max(0, at - QUOTE_CHARS), at)), default=0)
-    start = max(start, at - QUOTE_CHARS // 2)
-    end = _SENTENCE_END.search(text, at, at + QUOTE_CHARS)
-    return one_line(text[start : end.end() if end else at + QUOTE_CHARS], QUOTE_CHARS)
+def _quote_at(text: str, at: int) -> str:
+    return one_line(sentence_at(text, at, chars_max=QUOTE_CHARS), QUOTE_CHARS)
+
+
+def sentence_at(text: str, at: int, *, chars_max: int | None = None) -> str:
+    """Return the sentence around a place, which ends with its line; with a bound, from half as much before the place.
+
+    With the bound, no more of a text than that is looked at: what was pasted may be one line of megabytes.
+    """
+    earliest, latest = (0, len(text)) if chars_max is None else (at - chars_max // 2, at + chars_max)
+    first = max(text.rfind("\n", 0, at) + 1, earliest)
+    start = max((end.end() for end in _SENTENCE_END.finditer(text, first, at)), default=first)
+    end = _SENTENCE_END.search(text, at, latest)
+    return text[start : end.end() if end else latest].strip()

@@ -10,6 +10,7 @@ import msgspec
 
 from holdfast.core.facts import QUOTED, FactKind, Judge, Passage, numbers
 from holdfast.core.messages import LargeText, Part, Role, Text, ToolCall, ToolOutcome, ToolResult
+from holdfast.core.quoting import sentence_at
 
 # Of one text this much is looked at, its beginning and its end; more is a dump, and what matters of it was quoted
 # elsewhere. Of a whole session this much, an eighth from its beginning, where the task is, and the newest.
@@ -69,7 +70,6 @@ _DECISION_SIGNS = (
 # "The issue is:" only announces one.
 _DECISION_CHARS_MIN = 30
 _TAGGED = re.compile(r"\s*(?:<[a-z][\w-]*>.*>|\[[^\]\n]*\])\s*\Z", re.DOTALL)
-_SENTENCE = re.compile(r"[^.!?\n]+(?:[.!?](?!\s)[^.!?\n]*)*[.!?]?")
 
 # The ways in which a fact can be used, as indices into a tally: printed by a tool, in the arguments of a call, in those
 # of an edit, said by the agent, said by the user.
@@ -138,7 +138,7 @@ class Reading:
         self._count(place, TEXT, facts)
         at = _decision(text)
         if at is not None:
-            sentence = _sentence_at(text, at)
+            sentence = sentence_at(text, at)
             if len(sentence) >= _DECISION_CHARS_MIN and not sentence.endswith(":"):
                 self.quotes[FactKind.DECISION].append((place, sentence))
 
@@ -248,12 +248,6 @@ def _strings(arguments: str) -> tuple[list[str], dict[str, object]]:
 def _line_at(text: str, at: int) -> str:
     start, end = text.rfind("\n", 0, at) + 1, text.find("\n", at)
     return text[start : end if end >= 0 else len(text)]
-
-
-def _sentence_at(text: str, at: int) -> str:
-    line = _line_at(text, at)
-    offset = at - text.rfind("\n", 0, at) - 1
-    return next((found[0] for found in _SENTENCE.finditer(line) if found.end() > offset), line).strip()
 
 
 def bounded(passages: Sequence[Passage], *, chars_max: int = _SESSION_CHARS_MAX) -> list[tuple[int, Passage]]:

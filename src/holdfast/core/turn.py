@@ -25,9 +25,9 @@ from holdfast.core.actions import (
 from holdfast.core.advice import CANCELLED, CHOICE, INTERRUPTED, OUT_OF_STEPS, UNREADABLE, after_fault, oversize
 from holdfast.core.faults import Fault, FaultKind
 from holdfast.core.fold import Call, IllegalStepError, InFlight, Turn, account, apply, notice, receive
+from holdfast.core.holes import make_fit, tear
 from holdfast.core.ladder import ASKED_BY_A_PERSON, ASKED_BY_US, Rung, back_off_seconds, first_left, next_rung
 from holdfast.core.limits import Bounds
-from holdfast.core.mending import make_fit, tear
 from holdfast.core.messages import Text, ToolOutcome, ToolResult
 from holdfast.core.records import (
     Abandonment,

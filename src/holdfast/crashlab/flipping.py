@@ -28,6 +28,7 @@ from holdfast.core.records import (
 from holdfast.crashlab.flips import Flip, flip
 from holdfast.crashlab.scratch import scratch
 from holdfast.errors import HoldfastError
+from holdfast.ports.progress import ignore
 from holdfast.runtime.clock import SystemClock
 from holdfast.runtime.log import open_log
 from holdfast.runtime.sealing import put_segment
@@ -120,7 +121,7 @@ def _flip_one(path: Path, seed: int, before: dict[str, list[Logged]], figures: F
 
 
 async def _look(path: Path, flipped: Flip, before: dict[str, list[Logged]], figures: FlipFigures, where: str) -> None:
-    found = await look_over(path, None, _quiet)
+    found = await look_over(path, None, ignore)
     if not found.findings:
         figures.undetected.append(where)
     after = await _records(path)
@@ -130,7 +131,7 @@ async def _look(path: Path, flipped: Flip, before: dict[str, list[Logged]], figu
         figures.unrepaired += [f"{where}: {one.remedy}" for one in found.findings if one.remedy]
         return
     figures.unrepaired += [f"{where}: {sentence}" for sentence in await repair(path, found)]
-    left = (await look_over(path, None, _quiet)).findings
+    left = (await look_over(path, None, ignore)).findings
     figures.unrepaired += [f"{where}: {finding.what}" for finding in left]
     for key, records in (await _records(path)).items():
         if [each.seq for each in records[:RECORDS]] != list(range(1, RECORDS + 1)):
@@ -199,7 +200,3 @@ async def _records(path: Path) -> dict[str, list[Logged]]:
         return {key: await store.read(key) for key in KEYS}
     finally:
         await store.close()
-
-
-def _quiet(_what: str, _step: int, _steps: int) -> None:
-    """Nobody looks at the progress."""

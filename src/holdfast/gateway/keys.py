@@ -15,7 +15,7 @@ from pathlib import Path
 
 import msgspec
 
-from holdfast.errors import StorePathError, UsageError
+from holdfast.errors import StoreIoError, UsageError
 
 PREFIX = "hf_"
 # A name stands in logs and before session keys, so it is short and plain.
@@ -63,8 +63,8 @@ class KeyFile:
             self._stamp = stamp
         return self._keys
 
-    def _unreadable(self, why: str) -> StorePathError:
-        return StorePathError(f"the keys in {self.path} cannot be read ({why}); restore the file or make keys anew")
+    def _unreadable(self, why: str) -> StoreIoError:
+        return StoreIoError(f"the keys in {self.path} cannot be read ({why}); restore the file or make keys anew")
 
     def name_of(self, presented: str) -> str | None:
         """Return the name of a key; None where it is not known. Takes as long for a right key as for a wrong one."""
@@ -119,7 +119,7 @@ class KeyFile:
                 os.fsync(file.fileno())
             beside.replace(self.path)
         except OSError as error:
-            raise StorePathError(f"the keys in {self.path} cannot be written ({error.strerror})") from error
+            raise StoreIoError(f"the keys in {self.path} cannot be written ({error.strerror})") from error
         finally:
             beside.unlink(missing_ok=True)
 

@@ -21,7 +21,7 @@ from holdfast.errors import (
     TurnFailedError,
     UnknownModelError,
 )
-from holdfast.gateway import attachments, checking, copying, listing, looking, over_time, past, reports, shapes, talking
+from holdfast.gateway import attachments, checkup, copying, listing, looking, over_time, past, reports, shapes, talking
 from holdfast.gateway.call import Call
 from holdfast.gateway.problems import (
     ExistsError,
@@ -348,14 +348,14 @@ ROUTES: tuple[Route, ...] = (
     Route(
         "GET",
         "/health",
-        checking.show_health,
+        checkup.show_health,
         "Say how the gateway is: what is owed and worked on, leases, limits learned, recent faults, the last check.",
         reports.Health,
     ),
     Route(
         "POST",
         "/health/check",
-        checking.check_store,
+        checkup.check_store,
         "Have the doctor look at the whole store, without changing it. For the operator.",
         reports.CheckState,
         body=shapes.Nothing,

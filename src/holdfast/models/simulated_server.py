@@ -33,13 +33,12 @@ _PATHS = [dialect.SERVER_PATH for dialect in DIALECTS.values()]
 
 
 class _Settings(msgspec.Struct, forbid_unknown_fields=True):
-    """What the control address takes; what is left out stays as it is."""
+    """What the control address takes; what is left out stays as it is. Null is a length of summaries: any."""
 
     faults: str | None = None
     limits: Limits | None = None
     delta_seconds: float | None = None
-    refuses_summaries: bool | None = None
-    summary_tokens_max: int | None = None
+    summary_tokens_max: int | msgspec.UnsetType | None = msgspec.UNSET
 
 
 class SimulationApp:
@@ -116,9 +115,7 @@ class SimulationApp:
                 simulation.limits = settings.limits
             if settings.delta_seconds is not None:
                 simulation.delta_seconds = settings.delta_seconds
-            if settings.refuses_summaries is not None:
-                simulation.refuses_summaries = settings.refuses_summaries
-            if settings.summary_tokens_max is not None:
+            if settings.summary_tokens_max is not msgspec.UNSET:
                 simulation.summary_tokens_max = settings.summary_tokens_max
         seen = [
             {
@@ -134,7 +131,7 @@ class SimulationApp:
             "request_count": simulation.request_count,
             "faults_left": simulation.faults_left,
             "limits": simulation.limits,
-            "refuses_summaries": simulation.refuses_summaries,
+            "summary_tokens_max": simulation.summary_tokens_max,
             "requests": seen,
         }
         await _reply(send, 200, counters)

@@ -1,10 +1,11 @@
 """Logs of sessions and who may work on them, as the engine needs them."""
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Collection, Sequence
 from typing import Protocol
 
 import msgspec
 
+from holdfast.core.messages import BlobRef
 from holdfast.core.reconcile import BadRow, LogRepair, Run
 from holdfast.core.records import InboxRecord, LeasedRecord, Logged, WorkRecord
 from holdfast.core.segments import Kept
@@ -204,6 +205,29 @@ class Store(Protocol):
 
     async def segments(self, session: str) -> list[Segment]:
         """Return what was sealed, in order: without a gap from record 1 to the last before the first live one."""
+        ...
+
+    async def blobs_of(self, session: str) -> list[BlobRef]:
+        """Return the blobs that records of a session name or have named, in order of their names.
+
+        Kept with each append. What was sealed or set aside since is still among them, so there may be more than the
+        records that can be read now name, and never fewer.
+        """
+        ...
+
+    async def blobs_only_of(self, sessions: Collection[str]) -> list[BlobRef]:
+        """Return the blobs that these sessions name and no other does, in order of their names.
+
+        No log is read for it, so it holds only where `blobs_unknown` has nothing.
+        """
+        ...
+
+    async def blobs_unknown(self) -> list[str]:
+        """Return the sessions whose records were not all looked at for blobs: those from before that was kept."""
+        ...
+
+    async def know_blobs(self, session: str, refs: Collection[BlobRef]) -> None:
+        """Note which blobs the records of a session name, all of them: it is no longer unknown. Others stay noted."""
         ...
 
     async def info(self, session: str) -> SessionInfo | None:

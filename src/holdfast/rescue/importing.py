@@ -12,33 +12,12 @@ import msgspec
 
 from holdfast.core.excerpt import well_formed
 from holdfast.core.limits import Bounds
-from holdfast.core.messages import (
-    ContentPart,
-    LargeText,
-    Media,
-    Part,
-    Reasoning,
-    Reply,
-    StopReason,
-    Text,
-    ToolCall,
-    ToolResult,
-)
-from holdfast.core.records import (
-    AttemptStarted,
-    InputAdmitted,
-    LeasedRecord,
-    Outcome,
-    ReplyRecorded,
-    ToolSettled,
-    ToolStarted,
-    TurnEnded,
-    TurnStarted,
-    origin_of,
-)
+from holdfast.core.messages import ContentPart, LargeText, Media, Part, Reasoning, Text, ToolCall, ToolResult
+from holdfast.core.records import LeasedRecord, origin_of
 from holdfast.errors import RetryLaterError
 from holdfast.ports import Blobs, Lease, Store
 from holdfast.rescue.neutral import NeutralMessage, NeutralRole
+from holdfast.rescue.turn_records import NO_CALL, TurnRecords, reply_parts
 from holdfast.runtime.log import pages
 from holdfast.runtime.tool_output import bound_output
 
@@ -47,8 +26,6 @@ BATCH_RECORDS = 400
 _LEASE_SECONDS = 60.0
 _OWNER = "import"
 _MODEL = "imported"
-NO_INPUT = "(The imported conversation goes on here without a message from a person.)"
-NO_CALL = "unknown_tool"
 # Of text that goes to a blob this much stays in the record.
 _HEAD_CHARS = Bounds().head_chars
 
@@ -67,9 +44,12 @@ class Turns:
     """Makes records of messages, turn by turn, for a log that ends at `seq`."""
 
     def __init__(self, seq: int) -> None:
-        self.seq = seq
-        self._turn = 0
-        self._attempt = 0
+        self._made = TurnRecords(seq, _MODEL)
+
+    @property
+    def seq(self) -> int:
+        """The last record that was made."""
+        return self._made.seq
 
     def records(self, messages: Sequence[NeutralMessage]) -> Iterator[LeasedRecord]:
         """Yield the records of one turn: a message of a person, if it begins with one, and what came of it."""
@@ -82,7 +62,7 @@ class Turns:
         for message in messages:
             match message.role:
                 case NeutralRole.USER:
-                    yield from self._input(message.parts, message.seq)
+                    yield from self._made.input(message.parts, message.seq)
                 case NeutralRole.ASSISTANT:
                     yield from self._reply(reply_parts(message.parts), message.seq, results)
                 case _:
@@ -90,39 +70,16 @@ class Turns:
         for call_id in [call_id for call_id, waiting in results.items() for _ in waiting]:
             # Its call is not in the file; a result needs one to be shown.
             yield from self._reply((ToolCall(call_id, NO_CALL, "{}"),), None, results)
-        if self._turn:
-            yield self._next(TurnEnded(self._turn, Outcome.ANSWERED))
-        self._turn = 0
-
-    def _next(self, record: LeasedRecord) -> LeasedRecord:
-        self.seq += 1
-        return record
-
-    def _input(self, parts: Sequence[Part], origin: int | None) -> Iterator[LeasedRecord]:
-        said = tuple(part for part in parts if isinstance(part, Text | LargeText | Media)) or (Text(""),)
-        yield self._next(InputAdmitted(said, origin=origin))
-        self._turn, self._attempt = self.seq, 0
-        yield self._next(TurnStarted(self._turn))
+        yield from self._made.end()
 
     def _reply(
-        self,
-        parts: tuple[Text | ToolCall | Reasoning, ...],
-        origin: int | None,
-        results: "_Results",
+        self, parts: tuple[Text | ToolCall | Reasoning, ...], origin: int | None, results: "_Results"
     ) -> Iterator[LeasedRecord]:
-        if not self._turn:
-            yield from self._input((Text(NO_INPUT),), None)
-        self._attempt += 1
-        yield self._next(AttemptStarted(self._turn, self._attempt, _MODEL))
+        yield from self._made.reply(self._made.said(parts), origin)
         calls = [part for part in parts if isinstance(part, ToolCall)]
-        stop_reason = StopReason.TOOL_CALLS if calls else StopReason.END
-        reply = Reply(parts, stop_reason, usage=None, model=_MODEL)
-        yield self._next(ReplyRecorded(self._turn, self._attempt, reply, origin))
-        settled = [(call, results[call.call_id].popleft()) for call in calls if results[call.call_id]]
-        for call, _ in settled:
-            yield self._next(ToolStarted(self._turn, call.call_id, call.name))
-        for _, (result, result_origin) in settled:
-            yield self._next(ToolSettled(self._turn, result, result_origin))
+        yield from self._made.results(
+            [(call, *results[call.call_id].popleft()) for call in calls if results[call.call_id]]
+        )
 
 
 # Results by the call they answer, oldest first, each with the number of its message.
@@ -148,20 +105,6 @@ def _numbered(messages: Sequence[NeutralMessage]) -> list[NeutralMessage]:
         )
         for message in messages
     ]
-
-
-def reply_parts(parts: Sequence[Part]) -> tuple[Text | ToolCall | Reasoning, ...]:
-    """Return what a model can have said. The same id twice in one message could not be told apart: the first counts."""
-    kept: list[Text | ToolCall | Reasoning] = []
-    ids: set[str] = set()
-    for part in parts:
-        if isinstance(part, ToolCall):
-            if part.call_id in ids:
-                continue
-            ids.add(part.call_id)
-        if isinstance(part, Text | ToolCall | Reasoning):
-            kept.append(part)
-    return tuple(kept)
 
 
 def turns_of(messages: Iterable[NeutralMessage]) -> Iterator[list[NeutralMessage]]:

@@ -1,4 +1,4 @@
-"""One session as a whole: into a file and back, as a session of its own, and gone.
+"""One session as a whole: into a file and back, and as a session of its own. Its end is in `deleting`.
 
 A file is JSON lines: a head, the blobs in pieces, the records as they were written, and a foot with the number of lines
 and the SHA-256 of all before it. It is written and read line by line, so memory does not grow with a session.
@@ -19,8 +19,8 @@ import msgspec
 
 from holdfast.core.closing import WAS_COPIED, closing
 from holdfast.core.fold import Turn
+from holdfast.core.holes import NOT_SET_ASIDE
 from holdfast.core.limits import RESERVED_KEYS, Bounds
-from holdfast.core.mending import NOT_SET_ASIDE
 from holdfast.core.messages import BlobRef
 from holdfast.core.records import DamageSetAside, Logged, refs_of
 from holdfast.errors import BadInputError, RetryLaterError
@@ -184,11 +184,16 @@ async def _copied_in(records: AsyncIterator[Logged], store: Store, key: str, bou
 
 
 async def leased(store: Store, key: str) -> Lease:
-    """Take the lease on a session that nobody may work on meanwhile."""
-    lease = await store.acquire(key, _OWNER, seconds=_LEASE_SECONDS)
+    """Take the lease on a session that nobody may work on meanwhile, not even another task of this process."""
+    lease = await store.acquire(key, _owner(), seconds=_LEASE_SECONDS)
     if lease is None:
         raise RetryLaterError(f"session {key!r} is being worked on; try again when it is at rest")
     return lease
+
+
+def _owner() -> str:
+    """Return a name of its own for each who asks: under one that holds a lease already it would be taken over."""
+    return f"{_OWNER}:{uuid4().hex}"
 
 
 async def _adopt(records: AsyncIterator[Logged], store: Store, lease: Lease, bounds: Bounds) -> int:
@@ -225,7 +230,7 @@ async def sweep_copies(store: Store) -> None:
         stale = [known.key for known in page if known.key.startswith(COPYING)]
         removed = 0
         for key in stale:
-            lease = await store.acquire(key, _OWNER + ":" + uuid4().hex, seconds=_LEASE_SECONDS)
+            lease = await store.acquire(key, _owner(), seconds=_LEASE_SECONDS)
             if lease is not None:
                 await store.delete(lease)
                 removed += 1

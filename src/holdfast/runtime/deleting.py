@@ -1,11 +1,12 @@
 """The end of a session: everything that is kept of it goes, and the blobs that it alone names.
 
 It is gone for everybody in one step, by a key of ours that nobody sees. Then its blobs go, its segments, and its rows
-last: as long as anything is left of it, its rows tell what. So whoever deletes next goes on where a process died.
+last: as long as anything is left of it, its rows tell what. So whoever deletes next goes on where a process died. Which
+blobs it names and nobody else does is asked of the store, which notes that with every append; no log is read for it.
 """
 
 import math
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import suppress
 from uuid import uuid4
 
@@ -13,21 +14,13 @@ import msgspec
 
 from holdfast.core.limits import RESERVED_KEYS
 from holdfast.core.messages import BlobRef
-from holdfast.core.records import decode_record, refs_of
-from holdfast.core.segments import SegmentTornError, unpack_segment
-from holdfast.errors import (
-    BadInputError,
-    LeaseLostError,
-    RetryLaterError,
-    SegmentMissingError,
-    SeqMovedError,
-    StoreDamagedError,
-)
+from holdfast.errors import BadInputError, LeaseLostError, RetryLaterError, SeqMovedError, StoreDamagedError
 from holdfast.ports import Archive, Blobs, Lease, Segment, SessionInfo, Store
-from holdfast.runtime.copies import leased, records_of, sweep_copies
+from holdfast.runtime.copies import leased, sweep_copies
 from holdfast.runtime.healing import check_clean
 from holdfast.runtime.links import unlink
 from holdfast.runtime.log import every_session
+from holdfast.runtime.naming import learn_blobs
 
 SECONDS_PER_DAY = 86_400.0
 # What is being removed stands under such a key until nothing is left of it.
@@ -51,7 +44,6 @@ class _Leaving(msgspec.Struct, frozen=True):
     lease: Lease
     records: int
     segments: Sequence[Segment]
-    refs: dict[str, BlobRef]
 
 
 class DeletedAll(msgspec.Struct, frozen=True):
@@ -85,7 +77,7 @@ async def deleted_all(
     *,
     untouched_since: float | None = None,
 ) -> DeletedAll:
-    """Remove many sessions for good. Which blobs go with them is found out once for all: every log is read once.
+    """Remove many sessions for good. Which blobs go with them is found out once for all.
 
     With `untouched_since`, only those that owe nobody an answer and have no record from after then. One that is worked
     on, damaged or unknown stays, and the others go all the same.
@@ -147,10 +139,8 @@ async def _taken_away(
             _check_untouched(known, untouched_since)
         if not force:
             await check_clean(store, session)
-        # Before it has another key: its segments know it by this one.
-        refs = await _refs_in(store, known)
         segments = await store.segments(session)
-        # Reading a long log takes a while, and anybody may send a message meanwhile, up to the very moment it goes.
+        # Looking a long log over takes a while, and anybody may send a message meanwhile, up to the moment it goes.
         after = known.last_seq if untouched_since is not None else None
         lease = await store.rename(lease, f"{DELETING}{uuid4().hex}", after=after)
     except SeqMovedError as moved:
@@ -159,14 +149,14 @@ async def _taken_away(
     except BaseException:
         await store.release(lease)
         raise
-    return _Leaving(lease, known.last_seq, segments, refs)
+    return _Leaving(lease, known.last_seq, segments)
 
 
 async def _removed(store: Store, blobs: Blobs, archive: Archive | None, gone: Sequence[_Leaving]) -> int:
     """Remove everything of sessions that are gone for everybody, and return how many blobs went with them."""
-    refs = {sha256: ref for one in gone for sha256, ref in one.refs.items()}
-    nameless = await _named_by_nobody(store, refs, besides={one.lease.session for one in gone})
-    count = sum([await blobs.remove(ref) for ref in nameless])
+    if not gone:
+        return 0
+    count = sum([await blobs.remove(ref) for ref in await _named_by_nobody(store)])
     for one in gone:
         if archive is not None:
             for segment in one.segments:
@@ -177,40 +167,39 @@ async def _removed(store: Store, blobs: Blobs, archive: Archive | None, gone: Se
     return count
 
 
+async def _named_by_nobody(store: Store) -> list[BlobRef]:
+    """Return the blobs that go with all sessions that are going, those included that other processes are removing.
+
+    Two that name a blob together would otherwise leave it to each other. Where a session that stays has a log that
+    cannot be read now, and was never looked at for blobs, no blob goes; `holdfast doctor` tells of what is left over.
+    """
+    if not all(session.startswith(DELETING) for session in await learn_blobs(store)):
+        return []
+    return await store.blobs_only_of([known.key async for known in _leaving(store)])
+
+
+async def _leaving(store: Store) -> AsyncIterator[SessionInfo]:
+    """Yield what is left of sessions that are gone for everybody."""
+    after = DELETING
+    while page := await store.sessions(after=after, limit=_PAGE_SESSIONS):
+        for known in page:
+            if not known.key.startswith(DELETING):
+                return
+            yield known
+        after = page[-1].key
+
+
 async def _sweep(store: Store, blobs: Blobs, archive: Archive | None) -> None:
     """Finish what others began and died over. What is still under way has its lease."""
     await sweep_copies(store)
-    after = DELETING
-    while page := await store.sessions(after=after, limit=_PAGE_SESSIONS):
-        left = [known for known in page if known.key.startswith(DELETING)]
-        leases = [(known, await store.acquire(known.key, f"sweep:{uuid4().hex}", seconds=60.0)) for known in left]
-        found = [await _left_of(store, archive, known, lease) for known, lease in leases if lease is not None]
-        await _removed(store, blobs, archive, found)
-        after = page[-1].key
-        if len(left) < len(page):
-            return
-
-
-async def _left_of(store: Store, archive: Archive | None, known: SessionInfo, lease: Lease) -> _Leaving:
-    """Return what has to go of a session that somebody began to remove. Where rows or segments are gone, blobs are."""
-    refs: dict[str, BlobRef] = {}
-    with suppress(StoreDamagedError):
-        refs |= await _refs_in(store, known)
-    segments = await store.segments(known.key)
-    if archive is not None:
-        for segment in segments:
-            # Read as they are: they know the session by the key that it had.
-            with suppress(SegmentMissingError, SegmentTornError):
-                _, rows = unpack_segment(await archive.get(segment.name))
-                refs |= {ref.sha256: ref for row in rows for ref in refs_of(decode_record(row.body))}
-    return _Leaving(lease, known.last_seq, segments, refs)
-
-
-async def _refs_in(store: Store, known: SessionInfo) -> dict[str, BlobRef]:
-    refs: dict[str, BlobRef] = {}
-    async for logged in records_of(store, known.key, known.last_seq):
-        refs |= {ref.sha256: ref for ref in refs_of(logged.record)}
-    return refs
+    # Under the keys they have: what is sealed of a session is not found under another.
+    await learn_blobs(store)
+    left = [known async for known in _leaving(store)]
+    leases = [(known, await store.acquire(known.key, f"sweep:{uuid4().hex}", seconds=60.0)) for known in left]
+    found = [
+        _Leaving(lease, known.last_seq, await store.segments(known.key)) for known, lease in leases if lease is not None
+    ]
+    await _removed(store, blobs, archive, found)
 
 
 def _check_untouched(known: SessionInfo, since: float) -> None:
@@ -218,19 +207,3 @@ def _check_untouched(known: SessionInfo, since: float) -> None:
         raise RetryLaterError(f"session {known.key!r} has a turn that is open; it stays until that has its outcome")
     if known.updated_at > since:
         raise RetryLaterError(f"session {known.key!r} has been used meanwhile; it stays")
-
-
-async def _named_by_nobody(store: Store, refs: dict[str, BlobRef], *, besides: Collection[str]) -> list[BlobRef]:
-    """Return those of these blobs that no other session names. All are read, unless there are no blobs to look for."""
-    left = dict(refs)
-    if not left:
-        return []
-    async for known in every_session(store):
-        if known.key in besides:
-            continue
-        async for logged in records_of(store, known.key, known.last_seq):
-            for ref in refs_of(logged.record):
-                left.pop(ref.sha256, None)
-        if not left:
-            break
-    return list(left.values())

@@ -28,6 +28,9 @@ _PIECE_BYTES = 2**20
 _LOOKS_MAX = 5
 
 
+# Blobs that a session names, and the store does not know it.
+UNNOTED = "unnoted_blobs"
+
 # What each repair is the answer to.
 _CODES: Mapping[type[LogRepair], str] = MappingProxyType(
     {
@@ -101,14 +104,22 @@ class Doctor:
             yield Finding("pairs", f"tool call {call_id} has not exactly one result; please report this", session)
 
     async def _look_at_blobs(self, session: str) -> AsyncIterator[Finding]:
+        """Each blob is there and is what its name says, and the store knows that it is named here."""
+        seen: set[str] = set()
         async for page in pages(self._store, session):
             for logged in page:
                 for ref in refs_of(logged.record):
+                    seen.add(ref.sha256)
                     name = bytes.fromhex(ref.sha256)
                     if name not in self._named:
                         self._named[name] = await self._fault_of_blob(ref)
                     if self._named[name]:
                         yield Finding("blob", self._named[name], session, logged.seq)
+        # After the log: what has come since is noted in the same step.
+        lacking = seen - {ref.sha256 for ref in await self._store.blobs_of(session)}
+        if lacking and session not in await self._store.blobs_unknown():
+            what = f"{len(lacking):,} blobs that its records name are not noted, and would go with another session"
+            yield Finding(UNNOTED, what, session, remedy="they are noted again")
 
     async def _fault_of_blob(self, ref: BlobRef) -> str:
         digest, start = hashlib.sha256(), 0

@@ -6,14 +6,15 @@ records are sealed while somebody reads, the reading goes on there.
 
 from bisect import bisect_right
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Self
 
 import msgspec
 
 from holdfast.core.finding import RowSize, row_again
 from holdfast.core.glimpse import glimpse
-from holdfast.core.mending import NOT_SET_ASIDE
+from holdfast.core.holes import NOT_SET_ASIDE
+from holdfast.core.messages import BlobRef
 from holdfast.core.reconcile import LogRepair
 from holdfast.core.records import DamageSetAside, InboxRecord, LeasedRecord, Logged, WorkRecord, decode_record
 from holdfast.core.segments import Kept
@@ -182,6 +183,22 @@ class ArchivedStore:
         """Remove a session; see `Store.delete`. Its segments stay in the archive until somebody removes them."""
         self._known.drop(lease.session)
         await self._store.delete(lease)
+
+    async def blobs_of(self, session: str) -> list[BlobRef]:
+        """Return the blobs that a session names; see `Store.blobs_of`."""
+        return await self._store.blobs_of(session)
+
+    async def blobs_only_of(self, sessions: Collection[str]) -> list[BlobRef]:
+        """Return the blobs that these sessions alone name; see `Store.blobs_only_of`."""
+        return await self._store.blobs_only_of(sessions)
+
+    async def blobs_unknown(self) -> list[str]:
+        """Return the sessions whose blobs are not known; see `Store.blobs_unknown`."""
+        return await self._store.blobs_unknown()
+
+    async def know_blobs(self, session: str, refs: Collection[BlobRef]) -> None:
+        """Note which blobs a session names; see `Store.know_blobs`."""
+        await self._store.know_blobs(session, refs)
 
     async def info(self, session: str) -> SessionInfo | None:
         """Return what is known of one session."""

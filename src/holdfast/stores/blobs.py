@@ -98,7 +98,11 @@ class FolderBlobs:
             away.unlink()
             return True
 
-        return await self._in_a_thread(remove, ref)
+        try:
+            return await self._in_a_thread(remove, ref)
+        except BlobMissingError:
+            # Somebody else has removed it meanwhile, or it is no name that bytes could have.
+            return False
 
     async def _in_a_thread(self, work: Callable[[], ResultT], ref: BlobRef | None = None) -> ResultT:
         try:

@@ -6,7 +6,7 @@ so what cannot be stored is refused here too and a reader never shares an object
 
 import asyncio
 import hashlib
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Collection, Iterable, Sequence
 from typing import Any
 
 import msgspec
@@ -27,6 +27,7 @@ from holdfast.core.records import (
     decode_record,
     encode_record,
     owed,
+    refs_in,
 )
 from holdfast.core.segments import Kept
 from holdfast.errors import (
@@ -70,6 +71,8 @@ class MemoryStore:
         # What can be found in each session that was searched, and how far its log was read for that.
         self._indexes: dict[str, tuple[Index, Reading]] = {}
         self._quarantine: dict[str, list[Quarantined]] = {}
+        # The blobs that each session names, by their hashes.
+        self._named: dict[str, dict[str, BlobRef]] = {}
         self._bells = Bells()
 
     async def admit(self, session: str, record: InboxRecord) -> Admission:
@@ -215,6 +218,34 @@ class MemoryStore:
         await self._row(session)
         return self._snapshots.get(session)
 
+    async def blobs_of(self, session: str) -> list[BlobRef]:
+        """Return the blobs that a session names; see `Store.blobs_of`."""
+        await self._row(session)
+        named = self._named.get(session, {})
+        return [named[sha256] for sha256 in sorted(named)]
+
+    async def blobs_only_of(self, sessions: Collection[str]) -> list[BlobRef]:
+        """Return the blobs that these sessions alone name; see `Store.blobs_only_of`."""
+        await self._give_way()
+        elsewhere = {sha256 for key, named in self._named.items() if key not in sessions for sha256 in named}
+        own = {sha256: ref for key in sessions for sha256, ref in self._named.get(key, {}).items()}
+        return [own[sha256] for sha256 in sorted(own.keys() - elsewhere)]
+
+    async def blobs_unknown(self) -> list[str]:
+        """Return none: nothing here is older than what is known of blobs."""
+        await self._give_way()
+        return []
+
+    async def know_blobs(self, session: str, refs: Collection[BlobRef]) -> None:
+        """Note which blobs a session names; see `Store.know_blobs`."""
+        await self._row(session)
+        if session in self._logs:
+            self._name(session, refs)
+
+    def _name(self, session: str, refs: Iterable[BlobRef]) -> None:
+        for ref in refs:
+            self._named.setdefault(session, {}).setdefault(ref.sha256, ref)
+
     async def info(self, session: str) -> SessionInfo | None:
         """Return what is known of one session."""
         return (await self._row(session)).info()
@@ -321,7 +352,7 @@ class MemoryStore:
 
     def _tables(self) -> tuple[dict[str, Any], ...]:
         """Everything that is kept by the key of a session."""
-        return self._rows, self._logs, self._snapshots, self._indexes, self._quarantine, self._segments
+        return self._rows, self._logs, self._snapshots, self._indexes, self._quarantine, self._segments, self._named
 
     async def close(self) -> None:
         """End all feeds and take no more calls."""
@@ -354,6 +385,7 @@ class MemoryStore:
             Kept(seq, at, record_crc32(0, seq, at, body), body) for seq, body in enumerate(bodies, row.last_seq + 1)
         )
         row.extend(len(records), sum(map(owed, records)), at)
+        self._name(row.key, refs_in(records))
         self._bells.ring([row.key])
 
 

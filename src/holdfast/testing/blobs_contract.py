@@ -112,3 +112,4 @@ class BlobsContract(ABC):
         else:
             assert await blobs.get(ref) == b"unnamed"
         assert await blobs.remove(ref_of(b"never put")) is False
+        assert await blobs.remove(BlobRef("no hash at all", 1)) is False

@@ -5,14 +5,14 @@ only before it would let code pass that forgets to look at what it already wrote
 """
 
 import asyncio
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from enum import StrEnum
 from typing import NoReturn
 
 import msgspec
 
 from holdfast.core.fold import InFlight, Turn
-from holdfast.core.messages import ToolCall
+from holdfast.core.messages import BlobRef, ToolCall
 from holdfast.core.reconcile import LogRepair
 from holdfast.core.records import (
     InboxRecord,
@@ -226,6 +226,27 @@ class CrashingStore:
         """Not a write."""
         self.check_alive()
         return await self._store.load_snapshot(session)
+
+    async def know_blobs(self, session: str, refs: Collection[BlobRef]) -> None:
+        """A write."""
+        write = self.before_write()
+        await self._store.know_blobs(session, refs)
+        self.maybe_die(write, Side.AFTER)
+
+    async def blobs_of(self, session: str) -> list[BlobRef]:
+        """Not a write."""
+        self.check_alive()
+        return await self._store.blobs_of(session)
+
+    async def blobs_only_of(self, sessions: Collection[str]) -> list[BlobRef]:
+        """Not a write."""
+        self.check_alive()
+        return await self._store.blobs_only_of(sessions)
+
+    async def blobs_unknown(self) -> list[str]:
+        """Not a write."""
+        self.check_alive()
+        return await self._store.blobs_unknown()
 
     async def info(self, session: str) -> SessionInfo | None:
         """Not a write."""

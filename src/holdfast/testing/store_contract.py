@@ -11,6 +11,7 @@ The store must take its time from `clock` and its bound on waiting inputs from `
 pytest-asyncio in its automatic mode is needed.
 """
 
+from holdfast.testing.store_promises_blobs import BlobNamePromises
 from holdfast.testing.store_promises_feeds import FeedPromises
 from holdfast.testing.store_promises_healing import HealingPromises
 from holdfast.testing.store_promises_leases import LeasePromises
@@ -21,6 +22,13 @@ from holdfast.testing.store_promises_sessions import SessionPromises
 
 
 class StoreContract(
-    LogPromises, LeasePromises, FeedPromises, SearchPromises, SealPromises, SessionPromises, HealingPromises
+    LogPromises,
+    LeasePromises,
+    FeedPromises,
+    SearchPromises,
+    SealPromises,
+    SessionPromises,
+    HealingPromises,
+    BlobNamePromises,
 ):
     """All promises of `holdfast.ports.Store`."""

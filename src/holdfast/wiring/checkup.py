@@ -1,27 +1,27 @@
 """What `doctor` does with a store: look at the file, look at every session, and repair what can be repaired."""
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TypeAlias, TypeVar
 
 import msgspec
 
 from holdfast.core.limits import RESERVED_KEYS, Bounds
 from holdfast.core.reconcile import DropSnapshot
 from holdfast.errors import ConflictError, RetryLaterError
-from holdfast.ports import Segment, Store
-from holdfast.runtime.doctor import Doctor, Finding
+from holdfast.ports import Progress, Segment, Store
+from holdfast.runtime.doctor import UNNOTED, Doctor, Finding
 from holdfast.runtime.healing import fold_whole, heal_whole
 from holdfast.runtime.log import every_session
+from holdfast.runtime.naming import learn_blobs_of
 from holdfast.stores.archived import ArchivedStore
 from holdfast.stores.blobs import FolderBlobs
 from holdfast.stores.sqlite import inspecting
 from holdfast.stores.sqlite.copying import beside, copy_store
 from holdfast.stores.sqlite.file import layout_of
-from holdfast.stores.sqlite.looking import SqliteView
 from holdfast.stores.sqlite.owners import living
+from holdfast.stores.sqlite.read_only import SqliteView
 from holdfast.stores.sqlite.reserve import is_given_up
 from holdfast.wiring.places import Place, open_archive, open_store, shown_place
 
@@ -33,10 +33,6 @@ _BLOB_SECONDS_MIN = 3_600.0
 _GIVEN_UP = (
     "the disk was full: the space kept for the ends of turns was given up, and messages are refused until there is room"
 )
-
-# How far it is: what is being looked at, the step and how many steps there are.
-Progress: TypeAlias = Callable[[str, int, int], None]
-ResultT = TypeVar("ResultT")
 
 
 class Checkup(msgspec.Struct, frozen=True):
@@ -190,6 +186,7 @@ async def repair(path: Path, checkup: Checkup) -> list[str]:
 async def _repair_sessions(place: Place, checkup: Checkup, keys: list[str]) -> list[str]:
     keys += sorted({finding.session for finding in checkup.findings if finding.session and finding.remedy})
     snapshots = {finding.session: finding for finding in checkup.findings if finding.code == "snapshot"}
+    unnoted = {finding.session for finding in checkup.findings if finding.code == UNNOTED}
     left: list[str] = []
     store, _ = open_store(place, Bounds())
     try:
@@ -198,6 +195,9 @@ async def _repair_sessions(place: Place, checkup: Checkup, keys: list[str]) -> l
                 await _repair_session(store, key, snapshots.get(key))
             except (RetryLaterError, ConflictError) as error:
                 left.append(f"session {key!r}: {error}")
+            # Nobody's lease is needed to add to what is noted.
+            if key in unnoted and not await learn_blobs_of(store, key):
+                left.append(f"session {key!r}: a part of its log cannot be read, so what it names is not all noted")
     finally:
         await store.close()
     return left

@@ -90,7 +90,7 @@ def look_at_store(store: str | Path, bounds: Bounds) -> tuple[Store, Blobs]:
         return open_store(store, bounds)
     from holdfast.stores.archived import ArchivedStore  # noqa: PLC0415
     from holdfast.stores.blobs import FolderBlobs  # noqa: PLC0415
-    from holdfast.stores.sqlite.looking import SqliteView  # noqa: PLC0415
+    from holdfast.stores.sqlite.read_only import SqliteView  # noqa: PLC0415
 
     path = Path(store)
     records, archive = SqliteView(path), open_archive(None, path)

@@ -4,10 +4,12 @@ Two sessions with the same tail, one with a hundred times the log behind it, are
 being built. Memory is that of fresh processes that hold one of them open.
 """
 
+import os
 import resource
 import subprocess
 import sys
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from statistics import median
 
@@ -197,12 +199,14 @@ def _memory_with(path: Path, session: str) -> float:
 async def measure_starting(folder: Path, effort: Effort) -> list[Measured]:
     """Milliseconds of processor time of `import holdfast` and of `holdfast --help`, the interpreter's own included.
 
-    Processor time, because on a busy machine the time on the clock tells more about the neighbours.
+    Processor time, because on a busy machine the time on the clock tells more about the neighbours. Of modules that are
+    compiled, as those of an installed program are, whatever the environment says about keeping that.
     """
-    del folder
-    imported = _milliseconds(["-c", "import holdfast"], effort.starts)
-    ready = _milliseconds(["-c", "import holdfast; holdfast.open, holdfast.tool"], effort.starts)
-    helped = _milliseconds(["-m", "holdfast", "--help"], effort.starts)
+    settings = os.environ | {"PYTHONPYCACHEPREFIX": str(folder / "compiled")}
+    settings.pop("PYTHONDONTWRITEBYTECODE", None)
+    imported = _milliseconds(["-c", "import holdfast"], effort.starts, settings)
+    ready = _milliseconds(["-c", "import holdfast; holdfast.open, holdfast.tool"], effort.starts, settings)
+    helped = _milliseconds(["-m", "holdfast", "--help"], effort.starts, settings)
     return [
         Measured("import holdfast", imported, IMPORT_MS_MAX, IMPORT_MS_MAX / imported, 1.0, "ms"),
         Measured("import, and everything it loads", ready, IMPORT_MS_MAX, IMPORT_MS_MAX / ready, 0.5, "ms"),
@@ -210,12 +214,14 @@ async def measure_starting(folder: Path, effort: Effort) -> list[Measured]:
     ]
 
 
-def _milliseconds(arguments: list[str], rounds: int) -> float:
-    """Return the median processor time of a fresh interpreter with these arguments."""
+def _milliseconds(arguments: list[str], rounds: int, settings: Mapping[str, str]) -> float:
+    """Return the median processor time of a fresh interpreter with these arguments, once its modules are compiled."""
+    command = [sys.executable, *arguments]
+    subprocess.run(command, capture_output=True, check=True, env=settings)  # noqa: S603 - our own program
     times = []
     for _ in range(rounds):
         before = resource.getrusage(resource.RUSAGE_CHILDREN)
-        subprocess.run([sys.executable, *arguments], capture_output=True, check=True)  # noqa: S603 - our own program
+        subprocess.run(command, capture_output=True, check=True, env=settings)  # noqa: S603 - our own program
         after = resource.getrusage(resource.RUSAGE_CHILDREN)
         times.append(1_000 * (after.ru_utime - before.ru_utime + after.ru_stime - before.ru_stime))
     return median(times)

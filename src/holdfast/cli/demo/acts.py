@@ -54,14 +54,14 @@ async def it_outgrows_the_window(stage: Stage) -> None:
 
 async def the_summariser_is_refused(stage: Stage) -> None:
     """Refuse every summary until the window is full, so that it must do without a model."""
-    await stage.caller.set_model(refuses_summaries=True)
+    await stage.caller.set_model(summary_tokens_max=0)
     after = stage.watcher.last_seq
     for _ in range(_LEGS_MAX):
         await stage.travel()
         if any(_is_digest(one.record) for one in stage.watcher.seen[after:]):
             break
     await stage.rest()
-    await stage.caller.set_model(refuses_summaries=False)
+    await stage.caller.set_model(summary_tokens_max=None)
     stage.screen.say("Every message was answered all the same. A digest is debt: a model redoes it when it can.")
 
 

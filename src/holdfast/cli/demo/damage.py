@@ -7,7 +7,7 @@ from pathlib import Path
 import msgspec
 
 from holdfast.core.records import DamageSetAside, Logged, ReplyRecorded, encode_record
-from holdfast.stores.sqlite.looking import SqliteView
+from holdfast.stores.sqlite.read_only import SqliteView
 
 # A store of the demo has a few MiB at most; a hundred are a store of somebody else.
 _FILE_BYTES_MAX = 100 * 2**20

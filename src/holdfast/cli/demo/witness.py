@@ -14,7 +14,7 @@ from holdfast.runtime.doctor import Finding
 from holdfast.stores.archived import ArchivedStore
 from holdfast.stores.blobs import FolderBlobs
 from holdfast.stores.sqlite.copying import beside
-from holdfast.stores.sqlite.looking import SqliteView
+from holdfast.stores.sqlite.read_only import SqliteView
 from holdfast.wiring import open_archive
 
 

@@ -5,7 +5,7 @@ loudly: the log was written by a newer version. Every record that belongs to a t
 that the turn answers.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from typing import TypeAlias
 
 import msgspec
@@ -106,8 +106,10 @@ __all__ = [
     "WorkRecord",
     "decode_record",
     "encode_record",
+    "kept_beside",
     "origin_of",
     "owed",
+    "refs_in",
     "refs_of",
     "turn_of",
 ]
@@ -216,18 +218,39 @@ def turn_of(record: AnyRecord) -> int | None:
             return record.turn
 
 
-def refs_of(record: AnyRecord) -> Iterator[BlobRef]:
-    """Yield the blobs that a record names."""
-    parts: Sequence[Part] = ()
+# Records that may name blobs, and parts that do. Whoever appends asks of every record, so what names none is told by
+# types alone.
+_NAMING: frozenset[type[AnyRecord]] = frozenset({InputAdmitted, ToolSettled, ResultSubmitted, PartReplaced})
+_NAMING_PARTS: frozenset[type[Part]] = frozenset({LargeText, Media})
+_KEPT_BESIDE = _NAMING | _OWED.keys() | {DamageSetAside}
+
+
+def refs_of(record: AnyRecord) -> Sequence[BlobRef]:
+    """Return the blobs that a record names."""
+    originals: Sequence[BlobRef] = ()
+    parts: Sequence[Part]
     match record:
-        case InputAdmitted(originals=originals):
-            parts = record.parts
-            yield from originals
-        case ToolSettled(result=result) | ResultSubmitted(result=result):
-            parts = result.parts
-            yield from result.originals
-        case PartReplaced(shown=shown):
-            parts = (shown,)
+        case InputAdmitted():
+            originals, parts = record.originals, record.parts
+        case ToolSettled() | ResultSubmitted():
+            originals, parts = record.result.originals, record.result.parts
+        case PartReplaced():
+            parts = (record.shown,)
         case _:
-            pass
-    yield from (part.blob for part in parts if isinstance(part, LargeText | Media))
+            return ()
+    if not originals and _NAMING_PARTS.isdisjoint(map(type, parts)):
+        return ()
+    return (*originals, *[part.blob for part in parts if isinstance(part, LargeText | Media)])
+
+
+def refs_in(records: Iterable[AnyRecord]) -> list[BlobRef]:
+    """Return the blobs that records name, as often as they do."""
+    return [ref for record in records if type(record) in _NAMING for ref in refs_of(record)]
+
+
+def kept_beside(records: Sequence[AnyRecord]) -> tuple[int, Sequence[BlobRef]]:
+    """Return what a store keeps beside a log when these are appended: outcomes that are owed, and named blobs."""
+    # Asked at every append, and most records add neither.
+    if _KEPT_BESIDE.isdisjoint(map(type, records)):
+        return 0, ()
+    return sum(map(owed, records)), refs_in(records)

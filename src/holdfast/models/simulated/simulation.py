@@ -81,11 +81,10 @@ class Simulation:
     ) -> None:
         """`delta_seconds` is the pause before each event of a stream; `sleep` makes it, so that tests can set time."""
         self.limits = limits
-        # The most that a request for a summary may have: longer ones are too long, and with 0 each is a bad request.
+        # The most that a request for a summary may have: longer ones are too long, and with 0 a content policy refuses
+        # each. None: as much as any other.
         self.summary_tokens_max: int | None = None
         self.delta_seconds = delta_seconds
-        # Requests for a summary, and only those, are refused by a content policy.
-        self.refuses_summaries = False
         self.request_count = 0
         # Set by every request that comes, and cleared by whoever waits for the next one.
         self.was_called = asyncio.Event()
@@ -151,8 +150,6 @@ class Simulation:
         seen.model, seen.tokens = decoded.model, count_request(decoded.request)
         # Whoever wants no stream gets the error that the stream would have had inside.
         word = "500" if step.word == "error-event" and not decoded.wants_stream else step.word
-        if self.refuses_summaries and word == OK.word and asks_for_summary(decoded.request):
-            word = "content-filter"
         scripted = voice.scripted(word, step.setting, decoded.model)
         if scripted is not None:
             return scripted
@@ -164,9 +161,9 @@ class Simulation:
         if objection is not None:
             return voice.malformed(objection)
         return (
-            self._refuse_media(seen, images)
+            self._refuse_summary(seen, decoded)
+            or self._refuse_media(seen, images)
             or self._refuse_tokens(seen, decoded)
-            or self._refuse_summary(seen, decoded)
             or _Weighed(decoded, seen.tokens)
         )
 
@@ -199,7 +196,7 @@ class Simulation:
         if most is None or seen.tokens <= most or not asks_for_summary(decoded.request):
             return None
         return (
-            voice.scripted("bad-request", None, decoded.model) if most == 0 else voice.overflow(seen.tokens, None, most)
+            voice.overflow(seen.tokens, None, most) if most else voice.scripted("content-filter", None, decoded.model)
         )
 
     # --- answering -----------------------------------------------------------------------------------------------

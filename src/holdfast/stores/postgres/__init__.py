@@ -6,20 +6,31 @@ few seconds for it and is then refused; feeds wait as long as it takes.
 """
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
 import msgspec
 
 from holdfast.core.limits import Bounds
+from holdfast.core.messages import BlobRef
 from holdfast.core.reconcile import LogRepair
-from holdfast.core.records import InboxRecord, InputAdmitted, LeasedRecord, Logged, WorkRecord, owed
+from holdfast.core.records import (
+    InboxRecord,
+    InputAdmitted,
+    LeasedRecord,
+    Logged,
+    WorkRecord,
+    kept_beside,
+    owed,
+    refs_in,
+    refs_of,
+)
 from holdfast.core.segments import Kept
 from holdfast.errors import BadInputError, StoreBusyError, StoreUnreachableError
 from holdfast.ports import Admission, Clock, Examined, Hit, Lease, Quarantined, Segment, SessionInfo, Snapshot
 from holdfast.stores.feeds import Bells, Feed
-from holdfast.stores.postgres import leases, mending, moving, reading
+from holdfast.stores.postgres import leases, mending, moving, naming, reading
 from holdfast.stores.postgres import search as searching
 from holdfast.stores.postgres.address import Address
 from holdfast.stores.postgres.batch import Admit, Append
@@ -62,14 +73,16 @@ class PostgresStore:
         body = body_of(session, record)
         client_id = record.client_id if isinstance(record, InputAdmitted) else ""
         room = self._bounds.inputs_waiting_max if owed(record) else None
-        admission: Admission = await self._writers.of(session).run(Admit(session, body, client_id, room))
+        admit = Admit(session, body, client_id, room, refs_of(record))
+        admission: Admission = await self._writers.of(session).run(admit)
         return admission
 
     async def append(self, lease: Lease, records: Sequence[LeasedRecord], *, after: int) -> int:
         """Append work records, all or none; see `Store.append`."""
         _check_key(lease.session)
         bodies = [body_of(lease.session, record) for record in records]
-        last: int = await self._writers.of(lease.session).run(Append(lease, bodies, after, sum(map(owed, records))))
+        append = Append(lease, bodies, after, *kept_beside(records))
+        last: int = await self._writers.of(lease.session).run(append)
         return last
 
     async def read(self, session: str, *, after: int = 0, limit: int | None = None) -> list[Logged]:
@@ -165,6 +178,24 @@ class PostgresStore:
         check_key(session)
         return await self.connections.ask(lambda db: reading.segments(db, session))
 
+    async def blobs_of(self, session: str) -> list[BlobRef]:
+        """Return the blobs that a session names; see `Store.blobs_of`."""
+        check_key(session)
+        return await self.connections.ask(lambda db: naming.blobs_of(db, session))
+
+    async def blobs_only_of(self, sessions: Collection[str]) -> list[BlobRef]:
+        """Return the blobs that these sessions alone name; see `Store.blobs_only_of`."""
+        return await self.connections.ask(lambda db: naming.blobs_only_of(db, sessions))
+
+    async def blobs_unknown(self) -> list[str]:
+        """Return the sessions whose blobs are not known; see `Store.blobs_unknown`."""
+        return await self.connections.ask(naming.blobs_unknown)
+
+    async def know_blobs(self, session: str, refs: Collection[BlobRef]) -> None:
+        """Note which blobs a session names; see `Store.know_blobs`."""
+        check_key(session)
+        await self.connections.ask(lambda db: naming.know_blobs(db, session, refs))
+
     async def info(self, session: str) -> SessionInfo | None:
         """Return what is known of one session."""
         check_key(session)
@@ -192,6 +223,7 @@ class PostgresStore:
 
         async def work(db: "Connection", row: SessionRow, now: float) -> int:
             row.check_after(after)
+            await naming.insert_names(db, row.number, refs_in(records))
             return await mending.mend(db, row, repairs, bodies, now)
 
         return await self._change(lease, work)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 import msgspec
 
+from holdfast.core.messages import BlobRef
 from holdfast.errors import ClientIdReusedError
 from holdfast.ports import Admission, Lease
 from holdfast.stores.feeds import Fresh
@@ -116,6 +117,7 @@ class Admit(msgspec.Struct, frozen=True):
     body: bytes
     client_name: str
     inputs_waiting_max: int | None
+    refs: Sequence[BlobRef] = ()
 
     @property
     def size_bytes(self) -> int:
@@ -142,6 +144,7 @@ class Admit(msgspec.Struct, frozen=True):
         batch.extend(row, (self.body,), owed=0 if self.inputs_waiting_max is None else 1)
         if client_id:
             batch.name(row, client_id, digest)
+        batch.name_blobs(row, self.refs)
         return Admission(row.last_seq, is_new=True)
 
 
@@ -152,6 +155,7 @@ class Append(msgspec.Struct, frozen=True):
     bodies: Sequence[bytes]
     after: int
     owed: int
+    refs: Sequence[BlobRef] = ()
 
     @property
     def session(self) -> str:
@@ -175,6 +179,7 @@ class Append(msgspec.Struct, frozen=True):
         row.check_after(self.after)
         if self.bodies:
             batch.extend(row, self.bodies, self.owed)
+            batch.name_blobs(row, self.refs)
         return row.last_seq
 
 
@@ -197,6 +202,9 @@ class Batch:
         self._ids: list[bytes] = []
         self._id_seqs: list[int] = []
         self._digests: list[bytes] = []
+        self._name_places: list[int] = []
+        self._names: list[bytes] = []
+        self._sizes: list[int] = []
 
     @property
     def sessions(self) -> AbstractSet[str]:
@@ -230,6 +238,17 @@ class Batch:
         self._ids.append(client_id)
         self._id_seqs.append(row.last_seq)
         self._digests.append(digest)
+
+    def name_blobs(self, row: SessionRow, refs: Sequence[BlobRef]) -> None:
+        """Note which blobs the newest records name."""
+        for ref in refs:
+            self._name_places.append(self._places[row.key])
+            self._names.append(ref.sha256.encode())
+            self._sizes.append(ref.size_bytes)
+
+    def naming(self) -> tuple[Any, ...]:
+        """Return what `holdfast.write_naming` takes behind what `holdfast.write` takes; nothing where it need not."""
+        return (self._name_places, self._names, self._sizes) if self._names else ()
 
     def arguments(self) -> tuple[Any, ...]:
         """Return what `holdfast.write` takes behind the writer and its number."""

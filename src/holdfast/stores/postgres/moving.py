@@ -6,11 +6,12 @@ from typing import TYPE_CHECKING
 
 import asyncpg
 
-from holdfast.core.records import InputAdmitted, Logged, owed
+from holdfast.core.records import InputAdmitted, Logged, owed, refs_in
 from holdfast.errors import BadInputError, SeqMovedError
 from holdfast.stores.postgres import leases
 from holdfast.stores.postgres.changing import insert_records
 from holdfast.stores.postgres.mending import sealed_until
+from holdfast.stores.postgres.naming import insert_names
 from holdfast.stores.rows import SessionRow, check_not_sealed
 
 if TYPE_CHECKING:
@@ -35,7 +36,16 @@ _DELETE_SOME = tuple(
 )
 _DELETE_REST = tuple(
     f"DELETE FROM holdfast.{table} WHERE session = $1"  # noqa: S608 - names of our own
-    for table in ("search_words", "search_rows", "search_marks", "snapshots", "client_ids", "segments")
+    for table in (
+        "search_words",
+        "search_rows",
+        "search_marks",
+        "snapshots",
+        "client_ids",
+        "segments",
+        "blob_names",
+        "blobs_unknown",
+    )
 )
 
 
@@ -53,6 +63,7 @@ async def adopt(connection: "Connection", row: SessionRow, records: Sequence[Log
         if isinstance(logged.record, InputAdmitted) and logged.record.client_id
     ]
     await connection.execute(_INSERT_IDS, row.number, *([each[place] for each in named] for place in range(3)))
+    await insert_names(connection, row.number, refs_in(logged.record for logged in records))
     for logged in records:
         row.extend(1, owed(logged.record), logged.at)
     return row.last_seq

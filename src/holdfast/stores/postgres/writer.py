@@ -56,7 +56,14 @@ _SELECT_IDS = """
     JOIN holdfast.sessions USING (key)
     JOIN holdfast.client_ids ON session = number AND client_ids.client_id = asked.client_id
 """
-_WRITE = f"SELECT refused, now FROM holdfast.write({', '.join(f'${place}' for place in range(1, 17))})"  # noqa: S608 - numbers of parameters
+
+
+def _call(function: str, parameters: int) -> str:
+    places = ", ".join(f"${place}" for place in range(1, parameters + 1))
+    return f"SELECT refused, now FROM holdfast.{function}({places})"  # noqa: S608 - a name of ours, numbers of parameters
+
+
+_WRITE, _WRITE_NAMING = _call("write", 16), _call("write_naming", 19)
 _SETTLE = "SELECT is_known, refused FROM holdfast.settle($1, $2)"
 
 
@@ -252,7 +259,9 @@ class Writer:
         self._number += 1
         refused: Collection[int] | None
         try:
-            answer = await connection.fetchrow(_WRITE, self._instance, self._number, *batch.arguments())
+            naming = batch.naming()
+            write = _WRITE_NAMING if naming else _WRITE
+            answer = await connection.fetchrow(write, self._instance, self._number, *batch.arguments(), *naming)
             assert answer is not None, "a function with OUT parameters has one row"
             refused = answer["refused"]
             self._ahead_seconds = answer["now"] - time.monotonic()

@@ -9,7 +9,7 @@ SQLite, and closing its connection drops the locks of the first (https://sqlite.
 """
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
@@ -19,14 +19,25 @@ import apsw
 import msgspec
 
 from holdfast.core.limits import Bounds
+from holdfast.core.messages import BlobRef
 from holdfast.core.reconcile import LogRepair
-from holdfast.core.records import InboxRecord, InputAdmitted, LeasedRecord, Logged, WorkRecord, owed
+from holdfast.core.records import (
+    InboxRecord,
+    InputAdmitted,
+    LeasedRecord,
+    Logged,
+    WorkRecord,
+    kept_beside,
+    owed,
+    refs_in,
+    refs_of,
+)
 from holdfast.core.segments import Kept
 from holdfast.errors import StoppingError, StoreFullError, StorePathError
 from holdfast.ports import Admission, Clock, Examined, Hit, Lease, Quarantined, Segment, SessionInfo, Snapshot
 from holdfast.stores.feeds import Bells, Feed
 from holdfast.stores.rows import SessionRow, body_of, check_key, check_lease_term, not_settled, seal_of
-from holdfast.stores.sqlite import checking, mending, moving, reading, sealing
+from holdfast.stores.sqlite import checking, mending, moving, naming, reading, sealing
 from holdfast.stores.sqlite import search as searching
 from holdfast.stores.sqlite.batch import Batch
 from holdfast.stores.sqlite.file import OUT_OF_SPACE, check_place, connect, full, prepare, translated
@@ -81,18 +92,20 @@ class SqliteStore:
         body = body_of(session, record)
         client_id = record.client_id if isinstance(record, InputAdmitted) else ""
         room = self._bounds.inputs_waiting_max if owed(record) else None
+        refs = refs_of(record)
         return await self._writer.run(
-            lambda batch: batch.admit(session, body, client_id, inputs_waiting_max=room), size_bytes=len(body)
+            lambda batch: batch.admit(session, body, client_id, inputs_waiting_max=room, refs=refs),
+            size_bytes=len(body),
         )
 
     async def append(self, lease: Lease, records: Sequence[LeasedRecord], *, after: int) -> int:
         """Append work records, all or none; see `Store.append`."""
         check_key(lease.session)
         bodies = [body_of(lease.session, record) for record in records]
-        added = sum(map(owed, records))
+        added, refs = kept_beside(records)
         size_bytes = sum(map(len, bodies))
         return await self._writer.run(
-            lambda batch: batch.append(lease, bodies, after=after, owed=added),
+            lambda batch: batch.append(lease, bodies, after=after, owed=added, refs=refs),
             size_bytes=size_bytes,
             # An answer of megabytes would take the space of all others.
             is_ending=added < 0 and size_bytes <= ENDING_BYTES_MAX,
@@ -190,6 +203,24 @@ class SqliteStore:
         check_key(session)
         return await self._read(lambda db: reading.snapshot(db, session))
 
+    async def blobs_of(self, session: str) -> list[BlobRef]:
+        """Return the blobs that a session names; see `Store.blobs_of`."""
+        check_key(session)
+        return await self._read(lambda db: naming.blobs_of(db, session))
+
+    async def blobs_only_of(self, sessions: Collection[str]) -> list[BlobRef]:
+        """Return the blobs that these sessions alone name; see `Store.blobs_only_of`."""
+        return await self._read(lambda db: naming.blobs_only_of(db, sessions))
+
+    async def blobs_unknown(self) -> list[str]:
+        """Return the sessions whose blobs are not known; see `Store.blobs_unknown`."""
+        return await self._read(naming.blobs_unknown)
+
+    async def know_blobs(self, session: str, refs: Collection[BlobRef]) -> None:
+        """Note which blobs a session names; see `Store.know_blobs`."""
+        check_key(session)
+        await self._writer.run(lambda batch: batch.know_blobs(session, refs))
+
     async def info(self, session: str) -> SessionInfo | None:
         """Return what is known of one session."""
         check_key(session)
@@ -223,6 +254,7 @@ class SqliteStore:
         def make(db: apsw.Connection, row: SessionRow, now: float) -> int:
             row.check_after(after)
             mending.mend(db, row, repairs, bodies, now)
+            naming.insert_names(db, row.number, refs_in(records))
             return row.last_seq
 
         return await self._writer.run(lambda batch: batch.change(lease, make), size_bytes=sum(map(len, bodies)))

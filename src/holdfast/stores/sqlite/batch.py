@@ -6,18 +6,20 @@ is to be written is gathered and goes into the database in a few statements for 
 gives up the interpreter's lock and may wait a long time for it on a busy process.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from hashlib import sha256
 from typing import Any, TypeAlias, TypeVar
 
 import apsw
 
+from holdfast.core.messages import BlobRef
 from holdfast.errors import ClientIdReusedError, StoreFullError
 from holdfast.ports import Admission, Lease, Segment, Snapshot
 from holdfast.stores.feeds import Fresh
 from holdfast.stores.rows import SessionRow, record_crc32
 from holdfast.stores.sqlite.checking import RecentEnds, end_of_log
 from holdfast.stores.sqlite.index import Slice, write_slice
+from holdfast.stores.sqlite.naming import insert_names, know_blobs
 from holdfast.stores.sqlite.owners import Owners
 from holdfast.stores.sqlite.sealing import move_out
 
@@ -176,7 +178,15 @@ class Batch:
         self.news: dict[str, list[Fresh]] = {}
         self.records_added = 0
 
-    def admit(self, session: str, body: bytes, client_id: str, *, inputs_waiting_max: int | None) -> Admission:
+    def admit(
+        self,
+        session: str,
+        body: bytes,
+        client_id: str,
+        *,
+        inputs_waiting_max: int | None,
+        refs: Sequence[BlobRef] = (),
+    ) -> Admission:
         """Append an inbox record, unless an input of the same name is known. What is owed an outcome has a bound."""
         row = self._row(session)
         digest = sha256(body).digest() if client_id else b""
@@ -192,15 +202,21 @@ class Batch:
         self._extend(row, (body,), owed=0 if inputs_waiting_max is None else 1)
         if client_id:
             self._db.execute(_INSERT_CLIENT_ID, (row.number, client_id, row.last_seq, digest))
+        if refs:
+            insert_names(self._db, row.number, refs)
         return Admission(row.last_seq, is_new=True)
 
-    def append(self, lease: Lease, bodies: Sequence[bytes], *, after: int, owed: int) -> int:
+    def append(
+        self, lease: Lease, bodies: Sequence[bytes], *, after: int, owed: int, refs: Sequence[BlobRef] = ()
+    ) -> int:
         """Append work records under a lease."""
         row = self._row(lease.session)
         row.check_lease(lease)
         row.check_after(after)
         if bodies:
             self._extend(row, bodies, owed)
+        if refs:
+            insert_names(self._db, row.number, refs)
         return row.last_seq
 
     def seal(self, lease: Lease, segment: Segment, body: bytes, *, after: int) -> int:
@@ -243,6 +259,10 @@ class Batch:
         row.check_lease(lease)
         checksum = record_crc32(row.number, snapshot.seq, 0.0, snapshot.body)
         self._db.execute(_UPSERT_SNAPSHOT, (row.number, snapshot.seq, checksum, snapshot.body))
+
+    def know_blobs(self, session: str, refs: Collection[BlobRef]) -> None:
+        """Note all blobs that the records of a session name."""
+        know_blobs(self._db, session, refs)
 
     def index(self, part: Slice) -> None:
         """Make records that are in the log findable."""

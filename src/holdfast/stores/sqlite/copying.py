@@ -12,9 +12,10 @@ from uuid import uuid4
 import apsw
 
 from holdfast.errors import StorePathError
+from holdfast.ports.progress import Progress, ignore
 from holdfast.stores.folder import sync_folder
 from holdfast.stores.sqlite.file import connect, translated
-from holdfast.stores.sqlite.pages import Progress, copy_pages, ignore
+from holdfast.stores.sqlite.pages import copy_pages
 
 # The folders that belong to a store, by how their names end.
 BESIDE = ("-blobs", "-archive")
@@ -54,7 +55,7 @@ def copy_folder(source: Path, target: Path, progress: Progress = ignore) -> int:
         place.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         if not place.exists():
             _link(path, place)
-        progress(done, len(files))
+        progress(f"copying {source.name}", done, len(files))
     for folder in {target, *(target / path.relative_to(source).parent for path in files)}:
         if folder.is_dir():
             sync_folder(folder)

@@ -18,7 +18,17 @@ from holdfast.stores.sqlite.sealing import sealed_until
 _FAULTS_MAX = 20
 
 # Tables that belong to a session by its number.
-_OWNED = ("records", "recent", "snapshots", "client_ids", "segments", "search_marks", "search_rows")
+_OWNED = (
+    "records",
+    "recent",
+    "snapshots",
+    "client_ids",
+    "segments",
+    "search_marks",
+    "search_rows",
+    "blob_names",
+    "blobs_unknown",
+)
 
 
 class FileFault(msgspec.Struct, frozen=True):
@@ -106,12 +116,21 @@ def create_missing(path: Path) -> int:
             if name not in found and name not in _objects(db):
                 db.execute(str(sql))
                 made += 1
+                if name in {"blob_names", "blobs_unknown"}:
+                    # Empty, it would say that nobody names any blob.
+                    _forget_blobs(db)
         db.execute(f"PRAGMA application_id = {APPLICATION_ID}")
         db.execute("COMMIT")
     finally:
         db.close(force=True)
         fresh.close()
     return made
+
+
+def _forget_blobs(db: apsw.Connection, which: str = "created_at IS NOT NULL") -> None:
+    """Within a transaction: have logs be read again for the blobs they name, where the layout knows of that."""
+    if "blobs_unknown" in _objects(db):
+        db.execute(f"INSERT OR IGNORE INTO blobs_unknown SELECT number FROM sessions WHERE {which}")  # noqa: S608 - ours
 
 
 def rows_of_nobody(path: Path) -> list[FileFault]:
@@ -152,6 +171,7 @@ def adopt_rows_of_nobody(path: Path) -> list[str]:
                 "INSERT INTO sessions (number, key, owed, created_at, fence, lease_until) VALUES (?, ?, 0, ?, 0, 0)"
             )
             db.execute(insert, (number, keys[-1], since))
+        _forget_blobs(db, "key LIKE 'recovered:%'")
         db.execute("COMMIT")
     finally:
         db.close(force=True)

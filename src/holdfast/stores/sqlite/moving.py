@@ -5,10 +5,11 @@ from hashlib import sha256
 
 import apsw
 
-from holdfast.core.records import InputAdmitted, Logged, encode_record, owed
+from holdfast.core.records import InputAdmitted, Logged, encode_record, owed, refs_in
 from holdfast.errors import BadInputError, SeqMovedError
 from holdfast.stores.rows import SessionRow, check_not_sealed, record_crc32
 from holdfast.stores.sqlite.mending import forget_index
+from holdfast.stores.sqlite.naming import insert_names
 from holdfast.stores.sqlite.sealing import sealed_until
 
 # Rows that are deleted in one transaction: some ten milliseconds in which nobody else can write.
@@ -32,6 +33,7 @@ def adopt(db: apsw.Connection, row: SessionRow, records: Sequence[Logged]) -> in
             digest = sha256(body).digest()
             db.execute(_INSERT_CLIENT_ID, (row.number, logged.record.client_id, logged.seq, digest))
         row.extend(1, owed(logged.record), logged.at)
+    insert_names(db, row.number, refs_in(logged.record for logged in records))
     return row.last_seq
 
 
@@ -55,7 +57,7 @@ def delete_some(db: apsw.Connection, row: SessionRow) -> bool:
         left -= db.changes()
     if left <= 0:
         return True
-    for table in ("snapshots", "client_ids", "segments"):
+    for table in ("snapshots", "client_ids", "segments", "blob_names", "blobs_unknown"):
         db.execute(f"DELETE FROM {table} WHERE session = ?", (row.number,))  # noqa: S608 - a name of ours
     db.execute("DELETE FROM sessions WHERE number = ?", (row.number,))
     return False

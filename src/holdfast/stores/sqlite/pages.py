@@ -1,22 +1,16 @@
 """Copying a database page by page from a connection: one state of it, whatever is written meanwhile."""
 
 import os
-from collections.abc import Callable
 from pathlib import Path
 from uuid import uuid4
 
 import apsw
 
+from holdfast.ports.progress import Progress, ignore
 from holdfast.stores.folder import sync_folder
 
 # Pages between two looks at the progress: 8 MiB, some ten milliseconds.
 _PAGES_AT_ONCE = 2_000
-
-Progress = Callable[[int, int], None]
-
-
-def ignore(_done: int, _all: int) -> None:
-    """Nobody wants to know how far it is."""
 
 
 def copy_pages(theirs: apsw.Connection, target: Path, progress: Progress = ignore) -> None:
@@ -44,4 +38,4 @@ def _copy(theirs: apsw.Connection, ours: apsw.Connection, progress: Progress) ->
         with ours.backup("main", theirs, "main") as backup:
             while not backup.done:
                 backup.step(_PAGES_AT_ONCE)
-                progress(backup.page_count - backup.remaining, backup.page_count)
+                progress("copying the file", backup.page_count - backup.remaining, backup.page_count)

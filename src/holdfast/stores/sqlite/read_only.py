@@ -26,7 +26,10 @@ from holdfast.stores.sqlite.file import connect, layout_of
 _LATER_TABLES = {
     "segments": "session, first, last, name, sha256, size",
     "quarantine": "number INTEGER PRIMARY KEY, session, seq, at, crc32, body, why, since",
+    "blob_names": "session, sha256, size",
 }
+# Before it was kept which blobs records name, it was known of no session.
+_NO_BLOBS_KNOWN = "CREATE TEMP VIEW blobs_unknown AS SELECT number AS session FROM sessions"
 
 
 class SqliteView(SqliteStore):
@@ -66,8 +69,10 @@ class SqliteView(SqliteStore):
         db = connect(self._path)
         for table, columns in _LATER_TABLES.items():
             # Where the file has none yet, an empty one that lives as long as the connection stands in for it.
-            if not db.execute("SELECT count(*) FROM main.sqlite_schema WHERE name = ?", (table,)).get:
+            if not _has(db, table):
                 db.execute(f"CREATE TEMP TABLE {table} ({columns})")
+        if not _has(db, "blobs_unknown"):
+            db.execute(_NO_BLOBS_KNOWN)
         db.execute("PRAGMA query_only = ON")
         return db
 
@@ -75,6 +80,10 @@ class SqliteView(SqliteStore):
         self._readers.shutdown(wait=True)
         while self._idle:
             self._idle.pop().close()
+
+
+def _has(db: apsw.Connection, table: str) -> bool:
+    return bool(db.execute("SELECT count(*) FROM main.sqlite_schema WHERE name = ?", (table,)).get)
 
 
 class _NoWriter:

@@ -1,0 +1,26 @@
+"""Requests as two dialects write them, to be looked at."""
+
+import json
+from typing import Any
+
+import pytest
+
+from holdfast.core.messages import (
+    Request,
+)
+from holdfast.models.dialects import DIALECTS
+from tests.models.conversations import (
+    IMAGES,
+)
+
+OPENAI, ANTHROPIC = "openai-chat", "anthropic"
+ISSUER = "anthropic:example.com:m"
+both = pytest.mark.parametrize("dialect", [OPENAI, ANTHROPIC])
+
+
+def encoded(dialect: str, request: Request, issuer: str = ISSUER, blobs: dict[str, bytes] | None = None) -> bytes:
+    return DIALECTS[dialect].encode_request(request, "m", {**IMAGES, **(blobs or {})}, issuer)
+
+
+def wire(dialect: str, request: Request, issuer: str = ISSUER, blobs: dict[str, bytes] | None = None) -> Any:
+    return json.loads(encoded(dialect, request, issuer, blobs))
