@@ -261,6 +261,18 @@ def test_thinking_from_before_a_change_of_the_past_is_not_sent_back() -> None:
     assert climbing(ReasoningDropped(0, 6), APPLIED).reasoning_from == 7
 
 
+def test_thinking_of_the_turn_that_is_open_goes_on_behind_a_compaction_unless_it_was_refused() -> None:
+    """FM-065: a provider refuses a tool loop that goes on without the thinking it began with."""
+    climb = RungStarted(1, Rung.DIGEST, FaultKind.TOKEN_OVERFLOW)
+    before = fold(*OPEN, an_attempt_started(), failed(FaultKind.TOKEN_OVERFLOW), climb)
+    applied = replace(APPLIED, turn=1)
+    anew = GenerationStarted(1, 1, "seed", 100, 10, generation=2)
+
+    assert fold(applied, start=before).reasoning_from == before.number == 1
+    assert fold(ReasoningDropped(1, 6), applied, start=before).reasoning_from == 6
+    assert fold(anew, start=before).reasoning_from == before.seq + 1
+
+
 def test_a_mask_never_moves_back() -> None:
     assert [climbing(OutputMasked(0, 9), OutputMasked(0, before)).masked_before for before in (5, 12)] == [9, 12]
 
