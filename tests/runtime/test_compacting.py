@@ -39,7 +39,7 @@ from holdfast.testing.clock import ManualClock
 from holdfast.testing.crashes import CrashingStore, every_point
 from holdfast.testing.engines import a_hold, an_engine
 from holdfast.testing.scripted import FunctionModel, refuses, says
-from tests.runtime.talks import KEY, OVERFLOW, a_long_talk, ended_well
+from tests.runtime.talks import KEY, OVERFLOW, a_long_talk, check_who_asked_before_got_it, ended_well
 
 WINDOW = 4_000
 # No compaction of our own accord, so that every one in the log was asked for.
@@ -208,7 +208,7 @@ async def test_requests_that_come_together_are_met_by_one_compaction() -> None:
         assert sum(len(model.notes_asked) for model in models) == 1
         assert {outcome.outcome for outcome in outcomes} <= {CompactionOutcome.APPLIED, CompactionOutcome.NOTHING_TO_DO}
         assert outcomes[0].outcome is CompactionOutcome.APPLIED
-        await ended_well(sessions[0])
+        check_who_asked_before_got_it(await ended_well(sessions[0]))
 
 
 async def test_a_session_without_a_past_has_nothing_to_compact() -> None:

@@ -8,6 +8,7 @@ from holdfast.ports.clock import Clock
 from holdfast.ports.model import Delta, Model, ReasoningDelta, TextDelta, ToolCallDelta
 from holdfast.ports.store import (
     Admission,
+    Archived,
     Examined,
     Feed,
     Hit,
@@ -23,6 +24,7 @@ from holdfast.ports.tools import Attachment, SessionTool, Tool
 __all__ = [
     "Admission",
     "Archive",
+    "Archived",
     "Attachment",
     "Blobs",
     "Clock",

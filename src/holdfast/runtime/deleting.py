@@ -12,8 +12,9 @@ from uuid import uuid4
 import msgspec
 
 from holdfast.core.limits import RESERVED_KEYS
+from holdfast.core.mending import NOT_SET_ASIDE
 from holdfast.core.messages import BlobRef
-from holdfast.core.records import decode_record, refs_of
+from holdfast.core.records import DamageSetAside, decode_record, refs_of
 from holdfast.core.segments import SegmentTornError, unpack_segment
 from holdfast.errors import (
     BadInputError,
@@ -147,8 +148,10 @@ async def _taken_away(
             _check_untouched(known, untouched_since)
         if not force:
             await check_clean(store, session)
-        # Before it has another key: its segments know it by this one.
-        refs = await _refs_in(store, known)
+        # Before it has another key: its segments know it by this one. What nobody can read names nothing that goes.
+        refs: dict[str, BlobRef] = {}
+        with suppress(*((StoreDamagedError,) if force else ())):
+            refs |= await _refs_in(store, known)
         segments = await store.segments(session)
         # Reading a long log takes a while, and anybody may send a message meanwhile, up to the very moment it goes.
         after = known.last_seq if untouched_since is not None else None
@@ -221,16 +224,39 @@ def _check_untouched(known: SessionInfo, since: float) -> None:
 
 
 async def _named_by_nobody(store: Store, refs: dict[str, BlobRef], *, besides: Collection[str]) -> list[BlobRef]:
-    """Return those of these blobs that no other session names. All are read, unless there are no blobs to look for."""
+    """Return those of these blobs that no other session names. All are read, unless there are no blobs to look for.
+
+    None of them where something cannot be read that may name them: it may yet be repaired, restored or understood.
+    """
     left = dict(refs)
     if not left:
         return []
     async for known in every_session(store):
         if known.key in besides:
             continue
-        async for logged in records_of(store, known.key, known.last_seq):
-            for ref in refs_of(logged.record):
-                left.pop(ref.sha256, None)
+        try:
+            await _keep_named(store, known, left)
+        except StoreDamagedError:
+            return []
         if not left:
             break
     return list(left.values())
+
+
+async def _keep_named(store: Store, known: SessionInfo, left: dict[str, BlobRef]) -> None:
+    """Take out of `left` what a session names, in its log and in what was set aside of it."""
+    is_mended = False
+    async for logged in records_of(store, known.key, known.last_seq):
+        for ref in refs_of(logged.record):
+            left.pop(ref.sha256, None)
+        if isinstance(logged.record, DamageSetAside):
+            is_mended = True
+            if not logged.record.until or (logged.record.until == NOT_SET_ASIDE and logged.record.kept):
+                # Damage that nobody has set aside yet, or a segment that is away.
+                raise StoreDamagedError(known.key, logged.seq, logged.record.why)
+    after = ""
+    while is_mended and left and (page := await store.quarantine(known.key, after=after, limit=_PAGE_SESSIONS)):
+        for one in page:
+            for sha256 in [sha256 for sha256 in left if sha256.encode() in one.body]:
+                del left[sha256]
+        after = page[-1].name
