@@ -3,9 +3,11 @@
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from holdfast.core.limits import Bounds, Limits
 from holdfast.core.messages import Reasoning
+from holdfast.core.prices import Prices
 from holdfast.core.records import CompactionApplied, ReplyRecorded
 from holdfast.models.simulated import Simulation
 from holdfast.models.simulated_server import serve_simulation
@@ -14,6 +16,7 @@ from tests.e2e.world import (
     HASTY,
     KEY,
     SMALL,
+    WINDOW,
     World,
     a_message,
     a_world,
@@ -45,6 +48,28 @@ async def test_a_switch_to_a_small_window_is_reduced_before_the_first_request(tm
             small = [seen for seen in world.simulation.requests if seen.model == "small"]
             assert max(seen.tokens for seen in small) < 6_000
             await ended_well(session)
+
+
+async def test_what_is_kept_is_sized_by_the_model_that_answers_and_not_by_the_one_that_summarises(
+    tmp_path: Path,
+) -> None:
+    """FM-035: the past fits the summariser's window many times over."""
+    bounds = replace(HASTY, summariser="cheapest")
+    async with a_world(tmp_path, limits=LARGE) as world:
+        small = world.model("small", declared=SMALL, prices=Prices(10.0, None, 10.0))
+        large = world.model("large", declared=LARGE, prices=Prices(0.1, None, 0.1))
+        async with world.open(small, large, bounds=bounds) as hold:
+            session = await hold.session(KEY)
+            await talk(session, messages=9)
+
+            (applied, *_) = await records_of(session, CompactionApplied)
+            await ended_well(session)
+
+        assert applied.model == "openai:large"
+        assert {seen.model for seen in world.notes_asked} == {"large"}
+        answered = [seen for seen in world.simulation.requests if not is_for_notes(seen)]
+        assert {seen.model for seen in answered} == {"small"}
+        assert max(seen.tokens for seen in answered) < WINDOW
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
