@@ -57,7 +57,10 @@ def blamed(log: list[Logged], turn: Turn = START, kind: FaultKind = FaultKind.WI
                 0,
                 30_000_000,
                 "photo.png (image/png, 30,000,000 bytes, 640x480 pixels)",
-                Text("[photo.png (image/png, 30,000,000 bytes, 640x480 pixels) was attached here and is not shown]"),
+                Text(
+                    "[photo.png (image/png, 30,000,000 bytes, 640x480 pixels) was attached here and is not shown; "
+                    "record 1 keeps it]"
+                ),
                 photo(30_000_000),
             ),
         ),
@@ -68,7 +71,9 @@ def blamed(log: list[Logged], turn: Turn = START, kind: FaultKind = FaultKind.WI
                 0,
                 9,
                 "an attachment (application/pdf, 9 bytes)",
-                Text("[an attachment (application/pdf, 9 bytes) was attached here and is not shown]"),
+                Text(
+                    "[an attachment (application/pdf, 9 bytes) was attached here and is not shown; record 1 keeps it]"
+                ),
                 Media(BlobRef("ab" * 32, 9), "application/pdf"),
             ),
         ),

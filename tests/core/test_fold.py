@@ -39,7 +39,7 @@ from holdfast.core.records import (
     WindowWarned,
 )
 from holdfast.testing.builders import a_reply, an_attempt_started, an_input
-from tests.core.turns import OPEN, failed, fold
+from tests.core.turns import OPEN, SOUND, failed, fold
 
 ASKED = CompactionRequested(focus="the plan")
 CLIMB = RungStarted(0, Rung.SUMMARISE, None)
@@ -259,6 +259,28 @@ def test_how_much_the_model_is_asked_to_think_holds_until_it_is_changed() -> Non
 def test_thinking_from_before_a_change_of_the_past_is_not_sent_back() -> None:
     assert climbing(ReasoningDropped(0, 6)).reasoning_from == 6
     assert climbing(ReasoningDropped(0, 6), APPLIED).reasoning_from == 7
+
+
+def test_thinking_of_the_turn_that_is_open_goes_on_behind_a_compaction_unless_it_was_refused() -> None:
+    """FM-065: a provider refuses a tool loop that goes on without the thinking it began with."""
+    climb = RungStarted(1, Rung.DIGEST, FaultKind.TOKEN_OVERFLOW)
+    before = fold(*OPEN, an_attempt_started(), failed(FaultKind.TOKEN_OVERFLOW), climb)
+    applied = replace(APPLIED, turn=1)
+    anew = GenerationStarted(1, 1, "seed", 100, 10, generation=2)
+
+    assert fold(applied, start=before).reasoning_from == before.number == 1
+    assert fold(ReasoningDropped(1, 6), applied, start=before).reasoning_from == 6
+    assert fold(anew, start=before).reasoning_from == before.seq + 1
+
+
+def test_a_compaction_changes_nothing_that_a_session_was_told_about_itself() -> None:
+    """FM-076."""
+    told = {"model": "m", "system": "Be brief.", "tools": (SOUND,), "effort": Effort.LOW, "pins": (1,)}
+    before = replace(climbing(), **told)
+    anew = GenerationStarted(0, 1, "seed", 100, 10, generation=2)
+
+    for changed in (fold(APPLIED, start=before), fold(anew, start=before)):
+        assert {name: getattr(changed, name) for name in told} == told
 
 
 def test_a_mask_never_moves_back() -> None:

@@ -14,6 +14,7 @@ from holdfast.core.records import AnyRecord
 from holdfast.gateway.app import Gateway, Mounted
 from holdfast.gateway.bounds import GatewayBounds
 from holdfast.gateway.dropin.app import DropIn
+from holdfast.gateway.dropin.telling import told_problem
 from holdfast.gateway.dropin.upstream import open_upstream
 from holdfast.gateway.events import Streams
 from holdfast.gateway.keys import KeyFile
@@ -97,7 +98,9 @@ async def a_dropin(  # noqa: PLR0913 - a test names the one or two parts that it
         stack.push_async_callback(dropin.close)
         key_file = KeyFile(keys) if keys is not None else None
         shared = Shared(hold, limits, ("sim",), key_file, Streams(limits), uploads)
-        gateway = Gateway(shared, meters=Meters(), needs_keys=key_file is not None, mounts={"v1": Mounted(dropin)})
+        gateway = Gateway(
+            shared, meters=Meters(), needs_keys=key_file is not None, mounts={"v1": Mounted(dropin, tell=told_problem)}
+        )
         url = await stack.enter_async_context(serve_gateway(gateway))
         timeout = aiohttp.ClientTimeout(total=DEADLINE_SECONDS)
         http = await stack.enter_async_context(aiohttp.ClientSession(timeout=timeout))

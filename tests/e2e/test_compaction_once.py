@@ -39,6 +39,7 @@ from tests.e2e.world import (
     records_of,
     talk,
 )
+from tests.runtime.talks import check_who_asked_before_got_it
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
@@ -60,7 +61,7 @@ async def test_fifty_requests_from_tasks_and_two_processes_give_one_compaction(t
         assert len(world.notes_asked) == 1
         asked, settled = await records_of(session, CompactionRequested), await records_of(session, CompactionSettled)
         assert len(asked) == len(settled) == len({one.request for one in settled}) == 50
-        await ended_well(session)
+        check_who_asked_before_got_it(await ended_well(session))
 
 
 async def test_requests_by_people_by_us_and_by_an_overflow_at_once_are_met_together(tmp_path: Path) -> None:

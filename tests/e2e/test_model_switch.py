@@ -3,13 +3,28 @@
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
-from holdfast.core.limits import Limits
+from holdfast.core.limits import Bounds, Limits
 from holdfast.core.messages import Reasoning
-from holdfast.core.records import ReplyRecorded
+from holdfast.core.prices import Prices
+from holdfast.core.records import CompactionApplied, ReplyRecorded
 from holdfast.models.simulated import Simulation
 from holdfast.models.simulated_server import serve_simulation
-from tests.e2e.world import DIALECTS, HASTY, KEY, SMALL, World, a_message, a_world, ended_well, records_of, talk
+from tests.e2e.world import (
+    DIALECTS,
+    HASTY,
+    KEY,
+    SMALL,
+    WINDOW,
+    World,
+    a_message,
+    a_world,
+    ended_well,
+    is_for_notes,
+    records_of,
+    talk,
+)
 
 LARGE = Limits(window_tokens=60_000, output_tokens_max=8_000)
 
@@ -33,6 +48,28 @@ async def test_a_switch_to_a_small_window_is_reduced_before_the_first_request(tm
             small = [seen for seen in world.simulation.requests if seen.model == "small"]
             assert max(seen.tokens for seen in small) < 6_000
             await ended_well(session)
+
+
+async def test_what_is_kept_is_sized_by_the_model_that_answers_and_not_by_the_one_that_summarises(
+    tmp_path: Path,
+) -> None:
+    """FM-035: the past fits the summariser's window many times over."""
+    bounds = replace(HASTY, summariser="cheapest")
+    async with a_world(tmp_path, limits=LARGE) as world:
+        small = world.model("small", declared=SMALL, prices=Prices(10.0, None, 10.0))
+        large = world.model("large", declared=LARGE, prices=Prices(0.1, None, 0.1))
+        async with world.open(small, large, bounds=bounds) as hold:
+            session = await hold.session(KEY)
+            await talk(session, messages=9)
+
+            (applied, *_) = await records_of(session, CompactionApplied)
+            await ended_well(session)
+
+        assert applied.model == "openai:large"
+        assert {seen.model for seen in world.notes_asked} == {"large"}
+        answered = [seen for seen in world.simulation.requests if not is_for_notes(seen)]
+        assert {seen.model for seen in answered} == {"small"}
+        assert max(seen.tokens for seen in answered) < WINDOW
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
@@ -105,6 +142,44 @@ async def test_signed_thinking_from_before_a_compaction_is_not_sent_behind_it(tm
         first, second = list(world.simulation.requests)[asked:]
         assert not any(opaque in first.body + second.body for opaque in kept)
         assert b'"signature"' in second.body, "what came after it does go back"
+
+
+async def test_a_tool_loop_that_is_compacted_goes_on_with_its_own_signed_thinking(tmp_path: Path) -> None:
+    """FM-064, FM-065: what is older is left out; what the loop was last thinking goes back to the byte."""
+
+    def look(number: int) -> str:
+        """Look something up."""
+        return a_message(number)
+
+    # No output is masked, so that the past has to be represented in the middle of the turn.
+    bounds = Bounds(compacts_ahead=False, outputs_kept=50)
+    calls = " then ".join(f'call look {{"number": {number}}}' for number in range(9))
+    async with (
+        a_world(tmp_path, "anthropic", LARGE) as world,
+        world.open(world.model(declared=SMALL), bounds=bounds, tools=[look]) as hold,
+    ):
+        session = await hold.session(KEY)
+        await session.send("think about before")
+
+        answer = await session.send(f"think, {calls}")
+
+        assert answer.text.startswith("The tool look returned: message 8")
+        assert world.refused == []
+        records = await ended_well(session)
+        (applied, *_) = [one.seq for one in records if isinstance(one.record, CompactionApplied)]
+        opaque = {
+            one.seq: part.opaque.encode()
+            for one in records
+            if isinstance(one.record, ReplyRecorded)
+            for part in one.record.reply.parts
+            if isinstance(part, Reasoning) and part.opaque
+        }
+        before = [seq for seq in opaque if seq < applied]
+        seen = [one.body for one in world.simulation.requests if not is_for_notes(one)]
+        # One request for each answer: the one behind the compaction is answered by the first reply behind it.
+        behind = seen[len([one for one in records if isinstance(one.record, ReplyRecorded) and one.seq < applied])]
+        assert opaque[before[-1]] in behind, "the newest step goes on with its thinking"
+        assert opaque[before[0]] not in behind, "what was thought in an earlier turn does not"
 
 
 async def test_thinking_of_the_same_model_at_another_endpoint_is_not_sent_back(tmp_path: Path) -> None:

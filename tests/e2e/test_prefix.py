@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.core.records import CompactionApplied
+from holdfast.core.limits import Bounds
+from holdfast.core.records import CompactionApplied, OutputMasked
 from holdfast.ports import Attachment
 from tests.e2e.images import a_png
 from tests.e2e.world import DIALECTS, KEY, SMALL, a_world, is_for_notes, records_of, talk
@@ -58,3 +59,29 @@ async def test_only_a_compaction_breaks_the_prefix_and_each_does_so_once(tmp_pat
         compactions = await records_of(session, CompactionApplied)
         assert len(compactions) > 1
         assert len(breaks(bodies)) == len(compactions)
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+async def test_output_is_not_masked_where_that_would_not_be_enough_and_the_past_is_rewritten_once(
+    tmp_path: Path, dialect: str
+) -> None:
+    """FM-032, FM-143: a mask that makes too little room, and then a summary, would cost the cache twice."""
+
+    def look(number: int) -> str:
+        """Look something up."""
+        return f"found {number}. " * 100
+
+    bounds = Bounds(compacts_ahead=False, outputs_kept=1)
+    async with (
+        a_world(tmp_path, dialect) as world,
+        world.open(world.model(declared=SMALL), bounds=bounds, tools=[look]) as hold,
+    ):
+        session = await hold.session(KEY)
+        await session.send('call look {"number": 1} then call look {"number": 2} then call look {"number": 3}')
+
+        await talk(session, messages=6)
+
+        bodies = [seen.body for seen in world.simulation.requests if not is_for_notes(seen)]
+        assert len(await records_of(session, CompactionApplied)) == 1
+        assert await records_of(session, OutputMasked) == []
+        assert len(breaks(bodies)) == 1

@@ -8,6 +8,7 @@ import pytest
 from holdfast.errors import StoreIoError, UsageError
 from holdfast.gateway.bounds import GatewayBounds
 from holdfast.gateway.keys import KeyFile
+from holdfast.gateway.routes import PREFIX, ROUTES
 from holdfast.gateway.tenants import Tenant
 from tests.gateway.gateways import a_gateway
 
@@ -195,3 +196,32 @@ def test_no_key_of_one_tenant_is_one_of_another() -> None:
     for key in ("x", "@bob/x", "../bob/x", "/x", "a/../../@bob/x"):
         assert bob.key_of(alice.store_key(key)) is None
         assert alice.key_of(alice.store_key(key)) == key
+
+
+async def test_no_address_gives_one_tenant_anything_of_another_or_changes_it(tmp_path: Path) -> None:
+    """Whatever is added to the table of addresses is tried here too."""
+    path, made = keys(tmp_path, "alice", "bob")
+    body = {"text": "hello", "to": "mine", "reply": 1, "call_id": "x", "parts": []}
+    async with a_gateway(keys=path) as running:
+        alice, bob = running.with_key(made["alice"]), running.with_key(made["bob"])
+        await alice.send("only-alice", "remember harbour = Kiel")
+        before = (await alice.get("/api/sessions/only-alice/records")).body
+        for route in ROUTES:
+            if "{key}" not in route.path or (route.method, route.path) == ("PUT", "/sessions/{key}"):
+                continue
+            address = route.path.replace("{sha256}", "0" * 64).replace("{turn}", "1").replace("{seq}", "1")
+            tried = [
+                await bob.ask(
+                    route.method, f"{PREFIX}{address.replace('{key}', key)}", body if route.body is not None else None
+                )
+                for key in ("only-alice", "%40alice%2Fonly-alice", "@alice%2Fonly-alice")
+            ]
+            # A message to a key that nobody has begins a session: one's own.
+            allowed = {200, 404, 422} if route.path.endswith("/messages") else {404, 422}
+            assert {answer.status for answer in tried} <= allowed, route.path
+            assert not any("Kiel" in str(answer.body) for answer in tried), route.path
+        found = (await bob.get("/api/search?query=Kiel")).body
+        after = (await alice.get("/api/sessions/only-alice/records")).body
+
+    assert after == before
+    assert "Kiel" not in str(found["hits"])

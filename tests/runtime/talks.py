@@ -6,7 +6,14 @@ from contextlib import aclosing
 
 from holdfast.core.faults import Refusal
 from holdfast.core.messages import Reply, Request
-from holdfast.core.records import Logged
+from holdfast.core.records import (
+    CompactionApplied,
+    CompactionOutcome,
+    CompactionRequested,
+    CompactionSettled,
+    Logged,
+    Trigger,
+)
 from holdfast.ports import Delta, TextDelta
 from holdfast.runtime.sessions import Session
 from holdfast.testing.crashes import check_log
@@ -58,3 +65,15 @@ class HangingModel(FunctionModel):
 async def a_long_talk(session: Session, *, messages: int) -> None:
     for number in range(messages):
         await session.send(f"message {number}: " + f"the file src/part{number}.py has a bug in line {number}. " * 20)
+
+
+def check_who_asked_before_got_it(records: list[Logged]) -> None:
+    """Of one compaction: whoever asked before it was made has it as its outcome, and nobody else has."""
+    (applied,) = [one.seq for one in records if isinstance(one.record, CompactionApplied)]
+    settled = {one.record.request: one.record.outcome for one in records if isinstance(one.record, CompactionSettled)}
+    for one in records:
+        # What we want of our own accord gives way to a person's message, and has another outcome then.
+        if isinstance(one.record, CompactionRequested) and one.record.trigger is Trigger.PERSON:
+            was_before = one.seq < applied or one.record.seen < applied
+            expected = CompactionOutcome.APPLIED if was_before else CompactionOutcome.NOTHING_TO_DO
+            assert settled[one.seq] is expected, f"request {one.seq}, compaction {applied}"

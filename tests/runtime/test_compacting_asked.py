@@ -24,7 +24,7 @@ from tests.runtime.summarisers import (
     Talker,
     records_of,
 )
-from tests.runtime.talks import KEY, a_long_talk, ended_well
+from tests.runtime.talks import KEY, a_long_talk, check_who_asked_before_got_it, ended_well
 
 
 async def test_a_person_can_ask_for_a_compaction_and_is_told_its_outcome() -> None:
@@ -58,7 +58,7 @@ async def test_requests_that_come_together_are_met_by_one_compaction() -> None:
         assert sum(len(model.notes_asked) for model in models) == 1
         assert {outcome.outcome for outcome in outcomes} <= {CompactionOutcome.APPLIED, CompactionOutcome.NOTHING_TO_DO}
         assert outcomes[0].outcome is CompactionOutcome.APPLIED
-        await ended_well(sessions[0])
+        check_who_asked_before_got_it(await ended_well(sessions[0]))
 
 
 async def test_a_session_without_a_past_has_nothing_to_compact() -> None:

@@ -113,7 +113,8 @@ def _as_culprit(seq: int, place: int, part: ContentPart) -> Culprit | None:
         case Media(blob=blob):
             pixels = f", {part.width_pixels}x{part.height_pixels} pixels" if part.width_pixels else ""
             what = f"{part.name or 'an attachment'} ({part.media_type}, {blob.size_bytes:,} bytes{pixels})"
-            return Culprit(seq, place, blob.size_bytes, what, Text(f"[{what} was attached here and is not shown]"))
+            shown = f"[{what} was attached here and is not shown; record {seq} keeps it]"
+            return Culprit(seq, place, blob.size_bytes, what, Text(shown))
         case LargeText(blob=blob):
             what = f"{part.name or 'a text'} of {blob.size_bytes:,} bytes"
             shown = f"{part.head}\n[{what} begins so; the rest is not shown; recall(seq={seq}) reads it]"

@@ -26,7 +26,9 @@ from holdfast.gateway.problems import (
     ForbiddenError,
     MethodError,
     NotFoundError,
+    Problem,
     UnauthorizedError,
+    headers_of,
     problem_of,
 )
 from holdfast.gateway.routes import PREFIX, find_route
@@ -41,10 +43,14 @@ _SERVER_ERROR = 500
 
 @dataclass(frozen=True)
 class Mounted:
-    """Another face of the gateway. One that is open is served to anybody, such as the files of a page."""
+    """Another face of the gateway. One that is open is served to anybody, such as the files of a page.
+
+    `tell` says in its own words what goes wrong: the status and the body.
+    """
 
     app: App
     is_open: bool = False
+    tell: Callable[[Scope, Problem], tuple[int, bytes]] | None = None
 
 
 class Gateway:
@@ -103,7 +109,12 @@ class Gateway:
                 # Too late to say so: whoever reads sees that the answer is cut off.
                 raise
             headers = [(b"allow", error.allow.encode())] if isinstance(error, _NotThisMethodError) else []
-            await answer_problem(send, problem, headers=headers)
+            tell = scope.get("holdfast.tell")
+            if tell is None:
+                await answer_problem(send, problem, headers=headers)
+            else:
+                status, body = tell(scope, problem)
+                await answer(send, status, body, headers=headers_of(problem))
 
     async def _dispatch(self, scope: Scope, receive: Receive, send: Send) -> None:
         path = segments(scope)
@@ -120,6 +131,7 @@ class Gateway:
             if mounted is None:
                 raise NotFoundError("there is nothing at this address; /api/openapi.json lists what there is")
             scope["holdfast.route"] = f"/{path[0]}" if path[0] in self._mounts else "/"
+            scope["holdfast.tell"] = mounted.tell
             if not mounted.is_open:
                 scope["holdfast.tenant"] = self._tenant(scope)
             await mounted.app(scope, receive, send)

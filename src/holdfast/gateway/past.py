@@ -101,8 +101,12 @@ def _changed(log: Log) -> Iterator[Left]:
     thought = [one.seq for one in log.tail if turn.boundary <= one.seq < turn.reasoning_from and _thinks(one)]
     if thought:
         # A compaction does so too: what was thought before it was thought about another view.
-        is_compacted = turn.reasoning_from == turn.compaction_seq
-        by = turn.compaction_seq if is_compacted else _newest(log.tail, ReasoningDropped)
+        dropped = (
+            one.seq
+            for one in reversed(log.tail)
+            if isinstance(one.record, ReasoningDropped) and one.record.before == turn.reasoning_from
+        )
+        by = next(dropped, turn.compaction_seq)
         words = f"the model's thinking before record {turn.reasoning_from} is not sent back any more"
         yield Left(thought[0], thought[-1], "thinking", by, words)
     by = _newest(log.tail, OutputMasked)
@@ -124,7 +128,7 @@ def _thinks(logged: Logged) -> bool:
     return isinstance(record, ReplyRecorded) and any(isinstance(part, Reasoning) for part in record.reply.parts)
 
 
-def _newest(tail: Sequence[Logged], kind: type[OutputMasked] | type[ReasoningDropped]) -> int:
+def _newest(tail: Sequence[Logged], kind: type[OutputMasked]) -> int:
     return next((logged.seq for logged in reversed(tail) if isinstance(logged.record, kind)), 0)
 
 

@@ -90,6 +90,14 @@ class ServedDialect(Dialect, Protocol):
         """Return messages as elements of the field that holds the conversation."""
         ...
 
+    def without_reasoning(self, element: bytes) -> bytes | None:
+        """Return an element of that field without signed thinking; None where it is nothing else."""
+        ...
+
+    def settled(self, body: bytes) -> bytes:
+        """Return a request whose settings agree with the thinking that is left in it."""
+        ...
+
 
 DIALECTS: Mapping[str, Dialect] = MappingProxyType(
     {

@@ -15,9 +15,10 @@ from holdfast.models.spans import locate, replaced
 
 
 class Kept(msgspec.Struct, frozen=True):
-    """A message of the client's own, by its place in what it sent, counted from 0."""
+    """A message of the client's own, by its place in what it sent, counted from 0; with its thinking, or without."""
 
     place: int
+    with_reasoning: bool = True
 
 
 def rewrite(
@@ -33,11 +34,14 @@ def rewrite(
     are, so a result that is replaced still answers a call that is kept. Reasoning of ours goes only to `issuer`.
     """
     spoken = SERVED[dialect]
+    without = spoken.without_reasoning
     own = own_elements(dialect, body)
     elements: list[bytes] = []
     for kept, group in groupby(conversation, key=lambda one: isinstance(one, Kept)):
         if kept:
-            elements += [own[one.place] for one in group if isinstance(one, Kept)]
+            kept_own = (one for one in group if isinstance(one, Kept))
+            written = (own[one.place] if one.with_reasoning else without(own[one.place]) for one in kept_own)
+            elements += [element for element in written if element is not None]
         else:
             ours = [one for one in group if isinstance(one, Message)]
             elements += spoken.encode_messages(ours, blobs, issuer)

@@ -9,6 +9,7 @@ from holdfast.ports.model import Delta, Model, ReasoningDelta, TextDelta, ToolCa
 from holdfast.ports.progress import Progress
 from holdfast.ports.store import (
     Admission,
+    Archived,
     Examined,
     Feed,
     Hit,
@@ -24,6 +25,7 @@ from holdfast.ports.tools import Attachment, SessionTool, Tool
 __all__ = [
     "Admission",
     "Archive",
+    "Archived",
     "Attachment",
     "Blobs",
     "Clock",

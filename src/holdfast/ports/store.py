@@ -1,7 +1,7 @@
 """Logs of sessions and who may work on them, as the engine needs them."""
 
 from collections.abc import AsyncIterator, Collection, Sequence
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import msgspec
 
@@ -289,4 +289,16 @@ class Store(Protocol):
 
     async def close(self) -> None:
         """Finish what was asked for, then let go of everything. Feeds end; later calls raise `StoppingError`."""
+        ...
+
+
+@runtime_checkable
+class Archived(Protocol):
+    """A store that has an archive behind it, and can say what that really holds."""
+
+    async def archived(self, session: str, *, first: int, last: int) -> list[Kept]:
+        """Return sealed records as the archive has them now, nothing of it remembered.
+
+        Raises `SegmentMissingError` where one of them is gone or damaged there.
+        """
         ...

@@ -19,7 +19,7 @@ from holdfast.core.segments import SegmentTornError, unpack_header, unpack_segme
 from holdfast.core.view import conversation, lens_of, messages_in_view
 from holdfast.errors import BlobMissingError, HoldfastError, SegmentMissingError
 from holdfast.ports import Archive, Blobs, Segment, Store
-from holdfast.runtime.healing import Fold, fold_whole, needed
+from holdfast.runtime.healing import Fold, contested, fold_whole, needed
 from holdfast.runtime.log import open_log, pages
 
 # A blob is checked in pieces of this size, so that memory does not grow with it.
@@ -82,6 +82,12 @@ class Doctor:
         for repair in await needed(self._store, fold):
             seq = getattr(repair, "seq", 0)
             yield Finding(_CODES[type(repair)], repair.why, session, seq, told(repair))
+        for clear in await contested(self._store, session):
+            what = (
+                f"records {clear.run.first} to {clear.run.last} are live although they are sealed, and the archive "
+                "does not give them back as they are; they stay live"
+            )
+            yield Finding("sealed_and_live", what, session, clear.run.first)
         async for finding in self._look_at_view(session):
             yield finding
         async for finding in self._look_at_blobs(session):

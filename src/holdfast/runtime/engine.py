@@ -53,6 +53,11 @@ class Engine:
     # Told of every work record that this process has written: for counters and traces. It must not fail.
     observe: Callable[[str, Logged], None] = unobserved
 
+    @property
+    def sets_effort(self) -> bool:
+        """Whether how much a model is to think is ours to say."""
+        return True
+
     def tools_for(self, turn: Turn) -> tuple[ToolSpec, ...]:
         """Return what a model is told about tools, in order of name: the client's too, unless ours has its name."""
         ours = self.toolbox.specs

@@ -32,8 +32,8 @@ from holdfast.core.reconcile import (
     told,
 )
 from holdfast.core.records import CompactionSettled, DamageSetAside, Logged, NoticePosted, turn_of
-from holdfast.errors import SeqMovedError, StoreDamagedError
-from holdfast.ports import Lease, SessionInfo, Store
+from holdfast.errors import SegmentMissingError, SeqMovedError, StoreDamagedError
+from holdfast.ports import Archived, Lease, SessionInfo, Store
 from holdfast.runtime.log import Log, against, open_log
 
 NOTICE = "damage"
@@ -123,11 +123,35 @@ async def heal_whole(lease: Lease, store: Store) -> list[LogRepair]:
 async def needed(store: Store, fold: Fold) -> list[LogRepair]:
     """Return the repairs that a log needs, without making any."""
     found = await _found(fold, store)
-    repairs: list[LogRepair] = [*islice(_log_repairs(reconcile(found)), REPAIRS_MAX)]
+    due = islice(_log_repairs(reconcile(found)), REPAIRS_MAX)
+    repairs = [one for one in due if not isinstance(one, ClearSealed) or await _is_archived(store, fold.session, one)]
     repairs += [SetAside(seq, fold.wounds[seq]) for seq in sorted(fold.misfits)][: REPAIRS_MAX - len(repairs)]
     moved: list[LogRepair] = [repair for repair in repairs if isinstance(repair, PutBack)]
     # What comes back changes the fold, so the rest is judged anew behind it.
     return moved or await _counted(repairs, found.bad, fold, store)
+
+
+async def contested(store: Store, session: str) -> list[ClearSealed]:
+    """Return what is sealed and live, and must stay live: the archive does not give it back as it is."""
+    clears = (one for one in reconcile(await _found(Fold(session, Turn()), store)) if isinstance(one, ClearSealed))
+    return [one for one in clears if not await _is_archived(store, session, one)]
+
+
+async def _is_archived(store: Store, session: str, clear: ClearSealed) -> bool:
+    """Whether the archive has, byte for byte, the records that are about to be nowhere else."""
+    if not isinstance(store, Archived):
+        return False
+    try:
+        for first in range(clear.run.first, clear.run.last + 1, _PAGE_ROWS):
+            last = min(first + _PAGE_ROWS - 1, clear.run.last)
+            live = await store.kept(session, after=first - 1, limit=last - first + 1)
+            sealed = await store.archived(session, first=first, last=last)
+            # A checksum holds the number that the session has in its store, so that is not compared.
+            if [(row.seq, row.at, row.body) for row in live] != [(row.seq, row.at, row.body) for row in sealed]:
+                return False
+    except (SegmentMissingError, StoreDamagedError):
+        return False
+    return True
 
 
 async def _heal(lease: Lease, fold: Fold, store: Store) -> list[LogRepair]:

@@ -18,7 +18,7 @@ from holdfast.errors import StoreDamagedError
 from holdfast.ports import SessionInfo, Snapshot, Store
 
 # Raise this whenever a fold of the same records would come out differently: older snapshots are then not used.
-FOLD_VERSION = 3
+FOLD_VERSION = 4
 
 # Large enough that reading is dominated by decoding, small enough that memory stays flat on a long log.
 _PAGE_RECORDS = 1_000

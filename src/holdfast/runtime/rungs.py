@@ -56,6 +56,8 @@ async def _changes(rung: Rung, log: Log, engine: Engine, record: Record) -> list
         case Rung.DROP_REASONING:
             return _drop_reasoning(log)
         case Rung.CHANGE_EFFORT:
+            if not engine.sets_effort:
+                return None
             # Some models refuse to think, some refuse not to, and the sentence that says which is rarely clear.
             return [EffortChanged(log.turn.number, Effort.LOW if log.turn.effort is None else None)]
         case Rung.MASK:

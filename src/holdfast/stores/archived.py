@@ -43,7 +43,7 @@ class ArchivedStore:
     """A store whose sealed records are in an archive."""
 
     def __init__(self, store: Store, archive: Archive) -> None:
-        self._store = store
+        self._store, self._archive = store, archive
         self._reader = SegmentReader(archive)
         self._known: Recent[str, list[Segment]] = Recent(SEGMENTS_KNOWN_MAX, len)
 
@@ -86,6 +86,14 @@ class ArchivedStore:
             else:
                 records += [_decoded(session, row) for row in rows]
         return records
+
+    async def archived(self, session: str, *, first: int, last: int) -> list[Kept]:
+        """Return sealed records as the archive has them now; see `Archived.archived`."""
+        reader, rows = SegmentReader(self._archive), list[Kept]()
+        for segment in await self._store.segments(session):
+            if segment.first <= last and segment.last >= first:
+                rows += await reader.rows(segment, max(segment.first, first), min(segment.last, last))
+        return rows
 
     async def _segments_up_to(self, session: str, until: int) -> list[Segment]:
         known = self._known.get(session)

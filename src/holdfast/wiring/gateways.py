@@ -43,6 +43,7 @@ async def open_gateway(settings: "Settings") -> AsyncGenerator[str, None]:
     """
     # Only what is used is loaded: a server and its counters are a quarter of a second.
     from holdfast.gateway.app import Gateway, Mounted, is_loopback  # noqa: PLC0415
+    from holdfast.gateway.dropin.telling import told_problem  # noqa: PLC0415
     from holdfast.gateway.health import Faults  # noqa: PLC0415
     from holdfast.gateway.indexing import Indexer  # noqa: PLC0415
     from holdfast.gateway.keys import KeyFile  # noqa: PLC0415
@@ -72,7 +73,7 @@ async def open_gateway(settings: "Settings") -> AsyncGenerator[str, None]:
     ) as hold:
         shared = _shared(settings, hold, keys, pulses, faults)
         dropin = _dropin(settings, hold, meters)
-        mounts = {"v1": Mounted(dropin), "": Mounted(Page(), is_open=True)}
+        mounts = {"v1": Mounted(dropin, tell=told_problem), "": Mounted(Page(), is_open=True)}
         gateway = Gateway(shared, meters=meters, needs_keys=has_keys, mounts=mounts)
         indexer = Indexer(hold.engine.store, hold.engine.clock)
         indexing = asyncio.create_task(indexer.run(), name="index sessions")

@@ -52,9 +52,12 @@ def apply_climb(turn: Turn, seq: int, record: ClimbRecord) -> Turn:
         case GenerationStarted(generation=generation):
             pins = tuple(pin for pin in turn.pins if pin not in record.pins_left)
             turn = replace(turn, generation=generation, generations=generation, pins=pins)
-            return _compacted(turn, seq, record)
+            return _compacted(turn, seq, record, reasoning_from=seq)
         case CompactionApplied():
-            return _compacted(turn, seq, record)
+            # A turn that is being answered goes on with its own thinking, as providers demand behind a tool's result.
+            # What they refused there stays behind.
+            kept_from = max(turn.number, turn.reasoning_from) if turn.number else seq
+            return _compacted(turn, seq, record, reasoning_from=kept_from)
         case ReasoningDropped(before=before):
             return replace(turn, reasoning_from=before)
         case EffortChanged(effort=effort):
@@ -73,7 +76,7 @@ def apply_climb(turn: Turn, seq: int, record: ClimbRecord) -> Turn:
             assert_never(record)
 
 
-def _compacted(turn: Turn, seq: int, record: CompactionApplied | GenerationStarted) -> Turn:
+def _compacted(turn: Turn, seq: int, record: CompactionApplied | GenerationStarted, *, reasoning_from: int) -> Turn:
     return replace(
         turn,
         compaction=record,
@@ -83,7 +86,7 @@ def _compacted(turn: Turn, seq: int, record: CompactionApplied | GenerationStart
         budgets=after_change(turn.budgets, record.tokens_after),
         quiet_turns=QUIET_TURNS,
         # Signatures may be bound to what stood before them, and that has changed.
-        reasoning_from=seq,
+        reasoning_from=reasoning_from,
         wanted=tuple(replace(wanted, is_met=True) for wanted in turn.wanted),
         # What is pinned stays in the view, and so does what stands for parts of it.
         replaced=tuple(one for one in turn.replaced if one.seq >= record.boundary or one.seq in turn.pins),

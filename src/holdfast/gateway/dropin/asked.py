@@ -7,13 +7,15 @@ from functools import cached_property
 import msgspec
 
 from holdfast.core.fit import Sizes, measure
-from holdfast.core.messages import Message, Part, Reply, Role, Text
+from holdfast.core.messages import Message, Part, Reasoning, Reply, Role, Text
 from holdfast.core.records import AnswerLinked
 from holdfast.gateway.asgi import Send
 from holdfast.gateway.dropin.ahead import Ahead
 from holdfast.gateway.dropin.going import NOT_GOING_ON, Going
 from holdfast.gateway.dropin.upstream import RawHeaders, Upstream, key_in, owner_of
+from holdfast.models.dialects import SERVED
 from holdfast.models.http import HttpModel
+from holdfast.models.rewriting import Kept, rewrite
 from holdfast.models.spans import Span, locate
 from holdfast.models.wire import DecodedRequest
 
@@ -97,8 +99,33 @@ class Asked:
         return measure(self.decoded.request)
 
     def body_for(self, place: int) -> bytes:
-        """Return the body for the model at a place: as it came for the first, with another name for the others."""
+        """Return the body for the model at a place: as it came for the first.
+
+        For the others with their name, and without thinking, which only who signed it can read.
+        """
+        body = self.renamed(place)
+        if place == 0 or self.decoded is None or not self._signed:
+            return body
+        wires = range(len(self.decoded.originals))
+        conversation = [Kept(wire, with_reasoning=wire not in self._signed) for wire in wires]
+        return SERVED[self.dialect].settled(rewrite(self.dialect, body, conversation, {}, ""))
+
+    def renamed(self, place: int) -> bytes:
+        """Return the body with the name of the model at a place, and all else as it came."""
         return self.body if place == 0 else with_fields(self.body, {"model": self.names[place]})
+
+    @cached_property
+    def _signed(self) -> set[int]:
+        """The messages on the wire that are, or are a part of, one with signed thinking."""
+        if self.decoded is None:
+            return set()
+        thinks = [
+            any(isinstance(part, Reasoning) and part.opaque for part in message.parts)
+            for message in self.decoded.request.messages
+        ]
+        return {
+            wire for wire, original in enumerate(self.decoded.originals) if any(thinks[original.first : original.last])
+        }
 
     def with_body(self, body: bytes) -> "Asked":
         """Return the same request with another body."""

@@ -10,6 +10,7 @@ from holdfast.core.messages import Reply
 from holdfast.core.output import output_that_fits
 from holdfast.gateway.dropin.asked import OUTPUT_FIELDS, Asked, Outbox, with_fields
 from holdfast.gateway.dropin.entering import Measured
+from holdfast.models.dialects import SERVED
 from holdfast.runtime.learning import Known
 
 # How many short answers go into what our own sessions keep free for one: a page each.
@@ -56,7 +57,8 @@ def with_output_that_fits(asked: Asked, known: Known, outbox: Outbox, bounds: Bo
     outbox.notes["x-holdfast-notice"] = (
         f"the answer may have {most:,} tokens: {wanted:,} and the request are more than the window of {window:,}"
     )
-    return asked.with_body(with_fields(asked.body, dict.fromkeys(OUTPUT_FIELDS, most)))
+    body = with_fields(asked.body, dict.fromkeys(OUTPUT_FIELDS, most))
+    return asked.with_body(SERVED[asked.dialect].settled(body))
 
 
 def measured(asked: Asked, known: Known, reply: Reply, bounds: Bounds) -> Measured:

@@ -145,7 +145,7 @@ class ClientModel:
         del request  # It is the view, which is cut into the client's own bytes here.
         assert self.runner is not None, "a model of a client is asked by its runner"
         errand = self._errand
-        asked = errand.asked.with_body(errand.asked.body_for(self._place))
+        asked = errand.asked.with_body(errand.asked.renamed(self._place))
         body = rewritten(asked, self.runner.log, blobs, self.issuer)
         errand.held, errand.head = [], None
         try:
@@ -190,6 +190,11 @@ class ClientEngine(Engine):
 
     tools: tuple[ToolSpec, ...] = ()
     summarisers: tuple[HttpModel, ...] = ()
+
+    @property
+    def sets_effort(self) -> bool:
+        """Whether how much a model is to think is ours to say: here it stands in the client's own request."""
+        return False
 
     def tools_for(self, turn: Turn) -> tuple[ToolSpec, ...]:
         """Return the client's own tools."""

@@ -9,10 +9,11 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import msgspec
 
-from holdfast.core.messages import Message, Part, Role, Text, ToolResult
+from holdfast.core.messages import Message, Part, Reasoning, Role, Text, ToolResult
 from holdfast.core.records import Logged, ToolSettled, origin_of
 from holdfast.core.view import PLAIN, Said, conversation, lens_of, messages_in_view
 from holdfast.gateway.dropin.asked import OUTPUT_FIELDS, Asked, with_fields
+from holdfast.models.dialects import SERVED
 from holdfast.models.rewriting import Kept, rewrite
 from holdfast.models.wire import Original
 from holdfast.runtime.log import Log
@@ -38,16 +39,21 @@ class _Group(msgspec.Struct):
 
 def rewritten(asked: Asked, log: Log, blobs: Mapping[str, bytes], issuer: str) -> bytes:
     """Return the client's body with the conversation as the session's view has it."""
-    body = rewrite(asked.dialect, asked.body, outgoing(asked, log), blobs, issuer)
+    body = rewrite(asked.dialect, asked.body, outgoing(asked, log, issuer), blobs, issuer)
     if log.turn.output_clamp is not None:
         body = with_fields(body, dict.fromkeys(OUTPUT_FIELDS, log.turn.output_clamp))
-    return body
+    return SERVED[asked.dialect].settled(body)
 
 
-def outgoing(asked: Asked, log: Log) -> list[Kept | Message]:
-    """Return the conversation to send: instructions, what stands for the past, and the rest."""
+def outgoing(asked: Asked, log: Log, issuer: str) -> list[Kept | Message]:
+    """Return the conversation to send: instructions, what stands for the past, and the rest.
+
+    Thinking that the view does not have, or that another than `issuer` signed, is left out.
+    """
     assert asked.decoded is not None, "only what was read is rewritten"
     shown, changed = _shown(log, asked.messages)
+    thinking = {number: one for number, one in shown.items() if _thinks(asked.messages[number])}
+    thoughtless = {number for number, one in thinking.items() if not _may_think(one, issuer)}
     groups = _groups(asked.decoded.originals)
     instructions = [Kept(wire) for group in groups if not group.ours for wire in group.wires]
     # Pins, and the summary: whatever the view has before its first message of the conversation.
@@ -64,7 +70,8 @@ def outgoing(asked: Asked, log: Log) -> list[Kept | Message]:
         here = [number for number in group.ours if number in shown]
         between = [wire for wire in group.wires if asked.decoded.originals[wire].instruction and group.ours]
         if len(here) == len(group.ours) and not any(number in changed for number in here):
-            rest += [Kept(wire) for wire in group.wires if group.ours]
+            with_reasoning = not any(number in thoughtless for number in here)
+            rest += [Kept(wire, with_reasoning) for wire in group.wires if group.ours]
         elif here:
             rest += [*(_without_recall(shown[number]) for number in here), *map(Kept, between)]
         else:
@@ -121,7 +128,7 @@ def _shown(log: Log, messages: Sequence[Message]) -> tuple[dict[int, Message], s
             continue
         shown[number] = said.message
         # A result that the log keeps shortened is sent so; its whole is in a blob.
-        if said.message != plain[said.place] or _is_shortened(said.message):
+        if _without_thinking(said.message) != _without_thinking(plain[said.place]) or _is_shortened(said.message):
             changed.add(number)
         else:
             changed.discard(number)
@@ -132,6 +139,20 @@ def _number(logged: Logged | None, role: Role) -> int | None:
     if logged is None or (role is Role.TOOL) != isinstance(logged.record, ToolSettled):
         return None
     return origin_of(logged.record)
+
+
+def _thinks(message: Message) -> bool:
+    return any(isinstance(part, Reasoning) and part.opaque for part in message.parts)
+
+
+def _may_think(shown: Message, issuer: str) -> bool:
+    """Tell whether thinking is shown of a message, all of it signed by who is asked."""
+    issuers = {part.issuer for part in shown.parts if isinstance(part, Reasoning) and part.opaque}
+    return issuers == {issuer}
+
+
+def _without_thinking(message: Message) -> Message:
+    return Message(message.role, tuple(part for part in message.parts if not isinstance(part, Reasoning)))
 
 
 def _is_shortened(message: Message) -> bool:

@@ -6,11 +6,16 @@ from time import time
 import msgspec
 
 from holdfast.core.faults import Phase
+from holdfast.gateway.asgi import Scope, header
 from holdfast.gateway.dropin.asked import Asked, Outbox
 from holdfast.gateway.dropin.compactions import represented
 from holdfast.gateway.dropin.passing import Failed, Passed
-from holdfast.models.dialects import SERVED
+from holdfast.gateway.problems import Problem
+from holdfast.models.dialects import SERVED, dialect_at
+from holdfast.models.served import told_error
 
+# What is asked about messages besides their answers, such as their count.
+_ANTHROPIC_PATH = "/v1/messages"
 JSON_HEADERS = [(b"content-type", b"application/json")]
 
 
@@ -41,6 +46,17 @@ async def tell_compaction(asked: Asked, outbox: Outbox) -> None:
     for event in dialect.encode_stream(reply, reply_id, int(time()), wants_usage=decoded.wants_usage):
         await outbox.write(event)
     await outbox.end()
+
+
+def told_problem(scope: Scope, problem: Problem) -> tuple[int, bytes]:
+    """Return the status and the body by which a client's own library knows an error of the gateway."""
+    path = scope["path"]
+    dialect = dialect_at(path)
+    if dialect not in SERVED:
+        is_anthropic = path.startswith(_ANTHROPIC_PATH) or bool(header(scope, b"anthropic-version"))
+        dialect = "anthropic" if is_anthropic else "openai-chat"
+    told = told_error(dialect or "", problem.status, problem.code, f"holdfast: {problem.detail}")
+    return told.status, told.body
 
 
 def error_body(dialect: str, message: str) -> bytes:

@@ -4,6 +4,7 @@ Pure: bytes in, values out. What the dialect cannot say is listed where it is dr
 """
 
 from holdfast.models.anthropic_messages.answer import StreamDecoder
+from holdfast.models.anthropic_messages.leaving_out import settled, without_reasoning
 from holdfast.models.anthropic_messages.reply import MessagesEncoder, encode_reply, encode_stream
 from holdfast.models.anthropic_messages.request import encode_messages, encode_request
 from holdfast.models.anthropic_messages.server import decode_request, encode_error
@@ -47,4 +48,6 @@ __all__ = [
     "encode_stream",
     "key_headers",
     "request_path",
+    "settled",
+    "without_reasoning",
 ]

@@ -23,6 +23,7 @@ from holdfast.core.messages import (
     ToolResult,
     ToolSpec,
 )
+from holdfast.models.anthropic_messages.leaving_out import goes_on_without_thinking
 from holdfast.models.anthropic_messages.thinking import thinking_block, thinking_settings
 from holdfast.models.wire import (
     EMPTY_MESSAGE,
@@ -70,7 +71,8 @@ def encode_request(
         body["system"] = request.system
     body["messages"] = [{"role": role, "content": blocks} for role, blocks in turns]
     body["max_tokens"] = output_tokens_max
-    if request.effort is not None and not _continues_without_thinking(turns):
+    types = [(role, [str(block["type"]) for block in blocks]) for role, blocks in turns]
+    if request.effort is not None and not goes_on_without_thinking(types):
         body.update(thinking_settings(request.effort, model, output_tokens_max))
     if is_official:
         body["cache_control"] = {"type": "ephemeral"}
@@ -117,16 +119,6 @@ def _opened(turns: list[tuple[str, list[_Block]]]) -> list[tuple[str, list[_Bloc
     if turns and turns[0][0] == "user":
         return turns
     return [("user", [_text(EMPTY_MESSAGE)]), *turns]
-
-
-def _continues_without_thinking(turns: list[tuple[str, list[_Block]]]) -> bool:
-    """Whether the answer goes on after calls that were made without thinking, or with another model's.
-
-    The API then refuses a request that asks for thinking: the answer must go on as it began.
-    """
-    if len(turns) < 2 or not any(block["type"] == "tool_result" for block in turns[-1][1]):  # noqa: PLR2004 - a pair
-        return False
-    return turns[-2][1][0]["type"] not in ("thinking", "redacted_thinking")
 
 
 def _blocks(message: Message, ids: KeptIds, blobs: Mapping[str, bytes], issuer: str) -> list[_Block]:

@@ -6,6 +6,9 @@ from collections.abc import Mapping
 from holdfast.core.messages import Effort, Reasoning
 from holdfast.models.wire import WireNode
 
+# The types of blocks that hold thinking.
+THINKING = ("thinking", "redacted_thinking")
+
 # The API's own floor.
 BUDGET_TOKENS_MIN = 1_024
 # Four times more from step to step: a few steps of reasoning, a page, and as much as helps with code.

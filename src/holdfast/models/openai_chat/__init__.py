@@ -26,6 +26,16 @@ def key_headers(key: str) -> dict[str, str]:
     return {"authorization": f"Bearer {key}"} if key else {}
 
 
+def without_reasoning(element: bytes) -> bytes:
+    """Return a message as it is: nothing in this dialect is signed."""
+    return element
+
+
+def settled(body: bytes) -> bytes:
+    """Return a request as it is: no setting of this dialect depends on what was thought."""
+    return body
+
+
 __all__ = [
     "BASE_URL_VARIABLE",
     "DEFAULT_BASE_URL",
@@ -43,4 +53,6 @@ __all__ = [
     "encode_stream",
     "key_headers",
     "request_path",
+    "settled",
+    "without_reasoning",
 ]

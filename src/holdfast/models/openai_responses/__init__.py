@@ -8,6 +8,7 @@ from holdfast.models.openai_responses.answer import StreamDecoder
 from holdfast.models.openai_responses.reply import ResponsesEncoder, encode_reply, encode_stream
 from holdfast.models.openai_responses.request import encode_messages, encode_request
 from holdfast.models.openai_responses.server import decode_request, encode_error
+from holdfast.models.openai_responses.thinking import without_reasoning
 
 NAME = "openai-responses"
 SERVER_PATH = "/v1/responses"
@@ -27,6 +28,11 @@ def key_headers(key: str) -> dict[str, str]:
     return {"authorization": f"Bearer {key}"} if key else {}
 
 
+def settled(body: bytes) -> bytes:
+    """Return a request as it is: no setting of this dialect depends on what was thought."""
+    return body
+
+
 __all__ = [
     "BASE_URL_VARIABLE",
     "DEFAULT_BASE_URL",
@@ -44,4 +50,6 @@ __all__ = [
     "encode_stream",
     "key_headers",
     "request_path",
+    "settled",
+    "without_reasoning",
 ]

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 import msgspec
 
 from holdfast.core.messages import Effort, Reasoning
+from holdfast.models.spans import without
 from holdfast.models.wire import WireNode, to_bytes
 
 EFFORTS: Mapping[Effort, str] = {
@@ -24,6 +25,10 @@ _THINKS = re.compile(r"(?:^|/)(?:o\d|gpt-[5-9](?!.*-chat)|gpt-\d{2}|codex|gpt-os
 
 # Between the parts of a summary, each of which is a paragraph of its own.
 PARAGRAPH = "\n\n"
+
+
+class _Kind(msgspec.Struct):
+    type: str = ""
 
 
 class _Summary(msgspec.Struct):
@@ -45,6 +50,7 @@ class WireReasoning(msgspec.Struct):
 
 
 _outputs = msgspec.json.Decoder(WireReasoning)
+_kinds = msgspec.json.Decoder(_Kind)
 
 
 def thinks(model: str) -> bool:
@@ -76,3 +82,11 @@ def encrypted_reasoning(item_id: str, text: str, encrypted: str) -> str:
     summary: list[WireNode] = [{"type": "summary_text", "text": text}] if text else []
     node: WireNode = {"id": item_id, "type": "reasoning", "summary": summary, "encrypted_content": encrypted}
     return to_bytes(node).decode()
+
+
+def without_reasoning(element: bytes) -> bytes | None:
+    """Return an element of a message whose thinking is left out; None where it is thinking.
+
+    Its name goes with that: by it the provider knows what was thought, and refuses the one without the other.
+    """
+    return None if _kinds.decode(element).type == "reasoning" else without(element, "id")
