@@ -24,7 +24,7 @@ _MARKERS = re.compile(
     r"|Please create a detailed summary of the conversation so far"
     r"|You are the component that summarizes a conversation when its context window"
     r"|Please provide a concise summary of our conversation so far"
-    r"|Briefly summarize this partial conversation"
+    r"|\*?Briefly\*? summarize this partial conversation"
     r"|You are a summarization agent creating a context checkpoint"
     r"|Context Extraction Assistant"
     r"|You are a conversation summarizer",
