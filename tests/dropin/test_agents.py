@@ -126,6 +126,31 @@ async def test_facts_outlive_every_refused_compaction_of_claude_code() -> None:
         assert noise not in told
 
 
+@pytest.mark.parametrize(
+    ("frame", "is_in_system"),
+    [
+        # qwen-code, whose second way of asking has the order in the system text; and an agent that nobody knows.
+        ("{summary}\n\nResume the prior task using the summary above. Continue from the last step.", True),
+        ("Here is what came of the work before this point:\n{summary}\nGo on.", False),
+    ],
+)
+def test_facts_outlive_compactions_however_the_summary_comes_back(frame: str, *, is_in_system: bool) -> None:
+    days = "\n".join(f"Day {day}: {FILLER[:82]}" for day in range(300))
+    form = "<state_snapshot>\n<intent>\n</intent>\n<next_step>\n</next_step>\n</state_snapshot>"
+    order = f"You are the component that summarizes a conversation when its context window overflows.\n{form}"
+    history: list[Message] = []
+    told = ""
+    for number in range(8):
+        paste = Text(f"remember dock{number} = amber-{number}\n{days}")
+        asked = "First, reason. Then, produce the XML." if is_in_system else order
+        messages = (*history, Message(Role.USER, (paste, Text(asked))))
+        told = text_of(represented(Request(messages, order if is_in_system else "You code."), "m").parts)
+        back = Message(Role.USER, (Text(frame.format(summary=told)),))
+        history = [back, Message(Role.ASSISTANT, (Text("Got it."),))]
+    assert [number for number in range(8) if f"dock{number} = amber-{number}" not in told] == []
+    assert told.count("<intent>") == told.count("state_snapshot") / 2 == 1
+
+
 def test_a_form_of_several_tags_is_filled_in_as_it_stands() -> None:
     history = Message(Role.USER, (Text("remember harbour = blue-4711"),))
     sections = "<overview>\n[goals]\n</overview>\n<history>\n[steps]\n</history>\n<title>words</title>"

@@ -33,11 +33,12 @@ _MARKERS = re.compile(
 # Markers stand at an end of a text; one that somebody quotes in the middle of megabytes is not looked for.
 _LOOKED_AT_CHARS = 8_000
 _SERIALISED = re.compile(r"<conversation>(.*?)(?:</conversation>|\Z)", re.DOTALL)
-# How agents put what an earlier compaction left back into their history: Claude Code, pi, aider.
+# How agents put what an earlier compaction left back into their history: Claude Code, pi, qwen-code, aider.
 _EARLIER = re.compile(
     r"This session is being continued from a previous conversation.{0,2000}?\nSummary:\n(?P<claude>.*?)"
     r"(?:\n\nIf you need specific details from before compaction.*|\nContinue the conversation from where it left.*|\Z)"
     r"|The conversation history before this point was compacted.{0,200}?<summary>(?P<pi>.*?)(?:</summary>|\Z)"
+    r"|\A\s*<state_snapshot>(?P<qwen>.*?)</state_snapshot>\s*(?:Resume the prior task.*)?\Z"
     r"|\AI spoke to you previously about a number of things\.\n(?P<aider>.*)",
     re.DOTALL,
 )
@@ -64,8 +65,11 @@ _SPEAKER = re.compile(
 _ROLES = {"assistant": Role.ASSISTANT, "tool": Role.TOOL}
 # How a line of such an answer begins: who said it, and where.
 _CITED = re.compile(r"^(?:- )?(?:user|assistant|decided|ran|error) \[#\d+\] ")
-# How a digest says what it is of.
-_COUNTED = re.compile(r"^[\d,]+ messages?, #\d+ to #\d+\.$")
+# How a digest says what it is of, and all lines of such an answer.
+_COUNTED = re.compile(r"^[\d,]+ messages?, #\d+ to #\d+\.$", re.MULTILINE)
+_OURS = re.compile(r"^(?:- )?(?:(?:user|assistant|decided|ran|error)|[a-z ]{3,20}:) \[#\d+\] .*$", re.MULTILINE)
+# A line that only opens or closes a section.
+_BRACKET = re.compile(r"^</?[a-z][a-z_-]{2,60}>$")
 # What stands under headings that have nothing of their own.
 _SEE = "(see the first section)"
 # Serialised conversations are cut into passages of this size, so that the telling ones can be told from the others.
@@ -120,7 +124,9 @@ def _parted(newest: Message) -> tuple[list[Message], str]:
         if at is not None and isinstance(part, Text):
             before = (*newest.parts[:place], Text(part.text[:at]))
             return [Message(Role.USER, before)], part.text[at:] + text_of(newest.parts[place + 1 :])
-    return [], text_of(newest.parts)
+    # Then the order is the system text, and what goes with it comes last.
+    before = newest.parts[:-1]
+    return ([Message(Role.USER, before)] if before else []), text_of(newest.parts[-1:])
 
 
 def _without_asides(messages: Sequence[Message]) -> tuple[list[Message], list[str]]:
@@ -137,6 +143,10 @@ def _without_asides(messages: Sequence[Message]) -> tuple[list[Message], list[st
             if found := _EARLIER.search(text):
                 earlier.append(found[found.lastgroup or 0])
                 text = text[: found.start()] + text[found.end() :]
+            elif _COUNTED.search(text):
+                # An answer of ours, in words around it that we do not know.
+                earlier.append("\n".join(_OURS.findall(text)))
+                text = "\n".join(line for line in _OURS.sub("", text).splitlines() if not _is_frame(line))
             if text.strip():
                 parts.append(Text(text))
         if parts:
@@ -167,7 +177,7 @@ def _carried(previous: str) -> str:
 
 def _is_frame(line: str) -> bool:
     """Return whether a line of an earlier summary says nothing by itself."""
-    return bool(_HEADING.match(line) or _COUNTED.match(line)) or line == _SEE
+    return bool(_HEADING.match(line) or _COUNTED.match(line) or _BRACKET.match(line.strip())) or line == _SEE
 
 
 def _passages(history: list[Message], order: str) -> list[Passage]:
