@@ -111,7 +111,7 @@ async def test_facts_outlive_every_refused_compaction_of_claude_code() -> None:
             back = (
                 "This session is being continued from a previous conversation that ran out of context. The summary "
                 f"below covers the earlier portion of the conversation.\n\n{REMINDER}\nSummary:{inner}\n\nIf you need "
-                "specific details from before compaction, read the full transcript at: /home/deckhand/talk.jsonl\n"
+                "specific details from before compaction, read the full transcript at: /logs/talk.jsonl\n"
                 "Continue the conversation from where it left off."
             )
             messages = [
@@ -129,7 +129,11 @@ async def test_facts_outlive_every_refused_compaction_of_claude_code() -> None:
 @pytest.mark.parametrize(
     ("frame", "is_in_system"),
     [
-        # qwen-code, whose second way of asking has the order in the system text; and an agent that nobody knows.
+        # Copilot; qwen-code, whose second way of asking has the order in the system text; an agent that nobody knows.
+        (
+            "Some of it was summarized.\nHere is a summary of the prior context:\n<summary>\n{summary}\n</summary>",
+            False,
+        ),
         ("{summary}\n\nResume the prior task using the summary above. Continue from the last step.", True),
         ("Here is what came of the work before this point:\n{summary}\nGo on.", False),
     ],

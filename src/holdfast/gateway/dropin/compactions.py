@@ -33,11 +33,12 @@ _MARKERS = re.compile(
 # Markers stand at an end of a text; one that somebody quotes in the middle of megabytes is not looked for.
 _LOOKED_AT_CHARS = 8_000
 _SERIALISED = re.compile(r"<conversation>(.*?)(?:</conversation>|\Z)", re.DOTALL)
-# How agents put what an earlier compaction left back into their history: Claude Code, pi, qwen-code, aider.
+# How agents put what an earlier compaction left back into their history: Claude Code, pi, Copilot, qwen-code, aider.
 _EARLIER = re.compile(
     r"This session is being continued from a previous conversation.{0,2000}?\nSummary:\n(?P<claude>.*?)"
     r"(?:\n\nIf you need specific details from before compaction.*|\nContinue the conversation from where it left.*|\Z)"
     r"|The conversation history before this point was compacted.{0,200}?<summary>(?P<pi>.*?)(?:</summary>|\Z)"
+    r"|Here is a summary of the prior context:\s*<summary>(?P<copilot>.*?)(?:</summary>|\Z)"
     r"|\A\s*<state_snapshot>(?P<qwen>.*?)</state_snapshot>\s*(?:Resume the prior task.*)?\Z"
     r"|\AI spoke to you previously about a number of things\.\n(?P<aider>.*)",
     re.DOTALL,
