@@ -253,6 +253,15 @@ def test_a_suspicion_is_settled_by_the_reply_to_a_smaller_request(
     assert after_suspicion(known, replace(CUT, limit=None), usage, sizes) == known
 
 
+def test_an_answer_that_is_cut_although_less_was_sent_teaches_no_window() -> None:
+    sizes = replace(SIZES, tokens=3_100)
+
+    assert after_suspicion(NOTHING_LEARNED, CUT, Usage(3_000), sizes, is_cut=True) == NOTHING_LEARNED
+    # That it counts wrongly is seen all the same.
+    counted = after_suspicion(NOTHING_LEARNED, CUT, Usage(1_500), sizes, is_cut=True)
+    assert counted == Learned(reports_all_read=False)
+
+
 # Guesses.
 
 

@@ -81,6 +81,110 @@ def test_what_an_earlier_compaction_kept_is_carried_through_the_next_ones() -> N
     assert told.count("## Next Move") == 1
 
 
+ORDER = (
+    "CRITICAL: Respond with TEXT ONLY. Do NOT call any tools.\n\nYour task is to create a detailed summary of the "
+    "conversation so far: an <analysis> block followed by a <summary> block.\n"
+    "<example>\n<analysis>\n[...]\n</analysis>\n<summary>\n[...]\n</summary>\n</example>\n"
+    "<example>\n## Compact Instructions\nfocus on code\n</example>\nREMINDER: text."
+)
+REMINDER = "<system-reminder>\n# gitStatus\nOn branch harbour-works.\n</system-reminder>"
+
+
+async def test_facts_outlive_every_refused_compaction_of_claude_code() -> None:
+    """Its order stands behind a person's words in one message, and its summary comes back in a frame of words."""
+    days = "\n".join(f"Day {day}: {FILLER[:82]}" for day in range(300))
+    system = "You are an agent.\n# Harness\n# Environment"
+    messages: list[Any] = [{"role": "user", "content": [{"type": "text", "text": REMINDER}]}]
+    told = ""
+    async with a_dropin(Simulation(faults="bad-request*8")) as running:
+        for number in range(8):
+            messages[-1]["content"] += [
+                {"type": "text", "text": f"remember dock{number} = amber-{number}\n{days}"},
+                {"type": "text", "text": ORDER},
+            ]
+            reply = await running.anthropic.messages.create(
+                model="sim", max_tokens=4_000, messages=messages, system=system
+            )
+            block: Any = reply.content[0]
+            told = block.text
+            inner = told.removeprefix("<summary>").removesuffix("</summary>")
+            back = (
+                "This session is being continued from a previous conversation that ran out of context. The summary "
+                f"below covers the earlier portion of the conversation.\n\n{REMINDER}\nSummary:{inner}\n\nIf you need "
+                "specific details from before compaction, read the full transcript at: /logs/talk.jsonl\n"
+                "Continue the conversation from where it left off."
+            )
+            messages = [
+                {"role": "user", "content": f"{REMINDER}\n{back}"},
+                {"role": "assistant", "content": "Noted."},
+                {"role": "user", "content": [{"type": "text", "text": REMINDER}]},
+            ]
+    assert [number for number in range(8) if f"dock{number} = amber-{number}" not in told] == []
+    assert told.startswith("<summary>\n")
+    assert told.endswith("\n</summary>")
+    for noise in ("harbour-works", "being continued", "Compact Instructions", "# Harness", "talk.jsonl"):
+        assert noise not in told
+
+
+@pytest.mark.parametrize(
+    ("frame", "is_in_system"),
+    [
+        # Copilot; qwen-code, whose second way of asking has the order in the system text; an agent that nobody knows.
+        (
+            "Some of it was summarized.\nHere is a summary of the prior context:\n<summary>\n{summary}\n</summary>",
+            False,
+        ),
+        ("{summary}\n\nResume the prior task using the summary above. Continue from the last step.", True),
+        ("Here is what came of the work before this point:\n{summary}\nGo on.", False),
+    ],
+)
+def test_facts_outlive_compactions_however_the_summary_comes_back(frame: str, *, is_in_system: bool) -> None:
+    days = "\n".join(f"Day {day}: {FILLER[:82]}" for day in range(300))
+    form = "<state_snapshot>\n<intent>\n</intent>\n<next_step>\n</next_step>\n</state_snapshot>"
+    order = f"You are the component that summarizes a conversation when its context window overflows.\n{form}"
+    history: list[Message] = []
+    told = ""
+    for number in range(8):
+        paste = Text(f"remember dock{number} = amber-{number}\n{days}")
+        asked = "First, reason. Then, produce the XML." if is_in_system else order
+        messages = (*history, Message(Role.USER, (paste, Text(asked))))
+        told = text_of(represented(Request(messages, order if is_in_system else "You code."), "m").parts)
+        back = Message(Role.USER, (Text(frame.format(summary=told)),))
+        history = [back, Message(Role.ASSISTANT, (Text("Got it."),))]
+    assert [number for number in range(8) if f"dock{number} = amber-{number}" not in told] == []
+    assert told.count("<intent>") == told.count("state_snapshot") / 2 == 1
+
+
+def test_a_form_of_several_tags_is_filled_in_as_it_stands() -> None:
+    history = Message(Role.USER, (Text("remember harbour = blue-4711"),))
+    sections = "<overview>\n[goals]\n</overview>\n<history>\n[steps]\n</history>\n<title>words</title>"
+    example = f"## Guidelines\n<example>\n{sections}\n</example>"
+    copilot = f"Please create a detailed summary of the conversation so far.\n{example}"
+    nested = "<state_snapshot>\n<intent>\n</intent>\n<next_step>\n</next_step>\n</state_snapshot>"
+    qwen = f"You are the component that summarizes a conversation when its context window overflows.\n{nested}"
+    filled = [
+        text_of(represented(Request((history, Message(Role.USER, (Text(order),)))), "m").parts)
+        for order in (copilot, qwen)
+    ]
+    body = "user [#1] remember harbour = blue-4711\n\n1 messages, #1 to #1."
+    see = "(see the first section)"
+    assert filled == [
+        f"<overview>\n{body}\n</overview>\n<history>\n{see}\n</history>\n<title>\n{see}\n</title>",
+        f"<state_snapshot>\n<intent>\n{body}\n</intent>\n<next_step>\n{see}\n</next_step>\n</state_snapshot>",
+    ]
+
+
+def test_what_aider_wrote_down_gives_the_summary_no_headings() -> None:
+    talk = "# USER\nremember harbour = blue-4711\n# ASSISTANT\nNoted.\n"
+    before = "I spoke to you previously about a number of things.\nuser [#1] remember port = 8080"
+    earlier = f"# USER\n{before}\n# ASSISTANT\nOk.\n"
+    order = "*Briefly* summarize this partial conversation about programming.\n"
+    told = text_of(represented(Request((Message(Role.USER, (Text(earlier + talk),)),), order), "m").parts)
+    assert "harbour = blue-4711" in told
+    assert "port = 8080" in told
+    assert "# USER" not in told
+
+
 async def test_a_request_that_leaves_no_room_for_an_answer_is_made_smaller() -> None:
     async with a_dropin(Simulation(Limits(window_tokens=6_000))) as running:
         # The window becomes known.

@@ -35,7 +35,7 @@ def _request(text: str, system: str = "") -> Request:
         ),
         ("Please create a detailed summary of the conversation so far.", ""),
         (f"Briefly summarize this partial conversation about programming.\n{FILLER * 9}", ""),
-        (f"# USER\n{FILLER * 9}", "Briefly summarize this partial conversation about programming."),
+        (f"# USER\n{FILLER * 9}", "*Briefly* summarize this partial conversation about programming."),
         ("You are the component that summarizes a conversation when its context window is full.", "You code."),
         ("go on", "You are the component that summarizes a conversation when its context window is full."),
         ("Please provide a concise summary of our conversation so far, with what is left to do.", "You code."),

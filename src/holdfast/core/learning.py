@@ -80,16 +80,21 @@ def after_reply(learned: Learned, usage: Usage | None, sizes: Sizes) -> Learned:
     return replace(accepted, calibration=calibration, accepted_tokens=max(learned.accepted_tokens, usage.input_tokens))
 
 
-def after_suspicion(learned: Learned, suspected: Fault, usage: Usage | None, sizes: Sizes) -> Learned:
+def after_suspicion(
+    learned: Learned, suspected: Fault, usage: Usage | None, sizes: Sizes, *, is_cut: bool = False
+) -> Learned:
     """Return what is known after less was sent on a suspicion, and answered.
 
     If now everything was read, the suspicion was right: the request before was cut to the window, without a word. If
-    again only a part was, the model's count is wrong and not its window, and nobody need suspect it any more.
+    again only a part was, the model's count is wrong and not its window, and nobody need suspect it any more. An answer
+    that `is_cut` although less was sent says nothing about the window: the model may write no longer ones.
     """
     if usage is None or suspected.limit is None:
         return learned
     if is_short(usage.input_tokens, sent(sizes, Limits(), learned.calibration, Before(is_plain=True))):
         return replace(learned, reports_all_read=False)
+    if is_cut:
+        return learned
     # A server that drops whole messages may have read more of another request than of this one.
     window = max(suspected.limit, learned.accepted_tokens)
     if window < _READ_APART * suspected.limit and usage.input_tokens <= suspected.limit:

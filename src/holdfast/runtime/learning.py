@@ -22,7 +22,7 @@ from holdfast.core.learning import (
     is_news,
 )
 from holdfast.core.limits import RESERVED_KEYS, Limits
-from holdfast.core.messages import Reply
+from holdfast.core.messages import Reply, StopReason
 from holdfast.core.records import LimitsLearned
 from holdfast.core.sizing import Calibration
 from holdfast.errors import StoreFullError, StoreIoError
@@ -94,7 +94,8 @@ class Learning:
             usage = outcome.usage if isinstance(outcome, Reply) else None
             after = after_reply(before, usage, sizes)
             if standing.suspected is not None:
-                after = after_suspicion(after, standing.suspected, usage, sizes)
+                is_cut = isinstance(outcome, Reply) and outcome.stop_reason is StopReason.LENGTH
+                after = after_suspicion(after, standing.suspected, usage, sizes, is_cut=is_cut)
             if standing.tokens_guessed:
                 after = after_guess(after, model.limits, standing.tokens_guessed, sizes)
         self._learned[model.issuer] = after

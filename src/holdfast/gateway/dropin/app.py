@@ -29,6 +29,7 @@ from holdfast.gateway.dropin.ahead import Ahead, PlainHeads
 from holdfast.gateway.dropin.asked import Asked, Outbox
 from holdfast.gateway.dropin.beginnings import Beginnings
 from holdfast.gateway.dropin.compactions import Loops, is_compaction
+from holdfast.gateway.dropin.cuts import Cuts
 from holdfast.gateway.dropin.fitting import measured, room_for, too_large, with_output_that_fits
 from holdfast.gateway.dropin.going import going_on, is_forgotten
 from holdfast.gateway.dropin.keeping import Keeper
@@ -93,7 +94,8 @@ class DropIn:
         self._keeper = Keeper(engine, owner)
         self._recognition = Recognition(engine.store, engine.bounds)
         self._linking = Linking(engine, self._recognition)
-        self._passage = Passage(self._wire, engine, engine.deadlines, self._meters.upstream_failed)
+        self._cuts = Cuts()
+        self._passage = Passage(self._wire, engine, self._cuts, self._meters.upstream_failed)
         self._known: dict[str, tuple[float, Known]] = {}
         self._loops = Loops()
         self._plain = PlainHeads()
@@ -222,7 +224,9 @@ class DropIn:
             await ahead.drop()
 
     async def _goes_first(self, asked: Asked) -> bool:
-        if not asked.models or not self._plain.has(asked.owner, asked.body) or self._loops.has_compacted(asked.owner):
+        if not asked.models or not self._plain.has(asked.owner, asked.body):
+            return False
+        if self._loops.has_compacted(asked.owner) or self._cuts.has(asked.owner):
             return False
         known = await self._known_of(asked.models[0])
         if known.counts_output:
@@ -246,13 +250,16 @@ class DropIn:
         self._plain.learn(asked.owner, asked.body, is_plain=not is_rescued)
         self._beginnings.learn(asked, tenant.name, conversation)
         if is_rescued:
-            await self._rescue(asked, outbox, conversation)
+            await self._rescue(asked, outbox, conversation, self._cut_before(asked))
             return
         known = await self._known_of(asked.models[0])
+        failed = self._cut_before(asked)
         fault = too_large(asked, known, self._engine.bounds) or self._circling(asked)
         if fault is not None:
             refusal = Refusal(asked.dialect, Phase.ESTIMATE, cause="not sent: it is larger than what the model takes")
-            await self._rescue(asked, outbox, conversation, Failed(refusal, fault))
+            failed = Failed(refusal, fault)
+        if failed is not None:
+            await self._rescue(asked, outbox, conversation, failed)
             return
         asked = with_output_that_fits(asked, known, outbox, self._engine.bounds)
         await self._settle(asked, outbox, conversation, await self._passage.carry(asked, outbox, known))
@@ -315,6 +322,14 @@ class DropIn:
             return None
         tokens = asked.sizes.tokens
         return Fault(FaultKind.TOKEN_OVERFLOW, Confidence.GUESS, limit=tokens // 2, requested=tokens, unit=Unit.TOKENS)
+
+    def _cut_before(self, asked: Asked) -> Failed | None:
+        """Return what came of the same request before, where its answer broke off because the window was full."""
+        fault = self._cuts.asked_again(asked)
+        if fault is None:
+            return None
+        cause = "answered before, but the answer broke off: the window was full"
+        return Failed(Refusal(asked.dialect, Phase.STREAM, status=200, cause=cause), fault)
 
     async def _keep(self, asked: Asked, conversation: Conversation, passed: Passed) -> None:
         """Put what was said into the log. The client has its answer, so whatever fails here is for the operator."""

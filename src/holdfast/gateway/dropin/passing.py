@@ -14,9 +14,9 @@ import msgspec
 from holdfast.core.faults import Fault, FaultKind, Phase, Refusal, Sent, classify
 from holdfast.core.fit import sent
 from holdfast.core.ladder import Rung, back_off_seconds, next_rung
-from holdfast.core.limits import Deadlines
 from holdfast.core.messages import Reply
 from holdfast.gateway.dropin.asked import Asked, Outbox
+from holdfast.gateway.dropin.cuts import BREAKS_OFF, Cuts, is_error_to
 from holdfast.gateway.dropin.rescuing import Refused, refused
 from holdfast.gateway.dropin.upstream import Raw, Wire, key_in
 from holdfast.models.answers import AnswerDecoder
@@ -85,13 +85,12 @@ class Failed(msgspec.Struct, frozen=True):
 class Passage:
     """Takes requests to their upstream, and again where that may help, as long as the client has seen nothing."""
 
-    def __init__(
-        self, wire: Wire, engine: Engine, deadlines: Deadlines, count_fault: Callable[[FaultKind], None]
-    ) -> None:
+    def __init__(self, wire: Wire, engine: Engine, cuts: Cuts, count_fault: Callable[[FaultKind], None]) -> None:
         self._count_fault = count_fault
         self._wire = wire
         self._engine = engine
-        self._deadlines = deadlines
+        self._deadlines = engine.deadlines
+        self._cuts = cuts
 
     async def carry(
         self, asked: Asked, outbox: Outbox, known: Known, read: Callable[[], Asked] | None = None
@@ -133,7 +132,7 @@ class Passage:
                     error = await refused(raw)
                     return Setback(error.refusal(asked.dialect, key_in(asked.headers)), error)
                 opening = await _opening(raw, decoder)
-            return await self._stream(raw, opening, decoder, outbox)
+            return await self._stream(asked, raw, opening, decoder, outbox)
         except TimeoutError:
             return Setback(Refusal(asked.dialect, Phase.STALL, cause="nothing came within the deadline"))
         except UnreachableError as error:
@@ -152,19 +151,21 @@ class Passage:
         return await self._wire.send(asked.upstream, "POST", asked.address, asked.headers, body)
 
     async def _stream(
-        self, raw: Raw, opening: Opening, decoder: AnswerDecoder | None, outbox: Outbox
+        self, asked: Asked, raw: Raw, opening: Opening, decoder: AnswerDecoder | None, outbox: Outbox
     ) -> Passed | Setback:
         if decoder is not None and decoder.is_complete and isinstance(outcome := decoder.finish(), Refusal):
             # The very first thing it says is that it will not answer.
             outcome = msgspec.structs.replace(outcome, status=raw.status)
             return Setback(outcome, Refused(raw.status, raw.headers, opening.held))
         await outbox.begin(raw.status, raw.headers)
+        unread, unread_bytes = [opening.unread], len(opening.unread)
+        self._break_off(asked, decoder, opening.held, unread)
         await outbox.write(opening.held)
         # First to the client, which waits: it is read when there is much of it, or no more to come.
-        unread, unread_bytes = [opening.unread], len(opening.unread)
         while chunk := await self._next(raw):
-            await outbox.write(chunk)
             unread.append(chunk)
+            self._break_off(asked, decoder, chunk, unread)
+            await outbox.write(chunk)
             unread_bytes += len(chunk)
             if unread_bytes > _UNREAD_BYTES_MAX and decoder is not None:
                 decoder.feed(b"".join(unread))
@@ -176,6 +177,16 @@ class Passage:
         decoder.feed(b"".join(unread))
         came = decoder.finish()
         return Passed(came, decoder.answer_id) if isinstance(came, Reply) else Passed(None)
+
+    def _break_off(self, asked: Asked, decoder: AnswerDecoder | None, chunk: bytes, unread: list[bytes]) -> None:
+        """Raise where an answer is about to end for want of room, which its client would take for an error."""
+        if BREAKS_OFF not in chunk or decoder is None or asked.decoded is None or not is_error_to(asked):
+            return
+        decoder.feed(b"".join(unread))
+        unread.clear()
+        came = decoder.finish()
+        if isinstance(came, Reply) and self._cuts.learn(asked, came, self._engine.bounds):
+            raise BrokenOffError("the window was full; the client asks again, and then less is sent")
 
     async def _next(self, raw: Raw) -> bytes:
         try:

@@ -1,0 +1,177 @@
+"""An answer that broke off because the window was full is had whole when its request comes again, as Codex's does."""
+
+import json
+from dataclasses import replace
+from typing import Any
+
+import aiohttp
+import pytest
+
+from holdfast.core.limits import Bounds, Limits
+from holdfast.core.messages import Reply, StopReason, Text, Usage
+from holdfast.gateway.dropin.asked import Asked
+from holdfast.gateway.dropin.cuts import Cuts
+from holdfast.gateway.dropin.upstream import open_upstream
+from holdfast.models.dialects import DIALECTS
+from holdfast.models.simulated import Simulation, count_request
+from tests.dropin.dropins import DropInRunning, a_dropin
+
+WINDOW = 6_000
+FILLER = "the crew writes down what it saw on this day and what it means to do on the next. " * 40
+# What is left for the answer, which is to have some 300 tokens.
+LEFT = 40
+ASKED = "write 300 words"
+
+
+def _item(role: str, text: str) -> dict[str, Any]:
+    kind = "output_text" if role == "assistant" else "input_text"
+    return {"type": "message", "role": role, "content": [{"type": kind, "text": text}]}
+
+
+def _body(items: list[dict[str, Any]]) -> dict[str, Any]:
+    """Return a request as Codex makes it."""
+    return {
+        "model": "sim",
+        "instructions": "You are a coding agent.",
+        "input": items,
+        "tools": [
+            {"type": "function", "name": "shell", "strict": False, "parameters": {"type": "object", "properties": {}}}
+        ],
+        "tool_choice": "auto",
+        "parallel_tool_calls": False,
+        "reasoning": None,
+        "store": False,
+        "stream": True,
+        "include": [],
+        "prompt_cache_key": "0190",
+    }
+
+
+def _tokens(body: dict[str, Any]) -> int:
+    return count_request(DIALECTS["openai-responses"].decode_request(json.dumps(body).encode()).request)
+
+
+def _filled(items: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return a conversation whose last message leaves little of the window for the answer."""
+    last = _item("user", ASKED)
+    left = WINDOW - LEFT - _tokens(_body([*items, last]))
+    return [*items, _item("user", "ha " * left + ASKED)]
+
+
+async def _respond(
+    running: DropInRunning, body: dict[str, Any], client: str = "codex_exec/0.166.0 (Debian)"
+) -> tuple[str, dict[str, Any], dict[str, str]]:
+    """Return how a stream ended, the response that closed it, and the headers; nothing where it was broken off."""
+    headers = {"user-agent": client, "originator": client.partition("/")[0], "accept": "text/event-stream"}
+    async with running.http.post(f"{running.url}/v1/responses", json=body, headers=headers) as answer:
+        told = {name.lower(): text for name, text in answer.headers.items()}
+        try:
+            lines = [line.decode() async for line in answer.content]
+        except aiohttp.ClientPayloadError:
+            return "", {}, told
+    last: dict[str, Any] = [json.loads(line.removeprefix("data: ")) for line in lines if line.startswith("data: {")][-1]
+    return last["type"], last["response"], told
+
+
+def _text(response: dict[str, Any]) -> str:
+    return "".join(piece["text"] for item in response["output"] for piece in item.get("content") or [])
+
+
+async def _talk(running: DropInRunning) -> list[dict[str, Any]]:
+    items = [_item("developer", "Run what you like."), _item("user", "<environment_context>here</environment_context>")]
+    for number in range(4):
+        items.append(_item("user", f"remember fact{number} = value{number}.\n{FILLER}"))
+        _, response, _ = await _respond(running, _body(items))
+        items.append(_item("assistant", _text(response)))
+    return items
+
+
+async def test_an_answer_that_fills_the_window_is_broken_off_and_had_whole_when_codex_asks_again() -> None:
+    async with a_dropin(Simulation(Limits(window_tokens=WINDOW))) as running:
+        items = _filled(await _talk(running))
+        first = await _respond(running, _body(items))
+        again, response, headers = await _respond(running, _body(items))
+        items += [_item("assistant", _text(response)), _item("user", "what is fact0? what is fact3?")]
+        _, told, _ = await _respond(running, _body(items))
+        sessions = await running.sessions()
+        statuses = {seen.status for seen in running.simulation.requests}
+    assert first[0] == ""
+    assert again == "response.completed"
+    assert len(_text(response).split()) == 300
+    assert "compacted" in headers["x-holdfast-rescued"]
+    assert "fact0 = value0" in _text(told)
+    assert "fact3 = value3" in _text(told)
+    assert len(sessions) == 1
+    # The window was learned without a refusal.
+    assert statuses == {200}
+
+
+async def test_with_the_piece_of_the_answer_in_it_the_request_is_still_the_same() -> None:
+    async with a_dropin(Simulation(Limits(window_tokens=WINDOW))) as running:
+        items = _filled(await _talk(running))
+        await _respond(running, _body(items))
+        again, response, _ = await _respond(running, _body([*items, _item("assistant", "the ship keeps")]))
+    assert again == "response.completed"
+    assert len(_text(response).split()) == 300
+
+
+async def test_other_clients_get_as_much_of_the_answer_as_there_is() -> None:
+    async with a_dropin(Simulation(Limits(window_tokens=WINDOW))) as running:
+        items = _filled(await _talk(running))
+        ends = [(await _respond(running, _body(items), "OpenAI/Python 2.1"))[0] for _ in range(2)]
+        sent = [json.loads(body) for body in running.sent[-2:]]
+    assert ends == ["response.incomplete"] * 2
+    assert sent == [_body(items)] * 2
+
+
+async def test_an_answer_that_is_as_long_as_the_server_lets_any_be_ends_as_it_ends() -> None:
+    async with a_dropin(Simulation(Limits(window_tokens=WINDOW * 2, output_tokens_max=LEFT))) as running:
+        items = _filled(await _talk(running))
+        # What it reads and writes together is no size that a window has.
+        items[-1]["content"][0]["text"] += " and then"
+        ends = [(await _respond(running, _body(items)))[0] for _ in range(2)]
+        sent = [json.loads(body) for body in running.sent[-2:]]
+    assert ends == ["response.incomplete"] * 2
+    assert sent == [_body(items)] * 2
+
+
+def test_what_comes_again_after_a_minute_or_is_another_request_is_sent_as_it_is() -> None:
+    upstream = open_upstream("openai", "http://127.0.0.1:9/v1", "", (), {})
+    assert upstream is not None
+    body = json.dumps(_body([_item("user", "hello")])).encode()
+    decoded = DIALECTS["openai-responses"].decode_request(body)
+    asked = Asked("openai-responses", upstream, "", [], body, (), (), decoded=decoded, digests=[b"1"], prefix="a")
+    cut = Reply((Text("the ship"),), StopReason.LENGTH, Usage(5_990, 10), "sim")
+    now = [0.0]
+    cuts = Cuts(now=lambda: now[0])
+    assert cuts.learn(asked, cut, Bounds())
+    assert cuts.asked_again(replace(asked, digests=[b"2"])) is None
+    now[0] = 61.0
+    assert cuts.asked_again(asked) is None
+    # Each time it is acted on once.
+    assert cuts.learn(asked, cut, Bounds())
+    found = cuts.asked_again(asked)
+    assert found is not None
+    assert found.limit == 6_000
+    assert cuts.asked_again(asked) is None
+
+
+@pytest.mark.parametrize(
+    ("usage", "reason"),
+    [
+        (Usage(5_990, 10), StopReason.END),
+        (None, StopReason.LENGTH),
+        (Usage(5_951, 10), StopReason.LENGTH),
+        (Usage(1_900, 148), StopReason.END),
+        (Usage(900, 100), StopReason.LENGTH),
+        (Usage(60_000, 4_096), StopReason.LENGTH),
+    ],
+)
+def test_an_answer_fills_the_window_only_where_all_speaks_for_it(usage: Usage | None, reason: StopReason) -> None:
+    upstream = open_upstream("openai", "http://127.0.0.1:9/v1", "", (), {})
+    assert upstream is not None
+    decoded = DIALECTS["openai-responses"].decode_request(json.dumps(_body([_item("user", "hello")])).encode())
+    asked = Asked("openai-responses", upstream, "", [], b"", (), (), decoded=decoded, digests=[b"1"], prefix="a")
+    cuts = Cuts()
+    assert not cuts.learn(asked, Reply((Text("the ship"),), reason, usage, "sim"), Bounds())
+    assert not cuts.has(asked.owner)
