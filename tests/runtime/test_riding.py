@@ -256,8 +256,9 @@ async def test_where_it_would_not_do_or_not_pay_notes_are_asked_for_as_usual(
     assert (model.ridden, len(model.asked_as_usual)) == ([], 1)
 
 
-async def test_where_another_model_summarises_it_is_asked_as_usual() -> None:
-    cheap = Provider(prices=Prices(0.1, 0.01, 0.5), name="test:cheap")
+@pytest.mark.parametrize("name", ["test:cheap", "test:model"], ids=["another", "of the same name, elsewhere"])
+async def test_where_another_model_summarises_it_is_asked_as_usual(name: str) -> None:
+    cheap = Provider(prices=Prices(0.1, 0.01, 0.5), name=name)
     model = Provider()
 
     await compacted(model, cheap, bounds=replace(ONLY_WHEN_ASKED, summariser="cheapest"))
@@ -313,17 +314,21 @@ async def test_what_is_masked_in_the_view_is_read_from_the_originals_as_usual() 
         assert (model.ridden, len(model.asked_as_usual)) == ([], 1)
 
 
-async def test_attachments_go_along_and_where_their_bytes_are_gone_notes_are_asked_for_as_usual() -> None:
-    model, blobs = Provider(), MemoryBlobs()
+@pytest.mark.parametrize("is_gone", [False, True], ids=["there", "gone"])
+async def test_attachments_go_along_and_where_their_bytes_are_gone_notes_are_asked_for_as_usual(
+    *, is_gone: bool
+) -> None:
+    model, blobs = Provider(window=64_000), MemoryBlobs()
     async with a_hold(an_engine(model, blobs=blobs, bounds=ONLY_WHEN_ASKED)) as hold:
         session = await hold.session(KEY)
-        await session.send("look", attachments=[Attachment(b"a note\n" * 9_000, "notes.txt")])
-        await a_long_talk(session, messages=6)
+        await session.send("look", attachments=[Attachment(b"a note\n" * 6_000, "notes.txt")])
+        await a_long_talk(session, messages=30)
+        if is_gone:
+            blobs._blobs.clear()
 
-        blobs._blobs.clear()
         await session.compact()
 
-        assert (model.ridden, len(model.asked_as_usual)) == ([], 1)
+        assert (len(model.ridden), len(model.asked_as_usual)) == ((0, 1) if is_gone else (1, 0))
 
 
 async def test_a_summary_that_was_foreseen_in_this_way_is_not_paid_for_again() -> None:
