@@ -42,9 +42,10 @@ _Kind = TypeVar("_Kind", bound=AnyRecord)
 class Provider(Simulation):
     """A simulation that can fail by what it is asked, besides by its script."""
 
-    # Names the fault of a request by its body, "" for none; and what notes to write in place of good ones.
+    # Names the fault of a request by its body, "" for none; and what notes to write in place of good ones, where.
     fault_of: Callable[[bytes], str] = staticmethod(lambda _: "")
     bad_notes: Reply | None = None
+    has_bad_notes: Callable[[SeenRequest], bool] = staticmethod(lambda _: True)
 
     def respond(self, dialect: str, body: bytes, path: str = "") -> Answer:
         """Take a request, after seeing which fault it meets."""
@@ -53,7 +54,7 @@ class Provider(Simulation):
         return super().respond(dialect, body, path)
 
     def _reply(self, seen: SeenRequest, step: FaultStep, weighed: Any) -> Reply:
-        if self.bad_notes is not None and is_for_notes(seen):
+        if self.bad_notes is not None and is_for_notes(seen) and self.has_bad_notes(seen):
             return self.bad_notes
         return super()._reply(seen, step, weighed)
 
@@ -84,12 +85,18 @@ class World:
         return self.url + ("/v1" if (dialect or self.dialect) == "openai" else "")
 
     def model(
-        self, name: str = "sim", *, declared: Limits | None = None, dialect: str = "", prices: Prices = NO_PRICES
+        self,
+        name: str = "sim",
+        *,
+        declared: Limits | None = None,
+        dialect: str = "",
+        prices: Prices = NO_PRICES,
+        is_official: bool = False,
     ) -> Model:
         """Return a model of the provider that declares limits and prices, true or not."""
         dialect = dialect or self.dialect
         place = self.url.removeprefix("http://")
-        card = ModelCard(f"{dialect}:{name}", name, place, declared or Limits(), prices=prices)
+        card = ModelCard(f"{dialect}:{name}", name, place, declared or Limits(), is_official, prices)
         return HttpModel(PROVIDERS[dialect], card, SocketTransport(self.base_url(dialect)))
 
     def open(

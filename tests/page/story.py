@@ -49,12 +49,12 @@ def a_storied_model() -> FunctionModel:
 
 def _answering(answers: dict[str, str], faults: Iterator[Refusal | None]) -> Callable[[Request], Reply | Refusal]:
     def respond(request: Request) -> Reply | Refusal:
-        if "working notes" in request.system:
+        asked = next(text_of(one.parts) for one in reversed(request.messages) if one.role is Role.USER)
+        if "working notes" in request.system or "working notes" in asked:
             return _says(_NOTES, request)
         refusal = next(faults, None)
         if refusal is not None:
             return refusal
-        asked = next(text_of(one.parts) for one in reversed(request.messages) if one.role is Role.USER)
         return _says(answers.get(asked, "Understood."), request)
 
     return respond

@@ -96,6 +96,8 @@ EXAMPLES: tuple[AnyRecord, ...] = (
     SummaryRefused(0, "sim", "it is empty"),
     PieceSummarised(0, 40, "notes", "sim"),
     PieceSummarised(0, 40, "notes", "sim", is_merged=True),
+    PieceSummarised(0, 40, "notes", "sim", cost_usd=0.5, is_riding=True),
+    SummaryRefused(0, "sim", "it holds a tool call", is_riding=True),
     APPLIED,
     CompactionApplied(0, 26, "notes", 22_750, 814),
     GenerationStarted(0, 26, "notes", 22_750, 814),

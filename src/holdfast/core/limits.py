@@ -116,6 +116,10 @@ class Bounds(msgspec.Struct, frozen=True):
     summaries_in_vain_max: int = 9
     # Who is asked for notes first: the model that answers, or the one whose price is the lowest.
     summariser: Literal["same", "cheapest"] = "same"
+    # Whether the model that answers may be asked for notes right behind the conversation as it was last sent, which its
+    # provider then reads from its cache. It is done where that is cheaper, by the model's declared prices and by what
+    # its last answers reported of the cache, and surely fits; else, and where the answer is of no use, as usual.
+    summary_rides: bool = True
     # Outputs that stay when old ones are masked. Eight cost 39.5 % of the input tokens of real sessions, ten 41.4 %.
     outputs_kept: int = 8
 

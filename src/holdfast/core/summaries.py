@@ -1,7 +1,8 @@
 """What a summariser is asked, and whether its answer may stand for what it read.
 
-A summariser reads rendered text, never the messages themselves: nothing in it can be taken for a tool call, a signature
-or an image, and its size is known before it is sent. What it answers is data, checked before it is believed.
+A summariser reads rendered text, not the messages themselves: nothing in it can be taken for a tool call, a signature
+or an image, and its size is known before it is sent. The one exception is a question behind the conversation as it was
+sent anyway (see `riding`). What a summariser answers is data, checked before it is believed.
 """
 
 import re
@@ -45,7 +46,8 @@ _TEXT_BYTES = {Detail.FULL: 8_000, Detail.STRIPPED: 1_000}
 _ARGUMENT_BYTES = {Detail.FULL: 1_000, Detail.STRIPPED: 200}
 _OUTPUT_BYTES = {Detail.FULL: 2_000, Detail.STRIPPED: 0}
 
-_SYSTEM = (
+# What whoever writes notes is told first.
+NOTES_ONLY = (
     "You write the working notes that replace, as a summary, the older part of a conversation between a person and "
     "an assistant. "
     "The assistant will go on working from your notes and will not see the original. You only write notes: you do not "
@@ -53,17 +55,18 @@ _SYSTEM = (
 )
 _TASK = """Below is the older part of a conversation. Each message begins with its number n as [#n].
 
-Write notes of at most {words} words under these headings, leaving out a heading that has nothing to say:
-Goal: what the person wants, with their constraints, in their words where the wording matters.
-Done: what was done and decided, and why; what failed and how it was resolved.
-State: where things stand now: files, commands, values, open errors.
-Next: what was about to be done.
-Mark finished tasks as finished. Keep names, paths, numbers and quotes as they stand. Cite message numbers in \
-the same way for what matters, and only numbers that occur below. Say nothing that is not below.{focus}
+{asked} Cite message numbers in the same way for what matters, and only numbers that occur below. Say nothing that is \
+not below.{focus}
 
 <conversation>
 {conversation}
 </conversation>"""
+_ASKED = """Write notes of at most {words} words under these headings, leaving out a heading that has nothing to say:
+Goal: what the person wants, with their constraints, in their words where the wording matters.
+Done: what was done and decided, and why; what failed and how it was resolved.
+State: where things stand now: files, commands, values, open errors.
+Next: what was about to be done.
+Mark finished tasks as finished. Keep names, paths, numbers and quotes as they stand."""
 _MERGE = """Below are notes on consecutive parts of one conversation, oldest first. Write them as one set of notes of \
 at most {words} words under the same headings, with what is newer winning over what it replaced. Keep names, paths, \
 numbers, quotes and citations exactly as they stand. Say nothing that is not below.{focus}
@@ -128,18 +131,33 @@ def _clip(text: str, bytes_max: int) -> str:
 
 def ask_for_notes(conversation: str, *, tokens_max: int, focus: str = "", is_merge: bool = False) -> Request:
     """Return the request that asks a model for notes on a rendered conversation, or for one set of several notes."""
-    wish = _FOCUS.format(focus=without_tags(focus[:_FOCUS_CHARS_MAX])) if focus else ""
-    words = max(50, int(tokens_max * _WORDS_PER_TOKEN))
     # Notes that are merged are a model's words: no more able to close the frame than the conversation itself.
     told = without_tags(conversation)
-    task = (_MERGE if is_merge else _TASK).format(words=words, focus=wish, conversation=told)
+    if is_merge:
+        task = _MERGE.format(words=_words(tokens_max), focus=focus_asked(focus), conversation=told)
+    else:
+        task = _TASK.format(asked=notes_asked(tokens_max), focus=focus_asked(focus), conversation=told)
     return Request(
         messages=(Message(Role.USER, (Text(task),)),),
-        system=_SYSTEM,
+        system=NOTES_ONLY,
         # Thinking would eat the room for the notes.
         effort=Effort.LOW,
         output_tokens_max=2 * tokens_max,
     )
+
+
+def notes_asked(tokens_max: int) -> str:
+    """Return how long notes may be, and what they should say."""
+    return _ASKED.format(words=_words(tokens_max))
+
+
+def focus_asked(focus: str) -> str:
+    """Return a line that says what notes should keep in particular; none where nobody said so."""
+    return _FOCUS.format(focus=without_tags(focus[:_FOCUS_CHARS_MAX])) if focus else ""
+
+
+def _words(tokens_max: int) -> int:
+    return max(50, int(tokens_max * _WORDS_PER_TOKEN))
 
 
 def why_not_notes(reply: Reply, *, tokens_max: int, seqs: Sequence[int], said: Iterable[str] = ()) -> str | None:

@@ -1,6 +1,7 @@
 """Asking a model for notes on the past: piece by piece where it is too long, each on disk as soon as it is paid for."""
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from functools import partial
 from itertools import pairwise
 
 import msgspec
@@ -16,6 +17,7 @@ from holdfast.core.limits import Limits
 from holdfast.core.messages import Reply, Request, Role, Usage, text_of
 from holdfast.core.output import cap_stated
 from holdfast.core.records import PieceSummarised, SummaryRefused, TurnStarted
+from holdfast.core.riding import Sought
 from holdfast.core.sizing import tokens_of_text
 from holdfast.core.summaries import Detail, ask_for_notes, is_within, pieces_of, render, why_not_notes
 from holdfast.core.view import Said
@@ -23,6 +25,7 @@ from holdfast.ports import Delta, Model
 from holdfast.runtime.calls import call_model
 from holdfast.runtime.engine import Engine
 from holdfast.runtime.log import Log
+from holdfast.runtime.riding import ride_for
 
 # A summariser reads at most this share of its window, so that an estimate that is off does not fail the call.
 _READ_SHARE = 0.7
@@ -61,20 +64,35 @@ class Summariser:
         covered = self._covered(originals[-1].place + 1)
         start = covered[-1].until if covered else 0
         unread = [said for said in originals if said.place >= start]
-        parts = self._parts(unread, rung, detail, room)
+        texts = [piece.notes for piece in covered]
+        ridden = await self._ridden(unread, texts, tokens_max) if unread and rung is Rung.SUMMARISE else None
+        parts = self._parts(unread, rung, detail, room) if ridden is None else [tuple(unread)]
         if parts is None:
             return None
-        texts = [piece.notes for piece in covered]
         for part in parts:
-            noted = await self._piece(part, detail, tokens_max)
+            noted = ridden or await self._piece(part, detail, tokens_max)
             if noted is None:
                 return None
             until = part[-1].place + 1
             piece = PieceSummarised(turn.number, until, noted.text, self.name, noted.usage, since=start)
-            await self._record(replace(piece, focus=self._focus, cost_usd=self._cost(noted.usage)))
+            paid = replace(piece, focus=self._focus, cost_usd=self._cost(noted.usage), is_riding=ridden is not None)
+            await self._record(paid)
             texts.append(noted.text)
             start = until
         return await self._joined(texts, start, [said.seq for said in originals], tokens_max)
+
+    async def _ridden(self, unread: Sequence[Said], texts: Sequence[str], tokens_max: int) -> "_Noted | None":
+        """Ask once, behind the conversation as it was last sent, where that may be done and pays.
+
+        Whatever fails, the usual way follows, which waits and asks again where that may help.
+        """
+        ride = await ride_for(Sought(unread, tokens_max, self._focus), self._model, self._log, self._engine)
+        if ride is None:
+            return None
+        said = [text_of(one.parts) for one in ride.request.messages if one.role is Role.ASSISTANT]
+        check = partial(why_not_notes, tokens_max=tokens_max, seqs=ride.seqs, said=[*said, *texts])
+        noted = await self._once(ride.request, check, ride.blobs, is_riding=True)
+        return noted if isinstance(noted, _Noted) else None
 
     def _covered(self, end: int) -> list[Piece]:
         """Return notes that need not be made again, of what came before `end`.
@@ -137,37 +155,52 @@ class Summariser:
         self, request: Request, seqs: Sequence[int], said: Sequence[str], tokens_max: int
     ) -> "_Noted | None":
         """Ask once, and once more after a short wait where waiting may help. What cannot be used is recorded."""
+        check = partial(why_not_notes, tokens_max=tokens_max, seqs=seqs, said=said)
         for is_last in (False, True):
             known = await self._engine.known(self._model, self._log.turn)
             request = _within_output(request, known.limits)
-            sizes = measure(request)
-            if not await self._may_pay(Usage(known.calibration.estimate(sizes.tokens), tokens_max)):
+            if not await self._may_pay(Usage(known.calibration.estimate(measure(request).tokens), tokens_max)):
                 return None
-            outcome = await call_model(self._model, request, {}, self._engine.summary_deadlines, _unseen)
-            fault = None
-            if isinstance(outcome, Reply):
-                why = why_not_notes(outcome, tokens_max=tokens_max, seqs=seqs, said=said)
-            else:
-                fault = classify(outcome, sent(sizes, known.limits, known.calibration))
-                why = f"{fault.kind}: {fault.said or outcome.cause or outcome.status}"
-            await self._engine.learning.heed(self._model, outcome, fault, sizes)
-            usage = outcome.usage if isinstance(outcome, Reply) else None
-            if why is None and isinstance(outcome, Reply):
-                return _Noted(text_of(outcome.parts).strip(), usage)
-            cost = self._cost(usage)
-            await self._record(SummaryRefused(self._log.turn.number, self.name, why or "", fault, usage, cost))
-            if is_last or fault is None:
+            noted = await self._once(request, check, {})
+            if noted is None or isinstance(noted, _Noted):
+                return noted
+            if is_last:
                 break
-            if fault.kind is FaultKind.BAD_REQUEST_REASONING and request.effort is not None:
+            if noted.kind is FaultKind.BAD_REQUEST_REASONING and request.effort is not None:
                 request = replace(request, effort=None)
                 continue
-            if cap_stated(fault) is not None:
+            if cap_stated(noted) is not None:
                 # What was just learned bounds the next request.
                 continue
-            if not _is_worth_waiting(fault):
+            if not _is_worth_waiting(noted):
                 break
-            await self._engine.clock.sleep(fault.retry_after_seconds or self._engine.bounds.back_off_seconds_min)
+            await self._engine.clock.sleep(noted.retry_after_seconds or self._engine.bounds.back_off_seconds_min)
         return None
+
+    async def _once(
+        self,
+        request: Request,
+        check: Callable[[Reply], str | None],
+        blobs: Mapping[str, bytes],
+        *,
+        is_riding: bool = False,
+    ) -> "_Noted | Fault | None":
+        """Ask, and return the notes; the fault where there was one; None where what came is no notes."""
+        known, sizes = await self._engine.known(self._model, self._log.turn), measure(request)
+        outcome = await call_model(self._model, request, blobs, self._engine.summary_deadlines, _unseen)
+        fault = None
+        if isinstance(outcome, Reply):
+            why = check(outcome)
+        else:
+            fault = classify(outcome, sent(sizes, known.limits, known.calibration))
+            why = f"{fault.kind}: {fault.said or outcome.cause or outcome.status}"
+        await self._engine.learning.heed(self._model, outcome, fault, sizes)
+        usage = outcome.usage if isinstance(outcome, Reply) else None
+        if why is None and isinstance(outcome, Reply):
+            return _Noted(text_of(outcome.parts).strip(), usage)
+        refused = SummaryRefused(self._log.turn.number, self.name, why or "", fault, usage, self._cost(usage))
+        await self._record(replace(refused, is_riding=is_riding))
+        return fault
 
     def _cost(self, usage: Usage | None) -> float | None:
         return self._model.prices.cost(usage)

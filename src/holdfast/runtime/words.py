@@ -215,10 +215,12 @@ def _compaction(record: CompactionApplied | GenerationStarted | SummaryRefused |
                 f"{before:,} tokens became {after:,}{_paid(record)}"
             )
         case SummaryRefused(model=model, why=why):
-            return f"the summary that {model} was asked for cannot be used: {why}"
+            riding = " behind the conversation" if record.is_riding else ""
+            return f"the summary that {model} was asked for{riding} cannot be used: {why}"
         case PieceSummarised(until=until, model=model, is_merged=is_merged):
             wrote = "merged its" if is_merged else "wrote"
-            return f"{model} {wrote} notes on everything up to record {until}{_for(record.cost_usd)}"
+            riding = ", behind the conversation as it was last sent" if record.is_riding else ""
+            return f"{model} {wrote} notes on everything up to record {until}{_for(record.cost_usd)}{riding}"
         case _:
             assert_never(record)
 

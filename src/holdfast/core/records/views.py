@@ -26,6 +26,8 @@ class PieceSummarised(Record, frozen=True):
     # All pieces up to there as one, because side by side they were too long. The pieces stay.
     is_merged: bool = False
     cost_usd: float | None = None
+    # They were asked for behind the conversation as it was last sent, most of it read from the provider's cache.
+    is_riding: bool = False
 
 
 class RungStarted(Record, frozen=True):
@@ -50,6 +52,8 @@ class SummaryRefused(Record, frozen=True):
     cost_usd: float | None = None
     # No model was asked: the notes would have cost more than they may.
     is_over_budget: bool = False
+    # It was asked behind the conversation as it was last sent; the usual way follows.
+    is_riding: bool = False
 
 
 class SummaryKind(StrEnum):

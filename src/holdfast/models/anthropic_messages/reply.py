@@ -36,7 +36,7 @@ def encode_reply(reply: Reply, reply_id: str, created: int = 0) -> bytes:  # noq
 def encode_stream(reply: Reply, reply_id: str, created: int = 0, *, wants_usage: bool = True) -> Iterator[bytes]:
     """Yield an answer as the events of a stream."""
     usage = reply.usage or Usage()
-    head = AnswerHead(reply_id, reply.model, created, input_tokens=usage.input_tokens - usage.cached_input_tokens)
+    head = AnswerHead(reply_id, reply.model, created, input_tokens=_read_plainly(usage))
     return replay(MessagesEncoder(head, wants_usage=wants_usage), reply)
 
 
@@ -145,10 +145,15 @@ def _block(part: Text | ToolCall | Reasoning) -> dict[str, WireNode]:
             return thinking_block(part)
 
 
+def _read_plainly(usage: Usage) -> int:
+    """Return what was neither read from the cache nor written to it: the dialect counts each apart."""
+    return usage.input_tokens - usage.cached_input_tokens - usage.cache_write_tokens
+
+
 def _usage_node(usage: Usage) -> WireNode:
     node: dict[str, WireNode] = {
-        "input_tokens": usage.input_tokens - usage.cached_input_tokens,
-        "cache_creation_input_tokens": 0,
+        "input_tokens": _read_plainly(usage),
+        "cache_creation_input_tokens": usage.cache_write_tokens,
         "cache_read_input_tokens": usage.cached_input_tokens,
         "output_tokens": usage.output_tokens,
     }

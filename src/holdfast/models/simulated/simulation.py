@@ -1,8 +1,8 @@
 """The simulation itself: one request in, one answer out, by limits, rules and the script of faults.
 
 Order of a request: the script's word is taken; the bytes are weighed; a scripted refusal is given; the body is read
-and held against the rules and limits; only then is there an answer. Nothing is remembered but the count of requests
-and the responses that clients may go on from.
+and held against the rules and limits; only then is there an answer. Nothing is remembered but the count of requests,
+the responses that clients may go on from, and which beginnings of requests need not be read again.
 """
 
 import asyncio
@@ -18,6 +18,7 @@ from holdfast.core.media import pixels
 from holdfast.core.messages import Reasoning, Reply, Request, StopReason, Text, ToolCall, Usage
 from holdfast.models import openai_responses
 from holdfast.models.dialects import DIALECTS
+from holdfast.models.simulated.cache import NOTHING_FOUND, PromptCache
 from holdfast.models.simulated.faults import OK, FaultStep, parse_faults
 from holdfast.models.simulated.manners import MANNERS
 from holdfast.models.simulated.mind import Draft, asks_for_summary, compose
@@ -85,12 +86,15 @@ class Simulation:
         # each. None: as much as any other.
         self.summary_tokens_max: int | None = None
         self.delta_seconds = delta_seconds
+        # Whether the beginning of a request is found again in the next one.
+        self.caches = True
         self.request_count = 0
         # Set by every request that comes, and cleared by whoever waits for the next one.
         self.was_called = asyncio.Event()
         self.requests: deque[SeenRequest] = deque(maxlen=REQUESTS_KEPT)
         # What the responses dialect lets its clients go on from.
         self.stored = Stored()
+        self._cache = PromptCache()
         self._sleep = sleep
         self._steps: deque[FaultStep] = deque(parse_faults(faults))
 
@@ -229,7 +233,10 @@ class Simulation:
             signed = MANNERS[seen.dialect].thinking(draft.thought, decoded.model, _reply_id(seen))
         thinking = count_text(draft.thought.text) if draft.thought is not None else 0
         written = sum(count_text(part.text if isinstance(part, Text) else part.arguments) for part in parts)
-        usage = Usage(tokens, written + thinking, 0, thinking)
+        found = NOTHING_FOUND
+        if self.caches and read is decoded.request:
+            found = self._cache.take(seen.dialect, seen.body, decoded.model, read)
+        usage = Usage(tokens, written + thinking, found.read, thinking, found.written)
         return Reply((*signed, *parts), stop_reason, usage, decoded.model)
 
     def _output_room(self, weighed: _Weighed) -> int | None:

@@ -16,6 +16,8 @@ _ORDER = re.compile(
 _ORDER_CHARS = 1_200
 _BOUND = re.compile(r"(\d[\d,]*)\s+(tokens|words)\b", re.IGNORECASE)
 _FRAMED = re.compile(r"<(conversation|previous-summary)>\n(.*?)\n</\1>", re.DOTALL)
+_LISTED = re.compile(r"<messages>\n(.*?)\n</messages>", re.DOTALL)
+_REFERENCE = re.compile(r"<([a-z][a-z0-9_-]*)>.*?</\1>", re.DOTALL)
 _FACT = re.compile(r"(?<![\w.-])([A-Za-z][\w.-]{0,63})\s*=\s*([^\n;,\"\[\]<>|]{1,200})")
 
 # What a summary has where nothing was asked: about a page.
@@ -71,9 +73,14 @@ def _lines(request: Request) -> Iterator[str]:
 
 
 def _source(request: Request) -> Iterator[str]:
+    # Where the conversation is summarised that it stands in, the order says so by a list of its messages, and wants
+    # nothing of what is marked as reference, itself included.
+    is_listed = bool(request.messages) and bool(_LISTED.search(text_of(request.messages[-1].parts)))
     for message in request.messages:
         for part in message.parts:
-            if isinstance(part, Text):
+            if isinstance(part, Text) and is_listed:
+                yield "" if _LISTED.search(part.text) else _REFERENCE.sub("", part.text)
+            elif isinstance(part, Text):
                 # Where the conversation is handed over in a frame, what stands around it is the order.
                 framed = [found[2] for found in _FRAMED.finditer(part.text)]
                 yield "\n".join(framed) if framed else part.text

@@ -5,6 +5,7 @@ everywhere else.
 """
 
 import re
+from collections.abc import Iterable
 
 from holdfast.core.messages import LargeText, Media, Part, Reasoning, Request, Text, ToolCall, ToolResult
 
@@ -35,12 +36,20 @@ def cut_to_tokens(text: str, tokens_max: int) -> str:
 
 def count_request(request: Request) -> int:
     """Return the tokens of everything that a request sends."""
+    return count_opening(request) + sum(count_parts(message.parts) for message in request.messages)
+
+
+def count_opening(request: Request) -> int:
+    """Return the tokens of what stands before the messages: system text and tools."""
     total = count_text(request.system) + (_MESSAGE_TOKENS if request.system else 0)
     for tool in request.tools:
         total += _TOOL_TOKENS + count_text(tool.name) + count_text(tool.description) + count_text(tool.parameters)
-    for message in request.messages:
-        total += _MESSAGE_TOKENS + sum(_count_part(part) for part in message.parts)
     return total
+
+
+def count_parts(parts: Iterable[Part], *, is_first: bool = True) -> int:
+    """Return the tokens of parts of a message; the first have its frame."""
+    return (_MESSAGE_TOKENS if is_first else 0) + sum(_count_part(part) for part in parts)
 
 
 def _count_part(part: Part) -> int:

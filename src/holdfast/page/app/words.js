@@ -38,8 +38,11 @@ const SENTENCES = {
   GenerationStarted: (r) =>
     `generation ${r.generation ?? 2} begins: of everything before, only message ${r.boundary} and a digest are in the view; ` +
     `${count(r.tokens_before)} tokens became ${count(r.tokens_after)}`,
-  SummaryRefused: (r) => `the summary that ${r.model} was asked for cannot be used: ${r.why}`,
-  PieceSummarised: (r) => `${r.model} ${r.is_merged ? "merged its" : "wrote"} notes on everything up to record ${r.until}${paidFor(r.cost_usd)}`,
+  SummaryRefused: (r) =>
+    `the summary that ${r.model} was asked for${r.is_riding ? " behind the conversation" : ""} cannot be used: ${r.why}`,
+  PieceSummarised: (r) =>
+    `${r.model} ${r.is_merged ? "merged its" : "wrote"} notes on everything up to record ${r.until}${paidFor(r.cost_usd)}` +
+    (r.is_riding ? ", behind the conversation as it was last sent" : ""),
   ReasoningDropped: (r) => `the model's thinking before record ${r.before} is not sent back any more`,
   EffortChanged: (r) => `asking for ${r.effort ?? "the usual amount of"} thinking from here on`,
   OutputClamped: (r) => `asking for an answer of at most ${count(r.output_tokens_max)} tokens`,
