@@ -32,8 +32,8 @@ from holdfast.testing.clock import ManualClock
 from holdfast.testing.crashes import CrashingStore, every_point
 from holdfast.testing.engines import a_hold, an_engine
 from holdfast.testing.scripted import FunctionModel, refuses
+from tests.runtime.summarisers import until_idle
 from tests.runtime.talks import KEY, a_long_talk, ended_well
-from tests.runtime.test_compacting import until_idle
 
 WINDOW = 8_000
 PRICES = Prices(10.0, 1.0, 50.0)
