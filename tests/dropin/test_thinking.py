@@ -7,7 +7,8 @@ import anthropic
 import pytest
 
 from holdfast.core.limits import Limits
-from holdfast.core.records import CompactionApplied, ReasoningDropped
+from holdfast.core.messages import Reasoning
+from holdfast.core.records import CompactionApplied, ReasoningDropped, ReplyRecorded
 from holdfast.models.simulated.signing import seal, sign
 from tests.dropin.dropins import DropInRunning, a_dropin
 from tests.e2e.world import NOTES_MARK, Provider
@@ -160,6 +161,30 @@ async def test_what_another_model_thought_in_a_rescue_does_not_come_back_to_the_
 
     assert (reply.model, second.model) == ("other", "sim")
     assert (status, last["model"], thoughts_in(last)) == (200, "sim", [])
+
+
+async def test_what_another_model_thought_in_passing_does_not_come_back_to_the_first_for_ever() -> None:
+    """FM-069, FM-011."""
+    provider = Provider(LARGE)
+    provider.fault_of = lambda body: "529" if b'"model":"sim"' in body.replace(b" ", b"") else ""
+    messages: list[Any] = [{"role": "user", "content": "think about it"}]
+    async with a_dropin(provider, fallbacks=("other",)) as running:
+        reply = await answered(running, messages, thinking={"type": "disabled"})
+        provider.fault_of = lambda _: ""
+        given = [block.model_dump(exclude_none=True) for block in reply.content]
+        messages += [{"role": "assistant", "content": given}, {"role": "user", "content": "and what is it?"}]
+        second = await answered(running, messages, thinking={"type": "disabled"})
+        (key,) = await running.sessions()
+        replies = [record.reply for record in await running.records(key) if isinstance(record, ReplyRecorded)]
+
+    assert (reply.model, second.model) == ("other", "sim")
+    assert [(status, body["model"], len(thoughts_in(body))) for status, body in asked(running)[-2:]] == [
+        (400, "sim", 1),
+        (200, "sim", 0),
+    ]
+    # The log knows whose thought it was.
+    (thought,) = [part for part in replies[0].parts if isinstance(part, Reasoning)]
+    assert "other" in thought.issuer
 
 
 async def test_a_wrong_setting_in_a_rescued_conversation_is_told_to_the_client_and_not_sent_again_as_it_is() -> None:

@@ -98,13 +98,18 @@ class Asked:
         assert self.decoded is not None, "what cannot be read cannot be measured"
         return measure(self.decoded.request)
 
-    def body_for(self, place: int) -> bytes:
-        """Return the body for the model at a place: as it came for the first.
+    @property
+    def may_have_anothers(self) -> bool:
+        """Whether some of its thinking may be signed by a fallback, which answered in place of who is asked now."""
+        return len(self.models) > 1 and bool(self._signed)
+
+    def body_for(self, place: int, *, has_thoughts: bool = True) -> bytes:
+        """Return the body for the model at a place: as it came for the first, unless its thinking is to be left out.
 
         For the others with their name, and without thinking, which only who signed it can read.
         """
         body = self.renamed(place)
-        if place == 0 or self.decoded is None or not self._signed:
+        if (place == 0 and has_thoughts) or self.decoded is None or not self._signed:
             return body
         wires = range(len(self.decoded.originals))
         conversation = [Kept(wire, with_reasoning=wire not in self._signed) for wire in wires]

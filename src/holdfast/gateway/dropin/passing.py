@@ -99,15 +99,20 @@ class Passage:
 
         What is wrong with a request is seen by what it says, so it is read when something is.
         """
-        place = 0
+        place, has_thoughts = 0, True
         climbed: list[Rung] = []
         while True:
-            came = await self._try(asked, asked.body_for(place), outbox)
+            came = await self._try(asked, place, asked.body_for(place, has_thoughts=has_thoughts), outbox)
             if isinstance(came, Passed):
                 return came
             asked, read = (read() if read is not None else asked), None
             outcome = Failed(came.refusal, classify(came.refusal, _sent(asked, known)), came.error)
             self._count_fault(outcome.fault.kind)
+            if outcome.fault.kind is FaultKind.BAD_REQUEST_REASONING and has_thoughts and asked.may_have_anothers:
+                # A fallback answered once, and the client sends what that has signed to the first model for ever.
+                has_thoughts = False
+                outbox.notes["x-holdfast-notice"] = "thinking that another model may have signed was left out"
+                continue
             if outcome.fault.kind not in WAITED_OUT:
                 return outcome
             rung = next_rung(outcome.fault, climbed, self._engine.bounds)
@@ -122,8 +127,8 @@ class Passage:
             else:
                 climbed.append(rung)
 
-    async def _try(self, asked: Asked, body: bytes, outbox: Outbox) -> Passed | Setback:
-        deadlines, decoder = self._deadlines, self._decoder(asked)
+    async def _try(self, asked: Asked, place: int, body: bytes, outbox: Outbox) -> Passed | Setback:
+        deadlines, decoder = self._deadlines, self._decoder(asked, place)
         raw: Raw | None = None
         try:
             async with asyncio.timeout(deadlines.connect_seconds + deadlines.first_token_seconds):
@@ -195,10 +200,10 @@ class Passage:
         except TimeoutError as error:
             raise BrokenOffError("nothing more came within the deadline") from error
 
-    def _decoder(self, asked: Asked) -> AnswerDecoder | None:
+    def _decoder(self, asked: Asked, place: int) -> AnswerDecoder | None:
         if not asked.models:
             return None
-        return DIALECTS[asked.dialect].StreamDecoder(asked.models[0].issuer, secrets.token_hex(6))
+        return DIALECTS[asked.dialect].StreamDecoder(asked.models[place].issuer, secrets.token_hex(6))
 
 
 async def _opening(raw: Raw, decoder: AnswerDecoder | None) -> Opening:
