@@ -108,6 +108,7 @@ def test_a_summariser_is_asked_for_notes_of_bounded_length_with_little_thinking(
 
     text = text_of(request.messages[0].parts)
     assert (request.output_tokens_max, request.effort, request.tools) == (800, Effort.LOW, ())
+    assert request.is_last, "nobody would read it from a cache"
     assert "at most 300 words" in text
     assert text.endswith("<conversation>\n[#1] user: hi\n</conversation>")
     assert "in particular" not in text

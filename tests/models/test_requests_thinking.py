@@ -44,6 +44,13 @@ def test_other_servers_get_the_names_that_all_of_them_know() -> None:
     assert "cache_control" not in anthropic
 
 
+@pytest.mark.parametrize("is_last", [False, True])
+def test_a_cache_is_asked_for_only_where_more_will_follow(*, is_last: bool) -> None:
+    request = replace(asking(said("a")), is_last=is_last)
+    anthropic = json.loads(DIALECTS[ANTHROPIC].encode_request(request, "m", {}, ISSUER))
+    assert ("cache_control" in anthropic) is not is_last
+
+
 @dataclass(frozen=True)
 class Thinking:
     model: str

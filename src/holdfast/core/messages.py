@@ -129,6 +129,8 @@ class Request(msgspec.Struct, frozen=True):
     tools: tuple[ToolSpec, ...] = ()
     output_tokens_max: int | None = None
     effort: Effort | None = None
+    # Nothing will be asked behind it, so keeping it in a cache would be paid for in vain.
+    is_last: bool = False
 
 
 class StopReason(StrEnum):

@@ -143,6 +143,7 @@ def ask_for_notes(conversation: str, *, tokens_max: int, focus: str = "", is_mer
         # Thinking would eat the room for the notes.
         effort=Effort.LOW,
         output_tokens_max=2 * tokens_max,
+        is_last=True,
     )
 
 

@@ -59,8 +59,9 @@ def encode_request(
 
     What changes on the way: messages of one role in a row become one, results stand first in theirs; blank text is
     left out; reasoning of another issuer or without a signature is left out; an outcome is told only as good or bad;
-    a conversation that does not start with a person gets an empty first message. Caching is asked for where the
-    endpoint is Anthropic's own (`is_official`), since others refuse settings that they do not know.
+    a conversation that does not start with a person gets an empty first message. Caching, for which writing is paid,
+    is asked for where more will follow and the endpoint is Anthropic's own (`is_official`): others refuse settings
+    that they do not know.
     """
     output_tokens_max = request.output_tokens_max or OUTPUT_TOKENS_DEFAULT
     turns = _opened(_turns(request.messages, CallIds(), blobs, issuer))
@@ -74,7 +75,7 @@ def encode_request(
     types = [(role, [str(block["type"]) for block in blocks]) for role, blocks in turns]
     if request.effort is not None and not goes_on_without_thinking(types):
         body.update(thinking_settings(request.effort, model, output_tokens_max))
-    if is_official:
+    if is_official and not request.is_last:
         body["cache_control"] = {"type": "ephemeral"}
     if wants_stream:
         body["stream"] = True
