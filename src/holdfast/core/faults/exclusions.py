@@ -14,7 +14,7 @@ EXCLUSIONS: tuple[Rule, ...] = (
     rule(
         K.WIRE_OVERFLOW,
         # What a web server counts speaks of uploaded files only to say that they do not count.
-        r"message (?:is )?(?:larger than max|too (?:big|large))|maxpostsize|multi-?part request",
+        r"message (?:is |after decompression )?(?:larger than max|too (?:big|large))|maxpostsize|multi-?part request",
         unit=Unit.BYTES,
     ),
     rule(K.RATE_LIMIT, w.PER_TIME, unless=r"per[ -]?(?:month|week)|usage (?:limit|quota)", unit=Unit.TOKENS),

@@ -123,6 +123,12 @@ SETTINGS: tuple[Rule, ...] = (
         unless=any_of(rf"{w.TOO_LONG}(?<!too many)", r"range of"),
         statuses=REFUSED,
     ),
+    # What a server counts itself and finds to contradict itself.
+    rule(
+        K.BAD_REQUEST,
+        r"cached?[_ ](?:prompt[_ ]|input[_ ])?tokens\b[^.\d]{0,30}(?:exceed|greater|larger|more than)",
+        statuses=REFUSED,
+    ),
     # Parameters that are told by their names.
     rule(
         K.BAD_REQUEST,
