@@ -300,7 +300,7 @@ def _numbers(finding: _Finding, evidence: Evidence) -> Stated:
     if not finding.has_numbers:
         return Stated(unit=finding.unit)
     text, unit = _OWN_CODE.sub("", evidence.text), finding.unit
-    if finding.kind in {K.RATE_LIMIT, K.QUOTA} and not re.search(r"tokens|tp[md]", text):
+    if finding.kind in {K.RATE_LIMIT, K.QUOTA} and not re.search(r"tokens|token capacity|tp[md]", text):
         # A rate counts calls then; a quota counts money and dates, and only a field of its own is to be trusted.
         text, unit = "" if finding.kind is K.QUOTA else text, None
     numbers = stated(text, evidence.numbers, unit)

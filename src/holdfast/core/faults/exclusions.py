@@ -17,6 +17,13 @@ EXCLUSIONS: tuple[Rule, ...] = (
         r"message (?:is |after decompression )?(?:larger than max|too (?:big|large))|maxpostsize|multi-?part request",
         unit=Unit.BYTES,
     ),
+    # What is said next is a client's guess at the cause.
+    rule(
+        K.EMPTY_RESPONSE,
+        r"(?:returned|received|got) an? (?:\w+ )?(?:response|completion|message|stream) "
+        r"(?:with no|without(?: any)?) (?:choices|content|candidates|text|output)(?![a-z])",
+        statuses=BROKEN,
+    ),
     rule(K.RATE_LIMIT, w.PER_TIME, unless=r"per[ -]?(?:month|week)|usage (?:limit|quota)", unit=Unit.TOKENS),
     rule(
         K.QUOTA,
@@ -66,7 +73,7 @@ EXCLUSIONS: tuple[Rule, ...] = (
             r"a lot of requests|too many messages (?:lately|recently|sent)|sent too many",
             r"too many (?:requests|concurrent|connections|attempts)|concurrenc\w+ limit",
             r"(?:concurrent|parallel|simultaneous) (?:requests|connections|calls|sessions|streams|generations)",
-            r"请求.{0,6}(?:频繁|过多|过快)|频率|限流|速率|并发",
+            r"请求[^图张]{0,6}(?:频繁|过多|过快)|频率|限流|速率|并发",
         ),
         unit=Unit.TOKENS,
     ),
@@ -127,7 +134,7 @@ EXCLUSIONS: tuple[Rule, ...] = (
             r"(?:unknown|no such|unrecognized|invalid|unsupported) model(?![a-z]| (?:output|input|context))",
             r"not support(?:s|ed|ing)? (?:this |the |that )?model(?![a-z])",
             r"no (?:healthy |available )?(?:endpoints|providers|channels?|deployments?)\b[^.]{0,30}"
-            r" for (?:model|group|the|this)",
+            r" for (?:model|group|the|this)|no endpoints? found for",
             r"no models? loaded|unable to access model|deployment\b[^.]{0,60}(?:does not exist|not found)",
             r"模型.{0,20}(?:不存在|下线|未找到|不可用)|无可用渠道",
         ),

@@ -155,8 +155,8 @@ _LIMIT_AFTER = Pattern(
     r"|(?:allowed|available|at most)\b(?!\W{0,2}\d)|or (?:less|fewer)|的?(?:上限|限制))"
 )
 _ASKED_AFTER = Pattern(
-    r"^ ?(?:[a-z]+ )?(?:(?:was|were|are|is) )?"
-    r"(?:provided|given|received|sent|found|supplied|requested|used|present|needed|required)\b(?!\W{0,3}\d)"
+    r"^ ?(?:[a-z]+ ){0,2}(?:(?:was|were|are|is) )?"
+    r"(?:provided|given|received|sent|found|supplied|requested|used|present|needed|required)\b(?![^\w,]{0,3}\d)"
 )
 # In "(9000 tokens, limit 8192)" the bracket or the complaint before it leaves the first number to what was sent.
 _BOUND_NEXT = Pattern(r"^ ?(?:tokens?|bytes|characters)?, ?(?:n_)?(?:ctx|limit|max\w*|window|context)[^.;\d]{0,20}\d")

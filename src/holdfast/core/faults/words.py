@@ -71,7 +71,7 @@ MEDIA_COMPLAINT = any_of(
     r"unsupported|(?:not|only) support\w*|only (?:\w+ ){1,4}(?:supported|allowed|accepted)",
     r"no endpoints|unknown variant|disabled|rejected|requires? (?:a |an )?(?:\w+ )?model",
     r"invalid|corrupt\w*|illegal|broken|malformed|decod\w*|appears? to be|no pages|empty|truncated|timed? ?out",
-    r"不支持|过大|超过|最多|无效|失败",
+    r"不支持|过大|过多|超过|最多|无效|失败",
 )
 
 THINKING = any_of(
