@@ -248,6 +248,9 @@ def _compared(text: str, unit: Unit | None) -> Stated:
         output, limit, prompt = (_value(one) for one in match.groups())
         return Stated(limit, prompt + output, output, unit)
     match = _COMPARISON.search(text)
+    if match and unit is Unit.TOKENS and _unit_near(text, match.end(), None) is Unit.CHARS:
+        # A guess at tokens by characters, beside the tokens themselves.
+        match = None
     if match and ">" not in match[0] and _LIMIT_BEFORE.search(text[: match.start()]):
         limit, requested = (_value(one) for one in match.groups())
         if requested > limit:
