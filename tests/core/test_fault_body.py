@@ -117,3 +117,12 @@ def test_a_stream_is_read_event_by_event() -> None:
         ': ping\n\ndata: {"x": 1}\n\ndata: oops\n\ndata: {"error": {"message": "no room"}}\n\ndata: [DONE]\n'
     )
     assert (evidence.is_stream, evidence.has_ended, evidence.sentences) == (True, True, ("no room",))
+
+
+@pytest.mark.parametrize("text", ["", '{"error": {"message": "Bad Request"}}'])
+def test_a_body_says_nothing_where_all_of_its_sentences_are_anybodys(text: str) -> None:
+    assert body_of(text).says_nothing
+
+
+def test_a_body_with_a_sentence_of_its_own_says_something() -> None:
+    assert not body_of('{"error": {"message": "no room"}}').says_nothing

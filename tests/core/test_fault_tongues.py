@@ -42,4 +42,8 @@ def test_a_refusal_in_another_language_is_read_like_one_in_english(
 
 
 def test_english_passes_as_it_is() -> None:
-    assert in_english("limite of tokens: modelo") == "limite of tokens: modelo"
+    assert in_english("the limit of tokens: modeled, maximise") == "the limit of tokens: modeled, maximise"
+
+
+def test_umlauts_written_as_two_letters_are_read_as_well() -> None:
+    assert in_english("anfrage ueberschreitet die kontextlaenge") == "request exceeds die context length"

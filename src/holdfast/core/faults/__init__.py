@@ -183,7 +183,7 @@ def _first_that_fits(rules: Iterable[Rule], evidence: Evidence) -> Rule | None:
 
 def _by_numbers(evidence: Evidence) -> _Finding | None:
     """A sentence in words that nobody foresaw, with more tokens in it than it allows."""
-    if not re.search(r"token|context", evidence.text):
+    if not re.search(r"token|context|prompt", evidence.text):
         return None
     numbers = stated(evidence.text, evidence.numbers, Unit.TOKENS)
     if numbers.limit is None or numbers.requested is None or not _TOKENS_MIN <= numbers.limit < numbers.requested:
@@ -229,7 +229,7 @@ def _by_status(evidence: Evidence, refusal: Refusal, sent: Sent) -> _Finding:
     kind = codes.BY_STATUS.get(status, K.BAD_REQUEST)
     if kind is K.WIRE_OVERFLOW:
         second = K.TOKEN_OVERFLOW if is_near_window(sent) else K.MEDIA_OVERFLOW if sent.media_count else None
-        return _Finding(kind, Confidence.LIKELY, second, Unit.BYTES)
+        return _Finding(kind, Confidence.LIKELY, second, Unit.BYTES, has_numbers=True)
     if kind is not K.BAD_REQUEST:
         return _Finding(kind, Confidence.GUESS if kind is K.MODEL_NOT_FOUND else Confidence.LIKELY)
     # Only a refusal can be about size: a redirect or an odd 2xx is not.
@@ -300,7 +300,7 @@ def _numbers(finding: _Finding, evidence: Evidence) -> Stated:
     if not finding.has_numbers:
         return Stated(unit=finding.unit)
     text, unit = _OWN_CODE.sub("", evidence.text), finding.unit
-    if finding.kind in {K.RATE_LIMIT, K.QUOTA} and not re.search(r"tokens|tp[md]", text):
+    if finding.kind in {K.RATE_LIMIT, K.QUOTA} and not re.search(r"tokens|token capacity|tp[md]", text):
         # A rate counts calls then; a quota counts money and dates, and only a field of its own is to be trusted.
         text, unit = "" if finding.kind is K.QUOTA else text, None
     numbers = stated(text, evidence.numbers, unit)

@@ -86,6 +86,8 @@ _STATUS_NUMBER = Pattern(r"(?:^|(?<=error )|(?<=http )|(?<=status )|(?<=code ))[
 # Thousands kept apart by a narrow or fixed blank, or by dots, as most of Europe does.
 _FIXED_BLANK = Pattern("(?<=\\d)[\u00a0\u2009\u202f](?=\\d{3}(?!\\d))")
 _DOTTED = Pattern(r"(?<![\d.])\d{1,3}(?:\.\d{3}){2,4}(?![\d.]*\d)|(?<![\d.])\d{1,3}\.\d{3}(?= ?tokens?(?![a-z]))")
+# The same by a common blank, where it is said what is counted.
+_BLANKED = Pattern(r"(?<![\d.,:/#-])(?<!\d )[1-9]\d{0,2}(?: \d{3}){1,3}(?= (?:tokens?|bytes|characters)(?![a-z]))")
 # "max. 8192": the dot ends no sentence.
 _SHORTENED = Pattern(r"(?<![a-z])(max|min|approx|incl)\. (?=\d)")
 # A number behind a letter of a script without blanks is a word of its own.
@@ -175,7 +177,8 @@ def normalise(text: str) -> str:
     text = re.sub(r"\s+", " ", in_english(text)).strip()
     text = _SHORTENED.sub(r"\1 ", text if text.isascii() else _STUCK.sub(" ", text))
     text = _DOTTED.sub(lambda match: match[0].replace(".", ""), text)
-    return _STATUS_NUMBER.sub("", text).strip()
+    text = _STATUS_NUMBER.sub("", text).strip()
+    return _BLANKED.sub(lambda match: match[0].replace(" ", ""), text)
 
 
 def _told_status(text: str) -> int | None:

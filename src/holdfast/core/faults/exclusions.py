@@ -14,8 +14,15 @@ EXCLUSIONS: tuple[Rule, ...] = (
     rule(
         K.WIRE_OVERFLOW,
         # What a web server counts speaks of uploaded files only to say that they do not count.
-        r"message (?:is )?(?:larger than max|too (?:big|large))|maxpostsize|multi-?part request",
+        r"message (?:is |after decompression )?(?:larger than max|too (?:big|large))|maxpostsize|multi-?part request",
         unit=Unit.BYTES,
+    ),
+    # What is said next is a client's guess at the cause.
+    rule(
+        K.EMPTY_RESPONSE,
+        r"(?:returned|received|got) an? (?:\w+ )?(?:response|completion|message|stream) "
+        r"(?:with no|without(?: any)?) (?:choices|content|candidates|text|output)(?![a-z])",
+        statuses=BROKEN,
     ),
     rule(K.RATE_LIMIT, w.PER_TIME, unless=r"per[ -]?(?:month|week)|usage (?:limit|quota)", unit=Unit.TOKENS),
     rule(
@@ -63,10 +70,11 @@ EXCLUSIONS: tuple[Rule, ...] = (
             r"error[ _]code\W{0,3}1015(?!\d)|(?:request|call) rate|resources? (?:has been |is |was )?exhausted",
             r"too (?:quickly|fast|frequent)|cool(?:ing|s)?[ _-]?down|frequency (?:is )?too",
             r"(?<![a-z])rate (?:has been |is |was )?exceeded|exceed\w* (?:the |your )?rate(?![a-z])",
+            r"exceeded your (?:\w+ ){0,2}usage(?![a-z])",
             r"a lot of requests|too many messages (?:lately|recently|sent)|sent too many",
             r"too many (?:requests|concurrent|connections|attempts)|concurrenc\w+ limit",
             r"(?:concurrent|parallel|simultaneous) (?:requests|connections|calls|sessions|streams|generations)",
-            r"请求.{0,6}(?:频繁|过多|过快)|频率|限流|速率|并发",
+            r"请求[^图张]{0,6}(?:频繁|过多|过快)|频率|限流|速率|并发",
         ),
         unit=Unit.TOKENS,
     ),
@@ -83,7 +91,8 @@ EXCLUSIONS: tuple[Rule, ...] = (
         K.CONTENT_POLICY,
         any_of(
             r"content[ _](?:filter|policy|management|moderation|safety)|moderation|usage polic",
-            r"safety (?:system|filter|settings|reasons|polic)|(?<!case[ -])sensitive|high risk|harmful",
+            r"safety (?:system|filter|settings|reasons|polic)|high risk|harmful",
+            r"(?<!case[ -])sensitive(?!(?:_\w+)?: (?:false|none|null|0))",
             r"inappropriate|(?<![a-z])(?:unsafe|nsfw|toxic|jailbreak)(?![a-z])|prompt injection|copyright",
             r"guardrails?[ _](?:(?:was|were|has|have|checks?|polic\w+|rules?)[ _])?[\w ]{0,24}?"
             r"(?:intervened|triggered|tripped|blocked|failed|denied|violat\w*)",
@@ -106,7 +115,8 @@ EXCLUSIONS: tuple[Rule, ...] = (
     # Some gateways pass on with a 400 that the model's server is down.
     rule(
         K.OVERLOADED,
-        r"model (?:is )?(?:currently |temporarily )?unavailable",
+        r"model (?:is )?(?:currently |temporarily )?unavailable"
+        r"|(?<![a-z])degraded (?:function|model|deployment) (?:cannot|can not|is|was)(?![a-z])",
         statuses=frozenset({400, 404}),
         second=K.MODEL_NOT_FOUND,
     ),
@@ -127,7 +137,8 @@ EXCLUSIONS: tuple[Rule, ...] = (
             r"(?:unknown|no such|unrecognized|invalid|unsupported) model(?![a-z]| (?:output|input|context))",
             r"not support(?:s|ed|ing)? (?:this |the |that )?model(?![a-z])",
             r"no (?:healthy |available )?(?:endpoints|providers|channels?|deployments?)\b[^.]{0,30}"
-            r" for (?:model|group|the|this)",
+            r" for (?:model|group|the|this)|no endpoints? found for",
+            r"model\b(?:[^.]|\.(?! )){0,80}? too (?:large|big) to be loaded",
             r"no models? loaded|unable to access model|deployment\b[^.]{0,60}(?:does not exist|not found)",
             r"模型.{0,20}(?:不存在|下线|未找到|不可用)|无可用渠道",
         ),

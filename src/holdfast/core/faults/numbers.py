@@ -67,19 +67,22 @@ _SCALE = {
 _WORDS = r"(?: [a-z()]+){0,3}"
 _OVER = any_of(
     r">=?|≥|/|vs\.?|(?:would |will |which |that )?exceeds?|exceeded|超过了?|超出",
-    r"(?:is |are )?(?:greater|larger|longer|more|bigger) than|(?:goe?s?|is|are) (?:over|past|beyond|above)",
+    r"(?:is |are )?(?:greater|larger|longer|more|bigger) than",
+    r"(?:(?:goe?s?|is|are) )?(?:over|past|beyond|above)(?![a-z])",
     r"is not (?:less|smaller)(?: than)? or equal to",
     r"(?:must|should|can) ?(?:be|not) (?:<=?|less than|smaller than|lower than|exceed)",
 )
-# What may stand between a comparison and its right side: no number, no new sentence.
-_UP_TO_LIMIT = r"(?: ?or equal to)?[^.;,\d]{0,60}?"
+# What may stand between a comparison and its right side: no number, no new sentence, and no "by", which tells how far.
+_UP_TO_LIMIT = r"(?: ?or equal to)?(?:(?! by )[^.;,\d]){0,60}?"
 _PLUS = r"(?: ?\+ ?| plus )(?:[a-z_]+ ){0,3}\(?"
-_SUM = Pattern(rf"{_N}\)?{_WORDS}{_PLUS}{_N}\)?{_WORDS} ?{_OVER}{_UP_TO_LIMIT}{_N}")
+_SUM = Pattern(rf"{_N}\)?{_WORDS}{_PLUS}{_N}\)?,?{_WORDS} ?{_OVER}{_UP_TO_LIMIT}{_N}")
 # "9000 prompt tokens and max_tokens (512) exceed 8192": what is asked for as output is named as such.
 _OUTPUT_TOO = r",? and (?:a |your |the )?(?:max|output|completion|requested)[a-z_ ]{0,24}\(?"
-_SUM_IN_WORDS = Pattern(rf"{_N}\)?{_WORDS}{_OUTPUT_TOO}{_N}\)?{_WORDS} ?{_OVER}{_UP_TO_LIMIT}{_N}")
+_SUM_IN_WORDS = Pattern(rf"{_N}\)?{_WORDS}{_OUTPUT_TOO}{_N}\)?,?{_WORDS} ?{_OVER}{_UP_TO_LIMIT}{_N}")
 _DIFFERENCE = Pattern(rf"{_N} > {_N} - {_N}")
 _COMPARISON = Pattern(rf"{_N}\)?{_WORDS},? ?\)?{_OVER}{_UP_TO_LIMIT}{_N}")
+# "n_ctx 8192 < 9000 tokens"; with two such signs it is a range.
+_LESS = Pattern(rf"^[^<]*?{_N}\)?{_WORDS} ?<=? ?[^.;,<\d]{{0,30}}?{_N}[^<]*$")
 # "140123/131072" is a path or a date unless tokens are counted.
 _RATIO = Pattern(r"(?<![\w/.,-])(\d{3,12})(?:/| (?:out )?of (?:the )?)(\d{3,12})(?![\w/])")
 _BRACKETS = Pattern(
@@ -89,6 +92,8 @@ _BRACKETS = Pattern(
 _FROM_TO = Pattern(rf"(?:between|from) {_N}(?: \(?inclusive\)?)? (?:and|to) {_N}( \(exclusive\))?")
 # "Context length 8192 exceeded: got 9000".
 _TURNED = Pattern(r"exceeded\W{0,3}(?:[a-z]+ ){0,2}(?:got|received|requested|given|sent|with|at|\(|:) ?\(?\d")
+# Words of a comparison that may tell the distance instead; what must be larger is too small.
+_FURTHER = Pattern(r"(?<![a-z])(?<!be )(?:over|past|beyond|above|more than|longer than|larger than)(?![a-z])")
 # "The limit of 50000 exceeded" states a limit on the left of the comparison.
 _LIMIT_BEFORE = Pattern(r"(?:limit(?: is| of|:)?|window of) ?\(?$")
 
@@ -102,7 +107,8 @@ _LIMIT_WORDS = any_of(
     r"(?:reduced?|shorten(?:ed)?|cut|truncated?|trim(?:med)?)(?: it| them| (?:the|your) \w+)? to",
     # What a model's own measure is, is what it takes.
     r"models? (?:[a-z]+ ){1,4}is(?= ?$)|(?:window|context|model|slot) (?:only )?(?:has|holds|takes|fits)(?= ?$)",
-    r"window|context|(?:n_)?ctx|capacity|ceiling|cap of|quotavalue|truncation length",
+    r"window|context|(?:n_)?ctx|capacity|ceiling|budget(?!_)|cap of|quotavalue|truncation length",
+    r"available(?=\W{0,3}$)|(?:this|the|your) model(?= ?\($)",
     r"最大|最多|上限|限制|不能超过|不得超过|不超过|不可超过|超过了?|超出|小于|不大于|低于",
 )
 _ASKED_WORDS = any_of(
@@ -120,18 +126,20 @@ _ASKED_WEAK_WORDS = any_of(
 )
 # These only count right before a number.
 _IGNORED_WORDS = any_of(
-    r"index|position|lines?|code|status|http|errors?|version|(?<!_)ids?|port|level|tier|current batch size",
+    r"index|position|lines?|code|status|http|errors?(?! ?:)|version|(?<!_)ids?|port|level|tier|current batch size",
     r"smallest|min(?:imum)?",
     r"leaves?|keep=|new=|remain\w*|retry|retries|reset\w*|after|in|on|at",
 )
 _CUE = Pattern(
-    rf"(?<![a-z])(?:(?P<overshoot>exceed(?:ed|s)?(?: [a-z]+){{0,4}} by|over by)|(?P<used>used(?=\W{{0,4}}$))"
+    rf"(?<![a-z])(?:(?P<overshoot>(?<!divisible )by(?=(?: about| around| approximately)?\W{{0,2}}$))"
+    rf"|(?P<used>used(?=\W{{0,4}}$))"
     rf"|(?P<asked>{_ASKED_WORDS})"
     rf"|(?P<limit>{_LIMIT_WORDS})|(?P<ignored>{_IGNORED_WORDS}(?=\W{{0,4}}(?:is |of )?$)))(?![a-z])"
 )
 _WEAK_CUE = Pattern(rf"(?<![a-z]){_ASKED_WEAK_WORDS}(?![a-z])")
 _OUTPUT_BEFORE = Pattern(
     r"(?:max_?(?:new_?|completion_?|output_?)?tokens|output tokens|num_predict)\W*(?:is too large)?\W*$"
+    r"|max_(?:new_|completion_|output_)?tokens (?:is|set to) $"
 )
 _OUTPUT_AFTER = Pattern(
     r"^\W{0,2}(?:tokens )?(?:(?:in|for|of|as) )?(?:the |your )?(?:requested )?"
@@ -139,7 +147,7 @@ _OUTPUT_AFTER = Pattern(
 )
 _PROMPT_AFTER = Pattern(
     r"^\W{0,2}(?:tokens )?(?:(?:in|of|from|for) )?(?:the |your )?(?:text |tool |image )?"
-    r"(?:inputs?|prompt|messages|functions|tools|context)\b(?!\W{0,3}\d)"
+    r"(?:inputs?|prompt|messages|functions|tools|context)\b(?![^\w,]{0,3}\d)"
 )
 _LIMIT_AFTER = Pattern(
     r"^[ -]?\(?(?:tokens?|bytes?|characters?|items?|messages?|tools?|images?|pages?)?\)?[ -]?(?:token )?"
@@ -147,8 +155,8 @@ _LIMIT_AFTER = Pattern(
     r"|(?:allowed|available|at most)\b(?!\W{0,2}\d)|or (?:less|fewer)|的?(?:上限|限制))"
 )
 _ASKED_AFTER = Pattern(
-    r"^ ?(?:[a-z]+ )?(?:(?:was|were|are|is) )?"
-    r"(?:provided|given|received|sent|found|supplied|requested|used|present|needed|required)\b(?!\W{0,3}\d)"
+    r"^ ?(?:[a-z]+ ){0,2}(?:(?:was|were|are|is) )?"
+    r"(?:provided|given|received|sent|found|supplied|requested|used|present|needed|required)\b(?![^\w,]{0,3}\d)"
 )
 # In "(9000 tokens, limit 8192)" the bracket or the complaint before it leaves the first number to what was sent.
 _BOUND_NEXT = Pattern(r"^ ?(?:tokens?|bytes|characters)?, ?(?:n_)?(?:ctx|limit|max\w*|window|context)[^.;\d]{0,20}\d")
@@ -174,10 +182,10 @@ _SENTENCE_END = Pattern("[.!?] |[;\u3002\uff1b]")
 
 # Names under which servers state the two numbers apart from the sentence.
 _LIMIT_FIELD = Pattern(
-    r"^nctx$|^quotavalue$|^max.+(?:tokens?|length|context|allowed|size)|^(?:model|context)(?:length|window|size|limit)|limit$"
+    r"^nctx$|^quotavalue$|^max.+(?:tokens?|len(?:gth)?$|length|context|allowed|size)|^(?:model|context)(?:len(?:gth)?$|length|window|size|limit)|limit$"
 )
 _ASKED_FIELD = Pattern(
-    r"^n?(?:prompt|input|requested|required|total)(?:tokens?|length)$|^requested$|^actual|^tokencount$"
+    r"^n?(?:prompt|input|requested|required|total|seq|sequence)(?:tokens?|len|length)$|^requested$|^actual|^tokencount$"
 )
 # Names that say little by themselves: they are believed only where the other number is stated as well.
 _LIMIT_FIELD_WEAK = Pattern(
@@ -240,6 +248,9 @@ def _compared(text: str, unit: Unit | None) -> Stated:
         output, limit, prompt = (_value(one) for one in match.groups())
         return Stated(limit, prompt + output, output, unit)
     match = _COMPARISON.search(text)
+    if match and unit is Unit.TOKENS and _unit_near(text, match.end(), None) is Unit.CHARS:
+        # A guess at tokens by characters, beside the tokens themselves.
+        match = None
     if match and ">" not in match[0] and _LIMIT_BEFORE.search(text[: match.start()]):
         limit, requested = (_value(one) for one in match.groups())
         if requested > limit:
@@ -252,9 +263,16 @@ def _compared(text: str, unit: Unit | None) -> Stated:
             # Less exceeds nothing: it was a part of what does, or the two stand the other way round.
             is_turned = _TURNED.search(match[0]) is not None
             return Stated(requested, limit, None, unit) if is_turned else Stated(limit, unit=unit)
+        if requested < limit and _FURTHER.search(match[0]):
+            # "808 tokens over the limit of 8192" tells how far.
+            requested += limit
         return Stated(
             limit, requested, None, _unit_near(text, match.end(), unit) or _unit_near(text, match.end(1), unit)
         )
+    if unit is Unit.TOKENS and (match := _LESS.search(text)):
+        limit, requested = (_value(one) for one in match.groups())
+        if 1 < limit < requested:
+            return Stated(limit, requested, None, unit)
     if unit is Unit.TOKENS and (match := _RATIO.search(text)):
         return Stated(limit=int(match[2]), requested=int(match[1]), unit=unit)
     if match := _BRACKETS.search(text):

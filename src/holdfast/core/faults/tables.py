@@ -123,6 +123,12 @@ SETTINGS: tuple[Rule, ...] = (
         unless=any_of(rf"{w.TOO_LONG}(?<!too many)", r"range of"),
         statuses=REFUSED,
     ),
+    # What a server counts itself and finds to contradict itself.
+    rule(
+        K.BAD_REQUEST,
+        r"cached?[_ ](?:prompt[_ ]|input[_ ])?tokens\b[^.\d]{0,30}(?:exceed|greater|larger|more than)",
+        statuses=REFUSED,
+    ),
     # Parameters that are told by their names.
     rule(
         K.BAD_REQUEST,
@@ -239,7 +245,7 @@ OVERFLOW: tuple[Rule, ...] = (
             r"max\w*(?: (?:of|size|length|is))*:? \d[\d,.]*k? tokens",
             r"max\w* (?:\w+ ){0,3}tokens\b[^.]{0,40} (?:is|are|of) \d",
             r"(?:at most|up to|no more than|<=?|≤) ?\d[\d,.]*k? (?:\w+ )?tokens|out of context|context budget",
-            r"context (?:\w+ ){0,2}(?:exceeded|overflow)",
+            r"context (?:\w+ ){0,2}(?:exceeded|overflow)|: token limit\W*$",
             r"context (?:is )?too (?:big|long|large)|context[a-z ]{0,20} full(?![a-z])",
             r"tokens?.{0,12}(?:超|上限|限制)|(?:超过|超出|超).{0,16}(?:token|长度|上下文)",
             r"(?:上下文|输入|长度|prompt).{0,12}(?:超|过长|太长)|超长",
@@ -282,6 +288,7 @@ OVERFLOW: tuple[Rule, ...] = (
             r"(?: body| content)?[ _](?:size|length)",
             r"exceed\w*[^.]{0,30}(?:limit|max)[^.]{0,20}bytes",
             r"length limit exceeded|request too (?:large|big)|max(?:imum)? size is|too_large|content-length",
+            r"too large (?:request |message )?(?:body|request|payload|entity)(?![a-z])",
             r"too many (?:\w+ ){0,3}bytes|(?:payload|body|upload|entity) (?:of |is )?\(?\d[\d,]*\)? (?:bytes )?> ?\d",
             r"(?<![a-z])(?:part|form|frame|chunk)\b[^.]{0,20}(?:exceed\w*|larger than) (?:the )?max\w* (?:size|length)",
             r"请求体|请求.{0,6}过大",

@@ -5,6 +5,7 @@ whatever the grammar between them. Chinese has its own words in the tables; only
 """
 
 import re
+from itertools import islice
 
 from holdfast.core.patterns import Pattern
 
@@ -114,29 +115,32 @@ _TRADITIONAL = {
     "餘額": "余额", "額度": "额度", "頻繁": "频繁", "過於": "过于", "繁忙": "繁忙", "圖片": "图片", "無效": "无效",
     "認證失敗": "认证失败", "逾時": "超时", "網路": "网络", "稍後": "稍后",
 }  # fmt: skip
-# Only stems that no English word has. These languages have an accent somewhere in almost every such sentence.
+# Only stems that no English word has: they are looked for in every text, as an umlaut may be written as two letters.
 _EUROPEAN = {
-    r"(?:überschr|übersteig|dépass|exced|supera)\w*": "exceeds",
-    r"(?:zu|trop|demasiado|muito) (?:lang|long|larg|longo|groß|grand|grande|volumineu|extens)\w*": "too long",
+    r"(?:(?:ü|ue)berschr|(?:ü|ue)bersteig|dépass|exced|supera)\w*": "exceeds",
+    r"(?:zu|trop|demasiado|muito) (?:lang|long|larg|longo|groß|gross|grand|grande|volumineu|extens)\w*": "too long",
     r"zu viele|trop de|demasiad[oa]s|muit[oa]s": "too many",
     r"límite|limite|grenze": "limit",
-    r"máxim[oa]s?|maxim[ao]s?|maximal\w*|höchst\w*": "maximum",
+    r"máxim[oa]s?|maxim[ao]s?|maximal\w*|h(?:ö|oe)chst\w*": "maximum",
+    r"erlaubt|zul(?:ä|ae)ssig\w*|permitid[oa]s?|autorisés?": "allowed",
+    r"eingabe|saisie|entrada": "input",
+    r"umfasst": "holds",
     r"jetons": "tokens",
-    r"kontextlänge|kontextfenster|longueur (?:du|de) contexte|contexto|contexte": "context length",
+    r"kontextl(?:ä|ae)nge|kontextfenster|longueur (?:du|de) contexte|contexto|contexte": "context length",
     r"(?:pro|par|por) minut[eo]": "per minute",
     r"anfragen?|requêtes?|solicitud(?:es)?|requisiç(?:ão|ões)": "request",
     r"modell|modèle|modelo": "model",
     r"nicht gefunden|introuvable|nexiste pas|no (?:se )?(?:encontr|existe)\w*|não (?:encontrad|existe)\w*": "not found",
-    r"(?:api[- ]?)?schlüssel|clé(?: dapi)?|clave(?: de api)?|chave(?: de api)?": "api key",
-    r"ungültig\w*|invalide|inválid[oa]|non valide": "invalid",
+    r"(?:api[- ]?)?schl(?:ü|ue)ssel|clé(?: dapi)?|clave(?: de api)?|chave(?: de api)?": "api key",
+    r"ung(?:ü|ue)ltig\w*|invalide|inválid[oa]|non valide": "invalid",
     r"guthaben|solde|saldo": "balance",
     r"insuffisant|insuficiente|nicht ausreichend|reicht nicht": "not enough",
-    r"überlastet|surchargé|sobrecargado": "overloaded",
-    r"später erneut|réessaye[zr]|inténtalo|tente novamente": "try again",
+    r"(?:ü|ue)berlastet|surchargé|sobrecargado": "overloaded",
+    r"sp(?:ä|ae)ter erneut|réessaye[zr]|inténtalo|tente novamente": "try again",
 }
 
 _STEMS = {
-    **{rf"(?<!\w)(?:{stem})(?!\w)": english for stem, english in (_RUSSIAN | _EUROPEAN).items()},
+    **{rf"(?<!\w)(?:{stem})(?!\w)": english for stem, english in (_EUROPEAN | _RUSSIAN).items()},
     # These are written without blanks, or with endings that nothing separates.
     **{f"(?:{stem})[がはをのにも]?": english for stem, english in _JAPANESE.items()},
     **{f"(?:{stem})[이가은는을를의]?": english for stem, english in _KOREAN.items()},
@@ -144,11 +148,13 @@ _STEMS = {
 }
 _ENGLISH = tuple(_STEMS.values())
 _FOREIGN = Pattern("|".join(f"({stem})" for stem in _STEMS))
+# The first of them, in the same order: what can be written without a letter that English lacks.
+_LATIN = Pattern("|".join(f"({stem})" for stem in islice(_STEMS, len(_EUROPEAN))))
 
 
 def in_english(text: str) -> str:
     """Put English stems for foreign ones. `text` is lower case; English alone passes as it is."""
-    return text if text.isascii() else _FOREIGN.sub(_word, text)
+    return (_LATIN if text.isascii() else _FOREIGN).sub(_word, text)
 
 
 def _word(match: re.Match[str]) -> str:

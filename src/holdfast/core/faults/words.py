@@ -57,19 +57,21 @@ MEDIA = any_of(
     # Formats, but not the ending of a file's name.
     r"(?<![a-z_./])(?:gifs?|jpe?gs?|pngs?|webp|svgs?|heic|mp[34]|wav|flac|webm)(?![a-z])",
     r"number of pages|too many pages|(?<![a-z])page (?:count|size|limit)|(?<![a-z])pixels?(?![a-z])",
+    # In the name of a setting.
+    r"(?<![a-z])(?:max|num|n|too_many)_(?:[a-z]+_)?(?:images?|videos?|audios?)(?![a-z])",
     r"图片|图像|张图|视频|音频",
 )
 FILE = r"(?:(?<![a-z])files?(?![a-z])|文件)"
 MEDIA_COMPLAINT = any_of(
     r"exceed\w*|beyond|larger|smaller|longer|too (?:large|big|many|much|long|small|short)|password|protected|encrypted",
     r"max(?:imum)?(?![a-z])|at most|up to|limit|restrictions?|should be|must be|fewer|no more than|reduce",
-    r"can only|only one",
+    r"can only|only one|support\w* only|\d ?> ?\d|allowed\W{0,2}\d",
     r"dimensions?|resolution|pixels|media.type|formats?",
     r"(?:could|can|was) ?not|cannot|unable|fail\w*|does not|doesnt|(?:is|are) not|not (?:available|allowed|enabled)",
     r"unsupported|(?:not|only) support\w*|only (?:\w+ ){1,4}(?:supported|allowed|accepted)",
     r"no endpoints|unknown variant|disabled|rejected|requires? (?:a |an )?(?:\w+ )?model",
     r"invalid|corrupt\w*|illegal|broken|malformed|decod\w*|appears? to be|no pages|empty|truncated|timed? ?out",
-    r"不支持|过大|超过|最多|无效|失败",
+    r"不支持|过大|过多|超过|最多|无效|失败",
 )
 
 THINKING = any_of(
