@@ -5,6 +5,7 @@ error in it, or silence behind it, can still be cured.
 """
 
 import asyncio
+import os
 import re
 import secrets
 from collections.abc import Callable, Sequence
@@ -166,6 +167,8 @@ class Passage:
         unread, unread_bytes = [opening.unread], len(opening.unread)
         self._break_off(asked, decoder, opening.held, unread)
         await outbox.write(opening.held)
+        # The client wakes for this, maybe on the very core that we would go on with: it goes first.
+        os.sched_yield()
         # First to the client, which waits: it is read when there is much of it, or no more to come.
         while chunk := await self._next(raw):
             unread.append(chunk)
