@@ -9,7 +9,7 @@ import logging
 from collections.abc import Mapping
 from contextlib import closing
 from dataclasses import replace
-from functools import lru_cache, partial
+from functools import lru_cache
 from math import inf
 from time import monotonic
 
@@ -27,7 +27,6 @@ from holdfast.gateway.asgi import Receive, Scope, Send, header, unless_gone, who
 from holdfast.gateway.bounds import GatewayBounds
 from holdfast.gateway.dropin.ahead import Ahead, PlainHeads
 from holdfast.gateway.dropin.asked import Asked, Outbox
-from holdfast.gateway.dropin.beginnings import Beginnings
 from holdfast.gateway.dropin.compactions import Loops, is_compaction
 from holdfast.gateway.dropin.cuts import Cuts
 from holdfast.gateway.dropin.fitting import measured, room_for, too_large, with_output_that_fits
@@ -99,7 +98,6 @@ class DropIn:
         self._known: dict[str, tuple[float, Known]] = {}
         self._loops = Loops()
         self._plain = PlainHeads()
-        self._beginnings = Beginnings()
         # Clients name models as they please, most of them one.
         self._models = lru_cache(maxsize=_MODELS_MAX)(self._make_models)
         self._keeping: set[asyncio.Task[None]] = set()
@@ -214,12 +212,7 @@ class DropIn:
         ahead = Ahead(self._wire.send(asked.upstream, "POST", asked.address, asked.headers, asked.body))
         try:
             await ahead.gone_out()
-            conversation = self._beginnings.find(asked, tenant.name)
-            if conversation is None or conversation.is_rescued:
-                await self._answer(replace(self._read(asked, tenant), ahead=ahead), outbox, tenant)
-            else:
-                outbox.notes["x-holdfast-session"] = tenant.key_of(conversation.key) or ""
-                await self._pass_unread(replace(asked, ahead=ahead), outbox, tenant)
+            await self._answer(replace(self._read(asked, tenant), ahead=ahead), outbox, tenant)
         finally:
             await ahead.drop()
 
@@ -248,7 +241,6 @@ class DropIn:
         # What is shown to the model is the provider's to say where it holds the history.
         is_rescued = conversation.is_rescued if asked.link is None else not asked.link.is_held
         self._plain.learn(asked.owner, asked.body, is_plain=not is_rescued)
-        self._beginnings.learn(asked, tenant.name, conversation)
         if is_rescued:
             await self._rescue(asked, outbox, conversation, self._cut_before(asked))
             return
@@ -263,21 +255,6 @@ class DropIn:
             return
         asked = with_output_that_fits(asked, known, outbox, self._engine.bounds)
         await self._settle(asked, outbox, conversation, await self._passage.carry(asked, outbox, known))
-
-    async def _pass_unread(self, asked: Asked, outbox: Outbox, tenant: Tenant) -> None:
-        """Pass a request whose conversation is known, and read it when the client has its answer, or cannot have it."""
-        read = partial(self._read, asked, tenant)
-        outcome = await self._passage.carry(asked, outbox, await self._known_of(asked.models[0]), read)
-        asked = read()
-        if asked.decoded is None:
-            await tell_end(asked, outbox, outcome)
-            return
-        if asked.is_compaction:
-            self._meters.compaction_called(asked.dialect)
-        self._circling(asked)
-        conversation = await self._recognition.find(asked.prefix, asked.digests)
-        self._beginnings.learn(asked, tenant.name, conversation)
-        await self._settle(asked, outbox, conversation, outcome)
 
     async def _settle(self, asked: Asked, outbox: Outbox, conversation: Conversation, outcome: Passed | Failed) -> None:
         """Keep what a request was answered, or cure what can be cured of it."""

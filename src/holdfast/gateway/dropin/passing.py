@@ -93,20 +93,14 @@ class Passage:
         self._deadlines = engine.deadlines
         self._cuts = cuts
 
-    async def carry(
-        self, asked: Asked, outbox: Outbox, known: Known, read: Callable[[], Asked] | None = None
-    ) -> Passed | Failed:
-        """Send a request as it is; wait out what can be waited out. `read` gives it as it says, where that is unread.
-
-        What is wrong with a request is seen by what it says, so it is read when something is.
-        """
+    async def carry(self, asked: Asked, outbox: Outbox, known: Known) -> Passed | Failed:
+        """Send a request as it is; wait out what can be waited out."""
         place, has_thoughts = 0, True
         climbed: list[Rung] = []
         while True:
             came = await self._try(asked, place, asked.body_for(place, has_thoughts=has_thoughts), outbox)
             if isinstance(came, Passed):
                 return came
-            asked, read = (read() if read is not None else asked), None
             outcome = Failed(came.refusal, classify(came.refusal, _sent(asked, known)), came.error)
             self._count_fault(outcome.fault.kind)
             if outcome.fault.kind is FaultKind.BAD_REQUEST_REASONING and has_thoughts and asked.may_have_anothers:

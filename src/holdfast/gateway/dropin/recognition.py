@@ -78,8 +78,6 @@ class Conversation:
     digests: list[bytes | None] = field(default_factory=list)
     # What the newest request had, where it has not entered the log yet.
     claimed: list[bytes] = field(default_factory=list)
-    # What the newest request is known by before it is read.
-    newest: bytes = b""
     # How far the log went when it was last looked at. One that goes less far is another: the session was deleted.
     until: int = 0
     # Whether the model is shown something else than the client sent.

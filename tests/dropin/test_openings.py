@@ -1,79 +1,21 @@
-"""A request that goes on with a known conversation passes before it is read, and is read and kept all the same."""
+"""The first words of an answer pass before they are read, and what passes is kept in its conversation all the same."""
 
 import json
 from typing import Any
 
-import msgspec
 import pytest
 
 from holdfast.core.limits import Limits
 from holdfast.core.messages import text_of
 from holdfast.core.records import InputAdmitted, ReplyRecorded
-from holdfast.gateway.dropin.asked import Asked
-from holdfast.gateway.dropin.beginnings import Beginnings
 from holdfast.gateway.dropin.passing import Opening, _opening
-from holdfast.gateway.dropin.recognition import Conversation
-from holdfast.gateway.dropin.upstream import Raw, open_upstream
+from holdfast.gateway.dropin.upstream import Raw
 from holdfast.models.dialects import DIALECTS
 from holdfast.models.simulated import Simulation
 from tests.dropin.dropins import DropInRunning, a_dropin
 
 LONG = "one of the many words that a conversation begins with " * 30
 ROLES = ("user", "assistant")
-
-
-def _asked(*texts: str, dialect: str = "openai-chat", key: str = "sk-mine", named: str = "", field: str = "") -> Asked:
-    upstream = open_upstream("openai", "http://127.0.0.1:1/v1", "", (), {})
-    assert upstream is not None
-    messages = [{"role": ROLES[place % 2], "content": text} for place, text in enumerate(texts)]
-    body = msgspec.json.encode({"model": "sim", field or "messages": messages, "stream": True})
-    return Asked(dialect, upstream, "", [(b"authorization", key.encode())], body, (), (), named)
-
-
-def test_a_request_belongs_to_the_longest_request_that_it_begins_with() -> None:
-    beginnings = Beginnings()
-    short, long = Conversation("short"), Conversation("long")
-    beginnings.learn(_asked("one"), "", short)
-    beginnings.learn(_asked("one", "two", "three"), "", long)
-    begun: tuple[list[str], ...] = (["one"], ["one", "else"], ["one", "two", "three", "four", "five"], ["other"], [])
-    assert [beginnings.find(_asked(*texts), "") for texts in begun] == [short, short, long, None, None]
-
-
-def test_a_request_that_goes_on_elsewhere_than_the_newest_one_is_nobodys_until_it_is_read() -> None:
-    beginnings = Beginnings()
-    conversation = Conversation("one")
-    beginnings.learn(_asked("one"), "", conversation)
-    ways = (["one", "two", "left"], ["one", "two", "right"], ["one", "two", "left", "three", "on"])
-    assert [beginnings.find(_asked(*texts), "") for texts in ways] == [conversation, None, conversation]
-
-
-def test_a_request_behind_which_the_log_goes_on_is_no_beginning_of_the_next() -> None:
-    beginnings = Beginnings()
-    conversation = Conversation("one", digests=[b"one", b"two", b"three"])
-    beginnings.learn(_asked("one"), "", conversation)
-    assert beginnings.find(_asked("one", "else", "on"), "") is None
-
-
-def test_what_another_key_tenant_or_session_said_is_not_ones_own_beginning() -> None:
-    beginnings = Beginnings()
-    beginnings.learn(_asked("one"), "me", Conversation("mine"))
-    others = [(_asked("one", key="sk-yours"), "me"), (_asked("one"), "you"), (_asked("one", named="x"), "me")]
-    assert [beginnings.find(asked, tenant) for asked, tenant in others] == [None, None, None]
-
-
-def test_a_dialect_whose_requests_may_name_their_past_has_no_beginnings() -> None:
-    beginnings = Beginnings()
-    asked = _asked("one", dialect="openai-responses")
-    beginnings.learn(asked, "", Conversation("responses"))
-    assert beginnings.find(asked, "") is None
-
-
-def test_a_body_that_cannot_be_read_has_no_beginning() -> None:
-    beginnings = Beginnings()
-    assert [beginnings.find(_asked("one").with_body(body), "") for body in (b"{", b'{"messages":"one"}')] == [
-        None,
-        None,
-    ]
 
 
 class _Pieces(Raw):
@@ -135,7 +77,7 @@ async def _ask(running: DropInRunning, texts: list[str], **more: Any) -> tuple[s
 
 
 @pytest.mark.parametrize("is_streamed", [False, True])
-async def test_every_message_of_a_conversation_that_passes_unread_is_in_its_log_once(*, is_streamed: bool) -> None:
+async def test_every_message_of_a_conversation_that_passes_is_in_its_log_once(*, is_streamed: bool) -> None:
     texts, named = [f"{LONG} remember harbour = Kiel"], []
     async with a_dropin() as running:
         for turn in range(4):
@@ -151,7 +93,7 @@ async def test_every_message_of_a_conversation_that_passes_unread_is_in_its_log_
     assert len(running.sent) == 4
 
 
-async def test_a_request_that_passed_unread_and_was_refused_is_read_and_rescued() -> None:
+async def test_a_request_that_went_ahead_and_was_refused_is_rescued() -> None:
     texts, first = [f"{LONG} remember harbour = Kiel"], None
     simulation = Simulation(Limits(window_tokens=400_000))
     async with a_dropin(simulation) as running:
