@@ -6,6 +6,7 @@ everywhere else.
 
 import re
 from collections.abc import Iterable
+from functools import lru_cache
 
 from holdfast.core.messages import LargeText, Media, Part, Reasoning, Request, Text, ToolCall, ToolResult
 
@@ -19,11 +20,21 @@ _TOOL_TOKENS = 8
 _PIXELS_PER_TOKEN = 750
 _IMAGE_TOKENS_MIN, _IMAGE_TOKENS_MAX = 85, 1_600
 _DOCUMENT_BYTES_PER_TOKEN = 20
+# Texts whose count is remembered, and how long they may be: some megabytes.
+_REMEMBERED, _REMEMBERED_CHARS_MAX = 2_048, 2_000
 
 
 def count_text(text: str) -> int:
     """Return the tokens of a text."""
+    return _remembered(text) if len(text) <= _REMEMBERED_CHARS_MAX else _counted(text)
+
+
+def _counted(text: str) -> int:
     return len(_PIECE.findall(text))
+
+
+# Requests repeat what stood in the ones before.
+_remembered = lru_cache(maxsize=_REMEMBERED)(_counted)
 
 
 def cut_to_tokens(text: str, tokens_max: int) -> str:
