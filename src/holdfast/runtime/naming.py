@@ -6,7 +6,7 @@ its life, and one whose notes `doctor` found wanting.
 
 from holdfast.core.holes import NOT_SET_ASIDE
 from holdfast.core.messages import BlobRef
-from holdfast.core.records import AnyRecord, DamageSetAside, refs_of
+from holdfast.core.records import AnyRecord, DamageSetAside, refs_in
 from holdfast.errors import HoldfastError
 from holdfast.ports import Store
 from holdfast.runtime.log import pages
@@ -27,7 +27,7 @@ async def learn_blobs_of(store: Store, session: str) -> bool:
         async for page in pages(store, session):
             if any(_is_out_of_reach(logged.record) for logged in page):
                 return False
-            refs |= {ref.sha256: ref for logged in page for ref in refs_of(logged.record)}
+            refs |= {ref.sha256: ref for ref in refs_in(logged.record for logged in page)}
     except HoldfastError:
         # A newer version's record, or a segment without its archive: it may name anything.
         return False

@@ -141,9 +141,6 @@ async def find(connection: "Connection", session: str, query: str, limit: int) -
         postings: defaultdict[str, list[Posting]] = defaultdict(list)
         for word, found in await connection.fetch(_SELECT_PLACES, number, list(asked)):
             postings[word] += (Posting(*found[at : at + 3]) for at in range(0, len(found), 3))
-        if not postings:
-            # Most sessions, where all are searched; the sizes of their rows are not read for nothing.
-            return []
         rows = [RowSize(*row) for row in await connection.fetch(_SELECT_ROWS, number)]
         best = await asyncio.to_thread(rank, asked, postings, rows, limit=limit)
         hits: list[Hit] = []

@@ -99,13 +99,9 @@ def _find(db: apsw.Connection, session: str, query: str, limit: int) -> list[Hit
     number: int | None = db.execute("SELECT number FROM sessions WHERE key = ?", (session,)).get
     if number is None:
         return []
-    asked = query_words(query)
-    postings = {word: _postings(db, number, word) for word in asked}
-    if not any(postings.values()):
-        # Most sessions, where all are searched; the sizes of their rows are not read for nothing.
-        return []
     rows = [RowSize(*found) for found in db.execute(_SELECT_ROWS, (number,))]
-    best = rank(asked, postings, rows, limit=limit)
+    asked = query_words(query)
+    best = rank(asked, {word: _postings(db, number, word) for word in asked}, rows, limit=limit)
     sized = [(rows[scored.row], scored.score) for scored in best]
     return [Hit(size.seq, score, _glimpse(db, session, size, query), size.call) for size, score in sized]
 
