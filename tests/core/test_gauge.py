@@ -25,24 +25,24 @@ def a_size(tokens: int) -> Sizes:
 
 
 def test_a_window_that_nobody_knows_is_never_full() -> None:
-    assert percent_full(a_size(5_000), Limits(), SURE, BOUNDS) is None
+    assert percent_full(5_000, Limits(), SURE, BOUNDS) is None
     assert warning(Turn(number=1), None, Limits()) is None
     assert wish(Turn(), None, BOUNDS) is None
 
 
 @pytest.mark.parametrize(("tokens", "percent"), [(0, 0), (7_000, 70), (6_999, 69), (10_000, 100), (25_000, 250)])
 def test_fullness_leaves_out_the_room_for_the_answer(tokens: int, percent: int) -> None:
-    assert percent_full(a_size(tokens), WINDOW, SURE, BOUNDS) == percent
+    assert percent_full(tokens, WINDOW, SURE, BOUNDS) == percent
 
 
 def test_what_would_be_refused_is_more_than_full_and_nothing_else_is() -> None:
     for tokens in (9_999, 10_000, 10_100):
         refused = misfit(a_size(tokens), WINDOW, SURE, BOUNDS) is not None
-        assert refused is ((percent_full(a_size(tokens), WINDOW, SURE, BOUNDS) or 0) > 100)
+        assert refused is ((percent_full(tokens, WINDOW, SURE, BOUNDS) or 0) > 100)
 
 
 def test_a_window_without_room_is_full_and_nothing_is_divided_by_zero() -> None:
-    assert percent_full(a_size(3), Limits(window_tokens=0), SURE, BOUNDS) == 300
+    assert percent_full(3, Limits(window_tokens=0), SURE, BOUNDS) == 300
 
 
 def test_each_level_is_told_once() -> None:

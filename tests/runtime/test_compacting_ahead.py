@@ -5,6 +5,7 @@ from collections.abc import AsyncGenerator, Mapping, Sequence
 
 from holdfast.core.faults import Refusal
 from holdfast.core.fold import QUIET_TURNS, Turn
+from holdfast.core.gauge import tokens_behind
 from holdfast.core.messages import Reply, Request
 from holdfast.core.records import (
     CompactionApplied,
@@ -18,11 +19,15 @@ from holdfast.core.records import (
 )
 from holdfast.core.turn import evolve
 from holdfast.ports import Delta, Lease
+from holdfast.runtime.client_tools import newest_reply
+from holdfast.runtime.log import open_log
+from holdfast.runtime.requests import prepare
+from holdfast.runtime.toolbox import tool
 from holdfast.stores.memory import MemoryStore
-from holdfast.testing.builders import an_input
+from holdfast.testing.builders import a_tool_call, an_input
 from holdfast.testing.clock import ManualClock
 from holdfast.testing.engines import a_hold, an_engine
-from holdfast.testing.scripted import refuses
+from holdfast.testing.scripted import ScriptedModel, refuses, says
 from tests.runtime.summarisers import (
     NOTES,
     ONLY_WHEN_ASKED,
@@ -67,6 +72,27 @@ async def test_room_is_made_in_idle_moments_before_anyone_waits_for_it() -> None
         assert CompactionRequested(Trigger.AHEAD) in asked
         overflows = [one for one in await records_of(session, RungStarted) if isinstance(one, RungStarted) and one.kind]
         assert overflows == [], "nobody ever ran into the window"
+
+
+async def test_how_full_the_view_behind_an_answer_is_is_known_without_building_it() -> None:
+    """Building it takes longer the longer the session is, and the next message would wait for that."""
+
+    @tool
+    def look() -> str:
+        """Look."""
+        return "fog " * 30
+
+    model = ScriptedModel([says("wait", a_tool_call("look")), "three " * 40])
+    engine = an_engine(model, tools=[look])
+    async with a_hold(engine) as hold:
+        session = await hold.session(KEY)
+
+        await session.send("one and two")
+
+        log = await open_log(engine.store, KEY)
+        _, answer = newest_reply(log.tail)
+        measured = prepare(log, engine, await engine.known(model, log.turn)).sizes.tokens
+        assert tokens_behind(log.turn, answer) == measured > log.turn.answered.raw + 40
 
 
 async def test_a_debt_is_paid_when_a_model_is_back() -> None:

@@ -1,10 +1,11 @@
 """How full the window is, when to say so, and when to make room before anybody has to wait for it."""
 
-from holdfast.core.fit import Sizes, output_reserved
+from holdfast.core.fit import output_reserved
 from holdfast.core.fold import Turn
 from holdfast.core.limits import Bounds, Limits
+from holdfast.core.messages import Message, Reply, Role
 from holdfast.core.records import CompactionRequested, SummaryKind, Trigger, WindowWarned
-from holdfast.core.sizing import Calibration
+from holdfast.core.sizing import Calibration, tokens_of_message
 
 # Percent of the effective window. At the first a person may still choose what to do; the last is just before the end.
 LEVELS = (70, 85, 95)
@@ -12,12 +13,23 @@ LEVELS = (70, 85, 95)
 _AHEAD_PERCENT = LEVELS[0]
 
 
-def percent_full(sizes: Sizes, limits: Limits, calibration: Calibration, bounds: Bounds) -> int | None:
-    """Return how much of the room for input a request may take, by the same estimate that would refuse it at 100."""
+def percent_full(tokens: int, limits: Limits, calibration: Calibration, bounds: Bounds) -> int | None:
+    """Return how much of the room for input a request of so many tokens may take, by a raw estimate of them.
+
+    At 100 the same estimate would refuse it.
+    """
     if limits.window_tokens is None:
         return None
     room = limits.window_tokens - output_reserved(limits, bounds)
-    return 100 * calibration.upper(sizes.tokens) // max(room, 1)
+    return 100 * calibration.upper(tokens) // max(room, 1)
+
+
+def tokens_behind(turn: Turn, answer: Reply) -> int:
+    """Return a raw estimate of the view behind an answer: what was answered, and the answer.
+
+    That view is not built for it: whoever writes next would wait for that, the longer the longer the session is.
+    """
+    return turn.answered.raw + tokens_of_message(Message(Role.ASSISTANT, answer.parts))
 
 
 def warning(turn: Turn, percent: int | None, limits: Limits) -> WindowWarned | None:

@@ -13,7 +13,7 @@ from contextlib import aclosing
 import msgspec
 
 from holdfast.core.limits import Bounds
-from holdfast.core.messages import Text, ToolCall, ToolOutcome, ToolResult, ToolSpec
+from holdfast.core.messages import Reply, Text, ToolCall, ToolOutcome, ToolResult, ToolSpec
 from holdfast.core.records import Logged, ReplyRecorded, ResultSubmitted, ToolSettled, ToolStarted
 from holdfast.errors import BadInputError, StoppingError
 from holdfast.ports import Store
@@ -99,9 +99,11 @@ async def find_call(store: Store, session: str, reply: int, call_id: str) -> Ask
     return AskedCall(turn, is_settled=False)
 
 
-def newest_reply(tail: Sequence[Logged]) -> int:
-    """Return the seq of the newest reply: the one that asked for the calls that are to run."""
-    return next(logged.seq for logged in reversed(tail) if isinstance(logged.record, ReplyRecorded))
+def newest_reply(tail: Sequence[Logged]) -> tuple[int, Reply]:
+    """Return the newest reply with its seq: the one that asked for the calls that are to run, or ended the turn."""
+    return next(
+        (logged.seq, logged.record.reply) for logged in reversed(tail) if isinstance(logged.record, ReplyRecorded)
+    )
 
 
 def arguments_of(reply: Logged, call_id: str) -> str:

@@ -27,7 +27,7 @@ from holdfast.core.closing import IS_FULL, closing
 from holdfast.core.faults import Confidence, Phase, Refusal, Sent, classify, classify_reply
 from holdfast.core.fit import Before, misfit, sent
 from holdfast.core.fold import Turn
-from holdfast.core.gauge import may_wish, percent_full, warning, wish
+from holdfast.core.gauge import may_wish, percent_full, tokens_behind, warning, wish
 from holdfast.core.ladder import Rung
 from holdfast.core.messages import Reasoning, Reply, ToolCall
 from holdfast.core.prices import Prices
@@ -282,7 +282,7 @@ class Runner:
             await self._fail(came, prepared)
             await self.engine.learning.heed(model, outcome, came.fault, prepared.sizes)
         else:
-            percent = percent_full(prepared.sizes, known.limits, known.calibration, self.engine.bounds)
+            percent = percent_full(prepared.sizes.tokens, known.limits, known.calibration, self.engine.bounds)
             warned = warning(self.turn, percent, known.limits)
             await self._record(*(record for record in (came, warned) if record is not None))
             if await self.engine.learning.heed(model, outcome, None, prepared.sizes, standing=standing):
@@ -314,7 +314,7 @@ class Runner:
     def _intent(self, number: int, call: ToolCall) -> ToolStarted:
         toolbox = self.engine.toolbox
         is_theirs = not toolbox.has(call.name) and any(spec.name == call.name for spec in self.turn.tools)
-        reply = newest_reply(self.log.tail) if is_theirs else 0
+        reply = newest_reply(self.log.tail)[0] if is_theirs else 0
         return ToolStarted(number, call.call_id, call.name, toolbox.is_idempotent(call.name), reply)
 
     async def _run_tool(self, call: ToolCall, intent: ToolStarted) -> None:
@@ -355,8 +355,9 @@ class Runner:
         if not may_wish(self.turn, self.engine.bounds):
             return
         known = await self.engine.learning.known(self.engine.model_for(self.turn))
-        sizes = prepare(self.log, self.engine, known).sizes
-        percent = percent_full(sizes, known.limits, known.calibration, self.engine.bounds)
+        _, answer = newest_reply(self.log.tail)
+        tokens = tokens_behind(self.turn, answer)
+        percent = percent_full(tokens, known.limits, known.calibration, self.engine.bounds)
         wanted = wish(self.turn, percent, self.engine.bounds)
         if wanted is not None:
             await self.engine.store.admit(self.lease.session, wanted)
