@@ -36,9 +36,10 @@ SESSIONS = ("lab:a", "lab:b")
 STORE = "lab.db"
 EFFECTS = "effects.txt"
 
-# A window that a dozen messages fill, so that a store sees several compactions and roll-overs. An image of the workload
-# has more bytes than the model takes: it is shrunk or left out.
-LIMITS = Limits(window_tokens=6_000, output_tokens_max=500, media_bytes_max=2_000)
+# A window that some fifteen messages fill, so that a store sees dozens of compactions and a roll-over. With 6,000 there
+# is a compaction for every second kill, which makes each kill a sixth dearer; with 10,000 hardly a roll-over. An image
+# of the workload has more bytes than the model takes: it is shrunk or left out.
+LIMITS = Limits(window_tokens=8_000, output_tokens_max=500, media_bytes_max=2_000)
 # Some dozens of records are sealed at a time: a store in the laboratory lives for a few thousand.
 SEALING = Sealing(margin_records=10, records_min=20, segment_records_max=60)
 # Deaths are the business of this place, so they do not end a turn as early as they would elsewhere; nobody waits long.

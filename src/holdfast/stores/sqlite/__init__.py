@@ -1,8 +1,8 @@
 """The store on one SQLite file: the default. Several processes may use the file at once; no server is needed.
 
 A SQLite store belongs to the event loop that first uses it. Writing happens in one thread per store, reading in a few
-others, so the event loop does not wait for the disk, but for two things: opening, and a single small write where the
-disk takes less time than a thread would cost (see `writer`). It never waits for another process.
+others, so the event loop does not wait for the disk, but for opening, and where the disk takes less time than a thread
+would cost: a single small write (see `writer`), and reading little (see `readers`). It never waits for another process.
 
 Never open the file with Python's own `sqlite3` in a process that has a store open on it: that is a second copy of
 SQLite, and closing its connection drops the locks of the first (https://sqlite.org/howtocorrupt.html, section 2.2.1).
@@ -10,7 +10,6 @@ SQLite, and closing its connection drops the locks of the first (https://sqlite.
 
 import asyncio
 from collections.abc import Callable, Collection, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
 from typing import TypeVar
@@ -40,14 +39,15 @@ from holdfast.stores.rows import SessionRow, body_of, check_key, check_lease_ter
 from holdfast.stores.sqlite import checking, mending, moving, naming, reading, sealing
 from holdfast.stores.sqlite import search as searching
 from holdfast.stores.sqlite.batch import Batch
-from holdfast.stores.sqlite.file import OUT_OF_SPACE, check_place, connect, full, prepare, translated
+from holdfast.stores.sqlite.file import OUT_OF_SPACE, Patience, check_place, connect, full, prepare
 from holdfast.stores.sqlite.index import Slice
 from holdfast.stores.sqlite.owners import Owners
+from holdfast.stores.sqlite.readers import Readers
 from holdfast.stores.sqlite.reserve import RESERVE_BYTES, give_up_reserve
 from holdfast.stores.sqlite.writer import Writer
 
-# Reading is mostly waiting for the interpreter, not for the disk: more threads than this only queue elsewhere.
-READERS_MAX = 4
+# So many records are read on the spot: whoever follows a log finds a few, mostly none.
+FEW_RECORDS = 16
 
 # What ends turns and may be written in the space that is kept for it: a thousand outcomes at once, each with its
 # sentence, and a sixteenth of that space.
@@ -78,8 +78,7 @@ class SqliteStore:
         self._bells = Bells()
         self._writer = Writer(self._path, self._owners, clock, self._bells)
         self._bells.on_first_wait = self._writer.nudge
-        self._readers = ThreadPoolExecutor(READERS_MAX, thread_name_prefix=f"holdfast-reader-{self._path.name}")
-        self._idle: list[apsw.Connection] = []
+        self._readers = Readers(self._path, self._connect)
 
     @property
     def commits(self) -> int:
@@ -114,6 +113,11 @@ class SqliteStore:
     async def read(self, session: str, *, after: int = 0, limit: int | None = None) -> list[Logged]:
         """Return records behind `after`; see `Store.read`."""
         check_key(session)
+        few = FEW_RECORDS if limit is None else min(limit, FEW_RECORDS)
+        found = self._read_here(lambda db: reading.records(db, session, after, few))
+        if found is not None and (few == limit or len(found[0]) < few):
+            await asyncio.sleep(0)
+            return found[0]
         return await self._read(lambda db: reading.records(db, session, after, limit))
 
     def feed(self, session: str, *, after: int = 0) -> Feed:
@@ -196,12 +200,12 @@ class SqliteStore:
     async def segments(self, session: str) -> list[Segment]:
         """Return what was sealed, in order."""
         check_key(session)
-        return await self._read(lambda db: sealing.segments(db, session))
+        return await self._read_little(lambda db: sealing.segments(db, session))
 
     async def load_snapshot(self, session: str) -> Snapshot | None:
         """Return the newest snapshot. One that was damaged is as good as none: the log can be folded again."""
         check_key(session)
-        return await self._read(lambda db: reading.snapshot(db, session))
+        return await self._read_little(lambda db: reading.snapshot(db, session))
 
     async def blobs_of(self, session: str) -> list[BlobRef]:
         """Return the blobs that a session names; see `Store.blobs_of`."""
@@ -224,7 +228,7 @@ class SqliteStore:
     async def info(self, session: str) -> SessionInfo | None:
         """Return what is known of one session."""
         check_key(session)
-        return await self._read(lambda db: reading.info(db, session))
+        return await self._read_little(lambda db: reading.info(db, session))
 
     async def sessions(self, *, after: str = "", limit: int = 100) -> list[SessionInfo]:
         """Return sessions in order of their keys."""
@@ -309,38 +313,36 @@ class SqliteStore:
         await asyncio.to_thread(self._let_go)
 
     def _let_go(self) -> None:
-        self._readers.shutdown(wait=True)
-        while self._idle:
-            self._idle.pop().close()
+        self._readers.close()
         self._owners.close()
 
     async def _read_page(self, session: str, after: int, limit: int) -> list[Logged]:
         return await self.read(session, after=after, limit=limit)
 
     async def _read(self, query: Callable[[apsw.Connection], ResultT]) -> ResultT:
+        self._check_open()
+        return await self._readers.ask(query)
+
+    async def _read_little(self, query: Callable[[apsw.Connection], ResultT]) -> ResultT:
+        """Ask something that has a short answer."""
+        found = self._read_here(query)
+        if found is None:
+            return await self._read(query)
+        # Nothing was waited for, so the others have not had their turn.
+        await asyncio.sleep(0)
+        return found[0]
+
+    def _read_here(self, query: Callable[[apsw.Connection], ResultT]) -> tuple[ResultT] | None:
+        self._check_open()
+        return self._readers.ask_here(query)
+
+    def _check_open(self) -> None:
         if self._bells.is_closed:
             raise StoppingError(f"the store {self._path} was closed; open it again")
-        return await asyncio.get_running_loop().run_in_executor(self._readers, self._query, query)
 
-    def _connect(self) -> apsw.Connection:
+    def _connect(self, patience: Patience | None) -> apsw.Connection:
         """Open one more connection for reading."""
-        return connect(self._path, is_reader=True)
-
-    def _query(self, query: Callable[[apsw.Connection], ResultT]) -> ResultT:
-        """In a reader's thread: ask on a connection that no other thread uses now."""
-        db = None
-        try:
-            db = self._idle.pop() if self._idle else self._connect()
-            return query(db)
-        except apsw.Error as error:
-            why, broken, db = translated(self._path, error, db), db, None
-            if broken is not None:
-                # Closed, even with a query in its middle: the next reader starts afresh.
-                broken.close(force=True)
-            raise why from error
-        finally:
-            if db is not None:
-                self._idle.append(db)
+        return connect(self._path, is_reader=True, patience=patience)
 
 
 def _moved_in(path: Path) -> Owners:

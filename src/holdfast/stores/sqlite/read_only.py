@@ -5,7 +5,6 @@ So whatever only reads works on a store of an older version before anybody decid
 
 import asyncio
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import NoReturn
 
@@ -18,9 +17,10 @@ from holdfast.core.records import Logged
 from holdfast.errors import StoreVersionError
 from holdfast.ports import Hit, SessionInfo
 from holdfast.stores.feeds import Bells
-from holdfast.stores.sqlite import READERS_MAX, SqliteStore
+from holdfast.stores.sqlite import SqliteStore
 from holdfast.stores.sqlite.batch import Batch
-from holdfast.stores.sqlite.file import connect, layout_of
+from holdfast.stores.sqlite.file import Patience, connect, layout_of
+from holdfast.stores.sqlite.readers import Readers
 
 # What is read of tables that older layouts do not have.
 _LATER_TABLES = {
@@ -45,8 +45,7 @@ class SqliteView(SqliteStore):
             )
         self._bells = Bells()
         self._writer = _NoWriter(self._path)  # type: ignore[assignment]  # does less, and never alters
-        self._readers = ThreadPoolExecutor(READERS_MAX, thread_name_prefix=f"holdfast-reader-{self._path.name}")
-        self._idle: list[apsw.Connection] = []
+        self._readers = Readers(self._path, self._connect)
 
     async def search(self, session: str, query: str, *, limit: int = 10) -> list[Hit]:
         """Return what answers a question best, by an index that is made for this question alone."""
@@ -65,8 +64,8 @@ class SqliteView(SqliteStore):
         """Return all of them: what is in them is seen when they are searched."""
         return [one.key for one in sessions]
 
-    def _connect(self) -> apsw.Connection:
-        db = connect(self._path)
+    def _connect(self, patience: Patience | None) -> apsw.Connection:
+        db = connect(self._path, patience=patience)
         for table, columns in _LATER_TABLES.items():
             # Where the file has none yet, an empty one that lives as long as the connection stands in for it.
             if not _has(db, table):
@@ -77,9 +76,7 @@ class SqliteView(SqliteStore):
         return db
 
     def _let_go(self) -> None:
-        self._readers.shutdown(wait=True)
-        while self._idle:
-            self._idle.pop().close()
+        self._readers.close()
 
 
 def _has(db: apsw.Connection, table: str) -> bool:
