@@ -1,8 +1,9 @@
 """A provider's failure, classified: what kind it is, with which numbers, and how sure we are.
 
 The order is fixed: unwrap the body, then codes that mean one thing, then what a sentence is not about (quota, rate,
-settings), then media, parameters, pairing, and only then overflow, where the unit picks the kind. `classify` never
-raises, whatever a provider sends, and always names a kind.
+settings), then media, parameters, pairing, and only then overflow, where the unit picks the kind. Where nothing of that
+explains it, its single words vote, or the status has the last word. `classify` never raises, whatever a provider sends,
+and always names a kind.
 """
 
 import re
@@ -14,6 +15,7 @@ from holdfast.core.faults import codes
 from holdfast.core.faults.body import Evidence, read
 from holdfast.core.faults.codes import OK
 from holdfast.core.faults.kinds import Confidence, Fault, FaultKind, Phase, Refusal, Sent, Unit
+from holdfast.core.faults.likeness import likeliest
 from holdfast.core.faults.numbers import Stated, stated
 from holdfast.core.faults.replies import (
     NEAR_LIMIT,
@@ -56,6 +58,8 @@ _SECRET = Pattern(
 )
 # Kinds for which waiting is a cure, so that a wait is worth reading.
 _WAITABLE = frozenset({K.RATE_LIMIT, K.QUOTA, K.OVERLOADED, K.TRANSIENT, K.STREAM_STALL})
+# What too much is counted in, where nothing says otherwise.
+_UNITS = {K.TOKEN_OVERFLOW: Unit.TOKENS, K.WIRE_OVERFLOW: Unit.BYTES}
 # Kinds that a status tells by itself and that no retry cures.
 _SPEAKING = frozenset({K.WIRE_OVERFLOW, K.MEDIA_OVERFLOW, K.QUOTA, K.AUTH, K.MODEL_NOT_FOUND, K.CONTENT_POLICY})
 # MiniMax ends its sentences with its own error code in brackets, which reads like a limit.
@@ -98,7 +102,7 @@ def classify(refusal: Refusal, sent: Sent = Sent()) -> Fault:  # noqa: B008 - fr
         or _by_reply(evidence, sent)
         or _by_general_code(evidence)
         or _by_hunch(evidence, sent)
-        or _by_status(evidence, refusal, sent)
+        or _by_likeness(evidence, _by_status(evidence, refusal, sent))
     )
     fault = finding if isinstance(finding, Fault) else _fault(finding, refusal, evidence)
     return msgspec.structs.replace(fault, blamed=refusal.blamed)
@@ -215,6 +219,19 @@ def _by_hunch(evidence: Evidence, sent: Sent) -> _Finding | None:
     """A single word that tips the scales, unless the request was so large that its size explains it better."""
     rule = None if is_near_window(sent) else _first_that_fits(HUNCHES, evidence)
     return None if rule is None else _Finding(rule.kind, Confidence.GUESS, rule.second)
+
+
+def _by_likeness(evidence: Evidence, by_status: _Finding) -> _Finding:
+    """What its words are like, where the status alone would decide and is only a guess."""
+    is_silent = not (evidence.text or evidence.codes)
+    if is_silent or by_status.confidence is not Confidence.GUESS or by_status.kind in _UNITS:
+        # A request that was suspected of its size is not acquitted by its words.
+        return by_status
+    kind = likeliest(evidence) or by_status.kind
+    if kind is by_status.kind:
+        return by_status
+    has_numbers = kind in _UNITS or kind is K.MEDIA_OVERFLOW
+    return _Finding(kind, Confidence.GUESS, by_status.kind, _UNITS.get(kind), has_numbers=has_numbers)
 
 
 def _by_status(evidence: Evidence, refusal: Refusal, sent: Sent) -> _Finding:
