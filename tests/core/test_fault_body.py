@@ -21,7 +21,14 @@ def test_json_in_strings_in_json_is_unwrapped_innermost_first() -> None:
     [
         ('[{"error": {"message": "no room"}}]', "no room"),
         ('Error code: 400 - {"message": "no room"} (see log)', "no room"),
-        ("400 {'error': {'message': 'no room', 'code': 'x'}}", "400 {'error': {'message': 'no room', 'code': 'x'}}"),
+        ("400 {'error': {'message': 'no room', 'code': 'x'}}", "no room"),
+        ("""400 {'error': {'message': "there's\\n no \\'room\\'", 'ok': False, 'param': None}}""", "there's no 'room'"),
+        # What was sent is printed the same way, and what is cut off is no dict any more.
+        ("bad part {'role': 'user', 'text': 'hi'}", "bad part {'role': 'user', 'text': 'hi'}"),
+        ("400 {'error': {'message': 'no room'", "400 {'error': {'message': 'no room'"),
+        # Under a name that nobody foresaw, where there is no other sentence.
+        ('{"data": "there is no room", "n": "x"}', "there is no room"),
+        ('{"data": "there is no room", "message": "full"}', "full"),
         ("no room", "no room"),
         ("", ""),
         ("{broken", "{broken"),
@@ -65,7 +72,7 @@ def test_what_the_caller_sent_is_not_the_providers_word() -> None:
 
 def test_a_printed_dict_and_an_exceptions_name_give_their_codes() -> None:
     evidence = body_of("BadError: {'error': {'code': 'rate_limit_hit'}} ThrottlingException")
-    assert evidence.codes == ("ratelimithit", "baderror", "throttlingexception")
+    assert sorted(evidence.codes) == ["baderror", "ratelimithit", "throttlingexception"]
 
 
 def test_prose_in_a_codes_place_is_no_code() -> None:

@@ -27,7 +27,7 @@ from holdfast.core.faults.replies import (
     symptom,
 )
 from holdfast.core.faults.rules import Rule
-from holdfast.core.faults.tables import HUNCHES, RULES
+from holdfast.core.faults.tables import HUNCHES, RULES, VAGUE
 from holdfast.core.faults.waits import wait_seconds
 from holdfast.core.faults.words import CHARACTERS
 from holdfast.core.messages import Reply
@@ -223,7 +223,7 @@ def _by_hunch(evidence: Evidence, sent: Sent) -> _Finding | None:
 
 def _by_likeness(evidence: Evidence, by_status: _Finding) -> _Finding:
     """What its words are like, where the status alone would decide and is only a guess."""
-    is_silent = not (evidence.text or evidence.codes)
+    is_silent = not (evidence.text or evidence.codes) or evidence.status not in VAGUE
     if is_silent or by_status.confidence is not Confidence.GUESS or by_status.kind in _UNITS:
         # A request that was suspected of its size is not acquitted by its words.
         return by_status
@@ -289,7 +289,8 @@ def _unexplained(sent: Sent, evidence: Evidence) -> _Finding:
 def _fault(finding: _Finding, refusal: Refusal, evidence: Evidence) -> Fault:
     numbers = _numbers(finding, evidence)
     kind, second = finding.kind, finding.second
-    if kind is K.WIRE_OVERFLOW and _is_setting(evidence, numbers):
+    in_chars = kind is K.TOKEN_OVERFLOW and finding.unit is Unit.CHARS
+    if (kind is K.WIRE_OVERFLOW or in_chars) and _is_setting(evidence, numbers):
         kind = K.BAD_REQUEST
     if kind is K.BAD_REQUEST and _THINKING_PLACE.search(evidence.places):
         kind, second = K.BAD_REQUEST_REASONING, K.BAD_REQUEST
@@ -319,7 +320,7 @@ def _numbers(finding: _Finding, evidence: Evidence) -> Stated:
     text, unit = _OWN_CODE.sub("", evidence.text), finding.unit
     if finding.kind in {K.RATE_LIMIT, K.QUOTA} and not re.search(r"tokens|token capacity|tp[md]", text):
         # A rate counts calls then; a quota counts money and dates, and only a field of its own is to be trusted.
-        text, unit = "" if finding.kind is K.QUOTA else text, None
+        text, unit = "" if finding.kind is K.QUOTA and not re.search(r"limit: ?\d", text) else text, None
     numbers = stated(text, evidence.numbers, unit)
     if finding.kind is K.TOKEN_OVERFLOW and (numbers.requested or 1) <= 0:
         # "must be at least 1, got -812": what is left for the answer, not what was sent.
@@ -344,6 +345,8 @@ def _media_unit(text: str, numbers: Stated) -> Unit | None:
 def _is_setting(evidence: Evidence, numbers: Stated) -> bool:
     """Whether a length refers to a name, an id or a parameter, which a smaller conversation would not cure."""
     text = evidence.text
+    if codes.BY_STATUS.get(evidence.status or 0) is K.WIRE_OVERFLOW:
+        return False
     if numbers.unit is Unit.COUNT:
         # "List should have at most 16 items" says nothing about which list; where it points does.
         return not _LIST_FIELD.search(evidence.places or text)

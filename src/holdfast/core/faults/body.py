@@ -38,7 +38,7 @@ Json: TypeAlias = "dict[str, Json] | list[Json] | str | int | float | bool | Non
 _SENTENCE_KEYS = frozenset(
     {"message", "msg", "detail", "details", "description", "raw", "errors", "fault", "faultstring", "failurereason"}
     | {"errormessage", "errormsg", "responsetext", "statusmessage", "statusmsg"}
-    | {"error", "reason", "status", "statustext", "title"}
+    | {"error", "reason", "status", "statustext", "title", "exception", "warning", "warnings"}
 )
 _CODE_KEYS = frozenset(
     {"code", "type", "error", "status", "statustext", "reason", "title", "exception", "blockreason", "finishreason"}
@@ -90,9 +90,17 @@ _DOTTED = Pattern(r"(?<![\d.])\d{1,3}(?:\.\d{3}){2,4}(?![\d.]*\d)|(?<![\d.])\d{1
 _BLANKED = Pattern(r"(?<![\d.,:/#-])(?<!\d )[1-9]\d{0,2}(?: \d{3}){1,3}(?= (?:tokens?|bytes|characters)(?![a-z]))")
 # "max. 8192": the dot ends no sentence.
 _SHORTENED = Pattern(r"(?<![a-z])(max|min|approx|incl)\. (?=\d)")
+# "5000chars".
+_UNIT_STUCK = Pattern(r"(?<=\d)(?=(?:chars?|characters|tokens?|bytes)(?![a-z]))")
 # A number behind a letter of a script without blanks is a word of its own.
 _STUCK = Pattern("(?<=[\u3040-\u30ff\u4e00-\u9fff\uac00-\ud7af])(?=\\d)")
-# The same for a dict printed by Python, which is not JSON.
+# A dict printed by Python, which is JSON but for its strings and three words.
+_PRINTED = Pattern(r"'((?:[^'\\]|\\.)*)'|\"((?:[^\"\\]|\\.)*)\"|\b(None|True|False)\b", re.DOTALL)
+_FAILURE_KEYS = frozenset({"error", "errors", "message", "detail", "msg"})
+_PRINTED_WORDS = {"None": "null", "True": "true", "False": "false"}
+_ESCAPED = Pattern(r"\\(.)", re.DOTALL)
+_ESCAPES = {"n": "\n", "r": "\r", "t": "\t"}
+# The same where it was cut off.
 _PRINTED_CODE = Pattern(r"['\"](?:code|type|error_type)['\"]\s*:\s*['\"]([\w.-]{3,60})['\"]")
 # A code that stands where a sentence should: "no_kv_space", "CONTENT_LENGTH_EXCEEDS_THRESHOLD".
 _NAME = Pattern(r"^[A-Za-z][A-Za-z0-9]*(?:[_.-][A-Za-z0-9]+)+$")
@@ -142,6 +150,9 @@ def read(refusal: Refusal) -> Evidence:
             walk.text(event[1], is_prose=False)
     else:
         walk.text(body)
+    if not walk.found and not walk.codes and not is_stream:
+        for sentence in walk.elsewhere:
+            walk.sentence(sentence)
     if not walk.found and not walk.codes:
         # A client's own words only count where the provider said nothing.
         walk.text(refusal.cause[:_BODY_CHARS_MAX].strip())
@@ -177,7 +188,7 @@ def normalise(text: str) -> str:
     text = re.sub(r"\s+", " ", in_english(text)).strip()
     text = _SHORTENED.sub(r"\1 ", text if text.isascii() else _STUCK.sub(" ", text))
     text = _DOTTED.sub(lambda match: match[0].replace(".", ""), text)
-    text = _STATUS_NUMBER.sub("", text).strip()
+    text = _UNIT_STUCK.sub(" ", _STATUS_NUMBER.sub("", text).strip())
     return _BLANKED.sub(lambda match: match[0].replace(" ", ""), text)
 
 
@@ -200,6 +211,20 @@ def decode(text: str) -> tuple[bool, Json]:
         return True, msgspec.json.decode(text.encode("utf-8", "replace"))
     except (msgspec.DecodeError, RecursionError):
         return False, None
+
+
+def _decode_printed(text: str) -> tuple[bool, Json]:
+    """Decode a failure as Python prints a dict, telling whether it was one; of another it prints what was sent."""
+    is_json, document = decode(_PRINTED.sub(_as_json, text)) if text.startswith("{'") else (False, None)
+    is_failure = isinstance(document, dict) and any(plain(key) in _FAILURE_KEYS for key in document)
+    return is_json and is_failure, document
+
+
+def _as_json(match: re.Match[str]) -> str:
+    if match[3]:
+        return _PRINTED_WORDS[match[3]]
+    inner = _ESCAPED.sub(lambda escaped: _ESCAPES.get(escaped[1], escaped[1]), match[1] or match[2] or "")
+    return msgspec.json.encode(inner).decode()
 
 
 def plain(name: str) -> str:
@@ -225,6 +250,8 @@ class _Walk:
         self.status: int | None = None
         self.documents: list[Json] = []
         self.places: list[str] = []
+        # Sentences under names that nobody foresaw: they count where there are no others.
+        self.elsewhere: list[str] = []
         self.nodes = 0
 
     def sentences_in_order(self) -> Iterator[str]:
@@ -248,9 +275,13 @@ class _Walk:
         start = text.find("{")
         if shell < _SHELLS_MAX and start >= 0:
             start = start - 1 if text[start - 1 : start] == "[" else start
+            end = text.rfind("}") + 1
             is_json, document = decode(text[start:])
             if not is_json:
-                is_json, document = decode(text[start : text.rfind("}") + 1])
+                is_json, document = decode(text[start:end])
+            if not is_json:
+                is_json, document = _decode_printed(text[start:end])
+                self.exceptions(text[:start] + text[end:] if is_json else "")
             if is_json:
                 self.documents.append(document)
                 self.sentence(text[:start], shell)
@@ -261,9 +292,13 @@ class _Walk:
         if is_prose:
             if _NAME.match(text):
                 self.code(text)
-            for code in (found[1] or found[2] for found in _EXCEPTION.finditer(text)):
-                self.code(code)
+            self.exceptions(text)
             self.sentence(text, shell)
+
+    def exceptions(self, text: str) -> None:
+        """Keep the names of exceptions in a text as codes."""
+        for code in (found[1] or found[2] for found in _EXCEPTION.finditer(text)):
+            self.code(code)
 
     def value(self, value: Json, key: str, depth: int, shell: int) -> None:
         """Read one JSON value; `key` is the plain name under which it stands."""
@@ -297,6 +332,8 @@ class _Walk:
             self.code(value)
         elif key in _SENTENCE_KEYS or key.endswith(_SENTENCE_ENDINGS):
             self.text(value, shell)
+        elif " " in value:
+            self.elsewhere.append(value)
         if value.isdecimal():
             self.number(int(value[:18]), key)
 

@@ -21,10 +21,19 @@ EXCLUSIONS: tuple[Rule, ...] = (
     rule(
         K.EMPTY_RESPONSE,
         r"(?:returned|received|got) an? (?:\w+ )?(?:response|completion|message|stream) "
-        r"(?:with no|without(?: any)?) (?:choices|content|candidates|text|output)(?![a-z])",
+        r"(?:with no|without(?: any)?) (?:choices|content|candidates|text|output)(?![a-z])"
+        r"|(?:returned|sent) an empty (?:response|completion|message|stream)(?![a-z])",
         statuses=BROKEN,
     ),
     rule(K.RATE_LIMIT, w.PER_TIME, unless=r"per[ -]?(?:month|week)|usage (?:limit|quota)", unit=Unit.TOKENS),
+    # One provider calls a rate a quota, and says when it may be used again.
+    rule(
+        K.RATE_LIMIT,
+        r"quota exceeded for (?:quota )?metric[^;]{0,200}retry in [\d.]{1,8}s(?![a-z])",
+        unless=r"your current quota|per ?day",
+        second=K.QUOTA,
+        unit=Unit.COUNT,
+    ),
     rule(
         K.QUOTA,
         any_of(
@@ -34,10 +43,10 @@ EXCLUSIONS: tuple[Rule, ...] = (
             r"trial\b[^.]{0,20}(?:ended|expired|over)|payment method|wallet",
             r"(?:balance|credits?|funds?)(?: is| are| has been| have been)? "
             r"(?:too low|exhausted|insufficient|not enough|depleted)",
-            r"used up|allocation of|no (?:\w+ )?credits|out of (?:credits?|funds)",
+            r"used up|allocation of|no (?:\w+ )?credits|out of (?:credits?|funds)|credits? (?:is|are) required",
             # What runs out otherwise is a machine's.
             r"(?<![a-z])(?:ran|runs?|running) out of "
-            r"(?!(?:\w+ )?(?:memory|vram|context|space|disk|time|retries)(?![a-z]))",
+            r"(?!(?:\w+ )?(?:memory|vram|context|space|room|disk|time|retries)(?![a-z]))",
             r"(?:add|buy|purchase) (?:more )?(?:credits|funds)|(?:free|paid|prepaid) credits",
             r"(?:usage|spend\w*|billing|budget|month(?:ly)?|week(?:ly)?|plan|subscription|free.tier|credits?|inference)"
             r"[\w -/]{0,20}(?:limits?|cap|quota|allowance)",
@@ -135,6 +144,7 @@ EXCLUSIONS: tuple[Rule, ...] = (
             r"models?/\S{1,80} is not found|not a (?:valid|supported|known) model|no longer (?:serve|support|host)",
             r"(?:could ?not|cannot|unable to|failed to) (?:resolve|find|locate) (?:the )?model(?![a-z])",
             r"(?:unknown|no such|unrecognized|invalid|unsupported) model(?![a-z]| (?:output|input|context))",
+            r"(?:supported|available|valid) (?:api )?models?(?: names?| ids?)? (?:are|is|include)(?![a-z])",
             r"not support(?:s|ed|ing)? (?:this |the |that )?model(?![a-z])",
             r"no (?:healthy |available )?(?:endpoints|providers|channels?|deployments?)\b[^.]{0,30}"
             r" for (?:model|group|the|this)|no endpoints? found for",
@@ -144,7 +154,7 @@ EXCLUSIONS: tuple[Rule, ...] = (
         ),
         unless=any_of(
             r"support (?:image|vision|tool|function)|(?:this|your|client) version",
-            r"thinking|reasoning",
+            w.THINKING,
             w.WINDOW,
             w.MEDIA,
         ),

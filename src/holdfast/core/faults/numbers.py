@@ -42,7 +42,7 @@ class _Number(msgspec.Struct, frozen=True):
 _DIGITS = r"(?:-?\d{1,3}(?:[,_]\d{3}){1,4}|-?\d{1,15}(?:\.\d{1,6})?)"
 _SUFFIXES = "k|m|ki|mi|kb|mb|gb|kib|mib|gib|thousand|million|px|万"
 # A number that is not part of a path, a version, a model's name, a date or an index.
-_BEFORE, _AFTER = r"(?<![\w.\-/\[#])(?<!\d:)", r"(?![a-z\d])(?!\.\d|[-:/]\d)"
+_BEFORE, _AFTER = r"(?<![\w.\-/#])(?<!\w\[)(?<!\d:)", r"(?![a-z\d])(?!\.\d|[-:/]\d)"
 _N = f"{_BEFORE}({_DIGITS}(?: ?(?:{_SUFFIXES}))?){_AFTER}"
 _NUMBER = Pattern(f"{_BEFORE}({_DIGITS}(?: ?({_SUFFIXES}))?){_AFTER}")
 _SCALE = {
@@ -64,7 +64,7 @@ _SCALE = {
 
 # --- comparisons, sums and ranges ----------------------------------------------------------------------------------
 
-_WORDS = r"(?: [a-z()]+){0,3}"
+_WORDS = r"(?:[ -][a-z()_]+){0,4}"
 _OVER = any_of(
     r">=?|≥|/|vs\.?|(?:would |will |which |that )?exceeds?|exceeded|超过了?|超出",
     r"(?:is |are )?(?:greater|larger|longer|more|bigger) than",
@@ -113,7 +113,7 @@ _LIMIT_WORDS = any_of(
 )
 _ASKED_WORDS = any_of(
     r"request(?:ed|ing)(?: about| up to| a total of)?|(?:request|prompt|messages|you) (?:has |have )?used",
-    r"contain(?:s|ed|ing)?(?: at least| about)?|result(?:ed|ing|s) in|needs?|require[sd]?|takes?|estimated",
+    r"contain(?:s|ed|ing)?(?: at least| about)?|result(?:ed|ing|s) in|needs?|require[sd]?|takes?|estimated|projected",
     r"keep the first|(?<!maximum )(?<!max )(?<!allowed )number of (?:prompt|input) tokens",
     r"got|given|rec(?:ei|ie)v(?:ed|ing)|found|provid(?:ed|ing)|suppl(?:ied|ying)|passed|sent|specified|actual\w*|current\w*",
     r"has|have|was|were|you|whereas|too (?:long|large|big|high|many)|value of|value|(?:not|with)(?= ?$)",
@@ -150,7 +150,7 @@ _PROMPT_AFTER = Pattern(
     r"(?:inputs?|prompt|messages|functions|tools|context)\b(?![^\w,]{0,3}\d)"
 )
 _LIMIT_AFTER = Pattern(
-    r"^[ -]?\(?(?:tokens?|bytes?|characters?|items?|messages?|tools?|images?|pages?)?\)?[ -]?(?:token )?"
+    r"^[ -]?\(?(?:tokens?|bytes?|characters?|chars|items?|messages?|tools?|images?|pages?)?\)?[ -]?(?:token |per \w+ )?"
     r"(?:max(?:imum)?\b(?![a-z_ ]{0,30}\W{0,3}\d)|limit(?!\W{0,2}\d)|context|window"
     r"|(?:allowed|available|at most)\b(?!\W{0,2}\d)|or (?:less|fewer)|的?(?:上限|限制))"
 )

@@ -132,7 +132,8 @@ SETTINGS: tuple[Rule, ...] = (
     # Parameters that are told by their names.
     rule(
         K.BAD_REQUEST,
-        r"(?<![a-z_])(?:logit_bias|stop_(?:sequences|token_ids)|metadata|safety_identifier|prompt_cache_key)(?![a-z])",
+        r"(?<![a-z_])(?:logit_bias|stop_(?:sequences|token_ids)|metadata(?! ?:)|safety_identifier|prompt_cache_key)"
+        r"(?![a-z])",
         unless=w.WINDOW,
         has_numbers=True,
         statuses=frozenset({400, 422}),
@@ -193,6 +194,7 @@ OVERFLOW: tuple[Rule, ...] = (
             r"max\w* (?:\w+ ){0,3}" + w.CHARACTERS + r"(?: is| of|:)? ?\d",
             r"(?:exceed\w*|limit|max\w*|at most|longer than)[^.]{0,40}\d[ \w]{0,4}" + w.CHARACTERS,
             r"\d " + w.CHARACTERS + r" (?:at most|or (?:less|fewer)|allowed)",
+            r"(?:under|below|within|to) \d[\d,]* " + w.CHARACTERS,
         ),
         unless=r"token|context",
         unit=Unit.CHARS,
@@ -208,7 +210,7 @@ OVERFLOW: tuple[Rule, ...] = (
                     r"at most \d+ ?(?:items|elements|entries|messages|tools)?(?! ?tokens)",
                 ),
             ),
-            r"(?:too many|number of|max(?:imum)?(?: of)? \d+|at most \d+) "
+            r"(?:too many|number of|max(?:imum)?(?: of)? \d+|(?:at most|more than) \d+) "
             r"(?:messages|tools|texts|functions|items|elements|documents|inputs)(?![a-z])",
             r"\d[ -](?:message|tool|item|turn)s? (?:limit|max\w*|cap)(?![a-z])",
             w.LISTS + r".{0,40}\d (?:items|elements|entries)\b.{0,30}(?:max\w*|limit|at most)",
@@ -246,9 +248,10 @@ OVERFLOW: tuple[Rule, ...] = (
             r"max\w* (?:\w+ ){0,3}tokens\b[^.]{0,40} (?:is|are|of) \d",
             r"(?:at most|up to|no more than|<=?|≤) ?\d[\d,.]*k? (?:\w+ )?tokens|out of context|context budget",
             r"context (?:\w+ ){0,2}(?:exceeded|overflow)|: token limit\W*$",
+            near(r"out of (?:room|space)(?![a-z])", w.WINDOW),
             r"context (?:is )?too (?:big|long|large)|context[a-z ]{0,20} full(?![a-z])",
             r"tokens?.{0,12}(?:超|上限|限制)|(?:超过|超出|超).{0,16}(?:token|长度|上下文)",
-            r"(?:上下文|输入|长度|prompt).{0,12}(?:超|过长|太长)|超长",
+            r"(?:上下文|输入|长度|prompt).{0,12}(?:超|过长|太长)|超长|(?:请求|消息|内容|对话|文本)(?:过长|太长)",
         ),
         unless=any_of(
             r"context (?:deadline|cancel)|bytes (?:>|exceed)|positive|be at least \d+ tokens? long",
@@ -350,7 +353,7 @@ BREAKS: tuple[Rule, ...] = (
             r"stream (?:was |is )?(?:closed|aborted|interrupted)(?: (?:by|unexpected)|\W*$)",
             r"(?:stream|response|connection|socket)\b[^.]{0,20}"
             r"(?:closed|ended|disconnected|terminated|finished) (?:before|without|prematurely)",
-            r"before (?:response\.completed|message_stop|completion)",
+            r"before (?:response\.completed|message_stop|completion)|stream ended with (?:an? )?(?:invalid|incomplete)",
             r"(?:without|no) (?:a |any )?(?:finish|terminal|final|completion|message_stop|\[done\])"
             r"(?= ?$| (?:event|chunk|message|marker|reason|signal|state)|[^a-z ])",
         ),
@@ -391,21 +394,28 @@ RULES: tuple[Rule, ...] = (
     *UNSTATED,
 )
 
+# Statuses that say little about what happened.
+VAGUE: frozenset[int | None] = frozenset({None, 200, 400, 403, 404, 409, 422})
 # Single words, for sentences that nothing else explains. They only tip the scales, so what they say is a guess.
-_VAGUE: frozenset[int | None] = frozenset({None, 200, 400, 403, 404, 409, 422})
 HUNCHES: tuple[Rule, ...] = (
     rule(
         K.QUOTA,
         r"(?<![a-z])(?:credits?|balance|billing|payments?|paid|subscri\w+|quota|upgrade|purchase|top[ -]?up)(?![a-z])"
         r"|(?:your|current|free|pro|paid) plan(?![a-z])|allowance",
-        statuses=_VAGUE,
+        statuses=VAGUE,
         second=K.AUTH,
+    ),
+    rule(
+        K.TRANSIENT,
+        r"fetch failed|econn(?:reset|refused|aborted)|socket hang up",
+        statuses=VAGUE,
+        second=K.BAD_REQUEST,
     ),
     rule(
         K.AUTH,
         r"credential|api.?key|(?<![a-z])(?:permissions?|denied|forbidden|login|oauth|whitelist\w*|allowlist\w*|banned"
         r"|access token|scopes?|region|country)(?![a-z])|authori[sz]|authenticat",
-        statuses=_VAGUE,
+        statuses=VAGUE,
         second=K.BAD_REQUEST,
     ),
 )

@@ -59,13 +59,13 @@ MEDIA = any_of(
     r"number of pages|too many pages|(?<![a-z])page (?:count|size|limit)|(?<![a-z])pixels?(?![a-z])",
     # In the name of a setting.
     r"(?<![a-z])(?:max|num|n|too_many)_(?:[a-z]+_)?(?:images?|videos?|audios?)(?![a-z])",
-    r"图片|图像|张图|视频|音频",
+    r"图片|图像|张图|视频|音频|(?<![a-z])prompt_?image",
 )
 FILE = r"(?:(?<![a-z])files?(?![a-z])|文件)"
 MEDIA_COMPLAINT = any_of(
     r"exceed\w*|beyond|larger|smaller|longer|too (?:large|big|many|much|long|small|short)|password|protected|encrypted",
     r"max(?:imum)?(?![a-z])|at most|up to|limit|restrictions?|should be|must be|fewer|no more than|reduce",
-    r"can only|only one|support\w* only|\d ?> ?\d|allowed\W{0,2}\d",
+    r"can only|only one|support\w* only|\d ?> ?\d|allowed\W{0,2}\d|(?<![a-z])(?:replace|resize|compress|re-?upload) ",
     r"dimensions?|resolution|pixels|media.type|formats?",
     r"(?:could|can|was) ?not|cannot|unable|fail\w*|does not|doesnt|(?:is|are) not|not (?:available|allowed|enabled)",
     r"unsupported|(?:not|only) support\w*|only (?:\w+ ){1,4}(?:supported|allowed|accepted)",
@@ -132,5 +132,6 @@ BUSY = any_of(
     r"scal(?:ing|ed) (?:up|from zero|to zero)|cold start|spinning up|starting up|maintenance",
     r"unable to (?:process|handle|serve) (?:your|the) request|preempted",
     r"no (?:available|healthy) (?:instance|worker|replica|server|gpu|backend)s?",
-    r"负载|访问量|繁忙|拥挤|过载|饱和",
+    r"(?:provider|backend|upstream) (?:is )?(?:currently |temporarily )unavailable",
+    r"负载|访问量|繁忙|拥挤|过载|饱和|满载",
 )
