@@ -24,7 +24,7 @@ SPECIFIC: tuple[_Row, ...] = (
         "contextlength|contextwindow|contextsize|contextlimit|outofcontext|contextoverflow|contexttoo|maxcontext",
         "prompttoolong|^toomanytokens$|maxprompttokens|tokens?limit(?:exceeded|reached)|^1261$",
     ),
-    _row(K.WIRE_OVERFLOW, "payloadtoolarge|bodytoolarge|entitytoolarge|arrayabovemax"),
+    _row(K.WIRE_OVERFLOW, "payloadtoolarge|bodytoolarge|entitytoolarge|arrayabovemax|characterstoo(?:long|many)"),
     _row(
         K.MEDIA_OVERFLOW,
         "^invalid(?:image|file|video|audio|base64)|(?:bad|corrupt(?:ed)?|encrypted|broken)(?:image|pdf|video|audio|document)",

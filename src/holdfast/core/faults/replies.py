@@ -146,7 +146,11 @@ def _pieces(document: dict[str, Json]) -> list[dict[str, Json]] | None:
 
 def _stop(piece: dict[str, Json]) -> str:
     names = ("finish_reason", "finishReason", "stop_reason", "stopReason", "blockReason", "done_reason")
-    return next((value for name in names if isinstance(value := piece.get(name), str)), "")
+    told = next((value for name in names if isinstance(value := piece.get(name), str)), "")
+    message = piece.get("message")
+    # What a model declines to say stands in a field of its own, whatever it stopped for.
+    is_declined = isinstance(message, dict) and isinstance(message.get("refusal"), str) and message["refusal"] != ""
+    return "refusal" if is_declined else told
 
 
 def _has_output(value: Json, depth: int) -> bool:

@@ -320,7 +320,7 @@ OVERFLOW: tuple[Rule, ...] = (
             r"(?<![a-z])(?:ids?|name|description|title|key|label) (?:is |was )?(?:too long|exceeds?)",
             w.SIZE,
         ),
-        statuses=frozenset({None, 200, 400, 404, 422, 429, 500, 502, 503}),
+        statuses=frozenset({None, 200, 400, 404, 422, 424, 429, 500, 502, 503}),
         unit=Unit.TOKENS,
     ),
 )
@@ -358,7 +358,7 @@ BREAKS: tuple[Rule, ...] = (
             r"(?= ?$| (?:event|chunk|message|marker|reason|signal|state)|[^a-z ])",
         ),
         unless=r"complete message body|reset|internal_error|decoding|network|transport|error (?:sending|occurred)",
-        statuses=NO_RESPONSE,
+        statuses=NO_RESPONSE | {408},
         second=K.TRANSIENT,
     ),
     rule(K.OVERLOADED, w.BUSY, unless=r"no healthy upstream", statuses=BROKEN, second=K.TRANSIENT),

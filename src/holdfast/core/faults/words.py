@@ -118,7 +118,7 @@ OUTPUT_CAP = any_of(
     r"(?:output|completion) (?:tokens|length)|maximum tokens you requested|max(?:imum)? output|max tokens must",
 )
 LISTS = r"(?<![a-z_])(?:messages|tools|texts|inputs?|contents|documents|functions|items|array|list|elements)(?![a-z])"
-SCHEMA = r"(?:input_?schema|schema for|schema must|properties\b|function_declarations|json[ _]?schema)"
+SCHEMA = r"(?:input_?schema|schema for|schema must|properties\b|function_declarations|json[ _]?schema|format\.schema)"
 CHARACTERS = r"(?:characters|chars)(?![a-z])"
 CARRIER = r"(?:entity|payload|body|request|upload|content|message|post|data)"
 
