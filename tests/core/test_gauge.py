@@ -3,9 +3,10 @@
 import pytest
 
 from holdfast.core.fit import Sizes, misfit
-from holdfast.core.fold import Turn, Wanted
-from holdfast.core.gauge import LEVELS, percent_full, warning, wish
+from holdfast.core.fold import Asked, Turn, Wanted
+from holdfast.core.gauge import LEVELS, percent_full, tokens_behind, warning, wish
 from holdfast.core.limits import Bounds, Limits
+from holdfast.core.messages import Message, Reply, Role, StopReason, Text
 from holdfast.core.records import (
     CompactionApplied,
     CompactionRequested,
@@ -13,7 +14,7 @@ from holdfast.core.records import (
     Trigger,
     WindowWarned,
 )
-from holdfast.core.sizing import Calibration
+from holdfast.core.sizing import Calibration, tokens_of_message
 
 SURE = Calibration(error=0.0)
 BOUNDS = Bounds(output_tokens_reserved=1_000)
@@ -43,6 +44,14 @@ def test_what_would_be_refused_is_more_than_full_and_nothing_else_is() -> None:
 
 def test_a_window_without_room_is_full_and_nothing_is_divided_by_zero() -> None:
     assert percent_full(3, Limits(window_tokens=0), SURE, BOUNDS) == 300
+
+
+def test_the_view_behind_an_answer_is_what_was_answered_and_the_answer() -> None:
+    answer = Reply((Text("three words more"),), StopReason.END, None, "m")
+    turn = Turn(answered=Asked("m", 900, 1_000, 950))
+
+    assert tokens_behind(turn, answer) == 1_000 + tokens_of_message(Message(Role.ASSISTANT, answer.parts))
+    assert tokens_behind(turn, answer) > 1_000
 
 
 def test_each_level_is_told_once() -> None:

@@ -328,7 +328,9 @@ def _numbers(finding: _Finding, evidence: Evidence) -> Stated:
     if finding.kind is K.BAD_REQUEST and numbers.requested is None:
         return msgspec.structs.replace(numbers, requested=numbers.output)
     if finding.kind in {K.RATE_LIMIT, K.QUOTA}:
-        return Stated() if numbers.limit is None else msgspec.structs.replace(numbers, unit=numbers.unit or Unit.COUNT)
+        # "You requested 32000 tokens, but can only afford 0": nothing left is no limit, what was asked for is known.
+        is_known = numbers.limit is not None or "afford" in text
+        return msgspec.structs.replace(numbers, unit=numbers.unit or Unit.COUNT) if is_known else Stated()
     if finding.kind is K.MEDIA_OVERFLOW and numbers.unit is None:
         return msgspec.structs.replace(numbers, unit=_media_unit(text, numbers))
     return numbers

@@ -27,6 +27,8 @@ _SHELLS_MAX = 6
 _DEPTH_MAX = 16
 _NODES_MAX = 2_000
 _EVENTS_MAX = 400
+# A place that has as many blanks is a sentence.
+_BLANKS_MIN = 3
 # What is longer is prose that stands in the wrong field.
 _CODE_CHARS_MAX = 200
 
@@ -94,10 +96,10 @@ _SHORTENED = Pattern(r"(?<![a-z])(max|min|approx|incl)\. (?=\d)")
 _UNIT_STUCK = Pattern(r"(?<=\d)(?=(?:chars?|characters|tokens?|bytes)(?![a-z]))")
 # A number behind a letter of a script without blanks is a word of its own.
 _STUCK = Pattern("(?<=[\u3040-\u30ff\u4e00-\u9fff\uac00-\ud7af])(?=\\d)")
-# A dict printed by Python, which is JSON but for its strings and three words.
-_PRINTED = Pattern(r"'((?:[^'\\]|\\.)*)'|\"((?:[^\"\\]|\\.)*)\"|\b(None|True|False)\b", re.DOTALL)
+# A dict printed by Python, which is JSON but for its strings, its tuples and three words.
+_PRINTED = Pattern(r"'((?:[^'\\]|\\.)*)'|\"((?:[^\"\\]|\\.)*)\"|\b(None|True|False)\b|[()]", re.DOTALL)
 _FAILURE_KEYS = frozenset({"error", "errors", "message", "detail", "msg"})
-_PRINTED_WORDS = {"None": "null", "True": "true", "False": "false"}
+_PRINTED_WORDS = {"None": "null", "True": "true", "False": "false", "(": "[", ")": "]"}
 _ESCAPED = Pattern(r"\\(.)", re.DOTALL)
 _ESCAPES = {"n": "\n", "r": "\r", "t": "\t"}
 # The same where it was cut off.
@@ -215,14 +217,15 @@ def decode(text: str) -> tuple[bool, Json]:
 
 def _decode_printed(text: str) -> tuple[bool, Json]:
     """Decode a failure as Python prints a dict, telling whether it was one; of another it prints what was sent."""
-    is_json, document = decode(_PRINTED.sub(_as_json, text)) if text.startswith("{'") else (False, None)
-    is_failure = isinstance(document, dict) and any(plain(key) in _FAILURE_KEYS for key in document)
+    is_json, document = decode(_PRINTED.sub(_as_json, text)) if text.startswith(("{'", "[{'")) else (False, None)
+    first = document[0] if isinstance(document, list) and document else document
+    is_failure = isinstance(first, dict) and any(plain(key) in _FAILURE_KEYS for key in first)
     return is_json and is_failure, document
 
 
 def _as_json(match: re.Match[str]) -> str:
-    if match[3]:
-        return _PRINTED_WORDS[match[3]]
+    if match[0] in _PRINTED_WORDS:
+        return _PRINTED_WORDS[match[0]]
     inner = _ESCAPED.sub(lambda escaped: _ESCAPES.get(escaped[1], escaped[1]), match[1] or match[2] or "")
     return msgspec.json.encode(inner).decode()
 
@@ -275,7 +278,7 @@ class _Walk:
         start = text.find("{")
         if shell < _SHELLS_MAX and start >= 0:
             start = start - 1 if text[start - 1 : start] == "[" else start
-            end = text.rfind("}") + 1
+            end = text.rfind("]" if text[start] == "[" else "}") + 1
             is_json, document = decode(text[start:])
             if not is_json:
                 is_json, document = decode(text[start:end])
@@ -325,6 +328,8 @@ class _Walk:
             self.hints.append(f"retry after {value}")
         elif key in _PLACE_KEYS and value.lower() != "body":
             self.places.append(value[:_CODE_CHARS_MAX])
+            if value.count(" ") >= _BLANKS_MIN:
+                self.text(value, shell)
         # A client library prints its exception under "name", where a tool or a field has its own.
         is_code = key in _CODE_KEYS or key.endswith(_CODE_ENDINGS)
         is_code = is_code or (key == "name" and value.endswith(("Exception", "Error")))

@@ -134,7 +134,8 @@ EXCLUSIONS: tuple[Rule, ...] = (
         any_of(
             r"models?(?![a-z])(?:[^.]|\.(?! )){0,80}?"
             + any_of(
-                r"not found|does ?no?t exist|not exist|is unknown|(?:identifier|name|id) (?:is )?(?:invalid|not valid)",
+                r"not found|does ?no?t ?exist|not exist|is unknown",
+                r"(?:identifier|name|id) (?:is )?(?:invalid|not valid)",
                 r"is ?(?:currently )?no?t (?:available|supported|recognized|a valid|served)|(?:is|gone|taken) offline",
                 r"(?:is|was) retired|not (?:enabled|recogni[sz]ed|registered|running|deployed|hosted)",
                 r"not (?:been )?loaded|not allowed for",
@@ -176,7 +177,7 @@ EXCLUSIONS: tuple[Rule, ...] = (
             r"unauthori[sz]ed|unauthenticated|auth(?:enticat|ori[sz])\w+ (?:failed|required|error|fails)",
             r"accept(?:ed|ing)? (?:the |its |their )?(?:\w+ )?(?:terms|license|agreement|eula)",
             r"(?:terms|license) acceptance|(?:dont|do not|doesnt|does not) have (?:\w+ )?access",
-            r"permission|forbidden|verify (?:this|your) (?:account|identity|organization)",
+            r"permission|(?<!_)forbidden|verify (?:this|your) (?:account|identity|organization)",
             r"access (?:is )?denied|(?:not|only) authorized|not been used in project|signature we calculated",
             r"(?:account|organization|project|user)\b[^.]{0,20}(?:deactivated|disabled|suspended|banned|restricted)",
             r"(?:country|region|location|territory)[^.]{0,30}(?:not supported|unsupported|not available)",

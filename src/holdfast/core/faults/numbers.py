@@ -157,6 +157,7 @@ _LIMIT_AFTER = Pattern(
 _ASKED_AFTER = Pattern(
     r"^ ?(?:[a-z]+ ){0,2}(?:(?:was|were|are|is) )?"
     r"(?:provided|given|received|sent|found|supplied|requested|used|present|needed|required)\b(?![^\w,]{0,3}\d)"
+    r"|^ request(?=[;,)])"
 )
 # In "(9000 tokens, limit 8192)" the bracket or the complaint before it leaves the first number to what was sent.
 _BOUND_NEXT = Pattern(r"^ ?(?:tokens?|bytes|characters)?, ?(?:n_)?(?:ctx|limit|max\w*|window|context)[^.;\d]{0,20}\d")
