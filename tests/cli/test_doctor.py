@@ -12,7 +12,7 @@ from holdfast.cli import command_line
 from holdfast.cli.exits import run
 from holdfast.core.messages import LargeText
 from holdfast.core.records import InputAdmitted, encode_record
-from holdfast.core.segments import Kept
+from holdfast.core.segments import Kept, unpack_segment
 from holdfast.runtime.deleting import deleted
 from holdfast.runtime.sealing import put_segment
 from holdfast.stores.archives import FolderArchive
@@ -264,6 +264,26 @@ def test_records_that_are_sealed_and_still_live_are_taken_out(path: Path, capfd:
 
     assert codes(path, capfd) == [("sealed_and_live", "sealed", 0)]
     assert doctor(path, "--fix") == 0
+
+
+def test_a_segment_that_is_gone_is_put_again_where_its_records_are_live(
+    path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """As where an older copy of the file is put beside an archive that was lost."""
+    archive = asyncio.run(a_sealed_session(path))
+    (name,) = asyncio.run(archive.names())
+    _, rows = unpack_segment(asyncio.run(archive.get(name)))
+    with closing(apsw.Connection(str(path))) as db:
+        for row in rows:
+            values = (3, row.seq, row.at, row.crc32, row.body)
+            db.execute("INSERT INTO records (session, seq, at, crc32, body) VALUES (?, ?, ?, ?, ?)", values)
+    asyncio.run(archive.remove(name))
+
+    assert codes(path, capfd) == [("sealed_and_live", "sealed", 1), ("segment", "sealed", 1)]
+    assert doctor(path, "--fix") == 0
+    assert asyncio.run(archive.names()) == [name]
+    capfd.readouterr()
+    assert codes(path, capfd) == []
 
 
 # --- backup and restore --------------------------------------------------------------------------------------------

@@ -16,13 +16,13 @@ from holdfast.core.reconcile import (
     FoundSnapshot,
     LoseSegment,
     MarkMissing,
+    PutAgain,
     PutBack,
     Recount,
     Repair,
     Run,
     SetAside,
     TrimSegment,
-    Unseal,
     joined,
     missing_in,
     owed_among,
@@ -107,11 +107,20 @@ def test_a_segment_without_its_seal_is_forgotten_where_its_records_are_live_and_
     )
 
 
-def test_a_seal_without_its_segment_is_taken_back_where_its_records_are_live() -> None:
+def test_a_segment_that_is_gone_is_put_again_where_its_records_are_live_and_these_are_cleared_then() -> None:
     for copy in (Copy.MISSING, Copy.DAMAGED):
         assert reconcile(Found((Run(1, 14),), segments=(segment(1, 10, seal=11, copy=copy),))) == (
-            Unseal("1-10", f"its segment is {copy}, and its records are all there without it"),
+            PutAgain("1-10", Run(1, 10), f"its segment is {copy}, and its records are live"),
+            ClearSealed(Run(1, 10), "they are sealed in a segment, and were not taken out of the live records"),
         )
+
+
+def test_a_segment_that_is_gone_is_not_needed_where_an_earlier_one_has_what_is_not_live() -> None:
+    segments = (segment(1, 5, seal=11), segment(3, 8, seal=12, copy=Copy.MISSING))
+
+    assert reconcile(Found((Run(6, 14),), segments=segments)) == (
+        ForgetSegment("3-8", "its segment is missing, and its records are all there without it"),
+    )
 
 
 def test_a_seal_without_its_segment_and_without_records_is_a_loss_that_is_marked() -> None:
@@ -184,7 +193,7 @@ def test_every_repair_is_told_with_its_place_and_its_reason() -> None:
         ClearSealed(run, "why"),
         ForgetSegment("a", "why"),
         AdoptSegment("a", run, "why"),
-        Unseal("a", "why"),
+        PutAgain("a", run, "why"),
         LoseSegment("a", (run,), "why"),
         TrimSegment("a", (run, Run(12, 13)), "why"),
         DropSnapshot(3, "why"),
@@ -199,7 +208,7 @@ def test_every_repair_is_told_with_its_place_and_its_reason() -> None:
         "records 1 to 9 are taken out of the live ones: why",
         "segment a is removed: why",
         "segment a is sealed again for records 1 to 9: why",
-        "the seal of segment a is taken back: why",
+        "segment a is put into the archive again from records 1 to 9: why",
         "segment a is given up with records 1 to 9: why",
         "segment a stands for 1 to 9, 12 to 13 alone: why",
         "the fold kept at record 3 is dropped and made again: why",
@@ -225,8 +234,10 @@ def repaired(found: Found, repairs: tuple[Repair, ...]) -> Found:
                 whole.append(Run(seq, seq))
             case ClearSealed(run=run):
                 whole = [left for each in whole for left in without(each, [run])]
-            case ForgetSegment(name=name) | Unseal(name=name) | LoseSegment(name=name):
+            case ForgetSegment(name=name) | LoseSegment(name=name):
                 del segments[name]
+            case PutAgain(name=name):
+                segments[name] = replace(segments[name], copy=Copy.WHOLE)
             case AdoptSegment(name=name):
                 segments[name] = replace(segments[name], seal=end + 1)
                 end += 1

@@ -12,10 +12,10 @@ from holdfast.core.messages import BlobRef, LargeText
 from holdfast.core.records import DamageSetAside, InputAdmitted, encode_record
 from holdfast.errors import StoreDamagedError
 from holdfast.runtime.deleting import deleted, deleted_all
-from holdfast.runtime.doctor import Doctor
+from holdfast.runtime.doctor import SEGMENT, Doctor
 from holdfast.runtime.healing import heal_whole, open_healed
 from holdfast.runtime.log import open_log
-from holdfast.runtime.sealing import Sealer, put_segment
+from holdfast.runtime.sealing import Sealer, put_again, put_segment
 from holdfast.stores.archived import ArchivedStore
 from holdfast.stores.archives import MemoryArchive
 from holdfast.stores.memory import MemoryBlobs
@@ -237,3 +237,49 @@ async def test_records_that_are_sealed_and_live_stay_live_where_the_archive_does
     assert await spanning.read("s") == before
     assert await _live(world) == list(range(1, 9))
     assert ("sealed_and_live", "") in [(one.code, one.remedy) for one in findings]
+
+
+@pytest.mark.parametrize("loss", ["gone", "damaged"])
+async def test_a_segment_that_is_gone_is_put_again_from_records_that_are_live_and_they_are_cleared(
+    world: World, loss: str
+) -> None:
+    """FM-111: nothing is lost, nothing stays twice, and a person need not act."""
+    store, name = await _sealed_and_live(world)
+    before, body = await store.read("s"), await world.archive.get(name)
+    await world.archive.remove(name)
+    if loss == "damaged":
+        await world.archive.put(name, body[:-9] + b"altered!!")
+    (finding,) = [one for one in await Doctor(store, world.blobs, world.archive).look_at("s") if one.code == SEGMENT]
+    (segment,) = await store.segments("s")
+
+    await put_again(store, world.archive, segment)
+
+    assert finding.remedy.startswith(f"segment {name} is put into the archive again from records 1 to 4")
+    assert await world.archive.get(name) == body
+    made = await heal_whole(await lease_on(store, "s"), store)
+    assert [type(one).__name__ for one in made] == ["ClearSealed"]
+    assert (await store.read("s"))[: len(before)] == before
+    assert await Doctor(store, world.blobs, world.archive).look_at("s") == []
+
+
+@pytest.mark.parametrize("damage", ["another body", "torn", "one is not live"])
+async def test_a_segment_is_not_put_again_from_other_records_than_were_sealed(world: World, damage: str) -> None:
+    store, name = await _sealed_and_live(world)
+    await world.archive.remove(name)
+    if damage == "one is not live":
+        world.change(f"DELETE FROM records WHERE session = {NUMBER} AND seq = 2", "s")
+    elif damage == "torn":
+        world.change(f"UPDATE records SET crc32 = crc32 + 1 WHERE session = {NUMBER} AND seq = 2", "s")
+    else:
+        other = encode_record(a_notice("something else"))
+        with closing(apsw.Connection(str(world.path))) as db:
+            number = db.execute("SELECT number FROM sessions WHERE key = 's'").get
+        values = (other, record_crc32(number, 2, world.clock.now(), other), number)
+        world.change("UPDATE records SET body = ?, crc32 = ? WHERE session = ? AND seq = 2", *values)
+    (segment,) = await store.segments("s")
+
+    await put_again(store, world.archive, segment)
+
+    assert await world.archive.names() == []
+    findings = await Doctor(store, world.blobs, world.archive).look_at("s")
+    assert [one.remedy for one in findings if one.code == SEGMENT] == [""]

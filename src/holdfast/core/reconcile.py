@@ -118,15 +118,16 @@ class AdoptSegment(msgspec.Struct, frozen=True):
     why: str
 
 
-class Unseal(msgspec.Struct, frozen=True):
-    """Take back a seal: its segment cannot be read and its records are still live."""
+class PutAgain(msgspec.Struct, frozen=True):
+    """Put a segment into the archive again, from its records: they are still live."""
 
     name: str
+    run: Run
     why: str
 
 
 class LoseSegment(msgspec.Struct, frozen=True):
-    """Keep what is left of a segment in quarantine. Its records are marked as missing, each in its place."""
+    """Read its records as marks, each in its place, until it is restored. Nothing is written: it may only be away."""
 
     name: str
     runs: tuple[Run, ...]
@@ -156,7 +157,7 @@ class Recount(msgspec.Struct, frozen=True):
 
 
 RowRepair: TypeAlias = SetAside | PutBack | MarkMissing
-SegmentRepair: TypeAlias = ForgetSegment | AdoptSegment | Unseal | LoseSegment | TrimSegment
+SegmentRepair: TypeAlias = ForgetSegment | AdoptSegment | PutAgain | LoseSegment | TrimSegment
 # What a store does by itself, in one piece.
 LogRepair: TypeAlias = RowRepair | ClearSealed | DropSnapshot | Recount
 Repair: TypeAlias = LogRepair | SegmentRepair
@@ -242,7 +243,9 @@ def _reconcile_segments(found: Found) -> tuple[list[Run], list[SegmentRepair | C
     # Those with a seal first, in the order of their seals: where two overlap, the earlier one counts.
     for segment in sorted(found.segments, key=lambda one: (one.seal == 0, one.seal, one.run.first, one.name)):
         if segment.copy is not Copy.WHOLE:
-            repairs += _without_copy(segment, live, sealed)
+            repair = _without_copy(segment, live, sealed)
+            repairs.append(repair)
+            sealed += [segment.run] if isinstance(repair, PutAgain) else []
             continue
         own = without(segment.run, sealed)
         elsewhere = not own if segment.seal else not without(segment.run, (*sealed, *live))
@@ -257,19 +260,19 @@ def _reconcile_segments(found: Found) -> tuple[list[Run], list[SegmentRepair | C
         if own != [segment.run]:
             repairs.append(TrimSegment(segment.name, tuple(own), "an earlier segment has the others of its records"))
         sealed += own
-    for run in _overlaps(live, sealed):
-        repairs.append(ClearSealed(run, "they are sealed in a segment, and were not taken out of the live records"))
-    return sealed, repairs
+    why = "they are sealed in a segment, and were not taken out of the live records"
+    return sealed, [*repairs, *(ClearSealed(run, why) for run in _overlaps(live, sealed))]
 
 
-def _without_copy(segment: FoundSegment, live: Sequence[Run], sealed: Sequence[Run]) -> list[SegmentRepair]:
+def _without_copy(segment: FoundSegment, live: Sequence[Run], sealed: Sequence[Run]) -> SegmentRepair:
     why = f"its segment is {segment.copy.value}"
-    lost = without(segment.run, (*live, *sealed))
-    if lost and segment.seal:
-        return [LoseSegment(segment.name, tuple(lost), why)]
-    if segment.seal:
-        return [Unseal(segment.name, f"{why}, and its records are all there without it")]
-    return [ForgetSegment(segment.name, f"{why}, and no record seals it")]
+    if not segment.seal:
+        return ForgetSegment(segment.name, f"{why}, and no record seals it")
+    if not without(segment.run, live) and without(segment.run, sealed) == [segment.run]:
+        return PutAgain(segment.name, segment.run, f"{why}, and its records are live")
+    if lost := without(segment.run, (*live, *sealed)):
+        return LoseSegment(segment.name, tuple(lost), why)
+    return ForgetSegment(segment.name, f"{why}, and its records are all there without it")
 
 
 def _overlaps(runs: Iterable[Run], others: Iterable[Run]) -> Iterator[Run]:
@@ -322,8 +325,8 @@ def told(repair: Repair) -> str:
             what = f"segment {name} is removed"
         case AdoptSegment(name=name, run=run):
             what = f"segment {name} is sealed again for records {run.first} to {run.last}"
-        case Unseal(name=name):
-            what = f"the seal of segment {name} is taken back"
+        case PutAgain(name=name, run=run):
+            what = f"segment {name} is put into the archive again from records {run.first} to {run.last}"
         case LoseSegment(name=name, runs=runs):
             what = f"segment {name} is given up with records {_places(runs)}"
         case TrimSegment(name=name, runs=runs):

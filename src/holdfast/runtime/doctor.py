@@ -13,14 +13,26 @@ import msgspec
 
 from holdfast.core.coverage import uncovered, unpaired
 from holdfast.core.messages import BlobRef
-from holdfast.core.reconcile import ClearSealed, DropSnapshot, LogRepair, MarkMissing, PutBack, Recount, SetAside, told
+from holdfast.core.reconcile import (
+    ClearSealed,
+    Copy,
+    DropSnapshot,
+    LogRepair,
+    MarkMissing,
+    PutAgain,
+    PutBack,
+    Recount,
+    SetAside,
+    told,
+)
 from holdfast.core.records import DamageSetAside, refs_of
 from holdfast.core.segments import SegmentTornError, unpack_header, unpack_segment
 from holdfast.core.view import conversation, lens_of, messages_in_view
 from holdfast.errors import BlobMissingError, HoldfastError, SegmentMissingError
 from holdfast.ports import Archive, Blobs, Segment, Store
-from holdfast.runtime.healing import Fold, contested, fold_whole, needed
+from holdfast.runtime.healing import Fold, contested, fold_whole, needed, needed_of_segments
 from holdfast.runtime.log import open_log, pages
+from holdfast.runtime.sealing import rebuilt
 
 # A blob is checked in pieces of this size, so that memory does not grow with it.
 _PIECE_BYTES = 2**20
@@ -28,8 +40,8 @@ _PIECE_BYTES = 2**20
 _LOOKS_MAX = 5
 
 
-# Blobs that a session names, and the store does not know it.
-UNNOTED = "unnoted_blobs"
+# Blobs that a session names, and the store does not know it; a segment that the archive does not have as it was sealed.
+UNNOTED, SEGMENT = "unnoted_blobs", "segment"
 
 # What each repair is the answer to.
 _CODES: Mapping[type[LogRepair], str] = MappingProxyType(
@@ -92,11 +104,24 @@ class Doctor:
             yield finding
         async for finding in self._look_at_blobs(session):
             yield finding
-        for segment in await self._store.segments(session):
-            fault = await self._fault_of(segment)
-            if fault:
-                what = f"records {segment.first} to {segment.last}: {fault}; restore it from a backup of the archive"
-                yield Finding("segment", what, session, segment.first)
+        async for finding in self._look_at_segments(session):
+            yield finding
+
+    async def _look_at_segments(self, session: str) -> AsyncIterator[Finding]:
+        """Each segment is in the archive and holds what was sealed, or can be put there again."""
+        segments = {one.name: one for one in await self._store.segments(session)}
+        copies = {name: await self._copy_of(one) for name, one in segments.items()}
+        faults = {name: fault for name, (_, fault) in copies.items() if fault}
+        if not faults:
+            return
+        repairs = await needed_of_segments(self._store, session, {name: copy for name, (copy, _) in copies.items()})
+        again = {one.name: told(one) for one in repairs if isinstance(one, PutAgain)}
+        for name, fault in faults.items():
+            segment, where = segments[name], f"records {segments[name].first} to {segments[name].last}: {fault}"
+            if name in again and await rebuilt(self._store, segment) is not None:
+                yield Finding(SEGMENT, where, session, segment.first, again[name])
+            else:
+                yield Finding(SEGMENT, f"{where}; restore it from a backup of the archive", session, segment.first)
 
     async def _look_at_view(self, session: str) -> AsyncIterator[Finding]:
         """What the model would see holds every message, and each call with its result."""
@@ -139,22 +164,24 @@ class Doctor:
             return ""
         return str(BlobMissingError(ref.sha256, "was altered: its bytes do not match its name"))
 
-    async def _fault_of(self, segment: Segment) -> str:
+    async def _copy_of(self, segment: Segment) -> tuple[Copy, str]:
+        """Return how a segment stands in the archive, and what is wrong with it."""
         if self._archive is None:
-            return ""
+            return Copy.WHOLE, ""
         try:
             body = await self._archive.get(segment.name)
         except SegmentMissingError:
-            return f"segment {segment.name} is not in the archive"
+            return Copy.MISSING, f"segment {segment.name} is not in the archive"
 
-        def check() -> str:
+        def check() -> tuple[Copy, str]:
             try:
                 header, rows = unpack_segment(body)
             except SegmentTornError as torn:
-                return f"segment {segment.name} is damaged: {torn}"
+                return Copy.DAMAGED, f"segment {segment.name} is damaged: {torn}"
             is_it = (header.session, header.first, header.last) == (segment.session, segment.first, segment.last)
-            is_it = is_it and len(rows) == segment.last - segment.first + 1
-            return "" if is_it else f"segment {segment.name} holds other records than its seal says"
+            if is_it and len(rows) == segment.last - segment.first + 1:
+                return Copy.WHOLE, ""
+            return Copy.DAMAGED, f"segment {segment.name} holds other records than its seal says"
 
         return await asyncio.to_thread(check)
 

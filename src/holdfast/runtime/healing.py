@@ -4,7 +4,7 @@ Nothing more is read, and nothing written, for a log that is healthy. What must 
 here is only how. A process may die before or after the write: the next one finds the same damage, or none.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from itertools import islice
 
@@ -25,6 +25,7 @@ from holdfast.core.reconcile import (
     Recount,
     RowRepair,
     Run,
+    SegmentRepair,
     SetAside,
     joined,
     owed_among,
@@ -129,6 +130,14 @@ async def needed(store: Store, fold: Fold) -> list[LogRepair]:
     moved: list[LogRepair] = [repair for repair in repairs if isinstance(repair, PutBack)]
     # What comes back changes the fold, so the rest is judged anew behind it.
     return moved or await _counted(repairs, found.bad, fold, store)
+
+
+async def needed_of_segments(store: Store, session: str, copies: Mapping[str, Copy]) -> list[SegmentRepair]:
+    """Return what must be done about the segments of a session, given those that the archive does not have whole."""
+    found = await _found(Fold(session, Turn()), store)
+    segments = tuple(msgspec.structs.replace(one, copy=copies.get(one.name, Copy.WHOLE)) for one in found.segments)
+    repairs = reconcile(msgspec.structs.replace(found, segments=segments))
+    return [one for one in repairs if isinstance(one, SegmentRepair)]
 
 
 async def contested(store: Store, session: str) -> list[ClearSealed]:

@@ -17,8 +17,15 @@ from holdfast.core.limits import RESERVED_KEYS
 from holdfast.core.records import InboxRecord, Logged, SegmentSealed
 from holdfast.core.sealing import Sealing, run_to_seal, sealable_until
 from holdfast.core.segments import Kept, SegmentTornError, name_of, pack_segment, unpack_segment
-from holdfast.errors import ConflictError, HoldfastError, LeaseLostError, SegmentMissingError, SeqMovedError
-from holdfast.ports import Archive, Lease, Segment, SessionInfo
+from holdfast.errors import (
+    ConflictError,
+    HoldfastError,
+    LeaseLostError,
+    SegmentMissingError,
+    SeqMovedError,
+    StoreDamagedError,
+)
+from holdfast.ports import Archive, Lease, Segment, SessionInfo, Store
 from holdfast.runtime.engine import Engine
 from holdfast.runtime.log import Log, last_known
 
@@ -163,6 +170,26 @@ async def put_segment(archive: Archive, session: str, rows: Sequence[Kept]) -> S
         if not await _is_whole(archive, segment, rows):
             raise SegmentMissingError(segment.name, "was put, but comes back altered")
     return segment
+
+
+async def rebuilt(store: Store, segment: Segment) -> bytes | None:
+    """Return the bytes of a segment that is gone, made from its records; None where they are not live as they were."""
+    try:
+        rows = await store.kept(segment.session, after=segment.first - 1, limit=segment.last - segment.first + 1)
+    except StoreDamagedError:
+        return None
+    if [row.seq for row in rows] != list(range(segment.first, segment.last + 1)):
+        return None
+    body = await asyncio.to_thread(pack_segment, segment.session, rows)
+    return body if hashlib.sha256(body).hexdigest() == segment.sha256 else None
+
+
+async def put_again(store: Store, archive: Archive, segment: Segment) -> None:
+    """Put a segment that is gone or damaged into the archive again, where its records give it."""
+    body = await rebuilt(store, segment)
+    if body is not None:
+        await archive.remove(segment.name)
+        await archive.put(segment.name, body)
 
 
 async def _is_whole(archive: Archive, segment: Segment, rows: Sequence[Kept]) -> bool:

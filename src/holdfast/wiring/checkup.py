@@ -10,11 +10,12 @@ import msgspec
 from holdfast.core.limits import RESERVED_KEYS, Bounds
 from holdfast.core.reconcile import DropSnapshot
 from holdfast.errors import ConflictError, RetryLaterError
-from holdfast.ports import Progress, Segment, Store
-from holdfast.runtime.doctor import UNNOTED, Doctor, Finding
+from holdfast.ports import Archive, Progress, Segment, Store
+from holdfast.runtime.doctor import SEGMENT, UNNOTED, Doctor, Finding
 from holdfast.runtime.healing import fold_whole, heal_whole
 from holdfast.runtime.log import every_session
 from holdfast.runtime.naming import learn_blobs_of
+from holdfast.runtime.sealing import put_again
 from holdfast.stores.archived import ArchivedStore
 from holdfast.stores.blobs import FolderBlobs
 from holdfast.stores.sqlite import inspecting
@@ -188,8 +189,12 @@ async def _repair_sessions(place: Place, checkup: Checkup, keys: list[str]) -> l
     snapshots = {finding.session: finding for finding in checkup.findings if finding.code == "snapshot"}
     unnoted = {finding.session for finding in checkup.findings if finding.code == UNNOTED}
     left: list[str] = []
-    store, _ = open_store(place, Bounds())
+    archive = open_archive(None, place)
+    store, _ = open_store(place, Bounds(), archive)
     try:
+        if archive is not None:
+            # First: what is sealed and live is cleared only where the archive has it.
+            await _put_segments_again(store, archive, checkup)
         for key in keys:
             try:
                 await _repair_session(store, key, snapshots.get(key))
@@ -201,6 +206,14 @@ async def _repair_sessions(place: Place, checkup: Checkup, keys: list[str]) -> l
     finally:
         await store.close()
     return left
+
+
+async def _put_segments_again(store: Store, archive: Archive, checkup: Checkup) -> None:
+    for finding in checkup.findings:
+        if finding.code == SEGMENT and finding.remedy:
+            for segment in await store.segments(finding.session):
+                if segment.first == finding.seq:
+                    await put_again(store, archive, segment)
 
 
 async def _note_seals(path: Path) -> None:
