@@ -29,6 +29,7 @@ def test_json_in_strings_in_json_is_unwrapped_innermost_first() -> None:
         # Under a name that nobody foresaw, where there is no other sentence.
         ('{"data": "there is no room", "n": "x"}', "there is no room"),
         ('{"data": "there is no room", "message": "full"}', "full"),
+        ('{"model": "m", "response": "there is no room", "done": true}', ""),
         ("no room", "no room"),
         ("", ""),
         ("{broken", "{broken"),

@@ -56,6 +56,8 @@ _STATUS_KEYS = frozenset({"code", "status", "statuscode", "httpstatus", "httpsta
 _PLACE_KEYS = frozenset({"param", "loc", "field", "path", "parameter", "property"})
 # Validators repeat what was sent, and a reply carries what the model wrote: neither is the provider's word.
 _ECHO_KEYS = frozenset({"input", "messages", "prompt", "request", "choices", "candidates", "ctx", "parameters", "url"})
+# Where a model's words stand in a reply.
+_MODELS_KEYS = frozenset({"content", "text", "response", "output", "outputtext", "thinking", "reasoning", "refusal"})
 # What a gateway says in front of the sentence that matters.
 _GENERIC = Pattern(
     r"^(provider returned error|upstream request failed|bad ?request|invalid ?request|error|unknown error"
@@ -96,8 +98,9 @@ _SHORTENED = Pattern(r"(?<![a-z])(max|min|approx|incl)\. (?=\d)")
 _UNIT_STUCK = Pattern(r"(?<=\d)(?=(?:chars?|characters|tokens?|bytes)(?![a-z]))")
 # A number behind a letter of a script without blanks is a word of its own.
 _STUCK = Pattern("(?<=[\u3040-\u30ff\u4e00-\u9fff\uac00-\ud7af])(?=\\d)")
-# A dict printed by Python, which is JSON but for its strings, its tuples and three words.
-_PRINTED = Pattern(r"'((?:[^'\\]|\\.)*)'|\"((?:[^\"\\]|\\.)*)\"|\b(None|True|False)\b|[()]", re.DOTALL)
+# A dict printed by Python, which is JSON but for its strings, its tuples and three words. A string without an end goes
+# to the end of all, so that nothing is looked at twice.
+_PRINTED = Pattern(r"'((?:[^'\\]|\\.)*+)'?|\"((?:[^\"\\]|\\.)*+)\"?|\b(?:None|True|False)\b|[()]", re.DOTALL)
 _FAILURE_KEYS = frozenset({"error", "errors", "message", "detail", "msg"})
 _PRINTED_WORDS = {"None": "null", "True": "true", "False": "false", "(": "[", ")": "]"}
 _ESCAPED = Pattern(r"\\(.)", re.DOTALL)
@@ -337,7 +340,7 @@ class _Walk:
             self.code(value)
         elif key in _SENTENCE_KEYS or key.endswith(_SENTENCE_ENDINGS):
             self.text(value, shell)
-        elif " " in value:
+        elif " " in value and key not in _MODELS_KEYS:
             self.elsewhere.append(value)
         if value.isdecimal():
             self.number(int(value[:18]), key)
