@@ -34,6 +34,11 @@ _LINE_CHARS = 100
 Weights = dict[str, dict[FaultKind, float]]
 
 
+def text_of(body: object) -> str:
+    """Return a body as it came: rows have JSON as JSON."""
+    return body if isinstance(body, str) else msgspec.json.encode(body).decode()
+
+
 class Taught(msgspec.Struct, frozen=True):
     """A refusal with its kind."""
 
@@ -45,8 +50,7 @@ class Taught(msgspec.Struct, frozen=True):
     @property
     def evidence(self) -> Evidence:
         """What the classifier sees of it."""
-        body = self.body if isinstance(self.body, str) else msgspec.json.encode(self.body).decode()
-        return read(Refusal(self.api, Phase.RESPONSE, self.status, body=body))
+        return read(Refusal(self.api, Phase.RESPONSE, self.status, body=text_of(self.body)))
 
 
 def rows_kept() -> list[Taught]:

@@ -73,7 +73,7 @@ def test_what_the_caller_sent_is_not_the_providers_word() -> None:
 
 def test_a_printed_dict_and_an_exceptions_name_give_their_codes() -> None:
     evidence = body_of("BadError: {'error': {'code': 'rate_limit_hit'}} ThrottlingException")
-    assert sorted(evidence.codes) == ["baderror", "ratelimithit", "throttlingexception"]
+    assert evidence.codes == ("ratelimithit", "baderror", "throttlingexception")
 
 
 def test_prose_in_a_codes_place_is_no_code() -> None:

@@ -13,6 +13,7 @@ import pytest
 from _pytest.mark import ParameterSet
 
 from holdfast.core.faults import Phase, Refusal, Sent, classify
+from tests.core.fitting import text_of
 
 
 class Row(msgspec.Struct, forbid_unknown_fields=True):
@@ -54,7 +55,7 @@ def test_a_refusal_is_read_as_the_person_who_labelled_it_read_it(row: Row) -> No
         dialect=row.api,
         phase=Phase.STREAM if row.stream else Phase.RESPONSE,
         status=row.status,
-        body=row.body if isinstance(row.body, str) else msgspec.json.encode(row.body).decode(),
+        body=text_of(row.body),
     )
 
     fault = classify(refusal, Sent(provider=row.provider))

@@ -61,6 +61,23 @@ def someone_else_writing(path: Path) -> Iterator[None]:
         other.execute("ROLLBACK")
 
 
+@contextmanager
+def counted_rounds() -> Iterator[list[None]]:
+    """Count the turns that another task has meanwhile: one entry for each."""
+    rounds: list[None] = []
+
+    async def count() -> None:
+        while True:
+            rounds.append(None)
+            await asyncio.sleep(0)
+
+    counting = asyncio.create_task(count())
+    try:
+        yield rounds
+    finally:
+        counting.cancel()
+
+
 async def until_waiting(store: SqliteStore, operations: int) -> None:
     """Return when so many operations wait for the database."""
     for _ in range(operations + 10):

@@ -19,7 +19,7 @@ from holdfast.stores.sqlite.batch import Batch
 from holdfast.testing.builders import a_notice, an_input
 from holdfast.testing.clock import ManualClock
 from holdfast.testing.store_promises import lease_on, log_of
-from tests.stores.test_sqlite_writing import someone_else_writing, until_waiting
+from tests.stores.test_sqlite_writing import counted_rounds, someone_else_writing, until_waiting
 
 
 @pytest.fixture
@@ -77,21 +77,12 @@ async def test_after_company_has_gone_the_loop_writes_again(store: SqliteStore) 
 
 
 async def test_a_task_that_only_appends_leaves_the_others_their_turns(store: SqliteStore) -> None:
-    rounds = 0
+    with counted_rounds() as rounds:
+        lease = await lease_on(store)
+        for after in range(20):
+            await store.append(lease, [a_notice(str(after))], after=after)
 
-    async def count() -> None:
-        nonlocal rounds
-        while True:
-            rounds += 1
-            await asyncio.sleep(0)
-
-    counting = asyncio.create_task(count())
-    lease = await lease_on(store)
-    for after in range(20):
-        await store.append(lease, [a_notice(str(after))], after=after)
-    counting.cancel()
-
-    assert rounds >= 20
+    assert len(rounds) >= 20
 
 
 async def test_the_loop_never_waits_for_another_process(store: SqliteStore, path: Path) -> None:

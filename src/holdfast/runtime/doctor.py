@@ -32,7 +32,7 @@ from holdfast.errors import BlobMissingError, HoldfastError, SegmentMissingError
 from holdfast.ports import Archive, Blobs, Segment, Store
 from holdfast.runtime.healing import Fold, contested, fold_whole, needed, needed_of_segments
 from holdfast.runtime.log import open_log, pages
-from holdfast.runtime.sealing import rebuilt
+from holdfast.runtime.sealing import still_live
 
 # A blob is checked in pieces of this size, so that memory does not grow with it.
 _PIECE_BYTES = 2**20
@@ -118,7 +118,7 @@ class Doctor:
         again = {one.name: told(one) for one in repairs if isinstance(one, PutAgain)}
         for name, fault in faults.items():
             segment, where = segments[name], f"records {segments[name].first} to {segments[name].last}: {fault}"
-            if name in again and await rebuilt(self._store, segment) is not None:
+            if name in again and await still_live(self._store, segment) is not None:
                 yield Finding(SEGMENT, where, session, segment.first, again[name])
             else:
                 yield Finding(SEGMENT, f"{where}; restore it from a backup of the archive", session, segment.first)

@@ -172,8 +172,8 @@ async def put_segment(archive: Archive, session: str, rows: Sequence[Kept]) -> S
     return segment
 
 
-async def rebuilt(store: Store, segment: Segment) -> bytes | None:
-    """Return the bytes of a segment that is gone, made from its records; None where they are not live as they were."""
+async def still_live(store: Store, segment: Segment) -> list[Kept] | None:
+    """Return the records that were sealed in a segment, where they are live and give its bytes again."""
     try:
         rows = await store.kept(segment.session, after=segment.first - 1, limit=segment.last - segment.first + 1)
     except StoreDamagedError:
@@ -181,15 +181,14 @@ async def rebuilt(store: Store, segment: Segment) -> bytes | None:
     if [row.seq for row in rows] != list(range(segment.first, segment.last + 1)):
         return None
     body = await asyncio.to_thread(pack_segment, segment.session, rows)
-    return body if hashlib.sha256(body).hexdigest() == segment.sha256 else None
+    return rows if hashlib.sha256(body).hexdigest() == segment.sha256 else None
 
 
 async def put_again(store: Store, archive: Archive, segment: Segment) -> None:
     """Put a segment that is gone or damaged into the archive again, where its records give it."""
-    body = await rebuilt(store, segment)
-    if body is not None:
-        await archive.remove(segment.name)
-        await archive.put(segment.name, body)
+    rows = await still_live(store, segment)
+    if rows is not None:
+        await put_segment(archive, segment.session, rows)
 
 
 async def _is_whole(archive: Archive, segment: Segment, rows: Sequence[Kept]) -> bool:

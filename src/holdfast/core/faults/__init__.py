@@ -58,8 +58,9 @@ _SECRET = Pattern(
 )
 # Kinds for which waiting is a cure, so that a wait is worth reading.
 _WAITABLE = frozenset({K.RATE_LIMIT, K.QUOTA, K.OVERLOADED, K.TRANSIENT, K.STREAM_STALL})
-# What too much is counted in, where nothing says otherwise.
+# What too much is counted in, where nothing says otherwise; and kinds whose numbers are worth reading.
 _UNITS = {K.TOKEN_OVERFLOW: Unit.TOKENS, K.WIRE_OVERFLOW: Unit.BYTES}
+_COUNTED = _UNITS.keys() | {K.MEDIA_OVERFLOW}
 # Kinds that a status tells by itself and that no retry cures.
 _SPEAKING = frozenset({K.WIRE_OVERFLOW, K.MEDIA_OVERFLOW, K.QUOTA, K.AUTH, K.MODEL_NOT_FOUND, K.CONTENT_POLICY})
 # MiniMax ends its sentences with its own error code in brackets, which reads like a limit.
@@ -129,9 +130,7 @@ def _by_code(evidence: Evidence, sent: Sent) -> _Finding | None:
     if kind is None:
         return None
     units = {K.TOKEN_OVERFLOW: _prompt_unit(evidence), K.WIRE_OVERFLOW: _wire_unit(evidence)}
-    return _Finding(
-        kind, Confidence.CERTAIN, unit=units.get(kind), has_numbers=kind in units or kind is K.MEDIA_OVERFLOW
-    )
+    return _Finding(kind, Confidence.CERTAIN, unit=units.get(kind), has_numbers=kind in _COUNTED)
 
 
 def _family(sent: Sent) -> str:
@@ -230,8 +229,7 @@ def _by_likeness(evidence: Evidence, by_status: _Finding) -> _Finding:
     kind = likeliest(evidence) or by_status.kind
     if kind is by_status.kind:
         return by_status
-    has_numbers = kind in _UNITS or kind is K.MEDIA_OVERFLOW
-    return _Finding(kind, Confidence.GUESS, by_status.kind, _UNITS.get(kind), has_numbers=has_numbers)
+    return _Finding(kind, Confidence.GUESS, by_status.kind, _UNITS.get(kind), has_numbers=kind in _COUNTED)
 
 
 def _by_status(evidence: Evidence, refusal: Refusal, sent: Sent) -> _Finding:

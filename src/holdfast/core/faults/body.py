@@ -285,13 +285,14 @@ class _Walk:
             is_json, document = decode(text[start:])
             if not is_json:
                 is_json, document = decode(text[start:end])
+            is_printed = False
             if not is_json:
-                is_json, document = _decode_printed(text[start:end])
-                self.exceptions(text[:start] + text[end:] if is_json else "")
-            if is_json:
+                is_printed, document = _decode_printed(text[start:end])
+            if is_json or is_printed:
                 self.documents.append(document)
                 self.sentence(text[:start], shell)
                 self.value(document, "", 0, shell + 1)
+                self.exceptions(text[:start] + text[end:] if is_printed else "")
                 return
             for code in (found[1] for found in _PRINTED_CODE.finditer(text)):
                 self.code(code)

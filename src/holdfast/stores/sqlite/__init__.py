@@ -114,9 +114,8 @@ class SqliteStore:
         """Return records behind `after`; see `Store.read`."""
         check_key(session)
         few = FEW_RECORDS if limit is None else min(limit, FEW_RECORDS)
-        found = self._read_here(lambda db: reading.records(db, session, after, few))
+        found = await self._read_here(lambda db: reading.records(db, session, after, few))
         if found is not None and (few == limit or len(found[0]) < few):
-            await asyncio.sleep(0)
             return found[0]
         return await self._read(lambda db: reading.records(db, session, after, limit))
 
@@ -325,16 +324,12 @@ class SqliteStore:
 
     async def _read_little(self, query: Callable[[apsw.Connection], ResultT]) -> ResultT:
         """Ask something that has a short answer."""
-        found = self._read_here(query)
-        if found is None:
-            return await self._read(query)
-        # Nothing was waited for, so the others have not had their turn.
-        await asyncio.sleep(0)
-        return found[0]
+        found = await self._read_here(query)
+        return await self._read(query) if found is None else found[0]
 
-    def _read_here(self, query: Callable[[apsw.Connection], ResultT]) -> tuple[ResultT] | None:
+    async def _read_here(self, query: Callable[[apsw.Connection], ResultT]) -> tuple[ResultT] | None:
         self._check_open()
-        return self._readers.ask_here(query)
+        return await self._readers.ask_here(query)
 
     def _check_open(self) -> None:
         if self._bells.is_closed:

@@ -9,7 +9,6 @@ import asyncio
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
 from pathlib import Path
 from typing import TypeAlias, TypeVar
 
@@ -43,8 +42,24 @@ class Readers:
         """Ask in a thread."""
         return await asyncio.get_running_loop().run_in_executor(self._threads, self._query, query)
 
-    def ask_here(self, query: Callable[[apsw.Connection], ResultT]) -> tuple[ResultT] | None:
+    async def ask_here(self, query: Callable[[apsw.Connection], ResultT]) -> tuple[ResultT] | None:
         """Ask on the spot something that reads little; None: it would have to wait, or went wrong, so ask a thread."""
+        found = self._query_here(query)
+        if found is not None:
+            # Nothing was waited for, so the others have not had their turn.
+            await asyncio.sleep(0)
+        return found
+
+    def close(self) -> None:
+        """Let go of every thread and connection, when nothing is asked any more. Waits."""
+        self._threads.shutdown(wait=True)
+        if self._here is not None:
+            self._idle.append(self._here)
+            self._here = None
+        while self._idle:
+            self._idle.pop().close()
+
+    def _query_here(self, query: Callable[[apsw.Connection], ResultT]) -> tuple[ResultT] | None:
         started = time.monotonic()
         if started < self._not_before:
             return None
@@ -64,16 +79,6 @@ class Readers:
             ended = time.monotonic()
             if ended - started > SLOW_SECONDS:
                 self._not_before = ended + SLOW_AGAIN_SECONDS
-
-    def close(self) -> None:
-        """Let go of every thread and connection, when nothing is asked any more. Waits."""
-        self._threads.shutdown(wait=True)
-        if self._here is not None:
-            self._idle.append(self._here)
-            self._here = None
-        while self._idle:
-            with suppress(apsw.Error):
-                self._idle.pop().close()
 
     def _query(self, query: Callable[[apsw.Connection], ResultT]) -> ResultT:
         """In a thread: ask on a connection that no other thread uses now."""
