@@ -1,0 +1,1 @@
+"""Golden files: the bytes on disk as an earlier version wrote them."""

@@ -1,0 +1,226 @@
+"""One record of every type with every field set, and one with nothing set but the required fields."""
+
+from holdfast.core.budgets import Budgets
+from holdfast.core.faults import Confidence, Fault, FaultKind, Phase, Refusal, Unit
+from holdfast.core.ladder import Rung
+from holdfast.core.learning import Learned
+from holdfast.core.messages import (
+    Effort,
+    LargeText,
+    Media,
+    Reasoning,
+    Reply,
+    StopReason,
+    Text,
+    ToolCall,
+    ToolOutcome,
+    ToolResult,
+    ToolSpec,
+    Usage,
+)
+from holdfast.core.records import (
+    Abandonment,
+    AnswerLinked,
+    AnyRecord,
+    AttemptAbandoned,
+    AttemptFailed,
+    AttemptStarted,
+    CancelRequested,
+    CompactionApplied,
+    CompactionOutcome,
+    CompactionRequested,
+    CompactionSettled,
+    CompactionUndone,
+    DamageSetAside,
+    EffortChanged,
+    GenerationStarted,
+    InputAdmitted,
+    LimitsLearned,
+    MessagePinned,
+    NoticePosted,
+    Outcome,
+    OutputClamped,
+    OutputMasked,
+    PartReplaced,
+    PieceSummarised,
+    ReasoningDropped,
+    ReplyRecorded,
+    ResultSubmitted,
+    RungFinished,
+    RungResult,
+    RungStarted,
+    SegmentSealed,
+    SessionConfigured,
+    SummaryKind,
+    SummaryRefused,
+    ToolInterrupted,
+    ToolSettled,
+    ToolStarted,
+    Trigger,
+    TurnEnded,
+    TurnStarted,
+    WindowWarned,
+)
+from holdfast.core.sizing import Calibration
+from tests.golden.blobs import NOTES_REF, PICTURE_REF
+
+# Every kind of text that JSON may spell in more than one way.
+_WORDS = 'Depth "20 m" \\ tab\there\nÄnderung 深さ 🚢 </b> \u2028 \x7f \x00'
+
+_USAGE = Usage(1_200, 340, 800, 90, 256)
+_TEXT = Text(_WORDS)
+_LARGE = LargeText(NOTES_REF, "Sounding 01", "soundings.txt")
+_MEDIA = Media(PICTURE_REF, "image/png", "chart.png", 2, 1)
+_CALL = ToolCall("call-1", "sound", '{"at": "harbour"}')
+_REASONING = Reasoning("First the depth.", "anthropic:https://api.example/v1:deep", "c2lnbmF0dXJl")
+_RESULT = ToolResult("call-1", (_TEXT, _LARGE, _MEDIA), ToolOutcome.TIMED_OUT, (NOTES_REF, PICTURE_REF))
+_REPLY = Reply((_REASONING, _TEXT, _CALL), StopReason.TOOL_CALLS, _USAGE, "test:deep")
+_BUDGETS = Budgets(1_500, 8_192, 64_000, 1_048_576, 2, 20)
+_REFUSAL = Refusal(
+    "openai-chat",
+    Phase.STREAM,
+    429,
+    {"retry-after": "7", "x-request-id": "r-1"},
+    '{"error":{"message":"slow down"}}',
+    "connection reset",
+    PICTURE_REF.sha256,
+)
+_FAULT = Fault(
+    FaultKind.RATE_LIMIT,
+    Confidence.LIKELY,
+    FaultKind.QUOTA,
+    8_192,
+    9_000,
+    Unit.TOKENS,
+    7.5,
+    "slow down",
+    1_024,
+    PICTURE_REF.sha256,
+)
+_LEARNED = Learned(
+    8_192,
+    1_048_576,
+    20,
+    500_000,
+    2_000,
+    4_096,
+    reports_all_read=False,
+    counts_output=True,
+    accepted_tokens=7_000,
+    accepted_wire_bytes=90_000,
+    calibration=Calibration(1.25, 12.5, 0.0625, 9, 1, (0.5, 1.5, 2.5, 3.5, 4.5)),
+)
+_COMPACTION = CompactionApplied(
+    4, 9, _WORDS, 7_000, 900, SummaryKind.SUMMARY, "test:deep", 11, 3, cost_usd=0.0125, saves_usd=0.002
+)
+_GENERATION = GenerationStarted(
+    4,
+    9,
+    "A digest.",
+    7_000,
+    900,
+    SummaryKind.SUMMARY,
+    "test:deep",
+    11,
+    3,
+    cost_usd=0.0125,
+    saves_usd=0.002,
+    generation=5,
+    left=3,
+    pins_left=(1, 4),
+)
+
+# Inbox.
+_ASKED: tuple[AnyRecord, ...] = (
+    SessionConfigured("test:deep", "Be brief.", (ToolSpec("sound", "Sound the depth.", '{"type":"object"}'),)),
+    InputAdmitted((_TEXT, _LARGE, _MEDIA), "message-1", 12, (NOTES_REF,)),
+    CancelRequested(4),
+    CompactionRequested(Trigger.DEBT, "the depths", 17),
+    MessagePinned(4, is_pinned=False),
+    ResultSubmitted(4, 6, _RESULT),
+    LimitsLearned("openai-chat:https://api.example/v1:deep", _LEARNED),
+    AnswerLinked(
+        "0a" * 16, "dropin:a-1~2", "dropin:a-1", 4, '{"role":"developer","content":"x"}', "0b" * 16, is_held=False
+    ),
+    CompactionUndone(9, _COMPACTION, 7),
+    CompactionUndone(9, _GENERATION, 7),
+)
+# Work.
+_DONE: tuple[AnyRecord, ...] = (
+    TurnStarted(4),
+    AttemptStarted(4, 2, "test:deep", 1_500, 2_048, _BUDGETS, 1_400),
+    ReplyRecorded(4, 2, _REPLY, 13, 0.00625),
+    AttemptFailed(4, 2, _REFUSAL, _FAULT, _USAGE, 0.00125),
+    AttemptAbandoned(4, 2, Abandonment.STORE_FULL),
+    ToolStarted(4, "call-1", "sound", is_idempotent=True, reply=6),
+    ToolInterrupted(4, "call-1"),
+    ToolSettled(4, _RESULT, 14),
+    TurnEnded(4, Outcome.FAILED, "rate_limit", "Wait a minute, then send it again.", 0.0075),
+)
+# Views.
+_CHANGED: tuple[AnyRecord, ...] = (
+    PieceSummarised(
+        4, 9, "Notes.", "test:deep", _USAGE, 3, "the depths", is_merged=True, cost_usd=0.001, is_riding=True
+    ),
+    RungStarted(4, Rung.BACK_OFF, FaultKind.OVERLOADED, 4.5),
+    SummaryRefused(4, "test:deep", "it was empty", _FAULT, _USAGE, cost_usd=0.001, is_over_budget=True, is_riding=True),
+    _COMPACTION,
+    _GENERATION,
+    ReasoningDropped(4, 9),
+    EffortChanged(4, Effort.LOW),
+    OutputClamped(4, 1_024),
+    OutputMasked(4, 9),
+    PartReplaced(4, 1, 2, _TEXT, "media_overflow"),
+    PartReplaced(4, 1, 2, _MEDIA, "media_overflow"),
+    RungFinished(4, Rung.DIGEST, RungResult.UNCHANGED),
+    CompactionSettled(5, CompactionOutcome.DEFERRED, "a message came first"),
+)
+# Told.
+_TOLD: tuple[AnyRecord, ...] = (
+    DamageSetAside("its checksum does not match", "quarantine:1", 17, is_owed=True),
+    WindowWarned(4, 85, "The window is 86 % full."),
+    NoticePosted(4, "masked", "Old output is shown by a line."),
+    SegmentSealed(1, 900, "ab/000000000001-000000000900-cd", "cd" * 32, 4_096),
+)
+FULL = (*_ASKED, *_DONE, *_CHANGED, *_TOLD)
+
+_PLAIN_RESULT = ToolResult("c", ())
+MINIMAL: tuple[AnyRecord, ...] = (
+    SessionConfigured(),
+    InputAdmitted(()),
+    InputAdmitted((Text(""), LargeText(NOTES_REF, ""), Media(PICTURE_REF, "image/png"))),
+    CancelRequested(1),
+    CompactionRequested(),
+    MessagePinned(1),
+    ResultSubmitted(1, 2, _PLAIN_RESULT),
+    LimitsLearned("i", Learned()),
+    AnswerLinked("a", "s", "f", 1),
+    CompactionUndone(2),
+    TurnStarted(1),
+    AttemptStarted(1, 1, "m"),
+    AttemptStarted(1, 1, "m", budgets=Budgets(1)),
+    ReplyRecorded(1, 1, Reply((), StopReason.END, None, "m")),
+    ReplyRecorded(1, 1, Reply((Reasoning(""),), StopReason.END, Usage(), "m")),
+    AttemptFailed(1, 1, Refusal("d", Phase.CONNECT), Fault(FaultKind.AUTH, Confidence.GUESS)),
+    AttemptAbandoned(1, 1, Abandonment.INTERRUPTED),
+    ToolStarted(1, "c", "t"),
+    ToolInterrupted(1, "c"),
+    ToolSettled(1, _PLAIN_RESULT),
+    TurnEnded(1, Outcome.ANSWERED),
+    PieceSummarised(1, 2, "n", "m"),
+    RungStarted(0, Rung.MASK, None),
+    SummaryRefused(1, "m", "w"),
+    CompactionApplied(1, 1, "s", 2, 1),
+    GenerationStarted(1, 1, "s", 2, 1),
+    ReasoningDropped(1, 1),
+    EffortChanged(1, None),
+    OutputClamped(1, 1),
+    OutputMasked(1, 1),
+    PartReplaced(1, 1, 0, Text(""), "w"),
+    RungFinished(0, Rung.MASK, RungResult.CHANGED),
+    CompactionSettled(1, CompactionOutcome.APPLIED),
+    DamageSetAside("w"),
+    WindowWarned(1, 70, "s"),
+    NoticePosted(1, "c", "s"),
+    SegmentSealed(1, 1, "n", "s", 1),
+)
