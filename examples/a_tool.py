@@ -10,7 +10,7 @@ The answer streams; records tell what happens beside it. It prints:
 import asyncio
 
 import holdfast
-from holdfast.core.records import ToolSettled, ToolStarted
+from holdfast.types.records import ToolSettled, ToolStarted
 
 
 @holdfast.tool

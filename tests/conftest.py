@@ -14,9 +14,15 @@ settings.register_profile("ci", settings.get_profile("local"), derandomize=True)
 settings.load_profile("ci" if os.environ.get("CI") == "true" else "local")
 
 # The contracts are plain modules, and whoever imports one first decides: pytest must be told here, before anybody does.
-for _group in ("", "_feeds", "_healing", "_leases", "_log", "_sealing", "_search", "_sessions"):
-    pytest.register_assert_rewrite(f"holdfast.testing.store_promises{_group}")
-pytest.register_assert_rewrite("holdfast.testing.blobs_contract")
+for _contract in (
+    "store_fixture",
+    "log_contract",
+    "lease_contract",
+    "sealing_contract",
+    "repair_contract",
+    "blob_contracts",
+):
+    pytest.register_assert_rewrite(f"holdfast.testing.{_contract}")
 
 # The server of the PostgreSQL tests, for every room.
 pytest_plugins = ("tests.stores.postgres_server",)

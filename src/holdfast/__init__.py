@@ -11,9 +11,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from holdfast.core.limits import Bounds, Deadlines, Limits
-    from holdfast.core.messages import LargeText, Media, Message, Text
-    from holdfast.core.records import Logged
+    from holdfast.core.limits.bounds import Bounds, Deadlines
     from holdfast.errors import (
         BadInputError,
         HoldfastError,
@@ -23,42 +21,45 @@ if TYPE_CHECKING:
         UsageError,
     )
     from holdfast.ports import Attachment, ReasoningDelta, SessionInfo, TextDelta
-    from holdfast.runtime.hold import Hold
-    from holdfast.runtime.previews import Preview
-    from holdfast.runtime.sessions import Answer, Event, Session, View
-    from holdfast.runtime.toolbox import tool
+    from holdfast.runtime.engine.preview import Preview
+    from holdfast.runtime.sessions.client import Hold
+    from holdfast.runtime.sessions.session import Answer, Event, Session, View
+    from holdfast.runtime.tools.function_tool import tool
+    from holdfast.types.limits import Limits
+    from holdfast.types.messages import LargeText, Media, Message, Text
+    from holdfast.types.records import Logged
     from holdfast.wiring import Tuning, ask, open  # noqa: A004 - `holdfast.open()` reads as it should
 
 # Where each public name lives.
 _HOMES = {
-    "Answer": "runtime.sessions",
+    "Answer": "runtime.sessions.session",
     "Attachment": "ports",
     "BadInputError": "errors",
-    "Bounds": "core.limits",
-    "Deadlines": "core.limits",
-    "Event": "runtime.sessions",
-    "Hold": "runtime.hold",
+    "Bounds": "core.limits.bounds",
+    "Deadlines": "core.limits.bounds",
+    "Event": "runtime.sessions.session",
+    "Hold": "runtime.sessions.client",
     "HoldfastError": "errors",
-    "LargeText": "core.messages",
-    "Limits": "core.limits",
-    "Logged": "core.records",
-    "Media": "core.messages",
-    "Message": "core.messages",
+    "LargeText": "types.messages",
+    "Limits": "types.limits",
+    "Logged": "types.records",
+    "Media": "types.messages",
+    "Message": "types.messages",
     "OperatorError": "errors",
-    "Preview": "runtime.previews",
+    "Preview": "runtime.engine.preview",
     "ReasoningDelta": "ports",
     "RetryLaterError": "errors",
-    "Session": "runtime.sessions",
+    "Session": "runtime.sessions.session",
     "SessionInfo": "ports",
-    "Text": "core.messages",
+    "Text": "types.messages",
     "TextDelta": "ports",
     "Tuning": "wiring",
     "TurnFailedError": "errors",
     "UsageError": "errors",
-    "View": "runtime.sessions",
+    "View": "runtime.sessions.session",
     "ask": "wiring",
     "open": "wiring",
-    "tool": "runtime.toolbox",
+    "tool": "runtime.tools.function_tool",
 }
 
 __all__ = [

@@ -14,8 +14,8 @@ import pytest
 from holdfast import wiring
 from holdfast.cli import chat as chat_module
 from holdfast.cli import command_line
-from holdfast.cli.exits import run
-from holdfast.core.limits import Bounds
+from holdfast.cli.exit_codes import run
+from holdfast.core.limits.bounds import Bounds
 from tests.cli.programs import DEADLINE_SECONDS, PROGRAM, bounded, environment, holdfast
 
 MIB = 2**20

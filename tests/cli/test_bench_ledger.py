@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from holdfast.cli.benches.ledger import Coverage, cuts_of, identifiers, ledger, measure_ledger, used_again
+from holdfast.lab.benches.ledger import Coverage, cuts_of, identifiers, ledger, measure_ledger, used_again
 from holdfast.rescue.neutral import read_neutral
 from tests.cli.transcripts import a_call, a_message, a_result, write_transcript
 

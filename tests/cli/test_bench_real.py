@@ -6,14 +6,14 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from holdfast.cli.benches.digest import measure_digest
-from holdfast.cli.benches.masking import costs_of, masking, measure_masking
-from holdfast.cli.benches.prefix import conversation_part, kept_pairs, measure_prefix, prefix
-from holdfast.cli.benches.told import STATEMENTS, measure_told, told
-from holdfast.cli.benches.view import measure_view, view
-from holdfast.core.faults import Confidence, Fault, FaultKind, Phase, Refusal
-from holdfast.core.messages import Message, Reply, Role, StopReason, Text, ToolCall, ToolResult
-from holdfast.core.records import (
+from holdfast.core.limits.sizing import tokens_of_message
+from holdfast.errors import UsageError
+from holdfast.lab.benches.digest import STATEMENTS, measure_digest, measure_told, told
+from holdfast.lab.benches.masking import costs_of, masking, measure_masking
+from holdfast.lab.benches.view import conversation_part, kept_pairs, measure_prefix, measure_view, prefix, view
+from holdfast.types.faults import Confidence, Fault, FaultKind, Phase, Refusal
+from holdfast.types.messages import Message, Reply, Role, StopReason, Text, ToolCall, ToolResult
+from holdfast.types.records import (
     AnyRecord,
     AttemptFailed,
     AttemptStarted,
@@ -25,8 +25,6 @@ from holdfast.core.records import (
     ToolStarted,
     TurnStarted,
 )
-from holdfast.core.sizing import tokens_of_message
-from holdfast.errors import UsageError
 from tests.cli.transcripts import a_message, write_transcript
 
 OUTPUT = "line of output\n" * 60

@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from holdfast.cli.benches.sizing import Accuracy, Reading, measure_sizing, readings_of, sizing
-from holdfast.core.messages import Message, Role, Text
-from holdfast.core.sizing import tokens_of_message
+from holdfast.core.limits.sizing import tokens_of_message
+from holdfast.lab.benches.sizing import Accuracy, Reading, measure_sizing, readings_of, sizing
 from holdfast.rescue.neutral import read_neutral
+from holdfast.types.messages import Message, Role, Text
 from tests.cli.transcripts import a_message, write_transcript
 
 WORDS = "The page loads too slowly for most of the people who look at it. " * 80

@@ -6,11 +6,13 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from holdfast.cli.telling import VOID, Teller
-from holdfast.core.faults import Confidence, Fault, FaultKind, Phase, Refusal
-from holdfast.core.ladder import Rung
-from holdfast.core.messages import StopReason, Text, ToolOutcome, ToolResult
-from holdfast.core.records import (
+from holdfast.cli.chat.turn_printer import VOID, Teller
+from holdfast.ports import ReasoningDelta, TextDelta
+from holdfast.runtime.sessions.session import Event
+from holdfast.testing.builders import a_reply
+from holdfast.types.faults import Confidence, Fault, FaultKind, Phase, Refusal, Rung
+from holdfast.types.messages import StopReason, Text, ToolOutcome, ToolResult
+from holdfast.types.records import (
     AnyRecord,
     AttemptFailed,
     InputAdmitted,
@@ -24,9 +26,6 @@ from holdfast.core.records import (
     ToolStarted,
     TurnEnded,
 )
-from holdfast.ports import ReasoningDelta, TextDelta
-from holdfast.runtime.sessions import Event
-from holdfast.testing.builders import a_reply
 from tests.cli.programs import holdfast, terminal
 
 # Something that takes long enough to be interrupted in: the stream falls silent in the middle of the answer.

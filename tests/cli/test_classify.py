@@ -6,9 +6,9 @@ import msgspec
 import pytest
 from click.testing import CliRunner
 
-from holdfast.cli.benches.faults import Figures, KindFigures, Miss, corpus_file, faults, measure, read_labelled
-from holdfast.cli.classify import classify
+from holdfast.cli.commands.analyse import classify
 from holdfast.errors import BadInputError
+from holdfast.lab.benches.faults import Figures, KindFigures, Miss, corpus_file, faults, measure, read_labelled
 from tests.cli.programs import holdfast
 
 

@@ -14,12 +14,26 @@ from click.testing import CliRunner
 
 from holdfast import wiring
 from holdfast.cli import BENCHES, COMMANDS, command_line
-from holdfast.cli.exits import exit_code, run
-from holdfast.cli.paper import columns, dimmed, harmless, shortened
-from holdfast.core.faults import Confidence, Fault, FaultKind, Phase, Refusal
-from holdfast.core.ladder import Rung
-from holdfast.core.messages import BlobRef, LargeText, Media, Reasoning, Text, ToolCall, ToolOutcome, ToolResult
-from holdfast.core.records import (
+from holdfast.cli.exit_codes import exit_code, run
+from holdfast.cli.output import columns, dimmed, harmless, shortened
+from holdfast.errors import (
+    ConflictError,
+    HoldfastError,
+    MissingKeyError,
+    OperatorError,
+    QueueFullError,
+    StoreFullError,
+    StorePathError,
+    TurnFailedError,
+    UsageError,
+)
+from holdfast.ports import SessionInfo
+from holdfast.runtime.sessions.client import Hold
+from holdfast.runtime.sessions.record_text import FAULTS, OUTCOMES, RUNGS, spoken
+from holdfast.testing.builders import a_reply, a_tool_call
+from holdfast.types.faults import Confidence, Fault, FaultKind, Phase, Refusal, Rung
+from holdfast.types.messages import BlobRef, LargeText, Media, Reasoning, Text, ToolCall, ToolOutcome, ToolResult
+from holdfast.types.records import (
     Abandonment,
     AnyRecord,
     AttemptAbandoned,
@@ -46,21 +60,6 @@ from holdfast.core.records import (
     TurnEnded,
     TurnStarted,
 )
-from holdfast.errors import (
-    ConflictError,
-    HoldfastError,
-    MissingKeyError,
-    OperatorError,
-    QueueFullError,
-    StoreFullError,
-    StorePathError,
-    TurnFailedError,
-    UsageError,
-)
-from holdfast.ports import SessionInfo
-from holdfast.runtime.hold import Hold
-from holdfast.runtime.words import FAULTS, OUTCOMES, RUNGS, spoken
-from holdfast.testing.builders import a_reply, a_tool_call
 from tests.cli.programs import PROGRAM, environment, holdfast
 
 # What takes long to import and no one needs for a list of commands.
@@ -110,7 +109,7 @@ def test_the_list_of_commands_is_in_the_order_a_newcomer_needs() -> None:
 
 
 def test_help_imports_nothing_heavy() -> None:
-    look = "import sys; from holdfast.cli.exits import run; from holdfast.cli import command_line\n"
+    look = "import sys; from holdfast.cli.exit_codes import run; from holdfast.cli import command_line\n"
     look += "run(command_line, ['--help']); print(*sys.modules, file=sys.stderr)"
 
     ended = subprocess.run([sys.executable, "-c", look], capture_output=True, text=True, check=True)

@@ -9,8 +9,8 @@ from click.testing import CliRunner
 
 from holdfast import wiring
 from holdfast.cli import command_line
-from holdfast.core.limits import Bounds
-from holdfast.runtime.previews import Preview
+from holdfast.core.limits.bounds import Bounds
+from holdfast.runtime.engine.preview import Preview
 from tests.cli.programs import holdfast
 from tests.cli.test_commands import invoked
 from tests.runtime.test_generations import ONE_MORE, Narrow, pin_all_that_fits

@@ -11,7 +11,7 @@ import pytest
 
 from holdfast.cli import BENCHES, COMMANDS, command_line
 from holdfast.cli.examples import EXAMPLES
-from holdfast.cli.exits import EXITS, exit_code
+from holdfast.cli.exit_codes import EXITS, exit_code
 from holdfast.errors import HoldfastError
 from tests.cli.programs import holdfast, terminal
 

@@ -15,18 +15,18 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
-from holdfast.cli.demo.caller import Sent
-from holdfast.cli.demo.concluding import Told, conclude
-from holdfast.cli.demo.damage import Flip
-from holdfast.cli.demo.disasters import DISASTERS, shown_disasters
-from holdfast.cli.demo.made import Made
-from holdfast.cli.demo.performing import Performance, Plan, perform
-from holdfast.cli.demo.reckoning import reckon
-from holdfast.cli.demo.screens import Lines
-from holdfast.cli.demo.stage import FAST, KEY, STORE
-from holdfast.cli.demo.witness import Held, Witness, read_store
-from holdfast.core.messages import BlobRef, Media, Text
-from holdfast.core.records import (
+from holdfast.lab.demo.client import Sent
+from holdfast.lab.demo.display import Lines
+from holdfast.lab.demo.inputs import Flip, Made
+from holdfast.lab.demo.report import DISASTERS, reckon, shown_disasters
+from holdfast.lab.demo.run import Performance, Plan, Told, conclude, perform
+from holdfast.lab.demo.stage import FAST, KEY, STORE
+from holdfast.lab.demo.witness import Held, Witness, read_store
+from holdfast.runtime.maintenance.doctor import Finding
+from holdfast.stores.sqlite.copy import copy_store
+from holdfast.testing.builders import a_reply, a_turn_ended, an_input
+from holdfast.types.messages import BlobRef, Media, Text
+from holdfast.types.records import (
     AnyRecord,
     AttemptFailed,
     CompactionApplied,
@@ -39,9 +39,6 @@ from holdfast.core.records import (
     SummaryRefused,
     TurnEnded,
 )
-from holdfast.runtime.doctor import Finding
-from holdfast.stores.sqlite.copying import copy_store
-from holdfast.testing.builders import a_reply, a_turn_ended, an_input
 from tests.cli.programs import PROGRAM, bounded, environment, terminal
 
 # A whole demo takes a quarter of a minute, and was seen to take a minute and a half on a machine with nine others.

@@ -11,22 +11,18 @@ import pytest
 from rich.console import Console
 
 import holdfast
-from holdfast.cli.demo.concluding import conclude
-from holdfast.cli.demo.damage import flip_a_bit
-from holdfast.cli.demo.disasters import Shown
-from holdfast.cli.demo.pages import open_page, until_enter
-from holdfast.cli.demo.performing import Performance
-from holdfast.cli.demo.picture import Picture
-from holdfast.cli.demo.programs import Troupe
-from holdfast.cli.demo.reckoning import Figures
-from holdfast.cli.demo.screens import Lines
-from holdfast.cli.demo.witness import Witness, read_store
-from holdfast.core.fit import Sizes
-from holdfast.core.limits import Limits
-from holdfast.core.messages import Message, Role, Text
-from holdfast.core.records import AnyRecord, DamageSetAside, Logged, WindowWarned
-from holdfast.gateway.shapes import ViewNow
+from holdfast.core.limits.fit import Sizes
+from holdfast.gateway.api.schemas import ViewNow
+from holdfast.lab.demo.display import Lines, Picture
+from holdfast.lab.demo.inputs import flip_a_bit
+from holdfast.lab.demo.processes import Troupe
+from holdfast.lab.demo.report import Figures, Shown
+from holdfast.lab.demo.run import Performance, conclude, open_page, until_enter
+from holdfast.lab.demo.witness import Witness, read_store
 from holdfast.testing.builders import a_notice, a_reply, a_turn_ended, an_input
+from holdfast.types.limits import Limits
+from holdfast.types.messages import Message, Role, Text
+from holdfast.types.records import AnyRecord, DamageSetAside, Logged, WindowWarned
 
 FIGURES = Figures(
     sent=9,

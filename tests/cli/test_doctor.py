@@ -9,20 +9,20 @@ import apsw
 import pytest
 
 from holdfast.cli import command_line
-from holdfast.cli.exits import run
-from holdfast.core.messages import LargeText
-from holdfast.core.records import InputAdmitted, encode_record
-from holdfast.core.segments import Kept, unpack_segment
-from holdfast.runtime.deleting import deleted
-from holdfast.runtime.sealing import put_segment
+from holdfast.cli.exit_codes import run
+from holdfast.core.integrity.segments import Kept, unpack_segment
+from holdfast.runtime.maintenance.sealing import put_segment
+from holdfast.runtime.sessions.delete import deleted
 from holdfast.stores.archives import FolderArchive
 from holdfast.stores.blobs import FolderBlobs
 from holdfast.stores.rows import record_crc32
 from holdfast.stores.sqlite import SqliteStore
-from holdfast.stores.sqlite.owners import Owners
+from holdfast.stores.sqlite.process_lock import Owners
 from holdfast.testing.builders import a_notice, a_reply, a_turn_ended, a_turn_started, an_attempt_started, an_input
 from holdfast.testing.clock import ManualClock
-from holdfast.testing.store_promises import lease_on
+from holdfast.testing.store_fixture import lease_on
+from holdfast.types.messages import LargeText
+from holdfast.types.records import InputAdmitted, encode_record
 from tests.stores.older import a_store_of_layout, fill, schema_of
 
 TURN = (a_turn_started(), an_attempt_started(), a_reply("aye"), a_turn_ended())

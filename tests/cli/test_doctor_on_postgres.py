@@ -6,13 +6,13 @@ import json
 import pytest
 
 from holdfast.cli import command_line
-from holdfast.cli.exits import run
-from holdfast.core.messages import LargeText
-from holdfast.core.records import InputAdmitted
+from holdfast.cli.exit_codes import run
 from holdfast.stores.postgres import PostgresStore
 from holdfast.stores.postgres.blobs import PostgresBlobs
 from holdfast.testing.builders import a_reply, a_turn_ended, a_turn_started, an_attempt_started, an_input
-from holdfast.testing.store_promises import lease_on
+from holdfast.testing.store_fixture import lease_on
+from holdfast.types.messages import LargeText
+from holdfast.types.records import InputAdmitted
 from tests.stores.postgres_server import on
 
 TURN = (a_turn_started(), an_attempt_started(), a_reply("aye"), a_turn_ended())

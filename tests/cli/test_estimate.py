@@ -5,9 +5,9 @@ from pathlib import Path
 
 from click.testing import CliRunner
 
-from holdfast.cli.estimate import estimate
-from holdfast.core.messages import Message, Role, Text
-from holdfast.core.sizing import bytes_of_message, tokens_of_message
+from holdfast.cli.commands.analyse import estimate
+from holdfast.core.limits.sizing import bytes_of_message, tokens_of_message
+from holdfast.types.messages import Message, Role, Text
 from tests.cli.transcripts import a_message, write_transcript
 
 HELLO = Message(Role.USER, (Text("Hello there, how are you?"),))

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from holdfast.cli import command_line
-from holdfast.cli.exits import run
+from holdfast.cli.exit_codes import run
 from holdfast.stores.sqlite import SqliteStore
 from holdfast.testing.builders import a_reply, a_turn_ended, a_turn_started, an_attempt_started, an_input
 from holdfast.testing.clock import ManualClock

@@ -6,11 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.cli.markdown import MarkdownSheet, dim, rendered, whole_until
-from holdfast.cli.telling import VOID, Telling
-from holdfast.core.records import Logged, Outcome, TurnEnded
+from holdfast.cli.chat.markdown import MarkdownSheet, dim, rendered, whole_until
+from holdfast.cli.chat.turn_printer import VOID, Telling
 from holdfast.ports import TextDelta
 from holdfast.testing.builders import a_reply
+from holdfast.types.records import Logged, Outcome, TurnEnded
 
 _COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 _CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")

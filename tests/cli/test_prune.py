@@ -9,12 +9,12 @@ import pytest
 from click.testing import CliRunner
 
 from holdfast.cli import command_line
-from holdfast.cli.prune import Pruned
-from holdfast.runtime.deleting import SECONDS_PER_DAY
+from holdfast.cli.commands.change import Pruned
+from holdfast.runtime.sessions.delete import SECONDS_PER_DAY
 from holdfast.stores.sqlite import SqliteStore
 from holdfast.testing.builders import a_notice, an_input
 from holdfast.testing.clock import ManualClock
-from holdfast.testing.store_promises import lease_on
+from holdfast.testing.store_fixture import lease_on
 from tests.cli.test_commands import invoked
 
 

@@ -6,9 +6,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from holdfast.cli.gauge import Filling, bar
-from holdfast.cli.orders import ORDERS, order_in
-from holdfast.core.records import InputAdmitted, Logged, MessagePinned, Outcome, TurnEnded
+from holdfast.cli.chat.slash_commands import ORDERS, Filling, bar, order_in
+from holdfast.types.records import InputAdmitted, Logged, MessagePinned, Outcome, TurnEnded
 from tests.cli.programs import holdfast, terminal
 
 # The stream falls silent in the middle of the first answer, for longer than any test takes.

@@ -6,9 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.config.reading import read_configuration, shown
+from holdfast.config.loader import example, read_configuration, shown
 from holdfast.config.schema import Settings, all_settings
-from holdfast.config.telling import example
 from holdfast.errors import StoreIoError, UsageError
 from tests.cli.programs import holdfast
 

@@ -14,9 +14,9 @@ from pathlib import Path
 
 import msgspec
 
-from holdfast.core.faults import FaultKind, Phase, Refusal
 from holdfast.core.faults.body import Evidence, read
-from holdfast.core.faults.likeness import ALWAYS, LETTERS, signs, stems
+from holdfast.core.faults.fallback_classifier import ALWAYS, LETTERS, signs, stems
+from holdfast.types.faults import FaultKind, Phase, Refusal
 from tests.house.places import ROOT
 
 WRITTEN = ROOT / "src" / "holdfast" / "core" / "faults" / "weights.py"

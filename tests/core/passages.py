@@ -4,8 +4,8 @@ import json
 
 from hypothesis import strategies as st
 
-from holdfast.core.facts import Passage
-from holdfast.core.messages import (
+from holdfast.core.compaction.facts import Passage
+from holdfast.types.messages import (
     BlobRef,
     LargeText,
     Media,

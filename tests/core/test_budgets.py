@@ -1,14 +1,15 @@
 """What a request takes of the three budgets, and what a session knows of that at any time."""
 
-from holdfast.core.budgets import Budgets, after_change, budgets_of
-from holdfast.core.fit import Sizes, misfit
-from holdfast.core.fold import Turn
-from holdfast.core.limits import Bounds, Limits
-from holdfast.core.messages import Usage
-from holdfast.core.records import AttemptStarted, CompactionUndone, Logged, ReplyRecorded, TurnStarted
-from holdfast.core.sizing import Calibration
-from holdfast.core.turn import evolve
+from holdfast.core.fold.session_state import Turn
+from holdfast.core.limits.bounds import Bounds
+from holdfast.core.limits.fit import Sizes, misfit
+from holdfast.core.limits.usage import after_change, budgets_of
+from holdfast.core.turn.transitions import evolve
 from holdfast.testing.builders import a_message, an_input
+from holdfast.types.limits import Calibration, Limits
+from holdfast.types.messages import Usage
+from holdfast.types.records import AttemptStarted, CompactionUndone, Logged, ReplyRecorded, TurnStarted
+from holdfast.types.usage import Budgets
 from tests.core.test_fold import APPLIED, climbing
 from tests.core.turns import fold
 

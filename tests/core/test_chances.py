@@ -2,9 +2,9 @@
 
 import pytest
 
-from holdfast.core.chances import chances
-from holdfast.core.facts import Passage
-from holdfast.core.reading import read_passages
+from holdfast.core.compaction.facts import Passage
+from holdfast.core.compaction.ledger import chances
+from holdfast.core.compaction.passages import read_passages
 from tests.core.passages import answered, called, returned, said
 
 

@@ -3,23 +3,15 @@
 import pytest
 from msgspec.structs import replace
 
-from holdfast.core.actions import Climb, EndTurn
-from holdfast.core.advice import CHOICE
-from holdfast.core.faults import Confidence, Fault, FaultKind
-from holdfast.core.fold import InFlight, Turn
-from holdfast.core.ladder import Rung
-from holdfast.core.limits import Bounds
-from holdfast.core.messages import BlobRef, Text
-from holdfast.core.records import (
-    CompactionApplied,
-    InputAdmitted,
-    Logged,
-    Outcome,
-    RungStarted,
-    TurnEnded,
-    refs_of,
-)
-from holdfast.core.turn import decide, evolve
+from holdfast.core.fold.session_state import InFlight, Turn
+from holdfast.core.limits.bounds import Bounds
+from holdfast.core.turn.actions import Climb, EndTurn
+from holdfast.core.turn.decide import decide
+from holdfast.core.turn.failure_messages import CHOICE
+from holdfast.core.turn.transitions import evolve
+from holdfast.types.faults import Confidence, Fault, FaultKind, Rung
+from holdfast.types.messages import BlobRef, Text
+from holdfast.types.records import CompactionApplied, InputAdmitted, Logged, Outcome, RungStarted, TurnEnded, refs_of
 
 ASK = Bounds(on_overflow="ask")
 TOO_LONG = Fault(FaultKind.TOKEN_OVERFLOW, Confidence.CERTAIN)

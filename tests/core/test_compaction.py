@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from holdfast.core.compaction import (
+from holdfast.core.compaction.plan import (
     Cut,
     Keeps,
     Plan,
@@ -16,13 +16,14 @@ from holdfast.core.compaction import (
     summary_tokens_max,
     tail_tokens_max,
 )
-from holdfast.core.fold import Turn
-from holdfast.core.limits import Bounds, Limits
-from holdfast.core.messages import Message, Role, Text, ToolResult
-from holdfast.core.records import CompactionApplied, Logged, SummaryKind, ToolSettled, TurnStarted
-from holdfast.core.sizing import tokens_of_message, tokens_of_text
+from holdfast.core.fold.session_state import Turn
+from holdfast.core.limits.bounds import Bounds
+from holdfast.core.limits.sizing import tokens_of_message, tokens_of_text
 from holdfast.core.view import Said
 from holdfast.testing.builders import an_input
+from holdfast.types.limits import Limits
+from holdfast.types.messages import Message, Role, Text, ToolResult
+from holdfast.types.records import CompactionApplied, Logged, SummaryKind, ToolSettled, TurnStarted
 
 WORDS = Message(Role.USER, (Text("some words of a message " * 10),))
 SIZE = tokens_of_message(WORDS)

@@ -4,12 +4,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from holdfast.core.closing import COPIED, IS_FULL, STORE_FULL, WAS_COPIED, closing
-from holdfast.core.coverage import uncovered, unpaired
-from holdfast.core.fold import InFlight, Turn
-from holdfast.core.limits import Bounds
-from holdfast.core.messages import Message, Role, Text, ToolOutcome, ToolResult
-from holdfast.core.records import (
+from holdfast.core.fold.session_state import InFlight, Turn
+from holdfast.core.limits.bounds import Bounds
+from holdfast.core.turn.abort import COPIED, IS_FULL, STORE_FULL, WAS_COPIED, closing
+from holdfast.core.turn.transitions import evolve
+from holdfast.core.view import conversation, lens_of, messages_in_view, uncovered, unpaired
+from holdfast.testing.builders import a_reply, a_tool_call, a_turn_ended, a_turn_started, an_attempt_started, an_input
+from holdfast.types.messages import Message, Role, Text, ToolOutcome, ToolResult
+from holdfast.types.records import (
     Abandonment,
     AnyRecord,
     AttemptAbandoned,
@@ -22,16 +24,6 @@ from holdfast.core.records import (
     ToolSettled,
     ToolStarted,
     TurnEnded,
-)
-from holdfast.core.turn import evolve
-from holdfast.core.view import conversation, lens_of, messages_in_view
-from holdfast.testing.builders import (
-    a_reply,
-    a_tool_call,
-    a_turn_ended,
-    a_turn_started,
-    an_attempt_started,
-    an_input,
 )
 from tests.core.worlds import World, numbers
 

@@ -2,11 +2,12 @@
 
 import pytest
 
-from holdfast.core.culprits import Culprit, find_culprit, told_of
-from holdfast.core.faults import FaultKind, Unit
-from holdfast.core.fold import Turn
-from holdfast.core.messages import BlobRef, ContentPart, LargeText, Media, Text, ToolResult
-from holdfast.core.records import (
+from holdfast.core.fold.session_state import Turn
+from holdfast.core.view.offending_part import Culprit, find_culprit, told_of
+from holdfast.testing.builders import a_reply, a_tool_call, a_turn_ended, an_attempt_started
+from holdfast.types.faults import FaultKind, Unit
+from holdfast.types.messages import BlobRef, ContentPart, LargeText, Media, Text, ToolResult
+from holdfast.types.records import (
     AnyRecord,
     CompactionApplied,
     InputAdmitted,
@@ -18,7 +19,6 @@ from holdfast.core.records import (
     TurnEnded,
     TurnStarted,
 )
-from holdfast.testing.builders import a_reply, a_tool_call, a_turn_ended, an_attempt_started
 
 CALL = a_tool_call("look_up")
 START = Turn()

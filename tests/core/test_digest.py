@@ -6,11 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.core.digest import Digest, Quote, make_digest, render_summary, represent
-from holdfast.core.facts import FactKind, Passage
-from holdfast.core.ledger import Entry, Ledger
-from holdfast.core.messages import BlobRef, LargeText, Message, Role, Text
-from holdfast.core.sizing import tokens_of_text
+from holdfast.core.compaction.digest import Digest, Quote, make_digest, render_summary, represent
+from holdfast.core.compaction.facts import FactKind, Passage
+from holdfast.core.compaction.ledger import Entry, Ledger
+from holdfast.core.limits.sizing import tokens_of_text
+from holdfast.types.messages import BlobRef, LargeText, Message, Role, Text
 from tests.core.passages import answered, called, conversations, returned, said
 
 A_SESSION = [

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.core.excerpt import BASE64_CHARS_MIN, Stripped, excerpt, fair_shares, well_formed, without_base64
+from holdfast.core.text.truncation import BASE64_CHARS_MIN, Stripped, excerpt, fair_shares, well_formed, without_base64
 from tests.core.images import a_png
 
 NOISE = random.Random(1).randbytes(3_000)

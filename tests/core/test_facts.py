@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.core.facts import FactKind, Judge, judge, numbers
+from holdfast.core.compaction.facts import FactKind, Judge, judge, numbers
 
 
 @pytest.mark.parametrize(

@@ -2,8 +2,8 @@
 
 import pytest
 
-from holdfast.core.faults import Phase, Refusal
 from holdfast.core.faults.body import Evidence, normalise, read
+from holdfast.types.faults import Phase, Refusal
 
 
 def body_of(text: str, status: int | None = None) -> Evidence:

@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.core.faults import FaultKind, Phase, Refusal, Sent, classify
+from holdfast.core.faults.classifier import classify
+from holdfast.types.faults import FaultKind, Phase, Refusal, Sent
 from tests.core.test_faults import refused
 
 K = FaultKind

@@ -2,9 +2,11 @@
 
 import pytest
 
-from holdfast.core.faults import Confidence, FaultKind, Phase, Refusal, Sent, Unit, classify, likeness
+from holdfast.core.faults import fallback_classifier
 from holdfast.core.faults.body import Evidence, read
-from holdfast.core.faults.likeness import ALWAYS, LETTERS, likeliest, signs, stems
+from holdfast.core.faults.classifier import classify
+from holdfast.core.faults.fallback_classifier import ALWAYS, LETTERS, likeliest, signs, stems
+from holdfast.types.faults import Confidence, FaultKind, Phase, Refusal, Sent, Unit
 from tests.core import fitting
 
 K = FaultKind
@@ -28,7 +30,7 @@ def few_weights(monkeypatch: pytest.MonkeyPatch) -> None:
         "parchme": {K.WIRE_OVERFLOW: 12},
         "heavy": {K.WIRE_OVERFLOW: 4},
     }
-    monkeypatch.setattr(likeness, "_weights", lambda: weights)
+    monkeypatch.setattr(fallback_classifier, "_weights", lambda: weights)
 
 
 @pytest.mark.parametrize(
@@ -50,7 +52,7 @@ def test_words_vote_where_there_are_enough_of_them(text: str, kind: FaultKind | 
 
 @pytest.mark.usefixtures("few_weights")
 def test_an_overflow_that_is_only_just_ahead_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(likeness, "_AHEAD_MIN", 12)
+    monkeypatch.setattr(fallback_classifier, "_AHEAD_MIN", 12)
 
     assert likeliest(evidence_of("parchment too long and heavy")) is None
 
@@ -90,7 +92,7 @@ def test_words_are_found_in_codes_and_in_sentences_by_their_beginnings() -> None
 
 
 def test_every_weight_in_the_table_is_of_a_kind() -> None:
-    weights = likeness._weights()
+    weights = fallback_classifier._weights()
 
     assert len(LETTERS) == len(FaultKind)
     assert {kind for of_word in weights.values() for kind in of_word} == set(FaultKind)
@@ -101,7 +103,7 @@ def test_words_of_one_half_of_the_refusals_tell_the_kind_of_most_of_the_other(mo
     rows = fitting.rows_kept()
     fitted = fitting.fitted(rows[::2])
     tenths = {word: {kind: round(10 * one) for kind, one in of_word.items()} for word, of_word in fitted.items()}
-    monkeypatch.setattr(likeness, "_weights", lambda: tenths)
+    monkeypatch.setattr(fallback_classifier, "_weights", lambda: tenths)
 
     votes = [(row.kind, likeliest(row.evidence)) for row in rows[1::2]]
 

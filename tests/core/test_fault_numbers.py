@@ -2,8 +2,8 @@
 
 import pytest
 
-from holdfast.core.faults import Unit
 from holdfast.core.faults.numbers import Stated, stated
+from holdfast.types.faults import Unit
 
 T, B, C, N, P = Unit.TOKENS, Unit.BYTES, Unit.CHARS, Unit.COUNT, Unit.PIXELS
 

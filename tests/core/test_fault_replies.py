@@ -3,9 +3,10 @@
 import msgspec
 import pytest
 
-from holdfast.core.faults import Confidence, Fault, FaultKind, Phase, Refusal, Sent, Unit, classify, classify_reply
+from holdfast.core.faults.classifier import classify, classify_reply
 from holdfast.core.faults.replies import Outcome, read_outcome
-from holdfast.core.messages import Reasoning, Reply, StopReason, Text, ToolCall, Usage
+from holdfast.types.faults import Confidence, Fault, FaultKind, Phase, Refusal, Sent, Unit
+from holdfast.types.messages import Reasoning, Reply, StopReason, Text, ToolCall, Usage
 
 K = FaultKind
 FULL = Sent(tokens=95_000, window_tokens=100_000)

@@ -12,7 +12,8 @@ import msgspec
 import pytest
 from _pytest.mark import ParameterSet
 
-from holdfast.core.faults import Phase, Refusal, Sent, classify
+from holdfast.core.faults.classifier import classify
+from holdfast.types.faults import Phase, Refusal, Sent
 from tests.core.fitting import text_of
 
 

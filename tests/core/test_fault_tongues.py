@@ -2,8 +2,9 @@
 
 import pytest
 
-from holdfast.core.faults import FaultKind, Phase, Refusal, classify
-from holdfast.core.faults.tongues import in_english
+from holdfast.core.faults.classifier import classify
+from holdfast.core.faults.translations import in_english
+from holdfast.types.faults import FaultKind, Phase, Refusal
 
 K = FaultKind
 

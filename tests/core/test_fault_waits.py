@@ -2,8 +2,9 @@
 
 import pytest
 
-from holdfast.core.faults import Phase, Refusal, classify
-from holdfast.core.faults.waits import wait_seconds
+from holdfast.core.faults.classifier import classify
+from holdfast.core.faults.retry_after import wait_seconds
+from holdfast.types.faults import Phase, Refusal
 
 SENT_AT = {"Date": "Wed, 01 Jan 2025 00:00:00 GMT"}
 

@@ -5,8 +5,9 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from holdfast.core.faults import Confidence, Fault, FaultKind, Phase, Refusal, Sent, Unit, classify, classify_reply
-from holdfast.core.messages import Reply, StopReason, Text, Usage
+from holdfast.core.faults.classifier import classify, classify_reply
+from holdfast.types.faults import Confidence, Fault, FaultKind, Phase, Refusal, Sent, Unit
+from holdfast.types.messages import Reply, StopReason, Text, Usage
 
 K = FaultKind
 

@@ -2,7 +2,8 @@
 
 import pytest
 
-from holdfast.core.finding import (
+from holdfast.core.search.rank import (
+    GLIMPSE_CHARS,
     QUERY_WORDS_MAX,
     Index,
     Posting,
@@ -10,25 +11,16 @@ from holdfast.core.finding import (
     Row,
     RowSize,
     counted,
+    glimpse,
     query_words,
     rank,
     read_rows,
     row_again,
     shown_text,
 )
-from holdfast.core.glimpse import GLIMPSE_CHARS, glimpse
-from holdfast.core.messages import (
-    BlobRef,
-    LargeText,
-    Media,
-    Part,
-    Reasoning,
-    Text,
-    ToolCall,
-    ToolResult,
-)
-from holdfast.core.records import AnyRecord, InputAdmitted, Logged, ToolSettled, ToolStarted
 from holdfast.testing.builders import a_notice, a_reply, a_turn_ended, a_turn_started, an_attempt_started, an_input
+from holdfast.types.messages import BlobRef, LargeText, Media, Part, Reasoning, Text, ToolCall, ToolResult
+from holdfast.types.records import AnyRecord, InputAdmitted, Logged, ToolSettled, ToolStarted
 
 BLOB = BlobRef("ab" * 32, 9_000)
 

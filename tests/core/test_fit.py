@@ -2,11 +2,11 @@
 
 import pytest
 
-from holdfast.core.faults import Confidence, Fault, FaultKind, Sent, Unit
-from holdfast.core.fit import Sizes, exceeds_alone, measure, misfit, output_reserved, output_tokens_max, sent
-from holdfast.core.limits import Bounds, Limits
-from holdfast.core.messages import BlobRef, Media, Message, Request, Role, Text
-from holdfast.core.sizing import Calibration
+from holdfast.core.limits.bounds import Bounds
+from holdfast.core.limits.fit import Sizes, exceeds_alone, measure, misfit, output_reserved, output_tokens_max, sent
+from holdfast.types.faults import Confidence, Fault, FaultKind, Sent, Unit
+from holdfast.types.limits import Calibration, Limits
+from holdfast.types.messages import BlobRef, Media, Message, Request, Role, Text
 
 # A model that counts exactly as we estimate.
 SURE = Calibration(error=0.0)

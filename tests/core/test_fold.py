@@ -3,12 +3,12 @@
 import pytest
 from msgspec.structs import replace
 
-from holdfast.core.faults import FaultKind
-from holdfast.core.fold import QUIET_TURNS, IllegalStepError, InFlight, Piece, Turn, Wanted
-from holdfast.core.ladder import Rung
-from holdfast.core.learning import Learned
-from holdfast.core.messages import Effort, Text
-from holdfast.core.records import (
+from holdfast.core.fold.session_state import QUIET_TURNS, IllegalStepError, InFlight, Piece, Turn, Wanted
+from holdfast.testing.builders import a_reply, an_attempt_started, an_input
+from holdfast.types.faults import FaultKind, Rung
+from holdfast.types.limits import Learned
+from holdfast.types.messages import Effort, Text
+from holdfast.types.records import (
     Abandonment,
     AnswerLinked,
     AnyRecord,
@@ -38,7 +38,6 @@ from holdfast.core.records import (
     TurnStarted,
     WindowWarned,
 )
-from holdfast.testing.builders import a_reply, an_attempt_started, an_input
 from tests.core.turns import OPEN, SOUND, failed, fold
 
 ASKED = CompactionRequested(focus="the plan")

@@ -2,19 +2,14 @@
 
 import pytest
 
-from holdfast.core.fit import Sizes, misfit
-from holdfast.core.fold import Asked, Turn, Wanted
-from holdfast.core.gauge import LEVELS, percent_full, tokens_behind, warning, wish
-from holdfast.core.limits import Bounds, Limits
-from holdfast.core.messages import Message, Reply, Role, StopReason, Text
-from holdfast.core.records import (
-    CompactionApplied,
-    CompactionRequested,
-    SummaryKind,
-    Trigger,
-    WindowWarned,
-)
-from holdfast.core.sizing import Calibration, tokens_of_message
+from holdfast.core.compaction.plan import LEVELS, percent_full, tokens_behind, warning, wish
+from holdfast.core.fold.session_state import Asked, Turn, Wanted
+from holdfast.core.limits.bounds import Bounds
+from holdfast.core.limits.fit import Sizes, misfit
+from holdfast.core.limits.sizing import tokens_of_message
+from holdfast.types.limits import Calibration, Limits
+from holdfast.types.messages import Message, Reply, Role, StopReason, Text
+from holdfast.types.records import CompactionApplied, CompactionRequested, SummaryKind, Trigger, WindowWarned
 
 SURE = Calibration(error=0.0)
 BOUNDS = Bounds(output_tokens_reserved=1_000)

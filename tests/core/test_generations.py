@@ -5,13 +5,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from holdfast.core.faults import Confidence, Fault, FaultKind
-from holdfast.core.fit import Sizes
-from holdfast.core.fold import Turn
-from holdfast.core.generations import Beginning, beginnings, generation_after, is_smaller, shown_less, told_of
-from holdfast.core.messages import BlobRef, ContentPart, LargeText, Media, Message, Role, Text
-from holdfast.core.records import CompactionApplied, GenerationStarted, PartReplaced
-from holdfast.core.sizing import bytes_of_message, tokens_of_message
+from holdfast.core.compaction.rollover import Beginning, beginnings, generation_after, is_smaller, shown_less, told_of
+from holdfast.core.fold.session_state import Turn
+from holdfast.core.limits.fit import Sizes
+from holdfast.core.limits.sizing import bytes_of_message, tokens_of_message
+from holdfast.types.faults import Confidence, Fault, FaultKind
+from holdfast.types.messages import BlobRef, ContentPart, LargeText, Media, Message, Role, Text
+from holdfast.types.records import CompactionApplied, GenerationStarted, PartReplaced
 
 BLOB = BlobRef("ab" * 32, 5_000_000)
 OVERFLOW = Fault(FaultKind.WIRE_OVERFLOW, Confidence.CERTAIN)

@@ -3,10 +3,10 @@
 import pytest
 from msgspec.structs import replace
 
-from holdfast.core.faults import Confidence, Fault, FaultKind, Phase, Refusal, Unit, classify
-from holdfast.core.fit import Before, Sizes, sent
-from holdfast.core.limits import Limits
-from holdfast.core.sizing import UNCALIBRATED, Calibration
+from holdfast.core.faults.classifier import classify
+from holdfast.core.limits.fit import Before, Sizes, sent
+from holdfast.types.faults import Confidence, Fault, FaultKind, Phase, Refusal, Unit
+from holdfast.types.limits import UNCALIBRATED, Calibration, Limits
 
 WELL_KNOWN = Calibration(error=0.02, readings=10)
 GUESSED = Fault(FaultKind.TOKEN_OVERFLOW, Confidence.GUESS, FaultKind.BAD_REQUEST, unit=Unit.TOKENS)

@@ -5,13 +5,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from holdfast.core.actions import CallModel, EndTurn, Rest, RunTools, StartTurn
-from holdfast.core.advice import UNREADABLE
-from holdfast.core.fold import IllegalStepError, InFlight, Turn
-from holdfast.core.ladder import Rung
-from holdfast.core.limits import Bounds
-from holdfast.core.messages import Message, Role, Text, ToolCall, ToolOutcome, ToolResult
-from holdfast.core.records import (
+from holdfast.core.fold.session_state import IllegalStepError, InFlight, Turn
+from holdfast.core.limits.bounds import Bounds
+from holdfast.core.turn.actions import CallModel, EndTurn, Rest, RunTools, StartTurn
+from holdfast.core.turn.decide import decide, interruptions
+from holdfast.core.turn.failure_messages import UNREADABLE
+from holdfast.core.turn.transitions import evolve
+from holdfast.core.view import NO_RECEIPT, conversation, messages_in_view
+from holdfast.core.view import UNREADABLE as NOT_SHOWN
+from holdfast.testing.builders import a_reply, a_tool_call, a_turn_ended, an_attempt_started, an_input
+from holdfast.types.faults import Rung
+from holdfast.types.messages import Message, Role, Text, ToolCall, ToolOutcome, ToolResult
+from holdfast.types.records import (
     Abandonment,
     AnyRecord,
     CompactionOutcome,
@@ -33,10 +38,6 @@ from holdfast.core.records import (
     owed,
     turn_of,
 )
-from holdfast.core.turn import decide, evolve, interruptions
-from holdfast.core.view import NO_RECEIPT, conversation, messages_in_view
-from holdfast.core.view import UNREADABLE as NOT_SHOWN
-from holdfast.testing.builders import a_reply, a_tool_call, a_turn_ended, an_attempt_started, an_input
 from tests.core.worlds import BOUNDS as WORLD_BOUNDS
 from tests.core.worlds import World, numbers
 

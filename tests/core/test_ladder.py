@@ -4,10 +4,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.core.advice import Ending, Shares, after_fault, with_sizes
-from holdfast.core.faults import Confidence, Fault, FaultKind
-from holdfast.core.ladder import LADDER, Rung, back_off_seconds, next_rung
-from holdfast.core.limits import Bounds
+from holdfast.core.limits.bounds import Bounds
+from holdfast.core.turn.failure_messages import Ending, Shares, after_fault, with_sizes
+from holdfast.core.turn.ladder import LADDER, back_off_seconds, next_rung
+from holdfast.types.faults import Confidence, Fault, FaultKind, Rung
 
 BOUNDS = Bounds()
 

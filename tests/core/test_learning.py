@@ -3,20 +3,11 @@
 import pytest
 from msgspec.structs import replace
 
-from holdfast.core.faults import Confidence, Fault, FaultKind, Unit
-from holdfast.core.learning import (
-    NOTHING_LEARNED,
-    Learned,
-    after_fault,
-    after_guess,
-    after_reply,
-    after_suspicion,
-    effective,
-    is_news,
-)
-from holdfast.core.limits import Limits
-from holdfast.core.messages import Usage
-from holdfast.core.sizing import Calibration, calibrate
+from holdfast.core.limits.learning import after_fault, after_guess, after_reply, after_suspicion, effective, is_news
+from holdfast.core.limits.sizing import calibrate
+from holdfast.types.faults import Confidence, Fault, FaultKind, Unit
+from holdfast.types.limits import NOTHING_LEARNED, Calibration, Learned, Limits
+from holdfast.types.messages import Usage
 from tests.core.lessons import SIZES, refused
 
 # What to go by.

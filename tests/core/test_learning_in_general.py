@@ -5,20 +5,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from holdfast.core.faults import Confidence, Fault, FaultKind, Unit
-from holdfast.core.fit import Sizes, misfit
-from holdfast.core.learning import (
-    NOTHING_LEARNED,
-    Learned,
-    after_fault,
-    after_guess,
-    after_reply,
-    effective,
-    is_news,
-)
-from holdfast.core.limits import Limits
-from holdfast.core.messages import Usage
-from holdfast.core.sizing import Calibration
+from holdfast.core.limits.fit import Sizes, misfit
+from holdfast.core.limits.learning import after_fault, after_guess, after_reply, effective, is_news
+from holdfast.types.faults import Confidence, Fault, FaultKind, Unit
+from holdfast.types.limits import NOTHING_LEARNED, Calibration, Learned, Limits
+from holdfast.types.messages import Usage
 from tests.core.lessons import BOUNDS, refused
 
 _amounts = st.integers(1, 2_000_000)

@@ -8,13 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.core.digest import represent
-from holdfast.core.facts import FactKind, Passage
-from holdfast.core.framing import frame
-from holdfast.core.ledger import Entry, Ledger, lines_in, make_ledger
-from holdfast.core.messages import BlobRef, LargeText, Media, Message, Reasoning, Role, ToolCall, ToolOutcome
-from holdfast.core.quoting import one_line
-from holdfast.core.sizing import tokens_of_text
+from holdfast.core.compaction.digest import represent
+from holdfast.core.compaction.facts import FactKind, Passage
+from holdfast.core.compaction.ledger import Entry, Ledger, lines_in, make_ledger
+from holdfast.core.compaction.quotes import one_line
+from holdfast.core.limits.sizing import tokens_of_text
+from holdfast.core.text.truncation import frame
+from holdfast.types.messages import BlobRef, LargeText, Media, Message, Reasoning, Role, ToolCall, ToolOutcome
 from tests.core.passages import answered, called, conversations, returned, said, verbatim
 
 

@@ -1,6 +1,6 @@
 """Which sessions follow a client of the drop-in endpoints."""
 
-from holdfast.core.limits import follows_a_client
+from holdfast.core.limits.bounds import follows_a_client
 
 
 def test_a_session_of_the_drop_in_endpoints_is_known_by_its_key_whoever_it_belongs_to() -> None:

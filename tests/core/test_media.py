@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.core.media import (
+from holdfast.core.text.media_type import (
     HEAD_BYTES,
     Utf8Check,
     claimed_by_name,

@@ -4,9 +4,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.core.faults import Confidence, Fault, FaultKind, Phase, Refusal, Unit, classify
-from holdfast.core.limits import Bounds
-from holdfast.core.output import cap_stated, clamped
+from holdfast.core.faults.classifier import classify
+from holdfast.core.limits.bounds import Bounds
+from holdfast.core.limits.fit import cap_stated, clamped
+from holdfast.types.faults import Confidence, Fault, FaultKind, Phase, Refusal, Unit
 
 BOUNDS = Bounds(output_tokens_least=1_000)
 

@@ -5,13 +5,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from holdfast.core.budget import why_not_paid
-from holdfast.core.faults import Confidence, Fault, FaultKind, Phase, Refusal
-from holdfast.core.fold import InFlight, Turn, Wanted, account, in_vain_today, spent_today
-from holdfast.core.limits import Bounds
-from holdfast.core.messages import Usage
-from holdfast.core.prices import NO_PRICES, NOTHING_SPENT, Prices, Spent, spoken_usd
-from holdfast.core.records import (
+from holdfast.core.fold.recovery_state import account, in_vain_today, spent_today
+from holdfast.core.fold.session_state import InFlight, Turn, Wanted
+from holdfast.core.limits.bounds import Bounds
+from holdfast.core.limits.prices import NO_PRICES, NOTHING_SPENT, Prices, Spent, spoken_usd
+from holdfast.core.limits.spend_limit import why_not_paid
+from holdfast.testing.builders import a_message
+from holdfast.types.faults import Confidence, Fault, FaultKind, Phase, Refusal
+from holdfast.types.messages import Usage
+from holdfast.types.records import (
     AnyRecord,
     AttemptFailed,
     CompactionApplied,
@@ -26,7 +28,6 @@ from holdfast.core.records import (
     Trigger,
     TurnEnded,
 )
-from holdfast.testing.builders import a_message
 
 DAY = 86_400.0
 PRICES = Prices(2.0, 0.5, 8.0, 2.5)

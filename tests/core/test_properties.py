@@ -8,12 +8,15 @@ import msgspec
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from holdfast.core.culprits import find_culprit
-from holdfast.core.faults import FaultKind, Unit
-from holdfast.core.fold import InFlight, Turn
-from holdfast.core.ladder import ASKED_BY_A_PERSON, LADDER, SUMMARIES, Rung
-from holdfast.core.messages import LargeText, Media, Message, Part, Reasoning, Role, Text, ToolCall, ToolResult
-from holdfast.core.records import (
+from holdfast.core.fold.session_state import InFlight, Turn
+from holdfast.core.limits.sizing import bytes_of_message
+from holdfast.core.turn.ladder import ASKED_BY_A_PERSON, LADDER, SUMMARIES
+from holdfast.core.turn.transitions import evolve
+from holdfast.core.view import EMPTY, MASKED_BYTES_MIN, conversation, messages_in_view
+from holdfast.core.view.offending_part import find_culprit
+from holdfast.types.faults import FaultKind, Rung, Unit
+from holdfast.types.messages import LargeText, Media, Message, Part, Reasoning, Role, Text, ToolCall, ToolResult
+from holdfast.types.records import (
     AnyRecord,
     AttemptStarted,
     CompactionApplied,
@@ -39,9 +42,6 @@ from holdfast.core.records import (
     encode_record,
     owed,
 )
-from holdfast.core.sizing import bytes_of_message
-from holdfast.core.turn import evolve
-from holdfast.core.view import EMPTY, MASKED_BYTES_MIN, conversation, messages_in_view
 from tests.core.worlds import BOUNDS, World, narrow_worlds, worlds
 
 # Records that change what the view shows of the past; all others only add to its end.

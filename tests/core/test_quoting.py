@@ -2,8 +2,8 @@
 
 import pytest
 
-from holdfast.core.ledger import make_ledger
-from holdfast.core.quoting import (
+from holdfast.core.compaction.ledger import make_ledger
+from holdfast.core.compaction.quotes import (
     ASKED,
     FOR_GOOD,
     PASTED,

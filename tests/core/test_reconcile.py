@@ -4,7 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from holdfast.core.reconcile import (
+from holdfast.core.integrity.reconcile import (
     AdoptSegment,
     BadRow,
     ClearSealed,

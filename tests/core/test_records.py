@@ -3,10 +3,11 @@
 import msgspec
 import pytest
 
-from holdfast.core.learning import Learned
-from holdfast.core.messages import BlobRef, LargeText, Media, Reasoning, StopReason, Text, ToolResult, ToolSpec, Usage
-from holdfast.core.messages import Reply as ModelReply
-from holdfast.core.records import (
+from holdfast.testing.builders import a_tool_call
+from holdfast.types.limits import Calibration, Learned
+from holdfast.types.messages import BlobRef, LargeText, Media, Reasoning, StopReason, Text, ToolResult, ToolSpec, Usage
+from holdfast.types.messages import Reply as ModelReply
+from holdfast.types.records import (
     AnswerLinked,
     AnyRecord,
     CancelRequested,
@@ -42,8 +43,6 @@ from holdfast.core.records import (
     refs_of,
     turn_of,
 )
-from holdfast.core.sizing import Calibration
-from holdfast.testing.builders import a_tool_call
 from tests.core.test_turn import WORK_RECORDS
 
 BLOB = BlobRef("ab" * 32, 5_000_000)

@@ -1,7 +1,7 @@
 """Replies as they may be kept."""
 
-from holdfast.core.messages import Reasoning, Reply, StopReason, Text, ToolCall
-from holdfast.core.replies import tidy
+from holdfast.core.turn.reply_cleanup import tidy
+from holdfast.types.messages import Reasoning, Reply, StopReason, Text, ToolCall
 
 
 def a_reply(*parts: Text | ToolCall | Reasoning) -> Reply:

@@ -7,12 +7,27 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from holdfast.core.excerpt import well_formed
-from holdfast.core.fit import Sizes
-from holdfast.core.fold import Call, Turn
-from holdfast.core.ladder import Rung
-from holdfast.core.limits import Bounds, Limits
-from holdfast.core.messages import (
+from holdfast.core.compaction.cached_summary import (
+    Sought,
+    ask_behind,
+    expected,
+    has_room,
+    is_cheaper,
+    may_ride,
+    output_asked,
+    stands_verbatim,
+    warm_tokens,
+)
+from holdfast.core.fold.session_state import Call, Turn
+from holdfast.core.limits.bounds import Bounds
+from holdfast.core.limits.fit import Sizes
+from holdfast.core.limits.prices import NO_PRICES, Prices
+from holdfast.core.limits.sizing import tokens_of_message, tokens_of_text
+from holdfast.core.text.truncation import well_formed
+from holdfast.core.view import Said
+from holdfast.types.faults import Rung
+from holdfast.types.limits import UNCALIBRATED, Calibration, Limits
+from holdfast.types.messages import (
     Effort,
     Message,
     Part,
@@ -26,8 +41,7 @@ from holdfast.core.messages import (
     Usage,
     text_of,
 )
-from holdfast.core.prices import NO_PRICES, Prices
-from holdfast.core.records import (
+from holdfast.types.records import (
     AnyRecord,
     AttemptStarted,
     EffortChanged,
@@ -36,19 +50,6 @@ from holdfast.core.records import (
     ReplyRecorded,
     SummaryRefused,
 )
-from holdfast.core.riding import (
-    Sought,
-    ask_behind,
-    expected,
-    has_room,
-    is_cheaper,
-    may_ride,
-    output_asked,
-    stands_verbatim,
-    warm_tokens,
-)
-from holdfast.core.sizing import UNCALIBRATED, Calibration, tokens_of_message, tokens_of_text
-from holdfast.core.view import Said
 from tests.core.passages import texts
 
 BOUNDS = Bounds()

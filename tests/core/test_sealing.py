@@ -2,10 +2,9 @@
 
 import pytest
 
-from holdfast.core.fold import Turn, Wanted
-from holdfast.core.records import CompactionApplied, Trigger
-from holdfast.core.sealing import USUAL_SEALING, Sealing, run_to_seal, sealable_until
-from holdfast.core.segments import Kept
+from holdfast.core.fold.session_state import Turn, Wanted
+from holdfast.core.integrity.segments import USUAL_SEALING, Kept, Sealing, run_to_seal, sealable_until
+from holdfast.types.records import CompactionApplied, Trigger
 
 SEALING = Sealing(
     margin_records=10, records_min=5, bytes_min=1_000, age_seconds=60, segment_records_max=8, segment_bytes_max=5_000

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.core import segments
-from holdfast.core.segments import (
+from holdfast.core.integrity import segments
+from holdfast.core.integrity.segments import (
     FRAME_BYTES,
     HEADER_BYTES,
     Frame,

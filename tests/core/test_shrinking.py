@@ -2,11 +2,11 @@
 
 import pytest
 
-from holdfast.core.culprits import Culprit
-from holdfast.core.faults import Confidence, Fault, FaultKind, Unit
-from holdfast.core.limits import Bounds, Limits
-from holdfast.core.messages import BlobRef, Media, Text
-from holdfast.core.shrinking import ImageFit, image_fit, is_to_blame, size_of, told_of_smaller
+from holdfast.core.limits.bounds import Bounds
+from holdfast.core.view.offending_part import Culprit, ImageFit, image_fit, is_to_blame, size_of, told_of_smaller
+from holdfast.types.faults import Confidence, Fault, FaultKind, Unit
+from holdfast.types.limits import Limits
+from holdfast.types.messages import BlobRef, Media, Text
 
 BOUNDS = Bounds()
 MIB = 2**20

@@ -7,7 +7,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.core.messages import (
+from holdfast.core.limits.sizing import (
+    MediaSize,
+    bytes_of_message,
+    bytes_of_request,
+    calibrate,
+    media_of_request,
+    tokens_of_message,
+    tokens_of_parts,
+    tokens_of_request,
+    tokens_of_text,
+    tokens_of_tools,
+)
+from holdfast.types.limits import UNCALIBRATED, Calibration
+from holdfast.types.messages import (
     BlobRef,
     LargeText,
     Media,
@@ -20,20 +33,6 @@ from holdfast.core.messages import (
     ToolCall,
     ToolResult,
     ToolSpec,
-)
-from holdfast.core.sizing import (
-    UNCALIBRATED,
-    Calibration,
-    MediaSize,
-    bytes_of_message,
-    bytes_of_request,
-    calibrate,
-    media_of_request,
-    tokens_of_message,
-    tokens_of_parts,
-    tokens_of_request,
-    tokens_of_text,
-    tokens_of_tools,
 )
 
 GO = (

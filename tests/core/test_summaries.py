@@ -6,9 +6,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from holdfast.core.excerpt import well_formed
-from holdfast.core.facts import Passage
-from holdfast.core.messages import (
+from holdfast.core.compaction.facts import Passage
+from holdfast.core.compaction.summary import Detail, ask_for_notes, pieces_of, render, render_notes, why_not_notes
+from holdfast.core.limits.sizing import tokens_of_text
+from holdfast.core.text.truncation import well_formed
+from holdfast.types.messages import (
     BlobRef,
     Effort,
     LargeText,
@@ -25,8 +27,6 @@ from holdfast.core.messages import (
     ToolResult,
     text_of,
 )
-from holdfast.core.sizing import tokens_of_text
-from holdfast.core.summaries import Detail, ask_for_notes, pieces_of, render, render_notes, why_not_notes
 from tests.core.passages import answered, called, messages, returned, said, texts
 
 BLOB = BlobRef("ab" * 32, 5_000_000)

@@ -5,14 +5,16 @@ from typing import get_args
 import pytest
 from msgspec.structs import replace
 
-from holdfast.core.actions import CallModel, EndTurn, Rest, RunTools, StartTurn
-from holdfast.core.advice import CANCELLED, OUT_OF_STEPS
-from holdfast.core.faults import FaultKind
-from holdfast.core.fold import Asked, IllegalStepError, InFlight, Turn
-from holdfast.core.ladder import Rung
-from holdfast.core.limits import Bounds
-from holdfast.core.messages import Effort, Text
-from holdfast.core.records import (
+from holdfast.core.fold.session_state import Asked, IllegalStepError, InFlight, Turn
+from holdfast.core.limits.bounds import Bounds
+from holdfast.core.turn.actions import CallModel, EndTurn, Rest, RunTools, StartTurn
+from holdfast.core.turn.decide import decide
+from holdfast.core.turn.failure_messages import CANCELLED, OUT_OF_STEPS
+from holdfast.core.turn.transitions import ANY_TIME, TRANSITIONS, evolve
+from holdfast.testing.builders import a_notice, a_reply, a_tool_call, an_attempt_started, an_input
+from holdfast.types.faults import FaultKind, Rung
+from holdfast.types.messages import Effort, Text
+from holdfast.types.records import (
     Abandonment,
     AnyRecord,
     AttemptAbandoned,
@@ -42,8 +44,6 @@ from holdfast.core.records import (
     TurnStarted,
     WorkRecord,
 )
-from holdfast.core.turn import ANY_TIME, TRANSITIONS, decide, evolve
-from holdfast.testing.builders import a_notice, a_reply, a_tool_call, an_attempt_started, an_input
 from tests.core.turns import ASKED, BOUNDS, CALL, OPEN, OTHER, SOUND, failed, fold, settled
 
 # The normal course.

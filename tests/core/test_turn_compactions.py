@@ -2,11 +2,13 @@
 
 import pytest
 
-from holdfast.core.actions import CallModel, Climb, Rest, RunTools, SettleCompactions, StartTurn
-from holdfast.core.faults import FaultKind
-from holdfast.core.fold import Turn
-from holdfast.core.ladder import ASKED_BY_A_PERSON, ASKED_BY_US, Rung
-from holdfast.core.records import (
+from holdfast.core.fold.session_state import Turn
+from holdfast.core.turn.actions import CallModel, Climb, Rest, RunTools, SettleCompactions, StartTurn
+from holdfast.core.turn.decide import decide, interruptions
+from holdfast.core.turn.ladder import ASKED_BY_A_PERSON, ASKED_BY_US
+from holdfast.testing.builders import an_attempt_started, an_input
+from holdfast.types.faults import FaultKind, Rung
+from holdfast.types.records import (
     Abandonment,
     AnyRecord,
     CancelRequested,
@@ -24,8 +26,6 @@ from holdfast.core.records import (
     TurnStarted,
     WorkRecord,
 )
-from holdfast.core.turn import decide, interruptions
-from holdfast.testing.builders import an_attempt_started, an_input
 from tests.core.turns import ASKED, BOUNDS, CALL, OPEN, OTHER, failed, fold
 
 BY_A_PERSON = CompactionRequested(focus="the plan")

@@ -2,12 +2,13 @@
 
 from msgspec.structs import replace
 
-from holdfast.core.actions import CallModel, EndTurn, RunTools
-from holdfast.core.advice import INTERRUPTED
-from holdfast.core.faults import FaultKind
-from holdfast.core.ladder import Rung
-from holdfast.core.messages import Text, ToolOutcome, ToolResult
-from holdfast.core.records import (
+from holdfast.core.turn.actions import CallModel, EndTurn, RunTools
+from holdfast.core.turn.decide import decide, interruptions
+from holdfast.core.turn.failure_messages import INTERRUPTED
+from holdfast.testing.builders import a_reply, an_attempt_started, an_input
+from holdfast.types.faults import FaultKind, Rung
+from holdfast.types.messages import Text, ToolOutcome, ToolResult
+from holdfast.types.records import (
     Abandonment,
     AttemptAbandoned,
     Outcome,
@@ -19,8 +20,6 @@ from holdfast.core.records import (
     ToolSettled,
     ToolStarted,
 )
-from holdfast.core.turn import decide, interruptions
-from holdfast.testing.builders import a_reply, an_attempt_started, an_input
 from tests.core.turns import ASKED, BOUNDS, CALL, OPEN, OTHER, failed, fold, settled
 
 

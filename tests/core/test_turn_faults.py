@@ -2,13 +2,15 @@
 
 import pytest
 
-from holdfast.core.actions import BackOff, CallModel, Climb, EndTurn, StartTurn
-from holdfast.core.advice import oversize
-from holdfast.core.faults import Confidence, Fault, FaultKind, Phase, Refusal
-from holdfast.core.ladder import LADDER, Rung
-from holdfast.core.limits import Bounds
-from holdfast.core.messages import Text
-from holdfast.core.records import (
+from holdfast.core.limits.bounds import Bounds
+from holdfast.core.turn.actions import BackOff, CallModel, Climb, EndTurn, StartTurn
+from holdfast.core.turn.decide import decide
+from holdfast.core.turn.failure_messages import oversize
+from holdfast.core.turn.ladder import LADDER
+from holdfast.testing.builders import a_reply, an_attempt_started, an_input
+from holdfast.types.faults import Confidence, Fault, FaultKind, Phase, Refusal, Rung
+from holdfast.types.messages import Text
+from holdfast.types.records import (
     AttemptFailed,
     AttemptStarted,
     CompactionApplied,
@@ -21,8 +23,6 @@ from holdfast.core.records import (
     TurnEnded,
     TurnStarted,
 )
-from holdfast.core.turn import decide
-from holdfast.testing.builders import a_reply, an_attempt_started, an_input
 from tests.core.turns import BOUNDS, CALL, OPEN, failed, fold
 
 

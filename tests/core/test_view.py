@@ -3,19 +3,12 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.core.fold import Turn
-from holdfast.core.messages import (
-    Message,
-    Reasoning,
-    Reply,
-    Role,
-    StopReason,
-    Text,
-    ToolCall,
-    ToolOutcome,
-    ToolResult,
-)
-from holdfast.core.records import (
+from holdfast.core.fold.session_state import Turn
+from holdfast.core.view import EMPTY, NO_RECEIPT, NOT_RUN, Said, conversation
+from holdfast.core.view import messages_in_view as view_of
+from holdfast.testing.builders import a_reply, a_tool_call, a_turn_ended, an_attempt_started, an_input
+from holdfast.types.messages import Message, Reasoning, Reply, Role, StopReason, Text, ToolCall, ToolOutcome, ToolResult
+from holdfast.types.records import (
     AnyRecord,
     CompactionApplied,
     InputAdmitted,
@@ -26,9 +19,6 @@ from holdfast.core.records import (
     ToolStarted,
     TurnStarted,
 )
-from holdfast.core.view import EMPTY, NO_RECEIPT, NOT_RUN, Said, conversation
-from holdfast.core.view import messages_in_view as view_of
-from holdfast.testing.builders import a_reply, a_tool_call, a_turn_ended, an_attempt_started, an_input
 
 CALL = a_tool_call("look_up")
 OTHER = a_tool_call("look_up", call_id="call-2")

@@ -4,10 +4,11 @@ from collections.abc import Sequence
 
 import pytest
 
-from holdfast.core.faults import FaultKind
-from holdfast.core.ladder import Rung
-from holdfast.core.messages import Text
-from holdfast.core.records import (
+from holdfast.core.turn.deferred_writes import may_wait, told_of_failure
+from holdfast.testing.builders import a_reply
+from holdfast.types.faults import FaultKind, Rung
+from holdfast.types.messages import Text
+from holdfast.types.records import (
     AttemptStarted,
     NoticePosted,
     PartReplaced,
@@ -17,8 +18,6 @@ from holdfast.core.records import (
     TurnStarted,
     WorkRecord,
 )
-from holdfast.core.waiting import may_wait, told_of_failure
-from holdfast.testing.builders import a_reply
 
 CLIMBS = RungStarted(1, Rung.REPLACE_LARGEST, FaultKind.MEDIA_OVERFLOW)
 FINISHED = RungFinished(1, Rung.REPLACE_LARGEST, RungResult.CHANGED)

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.core.words import stem, words
+from holdfast.core.search.tokenizer import stem, words
 
 
 @pytest.mark.parametrize(

@@ -1,12 +1,12 @@
 """Turns to test with: a fold, and the records of an open turn."""
 
-from holdfast.core.faults import Confidence, Fault, FaultKind, Phase, Refusal
-from holdfast.core.fold import Turn
-from holdfast.core.limits import Bounds
-from holdfast.core.messages import Text, ToolCall, ToolResult, ToolSpec
-from holdfast.core.records import AnyRecord, AttemptFailed, Logged, ToolSettled, TurnStarted
-from holdfast.core.turn import evolve
+from holdfast.core.fold.session_state import Turn
+from holdfast.core.limits.bounds import Bounds
+from holdfast.core.turn.transitions import evolve
 from holdfast.testing.builders import a_reply, a_tool_call, an_attempt_started, an_input
+from holdfast.types.faults import Confidence, Fault, FaultKind, Phase, Refusal
+from holdfast.types.messages import Text, ToolCall, ToolResult, ToolSpec
+from holdfast.types.records import AnyRecord, AttemptFailed, Logged, ToolSettled, TurnStarted
 
 BOUNDS = Bounds()
 SOUND = ToolSpec("sound", "Sound the depth.", "{}")

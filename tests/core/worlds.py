@@ -12,7 +12,10 @@ import pytest
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from holdfast.core.actions import (
+from holdfast.core.compaction.rollover import generation_after, shown_less
+from holdfast.core.fold.session_state import InFlight, Turn
+from holdfast.core.limits.bounds import Bounds
+from holdfast.core.turn.actions import (
     Action,
     BackOff,
     CallModel,
@@ -23,12 +26,13 @@ from holdfast.core.actions import (
     SettleCompactions,
     StartTurn,
 )
-from holdfast.core.faults import Confidence, Fault, FaultKind, Phase, Refusal
-from holdfast.core.fold import InFlight, Turn
-from holdfast.core.generations import generation_after, shown_less
-from holdfast.core.ladder import SUMMARIES, Rung
-from holdfast.core.limits import Bounds
-from holdfast.core.messages import (
+from holdfast.core.turn.decide import decide, interruptions
+from holdfast.core.turn.ladder import SUMMARIES
+from holdfast.core.turn.transitions import evolve
+from holdfast.core.view import lens_of, through
+from holdfast.testing.builders import a_message
+from holdfast.types.faults import Confidence, Fault, FaultKind, Phase, Refusal, Rung
+from holdfast.types.messages import (
     BlobRef,
     ContentPart,
     Effort,
@@ -40,7 +44,7 @@ from holdfast.core.messages import (
     ToolOutcome,
     ToolResult,
 )
-from holdfast.core.records import (
+from holdfast.types.records import (
     Abandonment,
     AnyRecord,
     AttemptFailed,
@@ -76,9 +80,6 @@ from holdfast.core.records import (
     WindowWarned,
     WorkRecord,
 )
-from holdfast.core.turn import decide, evolve, interruptions
-from holdfast.core.view import lens_of, through
-from holdfast.testing.builders import a_message
 
 BOUNDS = Bounds(steps_max=3, interruptions_max=2, tool_starts_max=2, tool_calls_parallel_max=2)
 MODELS = 3

@@ -2,11 +2,11 @@
 
 from collections.abc import Callable
 
-from holdfast.core.limits import Bounds
-from holdfast.core.messages import Reply, Request, Role, text_of
-from holdfast.runtime.toolbox import tool
+from holdfast.core.limits.bounds import Bounds
+from holdfast.runtime.tools.function_tool import tool
 from holdfast.testing.builders import a_tool_call
-from holdfast.testing.scripted import FunctionModel, says
+from holdfast.testing.engines import FunctionModel, says
+from holdfast.types.messages import Reply, Request, Role, text_of
 
 SESSION = "crash:1"
 INPUTS = ("do it", "and then?")

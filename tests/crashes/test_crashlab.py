@@ -12,11 +12,11 @@ import msgspec
 import pytest
 from click.testing import CliRunner
 
-from holdfast.cli.crashlab import crashlab
-from holdfast.crashlab.judge import Known, Past, Verdict, judge
-from holdfast.crashlab.lane import Pace
-from holdfast.crashlab.report import Figures, Report, percentile, report
-from holdfast.crashlab.workload import (
+from holdfast.cli.commands.crashlab import crashlab
+from holdfast.lab.crashlab.judge import Known, Past, Verdict, judge
+from holdfast.lab.crashlab.lane import Pace
+from holdfast.lab.crashlab.report import Figures, Report, percentile, report
+from holdfast.lab.crashlab.workload import (
     EFFECTS,
     SESSIONS,
     STORE,
@@ -194,7 +194,7 @@ def test_a_broken_promise_is_told_and_exits_with_one(monkeypatch: pytest.MonkeyP
         (folder / "kept").mkdir()
         return Figures(kills=1, seconds=1.0, duplicated=["a payment"])
 
-    monkeypatch.setattr("holdfast.cli.crashlab.run", broken)
+    monkeypatch.setattr("holdfast.cli.commands.crashlab.run", broken)
 
     ended = CliRunner().invoke(crashlab, ["--folder", str(tmp_path)])
 

@@ -6,12 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.core.messages import BlobRef, LargeText
-from holdfast.core.records import InputAdmitted, Logged
 from holdfast.errors import BadInputError
 from holdfast.ports import Archive, Blobs, Store
-from holdfast.runtime.deleting import deleted, deleted_all
-from holdfast.runtime.sealing import put_segment
+from holdfast.runtime.maintenance.sealing import put_segment
+from holdfast.runtime.sessions.delete import deleted, deleted_all
 from holdfast.stores.archived import ArchivedStore
 from holdfast.stores.archives import MemoryArchive
 from holdfast.stores.memory import MemoryBlobs, MemoryStore
@@ -19,7 +17,9 @@ from holdfast.stores.sqlite import SqliteStore
 from holdfast.testing.builders import a_notice
 from holdfast.testing.clock import ManualClock
 from holdfast.testing.crashes import CrashingArchive, CrashingStore, CrashPoint, Died, Side, every_point
-from holdfast.testing.store_promises import lease_on
+from holdfast.testing.store_fixture import lease_on
+from holdfast.types.messages import BlobRef, LargeText
+from holdfast.types.records import InputAdmitted, Logged
 from tests.stores.older import a_store_of_layout, fill
 
 GOING, STAYING = ("a", "b"), ("c", "d")

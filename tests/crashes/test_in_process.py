@@ -8,13 +8,13 @@ from collections.abc import Callable
 
 import pytest
 
-from holdfast.core.messages import ToolOutcome
-from holdfast.core.records import Logged, ToolSettled
 from holdfast.ports import Store
 from holdfast.stores.memory import MemoryStore
 from holdfast.testing.clock import ManualClock
 from holdfast.testing.crashes import CrashingStore, CrashPoint, Died, Side, check_log, every_point
 from holdfast.testing.engines import a_hold, an_engine
+from holdfast.types.messages import ToolOutcome
+from holdfast.types.records import Logged, ToolSettled
 from tests.crashes.scenario import BOUNDS, CLIENT_IDS, INPUTS, SESSION, a_model, tools
 
 LEASE_SECONDS = 30.0

@@ -8,8 +8,8 @@ import sys
 import msgspec
 import pytest
 
-from holdfast.crashlab.disk import AT_THE_END, SECTOR_BYTES, Change, Disk, Event, disks
-from holdfast.crashlab.powerloss import PowerFigures
+from holdfast.lab.crashlab.disk import AT_THE_END, SECTOR_BYTES, Change, Disk, Event, disks
+from holdfast.lab.crashlab.powerloss import PowerFigures
 
 STATES = 200
 
@@ -17,7 +17,7 @@ STATES = 200
 def lose_power_elsewhere(*, ignores_syncs: bool) -> PowerFigures:
     """In a process of its own: the shim below SQLite is for all connections of a process."""
     code = (
-        "import sys, msgspec; from holdfast.crashlab.powerloss import lose_power; "
+        "import sys, msgspec; from holdfast.lab.crashlab.powerloss import lose_power; "
         f"print(msgspec.json.encode(lose_power({STATES}, 5, ignores_syncs={ignores_syncs})).decode())"
     )
     ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=300, check=True)

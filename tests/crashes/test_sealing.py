@@ -14,14 +14,12 @@ from typing import NoReturn
 import pytest
 from msgspec.structs import replace
 
-from holdfast.core.records import AnyRecord, CompactionApplied, Logged, SegmentSealed
-from holdfast.core.sealing import Sealing
-from holdfast.core.segments import unpack_segment
+from holdfast.core.integrity.segments import Sealing, unpack_segment
 from holdfast.ports import Archive, Store
 from holdfast.runtime.clock import SystemClock
-from holdfast.runtime.engine import Engine
-from holdfast.runtime.log import Log, open_log
-from holdfast.runtime.sealing import Sealer
+from holdfast.runtime.engine.context import Engine
+from holdfast.runtime.engine.log import Log, open_log
+from holdfast.runtime.maintenance.sealing import Sealer
 from holdfast.stores.archived import ArchivedStore
 from holdfast.stores.archives import FolderArchive, MemoryArchive
 from holdfast.stores.memory import MemoryStore
@@ -29,8 +27,8 @@ from holdfast.stores.sqlite import SqliteStore
 from holdfast.testing.builders import a_notice, an_input
 from holdfast.testing.clock import ManualClock
 from holdfast.testing.crashes import CrashingArchive, CrashingStore, CrashPoint, Died, Side, every_point
-from holdfast.testing.engines import an_engine
-from holdfast.testing.scripted import FunctionModel, says
+from holdfast.testing.engines import FunctionModel, an_engine, says
+from holdfast.types.records import AnyRecord, CompactionApplied, Logged, SegmentSealed
 
 SESSION = "crash:seal"
 SEALING = Sealing(margin_records=2, records_min=1, segment_records_max=5)

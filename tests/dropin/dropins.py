@@ -9,29 +9,29 @@ import aiohttp
 from anthropic import AsyncAnthropic
 from openai import AsyncOpenAI
 
-from holdfast.core.limits import Bounds, Deadlines
-from holdfast.core.records import AnyRecord
-from holdfast.gateway.app import Gateway, Mounted
+from holdfast.core.limits.bounds import Bounds, Deadlines
+from holdfast.gateway.api.request_context import Shared
 from holdfast.gateway.bounds import GatewayBounds
-from holdfast.gateway.dropin.app import DropIn
-from holdfast.gateway.dropin.telling import told_problem
-from holdfast.gateway.dropin.upstream import open_upstream
-from holdfast.gateway.events import Streams
-from holdfast.gateway.keys import KeyFile
-from holdfast.gateway.meters import Meters
-from holdfast.gateway.server import serve_gateway
-from holdfast.gateway.shared import Shared
+from holdfast.gateway.http.app import Gateway, Mounted
+from holdfast.gateway.http.auth import KeyFile
+from holdfast.gateway.http.events import Streams
+from holdfast.gateway.http.metrics import Meters
+from holdfast.gateway.http.server import serve_gateway
+from holdfast.gateway.proxy.app import DropIn
+from holdfast.gateway.proxy.responses import told_problem
+from holdfast.gateway.proxy.upstream import open_upstream
 from holdfast.gateway.uploads import Uploads
 from holdfast.models.catalogue import simulated_model
+from holdfast.models.fake import Simulation
+from holdfast.models.fake.server import serve_simulation
 from holdfast.models.overrides import NO_OVERRIDES
-from holdfast.models.simulated import Simulation
-from holdfast.models.simulated_server import serve_simulation
 from holdfast.ports import Store
 from holdfast.runtime.clock import SystemClock
-from holdfast.runtime.engine import Engine
-from holdfast.runtime.hold import Hold
+from holdfast.runtime.engine.context import Engine
+from holdfast.runtime.sessions.client import Hold
 from holdfast.stores.memory import MemoryStore
 from holdfast.testing.engines import a_hold, an_engine
+from holdfast.types.records import AnyRecord
 
 DEADLINE_SECONDS = 60.0
 

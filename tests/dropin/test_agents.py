@@ -5,10 +5,11 @@ from typing import Any
 
 import pytest
 
-from holdfast.core.limits import Deadlines, Limits
-from holdfast.core.messages import Message, Request, Role, Text, text_of
-from holdfast.gateway.dropin.compactions import represented
-from holdfast.models.simulated import Simulation
+from holdfast.core.limits.bounds import Deadlines
+from holdfast.gateway.proxy.client_compaction import represented
+from holdfast.models.fake import Simulation
+from holdfast.types.limits import Limits
+from holdfast.types.messages import Message, Request, Role, Text, text_of
 from tests.dropin.dropins import DropInRunning, a_dropin
 
 SMALL = Limits(window_tokens=6_000, output_tokens_max=1_000)

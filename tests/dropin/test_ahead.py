@@ -5,14 +5,14 @@ from typing import Any
 
 import pytest
 
-from holdfast.core.limits import Limits
-from holdfast.gateway.dropin.ahead import Ahead, PlainHeads
-from holdfast.gateway.dropin.compactions import Loops
-from holdfast.gateway.dropin.upstream import Raw
-from holdfast.models.simulated import Simulation
+from holdfast.gateway.proxy.client_compaction import Loops
+from holdfast.gateway.proxy.speculative_forward import Ahead, PlainHeads
+from holdfast.gateway.proxy.upstream import Raw
+from holdfast.models.fake import Simulation
 from holdfast.models.transport import UnreachableError
 from holdfast.runtime.clock import SystemClock
 from holdfast.stores.memory import MemoryStore
+from holdfast.types.limits import Limits
 from tests.dropin.dropins import DropInRunning, a_dropin
 
 LONG = "one of the many words that a conversation begins with " * 30

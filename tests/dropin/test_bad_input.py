@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from holdfast.core.limits import Limits
-from holdfast.models.simulated import Simulation
+from holdfast.models.fake import Simulation
+from holdfast.types.limits import Limits
 from tests.core.images import a_png
 from tests.dropin.dropins import a_dropin
 

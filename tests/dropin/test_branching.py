@@ -6,11 +6,12 @@ from typing import Any
 
 import pytest
 
-from holdfast.core.limits import Bounds, Limits
-from holdfast.core.records import AnyRecord, CompactionApplied, InputAdmitted, PieceSummarised, TurnEnded
-from holdfast.gateway.dropin.branching import Shared, branched
-from holdfast.models.simulated import Simulation
-from holdfast.runtime.copies import forked
+from holdfast.core.limits.bounds import Bounds
+from holdfast.gateway.proxy.session_match import Shared, branched
+from holdfast.models.fake import Simulation
+from holdfast.runtime.sessions.transfer import forked
+from holdfast.types.limits import Limits
+from holdfast.types.records import AnyRecord, CompactionApplied, InputAdmitted, PieceSummarised, TurnEnded
 from tests.dropin.dropins import DropInRunning, a_dropin
 
 SMALL = Limits(window_tokens=6_000, output_tokens_max=1_000)

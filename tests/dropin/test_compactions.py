@@ -4,11 +4,11 @@ from typing import Any
 
 import pytest
 
-from holdfast.core.limits import Limits
-from holdfast.core.messages import Message, Request, Role, Text
-from holdfast.core.records import CompactionApplied
-from holdfast.gateway.dropin.compactions import Loops, is_compaction
-from holdfast.models.simulated import Simulation
+from holdfast.gateway.proxy.client_compaction import Loops, is_compaction
+from holdfast.models.fake import Simulation
+from holdfast.types.limits import Limits
+from holdfast.types.messages import Message, Request, Role, Text
+from holdfast.types.records import CompactionApplied
 from tests.dropin.dropins import a_dropin
 
 FILLER = "the crew writes down what it saw on this day and what it means to do on the next. " * 40

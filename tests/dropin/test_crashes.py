@@ -3,15 +3,16 @@
 from collections.abc import Sequence
 from typing import Any
 
-from holdfast.core.fold import InFlight
-from holdfast.core.limits import Bounds, Limits
-from holdfast.core.records import InboxRecord, InputAdmitted, LeasedRecord, Logged, ReplyRecorded
-from holdfast.models.simulated import Simulation
+from holdfast.core.fold.session_state import InFlight
+from holdfast.core.limits.bounds import Bounds
+from holdfast.models.fake import Simulation
 from holdfast.ports import Admission, Lease
 from holdfast.runtime.clock import SystemClock
-from holdfast.runtime.links import ANSWERS_KEY
-from holdfast.runtime.log import open_log
+from holdfast.runtime.engine.log import open_log
+from holdfast.runtime.sessions.response_links import ANSWERS_KEY
 from holdfast.stores.memory import MemoryStore
+from holdfast.types.limits import Limits
+from holdfast.types.records import InboxRecord, InputAdmitted, LeasedRecord, Logged, ReplyRecorded
 from tests.dropin.dropins import DropInRunning, a_dropin
 
 SMALL = Limits(window_tokens=4_000, output_tokens_max=800)

@@ -7,13 +7,14 @@ from typing import Any
 import aiohttp
 import pytest
 
-from holdfast.core.limits import Bounds, Limits
-from holdfast.core.messages import Reply, StopReason, Text, Usage
-from holdfast.gateway.dropin.asked import Asked
-from holdfast.gateway.dropin.cuts import Cuts
-from holdfast.gateway.dropin.upstream import open_upstream
+from holdfast.core.limits.bounds import Bounds
+from holdfast.gateway.proxy.request import Asked
+from holdfast.gateway.proxy.truncation import Cuts
+from holdfast.gateway.proxy.upstream import open_upstream
 from holdfast.models.dialects import DIALECTS
-from holdfast.models.simulated import Simulation, count_request
+from holdfast.models.fake import Simulation, count_request
+from holdfast.types.limits import Limits
+from holdfast.types.messages import Reply, StopReason, Text, Usage
 from tests.dropin.dropins import DropInRunning, a_dropin
 
 WINDOW = 6_000

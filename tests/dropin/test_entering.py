@@ -2,14 +2,14 @@
 
 from collections.abc import Sequence
 
-from holdfast.core.fold import InFlight, Turn
-from holdfast.core.messages import Message, Reply, Role, StopReason, Text, ToolCall, ToolResult
-from holdfast.core.records import LeasedRecord, Logged
-from holdfast.core.turn import evolve
+from holdfast.core.fold.session_state import InFlight, Turn
+from holdfast.core.turn.transitions import evolve
 from holdfast.core.view import messages_in_view
-from holdfast.gateway.dropin.entering import Entering, as_neutral
-from holdfast.gateway.dropin.recognition import digest_of
-from holdfast.gateway.dropin.upstream import Upstream, key_in, open_upstream, passed_on
+from holdfast.gateway.proxy.recorder import Entering, as_neutral
+from holdfast.gateway.proxy.session_match import digest_of
+from holdfast.gateway.proxy.upstream import Upstream, key_in, open_upstream, passed_on
+from holdfast.types.messages import Message, Reply, Role, StopReason, Text, ToolCall, ToolResult
+from holdfast.types.records import LeasedRecord, Logged
 
 
 def _folded(records: Sequence[LeasedRecord]) -> tuple[Turn, list[Logged]]:

@@ -8,14 +8,15 @@ from typing import Any
 import openai
 import pytest
 
-from holdfast.core.limits import Bounds, Limits
-from holdfast.core.messages import Message, Role, Text, ToolCall, ToolResult, text_of
-from holdfast.core.records import AttemptStarted, InputAdmitted, ReplyRecorded, ToolSettled, TurnEnded
-from holdfast.gateway.dropin.recognition import digest_of
-from holdfast.gateway.keys import KeyFile
-from holdfast.models.simulated import Simulation
+from holdfast.core.limits.bounds import Bounds
+from holdfast.gateway.http.auth import KeyFile
+from holdfast.gateway.proxy.session_match import digest_of
+from holdfast.models.fake import Simulation
 from holdfast.runtime.clock import SystemClock
 from holdfast.stores.memory import MemoryStore
+from holdfast.types.limits import Limits
+from holdfast.types.messages import Message, Role, Text, ToolCall, ToolResult, text_of
+from holdfast.types.records import AttemptStarted, InputAdmitted, ReplyRecorded, ToolSettled, TurnEnded
 from tests.dropin.dropins import DropInRunning, a_dropin
 
 TOOLS: Any = [{"type": "function", "function": {"name": "look", "parameters": {"type": "object", "properties": {}}}}]

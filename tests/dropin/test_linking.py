@@ -6,16 +6,17 @@ from typing import Any
 import openai
 import pytest
 
-from holdfast.core.limits import Bounds, Limits
-from holdfast.core.messages import text_of
-from holdfast.core.records import AnswerLinked, CompactionApplied, InboxRecord, InputAdmitted, ReplyRecorded
+from holdfast.core.limits.bounds import Bounds
 from holdfast.errors import StoreFullError
-from holdfast.models.simulated import Simulation
-from holdfast.models.spans import without
+from holdfast.models.fake import Simulation
+from holdfast.models.json_spans import without
 from holdfast.ports import Admission, Store
 from holdfast.runtime.clock import SystemClock
-from holdfast.runtime.links import ANSWERS_KEY
+from holdfast.runtime.sessions.response_links import ANSWERS_KEY
 from holdfast.stores.memory import MemoryStore
+from holdfast.types.limits import Limits
+from holdfast.types.messages import text_of
+from holdfast.types.records import AnswerLinked, CompactionApplied, InboxRecord, InputAdmitted, ReplyRecorded
 from tests.dropin.dropins import DropInRunning, a_dropin
 
 SMALL = Limits(window_tokens=6_000, output_tokens_max=1_000)

@@ -6,9 +6,10 @@ from typing import Any
 import aiohttp
 
 from holdfast.config.schema import GatewaySettings, Settings, UpstreamSettings
-from holdfast.core.limits import Bounds, Limits
-from holdfast.models.simulated import Simulation
-from holdfast.models.simulated_server import serve_simulation
+from holdfast.core.limits.bounds import Bounds
+from holdfast.models.fake import Simulation
+from holdfast.models.fake.server import serve_simulation
+from holdfast.types.limits import Limits
 from holdfast.wiring import open_gateway
 from tests.dropin.test_compactions import CODEX
 

@@ -5,13 +5,13 @@ from typing import Any
 
 import pytest
 
-from holdfast.core.limits import Limits
-from holdfast.core.messages import text_of
-from holdfast.core.records import InputAdmitted, ReplyRecorded
-from holdfast.gateway.dropin.passing import Opening, _opening
-from holdfast.gateway.dropin.upstream import Raw
+from holdfast.gateway.proxy.forward import Opening, _opening
+from holdfast.gateway.proxy.upstream import Raw
 from holdfast.models.dialects import DIALECTS
-from holdfast.models.simulated import Simulation
+from holdfast.models.fake import Simulation
+from holdfast.types.limits import Limits
+from holdfast.types.messages import text_of
+from holdfast.types.records import InputAdmitted, ReplyRecorded
 from tests.dropin.dropins import DropInRunning, a_dropin
 
 LONG = "one of the many words that a conversation begins with " * 30

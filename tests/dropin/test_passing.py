@@ -10,10 +10,11 @@ import aiohttp
 import openai
 import pytest
 
-from holdfast.core.limits import Deadlines, Limits
+from holdfast.core.limits.bounds import Deadlines
 from holdfast.gateway.bounds import GatewayBounds
-from holdfast.models.simulated import Simulation
-from holdfast.models.simulated_server import serve_simulation
+from holdfast.models.fake import Simulation
+from holdfast.models.fake.server import serve_simulation
+from holdfast.types.limits import Limits
 from tests.dropin.dropins import DEADLINE_SECONDS, DropInRunning, a_dropin
 
 CHAT = "/v1/chat/completions"

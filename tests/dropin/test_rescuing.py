@@ -9,9 +9,10 @@ import openai
 import pytest
 from PIL import Image
 
-from holdfast.core.limits import Bounds, Limits
-from holdfast.core.records import AttemptFailed, CompactionApplied, InputAdmitted, Outcome, PartReplaced, TurnEnded
-from holdfast.models.simulated import Simulation
+from holdfast.core.limits.bounds import Bounds
+from holdfast.models.fake import Simulation
+from holdfast.types.limits import Limits
+from holdfast.types.records import AttemptFailed, CompactionApplied, InputAdmitted, Outcome, PartReplaced, TurnEnded
 from tests.dropin.dropins import DropInRunning, a_dropin
 
 SMALL = Limits(window_tokens=6_000, output_tokens_max=1_000)

@@ -7,14 +7,15 @@ from typing import Any
 import openai
 import pytest
 
-from holdfast.core.limits import Bounds, Limits
-from holdfast.core.messages import Text
-from holdfast.core.records import InboxRecord, InputAdmitted, LeasedRecord, ReplyRecorded
+from holdfast.core.limits.bounds import Bounds
 from holdfast.errors import StoreFullError
-from holdfast.models.simulated import Simulation
+from holdfast.models.fake import Simulation
 from holdfast.ports import Admission, Lease
 from holdfast.runtime.clock import SystemClock
 from holdfast.stores.memory import MemoryStore
+from holdfast.types.limits import Limits
+from holdfast.types.messages import Text
+from holdfast.types.records import InboxRecord, InputAdmitted, LeasedRecord, ReplyRecorded
 from tests.dropin.dropins import DropInRunning, a_dropin
 
 FILLER = "the crew writes down what it saw on this day and what it means to do on the next. " * 40

@@ -8,7 +8,7 @@ import openai
 import pytest
 
 from holdfast.gateway.bounds import GatewayBounds
-from holdfast.gateway.keys import KeyFile
+from holdfast.gateway.http.auth import KeyFile
 from tests.dropin.dropins import a_dropin
 
 HELLO: Any = [{"role": "user", "content": "hello"}]

@@ -6,10 +6,10 @@ from typing import Any
 import anthropic
 import pytest
 
-from holdfast.core.limits import Limits
-from holdfast.core.messages import Reasoning
-from holdfast.core.records import CompactionApplied, ReasoningDropped, ReplyRecorded
-from holdfast.models.simulated.signing import seal, sign
+from holdfast.models.fake.tokens import seal, sign
+from holdfast.types.limits import Limits
+from holdfast.types.messages import Reasoning
+from holdfast.types.records import CompactionApplied, ReasoningDropped, ReplyRecorded
 from tests.dropin.dropins import DropInRunning, a_dropin
 from tests.e2e.world import NOTES_MARK, Provider
 

@@ -3,14 +3,14 @@
 import json
 from typing import Any
 
-from holdfast.core.limits import Limits
-from holdfast.core.messages import Message, Request, Role, Text
-from holdfast.core.records import CompactionApplied, InputAdmitted
-from holdfast.gateway.dropin.recognition import digest_of
-from holdfast.gateway.dropin.together import together
+from holdfast.gateway.proxy.body_rewrite import together
+from holdfast.gateway.proxy.session_match import digest_of
 from holdfast.models.dialects import SERVED
-from holdfast.models.simulated import Simulation
+from holdfast.models.fake import Simulation
 from holdfast.models.wire import DecodedRequest, Original
+from holdfast.types.limits import Limits
+from holdfast.types.messages import Message, Request, Role, Text
+from holdfast.types.records import CompactionApplied, InputAdmitted
 from tests.dropin.dropins import DropInRunning, a_dropin
 
 SMALL = Limits(window_tokens=6_000, output_tokens_max=1_000)

@@ -14,9 +14,9 @@ from typing import NoReturn
 from msgspec.structs import replace
 
 import holdfast
-from holdfast.core.limits import Bounds
+from holdfast.core.limits.bounds import Bounds
 from holdfast.runtime.clock import SystemClock
-from holdfast.runtime.toolbox import tool
+from holdfast.runtime.tools.function_tool import tool
 from holdfast.stores.blobs import FolderBlobs
 from holdfast.stores.sqlite import SqliteStore
 from holdfast.testing.crashes import CrashingStore, CrashPoint, Side

@@ -13,19 +13,18 @@ import sys
 from contextlib import suppress
 from pathlib import Path
 
-from holdfast.core.messages import Reply, Request, text_of
-from holdfast.core.records import InputAdmitted, TurnEnded
 from holdfast.errors import HoldfastError, TurnFailedError
 from holdfast.ports import Attachment
 from holdfast.runtime.clock import SystemClock
-from holdfast.runtime.hold import Hold
-from holdfast.runtime.sessions import Session
+from holdfast.runtime.sessions.client import Hold
+from holdfast.runtime.sessions.session import Session
 from holdfast.stores.blobs import FolderBlobs
 from holdfast.stores.sqlite import SqliteStore
 from holdfast.stores.sqlite.reserve import is_given_up
 from holdfast.testing.crashes import check_log
-from holdfast.testing.engines import a_hold, an_engine
-from holdfast.testing.scripted import FunctionModel, says
+from holdfast.testing.engines import FunctionModel, a_hold, an_engine, says
+from holdfast.types.messages import Reply, Request, text_of
+from holdfast.types.records import InputAdmitted, TurnEnded
 
 KEY = "telegram:42"
 

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.core.fold import QUIET_TURNS
-from holdfast.core.limits import Bounds
-from holdfast.core.records import (
+from holdfast.core.fold.session_state import QUIET_TURNS
+from holdfast.core.limits.bounds import Bounds
+from holdfast.types.records import (
     AttemptFailed,
     CompactionApplied,
     CompactionOutcome,

@@ -4,12 +4,12 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.core.limits import Limits
-from holdfast.core.messages import LargeText, Media
-from holdfast.core.records import InputAdmitted, PartReplaced
 from holdfast.ports import Attachment
-from holdfast.runtime.sessions import Session
+from holdfast.runtime.sessions.session import Session
 from holdfast.stores.blobs import FolderBlobs
+from holdfast.types.limits import Limits
+from holdfast.types.messages import LargeText, Media
+from holdfast.types.records import InputAdmitted, PartReplaced
 from tests.e2e import child
 from tests.e2e.images import a_photo, a_png
 from tests.e2e.world import DIALECTS, HASTY, KEY, World, a_world, ended_well, records_of, rungs_of

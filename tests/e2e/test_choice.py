@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from holdfast.core.records import CompactionApplied, CompactionOutcome, OutputMasked
 from holdfast.errors import TurnFailedError
-from holdfast.runtime.sessions import Session
+from holdfast.runtime.sessions.session import Session
+from holdfast.types.records import CompactionApplied, CompactionOutcome, OutputMasked
 from tests.e2e.world import ASKED_ONLY, DIALECTS, KEY, SMALL, a_message, a_world, ended_well, records_of
 
 ASK = replace(ASKED_ONLY, on_overflow="ask")

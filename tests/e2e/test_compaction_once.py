@@ -10,7 +10,9 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from holdfast.core.records import (
+from holdfast.runtime.sessions.session import Session
+from holdfast.testing.crashes import CrashPoint, every_point
+from holdfast.types.records import (
     CompactionApplied,
     CompactionOutcome,
     CompactionRequested,
@@ -22,8 +24,6 @@ from holdfast.core.records import (
     Trigger,
     TurnStarted,
 )
-from holdfast.runtime.sessions import Session
-from holdfast.testing.crashes import CrashPoint, every_point
 from tests.e2e import child
 from tests.e2e.world import (
     ASKED_ONLY,

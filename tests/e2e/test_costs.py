@@ -5,10 +5,13 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from holdfast.core.limits import Bounds, Limits
-from holdfast.core.messages import Reply, StopReason, Text, Usage
-from holdfast.core.prices import Prices
-from holdfast.core.records import (
+from holdfast.core.limits.bounds import Bounds
+from holdfast.core.limits.prices import Prices
+from holdfast.runtime.engine.compaction import OVER_BUDGET
+from holdfast.runtime.sessions.session import Session
+from holdfast.types.limits import Limits
+from holdfast.types.messages import Reply, StopReason, Text, Usage
+from holdfast.types.records import (
     CompactionApplied,
     CompactionOutcome,
     NoticePosted,
@@ -18,8 +21,6 @@ from holdfast.core.records import (
     SummaryRefused,
     TurnEnded,
 )
-from holdfast.runtime.compacting import OVER_BUDGET
-from holdfast.runtime.sessions import Session
 from tests.e2e.world import (
     ASKED_ONLY,
     DIALECTS,

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.core.messages import ToolOutcome
-from holdfast.core.records import Abandonment, AttemptAbandoned, AttemptStarted, ToolSettled, TurnEnded
+from holdfast.types.messages import ToolOutcome
+from holdfast.types.records import Abandonment, AttemptAbandoned, AttemptStarted, ToolSettled, TurnEnded
 from tests.e2e import child
 from tests.e2e.world import DIALECTS, KEY, a_world, ended_well, next_record, records_of
 

@@ -5,13 +5,13 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.core.limits import Limits
-from holdfast.core.messages import Text
-from holdfast.core.records import CompactionApplied
 from holdfast.errors import TurnFailedError
 from holdfast.rescue.importing import import_session
 from holdfast.rescue.neutral import NeutralMessage, NeutralRole
-from holdfast.runtime.events import MESSAGES_MAX
+from holdfast.runtime.engine.log_events import MESSAGES_MAX
+from holdfast.types.limits import Limits
+from holdfast.types.messages import Text
+from holdfast.types.records import CompactionApplied
 from tests.e2e.world import DIALECTS, HASTY, KEY, SMALL, a_world, records_of, talk
 
 # On every event about sizes; `tokens` is the size of the request, further sizes stand beside it.

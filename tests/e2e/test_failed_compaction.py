@@ -5,15 +5,15 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.core.limits import Bounds, Deadlines
-from holdfast.core.messages import Reply, StopReason, Text
-from holdfast.core.records import CompactionApplied, SummaryKind, SummaryRefused
+from holdfast.core.limits.bounds import Bounds, Deadlines
 from holdfast.errors import TurnFailedError
 from holdfast.runtime.clock import SystemClock
-from holdfast.runtime.sessions import Session
+from holdfast.runtime.sessions.session import Session
 from holdfast.stores.blobs import FolderBlobs
 from holdfast.stores.sqlite import SqliteStore
 from holdfast.testing.engines import a_hold, an_engine
+from holdfast.types.messages import Reply, StopReason, Text
+from holdfast.types.records import CompactionApplied, SummaryKind, SummaryRefused
 from tests.e2e.world import (
     DIALECTS,
     HASTY,

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.core.limits import Limits
 from holdfast.ports import Attachment
+from holdfast.types.limits import Limits
 from tests.e2e import child
 from tests.e2e.images import a_png
 from tests.e2e.world import DIALECTS, HASTY, KEY, WINDOW, a_world, ended_well, talk

@@ -5,12 +5,13 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from holdfast.core.limits import Bounds, Limits
-from holdfast.core.messages import Reasoning
-from holdfast.core.prices import Prices
-from holdfast.core.records import CompactionApplied, ReplyRecorded
-from holdfast.models.simulated import Simulation
-from holdfast.models.simulated_server import serve_simulation
+from holdfast.core.limits.bounds import Bounds
+from holdfast.core.limits.prices import Prices
+from holdfast.models.fake import Simulation
+from holdfast.models.fake.server import serve_simulation
+from holdfast.types.limits import Limits
+from holdfast.types.messages import Reasoning
+from holdfast.types.records import CompactionApplied, ReplyRecorded
 from tests.e2e.world import (
     DIALECTS,
     HASTY,

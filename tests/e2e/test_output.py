@@ -5,9 +5,9 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from holdfast.core.limits import Limits
-from holdfast.core.records import CompactionApplied, OutputClamped
-from holdfast.models.simulated import SeenRequest
+from holdfast.models.fake import SeenRequest
+from holdfast.types.limits import Limits
+from holdfast.types.records import CompactionApplied, OutputClamped
 from tests.e2e.world import (
     DIALECTS,
     HASTY,

@@ -4,11 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.core.faults import Phase
-from holdfast.core.limits import Limits
-from holdfast.core.messages import Role
-from holdfast.core.records import AttemptFailed, CompactionApplied, SummaryKind
 from holdfast.errors import TurnFailedError
+from holdfast.types.faults import Phase
+from holdfast.types.limits import Limits
+from holdfast.types.messages import Role
+from holdfast.types.records import AttemptFailed, CompactionApplied, SummaryKind
 from tests.e2e.world import (
     DIALECTS,
     HASTY,

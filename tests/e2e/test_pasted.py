@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.core.records import InputAdmitted
+from holdfast.types.records import InputAdmitted
 from tests.e2e.world import DIALECTS, HASTY, KEY, SMALL, a_world, ended_well, records_of
 
 PNG = b"\x89PNG\r\n\x1a\n"

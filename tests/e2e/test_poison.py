@@ -5,15 +5,16 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.core.limits import Bounds, Limits
-from holdfast.core.messages import LargeText, Media, Text
-from holdfast.core.records import InputAdmitted, NoticePosted, PartReplaced
+from holdfast.core.limits.bounds import Bounds
 from holdfast.errors import TurnFailedError
 from holdfast.ports import Attachment
 from holdfast.runtime.clock import SystemClock
-from holdfast.runtime.sessions import Session
+from holdfast.runtime.sessions.session import Session
 from holdfast.stores.blobs import FolderBlobs
 from holdfast.stores.sqlite import SqliteStore
+from holdfast.types.limits import Limits
+from holdfast.types.messages import LargeText, Media, Text
+from holdfast.types.records import InputAdmitted, NoticePosted, PartReplaced
 from tests.e2e.images import a_png
 from tests.e2e.world import (
     DIALECTS,

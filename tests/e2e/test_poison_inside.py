@@ -3,10 +3,10 @@
 from pathlib import Path
 
 import holdfast
-from holdfast.core.limits import Limits
-from holdfast.core.messages import Media, Text
-from holdfast.core.records import NoticePosted, PartReplaced, ToolSettled
 from holdfast.ports import Attachment
+from holdfast.types.limits import Limits
+from holdfast.types.messages import Media, Text
+from holdfast.types.records import NoticePosted, PartReplaced, ToolSettled
 from tests.e2e.images import a_png
 from tests.e2e.world import HASTY, KEY, a_world, ended_well, failures_of, records_of
 

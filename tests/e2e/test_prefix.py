@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.core.limits import Bounds
-from holdfast.core.records import CompactionApplied, OutputMasked
+from holdfast.core.limits.bounds import Bounds
 from holdfast.ports import Attachment
+from holdfast.types.records import CompactionApplied, OutputMasked
 from tests.e2e.images import a_png
 from tests.e2e.world import DIALECTS, KEY, SMALL, a_world, is_for_notes, records_of, talk
 

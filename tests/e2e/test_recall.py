@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from holdfast.core.limits import Limits
-from holdfast.core.records import CompactionApplied, CompactionOutcome, ToolSettled
 from holdfast.errors import BadInputError
-from holdfast.runtime.hold import Hold
-from holdfast.runtime.recall import PAGE_BYTES
-from holdfast.runtime.sessions import Session
+from holdfast.runtime.sessions.client import Hold
+from holdfast.runtime.sessions.session import Session
+from holdfast.runtime.tools.recall import PAGE_BYTES
+from holdfast.types.limits import Limits
+from holdfast.types.records import CompactionApplied, CompactionOutcome, ToolSettled
 from tests.cli.programs import holdfast
 from tests.e2e.world import ASKED_ONLY, DIALECTS, KEY, World, a_world, ended_well, is_for_notes, records_of, talk
 from tests.gateway.gateways import a_gateway_on

@@ -5,11 +5,14 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from holdfast.cli.benches.prefix import conversation_part
-from holdfast.core.limits import Bounds, Limits
-from holdfast.core.messages import Reply, StopReason, ToolCall, Usage
-from holdfast.core.prices import Prices
-from holdfast.core.records import (
+from holdfast.core.limits.bounds import Bounds
+from holdfast.core.limits.prices import Prices
+from holdfast.lab.benches.view import conversation_part
+from holdfast.models.fake import SeenRequest
+from holdfast.runtime.sessions.session import Session
+from holdfast.types.limits import Limits
+from holdfast.types.messages import Reply, StopReason, ToolCall, Usage
+from holdfast.types.records import (
     CompactionApplied,
     CompactionOutcome,
     NoticePosted,
@@ -17,8 +20,6 @@ from holdfast.core.records import (
     SummaryKind,
     SummaryRefused,
 )
-from holdfast.models.simulated import SeenRequest
-from holdfast.runtime.sessions import Session
 from tests.e2e.world import ASKED_ONLY, DIALECTS, KEY, World, a_world, ended_well, is_for_notes, records_of, talk
 
 # A dozen messages take two thirds of it, and a provider keeps nothing shorter than 1,024 tokens.

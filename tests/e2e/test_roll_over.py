@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.core.messages import text_of
-from holdfast.core.records import GenerationStarted, InputAdmitted
 from holdfast.errors import TurnFailedError
-from holdfast.runtime.sessions import Session
+from holdfast.runtime.sessions.session import Session
+from holdfast.types.messages import text_of
+from holdfast.types.records import GenerationStarted, InputAdmitted
 from tests.e2e.world import (
     DIALECTS,
     HASTY,

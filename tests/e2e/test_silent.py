@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.core.faults import Confidence, FaultKind, Phase
-from holdfast.core.limits import Limits
-from holdfast.core.records import AttemptFailed, CompactionApplied
 from holdfast.errors import TurnFailedError
+from holdfast.types.faults import Confidence, FaultKind, Phase
+from holdfast.types.limits import Limits
+from holdfast.types.records import AttemptFailed, CompactionApplied
 from tests.e2e.world import DIALECTS, HASTY, KEY, a_world, ended_well, failures_of, records_of, talk
 
 LARGE = Limits(window_tokens=100_000)

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.core.limits import Deadlines
-from holdfast.core.records import AttemptFailed, Logged, ReplyRecorded
+from holdfast.core.limits.bounds import Deadlines
 from holdfast.errors import TurnFailedError
 from holdfast.ports import TextDelta
+from holdfast.types.records import AttemptFailed, Logged, ReplyRecorded
 from tests.e2e.world import DIALECTS, HASTY, KEY, a_world, ended_well, failures_of, records_of
 
 # Long enough for an answer over a local socket on a busy machine, short enough to wait for.

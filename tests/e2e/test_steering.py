@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.core.messages import text_of
-from holdfast.core.records import CompactionOutcome
+from holdfast.types.messages import text_of
+from holdfast.types.records import CompactionOutcome
 from tests.e2e.world import DIALECTS, KEY, SMALL, a_world, ended_well, talk
 
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.core.records import CompactionApplied, PieceSummarised, SummaryKind, SummaryRefused
+from holdfast.types.records import CompactionApplied, PieceSummarised, SummaryKind, SummaryRefused
 from tests.e2e.world import (
     DIALECTS,
     HASTY,

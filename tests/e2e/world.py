@@ -7,19 +7,20 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import holdfast
-from holdfast.core.limits import Bounds, Deadlines, Limits
-from holdfast.core.messages import Reply
-from holdfast.core.prices import NO_PRICES, Prices
-from holdfast.core.records import AnyRecord, AttemptFailed, Logged, RungStarted
+from holdfast.core.limits.bounds import Bounds, Deadlines
+from holdfast.core.limits.prices import NO_PRICES, Prices
 from holdfast.models.catalogue import PROVIDERS
+from holdfast.models.fake import FaultStep, SeenRequest, Simulation
+from holdfast.models.fake.server import serve_simulation
 from holdfast.models.http import HttpModel, ModelCard
-from holdfast.models.simulated import FaultStep, SeenRequest, Simulation
-from holdfast.models.simulated_server import serve_simulation
 from holdfast.models.transport import Answer, SocketTransport
 from holdfast.ports import Model
-from holdfast.runtime.hold import Hold
-from holdfast.runtime.sessions import Session
+from holdfast.runtime.sessions.client import Hold
+from holdfast.runtime.sessions.session import Session
 from holdfast.testing.crashes import check_log
+from holdfast.types.limits import Limits
+from holdfast.types.messages import Reply
+from holdfast.types.records import AnyRecord, AttemptFailed, Logged, RungStarted
 
 DIALECTS = ("openai", "anthropic")
 KEY = "telegram:42"

@@ -12,29 +12,28 @@ from urllib.parse import quote, urlsplit
 import aiohttp
 from yarl import URL
 
-from holdfast.core.faults import Refusal
-from holdfast.core.limits import Bounds
-from holdfast.core.messages import Reply, Request
-from holdfast.core.records import Logged
-from holdfast.gateway.app import Gateway
+from holdfast.core.limits.bounds import Bounds
+from holdfast.gateway.api.request_context import Shared
 from holdfast.gateway.bounds import GatewayBounds
-from holdfast.gateway.events import Streams
 from holdfast.gateway.health import Faults, Inspection
-from holdfast.gateway.keys import KeyFile
-from holdfast.gateway.meters import Meters
-from holdfast.gateway.pulse import Pulses
-from holdfast.gateway.server import serve_gateway
-from holdfast.gateway.shared import Shared
+from holdfast.gateway.http.app import Gateway
+from holdfast.gateway.http.auth import KeyFile
+from holdfast.gateway.http.events import Streams
+from holdfast.gateway.http.metrics import Meters
+from holdfast.gateway.http.server import serve_gateway
+from holdfast.gateway.session_watch import Pulses
 from holdfast.gateway.uploads import Uploads
 from holdfast.models.catalogue import simulated_model
-from holdfast.models.simulated import Simulation
+from holdfast.models.fake import Simulation
 from holdfast.ports import Delta, Model, Store
 from holdfast.runtime.clock import SystemClock
-from holdfast.runtime.engine import Engine
-from holdfast.runtime.hold import Hold
+from holdfast.runtime.engine.context import Engine
+from holdfast.runtime.sessions.client import Hold
 from holdfast.stores.memory import MemoryStore
-from holdfast.testing.engines import a_hold, an_engine
-from holdfast.testing.scripted import FunctionModel, says
+from holdfast.testing.engines import FunctionModel, a_hold, an_engine, says
+from holdfast.types.faults import Refusal
+from holdfast.types.messages import Reply, Request
+from holdfast.types.records import Logged
 
 # Longer than anything here takes on a busy machine; whoever waits so long has found a bug.
 DEADLINE_SECONDS = 60.0

@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from holdfast.errors import InternalError, LeaseLostError, StoreDamagedError, StoreFullError
-from holdfast.gateway.app import Mounted
-from holdfast.gateway.asgi import Receive, Scope, Send, answer
 from holdfast.gateway.bounds import GatewayBounds
-from holdfast.gateway.keys import KeyFile
-from holdfast.gateway.problems import NotFoundError, problem_of
+from holdfast.gateway.http.app import Mounted
+from holdfast.gateway.http.asgi import Receive, Scope, Send, answer
+from holdfast.gateway.http.auth import KeyFile
+from holdfast.gateway.http.problems import NotFoundError, problem_of
 from holdfast.gateway.uploads import Uploads
 from holdfast.testing.clock import ManualClock
 from tests.gateway.gateways import SilentModel, a_gateway, eventually

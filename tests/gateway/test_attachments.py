@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from holdfast.core.messages import BlobRef
-from holdfast.core.records import InputAdmitted
 from holdfast.stores.memory import MemoryBlobs
+from holdfast.types.messages import BlobRef
+from holdfast.types.records import InputAdmitted
 from tests.core.images import a_gif, a_jpeg, a_lossy_webp, a_png
 from tests.gateway.gateways import Answer, Client, a_gateway
 from tests.gateway.test_tenants import keys

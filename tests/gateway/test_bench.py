@@ -4,8 +4,8 @@ import msgspec
 import pytest
 from click.testing import CliRunner
 
-from holdfast.cli.benches import gateway as bench
-from holdfast.cli.benches.measured import Measured
+from holdfast.lab.benches import gateway as bench
+from holdfast.lab.benches.harness import Measured
 
 TINY = bench.Effort(messages=3, streams=5, sessions=3, seconds=0.1, rounds=3)
 

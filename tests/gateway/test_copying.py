@@ -8,12 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.core.limits import Bounds, Limits
+from holdfast.core.limits.bounds import Bounds
 from holdfast.gateway.bounds import GatewayBounds
 from holdfast.models.catalogue import simulated_model
-from holdfast.models.simulated import Simulation
-from holdfast.runtime.copies import COPYING, exported
-from holdfast.testing.scripted import ScriptedModel
+from holdfast.models.fake import Simulation
+from holdfast.runtime.sessions.transfer import COPYING, exported
+from holdfast.testing.engines import ScriptedModel
+from holdfast.types.limits import Limits
 from tests.core.images import a_png
 from tests.gateway.gateways import Client, Running, SilentModel, a_gateway, eventually, first, until
 from tests.gateway.test_tenants import keys

@@ -7,15 +7,15 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.core.messages import Text
-from holdfast.core.records import InputAdmitted, Logged, NoticePosted
 from holdfast.gateway.bounds import GatewayBounds
-from holdfast.gateway.events import cursor_of, epoch_of
+from holdfast.gateway.http.events import cursor_of, epoch_of
 from holdfast.ports import SessionInfo
 from holdfast.runtime.clock import SystemClock
 from holdfast.stores.memory import MemoryStore
 from holdfast.stores.sqlite import SqliteStore
-from holdfast.testing.scripted import FunctionModel, says
+from holdfast.testing.engines import FunctionModel, says
+from holdfast.types.messages import Text
+from holdfast.types.records import InputAdmitted, Logged, NoticePosted
 from tests.gateway.gateways import Event, Running, SilentModel, a_gateway, eventually, first, until
 
 KEY = "/api/sessions/telegram:42"

@@ -9,8 +9,8 @@ import aiohttp
 from holdfast.config.schema import GatewaySettings, Settings
 from holdfast.gateway.bounds import GatewayBounds
 from holdfast.gateway.health import Checks, Inspection, Node
-from holdfast.runtime.doctor import Finding
-from holdfast.testing.scripted import ScriptedModel, refuses
+from holdfast.runtime.maintenance.doctor import Finding
+from holdfast.testing.engines import ScriptedModel, refuses
 from holdfast.wiring import open_gateway
 from tests.gateway.gateways import DEADLINE_SECONDS, Client, SilentModel, a_gateway
 from tests.gateway.test_tenants import keys

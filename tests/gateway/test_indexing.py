@@ -4,17 +4,17 @@ import asyncio
 from functools import partial
 from pathlib import Path
 
-from holdfast.core.messages import Text
-from holdfast.core.records import InputAdmitted
 from holdfast.errors import StoreBusyError
-from holdfast.gateway.indexing import Indexer
+from holdfast.gateway.health import Indexer
 from holdfast.ports import Hit, SessionInfo
 from holdfast.runtime.clock import SystemClock
-from holdfast.runtime.learning import LEARNED_KEY
+from holdfast.runtime.engine.learning import LEARNED_KEY
 from holdfast.stores.memory import MemoryStore
 from holdfast.stores.sqlite import SqliteStore
 from holdfast.stores.sqlite import search as searching
 from holdfast.testing.clock import ManualClock
+from holdfast.types.messages import Text
+from holdfast.types.records import InputAdmitted
 
 
 class _NoTime(ManualClock):

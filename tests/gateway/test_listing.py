@@ -5,19 +5,20 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.core.fold import Call, InFlight, Turn, Wanted
-from holdfast.core.ladder import Rung
-from holdfast.core.limits import Bounds, Limits
-from holdfast.core.records import SessionConfigured, Trigger
+from holdfast.core.fold.session_state import Call, InFlight, Turn, Wanted
+from holdfast.core.limits.bounds import Bounds
 from holdfast.gateway.bounds import GatewayBounds
-from holdfast.gateway.standings import in_words
+from holdfast.gateway.status_cache import in_words
 from holdfast.models.catalogue import simulated_model
-from holdfast.models.simulated import Simulation
+from holdfast.models.fake import Simulation
 from holdfast.ports import Hit
 from holdfast.runtime.clock import SystemClock
 from holdfast.stores.memory import MemoryStore
 from holdfast.testing.builders import a_tool_call, an_input
-from holdfast.testing.scripted import ScriptedModel, says
+from holdfast.testing.engines import ScriptedModel, says
+from holdfast.types.faults import Rung
+from holdfast.types.limits import Limits
+from holdfast.types.records import SessionConfigured, Trigger
 from tests.gateway.gateways import DEADLINE_SECONDS, SilentModel, a_gateway, eventually, first
 from tests.gateway.test_tenants import keys
 

@@ -10,10 +10,12 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from opentelemetry.trace import StatusCode
 
-from holdfast.core.faults import Confidence, Fault, FaultKind, Phase, Refusal
-from holdfast.core.ladder import Rung
-from holdfast.core.messages import Reply, StopReason, Text, Usage
-from holdfast.core.records import (
+from holdfast.gateway.http.server import JsonLines, log_as_json
+from holdfast.gateway.http.traces import Traces
+from holdfast.testing.engines import ScriptedModel, refuses
+from holdfast.types.faults import Confidence, Fault, FaultKind, Phase, Refusal, Rung
+from holdfast.types.messages import Reply, StopReason, Text, Usage
+from holdfast.types.records import (
     Abandonment,
     AnyRecord,
     AttemptAbandoned,
@@ -30,9 +32,6 @@ from holdfast.core.records import (
     TurnEnded,
     TurnStarted,
 )
-from holdfast.gateway.logs import JsonLines, log_as_json
-from holdfast.gateway.traces import Traces
-from holdfast.testing.scripted import ScriptedModel, refuses
 from tests.gateway.gateways import a_gateway
 
 SECRET = "the harbour is Kiel"

@@ -9,9 +9,9 @@ from pathlib import Path
 import msgspec
 from openapi_spec_validator import validate
 
-from holdfast.gateway.openapi import document
-from holdfast.gateway.problems import STATUSES, RefusedError, statuses_of
-from holdfast.gateway.routes import PREFIX, ROUTES
+from holdfast.gateway.api.openapi import document
+from holdfast.gateway.api.routes import PREFIX, ROUTES
+from holdfast.gateway.http.problems import STATUSES, RefusedError, statuses_of
 from tests.gateway.gateways import DEADLINE_SECONDS, a_gateway
 
 DOCUMENT = json.loads(msgspec.json.encode(document("0.1.0")))

@@ -5,13 +5,18 @@ from typing import Any
 
 import pytest
 
-from holdfast.core.budgets import Budgets
-from holdfast.core.digest import Passage, represent
-from holdfast.core.faults import Confidence, Fault, FaultKind, Phase, Refusal
-from holdfast.core.ladder import Rung
-from holdfast.core.limits import Bounds, Limits
-from holdfast.core.messages import Message, Reasoning, Reply, Role, StopReason, Text, ToolOutcome, ToolResult, Usage
-from holdfast.core.records import (
+from holdfast.core.compaction.digest import represent
+from holdfast.core.compaction.facts import Passage
+from holdfast.core.limits.bounds import Bounds
+from holdfast.gateway.api import usage
+from holdfast.models.catalogue import simulated_model
+from holdfast.models.fake import Simulation
+from holdfast.ports import Store
+from holdfast.testing.builders import a_message, a_tool_call, a_turn_ended, a_turn_started, an_input
+from holdfast.types.faults import Confidence, Fault, FaultKind, Phase, Refusal, Rung
+from holdfast.types.limits import Limits
+from holdfast.types.messages import Message, Reasoning, Reply, Role, StopReason, Text, ToolOutcome, ToolResult, Usage
+from holdfast.types.records import (
     Abandonment,
     AttemptAbandoned,
     AttemptFailed,
@@ -31,11 +36,7 @@ from holdfast.core.records import (
     ToolStarted,
     WindowWarned,
 )
-from holdfast.gateway import over_time
-from holdfast.models.catalogue import simulated_model
-from holdfast.models.simulated import Simulation
-from holdfast.ports import Store
-from holdfast.testing.builders import a_message, a_tool_call, a_turn_ended, a_turn_started, an_input
+from holdfast.types.usage import Budgets
 from tests.gateway.gateways import SilentModel, a_gateway
 
 KEY = "/api/sessions/telegram:42"
@@ -146,7 +147,7 @@ async def test_a_chart_read_in_pages_of_any_size_is_the_chart(
     async with a_gateway(SilentModel()) as running:
         await keep(running.engine.store, *TURN)
         whole = (await running.client.get(f"{ALONE}/budgets")).body
-        monkeypatch.setattr(over_time, "_RECORDS_MAX", read_at_once)
+        monkeypatch.setattr(usage, "_RECORDS_MAX", read_at_once)
         for limit in (1, 2, 3, 7):
             requests, marks = list[Any](), list[Any]()
             after: int | None = 0

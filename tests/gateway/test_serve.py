@@ -12,8 +12,8 @@ import aiohttp
 import pytest
 
 import holdfast
-from holdfast.cli.serve import serve as command
-from holdfast.config.reading import read_configuration
+from holdfast.cli.commands.serve import serve as command
+from holdfast.config.loader import read_configuration
 from holdfast.config.schema import GatewaySettings, ObservingSettings, Settings
 from holdfast.errors import UsageError
 from holdfast.wiring import open_gateway

@@ -4,11 +4,11 @@ import base64
 
 import pytest
 
-from holdfast.core.limits import Limits
 from holdfast.gateway.bounds import GatewayBounds
 from holdfast.models.catalogue import simulated_model
-from holdfast.models.simulated import Simulation
-from holdfast.testing.scripted import ScriptedModel, refuses
+from holdfast.models.fake import Simulation
+from holdfast.testing.engines import ScriptedModel, refuses
+from holdfast.types.limits import Limits
 from tests.core.images import a_png
 from tests.gateway.gateways import SilentModel, a_gateway, first, until
 

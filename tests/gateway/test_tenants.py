@@ -6,10 +6,9 @@ from pathlib import Path
 import pytest
 
 from holdfast.errors import StoreIoError, UsageError
+from holdfast.gateway.api.routes import PREFIX, ROUTES
 from holdfast.gateway.bounds import GatewayBounds
-from holdfast.gateway.keys import KeyFile
-from holdfast.gateway.routes import PREFIX, ROUTES
-from holdfast.gateway.tenants import Tenant
+from holdfast.gateway.http.auth import KeyFile, Tenant
 from tests.gateway.gateways import a_gateway
 
 

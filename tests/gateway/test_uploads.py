@@ -9,7 +9,7 @@ import pytest
 
 from holdfast.config.schema import GatewaySettings, Settings
 from holdfast.gateway.bounds import GatewayBounds
-from holdfast.gateway.problems import NotFoundError
+from holdfast.gateway.http.problems import NotFoundError
 from holdfast.gateway.uploads import Uploads
 from holdfast.testing.clock import ManualClock
 from holdfast.wiring import open_gateway

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from holdfast.errors import StoppingError
-from holdfast.gateway.asgi import ClientGoneError, unless_gone
+from holdfast.gateway.http.asgi import ClientGoneError, unless_gone
 
 
 class _Client:

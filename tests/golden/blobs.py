@@ -2,7 +2,7 @@
 
 from hashlib import sha256
 
-from holdfast.core.messages import BlobRef
+from holdfast.types.messages import BlobRef
 
 NOTES = "".join(f"Sounding {number:02}: {number % 9 + 3} fathoms, sand.\n" for number in range(1, 41)).encode()
 # A valid PNG of two by one pixels.

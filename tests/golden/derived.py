@@ -5,17 +5,20 @@ from typing import Any
 
 import msgspec
 
-from holdfast.core.actions import Action
-from holdfast.core.budgets import Budgets
-from holdfast.core.fold import InFlight, Turn, in_vain_today, spent_today
-from holdfast.core.gauge import warning, wish
-from holdfast.core.limits import Bounds, Limits
-from holdfast.core.messages import Message
-from holdfast.core.prices import Spent
-from holdfast.core.records import Abandonment, Logged, encode_record
-from holdfast.core.sealing import Sealing, sealable_until
-from holdfast.core.turn import decide, evolve, interruptions
+from holdfast.core.compaction.plan import warning, wish
+from holdfast.core.fold.recovery_state import in_vain_today, spent_today
+from holdfast.core.fold.session_state import InFlight, Turn
+from holdfast.core.integrity.segments import Sealing, sealable_until
+from holdfast.core.limits.bounds import Bounds
+from holdfast.core.limits.prices import Spent
+from holdfast.core.turn.actions import Action
+from holdfast.core.turn.decide import decide, interruptions
+from holdfast.core.turn.transitions import evolve
 from holdfast.core.view import messages_in_view
+from holdfast.types.limits import Limits
+from holdfast.types.messages import Message
+from holdfast.types.records import Abandonment, Logged, encode_record
+from holdfast.types.usage import Budgets
 from tests.golden.shapes import expanded
 
 USUAL = Bounds()

@@ -14,17 +14,17 @@ from typing import Any
 
 import msgspec
 
-from holdfast.cli.benches.own_postgres import OwnServer
-from holdfast.core.records import AnyRecord, decode_record, encode_record
-from holdfast.runtime.copies import exported
+from holdfast.lab.benches.postgres_server import OwnServer
+from holdfast.runtime.sessions.transfer import exported
 from holdfast.stores.archived import ArchivedStore
 from holdfast.stores.archives import FolderArchive
 from holdfast.stores.blobs import FolderBlobs
 from holdfast.stores.memory import MemoryBlobs, MemoryStore
-from holdfast.stores.postgres import layout as postgres_layout
+from holdfast.stores.postgres import migrations as postgres_layout
 from holdfast.stores.sqlite import SqliteStore
 from holdfast.testing.clock import ManualClock
-from holdfast.testing.store_promises import lease_on
+from holdfast.testing.store_fixture import lease_on
+from holdfast.types.records import AnyRecord, decode_record, encode_record
 from tests.golden import samples
 from tests.golden.blobs import CONTENTS
 from tests.golden.derived import values_after_each

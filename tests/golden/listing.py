@@ -5,9 +5,9 @@ from typing import Any
 
 import msgspec
 
-from holdfast.core.records import InputAdmitted, Logged
 from holdfast.ports import Store
-from holdfast.runtime.naming import learn_blobs
+from holdfast.runtime.sessions.delete import learn_blobs
+from holdfast.types.records import InputAdmitted, Logged
 from tests.golden.script import CLIENT_SESSION, LINKS_SESSION, SESSION
 from tests.golden.shapes import expanded
 

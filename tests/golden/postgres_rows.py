@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import Any
 from zlib import crc32
 
-from holdfast.core.messages import BlobRef
-from holdfast.core.records import DamageSetAside, InputAdmitted, Logged, encode_record, owed, refs_in
 from holdfast.stores.postgres import PostgresStore
 from holdfast.stores.rows import record_crc32
+from holdfast.types.messages import BlobRef
+from holdfast.types.records import DamageSetAside, InputAdmitted, Logged, encode_record, owed, refs_in
 from tests.golden.blobs import CONTENTS
 from tests.golden.files import FOLDER
 from tests.golden.listing import listing

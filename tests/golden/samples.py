@@ -1,10 +1,8 @@
 """One record of every type with every field set, and one with nothing set but the required fields."""
 
-from holdfast.core.budgets import Budgets
-from holdfast.core.faults import Confidence, Fault, FaultKind, Phase, Refusal, Unit
-from holdfast.core.ladder import Rung
-from holdfast.core.learning import Learned
-from holdfast.core.messages import (
+from holdfast.types.faults import Confidence, Fault, FaultKind, Phase, Refusal, Rung, Unit
+from holdfast.types.limits import Calibration, Learned
+from holdfast.types.messages import (
     Effort,
     LargeText,
     Media,
@@ -18,7 +16,7 @@ from holdfast.core.messages import (
     ToolSpec,
     Usage,
 )
-from holdfast.core.records import (
+from holdfast.types.records import (
     Abandonment,
     AnswerLinked,
     AnyRecord,
@@ -61,7 +59,7 @@ from holdfast.core.records import (
     TurnStarted,
     WindowWarned,
 )
-from holdfast.core.sizing import Calibration
+from holdfast.types.usage import Budgets
 from tests.golden.blobs import NOTES_REF, PICTURE_REF
 
 # Every kind of text that JSON may spell in more than one way.

@@ -2,11 +2,9 @@
 
 from collections.abc import Sequence
 
-from holdfast.core.budgets import Budgets
-from holdfast.core.faults import Confidence, Fault, FaultKind, Phase, Refusal, Unit
-from holdfast.core.ladder import Rung
-from holdfast.core.learning import Learned
-from holdfast.core.messages import (
+from holdfast.types.faults import Confidence, Fault, FaultKind, Phase, Refusal, Rung, Unit
+from holdfast.types.limits import Learned
+from holdfast.types.messages import (
     Effort,
     LargeText,
     Media,
@@ -20,7 +18,7 @@ from holdfast.core.messages import (
     ToolSpec,
     Usage,
 )
-from holdfast.core.records import (
+from holdfast.types.records import (
     Abandonment,
     AnswerLinked,
     AnyRecord,
@@ -64,6 +62,7 @@ from holdfast.core.records import (
     TurnStarted,
     WindowWarned,
 )
+from holdfast.types.usage import Budgets
 from tests.golden.blobs import NOTES_REF, PICTURE_REF
 
 MODEL = "test:deep"

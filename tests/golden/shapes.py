@@ -17,7 +17,7 @@ from msgspec.inspect import (
     type_info,
 )
 
-from holdfast.core.records import AnyRecord
+from holdfast.types.records import AnyRecord
 
 # Where no default is declared.
 _NONE = msgspec.NODEFAULT

@@ -7,17 +7,17 @@ from typing import Any
 
 import apsw
 
-from holdfast.core.fold import Turn
-from holdfast.core.reconcile import SetAside
-from holdfast.core.records import Logged
+from holdfast.core.fold.session_state import Turn
+from holdfast.core.integrity.reconcile import SetAside
 from holdfast.ports import Archive, Lease, Segment, Store
-from holdfast.runtime.log import Log
+from holdfast.runtime.engine.log import Log
 from holdfast.stores.sqlite import SqliteStore
 from holdfast.stores.sqlite import file as sqlite_file
 from holdfast.testing.builders import a_notice
 from holdfast.testing.clock import ManualClock
-from holdfast.testing.store_promises import lease_on
-from holdfast.testing.store_promises_sealing import segment_of
+from holdfast.testing.sealing_contract import segment_of
+from holdfast.testing.store_fixture import lease_on
+from holdfast.types.records import Logged
 from tests.golden.script import (
     CLIENT_SESSION,
     LINKS_LOG,

@@ -6,15 +6,15 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from holdfast.core.messages import BlobRef
-from holdfast.core.records import Logged, decode_record
-from holdfast.core.segments import folder_of, name_of, pack_segment, range_in, salvage, unpack_segment
+from holdfast.core.integrity.segments import folder_of, name_of, pack_segment, range_in, salvage, unpack_segment
 from holdfast.ports import Blobs, Store
-from holdfast.runtime.copies import exported, imported, is_ours, lines_of, origin_of_whole
+from holdfast.runtime.sessions.transfer import exported, imported, is_ours, lines_of, origin_of_whole
 from holdfast.stores.blobs import FolderBlobs
 from holdfast.stores.memory import MemoryBlobs, MemoryStore
 from holdfast.stores.sqlite import SqliteStore
 from holdfast.testing.clock import ManualClock
+from holdfast.types.messages import BlobRef
+from holdfast.types.records import Logged, decode_record
 from tests.golden.blobs import CONTENTS
 from tests.golden.files import FOLDER, read_json, read_lines
 from tests.golden.listing import line_of

@@ -3,7 +3,7 @@
 import msgspec
 import pytest
 
-from holdfast.core.records import Logged
+from holdfast.types.records import Logged
 from tests.golden.derived import values_after_each
 from tests.golden.files import json_line, read_lines
 from tests.golden.script import CLIENT_LOG, LOG

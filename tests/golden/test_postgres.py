@@ -2,10 +2,11 @@
 
 import pytest
 
-from holdfast.core.messages import BlobRef
-from holdfast.runtime.log import open_log
-from holdfast.stores.postgres import PostgresStore, layout
+from holdfast.runtime.engine.log import open_log
+from holdfast.stores.postgres import PostgresStore
+from holdfast.stores.postgres import migrations as layout
 from holdfast.stores.postgres.blobs import PostgresBlobs
+from holdfast.types.messages import BlobRef
 from tests.golden.blobs import CONTENTS
 from tests.golden.derived import values_of
 from tests.golden.files import FOLDER, read_json, without_comments

@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from holdfast.core.records import AnyRecord, decode_record, encode_record
+from holdfast.types.records import AnyRecord, decode_record, encode_record
 from tests.golden import samples
 from tests.golden.files import read_json, read_lines
 from tests.golden.shapes import at_default, choices, expanded, record_types, structs_in, with_spelling

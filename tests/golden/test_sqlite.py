@@ -6,14 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.core.messages import BlobRef
-from holdfast.runtime.log import open_log
+from holdfast.runtime.engine.log import open_log
 from holdfast.stores.archived import ArchivedStore
 from holdfast.stores.archives import FolderArchive
 from holdfast.stores.blobs import FolderBlobs
 from holdfast.stores.sqlite import SqliteStore
 from holdfast.stores.sqlite.read_only import SqliteView
 from holdfast.testing.clock import ManualClock
+from holdfast.types.messages import BlobRef
 from tests.golden.blobs import CONTENTS
 from tests.golden.derived import values_of
 from tests.golden.files import FOLDER, read_json, without_comments

@@ -12,15 +12,15 @@ from typing import Any
 
 import msgspec
 
-from holdfast.config.telling import reference as settings_reference
-from holdfast.core.fold import InFlight
-from holdfast.core.ladder import LADDER
-from holdfast.core.turn import TRANSITIONS, WHEN_NOTHING_RUNS
-from holdfast.gateway import shapes
-from holdfast.gateway.openapi import events_told
-from holdfast.gateway.problems import STATUSES
-from holdfast.gateway.routes import PREFIX, ROUTES
-from holdfast.runtime.words import FAULTS, OUTCOMES, RESULTS, RUNGS, TRIGGERS
+from holdfast.config.loader import reference as settings_reference
+from holdfast.core.fold.session_state import InFlight
+from holdfast.core.turn.ladder import LADDER
+from holdfast.core.turn.transitions import TRANSITIONS, WHEN_NOTHING_RUNS
+from holdfast.gateway.api import schemas
+from holdfast.gateway.api.openapi import events_told
+from holdfast.gateway.api.routes import PREFIX, ROUTES
+from holdfast.gateway.http.problems import STATUSES
+from holdfast.runtime.sessions.record_text import FAULTS, OUTCOMES, RESULTS, RUNGS, TRIGGERS
 from tests.house.places import ROOT
 from tests.house.references import commands_reference, exit_codes, ladder_drawn, python_reference
 
@@ -75,7 +75,7 @@ def address_table() -> str:
     lines = ["| address | what it does | takes | answers |", "|---|---|---|---|"]
     for route in ROUTES:
         fields = [field.name for field in msgspec.structs.fields(route.query)]
-        takes = [f"`{route.body.__name__}`"] if route.body is not None and route.body is not shapes.Nothing else []
+        takes = [f"`{route.body.__name__}`"] if route.body is not None and route.body is not schemas.Nothing else []
         takes += ["bytes"] if route.takes_bytes else []
         takes += ["?" + ", ".join(f"`{field}`" for field in fields)] if fields else []
         answers = [f"`{route.answer.__name__}`"] if route.answer is not None else []

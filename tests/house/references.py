@@ -12,11 +12,11 @@ import msgspec
 import holdfast
 from holdfast.cli import BENCHES, COMMANDS, command_line
 from holdfast.cli.examples import EXAMPLES
-from holdfast.cli.exits import EXITS
+from holdfast.cli.exit_codes import EXITS
 from holdfast.config.schema import comments
-from holdfast.core.faults import FaultKind
-from holdfast.core.ladder import LADDER, Rung
-from holdfast.runtime.words import FAULTS, RUNGS
+from holdfast.core.turn.ladder import LADDER
+from holdfast.runtime.sessions.record_text import FAULTS, RUNGS
+from holdfast.types.faults import FaultKind, Rung
 
 # Where a signature names a type by the room it lives in, and a reader wants the name alone.
 _ROOM = re.compile(r"\b(?:holdfast|collections|asyncio|pathlib|typing|msgspec)(?:\.[a-z_]+)*\.(?=[A-Z])")

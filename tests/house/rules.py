@@ -7,32 +7,33 @@ PACKAGE = "holdfast"
 # From the ground up; a module belongs to the longest name that it starts with. It may import what lies on lower floors,
 # its own room, and on its own floor what is in the same package. "" is the package's own __init__.
 FLOORS: tuple[tuple[str, ...], ...] = (
-    ("errors",),
+    # `types` is everything that is on disk; it imports nothing of ours.
+    ("types", "errors"),
     ("core",),
     ("ports",),
     (
         "stores",
         "models",
-        "runtime.toolbox",
-        "runtime.function_tool",
-        "runtime.tool_output",
-        "runtime.admission",
+        "runtime.tools.toolbox",
+        "runtime.tools.function_tool",
+        "runtime.sessions.admission",
         "runtime.images",
         "runtime.clock",
     ),
-    # Whatever else is in runtime stands beside the runner.
+    # Everything else of the runtime is beside the runner.
     ("runtime",),
-    ("runtime.supervisor",),
-    ("runtime.sessions",),
-    ("runtime.hold",),
+    ("runtime.maintenance.supervisor",),
+    ("runtime.sessions.session",),
+    ("runtime.sessions.client",),
     ("gateway", "adapters", "rescue"),
-    # What a client sends becomes records as an import does.
-    ("gateway.dropin",),
+    # The proxy records a client's messages as an import does.
+    ("gateway.proxy",),
     ("config",),
     ("wiring",),
-    # Opens stores as any program would, and is no program itself.
-    ("crashlab",),
     ("", "cli"),
+    # Measures and breaks Holdfast with commands of its own. Only the command line loads it, by name.
+    ("lab",),
+    ("cli.commands.demo", "cli.commands.crashlab"),
     ("__main__", "cli.__main__"),
 )
 
@@ -106,7 +107,7 @@ PARAMETERS_MAX = 6
 # parameter per option, and nobody calls them.
 LONG_FUNCTIONS: Mapping[str, str] = {}
 MANY_PARAMETERS: Mapping[str, str] = {
-    "core.faults.rules.rule": "a row of a table, its columns given by name",
+    "core.faults.codes.rule": "a row of a table, its columns given by name",
     "wiring.library.open": "everything that can be put together differently, each by its name and none needed",
 }
 
@@ -149,8 +150,8 @@ NAMES_ALLOWED: Mapping[tuple[str, str], str] = {
     ("models", "file_data"): "a field of the providers' wire formats",
     ("models", "inline_data"): "a field of the providers' wire formats",
     ("models", "item"): "a field of the providers' wire formats",
-    ("core.ledger", "Entry"): "a line of the ledger, which is no record of the log",
-    ("core.ledger", "_entry"): "a line of the ledger, which is no record of the log",
+    ("core.compaction.ledger", "Entry"): "a line of the ledger, which is no record of the log",
+    ("core.compaction.ledger", "_entry"): "a line of the ledger, which is no record of the log",
     ("cli", "chat"): "the command of that name",
 }
 
@@ -159,11 +160,11 @@ FOREIGN_ROOMS = ("models", "gateway", "adapters", "rescue")
 
 # "module.function" -> why it may catch everything. A handler that ends in a bare `raise` catches nothing.
 BROAD_HANDLERS: Mapping[str, str] = {
-    "runtime.toolbox.Toolbox.run": "around a tool: its failure is for the model to read",
-    "runtime.function_tool._Returned.deliver": "around the same tool in its thread: raised again where it is awaited",
-    "runtime.images._shrunk": "around a decoder of foreign bytes: whatever it raises, the image stays as it is",
-    "runtime.supervisor.Supervisor._attend": "around a supervised runner: its failure must not stop the others",
-    "gateway.app.Gateway._answer": "around a request: its failure must not stop the others, and is answered",
-    "crashlab.children._be_child": "around a forked child, which must not go on as its parent: told by its exit code",
+    "runtime.tools.toolbox.Toolbox.run": "around a tool: its failure is for the model to read",
+    "runtime.tools.function_tool._Returned.deliver": "the same tool in its thread: re-raised where awaited",
+    "runtime.images._shrunk": "around a decoder of foreign bytes: an error leaves the image unchanged",
+    "runtime.maintenance.supervisor.Supervisor._attend": "around a runner: a failure must not stop the others",
+    "gateway.http.app.Gateway._answer": "around a request: its failure must not stop the others, and is answered",
+    "lab.crashlab.children._be_child": "around a forked child, which must not continue as its parent",
     "wiring.library._run_apart.run": "swallows nothing: carries it over to the calling thread, where it is raised",
 }

@@ -21,16 +21,19 @@ def test_the_core_imports_and_calls_nothing_that_reads_the_world() -> None:
 
 
 def test_every_module_of_the_package_was_looked_at() -> None:
-    assert {"holdfast", "holdfast.errors", "holdfast.core", "holdfast.core.records", "holdfast.ports"} <= set(SOURCES)
+    assert {"holdfast", "holdfast.errors", "holdfast.core", "holdfast.types.records", "holdfast.ports"} <= set(SOURCES)
 
 
 def test_a_module_belongs_to_the_longest_name_in_the_table() -> None:
-    rooms = {name: place_of(name) for name in ("runtime.live", "runtime.sessions", "stores.sql.x", "", "corex")}
+    rooms = {
+        name: place_of(name)
+        for name in ("runtime.engine.live", "runtime.sessions.session", "stores.sql.x", "", "corex")
+    }
     assert rooms == {
-        "runtime.live": Place(4, "runtime", "runtime"),
-        "runtime.sessions": Place(6, "runtime.sessions", "runtime"),
+        "runtime.engine.live": Place(4, "runtime", "runtime"),
+        "runtime.sessions.session": Place(6, "runtime.sessions.session", "runtime"),
         "stores.sql.x": Place(3, "stores", "stores"),
-        "": Place(13, "", ""),
+        "": Place(12, "", ""),
         "corex": None,
     }
 
@@ -50,8 +53,8 @@ PEERS = "rooms on one floor do not know each other"
         ("core", "from .. import ports", [f"holdfast.core:1 imports holdfast.ports: {UP}"]),
         (
             "stores.x",
-            "def late():\n    from holdfast.runtime.runner import Runner",
-            [f"holdfast.stores.x:2 imports holdfast.runtime.runner: {UP}"],
+            "def late():\n    from holdfast.runtime.engine.runner import Runner",
+            [f"holdfast.stores.x:2 imports holdfast.runtime.engine.runner: {UP}"],
         ),
         (
             "ports",
@@ -59,15 +62,16 @@ PEERS = "rooms on one floor do not know each other"
             [f"holdfast.ports:3 imports holdfast.stores.x: {UP}"],
         ),
         (
-            "runtime.runner",
-            "import holdfast.runtime.supervisor",
-            [f"holdfast.runtime.runner:1 imports holdfast.runtime.supervisor: {UP}"],
+            "runtime.engine.runner",
+            "import holdfast.runtime.maintenance.supervisor",
+            [f"holdfast.runtime.engine.runner:1 imports holdfast.runtime.maintenance.supervisor: {UP}"],
         ),
+        ("types.x", "import holdfast.errors", [f"holdfast.types.x:1 imports holdfast.errors: {PEERS}"]),
         ("stores.x", "import holdfast.models.y", [f"holdfast.stores.x:1 imports holdfast.models.y: {PEERS}"]),
         (
             "models.x",
-            "import holdfast.runtime.toolbox",
-            [f"holdfast.models.x:1 imports holdfast.runtime.toolbox: {PEERS}"],
+            "import holdfast.runtime.tools.toolbox",
+            [f"holdfast.models.x:1 imports holdfast.runtime.tools.toolbox: {PEERS}"],
         ),
         ("rescue.x", "import holdfast.gateway", [f"holdfast.rescue.x:1 imports holdfast.gateway: {PEERS}"]),
         (
@@ -83,8 +87,8 @@ PEERS = "rooms on one floor do not know each other"
             [],
         ),
         ("stores.x", "import holdfast.ports\nimport holdfast.stores.y", []),
-        ("runtime.toolbox", "import holdfast.runtime.clock", []),
-        ("runtime.rungs", "import holdfast.runtime.live\nimport holdfast.runtime.toolbox", []),
+        ("runtime.tools.toolbox", "import holdfast.runtime.clock", []),
+        ("runtime.engine.rungs", "import holdfast.runtime.engine.live\nimport holdfast.runtime.tools.toolbox", []),
         ("wiring", "import holdfast.stores.x\nimport holdfast.gateway", []),
         ("testing.x", "import holdfast.wiring\nimport holdfast.testing.y", []),
     ],

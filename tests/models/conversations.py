@@ -6,8 +6,9 @@ from collections.abc import Mapping, Sequence
 
 from hypothesis import strategies as st
 
-from holdfast.core.faults import Refusal
-from holdfast.core.messages import (
+from holdfast.ports import Delta, Model
+from holdfast.types.faults import Refusal
+from holdfast.types.messages import (
     BlobRef,
     Effort,
     LargeText,
@@ -23,7 +24,6 @@ from holdfast.core.messages import (
     ToolResult,
     ToolSpec,
 )
-from holdfast.ports import Delta, Model
 from tests.core.images import a_png
 
 ECHO = ToolSpec("echo", "Says it again.", '{"type":"object","properties":{"word":{"type":"string"}}}')

@@ -4,11 +4,11 @@ import json
 
 import pytest
 
-from holdfast.core.faults import Refusal
-from holdfast.core.limits import Limits
-from holdfast.core.messages import Request
 from holdfast.models.catalogue import simulated_model
-from holdfast.models.simulated import Simulation
+from holdfast.models.fake import Simulation
+from holdfast.types.faults import Refusal
+from holdfast.types.limits import Limits
+from holdfast.types.messages import Request
 from tests.models.conversations import IMAGES, reply_of, text_of_reply
 
 OPENAI, ANTHROPIC, RESPONSES, GEMINI = "openai-chat", "anthropic", "openai-responses", "gemini"

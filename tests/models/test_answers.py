@@ -8,14 +8,14 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from holdfast.core.faults import Phase, Refusal
-from holdfast.core.limits import Bounds
-from holdfast.core.messages import Reasoning, Reply, StopReason, Text, ToolCall, Usage
-from holdfast.models import answers
+from holdfast.core.limits.bounds import Bounds
+from holdfast.models import stream_decoder
 from holdfast.models.dialects import DIALECTS
-from holdfast.models.openai_responses.thinking import encrypted_reasoning
+from holdfast.models.openai_responses.reasoning import encrypted_reasoning
 from holdfast.models.sse import encode_event
 from holdfast.ports import Delta, ReasoningDelta, TextDelta, ToolCallDelta
+from holdfast.types.faults import Phase, Refusal
+from holdfast.types.messages import Reasoning, Reply, StopReason, Text, ToolCall, Usage
 
 OPENAI, ANTHROPIC, RESPONSES, GEMINI = "openai-chat", "anthropic", "openai-responses", "gemini"
 ALL = [OPENAI, ANTHROPIC, RESPONSES, GEMINI]
@@ -367,7 +367,7 @@ def test_what_is_kept_of_a_page_is_bounded_and_ends_with_a_whole_character(diale
 
 @every
 def test_an_answer_without_end_is_refused(dialect: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(answers, "ANSWER_BYTES_MAX", 1_000)
+    monkeypatch.setattr(stream_decoder, "ANSWER_BYTES_MAX", 1_000)
     _, refusal = decoded(dialect, a_text(dialect, "x" * 100) * 20)
     assert isinstance(refusal, Refusal)
     assert refusal.cause == "the answer has more than 1,000 characters"
@@ -375,7 +375,7 @@ def test_an_answer_without_end_is_refused(dialect: str, monkeypatch: pytest.Monk
 
 @every
 def test_a_body_without_end_is_refused(dialect: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(answers, "ANSWER_BYTES_MAX", 1_000)
+    monkeypatch.setattr(stream_decoder, "ANSWER_BYTES_MAX", 1_000)
     _, refusal = decoded(dialect, [b"{", *[b" " * 100] * 20])
     assert isinstance(refusal, Refusal)
     assert refusal.cause == "the answer has more than 1,000 bytes"
@@ -383,7 +383,7 @@ def test_a_body_without_end_is_refused(dialect: str, monkeypatch: pytest.MonkeyP
 
 @every
 def test_calls_without_end_are_refused_however_small(dialect: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(answers, "ANSWER_BYTES_MAX", 10_000)
+    monkeypatch.setattr(stream_decoder, "ANSWER_BYTES_MAX", 10_000)
     block = {"type": "tool_use", "id": "", "name": "f", "input": {}}
     item = {"type": "function_call", "name": "f", "call_id": ""}
     one: dict[str, Callable[[int], Mapping[str, object]]] = {

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from holdfast.core.limits import Limits
-from holdfast.core.messages import BlobRef, Media, Message, Role, Text
-from holdfast.models.blame import blamed_image
 from holdfast.models.catalogue import simulated_model
-from holdfast.models.simulated import Simulation
+from holdfast.models.fake import Simulation
+from holdfast.models.http import blamed_image
+from holdfast.types.limits import Limits
+from holdfast.types.messages import BlobRef, Media, Message, Role, Text
 from tests.e2e.images import a_png
 from tests.models.conversations import answered, asking, refusal_of, said
 

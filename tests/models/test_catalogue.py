@@ -5,12 +5,12 @@ import sys
 
 import pytest
 
-from holdfast.core.limits import Limits
 from holdfast.errors import MissingKeyError, UnknownModelError, UsageError
 from holdfast.models.catalogue import open_model, simulated_model
-from holdfast.models.declared import declared_limits
-from holdfast.models.endpoints import Endpoint, parse_endpoint
-from holdfast.models.simulated import Simulation
+from holdfast.models.fake import Simulation
+from holdfast.models.limits import declared_limits
+from holdfast.models.transport import Endpoint, parse_endpoint
+from holdfast.types.limits import Limits
 from tests.models.conversations import asking, reply_of, said, text_of_reply
 
 KEYS = {"OPENAI_API_KEY": "sk-0123456789", "ANTHROPIC_API_KEY": "sk-ant-0123456789"}

@@ -4,9 +4,9 @@ import json
 
 import pytest
 
-from holdfast.core.messages import Effort, Reasoning, Reply, StopReason, Text, ToolCall, Usage
 from holdfast.models.catalogue import open_model
 from holdfast.models.dialects import DIALECTS
+from holdfast.types.messages import Effort, Reasoning, Reply, StopReason, Text, ToolCall, Usage
 from tests.models.conversations import ECHO, asking, said
 
 ISSUER = "openai-chat:box:8000:m"

@@ -7,15 +7,16 @@ from contextlib import aclosing, asynccontextmanager
 
 import pytest
 
-from holdfast.core.faults import Phase, Refusal
-from holdfast.core.limits import Bounds, Limits
-from holdfast.core.messages import Message, Reasoning, Reply, Role, StopReason, Text, ToolCall, ToolResult
+from holdfast.core.limits.bounds import Bounds
 from holdfast.models import transport
 from holdfast.models.catalogue import open_model
+from holdfast.models.fake import Simulation
+from holdfast.models.fake.server import serve_simulation
 from holdfast.models.http import HttpModel
-from holdfast.models.simulated import Simulation
-from holdfast.models.simulated_server import serve_simulation
 from holdfast.ports import TextDelta
+from holdfast.types.faults import Phase, Refusal
+from holdfast.types.limits import Limits
+from holdfast.types.messages import Message, Reasoning, Reply, Role, StopReason, Text, ToolCall, ToolResult
 from tests.core.images import a_png
 from tests.models.conversations import (
     ECHO,

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
+from holdfast.models.body_rewrite import Kept, rewrite
 from holdfast.models.dialects import SERVED
-from holdfast.models.rewriting import Kept, rewrite
 
 CHAT, ANTHROPIC, RESPONSES = "openai-chat", "anthropic", "openai-responses"
 

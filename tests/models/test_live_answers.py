@@ -12,7 +12,6 @@ from aiohttp import web
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.core.messages import Reasoning, Reply, StopReason, Text, ToolCall, Usage
 from holdfast.errors import (
     HoldfastError,
     MissingKeyError,
@@ -24,11 +23,12 @@ from holdfast.errors import (
     UnknownModelError,
     UsageError,
 )
+from holdfast.models.client_responses import client_error, encode_models, encode_token_count, whole_reply
 from holdfast.models.dialects import DIALECTS, LIVE_ENCODERS
-from holdfast.models.live import AnswerHead
-from holdfast.models.openai_responses.thinking import encrypted_reasoning
-from holdfast.models.served import client_error, encode_models, encode_token_count, whole_reply
+from holdfast.models.openai_responses.reasoning import encrypted_reasoning
+from holdfast.models.stream_encoder import AnswerHead
 from holdfast.ports import Delta, ReasoningDelta, TextDelta, ToolCallDelta
+from holdfast.types.messages import Reasoning, Reply, StopReason, Text, ToolCall, Usage
 
 CHAT, ANTHROPIC, RESPONSES = "openai-chat", "anthropic", "openai-responses"
 every = pytest.mark.parametrize("dialect", [CHAT, ANTHROPIC, RESPONSES])

@@ -4,11 +4,11 @@ import json
 
 import pytest
 
-from holdfast.core.faults import Phase, Refusal
-from holdfast.core.messages import Reasoning, Reply, StopReason, Text, ToolCall, Usage
 from holdfast.models.dialects import DIALECTS
 from holdfast.models.sse import encode_event
 from holdfast.ports import Delta, ReasoningDelta, TextDelta, ToolCallDelta
+from holdfast.types.faults import Phase, Refusal
+from holdfast.types.messages import Reasoning, Reply, StopReason, Text, ToolCall, Usage
 
 RESPONSES, GEMINI = "openai-responses", "gemini"
 ISSUER = "dialect:host:m"

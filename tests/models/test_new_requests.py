@@ -9,7 +9,14 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from holdfast.core.messages import (
+from holdfast.models.dialects import DIALECTS
+from holdfast.models.fake import Simulation
+from holdfast.models.fake.tokens import seal
+from holdfast.models.gemini.reasoning import NO_SIGNATURE
+from holdfast.models.openai_chat.request_encoder import ATTACHED_ABOVE, ATTACHED_BELOW
+from holdfast.models.openai_responses.reasoning import encrypted_reasoning
+from holdfast.models.wire import CallIds, MalformedRequestError, bare_outcome, object_text
+from holdfast.types.messages import (
     Effort,
     Media,
     Message,
@@ -22,13 +29,6 @@ from holdfast.core.messages import (
     ToolOutcome,
     ToolResult,
 )
-from holdfast.models.dialects import DIALECTS
-from holdfast.models.gemini.thinking import NO_SIGNATURE
-from holdfast.models.openai_chat.request import ATTACHED_ABOVE, ATTACHED_BELOW
-from holdfast.models.openai_responses.thinking import encrypted_reasoning
-from holdfast.models.simulated import Simulation
-from holdfast.models.simulated.signing import seal
-from holdfast.models.wire import CallIds, MalformedRequestError, bare_outcome, object_text
 from tests.models.conversations import (
     ECHO,
     IMAGES,

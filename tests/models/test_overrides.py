@@ -7,17 +7,16 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from holdfast.cli.known_models import models
-from holdfast.core.learning import Learned
-from holdfast.core.limits import Limits
-from holdfast.core.records import LimitsLearned
+from holdfast.cli.commands.models import models
 from holdfast.errors import UsageError
 from holdfast.models.catalogue import open_model
-from holdfast.models.declared import DECLARED, declared_limits, open_limits
+from holdfast.models.limits import DECLARED, declared_limits, open_limits
 from holdfast.models.overrides import NO_OVERRIDES, load_overrides
 from holdfast.runtime.clock import SystemClock
-from holdfast.runtime.learning import LEARNED_KEY
+from holdfast.runtime.engine.learning import LEARNED_KEY
 from holdfast.stores.sqlite import SqliteStore
+from holdfast.types.limits import Learned, Limits
+from holdfast.types.records import LimitsLearned
 from holdfast.wiring import model_overrides
 
 FILE = """

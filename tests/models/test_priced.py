@@ -4,11 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.core.prices import NO_PRICES, Prices
+from holdfast.core.limits.prices import NO_PRICES, Prices
 from holdfast.errors import UsageError
 from holdfast.models.catalogue import open_model
 from holdfast.models.overrides import load_overrides
-from holdfast.models.priced import PRICED, declared_prices
+from holdfast.models.prices import PRICED, declared_prices
 
 FILE = """
 [models."openai:*"]

@@ -8,7 +8,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from holdfast.core.messages import (
+from holdfast.models.anthropic.request_encoder import OUTPUT_TOKENS_DEFAULT
+from holdfast.models.dialects import DIALECTS
+from holdfast.models.fake import Simulation
+from holdfast.models.openai_chat.request_encoder import ATTACHED_ABOVE, ATTACHED_BELOW
+from holdfast.models.wire import CallIds, bare_outcome, object_text
+from holdfast.types.messages import (
     LargeText,
     Media,
     Message,
@@ -21,11 +26,6 @@ from holdfast.core.messages import (
     ToolOutcome,
     ToolResult,
 )
-from holdfast.models.anthropic_messages.request import OUTPUT_TOKENS_DEFAULT
-from holdfast.models.dialects import DIALECTS
-from holdfast.models.openai_chat.request import ATTACHED_ABOVE, ATTACHED_BELOW
-from holdfast.models.simulated import Simulation
-from holdfast.models.wire import CallIds, bare_outcome, object_text
 from tests.models.conversations import (
     IMAGES,
     a_blob,

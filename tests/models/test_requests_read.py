@@ -5,18 +5,9 @@ import json
 import pytest
 from msgspec.structs import replace
 
-from holdfast.core.messages import (
-    Effort,
-    Message,
-    Reasoning,
-    Request,
-    Role,
-    Text,
-    ToolCall,
-    ToolResult,
-)
 from holdfast.models.dialects import DIALECTS
 from holdfast.models.wire import MalformedRequestError
+from holdfast.types.messages import Effort, Message, Reasoning, Request, Role, Text, ToolCall, ToolResult
 from tests.models.conversations import (
     ECHO,
     answered,

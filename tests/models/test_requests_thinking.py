@@ -6,15 +6,8 @@ from dataclasses import dataclass
 import pytest
 from msgspec.structs import replace
 
-from holdfast.core.messages import (
-    Effort,
-    Reasoning,
-    Reply,
-    Text,
-    ToolCall,
-    ToolResult,
-)
 from holdfast.models.dialects import DIALECTS
+from holdfast.types.messages import Effort, Reasoning, Reply, Text, ToolCall, ToolResult
 from tests.models.conversations import (
     answered,
     asking,

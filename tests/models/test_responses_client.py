@@ -10,9 +10,9 @@ import openai
 import pytest
 from openai.types.responses import FunctionToolParam, Response, ResponseInputParam
 
-from holdfast.core.limits import Limits
-from holdfast.models.simulated import Simulation
-from holdfast.models.simulated_server import serve_simulation
+from holdfast.models.fake import Simulation
+from holdfast.models.fake.server import serve_simulation
+from holdfast.types.limits import Limits
 from tests.core.images import a_png
 
 PNG = base64.b64encode(a_png(30, 40)).decode()

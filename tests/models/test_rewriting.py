@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.core.messages import Reasoning, Text, ToolCall, ToolResult
+from holdfast.models.body_rewrite import Kept, count_messages, rewrite
 from holdfast.models.dialects import SERVED
-from holdfast.models.rewriting import Kept, count_messages, rewrite
-from holdfast.models.spans import locate, replaced
+from holdfast.models.json_spans import locate, replaced
 from holdfast.models.wire import MalformedRequestError
+from holdfast.types.messages import Reasoning, Text, ToolCall, ToolResult
 from tests.models.conversations import answered, returned, said
 
 CHAT, ANTHROPIC, RESPONSES = "openai-chat", "anthropic", "openai-responses"

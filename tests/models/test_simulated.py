@@ -3,11 +3,22 @@
 import pytest
 from msgspec.structs import replace
 
-from holdfast.core.faults import FaultKind, Refusal, Sent, classify
+from holdfast.core.faults.classifier import classify
 from holdfast.core.faults.replies import outcome_of, symptom
-from holdfast.core.messages import Effort, Message, Reasoning, Role, StopReason, Text, ToolCall, ToolOutcome, ToolResult
 from holdfast.models.catalogue import simulated_model
-from holdfast.models.simulated import Simulation, count_text
+from holdfast.models.fake import Simulation, count_text
+from holdfast.types.faults import FaultKind, Refusal, Sent
+from holdfast.types.messages import (
+    Effort,
+    Message,
+    Reasoning,
+    Role,
+    StopReason,
+    Text,
+    ToolCall,
+    ToolOutcome,
+    ToolResult,
+)
 from tests.core.images import a_png
 from tests.models.conversations import (
     ECHO,

@@ -2,11 +2,11 @@
 
 import pytest
 
-from holdfast.core.messages import Effort, Request, Text, Usage
 from holdfast.models.catalogue import simulated_model
 from holdfast.models.dialects import DIALECTS
+from holdfast.models.fake import Simulation, SimulationTransport, count_request
 from holdfast.models.http import HttpModel, ModelCard
-from holdfast.models.simulated import Simulation, SimulationTransport, count_request
+from holdfast.types.messages import Effort, Request, Text, Usage
 from tests.models.conversations import ECHO, answered, asking, reply_of, said
 from tests.models.simulations import ANTHROPIC, GEMINI, OPENAI, RESPONSES, every
 
@@ -95,7 +95,7 @@ async def test_a_provider_without_a_cache_finds_nothing() -> None:
 
 
 async def test_what_was_not_used_for_longest_is_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("holdfast.models.simulated.cache._KEPT_MAX", 1)
+    monkeypatch.setattr("holdfast.models.fake.state._KEPT_MAX", 1)
     model = official(Simulation(), ANTHROPIC)
     other = asking(said("other " * 5_000))
 

@@ -4,11 +4,12 @@ import json
 
 import pytest
 
-from holdfast.core.faults import FaultKind, classify
-from holdfast.core.limits import Limits
-from holdfast.core.messages import Message, Reply, Role, StopReason, Text, ToolCall, ToolResult
+from holdfast.core.faults.classifier import classify
 from holdfast.models.catalogue import simulated_model
-from holdfast.models.simulated import Simulation
+from holdfast.models.fake import Simulation
+from holdfast.types.faults import FaultKind
+from holdfast.types.limits import Limits
+from holdfast.types.messages import Message, Reply, Role, StopReason, Text, ToolCall, ToolResult
 from tests.core.images import a_png
 from tests.models.conversations import (
     ECHO,

@@ -5,15 +5,16 @@ from contextlib import aclosing
 
 import pytest
 
-from holdfast.core.faults import FaultKind, Phase, Refusal, classify
-from holdfast.core.limits import Limits
-from holdfast.core.messages import Media, Message, Reply, Role, StopReason, Text
+from holdfast.core.faults.classifier import classify
 from holdfast.errors import UsageError
 from holdfast.models.catalogue import simulated_model
-from holdfast.models.simulated import FaultStep, Simulation, count_request, count_text, parse_faults
-from holdfast.models.simulated.faults import FAULTS
-from holdfast.models.simulated.simulation import BODY_BYTES_KEPT, REQUESTS_KEPT
+from holdfast.models.fake import FaultStep, Simulation, count_request, count_text, parse_faults
+from holdfast.models.fake.faults import FAULTS
+from holdfast.models.fake.simulation import BODY_BYTES_KEPT, REQUESTS_KEPT
 from holdfast.ports import TextDelta
+from holdfast.types.faults import FaultKind, Phase, Refusal
+from holdfast.types.limits import Limits
+from holdfast.types.messages import Media, Message, Reply, Role, StopReason, Text
 from tests.core.images import a_png
 from tests.models.conversations import (
     ECHO,

@@ -5,11 +5,11 @@ import json
 
 import pytest
 
-from holdfast.core.faults import Phase
-from holdfast.core.limits import Limits
-from holdfast.core.messages import Message, Role
 from holdfast.models.catalogue import simulated_model
-from holdfast.models.simulated import Simulation, count_request
+from holdfast.models.fake import Simulation, count_request
+from holdfast.types.faults import Phase
+from holdfast.types.limits import Limits
+from holdfast.types.messages import Message, Role
 from tests.core.images import a_png
 from tests.models.conversations import a_blob, an_image, asking, refusal_of, reply_of, said
 from tests.models.simulations import ANTHROPIC, OPENAI, both, every, message_of

@@ -12,10 +12,10 @@ import aiohttp
 import pytest
 from click.testing import CliRunner
 
-from holdfast.cli.sim import sim
-from holdfast.core.limits import Limits
-from holdfast.models.simulated import Simulation
-from holdfast.models.simulated_server import serve_simulation
+from holdfast.cli.commands.sim import sim
+from holdfast.models.fake import Simulation
+from holdfast.models.fake.server import serve_simulation
+from holdfast.types.limits import Limits
 
 
 async def fetched(url: str, body: object = None) -> tuple[int, Any]:
@@ -120,7 +120,7 @@ async def test_a_server_listens_on_the_other_family_too() -> None:
 
 
 def test_the_command_prints_its_address_and_runs_until_it_is_interrupted() -> None:
-    command = "from holdfast.cli.sim import sim; sim()"
+    command = "from holdfast.cli.commands.sim import sim; sim()"
     arguments = ["--window", "8000", "--wire-bytes", "5000", "--faults", "429,ok"]
     running = subprocess.Popen(
         [sys.executable, "-u", "-c", command, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True

@@ -5,10 +5,8 @@ from typing import Any
 
 import pytest
 
-from holdfast.core.messages import (
-    Request,
-)
 from holdfast.models.dialects import DIALECTS
+from holdfast.types.messages import Request
 from tests.models.conversations import (
     IMAGES,
 )

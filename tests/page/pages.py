@@ -11,8 +11,11 @@ from urllib.parse import quote
 
 from playwright.async_api import Browser, BrowserContext, ConsoleMessage, Page, expect
 
-from holdfast.core.messages import Reply, StopReason, Text, Usage
-from holdfast.core.records import (
+from holdfast.gateway.http.app import Mounted
+from holdfast.gateway.http.page import Page as Files
+from holdfast.ports import Model, Store
+from holdfast.types.messages import Reply, StopReason, Text, Usage
+from holdfast.types.records import (
     AttemptStarted,
     InputAdmitted,
     LeasedRecord,
@@ -22,9 +25,6 @@ from holdfast.core.records import (
     TurnEnded,
     TurnStarted,
 )
-from holdfast.gateway.app import Mounted
-from holdfast.gateway.page import Page as Files
-from holdfast.ports import Model, Store
 from tests.cli.programs import DEADLINE_SECONDS, PROGRAM, environment
 from tests.gateway.gateways import Running, a_gateway
 

@@ -4,12 +4,12 @@ import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from holdfast.core.faults import Refusal
-from holdfast.core.limits import Limits
-from holdfast.core.messages import Reply, Request, Role, StopReason, Text, Usage, text_of
-from holdfast.core.prices import Prices
-from holdfast.core.sizing import tokens_of_request
-from holdfast.testing.scripted import FunctionModel, refuses
+from holdfast.core.limits.prices import Prices
+from holdfast.core.limits.sizing import tokens_of_request
+from holdfast.testing.engines import FunctionModel, refuses
+from holdfast.types.faults import Refusal
+from holdfast.types.limits import Limits
+from holdfast.types.messages import Reply, Request, Role, StopReason, Text, Usage, text_of
 from tests.gateway.gateways import Running
 
 KEY = "harbour:night-watch"

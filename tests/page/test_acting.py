@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 from playwright.async_api import FilePayload, Page, expect
 
-from holdfast.core.limits import Limits
 from holdfast.models.catalogue import simulated_model
-from holdfast.models.simulated import Simulation
+from holdfast.models.fake import Simulation
 from holdfast.ports import Model
+from holdfast.types.limits import Limits
 from tests.gateway.gateways import Running, SilentModel
 from tests.page.pages import Browsing, at
 

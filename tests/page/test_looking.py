@@ -6,11 +6,12 @@ import msgspec
 import pytest
 from playwright.async_api import Page, expect
 
-from holdfast.core.faults import Confidence, Fault, FaultKind, Phase, Refusal
-from holdfast.core.ladder import Rung
-from holdfast.core.learning import Learned
-from holdfast.core.messages import BlobRef, LargeText, Media, Text, ToolOutcome, ToolResult, ToolSpec
-from holdfast.core.records import (
+from holdfast.runtime.sessions.record_text import spoken
+from holdfast.testing.builders import a_reply, a_tool_call
+from holdfast.types.faults import Confidence, Fault, FaultKind, Phase, Refusal, Rung
+from holdfast.types.limits import Learned
+from holdfast.types.messages import BlobRef, LargeText, Media, Text, ToolOutcome, ToolResult, ToolSpec
+from holdfast.types.records import (
     Abandonment,
     AnswerLinked,
     AnyRecord,
@@ -52,8 +53,6 @@ from holdfast.core.records import (
     TurnStarted,
     WindowWarned,
 )
-from holdfast.runtime.words import spoken
-from holdfast.testing.builders import a_reply, a_tool_call
 from tests.page.pages import Browsing, a_program, at
 from tests.page.story import a_storied_model, tell_story
 

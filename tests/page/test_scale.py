@@ -3,7 +3,7 @@
 import pytest
 from playwright.async_api import expect
 
-from holdfast.core.limits import Bounds
+from holdfast.core.limits.bounds import Bounds
 from holdfast.runtime.clock import SystemClock
 from holdfast.stores.memory import MemoryStore
 from tests.page.pages import RECORDS_OF_A_TURN, Browsing, at, make_sessions, nodes, write_turns

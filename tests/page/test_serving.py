@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 import uv_build
 
-from holdfast.gateway.page import CONTENT_SECURITY_POLICY, Page
+from holdfast.gateway.http.page import CONTENT_SECURITY_POLICY, Page
 from tests.house.places import ROOT
 from tests.page.pages import a_gateway_with_page
 

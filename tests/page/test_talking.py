@@ -6,10 +6,10 @@ from collections.abc import AsyncGenerator, Mapping
 import pytest
 from playwright.async_api import expect
 
-from holdfast.core.faults import Refusal
-from holdfast.core.messages import Reply, Request
 from holdfast.ports import Delta, TextDelta
-from holdfast.testing.scripted import FunctionModel, says
+from holdfast.testing.engines import FunctionModel, says
+from holdfast.types.faults import Refusal
+from holdfast.types.messages import Reply, Request
 from tests.page.pages import Browsing, at
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")

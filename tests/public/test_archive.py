@@ -7,15 +7,16 @@ from pathlib import Path
 import pytest
 
 import holdfast
-from holdfast.core.limits import Bounds, Limits
-from holdfast.core.sealing import Sealing
+from holdfast.core.integrity.segments import Sealing
+from holdfast.core.limits.bounds import Bounds
 from holdfast.errors import BadInputError, RecordsSealedError, StorePathError, UsageError
 from holdfast.ports import Archive
 from holdfast.stores.archives import FolderArchive, MemoryArchive
 from holdfast.stores.sqlite import SqliteStore
 from holdfast.testing.clock import ManualClock
-from holdfast.testing.scripted import FunctionModel, says
-from holdfast.testing.store_promises import lease_on
+from holdfast.testing.engines import FunctionModel, says
+from holdfast.testing.store_fixture import lease_on
+from holdfast.types.limits import Limits
 from holdfast.wiring import MEMORY, Tuning, open_archive, open_store
 
 EAGER = Tuning(sealing=Sealing(margin_records=2, records_min=1))

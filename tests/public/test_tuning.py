@@ -4,12 +4,13 @@ import asyncio
 from collections.abc import AsyncGenerator, Mapping
 
 import holdfast
-from holdfast.core.faults import Refusal
-from holdfast.core.limits import Bounds, Deadlines, Limits
-from holdfast.core.messages import Reply, Request
-from holdfast.core.records import SummaryRefused
+from holdfast.core.limits.bounds import Bounds, Deadlines
 from holdfast.ports import Delta
-from holdfast.testing.scripted import FunctionModel, says
+from holdfast.testing.engines import FunctionModel, says
+from holdfast.types.faults import Refusal
+from holdfast.types.limits import Limits
+from holdfast.types.messages import Reply, Request
+from holdfast.types.records import SummaryRefused
 
 
 class SlowSummariser(FunctionModel):

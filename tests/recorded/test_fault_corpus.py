@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.cli.benches.faults import Figures, corpus_file, measure, read_labelled
 from holdfast.errors import BadInputError
+from holdfast.lab.benches.faults import Figures, corpus_file, measure, read_labelled
 
 ROOT = Path(__file__).parents[2]
 CORPUS = Path(os.environ.get("HOLDFAST_CORPUS", ROOT.parent / "shared" / "corpus"))

@@ -5,14 +5,13 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.cli.benches.ledger import HELD_FLOOR, LedgerReport, measure_ledger
-from holdfast.cli.benches.masking import COST_MAX, measure_masking
-from holdfast.cli.benches.prefix import SHARE_WANTED, measure_prefix
-from holdfast.cli.benches.recall import HIT_5_FLOOR, HIT_10_FLOOR, PATH_RECALL_FLOOR, measure_recall
-from holdfast.cli.benches.sizing import WITHIN_SHARE_FLOOR, measure_sizing
-from holdfast.cli.benches.told import HELD_FLOOR as TOLD_FLOOR
-from holdfast.cli.benches.told import measure_told
-from holdfast.cli.benches.view import VIEW_MS_MAX, measure_view
+from holdfast.lab.benches.digest import HELD_FLOOR as TOLD_FLOOR
+from holdfast.lab.benches.digest import measure_told
+from holdfast.lab.benches.ledger import HELD_FLOOR, LedgerReport, measure_ledger
+from holdfast.lab.benches.masking import COST_MAX, measure_masking
+from holdfast.lab.benches.recall import HIT_5_FLOOR, HIT_10_FLOOR, PATH_RECALL_FLOOR, measure_recall
+from holdfast.lab.benches.sizing import WITHIN_SHARE_FLOOR, measure_sizing
+from holdfast.lab.benches.view import SHARE_WANTED, VIEW_MS_MAX, measure_prefix, measure_view
 from holdfast.rescue.neutral import read_neutral
 from tests.house.places import ROOT
 

@@ -4,16 +4,16 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.core.limits import Bounds, Limits
-from holdfast.core.messages import LargeText, Text, text_of
-from holdfast.core.records import CompactionOutcome, InputAdmitted, ToolSettled
+from holdfast.core.limits.bounds import Bounds
 from holdfast.errors import RetryLaterError
 from holdfast.rescue import importing
 from holdfast.rescue.importing import import_session
 from holdfast.rescue.neutral import NeutralMessage, read_neutral
-from holdfast.runtime.engine import Engine
-from holdfast.testing.engines import a_hold, an_engine
-from holdfast.testing.scripted import ScriptedModel
+from holdfast.runtime.engine.context import Engine
+from holdfast.testing.engines import ScriptedModel, a_hold, an_engine
+from holdfast.types.limits import Limits
+from holdfast.types.messages import LargeText, Text, text_of
+from holdfast.types.records import CompactionOutcome, InputAdmitted, ToolSettled
 from tests.cli.transcripts import a_call, a_message, a_result, write_transcript
 
 OUTPUT = "".join(f"line {number} of the report\n" for number in range(3_000))

@@ -8,7 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.core.messages import (
+from holdfast.errors import BadInputError
+from holdfast.rescue import neutral
+from holdfast.rescue.neutral import NeutralMessage, NeutralRole, read_neutral
+from holdfast.types.messages import (
     BlobRef,
     Media,
     Message,
@@ -20,9 +23,6 @@ from holdfast.core.messages import (
     ToolOutcome,
     ToolResult,
 )
-from holdfast.errors import BadInputError
-from holdfast.rescue import neutral
-from holdfast.rescue.neutral import NeutralMessage, NeutralRole, read_neutral
 
 
 def a_line(seq: int = 0, role: str = "user", session_id: str = "s", **fields: object) -> str:

@@ -3,17 +3,15 @@
 import asyncio
 from collections.abc import Callable
 
-from holdfast.core.faults import Refusal
-from holdfast.core.limits import Bounds, Limits
-from holdfast.core.messages import Reply, Request
-from holdfast.core.records import (
-    CompactionApplied,
-)
-from holdfast.runtime.hold import Hold
-from holdfast.runtime.sessions import Session
+from holdfast.core.limits.bounds import Bounds
+from holdfast.runtime.sessions.client import Hold
+from holdfast.runtime.sessions.session import Session
 from holdfast.testing.clock import ManualClock
-from holdfast.testing.engines import a_hold, an_engine
-from holdfast.testing.scripted import FunctionModel, says
+from holdfast.testing.engines import FunctionModel, a_hold, an_engine, says
+from holdfast.types.faults import Refusal
+from holdfast.types.limits import Limits
+from holdfast.types.messages import Reply, Request
+from holdfast.types.records import CompactionApplied
 from tests.runtime.talks import KEY, a_long_talk, ended_well
 
 WINDOW = 4_000

@@ -4,9 +4,13 @@ import asyncio
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
 
-from holdfast.core.faults import Refusal
-from holdfast.core.messages import Reply, Request
-from holdfast.core.records import (
+from holdfast.ports import Delta, TextDelta
+from holdfast.runtime.sessions.session import Session
+from holdfast.testing.crashes import check_log
+from holdfast.testing.engines import FunctionModel, says
+from holdfast.types.faults import Refusal
+from holdfast.types.messages import Reply, Request
+from holdfast.types.records import (
     CompactionApplied,
     CompactionOutcome,
     CompactionRequested,
@@ -14,10 +18,6 @@ from holdfast.core.records import (
     Logged,
     Trigger,
 )
-from holdfast.ports import Delta, TextDelta
-from holdfast.runtime.sessions import Session
-from holdfast.testing.crashes import check_log
-from holdfast.testing.scripted import FunctionModel, says
 
 KEY = "telegram:42"
 OVERFLOW = (

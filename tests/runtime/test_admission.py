@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.core.limits import Bounds
-from holdfast.core.messages import BlobRef, LargeText, Media, Text
+from holdfast.core.limits.bounds import Bounds
 from holdfast.errors import BadInputError
 from holdfast.ports import Attachment
-from holdfast.runtime.admission import admit_parts, check_client_id, check_session_key
+from holdfast.runtime.sessions.admission import admit_parts, check_client_id, check_session_key
 from holdfast.stores.memory import MemoryBlobs
+from holdfast.types.messages import BlobRef, LargeText, Media, Text
 from tests.core.images import a_jpeg, a_png
 
 BOUNDS = Bounds()

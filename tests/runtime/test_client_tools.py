@@ -8,20 +8,19 @@ from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanage
 
 import pytest
 
-from holdfast.core.limits import Bounds
-from holdfast.core.messages import Reply, Request, Role, Text, ToolCall, ToolOutcome, ToolResult, ToolSpec, text_of
-from holdfast.core.records import InputAdmitted, Logged, ResultSubmitted, ToolInterrupted, ToolSettled, ToolStarted
+from holdfast.core.limits.bounds import Bounds
 from holdfast.errors import BadInputError
 from holdfast.ports import Store
 from holdfast.runtime.clock import SystemClock
-from holdfast.runtime.hold import Hold
-from holdfast.runtime.sessions import Session
-from holdfast.runtime.toolbox import tool
+from holdfast.runtime.sessions.client import Hold
+from holdfast.runtime.sessions.session import Session
+from holdfast.runtime.tools.function_tool import tool
 from holdfast.stores.memory import MemoryStore
 from holdfast.testing.clock import ManualClock
 from holdfast.testing.crashes import CrashingStore, CrashPoint, Died, check_log, every_point
-from holdfast.testing.engines import a_hold, an_engine
-from holdfast.testing.scripted import FunctionModel, says
+from holdfast.testing.engines import FunctionModel, a_hold, an_engine, says
+from holdfast.types.messages import Reply, Request, Role, Text, ToolCall, ToolOutcome, ToolResult, ToolSpec, text_of
+from holdfast.types.records import InputAdmitted, Logged, ResultSubmitted, ToolInterrupted, ToolSettled, ToolStarted
 
 KEY = "telegram:42"
 SOUND = ToolSpec("sound", "Sound the depth.", '{"type":"object"}')

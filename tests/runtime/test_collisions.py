@@ -8,18 +8,18 @@ from pathlib import Path
 import apsw
 import pytest
 
-from holdfast.core.records import Logged
 from holdfast.ports import Lease, Store
-from holdfast.runtime.healing import heal_whole, open_healed
-from holdfast.runtime.log import open_log
-from holdfast.runtime.sealing import put_segment
+from holdfast.runtime.engine.log import open_log
+from holdfast.runtime.maintenance.healing import heal_whole, open_healed
+from holdfast.runtime.maintenance.sealing import put_segment
 from holdfast.stores.archived import ArchivedStore
 from holdfast.stores.archives import FolderArchive
 from holdfast.stores.sqlite import SqliteStore, reading
 from holdfast.stores.sqlite.batch import move_recent
 from holdfast.testing.builders import a_notice, a_reply, a_turn_ended, a_turn_started, an_attempt_started, an_input
 from holdfast.testing.clock import ManualClock
-from holdfast.testing.store_promises import lease_on
+from holdfast.testing.store_fixture import lease_on
+from holdfast.types.records import Logged
 
 KEY, OTHER = "telegram:42", "telegram:43"
 TURN = (a_turn_started(), an_attempt_started(), a_reply("aye"), a_turn_ended())

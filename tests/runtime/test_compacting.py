@@ -5,11 +5,20 @@ import logging
 
 import pytest
 
-from holdfast.core.compaction import Keeps
-from holdfast.core.faults import Refusal
-from holdfast.core.limits import Limits
-from holdfast.core.messages import Reply, Request, Role, StopReason, Text, ToolCall, text_of
-from holdfast.core.records import (
+from holdfast.core.compaction.plan import Keeps
+from holdfast.ports import Store
+from holdfast.runtime.engine.compaction import applied, digest, plan
+from holdfast.runtime.engine.log import open_log
+from holdfast.runtime.tools.function_tool import tool
+from holdfast.stores.memory import MemoryStore
+from holdfast.testing.builders import a_tool_call
+from holdfast.testing.clock import ManualClock
+from holdfast.testing.crashes import CrashingStore, every_point
+from holdfast.testing.engines import FunctionModel, a_hold, an_engine, refuses, says
+from holdfast.types.faults import Refusal
+from holdfast.types.limits import Limits
+from holdfast.types.messages import Reply, Request, Role, StopReason, Text, ToolCall, text_of
+from holdfast.types.records import (
     CompactionApplied,
     CompactionRequested,
     CompactionSettled,
@@ -17,16 +26,6 @@ from holdfast.core.records import (
     SummaryKind,
     SummaryRefused,
 )
-from holdfast.ports import Store
-from holdfast.runtime.compacting import applied, digest, plan
-from holdfast.runtime.log import open_log
-from holdfast.runtime.toolbox import tool
-from holdfast.stores.memory import MemoryStore
-from holdfast.testing.builders import a_tool_call
-from holdfast.testing.clock import ManualClock
-from holdfast.testing.crashes import CrashingStore, every_point
-from holdfast.testing.engines import a_hold, an_engine
-from holdfast.testing.scripted import FunctionModel, refuses, says
 from tests.runtime.summarisers import (
     NOTES,
     ONLY_WHEN_ASKED,

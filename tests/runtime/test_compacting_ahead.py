@@ -3,11 +3,21 @@
 import asyncio
 from collections.abc import AsyncGenerator, Mapping, Sequence
 
-from holdfast.core.faults import Refusal
-from holdfast.core.fold import QUIET_TURNS, Turn
-from holdfast.core.gauge import tokens_behind
-from holdfast.core.messages import Reply, Request
-from holdfast.core.records import (
+from holdfast.core.compaction.plan import tokens_behind
+from holdfast.core.fold.session_state import QUIET_TURNS, Turn
+from holdfast.core.turn.transitions import evolve
+from holdfast.ports import Delta, Lease
+from holdfast.runtime.engine.log import open_log
+from holdfast.runtime.engine.requests import prepare
+from holdfast.runtime.tools.client_tools import newest_reply
+from holdfast.runtime.tools.function_tool import tool
+from holdfast.stores.memory import MemoryStore
+from holdfast.testing.builders import a_tool_call, an_input
+from holdfast.testing.clock import ManualClock
+from holdfast.testing.engines import ScriptedModel, a_hold, an_engine, refuses, says
+from holdfast.types.faults import Refusal
+from holdfast.types.messages import Reply, Request
+from holdfast.types.records import (
     CompactionApplied,
     CompactionRequested,
     DamageSetAside,
@@ -17,17 +27,6 @@ from holdfast.core.records import (
     Trigger,
     WindowWarned,
 )
-from holdfast.core.turn import evolve
-from holdfast.ports import Delta, Lease
-from holdfast.runtime.client_tools import newest_reply
-from holdfast.runtime.log import open_log
-from holdfast.runtime.requests import prepare
-from holdfast.runtime.toolbox import tool
-from holdfast.stores.memory import MemoryStore
-from holdfast.testing.builders import a_tool_call, an_input
-from holdfast.testing.clock import ManualClock
-from holdfast.testing.engines import a_hold, an_engine
-from holdfast.testing.scripted import ScriptedModel, refuses, says
 from tests.runtime.summarisers import (
     NOTES,
     ONLY_WHEN_ASKED,

@@ -3,8 +3,12 @@
 import asyncio
 from collections.abc import Sequence
 
-from holdfast.core.messages import Message, Role, Text, text_of
-from holdfast.core.records import (
+from holdfast.ports import Admission, Lease
+from holdfast.stores.memory import MemoryStore
+from holdfast.testing.clock import ManualClock
+from holdfast.testing.engines import a_hold, an_engine, refuses
+from holdfast.types.messages import Message, Role, Text, text_of
+from holdfast.types.records import (
     CompactionApplied,
     CompactionOutcome,
     CompactionRequested,
@@ -13,11 +17,6 @@ from holdfast.core.records import (
     LeasedRecord,
     SummaryKind,
 )
-from holdfast.ports import Admission, Lease
-from holdfast.stores.memory import MemoryStore
-from holdfast.testing.clock import ManualClock
-from holdfast.testing.engines import a_hold, an_engine
-from holdfast.testing.scripted import refuses
 from tests.runtime.summarisers import (
     NOTES,
     ONLY_WHEN_ASKED,

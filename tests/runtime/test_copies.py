@@ -9,22 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.core.limits import Bounds
-from holdfast.core.messages import BlobRef, LargeText, Text, ToolResult
-from holdfast.core.records import (
-    CompactionRequested,
-    DamageSetAside,
-    InputAdmitted,
-    Logged,
-    ToolSettled,
-    ToolStarted,
-    TurnEnded,
-)
+from holdfast.core.limits.bounds import Bounds
 from holdfast.errors import BadInputError, BlobMissingError, RetryLaterError, StoreDamagedError
 from holdfast.ports import Store
-from holdfast.runtime.copies import COPYING, exported, forked, imported, is_ours
-from holdfast.runtime.deleting import Deleted, deleted, deleted_all
-from holdfast.runtime.log import open_log
+from holdfast.runtime.engine.log import open_log
+from holdfast.runtime.sessions.delete import Deleted, deleted, deleted_all
+from holdfast.runtime.sessions.transfer import COPYING, exported, forked, imported, is_ours
 from holdfast.stores.archives import MemoryArchive
 from holdfast.stores.memory import MemoryBlobs, MemoryStore
 from holdfast.testing.builders import (
@@ -38,9 +28,18 @@ from holdfast.testing.builders import (
 )
 from holdfast.testing.clock import ManualClock
 from holdfast.testing.crashes import CrashingStore, Died, every_point
-from holdfast.testing.engines import a_hold, an_engine
-from holdfast.testing.scripted import FunctionModel, says
-from holdfast.testing.store_promises import lease_on
+from holdfast.testing.engines import FunctionModel, a_hold, an_engine, says
+from holdfast.testing.store_fixture import lease_on
+from holdfast.types.messages import BlobRef, LargeText, Text, ToolResult
+from holdfast.types.records import (
+    CompactionRequested,
+    DamageSetAside,
+    InputAdmitted,
+    Logged,
+    ToolSettled,
+    ToolStarted,
+    TurnEnded,
+)
 
 BOUNDS = Bounds()
 CONTENT = bytes(range(256)) * 3_000

@@ -5,20 +5,20 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.core.segments import Kept
+from holdfast.core.integrity.segments import Kept
 from holdfast.errors import StoreDamagedError, StoreFullError, StorePathError
 from holdfast.ports import SessionInfo
-from holdfast.runtime.doctor import Doctor
-from holdfast.runtime.sealing import put_segment
+from holdfast.runtime.maintenance.doctor import Doctor
+from holdfast.runtime.maintenance.sealing import put_segment
 from holdfast.stores.archived import ArchivedStore
 from holdfast.stores.archives import MemoryArchive
 from holdfast.stores.memory import MemoryBlobs, MemoryStore
 from holdfast.stores.sqlite import SqliteStore
-from holdfast.stores.sqlite.copying import copy_store
-from holdfast.testing.blobs_contract import ref_of
+from holdfast.stores.sqlite.copy import copy_store
+from holdfast.testing.blob_contracts import ref_of
 from holdfast.testing.builders import a_notice, an_input
 from holdfast.testing.clock import ManualClock
-from holdfast.testing.store_promises import lease_on
+from holdfast.testing.store_fixture import lease_on
 
 REF = ref_of(b"long")
 

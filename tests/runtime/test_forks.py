@@ -2,13 +2,13 @@
 
 import pytest
 
-from holdfast.core.messages import Message
-from holdfast.core.records import CompactionApplied, InputAdmitted, SegmentSealed
-from holdfast.runtime.engine import Engine
+from holdfast.runtime.engine.context import Engine
 from holdfast.stores.archives import MemoryArchive
 from holdfast.stores.memory import MemoryStore
 from holdfast.testing.clock import ManualClock
 from holdfast.testing.engines import a_hold
+from holdfast.types.messages import Message
+from holdfast.types.records import CompactionApplied, InputAdmitted, SegmentSealed
 from tests.runtime.test_sealing import FILLER, an_archived_engine, sealed_seqs, talk
 
 

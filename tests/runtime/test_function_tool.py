@@ -12,11 +12,11 @@ from typing import Annotated, Any, Literal, cast
 import msgspec
 import pytest
 
-from holdfast.core.messages import ToolSpec
 from holdfast.errors import BadInputError, RetryLaterError, UsageError
 from holdfast.ports import Attachment, Tool
-from holdfast.runtime import function_tool
-from holdfast.runtime.function_tool import tool
+from holdfast.runtime.tools import function_tool
+from holdfast.runtime.tools.function_tool import tool
+from holdfast.types.messages import ToolSpec
 
 
 class Colour(enum.Enum):

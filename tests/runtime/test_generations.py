@@ -5,12 +5,23 @@ from collections.abc import Callable
 
 import pytest
 
-from holdfast.core.faults import Refusal
-from holdfast.core.fit import measure
-from holdfast.core.ladder import Rung
-from holdfast.core.limits import Bounds, Limits
-from holdfast.core.messages import Message, Reply, Request, Role, Text, ToolCall, text_of
-from holdfast.core.records import (
+from holdfast.core.limits.bounds import Bounds
+from holdfast.core.limits.fit import measure
+from holdfast.errors import StoreDamagedError, TurnFailedError
+from holdfast.ports import Store
+from holdfast.runtime.engine.compaction import roll_over
+from holdfast.runtime.engine.log import open_log
+from holdfast.runtime.sessions.session import Session
+from holdfast.runtime.tools.function_tool import tool
+from holdfast.stores.memory import MemoryStore
+from holdfast.testing.builders import a_tool_call
+from holdfast.testing.clock import ManualClock
+from holdfast.testing.crashes import CrashingStore, every_point
+from holdfast.testing.engines import FunctionModel, a_hold, an_engine, refuses, says
+from holdfast.types.faults import Refusal, Rung
+from holdfast.types.limits import Limits
+from holdfast.types.messages import Message, Reply, Request, Role, Text, ToolCall, text_of
+from holdfast.types.records import (
     CompactionApplied,
     GenerationStarted,
     Logged,
@@ -21,18 +32,6 @@ from holdfast.core.records import (
     RungStarted,
     TurnEnded,
 )
-from holdfast.errors import StoreDamagedError, TurnFailedError
-from holdfast.ports import Store
-from holdfast.runtime.generations import roll_over
-from holdfast.runtime.log import open_log
-from holdfast.runtime.sessions import Session
-from holdfast.runtime.toolbox import tool
-from holdfast.stores.memory import MemoryStore
-from holdfast.testing.builders import a_tool_call
-from holdfast.testing.clock import ManualClock
-from holdfast.testing.crashes import CrashingStore, every_point
-from holdfast.testing.engines import a_hold, an_engine
-from holdfast.testing.scripted import FunctionModel, refuses, says
 from tests.runtime.summarisers import is_for_notes, records_of
 from tests.runtime.talks import KEY, OVERFLOW, ended_well
 

@@ -10,9 +10,22 @@ import apsw
 import pytest
 from msgspec.structs import replace
 
-from holdfast.core.fold import Turn
-from holdfast.core.messages import Reply, Request, Role, Text
-from holdfast.core.records import (
+from holdfast.core.fold.session_state import Turn
+from holdfast.core.turn.transitions import evolve
+from holdfast.errors import BadInputError, StoreDamagedError, TurnFailedError
+from holdfast.ports import Snapshot, Store
+from holdfast.runtime.engine.log import Log, open_log
+from holdfast.runtime.maintenance.healing import check_clean, open_healed
+from holdfast.stores.memory import MemoryStore
+from holdfast.stores.rows import ALTERED
+from holdfast.stores.sqlite import SqliteStore
+from holdfast.testing.builders import a_notice, a_reply, a_turn_ended, an_attempt_started, an_input
+from holdfast.testing.clock import ManualClock
+from holdfast.testing.crashes import CrashingStore, Died, every_point
+from holdfast.testing.engines import FunctionModel, a_hold, an_engine, says
+from holdfast.testing.store_fixture import lease_on
+from holdfast.types.messages import Reply, Request, Role, Text
+from holdfast.types.records import (
     DamageSetAside,
     InputAdmitted,
     Logged,
@@ -23,20 +36,6 @@ from holdfast.core.records import (
     TurnStarted,
     encode_record,
 )
-from holdfast.core.turn import evolve
-from holdfast.errors import BadInputError, StoreDamagedError, TurnFailedError
-from holdfast.ports import Snapshot, Store
-from holdfast.runtime.healing import check_clean, open_healed
-from holdfast.runtime.log import Log, open_log
-from holdfast.stores.checking import ALTERED
-from holdfast.stores.memory import MemoryStore
-from holdfast.stores.sqlite import SqliteStore
-from holdfast.testing.builders import a_notice, a_reply, a_turn_ended, an_attempt_started, an_input
-from holdfast.testing.clock import ManualClock
-from holdfast.testing.crashes import CrashingStore, Died, every_point
-from holdfast.testing.engines import a_hold, an_engine
-from holdfast.testing.scripted import FunctionModel, says
-from holdfast.testing.store_promises import lease_on
 
 KEY = "telegram:42"
 LEASE_SECONDS = 30.0

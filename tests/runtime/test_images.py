@@ -12,12 +12,12 @@ from collections.abc import Mapping
 import pytest
 from PIL import Image
 
-from holdfast.core.media import GIF, JPEG, PDF, PNG, WEBP, pixels, sniff
-from holdfast.core.messages import BlobRef, Media
-from holdfast.core.shrinking import ImageFit
+from holdfast.core.text.media_type import GIF, JPEG, PDF, PNG, WEBP, pixels, sniff
+from holdfast.core.view.offending_part import ImageFit
 from holdfast.errors import StoreFullError
 from holdfast.runtime.images import PillowImages
 from holdfast.stores.memory import MemoryBlobs
+from holdfast.types.messages import BlobRef, Media
 
 FIT = ImageFit(pixels_max=100, bytes_max=20_000)
 

@@ -5,18 +5,18 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.core.messages import Text
-from holdfast.core.records import AnswerLinked, InputAdmitted
 from holdfast.errors import BadInputError
 from holdfast.ports import Store
 from holdfast.runtime.clock import SystemClock
-from holdfast.runtime.deleting import deleted, deleted_all
-from holdfast.runtime.links import links_in, log_of
+from holdfast.runtime.sessions.delete import deleted, deleted_all
+from holdfast.runtime.sessions.response_links import links_in, log_of
 from holdfast.stores.memory import MemoryBlobs, MemoryStore
 from holdfast.stores.postgres import PostgresStore
 from holdfast.stores.sqlite import SqliteStore
 from holdfast.testing.clock import ManualClock
 from holdfast.testing.crashes import CrashingStore, Died, every_point
+from holdfast.types.messages import Text
+from holdfast.types.records import AnswerLinked, InputAdmitted
 
 GONE, STAYS, LATER = "dropin:gone", "@alice/dropin:stays", "dropin:later"
 # More than there are logs, so that some logs have links of both.

@@ -5,10 +5,10 @@ from contextlib import aclosing
 
 import pytest
 
-from holdfast.core.records import Logged, TurnStarted
 from holdfast.ports import ReasoningDelta, TextDelta, ToolCallDelta
-from holdfast.runtime.live import WAITING_MAX, Live, LiveDelta, Mailbox
+from holdfast.runtime.engine.live import WAITING_MAX, Live, LiveDelta, Mailbox
 from holdfast.testing.builders import an_input
+from holdfast.types.records import Logged, TurnStarted
 
 RECORD = Logged(1, 0.0, an_input())
 

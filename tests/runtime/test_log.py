@@ -2,9 +2,13 @@
 
 import pytest
 
-from holdfast.core.faults import FaultKind
-from holdfast.core.ladder import Rung
-from holdfast.core.records import (
+from holdfast.ports import Lease, Snapshot
+from holdfast.runtime.engine.log import Log, open_log
+from holdfast.stores.memory import MemoryStore
+from holdfast.testing.builders import a_notice, a_reply, an_attempt_started, an_input
+from holdfast.testing.clock import ManualClock
+from holdfast.types.faults import FaultKind, Rung
+from holdfast.types.records import (
     CompactionApplied,
     Outcome,
     RungFinished,
@@ -14,11 +18,6 @@ from holdfast.core.records import (
     TurnStarted,
     WorkRecord,
 )
-from holdfast.ports import Lease, Snapshot
-from holdfast.runtime.log import Log, open_log
-from holdfast.stores.memory import MemoryStore
-from holdfast.testing.builders import a_notice, a_reply, an_attempt_started, an_input
-from holdfast.testing.clock import ManualClock
 from tests.core.turns import failed
 
 KEY = "s"

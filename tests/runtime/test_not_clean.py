@@ -8,14 +8,12 @@ from pathlib import Path
 import apsw
 import pytest
 
-from holdfast.core.messages import BlobRef, LargeText
-from holdfast.core.records import DamageSetAside, InputAdmitted, encode_record
 from holdfast.errors import StoreDamagedError
-from holdfast.runtime.deleting import deleted, deleted_all
-from holdfast.runtime.doctor import SEGMENT, Doctor
-from holdfast.runtime.healing import heal_whole, open_healed
-from holdfast.runtime.log import open_log
-from holdfast.runtime.sealing import Sealer, put_again, put_segment
+from holdfast.runtime.engine.log import open_log
+from holdfast.runtime.maintenance.doctor import SEGMENT, Doctor
+from holdfast.runtime.maintenance.healing import heal_whole, open_healed
+from holdfast.runtime.maintenance.sealing import Sealer, put_again, put_segment
+from holdfast.runtime.sessions.delete import deleted, deleted_all
 from holdfast.stores.archived import ArchivedStore
 from holdfast.stores.archives import MemoryArchive
 from holdfast.stores.memory import MemoryBlobs
@@ -23,7 +21,9 @@ from holdfast.stores.rows import record_crc32
 from holdfast.stores.sqlite import SqliteStore
 from holdfast.testing.builders import a_notice
 from holdfast.testing.clock import ManualClock
-from holdfast.testing.store_promises import lease_on
+from holdfast.testing.store_fixture import lease_on
+from holdfast.types.messages import BlobRef, LargeText
+from holdfast.types.records import DamageSetAside, InputAdmitted, encode_record
 from tests.runtime.test_sealing import an_archived_engine, talk
 
 NEWER = b'{"type":"SomethingNewer","turn":1}'

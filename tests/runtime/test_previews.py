@@ -3,13 +3,12 @@
 import pytest
 
 import holdfast
-from holdfast.core.faults import Refusal
-from holdfast.core.limits import Bounds
-from holdfast.core.messages import Reply, Request, text_of
-from holdfast.core.records import CompactionApplied, CompactionOutcome, PieceSummarised, SummaryKind
-from holdfast.runtime.sessions import Session
-from holdfast.testing.engines import a_hold, an_engine
-from holdfast.testing.scripted import refuses, says
+from holdfast.core.limits.bounds import Bounds
+from holdfast.runtime.sessions.session import Session
+from holdfast.testing.engines import a_hold, an_engine, refuses, says
+from holdfast.types.faults import Refusal
+from holdfast.types.messages import Reply, Request, text_of
+from holdfast.types.records import CompactionApplied, CompactionOutcome, PieceSummarised, SummaryKind
 from tests.runtime.summarisers import NOTES, ONLY_WHEN_ASKED, Talker, records_of
 from tests.runtime.talks import KEY, OVERFLOW, a_long_talk, ended_well
 

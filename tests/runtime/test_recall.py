@@ -4,8 +4,19 @@ import json
 
 import pytest
 
-from holdfast.core.limits import Bounds, Limits
-from holdfast.core.messages import (
+from holdfast.core.limits.bounds import Bounds
+from holdfast.core.view import Lens, conversation
+from holdfast.errors import BadInputError
+from holdfast.ports import Attachment
+from holdfast.runtime.tools.recall import PAGE_BYTES, Recall
+from holdfast.runtime.tools.toolbox import Toolbox
+from holdfast.stores.memory import MemoryBlobs, MemoryStore
+from holdfast.testing.builders import a_message, a_reply, a_tool_call, an_input
+from holdfast.testing.clock import ManualClock
+from holdfast.testing.engines import FunctionModel, ScriptedModel, a_hold, an_engine, says
+from holdfast.testing.store_fixture import lease_on
+from holdfast.types.limits import Limits
+from holdfast.types.messages import (
     BlobRef,
     Media,
     Reasoning,
@@ -18,7 +29,7 @@ from holdfast.core.messages import (
     ToolResult,
     text_of,
 )
-from holdfast.core.records import (
+from holdfast.types.records import (
     CompactionApplied,
     CompactionOutcome,
     InputAdmitted,
@@ -26,17 +37,6 @@ from holdfast.core.records import (
     ToolSettled,
     TurnStarted,
 )
-from holdfast.core.view import Lens, conversation
-from holdfast.errors import BadInputError
-from holdfast.ports import Attachment
-from holdfast.runtime.recall import PAGE_BYTES, Recall
-from holdfast.runtime.toolbox import Toolbox
-from holdfast.stores.memory import MemoryBlobs, MemoryStore
-from holdfast.testing.builders import a_message, a_reply, a_tool_call, an_input
-from holdfast.testing.clock import ManualClock
-from holdfast.testing.engines import a_hold, an_engine
-from holdfast.testing.scripted import FunctionModel, ScriptedModel, says
-from holdfast.testing.store_promises import lease_on
 
 LONG = "".join(f"line {number}: naïve café 東京\n" for number in range(2_000))
 

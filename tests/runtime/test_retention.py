@@ -6,19 +6,18 @@ import logging
 
 import pytest
 
-from holdfast.core.limits import RESERVED_KEYS
-from holdfast.core.messages import LargeText, Text
-from holdfast.core.records import InputAdmitted
+from holdfast.core.limits.bounds import RESERVED_KEYS
 from holdfast.ports import Examined
-from holdfast.runtime import supervisor as supervising
-from holdfast.runtime.deleting import pruned
-from holdfast.runtime.engine import Engine
+from holdfast.runtime.engine.context import Engine
+from holdfast.runtime.maintenance import supervisor as supervising
+from holdfast.runtime.sessions.delete import pruned
 from holdfast.stores.memory import MemoryBlobs, MemoryStore
 from holdfast.testing.builders import a_notice, a_turn_ended, a_turn_started
 from holdfast.testing.clock import ManualClock
-from holdfast.testing.engines import a_hold, an_engine
-from holdfast.testing.scripted import ScriptedModel
-from holdfast.testing.store_promises import lease_on
+from holdfast.testing.engines import ScriptedModel, a_hold, an_engine
+from holdfast.testing.store_fixture import lease_on
+from holdfast.types.messages import LargeText, Text
+from holdfast.types.records import InputAdmitted
 
 DAY = 86_400.0
 LOOK_SECONDS = 10.0

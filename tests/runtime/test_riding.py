@@ -10,11 +10,19 @@ from collections.abc import Callable, Sequence
 import pytest
 from msgspec.structs import replace
 
-from holdfast.core.faults import Refusal
-from holdfast.core.limits import Bounds, Limits
-from holdfast.core.messages import Reply, Request, Role, StopReason, Text, ToolCall, Usage, text_of
-from holdfast.core.prices import NO_PRICES, Prices
-from holdfast.core.records import (
+from holdfast.core.limits.bounds import Bounds
+from holdfast.core.limits.prices import NO_PRICES, Prices
+from holdfast.core.limits.sizing import tokens_of_request, tokens_of_text
+from holdfast.ports import Attachment, Store
+from holdfast.runtime.sessions.session import Session
+from holdfast.stores.memory import MemoryBlobs, MemoryStore
+from holdfast.testing.clock import ManualClock
+from holdfast.testing.crashes import CrashingStore, every_point
+from holdfast.testing.engines import FunctionModel, a_hold, an_engine, refuses
+from holdfast.types.faults import Refusal
+from holdfast.types.limits import Limits
+from holdfast.types.messages import Reply, Request, Role, StopReason, Text, ToolCall, Usage, text_of
+from holdfast.types.records import (
     CompactionApplied,
     CompactionOutcome,
     CompactionRequested,
@@ -24,14 +32,6 @@ from holdfast.core.records import (
     SummaryRefused,
     Trigger,
 )
-from holdfast.core.sizing import tokens_of_request, tokens_of_text
-from holdfast.ports import Attachment, Store
-from holdfast.runtime.sessions import Session
-from holdfast.stores.memory import MemoryBlobs, MemoryStore
-from holdfast.testing.clock import ManualClock
-from holdfast.testing.crashes import CrashingStore, every_point
-from holdfast.testing.engines import a_hold, an_engine
-from holdfast.testing.scripted import FunctionModel, refuses
 from tests.runtime.summarisers import until_idle
 from tests.runtime.talks import KEY, a_long_talk, ended_well
 

@@ -9,26 +9,25 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from holdfast.core.limits import Limits
-from holdfast.core.messages import Reply, Request, Text, text_of
-from holdfast.core.records import CompactionApplied, InputAdmitted, SegmentSealed
-from holdfast.core.sealing import Sealing
+from holdfast.core.integrity.segments import Sealing
 from holdfast.errors import SegmentMissingError, StoreIoError
 from holdfast.ports import Archive, Clock, Store
 from holdfast.rescue.importing import _origins
-from holdfast.runtime.engine import Engine
-from holdfast.runtime.log import open_log
-from holdfast.runtime.recall import Recall
-from holdfast.runtime.sealing import RETRY_SECONDS, Sealer, put_segment
+from holdfast.runtime.engine.context import Engine
+from holdfast.runtime.engine.log import open_log
+from holdfast.runtime.maintenance.sealing import RETRY_SECONDS, Sealer, put_segment
+from holdfast.runtime.tools.recall import Recall
 from holdfast.stores.archived import ArchivedStore
 from holdfast.stores.archives import FolderArchive, MemoryArchive
 from holdfast.stores.memory import MemoryBlobs, MemoryStore
 from holdfast.stores.sqlite import SqliteStore
 from holdfast.testing.builders import a_notice
 from holdfast.testing.clock import ManualClock
-from holdfast.testing.engines import a_hold, an_engine
-from holdfast.testing.scripted import FunctionModel, says
-from holdfast.testing.store_promises import lease_on
+from holdfast.testing.engines import FunctionModel, a_hold, an_engine, says
+from holdfast.testing.store_fixture import lease_on
+from holdfast.types.limits import Limits
+from holdfast.types.messages import Reply, Request, Text, text_of
+from holdfast.types.records import CompactionApplied, InputAdmitted, SegmentSealed
 
 # Whatever lies behind the boundary, and a little more, is sealed at once.
 EAGER = Sealing(margin_records=4, records_min=1, segment_records_max=8)

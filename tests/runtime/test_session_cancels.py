@@ -4,15 +4,14 @@ import asyncio
 
 import pytest
 
-from holdfast.core.messages import ToolOutcome
-from holdfast.core.records import Abandonment, AttemptAbandoned, RungStarted, ToolSettled, TurnStarted
 from holdfast.errors import TurnFailedError
-from holdfast.runtime.toolbox import tool
+from holdfast.runtime.tools.function_tool import tool
 from holdfast.stores.memory import MemoryStore
 from holdfast.testing.builders import a_tool_call
 from holdfast.testing.clock import ManualClock
-from holdfast.testing.engines import a_hold, an_engine
-from holdfast.testing.scripted import ScriptedModel, refuses, says
+from holdfast.testing.engines import ScriptedModel, a_hold, an_engine, refuses, says
+from holdfast.types.messages import ToolOutcome
+from holdfast.types.records import Abandonment, AttemptAbandoned, RungStarted, ToolSettled, TurnStarted
 from tests.runtime.talks import KEY, HangingModel, ended_well, next_record
 
 

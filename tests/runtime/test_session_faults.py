@@ -5,12 +5,17 @@ from collections.abc import AsyncGenerator, Mapping
 
 import pytest
 
-from holdfast.core.faults import FaultKind, Phase, Refusal
-from holdfast.core.fit import measure
-from holdfast.core.ladder import LADDER, Rung
-from holdfast.core.limits import Bounds, Deadlines, Limits
-from holdfast.core.messages import Reasoning, Reply, Request, StopReason, Text, text_of
-from holdfast.core.records import (
+from holdfast.core.limits.bounds import Bounds, Deadlines
+from holdfast.core.limits.fit import measure
+from holdfast.core.turn.ladder import LADDER
+from holdfast.errors import TurnFailedError
+from holdfast.ports import Delta, TextDelta
+from holdfast.testing.clock import ManualClock
+from holdfast.testing.engines import FunctionModel, ScriptedModel, a_hold, an_engine, refuses, says
+from holdfast.types.faults import FaultKind, Phase, Refusal, Rung
+from holdfast.types.limits import Limits
+from holdfast.types.messages import Reasoning, Reply, Request, StopReason, Text, text_of
+from holdfast.types.records import (
     AttemptFailed,
     CompactionApplied,
     InputAdmitted,
@@ -20,11 +25,6 @@ from holdfast.core.records import (
     RungFinished,
     RungStarted,
 )
-from holdfast.errors import TurnFailedError
-from holdfast.ports import Delta, TextDelta
-from holdfast.testing.clock import ManualClock
-from holdfast.testing.engines import a_hold, an_engine
-from holdfast.testing.scripted import FunctionModel, ScriptedModel, refuses, says
 from tests.runtime.talks import KEY, OVERFLOW, HangingModel, a_long_talk, ended_well, next_record
 
 # Faults.

@@ -13,13 +13,22 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 from msgspec.structs import replace
 
-from holdfast.core.coverage import uncovered, unpaired
-from holdfast.core.faults import FaultKind, Refusal
-from holdfast.core.fit import measure, misfit
-from holdfast.core.ladder import SUMMARIES, Rung
-from holdfast.core.limits import Bounds, Limits
-from holdfast.core.messages import Reply, Request, StopReason, Text, ToolCall, ToolResult, Usage
-from holdfast.core.records import (
+from holdfast.core.limits.bounds import Bounds
+from holdfast.core.limits.fit import measure, misfit
+from holdfast.core.turn.ladder import SUMMARIES
+from holdfast.core.view import conversation, lens_of, messages_in_view, uncovered, unpaired
+from holdfast.errors import TurnFailedError
+from holdfast.runtime.clock import SystemClock
+from holdfast.runtime.engine.context import Engine
+from holdfast.runtime.engine.log import open_log
+from holdfast.runtime.sessions.session import Session
+from holdfast.stores.memory import MemoryBlobs, MemoryStore
+from holdfast.testing.crashes import check_log
+from holdfast.testing.engines import FunctionModel, a_hold, an_engine, refuses
+from holdfast.types.faults import FaultKind, Refusal, Rung
+from holdfast.types.limits import Limits
+from holdfast.types.messages import Reply, Request, StopReason, Text, ToolCall, ToolResult, Usage
+from holdfast.types.records import (
     AttemptFailed,
     AttemptStarted,
     CompactionApplied,
@@ -30,16 +39,6 @@ from holdfast.core.records import (
     RungResult,
     TurnEnded,
 )
-from holdfast.core.view import conversation, lens_of, messages_in_view
-from holdfast.errors import TurnFailedError
-from holdfast.runtime.clock import SystemClock
-from holdfast.runtime.engine import Engine
-from holdfast.runtime.log import open_log
-from holdfast.runtime.sessions import Session
-from holdfast.stores.memory import MemoryBlobs, MemoryStore
-from holdfast.testing.crashes import check_log
-from holdfast.testing.engines import a_hold, an_engine
-from holdfast.testing.scripted import FunctionModel, refuses
 
 KEY = "telegram:42"
 WINDOW, WIRE = 4_000, 60_000

@@ -5,18 +5,18 @@ from collections.abc import AsyncGenerator, Mapping
 
 import pytest
 
-from holdfast.core.faults import Refusal
-from holdfast.core.limits import Bounds, Limits
-from holdfast.core.messages import Reply, Request, Role, Text, text_of
-from holdfast.core.records import Logged, Outcome, SessionConfigured, TurnEnded
+from holdfast.core.limits.bounds import Bounds
 from holdfast.errors import BadInputError, ClientIdReusedError, StoppingError
 from holdfast.ports import Attachment, Delta, TextDelta
-from holdfast.runtime.toolbox import tool
+from holdfast.runtime.tools.function_tool import tool
 from holdfast.stores.memory import MemoryBlobs, MemoryStore
 from holdfast.testing.builders import a_tool_call
 from holdfast.testing.clock import ManualClock
-from holdfast.testing.engines import a_hold, an_engine
-from holdfast.testing.scripted import FunctionModel, ScriptedModel, says
+from holdfast.testing.engines import FunctionModel, ScriptedModel, a_hold, an_engine, says
+from holdfast.types.faults import Refusal
+from holdfast.types.limits import Limits
+from holdfast.types.messages import Reply, Request, Role, Text, text_of
+from holdfast.types.records import Logged, Outcome, SessionConfigured, TurnEnded
 from tests.runtime.talks import KEY, HangingModel, ended_well
 
 # The normal course.

@@ -6,10 +6,19 @@ from collections.abc import Sequence
 
 import pytest
 
-from holdfast.core.closing import STORE_FULL
-from holdfast.core.limits import Bounds
-from holdfast.core.messages import Media, Reply, Request, Text, ToolOutcome
-from holdfast.core.records import (
+from holdfast.core.limits.bounds import Bounds
+from holdfast.core.turn.abort import STORE_FULL
+from holdfast.core.turn.deferred_writes import STORE_FAILED
+from holdfast.errors import StoreFullError, TurnFailedError
+from holdfast.ports import Admission, Attachment, Lease
+from holdfast.runtime.clock import SystemClock
+from holdfast.runtime.tools.function_tool import tool
+from holdfast.stores.memory import MemoryBlobs, MemoryStore
+from holdfast.testing.builders import a_tool_call
+from holdfast.testing.crashes import CrashingStore, CrashPoint, check_log, every_point
+from holdfast.testing.engines import FunctionModel, a_hold, an_engine, refuses, says
+from holdfast.types.messages import Media, Reply, Request, Text, ToolOutcome
+from holdfast.types.records import (
     AnyRecord,
     AttemptStarted,
     InboxRecord,
@@ -23,16 +32,6 @@ from holdfast.core.records import (
     ToolSettled,
     TurnEnded,
 )
-from holdfast.core.waiting import STORE_FAILED
-from holdfast.errors import StoreFullError, TurnFailedError
-from holdfast.ports import Admission, Attachment, Lease
-from holdfast.runtime.clock import SystemClock
-from holdfast.runtime.toolbox import tool
-from holdfast.stores.memory import MemoryBlobs, MemoryStore
-from holdfast.testing.builders import a_tool_call
-from holdfast.testing.crashes import CrashingStore, CrashPoint, check_log, every_point
-from holdfast.testing.engines import a_hold, an_engine
-from holdfast.testing.scripted import FunctionModel, refuses, says
 from tests.e2e.images import a_png
 
 BOUNDS = Bounds(compacts_ahead=False, back_off_seconds_min=0.001, interruptions_max=50)

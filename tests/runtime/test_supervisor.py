@@ -5,15 +5,14 @@ import logging
 
 import pytest
 
-from holdfast.core.messages import Text, text_of
-from holdfast.core.records import InputAdmitted, ReplyRecorded, TurnEnded
 from holdfast.errors import StoreBusyError
-from holdfast.runtime.sessions import Session
-from holdfast.runtime.supervisor import Supervisor
+from holdfast.runtime.maintenance.supervisor import Supervisor
+from holdfast.runtime.sessions.session import Session
 from holdfast.stores.memory import MemoryStore
 from holdfast.testing.clock import ManualClock
-from holdfast.testing.engines import a_hold, an_engine
-from holdfast.testing.scripted import ScriptedModel
+from holdfast.testing.engines import ScriptedModel, a_hold, an_engine
+from holdfast.types.messages import Text, text_of
+from holdfast.types.records import InputAdmitted, ReplyRecorded, TurnEnded
 from tests.runtime.talks import KEY, HangingModel, ended_well
 
 LEASE_SECONDS = 30.0

@@ -1,13 +1,12 @@
 """A model that seems not to have read everything: acted on once, and never at the price of the answer."""
 
-from holdfast.core.limits import Bounds
-from holdfast.core.messages import Reply, Request, Usage
-from holdfast.core.records import AttemptFailed, CompactionApplied
-from holdfast.core.sizing import tokens_of_request
-from holdfast.runtime.sessions import Session
+from holdfast.core.limits.bounds import Bounds
+from holdfast.core.limits.sizing import tokens_of_request
+from holdfast.runtime.sessions.session import Session
 from holdfast.testing.builders import a_message
-from holdfast.testing.engines import a_hold, an_engine
-from holdfast.testing.scripted import FunctionModel
+from holdfast.testing.engines import FunctionModel, a_hold, an_engine
+from holdfast.types.messages import Reply, Request, Usage
+from holdfast.types.records import AttemptFailed, CompactionApplied
 
 BOUNDS = Bounds(compacts_ahead=False)
 LONG = "the ship keeps its course while the wind turns. " * 400

@@ -8,13 +8,14 @@ from collections.abc import AsyncIterator, Callable, Sequence
 
 import pytest
 
-from holdfast.core.limits import Bounds
-from holdfast.core.messages import BlobRef, Media, Text, ToolCall, ToolOutcome, ToolResult, ToolSpec
+from holdfast.core.limits.bounds import Bounds
 from holdfast.errors import StoreFullError, UsageError
 from holdfast.ports import Attachment, Tool
-from holdfast.runtime import tool_output
-from holdfast.runtime.toolbox import Toolbox, tool
+from holdfast.runtime.tools import toolbox
+from holdfast.runtime.tools.function_tool import tool
+from holdfast.runtime.tools.toolbox import Toolbox
 from holdfast.stores.memory import MemoryBlobs
+from holdfast.types.messages import BlobRef, Media, Text, ToolCall, ToolOutcome, ToolResult, ToolSpec
 from tests.core.images import a_jpeg, a_png
 
 BOUNDS = Bounds(tool_output_bytes_max=1_000, tool_seconds_max=30)
@@ -257,7 +258,7 @@ async def test_half_characters_in_output_are_replaced(blobs: MemoryBlobs) -> Non
 async def test_long_output_shows_both_ends_and_names_the_blob_with_the_whole(
     blobs: MemoryBlobs, monkeypatch: pytest.MonkeyPatch, on_loop_max: int
 ) -> None:
-    monkeypatch.setattr(tool_output, "_CHARS_ON_LOOP_MAX", on_loop_max)
+    monkeypatch.setattr(toolbox, "_CHARS_ON_LOOP_MAX", on_loop_max)
     text = "first line\n" + "x" * 50_000 + "\nlast line"
 
     result = await _result_of(text, blobs)

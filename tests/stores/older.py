@@ -5,9 +5,9 @@ from pathlib import Path
 
 import apsw
 
-from holdfast.core.records import AnyRecord, encode_record, owed
 from holdfast.stores.rows import record_crc32
 from holdfast.stores.sqlite import file as sqlite_file
+from holdfast.types.records import AnyRecord, encode_record, owed
 
 
 def a_store_of_layout(version: int, path: Path) -> Path:

@@ -13,14 +13,15 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 import holdfast
-from holdfast.core.faults import Refusal
-from holdfast.core.limits import Bounds, Limits
-from holdfast.core.messages import Reply, Request, Role, text_of
+from holdfast.core.limits.bounds import Bounds
 from holdfast.ports import Delta
-from holdfast.runtime.hold import Hold
-from holdfast.runtime.toolbox import tool
+from holdfast.runtime.sessions.client import Hold
+from holdfast.runtime.tools.function_tool import tool
 from holdfast.testing.builders import a_tool_call
-from holdfast.testing.scripted import FunctionModel, says
+from holdfast.testing.engines import FunctionModel, says
+from holdfast.types.faults import Refusal
+from holdfast.types.limits import Limits
+from holdfast.types.messages import Reply, Request, Role, text_of
 from holdfast.wiring import Tuning
 from tests.crashes.test_sigkill import note
 
@@ -83,7 +84,7 @@ def a_purse(folder: Path, snag: str) -> Callable[..., object]:
 
 async def main(url: str, place: str, name: str, snag: str) -> None:
     folder = Path(place)
-    logging.getLogger("holdfast.runtime.supervisor").addHandler(_Tells())
+    logging.getLogger("holdfast.runtime.maintenance.supervisor").addHandler(_Tells())
     model, purse = NodeModel(folder, is_stuck=snag == "notes"), a_purse(folder, snag)
     async with holdfast.open(url, model=model, tools=[purse], tuning=TUNING) as hold:
         await _work(hold, folder, name, snag)

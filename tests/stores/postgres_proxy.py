@@ -5,7 +5,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Self
 
-from holdfast.cli.benches.own_postgres import SUPERUSER
+from holdfast.lab.benches.postgres_server import SUPERUSER
 
 
 class Proxy:

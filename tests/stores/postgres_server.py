@@ -24,8 +24,8 @@ from uuid import uuid4
 import asyncpg
 import pytest
 
-from holdfast.cli.benches.own_postgres import NoServerError, OwnServer
-from holdfast.stores.postgres import layout
+from holdfast.lab.benches.postgres_server import NoServerError, OwnServer
+from holdfast.stores.postgres import migrations
 
 ROOT = Path(__file__).resolve().parents[2]
 TEMPLATE = "template_holdfast"
@@ -132,7 +132,7 @@ def _is_alive(pid: int) -> bool:
 
 async def _make_template(server: OwnServer) -> None:
     await on(server.url(), lambda db: db.execute(f"CREATE DATABASE {TEMPLATE}"))
-    await on(server.url(TEMPLATE), lambda db: layout.prepare(db, "the template"))
+    await on(server.url(TEMPLATE), lambda db: migrations.prepare(db, "the template"))
 
 
 async def on(url: str, work: Callable[[Any], Awaitable[ResultT]]) -> ResultT:

@@ -9,9 +9,22 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from holdfast.core.limits import Bounds
-from holdfast.core.messages import Text, ToolResult
-from holdfast.core.records import (
+from holdfast.core.integrity.segments import FRAME_BYTES
+from holdfast.core.limits.bounds import Bounds
+from holdfast.errors import SegmentMissingError, StoreDamagedError
+from holdfast.ports import Archive, Hit, Lease, Segment, Store
+from holdfast.stores import archived
+from holdfast.stores.archived import ArchivedStore, Recent, SegmentReader
+from holdfast.stores.archives import FolderArchive, MemoryArchive
+from holdfast.stores.memory import MemoryStore
+from holdfast.stores.sqlite import SqliteStore
+from holdfast.testing.builders import a_notice, a_reply, a_tool_call, a_turn_ended, a_turn_started, an_input
+from holdfast.testing.clock import ManualClock
+from holdfast.testing.sealing_contract import seal_record, segment_of, ten_notices
+from holdfast.testing.store_contract import StoreContract
+from holdfast.testing.store_fixture import lease_on
+from holdfast.types.messages import Text, ToolResult
+from holdfast.types.records import (
     AnyRecord,
     DamageSetAside,
     LeasedRecord,
@@ -20,20 +33,6 @@ from holdfast.core.records import (
     ToolSettled,
     ToolStarted,
 )
-from holdfast.core.segments import FRAME_BYTES
-from holdfast.errors import SegmentMissingError, StoreDamagedError
-from holdfast.ports import Archive, Hit, Lease, Segment, Store
-from holdfast.stores import segment_reader
-from holdfast.stores.archived import ArchivedStore
-from holdfast.stores.archives import FolderArchive, MemoryArchive
-from holdfast.stores.memory import MemoryStore
-from holdfast.stores.segment_reader import Recent, SegmentReader
-from holdfast.stores.sqlite import SqliteStore
-from holdfast.testing.builders import a_notice, a_reply, a_tool_call, a_turn_ended, a_turn_started, an_input
-from holdfast.testing.clock import ManualClock
-from holdfast.testing.store_contract import StoreContract
-from holdfast.testing.store_promises import lease_on
-from holdfast.testing.store_promises_sealing import seal_record, segment_of, ten_notices
 
 
 async def seal(store: Store, archive: Archive, lease: Lease, last: int) -> Segment:
@@ -138,7 +137,7 @@ async def test_a_log_reads_the_same_however_it_was_sealed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, make: Callable[[Path], Store], seed: int
 ) -> None:
     # Small, so that every bound is met.
-    monkeypatch.setattr(segment_reader, "FRAMES_BYTES_MAX", 2_000)
+    monkeypatch.setattr(archived, "FRAMES_BYTES_MAX", 2_000)
     rng = random.Random(seed)
     archive = MemoryArchive()
     bare = make(tmp_path)

@@ -11,7 +11,7 @@ import pytest
 from holdfast.errors import BadInputError, StoreFullError, StoreIoError, StorePathError
 from holdfast.stores.archives import FolderArchive, MemoryArchive
 from holdfast.stores.s3 import S3Archive
-from holdfast.testing.archive_contract import ArchiveContract
+from holdfast.testing.blob_contracts import ArchiveContract
 from tests.stores.places import names_in
 from tests.stores.s3_server import BUCKET, s3_server
 

@@ -6,9 +6,9 @@ import msgspec
 import pytest
 from click.testing import CliRunner
 
-from holdfast.cli.benches import store as bench
-from holdfast.cli.benches.measured import Effort, Measured
-from holdfast.cli.benches.opening import measure_starting
+from holdfast.lab.benches import store as bench
+from holdfast.lab.benches.harness import Effort, Measured
+from holdfast.lab.benches.opening import measure_starting
 
 TINY = Effort(turns=2, appends=8, appends_before=1, short_records=200, long_records=400, openings=2, starts=1)
 

@@ -4,8 +4,8 @@ import msgspec
 import pytest
 from click.testing import CliRunner
 
-from holdfast.cli.benches import archive as bench
-from holdfast.cli.benches.measured import Measured
+from holdfast.lab.benches import archive as bench
+from holdfast.lab.benches.harness import Measured
 
 
 @pytest.fixture(autouse=True)

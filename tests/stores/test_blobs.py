@@ -11,7 +11,7 @@ import pytest
 from holdfast.errors import BlobMissingError, StoreFullError, StoreIoError, StorePathError
 from holdfast.stores.blobs import FolderBlobs
 from holdfast.stores.memory import MemoryBlobs
-from holdfast.testing.blobs_contract import BlobsContract, ref_of
+from holdfast.testing.blob_contracts import BlobsContract, ref_of
 from tests.stores.places import names_in
 
 

@@ -3,9 +3,9 @@
 import asyncio
 import gc
 
-from holdfast.core.records import Logged, encode_record
 from holdfast.stores.feeds import FEED_PAGE, Bells, Feed, Fresh
 from holdfast.testing.builders import a_notice
+from holdfast.types.records import Logged, encode_record
 
 
 class Log:

@@ -10,15 +10,14 @@ import msgspec
 import pytest
 from click.testing import CliRunner
 
-from holdfast.cli.crashlab import crashlab
-from holdfast.core.records import DamageSetAside, Logged
-from holdfast.crashlab import flipping
-from holdfast.crashlab.flipping import RECORDS, SEALED, FlipFigures, copied, fill, flip_all, spread
-from holdfast.crashlab.flips import Flip, flip
-from holdfast.runtime.doctor import Doctor, Finding
+from holdfast.cli.commands.crashlab import crashlab
+from holdfast.lab.crashlab import flips
+from holdfast.lab.crashlab.flips import RECORDS, SEALED, Flip, FlipFigures, copied, fill, flip, flip_all, spread
+from holdfast.runtime.maintenance.doctor import Doctor, Finding
 from holdfast.stores.sqlite import SqliteStore
 from holdfast.testing.builders import a_notice
 from holdfast.testing.clock import ManualClock
+from holdfast.types.records import DamageSetAside, Logged
 
 FLIPS = 200
 KINDS = {"body", "seq", "at", "crc32", "snapshot", "blob", "segment"}
@@ -59,7 +58,7 @@ def test_a_doctor_that_finds_nothing_is_found_out(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(Doctor, "look_at", blind)
     said: list[FlipFigures] = []
     # Only what the rows themselves tell is flipped.
-    monkeypatch.setattr(flipping, "flip", lambda path, seed: flip(path, seed, ["body"]))
+    monkeypatch.setattr(flips, "flip", lambda path, seed: flip(path, seed, ["body"]))
     flip_all(range(3), said.append)
 
     # On a slow machine they are told one by one.

@@ -4,14 +4,13 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from holdfast.core.limits import Bounds
+from holdfast.core.limits.bounds import Bounds
 from holdfast.ports import Archive
 from holdfast.stores.archived import ArchivedStore
 from holdfast.stores.postgres import PostgresStore
-from holdfast.stores.postgres.address import Address
 from holdfast.stores.postgres.blobs import PostgresBlobs
-from holdfast.stores.postgres.connections import Connections
-from holdfast.testing.blobs_contract import BlobsContract
+from holdfast.stores.postgres.connections import Address, Connections
+from holdfast.testing.blob_contracts import BlobsContract
 from holdfast.testing.clock import ManualClock
 from holdfast.testing.store_contract import StoreContract
 from tests.stores.test_archived import ArchivedContract

@@ -6,14 +6,14 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from holdfast.core.reconcile import SetAside
-from holdfast.core.records import Logged
+from holdfast.core.integrity.reconcile import SetAside
 from holdfast.errors import BadInputError, LeaseLostError, OutcomeUnknownError
 from holdfast.ports import Lease
-from holdfast.stores.postgres import PostgresStore, connections, moving
+from holdfast.stores.postgres import PostgresStore, connections, session_admin
 from holdfast.testing.builders import a_notice, an_input
-from holdfast.testing.store_promises import lease_on, log_of
-from holdfast.testing.store_promises_sealing import segment_of, ten_notices
+from holdfast.testing.sealing_contract import segment_of, ten_notices
+from holdfast.testing.store_fixture import lease_on, log_of
+from holdfast.types.records import Logged
 from tests.stores.postgres_proxy import Proxy
 from tests.stores.postgres_server import Shared, on
 
@@ -160,7 +160,7 @@ async def test_of_two_who_give_the_same_key_one_is_refused(postgres_url: str) ->
 async def test_a_session_with_many_rows_is_deleted_in_pieces(
     postgres_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(moving, "DELETED_ROWS_MAX", 3)
+    monkeypatch.setattr(session_admin, "DELETED_ROWS_MAX", 3)
     store = PostgresStore(postgres_url)
     lease = await ten_notices(store)
     await store.mend(lease, [SetAside(2, "torn")], after=10)

@@ -4,17 +4,16 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from holdfast.core.reconcile import Found, MarkMissing, PutBack, Repair, SetAside, reconcile
-from holdfast.core.records import DamageSetAside
+from holdfast.core.integrity.reconcile import Found, MarkMissing, PutBack, Repair, SetAside, reconcile
 from holdfast.errors import StoreDamagedError
 from holdfast.ports import Admission, Snapshot
-from holdfast.stores.checking import ALTERED, MISSING
 from holdfast.stores.postgres import PostgresStore
-from holdfast.stores.rows import record_crc32
+from holdfast.stores.rows import ALTERED, MISSING, record_crc32
 from holdfast.testing.builders import a_notice, a_reply, an_input
 from holdfast.testing.clock import ManualClock
-from holdfast.testing.store_promises import lease_on
-from holdfast.testing.store_promises_sealing import segment_of
+from holdfast.testing.sealing_contract import segment_of
+from holdfast.testing.store_fixture import lease_on
+from holdfast.types.records import DamageSetAside
 from tests.stores.postgres_server import on
 
 

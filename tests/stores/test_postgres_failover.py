@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 import holdfast
-from holdfast.core.messages import ToolOutcome
-from holdfast.core.records import CompactionSettled, ToolSettled, TurnEnded
 from holdfast.stores.postgres import PostgresStore
 from holdfast.testing.crashes import check_log
+from holdfast.types.messages import ToolOutcome
+from holdfast.types.records import CompactionSettled, ToolSettled, TurnEnded
 from tests.crashes.test_sigkill import noted
 from tests.stores import postgres_node
 from tests.stores.postgres_node import COMPACTION, LEASE_SECONDS, LOAD, PAUSED, STUCK_AMOUNT, TUNING, TURN, started

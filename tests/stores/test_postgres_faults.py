@@ -7,23 +7,17 @@ from collections.abc import AsyncIterator, Iterator
 import asyncpg
 import pytest
 
-from holdfast.cli.benches.own_postgres import OwnServer
-from holdfast.core.messages import Role
-from holdfast.core.records import TurnEnded
-from holdfast.errors import (
-    LeaseLostError,
-    OutcomeUnknownError,
-    SeqMovedError,
-    StoreUnreachableError,
-)
+from holdfast.errors import LeaseLostError, OutcomeUnknownError, SeqMovedError, StoreUnreachableError
+from holdfast.lab.benches.postgres_server import OwnServer
 from holdfast.ports import Snapshot
-from holdfast.runtime.toolbox import tool
+from holdfast.runtime.tools.function_tool import tool
 from holdfast.stores.postgres import PostgresStore, connections, writer
 from holdfast.testing.builders import a_notice, a_tool_call, an_input
 from holdfast.testing.crashes import check_log
-from holdfast.testing.engines import a_hold, an_engine
-from holdfast.testing.scripted import FunctionModel, says
-from holdfast.testing.store_promises import lease_on, log_of
+from holdfast.testing.engines import FunctionModel, a_hold, an_engine, says
+from holdfast.testing.store_fixture import lease_on, log_of
+from holdfast.types.messages import Role
+from holdfast.types.records import TurnEnded
 from tests.stores.own_servers import a_database, an_own_server
 from tests.stores.postgres_proxy import Proxy
 from tests.stores.postgres_server import on

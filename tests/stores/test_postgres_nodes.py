@@ -11,16 +11,16 @@ from click.testing import CliRunner
 
 import holdfast
 from holdfast.cli import command_line
-from holdfast.core.limits import Bounds
-from holdfast.core.records import CancelRequested, Logged
+from holdfast.core.limits.bounds import Bounds
 from holdfast.errors import BlobMissingError, LeaseLostError, SeqMovedError, StorePathError
 from holdfast.ports import Feed, Lease, Snapshot, Store
 from holdfast.stores.memory import MemoryStore
-from holdfast.stores.postgres import PostgresStore, batch, news, search
+from holdfast.stores.postgres import PostgresStore, batch, notify, reading
 from holdfast.stores.postgres.blobs import PostgresBlobs
 from holdfast.testing.builders import a_notice, a_reply, a_turn_ended, an_input
 from holdfast.testing.clock import ManualClock
-from holdfast.testing.store_promises import lease_on, log_of
+from holdfast.testing.store_fixture import lease_on, log_of
+from holdfast.types.records import CancelRequested, Logged
 from holdfast.wiring import open_store
 from tests.stores.postgres_server import on
 from tests.stores.test_sqlite_equals_memory import answer_of, everything_in
@@ -157,7 +157,7 @@ async def test_rows_that_are_kept_are_bounded(nodes: list[PostgresStore], monkey
 
 
 async def test_nodes_feed_each_other_at_once(nodes: list[PostgresStore], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(news, "LOOK_SECONDS", 3_600.0)
+    monkeypatch.setattr(notify, "LOOK_SECONDS", 3_600.0)
     feeds = [node.feed("s") for node in nodes]
     waiting = [asyncio.create_task(_take(feed, 60)) for feed in feeds]
 
@@ -175,9 +175,9 @@ async def test_nodes_feed_each_other_at_once(nodes: list[PostgresStore], monkeyp
 async def test_what_nobody_told_of_is_found_by_looking(
     nodes: list[PostgresStore], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(news, "LOOK_SECONDS", 0.05)
+    monkeypatch.setattr(notify, "LOOK_SECONDS", 0.05)
     # A node that died before it could tell, as it looks from here.
-    monkeypatch.setattr(news, "_NOTIFY", "SELECT $1::text, $2::text")
+    monkeypatch.setattr(notify, "_NOTIFY", "SELECT $1::text, $2::text")
     feed = nodes[0].feed("s")
     waiting = asyncio.create_task(_take(feed, 2))
 
@@ -190,13 +190,13 @@ async def test_what_nobody_told_of_is_found_by_looking(
 async def test_more_news_than_can_be_told_tell_everyone_to_look(
     nodes: list[PostgresStore], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(news, "LOOK_SECONDS", 3_600.0)
+    monkeypatch.setattr(notify, "LOOK_SECONDS", 3_600.0)
     feed = nodes[0].feed("s")
     first = asyncio.create_task(_take(feed, 1))
     await nodes[1].admit("s", an_input("one"))
     await asyncio.wait_for(first, 10)
     waiting = asyncio.create_task(_take(feed, 1))
-    monkeypatch.setattr(news, "_UNTOLD_MAX", 0)
+    monkeypatch.setattr(notify, "_UNTOLD_MAX", 0)
 
     await nodes[1].admit("s", an_input("two"))
 
@@ -253,8 +253,8 @@ async def test_whatever_is_asked_of_them_postgres_and_memory_answer_alike(postgr
 async def test_a_long_session_is_indexed_in_slices_and_found_as_in_memory(
     nodes: list[PostgresStore], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(search, "SLICE_RECORDS", 7)
-    monkeypatch.setattr(search, "SLICE_BYTES_MAX", 2_000)
+    monkeypatch.setattr(reading, "SLICE_RECORDS", 7)
+    monkeypatch.setattr(reading, "SLICE_BYTES_MAX", 2_000)
     memory = MemoryStore(clock=ManualClock())
     words = ["harbour", "pier", "berth", "tide", "mast", "rope", "deck"]
     rng = random.Random(5)

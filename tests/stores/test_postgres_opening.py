@@ -6,19 +6,14 @@ from collections.abc import AsyncIterator
 import asyncpg
 import pytest
 
-from holdfast.core.records import encode_record
-from holdfast.errors import (
-    BadInputError,
-    StoreIoError,
-    StorePathError,
-    StoreVersionError,
-)
-from holdfast.runtime.naming import learn_blobs
-from holdfast.stores.postgres import PostgresStore, layout
-from holdfast.stores.postgres.address import Address
+from holdfast.errors import BadInputError, StoreIoError, StorePathError, StoreVersionError
+from holdfast.runtime.sessions.delete import learn_blobs
+from holdfast.stores.postgres import PostgresStore, migrations
+from holdfast.stores.postgres.connections import Address
 from holdfast.stores.rows import record_crc32
 from holdfast.testing.builders import an_input
-from holdfast.testing.store_promises_blobs import FIRST, SECOND, naming
+from holdfast.testing.sealing_contract import FIRST, SECOND, naming
+from holdfast.types.records import encode_record
 from tests.stores.postgres_server import on
 
 SECRET = "s3cr3t-passw0rd"
@@ -66,7 +61,7 @@ async def test_many_nodes_that_open_a_new_database_at_once_migrate_it_once(url: 
 
     assert sorted(each.seq for each in admitted) == [1, 2, 3, 4, 5, 6]
     versions = await on(url, lambda db: db.fetch("SELECT version FROM holdfast.layout"))
-    assert [tuple(row) for row in versions] == [(layout.migrations()[-1][0],)]
+    assert [tuple(row) for row in versions] == [(migrations.migrations()[-1][0],)]
     for node in nodes:
         await node.close()
 
@@ -91,10 +86,10 @@ async def _schema(db: "asyncpg.Connection[asyncpg.Record]") -> list[tuple[object
 async def test_a_layout_that_was_migrated_step_by_step_equals_a_fresh_one(
     url: str, postgres_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    steps = layout.migrations()
+    steps = migrations.migrations()
     for newest in range(1, len(steps) + 1):
-        monkeypatch.setattr(layout, "migrations", lambda newest=newest: steps[:newest])
-        await on(url, lambda db: layout.prepare(db, "stepwise"))
+        monkeypatch.setattr(migrations, "migrations", lambda newest=newest: steps[:newest])
+        await on(url, lambda db: migrations.prepare(db, "stepwise"))
 
     stepwise, fresh = await on(url, _schema), await on(postgres_url, _schema)
 
@@ -106,18 +101,18 @@ async def test_a_layout_that_was_migrated_step_by_step_equals_a_fresh_one(
 async def test_of_sessions_from_before_names_were_kept_it_is_said_that_their_blobs_are_unknown(
     url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    steps = layout.migrations()
-    monkeypatch.setattr(layout, "migrations", lambda: steps[:4])
+    steps = migrations.migrations()
+    monkeypatch.setattr(migrations, "migrations", lambda: steps[:4])
     session = "INSERT INTO holdfast.sessions VALUES (7, 'old', 1, 1, 0, 1, 1, 0, NULL, NULL, 0)"
     record, body = "INSERT INTO holdfast.records VALUES (7, 1, 1, $1, $2)", encode_record(naming(FIRST))
 
     async def fill(db: "asyncpg.Connection[asyncpg.Record]") -> None:
-        await layout.prepare(db, "old")
+        await migrations.prepare(db, "old")
         await db.execute(session)
         await db.execute(record, record_crc32(7, 1, 1.0, body), body)
 
     await on(url, fill)
-    monkeypatch.setattr(layout, "migrations", lambda: steps)
+    monkeypatch.setattr(migrations, "migrations", lambda: steps)
     store = PostgresStore(url)
     await store.admit("new", naming(FIRST, SECOND))
 
@@ -129,14 +124,14 @@ async def test_of_sessions_from_before_names_were_kept_it_is_said_that_their_blo
 
 
 async def test_a_migration_that_fails_leaves_nothing_behind(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    steps = layout.migrations()
-    monkeypatch.setattr(layout, "migrations", lambda: [*steps, (len(steps) + 1, "SELECT 1 / 0")])
+    steps = migrations.migrations()
+    monkeypatch.setattr(migrations, "migrations", lambda: [*steps, (len(steps) + 1, "SELECT 1 / 0")])
     store = PostgresStore(url)
     with pytest.raises(StoreIoError):
         await store.owing()
     assert await on(url, lambda db: db.fetchval("SELECT to_regnamespace('holdfast') IS NULL")) is True
 
-    monkeypatch.setattr(layout, "migrations", lambda: steps)
+    monkeypatch.setattr(migrations, "migrations", lambda: steps)
 
     assert await store.owing() == []
     await store.close()

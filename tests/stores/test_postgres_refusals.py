@@ -7,7 +7,6 @@ from functools import partial
 import asyncpg
 import pytest
 
-from holdfast.cli.benches.own_postgres import OwnServer
 from holdfast.errors import (
     BadInputError,
     HoldfastError,
@@ -19,10 +18,11 @@ from holdfast.errors import (
     StoreReadOnlyError,
     StoreUnreachableError,
 )
+from holdfast.lab.benches.postgres_server import OwnServer
 from holdfast.stores.postgres import PostgresStore, connections
-from holdfast.stores.postgres.troubles import Trouble, is_lost, translated
+from holdfast.stores.postgres.errors import Trouble, is_lost, translated
 from holdfast.testing.builders import an_input
-from holdfast.testing.store_promises import log_of
+from holdfast.testing.store_fixture import log_of
 from tests.stores.own_servers import a_database, an_own_server
 from tests.stores.postgres_server import on
 

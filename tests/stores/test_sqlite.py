@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.core.limits import Bounds
-from holdfast.stores.sqlite import SqliteStore, pen
+from holdfast.core.limits.bounds import Bounds
+from holdfast.stores.sqlite import SqliteStore, write_connection
 from holdfast.testing.clock import ManualClock
 from holdfast.testing.store_contract import StoreContract
 from tests.stores.places import names_in
@@ -21,7 +21,7 @@ class TestSqliteStore(StoreContract):
     async def store(
         self, tmp_path: Path, clock: ManualClock, bounds: Bounds, monkeypatch: pytest.MonkeyPatch
     ) -> AsyncIterator[SqliteStore]:
-        monkeypatch.setattr(pen, "QUICK_SECONDS", self.quick_seconds)
+        monkeypatch.setattr(write_connection, "QUICK_SECONDS", self.quick_seconds)
         store = SqliteStore(tmp_path / "s.db", clock=clock, bounds=bounds)
         yield store
         await store.close()

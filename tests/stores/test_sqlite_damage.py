@@ -8,18 +8,17 @@ from zlib import crc32
 import apsw
 import pytest
 
-from holdfast.core.reconcile import Found, MarkMissing, PutBack, Repair, SetAside, reconcile
-from holdfast.core.records import DamageSetAside, encode_record
+from holdfast.core.integrity.reconcile import Found, MarkMissing, PutBack, Repair, SetAside, reconcile
 from holdfast.errors import StoreDamagedError, StoreIoError
 from holdfast.ports import Admission, Snapshot
-from holdfast.stores.checking import ALTERED, MISSING
-from holdfast.stores.rows import record_crc32
+from holdfast.stores.rows import ALTERED, MISSING, record_crc32
 from holdfast.stores.sqlite import SqliteStore
 from holdfast.stores.sqlite import batch as sqlite_batch
 from holdfast.stores.sqlite.writer import WRITTEN_HERE_BYTES_MAX
 from holdfast.testing.builders import a_notice, an_input
 from holdfast.testing.clock import ManualClock
-from holdfast.testing.store_promises import lease_on
+from holdfast.testing.store_fixture import lease_on
+from holdfast.types.records import DamageSetAside, encode_record
 
 
 @pytest.fixture

@@ -11,8 +11,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, invariant, rule
 
-from holdfast.core.limits import Bounds
-from holdfast.core.records import CancelRequested
+from holdfast.core.limits.bounds import Bounds
 from holdfast.errors import HoldfastError
 from holdfast.ports import Lease, Snapshot, Store
 from holdfast.stores.memory import MemoryStore
@@ -20,6 +19,7 @@ from holdfast.stores.sqlite import SqliteStore
 from holdfast.stores.sqlite import batch as sqlite_batch
 from holdfast.testing.builders import a_notice, a_turn_ended, an_input
 from holdfast.testing.clock import ManualClock
+from holdfast.types.records import CancelRequested
 
 SESSIONS = st.sampled_from(["a", "b", "ü\x00'"])
 OWNERS = st.sampled_from(["one", "two"])

@@ -9,7 +9,6 @@ from pathlib import Path
 import apsw
 import pytest
 
-from holdfast.core.records import Outcome, TurnEnded
 from holdfast.errors import (
     HoldfastError,
     LeaseLostError,
@@ -21,13 +20,14 @@ from holdfast.errors import (
 from holdfast.ports import Admission
 from holdfast.stores.sqlite import SqliteStore
 from holdfast.stores.sqlite import reserve as sqlite_reserve
-from holdfast.stores.sqlite import wal as sqlite_wal
-from holdfast.stores.sqlite.copying import copy_store
+from holdfast.stores.sqlite import write_connection as sqlite_wal
+from holdfast.stores.sqlite.copy import copy_store
 from holdfast.stores.sqlite.reserve import RESERVE_BYTES, is_given_up, reserve_path
 from holdfast.testing.builders import a_notice, a_turn_started, an_input
 from holdfast.testing.clock import ManualClock
-from holdfast.testing.store_promises import lease_on, log_of
-from holdfast.wiring.checkup import look_over
+from holdfast.testing.store_fixture import lease_on, log_of
+from holdfast.types.records import Outcome, TurnEnded
+from holdfast.wiring.doctor import look_over
 
 
 class Trouble:

@@ -6,7 +6,6 @@ from pathlib import Path
 import apsw
 import pytest
 
-from holdfast.core.records import encode_record
 from holdfast.errors import StoreVersionError
 from holdfast.ports import Hit
 from holdfast.stores.sqlite import SqliteStore
@@ -14,7 +13,8 @@ from holdfast.stores.sqlite import file as sqlite_file
 from holdfast.stores.sqlite.read_only import SqliteView
 from holdfast.testing.builders import a_notice, an_input
 from holdfast.testing.clock import ManualClock
-from holdfast.testing.store_promises import lease_on, log_of
+from holdfast.testing.store_fixture import lease_on, log_of
+from holdfast.types.records import encode_record
 from tests.stores.older import a_store_of_layout, fill, schema_of
 from tests.stores.places import names_in
 

@@ -5,20 +5,19 @@ from pathlib import Path
 import apsw
 import pytest
 
-from holdfast.core.messages import BlobRef, LargeText
-from holdfast.core.records import InputAdmitted, Logged
 from holdfast.errors import StoreIoError
-from holdfast.runtime.deleting import deleted
-from holdfast.runtime.naming import learn_blobs
-from holdfast.runtime.sealing import put_segment
+from holdfast.runtime.maintenance.sealing import put_segment
+from holdfast.runtime.sessions.delete import deleted, learn_blobs
 from holdfast.stores.archived import ArchivedStore
 from holdfast.stores.archives import MemoryArchive
 from holdfast.stores.memory import MemoryBlobs
 from holdfast.stores.sqlite import SqliteStore
 from holdfast.testing.builders import a_notice, an_input
 from holdfast.testing.clock import ManualClock
-from holdfast.testing.store_promises import lease_on
-from holdfast.testing.store_promises_blobs import FIRST, SECOND, THIRD, naming
+from holdfast.testing.sealing_contract import FIRST, SECOND, THIRD, naming
+from holdfast.testing.store_fixture import lease_on
+from holdfast.types.messages import BlobRef, LargeText
+from holdfast.types.records import InputAdmitted, Logged
 from tests.stores.older import a_store_of_layout, fill
 
 # The last layout that did not know of blobs.

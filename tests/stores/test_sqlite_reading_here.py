@@ -9,10 +9,10 @@ from threading import current_thread, main_thread
 import apsw
 import pytest
 
-from holdfast.core.limits import Bounds
+from holdfast.core.limits.bounds import Bounds
 from holdfast.errors import StoreIoError
 from holdfast.stores.sqlite import FEW_RECORDS, SqliteStore, reading
-from holdfast.stores.sqlite import readers as sqlite_readers
+from holdfast.stores.sqlite import reading as sqlite_readers
 from holdfast.testing.builders import an_input
 from holdfast.testing.clock import ManualClock
 from tests.stores.test_sqlite_writing import counted_rounds

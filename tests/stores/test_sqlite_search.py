@@ -6,14 +6,14 @@ from pathlib import Path
 import apsw
 import pytest
 
-from holdfast.core.limits import Bounds
-from holdfast.core.messages import Text
-from holdfast.core.records import InputAdmitted
+from holdfast.core.limits.bounds import Bounds
 from holdfast.stores.sqlite import SqliteStore
 from holdfast.stores.sqlite import search as sqlite_search
 from holdfast.testing.builders import a_notice, a_reply, an_input
 from holdfast.testing.clock import ManualClock
-from holdfast.testing.store_promises import lease_on
+from holdfast.testing.store_fixture import lease_on
+from holdfast.types.messages import Text
+from holdfast.types.records import InputAdmitted
 from tests.stores.older import a_store_of_layout, fill
 
 ALL_WORDS = "SELECT count(*) FROM search_rows"

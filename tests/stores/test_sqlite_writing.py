@@ -11,7 +11,7 @@ from threading import Event
 import apsw
 import pytest
 
-from holdfast.core.limits import Bounds
+from holdfast.core.limits.bounds import Bounds
 from holdfast.errors import (
     ClientIdReusedError,
     LeaseLostError,
@@ -25,13 +25,13 @@ from holdfast.ports import Admission
 from holdfast.stores.sqlite import SqliteStore
 from holdfast.stores.sqlite import batch as sqlite_batch
 from holdfast.stores.sqlite import file as sqlite_file
-from holdfast.stores.sqlite import pen as sqlite_pen
-from holdfast.stores.sqlite import wal as sqlite_wal
+from holdfast.stores.sqlite import write_connection as sqlite_pen
+from holdfast.stores.sqlite import write_connection as sqlite_wal
 from holdfast.stores.sqlite import writer as sqlite_writer
 from holdfast.stores.sqlite.batch import Batch
 from holdfast.testing.builders import a_notice, a_reply, an_input
 from holdfast.testing.clock import ManualClock
-from holdfast.testing.store_promises import lease_on, log_of
+from holdfast.testing.store_fixture import lease_on, log_of
 
 
 @pytest.fixture

@@ -13,12 +13,12 @@ from holdfast.errors import SeqMovedError, StoreIoError
 from holdfast.ports import Admission
 from holdfast.stores.sqlite import SqliteStore
 from holdfast.stores.sqlite import batch as sqlite_batch
-from holdfast.stores.sqlite import pen as sqlite_pen
+from holdfast.stores.sqlite import write_connection as sqlite_pen
 from holdfast.stores.sqlite import writer as sqlite_writer
 from holdfast.stores.sqlite.batch import Batch
 from holdfast.testing.builders import a_notice, an_input
 from holdfast.testing.clock import ManualClock
-from holdfast.testing.store_promises import lease_on, log_of
+from holdfast.testing.store_fixture import lease_on, log_of
 from tests.stores.test_sqlite_writing import counted_rounds, someone_else_writing, until_waiting
 
 

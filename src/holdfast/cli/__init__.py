@@ -14,7 +14,7 @@ import click
 from click.shell_completion import CompletionItem
 
 from holdfast.cli.examples import epilog
-from holdfast.cli.exits import EXITS, run
+from holdfast.cli.exit_codes import EXITS, run
 
 PROGRAM = "holdfast"
 # How a shell asks what may stand at the cursor.
@@ -22,31 +22,39 @@ COMPLETION_VARIABLE = "_HOLDFAST_COMPLETE"
 # name -> (module, attribute, the line that --help shows), in the order in which a newcomer needs them
 COMMANDS: dict[str, tuple[str, str, str]] = {
     "chat": ("holdfast.cli.chat", "chat", "Talk with a model in a session that outlives crashes."),
-    "serve": ("holdfast.cli.serve", "serve", "Serve sessions over HTTP, to any program."),
-    "demo": ("holdfast.cli.demo", "demo", "See what the engine does; needs no key and no network."),
-    "sim": ("holdfast.cli.sim", "sim", "Serve the simulated model, to try things without a provider."),
-    "models": ("holdfast.cli.known_models", "models", "List what is known of models, and from where."),
-    "sessions": ("holdfast.cli.sessions", "sessions", "List the sessions of a store."),
-    "show": ("holdfast.cli.show", "show", "Print the records of a session."),
-    "view": ("holdfast.cli.view", "view", "Print what the model sees now, and what that comes to."),
-    "search": ("holdfast.cli.search", "search", "Find what was said or done in a session, also long ago."),
-    "recall": ("holdfast.cli.recall", "recall", "Print what a record or a blob of a session holds, whole."),
-    "export": ("holdfast.cli.export", "export", "Write a session as one file."),
-    "import": ("holdfast.cli.import_", "import_", "Make sessions of exported files and of other agents' transcripts."),
-    "compact": ("holdfast.cli.compact", "compact", "Make what the model sees smaller now, or look what that would do."),
-    "undo": ("holdfast.cli.undo", "undo", "Take back the last compaction or roll-over."),
-    "prune": ("holdfast.cli.prune", "prune", "Remove the sessions that nobody has touched for a long time."),
-    "doctor": ("holdfast.cli.doctor", "doctor", "Check a whole store, and repair it."),
-    "backup": ("holdfast.cli.backup", "backup", "Copy a store while it is in use."),
-    "restore": ("holdfast.cli.backup", "restore", "Bring a backup back."),
-    "cancel": ("holdfast.cli.cancel", "cancel", "Stop what is being answered in a session."),
-    "keys": ("holdfast.cli.keys", "keys", "Say who may use the gateway."),
-    "config": ("holdfast.cli.config", "config", "Show every setting and where its value came from."),
-    "classify": ("holdfast.cli.classify", "classify", "Say what a provider's error means."),
-    "digest": ("holdfast.cli.digest", "digest", "Shorten a conversation without a model."),
-    "estimate": ("holdfast.cli.estimate", "estimate", "Estimate the tokens of a text or a request."),
+    "serve": ("holdfast.cli.commands.serve", "serve", "Serve sessions over HTTP, to any program."),
+    "demo": ("holdfast.cli.commands.demo", "demo", "See what the engine does; needs no key and no network."),
+    "sim": ("holdfast.cli.commands.sim", "sim", "Serve the simulated model, to try things without a provider."),
+    "models": ("holdfast.cli.commands.models", "models", "List what is known of models, and from where."),
+    "sessions": ("holdfast.cli.commands.read", "sessions", "List the sessions of a store."),
+    "show": ("holdfast.cli.commands.read", "show", "Print the records of a session."),
+    "view": ("holdfast.cli.commands.read", "view", "Print what the model sees now, and what that comes to."),
+    "search": ("holdfast.cli.commands.search", "search", "Find what was said or done in a session, also long ago."),
+    "recall": ("holdfast.cli.commands.read", "recall", "Print what a record or a blob of a session holds, whole."),
+    "export": ("holdfast.cli.commands.transfer", "export", "Write a session as one file."),
+    "import": (
+        "holdfast.cli.commands.transfer",
+        "import_",
+        "Make sessions of exported files and of other agents' transcripts.",
+    ),
+    "compact": (
+        "holdfast.cli.commands.change",
+        "compact",
+        "Make what the model sees smaller now, or look what that would do.",
+    ),
+    "undo": ("holdfast.cli.commands.change", "undo", "Take back the last compaction or roll-over."),
+    "prune": ("holdfast.cli.commands.change", "prune", "Remove the sessions that nobody has touched for a long time."),
+    "doctor": ("holdfast.cli.commands.doctor", "doctor", "Check a whole store, and repair it."),
+    "backup": ("holdfast.cli.commands.backup", "backup", "Copy a store while it is in use."),
+    "restore": ("holdfast.cli.commands.backup", "restore", "Bring a backup back."),
+    "cancel": ("holdfast.cli.commands.change", "cancel", "Stop what is being answered in a session."),
+    "keys": ("holdfast.cli.commands.serve", "keys", "Say who may use the gateway."),
+    "config": ("holdfast.cli.commands.serve", "config", "Show every setting and where its value came from."),
+    "classify": ("holdfast.cli.commands.analyse", "classify", "Say what a provider's error means."),
+    "digest": ("holdfast.cli.commands.analyse", "digest", "Shorten a conversation without a model."),
+    "estimate": ("holdfast.cli.commands.analyse", "estimate", "Estimate the tokens of a text or a request."),
     "crashlab": (
-        "holdfast.cli.crashlab",
+        "holdfast.cli.commands.crashlab",
         "crashlab",
         "Kill the engine over and over on your disk, and count the cost.",
     ),
@@ -54,18 +62,18 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
     "completion": ("holdfast.cli.completion", "completion", "Make your shell complete all of this."),
 }
 BENCHES: dict[str, tuple[str, str, str]] = {
-    "archive": ("holdfast.cli.benches.archive", "archive", "What a session costs that is mostly in the archive."),
-    "store": ("holdfast.cli.benches.store", "store", "How quick the store is, against plain SQLite."),
-    "gateway": ("holdfast.cli.benches.gateway", "gateway", "How quick and how large the gateway is."),
-    "faults": ("holdfast.cli.benches.faults", "faults", "How well providers' errors are told apart."),
-    "ledger": ("holdfast.cli.benches.ledger", "ledger", "How many exact facts a ledger keeps."),
-    "told": ("holdfast.cli.benches.told", "told", "How much of what a person told is kept without a model."),
-    "digest": ("holdfast.cli.benches.digest", "digest", "How quick a digest with its ledger is made."),
-    "masking": ("holdfast.cli.benches.masking", "masking", "What masking old tool output saves."),
-    "prefix": ("holdfast.cli.benches.prefix", "prefix", "How often a request starts with the one before it."),
-    "view": ("holdfast.cli.benches.view", "view", "How quick the view of a full window is built."),
-    "recall": ("holdfast.cli.benches.recall", "recall", "How well a search finds what was said and read."),
-    "sizing": ("holdfast.cli.benches.sizing", "sizing", "How far token estimates are off."),
+    "archive": ("holdfast.lab.benches.archive", "archive", "What a session costs that is mostly in the archive."),
+    "store": ("holdfast.lab.benches.store", "store", "How quick the store is, against plain SQLite."),
+    "gateway": ("holdfast.lab.benches.gateway", "gateway", "How quick and how large the gateway is."),
+    "faults": ("holdfast.lab.benches.faults", "faults", "How well providers' errors are told apart."),
+    "ledger": ("holdfast.lab.benches.ledger", "ledger", "How many exact facts a ledger keeps."),
+    "told": ("holdfast.lab.benches.digest", "told", "How much of what a person told is kept without a model."),
+    "digest": ("holdfast.lab.benches.digest", "digest", "How quick a digest with its ledger is made."),
+    "masking": ("holdfast.lab.benches.masking", "masking", "What masking old tool output saves."),
+    "prefix": ("holdfast.lab.benches.view", "prefix", "How often a request starts with the one before it."),
+    "view": ("holdfast.lab.benches.view", "view", "How quick the view of a full window is built."),
+    "recall": ("holdfast.lab.benches.recall", "recall", "How well a search finds what was said and read."),
+    "sizing": ("holdfast.lab.benches.sizing", "sizing", "How far token estimates are off."),
 }
 
 

@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 
-from holdfast.core.limits import Bounds, Deadlines
+from holdfast.core.limits.bounds import Bounds, Deadlines
 from holdfast.gateway.bounds import GatewayBounds
 
 _Seconds = Annotated[float, msgspec.Meta(gt=0)]

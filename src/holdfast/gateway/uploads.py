@@ -18,10 +18,10 @@ from typing import BinaryIO
 
 import msgspec
 
-from holdfast.core.media import safe_name
+from holdfast.core.text.media_type import safe_name
 from holdfast.errors import BadInputError
 from holdfast.gateway.bounds import GatewayBounds
-from holdfast.gateway.problems import NotFoundError, TooManyError
+from holdfast.gateway.http.problems import NotFoundError, TooManyError
 from holdfast.ports import Clock
 
 

@@ -10,26 +10,25 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from holdfast.core.limits import Limits
-from holdfast.core.prices import NO_PRICES
+from holdfast.core.limits.prices import NO_PRICES
 from holdfast.errors import MissingKeyError, UnknownModelError, UsageError
-from holdfast.models import anthropic_messages, gemini, openai_chat, openai_responses
-from holdfast.models.declared import FAMILIES, declared_limits, open_limits
+from holdfast.models import anthropic, gemini, openai_chat, openai_responses
 from holdfast.models.dialects import DIALECTS, Dialect
-from holdfast.models.endpoints import parse_endpoint
 from holdfast.models.http import HttpModel, ModelCard
+from holdfast.models.limits import FAMILIES, declared_limits, open_limits
 from holdfast.models.overrides import NO_OVERRIDES, Overrides
-from holdfast.models.priced import declared_prices
-from holdfast.models.transport import SocketTransport
+from holdfast.models.prices import declared_prices
+from holdfast.models.transport import SocketTransport, parse_endpoint
+from holdfast.types.limits import Limits
 
 if TYPE_CHECKING:
-    from holdfast.models.simulated import Simulation
+    from holdfast.models.fake import Simulation
 
 PROVIDERS: Mapping[str, Dialect] = MappingProxyType(
     {
         "openai": openai_chat,
         "responses": openai_responses,
-        "anthropic": anthropic_messages,
+        "anthropic": anthropic,
         "gemini": gemini,
     }
 )
@@ -81,7 +80,7 @@ def simulated_model(
     It declares the simulation's own limits; `declared` says otherwise, so that learning the real ones can be tested.
     """
     # Half of what importing this room costs, and only whoever simulates needs it.
-    from holdfast.models.simulated import SimulationTransport  # noqa: PLC0415
+    from holdfast.models.fake import SimulationTransport  # noqa: PLC0415
 
     limits = simulation.limits if declared is None else declared
     card = ModelCard(name, name, "simulation", limits)
@@ -89,7 +88,7 @@ def simulated_model(
 
 
 def _open_simulated(reference: str, dialect: str, simulation: "Simulation | None") -> HttpModel:
-    from holdfast.models.simulated import Simulation  # noqa: PLC0415 - as above
+    from holdfast.models.fake import Simulation  # noqa: PLC0415 - as above
 
     if dialect and dialect not in DIALECTS:
         raise UnknownModelError(f"model {reference!r}: the simulated model speaks {', '.join(DIALECTS)}")

@@ -4,11 +4,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Protocol
 
-from holdfast.core.messages import Message, Reply, Request
-from holdfast.models import anthropic_messages, gemini, openai_chat, openai_responses
-from holdfast.models.answers import AnswerDecoder
-from holdfast.models.live import LiveEncoder
+from holdfast.models import anthropic, gemini, openai_chat, openai_responses
+from holdfast.models.stream_decoder import AnswerDecoder
+from holdfast.models.stream_encoder import LiveEncoder
 from holdfast.models.wire import DecodedRequest
+from holdfast.types.messages import Message, Reply, Request
 
 
 class _EncodeRequest(Protocol):
@@ -102,7 +102,7 @@ class ServedDialect(Dialect, Protocol):
 DIALECTS: Mapping[str, Dialect] = MappingProxyType(
     {
         openai_chat.NAME: openai_chat,
-        anthropic_messages.NAME: anthropic_messages,
+        anthropic.NAME: anthropic,
         openai_responses.NAME: openai_responses,
         gemini.NAME: gemini,
     }
@@ -111,7 +111,7 @@ DIALECTS: Mapping[str, Dialect] = MappingProxyType(
 SERVED: Mapping[str, ServedDialect] = MappingProxyType(
     {
         openai_chat.NAME: openai_chat,
-        anthropic_messages.NAME: anthropic_messages,
+        anthropic.NAME: anthropic,
         openai_responses.NAME: openai_responses,
     }
 )
@@ -119,7 +119,7 @@ SERVED: Mapping[str, ServedDialect] = MappingProxyType(
 LIVE_ENCODERS: Mapping[str, type[LiveEncoder]] = MappingProxyType(
     {
         openai_chat.NAME: openai_chat.ChatEncoder,
-        anthropic_messages.NAME: anthropic_messages.MessagesEncoder,
+        anthropic.NAME: anthropic.MessagesEncoder,
         openai_responses.NAME: openai_responses.ResponsesEncoder,
     }
 )

@@ -5,23 +5,92 @@ no `repr`, no message, and are struck out of whatever a provider sends back.
 """
 
 import asyncio
+import binascii
+import re
 import secrets
-from collections.abc import AsyncGenerator, Mapping
+from base64 import b64decode
+from collections.abc import AsyncGenerator, Iterator, Mapping
 from contextlib import aclosing
+from hashlib import sha256
 from urllib.parse import urlsplit
 
 import msgspec
 
-from holdfast.core.faults import Phase, Refusal
-from holdfast.core.limits import Bounds, Limits
-from holdfast.core.messages import Reply, Request
-from holdfast.core.prices import NO_PRICES, Prices
-from holdfast.models.answers import AnswerDecoder
-from holdfast.models.blame import blamed_image
+from holdfast.core.limits.bounds import Bounds
+from holdfast.core.limits.prices import NO_PRICES, Prices
 from holdfast.models.dialects import Dialect
+from holdfast.models.stream_decoder import AnswerDecoder
 from holdfast.models.transport import Answer, BrokenOffError, Transport, UnreachableError
 from holdfast.models.wire import cut_text
 from holdfast.ports import Delta
+from holdfast.types.faults import Phase, Refusal
+from holdfast.types.limits import Limits
+from holdfast.types.messages import Reply, Request
+
+# --- Which image of a request a refusal points at.
+
+
+# The list of messages as each dialect calls it, and the steps that lead further down.
+_PLACE = re.compile(r"(?<![\w])(messages|input|contents)((?:\.\w+|\[\d+\])+)")
+_STEP = re.compile(r"\.(\w+)|\[(\d+)\]")
+_DATA_URL = re.compile(r"data:[\w.+/-]+;base64,")
+
+
+def blamed_image(body: bytes, told: str) -> str:
+    """Return the SHA-256 of the one image that a refusal of this body points at; "" where it points at none or many."""
+    places = list(_PLACE.finditer(told))
+    try:
+        sent: object = msgspec.json.decode(body) if places else None
+    except msgspec.DecodeError:
+        return ""
+    for place in places:
+        steps = [int(step) if step.isdigit() else step for pair in _STEP.findall(place[2]) for step in pair if step]
+        node, left = _follow(sent.get(place[1]) if isinstance(sent, dict) else None, steps)
+        images = list(_images(node))
+        # "messages[5].image[0]" counts images, of which the body itself has no list.
+        counted = [step for step in left if isinstance(step, int)]
+        if counted and counted[0] < len(images):
+            images = [images[counted[0]]]
+        if len(images) == 1:
+            return _sha256(images[0])
+    return ""
+
+
+def _follow(node: object, steps: list[int | str]) -> tuple[object, list[int | str]]:
+    """Go down as far as the steps lead, and return what is there, with the steps that lead nowhere."""
+    for number, step in enumerate(steps):
+        if isinstance(step, int) and isinstance(node, list) and step < len(node):
+            node = node[step]
+            continue
+        if isinstance(step, str) and isinstance(node, dict) and step in node:
+            node = node[step]
+            continue
+        # Nothing was found at all where not even a message was.
+        return (node, steps[number:]) if number else (None, steps)
+    return node, []
+
+
+def _images(node: object) -> Iterator[str]:
+    """Yield the base64 text of every image below a node."""
+    if isinstance(node, dict):
+        for key, value in node.items():
+            if key == "data" and isinstance(value, str):
+                yield value
+            else:
+                yield from _images(value)
+    elif isinstance(node, list):
+        for value in node:
+            yield from _images(value)
+    elif isinstance(node, str) and (head := _DATA_URL.match(node)):
+        yield node[head.end() :]
+
+
+def _sha256(encoded: str) -> str:
+    try:
+        return sha256(b64decode(encoded, validate=True)).hexdigest()
+    except (binascii.Error, ValueError):
+        return ""
+
 
 _OK = range(200, 300)
 _REDIRECT = range(300, 400)

@@ -25,9 +25,9 @@ from typing import Any
 import msgspec
 from msgspec.structs import asdict, replace
 
-from holdfast.core.limits import Limits
-from holdfast.core.prices import Prices
+from holdfast.core.limits.prices import Prices
 from holdfast.errors import UsageError
+from holdfast.types.limits import Limits
 
 # A file that somebody typed; more is another file by mistake.
 _FILE_BYTES_MAX = 2**20

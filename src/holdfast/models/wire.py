@@ -13,11 +13,11 @@ from typing import TypeAlias
 
 import msgspec
 
-from holdfast.core.excerpt import well_formed
-from holdfast.core.limits import Bounds
-from holdfast.core.media import GIF, JPEG, PNG, WEBP, pixels
-from holdfast.core.messages import BlobRef, LargeText, Media, Request, Text, ToolOutcome, ToolResult
+from holdfast.core.limits.bounds import Bounds
+from holdfast.core.text.media_type import GIF, JPEG, PNG, WEBP, pixels
+from holdfast.core.text.truncation import well_formed
 from holdfast.errors import BadInputError
+from holdfast.types.messages import BlobRef, LargeText, Media, Request, Text, ToolOutcome, ToolResult
 
 WireNode: TypeAlias = "bool | int | float | str | msgspec.Raw | Sequence[WireNode] | Mapping[str, WireNode] | None"
 

@@ -4,9 +4,7 @@ A promise written here is tested by the contract suites in `holdfast.testing`, o
 """
 
 from holdfast.ports.blobs import Archive, Blobs, Images
-from holdfast.ports.clock import Clock
-from holdfast.ports.model import Delta, Model, ReasoningDelta, TextDelta, ToolCallDelta
-from holdfast.ports.progress import Progress
+from holdfast.ports.model import Clock, Delta, Model, Progress, ReasoningDelta, TextDelta, ToolCallDelta
 from holdfast.ports.store import (
     Admission,
     Archived,

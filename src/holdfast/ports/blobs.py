@@ -3,8 +3,8 @@
 from collections.abc import AsyncIterator
 from typing import Protocol
 
-from holdfast.core.messages import BlobRef, Media
-from holdfast.core.shrinking import ImageFit
+from holdfast.core.view.offending_part import ImageFit
+from holdfast.types.messages import BlobRef, Media
 
 
 class Blobs(Protocol):

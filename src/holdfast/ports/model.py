@@ -1,14 +1,14 @@
 """A model at an endpoint, as the engine needs it."""
 
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping
 from typing import Protocol, TypeAlias
 
 import msgspec
 
-from holdfast.core.faults import Refusal
-from holdfast.core.limits import Limits
-from holdfast.core.messages import Reply, Request
-from holdfast.core.prices import Prices
+from holdfast.core.limits.prices import Prices
+from holdfast.types.faults import Refusal
+from holdfast.types.limits import Limits
+from holdfast.types.messages import Reply, Request
 
 
 class TextDelta(msgspec.Struct, frozen=True):
@@ -78,3 +78,29 @@ class Model(Protocol):
     async def close(self) -> None:
         """Let go of connections."""
         ...
+
+
+# --- Time, as the engine needs it.
+
+
+class Clock(Protocol):
+    """Time, so that tests can set it."""
+
+    def now(self) -> float:
+        """Return seconds since the epoch."""
+        ...
+
+    async def sleep(self, seconds: float) -> None:
+        """Return when this much time has passed."""
+        ...
+
+
+# --- How far something long is, for whoever waits for it.
+
+
+# What is being done, the step, and how many steps there are. Called from whichever thread does the work.
+Progress: TypeAlias = Callable[[str, int, int], None]
+
+
+def ignore(_what: str, _step: int, _steps: int) -> None:
+    """Nobody wants to know how far it is."""

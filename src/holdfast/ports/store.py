@@ -5,10 +5,10 @@ from typing import Protocol, runtime_checkable
 
 import msgspec
 
-from holdfast.core.messages import BlobRef
-from holdfast.core.reconcile import BadRow, LogRepair, Run
-from holdfast.core.records import InboxRecord, LeasedRecord, Logged, WorkRecord
-from holdfast.core.segments import Kept
+from holdfast.core.integrity.reconcile import BadRow, LogRepair, Run
+from holdfast.core.integrity.segments import Kept
+from holdfast.types.messages import BlobRef
+from holdfast.types.records import InboxRecord, LeasedRecord, Logged, WorkRecord
 
 
 class Admission(msgspec.Struct, frozen=True):

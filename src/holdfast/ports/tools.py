@@ -5,7 +5,7 @@ from typing import Protocol
 
 import msgspec
 
-from holdfast.core.messages import ToolSpec
+from holdfast.types.messages import ToolSpec
 
 
 class Attachment(msgspec.Struct, frozen=True):

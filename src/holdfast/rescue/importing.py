@@ -10,16 +10,16 @@ from typing import TypeAlias
 
 import msgspec
 
-from holdfast.core.excerpt import well_formed
-from holdfast.core.limits import Bounds
-from holdfast.core.messages import ContentPart, LargeText, Media, Part, Reasoning, Text, ToolCall, ToolResult
-from holdfast.core.records import LeasedRecord, origin_of
+from holdfast.core.limits.bounds import Bounds
+from holdfast.core.text.truncation import well_formed
 from holdfast.errors import RetryLaterError
 from holdfast.ports import Blobs, Lease, Store
 from holdfast.rescue.neutral import NeutralMessage, NeutralRole
 from holdfast.rescue.turn_records import NO_CALL, TurnRecords, reply_parts
-from holdfast.runtime.log import pages
-from holdfast.runtime.tool_output import bound_output
+from holdfast.runtime.engine.log import pages
+from holdfast.runtime.tools.toolbox import bound_output
+from holdfast.types.messages import ContentPart, LargeText, Media, Part, Reasoning, Text, ToolCall, ToolResult
+from holdfast.types.records import LeasedRecord, origin_of
 
 # Records appended at once: enough that the disk is seldom waited for, few enough that others are not.
 BATCH_RECORDS = 400

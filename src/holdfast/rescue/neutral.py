@@ -17,7 +17,8 @@ from typing import BinaryIO, Literal, TypeAlias, cast
 
 import msgspec
 
-from holdfast.core.messages import (
+from holdfast.errors import BadInputError
+from holdfast.types.messages import (
     BlobRef,
     ContentPart,
     Media,
@@ -30,7 +31,6 @@ from holdfast.core.messages import (
     ToolOutcome,
     ToolResult,
 )
-from holdfast.errors import BadInputError
 
 # One message with its pictures. The longest line seen has 3 MB; a line without end must not fill the memory.
 LINE_BYTES_MAX = 256 * 2**20

@@ -6,8 +6,8 @@ turns, and a client that speaks through us leaves its turn open from one request
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from holdfast.core.messages import LargeText, Media, Part, Reasoning, Reply, StopReason, Text, ToolCall, ToolResult
-from holdfast.core.records import (
+from holdfast.types.messages import LargeText, Media, Part, Reasoning, Reply, StopReason, Text, ToolCall, ToolResult
+from holdfast.types.records import (
     AttemptStarted,
     InputAdmitted,
     LeasedRecord,

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from holdfast.core.media import GIF, HEAD_BYTES, JPEG, PNG, WEBP, pixels
-from holdfast.core.messages import Media
-from holdfast.core.shrinking import ImageFit
+from holdfast.core.text.media_type import GIF, HEAD_BYTES, JPEG, PNG, WEBP, pixels
+from holdfast.core.view.offending_part import ImageFit
 from holdfast.errors import BlobMissingError, StoreFullError, StoreIoError
 from holdfast.ports import Blobs
+from holdfast.types.messages import Media
 
 if TYPE_CHECKING:
     from PIL import Image

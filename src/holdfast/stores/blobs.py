@@ -17,9 +17,9 @@ from pathlib import Path
 from typing import TypeVar
 from uuid import uuid4
 
-from holdfast.core.messages import BlobRef
 from holdfast.errors import BlobMissingError, HoldfastError, StorePathError
 from holdfast.stores.folder import Incoming, link_if_absent, make_private_folder, sweep, sync_folder, translated
+from holdfast.types.messages import BlobRef
 
 # Read, hashed and written at once: large enough that calls cost nothing, small enough for memory with many at work.
 CHUNK_BYTES = 2**20

@@ -13,8 +13,8 @@ from contextlib import contextmanager
 from typing import Self, TypeAlias
 from weakref import WeakSet
 
-from holdfast.core.records import Logged, decode_record
 from holdfast.errors import StoppingError
+from holdfast.types.records import Logged, decode_record
 
 # Records read at once by a feed: enough to catch up quickly, and a few MiB at most with the largest usual records.
 FEED_PAGE = 200

@@ -15,8 +15,8 @@ from threading import Lock
 from typing import BinaryIO
 from uuid import uuid4
 
-from holdfast.core.messages import BlobRef
 from holdfast.errors import HoldfastError, StoreFullError, StoreIoError
+from holdfast.types.messages import BlobRef
 
 _OUT_OF_SPACE = frozenset({errno.ENOSPC, errno.EDQUOT})
 

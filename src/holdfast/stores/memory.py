@@ -11,25 +11,10 @@ from typing import Any
 
 import msgspec
 
-from holdfast.core.finding import Index, Reading, RowSize, read_rows, row_again
-from holdfast.core.glimpse import glimpse
-from holdfast.core.limits import Bounds
-from holdfast.core.messages import BlobRef
-from holdfast.core.reconcile import BadRow, DropSnapshot, LogRepair, MarkMissing, Recount, Run, SetAside
-from holdfast.core.records import (
-    AnyRecord,
-    DamageSetAside,
-    InboxRecord,
-    InputAdmitted,
-    LeasedRecord,
-    Logged,
-    WorkRecord,
-    decode_record,
-    encode_record,
-    owed,
-    refs_in,
-)
-from holdfast.core.segments import Kept
+from holdfast.core.integrity.reconcile import BadRow, DropSnapshot, LogRepair, MarkMissing, Recount, Run, SetAside
+from holdfast.core.integrity.segments import Kept
+from holdfast.core.limits.bounds import Bounds
+from holdfast.core.search.rank import Index, Reading, RowSize, glimpse, read_rows, row_again
 from holdfast.errors import (
     BadInputError,
     BlobMissingError,
@@ -50,6 +35,20 @@ from holdfast.stores.rows import (
     not_settled,
     record_crc32,
     seal_of,
+)
+from holdfast.types.messages import BlobRef
+from holdfast.types.records import (
+    AnyRecord,
+    DamageSetAside,
+    InboxRecord,
+    InputAdmitted,
+    LeasedRecord,
+    Logged,
+    WorkRecord,
+    decode_record,
+    encode_record,
+    owed,
+    refs_in,
 )
 
 # There is one instance, and it cannot die before its leases do.

@@ -3,8 +3,8 @@
 Every builder fills in what the test does not care about; what a test compares, it names.
 """
 
-from holdfast.core.messages import Reply, StopReason, Text, ToolCall, Usage
-from holdfast.core.records import (
+from holdfast.types.messages import Reply, StopReason, Text, ToolCall, Usage
+from holdfast.types.records import (
     AttemptStarted,
     InputAdmitted,
     NoticePosted,

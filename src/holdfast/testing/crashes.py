@@ -11,23 +11,10 @@ from typing import NoReturn
 
 import msgspec
 
-from holdfast.core.fold import InFlight, Turn
-from holdfast.core.messages import BlobRef, ToolCall
-from holdfast.core.reconcile import LogRepair
-from holdfast.core.records import (
-    InboxRecord,
-    InputAdmitted,
-    LeasedRecord,
-    Logged,
-    ReplyRecorded,
-    ToolInterrupted,
-    ToolSettled,
-    ToolStarted,
-    TurnEnded,
-    WorkRecord,
-)
-from holdfast.core.segments import Kept
-from holdfast.core.turn import evolve
+from holdfast.core.fold.session_state import InFlight, Turn
+from holdfast.core.integrity.reconcile import LogRepair
+from holdfast.core.integrity.segments import Kept
+from holdfast.core.turn.transitions import evolve
 from holdfast.ports import (
     Admission,
     Archive,
@@ -40,6 +27,19 @@ from holdfast.ports import (
     SessionInfo,
     Snapshot,
     Store,
+)
+from holdfast.types.messages import BlobRef, ToolCall
+from holdfast.types.records import (
+    InboxRecord,
+    InputAdmitted,
+    LeasedRecord,
+    Logged,
+    ReplyRecorded,
+    ToolInterrupted,
+    ToolSettled,
+    ToolStarted,
+    TurnEnded,
+    WorkRecord,
 )
 
 

@@ -1,19 +1,25 @@
 """An engine for a test in one line: memory, a scripted model, and whatever the test cares about."""
 
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 
-from holdfast.core.limits import Bounds, Deadlines
-from holdfast.ports import Blobs, Clock, Model, Store, Tool
+import msgspec
+
+from holdfast.core.limits.bounds import Bounds, Deadlines
+from holdfast.core.limits.prices import NO_PRICES, Prices
+from holdfast.ports import Blobs, Clock, Delta, Model, Store, TextDelta, Tool
 from holdfast.runtime.clock import SystemClock
-from holdfast.runtime.engine import Engine
-from holdfast.runtime.hold import Hold
-from holdfast.runtime.learning import Learning
-from holdfast.runtime.live import Live
-from holdfast.runtime.recall import Recall
-from holdfast.runtime.supervisor import Supervisor
-from holdfast.runtime.toolbox import Toolbox
+from holdfast.runtime.engine.context import Engine
+from holdfast.runtime.engine.learning import Learning
+from holdfast.runtime.engine.live import Live
+from holdfast.runtime.maintenance.supervisor import Supervisor
+from holdfast.runtime.sessions.client import Hold
+from holdfast.runtime.tools.recall import Recall
+from holdfast.runtime.tools.toolbox import Toolbox
 from holdfast.stores.memory import MemoryBlobs, MemoryStore
+from holdfast.types.faults import Phase, Refusal
+from holdfast.types.limits import Limits
+from holdfast.types.messages import Reply, Request, StopReason, Text, ToolCall, text_of
 
 
 def an_engine(
@@ -53,3 +59,67 @@ async def a_hold(engine: Engine, *, owner: str = "test", lease_seconds: float = 
         yield Hold(engine, supervisor)
     finally:
         await supervisor.stop(grace_seconds=0)
+
+
+# --- Models that answer as a test says: from a script, or by a function of what they see.
+
+
+class FunctionModel:
+    """A model whose answer depends on nothing but the request, so that it answers alike after a restart."""
+
+    def __init__(
+        self,
+        respond: Callable[[Request], Reply | Refusal],
+        *,
+        name: str = "test:model",
+        limits: Limits | None = None,
+        prices: Prices = NO_PRICES,
+    ) -> None:
+        self._respond = respond
+        self.name = name
+        self.issuer = f"test:nowhere:{name}"
+        self.limits = limits or Limits()
+        self.prices = prices
+        self.requests: list[Request] = []
+
+    async def stream(
+        self,
+        request: Request,
+        blobs: Mapping[str, bytes],  # noqa: ARG002 - a script needs no bytes
+    ) -> AsyncGenerator[Delta | Reply | Refusal, None]:
+        """Show the text word by word, then give the whole reply."""
+        self.requests.append(request)
+        outcome = self._respond(request)
+        if isinstance(outcome, Reply):
+            for word in text_of(outcome.parts).splitlines(keepends=True):
+                yield TextDelta(word)
+        yield outcome
+
+    async def close(self) -> None:
+        """Have nothing to let go of."""
+
+
+class ScriptedModel(FunctionModel):
+    """A model that gives the answers of a script in order, then the last one for ever."""
+
+    def __init__(
+        self, script: Iterable[Reply | Refusal | str], *, name: str = "test:model", limits: Limits | None = None
+    ) -> None:
+        self._script = [says(line) if isinstance(line, str) else line for line in script]
+        assert self._script, "a script needs at least one line"
+        super().__init__(lambda _: self._next(), name=name, limits=limits)
+
+    def _next(self) -> Reply | Refusal:
+        return self._script.pop(0) if len(self._script) > 1 else self._script[0]
+
+
+def says(text: str, *calls: ToolCall) -> Reply:
+    """A reply with this text and these calls."""
+    parts: tuple[Text | ToolCall, ...] = (Text(text), *calls) if text else calls
+    return Reply(parts, StopReason.TOOL_CALLS if calls else StopReason.END, None, "test:model")
+
+
+def refuses(status: int, message: str = "", *, headers: Mapping[str, str] | None = None) -> Refusal:
+    """A refusal with this status and message, in the form of an OpenAI-compatible server."""
+    body = msgspec.json.encode({"error": {"message": message, "type": "error"}}).decode()
+    return Refusal("openai-chat", Phase.RESPONSE, status=status, headers=dict(headers or {}), body=body)

@@ -11,14 +11,10 @@ The store must take its time from `clock` and its bound on waiting inputs from `
 pytest-asyncio in its automatic mode is needed.
 """
 
-from holdfast.testing.store_promises_blobs import BlobNamePromises
-from holdfast.testing.store_promises_feeds import FeedPromises
-from holdfast.testing.store_promises_healing import HealingPromises
-from holdfast.testing.store_promises_leases import LeasePromises
-from holdfast.testing.store_promises_log import LogPromises
-from holdfast.testing.store_promises_sealing import SealPromises
-from holdfast.testing.store_promises_search import SearchPromises
-from holdfast.testing.store_promises_sessions import SessionPromises
+from holdfast.testing.lease_contract import FeedPromises, LeasePromises
+from holdfast.testing.log_contract import LogPromises, SessionPromises
+from holdfast.testing.repair_contract import HealingPromises, SearchPromises
+from holdfast.testing.sealing_contract import BlobNamePromises, SealPromises
 
 
 class StoreContract(

@@ -1,6 +1,6 @@
 """Puts everything together: the only room that knows all the others."""
 
-from holdfast.wiring.gateways import keys_path, open_gateway
+from holdfast.wiring.gateway import keys_path, open_gateway
 from holdfast.wiring.library import (
     Lineup,
     Tuning,
@@ -8,7 +8,7 @@ from holdfast.wiring.library import (
     model_overrides,
     open,  # noqa: A004 - `holdfast.open()` reads as it should
 )
-from holdfast.wiring.places import (
+from holdfast.wiring.stores import (
     MEMORY,
     Place,
     default_store_path,

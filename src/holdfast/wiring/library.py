@@ -12,23 +12,23 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 
-from holdfast.core.limits import SUMMARY_DEADLINES, Bounds, Deadlines
-from holdfast.core.records import Logged
-from holdfast.core.sealing import Sealing
+from holdfast.core.integrity.segments import Sealing
+from holdfast.core.limits.bounds import SUMMARY_DEADLINES, Bounds, Deadlines
 from holdfast.errors import UsageError
 from holdfast.ports import Archive, Attachment, Model, Tool
 from holdfast.runtime.clock import SystemClock
-from holdfast.runtime.deleting import check_days
-from holdfast.runtime.engine import Engine, unobserved
-from holdfast.runtime.hold import Hold
+from holdfast.runtime.engine.context import Engine, unobserved
+from holdfast.runtime.engine.learning import Learning
+from holdfast.runtime.engine.live import Live
 from holdfast.runtime.images import PillowImages
-from holdfast.runtime.learning import Learning
-from holdfast.runtime.live import Live
-from holdfast.runtime.recall import Recall
-from holdfast.runtime.sessions import Answer
-from holdfast.runtime.supervisor import LEASE_SECONDS, Supervisor
-from holdfast.runtime.toolbox import Toolbox
-from holdfast.wiring.places import MEMORY, look_at_store, made_store_path, open_archive, open_store
+from holdfast.runtime.maintenance.supervisor import LEASE_SECONDS, Supervisor
+from holdfast.runtime.sessions.client import Hold
+from holdfast.runtime.sessions.delete import check_days
+from holdfast.runtime.sessions.session import Answer
+from holdfast.runtime.tools.recall import Recall
+from holdfast.runtime.tools.toolbox import Toolbox
+from holdfast.types.records import Logged
+from holdfast.wiring.stores import MEMORY, look_at_store, made_store_path, open_archive, open_store
 
 if TYPE_CHECKING:
     from holdfast.models.overrides import Overrides

@@ -14,9 +14,9 @@ from typing import TypeAlias
 import msgspec
 
 from holdfast.core.faults.codes import OK, REFUSED_FROM
-from holdfast.core.faults.kinds import Refusal
-from holdfast.core.faults.tongues import in_english
-from holdfast.core.patterns import Pattern
+from holdfast.core.faults.translations import in_english
+from holdfast.core.text.patterns import Pattern
+from holdfast.types.faults import Refusal
 
 # A body is kept up to 16 KiB in the log; a caller may hand over more, and it is not worth more than that.
 _BODY_CHARS_MAX = 20_000

@@ -9,9 +9,9 @@ from enum import Enum
 
 import msgspec
 
-from holdfast.core.faults.kinds import Unit
-from holdfast.core.faults.words import any_of
-from holdfast.core.patterns import Pattern
+from holdfast.core.faults.vocabulary import any_of
+from holdfast.core.text.patterns import Pattern
+from holdfast.types.faults import Unit
 
 
 class Stated(msgspec.Struct, frozen=True):

@@ -6,8 +6,8 @@
 import msgspec
 
 from holdfast.core.faults.body import Json, plain
-from holdfast.core.faults.kinds import Confidence, Fault, FaultKind, Sent, Unit
-from holdfast.core.messages import Reply, StopReason, Text, ToolCall
+from holdfast.types.faults import Confidence, Fault, FaultKind, Sent, Unit
+from holdfast.types.messages import Reply, StopReason, Text, ToolCall
 
 # From here on its size is the likeliest reason why a request failed without one (FM-002).
 NEAR_LIMIT = 0.8

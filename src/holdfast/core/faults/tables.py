@@ -5,12 +5,11 @@ setting) stands before what it might be about. A pattern is a subject and a comp
 a whole sentence, because providers reword. Every gap is bounded, so no input makes matching slow.
 """
 
-from holdfast.core.faults import words as w
-from holdfast.core.faults.exclusions import EXCLUSIONS
-from holdfast.core.faults.kinds import FaultKind as K
-from holdfast.core.faults.kinds import Unit
-from holdfast.core.faults.rules import BROKEN, NO_RESPONSE, REFUSED, Rule, rule
-from holdfast.core.faults.words import any_of, near
+from holdfast.core.faults import vocabulary as w
+from holdfast.core.faults.codes import BROKEN, NO_RESPONSE, REFUSED, Rule, rule
+from holdfast.core.faults.vocabulary import EXCLUSIONS, any_of, near
+from holdfast.types.faults import FaultKind as K
+from holdfast.types.faults import Unit
 
 MEDIA: tuple[Rule, ...] = (
     rule(

@@ -7,12 +7,9 @@ from typing import assert_never
 
 from msgspec.structs import replace
 
-from holdfast.core.advice import CHOICE
-from holdfast.core.budgets import Budgets, after_change
-from holdfast.core.faults import OK, Confidence, Fault, FaultKind
-from holdfast.core.fold.climbs import apply_climb
-from holdfast.core.fold.spending import account, in_vain_today, spent_today
-from holdfast.core.fold.standing import (
+from holdfast.core.faults.codes import OK
+from holdfast.core.fold.recovery_state import account, apply_climb, in_vain_today, spent_today
+from holdfast.core.fold.session_state import (
     NO_TURN,
     QUIET_TURNS,
     Asked,
@@ -23,8 +20,11 @@ from holdfast.core.fold.standing import (
     Turn,
     Wanted,
 )
-from holdfast.core.messages import ToolCall, Usage
-from holdfast.core.records import (
+from holdfast.core.limits.usage import after_change
+from holdfast.core.turn.failure_messages import CHOICE
+from holdfast.types.faults import Confidence, Fault, FaultKind
+from holdfast.types.messages import ToolCall, Usage
+from holdfast.types.records import (
     Abandonment,
     AnswerLinked,
     AttemptAbandoned,
@@ -51,6 +51,7 @@ from holdfast.core.records import (
     TurnStarted,
     WindowWarned,
 )
+from holdfast.types.usage import Budgets
 
 __all__ = [
     "NO_TURN",

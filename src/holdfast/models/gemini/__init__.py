@@ -6,10 +6,10 @@ where it is dropped, in `request.encode_request`.
 
 from urllib.parse import quote
 
-from holdfast.models.gemini.answer import StreamDecoder
-from holdfast.models.gemini.reply import encode_reply, encode_stream
-from holdfast.models.gemini.request import encode_request
-from holdfast.models.gemini.server import decode_request, encode_error
+from holdfast.models.gemini.request_decoder import decode_request, encode_error
+from holdfast.models.gemini.request_encoder import encode_request
+from holdfast.models.gemini.response_decoder import StreamDecoder
+from holdfast.models.gemini.response_encoder import encode_reply, encode_stream
 
 NAME = "gemini"
 # What stands behind it is the model and what to do: "NAME:generateContent" or "NAME:streamGenerateContent?alt=sse".

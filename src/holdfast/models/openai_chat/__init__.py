@@ -3,10 +3,10 @@
 Pure: bytes in, values out. What the dialect cannot say is listed where it is dropped, in `request.encode_request`.
 """
 
-from holdfast.models.openai_chat.answer import StreamDecoder
-from holdfast.models.openai_chat.reply import ChatEncoder, encode_reply, encode_stream
-from holdfast.models.openai_chat.request import encode_messages, encode_request
-from holdfast.models.openai_chat.server import decode_request, encode_error
+from holdfast.models.openai_chat.request_decoder import decode_request, encode_error
+from holdfast.models.openai_chat.request_encoder import encode_messages, encode_request
+from holdfast.models.openai_chat.response_decoder import StreamDecoder
+from holdfast.models.openai_chat.response_encoder import ChatEncoder, encode_reply, encode_stream
 
 NAME = "openai-chat"
 SERVER_PATH = "/v1/chat/completions"

@@ -4,11 +4,11 @@ Pure: bytes in, values out. Nothing is kept at the provider (`store: false`): th
 request, and thinking comes back encrypted. What the dialect cannot say is listed in `request.encode_request`.
 """
 
-from holdfast.models.openai_responses.answer import StreamDecoder
-from holdfast.models.openai_responses.reply import ResponsesEncoder, encode_reply, encode_stream
-from holdfast.models.openai_responses.request import encode_messages, encode_request
-from holdfast.models.openai_responses.server import decode_request, encode_error
-from holdfast.models.openai_responses.thinking import without_reasoning
+from holdfast.models.openai_responses.reasoning import without_reasoning
+from holdfast.models.openai_responses.request_decoder import decode_request, encode_error
+from holdfast.models.openai_responses.request_encoder import encode_messages, encode_request
+from holdfast.models.openai_responses.response_decoder import StreamDecoder
+from holdfast.models.openai_responses.response_encoder import ResponsesEncoder, encode_reply, encode_stream
 
 NAME = "openai-responses"
 SERVER_PATH = "/v1/responses"

@@ -12,10 +12,24 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from holdfast.core.limits import Bounds
-from holdfast.core.messages import BlobRef
-from holdfast.core.reconcile import LogRepair
-from holdfast.core.records import (
+from holdfast.core.integrity.reconcile import LogRepair
+from holdfast.core.integrity.segments import Kept
+from holdfast.core.limits.bounds import Bounds
+from holdfast.errors import BadInputError, StoreBusyError, StoreUnreachableError
+from holdfast.ports import Admission, Clock, Examined, Hit, Lease, Quarantined, Segment, SessionInfo, Snapshot
+from holdfast.stores.feeds import Bells, Feed
+from holdfast.stores.postgres import leases, reading, session_admin
+from holdfast.stores.postgres import reading as searching
+from holdfast.stores.postgres import repair as mending
+from holdfast.stores.postgres import session_admin as naming
+from holdfast.stores.postgres.batch import Admit, Append
+from holdfast.stores.postgres.connections import Address, Connections
+from holdfast.stores.postgres.notify import News
+from holdfast.stores.postgres.transaction import Change, Work
+from holdfast.stores.postgres.writer import Writers
+from holdfast.stores.rows import SessionRow, body_of, check_key, check_lease_term, not_settled, seal_of
+from holdfast.types.messages import BlobRef
+from holdfast.types.records import (
     InboxRecord,
     InputAdmitted,
     LeasedRecord,
@@ -26,19 +40,6 @@ from holdfast.core.records import (
     refs_in,
     refs_of,
 )
-from holdfast.core.segments import Kept
-from holdfast.errors import BadInputError, StoreBusyError, StoreUnreachableError
-from holdfast.ports import Admission, Clock, Examined, Hit, Lease, Quarantined, Segment, SessionInfo, Snapshot
-from holdfast.stores.feeds import Bells, Feed
-from holdfast.stores.postgres import leases, mending, moving, naming, reading
-from holdfast.stores.postgres import search as searching
-from holdfast.stores.postgres.address import Address
-from holdfast.stores.postgres.batch import Admit, Append
-from holdfast.stores.postgres.changing import Change, Work
-from holdfast.stores.postgres.connections import Connections
-from holdfast.stores.postgres.news import News
-from holdfast.stores.postgres.writer import Writers
-from holdfast.stores.rows import SessionRow, body_of, check_key, check_lease_term, not_settled, seal_of
 
 if TYPE_CHECKING:
     from holdfast.stores.postgres.connections import Connection
@@ -239,7 +240,7 @@ class PostgresStore:
         bodies = [body_of(lease.session, logged.record) for logged in records]
 
         async def work(db: "Connection", row: SessionRow, _now: float) -> int:
-            return await moving.adopt(db, row, records, bodies)
+            return await session_admin.adopt(db, row, records, bodies)
 
         return await self._change(lease, work)
 
@@ -250,7 +251,7 @@ class PostgresStore:
 
         async def work(db: "Connection", row: SessionRow, _now: float) -> int:
             row.check_after(after)
-            return await moving.rename(db, row, key)
+            return await session_admin.rename(db, row, key)
 
         await self._change(lease, work)
         for moved in (lease.session, key):
@@ -263,7 +264,7 @@ class PostgresStore:
         check_key(lease.session)
 
         async def work(db: "Connection", row: SessionRow, _now: float) -> int:
-            return await moving.delete_some(db, row)
+            return await session_admin.delete_some(db, row)
 
         while await self._change(lease, work):
             pass

@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 import msgspec
 
-from holdfast.core.messages import BlobRef
 from holdfast.errors import ClientIdReusedError
 from holdfast.ports import Admission, Lease
 from holdfast.stores.feeds import Fresh
 from holdfast.stores.rows import SessionRow, record_crc32
+from holdfast.types.messages import BlobRef
 
 if TYPE_CHECKING:
     import asyncpg

@@ -14,10 +14,10 @@ from uuid import UUID, uuid4
 
 import asyncpg
 
-from holdfast.core.messages import BlobRef
 from holdfast.errors import BlobMissingError
 from holdfast.stores.blobs import CHUNK_BYTES, UNNAMED_SECONDS_MIN, gathered
 from holdfast.stores.postgres.connections import Connections
+from holdfast.types.messages import BlobRef
 
 if TYPE_CHECKING:
     from holdfast.stores.postgres.connections import Connection

@@ -22,7 +22,7 @@ from holdfast.ports import Clock
 from holdfast.stores.feeds import Fresh
 from holdfast.stores.postgres.batch import ROW_COLUMNS, Batch, KnownIds, Operation, RowCache, seen_row
 from holdfast.stores.postgres.connections import CONNECT_SECONDS, Connections, Pauses
-from holdfast.stores.postgres.troubles import VOID, Trouble, is_lost, may_be_tried_again, sqlstate, translated
+from holdfast.stores.postgres.errors import VOID, Trouble, is_lost, may_be_tried_again, sqlstate, translated
 
 if TYPE_CHECKING:
     from holdfast.stores.postgres.connections import Connection

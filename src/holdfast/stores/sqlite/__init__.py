@@ -17,10 +17,28 @@ from typing import TypeVar
 import apsw
 import msgspec
 
-from holdfast.core.limits import Bounds
-from holdfast.core.messages import BlobRef
-from holdfast.core.reconcile import LogRepair
-from holdfast.core.records import (
+from holdfast.core.integrity.reconcile import LogRepair
+from holdfast.core.integrity.segments import Kept
+from holdfast.core.limits.bounds import Bounds
+from holdfast.errors import StoppingError, StoreFullError, StorePathError
+from holdfast.ports import Admission, Clock, Examined, Hit, Lease, Quarantined, Segment, SessionInfo, Snapshot
+from holdfast.stores.feeds import Bells, Feed
+from holdfast.stores.rows import SessionRow, body_of, check_key, check_lease_term, not_settled, seal_of
+from holdfast.stores.sqlite import blob_refs as naming
+from holdfast.stores.sqlite import blob_refs as sealing
+from holdfast.stores.sqlite import inspect as checking
+from holdfast.stores.sqlite import reading, session_admin
+from holdfast.stores.sqlite import repair as mending
+from holdfast.stores.sqlite import search as searching
+from holdfast.stores.sqlite.batch import Batch
+from holdfast.stores.sqlite.file import OUT_OF_SPACE, Patience, check_place, connect, full, prepare
+from holdfast.stores.sqlite.process_lock import Owners
+from holdfast.stores.sqlite.reading import Readers
+from holdfast.stores.sqlite.reserve import RESERVE_BYTES, give_up_reserve
+from holdfast.stores.sqlite.search import Slice
+from holdfast.stores.sqlite.writer import Writer
+from holdfast.types.messages import BlobRef
+from holdfast.types.records import (
     InboxRecord,
     InputAdmitted,
     LeasedRecord,
@@ -31,20 +49,6 @@ from holdfast.core.records import (
     refs_in,
     refs_of,
 )
-from holdfast.core.segments import Kept
-from holdfast.errors import StoppingError, StoreFullError, StorePathError
-from holdfast.ports import Admission, Clock, Examined, Hit, Lease, Quarantined, Segment, SessionInfo, Snapshot
-from holdfast.stores.feeds import Bells, Feed
-from holdfast.stores.rows import SessionRow, body_of, check_key, check_lease_term, not_settled, seal_of
-from holdfast.stores.sqlite import checking, mending, moving, naming, reading, sealing
-from holdfast.stores.sqlite import search as searching
-from holdfast.stores.sqlite.batch import Batch
-from holdfast.stores.sqlite.file import OUT_OF_SPACE, Patience, check_place, connect, full, prepare
-from holdfast.stores.sqlite.index import Slice
-from holdfast.stores.sqlite.owners import Owners
-from holdfast.stores.sqlite.readers import Readers
-from holdfast.stores.sqlite.reserve import RESERVE_BYTES, give_up_reserve
-from holdfast.stores.sqlite.writer import Writer
 
 # So many records are read on the spot: whoever follows a log finds a few, mostly none.
 FEW_RECORDS = 16
@@ -272,7 +276,7 @@ class SqliteStore:
         check_key(lease.session)
 
         def make(db: apsw.Connection, row: SessionRow, _now: float) -> int:
-            return moving.adopt(db, row, records)
+            return session_admin.adopt(db, row, records)
 
         size_bytes = sum(len(body_of(lease.session, logged.record)) for logged in records)
         return await self._writer.run(lambda batch: batch.change(lease, make), size_bytes=size_bytes)
@@ -284,7 +288,7 @@ class SqliteStore:
 
         def make(db: apsw.Connection, row: SessionRow, _now: float) -> None:
             row.check_after(after)
-            moving.rename(db, row, key)
+            session_admin.rename(db, row, key)
 
         def work(batch: Batch) -> None:
             batch.change(lease, make)
@@ -298,7 +302,7 @@ class SqliteStore:
         check_key(lease.session)
 
         def make(db: apsw.Connection, row: SessionRow, _now: float) -> bool:
-            return moving.delete_some(db, row)
+            return session_admin.delete_some(db, row)
 
         while await self._writer.run(lambda batch: batch.change(lease, make)):
             pass

@@ -12,16 +12,15 @@ from typing import Any, TypeAlias, TypeVar
 
 import apsw
 
-from holdfast.core.messages import BlobRef
 from holdfast.errors import ClientIdReusedError, StoreFullError
 from holdfast.ports import Admission, Lease, Segment, Snapshot
 from holdfast.stores.feeds import Fresh
 from holdfast.stores.rows import SessionRow, record_crc32
-from holdfast.stores.sqlite.checking import RecentEnds, end_of_log
-from holdfast.stores.sqlite.index import Slice, write_slice
-from holdfast.stores.sqlite.naming import insert_names, know_blobs
-from holdfast.stores.sqlite.owners import Owners
-from holdfast.stores.sqlite.sealing import move_out
+from holdfast.stores.sqlite.blob_refs import insert_names, know_blobs, move_out
+from holdfast.stores.sqlite.inspect import RecentEnds, end_of_log
+from holdfast.stores.sqlite.process_lock import Owners
+from holdfast.stores.sqlite.search import Slice, write_slice
+from holdfast.types.messages import BlobRef
 
 # Sessions whose rows are kept between transactions: some MiB at most. Beyond, all are dropped and read again.
 ROWS_KEPT_MAX = 20_000

@@ -18,9 +18,58 @@ from holdfast.errors import (
     StoreReadOnlyError,
     StoreVersionError,
 )
-from holdfast.stores.sqlite.owners import LOCK_POLL_SECONDS, Owners
-from holdfast.stores.sqlite.pages import copy_pages
-from holdfast.stores.sqlite.starting import check_pages, is_unclean
+from holdfast.stores.sqlite.page_copy import copy_pages
+from holdfast.stores.sqlite.process_lock import LOCK_POLL_SECONDS, Owners
+
+# --- Whether a SQLite file that a dead process left can be gone on with: a look at its pages that has a bound.
+
+
+# What a start after a death may take longer. Small stores are looked at whole in that time (10,000 pages), of larger
+# ones the tables that are written to all the time.
+CHECK_SECONDS_MAX = 0.05
+# Steps of SQLite between two looks at the clock: some ten microseconds.
+_STEPS_PER_LOOK = 1_000
+
+# Newest records first, then who has sessions; the others as they come.
+_FIRST = ("recent", "sessions")
+_SELECT_TABLES = (
+    "SELECT name FROM sqlite_schema"
+    " WHERE type = 'table' AND sql NOT LIKE 'CREATE VIRTUAL%' AND name NOT LIKE 'sqlite_%'"
+)
+
+
+def is_unclean(path: Path, owners: Owners) -> bool:
+    """Whether whoever had the store last died with it: its place was not given up, or the log not taken over."""
+    log = path.with_name(f"{path.name}-wal")
+    return owners.found_dead or (owners.is_alone and log.exists() and log.stat().st_size > 0)
+
+
+def check_pages(db: apsw.Connection, path: Path, *, seconds_max: float = CHECK_SECONDS_MAX) -> int:
+    """Look at the pages of one table after the other for so long, and return how many were looked at to their end.
+
+    Raises `StoreIoError` where a page is not what it must be. Nothing is changed.
+    """
+    deadline = time.monotonic() + seconds_max
+    names = [str(name) for (name,) in db.execute(_SELECT_TABLES)]
+    names.sort(key=lambda name: _FIRST.index(name) if name in _FIRST else len(_FIRST))
+    db.set_progress_handler(lambda: time.monotonic() > deadline, _STEPS_PER_LOOK)
+    try:
+        for looked_at, name in enumerate(names):
+            try:
+                found = [str(line) for (line,) in db.execute(f"PRAGMA quick_check('{name}')")]
+            except apsw.InterruptError:
+                return looked_at
+            if found != ["ok"] and found[0] != "interrupted":
+                raise StoreIoError(
+                    f"{path} is damaged (table {name}: {found[0]}); nothing was changed. Keep the file as it is, see "
+                    f"`holdfast doctor --store {path}`, and restore a backup beside it (`holdfast restore`)"
+                )
+            if time.monotonic() > deadline:
+                return looked_at
+    finally:
+        db.set_progress_handler(None)
+    return len(names)
+
 
 # "HOLD": tells our files from those of other programs, see https://sqlite.org/pragma.html#pragma_application_id
 APPLICATION_ID = 0x484F4C44

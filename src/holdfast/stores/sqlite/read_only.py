@@ -10,17 +10,16 @@ from typing import NoReturn
 
 import apsw
 
-from holdfast.core.finding import Index, read_rows, row_again
-from holdfast.core.glimpse import glimpse
-from holdfast.core.limits import Bounds
-from holdfast.core.records import Logged
+from holdfast.core.limits.bounds import Bounds
+from holdfast.core.search.rank import Index, glimpse, read_rows, row_again
 from holdfast.errors import StoreVersionError
 from holdfast.ports import Hit, SessionInfo
 from holdfast.stores.feeds import Bells
 from holdfast.stores.sqlite import SqliteStore
 from holdfast.stores.sqlite.batch import Batch
 from holdfast.stores.sqlite.file import Patience, connect, layout_of
-from holdfast.stores.sqlite.readers import Readers
+from holdfast.stores.sqlite.reading import Readers
+from holdfast.types.records import Logged
 
 # What is read of tables that older layouts do not have.
 _LATER_TABLES = {

@@ -1,17 +1,22 @@
 """What is read from a SQLite store, checked on the way: a record that is damaged or missing is never passed over."""
 
-from typing import Any
+import asyncio
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any, TypeAlias, TypeVar
 
 import apsw
 
-from holdfast.core.records import Logged
-from holdfast.core.segments import Kept
+from holdfast.core.integrity.segments import Kept
 from holdfast.errors import RecordsSealedError
 from holdfast.ports import SessionInfo, Snapshot
-from holdfast.stores.checking import is_whole, kept_rows, read_marked
-from holdfast.stores.rows import record_crc32
-from holdfast.stores.sqlite.checking import end_now, rows_behind
-from holdfast.stores.sqlite.sealing import sealed_until
+from holdfast.stores.rows import is_whole, kept_rows, read_marked, record_crc32
+from holdfast.stores.sqlite.blob_refs import sealed_until
+from holdfast.stores.sqlite.file import Patience, translated
+from holdfast.stores.sqlite.inspect import end_now, rows_behind
+from holdfast.types.records import Logged
 
 _SELECT_NUMBER = "SELECT number FROM sessions WHERE key = ?"
 _SELECT_RECORDS = """
@@ -143,3 +148,87 @@ def sessions(db: apsw.Connection, after: str, limit: int) -> list[SessionInfo]:
 def owing(db: apsw.Connection) -> list[str]:
     """Return the keys of all sessions that owe an outcome, in order."""
     return [key for (key,) in db.execute(_SELECT_OWING)]
+
+
+# --- Who reads from a SQLite store: a few threads, and the event loop itself where that costs less than …
+
+
+# Reading is mostly waiting for the interpreter, not for the disk: more threads than this only queue elsewhere.
+READERS_MAX = 4
+# Whatever takes longer than this held up every session. From then on threads read, for so long.
+SLOW_SECONDS = 0.005
+SLOW_AGAIN_SECONDS = 1.0
+
+ResultT = TypeVar("ResultT")
+# Opens one more connection for reading, which waits for others as it is told.
+Connect: TypeAlias = Callable[[Patience | None], apsw.Connection]
+
+
+class Readers:
+    """Reads for one store."""
+
+    def __init__(self, path: Path, connect: Connect) -> None:
+        self._path, self._connect = path, connect
+        self._threads = ThreadPoolExecutor(READERS_MAX, thread_name_prefix=f"holdfast-reader-{path.name}")
+        # Connections that no thread uses now, and the one of the loop.
+        self._idle: list[apsw.Connection] = []
+        self._here: apsw.Connection | None = None
+        self._not_before = 0.0
+
+    async def ask(self, query: Callable[[apsw.Connection], ResultT]) -> ResultT:
+        """Ask in a thread."""
+        return await asyncio.get_running_loop().run_in_executor(self._threads, self._query, query)
+
+    async def ask_here(self, query: Callable[[apsw.Connection], ResultT]) -> tuple[ResultT] | None:
+        """Ask on the spot something that reads little; None: it would have to wait, or went wrong, so ask a thread."""
+        found = self._query_here(query)
+        if found is not None:
+            # Nothing was waited for, so the others have not had their turn.
+            await asyncio.sleep(0)
+        return found
+
+    def close(self) -> None:
+        """Let go of every thread and connection, when nothing is asked any more. Waits."""
+        self._threads.shutdown(wait=True)
+        if self._here is not None:
+            self._idle.append(self._here)
+            self._here = None
+        while self._idle:
+            self._idle.pop().close()
+
+    def _query_here(self, query: Callable[[apsw.Connection], ResultT]) -> tuple[ResultT] | None:
+        started = time.monotonic()
+        if started < self._not_before:
+            return None
+        try:
+            if self._here is None:
+                self._here = self._connect(Patience(0.0))
+            return (query(self._here),)
+        except apsw.BusyError:
+            return None
+        except apsw.Error:
+            # A thread finds out what is wrong. This connection may be broken.
+            broken, self._here = self._here, None
+            if broken is not None:
+                broken.close(force=True)
+            return None
+        finally:
+            ended = time.monotonic()
+            if ended - started > SLOW_SECONDS:
+                self._not_before = ended + SLOW_AGAIN_SECONDS
+
+    def _query(self, query: Callable[[apsw.Connection], ResultT]) -> ResultT:
+        """In a thread: ask on a connection that no other thread uses now."""
+        db = None
+        try:
+            db = self._idle.pop() if self._idle else self._connect(None)
+            return query(db)
+        except apsw.Error as error:
+            why, broken, db = translated(self._path, error, db), db, None
+            if broken is not None:
+                # Closed, even with a query in its middle: the next reader starts afresh.
+                broken.close(force=True)
+            raise why from error
+        finally:
+            if db is not None:
+                self._idle.append(db)

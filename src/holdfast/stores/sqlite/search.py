@@ -12,13 +12,62 @@ from typing import Any
 import apsw
 import msgspec
 
-from holdfast.core.finding import Posting, Row, RowSize, counted, query_words, rank, read_rows, row_again
-from holdfast.core.glimpse import glimpse
-from holdfast.core.records import Logged
+from holdfast.core.search.rank import Posting, Row, RowSize, counted, glimpse, query_words, rank, read_rows, row_again
 from holdfast.errors import RecordsSealedError
 from holdfast.ports import Hit, SessionInfo
 from holdfast.stores.sqlite import reading
-from holdfast.stores.sqlite.index import ROW_BITS, IndexedRow, Slice
+from holdfast.types.records import Logged
+
+# --- Writing the search index of a SQLite store: rows of a session, behind the mark that those before left.
+
+
+# A row's number in the word index has the session's number above these bits and its place below: four thousand million
+# rows for one session, and as many sessions.
+ROW_BITS = 32
+
+_UPSERT_MARK = """
+    INSERT INTO search_marks (session, until, reread, rows) VALUES (?1, ?2, ?3, ?4)
+    ON CONFLICT (session) DO UPDATE SET until = ?2, reread = ?3, rows = ?4 WHERE until = ?5
+"""
+_INSERT_ROW = "INSERT INTO search_rows (session, row, seq, call, called_words, said_words) VALUES (?, ?, ?, ?, ?, ?)"
+_INSERT_WORDS = "INSERT INTO search_words (rowid, called, said) VALUES (?, ?, ?)"
+
+
+class IndexedRow(msgspec.Struct, frozen=True):
+    """A row ready to be written: its sizes, and its words as the index takes them."""
+
+    size: RowSize
+    called: str
+    said: str
+
+
+class Slice(msgspec.Struct, frozen=True):
+    """The next records of a session as rows of the index, and the mark they belong behind."""
+
+    session: int
+    after: int
+    until: int
+    reread: int
+    first_row: int
+    rows: tuple[IndexedRow, ...]
+
+    @property
+    def size_bytes(self) -> int:
+        """How much is written, about."""
+        return sum(len(row.called) + len(row.said) for row in self.rows)
+
+
+def write_slice(db: apsw.Connection, part: Slice) -> None:
+    """Within a transaction: add rows to the index, unless somebody has meanwhile."""
+    last_row = part.first_row + len(part.rows)
+    db.execute(_UPSERT_MARK, (part.session, part.until, part.reread, last_row, part.after))
+    if not db.changes():
+        return
+    for row, indexed in enumerate(part.rows, start=part.first_row):
+        size = indexed.size
+        db.execute(_INSERT_ROW, (part.session, row, size.seq, size.call, size.called_words, size.said_words))
+        db.execute(_INSERT_WORDS, (part.session << ROW_BITS | row, indexed.called, indexed.said))
+
 
 # Records and bytes that are read into the index at once: their words are some 50 ms of work for a reader's thread, and
 # then a few milliseconds for the writer.

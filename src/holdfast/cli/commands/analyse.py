@@ -1,0 +1,194 @@
+"""`holdfast classify`: what kind of failure each row of a file is.
+
+A row is one failed call as JSON on one line: `id`, `provider`, `api`, `status`, `headers`, `body`, and for what came in
+a stream or without any error `stream`, `symptom` and `window`. Everything may be absent; other fields are ignored.
+"""
+
+import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import IO, TypeVar
+
+import click
+import msgspec
+
+from holdfast.cli.exit_codes import USAGE
+from holdfast.cli.options import passages_of, read_session
+from holdfast.cli.output import harmless, json_option
+from holdfast.core.compaction.digest import represent
+from holdfast.core.faults import classifier
+from holdfast.core.limits.sizing import bytes_of_message, tokens_of_message
+from holdfast.errors import UsageError
+from holdfast.types.faults import Fault, Phase, Refusal, Sent
+
+# What a client saw when nothing came: no failure to read, only silence.
+_SILENCE = re.compile(r"silence|stall|idle|hang|keep.?alive|no_(?:first|headers|bytes?|data|chunks?|tokens?|response)")
+
+
+class FaultRow(msgspec.Struct):
+    """One failed call. `api` is the dialect; `window` is what a silent symptom must be compared with."""
+
+    id: str | int | None = None
+    provider: str | None = None
+    api: str | None = None
+    status: int | None = None
+    headers: dict[str, object] | None = None
+    body: object = ""
+    stream: bool | None = None
+    symptom: str | None = None
+    window: int | None = None
+
+
+class Verdict(msgspec.Struct):
+    """What is printed for one row."""
+
+    id: str | int | None
+    kind: str
+    alt_kind: str | None
+    confidence: str
+    limit: int | None
+    requested: int | None
+    unit: str | None
+    retry_after: float | None
+
+
+def fault_of(row: FaultRow) -> Fault:
+    """Classify one row."""
+    refusal = Refusal(
+        dialect=row.api or "other",
+        phase=_phase(row),
+        status=row.status,
+        headers={name: str(value) for name, value in (row.headers or {}).items()},
+        body=_text(row.body),
+    )
+    return classifier.classify(refusal, Sent(window_tokens=row.window, provider=row.provider or ""))
+
+
+def _phase(row: FaultRow) -> Phase:
+    if row.symptom is not None and _SILENCE.search(row.symptom):
+        return Phase.STALL
+    return Phase.STREAM if row.stream else Phase.RESPONSE
+
+
+def _text(body: object) -> str:
+    if body is None:
+        return ""
+    return body if isinstance(body, str) else msgspec.json.encode(body).decode()
+
+
+_AnyRow = TypeVar("_AnyRow", bound=FaultRow)
+
+
+def read_rows(lines: IO[bytes], kind: type[_AnyRow]) -> Iterator[_AnyRow | str]:
+    """Yield the row of each line, or a sentence about what is wrong with it. Empty lines are skipped."""
+    for number, line in enumerate(lines, start=1):
+        if not line.strip():
+            continue
+        try:
+            yield msgspec.json.decode(line, type=kind, strict=False)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+            yield f"line {number} is no row of failures: {error}"
+
+
+@click.command("classify")
+@click.argument("rows", type=click.File("rb"), metavar="FILE.jsonl")
+def classify(rows: IO[bytes]) -> None:
+    """Say what kind of failure each row of FILE.jsonl is, one JSON line per row ("-" reads standard input)."""
+    is_clean = True
+    for row in read_rows(rows, FaultRow):
+        if isinstance(row, str):
+            is_clean = False
+            click.echo(f"{row}; correct the line or leave it out", err=True)
+            continue
+        fault = fault_of(row)
+        verdict = Verdict(
+            id=row.id,
+            kind=fault.kind,
+            alt_kind=fault.second_kind,
+            confidence=fault.confidence,
+            limit=fault.limit,
+            requested=fault.requested,
+            unit=fault.unit,
+            retry_after=fault.retry_after_seconds,
+        )
+        click.echo(msgspec.json.encode(verdict).decode())
+    if not is_clean:
+        sys.exit(USAGE)
+
+
+# --- `holdfast digest`: what the view would hold in place of the older messages of a transcript.
+
+
+# What a summary takes in a window of a hundred thousand tokens without being felt.
+_TOKENS_MAX = 3_000
+
+
+@click.command()
+@click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.option("--session", help="The session, where the file has several.")
+@click.option("--until", type=int, metavar="SEQ", help="Stand in for the messages before this one. Default: all.")
+@click.option("--max-tokens", type=click.IntRange(min=1), default=_TOKENS_MAX, show_default=True)
+@json_option
+def digest(file: Path, session: str | None, until: int | None, max_tokens: int, *, as_json: bool) -> None:
+    """Print what would stand in the view in place of older messages.
+
+    FILE is a transcript in the neutral format, .jsonl or .jsonl.gz. No model is asked.
+    """
+    messages = read_session(file, session)
+    passages = passages_of([message for message in messages if until is None or message.seq < until])
+    if not passages:
+        raise UsageError(f"there are no messages before {until}; the first one is {messages[0].seq}")
+    text = represent(passages, tokens_max=max_tokens)
+    click.echo(msgspec.json.encode({"messages": len(passages), "text": text}) if as_json else harmless(text))
+
+
+# --- `holdfast estimate`: how many tokens and bytes the messages of a transcript would take in a request.
+
+
+class Size(msgspec.Struct, frozen=True):
+    """What one message takes."""
+
+    seq: int
+    role: str
+    tokens: int
+    bytes: int
+
+
+class Sizes(msgspec.Struct, frozen=True):
+    """What a session takes, message by message and in total."""
+
+    session: str
+    messages: tuple[Size, ...]
+    tokens: int
+    bytes: int
+
+
+@click.command()
+@click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.option("--session", help="The session, where the file has several.")
+@json_option
+def estimate(file: Path, session: str | None, *, as_json: bool) -> None:
+    """Estimate the tokens and bytes of every message, and of all of them.
+
+    FILE is a transcript in the neutral format, .jsonl or .jsonl.gz. Nothing is sent anywhere. A model's own count is
+    usually within 15 percent; a running session learns the difference from the usage that the model reports.
+    """
+    found = read_session(file, session)
+    sizes = tuple(
+        Size(
+            passage.seq,
+            passage.message.role.value,
+            tokens_of_message(passage.message),
+            bytes_of_message(passage.message),
+        )
+        for passage in passages_of(found)
+    )
+    total = Sizes(found[0].session_id, sizes, sum(size.tokens for size in sizes), sum(size.bytes for size in sizes))
+    if as_json:
+        click.echo(msgspec.json.encode(total))
+        return
+    click.echo(f"{'seq':>8}  {'role':<9}  {'tokens':>10}  {'bytes':>12}")
+    for size in sizes:
+        click.echo(f"{size.seq:>8}  {size.role:<9}  {size.tokens:>10,}  {size.bytes:>12,}")
+    click.echo(f"{len(sizes):>8}  {'in all':<9}  {total.tokens:>10,}  {total.bytes:>12,}")

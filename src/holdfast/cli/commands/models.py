@@ -1,0 +1,158 @@
+"""The command `models`: what is known of each model, and where each number came from."""
+
+import asyncio
+import os
+from pathlib import Path
+
+import click
+import msgspec
+from msgspec.structs import asdict, replace
+
+from holdfast.cli.options import reading, send_logs, store_option
+from holdfast.cli.output import columns, harmless
+from holdfast.core.limits.learning import effective
+from holdfast.core.limits.prices import NO_PRICES
+from holdfast.models.catalogue import PROVIDERS
+from holdfast.models.limits import DECLARED, OPEN_MODELS, declared_limits, open_limits
+from holdfast.models.overrides import Overrides
+from holdfast.models.prices import PRICED, declared_prices
+from holdfast.models.transport import parse_endpoint
+from holdfast.runtime.engine.learning import Learning
+from holdfast.types.limits import Learned, Limits
+from holdfast.wiring import Place, default_store_path, model_overrides
+
+_TITLES = {
+    "window_tokens": "window",
+    "output_tokens_max": "output",
+    "wire_bytes_max": "bytes",
+    "media_count_max": "images",
+    "media_bytes_max": "bytes each",
+    "media_pixels_max": "pixels",
+}
+_PRICE_TITLES = {
+    "input_usd": "$ in",
+    "cached_input_usd": "$ cached",
+    "output_usd": "$ out",
+    "cache_write_usd": "$ kept",
+}
+
+
+class KnownLimit(msgspec.Struct, frozen=True, rename={"source": "from"}):
+    """One limit and where it came from: declared, override or learned."""
+
+    value: int
+    source: str
+
+
+class KnownPrice(msgspec.Struct, frozen=True, rename={"source": "from"}):
+    """What a million tokens cost in US dollars, and where that came from: declared or override."""
+
+    value: float
+    source: str
+
+
+class KnownModel(msgspec.Struct, frozen=True):
+    """What is known of a model. A name that ends in `*` stands for all that begin so."""
+
+    model: str
+    limits: dict[str, KnownLimit]
+    prices: dict[str, KnownPrice] = {}
+
+
+@click.command()
+@click.argument("wanted", required=False, metavar="[PART]")
+@store_option
+@click.option("--json", "as_json", is_flag=True, help="One JSON object per line, for programs.")
+def models(wanted: str | None, store: Place | None, *, as_json: bool) -> None:
+    """List what is known of models whose name contains PART: limits and prices as declared, overridden and learned.
+
+    Your own numbers stand in the file that HOLDFAST_MODELS names, else in models.toml in your config folder.
+    """
+    send_logs()
+    overrides = model_overrides()
+    learned = asyncio.run(_learned(store))
+    known = [row for row in _rows(overrides, learned) if wanted is None or wanted.lower() in row.model.lower()]
+    if as_json:
+        for row in known:
+            click.echo(msgspec.json.encode(row))
+    elif not known:
+        click.echo(f"Nothing is known of a model named like {wanted!r}; its limits are learned when it is called.")
+    else:
+        titles = ("model", *_TITLES.values(), *_PRICE_TITLES.values())
+        for line in columns([titles, *(_cells(row) for row in known)]):
+            click.echo(line)
+
+
+async def _learned(store: Place | None) -> dict[str, Learned]:
+    """Read what calls have taught; nothing where there is no store yet and none was named."""
+    usual = default_store_path()
+    if store is None and isinstance(usual, Path) and not usual.exists():
+        return {}
+    async with reading(store) as logs:
+        return await Learning(logs).everything()
+
+
+def _rows(overrides: Overrides, learned: dict[str, Learned]) -> list[KnownModel]:
+    rows = [_row(f"{name}*", declared_limits(name), overrides.said(name)) for name in DECLARED]
+    rows += [_row(f"*:{pattern}", Limits(window), {}) for pattern, window in OPEN_MODELS]
+    own = (name for name in overrides.by_name if name not in DECLARED)
+    rows += [replace(_row(name, Limits(), overrides.said(name)), prices=_prices(name, overrides)) for name in own]
+    # A price holds for one model, not for all whose names begin alike.
+    rows += [KnownModel(name, {}, _prices(name, overrides)) for name in PRICED]
+    rows += [_learned_row(issuer, teaching, overrides) for issuer, teaching in sorted(learned.items())]
+    return rows
+
+
+def _prices(reference: str, overrides: Overrides, *, is_official: bool = True) -> dict[str, KnownPrice]:
+    declared = asdict(declared_prices(reference) if is_official else NO_PRICES)
+    known = {field: KnownPrice(usd, "declared") for field, usd in declared.items() if usd is not None}
+    said = overrides.said_of_prices(reference)
+    return known | {field: KnownPrice(usd, "override") for field, usd in said.items()}
+
+
+def _row(name: str, declared: Limits, said: dict[str, int]) -> KnownModel:
+    limits = {field: KnownLimit(count, "declared") for field, count in asdict(declared).items() if count is not None}
+    return KnownModel(name, limits | {field: KnownLimit(count, "override") for field, count in said.items()})
+
+
+def _learned_row(issuer: str, teaching: Learned, overrides: Overrides) -> KnownModel:
+    """Return what to go by for a model that has been called, by its issuer."""
+    reference, is_official = _reference(issuer)
+    declared = declared_limits(reference) if is_official else open_limits(reference.partition(":")[2])
+    before = _row(issuer, declared, overrides.said(reference))
+    go_by = asdict(effective(overrides.applied(reference, declared), teaching))
+    limits: dict[str, KnownLimit] = {}
+    for field, count in go_by.items():
+        told = before.limits.get(field)
+        if count is not None:
+            limits[field] = told if told is not None and told.value == count else KnownLimit(count, "learned")
+    return KnownModel(issuer, limits, _prices(reference, overrides, is_official=is_official))
+
+
+def _reference(issuer: str) -> tuple[str, bool]:
+    """Return the reference that an issuer was opened by, and whether it is the provider's own endpoint."""
+    dialect, _, rest = issuer.partition(":")
+    for prefix, spoken in PROVIDERS.items():
+        if dialect == spoken.NAME:
+            place = parse_endpoint(spoken.DEFAULT_BASE_URL, prefix, os.environ).place
+            is_official = rest.startswith(f"{place}:")
+            name = rest.removeprefix(f"{place}:") if is_official else rest.rpartition(":")[2]
+            return f"{prefix}:{name}", is_official
+    return issuer, False
+
+
+def _cells(row: KnownModel) -> tuple[str, ...]:
+    limits, prices = map(row.limits.get, _TITLES), map(row.prices.get, _PRICE_TITLES)
+    return (harmless(row.model), *map(_cell, limits), *map(_price_cell, prices))
+
+
+def _price_cell(price: KnownPrice | None) -> str:
+    if price is None:
+        return "-"
+    return f"{price.value:g}" if price.source == "declared" else f"{price.value:g} ({price.source})"
+
+
+def _cell(limit: KnownLimit | None) -> str:
+    if limit is None:
+        return "-"
+    return f"{limit.value:,}" if limit.source == "declared" else f"{limit.value:,} ({limit.source})"

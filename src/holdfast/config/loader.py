@@ -1,0 +1,227 @@
+"""What is set, and where: flags win over the environment, that over the file, that over the default.
+
+Whatever is wrong is told with where it stands and, for a name, the nearest right one.
+"""
+
+import difflib
+import os
+import re
+import textwrap
+import tomllib
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import groupby
+from pathlib import Path
+from typing import Any, get_origin
+
+import msgspec
+
+from holdfast.config.schema import Setting, Settings, all_settings
+from holdfast.errors import StoreIoError, UsageError
+
+FILE_NAME = "holdfast.toml"
+# The variable that names the file, and those that are for something else.
+FILE_VARIABLE = "HOLDFAST_CONFIG"
+_OTHER_VARIABLES = frozenset({FILE_VARIABLE, "HOLDFAST_ARCHIVE", "HOLDFAST_CORPUS", "HOLDFAST_MODELS"})
+# Names that were there before there was a schema.
+_ALIASES = {"HOLDFAST_LOG": "observing.log"}
+# A name this much like a right one is that one, mistyped.
+_LIKENESS = 0.75
+_FILE_BYTES_MAX = 2**20
+
+
+class Found(msgspec.Struct, frozen=True):
+    """A value, and where it came from."""
+
+    setting: Setting
+    value: Any
+    source: str
+
+
+class Configuration(msgspec.Struct, frozen=True):
+    """All values with their sources, and the settings they make."""
+
+    settings: Settings
+    found: tuple[Found, ...]
+    path: Path | None
+
+
+def read_configuration(
+    *,
+    flags: Mapping[str, object] | None = None,
+    assignments: Sequence[str] = (),
+    path: Path | None = None,
+    environ: Mapping[str, str] | None = None,
+) -> Configuration:
+    """Return what is set. `flags` are by name of their setting, `assignments` as in "gateway.port=80"."""
+    environ = os.environ if environ is None else environ
+    known = {setting.name: setting for setting in all_settings()}
+    found = {name: Found(setting, setting.default, "default") for name, setting in known.items()}
+    chosen = _file(path, environ)
+    layers = (
+        _from_file(chosen, known) if chosen else iter(()),
+        _from_environment(environ, known),
+        ((name, value, f"flag --{_flag(name)}") for name, value in (flags or {}).items() if value is not None),
+        _from_assignments(assignments, known),
+    )
+    for layer in layers:
+        for name, value, source in layer:
+            found[name] = Found(known[name], _checked(known[name], value, source), source)
+    return Configuration(_settings(found), tuple(found.values()), chosen)
+
+
+def _flag(name: str) -> str:
+    return name.rpartition(".")[2].replace("_", "-")
+
+
+def _file(given: Path | None, environ: Mapping[str, str]) -> Path | None:
+    """Return the file to read: the one that was named, else the first that is there."""
+    named = given or (Path(environ[FILE_VARIABLE]) if environ.get(FILE_VARIABLE) else None)
+    if named is not None:
+        if not named.is_file():
+            raise UsageError(f"there is no configuration at {named}; `holdfast config --init` prints one to begin with")
+        return named
+    home = Path(environ.get("XDG_CONFIG_HOME") or "~/.config").expanduser()
+    return next((path for path in (Path(FILE_NAME), home / "holdfast" / FILE_NAME) if path.is_file()), None)
+
+
+def _from_file(path: Path, known: Mapping[str, Setting]) -> Iterator[tuple[str, object, str]]:
+    try:
+        if path.stat().st_size > _FILE_BYTES_MAX:
+            raise UsageError(f"{path} has more than {_FILE_BYTES_MAX:,} bytes; that is no configuration")
+        table = tomllib.loads(path.read_text("utf-8"))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise UsageError(f"{path} is not TOML: {error}") from error
+    except OSError as error:
+        raise StoreIoError(f"{path} cannot be read ({error.strerror})") from error
+    sections = {setting.section for setting in known.values()}
+    for name, value in table.items():
+        if isinstance(value, dict):
+            if name not in sections:
+                raise UsageError(f"{path}: there is no section [{name}]{_nearest(name, sections - {''})}")
+            for inner, each in value.items():
+                yield _known_name(f"{name}.{inner}", known, str(path)), each, str(path)
+        else:
+            yield _known_name(name, known, str(path)), value, str(path)
+
+
+def _from_environment(environ: Mapping[str, str], known: Mapping[str, Setting]) -> Iterator[tuple[str, object, str]]:
+    variables = {setting.variable: name for name, setting in known.items()} | _ALIASES
+    for variable in sorted(name for name in environ if name.startswith("HOLDFAST_") and name not in _OTHER_VARIABLES):
+        if not environ[variable].strip():
+            continue
+        if variable in variables:
+            yield variables[variable], environ[variable].strip(), variable
+        elif near := difflib.get_close_matches(variable, variables, n=1, cutoff=_LIKENESS):
+            raise UsageError(f"{variable} is no setting; did you mean {near[0]}?")
+
+
+def _from_assignments(assignments: Sequence[str], known: Mapping[str, Setting]) -> Iterator[tuple[str, object, str]]:
+    for assignment in assignments:
+        name, equals, value = assignment.partition("=")
+        if not equals:
+            raise UsageError(f"--set takes NAME=VALUE, as in gateway.port=8080, not {assignment!r}")
+        yield _known_name(name.strip(), known, "--set"), value.strip(), "flag --set"
+
+
+def _known_name(name: str, known: Mapping[str, Setting], where: str) -> str:
+    if name not in known:
+        raise UsageError(f"{where}: there is no setting {name!r}{_nearest(name, known)}")
+    return name
+
+
+def _nearest(name: str, names: Sequence[str] | Mapping[str, object] | set[str]) -> str:
+    near = difflib.get_close_matches(name, names, n=1, cutoff=0.5)
+    if not near:
+        # Right name, wrong section.
+        last = name.rpartition(".")[2]
+        near = [one for one in names if one.rpartition(".")[2] == last]
+    return f"; did you mean {near[0]!r}?" if near else "; `holdfast config` lists them all"
+
+
+def _checked(setting: Setting, value: object, source: str) -> object:
+    """Return a value of the right type. What is text may stand for anything but a table."""
+    if isinstance(value, str) and get_origin(setting.kind) is tuple:
+        value = [part.strip() for part in value.split(",") if part.strip()]
+    try:
+        converted = msgspec.convert(value, setting.kind, strict=not isinstance(value, str))
+    except msgspec.ValidationError as error:
+        said = re.sub(r" - at `.*`$", "", str(error))
+        raise UsageError(
+            f"{source}: {setting.name} cannot be {value!r} ({said}); {setting.told} Its default is "
+            f"{shown(setting.default)}"
+        ) from error
+    if isinstance(converted, int | float) and not isinstance(converted, bool) and not converted >= 0:
+        raise UsageError(f"{source}: {setting.name} cannot be {value!r}; it takes a number from 0 on")
+    return converted
+
+
+def _settings(found: Mapping[str, Found]) -> Settings:
+    tables: dict[str, Any] = {}
+    for name, one in found.items():
+        section, _, field = name.rpartition(".")
+        (tables.setdefault(section, {}) if section else tables)[field] = msgspec.to_builtins(one.value)
+    return msgspec.convert(tables, Settings)
+
+
+def shown(value: object) -> str:
+    """Return a value as TOML writes it."""
+    match value:
+        case bool():
+            return "true" if value else "false"
+        case str():
+            return msgspec.json.encode(value).decode()
+        case tuple() | list():
+            return "[" + ", ".join(shown(one) for one in value) + "]"
+        case float() if value.is_integer():
+            return f"{value:.1f}"
+        case int():
+            return f"{value:_}" if value >= _GROUPED_FROM else str(value)
+        case _:
+            return str(value)
+
+
+# From here on digits are grouped; a port is not.
+_GROUPED_FROM = 100_000
+
+
+# --- The schema for people: an example to begin with, and a page of the docs.
+
+
+_COLUMNS = 100
+
+
+def example() -> str:
+    """Return a file that sets nothing, with everything that can be set as a comment."""
+    lines = ["# Holdfast. Everything here has the value it has anyway; take away a `#` to change one.", ""]
+    for section, settings in groupby(all_settings(), key=lambda setting: setting.section):
+        if section:
+            lines += [f"[{section}]", *_wrapped(_section_told(section)), ""]
+        for setting in settings:
+            lines += [*_wrapped(setting.told), f"# {_field(setting)} = {shown(setting.default)}", ""]
+    return "\n".join(lines)
+
+
+def reference() -> str:
+    """Return all settings as tables, for the docs."""
+    lines: list[str] = []
+    for section, settings in groupby(all_settings(), key=lambda setting: setting.section):
+        lines += [f"### `[{section}]`" if section else "### At the top", ""]
+        if section:
+            lines += [_section_told(section), ""]
+        lines += ["| name | default | what it is |", "|---|---|---|"]
+        lines += [f"| `{_field(one)}` | `{shown(one.default)}` | {one.told} |" for one in settings]
+        lines.append("")
+    return "\n".join(lines).rstrip()
+
+
+def _field(setting: Setting) -> str:
+    return setting.name.rpartition(".")[2]
+
+
+def _section_told(section: str) -> str:
+    kind = next(field.type for field in msgspec.structs.fields(Settings) if field.name == section)
+    return " ".join((kind.__doc__ or "").split())
+
+
+def _wrapped(text: str) -> list[str]:
+    return textwrap.wrap(text, _COLUMNS, initial_indent="# ", subsequent_indent="# ")

@@ -1,0 +1,1 @@
+"""Compaction: planning, digests, facts, the ledger and summaries."""

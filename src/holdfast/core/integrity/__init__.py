@@ -1,0 +1,1 @@
+"""Integrity of the log: gaps, segments and repairs."""

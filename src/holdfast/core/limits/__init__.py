@@ -1,0 +1,1 @@
+"""Limits: bounds, sizes of requests, fit, prices, and learned limits."""

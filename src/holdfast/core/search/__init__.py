@@ -1,0 +1,1 @@
+"""Search: tokenizer, ranking and snippets."""

@@ -1,0 +1,1 @@
+"""Text: truncation, escaping, patterns and media types."""

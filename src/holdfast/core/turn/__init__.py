@@ -1,0 +1,1 @@
+"""The turn: its transitions, its next action, and the recovery ladder."""

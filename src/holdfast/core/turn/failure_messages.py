@@ -1,0 +1,119 @@
+"""What a person is told when a turn ends without an answer: a stable code, and a sentence that says what to do."""
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+import msgspec
+
+from holdfast.types.faults import Fault, FaultKind
+
+
+class Ending(msgspec.Struct, frozen=True):
+    """Why a turn ended without an answer."""
+
+    code: str
+    sentence: str
+
+
+CANCELLED = Ending("cancelled", "The turn was cancelled, as you asked. Send the message again if you want it answered.")
+OUT_OF_STEPS = Ending(
+    "out_of_steps",
+    "The model kept calling tools and did not come to an answer within the steps allowed. "
+    "Ask for a smaller step, or raise steps_max.",
+)
+INTERRUPTED = Ending(
+    "interrupted",
+    "The process died several times while this message was being answered, so it was given up. "
+    "Look into why it dies (memory is the usual cause), then send the message again.",
+)
+UNREADABLE = Ending(
+    "damaged",
+    "This message was damaged on the disk before it was answered and cannot be read any more. Send it again; what is "
+    "left of it is kept beside the store, and `holdfast doctor` says where.",
+)
+
+CHOICE = Ending(
+    "overflow_choice",
+    "The conversation no longer fits the model's window, and you want to be asked before it is compacted. Compact it, "
+    "with a focus if you like, pin what must stay word for word, or use a model with a larger window; then send the "
+    "message again. If you just send the next message, older ones are represented so that it can be answered.",
+)
+
+_ADVICE: Mapping[FaultKind, str] = MappingProxyType(
+    {
+        FaultKind.TOKEN_OVERFLOW: "The newest message and the work done on it, with the system text and the tools, "
+        "exceed the model's window. Ask for less at once, offer fewer tools, or use a model with a larger window.",
+        FaultKind.WIRE_OVERFLOW: "The newest message is larger than the provider takes in one request. "
+        "Send it in pieces or leave out an attachment.",
+        FaultKind.MEDIA_OVERFLOW: "The provider does not take an image of the newest message. "
+        "Send it smaller, or fewer of them.",
+        FaultKind.RATE_LIMIT: "The provider limits how often it is asked. Wait a minute and send the message again.",
+        FaultKind.QUOTA: "The provider's quota or credit is used up. Top it up or use another model.",
+        FaultKind.OVERLOADED: "The provider is overloaded. Wait a few minutes and send the message again.",
+        FaultKind.TRANSIENT: "The provider could not be reached or failed. Check the network and its status page, "
+        "then send the message again.",
+        FaultKind.STREAM_STALL: "The provider began to answer and then went silent. Send the message again.",
+        FaultKind.AUTH: "The provider does not accept the key. Check the key and what it may be used for.",
+        FaultKind.MODEL_NOT_FOUND: "The provider does not know this model. Check its name.",
+        FaultKind.BAD_REQUEST_REASONING: "The model does not take the reasoning setting it was sent. "
+        "Change the setting or use another model.",
+        FaultKind.TOOL_PAIRING: "The provider refuses to read the conversation so far. Send the message again; "
+        "what came before is represented by a digest.",
+        FaultKind.CONTENT_POLICY: "The provider's content filter refused this. Word it differently, or use "
+        "another model.",
+        FaultKind.EMPTY_RESPONSE: "The model answered nothing, twice. Send the message again or use another model.",
+        FaultKind.BAD_REQUEST: "The provider refused the request. What it said follows; if it makes no sense to you, "
+        "try another model.",
+    }
+)
+
+
+def after_fault(fault: Fault) -> Ending:
+    """Return how to end a turn for which the ladder has no further rung."""
+    sentence = _ADVICE[fault.kind]
+    if fault.said:
+        sentence = f'{sentence} The provider said: "{fault.said}"'
+    return Ending(fault.kind.value, sentence)
+
+
+# Turns that ended because something was too large.
+OVERFLOW_CODES = frozenset(
+    kind.value for kind in (FaultKind.TOKEN_OVERFLOW, FaultKind.WIRE_OVERFLOW, FaultKind.MEDIA_OVERFLOW)
+)
+
+
+class Shares(msgspec.Struct, frozen=True):
+    """What a request that does not fit is made of, by estimate, and what the model takes. None: not known."""
+
+    # With whatever the provider adds of its own.
+    tokens: int
+    system_tokens: int
+    tools_tokens: int
+    messages_tokens: int
+    window_tokens: int | None
+    wire_bytes: int
+
+
+def with_sizes(ending: Ending, shares: Shares) -> Ending:
+    """Return how to end a turn that was too large, with the sizes and what they suggest."""
+    window = f"the window has {shares.window_tokens:,}" if shares.window_tokens else "the window is not known"
+    sizes = (
+        f"The smallest request came to about {shares.tokens:,} tokens ({window}) and {shares.wire_bytes:,} bytes: "
+        f"system text {shares.system_tokens:,} tokens, tools {shares.tools_tokens:,}, "
+        f"messages {shares.messages_tokens:,}."
+    )
+    if shares.window_tokens is not None and shares.tokens - shares.messages_tokens >= shares.window_tokens:
+        sizes += (
+            " System text and tools alone exceed the window: shorten the system text, offer fewer tools, or use a "
+            "model with a larger window."
+        )
+    return Ending(ending.code, f"{ending.sentence} {sizes}")
+
+
+def oversize(code: str) -> Ending:
+    """Return how to end a turn for a part that was too large, where that is the rule. The next message works."""
+    return Ending(
+        code,
+        "A part of this message was too large for the provider and has been left out of what the model sees. "
+        "Send the message again without it, or send it smaller.",
+    )

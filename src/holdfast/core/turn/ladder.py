@@ -1,0 +1,85 @@
+"""The ladder: which rungs, in which order, for which fault.
+
+A rung is one way of recovering. The table is the whole policy; `next_rung` only reads it. A rung that stands in a row
+twice may be climbed twice, and none more often than it stands there, so recovery always ends.
+"""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+
+from holdfast.core.limits.bounds import Bounds
+from holdfast.types.faults import Fault, FaultKind, Rung
+
+# Three waits cover the bursts seen in practice; a fourth rarely helps and makes a person wait for minutes.
+_WAIT_THEN_SWITCH = (Rung.BACK_OFF, Rung.BACK_OFF, Rung.BACK_OFF, Rung.NEXT_MODEL)
+# A summariser that fails is followed by the next, with the same three ways.
+SUMMARIES = (Rung.SUMMARISE, Rung.SUMMARISE_LESS, Rung.SUMMARISE_PIECES)
+_WITHOUT_A_MODEL = (Rung.DIGEST, Rung.KEEP_NEWEST)
+# Rolling over gives up what a person pinned and the work in hand, so every model is asked before.
+_AT_LAST = (Rung.SEND_ANYWAY, Rung.NEXT_MODEL, Rung.ROLL_OVER)
+# One large part may hide behind another; more than a few in one step is a flood, and the digest takes care of it.
+_REPLACE = (Rung.REPLACE_LARGEST,) * 3
+
+LADDER: Mapping[FaultKind, tuple[Rung, ...]] = MappingProxyType(
+    {
+        FaultKind.TOKEN_OVERFLOW: (
+            Rung.CLAMP_OUTPUT,
+            Rung.MASK,
+            *SUMMARIES,
+            Rung.NEXT_SUMMARISER,
+            *_WITHOUT_A_MODEL,
+            Rung.REPLACE_LARGEST,
+            *_AT_LAST,
+        ),
+        # Never a model's summary: its request would carry the same bytes.
+        FaultKind.WIRE_OVERFLOW: (Rung.SHRINK_IMAGE, *_REPLACE, *_WITHOUT_A_MODEL, *_AT_LAST),
+        FaultKind.MEDIA_OVERFLOW: (Rung.SHRINK_IMAGE, *_REPLACE, *_WITHOUT_A_MODEL, *_AT_LAST),
+        FaultKind.RATE_LIMIT: _WAIT_THEN_SWITCH,
+        FaultKind.OVERLOADED: _WAIT_THEN_SWITCH,
+        FaultKind.TRANSIENT: _WAIT_THEN_SWITCH,
+        FaultKind.STREAM_STALL: (Rung.TRY_AGAIN, Rung.BACK_OFF, Rung.NEXT_MODEL),
+        FaultKind.QUOTA: (Rung.NEXT_MODEL,),
+        FaultKind.AUTH: (Rung.NEXT_MODEL,),
+        FaultKind.MODEL_NOT_FOUND: (Rung.NEXT_MODEL,),
+        FaultKind.BAD_REQUEST_REASONING: (Rung.DROP_REASONING, Rung.CHANGE_EFFORT, Rung.NEXT_MODEL),
+        # A past that cannot be replayed is represented instead of repeated.
+        FaultKind.TOOL_PAIRING: (Rung.DROP_REASONING, *_WITHOUT_A_MODEL, Rung.NEXT_MODEL, Rung.ROLL_OVER),
+        FaultKind.CONTENT_POLICY: (Rung.NEXT_MODEL,),
+        FaultKind.EMPTY_RESPONSE: (Rung.TRY_AGAIN, Rung.NEXT_MODEL),
+        FaultKind.BAD_REQUEST: (Rung.CLAMP_OUTPUT, Rung.NEXT_MODEL),
+    }
+)
+
+# What a person who asks for a compaction gets: a summary, else a digest. We ourselves ask only for summaries.
+ASKED_BY_A_PERSON = (*SUMMARIES, Rung.NEXT_SUMMARISER, Rung.DIGEST)
+ASKED_BY_US = (*SUMMARIES, Rung.NEXT_SUMMARISER)
+
+
+def next_rung(fault: Fault, climbed: Sequence[Rung], bounds: Bounds) -> Rung | None:
+    """Name the first rung of the fault's row that has not been climbed as often as it stands there."""
+    row = LADDER[fault.kind]
+    if fault.kind is FaultKind.EMPTY_RESPONSE and fault.second_kind is FaultKind.TOKEN_OVERFLOW:
+        # The window was almost full, so there may have been no room to answer in.
+        row = (Rung.TRY_AGAIN, *LADDER[FaultKind.TOKEN_OVERFLOW])
+    if (fault.retry_after_seconds or 0) > bounds.back_off_seconds_max:
+        # The provider says that waiting as long as we are willing to wait cannot help.
+        row = tuple(rung for rung in row if rung is not Rung.BACK_OFF)
+    return first_left(row, climbed)
+
+
+def first_left(row: Sequence[Rung], climbed: Sequence[Rung]) -> Rung | None:
+    """Name the first rung of a row that has not been climbed as often as it stands there."""
+    left = Counter(climbed)
+    for rung in row:
+        if left[rung] == 0:
+            return rung
+        left[rung] -= 1
+    return None
+
+
+def back_off_seconds(fault: Fault, climbed: Sequence[Rung], bounds: Bounds) -> float:
+    """Return how long to wait: as the provider said, else four times longer each time, within the bound."""
+    waits = sum(rung is Rung.BACK_OFF for rung in climbed)
+    wanted = fault.retry_after_seconds or bounds.back_off_seconds_min * 4**waits
+    return min(max(wanted, bounds.back_off_seconds_min), bounds.back_off_seconds_max)

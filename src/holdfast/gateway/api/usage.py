@@ -1,0 +1,164 @@
+"""The native API, a session over time: what its requests took of the budgets, and what happened to its view."""
+
+from collections.abc import Iterable
+from typing import Literal
+
+from msgspec.structs import replace
+
+from holdfast.gateway.api.report_schemas import BudgetsOverTime, Mark, PageOfBudgets, RequestMade
+from holdfast.gateway.api.request_context import Call
+from holdfast.gateway.status_cache import gauge_of
+from holdfast.runtime.sessions.record_text import spoken
+from holdfast.types.messages import Usage
+from holdfast.types.records import (
+    AnyRecord,
+    AttemptAbandoned,
+    AttemptFailed,
+    AttemptStarted,
+    CompactionApplied,
+    CompactionUndone,
+    DamageSetAside,
+    GenerationStarted,
+    Logged,
+    NoticePosted,
+    OutputMasked,
+    PartReplaced,
+    PieceSummarised,
+    ReasoningDropped,
+    ReplyRecorded,
+    RungStarted,
+    SummaryRefused,
+    WindowWarned,
+)
+from holdfast.types.usage import Budgets
+
+# Records that are read for one page: a tenth of a second of work, and some MiB with the largest usual records.
+_RECORDS_MAX = 5_000
+# As in the sums that a session keeps.
+_DECIMALS = 9
+# What a mark says at most; a provider may have said much.
+_WORDS_CHARS_MAX = 500
+
+_MarkKind = Literal["warning", "compaction", "fault", "rung", "roll_over", "undo", "change", "notice", "damage"]
+_Outcome = Literal["answered", "failed", "given_up", "open"]
+
+
+async def show_budgets(call: Call) -> BudgetsOverTime:
+    """Answer with requests and marks behind a record."""
+    wanted = call.query(PageOfBudgets)
+    session, known = await call.session()
+    limit = min(wanted.limit, call.gateway.bounds.page_max)
+    records = await session.history(after=wanted.after, limit=_RECORDS_MAX)
+    page = _page(records, limit)
+    if page.next is None and records and records[-1].seq < known.last_seq:
+        page = replace(page, next=records[-1].seq)
+    return _priced(_settled(page, records), records, wanted.total_usd)
+
+
+def _page(records: Iterable[Logged], limit: int) -> BudgetsOverTime:
+    requests: list[RequestMade] = []
+    marks: list[Mark] = []
+    # Which of them an outcome belongs to.
+    places: dict[tuple[int, int], int] = {}
+    following: int | None = None
+    for logged in records:
+        record = logged.record
+        ended = _outcome(record)
+        if ended is not None and (place := places.get(ended[0])) is not None:
+            requests[place] = replace(requests[place], outcome=ended[1], usage=ended[2])
+        kind = kind_of(record)
+        if following is not None or (kind is None and not isinstance(record, AttemptStarted)):
+            continue
+        if len(requests) + len(marks) == limit:
+            # The page is full; what comes of its requests is still looked for.
+            following = logged.seq - 1
+            continue
+        if isinstance(record, AttemptStarted):
+            places[record.turn, record.attempt] = len(requests)
+            requests.append(_request(logged, record))
+        if kind is not None:
+            marks.append(Mark(logged.seq, logged.at, kind, spoken(record)[:_WORDS_CHARS_MAX]))
+    return BudgetsOverTime(requests, marks, following)
+
+
+def _outcome(record: AnyRecord) -> tuple[tuple[int, int], _Outcome, Usage | None] | None:
+    """Return which attempt a record ends, how, and what the model reports; None where it ends none."""
+    match record:
+        case ReplyRecorded(turn=turn, attempt=attempt, reply=reply):
+            return (turn, attempt), "answered", reply.usage
+        case AttemptFailed(turn=turn, attempt=attempt):
+            return (turn, attempt), "failed", None
+        case AttemptAbandoned(turn=turn, attempt=attempt):
+            return (turn, attempt), "given_up", None
+        case _:
+            return None
+
+
+def _settled(page: BudgetsOverTime, records: list[Logged]) -> BudgetsOverTime:
+    """Leave the last request to the next page where its outcome is there, unless it is the first of this one."""
+    if page.next is None or not page.requests or page.requests[-1].outcome != "open":
+        return page
+    last = page.requests[-1].seq
+    if last == records[0].seq:
+        return page
+    return BudgetsOverTime(page.requests[:-1], [mark for mark in page.marks if mark.seq < last], last - 1)
+
+
+def _priced(page: BudgetsOverTime, records: Iterable[Logged], before_usd: float) -> BudgetsOverTime:
+    """Say what each request cost, and what everything up to it did. `before_usd` was paid before these records."""
+    places = {request.seq: place for place, request in enumerate(page.requests)}
+    requests, open_at = list(page.requests), dict[tuple[int, int], int]()
+    total = page_total = before_usd
+    for logged in records:
+        record = logged.record
+        usd = paid(record)
+        total = round(total + (usd or 0.0), _DECIMALS)
+        if page.next is None or logged.seq <= page.next:
+            page_total = total
+        if isinstance(record, AttemptStarted) and (place := places.get(logged.seq)) is not None:
+            open_at[record.turn, record.attempt] = place
+            requests[place] = replace(requests[place], total_usd=total)
+        ended = _outcome(record)
+        if ended is not None and (place := open_at.get(ended[0])) is not None:
+            requests[place] = replace(requests[place], cost_usd=usd, total_usd=total)
+    return BudgetsOverTime(requests, page.marks, page.next, page_total)
+
+
+def paid(record: AnyRecord) -> float | None:
+    """Return what a record says was paid; None where it says nothing of that."""
+    match record:
+        case ReplyRecorded() | AttemptFailed() | PieceSummarised() | SummaryRefused():
+            return record.cost_usd
+        case _:
+            return None
+
+
+def _request(logged: Logged, record: AttemptStarted) -> RequestMade:
+    gauge = gauge_of(record.budgets or Budgets(record.tokens_estimated))
+    assert gauge is not None, "a request has a size"
+    return RequestMade(logged.seq, logged.at, record.turn, record.model, gauge, "open", None)
+
+
+def kind_of(record: AnyRecord) -> _MarkKind | None:
+    """Return what a record is in a chart; None where it is not marked."""
+    match record:
+        case WindowWarned():
+            return "warning"
+        case GenerationStarted():
+            return "roll_over"
+        case CompactionApplied():
+            return "compaction"
+        case CompactionUndone():
+            return "undo"
+        case AttemptFailed() | SummaryRefused():
+            return "fault"
+        case RungStarted():
+            return "rung"
+        case PartReplaced() | OutputMasked() | ReasoningDropped():
+            return "change"
+        case NoticePosted():
+            return "notice"
+        case DamageSetAside():
+            return "damage"
+        case _:
+            return None

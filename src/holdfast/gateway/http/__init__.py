@@ -1,0 +1,1 @@
+"""HTTP: the server, authentication, events, metrics and the page."""

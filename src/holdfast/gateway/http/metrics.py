@@ -1,0 +1,141 @@
+"""Counters of a gateway, for Prometheus. No session, key or text is a label: their number has no bound.
+
+What the engine does is counted from the records that this process writes, so no code of the engine knows of counters.
+"""
+
+from time import monotonic
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+
+from holdfast.core.limits.bounds import follows_a_client
+from holdfast.types.faults import FaultKind
+from holdfast.types.messages import Usage
+from holdfast.types.records import (
+    AttemptFailed,
+    CompactionApplied,
+    Logged,
+    PieceSummarised,
+    ReplyRecorded,
+    RungFinished,
+    SummaryRefused,
+    TurnEnded,
+    TurnStarted,
+)
+
+CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+# Seconds of a request: a read takes milliseconds, a model's answer up to minutes.
+_SECONDS = (0.002, 0.005, 0.01, 0.025, 0.1, 0.5, 1, 5, 15, 60, 300)
+# Turns whose beginning is remembered to time them. More at once are counted, but not timed.
+_TIMED_MAX = 20_000
+
+
+class Meters:
+    """All counters, in a registry of their own, so that two gateways in one process do not mix."""
+
+    def __init__(self) -> None:
+        self.registry = CollectorRegistry()
+        self._started: dict[tuple[str, int], float] = {}
+        labels = ("route", "method", "status")
+        self._requests = Counter("holdfast_requests", "Requests answered.", labels, registry=self.registry)
+        self._request_seconds = Histogram(
+            "holdfast_request_seconds", "Time to answer.", ("route",), buckets=_SECONDS, registry=self.registry
+        )
+        self._turns = Counter("holdfast_turns", "Turns begun.", registry=self.registry)
+        self._outcomes = Counter("holdfast_turn_outcomes", "Turns ended.", ("outcome", "code"), registry=self.registry)
+        self._turn_seconds = Histogram(
+            "holdfast_turn_seconds", "Time from the start of a turn.", buckets=_SECONDS, registry=self.registry
+        )
+        self._faults = Counter("holdfast_faults", "Attempts failed.", ("kind",), registry=self.registry)
+        self._rungs = Counter("holdfast_rungs", "Rungs climbed.", ("rung", "result"), registry=self.registry)
+        self._compactions = Counter("holdfast_compactions", "Compactions.", ("kind",), registry=self.registry)
+        self._tokens = Counter("holdfast_tokens", "Tokens as reported.", ("direction",), registry=self.registry)
+        self._passed = Counter(
+            "holdfast_dropin_requests",
+            "Requests of drop-in clients that an upstream was asked for.",
+            ("dialect", "result"),
+            registry=self.registry,
+        )
+        self._rescuing = Counter(
+            "holdfast_dropin_rungs",
+            "Rungs climbed for requests of drop-in clients.",
+            ("rung", "result"),
+            registry=self.registry,
+        )
+        self._upstream_faults = Counter(
+            "holdfast_dropin_faults",
+            "Failures of upstreams, those waited out included.",
+            ("kind",),
+            registry=self.registry,
+        )
+        self._called = Counter(
+            "holdfast_dropin_compactions",
+            "Compactions of agents' own that were recognised.",
+            ("dialect",),
+            registry=self.registry,
+        )
+        purpose = ("purpose",)
+        self._cost = Counter("holdfast_cost_usd", "US dollars, by declared prices.", purpose, registry=self.registry)
+        self._unpriced = Counter("holdfast_calls_unpriced", "Calls without a price.", purpose, registry=self.registry)
+        self._owing = Gauge("holdfast_sessions_owing", "Sessions that owe an outcome.", registry=self.registry)
+        self._streams = Gauge("holdfast_event_streams", "Event streams open.", registry=self.registry)
+
+    def observe(self, session: str, logged: Logged) -> None:
+        """Count a record that was written."""
+        match logged.record:
+            case TurnStarted(turn=turn):
+                self._turns.inc()
+                if len(self._started) < _TIMED_MAX:
+                    self._started[session, turn] = monotonic()
+            case TurnEnded(turn=turn, outcome=outcome, code=code):
+                self._outcomes.labels(outcome.value, code).inc()
+                started = self._started.pop((session, turn), None)
+                if started is not None:
+                    self._turn_seconds.observe(monotonic() - started)
+            case ReplyRecorded(reply=reply, cost_usd=usd) if reply.usage is not None:
+                self._pay(reply.usage, usd, "answers")
+            case AttemptFailed(fault=fault, usage=usage, cost_usd=usd):
+                self._faults.labels(fault.kind.value).inc()
+                self._pay(usage, usd, "answers")
+            case PieceSummarised(usage=usage, cost_usd=usd) | SummaryRefused(usage=usage, cost_usd=usd):
+                self._pay(usage, usd, "summaries")
+            case RungFinished(rung=rung, result=result):
+                self._rungs.labels(rung.value, result.value).inc()
+                if follows_a_client(session):
+                    self._rescuing.labels(rung.value, result.value).inc()
+            case CompactionApplied(kind=kind):
+                self._compactions.labels(kind.value).inc()
+            case _:
+                pass
+
+    def dropin_answered(self, dialect: str, *, rescued: str) -> None:
+        """Count a request of a drop-in client; `rescued` says by which means, "" where it went through as it was."""
+        self._passed.labels(dialect, "rescued" if rescued else "passed").inc()
+
+    def upstream_failed(self, kind: FaultKind) -> None:
+        """Count a failure of an upstream."""
+        self._upstream_faults.labels(kind.value).inc()
+
+    def compaction_called(self, dialect: str) -> None:
+        """Count a compaction that an agent asked its model for."""
+        self._called.labels(dialect).inc()
+
+    def _pay(self, usage: Usage | None, usd: float | None, purpose: str) -> None:
+        if usage is None:
+            return
+        self._tokens.labels("input").inc(usage.input_tokens)
+        self._tokens.labels("output").inc(usage.output_tokens)
+        if usd is None:
+            self._unpriced.labels(purpose).inc()
+        else:
+            self._cost.labels(purpose).inc(usd)
+
+    def answered(self, route: str, method: str, status: int, seconds: float) -> None:
+        """Count a request."""
+        self._requests.labels(route, method, str(status)).inc()
+        self._request_seconds.labels(route).observe(seconds)
+
+    def shown(self, *, owing: int, streams: int) -> bytes:
+        """Return everything as Prometheus reads it."""
+        self._owing.set(owing)
+        self._streams.set(streams)
+        return generate_latest(self.registry)

@@ -1,0 +1,1 @@
+"""The lab: demo, benches and crash lab. Only the command line imports it, lazily."""

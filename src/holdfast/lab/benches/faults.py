@@ -1,0 +1,163 @@
+"""How often the classifier of failures is right, over a file of failures whose kind is known.
+
+A row's `alt_kind` counts as right as well. Limits and requests are counted where the row states them. The file is not
+part of the package: point `--corpus` or HOLDFAST_CORPUS at it, or at the folder it lies in.
+"""
+
+from collections import Counter
+from pathlib import Path
+
+import click
+import msgspec
+
+from holdfast.cli.commands.analyse import FaultRow, fault_of, read_rows
+from holdfast.cli.output import json_option
+from holdfast.errors import BadInputError
+from holdfast.types.faults import Fault
+
+# Where the file stands below a folder of corpora.
+_BELOW = ("provider-errors/errors.jsonl", "errors.jsonl")
+
+
+class LabelledRow(FaultRow):
+    """A failed call with the answer beside it."""
+
+    kind: str = ""
+    alt_kind: str | None = None
+    limit: int | None = None
+    requested: int | None = None
+
+
+class Miss(msgspec.Struct, frozen=True):
+    """One row that was read differently from its label."""
+
+    id: str | int | None
+    what: str
+    wanted: str | int | None
+    got: str | int | None
+
+
+class KindFigures(msgspec.Struct, frozen=True):
+    """How one kind fared: rows that have it, rows that were given it, and how often both agree."""
+
+    kind: str
+    labelled: int
+    given: int
+    right: int
+
+    @property
+    def precision(self) -> float:
+        """The share of the rows given this kind that have it."""
+        return self.right / self.given if self.given else 1.0
+
+    @property
+    def recall(self) -> float:
+        """The share of the rows of this kind that were given it."""
+        return self.right / self.labelled if self.labelled else 1.0
+
+
+class Figures(msgspec.Struct, frozen=True):
+    """Everything one run found."""
+
+    rows: int
+    kinds_right: int
+    limits_stated: int
+    limits_right: int
+    requests_stated: int
+    requests_right: int
+    kinds: tuple[KindFigures, ...]
+    misses: tuple[Miss, ...]
+
+    @property
+    def accuracy(self) -> float:
+        """The share of rows whose kind was found."""
+        return self.kinds_right / self.rows if self.rows else 1.0
+
+
+def corpus_file(path: Path) -> Path:
+    """Return the file of failures at this path, or below it where it is a folder."""
+    if path.is_file():
+        return path
+    for below in _BELOW:
+        if (path / below).is_file():
+            return path / below
+    raise BadInputError(f"there is no file of failures at {path}; name one with --corpus or HOLDFAST_CORPUS")
+
+
+def read_labelled(path: Path) -> list[LabelledRow]:
+    """Read all rows of a file; a line that is none stops the measurement, because figures would lie."""
+    with path.open("rb") as lines:
+        rows = []
+        for row in read_rows(lines, LabelledRow):
+            if isinstance(row, str):
+                raise BadInputError(f"{path}: {row}")
+            rows.append(row)
+        return rows
+
+
+def measure(rows: list[LabelledRow]) -> Figures:
+    """Classify every row and compare."""
+    labelled: Counter[str] = Counter()
+    given: Counter[str] = Counter()
+    right: Counter[str] = Counter()
+    misses: list[Miss] = []
+    for row in rows:
+        fault = fault_of(row)
+        # Where the second answer is accepted and was given, it counts as the first.
+        kind = row.kind if fault.kind in {row.kind, row.alt_kind} else str(fault.kind)
+        labelled[row.kind] += 1
+        given[kind] += 1
+        right[row.kind] += kind == row.kind
+        misses += _misses(row, fault, kind)
+    wrong = Counter(miss.what for miss in misses)
+    limits = sum(row.limit is not None for row in rows)
+    requests = sum(row.requested is not None for row in rows)
+    return Figures(
+        rows=len(rows),
+        kinds_right=len(rows) - wrong["kind"],
+        limits_stated=limits,
+        limits_right=limits - wrong["limit"],
+        requests_stated=requests,
+        requests_right=requests - wrong["requested"],
+        kinds=tuple(
+            KindFigures(kind, labelled[kind], given[kind], right[kind]) for kind in sorted({*labelled, *given})
+        ),
+        misses=tuple(misses),
+    )
+
+
+def _misses(row: LabelledRow, fault: Fault, kind: str) -> list[Miss]:
+    compared = (
+        ("kind", row.kind, kind),
+        ("limit", row.limit, fault.limit),
+        ("requested", row.requested, fault.requested),
+    )
+    return [Miss(row.id, what, wanted, got) for what, wanted, got in compared if wanted is not None and wanted != got]
+
+
+@click.command("faults")
+@json_option
+@click.option(
+    "--corpus",
+    type=click.Path(exists=True, path_type=Path),
+    envvar="HOLDFAST_CORPUS",
+    required=True,
+    help="The file of failures, or the folder it lies in. Default: HOLDFAST_CORPUS.",
+)
+def faults(corpus: Path, *, as_json: bool) -> None:
+    """Measure how often the classifier of failures is right."""
+    figures = measure(read_labelled(corpus_file(corpus)))
+    click.echo(msgspec.json.encode(figures).decode() if as_json else _table(figures))
+
+
+def _table(figures: Figures) -> str:
+    lines = [
+        f"kinds      {figures.kinds_right:>5} of {figures.rows} right ({figures.accuracy:.1%})",
+        f"limits     {figures.limits_right:>5} of {figures.limits_stated} right where stated",
+        f"requested  {figures.requests_right:>5} of {figures.requests_stated} right where stated",
+        "",
+        f"{'kind':<24}{'rows':>6}{'precision':>11}{'recall':>8}",
+    ]
+    lines += [f"{one.kind:<24}{one.labelled:>6}{one.precision:>11.1%}{one.recall:>8.1%}" for one in figures.kinds]
+    lines += ["", *(f"{one.id}: {one.what} is {one.wanted}, got {one.got}" for one in figures.misses)]
+    return "\n".join(lines).rstrip()

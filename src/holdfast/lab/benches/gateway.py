@@ -1,0 +1,294 @@
+"""How quick and how large the gateway is, as a process of its own on the disk of this machine.
+
+What waits for the disk is held against the disk: a message's acknowledgement against plain syncs of a file beside the
+store, in alternating turns, so that a slow disk slows both sides alike.
+"""
+
+import asyncio
+import os
+import resource
+import sys
+import tempfile
+import time
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import mean, median, quantiles
+from urllib.parse import urlsplit
+
+import aiohttp
+import click
+import msgspec
+
+from holdfast.cli.output import json_option
+from holdfast.lab.benches.harness import Measured, folder_option, tell
+
+# --- What the drop-in endpoints add to the time until the first byte, against a bare proxy, in the same run.
+
+
+# What is promised: at most so many times what the bare proxy adds.
+P50_TIMES_MAX = 1.5
+P99_TIMES_MAX = 2.0
+_START_SECONDS_MAX = 60
+_PATH = "/v1/chat/completions"
+# Rounds before the clock counts: connections are made, code is warm.
+_WARM = 20
+
+
+@asynccontextmanager
+async def a_program(*command: str, folder: Path) -> AsyncGenerator[str, None]:
+    """Run one of our servers for a while, and give the address that its first line names."""
+    program = await asyncio.create_subprocess_exec(
+        sys.executable, "-m", *command, stdout=asyncio.subprocess.PIPE, cwd=folder
+    )
+    try:
+        assert program.stdout is not None
+        line = await asyncio.wait_for(program.stdout.readline(), _START_SECONDS_MAX)
+        yield line.decode().split()[-1]
+    finally:
+        if program.returncode is None:
+            program.terminate()
+        await program.wait()
+
+
+async def measure_passing(folder: Path, *, rounds: int) -> list[Measured]:
+    """Return the added latency of the gateway beside that of the bare proxy, in the middle and at the end."""
+    async with AsyncExitStack() as stack:
+        straight = await stack.enter_async_context(a_program("holdfast", "sim", "--port", "0", folder=folder))
+        bare = await stack.enter_async_context(a_program("holdfast.lab.benches.bare_proxy", straight, folder=folder))
+        store = ("--store", str(folder / "passing.db"), "--set", "observing.log=error")
+        gateway = await stack.enter_async_context(
+            a_program(
+                "holdfast", "serve", "--port", "0", *store, "--set", f"upstream.openai_base_url={straight}/v1",
+                folder=folder,
+            )
+        )  # fmt: skip
+        http = await stack.enter_async_context(aiohttp.ClientSession())
+        sides = {"straight": straight, "bare": bare, "gateway": gateway}
+        seconds: dict[str, list[float]] = {name: [] for name in sides}
+        messages: list[dict[str, str]] = []
+        for number in range(rounds + _WARM):
+            messages = messages[-40:] if len(messages) <= 40 else []  # noqa: PLR2004 - a session of twenty turns
+            # No two conversations say the same.
+            said = f"round {number}: " + "words of a message " * 20
+            messages.append({"role": "user", "content": said})
+            answer = ""
+            for name, url in sides.items():
+                first, answer = await _first_byte(http, url, messages)
+                seconds[name].append(first)
+            messages.append({"role": "assistant", "content": answer})
+    added = {
+        name: [through - alone for through, alone in zip(seconds[name], seconds["straight"], strict=True)][_WARM:]
+        for name in ("bare", "gateway")
+    }
+    return [
+        _held(f"first byte, added, p{percent}", added, percent, most)
+        for percent, most in ((50, P50_TIMES_MAX), (99, P99_TIMES_MAX))
+    ]
+
+
+def _held(name: str, added: dict[str, list[float]], percent: int, most: float) -> Measured:
+    bare, ours = (_percentile(added[side], percent) * 1_000 for side in ("bare", "gateway"))
+    # The ratio is to what is promised: 1 is just kept.
+    return Measured(name, ours, bare, most * bare / max(ours, 0.001), 1.0, "ms")
+
+
+def _percentile(values: Sequence[float], percent: int) -> float:
+    return quantiles(values, n=100)[percent - 1]
+
+
+async def _first_byte(http: aiohttp.ClientSession, url: str, messages: list[dict[str, str]]) -> tuple[float, str]:
+    body = msgspec.json.encode({"model": "sim", "stream": True, "messages": messages})
+    headers = {"content-type": "application/json", "authorization": "Bearer sk-of-the-bench"}
+    started = time.perf_counter()
+    async with http.post(url + _PATH, data=body, headers=headers) as response:
+        response.raise_for_status()
+        first = await response.content.readany()
+        seconds = time.perf_counter() - started
+        rest = await response.content.read()
+    return seconds, _text(first + rest)
+
+
+def _text(stream: bytes) -> str:
+    said = ""
+    for line in stream.splitlines():
+        if line.startswith(b"data: {"):
+            chunk = msgspec.json.decode(line[6:])
+            said += "".join(choice["delta"].get("content") or "" for choice in chunk["choices"])
+    return said
+
+
+# What the project promises: milliseconds above a sync of the disk, and megabytes for 2,000 streams.
+ACKNOWLEDGED_MS_MAX = 3.0
+STREAMS_MB_MAX = 200.0
+STREAMS_PROMISED = 2_000
+# The session that was served least must have had this part of the mean.
+SHARE_FLOOR = 0.5
+# Bytes of a sync: a page, as a short commit writes.
+_PAGE = b"x" * 4_096
+_START_SECONDS_MAX = 60
+_DESCRIPTORS = 10_000
+
+
+class Effort(msgspec.Struct, frozen=True):
+    """How much work a run does."""
+
+    messages: int
+    streams: int
+    sessions: int
+    seconds: float
+    # Rounds of a request that passes through, straight, by a bare proxy and by the gateway.
+    rounds: int
+
+
+SHORT = Effort(messages=100, streams=200, sessions=100, seconds=5.0, rounds=200)
+LONG = Effort(messages=400, streams=STREAMS_PROMISED, sessions=500, seconds=30.0, rounds=1_000)
+
+
+@dataclass(frozen=True)
+class Server:
+    """A gateway in a process of its own."""
+
+    url: str
+    pid: int
+    folder: Path
+    http: aiohttp.ClientSession
+
+    def resident_mb(self) -> float:
+        """Return the memory that the process has now."""
+        pages = int(Path(f"/proc/{self.pid}/statm").read_text("ascii").split()[1])
+        return pages * os.sysconf("SC_PAGE_SIZE") / 1e6
+
+    async def post(self, session: str, text: str, mode: str) -> dict[str, object]:
+        """Send a message."""
+        body = {"text": text, "mode": mode}
+        async with self.http.post(f"{self.url}/api/sessions/{session}/messages", json=body) as response:
+            response.raise_for_status()
+            told: dict[str, object] = await response.json()
+            return told
+
+
+@asynccontextmanager
+async def a_server(folder: Path) -> AsyncGenerator[Server, None]:
+    """Run `holdfast serve` for a while."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft < _DESCRIPTORS <= hard:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (_DESCRIPTORS, hard))
+    command = [sys.executable, "-m", "holdfast", "serve", "--port", "0", "--store", str(folder / "bench.db")]
+    async with AsyncExitStack() as stack:
+        program = await asyncio.create_subprocess_exec(
+            *command, "--set", "observing.log=error", stdout=asyncio.subprocess.PIPE, cwd=folder
+        )
+        stack.push_async_callback(program.wait)
+        stack.callback(_end, program)
+        assert program.stdout is not None
+        line = await asyncio.wait_for(program.stdout.readline(), _START_SECONDS_MAX)
+        connector = aiohttp.TCPConnector(limit=0)
+        http = await stack.enter_async_context(aiohttp.ClientSession(connector=connector))
+        yield Server(line.decode().split()[-1], program.pid, folder, http)
+
+
+def _end(program: asyncio.subprocess.Process) -> None:
+    if program.returncode is None:
+        program.terminate()
+
+
+async def measure_acknowledgement(server: Server, effort: Effort) -> list[Measured]:
+    """Return how much longer a message takes to be accepted than one sync of the disk, in the middle."""
+    syncs, accepted = [], []
+    file = os.open(server.folder / "sync", os.O_CREAT | os.O_WRONLY)
+    try:
+        for number in range(effort.messages):
+            started = time.perf_counter()
+            os.write(file, _PAGE)
+            os.fsync(file)
+            syncs.append(time.perf_counter() - started)
+            started = time.perf_counter()
+            told = await server.post("alone", f"say {number}", "post")
+            accepted.append(time.perf_counter() - started)
+            # Its answer is awaited outside of the clock, so that nothing else is at work in the next round.
+            turn = f"{server.url}/api/sessions/alone/turns/{told['turn']}?wait_seconds=60"
+            async with server.http.get(turn) as response:
+                await response.read()
+    finally:
+        os.close(file)
+    over = (median(accepted) - median(syncs)) * 1_000
+    name = "accepted, above one sync"
+    return [Measured(name, over, ACKNOWLEDGED_MS_MAX, ACKNOWLEDGED_MS_MAX / max(over, 0.001), 1.0, "ms")]
+
+
+async def measure_streams(server: Server, effort: Effort) -> list[Measured]:
+    """Return the memory that event streams take, for as many as are promised."""
+    await server.post("watched", "hello", "wait")
+    # The first few pay for what all share.
+    warm = [await _watch(server) for _ in range(20)]
+    before = server.resident_mb()
+    streams = [await _watch(server) for _ in range(effort.streams)]
+    grown = server.resident_mb() - before
+    for writer in (*warm, *streams):
+        writer.transport.abort()
+    for_all = max(grown * STREAMS_PROMISED / effort.streams, 0.1)
+    name = f"{effort.streams:,} streams, per {STREAMS_PROMISED:,}"
+    return [Measured(name, for_all, STREAMS_MB_MAX, STREAMS_MB_MAX / for_all, 1.0, "MB")]
+
+
+async def _watch(server: Server) -> asyncio.StreamWriter:
+    """Open an event stream and return when its first event has come."""
+    place = urlsplit(server.url)
+    reader, writer = await asyncio.open_connection(place.hostname, place.port)
+    writer.write(b"GET /api/sessions/watched/events HTTP/1.1\r\nhost: localhost\r\n\r\n")
+    await reader.readuntil(b"event: watching")
+    return writer
+
+
+async def measure_sessions(server: Server, effort: Effort) -> list[Measured]:
+    """Return the share of the session that was served least, when many take turns at once."""
+    # Outside of the clock: a connection that the kernel turns away for a moment is tried again seconds later.
+    await asyncio.gather(*(server.post(f"many-{number}", "hello", "wait") for number in range(effort.sessions)))
+    turns = [0] * effort.sessions
+    errors = 0
+    until = time.perf_counter() + effort.seconds
+
+    async def talk(number: int) -> None:
+        nonlocal errors
+        while time.perf_counter() < until:
+            try:
+                await server.post(f"many-{number}", f"say {turns[number]}", "wait")
+            except aiohttp.ClientError:
+                errors += 1
+            turns[number] += 1
+
+    await asyncio.gather(*(talk(number) for number in range(effort.sessions)))
+    share = min(turns) / mean(turns)
+    rate = sum(turns) / effort.seconds
+    name = f"{effort.sessions} sessions, least share"
+    return [
+        Measured(name, share, 1.0, share, SHARE_FLOOR, "of mean"),
+        Measured("turns of all, errors 0", rate, rate, float(errors == 0), 1.0, "turns/s"),
+    ]
+
+
+Measurement = Callable[[Server, Effort], Awaitable[list[Measured]]]
+# What the command measures, in this order; a further measurement is one more line.
+MEASUREMENTS: tuple[Measurement, ...] = (measure_acknowledgement, measure_streams, measure_sessions)
+
+
+async def measure(folder: Path, effort: Effort) -> list[Measured]:
+    """Run every measurement against one server."""
+    figures: list[Measured] = []
+    async with a_server(folder) as server:
+        for measurement in MEASUREMENTS:
+            figures += await measurement(server, effort)
+    return [*figures, *await measure_passing(folder, rounds=effort.rounds)]
+
+
+@click.command("gateway")
+@json_option
+@click.option("--long", "is_long", is_flag=True, help="2,000 streams and 500 sessions; takes a minute.")
+@folder_option
+def gateway(folder: Path | None, *, as_json: bool, is_long: bool) -> None:
+    """Measure the gateway: its native API, and what passes through; exit with 1 where a figure is below its floor."""
+    with tempfile.TemporaryDirectory(prefix="holdfast-bench-", dir=folder) as place:
+        figures = asyncio.run(measure(Path(place), LONG if is_long else SHORT))
+    tell(figures, as_json=as_json)

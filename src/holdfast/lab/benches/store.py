@@ -1,0 +1,152 @@
+"""How quick the SQLite store is, against plain SQLite on the same disk in the same minute.
+
+Everything that is compared runs in turns of a fraction of a second, and ratios are taken turn by turn, so that a
+noisy neighbour or a slow disk slows both sides alike. A ratio above its floor is what the project promises.
+"""
+
+import asyncio
+import importlib
+import importlib.util
+import sqlite3
+import tempfile
+import time
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from types import ModuleType
+
+import click
+import msgspec
+
+from holdfast.cli.output import json_option
+from holdfast.errors import UsageError
+from holdfast.lab.benches.harness import (
+    FULL,
+    QUICK,
+    RECORD,
+    SESSIONS_TOGETHER,
+    Appender,
+    Effort,
+    Measured,
+    compared,
+    folder_option,
+    tell,
+)
+from holdfast.lab.benches.opening import measure_opening, measure_starting
+from holdfast.runtime.clock import SystemClock
+from holdfast.stores.sqlite import SqliteStore
+from holdfast.types.records import encode_record
+
+# The two floors of the project: what durability with order, leases and checksums may cost one writer, and what
+# writing together must gain.
+ALONE_FLOOR = 0.7
+TOGETHER_FLOOR = 8.0
+# A session that nobody ever sealed anything of, after years.
+LONG_RECORDS = 1_000_000
+# What --postgres stands for without a URL.
+_OWN_SERVER = "own"
+postgres_option = click.option(
+    "--postgres",
+    is_flag=False,
+    flag_value=_OWN_SERVER,
+    metavar="[URL]",
+    help="Measure the PostgreSQL store instead, on this server or, without a URL, on one that is started for it.",
+)
+
+
+class PlainSqlite:
+    """The reference: the standard library's sqlite3, one row per message, one commit per row, as durable as ours."""
+
+    def __init__(self, path: Path) -> None:
+        self._db = sqlite3.connect(path, isolation_level=None)
+        self._db.execute("PRAGMA journal_mode = WAL")
+        self._db.execute("PRAGMA synchronous = FULL")
+        self._db.execute("CREATE TABLE messages (id INTEGER PRIMARY KEY, body BLOB NOT NULL)")
+        self._body = encode_record(RECORD)
+
+    def append(self, times: int) -> None:
+        """Write so many messages, each in a transaction of its own."""
+        for _ in range(times):
+            self._db.execute("INSERT INTO messages (body) VALUES (?)", (self._body,))
+
+    def close(self) -> None:
+        """Let go of the file."""
+        self._db.close()
+
+
+async def measure_appends(folder: Path, effort: Effort) -> list[Measured]:
+    """Appends per second: one session alone, and many together, against plain SQLite one at a time."""
+    plain = PlainSqlite(folder / "plain.db")
+    store = SqliteStore(folder / "holdfast.db", clock=SystemClock())
+    try:
+        alone = await Appender.of(store, "alone")
+        together = [await Appender.of(store, f"together-{number}") for number in range(SESSIONS_TOGETHER)]
+        plain.append(effort.appends_before)
+        await alone.append(effort.appends_before)
+        plain_rates, alone_rates, together_rates = [], [], []
+        for _ in range(effort.turns):
+            started = time.perf_counter()
+            plain.append(effort.appends)
+            plain_rates.append(effort.appends / (time.perf_counter() - started))
+
+            started = time.perf_counter()
+            await alone.append(effort.appends)
+            alone_rates.append(effort.appends / (time.perf_counter() - started))
+
+            # As many appends per session that a turn of all takes about as long as the others.
+            each = max(effort.appends // 8, 1)
+            started = time.perf_counter()
+            await asyncio.gather(*(appender.append(each) for appender in together))
+            together_rates.append(each * SESSIONS_TOGETHER / (time.perf_counter() - started))
+    finally:
+        await store.close()
+        plain.close()
+    return [
+        compared("append, one session alone", alone_rates, plain_rates, ALONE_FLOOR),
+        compared(f"append, {SESSIONS_TOGETHER} sessions together", together_rates, plain_rates, TOGETHER_FLOOR),
+    ]
+
+
+Measurement = Callable[[Path, Effort], Awaitable[list[Measured]]]
+# What the command measures, in this order; a further measurement is one more line.
+MEASUREMENTS: tuple[Measurement, ...] = (measure_appends, measure_opening, measure_starting)
+
+
+async def measure(folder: Path, effort: Effort) -> list[Measured]:
+    """Run every measurement, each in a folder of its own."""
+    figures: list[Measured] = []
+    for number, measurement in enumerate(MEASUREMENTS):
+        place = folder / str(number)
+        place.mkdir()
+        figures += await measurement(place, effort)
+    return figures
+
+
+def on_server() -> ModuleType:
+    """Return what measures PostgreSQL. Raises `UsageError` where the driver is not installed."""
+    if importlib.util.find_spec("asyncpg") is None:
+        raise UsageError("measuring PostgreSQL needs the package asyncpg; run `pip install 'holdfast[postgres]'`")
+    return importlib.import_module("holdfast.lab.benches.postgres")
+
+
+def address_of(postgres: str) -> str | None:
+    """Return the address that was given with --postgres; None: a server of one's own is wanted."""
+    return None if postgres == _OWN_SERVER else postgres
+
+
+@click.command("store")
+@json_option
+@click.option("--quick", is_flag=True, help="A few seconds instead of half a minute; noisier.")
+@folder_option
+@postgres_option
+@click.option("--long", "is_long", is_flag=True, help=f"Open at {LONG_RECORDS:,} records: some minutes more.")
+def store(folder: Path | None, postgres: str | None, *, as_json: bool, quick: bool, is_long: bool) -> None:
+    """Measure a store against plain inserts into the same database; exit with 1 where a ratio is below its floor."""
+    effort = QUICK if quick else FULL
+    if is_long:
+        effort = msgspec.structs.replace(effort, long_records=LONG_RECORDS)
+    if postgres is not None:
+        figures = asyncio.run(on_server().measure(address_of(postgres), effort))
+    else:
+        with tempfile.TemporaryDirectory(prefix="holdfast-bench-", dir=folder) as place:
+            figures = asyncio.run(measure(Path(place), effort))
+    tell(figures, as_json=as_json)

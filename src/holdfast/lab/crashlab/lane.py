@@ -1,0 +1,253 @@
+"""One lane of the laboratory: a store, one life after the other on it, each killed at a random instant.
+
+The lane is the oracle. It outlives every life, hears what was acknowledged, and has the store judged between two lives.
+After a number of kills a life is left alone until everything has its outcome; then the store is judged for the last
+time and the next one begins, so that judging everything from the first record on stays cheap.
+"""
+
+import asyncio
+import random
+import shutil
+import time
+from collections import Counter
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import msgspec
+
+from holdfast.lab.crashlab.children import Child, asked_of_child, begin_life, live_here, sayings, settle_down
+from holdfast.lab.crashlab.judge import Known, Past, Verdict, judge
+from holdfast.lab.crashlab.report import Figures
+from holdfast.lab.crashlab.workload import SEASON_STEPS, SESSIONS, Accepted, Errand, Passed, Recovered, Saying, Script
+
+# Kills before a store is brought to rest: some thousand records, which are judged in about a tenth of a second.
+KILLS_PER_STORE = 100
+# A store is judged after so many kills on average, and once more at its end. Every judgement is of everything from the
+# first record on, a tenth of a second each; at ten kills they took an eighth of all the time there is.
+_KILLS_PER_JUDGEMENT = 16
+# This share of lives is killed while it opens the store and recovers, the others in the middle of their work.
+_SHARE_OF_STARTS = 0.6
+# How many steps such a life takes at most before it is killed, both sessions together; half of that on average. A step
+# costs as much as two starts, so more of them mean fewer kills: with 6 a kill took 0.22 s of a core, with 2 half of it.
+_STEPS_MAX = 2.0
+# What is believed of a machine at first, and how many lives it takes to think otherwise.
+_START_SECONDS_FIRST, _STEP_SECONDS_FIRST = 0.1, 0.05
+_LIVES_REMEMBERED = 8
+_STEPS_MIN = 0.25
+# Left alone, a life has everything answered within a second or two. Whatever takes longer than this hangs.
+HANGS_SECONDS = 60.0
+# How often whoever waits for a lane hears of it.
+_TELL_SECONDS = 0.5
+
+
+class Orders(msgspec.Struct, frozen=True):
+    """What a lane is told: its seed, and when it has done enough."""
+
+    seed: int
+    kills_max: int | None
+    # By the machine's own clock.
+    deadline: float | None
+
+
+class Lane:
+    """Kills and judges until it has done enough."""
+
+    def __init__(self, seasoned: "Oracle", orders: Orders, tell: Callable[[Figures], None]) -> None:
+        self._seasoned, self._orders, self._tell = seasoned, orders, tell
+        self._chance = random.Random(orders.seed)  # noqa: S311 - what it does can be repeated by its seed
+        # What was not told yet; and of what was told, what decides when it is enough.
+        self.figures = Figures()
+        self._kills_told = 0
+        self._is_broken = False
+        self._told_at = time.monotonic()
+        self._pace = Pace()
+
+    def run(self) -> None:
+        """Take one store after the other from its first life to rest."""
+        number = 0
+        while not self._is_done:
+            number += 1
+            self._run_store(number)
+            self._tell_figures()
+
+    @property
+    def _is_done(self) -> bool:
+        """Whether enough was killed, or something is broken: then the store is left as it is, to be looked at."""
+        kills = self._kills_told + self.figures.kills
+        enough = self._orders.kills_max is not None and kills >= self._orders.kills_max
+        late = self._orders.deadline is not None and time.monotonic() >= self._orders.deadline
+        return enough or late or self._is_broken
+
+    def _tell_figures(self) -> None:
+        self._is_broken = self._is_broken or bool(self.figures.broken())
+        self._kills_told += self.figures.kills
+        self._tell(self.figures)
+        self.figures, self._told_at = Figures(), time.monotonic()
+
+    def _run_store(self, number: int) -> None:
+        folder = self._seasoned.folder.with_name(f"{self._orders.seed}-{number}")
+        oracle = self._seasoned.copied(folder, seed=self._chance.getrandbits(32))
+        for _ in range(KILLS_PER_STORE):
+            if self._is_done:
+                break
+            self._live_and_die(oracle)
+            if time.monotonic() - self._told_at > _TELL_SECONDS:
+                self._tell_figures()
+            if self._chance.random() * _KILLS_PER_JUDGEMENT < 1:
+                self._judge(oracle, is_at_rest=False)
+        self._come_to_rest(oracle)
+        # What every store begins with was acknowledged once.
+        self.figures.acknowledged += oracle.acknowledged - self._seasoned.acknowledged
+        self.figures.stores += 1
+        self._is_broken = self._is_broken or bool(self.figures.broken())
+        if not self._is_broken:
+            shutil.rmtree(oracle.folder)
+
+    def _live_and_die(self, oracle: "Oracle") -> None:
+        child = begin_life(oracle.errand())
+        if self._chance.random() < _SHARE_OF_STARTS:
+            has_ended = child.listen(self._chance.uniform(0.0, self._pace.start_seconds))
+        else:
+            child.hears(Recovered.__name__.encode(), HANGS_SECONDS)
+            has_ended = child.listen(self._chance.uniform(0.0, _STEPS_MAX * self._pace.step_seconds))
+        killed_at = time.monotonic()
+        if has_ended:
+            code, lines = child.reap()
+            self.figures.third_states.append(f"{oracle.folder}: a life ended by itself with {code}")
+        else:
+            lines = child.kill()
+            self.figures.kills += 1
+        steps = oracle.steps_taken
+        recovered_at = self._hear(oracle, child, lines)
+        if recovered_at is not None:
+            self._pace.learn(recovered_at - child.began, killed_at - recovered_at, oracle.steps_taken - steps)
+
+    def _come_to_rest(self, oracle: "Oracle") -> None:
+        """Leave one life alone until everything has its outcome, then judge for the last time."""
+        child = begin_life(oracle.errand(steps=0))
+        if not child.listen(HANGS_SECONDS):
+            child.kill()
+            self.figures.lost.append(f"{oracle.folder}: not everything had an outcome after {HANGS_SECONDS:g} s")
+            return
+        code, lines = child.reap()
+        self._hear(oracle, child, lines)
+        if code:
+            self.figures.third_states.append(f"{oracle.folder}: recovering ended with {code}")
+        self._judge(oracle, is_at_rest=True)
+
+    def _hear(self, oracle: "Oracle", child: Child, lines: list[bytes]) -> float | None:
+        recovered_at = oracle.hear(lines)
+        if recovered_at is not None:
+            self.figures.recoveries_ms.append(round((recovered_at - child.began) * 1_000, 1))
+        return recovered_at
+
+    def _judge(self, oracle: "Oracle", *, is_at_rest: bool) -> None:
+        known = oracle.known(is_at_rest=is_at_rest)
+        try:
+            verdict = asked_of_child(lambda: judge(oracle.folder, known), Verdict, HANGS_SECONDS)
+        except OSError as error:
+            self.figures.third_states.append(f"{oracle.folder}: the store cannot be judged: {error}")
+            return
+        oracle.past = verdict.past
+        self.figures.judged += 1
+        for found, kept in (
+            (verdict.lost, self.figures.lost),
+            (verdict.duplicated, self.figures.duplicated),
+            (verdict.third_states, self.figures.third_states),
+        ):
+            kept += [f"{oracle.folder}: {sentence}" for sentence in found]
+        if is_at_rest:
+            self.figures.add(Figures(kinds=dict(Counter(verdict.kinds) - Counter(self._seasoned.kinds))))
+
+
+class Pace:
+    """How long lives take here and now, learned from those before: kills should hit work, however busy a machine is."""
+
+    def __init__(self) -> None:
+        self.start_seconds = _START_SECONDS_FIRST
+        self._seconds, self._steps = _STEP_SECONDS_FIRST, 1.0
+
+    @property
+    def step_seconds(self) -> float:
+        """How long a step of the workload takes."""
+        return self._seconds / self._steps
+
+    def learn(self, start_seconds: float, work_seconds: float, steps: int) -> None:
+        """Take in one life: how long it took to recover, how long it worked then, and how many steps that came to."""
+        self.start_seconds += (start_seconds - self.start_seconds) / _LIVES_REMEMBERED
+        # Sums that fade, not a mean of quotients: a life that is killed in the middle of a step counts for what it is.
+        fading = 1 - 1 / _LIVES_REMEMBERED
+        self._seconds = self._seconds * fading + work_seconds
+        # Never none: a machine that stands still must not make lives last for ever.
+        self._steps = max(self._steps * fading + steps, _STEPS_MIN)
+
+
+class Oracle:
+    """What is known of one store, from outside."""
+
+    def __init__(self, folder: Path, script: Script) -> None:
+        self.folder, self._script = folder, script
+        # By session: the turn of every acknowledged message by its number, and the next step that was not heard of.
+        self.accepted: dict[str, dict[int, int]] = {session: {} for session in SESSIONS}
+        self._next_steps = dict.fromkeys(SESSIONS, 1)
+        self.past: dict[str, Past] = {}
+        # How many records of each kind there are in one that was seasoned.
+        self.kinds: dict[str, int] = {}
+
+    @classmethod
+    def seasoned(cls, folder: Path, seed: int) -> "Oracle":
+        """Fill a store without killing anybody, here, so that all lives and judges are forked from a warm process.
+
+        Stores that begin as copies of it have work worth killing at once.
+        """
+        oracle = cls(folder, Script(seed, seed))
+        folder.mkdir()
+        oracle.note(live_here(oracle.errand(steps=SEASON_STEPS), seconds=HANGS_SECONDS))
+        oracle.kinds = asyncio.run(judge(folder, oracle.known(is_at_rest=True))).kinds
+        settle_down()
+        return oracle
+
+    def copied(self, folder: Path, *, seed: int) -> "Oracle":
+        """Copy the store, which nobody has open, and what is known of it. Other steps follow."""
+        shutil.copytree(self.folder, folder)
+        copy = Oracle(folder, Script(self._script.season, seed))
+        copy.accepted = {session: dict(turns) for session, turns in self.accepted.items()}
+        copy._next_steps = dict(self._next_steps)
+        return copy
+
+    @property
+    def acknowledged(self) -> int:
+        """How many messages are known to have been accepted."""
+        return sum(map(len, self.accepted.values()))
+
+    @property
+    def steps_taken(self) -> int:
+        """How many steps were heard of."""
+        return sum(self._next_steps.values())
+
+    def hear(self, lines: list[bytes]) -> float | None:
+        """Take in what a life said, and return when it had recovered, if it came to that."""
+        return self.note(sayings(lines))
+
+    def note(self, said: Sequence[Saying]) -> float | None:
+        """Take in what was said."""
+        recovered_at = None
+        for saying in said:
+            match saying:
+                case Accepted(session=session, number=number, turn=turn):
+                    self.accepted[session][number] = turn
+                    self._next_steps[session] = number + 1
+                case Passed(session=session, number=number):
+                    self._next_steps[session] = number + 1
+                case Recovered(at=at):
+                    recovered_at = at
+        return recovered_at
+
+    def errand(self, *, steps: int | None = None) -> Errand:
+        """Return what the next life has to do; with a number of steps, it ends when all of them have their outcome."""
+        last = {session: max(turns.values(), default=0) for session, turns in self.accepted.items()}
+        return Errand(str(self.folder), self._script, dict(self._next_steps), last, steps)
+
+    def known(self, *, is_at_rest: bool) -> Known:
+        """Return what a judge has to know."""
+        return Known(self._script, self.accepted, self.past, is_at_rest)

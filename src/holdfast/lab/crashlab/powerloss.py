@@ -1,0 +1,208 @@
+"""Whether what was acknowledged survives a loss of power: every disk that may be left is opened and read.
+
+The workload runs once over the recording shim, in a few lives so that logs come and go. Then disks are made, opened
+with the store as it is, and compared with what the whole log holds: live rows, the segments that seals name, and the
+blobs that records name. All of them lose power alike.
+"""
+
+import asyncio
+import random
+import shutil
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+
+import msgspec
+
+from holdfast.core.integrity.segments import SegmentTornError, unpack_segment
+from holdfast.errors import HoldfastError
+from holdfast.lab.crashlab.disk import Change, Disk, Recorder, disks, recorded
+from holdfast.lab.crashlab.report import scratch
+from holdfast.lab.crashlab.workload import SESSIONS, STORE, Accepted, Errand, Saying, Script, live
+from holdfast.ports import Segment
+from holdfast.runtime.clock import SystemClock
+from holdfast.stores.archives import FolderArchive
+from holdfast.stores.blobs import FolderBlobs
+from holdfast.stores.sqlite import SqliteStore
+from holdfast.types.messages import Text
+from holdfast.types.records import InputAdmitted, Logged, decode_record, refs_of
+
+# Enough that every kind of step comes and the log of changes starts over, in lives that each close the store.
+_LIVES, _STEPS_PER_LIFE = 3, 8
+_ROWS_MAX = 1_000_000
+
+
+class PowerFigures(msgspec.Struct):
+    """What losing power so many times came to."""
+
+    states: int = 0
+    acknowledged: int = 0
+    writes: int = 0
+    syncs: int = 0
+    # Looked at in the disks that were left: segments that a seal names, and blobs that a record names.
+    segments: int = 0
+    blobs: int = 0
+    seconds: float = 0.0
+    lost: list[str] = []
+    third_states: list[str] = []
+
+    def add(self, other: "PowerFigures") -> None:
+        """Take in those of another lane."""
+        self.states += other.states
+        self.acknowledged += other.acknowledged
+        self.writes += other.writes
+        self.syncs += other.syncs
+        self.segments += other.segments
+        self.blobs += other.blobs
+        self.lost += other.lost
+        self.third_states += other.third_states
+
+    def rows(self) -> list[tuple[str, str]]:
+        """Return the lines of the table."""
+        return [
+            ("states", f"{self.states:,} disks after a loss of power, in {self.seconds:.0f} s"),
+            ("recorded", f"{self.writes:,} writes, {self.syncs:,} syncs"),
+            ("acknowledged", f"{self.acknowledged:,} records"),
+            ("read back", f"{self.segments:,} segments, {self.blobs:,} blobs"),
+            ("lost", f"{len(self.lost):,}"),
+            ("third states", f"{len(self.third_states):,}"),
+        ]
+
+    def broken(self) -> list[str]:
+        """Return what was found against the promises, in words."""
+        return [*(f"lost: {one}" for one in self.lost), *(f"third state: {one}" for one in self.third_states)]
+
+
+class Truth(msgspec.Struct, frozen=True):
+    """All records of each session as they are kept, and what was sealed of them, when nothing had failed."""
+
+    bodies: Mapping[str, list[bytes]]
+    sealed: Mapping[str, list[tuple[int, int]]]
+
+
+def lose_power(states: int, seed: int, *, ignores_syncs: bool = False) -> PowerFigures:
+    """Record the workload once, then lose power at so many points of it. Nothing else may use SQLite here meanwhile."""
+    began = time.monotonic()
+    chance = random.Random(seed)  # noqa: S311 - a run can be repeated by its seed
+    with scratch("power") as folder:
+        recorder = Recorder(ignores_syncs=ignores_syncs)
+        kept = folder / "kept"
+        kept.mkdir()
+        recorded(recorder, kept, lambda: asyncio.run(_work(kept, seed, recorder)))
+        truth = asyncio.run(_truth(kept))
+        figures = PowerFigures(
+            acknowledged=sum(map(len, truth.bodies.values())),
+            writes=sum(event.change is Change.WRITE for event in recorder.events),
+            syncs=sum(event.change in {Change.SYNC, Change.SYNC_NAMES} for event in recorder.events),
+        )
+        points = sorted(chance.randint(0, len(recorder.events)) for _ in range(states))
+        asyncio.run(_judge_all(disks(recorder.events, points, chance), folder / "state", truth, figures))
+        figures.seconds = time.monotonic() - began
+        return figures
+
+
+async def _work(folder: Path, seed: int, recorder: Recorder) -> None:
+    """Run the workload, noting what was acknowledged the moment it was."""
+
+    def observe(session: str, logged: Logged) -> None:
+        recorder.acknowledge(session, logged.seq)
+
+    def say(saying: Saying) -> None:
+        if isinstance(saying, Accepted):
+            recorder.acknowledge(saying.session, saying.turn)
+
+    for number in range(_LIVES):
+        next_steps = dict.fromkeys(SESSIONS, 1 + number * _STEPS_PER_LIFE)
+        errand = Errand(str(folder), Script(seed, seed), next_steps, {}, _STEPS_PER_LIFE)
+        await live(errand, say, time.monotonic, observe)
+
+
+async def _truth(folder: Path) -> Truth:
+    store, archive = SqliteStore(folder / STORE, clock=SystemClock()), FolderArchive(folder / f"{STORE}-archive")
+    bodies: dict[str, list[bytes]] = {}
+    sealed: dict[str, list[tuple[int, int]]] = {}
+    try:
+        for session in SESSIONS:
+            segments = await store.segments(session)
+            sealed[session] = [(segment.first, segment.last) for segment in segments]
+            rows = [row for one in segments for row in unpack_segment(await archive.get(one.name))[1]]
+            rows += await store.kept(session, limit=_ROWS_MAX)
+            assert [row.seq for row in rows] == list(range(1, len(rows) + 1)), "nothing has failed yet"
+            bodies[session] = [row.body for row in rows]
+    finally:
+        await store.close()
+    return Truth(bodies, sealed)
+
+
+async def _judge_all(found: Iterable[Disk], folder: Path, truth: Truth, figures: PowerFigures) -> None:
+    for disk in found:
+        folder.mkdir()  # noqa: ASYNC240 - nothing else runs here, and the folder is in memory
+        for name, content in disk.files.items():
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            (folder / name).write_bytes(content)
+        try:
+            await _judge(disk, folder, truth, figures)
+        except HoldfastError as error:
+            figures.third_states.append(f"power lost after event {disk.point}: it cannot be opened: {error}")
+        figures.states += 1
+        shutil.rmtree(folder)
+
+
+async def _judge(disk: Disk, folder: Path, truth: Truth, figures: PowerFigures) -> None:
+    """Open one disk as the next start would, compare it with the truth, and see that work goes on."""
+    store = SqliteStore(folder / STORE, clock=SystemClock())
+    try:
+        for session in SESSIONS:
+            where = f"power lost after event {disk.point}: {session}"
+            segments = await store.segments(session)
+            rows = await store.kept(session, limit=_ROWS_MAX)
+            behind = segments[-1].last if segments else 0
+            last = rows[-1].seq if rows else behind
+            if last < disk.acknowledged.get(session, 0):
+                figures.lost.append(f"{where} ends with {last}, {disk.acknowledged[session]} was acknowledged")
+            if [row.seq for row in rows] != list(range(behind + 1, last + 1)):
+                figures.third_states.append(f"{where} has a gap or an overlap behind {behind}")
+            elif [row.body for row in rows] != truth.bodies[session][behind:last]:
+                figures.third_states.append(f"{where} holds records that were never written")
+            if [(one.first, one.last) for one in segments] != truth.sealed[session][: len(segments)]:
+                figures.third_states.append(f"{where} says that something else was sealed than was")
+            figures.lost += [
+                f"{where}: {sentence}" for sentence in await _lost_beside(folder, session, segments, truth, figures)
+            ]
+            figures.lost += [
+                f"{where}: {sentence}" for sentence in await _lost_blobs(folder, truth.bodies[session][:last], figures)
+            ]
+        await store.admit("lab:after", InputAdmitted((Text("still there?"),)))
+    finally:
+        await store.close()
+
+
+async def _lost_beside(
+    folder: Path, session: str, segments: Sequence[Segment], truth: Truth, figures: PowerFigures
+) -> list[str]:
+    """Return which segments are not what the log says that they are."""
+    archive, lost = FolderArchive(folder / f"{STORE}-archive"), []
+    for segment in segments:
+        figures.segments += 1
+        try:
+            rows = unpack_segment(await archive.get(segment.name))[1]
+        except (HoldfastError, SegmentTornError) as error:
+            lost.append(str(error))
+            continue
+        if [row.body for row in rows] != truth.bodies[session][segment.first - 1 : segment.last]:
+            lost.append(f"segment {segment.name} holds other records than were sealed")
+    return lost
+
+
+async def _lost_blobs(folder: Path, bodies: Sequence[bytes], figures: PowerFigures) -> list[str]:
+    """Return which blobs are gone or altered that records name."""
+    blobs, lost = FolderBlobs(folder / f"{STORE}-blobs"), []
+    # A record that names a blob has its hash in it; the others need not be decoded.
+    named = {ref for body in bodies if b'"sha256"' in body for ref in refs_of(decode_record(body))}
+    for ref in named:
+        figures.blobs += 1
+        try:
+            await blobs.get(ref)
+        except HoldfastError as error:
+            lost.append(str(error))
+    return lost

@@ -1,0 +1,134 @@
+"""A run of the laboratory: several lanes at once, each a process of its own, and their figures added up.
+
+Lanes share nothing but the disk. The process that starts them opens no store; it waits, adds, and ends them if it is
+ended itself.
+"""
+
+import shutil
+import time
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from pathlib import Path
+from typing import TypeVar
+
+import msgspec
+
+from holdfast.lab.crashlab.children import Child, Work, warm_up
+from holdfast.lab.crashlab.flips import FlipFigures, flip_all
+from holdfast.lab.crashlab.lane import Lane, Oracle, Orders
+from holdfast.lab.crashlab.powerloss import PowerFigures, lose_power
+from holdfast.lab.crashlab.report import Figures
+
+# Seeds of lanes lie so far apart that those of neighbouring runs do not meet.
+_SEED_STEP = 1_000
+_POLL_SECONDS = 0.05
+# Disks made from one recording, which takes about as long as a hundred of them.
+_STATES_PER_ROUND = 500
+
+_FiguresT = TypeVar("_FiguresT", Figures, PowerFigures, FlipFigures)
+
+
+class Plan(msgspec.Struct, frozen=True):
+    """How much to do: until so many kills or seconds, whichever comes first. None: that does not end it."""
+
+    seed: int
+    kills: int | None
+    seconds: float | None
+    lanes: int
+
+
+def run(folder: Path, plan: Plan, show: Callable[[Figures], None]) -> Figures:
+    """Kill and judge as planned in a folder, showing the figures as they grow."""
+    began = time.monotonic()
+    deadline = None if plan.seconds is None else began + plan.seconds
+    total = Figures()
+    seasoned = Oracle.seasoned(folder / "seasoned", plan.seed)
+    total.acknowledged = seasoned.acknowledged
+
+    works = []
+    for number in range(plan.lanes):
+        kills = None if plan.kills is None else len(range(number, plan.kills, plan.lanes))
+        orders = Orders(plan.seed * _SEED_STEP + number, kills, deadline)
+        works.append(partial(_be_lane, seasoned, orders))
+    try:
+        total.third_states += _side_by_side(works, _adding(total, show, began))
+    finally:
+        shutil.rmtree(seasoned.folder)
+    return total
+
+
+def run_power_losses(states: int, seed: int, lanes: int, show: Callable[[PowerFigures], None]) -> PowerFigures:
+    """Lose power so many times, showing the figures as they grow."""
+    warm_up()
+    began = time.monotonic()
+    total = PowerFigures()
+
+    # A recording serves for so many states; the next has another workload.
+    rounds = [(number, min(_STATES_PER_ROUND, states - start)) for number, start in _numbered(states)]
+    works = [partial(_lose_power, seed * _SEED_STEP, rounds[lane::lanes]) for lane in range(lanes)]
+    total.third_states += _side_by_side(works, _adding(total, show, began))
+    return total
+
+
+def run_flips(flips: int, seed: int, lanes: int, show: Callable[[FlipFigures], None]) -> FlipFigures:
+    """Flip so many bits, each in a store of its own, showing the figures as they grow."""
+    warm_up()
+    began = time.monotonic()
+    total = FlipFigures()
+
+    first = seed * _SEED_STEP
+    works = [partial(_flip, range(first + lane, first + flips, lanes)) for lane in range(lanes)]
+    total.undetected += _side_by_side(works, _adding(total, show, began))
+    return total
+
+
+def _adding(total: _FiguresT, show: Callable[[_FiguresT], None], began: float) -> Callable[[list[bytes]], None]:
+    """Return what takes the lines of a lane: figures to be added up and shown."""
+
+    def take(lines: list[bytes]) -> None:
+        for line in lines:
+            total.add(msgspec.json.decode(line, type=type(total)))
+        total.seconds = time.monotonic() - began
+        show(total)
+
+    return take
+
+
+def _flip(seeds: Sequence[int], say: Callable[[bytes], None]) -> None:
+    flip_all(seeds, lambda figures: say(msgspec.json.encode(figures)))
+
+
+def _numbered(states: int) -> Iterator[tuple[int, int]]:
+    return enumerate(range(0, states, _STATES_PER_ROUND))
+
+
+def _lose_power(seed: int, rounds: Sequence[tuple[int, int]], say: Callable[[bytes], None]) -> None:
+    for number, states in rounds:
+        say(msgspec.json.encode(lose_power(states, seed + number)))
+
+
+def _side_by_side(works: Sequence[Work], take: Callable[[list[bytes]], None]) -> list[str]:
+    """Do all of it in children, handing on what they say. Returns a sentence for each that failed."""
+    failed: list[str] = []
+    children: dict[int, Child] = {}
+    try:
+        for number, work in enumerate(works):
+            children[number] = Child(work)
+        while children:
+            for number, child in list(children.items()):
+                has_ended = child.listen(_POLL_SECONDS)
+                take(child.take())
+                if has_ended:
+                    del children[number]
+                    code, lines = child.reap()
+                    take(lines)
+                    if code:
+                        failed.append(f"lane {number} ended with {code}")
+    finally:
+        for child in children.values():
+            child.kill()
+    return failed
+
+
+def _be_lane(seasoned: Oracle, orders: Orders, say: Callable[[bytes], None]) -> None:
+    Lane(seasoned, orders, lambda figures: say(msgspec.json.encode(figures))).run()

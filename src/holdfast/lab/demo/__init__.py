@@ -1,0 +1,1 @@
+"""The demo: one session through every disaster."""

@@ -1,0 +1,276 @@
+"""How a demo is shown: the interface, what of a log is worth telling, and plain lines where there is no terminal."""
+
+from collections import deque
+from collections.abc import Iterator
+from typing import Protocol, TextIO
+
+from rich.console import Console, Group
+from rich.layout import Layout
+from rich.live import Live
+from rich.panel import Panel
+from rich.progress_bar import ProgressBar
+from rich.table import Table
+from rich.text import Text
+
+from holdfast.cli.output import aside, harmless, shortened
+from holdfast.gateway.api.schemas import ViewNow
+from holdfast.runtime.sessions.record_text import in_words, spoken
+from holdfast.types.faults import Rung
+from holdfast.types.messages import Role
+from holdfast.types.records import (
+    AnyRecord,
+    AttemptFailed,
+    CompactionApplied,
+    CompactionSettled,
+    DamageSetAside,
+    Logged,
+    NoticePosted,
+    Outcome,
+    PartReplaced,
+    RungFinished,
+    RungResult,
+    RungStarted,
+    SummaryRefused,
+    TurnEnded,
+    WindowWarned,
+)
+
+_LINE_CHARS = 120
+# Rungs that only look whether there is something to change are passed over; these take time or change what is seen.
+_QUIET_RUNGS = frozenset({Rung.CLAMP_OUTPUT, Rung.MASK})
+
+
+def is_worth_telling(record: AnyRecord) -> bool:
+    """Return whether somebody who looks on should be told of a record."""
+    match record:
+        case RungStarted(rung=rung):
+            return rung not in _QUIET_RUNGS
+        case RungFinished(result=result):
+            return result is RungResult.INTERRUPTED
+        case TurnEnded(outcome=outcome):
+            return outcome is not Outcome.ANSWERED
+        case (
+            AttemptFailed()
+            | CompactionApplied()
+            | CompactionSettled()
+            | DamageSetAside()
+            | NoticePosted()
+            | PartReplaced()
+            | SummaryRefused()
+            | WindowWarned()
+        ):
+            return True
+        case _:
+            return False
+
+
+class Screen(Protocol):
+    """Where a demo is shown."""
+
+    # Whether it shows the view all the time, so that somebody should keep asking for it.
+    is_live: bool
+
+    def begin(self, number: int, title: str) -> None:
+        """Say which act begins."""
+        ...
+
+    def say(self, text: str) -> None:
+        """Say something about what is shown."""
+        ...
+
+    def see(self, logged: Logged) -> None:
+        """Tell a record in plain words, where it is worth it."""
+        ...
+
+    def show(self, view: ViewNow) -> None:
+        """Show what the model sees, and what that comes to."""
+        ...
+
+    def count(self, sent: int, answered: int) -> None:
+        """Show how many messages were sent and answered so far."""
+        ...
+
+    def close(self) -> None:
+        """Give the terminal back. Once is enough, and twice does no harm."""
+        ...
+
+
+class Lines:
+    """A demo as lines of text."""
+
+    is_live = False
+
+    def __init__(self, out: TextIO) -> None:
+        self._out = out
+
+    def begin(self, number: int, title: str) -> None:
+        """Write the title of an act."""
+        self._out.write(f"\n{number}. {title}\n")
+        self._out.flush()
+
+    def say(self, text: str) -> None:
+        """Write a line."""
+        self._out.write(f"  {harmless(text)}\n")
+        self._out.flush()
+
+    def see(self, logged: Logged) -> None:
+        """Write a record, where it is worth it."""
+        if is_worth_telling(logged.record):
+            aside(f"    record {logged.seq}: {shortened(spoken(logged.record), _LINE_CHARS)}", self._out)
+
+    def show(self, view: ViewNow) -> None:
+        """Write what the three budgets come to."""
+        budgets = ", ".join(f"{name} {used:,} of {limit:,}" for name, used, limit in budgets_of(view) if limit)
+        self.say(f"the model sees {len(view.messages)} messages: {budgets}")
+
+    def count(self, sent: int, answered: int) -> None:
+        """Leave the counts to the table at the end."""
+
+    def close(self) -> None:
+        """Lines stay where they are."""
+
+
+def budgets_of(view: ViewNow) -> list[tuple[str, int, int | None]]:
+    """Return the three budgets: what each is called, what is used of it, and what there is; None: not known."""
+    sizes, limits = view.sizes, view.limits
+    return [
+        ("tokens", view.tokens_estimated, limits.window_tokens),
+        ("bytes", sizes.wire_bytes, limits.wire_bytes_max),
+        ("images", sizes.media_count, limits.media_count_max),
+    ]
+
+
+# --- A demo as a live picture in the terminal: the disaster that is on, three budgets, what the model sees, events.
+
+
+# More than any terminal is high.
+_EVENTS_KEPT = 100
+_PICTURES_PER_SECOND = 8
+# Below this a layout has no room for anything; a terminal that small gets it anyway, cut off.
+_HEIGHT_MIN, _HEIGHT_MAX = 24, 44
+# Of the height: the titles above and the budgets; the rest is what the model sees.
+_BUDGETS_LINES = 5
+_WHO = {Role.USER: ("you", "cyan"), Role.ASSISTANT: ("model", "green"), Role.TOOL: ("tool", "yellow")}
+# Where a budget begins to be tight, and where it is almost used up: the levels at which the engine warns.
+_TIGHT, _ALMOST_FULL = 0.7, 0.95
+
+
+def a_console() -> Console:
+    """Return the terminal that this process writes to."""
+    return Console()
+
+
+class Picture:
+    """The picture, while it is shown."""
+
+    is_live = True
+
+    def __init__(self, titles: tuple[str, ...], console: Console) -> None:
+        self._titles, self._console = titles, console
+        self._number = 0
+        self._events: deque[tuple[str, str]] = deque(maxlen=_EVENTS_KEPT)
+        self._view: ViewNow | None = None
+        self._sent = self._answered = self._records = 0
+        self._live = Live(
+            self, console=console, refresh_per_second=_PICTURES_PER_SECOND, transient=True, vertical_overflow="crop"
+        )
+
+    def open(self) -> None:
+        """Take the terminal."""
+        self._live.start()
+
+    def close(self) -> None:
+        """Give the terminal back."""
+        self._live.stop()
+
+    def begin(self, number: int, title: str) -> None:
+        """Show which act is on."""
+        self._number = number
+        self._events.append(("bold", f"{number}. {title}"))
+
+    def say(self, text: str) -> None:
+        """Show a line among the events."""
+        self._events.append(("", harmless(text)))
+
+    def see(self, logged: Logged) -> None:
+        """Show a record among the events, where it is worth it."""
+        self._records = logged.seq
+        if is_worth_telling(logged.record):
+            self._events.append(("dim", f"#{logged.seq} {harmless(spoken(logged.record))}"))
+
+    def show(self, view: ViewNow) -> None:
+        """Show what the model sees now."""
+        self._view = view
+
+    def count(self, sent: int, answered: int) -> None:
+        """Show the counts."""
+        self._sent, self._answered = sent, answered
+
+    def __rich__(self) -> Layout:
+        """Return the picture as it is now."""
+        height = min(max(self._console.height - 1, _HEIGHT_MIN), _HEIGHT_MAX)
+        acts_lines = len(self._titles) + 2
+        left = Layout()
+        left.split_column(
+            Layout(self._acts(), size=acts_lines),
+            Layout(self._budgets(), size=_BUDGETS_LINES),
+            Layout(self._seen(height - acts_lines - _BUDGETS_LINES)),
+        )
+        whole = Layout(size=height)
+        whole.split_row(left, Layout(self._told(height)))
+        return whole
+
+    def _acts(self) -> Panel:
+        lines = Text(no_wrap=True, overflow="ellipsis")
+        for number, title in enumerate(self._titles, start=1):
+            mark, style = (
+                ("✓", "green")
+                if number < self._number
+                else ("▶", "bold red")
+                if number == self._number
+                else (" ", "dim")
+            )
+            lines.append(f"{mark} {title}\n", style)
+        counts = f"sent {self._sent}  answered {self._answered}  records {self._records}"
+        return Panel(lines, title="disasters", subtitle=counts)
+
+    def _budgets(self) -> Panel:
+        grid = Table.grid(padding=(0, 1), expand=True)
+        grid.add_column(width=7)
+        grid.add_column(ratio=1)
+        grid.add_column(justify="right", no_wrap=True)
+        for name, used, limit in budgets_of(self._view) if self._view is not None else ():
+            share = used / limit if limit else 0.0
+            colour = "red" if share >= _ALMOST_FULL else "yellow" if share >= _TIGHT else "green"
+            bar = ProgressBar(
+                total=limit or 1, completed=min(used, limit or 1), complete_style=colour, finished_style=colour
+            )
+            grid.add_row(name, bar, f"{used:,} / {limit:,}" if limit else f"{used:,}")
+        return Panel(grid, title="budgets of the next request")
+
+    def _seen(self, lines: int) -> Panel:
+        shown = list(self._messages())
+        room = max(lines - 2, 1)
+        if len(shown) > room:
+            left_out = len(shown) - room + 1
+            # The beginning, which stands for the past, and the newest.
+            shown = [shown[0], Text(f"… {left_out} more", "dim"), *shown[len(shown) - max(room - 2, 0) :]][:room]
+        return Panel(Group(*shown), title="what the model sees")
+
+    def _messages(self) -> Iterator[Text]:
+        for message in self._view.messages if self._view is not None else ():
+            who, colour = _WHO[message.role]
+            line = Text(no_wrap=True, overflow="ellipsis")
+            line.append(f"{who:>5} ", colour)
+            line.append(harmless(shortened(in_words(message.parts), self._console.width)))
+            yield line
+
+    def _told(self, height: int) -> Panel:
+        width = max(self._console.width // 2 - 4, 20)
+        lines: list[Text] = []
+        for style, text in reversed(self._events):
+            wrapped = Text(text, style).wrap(self._console, width)
+            lines[:0] = list(wrapped)
+            if len(lines) >= height - 2:
+                break
+        return Panel(Group(*lines[-(height - 2) :]), title="what happens")

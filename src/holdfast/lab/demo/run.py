@@ -1,0 +1,220 @@
+"""One performance of the demo, from the first process to the figures, whatever happens on the way."""
+
+import asyncio
+import os
+import sys
+import time
+import webbrowser
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import TextIO
+
+import aiohttp
+import click
+import msgspec
+
+from holdfast.cli.exit_codes import BROKEN
+from holdfast.cli.output import columns, harmless, shows_colours
+from holdfast.errors import HoldfastError
+from holdfast.lab.demo.acts import ACTS
+from holdfast.lab.demo.client import RefusedError
+from holdfast.lab.demo.display import Screen
+from holdfast.lab.demo.inputs import Made
+from holdfast.lab.demo.report import Figures, reckon, table
+from holdfast.lab.demo.stage import KEY, STORE, Pace, Stage, a_stage
+from holdfast.lab.demo.witness import Held, Witness, read_store
+
+# The longest act takes a few seconds alone, and was seen to take thirty on a busy machine. Silence is what the engine
+# promises never to give.
+_ACT_SECONDS_MAX = 120.0
+# What goes wrong when a program of ours does not do what it should.
+_FAILURES = (click.ClickException, aiohttp.ClientError, RefusedError, OSError, msgspec.MsgspecError)
+
+
+class Plan(msgspec.Struct, frozen=True):
+    """What to perform, and how."""
+
+    folder: Path
+    seed: int
+    pace: Pace
+
+
+class Performance(msgspec.Struct, frozen=True):
+    """What a demo came to, and what was seen of it."""
+
+    seed: int
+    figures: Figures
+    witness: Witness
+
+
+class Audience:
+    """Whoever looks on at the gateway's page: told its address, and waited for at the end."""
+
+    def __init__(
+        self, opened: Callable[[str], Awaitable[None]], ended: Callable[[Performance, str], Awaitable[None]]
+    ) -> None:
+        self.opened, self.ended = opened, ended
+
+
+async def perform(plan: Plan, screen: Screen, audience: Audience | None = None) -> Performance:
+    """Perform the demo in a folder and count what it came to. What goes wrong on the way is part of the figures."""
+    began = time.monotonic()
+    witness = Witness(window_tokens=0)
+    try:
+        async with a_stage(plan.folder, screen, Made(plan.seed), plan.pace) as stage:
+            witness = stage.witness
+            if audience is not None:
+                await audience.opened(stage.caller.gateway)
+            failure = await _act(stage)
+            await stage.stop_gateway()
+            if not failure:
+                witness.found_at_end = await stage.doctor()
+            performance = await _reckoned(plan, witness, failure, time.monotonic() - began)
+            if audience is not None:
+                await stage.start_gateway()
+                await audience.ended(performance, stage.caller.gateway)
+            return performance
+    except _FAILURES as error:
+        return await _reckoned(plan, witness, f"the demo could not go on: {_said(error)}", time.monotonic() - began)
+
+
+async def _act(stage: Stage) -> str:
+    """Perform the acts; return why they ended early, nothing where they did not."""
+    for number, (title, act) in enumerate(ACTS.items(), start=1):
+        stage.screen.begin(number, title)
+        try:
+            async with asyncio.timeout(_ACT_SECONDS_MAX):
+                await act(stage)
+                await stage.show_view()
+        except TimeoutError:
+            return f"act {number} ({title}) was not over after {_ACT_SECONDS_MAX:g} s"
+        except _FAILURES as error:
+            return f"act {number} ({title}) could not go on: {_said(error)}"
+        await asyncio.sleep(stage.pace.act_seconds)
+    return ""
+
+
+async def _reckoned(plan: Plan, witness: Witness, failure: str, seconds: float) -> Performance:
+    """Count, with why it ended early before all else."""
+    held, unread = await _held(plan.folder / STORE)
+    figures = reckon(witness, held, seconds)
+    early = tuple(sentence for sentence in (failure, unread) if sentence)
+    return Performance(plan.seed, msgspec.structs.replace(figures, broken=(*early, *figures.broken)), witness)
+
+
+async def _held(path: Path) -> tuple[Held, str]:
+    """Read what the store holds; where it cannot be read, say why."""
+    if not await asyncio.to_thread(path.exists):
+        return Held([], [], {}), "there is no store"
+    try:
+        return await read_store(path, KEY), ""
+    except HoldfastError as error:
+        return Held([], [], {}), f"the store cannot be read: {error}"
+
+
+def _said(error: Exception) -> str:
+    return error.format_message() if isinstance(error, click.ClickException) else f"{type(error).__name__}: {error}"
+
+
+# --- The end of a demo: what it came to, for a person or for a program, and the exit code that stands for it.
+
+
+class Told(msgspec.Struct, frozen=True):
+    """What is printed for programs. `store` is where the store was kept to look at; empty: it is gone."""
+
+    seed: int
+    store: str
+    figures: Figures
+
+
+def conclude(performance: Performance, store: Path, out: TextIO, *, as_json: bool) -> int:
+    """Print what a demo came to, and return the exit code: 0 where every promise held, else 1."""
+    figures = performance.figures
+    kept = str(store) if figures.broken else ""
+    if as_json:
+        out.write(msgspec.json.encode(Told(performance.seed, kept, figures)).decode() + "\n")
+    elif shows_colours(out):
+        _print_tables(figures, out)
+    else:
+        out.writelines(f"{line}\n" for line in _lines(figures))
+    if not as_json:
+        out.writelines(f"{harmless(line)}\n" for line in _verdict(figures, kept))
+    out.flush()
+    return BROKEN if figures.broken else 0
+
+
+def _lines(figures: Figures) -> list[str]:
+    survived = [(disaster.name, disaster.evidence or "NOT SHOWN") for disaster in figures.disasters]
+    return [
+        *("", "What was survived, and what shows it"),
+        *(f"  {harmless(line)}" for line in columns(survived)),
+        *("", "What it came to"),
+        *(f"  {line}" for line in columns(table(figures))),
+        "",
+    ]
+
+
+def _verdict(figures: Figures, kept: str) -> list[str]:
+    if not figures.broken:
+        return ["Every promise held."]
+    return [
+        *(f"BROKEN: {sentence}" for sentence in figures.broken),
+        f"The store is kept: {kept}",
+        f"Look at it with `holdfast show KEY --store {kept}`, and remove its folder when you are done.",
+    ]
+
+
+def _print_tables(figures: Figures, out: TextIO) -> None:
+    from rich import box  # noqa: PLC0415 - slow to load, and for a person at a terminal only
+    from rich.console import Console  # noqa: PLC0415
+    from rich.table import Table  # noqa: PLC0415
+    from rich.text import Text  # noqa: PLC0415
+
+    console = Console(file=out)
+    survived = Table("disaster", "what shows that it was survived", box=box.SIMPLE_HEAD)
+    for disaster in figures.disasters:
+        evidence = Text(harmless(disaster.evidence)) if disaster.evidence else Text("nothing", "bold red")
+        survived.add_row(disaster.name, evidence)
+    counted = Table("what it came to", "", box=box.SIMPLE_HEAD)
+    for name, count in table(figures):
+        counted.add_row(name, count, style="bold" if name == "lost" else "")
+    console.print(survived)
+    console.print(counted)
+
+
+# --- The gateway's page while a demo runs: opened in a browser where there is one, and kept until somebody …
+
+
+# Without one of these, Python's module would open a browser of text in this very terminal.
+_DESKTOP_VARIABLES = ("BROWSER", "DISPLAY", "WAYLAND_DISPLAY")
+_DESKTOP_PLATFORMS = ("darwin", "win32")
+
+
+async def open_page(url: str) -> bool:
+    """Open an address in a browser, and return whether there was one."""
+    if sys.platform not in _DESKTOP_PLATFORMS and not any(os.environ.get(name) for name in _DESKTOP_VARIABLES):
+        return False
+    with suppress(webbrowser.Error):
+        return await asyncio.to_thread(webbrowser.open, url)
+    return False
+
+
+async def until_enter() -> None:
+    """Wait for Enter or Ctrl-C. Where there is no keyboard nobody is waited for."""
+    pressed = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    try:
+        loop.add_reader(sys.stdin, pressed.set)
+    except (OSError, ValueError):
+        # What cannot be waited for: a file, or nothing at all.
+        return
+    try:
+        await pressed.wait()
+    except asyncio.CancelledError:
+        # Ctrl-C is an answer here, not an accident.
+        task = asyncio.current_task()
+        if task is not None:
+            task.uncancel()
+    finally:
+        loop.remove_reader(sys.stdin)

@@ -1,0 +1,53 @@
+"""The dialect "anthropic": Anthropic's messages, as a client writes and reads it and as a server does.
+
+Pure: bytes in, values out. What the dialect cannot say is listed where it is dropped, in `request.encode_request`.
+"""
+
+from holdfast.models.anthropic.reasoning_removal import settled, without_reasoning
+from holdfast.models.anthropic.request_decoder import decode_request, encode_error
+from holdfast.models.anthropic.request_encoder import encode_messages, encode_request
+from holdfast.models.anthropic.response_decoder import StreamDecoder
+from holdfast.models.anthropic.response_encoder import MessagesEncoder, encode_reply, encode_stream
+
+NAME = "anthropic"
+SERVER_PATH = "/v1/messages"
+DEFAULT_BASE_URL = "https://api.anthropic.com"
+KEY_VARIABLES: tuple[str, ...] = ("ANTHROPIC_API_KEY",)
+BASE_URL_VARIABLE = "ANTHROPIC_BASE_URL"
+MESSAGES_FIELD = "messages"
+
+# The version that every endpoint speaks, Anthropic's own and the compatible ones; what it means never changes.
+_VERSION = "2023-06-01"
+
+
+def request_path(model: str) -> str:  # noqa: ARG001 - one address for all models
+    """Return where requests go, behind the base URL."""
+    return "/v1/messages"
+
+
+def key_headers(key: str) -> dict[str, str]:
+    """Return the version, and the header that carries the key where there is one."""
+    version = {"anthropic-version": _VERSION}
+    return {**version, "x-api-key": key} if key else version
+
+
+__all__ = [
+    "BASE_URL_VARIABLE",
+    "DEFAULT_BASE_URL",
+    "KEY_VARIABLES",
+    "MESSAGES_FIELD",
+    "NAME",
+    "SERVER_PATH",
+    "MessagesEncoder",
+    "StreamDecoder",
+    "decode_request",
+    "encode_error",
+    "encode_messages",
+    "encode_reply",
+    "encode_request",
+    "encode_stream",
+    "key_headers",
+    "request_path",
+    "settled",
+    "without_reasoning",
+]

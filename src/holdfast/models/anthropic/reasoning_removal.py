@@ -1,0 +1,76 @@
+"""Remove reasoning from a client's Anthropic request, byte for byte otherwise."""
+
+from collections.abc import Sequence
+from itertools import groupby
+
+import msgspec
+
+from holdfast.models.anthropic.reasoning import BUDGET_TOKENS_MIN, THINKING
+from holdfast.models.anthropic.request_decoder import MessagesBody, blocks_of, read_body, read_turns
+from holdfast.models.json_spans import locate, replaced, without
+
+# What a provider may be asked to clear by itself; it refuses that where nothing is thought.
+_CLEARS_THINKING = b"clear_thinking"
+
+
+class _Kind(msgspec.Struct):
+    type: str = ""
+
+
+_kinds = msgspec.json.Decoder(_Kind)
+
+
+def without_reasoning(element: bytes) -> bytes | None:
+    """Return a message without its thinking, and all else to the byte; None where it is nothing else."""
+    field = locate(element, "content")
+    if field is None or not field.elements:
+        return element
+    blocks = [element[span.start : span.end] for span in field.elements]
+    kept = [block for block in blocks if _kinds.decode(block).type not in THINKING]
+    if len(kept) == len(blocks):
+        return element
+    return replaced(element, "content", kept) if kept else None
+
+
+def goes_on_without_thinking(turns: Sequence[tuple[str, Sequence[str]]]) -> bool:
+    """Whether the answer goes on after calls that were made without thinking, or with another model's.
+
+    The API then refuses a request that asks for thinking: the answer must go on as it began. Roles take turns in
+    `turns`; each comes with the types of its blocks.
+    """
+    if len(turns) < 2 or "tool_result" not in turns[-1][1]:  # noqa: PLR2004 - a pair
+        return False
+    return not turns[-2][1] or turns[-2][1][0] not in THINKING
+
+
+def settled(body: bytes) -> bytes:
+    """Return a request whose settings agree with what it has become: cut, clamped, or without thinking."""
+    wire = read_body(body)
+    if wire.thinking is None or wire.thinking.type != "enabled":
+        return body
+    goes_on_without = goes_on_without_thinking(_turns(wire))
+    if not goes_on_without and wire.thinking.budget_tokens < wire.max_tokens:
+        return body
+    # Thinking counts as output: half of what is allowed stays for the answer.
+    budget = wire.max_tokens // 2
+    if goes_on_without or budget < BUDGET_TOKENS_MIN:
+        field = locate(body, "context_management")
+        if field is not None and _CLEARS_THINKING in body[field.value.start : field.value.end]:
+            body = without(body, "context_management")
+        return _with_thinking(body, b'{"type":"disabled"}')
+    return _with_thinking(body, msgspec.json.encode({"type": "enabled", "budget_tokens": budget}))
+
+
+def _turns(wire: MessagesBody) -> list[tuple[str, list[str]]]:
+    """Return messages as the API reads them: those of one role in a row are one."""
+    said = [turn for _, turn in read_turns(wire) if turn.role != "system"]
+    return [
+        (role, [block.type for turn in turns for block in blocks_of(turn.content)])
+        for role, turns in groupby(said, key=lambda turn: turn.role)
+    ]
+
+
+def _with_thinking(body: bytes, setting: bytes) -> bytes:
+    field = locate(body, "thinking")
+    assert field is not None, "it was read just now"
+    return body[: field.value.start] + setting + body[field.value.end :]

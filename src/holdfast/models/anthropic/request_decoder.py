@@ -1,0 +1,264 @@
+"""The Anthropic dialect as a server reads it: requests in, and the errors that answer them."""
+
+from collections.abc import Mapping
+from typing import Literal
+
+import msgspec
+
+from holdfast.models.anthropic.reasoning import effort_of_budget, hidden
+from holdfast.models.wire import (
+    ANY_OBJECT,
+    DecodedRequest,
+    Intake,
+    MalformedRequestError,
+    Original,
+    received_media,
+    to_bytes,
+)
+from holdfast.types.messages import (
+    ContentPart,
+    Effort,
+    Media,
+    Message,
+    Part,
+    Reasoning,
+    Request,
+    Role,
+    Text,
+    ToolCall,
+    ToolOutcome,
+    ToolResult,
+    ToolSpec,
+)
+
+# --- The shape of a request in the Anthropic dialect, as a server reads it. Fields that nobody here uses are dropped.
+
+
+class Source(msgspec.Struct):
+    """Where an image or document is."""
+
+    type: str
+    media_type: str = ""
+    data: str = ""
+    url: str = ""
+
+
+class Block(msgspec.Struct):
+    """One block of a message, whatever its type. Blocks of tools that run at the provider have shapes of their own."""
+
+    type: str
+    text: str = ""
+    # An address or a list, in blocks that are not read here.
+    source: Source | str | None = None
+    id: str = ""
+    name: str = ""
+    input: msgspec.Raw = msgspec.Raw(b"{}")
+    tool_use_id: str = ""
+    content: "str | list[Block] | dict[str, msgspec.Raw] | None" = None
+    is_error: bool | None = None
+    thinking: str = ""
+    signature: str = ""
+    data: str = ""
+    title: str | None = None
+
+
+class Turn(msgspec.Struct):
+    """One message."""
+
+    # A system message may stand behind a person's turn, and holds from there on.
+    role: Literal["user", "assistant", "system"]
+    content: str | list[Block]
+
+
+class OfferedTool(msgspec.Struct):
+    """A tool that is offered."""
+
+    name: str
+    description: str | None = None
+    input_schema: msgspec.Raw = msgspec.Raw(ANY_OBJECT.encode())
+
+
+class Thinking(msgspec.Struct):
+    """Whether and how much to think."""
+
+    type: str
+    budget_tokens: int = 0
+
+
+class OutputConfig(msgspec.Struct):
+    """How much effort to take."""
+
+    effort: str | None = None
+
+
+class MessagesBody(msgspec.Struct):
+    """The body of a request."""
+
+    model: str
+    max_tokens: int
+    messages: list[msgspec.Raw]
+    system: str | list[Block] | None = None
+    tools: list[OfferedTool] | None = None
+    thinking: Thinking | None = None
+    output_config: OutputConfig | None = None
+    stream: bool | None = None
+
+
+_turns = msgspec.json.Decoder(Turn)
+_bodies = msgspec.json.Decoder(MessagesBody)
+
+
+def read_body(body: bytes) -> MessagesBody:
+    """Read the body of a request, or raise `MalformedRequestError`."""
+    try:
+        return _bodies.decode(body)
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        raise MalformedRequestError(f"the body is not a messages request: {error}") from error
+
+
+def read_turns(body: MessagesBody) -> list[tuple[bytes, Turn]]:
+    """Return the messages, each as it was written and as it was read."""
+    read: list[tuple[bytes, Turn]] = []
+    for at, wire in enumerate(body.messages):
+        try:
+            read.append((bytes(wire), _turns.decode(wire)))
+        except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+            raise MalformedRequestError(f"messages.{at} cannot be read: {error}") from error
+    return read
+
+
+def blocks_of(content: str | list[Block] | None) -> list[Block]:
+    """Return content as blocks: a plain string is one block of text."""
+    if isinstance(content, str):
+        return [Block("text", text=content)]
+    return content or []
+
+
+_EFFORTS: Mapping[str, Effort] = {
+    "low": Effort.LOW,
+    "medium": Effort.MEDIUM,
+    "high": Effort.HIGH,
+    "xhigh": Effort.HIGH,
+    "max": Effort.HIGH,
+}
+
+
+def decode_request(
+    body: bytes,
+    issuer: str = "",
+    path: str = "",  # noqa: ARG001 - one address for all models
+    *,
+    is_tolerant: bool = False,
+) -> DecodedRequest:
+    """Read the body of a request, or raise `MalformedRequestError`.
+
+    Results and a person's words that came in one message become two. Instructions in the middle of the conversation
+    are added to the system text. Thinking is said to come from `issuer`. An image
+    that is named by an address becomes a line of text. Settings that `Request` does not know are dropped; blocks it
+    does not know are refused, or named in `unread` where the reader is tolerant.
+    """
+    wire = read_body(body)
+    intake = Intake(issuer, is_tolerant=is_tolerant)
+    messages: list[Message] = []
+    originals: list[Original] = []
+    instructions = [_text_of(wire.system)]
+    for written, turn in read_turns(wire):
+        first = len(messages)
+        if turn.role == "system":
+            instructions.append(_text_of(turn.content))
+            originals.append(Original(written, max(first - 1, 0), first, instructions[-1]))
+            continue
+        messages += _decoded(turn, intake)
+        originals.append(Original(written, first, len(messages)))
+    request = Request(
+        tuple(messages),
+        "\n\n".join(text for text in instructions if text),
+        tuple(
+            ToolSpec(tool.name, tool.description or "", bytes(tool.input_schema).decode()) for tool in wire.tools or ()
+        ),
+        wire.max_tokens,
+        _effort(wire, intake),
+    )
+    return DecodedRequest(
+        request,
+        wire.model,
+        bool(wire.stream),
+        intake.blobs,
+        originals=tuple(originals),
+        unread=tuple(intake.unread),
+    )
+
+
+def _text_of(content: str | list[Block] | None) -> str:
+    return "\n\n".join(block.text for block in blocks_of(content) if block.text)
+
+
+def _effort(wire: MessagesBody, intake: Intake) -> Effort | None:
+    thinking = wire.thinking
+    if thinking is not None and thinking.type == "disabled":
+        return Effort.NONE
+    if thinking is not None and thinking.type == "enabled":
+        return effort_of_budget(thinking.budget_tokens)
+    named = wire.output_config.effort if wire.output_config is not None else None
+    if named is not None and named not in _EFFORTS and not intake.is_tolerant:
+        raise MalformedRequestError(f"output_config.effort {named!r} is none of {', '.join(_EFFORTS)}")
+    if named is not None and named in _EFFORTS:
+        return _EFFORTS[named]
+    return Effort.HIGH if thinking is not None else None
+
+
+def _decoded(turn: Turn, intake: Intake) -> list[Message]:
+    parts = [_part(block, intake) for block in blocks_of(turn.content)]
+    if turn.role == "assistant":
+        return [Message(Role.ASSISTANT, tuple(parts))]
+    results = tuple(part for part in parts if isinstance(part, ToolResult))
+    words = tuple(part for part in parts if not isinstance(part, ToolResult))
+    messages = [Message(Role.TOOL, results)] if results else []
+    return [*messages, Message(Role.USER, words)] if words or not results else messages
+
+
+def _part(block: Block, intake: Intake) -> Part:
+    match block.type:
+        case "tool_use":
+            return ToolCall(block.id, block.name, bytes(block.input).decode())
+        case "tool_result":
+            outcome = ToolOutcome.FAILED if block.is_error else ToolOutcome.DONE
+            content = block.content if isinstance(block.content, str | list) else None
+            return ToolResult(block.tool_use_id, _result_parts(content, intake), outcome)
+        case "thinking":
+            return Reasoning(block.thinking, intake.issuer, block.signature)
+        case "redacted_thinking":
+            return hidden(intake.issuer, block.data)
+        case _:
+            return _content_part(block, intake)
+
+
+def _result_parts(content: str | list[Block] | None, intake: Intake) -> tuple[ContentPart, ...]:
+    return tuple(_content_part(block, intake) for block in blocks_of(content))
+
+
+def _content_part(block: Block, intake: Intake) -> ContentPart:
+    match block.type:
+        case "text":
+            return Text(block.text)
+        case "image" | "document" if isinstance(block.source, Source):
+            return _sourced(block.source, block.title or "", intake)
+        case kind:
+            return intake.unknown(kind, "send text, image or document")
+
+
+def _sourced(source: Source, title: str, intake: Intake) -> Text | Media:
+    match source.type:
+        case "base64":
+            return received_media(source.data, source.media_type, intake.blobs, title)
+        case "text":
+            return Text(source.data)
+        case "url":
+            return Text(f"[file at {source.url}]")
+        case kind:
+            return intake.unknown(f"{kind} source", "send base64, text or url")
+
+
+def encode_error(kind: str, message: str) -> bytes:
+    """Return the body of an error; inside a stream it is the payload of an `error` event."""
+    return to_bytes({"type": "error", "error": {"type": kind, "message": message}})

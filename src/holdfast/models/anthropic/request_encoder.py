@@ -1,0 +1,175 @@
+"""A request in the Anthropic dialect: the bytes to send.
+
+The order of keys is fixed and everything that grows stands in `messages`, followed only by settings: a longer
+conversation starts with the bytes of a shorter one up to where it grows.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+
+import msgspec
+
+from holdfast.core.limits.bounds import Bounds
+from holdfast.core.text.media_type import PDF
+from holdfast.models.anthropic.reasoning import thinking_block, thinking_settings
+from holdfast.models.anthropic.reasoning_removal import goes_on_without_thinking
+from holdfast.models.wire import (
+    EMPTY_MESSAGE,
+    IMAGE_TYPES,
+    CallIds,
+    KeptIds,
+    WireNode,
+    bare_outcome,
+    base64_text,
+    inline_text,
+    media_line,
+    object_text,
+    schema_text,
+    to_bytes,
+)
+from holdfast.types.messages import (
+    ContentPart,
+    Media,
+    Message,
+    Part,
+    Reasoning,
+    Request,
+    Role,
+    ToolCall,
+    ToolOutcome,
+    ToolResult,
+    ToolSpec,
+)
+
+# The dialect demands a number; this is what the engine keeps free for an answer when nothing was asked for.
+OUTPUT_TOKENS_DEFAULT = Bounds().output_tokens_reserved
+
+_Block = dict[str, WireNode]
+
+
+def encode_request(
+    request: Request,
+    model: str,
+    blobs: Mapping[str, bytes],
+    issuer: str,
+    *,
+    is_official: bool = True,
+    wants_stream: bool = True,
+) -> bytes:
+    """Return the body of a request.
+
+    What changes on the way: messages of one role in a row become one, results stand first in theirs; blank text is
+    left out; reasoning of another issuer or without a signature is left out; an outcome is told only as good or bad;
+    a conversation that does not start with a person gets an empty first message. Caching, for which writing is paid,
+    is asked for where more will follow and the endpoint is Anthropic's own (`is_official`): others refuse settings
+    that they do not know.
+    """
+    output_tokens_max = request.output_tokens_max or OUTPUT_TOKENS_DEFAULT
+    turns = _opened(_turns(request.messages, CallIds(), blobs, issuer))
+    body: dict[str, WireNode] = {"model": model}
+    if request.tools:
+        body["tools"] = [_tool(spec) for spec in request.tools]
+    if request.system.strip():
+        body["system"] = request.system
+    body["messages"] = [{"role": role, "content": blocks} for role, blocks in turns]
+    body["max_tokens"] = output_tokens_max
+    types = [(role, [str(block["type"]) for block in blocks]) for role, blocks in turns]
+    if request.effort is not None and not goes_on_without_thinking(types):
+        body.update(thinking_settings(request.effort, model, output_tokens_max))
+    if is_official and not request.is_last:
+        body["cache_control"] = {"type": "ephemeral"}
+    if wants_stream:
+        body["stream"] = True
+    return to_bytes(body)
+
+
+def _tool(spec: ToolSpec) -> WireNode:
+    schema = msgspec.Raw(schema_text(spec.parameters).encode())
+    return {"name": spec.name, "description": spec.description, "input_schema": schema}
+
+
+def encode_messages(messages: Sequence[Message], blobs: Mapping[str, bytes], issuer: str) -> list[bytes]:
+    """Return messages as elements of a request's `messages`, with the ids of calls as they are."""
+    turns = _turns(messages, KeptIds(), blobs, issuer)
+    return [to_bytes({"role": role, "content": blocks}) for role, blocks in turns]
+
+
+def _turns(
+    messages: Iterable[Message], ids: KeptIds, blobs: Mapping[str, bytes], issuer: str
+) -> list[tuple[str, list[_Block]]]:
+    """Return the messages with roles taking turns, none of them empty."""
+    turns: list[tuple[str, list[_Block]]] = []
+    for message in messages:
+        role = "assistant" if message.role is Role.ASSISTANT else "user"
+        blocks = _blocks(message, ids, blobs, issuer)
+        if not blocks and role == "assistant":
+            continue
+        if not blocks:
+            blocks = [_text(EMPTY_MESSAGE)]
+        if turns and turns[-1][0] == role:
+            turns[-1][1].extend(blocks)
+        else:
+            turns.append((role, blocks))
+    for _, blocks in turns:
+        # Stable: results come first, in their order, as the API demands; all else keeps its place.
+        blocks.sort(key=lambda block: block["type"] != "tool_result")
+    return turns
+
+
+def _opened(turns: list[tuple[str, list[_Block]]]) -> list[tuple[str, list[_Block]]]:
+    """Let a person speak first, as the API demands."""
+    if turns and turns[0][0] == "user":
+        return turns
+    return [("user", [_text(EMPTY_MESSAGE)]), *turns]
+
+
+def _blocks(message: Message, ids: KeptIds, blobs: Mapping[str, bytes], issuer: str) -> list[_Block]:
+    is_assistant = message.role is Role.ASSISTANT
+    blocks: list[_Block] = []
+    for part in message.parts:
+        match part:
+            case ToolCall() if is_assistant:
+                arguments = msgspec.Raw(object_text(part.arguments).encode("utf-8", "replace"))
+                call_id = ids.of_call(part.call_id)
+                blocks.append({"type": "tool_use", "id": call_id, "name": part.name, "input": arguments})
+            case Reasoning() if is_assistant:
+                if part.opaque and part.issuer == issuer:
+                    blocks.append(thinking_block(part))
+            case ToolResult() if not is_assistant:
+                blocks.append(_result(part, ids, blobs))
+            case Media() if is_assistant:
+                blocks.append(_text(media_line(part)))
+            case _:
+                blocks += _content([part], blobs)
+    return blocks
+
+
+def _result(result: ToolResult, ids: KeptIds, blobs: Mapping[str, bytes]) -> _Block:
+    content = _content(result.parts, blobs) or [_text(bare_outcome(result))]
+    block: _Block = {"type": "tool_result", "tool_use_id": ids.of_result(result.call_id), "content": content}
+    if result.outcome is not ToolOutcome.DONE:
+        block["is_error"] = True
+    return block
+
+
+def _content(parts: Iterable[Part], blobs: Mapping[str, bytes]) -> list[_Block]:
+    blocks: list[_Block] = []
+    for part in parts:
+        if isinstance(part, Media):
+            blocks.append(_media(part, blobs))
+        elif isinstance(part, ContentPart):
+            text = inline_text(part, blobs)
+            # The API refuses text that is nothing but white space.
+            blocks += [_text(text)] if text.strip() else []
+    return blocks
+
+
+def _media(media: Media, blobs: Mapping[str, bytes]) -> _Block:
+    encoded = base64_text(media, blobs) if media.media_type in IMAGE_TYPES | {PDF} else None
+    if encoded is None:
+        return _text(media_line(media))
+    kind = "document" if media.media_type == PDF else "image"
+    return {"type": kind, "source": {"type": "base64", "media_type": media.media_type, "data": encoded}}
+
+
+def _text(text: str) -> _Block:
+    return {"type": "text", "text": text}

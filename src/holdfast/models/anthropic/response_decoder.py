@@ -1,0 +1,254 @@
+"""An answer in the Anthropic dialect, read as it comes.
+
+The type of an event stands in its payload; the name beside it is not needed. Errors arrive inside a stream whose
+status was 200.
+"""
+
+from typing import ClassVar
+
+import msgspec
+
+from holdfast.models.anthropic.reasoning import hidden
+from holdfast.models.sse import Event
+from holdfast.models.stream_decoder import AnswerDecoder
+from holdfast.ports import Delta, ReasoningDelta, TextDelta, ToolCallDelta
+from holdfast.types.messages import Reasoning, Reply, StopReason, Text, ToolCall, Usage
+
+STOP_REASONS = {
+    "end_turn": StopReason.END,
+    "stop_sequence": StopReason.END,
+    "tool_use": StopReason.TOOL_CALLS,
+    "max_tokens": StopReason.LENGTH,
+    "model_context_window_exceeded": StopReason.LENGTH,
+    "refusal": StopReason.CONTENT_FILTER,
+}
+
+# What one block weighs in the bound of an answer besides its text, so that empty ones without end are bounded too.
+_BLOCK_WEIGHT = " " * 256
+
+
+class _OutputDetails(msgspec.Struct):
+    thinking_tokens: int | None = None
+
+
+class _Usage(msgspec.Struct):
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+    cache_read_input_tokens: int | None = None
+    cache_creation_input_tokens: int | None = None
+    output_tokens_details: _OutputDetails | None = None
+
+
+class _Block(msgspec.Struct):
+    type: str
+    text: str | None = None
+    thinking: str | None = None
+    signature: str | None = None
+    data: str | None = None
+    id: str | None = None
+    name: str | None = None
+    input: msgspec.Raw = msgspec.Raw(b"{}")
+
+
+class _BlockDelta(msgspec.Struct):
+    """Also what `message_delta` carries: only one of the fields is ever there."""
+
+    text: str | None = None
+    thinking: str | None = None
+    signature: str | None = None
+    partial_json: str | None = None
+    stop_reason: str | None = None
+
+
+class _Message(msgspec.Struct):
+    type: str = ""
+    model: str | None = None
+    content: list[_Block] | None = None
+    stop_reason: str | None = None
+    usage: _Usage | None = None
+
+
+class _Event(msgspec.Struct):
+    type: str
+    index: int = 0
+    message: _Message | None = None
+    content_block: _Block | None = None
+    delta: _BlockDelta | None = None
+    usage: _Usage | None = None
+
+
+class _Growing:
+    """A block while its pieces come."""
+
+    def __init__(self, block: _Block, position: int) -> None:
+        self.kind = block.type
+        self.position = position
+        self.call_id = block.id or ""
+        self.name = block.name or ""
+        self.sealed = block.data or ""
+        self.signature = block.signature or ""
+        self.text = [block.text or block.thinking or ""]
+        self.whole_input = bytes(block.input).decode()
+        self.arguments: list[str] = []
+
+
+_events = msgspec.json.Decoder(_Event)
+_messages = msgspec.json.Decoder(_Message)
+
+
+class StreamDecoder(AnswerDecoder):
+    """Reads one answer of the messages API, streamed or whole."""
+
+    dialect: ClassVar[str] = "anthropic"
+
+    def __init__(self, issuer: str, nonce: str = "0") -> None:
+        super().__init__(issuer, nonce)
+        self._model = ""
+        self._blocks: dict[int, _Growing] = {}
+        self._stop_reason: str | None = None
+        self._usage: _Usage | None = None
+        self._is_stopped = False
+
+    def _is_ended(self) -> bool:
+        return self._is_stopped
+
+    def _take_event(self, event: Event) -> list[Delta]:
+        read = _events.decode(event.payload)
+        match read.type:
+            case "message_start" if read.message is not None:
+                return self._take_message(read.message)
+            case "content_block_start" if read.content_block is not None:
+                return self._take_block(read.index, read.content_block)
+            case "content_block_delta" if read.delta is not None:
+                return self._take_delta(read.index, read.delta)
+            case "message_delta":
+                if read.delta is not None:
+                    self._stop_reason = read.delta.stop_reason or self._stop_reason
+                self._take_usage(read.usage)
+            case "content_block_stop":
+                return self._seal(read.index)
+            case "message_stop":
+                self._is_stopped = True
+            case "error":
+                self._refuse("the provider reported an error inside the stream", event.payload)
+            case _:
+                pass  # Pings, and whatever the API adds: it says that clients must bear new events.
+        return []
+
+    def _take_body(self, body: bytes) -> None:
+        message = _messages.decode(body)
+        if message.type != "message":
+            self._refuse("the provider sent something else in place of an answer", body)
+            return
+        self._take_message(message)
+        self._is_stopped = True
+
+    def _take_message(self, message: _Message) -> list[Delta]:
+        self._model = message.model or self._model
+        self._stop_reason = message.stop_reason or self._stop_reason
+        self._take_usage(message.usage)
+        deltas: list[Delta] = []
+        for index, block in enumerate(message.content or ()):
+            deltas += self._take_block(index, block)
+        return deltas
+
+    def _take_usage(self, usage: _Usage | None) -> None:
+        """Later numbers replace earlier ones: they are sums, not differences."""
+        if usage is None:
+            return
+        known = msgspec.structs.asdict(self._usage) if self._usage is not None else {}
+        newer = {name: count for name, count in msgspec.structs.asdict(usage).items() if count is not None}
+        self._usage = _Usage(**{**known, **newer})
+
+    def _take_block(self, index: int, block: _Block) -> list[Delta]:
+        self._count(_BLOCK_WEIGHT)
+        growing = _Growing(block, len(self._blocks))
+        self._blocks[index] = growing
+        text = growing.text[0]
+        self._count(text + growing.sealed + growing.whole_input)
+        if not text:
+            return []
+        return [TextDelta(text)] if growing.kind == "text" else [ReasoningDelta(text)]
+
+    def _take_delta(self, index: int, delta: _BlockDelta) -> list[Delta]:
+        block = self._blocks.get(index)
+        if block is None:
+            # A server that leaves the start of a text out; calls have their names there and cannot do without.
+            kind = "thinking" if delta.thinking is not None else "text"
+            block = self._blocks[index] = _Growing(_Block(kind), len(self._blocks))
+        block.signature += delta.signature or ""
+        if delta.partial_json is not None:
+            self._count(delta.partial_json)
+            block.arguments.append(delta.partial_json)
+            number = self._call_number(block)
+            return [ToolCallDelta(number, block.name, delta.partial_json, self._certain_id(block))]
+        text = delta.text or delta.thinking or ""
+        self._count(text)
+        block.text.append(text)
+        if not text:
+            return []
+        return [TextDelta(text)] if delta.text else [ReasoningDelta(text)]
+
+    def _seal(self, index: int) -> list[Delta]:
+        """Tell what the provider wants to see again of thinking that has ended."""
+        block = self._blocks.get(index)
+        if block is None:
+            return []
+        opaque = hidden(self.issuer, block.sealed).opaque if block.sealed else block.signature
+        return [ReasoningDelta("", opaque)] if opaque and block.kind in ("thinking", "redacted_thinking") else []
+
+    def _certain_id(self, block: _Growing) -> str:
+        """Return the id that the reply will have for a call: the first of several with one id keeps it."""
+        before = (other.call_id for other in self._blocks.values() if other.position < block.position)
+        return "" if block.call_id in before else block.call_id
+
+    def _call_number(self, block: _Growing) -> int:
+        return sum(1 for other in self._blocks.values() if other.kind == "tool_use" and other.position < block.position)
+
+    def _reply(self) -> Reply | None:
+        if self._stop_reason is None and not self._is_stopped:
+            return None
+        parts: list[Text | ToolCall | Reasoning] = []
+        taken: set[str] = set()
+        for block in self._blocks.values():
+            match block.kind:
+                case "text" if text := "".join(block.text):
+                    parts.append(Text(text))
+                case "thinking" if (thought := "".join(block.text)) or block.signature:
+                    parts.append(Reasoning(thought, self.issuer, block.signature))
+                case "redacted_thinking" if block.sealed:
+                    parts.append(hidden(self.issuer, block.sealed))
+                case "tool_use":
+                    parts.append(self._call(block, taken))
+                case _:
+                    pass
+        return Reply(tuple(parts), self._reason(parts), self._total(), self._model)
+
+    def _call(self, block: _Growing, taken: set[str]) -> ToolCall:
+        call_id = block.call_id
+        if not call_id or call_id in taken:
+            call_id = f"call_{self.nonce}_{block.position}"
+        taken.add(call_id)
+        return ToolCall(call_id, block.name, "".join(block.arguments) or block.whole_input)
+
+    def _reason(self, parts: list[Text | ToolCall | Reasoning]) -> StopReason:
+        reason = STOP_REASONS.get(self._stop_reason or "end_turn", StopReason.OTHER)
+        if reason in (StopReason.END, StopReason.TOOL_CALLS):
+            has_calls = any(isinstance(part, ToolCall) for part in parts)
+            return StopReason.TOOL_CALLS if has_calls else StopReason.END
+        return reason
+
+    def _total(self) -> Usage | None:
+        usage = self._usage
+        if usage is None:
+            return None
+        cached = usage.cache_read_input_tokens or 0
+        details = usage.output_tokens_details
+        return Usage(
+            # The dialect counts what was read from and written to the cache apart.
+            input_tokens=(usage.input_tokens or 0) + cached + (usage.cache_creation_input_tokens or 0),
+            output_tokens=usage.output_tokens or 0,
+            cached_input_tokens=cached,
+            reasoning_tokens=(details.thinking_tokens or 0) if details is not None else 0,
+            cache_write_tokens=usage.cache_creation_input_tokens or 0,
+        )

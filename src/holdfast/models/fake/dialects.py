@@ -1,0 +1,135 @@
+"""How the simulated model behaves in each dialect: signs of life, ids, errors inside a stream, thinking, rules."""
+
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+
+import msgspec
+
+from holdfast.models import anthropic, gemini, openai_chat, openai_responses
+from holdfast.models.anthropic import request_decoder as anthropic_shapes
+from holdfast.models.anthropic.reasoning import hidden
+from holdfast.models.fake.replies import Thought
+from holdfast.models.fake.rules import (
+    PlacedImage,
+    anthropic_images,
+    anthropic_objection,
+    gemini_images,
+    gemini_objection,
+    openai_images,
+    openai_objection,
+    responses_images,
+    responses_objection,
+)
+from holdfast.models.fake.tokens import seal, sign
+from holdfast.models.gemini import request_decoder as gemini_shapes
+from holdfast.models.openai_chat import request_decoder as openai_shapes
+from holdfast.models.openai_responses import request_decoder as responses_shapes
+from holdfast.models.openai_responses.reasoning import encrypted_reasoning
+from holdfast.models.sse import encode_event
+from holdfast.models.wire import to_bytes
+from holdfast.types.messages import Reasoning
+
+_ERROR = "The server had an error while answering."
+_COMMENT = b": keep-alive\n\n"
+
+Look = tuple[str | None, list[PlacedImage]]
+
+
+class Manners(msgspec.Struct, frozen=True):
+    """One provider's manners. `look` holds a body against its rules and finds its images."""
+
+    reply_prefix: str
+    request_id_header: str
+    keep_alive: bytes
+    # What only the deltas of a stream have, apart from the first event, which opens it.
+    delta_mark: bytes
+    error_event: bytes
+    look: Callable[[bytes, str], Look]
+    thinking: Callable[[Thought, str, str], list[Reasoning]]
+
+
+def _openai_look(body: bytes, model: str) -> Look:  # noqa: ARG001 - thinking does not go back
+    read = openai_shapes.read_body(body)
+    return openai_objection(read), list(openai_images(read))
+
+
+def _anthropic_look(body: bytes, model: str) -> Look:  # noqa: ARG001 - the body names it
+    read = anthropic_shapes.read_body(body)
+    return anthropic_objection(read), list(anthropic_images(read))
+
+
+def _responses_look(body: bytes, model: str) -> Look:  # noqa: ARG001 - the body names it
+    read = responses_shapes.read_body(body)
+    return responses_objection(read), list(responses_images(read))
+
+
+def _gemini_look(body: bytes, model: str) -> Look:
+    read = gemini_shapes.read_body(body)
+    return gemini_objection(read, model), list(gemini_images(read))
+
+
+def _openai_thinking(thought: Thought, model: str, reply_id: str) -> list[Reasoning]:  # noqa: ARG001 - unsigned
+    return [] if thought.is_quiet else [Reasoning(thought.text)]
+
+
+def _anthropic_thinking(thought: Thought, model: str, reply_id: str) -> list[Reasoning]:  # noqa: ARG001 - no ids
+    if thought.is_quiet:
+        return [hidden("", seal(model, thought.text))]
+    return [Reasoning(thought.text, "", sign(model, thought.text))]
+
+
+def _responses_thinking(thought: Thought, model: str, reply_id: str) -> list[Reasoning]:
+    shown = "" if thought.is_quiet else thought.text
+    return [Reasoning(shown, "", encrypted_reasoning(f"rs_{reply_id}", shown, seal(model, thought.text)))]
+
+
+def _gemini_thinking(thought: Thought, model: str, reply_id: str) -> list[Reasoning]:  # noqa: ARG001 - no ids
+    signature = Reasoning("", "", seal(model, thought.text))
+    return [signature] if thought.is_quiet else [Reasoning(thought.text), signature]
+
+
+MANNERS: Mapping[str, Manners] = MappingProxyType(
+    {
+        openai_chat.NAME: Manners(
+            "chatcmpl",
+            "x-request-id",
+            _COMMENT,
+            b'"finish_reason":null',
+            encode_event(openai_chat.encode_error("server_error", _ERROR)),
+            _openai_look,
+            _openai_thinking,
+        ),
+        anthropic.NAME: Manners(
+            "msg",
+            "request-id",
+            encode_event(b'{"type":"ping"}', "ping"),
+            b"event: content_block_delta",
+            encode_event(anthropic.encode_error("overloaded_error", "Overloaded"), "error"),
+            _anthropic_look,
+            _anthropic_thinking,
+        ),
+        openai_responses.NAME: Manners(
+            "resp",
+            "x-request-id",
+            _COMMENT,
+            b'.delta","sequence_number"',
+            encode_event(
+                to_bytes(
+                    {"type": "error", "sequence_number": 9, "code": "server_error", "message": _ERROR, "param": None}
+                ),
+                "error",
+            ),
+            _responses_look,
+            _responses_thinking,
+        ),
+        gemini.NAME: Manners(
+            "sim",
+            "x-request-id",
+            _COMMENT,
+            b'"index":0}],"modelVersion"',
+            encode_event(gemini.encode_error(503, "UNAVAILABLE", "The model is overloaded. Please try again later.")),
+            _gemini_look,
+            _gemini_thinking,
+        ),
+    }
+)

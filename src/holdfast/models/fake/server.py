@@ -1,0 +1,205 @@
+"""The simulated model over a real socket: every dialect, a list of models, and an address to set faults and limits.
+
+Raw ASGI, because a test must see that a client's disconnect arrives and that a stream can break in the middle.
+"""
+
+import asyncio
+import socket
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, MutableMapping
+from contextlib import asynccontextmanager, contextmanager, suppress
+from typing import Any, TypeAlias
+
+import msgspec
+import uvicorn
+
+from holdfast.errors import UsageError
+from holdfast.models.dialects import DIALECTS, dialect_at
+from holdfast.models.fake import Simulation
+from holdfast.models.transport import Answer, BrokenOffError
+from holdfast.types.limits import Limits
+
+# ASGI's own shapes.
+_Scope: TypeAlias = MutableMapping[str, Any]
+_Receive: TypeAlias = Callable[[], Awaitable[MutableMapping[str, Any]]]
+_Send: TypeAlias = Callable[[MutableMapping[str, Any]], Awaitable[None]]
+
+CONTROL_PATH = "/simulation"
+# Above every limit that a test sets; what is longer is not kept, only counted as too long.
+_BODY_BYTES_MAX = 256 * 2**20
+# A stream that is still open when the server stops is cancelled; this is for the rest.
+_SHUTDOWN_SECONDS_MAX = 2
+
+_PATHS = [dialect.SERVER_PATH for dialect in DIALECTS.values()]
+
+
+class _Settings(msgspec.Struct, forbid_unknown_fields=True):
+    """What the control address takes; what is left out stays as it is. Null is a length of summaries: any."""
+
+    faults: str | None = None
+    limits: Limits | None = None
+    delta_seconds: float | None = None
+    summary_tokens_max: int | msgspec.UnsetType | None = msgspec.UNSET
+
+
+class SimulationApp:
+    """The ASGI application around a simulation."""
+
+    def __init__(self, simulation: Simulation) -> None:
+        self._simulation = simulation
+        self._streams: set[asyncio.Task[None]] = set()
+
+    async def __call__(self, scope: _Scope, receive: _Receive, send: _Send) -> None:
+        """Serve one request."""
+        if scope["type"] != "http":
+            return
+        method, path = scope["method"], scope["path"]
+        dialect = dialect_at(path)
+        if method == "POST" and dialect is not None:
+            body = await self._body(receive)
+            address = f"{path}?{scope['query_string'].decode('latin-1')}"
+            await self._stream(self._simulation.respond(dialect, body, address), receive, send)
+        elif method == "GET" and path == "/v1/models":
+            await _reply(send, 200, _MODELS)
+        elif method == "POST" and path == "/v1/conversations":
+            begun = self._simulation.stored.begin()
+            await _reply(send, 200, {"id": begun, "object": "conversation", "created_at": 0, "metadata": {}})
+        elif path == CONTROL_PATH and method in ("GET", "POST"):
+            await self._control(method, receive, send)
+        else:
+            told = f"{method} {path} is not served here; there are {', '.join(_PATHS)}, /v1/models and {CONTROL_PATH}"
+            await _reply(send, 404, {"error": {"message": told, "type": "invalid_request_error"}})
+
+    async def close(self) -> None:
+        """Cut all streams that are still open."""
+        for stream in self._streams:
+            stream.cancel()
+        await asyncio.gather(*self._streams, return_exceptions=True)
+
+    async def _body(self, receive: _Receive) -> bytes:
+        """Read a request to its end, keeping no more than it takes to see that it is too long."""
+        wire_bytes_max = self._simulation.limits.wire_bytes_max
+        keep = _BODY_BYTES_MAX if wire_bytes_max is None else min(wire_bytes_max + 1, _BODY_BYTES_MAX)
+        body = bytearray()
+        while True:
+            event = await receive()
+            body += event.get("body", b"")[: max(keep - len(body), 0)]
+            if event["type"] == "http.disconnect" or not event.get("more_body", False):
+                return bytes(body)
+
+    async def _stream(self, answer: Answer, receive: _Receive, send: _Send) -> None:
+        """Send an answer until it ends, breaks, or the client goes away."""
+        pump = asyncio.create_task(_pump(answer, send))
+        gone = asyncio.create_task(_gone(receive))
+        self._streams.add(pump)
+        pump.add_done_callback(self._streams.discard)
+        try:
+            await asyncio.wait({pump, gone}, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            gone.cancel()
+            pump.cancel()
+            with suppress(asyncio.CancelledError, BrokenOffError):
+                # A broken stream leaves the response incomplete, and the server then drops the connection.
+                await pump
+
+    async def _control(self, method: str, receive: _Receive, send: _Send) -> None:
+        simulation = self._simulation
+        if method == "POST":
+            try:
+                settings = msgspec.json.decode(await self._body(receive), type=_Settings)
+                if settings.faults is not None:
+                    simulation.set_faults(settings.faults)
+            except (msgspec.MsgspecError, UsageError) as error:
+                await _reply(send, 400, {"error": str(error)})
+                return
+            if settings.limits is not None:
+                simulation.limits = settings.limits
+            if settings.delta_seconds is not None:
+                simulation.delta_seconds = settings.delta_seconds
+            if settings.summary_tokens_max is not msgspec.UNSET:
+                simulation.summary_tokens_max = settings.summary_tokens_max
+        seen = [
+            {
+                "number": one.number,
+                "dialect": one.dialect,
+                "status": one.status,
+                "fault": one.fault,
+                "tokens": one.tokens,
+            }
+            for one in simulation.requests
+        ]
+        counters = {
+            "request_count": simulation.request_count,
+            "faults_left": simulation.faults_left,
+            "limits": simulation.limits,
+            "summary_tokens_max": simulation.summary_tokens_max,
+            "requests": seen,
+        }
+        await _reply(send, 200, counters)
+
+
+_MODELS = {
+    "object": "list",
+    "data": [{"id": "sim", "object": "model", "type": "model", "created": 0, "owned_by": "holdfast"}],
+    "has_more": False,
+}
+
+
+async def _pump(answer: Answer, send: _Send) -> None:
+    headers = [(name.encode(), text.encode()) for name, text in answer.headers.items()]
+    await send({"type": "http.response.start", "status": answer.status, "headers": headers})
+    async for chunk in answer.chunks:
+        await send({"type": "http.response.body", "body": chunk, "more_body": True})
+    await send({"type": "http.response.body", "body": b"", "more_body": False})
+
+
+async def _gone(receive: _Receive) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass
+
+
+async def _reply(send: _Send, status: int, body: object) -> None:
+    headers = [(b"content-type", b"application/json")]
+    await send({"type": "http.response.start", "status": status, "headers": headers})
+    await send({"type": "http.response.body", "body": msgspec.json.encode(body), "more_body": False})
+
+
+class _QuietServer(uvicorn.Server):
+    """A server inside of someone else's process, whose signals are not ours to take."""
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield
+
+
+@asynccontextmanager
+async def serve_simulation(simulation: Simulation, host: str = "127.0.0.1", port: int = 0) -> AsyncIterator[str]:
+    """Serve a simulation and give its base URL, without a path; port 0 takes a free one."""
+    app = SimulationApp(simulation)
+    config = uvicorn.Config(
+        app,
+        log_config=None,
+        # A stream that is cut on purpose is an error to the server, and a line in the log to no one's use.
+        log_level="critical",
+        access_log=False,
+        lifespan="off",
+        ws="none",
+        timeout_graceful_shutdown=_SHUTDOWN_SECONDS_MAX,
+    )
+    config.load()
+    server = _QuietServer(config)
+    server.lifespan = config.lifespan_class(config)
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    listener = socket.create_server((host, port), family=family)
+    # Connections inherit it; without it the first piece of a stream waits 40 ms for the client's acknowledgement.
+    listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    bound = listener.getsockname()[1]
+    await server.startup(sockets=[listener])
+    ticker = asyncio.create_task(server.main_loop())
+    try:
+        yield f"http://[{host}]:{bound}" if ":" in host else f"http://{host}:{bound}"
+    finally:
+        ticker.cancel()
+        with suppress(asyncio.CancelledError):
+            await ticker
+        await app.close()
+        await server.shutdown(sockets=[listener])

@@ -1,0 +1,248 @@
+"""The Gemini dialect as a server reads it: requests in, and the errors that answer them."""
+
+from collections import deque
+
+import msgspec
+
+from holdfast.models.gemini.reasoning import NO_SIGNATURE, effort_of
+from holdfast.models.wire import (
+    ANY_OBJECT,
+    DecodedRequest,
+    Intake,
+    MalformedRequestError,
+    WireNode,
+    received_media,
+    to_bytes,
+)
+from holdfast.types.messages import (
+    ContentPart,
+    Message,
+    Reasoning,
+    Request,
+    Role,
+    Text,
+    ToolCall,
+    ToolOutcome,
+    ToolResult,
+    ToolSpec,
+)
+from holdfast.types.messages import Part as OurPart
+
+# --- The shape of a request in the Gemini dialect, as a server reads it. Fields that nobody here uses are dropped.
+
+
+class Inline(msgspec.Struct, rename="camel"):
+    """Bytes inside the request."""
+
+    mime_type: str = ""
+    data: str = ""
+
+
+class FileAt(msgspec.Struct, rename="camel"):
+    """Bytes elsewhere."""
+
+    file_uri: str = ""
+
+
+class Call(msgspec.Struct):
+    """A call that a model made."""
+
+    name: str = ""
+    args: msgspec.Raw = msgspec.Raw(b"{}")
+    id: str | None = None
+
+
+class Answered(msgspec.Struct):
+    """What a tool returned."""
+
+    name: str = ""
+    response: dict[str, msgspec.Raw] = {}
+    id: str | None = None
+
+
+class Part(msgspec.Struct, rename="camel"):
+    """One part of a message, whatever its kind."""
+
+    text: str | None = None
+    thought: bool | None = None
+    thought_signature: str | None = None
+    inline_data: Inline | None = None
+    file_data: FileAt | None = None
+    function_call: Call | None = None
+    function_response: Answered | None = None
+
+
+class Content(msgspec.Struct):
+    """One message."""
+
+    role: str = "user"
+    parts: list[Part] = []
+
+
+class Declaration(msgspec.Struct, rename="camel"):
+    """A function that is offered."""
+
+    name: str
+    description: str = ""
+    parameters: msgspec.Raw = msgspec.Raw(ANY_OBJECT.encode())
+    parameters_json_schema: msgspec.Raw = msgspec.Raw(b"null")
+
+    @property
+    def schema(self) -> str:
+        """Return the schema as JSON text."""
+        written = bytes(self.parameters_json_schema)
+        return (bytes(self.parameters) if written == b"null" else written).decode()
+
+
+class Tool(msgspec.Struct, rename="camel"):
+    """Functions that are offered together."""
+
+    function_declarations: list[Declaration] | None = None
+
+
+class ThinkingConfig(msgspec.Struct, rename="camel"):
+    """How much to think."""
+
+    thinking_budget: int | None = None
+    thinking_level: str | None = None
+
+
+class GenerationConfig(msgspec.Struct, rename="camel"):
+    """How to answer."""
+
+    max_output_tokens: int | None = None
+    thinking_config: ThinkingConfig | None = None
+
+
+class GenerateBody(msgspec.Struct, rename="camel"):
+    """The body of a request."""
+
+    contents: list[Content]
+    system_instruction: Content | None = None
+    tools: list[Tool] | None = None
+    generation_config: GenerationConfig | None = None
+
+
+_bodies = msgspec.json.Decoder(GenerateBody)
+
+
+def read_body(body: bytes) -> GenerateBody:
+    """Read the body of a request, or raise `MalformedRequestError`."""
+    try:
+        return _bodies.decode(body)
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        raise MalformedRequestError(f"Invalid JSON payload received. {error}") from error
+
+
+_STREAMS = ":streamGenerateContent"
+
+
+def decode_request(body: bytes, issuer: str = "", path: str = "", *, is_tolerant: bool = False) -> DecodedRequest:
+    """Read the body of a request and the address it came to, or raise `MalformedRequestError`.
+
+    A call without an id is named by its place, and a result without one answers the oldest open call of its name. A
+    file that is named by an address becomes a line of text. Settings that `Request` does not know are dropped.
+    """
+    wire = read_body(body)
+    intake = Intake(issuer, is_tolerant=is_tolerant)
+    calls = _OpenCalls()
+    messages: list[Message] = []
+    for content in wire.contents:
+        messages += _messages(content, calls, intake)
+    settings = wire.generation_config
+    thinking = settings.thinking_config if settings is not None else None
+    system = wire.system_instruction
+    request = Request(
+        tuple(messages),
+        "\n\n".join(part.text for part in system.parts if part.text) if system is not None else "",
+        tuple(spec for tool in wire.tools or () for spec in _specs(tool)),
+        settings.max_output_tokens if settings is not None else None,
+        effort_of(thinking.thinking_level, thinking.thinking_budget) if thinking is not None else None,
+    )
+    model = path.rpartition("/")[2].partition(":")[0]
+    return DecodedRequest(request, model, _STREAMS in path, intake.blobs, unread=tuple(intake.unread))
+
+
+class _OpenCalls:
+    """Calls that have no result yet, in their order."""
+
+    def __init__(self) -> None:
+        self._open: deque[ToolCall] = deque()
+        self._count = 0
+
+    def add(self, call_id: str | None, name: str, arguments: str) -> ToolCall:
+        """Name a call."""
+        self._count += 1
+        call = ToolCall(call_id or f"call_{self._count}", name, arguments)
+        self._open.append(call)
+        return call
+
+    def answer(self, result: Answered) -> str:
+        """Return the id of the call that a result answers."""
+        for call in self._open:
+            if call.call_id == result.id if result.id else call.name == result.name:
+                self._open.remove(call)
+                return call.call_id
+        return result.id or result.name
+
+
+def _specs(tool: Tool) -> list[ToolSpec]:
+    return [ToolSpec(one.name, one.description, one.schema) for one in tool.function_declarations or ()]
+
+
+def _messages(content: Content, calls: _OpenCalls, intake: Intake) -> list[Message]:
+    if content.role == "model":
+        return [Message(Role.ASSISTANT, tuple(part for wire in content.parts for part in _spoken(wire, calls, intake)))]
+    if content.role not in ("user", "function"):
+        raise MalformedRequestError(f"Please use a valid role: user, model. Found {content.role!r}.")
+    results = tuple(
+        _result(part.function_response, calls) for part in content.parts if part.function_response is not None
+    )
+    words = tuple(_content(part, intake) for part in content.parts if part.function_response is None)
+    messages = [Message(Role.TOOL, results)] if results else []
+    return [*messages, Message(Role.USER, words)] if words or not results else messages
+
+
+def _spoken(wire: Part, calls: _OpenCalls, intake: Intake) -> list[OurPart]:
+    signature = wire.thought_signature or ""
+    if wire.thought:
+        return [Reasoning(wire.text or "", intake.issuer, signature)]
+    parts: list[OurPart] = []
+    if signature and signature != NO_SIGNATURE:
+        parts.append(Reasoning("", intake.issuer, signature))
+    if wire.function_call is not None:
+        call = wire.function_call
+        parts.append(calls.add(call.id, call.name, bytes(call.args).decode()))
+    elif wire.text or not signature:
+        parts.append(_content(wire, intake))
+    return parts
+
+
+def _result(answered: Answered, calls: _OpenCalls) -> ToolResult:
+    call_id = calls.answer(answered)
+    outcome = ToolOutcome.FAILED if "error" in answered.response else ToolOutcome.DONE
+    told = answered.response.get("error", answered.response.get("output"))
+    if told is None:
+        return ToolResult(call_id, (Text(msgspec.json.encode(answered.response).decode()),), outcome)
+    read = msgspec.json.decode(told)
+    pieces = read if isinstance(read, list) else [read]
+    texts = (piece if isinstance(piece, str) else msgspec.json.encode(piece).decode() for piece in pieces)
+    return ToolResult(call_id, tuple(Text(text) for text in texts), outcome)
+
+
+def _content(wire: Part, intake: Intake) -> ContentPart:
+    if wire.inline_data is not None:
+        return received_media(wire.inline_data.data, wire.inline_data.mime_type, intake.blobs)
+    if wire.file_data is not None:
+        return Text(f"[file at {wire.file_data.file_uri}]")
+    if wire.text is not None:
+        return Text(wire.text)
+    return intake.unknown("other", "send text, inlineData, functionCall or functionResponse")
+
+
+def encode_error(status: int, name: str, message: str, details: list[WireNode] | None = None) -> bytes:
+    """Return the body of an error."""
+    error: dict[str, WireNode] = {"code": status, "message": message, "status": name}
+    if details:
+        error["details"] = details
+    return to_bytes({"error": error})

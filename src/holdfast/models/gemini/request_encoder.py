@@ -1,0 +1,181 @@
+"""A request in the Gemini dialect: the bytes to send.
+
+The order of keys is fixed and everything that grows stands in `contents`, followed only by settings: a longer
+conversation starts with the bytes of a shorter one up to where it grows.
+"""
+
+from collections.abc import Iterable, Mapping
+
+import msgspec
+
+from holdfast.core.text.media_type import PDF
+from holdfast.models.gemini.reasoning import NO_SIGNATURE, demands_signatures, is_signature, thinking_config
+from holdfast.models.openai_chat.request_encoder import ATTACHED_ABOVE, ATTACHED_BELOW
+from holdfast.models.wire import (
+    EMPTY_MESSAGE,
+    IMAGE_TYPES,
+    CallIds,
+    WireNode,
+    bare_outcome,
+    base64_text,
+    inline_text,
+    media_line,
+    object_text,
+    schema_text,
+    to_bytes,
+)
+from holdfast.types.messages import (
+    ContentPart,
+    LargeText,
+    Media,
+    Message,
+    Reasoning,
+    Request,
+    Role,
+    Text,
+    ToolCall,
+    ToolOutcome,
+    ToolResult,
+    ToolSpec,
+)
+
+_Node = dict[str, WireNode]
+
+
+def encode_request(
+    request: Request,
+    model: str,
+    blobs: Mapping[str, bytes],
+    issuer: str,
+    *,
+    is_official: bool = True,  # noqa: ARG001 - compatible servers take the same
+    wants_stream: bool = True,  # noqa: ARG001 - the address says it, not the body
+) -> bytes:
+    """Return the body of a request.
+
+    What changes on the way: messages of one role in a row become one; reasoning of another issuer or without a
+    signature is left out; media of tool results stand behind the results; an outcome is told only as good or bad; empty
+    text is left out; a conversation that does not start with a person gets an empty first message.
+    """
+    body: _Node = {}
+    if request.system:
+        body["systemInstruction"] = {"parts": [{"text": request.system}]}
+    if request.tools:
+        body["tools"] = [{"functionDeclarations": [_tool(spec) for spec in request.tools]}]
+    body["contents"] = _contents(request.messages, model, blobs, issuer)
+    settings: _Node = {}
+    if request.output_tokens_max is not None:
+        settings["maxOutputTokens"] = request.output_tokens_max
+    if request.effort is not None:
+        settings["thinkingConfig"] = thinking_config(request.effort, model)
+    if settings:
+        body["generationConfig"] = settings
+    return to_bytes(body)
+
+
+def _tool(spec: ToolSpec) -> WireNode:
+    # `parameters` takes a narrow part of JSON Schema; this field takes all of it.
+    schema = msgspec.Raw(schema_text(spec.parameters).encode())
+    return {"name": spec.name, "description": spec.description, "parametersJsonSchema": schema}
+
+
+def _contents(messages: Iterable[Message], model: str, blobs: Mapping[str, bytes], issuer: str) -> list[WireNode]:
+    """Return the messages with roles taking turns, the first a person's, none of them empty."""
+    ids = CallIds()
+    names: dict[str, str] = {}
+    turns: list[tuple[str, list[_Node]]] = []
+    for message in messages:
+        if message.role is Role.ASSISTANT:
+            role, parts = "model", _spoken(message, ids, blobs, issuer)
+            names |= {part.call_id: part.name for part in message.parts if isinstance(part, ToolCall)}
+        else:
+            role, parts = "user", _told(message, ids, names, blobs)
+        if not parts:
+            continue
+        if turns and turns[-1][0] == role:
+            turns[-1][1].extend(parts)
+        else:
+            turns.append((role, parts))
+    if not turns or turns[0][0] == "model":
+        turns.insert(0, ("user", [{"text": EMPTY_MESSAGE}]))
+    for role, parts in turns:
+        if role == "user":
+            # Stable: all results of one answer must stand together; all else keeps its place.
+            parts.sort(key=lambda part: "functionResponse" not in part)
+        elif demands_signatures(model):
+            _sign(parts)
+    return [{"role": role, "parts": parts} for role, parts in turns]
+
+
+def _sign(parts: list[_Node]) -> None:
+    """Say of a call whose signature is not ours to give that it has none; only an answer's first call needs one."""
+    first = next((part for part in parts if "functionCall" in part), None)
+    if first is not None and "thoughtSignature" not in first:
+        first["thoughtSignature"] = NO_SIGNATURE
+
+
+def _spoken(message: Message, ids: CallIds, blobs: Mapping[str, bytes], issuer: str) -> list[_Node]:
+    nodes: list[_Node] = []
+    signature = ""
+    for part in message.parts:
+        node: _Node | None = None
+        match part:
+            case Text() | LargeText() | Media():
+                text = media_line(part) if isinstance(part, Media) else inline_text(part, blobs)
+                node = {"text": text} if text else None
+            case ToolCall():
+                arguments = msgspec.Raw(object_text(part.arguments).encode("utf-8", "replace"))
+                call: _Node = {"id": ids.of_call(part.call_id), "name": part.name, "args": arguments}
+                node = {"functionCall": call}
+            case Reasoning() if part.opaque and part.issuer == issuer:
+                # Two signatures in a row: the first stood on a part without text.
+                nodes += _signed({"text": ""}, signature) if signature else []
+                signature = part.opaque
+                node = None if is_signature(part) else {"text": part.text, "thought": True}
+            case Reasoning() | ToolResult():
+                pass  # Thinking without a signature of ours stays here; results are the tool's words.
+        if node is not None:
+            nodes += _signed(node, signature)
+            signature = ""
+    return nodes + (_signed({"text": ""}, signature) if signature else [])
+
+
+def _signed(node: _Node, signature: str) -> list[_Node]:
+    return [{**node, "thoughtSignature": signature}] if signature else [node]
+
+
+def _told(message: Message, ids: CallIds, names: Mapping[str, str], blobs: Mapping[str, bytes]) -> list[_Node]:
+    results = [part for part in message.parts if isinstance(part, ToolResult)]
+    nodes: list[_Node] = [_result(result, ids, names, blobs) for result in results]
+    attached = [part for result in results for part in result.parts if isinstance(part, Media)]
+    if attached:
+        nodes += _content([Text(ATTACHED_ABOVE), *attached], blobs)
+    content = [part for part in message.parts if isinstance(part, Text | LargeText | Media)]
+    nodes += _content(content, blobs)
+    return nodes or [{"text": EMPTY_MESSAGE}]
+
+
+def _result(result: ToolResult, ids: CallIds, names: Mapping[str, str], blobs: Mapping[str, bytes]) -> _Node:
+    texts = [ATTACHED_BELOW if isinstance(part, Media) else inline_text(part, blobs) for part in result.parts]
+    content: list[WireNode] = [text for text in texts if text] or [bare_outcome(result)]
+    key = "output" if result.outcome is ToolOutcome.DONE else "error"
+    response: _Node = {key: content[0] if len(content) == 1 else content}
+    call_id = ids.of_result(result.call_id)
+    return {"functionResponse": {"id": call_id, "name": names.get(result.call_id, "unknown"), "response": response}}
+
+
+def _content(parts: Iterable[ContentPart], blobs: Mapping[str, bytes]) -> list[_Node]:
+    nodes: list[_Node] = []
+    for part in parts:
+        if isinstance(part, Media):
+            nodes.append(_media(part, blobs))
+        elif text := inline_text(part, blobs):
+            nodes.append({"text": text})
+    return nodes
+
+
+def _media(media: Media, blobs: Mapping[str, bytes]) -> _Node:
+    encoded = base64_text(media, blobs) if media.media_type in IMAGE_TYPES | {PDF} else None
+    if encoded is None:
+        return {"text": media_line(media)}
+    return {"inlineData": {"mimeType": media.media_type, "data": encoded}}

@@ -1,0 +1,183 @@
+"""An answer in the Gemini dialect, read as it comes.
+
+Each event is a whole response with the parts that are new. An error may come as the body of the answer or inside the
+stream, alone or in a list; a prompt that is blocked comes as a response without candidates.
+"""
+
+from typing import ClassVar
+
+import msgspec
+
+from holdfast.models.sse import Event
+from holdfast.models.stream_decoder import AnswerDecoder
+from holdfast.ports import Delta, ReasoningDelta, TextDelta, ToolCallDelta
+from holdfast.types.messages import Reasoning, Reply, StopReason, Text, ToolCall, Usage
+
+_FILTERED = ("SAFETY", "RECITATION", "BLOCKLIST", "PROHIBITED_CONTENT", "SPII", "LANGUAGE", "IMAGE_SAFETY")
+_STOP_REASONS = {
+    "STOP": StopReason.END,
+    "MAX_TOKENS": StopReason.LENGTH,
+    **dict.fromkeys(_FILTERED, StopReason.CONTENT_FILTER),
+}
+
+# What one part weighs in the bound of an answer besides its text, so that empty ones without end are bounded too.
+_PART_WEIGHT = " " * 64
+
+
+class _Call(msgspec.Struct):
+    name: str = ""
+    args: msgspec.Raw = msgspec.Raw(b"{}")
+    id: str | None = None
+
+
+class _Part(msgspec.Struct, rename="camel"):
+    text: str | None = None
+    thought: bool | None = None
+    thought_signature: str | None = None
+    function_call: _Call | None = None
+
+
+class _Content(msgspec.Struct):
+    parts: list[_Part] | None = None
+
+
+class _Candidate(msgspec.Struct, rename="camel"):
+    content: _Content | None = None
+    finish_reason: str | None = None
+
+
+class _Feedback(msgspec.Struct, rename="camel"):
+    block_reason: str | None = None
+
+
+class _Usage(msgspec.Struct, rename="camel"):
+    prompt_token_count: int | None = None
+    candidates_token_count: int | None = None
+    thoughts_token_count: int | None = None
+    cached_content_token_count: int | None = None
+    tool_use_prompt_token_count: int | None = None
+
+
+class _Response(msgspec.Struct, rename="camel"):
+    candidates: list[_Candidate] | None = None
+    prompt_feedback: _Feedback | None = None
+    usage_metadata: _Usage | None = None
+    model_version: str | None = None
+    error: msgspec.Raw = msgspec.Raw(b"null")
+
+
+_responses = msgspec.json.Decoder(_Response)
+# Without `alt=sse` a stream is one list of responses.
+_lists = msgspec.json.Decoder(list[_Response])
+
+
+class StreamDecoder(AnswerDecoder):
+    """Reads one answer of generateContent, streamed or whole."""
+
+    dialect: ClassVar[str] = "gemini"
+
+    def __init__(self, issuer: str, nonce: str = "0") -> None:
+        super().__init__(issuer, nonce)
+        self._model = ""
+        self._parts: list[Text | ToolCall | Reasoning] = []
+        self._call_ids: set[str] = set()
+        self._finish_reason: str | None = None
+        self._is_blocked = False
+        self._usage: Usage | None = None
+
+    def _is_ended(self) -> bool:
+        return False  # Usage may follow the reason; the end of the stream is the end.
+
+    def _take_event(self, event: Event) -> list[Delta]:
+        if event.payload.lstrip().startswith(b"["):
+            self._take_body(event.payload)
+            return []
+        return self._take_response(_responses.decode(event.payload), event.payload)
+
+    def _take_body(self, body: bytes) -> None:
+        whole = _lists.decode(body) if body.lstrip().startswith(b"[") else [_responses.decode(body)]
+        for response in whole:
+            self._take_response(response, body)
+
+    def _take_response(self, response: _Response, payload: bytes) -> list[Delta]:
+        if bytes(response.error) != b"null":
+            self._refuse("the provider reported an error in place of an answer", payload)
+            return []
+        self._model = response.model_version or self._model
+        if response.usage_metadata is not None:
+            self._usage = _usage(response.usage_metadata)
+        if response.prompt_feedback is not None and response.prompt_feedback.block_reason:
+            self._is_blocked = True
+        deltas: list[Delta] = []
+        # Only one answer is ever asked for, so every candidate belongs to it.
+        for candidate in response.candidates or ():
+            for part in (candidate.content.parts if candidate.content else None) or ():
+                deltas += self._take_part(part)
+            reason = candidate.finish_reason
+            self._finish_reason = reason if reason and reason != "FINISH_REASON_UNSPECIFIED" else self._finish_reason
+        return deltas
+
+    def _take_part(self, part: _Part) -> list[Delta]:
+        signature = part.thought_signature or ""
+        text = part.text or ""
+        self._count(_PART_WEIGHT + text + signature)
+        if part.thought:
+            return self._take_thought(text, signature)
+        deltas: list[Delta] = []
+        if signature:
+            self._parts.append(Reasoning("", self.issuer, signature))
+            deltas.append(ReasoningDelta("", signature))
+        if part.function_call is not None:
+            deltas.append(self._take_call(part.function_call))
+        elif text:
+            last = self._parts[-1] if self._parts else None
+            if isinstance(last, Text) and not signature:
+                self._parts[-1] = Text(last.text + text)
+            else:
+                self._parts.append(Text(text))
+            deltas.append(TextDelta(text))
+        return deltas
+
+    def _take_thought(self, text: str, signature: str) -> list[Delta]:
+        last = self._parts[-1] if self._parts else None
+        if isinstance(last, Reasoning) and last.text and not last.opaque:
+            self._parts[-1] = Reasoning(last.text + text, self.issuer, signature)
+        elif text or signature:
+            self._parts.append(Reasoning(text, self.issuer, signature))
+        return [ReasoningDelta(text, signature)] if text or signature else []
+
+    def _take_call(self, call: _Call) -> Delta:
+        index = sum(isinstance(part, ToolCall) for part in self._parts)
+        call_id = call.id or ""
+        if not call_id or call_id in self._call_ids:
+            call_id = f"call_{self.nonce}_{index}"
+        self._call_ids.add(call_id)
+        arguments = bytes(call.args).decode()
+        arguments = "{}" if arguments == "null" else arguments
+        self._count(arguments)
+        self._parts.append(ToolCall(call_id, call.name, arguments))
+        return ToolCallDelta(index, call.name, arguments, call_id)
+
+    def _reply(self) -> Reply | None:
+        if self._finish_reason is None and not self._is_blocked:
+            return None
+        return Reply(tuple(self._parts), self._stop_reason(), self._usage, self._model)
+
+    def _stop_reason(self) -> StopReason:
+        if self._is_blocked:
+            return StopReason.CONTENT_FILTER
+        reason = _STOP_REASONS.get(self._finish_reason or "", StopReason.OTHER)
+        if reason is StopReason.END and self._call_ids:
+            return StopReason.TOOL_CALLS
+        return reason
+
+
+def _usage(usage: _Usage) -> Usage:
+    thinking = usage.thoughts_token_count or 0
+    return Usage(
+        input_tokens=(usage.prompt_token_count or 0) + (usage.tool_use_prompt_token_count or 0),
+        # The dialect counts thinking apart from what is said.
+        output_tokens=(usage.candidates_token_count or 0) + thinking,
+        cached_input_tokens=usage.cached_content_token_count or 0,
+        reasoning_tokens=thinking,
+    )

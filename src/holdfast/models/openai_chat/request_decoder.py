@@ -1,0 +1,279 @@
+"""The OpenAI chat dialect as a server reads it: requests in, and the errors that answer them."""
+
+from collections.abc import Mapping
+from typing import Literal
+
+import msgspec
+
+from holdfast.models.wire import (
+    ANY_OBJECT,
+    DecodedRequest,
+    Intake,
+    MalformedRequestError,
+    Original,
+    media_of_url,
+    to_bytes,
+)
+from holdfast.types.messages import (
+    ContentPart,
+    Effort,
+    Message,
+    Part,
+    Reasoning,
+    Request,
+    Role,
+    Text,
+    ToolCall,
+    ToolResult,
+    ToolSpec,
+)
+
+# --- The shape of a request in the OpenAI chat dialect, as a server reads it. Fields that nobody here uses …
+
+
+class ImageUrl(msgspec.Struct):
+    """Where an image is: for us, inside the address itself."""
+
+    url: str
+
+
+class File(msgspec.Struct):
+    """A document, inside an address."""
+
+    file_data: str = ""
+    filename: str = ""
+
+
+class Piece(msgspec.Struct):
+    """One part of a message."""
+
+    type: str
+    text: str = ""
+    refusal: str = ""
+    image_url: ImageUrl | str | None = None
+    file: File | None = None
+
+
+class Function(msgspec.Struct):
+    """Which function a call asks for."""
+
+    name: str
+    arguments: str = ""
+
+
+class Custom(msgspec.Struct):
+    """Which free-form tool a call asks for."""
+
+    name: str
+    input: str = ""
+
+
+class Call(msgspec.Struct):
+    """A call that an assistant made."""
+
+    id: str = ""
+    function: Function | None = None
+    custom: Custom | None = None
+
+
+class ChatMessage(msgspec.Struct):
+    """One message, whatever its role. "function" and `function_call` are the older form of calls."""
+
+    role: Literal["system", "developer", "user", "assistant", "tool", "function"]
+    content: str | list[Piece] | None = None
+    tool_calls: list[Call] | None = None
+    tool_call_id: str = ""
+    name: str = ""
+    refusal: str | None = None
+    function_call: Function | None = None
+    # Two names for the same thing, neither of them OpenAI's own.
+    reasoning_content: str | None = None
+    reasoning: str | None = None
+
+
+class ToolFunction(msgspec.Struct):
+    """What the model is told about a function."""
+
+    name: str
+    description: str | None = None
+    parameters: msgspec.Raw = msgspec.Raw(b"null")
+
+    @property
+    def schema(self) -> str:
+        """Return the schema as JSON text."""
+        written = bytes(self.parameters).decode()
+        return ANY_OBJECT if written == "null" else written
+
+
+class ChatTool(msgspec.Struct):
+    """A tool that is offered; free-form ones have no function."""
+
+    function: ToolFunction | None = None
+
+
+class StreamOptions(msgspec.Struct):
+    """What a stream should tell besides the answer."""
+
+    include_usage: bool | None = None
+
+
+class ChatBody(msgspec.Struct):
+    """The body of a request."""
+
+    model: str
+    messages: list[msgspec.Raw]
+    tools: list[ChatTool] | None = None
+    max_tokens: int | None = None
+    max_completion_tokens: int | None = None
+    reasoning_effort: str | None = None
+    stream: bool | None = None
+    stream_options: StreamOptions | None = None
+
+
+_messages = msgspec.json.Decoder(ChatMessage)
+_bodies = msgspec.json.Decoder(ChatBody)
+
+
+def read_body(body: bytes) -> ChatBody:
+    """Read the body of a request, or raise `MalformedRequestError`."""
+    try:
+        return _bodies.decode(body)
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        raise MalformedRequestError(f"the body is not a chat completion request: {error}") from error
+
+
+def read_messages(body: ChatBody) -> list[tuple[bytes, ChatMessage]]:
+    """Return the messages, each as it was written and as it was read."""
+    read: list[tuple[bytes, ChatMessage]] = []
+    for at, wire in enumerate(body.messages):
+        try:
+            read.append((bytes(wire), _messages.decode(wire)))
+        except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+            raise MalformedRequestError(f"messages[{at}] cannot be read: {error}") from error
+    return read
+
+
+_EFFORTS: Mapping[str, Effort] = {
+    "none": Effort.NONE,
+    "minimal": Effort.LOW,
+    "low": Effort.LOW,
+    "medium": Effort.MEDIUM,
+    "high": Effort.HIGH,
+    "xhigh": Effort.HIGH,
+    "max": Effort.HIGH,
+}
+
+
+def decode_request(
+    body: bytes,
+    issuer: str = "",
+    path: str = "",  # noqa: ARG001 - one address for all models
+    *,
+    is_tolerant: bool = False,
+) -> DecodedRequest:
+    """Read the body of a request, or raise `MalformedRequestError`.
+
+    All system messages become the system text, in order; results of one answer become one message; an image that is
+    named by an address becomes a line of text. Settings that `Request` does not know are dropped; parts it does not
+    know are refused, or named in `unread` where the reader is tolerant.
+    """
+    wire = read_body(body)
+    intake = Intake(issuer, is_tolerant=is_tolerant)
+    systems: list[str] = []
+    messages: list[Message] = []
+    originals: list[Original] = []
+    for written, message in read_messages(wire):
+        if message.role in ("system", "developer"):
+            systems.append("".join(part.text for part in _parts(message.content, intake) if isinstance(part, Text)))
+            originals.append(Original(written, len(messages), len(messages)))
+            continue
+        decoded = _message(message, intake)
+        if decoded.role is Role.TOOL and messages and messages[-1].role is Role.TOOL:
+            decoded = Message(Role.TOOL, messages.pop().parts + decoded.parts)
+        messages.append(decoded)
+        originals.append(Original(written, len(messages) - 1, len(messages)))
+    output_tokens_max = wire.max_tokens if wire.max_completion_tokens is None else wire.max_completion_tokens
+    request = Request(
+        tuple(messages),
+        "\n\n".join(system for system in systems if system),
+        tuple(_tool(tool) for tool in wire.tools or () if tool.function is not None),
+        output_tokens_max,
+        _effort(wire.reasoning_effort, intake),
+    )
+    wants_usage = wire.stream_options is not None and bool(wire.stream_options.include_usage)
+    return DecodedRequest(
+        request, wire.model, bool(wire.stream), intake.blobs, wants_usage, tuple(originals), tuple(intake.unread)
+    )
+
+
+def _effort(named: str | None, intake: Intake) -> Effort | None:
+    if named is None:
+        return None
+    if named not in _EFFORTS and not intake.is_tolerant:
+        raise MalformedRequestError(f"reasoning_effort {named!r} is none of {', '.join(_EFFORTS)}")
+    return _EFFORTS.get(named)
+
+
+def _tool(tool: ChatTool) -> ToolSpec:
+    function = tool.function
+    assert function is not None
+    return ToolSpec(function.name, function.description or "", function.schema)
+
+
+def _message(message: ChatMessage, intake: Intake) -> Message:
+    content = _parts(message.content, intake)
+    if message.role in ("tool", "function"):
+        # The older form names the function; it has no ids.
+        call_id = message.tool_call_id or (message.name if message.role == "function" else "")
+        if not call_id:
+            raise MalformedRequestError("a message with role 'tool' has no tool_call_id")
+        return Message(Role.TOOL, (ToolResult(call_id, content),))
+    if message.role == "user":
+        return Message(Role.USER, content)
+    parts: list[Part] = []
+    thought = message.reasoning_content or message.reasoning
+    if thought:
+        parts.append(Reasoning(thought, intake.issuer))
+    parts += content
+    if message.refusal:
+        parts.append(Text(message.refusal))
+    parts += [_call(call) for call in message.tool_calls or ()]
+    if message.function_call is not None:
+        parts.append(ToolCall(message.function_call.name, message.function_call.name, message.function_call.arguments))
+    return Message(Role.ASSISTANT, tuple(parts))
+
+
+def _call(call: Call) -> ToolCall:
+    if call.function is not None:
+        return ToolCall(call.id, call.function.name, call.function.arguments)
+    if call.custom is not None:
+        return ToolCall(call.id, call.custom.name, call.custom.input)
+    raise MalformedRequestError(f"the call {call.id!r} has no function")
+
+
+def _parts(content: str | list[Piece] | None, intake: Intake) -> tuple[ContentPart, ...]:
+    if content is None:
+        return ()
+    if isinstance(content, str):
+        return (Text(content),)
+    return tuple(_part(piece, intake) for piece in content)
+
+
+def _part(piece: Piece, intake: Intake) -> ContentPart:
+    match piece.type:
+        case "text":
+            return Text(piece.text)
+        case "refusal":
+            return Text(piece.refusal)
+        case "image_url" if piece.image_url is not None:
+            image = piece.image_url
+            return media_of_url(image if isinstance(image, str) else image.url, "", intake.blobs)
+        case "file" if piece.file is not None and piece.file.file_data:
+            return media_of_url(piece.file.file_data, piece.file.filename, intake.blobs)
+        case kind:
+            return intake.unknown(kind, "send text, image_url or file")
+
+
+def encode_error(kind: str, message: str, *, code: str | None = None, param: str | None = None) -> bytes:
+    """Return the body of an error."""
+    return to_bytes({"error": {"message": message, "type": kind, "param": param, "code": code}})

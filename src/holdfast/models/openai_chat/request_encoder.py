@@ -1,0 +1,177 @@
+"""A request in the OpenAI chat dialect: the bytes to send.
+
+The order of keys is fixed and everything that grows stands in `messages`, followed only by settings: a longer
+conversation starts with the bytes of a shorter one up to where it grows.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+
+import msgspec
+
+from holdfast.core.text.media_type import PDF
+from holdfast.models.wire import (
+    EMPTY_MESSAGE,
+    IMAGE_TYPES,
+    CallIds,
+    KeptIds,
+    WireNode,
+    bare_outcome,
+    data_url,
+    inline_text,
+    media_line,
+    object_text,
+    schema_text,
+    to_bytes,
+)
+from holdfast.types.messages import (
+    ContentPart,
+    Effort,
+    LargeText,
+    Media,
+    Message,
+    Reasoning,
+    Request,
+    Role,
+    Text,
+    ToolCall,
+    ToolResult,
+    ToolSpec,
+)
+
+# How a tool's attachments are announced, since a tool message carries text alone. The simulated model knows it too.
+ATTACHED_BELOW = "[an attachment of this result follows the results]"
+ATTACHED_ABOVE = "[attachments of the tool results above]"
+
+_EFFORTS: Mapping[Effort, str] = {
+    Effort.NONE: "none",
+    Effort.LOW: "low",
+    Effort.MEDIUM: "medium",
+    Effort.HIGH: "high",
+}
+
+
+def encode_request(
+    request: Request,
+    model: str,
+    blobs: Mapping[str, bytes],
+    issuer: str,  # noqa: ARG001 - every dialect has it; here reasoning never goes back, so nobody asks who issued it
+    *,
+    is_official: bool = True,
+    wants_stream: bool = True,
+) -> bytes:
+    """Return the body of a request.
+
+    What changes on the way: reasoning is left out; media of tool results stand in a user message behind the results;
+    text of an assistant is joined; assistant messages without text and calls are left out, empty text too. Where the
+    endpoint is not OpenAI's own (`is_official`), the limit of the output goes by its older name, known to all servers.
+    """
+    body: dict[str, WireNode] = {"model": model}
+    if request.tools:
+        body["tools"] = [_tool(spec) for spec in request.tools]
+    system: list[WireNode] = [{"role": "system", "content": request.system}] if request.system else []
+    body["messages"] = system + _messages(request.messages, CallIds(), blobs)
+    if request.output_tokens_max is not None:
+        body["max_completion_tokens" if is_official else "max_tokens"] = request.output_tokens_max
+    if request.effort is not None:
+        body["reasoning_effort"] = _EFFORTS[request.effort]
+    if wants_stream:
+        body["stream"] = True
+        body["stream_options"] = {"include_usage": True}
+    return to_bytes(body)
+
+
+def _tool(spec: ToolSpec) -> WireNode:
+    schema = msgspec.Raw(schema_text(spec.parameters).encode())
+    return {
+        "type": "function",
+        "function": {"name": spec.name, "description": spec.description, "parameters": schema},
+    }
+
+
+def encode_messages(messages: Sequence[Message], blobs: Mapping[str, bytes], issuer: str) -> list[bytes]:  # noqa: ARG001
+    """Return messages as elements of a request's `messages`, with the ids of calls as they are."""
+    return [to_bytes(node) for node in _messages(messages, KeptIds(), blobs)]
+
+
+def _messages(messages: Iterable[Message], ids: KeptIds, blobs: Mapping[str, bytes]) -> list[WireNode]:
+    wire: list[WireNode] = []
+    attachments: list[Media] = []
+    for message in messages:
+        results = [part for part in message.parts if isinstance(part, ToolResult)]
+        if attachments and not results:
+            # Not before: all results of one answer must follow it without a gap.
+            wire.append(_attachments_message(attachments, blobs))
+            attachments = []
+        if message.role is Role.ASSISTANT:
+            wire += _assistant_message(message, ids, blobs)
+            continue
+        for result in results:
+            wire.append(_tool_message(result, ids, blobs))
+            attachments += [part for part in result.parts if isinstance(part, Media)]
+        content = [part for part in message.parts if isinstance(part, Text | LargeText | Media)]
+        if content or not results:
+            wire.append({"role": "user", "content": _content(content, blobs)})
+    if attachments:
+        wire.append(_attachments_message(attachments, blobs))
+    return wire
+
+
+def _assistant_message(message: Message, ids: KeptIds, blobs: Mapping[str, bytes]) -> list[WireNode]:
+    texts: list[str] = []
+    calls: list[WireNode] = []
+    for part in message.parts:
+        match part:
+            case Text() | LargeText():
+                texts.append(inline_text(part, blobs))
+            case Media():
+                texts.append(media_line(part))
+            case ToolCall():
+                function = {"name": part.name, "arguments": object_text(part.arguments)}
+                calls.append({"id": ids.of_call(part.call_id), "type": "function", "function": function})
+            case Reasoning() | ToolResult():
+                pass  # Reasoning does not go back in this dialect; results are the tool's words.
+    text = "".join(texts)
+    if calls:
+        return [{"role": "assistant", "content": text or None, "tool_calls": calls}]
+    return [{"role": "assistant", "content": text}] if text else []
+
+
+def _tool_message(result: ToolResult, ids: KeptIds, blobs: Mapping[str, bytes]) -> WireNode:
+    texts = [ATTACHED_BELOW if isinstance(part, Media) else inline_text(part, blobs) for part in result.parts]
+    content = [text for text in texts if text] or [bare_outcome(result)]
+    return {
+        "role": "tool",
+        "tool_call_id": ids.of_result(result.call_id),
+        "content": content[0] if len(content) == 1 else [{"type": "text", "text": text} for text in content],
+    }
+
+
+def _attachments_message(attachments: Iterable[Media], blobs: Mapping[str, bytes]) -> WireNode:
+    return {"role": "user", "content": _content([Text(ATTACHED_ABOVE), *attachments], blobs)}
+
+
+def _content(parts: Iterable[ContentPart], blobs: Mapping[str, bytes]) -> WireNode:
+    nodes = [node for part in parts if (node := _content_node(part, blobs)) is not None]
+    match nodes:
+        case []:
+            return EMPTY_MESSAGE
+        case [{"type": "text", "text": str(only)}]:
+            return only
+        case _:
+            return nodes
+
+
+def _content_node(part: ContentPart, blobs: Mapping[str, bytes]) -> dict[str, WireNode] | None:
+    if isinstance(part, Media):
+        return _media_node(part, blobs)
+    text = inline_text(part, blobs)
+    return {"type": "text", "text": text} if text else None
+
+
+def _media_node(media: Media, blobs: Mapping[str, bytes]) -> dict[str, WireNode]:
+    url = data_url(media, blobs) if media.media_type in IMAGE_TYPES | {PDF} else None
+    if url is None:
+        return {"type": "text", "text": media_line(media)}
+    if media.media_type == PDF:
+        return {"type": "file", "file": {"filename": media.name or "document.pdf", "file_data": url}}
+    return {"type": "image_url", "image_url": {"url": url}}

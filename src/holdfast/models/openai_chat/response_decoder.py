@@ -1,0 +1,233 @@
+"""An answer in the OpenAI chat dialect, read as it comes.
+
+Tolerant where compatible servers differ: calls without ids or index, whole calls in one piece, usage in every chunk or
+in none, no `[DONE]`, thinking under either of two names, text as a list of parts.
+"""
+
+from typing import ClassVar
+
+import msgspec
+
+from holdfast.models.sse import Event
+from holdfast.models.stream_decoder import AnswerDecoder
+from holdfast.ports import Delta, ReasoningDelta, TextDelta, ToolCallDelta
+from holdfast.types.messages import Reasoning, Reply, StopReason, Text, ToolCall, Usage
+
+_STOP_REASONS = {
+    "stop": StopReason.END,
+    "tool_calls": StopReason.TOOL_CALLS,
+    "function_call": StopReason.TOOL_CALLS,
+    "length": StopReason.LENGTH,
+    "model_context_window_exceeded": StopReason.LENGTH,
+    "content_filter": StopReason.CONTENT_FILTER,
+}
+
+# What one call weighs in the bound of an answer besides its text, so that empty calls without end are bounded too.
+_CALL_WEIGHT = " " * 256
+
+
+class _Function(msgspec.Struct):
+    name: str | None = None
+    # A string by the book; some servers send the object itself.
+    arguments: str | dict[str, msgspec.Raw] | None = None
+
+
+class _CallPiece(msgspec.Struct):
+    index: int | None = None
+    id: str | None = None
+    function: _Function | None = None
+
+
+class _TextPiece(msgspec.Struct):
+    type: str = "text"
+    text: str | None = None
+
+
+class _Words(msgspec.Struct):
+    content: str | list[_TextPiece] | None = None
+    refusal: str | None = None
+    # Two names for the same thing, neither of them OpenAI's own.
+    reasoning_content: str | None = None
+    reasoning: str | None = None
+    tool_calls: list[_CallPiece] | None = None
+
+
+class _Choice(msgspec.Struct):
+    delta: _Words | None = None
+    message: _Words | None = None
+    finish_reason: str | None = None
+
+
+class _InputDetails(msgspec.Struct):
+    cached_tokens: int | None = None
+
+
+class _OutputDetails(msgspec.Struct):
+    reasoning_tokens: int | None = None
+
+
+class _Usage(msgspec.Struct):
+    prompt_tokens: int | None = None
+    completion_tokens: int | None = None
+    prompt_tokens_details: _InputDetails | None = None
+    completion_tokens_details: _OutputDetails | None = None
+
+
+class _Chunk(msgspec.Struct):
+    """A chunk of a stream, or a whole answer: they differ only in `delta` and `message`."""
+
+    object: str | None = None
+    model: str | None = None
+    choices: list[_Choice] | None = None
+    usage: _Usage | None = None
+    error: msgspec.Raw = msgspec.Raw(b"null")
+
+
+class _Call:
+    """A call while its pieces come."""
+
+    def __init__(self, index: int) -> None:
+        self.index = index
+        self.call_id = ""
+        self.name = ""
+        self.arguments: list[str] = []
+
+
+_chunks = msgspec.json.Decoder(_Chunk)
+
+
+class StreamDecoder(AnswerDecoder):
+    """Reads one answer of a chat completion, streamed or whole."""
+
+    dialect: ClassVar[str] = "openai-chat"
+
+    def __init__(self, issuer: str, nonce: str = "0") -> None:
+        super().__init__(issuer, nonce)
+        self._model = ""
+        self._text: list[str] = []
+        self._reasoning: list[str] = []
+        self._calls: list[_Call] = []
+        self._finish_reason: str | None = None
+        self._usage: Usage | None = None
+        self._is_done = False
+
+    def _is_ended(self) -> bool:
+        return self._is_done
+
+    def _take_event(self, event: Event) -> list[Delta]:
+        if event.payload.strip() == b"[DONE]":
+            self._is_done = True
+            return []
+        return self._take_chunk(event.payload)
+
+    def _take_body(self, body: bytes) -> None:
+        self._take_chunk(body)
+
+    def _take_chunk(self, payload: bytes) -> list[Delta]:
+        chunk = _chunks.decode(payload)
+        if bytes(chunk.error) != b"null" or chunk.object == "error":
+            self._refuse("the provider reported an error in place of an answer", payload)
+            return []
+        self._model = self._model or chunk.model or ""
+        if chunk.usage is not None:
+            self._usage = _usage(chunk.usage)
+        deltas: list[Delta] = []
+        # Only one answer is ever asked for, so every choice belongs to it.
+        for choice in chunk.choices or ():
+            words = choice.delta or choice.message
+            if words is not None:
+                deltas += self._take_words(words)
+            self._finish_reason = choice.finish_reason or self._finish_reason
+        return deltas
+
+    def _take_words(self, words: _Words) -> list[Delta]:
+        deltas: list[Delta] = []
+        thought = words.reasoning_content or words.reasoning
+        if thought:
+            self._count(thought)
+            self._reasoning.append(thought)
+            deltas.append(ReasoningDelta(thought))
+        for text in (_text_of(words.content), words.refusal):
+            if text:
+                self._count(text)
+                self._text.append(text)
+                deltas.append(TextDelta(text))
+        deltas += [self._take_call(piece) for piece in words.tool_calls or ()]
+        return deltas
+
+    def _take_call(self, piece: _CallPiece) -> Delta:
+        function = piece.function or _Function()
+        call = self._call_of(piece, function)
+        call.call_id = call.call_id or piece.id or ""
+        # Some servers repeat the name in every piece; none sends it in pieces.
+        call.name = call.name or function.name or ""
+        arguments = function.arguments or ""
+        if isinstance(arguments, dict):
+            arguments = msgspec.json.encode(arguments).decode()
+        self._count(arguments)
+        call.arguments.append(arguments)
+        return ToolCallDelta(self._calls.index(call), call.name, arguments, self._certain_id(call))
+
+    def _certain_id(self, call: _Call) -> str:
+        """Return the id that the reply will have for a call: the first of several with one id keeps it."""
+        before = self._calls[: self._calls.index(call)]
+        return "" if any(other.call_id == call.call_id for other in before) else call.call_id
+
+    def _call_of(self, piece: _CallPiece, function: _Function) -> _Call:
+        """Find the call that a piece goes on with, or start one."""
+        last_index = self._calls[-1].index if self._calls else 0
+        index = last_index if piece.index is None else piece.index
+        known = next((call for call in reversed(self._calls) if call.index == index), None)
+        if known is not None and not _starts_another(known, piece, function):
+            return known
+        self._count(_CALL_WEIGHT)
+        call = _Call(index)
+        self._calls.append(call)
+        return call
+
+    def _reply(self) -> Reply | None:
+        if self._finish_reason is None and not self._is_done:
+            return None
+        parts: list[Text | ToolCall | Reasoning] = []
+        if self._reasoning:
+            parts.append(Reasoning("".join(self._reasoning), self.issuer))
+        if self._text:
+            parts.append(Text("".join(self._text)))
+        taken: set[str] = set()
+        for position, call in enumerate(self._calls):
+            call_id = call.call_id
+            if not call_id or call_id in taken:
+                call_id = f"call_{self.nonce}_{position}"
+            taken.add(call_id)
+            parts.append(ToolCall(call_id, call.name, "".join(call.arguments) or "{}"))
+        return Reply(tuple(parts), self._stop_reason(), self._usage, self._model)
+
+    def _stop_reason(self) -> StopReason:
+        reason = _STOP_REASONS.get(self._finish_reason or "stop", StopReason.OTHER)
+        # Servers have been seen to end calls with "stop", and texts with "tool_calls".
+        if reason in (StopReason.END, StopReason.TOOL_CALLS):
+            return StopReason.TOOL_CALLS if self._calls else StopReason.END
+        return reason
+
+
+def _starts_another(known: _Call, piece: _CallPiece, function: _Function) -> bool:
+    """Whether a piece under a known index is another call, from a server that numbers all calls alike."""
+    if piece.id and known.call_id:
+        return piece.id != known.call_id
+    return piece.index is None and not piece.id and bool(function.name) and bool(known.arguments)
+
+
+def _text_of(content: str | list[_TextPiece] | None) -> str:
+    if isinstance(content, list):
+        return "".join(piece.text or "" for piece in content if piece.type == "text")
+    return content or ""
+
+
+def _usage(usage: _Usage) -> Usage:
+    read, written = usage.prompt_tokens_details, usage.completion_tokens_details
+    return Usage(
+        input_tokens=usage.prompt_tokens or 0,
+        output_tokens=usage.completion_tokens or 0,
+        cached_input_tokens=(read.cached_tokens or 0) if read is not None else 0,
+        reasoning_tokens=(written.reasoning_tokens or 0) if written is not None else 0,
+    )

@@ -1,0 +1,245 @@
+"""The responses dialect as a server reads it: requests in, and the errors that answer them."""
+
+from collections.abc import Mapping
+
+import msgspec
+
+from holdfast.models.openai_responses.reasoning import read_reasoning
+from holdfast.models.wire import (
+    ANY_OBJECT,
+    DecodedRequest,
+    Intake,
+    MalformedRequestError,
+    Original,
+    media_of_url,
+    to_bytes,
+)
+from holdfast.types.messages import (
+    ContentPart,
+    Effort,
+    Message,
+    Part,
+    Request,
+    Role,
+    Text,
+    ToolCall,
+    ToolResult,
+    ToolSpec,
+)
+
+# --- The shape of a request in the responses dialect, as a server reads it. Fields that nobody here uses are dropped.
+
+
+class Content(msgspec.Struct):
+    """One part of a message or of a tool's output."""
+
+    type: str = "input_text"
+    text: str = ""
+    refusal: str = ""
+    image_url: str | None = None
+    file_data: str | None = None
+    file_url: str | None = None
+    filename: str | None = None
+
+
+class Element(msgspec.Struct):
+    """One element of `input`, whatever its type; a message may come without one."""
+
+    type: str = "message"
+    role: str = ""
+    content: str | list[Content] | None = None
+    call_id: str = ""
+    name: str = ""
+    arguments: str = ""
+    output: str | list[Content] | None = None
+    encrypted_content: str | None = None
+    # What free-form tools take in place of arguments.
+    input: str = ""
+
+
+class Reasoning(msgspec.Struct):
+    """How much to think."""
+
+    effort: str | None = None
+
+
+class OfferedTool(msgspec.Struct):
+    """A tool that is offered; those that run at the provider have a type of their own and may have no name."""
+
+    type: str = "function"
+    name: str = ""
+    description: str | None = None
+    parameters: msgspec.Raw = msgspec.Raw(b"null")
+
+    @property
+    def schema(self) -> str:
+        """Return the schema as JSON text."""
+        written = bytes(self.parameters).decode()
+        return ANY_OBJECT if written == "null" else written
+
+
+class ResponsesBody(msgspec.Struct):
+    """The body of a request."""
+
+    model: str
+    input: str | list[msgspec.Raw] = ""
+    instructions: str | None = None
+    tools: list[OfferedTool] | None = None
+    max_output_tokens: int | None = None
+    reasoning: Reasoning | None = None
+    stream: bool | None = None
+    previous_response_id: str | None = None
+
+
+_bodies = msgspec.json.Decoder(ResponsesBody)
+_elements = msgspec.json.Decoder(Element)
+
+
+def read_body(body: bytes) -> ResponsesBody:
+    """Read the body of a request, or raise `MalformedRequestError`."""
+    try:
+        return _bodies.decode(body)
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        raise MalformedRequestError(f"the body is not a responses request: {error}") from error
+
+
+def read_elements(body: ResponsesBody) -> list[tuple[bytes, Element]]:
+    """Return what stands in `input`, each as it was written and as it was read."""
+    if isinstance(body.input, str):
+        wire = msgspec.json.encode({"role": "user", "content": body.input})
+        return [(wire, Element(role="user", content=body.input))]
+    elements: list[tuple[bytes, Element]] = []
+    for at, wire in enumerate(body.input):
+        try:
+            elements.append((bytes(wire), _elements.decode(wire)))
+        except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+            raise MalformedRequestError(f"input[{at}] cannot be read: {error}") from error
+    return elements
+
+
+def contents_of(content: str | list[Content] | None) -> list[Content]:
+    """Return content as parts: a plain string is one part of text."""
+    if isinstance(content, str):
+        return [Content(text=content)]
+    return content or []
+
+
+_EFFORTS: Mapping[str, Effort] = {
+    "none": Effort.NONE,
+    "minimal": Effort.LOW,
+    "low": Effort.LOW,
+    "medium": Effort.MEDIUM,
+    "high": Effort.HIGH,
+    "xhigh": Effort.HIGH,
+    "max": Effort.HIGH,
+}
+_ADVICE = "send text, input_image or input_file"
+_ASSISTANT = ("function_call", "custom_tool_call", "reasoning")
+_RESULTS = ("function_call_output", "custom_tool_call_output")
+
+
+def decode_request(
+    body: bytes,
+    issuer: str = "",
+    path: str = "",  # noqa: ARG001 - one address for all models
+    *,
+    is_tolerant: bool = False,
+) -> DecodedRequest:
+    """Read the body of a request, or raise `MalformedRequestError`.
+
+    Elements of one speaker in a row become one message. System and developer messages join the instructions. Settings
+    that `Request` does not know are dropped; parts it does not know are refused, or named in `unread` where the reader
+    is tolerant. An answer that is kept at the provider (`previous_response_id`) cannot be known here.
+    """
+    wire = read_body(body)
+    if wire.previous_response_id and not is_tolerant:
+        raise MalformedRequestError("previous_response_id: answers are not kept here; send the whole conversation")
+    intake = Intake(issuer, is_tolerant=is_tolerant)
+    systems = [wire.instructions or ""]
+    messages: list[Message] = []
+    originals: list[Original] = []
+    for written, element in read_elements(wire):
+        if element.role in ("system", "developer"):
+            systems.append("".join(piece.text for piece in contents_of(element.content)))
+            originals.append(Original(written, len(messages), len(messages)))
+            continue
+        _join(messages, _message(written, element, intake))
+        originals.append(Original(written, len(messages) - 1, len(messages)))
+    tools = tuple(ToolSpec(tool.name, tool.description or "", tool.schema) for tool in wire.tools or () if tool.name)
+    request = Request(
+        tuple(messages),
+        "\n\n".join(system for system in systems if system),
+        tools,
+        wire.max_output_tokens,
+        _effort(wire.reasoning.effort if wire.reasoning is not None else None, intake),
+    )
+    return DecodedRequest(
+        request,
+        wire.model,
+        bool(wire.stream),
+        intake.blobs,
+        originals=tuple(originals),
+        unread=tuple(intake.unread),
+    )
+
+
+def _join(messages: list[Message], message: Message) -> None:
+    """Add a message; what an assistant says and what its tools return come in pieces that belong together."""
+    if messages and messages[-1].role is message.role and message.role is not Role.USER:
+        message = Message(message.role, messages.pop().parts + message.parts)
+    messages.append(message)
+
+
+def _effort(named: str | None, intake: Intake) -> Effort | None:
+    if named is None:
+        return None
+    if named not in _EFFORTS and not intake.is_tolerant:
+        raise MalformedRequestError(f"reasoning.effort {named!r} is none of {', '.join(_EFFORTS)}")
+    return _EFFORTS.get(named)
+
+
+def _message(written: bytes, element: Element, intake: Intake) -> Message:
+    match element.type:
+        case "message" if element.role in ("user", "assistant"):
+            return Message(Role(element.role), _contents(element.content, intake))
+        case "message":
+            raise MalformedRequestError(f"role {element.role!r} is none of user, assistant, system, developer")
+        case kind if kind in _ASSISTANT:
+            return Message(Role.ASSISTANT, (_spoken(written, element, intake),))
+        case kind if kind in _RESULTS:
+            if not element.call_id:
+                raise MalformedRequestError(f"an element of type {kind!r} has no call_id")
+            return Message(Role.TOOL, (ToolResult(element.call_id, _contents(element.output, intake)),))
+        case kind:
+            return Message(Role.ASSISTANT, (intake.unknown(kind, "send messages, calls and their outputs"),))
+
+
+def _spoken(written: bytes, element: Element, intake: Intake) -> Part:
+    if element.type == "reasoning":
+        return read_reasoning(written, intake.issuer)
+    return ToolCall(element.call_id, element.name, element.arguments or element.input)
+
+
+def _contents(content: str | list[Content] | None, intake: Intake) -> tuple[ContentPart, ...]:
+    return tuple(_content(piece, intake) for piece in contents_of(content))
+
+
+def _content(piece: Content, intake: Intake) -> ContentPart:
+    match piece.type:
+        case "input_text" | "output_text" | "text" | "summary_text":
+            return Text(piece.text)
+        case "refusal":
+            return Text(piece.refusal)
+        case "input_image" if piece.image_url:
+            return media_of_url(piece.image_url, "", intake.blobs)
+        case "input_file" if piece.file_data:
+            return media_of_url(piece.file_data, piece.filename or "", intake.blobs)
+        case "input_file" if piece.file_url:
+            return Text(f"[file at {piece.file_url}]")
+        case kind:
+            return intake.unknown(kind, _ADVICE)
+
+
+def encode_error(kind: str, message: str, *, code: str | None = None, param: str | None = None) -> bytes:
+    """Return the body of an error."""
+    return to_bytes({"error": {"message": message, "type": kind, "param": param, "code": code}})

@@ -1,0 +1,171 @@
+"""A request in the responses dialect: the bytes to send.
+
+The order of keys is fixed and everything that grows stands in `input`, followed only by settings: a longer
+conversation starts with the bytes of a shorter one up to where it grows.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+
+import msgspec
+
+from holdfast.core.text.media_type import PDF
+from holdfast.models.openai_responses.reasoning import EFFORTS, thinks
+from holdfast.models.wire import (
+    EMPTY_MESSAGE,
+    IMAGE_TYPES,
+    CallIds,
+    KeptIds,
+    WireNode,
+    bare_outcome,
+    data_url,
+    inline_text,
+    is_json,
+    media_line,
+    object_text,
+    schema_text,
+    to_bytes,
+)
+from holdfast.types.messages import (
+    ContentPart,
+    LargeText,
+    Media,
+    Message,
+    Reasoning,
+    Request,
+    Role,
+    Text,
+    ToolCall,
+    ToolResult,
+    ToolSpec,
+)
+
+_Node = dict[str, WireNode]
+
+
+def encode_request(
+    request: Request,
+    model: str,
+    blobs: Mapping[str, bytes],
+    issuer: str,
+    *,
+    is_official: bool = True,  # noqa: ARG001 - compatible servers take the same
+    wants_stream: bool = True,
+) -> bytes:
+    """Return the body of a request.
+
+    What changes on the way: reasoning of another issuer, without its encrypted whole, or with nothing behind it in its
+    message is left out; how a tool call ended is not told apart from what it returned; empty text is left out, and so
+    are assistant messages with nothing else.
+    """
+    body: _Node = {"model": model}
+    if request.system:
+        body["instructions"] = request.system
+    if request.tools:
+        body["tools"] = [_tool(spec) for spec in request.tools]
+    nodes = [node for message in _nodes(request.messages, CallIds(), blobs, issuer) for node in message]
+    body["input"] = nodes or [_person([_text("input_text", EMPTY_MESSAGE)])]
+    if request.output_tokens_max is not None:
+        body["max_output_tokens"] = request.output_tokens_max
+    if request.effort is not None:
+        body["reasoning"] = {"effort": EFFORTS[request.effort]}
+    if thinks(model):
+        body["include"] = ["reasoning.encrypted_content"]
+    # What people say is not left with the provider; the log has it.
+    body["store"] = False
+    if wants_stream:
+        body["stream"] = True
+    return to_bytes(body)
+
+
+def encode_messages(messages: Sequence[Message], blobs: Mapping[str, bytes], issuer: str) -> list[bytes]:
+    """Return messages as elements of a request's `input`, with the ids of calls as they are."""
+    return [to_bytes(node) for nodes in _nodes(messages, KeptIds(), blobs, issuer) for node in nodes]
+
+
+def _tool(spec: ToolSpec) -> WireNode:
+    schema = msgspec.Raw(schema_text(spec.parameters).encode())
+    # Strict is the default here, and refuses schemas that do not list every property as required.
+    return {
+        "type": "function",
+        "name": spec.name,
+        "description": spec.description,
+        "parameters": schema,
+        "strict": False,
+    }
+
+
+def _nodes(
+    messages: Iterable[Message], ids: KeptIds, blobs: Mapping[str, bytes], issuer: str
+) -> Iterable[list[WireNode]]:
+    for message in messages:
+        if message.role is Role.ASSISTANT:
+            yield _assistant_nodes(message, ids, blobs, issuer)
+            continue
+        results = [part for part in message.parts if isinstance(part, ToolResult)]
+        content = [part for part in message.parts if isinstance(part, Text | LargeText | Media)]
+        nodes: list[WireNode] = [_result(result, ids, blobs) for result in results]
+        if content or not results:
+            nodes.append(_person(_content(content, blobs) or [_text("input_text", EMPTY_MESSAGE)]))
+        yield nodes
+
+
+def _assistant_nodes(message: Message, ids: KeptIds, blobs: Mapping[str, bytes], issuer: str) -> list[WireNode]:
+    nodes: list[WireNode] = []
+    thought = 0
+    for part in message.parts:
+        match part:
+            case Text() | LargeText() | Media():
+                text = media_line(part) if isinstance(part, Media) else inline_text(part, blobs)
+                if text:
+                    nodes.append({"type": "message", "role": "assistant", "content": [_text("output_text", text)]})
+                    thought = 0
+            case ToolCall():
+                call_id, arguments = ids.of_call(part.call_id), object_text(part.arguments)
+                nodes.append({"type": "function_call", "call_id": call_id, "name": part.name, "arguments": arguments})
+                thought = 0
+            case Reasoning():
+                if part.opaque and part.issuer == issuer and is_json(part.opaque):
+                    nodes.append(msgspec.Raw(part.opaque.encode()))
+                    thought += 1
+            case ToolResult():
+                pass  # Results are the tool's words.
+    # Thinking that led to nothing is refused: "was provided without its required following item".
+    return nodes[: len(nodes) - thought]
+
+
+def _person(content: Sequence[WireNode]) -> WireNode:
+    return {"type": "message", "role": "user", "content": content}
+
+
+def _result(result: ToolResult, ids: KeptIds, blobs: Mapping[str, bytes]) -> WireNode:
+    content = _content(result.parts, blobs)
+    output: WireNode = content
+    match content:
+        case []:
+            output = bare_outcome(result)
+        case [{"type": "input_text", "text": str(only)}]:
+            output = only
+    return {"type": "function_call_output", "call_id": ids.of_result(result.call_id), "output": output}
+
+
+def _content(parts: Iterable[ContentPart], blobs: Mapping[str, bytes]) -> list[_Node]:
+    nodes: list[_Node] = []
+    for part in parts:
+        if isinstance(part, Media):
+            nodes.append(_media(part, blobs))
+        elif text := inline_text(part, blobs):
+            nodes.append(_text("input_text", text))
+    return nodes
+
+
+def _media(media: Media, blobs: Mapping[str, bytes]) -> _Node:
+    url = data_url(media, blobs) if media.media_type in IMAGE_TYPES | {PDF} else None
+    if url is None:
+        return _text("input_text", media_line(media))
+    if media.media_type == PDF:
+        return {"type": "input_file", "filename": media.name or "document.pdf", "file_data": url}
+    return {"type": "input_image", "image_url": url, "detail": "auto"}
+
+
+def _text(kind: str, text: str) -> _Node:
+    return {"type": kind, "text": text}

@@ -1,0 +1,1 @@
+"""The engine: one runner per session, its requests, rungs and compactions."""

@@ -1,0 +1,296 @@
+"""Making what stands for the past: by a model's notes, or without a model, always with the exact facts beside it.
+
+Notes are made from the originals, piece by piece where they are too long to be read at once, and each piece is on disk
+as soon as it is paid for.
+"""
+
+from collections.abc import Awaitable, Callable, Sequence
+
+import msgspec
+from msgspec.structs import replace
+
+from holdfast.core.compaction.digest import represent
+from holdfast.core.compaction.facts import Passage
+from holdfast.core.compaction.ledger import make_ledger
+from holdfast.core.compaction.plan import Keeps, Plan, plan_compaction, summary_tokens_max
+from holdfast.core.compaction.rollover import Beginning, beginnings, generation_after, is_smaller, shown_less, told_of
+from holdfast.core.compaction.summary import render_notes
+from holdfast.core.fold import apply
+from holdfast.core.fold.session_state import Turn
+from holdfast.core.limits.fit import Sizes, exceeds_alone, measure, misfit
+from holdfast.core.limits.prices import spoken_usd
+from holdfast.core.limits.sizing import bytes_of_message, tokens_of_text
+from holdfast.core.view import Said, conversation, lens_of, through
+from holdfast.errors import StoreDamagedError
+from holdfast.ports import Store
+from holdfast.runtime.engine.context import Engine
+from holdfast.runtime.engine.learning import Known
+from holdfast.runtime.engine.log import Log, pages
+from holdfast.runtime.engine.requests import prepare, without_messages
+from holdfast.runtime.engine.summary import Summariser
+from holdfast.types.faults import FaultKind, Rung
+from holdfast.types.messages import ContentPart
+from holdfast.types.records import (
+    CompactionApplied,
+    CompactionSettled,
+    GenerationStarted,
+    InputAdmitted,
+    Logged,
+    NoticePosted,
+    PartReplaced,
+    SummaryKind,
+    SummaryRefused,
+    TurnEnded,
+    TurnStarted,
+    WorkRecord,
+)
+
+# What facts and digests are taken from, newest first. Beyond it a text of bounded length gains nothing, and a person
+# would wait for it.
+_ORIGINALS_BYTES_MAX = 4 * 2**20
+_ORIGINALS_RECORDS_MAX = 20_000
+# What stands for the past takes at least this much itself, so a summary of hardly more gains nothing.
+GAIN_TOKENS_MIN = 200
+_SHORTEST = "."
+OVER_BUDGET = "summary_budget"
+# Of the tokens that may stand for the past: notes, and exact facts beside them.
+_NOTES_SHARE = 0.6
+
+
+class Planned(msgspec.Struct, frozen=True):
+    """A compaction that could be made now: its plan, what is known of the model, and the originals it is about."""
+
+    plan: Plan
+    known: Known
+    originals: list[Said]
+
+
+async def plan(log: Log, engine: Engine, keeps: Keeps) -> Planned | None:
+    """Plan a compaction of a session as it stands, None where there is nothing to represent."""
+    known = await engine.known(engine.model_for(log.turn), log.turn)
+    tokens = prepare(log, engine, known).sizes.tokens
+    planned = plan_compaction(log.tail, log.turn, known.limits, engine.bounds, tokens=tokens, keeps=keeps)
+    if planned is None:
+        return None
+    return Planned(planned, known, await originals_before(engine.store, log, planned))
+
+
+async def digest(log: Log, engine: Engine, keeps: Keeps) -> list[WorkRecord] | None:
+    """Represent the past without a model. Returns None where there is nothing to represent or nothing to gain."""
+    planned = await plan(log, engine, keeps)
+    if planned is None or not planned.plan.moves(log.turn):
+        return None
+    return _told(log, applied(log, engine, planned, digest_of(planned)))
+
+
+def digest_of(planned: Planned) -> str:
+    """Return what stands for the past without a model."""
+    return represent(passages_of(planned.originals), tokens_max=planned.plan.summary_tokens)
+
+
+async def summarise(
+    rung: Rung, log: Log, engine: Engine, record: Callable[..., Awaitable[None]]
+) -> list[WorkRecord] | None:
+    """Represent the past by a model's notes. Returns None where there is nothing to gain or the model failed."""
+    planned = await plan(log, engine, Keeps.LITTLE if log.turn.is_wanted_climb else Keeps.TAIL)
+    if planned is None or not _may_help(log, engine, planned):
+        return None
+    focus = "; ".join(wanted.focus for wanted in log.turn.wanted if wanted.focus)
+    summariser = Summariser(engine.summariser_for(log.turn), log, engine, record, focus=focus)
+    summary = await summary_of(planned, summariser, rung)
+    if summary is None:
+        if summariser.over_budget and not _is_told_of_budget(log):
+            await record(NoticePosted(log.turn.number, OVER_BUDGET, _over_budget(summariser)))
+        return None
+    done = _told(log, applied(log, engine, planned, summary, model=summariser.name))
+    if done is None:
+        await record(SummaryRefused(log.turn.number, summariser.name, "it is larger than what it would replace"))
+    return done
+
+
+def _may_help(log: Log, engine: Engine, planned: Planned) -> bool:
+    """Return whether a summary is worth asking for: what even the shortest would not change is not paid for."""
+    turn, cut, known = log.turn, planned.plan, planned.known
+    if not cut.moves(turn):
+        # It is to stand in the place of a digest, and is held to fit when it is there.
+        return True
+    shortest = CompactionApplied(turn.number, cut.boundary, _SHORTEST, cut.tokens_before, 0, step=cut.step)
+    sizes = prepare(log, engine, known, turn=replace(turn, compaction=shortest)).sizes
+    if cut.tokens_before - sizes.tokens < GAIN_TOKENS_MIN:
+        return False
+    left = misfit(sizes, known.limits, known.calibration, engine.bounds)
+    return turn.is_wanted_climb or left is None or left.kind is not FaultKind.TOKEN_OVERFLOW
+
+
+def _is_told_of_budget(log: Log) -> bool:
+    """Return whether the person was told of the budget since what is being done now began."""
+    for logged in reversed(log.tail):
+        match logged.record:
+            case NoticePosted(code=code) if code == OVER_BUDGET:
+                return True
+            case TurnStarted() | TurnEnded() | CompactionSettled():
+                return False
+            case _:
+                pass
+    return False
+
+
+def _over_budget(summariser: Summariser) -> str:
+    return (
+        f"{summariser.name} is not asked for a summary: {summariser.over_budget}. The next model is tried, then a "
+        "digest is made without one. The bounds of summaries are settings; nothing is lost."
+    )
+
+
+async def summary_of(planned: Planned, summariser: Summariser, rung: Rung) -> str | None:
+    """Return what stands for the past by a model's notes, None where it gave none that can be used."""
+    if not planned.originals:
+        return None
+    room = planned.plan.summary_tokens
+    notes = await summariser.notes(planned.originals, rung, tokens_max=int(room * _NOTES_SHARE))
+    if notes is None:
+        return None
+    facts_tokens = room - tokens_of_text(render_notes(notes, ""))
+    facts = make_ledger(passages_of(planned.originals), tokens_max=max(facts_tokens, 0)).render()
+    return render_notes(notes, facts)
+
+
+def applied(log: Log, engine: Engine, planned: Planned, summary: str, *, model: str = "") -> CompactionApplied | None:
+    """Return the record of a compaction with what it comes to, None where it would not make the request smaller.
+
+    What only redoes a digest may be larger than that, as long as it fits.
+    """
+    turn, cut, known = log.turn, planned.plan, planned.known
+    kind = SummaryKind.SUMMARY if model else SummaryKind.DIGEST
+    record = CompactionApplied(
+        turn.number, cut.boundary, summary, cut.tokens_before, 0, kind, model, cut.step, turn.compaction_seq
+    )
+    sizes = prepare(log, engine, known, turn=replace(turn, compaction=record)).sizes
+    if cut.moves(turn):
+        is_gain = sizes.tokens < cut.tokens_before
+    else:
+        is_gain = bool(model) and misfit(sizes, known.limits, known.calibration, engine.bounds) is None
+    if not is_gain:
+        return None
+    saves = engine.model_for(turn).prices.saving(known.calibration.estimate(cut.tokens_before - sizes.tokens))
+    return replace(record, tokens_after=sizes.tokens, cost_usd=turn.spent_on_this.known_usd, saves_usd=saves)
+
+
+def _told(log: Log, record: CompactionApplied | None) -> list[WorkRecord] | None:
+    """Return the records of a compaction: itself, and what the person is told."""
+    if record is None:
+        return None
+    made = f"a summary by {record.model}" if record.model else "a digest made without a model"
+    sentence = (
+        f"The conversation came to about {record.tokens_before:,} tokens, so what was said before message "
+        f"{record.boundary} is now represented by {made}: about {record.tokens_after:,} tokens. The originals are kept "
+        "and can be read."
+    )
+    if record.cost_usd is not None and record.saves_usd is not None:
+        sentence += (
+            f" Making it cost {spoken_usd(record.cost_usd)}; each further request costs about "
+            f"{spoken_usd(record.saves_usd)} less."
+        )
+    return [record, NoticePosted(log.turn.number, "compacted", sentence)]
+
+
+async def originals_before(store: Store, log: Log, cut: Plan) -> list[Said]:
+    """Return what is to be represented, from the records themselves, never from what stands for them."""
+    after = max(cut.boundary - _ORIGINALS_RECORDS_MAX, 0)
+    records: list[Logged] = []
+    try:
+        # The turn before may have gone on after the next input came, so the end is where the next turn starts.
+        async for page in pages(store, log.session, after=after):
+            records += page
+            if _reaches(records, cut):
+                break
+    except StoreDamagedError:
+        # What lies further back cannot be read. What is in the view can, and it is what a compaction takes out of it.
+        after, records = log.turn.boundary - 1, log.tail
+    return [said for said in conversation(records, first_turn=after + 1) if cut.represents(said)]
+
+
+def _reaches(records: Sequence[Logged], cut: Plan) -> bool:
+    """Return whether records reach the plan's boundary."""
+    if records[-1].seq < cut.step:
+        return False
+    newest = (logged.record for logged in reversed(records))
+    return any(isinstance(record, TurnStarted) and record.turn >= cut.boundary for record in newest)
+
+
+def passages_of(originals: Sequence[Said]) -> list[Passage]:
+    """Return originals as passages, as many of the newest as are read for facts and digests."""
+    kept: list[Passage] = []
+    left = _ORIGINALS_BYTES_MAX
+    for said in reversed(originals):
+        left -= bytes_of_message(said.message)
+        if left < 0:
+            break
+        kept.append(Passage(said.seq, said.message))
+    return kept[::-1]
+
+
+# --- Rolling over: the session goes on under its key with a seed and its newest input, when nothing else made it fit.
+
+
+class _Begun(msgspec.Struct, frozen=True):
+    """A generation as it would begin: how the newest input is shown, and the record that begins it."""
+
+    replaced: list[PartReplaced]
+    started: GenerationStarted
+
+    def stands(self, turn: Turn) -> Turn:
+        """Return where the session would stand."""
+        for record in self.replaced:
+            turn = apply(turn, turn.seq + 1, record)
+        return apply(turn, turn.seq + 1, self.started)
+
+
+async def roll_over(log: Log, engine: Engine) -> list[WorkRecord] | None:
+    """Begin a generation with the newest turn; None where not even that would make the request smaller.
+
+    Returns what is to be recorded between `RungStarted` and `RungFinished`, in a turn or at rest: whoever mends a
+    session whose past is of no use any more calls it too. It reads what can be read and needs no model.
+    Where system text and tools alone are too large nothing is given up in vain: the turn ends and says so.
+    """
+    turn = log.turn
+    known = await engine.known(engine.model_for(turn), turn)
+    if exceeds_alone(measure(without_messages(turn, engine)), known.limits, known.calibration, engine.bounds):
+        return None
+    newest = turn.number or turn.last_turn
+    kind = turn.fault.kind if turn.fault else FaultKind.TOKEN_OVERFLOW
+    now = prepare(log, engine, known).sizes
+    room = summary_tokens_max(known.limits, now.tokens)
+    # All that was said and done is in the seed or behind it, but for the newest input.
+    past = passages_of(await originals_before(engine.store, log, Plan(newest, turn.seq, now.tokens, room)))
+    for way in beginnings(kind):
+        begun = _begin(log, way, past, now.tokens, room)
+        sizes = prepare(log, engine, known, turn=begun.stands(turn)).sizes
+        is_last = way is beginnings(kind)[-1]
+        if is_smaller(kind, now, sizes) and (is_last or _fits(sizes, now, known, engine)):
+            started = replace(begun.started, tokens_after=sizes.tokens)
+            sentence = told_of(started, is_whole=not begun.replaced)
+            return [*begun.replaced, started, NoticePosted(turn.number, "generation", sentence)]
+    return None
+
+
+def _begin(log: Log, way: Beginning, past: list[Passage], tokens_now: int, room: int) -> _Begun:
+    turn = log.turn
+    seed = represent(past, tokens_max=min(way.seed_tokens, room))
+    return _Begun(shown_less(turn, _newest_input(log), way.part_bytes), generation_after(turn, seed, tokens_now))
+
+
+def _fits(sizes: Sizes, now: Sizes, known: Known, engine: Engine) -> bool:
+    """Return whether a request fits by all we know. Where no window is known, half of what was refused may."""
+    if known.limits.window_tokens is None and 2 * sizes.tokens > now.tokens:
+        return False
+    return misfit(sizes, known.limits, known.calibration, engine.bounds) is None
+
+
+def _newest_input(log: Log) -> tuple[ContentPart, ...]:
+    """Return the parts of the newest input as the model sees them now."""
+    turn = log.turn
+    newest = turn.number or turn.last_turn
+    records = (logged.record for logged in log.tail if logged.seq == newest)
+    parts = next((record.parts for record in records if isinstance(record, InputAdmitted)), ())
+    return through(lens_of(turn), newest, parts)

@@ -1,0 +1,182 @@
+"""A session's log, folded: where it stands, and the records that its view is made of.
+
+Opening reads the newest snapshot and the tail, not the whole log, so a session of a million records opens like one of a
+hundred. A snapshot that cannot be read, or was made by other code, is thrown away and the fold is made anew.
+
+Damage does not stop the reading: a mark stands for what is lost, and `wounds` says where. Whoever holds the lease heals
+them (see `healing`); everybody else reads on.
+"""
+
+from collections.abc import AsyncIterator, Iterable
+
+import msgspec
+
+from holdfast.core.fold.session_state import IllegalStepError, Turn
+from holdfast.core.turn.transitions import evolve
+from holdfast.errors import StoreDamagedError
+from holdfast.ports import SessionInfo, Snapshot, Store
+from holdfast.types.records import AnyRecord, CompactionApplied, DamageSetAside, Logged
+
+# Raise this whenever a fold of the same records would come out differently: older snapshots are then not used.
+FOLD_VERSION = 4
+
+# Large enough that reading is dominated by decoding, small enough that memory stays flat on a long log.
+_PAGE_RECORDS = 1_000
+# Some 100 bytes each.
+_PAGE_SESSIONS = 1_000
+
+
+class _Fold(msgspec.Struct, frozen=True):
+    version: int
+    turn: Turn
+
+
+_decoder = msgspec.json.Decoder(_Fold)
+
+
+async def pages(store: Store, session: str, *, after: int = 0) -> AsyncIterator[list[Logged]]:
+    """Yield the records behind `after` page by page, those included that are appended while somebody reads."""
+    while page := await store.read(session, after=after, limit=_PAGE_RECORDS):
+        yield page
+        after = page[-1].seq
+
+
+async def every_session(store: Store) -> AsyncIterator[SessionInfo]:
+    """Yield what is known of each session of a store, in order of their keys."""
+    after = ""
+    while page := await store.sessions(after=after, limit=_PAGE_SESSIONS):
+        for known in page:
+            yield known
+        after = page[-1].key
+
+
+class Log:
+    """The fold of one session, kept up to date by whoever reads or appends."""
+
+    def __init__(self, session: str, turn: Turn) -> None:
+        self.session = session
+        self.turn = turn
+        # Every record from the first turn in view on, and those of pinned inputs from before it.
+        self.tail: list[Logged] = []
+        self.pinned: list[Logged] = []
+        # What was found damaged on the way and is not set aside yet, with the reason; of those, what is whole and still
+        # cannot follow the records before it; and what speaks against the snapshot that was kept.
+        self.wounds: dict[int, str] = {}
+        self.misfits: set[int] = set()
+        self.against_snapshot = ""
+
+    def extend(self, records: Iterable[Logged], *, is_ours: bool = True) -> None:
+        """Fold further records, in order; those that are known already are passed over.
+
+        What we wrote ourselves must follow; what is found in the store and cannot is a wound.
+        """
+        for logged in records:
+            if isinstance(logged.record, DamageSetAside) and not logged.record.until:
+                self.wounds[logged.seq] = logged.record.why
+            shown = self._fold(logged, is_ours=is_ours) if logged.seq > self.turn.seq else logged
+            self.tail.append(shown)
+            if isinstance(logged.record, CompactionApplied):
+                self._trim()
+
+    def _fold(self, logged: Logged, *, is_ours: bool) -> Logged:
+        """Fold one record, and return it, or the mark that stands for it."""
+        try:
+            self.turn = evolve(self.turn, logged)
+        except IllegalStepError as error:
+            if is_ours or logged.seq != self.turn.seq + 1:
+                raise StoreDamagedError(self.session, error.seq, error.why) from error
+            why = f"it cannot follow the records before it: {error}"
+            logged = Logged(logged.seq, logged.at, DamageSetAside(why))
+            self.wounds[logged.seq] = why
+            self.misfits.add(logged.seq)
+            self.turn = evolve(self.turn, logged)
+        return logged
+
+    def _trim(self) -> None:
+        boundary = self.turn.boundary
+        self.tail = [logged for logged in self.tail if logged.seq >= boundary]
+
+    def followed_by(self, records: Iterable[AnyRecord], at: float) -> "Log":
+        """Return the log as it would be with these records behind it; this one stays as it is."""
+        log = Log(self.session, self.turn)
+        log.tail, log.pinned = list(self.tail), list(self.pinned)
+        log.extend(Logged(self.turn.seq + place, at, record) for place, record in enumerate(records, start=1))
+        return log
+
+    def snapshot(self) -> Snapshot:
+        """Return the fold as something to keep."""
+        return Snapshot(self.turn.seq, msgspec.json.encode(_Fold(FOLD_VERSION, self.turn)))
+
+    async def catch_up(self, store: Store) -> None:
+        """Fold whatever was appended since."""
+        async for page in pages(store, self.session, after=self.turn.seq):
+            self.extend(page, is_ours=False)
+        await self._complete(store)
+
+    async def _complete(self, store: Store) -> None:
+        """Read what the view needs and the tail lacks: an undo moves the boundary back, a pin reaches behind it."""
+        first = self.tail[0].seq if self.tail else self.turn.seq + 1
+        after = max(self.turn.boundary - 1, 0)
+        if after + 1 < first:
+            self.tail[:0] = await store.read(self.session, after=after, limit=first - after - 1)
+        wanted = [seq for seq in self.turn.pins if seq < self.turn.boundary]
+        if wanted != [logged.seq for logged in self.pinned]:
+            pages = [await store.read(self.session, after=seq - 1, limit=1) for seq in wanted]
+            self.pinned = [logged for page in pages for logged in page]
+
+
+async def open_log(store: Store, session: str) -> Log:
+    """Read what is needed to go on with a session, and nothing else."""
+    turn = _folded(await store.load_snapshot(session))
+    log = await _open(store, session, turn)
+    if log.misfits and turn.seq:
+        # The records are the truth: a fold that they cannot follow is thrown away.
+        anew = await _open(store, session, Turn())
+        anew.against_snapshot = "the records behind it cannot follow it"
+        return anew
+    return log
+
+
+async def _open(store: Store, session: str, turn: Turn) -> Log:
+    log = Log(session, turn)
+    async for page in pages(store, session, after=max(turn.boundary - 1, 0)):
+        log.extend(page, is_ours=False)
+    await log.catch_up(store)
+    return log
+
+
+def against(snapshot: Snapshot, turn: Turn) -> str:
+    """Say what speaks against a snapshot, given what the records up to it fold to; "" where nothing does."""
+    kept = _folded(snapshot)
+    # One of other code is not used, and one that cannot be read is as good as none.
+    return "it is not what the records fold to" if kept.seq and kept != turn else ""
+
+
+async def stand(store: Store, session: str, *, since: Turn | None = None, records_max: int) -> Turn | None:
+    """Return where a session stands now, without keeping a record of it: for whoever looks at many.
+
+    Folded from `since`, where the caller knows it, else from the newest snapshot. None where more than `records_max`
+    records lie behind that, or do not follow it: then only `open_log` can say.
+    """
+    known = since if since is not None else _folded(await store.load_snapshot(session))
+    records = await store.read(session, after=known.seq, limit=records_max + 1)
+    if len(records) > records_max:
+        return None
+    log = Log(session, known)
+    log.extend(records, is_ours=False)
+    return None if log.misfits and known.seq else log.turn
+
+
+async def last_known(store: Store, session: str) -> Turn:
+    """Return where a session stood at its newest snapshot, without reading its log."""
+    return _folded(await store.load_snapshot(session))
+
+
+def _folded(snapshot: Snapshot | None) -> Turn:
+    if snapshot is None:
+        return Turn()
+    try:
+        fold = _decoder.decode(snapshot.body)
+    except msgspec.DecodeError:
+        return Turn()
+    return fold.turn if fold.version == FOLD_VERSION else Turn()

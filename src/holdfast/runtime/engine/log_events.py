@@ -1,0 +1,99 @@
+"""Log events for operators: constant names, fields apart, no text of messages.
+
+What can still be recovered from is information; what could not be is an error.
+"""
+
+import logging
+from collections.abc import Iterable
+
+from holdfast.core.fold.session_state import Turn
+from holdfast.core.limits.fit import Sizes
+from holdfast.core.turn.actions import Climb, EndTurn
+from holdfast.errors import HoldfastError
+from holdfast.types.faults import Fault, FaultKind
+from holdfast.types.records import CompactionApplied, GenerationStarted, Outcome, WorkRecord
+
+log = logging.getLogger("holdfast")
+
+# More messages than this in one request are slow to read for a model and a sign that nothing compacts them.
+MESSAGES_MAX = 1_000
+_OVERFLOWS = {FaultKind.TOKEN_OVERFLOW, FaultKind.WIRE_OVERFLOW, FaultKind.MEDIA_OVERFLOW}
+_OVERFLOW_CODES = {kind.value for kind in _OVERFLOWS}
+
+
+def _fields(session: str, turn: Turn, kind: str) -> dict[str, object]:
+    """Return what every event about sizes has: where it happened, what the request had, and the last rung climbed."""
+    rungs = turn.climbed_for_wanted if turn.is_wanted_climb else turn.climbed
+    return {
+        "session": session,
+        "turn": turn.number,
+        "attempt": turn.attempts,
+        "kind": kind,
+        "rung": rungs[-1].value if rungs else "",
+        "tokens": turn.asked.tokens,
+    }
+
+
+def overflow_detected(session: str, turn: Turn, fault: Fault, sizes: Sizes) -> None:
+    """A model, or our own estimate of it, says that a request is too large."""
+    if fault.kind in _OVERFLOWS:
+        found = {"wire_bytes": sizes.wire_bytes, "limit": fault.limit, "requested": fault.requested}
+        log.info("context.overflow.detected", extra=_fields(session, turn, fault.kind.value) | found)
+
+
+def recovery_attempted(session: str, turn: Turn, action: Climb) -> None:
+    """A way of making a request smaller is tried."""
+    if action.kind in _OVERFLOWS:
+        fields = _fields(session, turn, action.kind.value) | {"rung": action.rung.value}
+        log.info("context.overflow.attempting.recovery", extra=fields)
+
+
+def turn_ended(session: str, turn: Turn, action: EndTurn) -> None:
+    """A turn has its outcome."""
+    code = action.ending.code if action.ending else ""
+    fields = _fields(session, turn, code) | {"turn": action.turn}
+    if action.outcome is Outcome.FAILED and code in _OVERFLOW_CODES:
+        log.error("context.overflow.failed", extra=fields)
+    log.info("turn ended", extra={**fields, "outcome": action.outcome.value})
+
+
+def compactions_complete(session: str, turn: Turn, records: Iterable[WorkRecord]) -> None:
+    """The boundary has moved."""
+    for record in records:
+        if isinstance(record, CompactionApplied):
+            made = {
+                "boundary": record.boundary,
+                "tokens_before": record.tokens_before,
+                "tokens_after": record.tokens_after,
+                "model": record.model,
+                "cost_usd": record.cost_usd,
+            }
+            log.info("compaction.complete", extra=_fields(session, turn, record.kind.value) | made)
+        if isinstance(record, GenerationStarted):
+            fields = {"session": session, "turn": record.turn, "generation": record.generation}
+            log.warning("generation started", extra={**fields, "pins_left": len(record.pins_left)})
+
+
+def write_postponed(session: str, turn: Turn, records: int, error: HoldfastError) -> None:
+    """The store failed, and records wait in memory so that the turn can go on."""
+    fields = {
+        "session": session,
+        "turn": turn.number,
+        "attempt": turn.attempts,
+        "records": records,
+        "code": error.code,
+        "reason": str(error),
+    }
+    log.warning("store.write.postponed", extra=fields)
+
+
+def store_full(session: str, turn: Turn) -> None:
+    """The disk is full: everything that is owed ends, so that nobody waits."""
+    fields = {"session": session, "turn": turn.number, "attempt": turn.attempts, "waiting": len(turn.waiting)}
+    log.error("store.full", extra=fields)
+
+
+def messages_counted(session: str, turn: Turn, messages: int) -> None:
+    """A request is about to be sent with this many messages."""
+    if messages > MESSAGES_MAX:
+        log.warning("session.message-limit-exceeded", extra=_fields(session, turn, "messages") | {"messages": messages})

@@ -1,0 +1,155 @@
+"""The next request of a session: its view, with the bytes of every blob the view names."""
+
+import asyncio
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import aclosing
+
+import msgspec
+from msgspec.structs import replace
+
+from holdfast.core.fold.session_state import Turn
+from holdfast.core.limits.bounds import Deadlines
+from holdfast.core.limits.fit import Sizes, measure, output_tokens_max
+from holdfast.core.turn.failure_messages import Shares
+from holdfast.core.view import messages_in_view
+from holdfast.errors import BlobMissingError
+from holdfast.ports import Blobs, Delta, Model
+from holdfast.runtime.engine.context import Engine
+from holdfast.runtime.engine.learning import Known
+from holdfast.runtime.engine.log import Log
+from holdfast.types.faults import Phase, Refusal
+from holdfast.types.messages import BlobRef, LargeText, Media, Message, Part, Reply, Request, Text, ToolResult
+
+
+class Prepared(msgspec.Struct, frozen=True):
+    """A request ready to be measured. Its blobs are not loaded yet: it may turn out not to fit."""
+
+    request: Request
+    sizes: Sizes
+
+
+def prepare(log: Log, engine: Engine, known: Known, *, turn: Turn | None = None) -> Prepared:
+    """Build the next request from the log; with another `turn`, the one there would be if the session stood there."""
+    turn = turn or log.turn
+    request = replace(without_messages(turn, engine), messages=messages_in_view(log.tail, turn, pinned=log.pinned))
+    sizes = measure(request)
+    output = turn.output_clamp or output_tokens_max(sizes, known.limits, known.calibration)
+    return Prepared(replace(request, output_tokens_max=output), sizes)
+
+
+def without_messages(turn: Turn, engine: Engine) -> Request:
+    """Return what every request of a session has besides its messages."""
+    return Request(
+        messages=(),
+        system=engine.system() if turn.system is None else turn.system,
+        tools=engine.tools_for(turn),
+        effort=turn.effort,
+    )
+
+
+def shares_of(log: Log, engine: Engine, known: Known) -> Shares:
+    """Return what the next request is made of."""
+    sizes = prepare(log, engine, known).sizes
+    bare = without_messages(log.turn, engine)
+    fixed, system = measure(bare).tokens, measure(replace(bare, tools=())).tokens
+    scale = known.calibration.scale
+    return Shares(
+        tokens=known.calibration.estimate(sizes.tokens),
+        system_tokens=round(scale * system),
+        tools_tokens=round(scale * (fixed - system)),
+        messages_tokens=round(scale * (sizes.tokens - fixed)),
+        window_tokens=known.limits.window_tokens,
+        wire_bytes=sizes.wire_bytes,
+    )
+
+
+async def load_blobs(request: Request, blobs: Blobs) -> tuple[Request, dict[str, bytes]]:
+    """Return the bytes of every blob a request names.
+
+    A blob that is gone must not silence the session for good: its part is replaced by a line that says so.
+    """
+    loaded: dict[str, bytes] = {}
+    missing: set[str] = set()
+    for ref in {part.blob for part in _parts_with_blobs(request.messages)}:
+        try:
+            loaded[ref.sha256] = await blobs.get(ref)
+        except BlobMissingError:
+            missing.add(ref.sha256)
+    if missing:
+        messages = tuple(
+            Message(message.role, tuple(_without(part, missing) for part in message.parts))
+            for message in request.messages
+        )
+        request = replace(request, messages=messages)
+    return request, loaded
+
+
+def _parts_with_blobs(messages: Iterable[Message]) -> Iterable[LargeText | Media]:
+    for message in messages:
+        for part in message.parts:
+            inner: tuple[Part, ...] = part.parts if isinstance(part, ToolResult) else (part,)
+            yield from (piece for piece in inner if isinstance(piece, LargeText | Media))
+
+
+def _without(part: Part, missing: set[str]) -> Part:
+    match part:
+        case LargeText(blob=blob) if blob.sha256 in missing:
+            return Text(f"{part.head}\n[{_gone('text', part.name, blob)}]")
+        case Media(blob=blob) if blob.sha256 in missing:
+            return Text(f"[{_gone(part.media_type, part.name, blob)}]")
+        case ToolResult():
+            pieces = tuple(_without(piece, missing) for piece in part.parts)
+            return replace(part, parts=pieces)
+        case _:
+            return part
+
+
+def _gone(kind: str, name: str, blob: BlobRef) -> str:
+    return f"{kind} {name or blob.sha256[:12]} of {blob.size_bytes:,} bytes stood here; its original is missing"
+
+
+# --- One call of a model: send, show what comes, and end within the deadlines with a reply or a refusal.
+
+
+async def call_model(
+    model: Model,
+    request: Request,
+    blobs: Mapping[str, bytes],
+    deadlines: Deadlines,
+    show: Callable[[Delta], None],
+) -> Reply | Refusal:
+    """Send a request and return what came of it.
+
+    A model that says nothing for too long is cut off; what keeps a connection alive without being content never
+    arrives here, so it does not count. Leaving this function closes the connection, whatever the reason.
+    """
+    dialect = dialect_of(model)
+    try:
+        async with (
+            asyncio.timeout(deadlines.total_seconds),
+            aclosing(model.stream(request, blobs)) as stream,
+        ):
+            seconds = deadlines.connect_seconds + deadlines.first_token_seconds
+            while True:
+                try:
+                    async with asyncio.timeout(seconds):
+                        sight = await anext(stream)
+                except TimeoutError:
+                    return _stalled(dialect, f"nothing came for {seconds:g} seconds")
+                if isinstance(sight, Reply | Refusal):
+                    return sight
+                show(sight)
+                seconds = deadlines.idle_seconds
+    except StopAsyncIteration:
+        return Refusal(dialect, Phase.STREAM, cause="the stream ended without an answer")
+    except TimeoutError:
+        return _stalled(dialect, f"the answer was not complete after {deadlines.total_seconds:g} seconds")
+
+
+def dialect_of(model: Model) -> str:
+    """Return the dialect that a model speaks, by its issuer."""
+    return model.issuer.partition(":")[0]
+
+
+def _stalled(dialect: str, cause: str) -> Refusal:
+    return Refusal(dialect, Phase.STALL, cause=cause)

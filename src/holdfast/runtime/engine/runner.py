@@ -1,0 +1,406 @@
+"""One session while its lease is held: fold, decide, record, perform, record. Nothing else loops.
+
+Every `if` about what to do is in the core; here is only how. Whatever happens outside is recorded before it happens and
+after, so a process may die between any two lines of this module.
+"""
+
+import asyncio
+import random
+from collections.abc import Coroutine
+from contextlib import aclosing, suppress
+from typing import assert_never
+
+from holdfast.core.compaction.plan import may_wish, percent_full, tokens_behind, warning, wish
+from holdfast.core.faults.classifier import classify, classify_reply
+from holdfast.core.fold.session_state import Turn
+from holdfast.core.limits.fit import Before, misfit, sent
+from holdfast.core.limits.prices import Prices
+from holdfast.core.limits.usage import budgets_of
+from holdfast.core.turn.abort import IS_FULL, closing
+from holdfast.core.turn.actions import (
+    Action,
+    BackOff,
+    CallModel,
+    Climb,
+    EndTurn,
+    Rest,
+    RunTools,
+    SettleCompactions,
+    StartTurn,
+)
+from holdfast.core.turn.decide import decide, interruptions
+from holdfast.core.turn.deferred_writes import may_wait, told_of_failure
+from holdfast.core.turn.failure_messages import OVERFLOW_CODES, Ending, with_sizes
+from holdfast.core.turn.reply_cleanup import tidy
+from holdfast.errors import SeqMovedError, StoreFullError, StoreIoError
+from holdfast.ports import Delta, Lease, Model, SessionInfo
+from holdfast.runtime.engine import log_events as events
+from holdfast.runtime.engine.context import Engine
+from holdfast.runtime.engine.learning import Known
+from holdfast.runtime.engine.live import LiveDelta
+from holdfast.runtime.engine.log import Log
+from holdfast.runtime.engine.requests import Prepared, call_model, dialect_of, load_blobs, prepare, shares_of
+from holdfast.runtime.engine.rungs import climb
+from holdfast.runtime.maintenance.healing import open_healed
+from holdfast.runtime.tools.client_tools import await_result, newest_reply
+from holdfast.types.faults import Confidence, Phase, Refusal, Rung, Sent
+from holdfast.types.messages import Reasoning, Reply, ToolCall
+from holdfast.types.records import (
+    Abandonment,
+    AttemptFailed,
+    AttemptStarted,
+    CancelRequested,
+    CompactionSettled,
+    InputAdmitted,
+    Logged,
+    NoticePosted,
+    Outcome,
+    ReplyRecorded,
+    RungFinished,
+    RungResult,
+    RungStarted,
+    ToolSettled,
+    ToolStarted,
+    Trigger,
+    TurnEnded,
+    TurnStarted,
+    WorkRecord,
+)
+
+# Opening reads at most this many records behind the newest snapshot.
+SNAPSHOT_EVERY_RECORDS = 200
+
+
+class Runner:
+    """Works on one session until there is nothing to do."""
+
+    def __init__(self, lease: Lease, log: Log, engine: Engine) -> None:
+        self.lease = lease
+        self.engine = engine
+        # What is on disk, and what waits to be: see `core/turn/deferred_writes.py`.
+        self._kept = log
+        self._unwritten: tuple[WorkRecord, ...] = ()
+        self._snapshot_seq = log.turn.seq
+        self._appending = asyncio.Lock()
+        # What a cancel ends, the turns for which one has come, and the newest input, by seq.
+        self._work: asyncio.Task[None] | None = None
+        self._cancelled: set[int] = set()
+        self._newest_input = 0
+
+    @property
+    def log(self) -> Log:
+        """The log as the session stands: what is on disk, and behind it what still waits to be written."""
+        if not self._unwritten:
+            return self._kept
+        return self._kept.followed_by(self._unwritten, self.engine.clock.now())
+
+    @property
+    def turn(self) -> Turn:
+        """Where the session stands."""
+        return self.log.turn
+
+    async def run(self) -> None:
+        """Close what a dead process left in flight, then decide and perform until there is nothing to do."""
+        watch = asyncio.create_task(self._watch_for_cancel(), name=f"watch {self.lease.session}")
+        try:
+            await self._record(*interruptions(self.turn, Abandonment.INTERRUPTED, self.engine.bounds))
+            while not isinstance(action := decide(self.turn, self.engine.bounds), Rest):
+                await self._perform(action)
+                await self._kept.catch_up(self.engine.store)
+        except (StoreFullError, ExceptionGroup) as error:
+            # Tools run side by side, so a receipt that cannot be kept comes in a group.
+            if isinstance(error, ExceptionGroup) and error.split(StoreFullError)[1] is not None:
+                raise
+            await self._end_all()
+        finally:
+            watch.cancel()
+            await asyncio.wait([watch])
+
+    async def _perform(self, action: Action) -> None:
+        match action:
+            case StartTurn(turn=number):
+                await self._record(TurnStarted(number), *self._told_of_input(number))
+            case CallModel():
+                await self._unless_stopped(self._call_model(action))
+            case RunTools(calls=calls):
+                await self._unless_stopped(self._run_tools(calls))
+            case BackOff():
+                await self._unless_stopped(self._back_off(action))
+            case Climb():
+                await self._unless_stopped(self._climb(action))
+            case SettleCompactions(requests=requests):
+                await self._record(*(CompactionSettled(seq, action.outcome, action.why) for seq in requests))
+            case EndTurn():
+                await self._end_turn(action)
+            case Rest():
+                pass
+            case _:
+                assert_never(action)
+
+    def _told_of_input(self, number: int) -> list[NoticePosted]:
+        """Return what the person should know of a message before it is answered."""
+        admitted = next((logged.record for logged in self.log.tail if logged.seq == number), None)
+        if not isinstance(admitted, InputAdmitted) or not admitted.originals:
+            return []
+        sentence = (
+            "A file was pasted into this message as base64, which a model reads as noise, so it is left out and kept; "
+            "attach it as a file to have it read."
+        )
+        return [NoticePosted(number, "base64_left_out", sentence)]
+
+    # Recording.
+
+    async def _record(self, *records: WorkRecord) -> None:
+        """Append records of ours, behind whatever came meanwhile.
+
+        An append that is under way cannot be called back, so a cancel waits for it: what is on disk and what we believe
+        never differ.
+        """
+        if not records:
+            return
+        append = asyncio.ensure_future(self._append(records))
+        try:
+            await asyncio.shield(append)
+        except asyncio.CancelledError:
+            # However often it is cancelled meanwhile: each message that comes may do so.
+            while not append.done():
+                with suppress(asyncio.CancelledError):
+                    await asyncio.wait([append])
+            raise
+
+    async def _append(self, records: tuple[WorkRecord, ...]) -> None:
+        async with self._appending:
+            try:
+                await self._write((*self._unwritten, *records))
+            except (StoreFullError, StoreIoError) as error:
+                if not may_wait(self._unwritten, records):
+                    raise
+                self._postpone(records, error)
+            else:
+                self._unwritten = ()
+
+    async def _write(self, records: tuple[WorkRecord, ...]) -> None:
+        # Only the inbox can come in between, and there is a bound on how much can wait in it.
+        for _ in range(self.engine.bounds.inputs_waiting_max + 1):
+            try:
+                last = await self.engine.store.append(self.lease, records, after=self._kept.turn.seq)
+            except SeqMovedError:
+                await self._kept.catch_up(self.engine.store)
+            else:
+                break
+        else:
+            raise SeqMovedError(self.lease.session, self._kept.turn.seq, self._kept.turn.seq + 1)
+        at = self.engine.clock.now()
+        first = last - len(records) + 1
+        logged = [Logged(first + place, at, record) for place, record in enumerate(records)]
+        self._kept.extend(logged)
+        for one in logged:
+            self.engine.observe(self.lease.session, one)
+
+    def _postpone(self, records: tuple[WorkRecord, ...], error: StoreFullError | StoreIoError) -> None:
+        """Go on as if these were written; they will be, with the next that cannot wait."""
+        told = () if self._unwritten else (told_of_failure(self.turn.number, error.code),)
+        self._unwritten = (*self._unwritten, *records, *told)
+        events.write_postponed(self.lease.session, self.turn, len(self._unwritten), error)
+
+    async def _end_all(self) -> None:
+        """Give everything that is owed its outcome on a disk that is full: space is kept for that, and for no more."""
+        # What waited in memory alone never was.
+        self._unwritten = ()
+        await self._kept.catch_up(self.engine.store)
+        events.store_full(self.lease.session, self.turn)
+        await self._record(*closing(self.turn, self.engine.bounds, IS_FULL))
+
+    async def _save_snapshot(self) -> None:
+        if self.turn.seq - self._snapshot_seq >= SNAPSHOT_EVERY_RECORDS:
+            await self.engine.store.save_snapshot(self.lease, self._kept.snapshot())
+            self._snapshot_seq = self.turn.seq
+
+    # Cancelling.
+
+    async def _watch_for_cancel(self) -> None:
+        """End the work in hand the moment it is no longer wanted or somebody waits behind it, wherever they said so."""
+        async with aclosing(self.engine.store.feed(self.lease.session, after=self.turn.seq)) as feed:
+            async for logged in feed:
+                match logged.record:
+                    case CancelRequested(turn=number):
+                        self._cancelled.add(number)
+                    case InputAdmitted():
+                        self._newest_input = logged.seq
+                    case _:
+                        continue
+                if self._work is not None and self._must_stop:
+                    self._work.cancel()
+
+    @property
+    def _must_stop(self) -> bool:
+        turn = self.turn
+        if turn.number:
+            return turn.number in self._cancelled or turn.number in turn.cancelled
+        # What we do of our own accord gives way to a person.
+        by_a_person = any(wanted.trigger is Trigger.PERSON for wanted in turn.wanted)
+        return bool(turn.wanted) and not by_a_person and self._newest_input > turn.last_turn
+
+    async def _unless_stopped(self, work: Coroutine[None, None, None]) -> None:
+        """Do some work, and close what it leaves in flight if somebody stops it."""
+        self._work = asyncio.ensure_future(work)
+        if self._must_stop:
+            self._work.cancel()
+        try:
+            await self._work
+        except asyncio.CancelledError:
+            if not self._must_stop or not self._work.cancelled():
+                raise
+            await self._kept.catch_up(self.engine.store)
+            await self._record(*interruptions(self.turn, Abandonment.CANCELLED, self.engine.bounds))
+        finally:
+            self._work.cancel()
+            self._work = None
+
+    # Performing.
+
+    async def _call_model(self, action: CallModel) -> None:
+        model, number, attempt = self.engine.model_for(self.turn), self.turn.number, action.attempt
+        known = await self.engine.known(model, self.turn)
+        prepared = prepare(self.log, self.engine, known)
+        tokens = known.calibration.estimate(prepared.sizes.tokens)
+        taken = budgets_of(prepared.sizes, known.limits, known.calibration, self.engine.bounds)
+        asks, raw = prepared.request.output_tokens_max, prepared.sizes.tokens
+        await self._record(AttemptStarted(number, attempt, model.name, tokens, asks, taken, tokens_raw=raw))
+        fault = misfit(prepared.sizes, known.limits, known.calibration, self.engine.bounds)
+        if fault is not None and action.heeds_estimate:
+            refusal = Refusal(dialect_of(model), Phase.ESTIMATE, cause="not sent: by our estimate it does not fit")
+            await self._fail(AttemptFailed(number, attempt, refusal, fault), prepared)
+            return
+        events.messages_counted(self.lease.session, self.turn, len(prepared.request.messages))
+        outcome = await self._ask(model, prepared, attempt)
+        standing = self.turn
+        was_sent = sent(prepared.sizes, known.limits, known.calibration, _before(standing, model, known, prepared))
+        came = _what_came_of_it(self.turn, outcome, was_sent, model.prices)
+        if isinstance(came, AttemptFailed):
+            await self._fail(came, prepared)
+            await self.engine.learning.heed(model, outcome, came.fault, prepared.sizes)
+        else:
+            percent = percent_full(prepared.sizes.tokens, known.limits, known.calibration, self.engine.bounds)
+            warned = warning(self.turn, percent, known.limits)
+            await self._record(*(record for record in (came, warned) if record is not None))
+            if await self.engine.learning.heed(model, outcome, None, prepared.sizes, standing=standing):
+                window = (await self.engine.learning.known(model)).limits.window_tokens
+                await self._record(NoticePosted(number, "window_learned", _told_of_window(model, window)))
+
+    async def _fail(self, failed: AttemptFailed, prepared: Prepared) -> None:
+        events.overflow_detected(self.lease.session, self.turn, failed.fault, prepared.sizes)
+        await self._record(failed)
+
+    async def _ask(self, model: Model, prepared: Prepared, attempt: int) -> Reply | Refusal:
+        number = self.turn.number
+        request, blobs = await load_blobs(prepared.request, self.engine.blobs)
+
+        def show(delta: Delta) -> None:
+            self.engine.live.publish(self.lease.session, LiveDelta(number, attempt, delta))
+
+        return await call_model(model, request, blobs, self.engine.deadlines, show)
+
+    async def _run_tools(self, calls: tuple[ToolCall, ...]) -> None:
+        """Run calls side by side: every intent is on disk before the first starts, each receipt as it comes."""
+        number = self.turn.number
+        started = [self._intent(number, call) for call in calls]
+        await self._record(*started)
+        async with asyncio.TaskGroup() as group:
+            for call, intent in zip(calls, started, strict=True):
+                group.create_task(self._run_tool(call, intent))
+
+    def _intent(self, number: int, call: ToolCall) -> ToolStarted:
+        toolbox = self.engine.toolbox
+        is_theirs = not toolbox.has(call.name) and any(spec.name == call.name for spec in self.turn.tools)
+        reply = newest_reply(self.log.tail)[0] if is_theirs else 0
+        return ToolStarted(number, call.call_id, call.name, toolbox.is_idempotent(call.name), reply)
+
+    async def _run_tool(self, call: ToolCall, intent: ToolStarted) -> None:
+        if intent.reply:
+            result = await await_result(self.log, self.engine, intent)
+        else:
+            result = await self.engine.toolbox.run(call, session=self.lease.session)
+        await self._record(ToolSettled(intent.turn, result))
+
+    async def _back_off(self, action: BackOff) -> None:
+        # Up to half as long again, so that sessions refused together do not come back together.
+        seconds = action.seconds * random.uniform(1.0, 1.5)  # noqa: S311 - spreads load, guards nothing
+        await self._record(RungStarted(self.turn.number, Rung.BACK_OFF, action.kind, round(seconds, 3)))
+        await self.engine.clock.sleep(seconds)
+        await self._record(RungFinished(self.turn.number, Rung.BACK_OFF, RungResult.CHANGED))
+
+    async def _climb(self, action: Climb) -> None:
+        events.recovery_attempted(self.lease.session, self.turn, action)
+        await self._record(RungStarted(self.turn.number, action.rung, action.kind))
+        done = await climb(action.rung, self.log, self.engine, self._record)
+        await self._record(*done)
+        events.compactions_complete(self.lease.session, self.turn, done)
+
+    async def _end_turn(self, action: EndTurn) -> None:
+        events.turn_ended(self.lease.session, self.turn, action)
+        ending = action.ending or Ending("", "")
+        if ending.code in OVERFLOW_CODES and action.turn == self.turn.number:
+            known = await self.engine.learning.known(self.engine.model_for(self.turn))
+            ending = with_sizes(ending, shares_of(self.log, self.engine, known))
+        cost = self.turn.spent_on_turn.known_usd if action.turn == self.turn.number else None
+        await self._record(TurnEnded(action.turn, action.outcome, ending.code, ending.sentence, cost))
+        if action.outcome is Outcome.ANSWERED:
+            await self._make_room()
+        await self._save_snapshot()
+
+    async def _make_room(self) -> None:
+        """Ask ourselves for a compaction where one will be needed, now that nobody waits."""
+        if not may_wish(self.turn, self.engine.bounds):
+            return
+        known = await self.engine.learning.known(self.engine.model_for(self.turn))
+        _, answer = newest_reply(self.log.tail)
+        tokens = tokens_behind(self.turn, answer)
+        percent = percent_full(tokens, known.limits, known.calibration, self.engine.bounds)
+        wanted = wish(self.turn, percent, self.engine.bounds)
+        if wanted is not None:
+            await self.engine.store.admit(self.lease.session, wanted)
+
+
+def _before(turn: Turn, model: Model, known: Known, prepared: Prepared) -> Before:
+    """Say what earlier calls tell about a request."""
+    answered = turn.answered
+    parts = (part for message in prepared.request.messages for part in message.parts)
+    # What nobody measured (a client's request whose history the provider holds) cannot be compared with.
+    is_same = answered.model == model.name and answered.raw > 0
+    return Before(
+        known.reports_all_read,
+        known.accepted_tokens,
+        answered.tokens,
+        answered.raw if is_same else 0,
+        answered.reported if is_same else 0,
+        is_plain=not prepared.sizes.media_count and not any(isinstance(part, Reasoning) for part in parts),
+    )
+
+
+def _told_of_window(model: Model, window: int | None) -> str:
+    return (
+        f"{model.name} takes no more than about {window or 0:,} tokens, which it does not say: what was longer was cut "
+        "or refused without a word. No session sends it more from here on."
+    )
+
+
+def _what_came_of_it(
+    turn: Turn, outcome: Reply | Refusal, known: Sent, prices: Prices
+) -> ReplyRecorded | AttemptFailed:
+    """Say in a record what a call came to. An answer without content is a failure too."""
+    number, attempt = turn.number, turn.attempts
+    if isinstance(outcome, Refusal):
+        return AttemptFailed(number, attempt, outcome, classify(outcome, known))
+    cost = prices.cost(outcome.usage)
+    fault = classify_reply(outcome, known)
+    if fault is None or (fault.confidence is Confidence.GUESS and turn.suspected is not None):
+        # A suspicion is acted on once. It must not cost the answer.
+        return ReplyRecorded(number, attempt, tidy(outcome), cost_usd=cost)
+    refusal = Refusal("", Phase.STREAM, status=200, cause=f"answered, but: {outcome.stop_reason}")
+    return AttemptFailed(number, attempt, refusal, fault, outcome.usage, cost)
+
+
+async def open_runner(lease: Lease, engine: Engine, known: SessionInfo | None = None) -> Runner:
+    """Read what is needed of a session, heal what is damaged of it, and return who works on it."""
+    return Runner(lease, await open_healed(lease, engine.store, known), engine)

@@ -1,0 +1,1 @@
+"""Maintenance: supervision, sealing, healing and the doctor."""

@@ -1,0 +1,1 @@
+"""Tools: functions, client tools, output limits and recall."""

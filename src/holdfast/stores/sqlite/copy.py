@@ -1,0 +1,82 @@
+"""Copying a SQLite store while it is in use: one state of the file, whole or not there, with the blobs it names.
+
+The copy is a store itself: it can be opened, looked at and restored. Blobs are never altered, so they are linked where
+that is possible. Whatever the file names was put before it was named, so blobs are copied after the file.
+"""
+
+import os
+import shutil
+from pathlib import Path
+from uuid import uuid4
+
+import apsw
+
+from holdfast.errors import StorePathError
+from holdfast.ports.model import Progress, ignore
+from holdfast.stores.folder import sync_folder
+from holdfast.stores.sqlite.file import connect, translated
+from holdfast.stores.sqlite.page_copy import copy_pages
+
+# The folders that belong to a store, by how their names end.
+BESIDE = ("-blobs", "-archive")
+
+
+def copy_store(source: Path, target: Path, progress: Progress = ignore) -> int:
+    """Copy a store, its blobs and its archive to a path where nothing is, and return how many files go with it."""
+    for suffix in ("", *BESIDE):
+        check_free(beside(target, suffix))
+    try:
+        db = connect(source, is_reader=True)
+        try:
+            copy_pages(db, target, progress)
+        finally:
+            db.close()
+        folders = [(beside(source, suffix), beside(target, suffix)) for suffix in BESIDE]
+        return sum(copy_folder(ours, theirs, progress) for ours, theirs in folders if ours.is_dir())
+    except apsw.Error as error:
+        raise translated(source, error) from error
+    except OSError as error:
+        raise translated(target, error) from error
+
+
+def beside(path: Path, suffix: str) -> Path:
+    """Return the path of what belongs to a store."""
+    return path.with_name(path.name + suffix)
+
+
+def copy_folder(source: Path, target: Path, progress: Progress = ignore) -> int:
+    """Copy what a folder of blobs or segments holds, by links where possible, and return how many files it is.
+
+    What is there already stays: a file under its name is the same wherever it is.
+    """
+    files = [path for path in sorted(source.rglob("*")) if path.is_file() and "incoming" not in path.parts]
+    for done, path in enumerate(files, start=1):
+        place = target / path.relative_to(source)
+        place.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if not place.exists():
+            _link(path, place)
+        progress(f"copying {source.name}", done, len(files))
+    for folder in {target, *(target / path.relative_to(source).parent for path in files)}:
+        if folder.is_dir():
+            sync_folder(folder)
+    return len(files)
+
+
+def _link(source: Path, target: Path) -> None:
+    try:
+        os.link(source, target)
+    except OSError:
+        # Another file system, or one without links.
+        incoming = target.with_name(f"{target.name}.{uuid4().hex}.incoming")
+        shutil.copyfile(source, incoming)
+        with incoming.open("rb") as file:
+            os.fsync(file.fileno())
+        incoming.replace(target)
+
+
+def check_free(path: Path) -> None:
+    """Refuse a place where something is."""
+    if path.exists():
+        raise StorePathError(f"{path} is there already; name a path where nothing is")
+    if not path.parent.is_dir():
+        raise StorePathError(f"the folder {path.parent} does not exist; create it or choose another path")
