@@ -21,8 +21,8 @@ def book(berth: str, guest: str) -> str:
 
 async def main() -> None:
     """Have the model call the tool, and show what happens."""
-    async with holdfast.open("examples.db", tools=[book]) as hold:
-        chat = await hold.session("harbour")
+    async with holdfast.open("examples.db", tools=[book]) as client:
+        chat = await client.session("harbour")
         async for event in chat.stream('call book {"berth": "17-B", "guest": "Ada"}'):
             match event:
                 case holdfast.TextDelta(text=text):

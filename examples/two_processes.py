@@ -19,16 +19,16 @@ STORE, KEY = "examples.db", "two"
 
 async def accept_and_die() -> None:
     """Be the process that dies."""
-    async with holdfast.open(STORE) as hold:
-        turn = await (await hold.session(KEY)).post("are you there?")
+    async with holdfast.open(STORE) as client:
+        turn = await (await client.session(KEY)).post("are you there?")
         print(f"accepted as message {turn}, then killed", flush=True)
         os.kill(os.getpid(), signal.SIGKILL)
 
 
 async def go_on() -> None:
     """Be the one that goes on: opening the store is all it takes."""
-    async with holdfast.open(STORE) as hold:
-        print(await (await hold.session(KEY)).wait(1))
+    async with holdfast.open(STORE) as client:
+        print(await (await client.session(KEY)).wait(1))
 
 
 if sys.argv[1:] == ["child"]:

@@ -1,7 +1,7 @@
 """Keeps the sessions of LLM agents alive: a durable log, a view that always fits, recovery that always answers.
 
-async with holdfast.open() as hold:
-    chat = await hold.session("telegram:42")
+async with holdfast.open() as client:
+    chat = await client.session("telegram:42")
     reply = await chat.send("Hello")
 
 Names are loaded when they are first used, so that importing this package, and asking a command for its help, is quick.
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     )
     from holdfast.ports import Attachment, ReasoningDelta, SessionInfo, TextDelta
     from holdfast.runtime.engine.preview import Preview
-    from holdfast.runtime.sessions.client import Hold
+    from holdfast.runtime.sessions.client import Client
     from holdfast.runtime.sessions.session import Answer, Event, Session, View
     from holdfast.runtime.tools.function_tool import tool
     from holdfast.types.limits import Limits
@@ -38,7 +38,7 @@ _HOMES = {
     "Bounds": "core.limits.bounds",
     "Deadlines": "core.limits.bounds",
     "Event": "runtime.sessions.session",
-    "Hold": "runtime.sessions.client",
+    "Client": "runtime.sessions.client",
     "HoldfastError": "errors",
     "LargeText": "types.messages",
     "Limits": "types.limits",
@@ -67,9 +67,9 @@ __all__ = [
     "Attachment",
     "BadInputError",
     "Bounds",
+    "Client",
     "Deadlines",
     "Event",
-    "Hold",
     "HoldfastError",
     "LargeText",
     "Limits",

@@ -28,7 +28,7 @@ from holdfast.errors import (
     UsageError,
 )
 from holdfast.ports import SessionInfo
-from holdfast.runtime.sessions.client import Hold
+from holdfast.runtime.sessions.client import Client
 from holdfast.runtime.sessions.record_text import FAULTS, OUTCOMES, RUNGS, spoken
 from holdfast.testing.builders import a_reply, a_tool_call
 from holdfast.types.faults import Confidence, Fault, FaultKind, Phase, Refusal, Rung
@@ -249,13 +249,13 @@ def test_show_without_a_start_shows_the_newest_and_says_what_is_left_out(store: 
 def test_show_as_json_is_the_log_itself(store: Path) -> None:
     lines = invoked("show", "signal:7", "--store", store, "--json").splitlines()
 
-    async def read(hold: Hold) -> list[Logged]:
+    async def read(hold: Client) -> list[Logged]:
         return await (await hold.session("signal:7")).history()
 
     assert [msgspec.json.decode(line, type=Logged) for line in lines] == asyncio.run(_in_store(store, read))
 
 
-async def _in_store(store: Path, look: Callable[[Hold], object]) -> object:
+async def _in_store(store: Path, look: Callable[[Client], object]) -> object:
     async with wiring.open(store, tuning=wiring.Tuning(adopts=False)) as hold:
         answer = look(hold)
         return await answer if asyncio.iscoroutine(answer) else answer
@@ -282,7 +282,7 @@ def test_view_as_json_has_the_sizes(store: Path) -> None:
 def test_cancel_asks_in_the_log_and_whoever_comes_next_obeys(store: Path) -> None:
     """The turn is left by a process that ended, so nobody works on it when it is cancelled."""
 
-    async def leave(hold: Hold) -> None:
+    async def leave(hold: Client) -> None:
         await hold._engine.store.admit("telegram:42", InputAdmitted((Text("never mind"),)))
 
     asyncio.run(_in_store(store, leave))
@@ -333,7 +333,7 @@ SPOKEN: list[tuple[AnyRecord, str]] = [
     (ToolStarted(1, "c1", "pay"), "tool pay is about to run (intent of c1)"),
     (ToolInterrupted(1, "c1"), "the process stopped while c1 ran; it may be started again"),
     (ToolSettled(1, ToolResult("c1", (Text("paid"),))), "tool result, done (receipt of c1): paid"),
-    (RungStarted(1, Rung.BACK_OFF, FaultKind.OVERLOADED, 4.2), "the provider is overloaded; waiting 4.2 s"),
+    (RungStarted(1, Rung.BACKOFF, FaultKind.OVERLOADED, 4.2), "the provider is overloaded; waiting 4.2 s"),
     (OutputClamped(1, 2_048), "asking for an answer of at most 2,048 tokens"),
     (RungFinished(1, Rung.DIGEST, RungResult.CHANGED), "making a digest of what is old: done"),
     (

@@ -19,7 +19,7 @@ from holdfast.core.compaction.plan import (
 from holdfast.core.fold.session_state import Turn
 from holdfast.core.limits.bounds import Bounds
 from holdfast.core.limits.sizing import tokens_of_message, tokens_of_text
-from holdfast.core.view import Said
+from holdfast.core.view import ViewMessage
 from holdfast.testing.builders import an_input
 from holdfast.types.limits import Limits
 from holdfast.types.messages import Message, Role, Text, ToolResult
@@ -30,31 +30,31 @@ SIZE = tokens_of_message(WORDS)
 
 
 def test_old_turns_are_cut_and_the_newest_that_fit_are_kept() -> None:
-    tail = [Said(turn, turn, turn, WORDS) for turn in (1, 5, 9, 13)]
+    tail = [ViewMessage(turn, turn, turn, WORDS) for turn in (1, 5, 9, 13)]
 
     assert plan_cut(tail, newest=13, keep_tokens=2 * SIZE) == Cut(9, 4 * SIZE, 2 * SIZE)
 
 
 def test_the_newest_turn_is_kept_even_if_it_is_too_large() -> None:
     """FM-058, FM-062."""
-    tail = [Said(1, 1, 1, WORDS), Said(5, 5, 5, WORDS), Said(5, 6, 6, WORDS)]
+    tail = [ViewMessage(1, 1, 1, WORDS), ViewMessage(5, 5, 5, WORDS), ViewMessage(5, 6, 6, WORDS)]
 
     assert plan_cut(tail, newest=5, keep_tokens=0) == Cut(5, 3 * SIZE, 2 * SIZE)
 
 
 def test_nothing_is_planned_where_nothing_would_go() -> None:
-    assert plan_cut([Said(1, 1, 1, WORDS), Said(5, 5, 5, WORDS)], newest=5, keep_tokens=10 * SIZE) is None
-    assert plan_cut([Said(5, 5, 5, WORDS)], newest=5, keep_tokens=0) is None
+    assert plan_cut([ViewMessage(1, 1, 1, WORDS), ViewMessage(5, 5, 5, WORDS)], newest=5, keep_tokens=10 * SIZE) is None
+    assert plan_cut([ViewMessage(5, 5, 5, WORDS)], newest=5, keep_tokens=0) is None
     assert plan_cut([], newest=5, keep_tokens=0) is None
 
 
-def a_long_turn(steps: int, *, number: int = 5) -> list[Said]:
+def a_long_turn(steps: int, *, number: int = 5) -> list[ViewMessage]:
     """An input and work on it, each step a reply and the results it asked for, all of one size."""
-    said = [Said(number, number, number + 1, WORDS)]
+    said = [ViewMessage(number, number, number + 1, WORDS)]
     for step in range(steps):
         place = number + 10 * (step + 1)
-        said.append(Said(number, place, place, Message(Role.ASSISTANT, WORDS.parts)))
-        said.append(Said(number, place + 2, place + 2, Message(Role.TOOL, WORDS.parts)))
+        said.append(ViewMessage(number, place, place, Message(Role.ASSISTANT, WORDS.parts)))
+        said.append(ViewMessage(number, place + 2, place + 2, Message(Role.TOOL, WORDS.parts)))
     return said
 
 
@@ -71,14 +71,16 @@ def a_long_turn(steps: int, *, number: int = 5) -> list[Said]:
     ],
 )
 def test_a_turn_that_is_too_long_by_itself_keeps_its_input_and_its_newest_steps(keep: int, cut: Cut) -> None:
-    tail = [Said(1, 1, 2, WORDS), *a_long_turn(4)]
+    tail = [ViewMessage(1, 1, 2, WORDS), *a_long_turn(4)]
 
     assert plan_cut(tail, newest=5, keep_tokens=keep * SIZE) == cut
 
 
 def test_a_turn_of_one_step_is_not_cut_into() -> None:
     assert plan_cut(a_long_turn(1), newest=5, keep_tokens=0) is None
-    assert plan_cut([Said(1, 1, 2, WORDS), *a_long_turn(1)], newest=5, keep_tokens=0) == Cut(5, 4 * SIZE, 3 * SIZE)
+    assert plan_cut([ViewMessage(1, 1, 2, WORDS), *a_long_turn(1)], newest=5, keep_tokens=0) == Cut(
+        5, 4 * SIZE, 3 * SIZE
+    )
 
 
 def outputs(*seqs: int) -> list[Logged]:
@@ -124,7 +126,9 @@ def test_the_tail_after_a_compaction_that_was_asked_for_depends_on_the_window_al
 )
 def test_a_cut_keeps_whole_turns_within_the_room_or_only_the_newest(turns: list[int], keep_tokens: int) -> None:
     tail = [
-        Said(number, number, number, WORDS) for number, messages in enumerate(turns, start=1) for _ in range(messages)
+        ViewMessage(number, number, number, WORDS)
+        for number, messages in enumerate(turns, start=1)
+        for _ in range(messages)
     ]
     newest = len(turns)
 
@@ -200,6 +204,11 @@ def test_where_nothing_is_to_be_cut_only_a_debt_is_planned_for_and_only_at_rest(
 
 def test_a_plan_represents_what_lies_before_it_and_leaves_the_input_it_cuts_into() -> None:
     plan = Plan(5, 9, 0, 0)
-    said = [Said(1, 1, 2, WORDS), Said(5, 5, 6, WORDS), Said(5, 8, 8, WORDS), Said(5, 9, 9, WORDS)]
+    said = [
+        ViewMessage(1, 1, 2, WORDS),
+        ViewMessage(5, 5, 6, WORDS),
+        ViewMessage(5, 8, 8, WORDS),
+        ViewMessage(5, 9, 9, WORDS),
+    ]
 
     assert [plan.represents(one) for one in said] == [True, False, True, False]

@@ -3,7 +3,7 @@
 import pytest
 from msgspec.structs import replace
 
-from holdfast.core.fold.session_state import QUIET_TURNS, IllegalStepError, InFlight, Piece, Turn, Wanted
+from holdfast.core.fold.session_state import QUIET_TURNS, IllegalStepError, InFlight, PendingCompaction, Piece, Turn
 from holdfast.testing.builders import a_reply, an_attempt_started, an_input
 from holdfast.types.faults import FaultKind, Rung
 from holdfast.types.limits import Learned
@@ -64,10 +64,12 @@ def climbing(*kept: AnyRecord) -> Turn:
 
 def test_a_request_for_compaction_is_wanted_until_it_has_an_outcome() -> None:
     asked = fold(ASKED, CompactionRequested(Trigger.AHEAD))
-    assert asked == Turn(seq=2, wanted=(Wanted(1, Trigger.PERSON, "the plan"), Wanted(2, Trigger.AHEAD)))
+    assert asked == Turn(
+        seq=2, wanted=(PendingCompaction(1, Trigger.PERSON, "the plan"), PendingCompaction(2, Trigger.AHEAD))
+    )
 
     settled = fold(CompactionSettled(1, CompactionOutcome.NOTHING_TO_DO), start=asked)
-    assert settled == Turn(seq=3, wanted=(Wanted(2, Trigger.AHEAD),), quiet_turns=QUIET_TURNS)
+    assert settled == Turn(seq=3, wanted=(PendingCompaction(2, Trigger.AHEAD),), quiet_turns=QUIET_TURNS)
 
 
 def test_a_compaction_meets_every_request_that_waits_and_makes_the_person_be_warned_anew() -> None:
@@ -75,7 +77,7 @@ def test_a_compaction_meets_every_request_that_waits_and_makes_the_person_be_war
 
     turn = fold(APPLIED, start=turn)
 
-    assert turn.wanted == tuple(Wanted(seq, Trigger.PERSON, "the plan", is_met=True) for seq in (4, 6))
+    assert turn.wanted == tuple(PendingCompaction(seq, Trigger.PERSON, "the plan", is_met=True) for seq in (4, 6))
     assert (turn.compaction, turn.compaction_seq, turn.boundary) == (APPLIED, 7, 1)
     assert (turn.warned_percent, turn.quiet_turns) == (0, QUIET_TURNS)
 

@@ -3,7 +3,7 @@
 import pytest
 
 from holdfast.core.compaction.plan import LEVELS, percent_full, tokens_behind, warning, wish
-from holdfast.core.fold.session_state import Asked, Turn, Wanted
+from holdfast.core.fold.session_state import Asked, PendingCompaction, Turn
 from holdfast.core.limits.bounds import Bounds
 from holdfast.core.limits.fit import Sizes, misfit
 from holdfast.core.limits.sizing import tokens_of_message
@@ -86,7 +86,7 @@ SUMMARY = CompactionApplied(1, 1, "s", 2, 1, SummaryKind.SUMMARY, "m")
         (Turn(compaction=DIGEST), 70, Trigger.AHEAD),
         # Somebody waits, somebody asked already, or it was done a moment ago.
         (Turn(compaction=DIGEST, waiting=(9,)), 99, None),
-        (Turn(compaction=DIGEST, wanted=(Wanted(9, Trigger.PERSON),)), 99, None),
+        (Turn(compaction=DIGEST, wanted=(PendingCompaction(9, Trigger.PERSON),)), 99, None),
         (Turn(compaction=DIGEST, quiet_turns=1), 99, None),
     ],
 )

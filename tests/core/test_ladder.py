@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from holdfast.core.limits.bounds import Bounds
 from holdfast.core.turn.failure_messages import Ending, Shares, after_fault, with_sizes
-from holdfast.core.turn.ladder import LADDER, back_off_seconds, next_rung
+from holdfast.core.turn.ladder import LADDER, backoff_seconds, next_rung
 from holdfast.types.faults import Confidence, Fault, FaultKind, Rung
 
 BOUNDS = Bounds()
@@ -40,24 +40,24 @@ def test_no_rung_is_offered_more_often_than_it_stands_in_the_row(kind: FaultKind
 def test_a_provider_that_asks_for_a_longer_wait_than_we_take_is_left_at_once() -> None:
     fault = a_fault(FaultKind.RATE_LIMIT, retry_after_seconds=3_600)
 
-    assert next_rung(fault, (), BOUNDS) is Rung.NEXT_MODEL
+    assert next_rung(fault, (), BOUNDS) is Rung.FALLBACK_MODEL
 
 
 def test_an_empty_answer_near_the_window_is_tried_again_and_then_taken_for_an_overflow() -> None:
     fault = Fault(FaultKind.EMPTY_RESPONSE, Confidence.LIKELY, second_kind=FaultKind.TOKEN_OVERFLOW)
 
-    assert next_rung(fault, (), BOUNDS) is Rung.TRY_AGAIN
-    assert next_rung(fault, (Rung.TRY_AGAIN,), BOUNDS) is LADDER[FaultKind.TOKEN_OVERFLOW][0]
+    assert next_rung(fault, (), BOUNDS) is Rung.RETRY
+    assert next_rung(fault, (Rung.RETRY,), BOUNDS) is LADDER[FaultKind.TOKEN_OVERFLOW][0]
 
 
 def test_an_empty_answer_from_a_full_window_is_tried_again_and_then_taken_for_an_overflow() -> None:
     plain = Fault(FaultKind.EMPTY_RESPONSE, Confidence.LIKELY)
     full = Fault(FaultKind.EMPTY_RESPONSE, Confidence.LIKELY, second_kind=FaultKind.TOKEN_OVERFLOW)
 
-    assert [next_rung(fault, (), BOUNDS) for fault in (plain, full)] == [Rung.TRY_AGAIN, Rung.TRY_AGAIN]
-    after = [next_rung(fault, (Rung.TRY_AGAIN,), BOUNDS) for fault in (plain, full)]
+    assert [next_rung(fault, (), BOUNDS) for fault in (plain, full)] == [Rung.RETRY, Rung.RETRY]
+    after = [next_rung(fault, (Rung.RETRY,), BOUNDS) for fault in (plain, full)]
     assert after == [LADDER[FaultKind.EMPTY_RESPONSE][1], LADDER[FaultKind.TOKEN_OVERFLOW][0]]
-    assert next_rung(full, (Rung.TRY_AGAIN, *LADDER[FaultKind.TOKEN_OVERFLOW]), BOUNDS) is None
+    assert next_rung(full, (Rung.RETRY, *LADDER[FaultKind.TOKEN_OVERFLOW]), BOUNDS) is None
 
 
 @pytest.mark.parametrize(
@@ -69,7 +69,7 @@ def test_waits_follow_the_provider_else_grow_within_bounds(
 ) -> None:
     fault = a_fault(FaultKind.RATE_LIMIT, retry_after_seconds=retry_after_seconds)
 
-    assert back_off_seconds(fault, [Rung.BACK_OFF] * waits_before, BOUNDS) == expected
+    assert backoff_seconds(fault, [Rung.BACKOFF] * waits_before, BOUNDS) == expected
 
 
 def test_what_the_provider_said_is_passed_on() -> None:
@@ -106,4 +106,4 @@ def test_a_roll_over_is_the_last_rung_wherever_it_stands() -> None:
     rows = [row for row in LADDER.values() if Rung.ROLL_OVER in row]
 
     assert len(rows) == 4
-    assert all(row[-2:] == (Rung.NEXT_MODEL, Rung.ROLL_OVER) for row in rows)
+    assert all(row[-2:] == (Rung.FALLBACK_MODEL, Rung.ROLL_OVER) for row in rows)

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from holdfast.core.fold.recovery_state import account, in_vain_today, spent_today
-from holdfast.core.fold.session_state import InFlight, Turn, Wanted
+from holdfast.core.fold.session_state import InFlight, PendingCompaction, Turn
 from holdfast.core.limits.bounds import Bounds
 from holdfast.core.limits.prices import NO_PRICES, NOTHING_SPENT, Prices, Spent, spoken_usd
 from holdfast.core.limits.spend_limit import why_not_paid
@@ -216,5 +216,5 @@ def test_answers_in_vain_end_it_unless_a_person_asks() -> None:
 
     assert why(in_vain) == "none of 9 answers that were paid for today could be used"
     assert why(replace(in_vain, notes_in_vain=8)) is None
-    assert why(replace(in_vain, wanted=(Wanted(1, Trigger.PERSON),))) is None
-    assert why(replace(in_vain, wanted=(Wanted(1, Trigger.DEBT),))) is not None
+    assert why(replace(in_vain, wanted=(PendingCompaction(1, Trigger.PERSON),))) is None
+    assert why(replace(in_vain, wanted=(PendingCompaction(1, Trigger.DEBT),))) is not None

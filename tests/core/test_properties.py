@@ -92,7 +92,7 @@ def test_no_rung_is_climbed_more_often_than_its_row_allows(world: World) -> None
             case RungFinished(rung=Rung.NEXT_SUMMARISER, result=RungResult.CHANGED):
                 for rung in (*SUMMARIES, Rung.NEXT_SUMMARISER):
                     climbed[rung] = asked[rung] = 0
-            case RungFinished(rung=Rung.NEXT_MODEL, result=RungResult.CHANGED) | TurnStarted() | ReplyRecorded():
+            case RungFinished(rung=Rung.FALLBACK_MODEL, result=RungResult.CHANGED) | TurnStarted() | ReplyRecorded():
                 climbed.clear()
             case CompactionSettled():
                 asked.clear()

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from holdfast.core.compaction.cached_summary import (
-    Sought,
+    SummaryRequest,
     ask_behind,
     expected,
     has_room,
@@ -24,7 +24,7 @@ from holdfast.core.limits.fit import Sizes
 from holdfast.core.limits.prices import NO_PRICES, Prices
 from holdfast.core.limits.sizing import tokens_of_message, tokens_of_text
 from holdfast.core.text.truncation import well_formed
-from holdfast.core.view import Said
+from holdfast.core.view import ViewMessage
 from holdfast.types.faults import Rung
 from holdfast.types.limits import UNCALIBRATED, Calibration, Limits
 from holdfast.types.messages import (
@@ -58,16 +58,16 @@ NAME = "openai:one"
 LIST_BEGINS = "<messages>\n"
 
 
-def said(place: int, *parts: Part | str, role: Role = Role.USER) -> Said:
+def said(place: int, *parts: Part | str, role: Role = Role.USER) -> ViewMessage:
     whole = tuple(Text(part) if isinstance(part, str) else part for part in parts)
-    return Said(place, place, place, Message(role, whole))
+    return ViewMessage(place, place, place, Message(role, whole))
 
 
-def answer(place: int, *parts: Part | str) -> Said:
+def answer(place: int, *parts: Part | str) -> ViewMessage:
     return said(place, *parts, role=Role.ASSISTANT)
 
 
-def output(place: int, text: str) -> Said:
+def output(place: int, text: str) -> ViewMessage:
     return said(place, ToolResult("c", (Text(text),)), role=Role.TOOL)
 
 
@@ -146,7 +146,7 @@ NEXT_RAW = 1_900 + tokens_of_message(SINCE.message)
 
 def warm(
     records: Sequence[AnyRecord] = WARM,
-    view: Sequence[Said] = (said(1, "hello"), SINCE),
+    view: Sequence[ViewMessage] = (said(1, "hello"), SINCE),
     *,
     raw: int = NEXT_RAW,
     now: float = 0.0,
@@ -288,7 +288,7 @@ def test_the_question_names_the_part_by_numbers_and_first_words_and_says_where_i
     ]
     view = [*originals, said(8, "now the tests"), answer(9, "ok")]
 
-    question = ask_behind(Sought(originals, 400), view)
+    question = ask_behind(SummaryRequest(originals, 400), view)
 
     text = text_of(question.message.parts)
     assert question.message.role is Role.USER
@@ -306,14 +306,14 @@ def test_the_question_names_the_part_by_numbers_and_first_words_and_says_where_i
 
 
 def test_where_nothing_is_said_behind_the_part_no_end_is_named() -> None:
-    text = text_of(ask_behind(Sought([said(1, "hello")], 400), [said(1, "hello")]).message.parts)
+    text = text_of(ask_behind(SummaryRequest([said(1, "hello")], 400), [said(1, "hello")]).message.parts)
 
     assert listed(text) == ["[#1] user: hello"]
     assert "ends with the last." in text
 
 
 def test_what_to_keep_in_particular_is_asked_for() -> None:
-    text = text_of(ask_behind(Sought([said(1, "hello")], 400, "the <b>harbour"), []).message.parts)
+    text = text_of(ask_behind(SummaryRequest([said(1, "hello")], 400, "the <b>harbour"), []).message.parts)
 
     assert "keep in particular: the &lt;b>harbour" in text
 
@@ -321,13 +321,13 @@ def test_what_to_keep_in_particular_is_asked_for() -> None:
 def test_a_list_that_is_too_long_for_all_names_the_message_with_which_the_part_begins() -> None:
     originals = [answer(1, ToolCall("c", "look", "{}")), *(said(place, "a word and " * 9) for place in range(2, 200))]
 
-    assert ask_behind(Sought(originals, 400), originals).seqs[0] == 1
+    assert ask_behind(SummaryRequest(originals, 400), originals).seqs[0] == 1
 
 
 def test_a_message_of_nothing_but_thinking_is_not_listed() -> None:
     originals = [said(1, "hello"), answer(3, Reasoning("hm")), answer(5, "hi")]
 
-    assert ask_behind(Sought(originals, 400), originals).seqs == (1, 5)
+    assert ask_behind(SummaryRequest(originals, 400), originals).seqs == (1, 5)
 
 
 def test_a_list_that_would_be_too_long_names_the_words_of_persons_first_and_the_newest() -> None:
@@ -338,7 +338,7 @@ def test_a_list_that_would_be_too_long_names_the_words_of_persons_first_and_the_
         for one in (said(turn + 1, long), answer(turn + 2, long), answer(turn + 3, ToolCall("c", long, "{}")))
     ]
 
-    question = ask_behind(Sought(originals, 400), originals)
+    question = ask_behind(SummaryRequest(originals, 400), originals)
 
     persons = [one.seq for one in originals if one.message.role is Role.USER]
     assert "of some of its messages" in text_of(question.message.parts)
@@ -352,7 +352,7 @@ def test_a_list_that_would_be_too_long_names_the_words_of_persons_first_and_the_
 def test_whatever_was_said_the_question_is_bounded_and_nothing_leaves_the_list(spoken: list[str]) -> None:
     originals = [said(place, well_formed(text)) for place, text in enumerate(spoken, start=1)]
 
-    question = ask_behind(Sought(originals[:-1] or originals, 400), originals)
+    question = ask_behind(SummaryRequest(originals[:-1] or originals, 400), originals)
 
     text = text_of(question.message.parts)
     assert tokens_of_text(text) < 2_700

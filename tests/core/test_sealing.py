@@ -2,7 +2,7 @@
 
 import pytest
 
-from holdfast.core.fold.session_state import Turn, Wanted
+from holdfast.core.fold.session_state import PendingCompaction, Turn
 from holdfast.core.integrity.segments import USUAL_SEALING, Kept, Sealing, run_to_seal, sealable_until
 from holdfast.types.records import CompactionApplied, Trigger
 
@@ -29,7 +29,7 @@ def sealed(given: list[Kept], *, until: int, now: float = 0.0) -> list[int]:
         (Turn(seq=500, compaction=COMPACTED, number=50), 39),
         (Turn(seq=500, compaction=COMPACTED, waiting=(400, 401)), 89),
         (Turn(seq=500, compaction=COMPACTED, waiting=(40,)), 29),
-        (Turn(seq=500, compaction=COMPACTED, wanted=(Wanted(60, Trigger.PERSON),)), 49),
+        (Turn(seq=500, compaction=COMPACTED, wanted=(PendingCompaction(60, Trigger.PERSON),)), 49),
     ],
 )
 def test_nothing_that_is_still_needed_may_be_sealed(turn: Turn, until: int) -> None:

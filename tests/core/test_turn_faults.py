@@ -3,7 +3,7 @@
 import pytest
 
 from holdfast.core.limits.bounds import Bounds
-from holdfast.core.turn.actions import BackOff, CallModel, Climb, EndTurn, StartTurn
+from holdfast.core.turn.actions import Backoff, CallModel, Climb, EndTurn, StartTurn
 from holdfast.core.turn.decide import decide
 from holdfast.core.turn.failure_messages import oversize
 from holdfast.core.turn.ladder import LADDER
@@ -29,7 +29,7 @@ from tests.core.turns import BOUNDS, CALL, OPEN, failed, fold
 def test_a_fault_climbs_the_first_rung_of_its_row() -> None:
     turn = fold(*OPEN, an_attempt_started(), failed(FaultKind.EMPTY_RESPONSE))
 
-    assert decide(turn, BOUNDS) == Climb(Rung.TRY_AGAIN, FaultKind.EMPTY_RESPONSE)
+    assert decide(turn, BOUNDS) == Climb(Rung.RETRY, FaultKind.EMPTY_RESPONSE)
 
 
 def test_a_rung_that_changed_something_leads_to_another_attempt() -> None:
@@ -37,9 +37,9 @@ def test_a_rung_that_changed_something_leads_to_another_attempt() -> None:
         *OPEN,
         an_attempt_started(),
         failed(FaultKind.TOKEN_OVERFLOW),
-        RungStarted(1, Rung.TRY_AGAIN, FaultKind.TOKEN_OVERFLOW),
+        RungStarted(1, Rung.RETRY, FaultKind.TOKEN_OVERFLOW),
         CompactionApplied(1, 1, "what was said", 100, 10),
-        RungFinished(1, Rung.TRY_AGAIN, RungResult.CHANGED),
+        RungFinished(1, Rung.RETRY, RungResult.CHANGED),
     )
 
     assert turn.boundary == 1
@@ -51,11 +51,11 @@ def test_a_rung_that_changed_nothing_leads_to_the_next_without_a_call() -> None:
         *OPEN,
         an_attempt_started(),
         failed(FaultKind.EMPTY_RESPONSE),
-        RungStarted(1, Rung.TRY_AGAIN, FaultKind.EMPTY_RESPONSE),
-        RungFinished(1, Rung.TRY_AGAIN, RungResult.UNCHANGED),
+        RungStarted(1, Rung.RETRY, FaultKind.EMPTY_RESPONSE),
+        RungFinished(1, Rung.RETRY, RungResult.UNCHANGED),
     )
 
-    assert decide(turn, BOUNDS) == Climb(Rung.NEXT_MODEL, FaultKind.EMPTY_RESPONSE)
+    assert decide(turn, BOUNDS) == Climb(Rung.FALLBACK_MODEL, FaultKind.EMPTY_RESPONSE)
 
 
 def test_once_nothing_smaller_is_left_the_model_has_the_last_word() -> None:
@@ -84,8 +84,8 @@ def test_after_output_was_clamped_the_same_view_is_sent_whatever_we_estimate() -
     passed = fold(
         an_attempt_started(attempt=2),
         failed(FaultKind.AUTH, attempt=2),
-        RungStarted(1, Rung.NEXT_MODEL, FaultKind.AUTH),
-        RungFinished(1, Rung.NEXT_MODEL, RungResult.CHANGED),
+        RungStarted(1, Rung.FALLBACK_MODEL, FaultKind.AUTH),
+        RungFinished(1, Rung.FALLBACK_MODEL, RungResult.CHANGED),
         start=turn,
     )
     assert passed.output_clamp is None, "another model has other limits"
@@ -129,11 +129,11 @@ def test_a_rung_that_was_interrupted_does_not_count_as_climbed() -> None:
         *OPEN,
         an_attempt_started(),
         failed(FaultKind.EMPTY_RESPONSE),
-        RungStarted(1, Rung.TRY_AGAIN, FaultKind.EMPTY_RESPONSE),
-        RungFinished(1, Rung.TRY_AGAIN, RungResult.INTERRUPTED),
+        RungStarted(1, Rung.RETRY, FaultKind.EMPTY_RESPONSE),
+        RungFinished(1, Rung.RETRY, RungResult.INTERRUPTED),
     )
 
-    assert decide(turn, BOUNDS) == Climb(Rung.TRY_AGAIN, FaultKind.EMPTY_RESPONSE)
+    assert decide(turn, BOUNDS) == Climb(Rung.RETRY, FaultKind.EMPTY_RESPONSE)
 
 
 def test_another_model_begins_its_own_ladder() -> None:
@@ -141,14 +141,14 @@ def test_another_model_begins_its_own_ladder() -> None:
         *OPEN,
         an_attempt_started(),
         failed(FaultKind.AUTH),
-        RungStarted(1, Rung.NEXT_MODEL, FaultKind.AUTH),
-        RungFinished(1, Rung.NEXT_MODEL, RungResult.CHANGED),
+        RungStarted(1, Rung.FALLBACK_MODEL, FaultKind.AUTH),
+        RungFinished(1, Rung.FALLBACK_MODEL, RungResult.CHANGED),
         an_attempt_started(attempt=2),
         failed(FaultKind.AUTH, attempt=2),
     )
 
     assert turn.models_passed == 1
-    assert decide(turn, BOUNDS) == Climb(Rung.NEXT_MODEL, FaultKind.AUTH)
+    assert decide(turn, BOUNDS) == Climb(Rung.FALLBACK_MODEL, FaultKind.AUTH)
 
 
 def test_a_reply_lets_the_next_step_climb_again() -> None:
@@ -156,8 +156,8 @@ def test_a_reply_lets_the_next_step_climb_again() -> None:
         *OPEN,
         an_attempt_started(),
         failed(FaultKind.RATE_LIMIT),
-        RungStarted(1, Rung.BACK_OFF, FaultKind.RATE_LIMIT, 1.0),
-        RungFinished(1, Rung.BACK_OFF, RungResult.CHANGED),
+        RungStarted(1, Rung.BACKOFF, FaultKind.RATE_LIMIT, 1.0),
+        RungFinished(1, Rung.BACKOFF, RungResult.CHANGED),
         an_attempt_started(attempt=2),
         a_reply("", CALL, attempt=2),
     )
@@ -168,7 +168,7 @@ def test_a_reply_lets_the_next_step_climb_again() -> None:
 def test_rate_limits_wait_as_the_provider_says() -> None:
     turn = fold(*OPEN, an_attempt_started(), failed(FaultKind.RATE_LIMIT, retry_after_seconds=7))
 
-    assert decide(turn, BOUNDS) == BackOff(FaultKind.RATE_LIMIT, 7)
+    assert decide(turn, BOUNDS) == Backoff(FaultKind.RATE_LIMIT, 7)
 
 
 @pytest.mark.parametrize("kind", FaultKind)
@@ -178,8 +178,8 @@ def test_every_fault_climbs_its_whole_row_and_then_ends_the_turn(kind: FaultKind
 
     for _ in LADDER[kind]:
         action = decide(turn, BOUNDS)
-        assert isinstance(action, BackOff | Climb)
-        rung = Rung.BACK_OFF if isinstance(action, BackOff) else action.rung
+        assert isinstance(action, Backoff | Climb)
+        rung = Rung.BACKOFF if isinstance(action, Backoff) else action.rung
         climbed.append(rung)
         turn = fold(RungStarted(1, rung, kind), RungFinished(1, rung, RungResult.UNCHANGED), start=turn)
 

@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast.core.fold.session_state import Turn
-from holdfast.core.view import EMPTY, NO_RECEIPT, NOT_RUN, Said, conversation
+from holdfast.core.view import EMPTY, NO_RECEIPT, NOT_RUN, ViewMessage, conversation
 from holdfast.core.view import messages_in_view as view_of
 from holdfast.testing.builders import a_reply, a_tool_call, a_turn_ended, an_attempt_started, an_input
 from holdfast.types.messages import Message, Reasoning, Reply, Role, StopReason, Text, ToolCall, ToolOutcome, ToolResult
@@ -190,7 +190,7 @@ def test_of_a_turn_that_was_cut_into_the_input_and_the_newest_steps_are_seen() -
 def test_the_conversation_names_turn_and_record_of_each_message() -> None:
     log = a_log(an_input("hi"), TurnStarted(1), an_attempt_started(), a_reply("hello"))
 
-    assert conversation(log) == [Said(1, 1, 2, user("hi")), Said(1, 4, 4, assistant(Text("hello")))]
+    assert conversation(log) == [ViewMessage(1, 1, 2, user("hi")), ViewMessage(1, 4, 4, assistant(Text("hello")))]
 
 
 def test_a_part_that_was_replaced_is_shown_as_what_replaced_it_wherever_it_stands() -> None:

@@ -17,7 +17,7 @@ from holdfast.core.fold.session_state import InFlight, Turn
 from holdfast.core.limits.bounds import Bounds
 from holdfast.core.turn.actions import (
     Action,
-    BackOff,
+    Backoff,
     CallModel,
     Climb,
     EndTurn,
@@ -192,7 +192,7 @@ class World:
         result = self._choose((unchanged, changed, unchanged, changed, RungResult.INTERRUPTED))
         if self._is_narrow and rung is Rung.ROLL_OVER:
             result = changed
-        left = {Rung.NEXT_MODEL: turn.models_passed, Rung.NEXT_SUMMARISER: turn.summarisers_passed}
+        left = {Rung.FALLBACK_MODEL: turn.models_passed, Rung.NEXT_SUMMARISER: turn.summarisers_passed}
         if left.get(rung, 0) + 1 >= MODELS and result is RungResult.CHANGED:
             result = RungResult.UNCHANGED
         changes = self._changes(rung) if result is RungResult.CHANGED else []
@@ -345,8 +345,8 @@ def _begun(action: Action, turn: Turn) -> list[WorkRecord]:
             return [AttemptStarted(turn.number, attempt, "m")]
         case RunTools(calls=calls):
             return [ToolStarted(turn.number, one.call_id, one.name, one.call_id == "c1") for one in calls]
-        case BackOff(kind=kind, seconds=seconds):
-            return [RungStarted(turn.number, Rung.BACK_OFF, kind, seconds)]
+        case Backoff(kind=kind, seconds=seconds):
+            return [RungStarted(turn.number, Rung.BACKOFF, kind, seconds)]
         case Climb(rung=rung, kind=kind):
             return [RungStarted(turn.number, rung, kind)]
         case SettleCompactions(requests=requests, outcome=outcome, why=why):

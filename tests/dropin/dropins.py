@@ -10,12 +10,12 @@ from anthropic import AsyncAnthropic
 from openai import AsyncOpenAI
 
 from holdfast.core.limits.bounds import Bounds, Deadlines
-from holdfast.gateway.api.request_context import Shared
+from holdfast.gateway.api.request_context import AppState
 from holdfast.gateway.bounds import GatewayBounds
 from holdfast.gateway.http.app import Gateway, Mounted
 from holdfast.gateway.http.auth import KeyFile
 from holdfast.gateway.http.events import Streams
-from holdfast.gateway.http.metrics import Meters
+from holdfast.gateway.http.metrics import Metrics
 from holdfast.gateway.http.server import serve_gateway
 from holdfast.gateway.proxy.app import DropIn
 from holdfast.gateway.proxy.responses import told_problem
@@ -28,7 +28,7 @@ from holdfast.models.overrides import NO_OVERRIDES
 from holdfast.ports import Store
 from holdfast.runtime.clock import SystemClock
 from holdfast.runtime.engine.context import Engine
-from holdfast.runtime.sessions.client import Hold
+from holdfast.runtime.sessions.client import Client
 from holdfast.stores.memory import MemoryStore
 from holdfast.testing.engines import a_hold, an_engine
 from holdfast.types.records import AnyRecord
@@ -44,7 +44,7 @@ class DropInRunning:
     upstream_url: str
     simulation: Simulation
     engine: Engine
-    hold: Hold
+    hold: Client
     http: aiohttp.ClientSession
     openai: AsyncOpenAI
     anthropic: AsyncAnthropic
@@ -97,9 +97,12 @@ async def a_dropin(  # noqa: PLR0913 - a test names the one or two parts that it
         dropin = DropIn(engine, upstreams, bounds=limits, overrides=NO_OVERRIDES, owner="dropin test")
         stack.push_async_callback(dropin.close)
         key_file = KeyFile(keys) if keys is not None else None
-        shared = Shared(hold, limits, ("sim",), key_file, Streams(limits), uploads)
+        shared = AppState(hold, limits, ("sim",), key_file, Streams(limits), uploads)
         gateway = Gateway(
-            shared, meters=Meters(), needs_keys=key_file is not None, mounts={"v1": Mounted(dropin, tell=told_problem)}
+            shared,
+            metrics=Metrics(),
+            needs_keys=key_file is not None,
+            mounts={"v1": Mounted(dropin, tell=told_problem)},
         )
         url = await stack.enter_async_context(serve_gateway(gateway))
         timeout = aiohttp.ClientTimeout(total=DEADLINE_SECONDS)

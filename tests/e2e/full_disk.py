@@ -16,7 +16,7 @@ from pathlib import Path
 from holdfast.errors import HoldfastError, TurnFailedError
 from holdfast.ports import Attachment
 from holdfast.runtime.clock import SystemClock
-from holdfast.runtime.sessions.client import Hold
+from holdfast.runtime.sessions.client import Client
 from holdfast.runtime.sessions.session import Session
 from holdfast.stores.blobs import FolderBlobs
 from holdfast.stores.sqlite import SqliteStore
@@ -90,7 +90,7 @@ async def fills_up(folder: Path) -> dict[str, object]:
     return happened
 
 
-async def until_taken(hold: Hold) -> str:
+async def until_taken(hold: Client) -> str:
     """Send until it is taken: whether there is room is looked at twice a second."""
     session = await hold.session(KEY)
     while (answer := await told(session, "and now?")) == "refused: store_full":  # noqa: ASYNC110 - nobody tells of room

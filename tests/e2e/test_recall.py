@@ -10,7 +10,7 @@ import pytest
 from msgspec.structs import replace
 
 from holdfast.errors import BadInputError
-from holdfast.runtime.sessions.client import Hold
+from holdfast.runtime.sessions.client import Client
 from holdfast.runtime.sessions.session import Session
 from holdfast.runtime.tools.recall import PAGE_BYTES
 from holdfast.types.limits import Limits
@@ -65,7 +65,7 @@ async def all_pages(world: World, session: Session, **arguments: str | int) -> t
         offset = int(following[1])
 
 
-async def a_past(world: World, hold: Hold) -> tuple[Session, int, int]:
+async def a_past(world: World, hold: Client) -> tuple[Session, int, int]:
     """Return a session whose fact and spilled output have left the view, with the records that hold them."""
     session = await hold.session(KEY)
     fact = await session.post("remember berth = 17-B, as written in notes/berths.md by Ada")

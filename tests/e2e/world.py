@@ -15,7 +15,7 @@ from holdfast.models.fake.server import serve_simulation
 from holdfast.models.http import HttpModel, ModelCard
 from holdfast.models.transport import Answer, SocketTransport
 from holdfast.ports import Model
-from holdfast.runtime.sessions.client import Hold
+from holdfast.runtime.sessions.client import Client
 from holdfast.runtime.sessions.session import Session
 from holdfast.testing.crashes import check_log
 from holdfast.types.limits import Limits
@@ -107,7 +107,7 @@ class World:
         deadlines: Deadlines | None = None,
         system: str | Callable[[], str] = "",
         tools: Sequence[Callable[..., object]] = (),
-    ) -> AbstractAsyncContextManager[Hold]:
+    ) -> AbstractAsyncContextManager[Client]:
         """Be a process: open the store with models of the provider, by default one that declares nothing."""
         return holdfast.open(
             self.store,
@@ -165,7 +165,7 @@ async def next_record(session: Session, kind: type[AnyRecord], *, after: int = 0
     raise AssertionError("the feed ended")
 
 
-async def at_rest(hold: Hold) -> None:
+async def at_rest(hold: Client) -> None:
     """Wait until nobody works on any session, what we do of our own accord included."""
     while tasks := list(hold._supervisor._attending.values()):
         await asyncio.wait(tasks)

@@ -13,22 +13,22 @@ import aiohttp
 from yarl import URL
 
 from holdfast.core.limits.bounds import Bounds
-from holdfast.gateway.api.request_context import Shared
+from holdfast.gateway.api.request_context import AppState
 from holdfast.gateway.bounds import GatewayBounds
 from holdfast.gateway.health import Faults, Inspection
 from holdfast.gateway.http.app import Gateway
 from holdfast.gateway.http.auth import KeyFile
 from holdfast.gateway.http.events import Streams
-from holdfast.gateway.http.metrics import Meters
+from holdfast.gateway.http.metrics import Metrics
 from holdfast.gateway.http.server import serve_gateway
-from holdfast.gateway.session_watch import Pulses
+from holdfast.gateway.session_watch import SessionWatches
 from holdfast.gateway.uploads import Uploads
 from holdfast.models.catalogue import simulated_model
 from holdfast.models.fake import Simulation
 from holdfast.ports import Delta, Model, Store
 from holdfast.runtime.clock import SystemClock
 from holdfast.runtime.engine.context import Engine
-from holdfast.runtime.sessions.client import Hold
+from holdfast.runtime.sessions.client import Client
 from holdfast.stores.memory import MemoryStore
 from holdfast.testing.engines import FunctionModel, a_hold, an_engine, says
 from holdfast.types.faults import Refusal
@@ -65,7 +65,7 @@ class Answer:
         return self.status, self.body["code"]
 
 
-class Client:
+class GatewayClient:
     """Somebody with a key, or without one."""
 
     def __init__(self, http: aiohttp.ClientSession, url: str, key: str = "") -> None:
@@ -173,14 +173,14 @@ async def eventually(condition: Callable[[], bool]) -> None:
 class Running:
     """A gateway that runs."""
 
-    client: Client
+    client: GatewayClient
     gateway: Gateway
     engine: Engine
     url: str
-    meters: Meters
+    metrics: Metrics
 
-    def with_key(self, key: str) -> Client:
-        return Client(self.client.http, self.url, key)
+    def with_key(self, key: str) -> GatewayClient:
+        return GatewayClient(self.client.http, self.url, key)
 
     async def raw(self, sent: bytes, *, more: AsyncIterator[bytes] | None = None) -> bytes:
         """Send bytes as they are, and return what comes back until the gateway closes."""
@@ -239,13 +239,13 @@ async def a_gateway(
 ) -> AsyncGenerator[Running]:
     """Run a gateway over memory and the simulated model, or what the test cares about."""
     bounds = bounds or GatewayBounds()
-    meters = Meters()
+    metrics = Metrics()
     store = store or MemoryStore(clock=SystemClock(), bounds=engine_bounds or Bounds())
     made = an_engine(*(models or (simulated_model(Simulation()),)), store=store, bounds=engine_bounds)
-    pulses, faults = Pulses(), Faults()
+    pulses, faults = SessionWatches(), Faults()
 
     def observe(session: str, logged: Logged) -> None:
-        for one in (meters, pulses, faults):
+        for one in (metrics, pulses, faults):
             one.observe(session, logged)
 
     engine = Engine(**{**vars(made), "observe": observe})
@@ -255,7 +255,7 @@ async def a_gateway(
         stack.callback(uploads.close)
         key_file = KeyFile(keys) if keys is not None else None
         streams = Streams(bounds)
-        shared = Shared(
+        shared = AppState(
             hold,
             bounds,
             tuple(offered),
@@ -267,22 +267,24 @@ async def a_gateway(
             inspection=inspection,
         )
         stack.push_async_callback(shared.checks.close)
-        gateway = Gateway(shared, meters=meters, needs_keys=key_file is not None)
+        gateway = Gateway(shared, metrics=metrics, needs_keys=key_file is not None)
         url = await stack.enter_async_context(serve_gateway(gateway))
         timeout = aiohttp.ClientTimeout(total=DEADLINE_SECONDS)
         http = await stack.enter_async_context(aiohttp.ClientSession(timeout=timeout))
-        yield Running(Client(http, url), gateway, engine, url, meters)
+        yield Running(GatewayClient(http, url), gateway, engine, url, metrics)
 
 
 @asynccontextmanager
-async def a_gateway_on(hold: Hold) -> AsyncGenerator[Client]:
+async def a_gateway_on(hold: Client) -> AsyncGenerator[GatewayClient]:
     """Run a gateway beside whatever else uses an open store, and yield somebody who needs no key."""
     bounds = GatewayBounds()
     async with AsyncExitStack() as stack:
         uploads = Uploads(bounds, SystemClock())
         stack.callback(uploads.close)
-        shared = Shared(hold, bounds, ("sim",), None, Streams(bounds), uploads, pulses=Pulses(), faults=Faults())
+        shared = AppState(
+            hold, bounds, ("sim",), None, Streams(bounds), uploads, pulses=SessionWatches(), faults=Faults()
+        )
         stack.push_async_callback(shared.checks.close)
-        url = await stack.enter_async_context(serve_gateway(Gateway(shared, meters=Meters(), needs_keys=False)))
+        url = await stack.enter_async_context(serve_gateway(Gateway(shared, metrics=Metrics(), needs_keys=False)))
         timeout = aiohttp.ClientTimeout(total=DEADLINE_SECONDS)
-        yield Client(await stack.enter_async_context(aiohttp.ClientSession(timeout=timeout)), url)
+        yield GatewayClient(await stack.enter_async_context(aiohttp.ClientSession(timeout=timeout)), url)

@@ -11,7 +11,7 @@ from holdfast.stores.memory import MemoryBlobs
 from holdfast.types.messages import BlobRef
 from holdfast.types.records import InputAdmitted
 from tests.core.images import a_gif, a_jpeg, a_lossy_webp, a_png
-from tests.gateway.gateways import Answer, Client, a_gateway
+from tests.gateway.gateways import Answer, GatewayClient, a_gateway
 from tests.gateway.test_tenants import keys
 
 KEY = "/api/sessions/telegram:42"
@@ -24,7 +24,7 @@ HOSTILE = {
 LARGE = 40_000
 
 
-async def attached(client: Client, name: str, content: bytes) -> str:
+async def attached(client: GatewayClient, name: str, content: bytes) -> str:
     """Send something as an attachment, and return where its bytes are."""
     body: Any = io.BytesIO(content) if len(content) > LARGE * 2 else content
     upload = (await client.ask("POST", f"/api/attachments?name={name}", data=body)).body["upload"]

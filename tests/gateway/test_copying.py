@@ -16,13 +16,13 @@ from holdfast.runtime.sessions.transfer import COPYING, exported
 from holdfast.testing.engines import ScriptedModel
 from holdfast.types.limits import Limits
 from tests.core.images import a_png
-from tests.gateway.gateways import Client, Running, SilentModel, a_gateway, eventually, first, until
+from tests.gateway.gateways import GatewayClient, Running, SilentModel, a_gateway, eventually, first, until
 from tests.gateway.test_tenants import keys
 
 KEY = "/api/sessions/telegram:42"
 
 
-async def a_file(client: Client, key: str = "telegram:42") -> bytes:
+async def a_file(client: GatewayClient, key: str = "telegram:42") -> bytes:
     """Return a session as it is exported."""
     body = (await client.get(f"/api/sessions/{key}/export")).body
     assert isinstance(body, bytes)

@@ -12,7 +12,7 @@ from holdfast.gateway.health import Checks, Inspection, Node
 from holdfast.runtime.maintenance.doctor import Finding
 from holdfast.testing.engines import ScriptedModel, refuses
 from holdfast.wiring import open_gateway
-from tests.gateway.gateways import DEADLINE_SECONDS, Client, SilentModel, a_gateway
+from tests.gateway.gateways import DEADLINE_SECONDS, GatewayClient, SilentModel, a_gateway
 from tests.gateway.test_tenants import keys
 
 
@@ -62,7 +62,7 @@ async def test_the_doctor_looks_at_the_store_of_a_gateway_on_demand_and_what_it_
     store = tmp_path / "store.db"
     settings = Settings(store=str(store), gateway=GatewaySettings(port=0))
     async with open_gateway(settings) as url, aiohttp.ClientSession() as http:
-        client = Client(http, url)
+        client = GatewayClient(http, url)
         await client.send("telegram:42", "hello")
         checked = await client.post("/api/health/check", {})
         health = (await client.get("/api/health")).body

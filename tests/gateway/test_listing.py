@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.core.fold.session_state import Call, InFlight, Turn, Wanted
+from holdfast.core.fold.session_state import Call, InFlight, PendingCompaction, Turn
 from holdfast.core.limits.bounds import Bounds
 from holdfast.gateway.bounds import GatewayBounds
 from holdfast.gateway.status_cache import in_words
@@ -145,7 +145,7 @@ async def test_sessions_are_found_by_a_text_in_their_key_page_by_page(tmp_path: 
         (Turn(), ("rest", "at rest")),
         (Turn(waiting=(1,)), ("waiting", "1 message waits to be answered")),
         (Turn(waiting=(1, 2)), ("waiting", "2 messages wait to be answered")),
-        (Turn(wanted=(Wanted(1, Trigger.PERSON),)), ("waiting", "a compaction was asked for")),
+        (Turn(wanted=(PendingCompaction(1, Trigger.PERSON),)), ("waiting", "a compaction was asked for")),
         (Turn(in_flight=InFlight.READY, number=1), ("ready", "about to go on")),
         (
             Turn(in_flight=InFlight.RUNG, number=1, climbing=Rung.SUMMARISE, waiting=(2, 3)),

@@ -19,14 +19,14 @@ from holdfast.errors import UsageError
 from holdfast.wiring import open_gateway
 from tests.cli.programs import PROGRAM, environment
 from tests.cli.programs import holdfast as run_program
-from tests.gateway.gateways import Client, first, until
+from tests.gateway.gateways import GatewayClient, first, until
 
 KEY = "/api/sessions/telegram:42"
 HANGS_SECONDS = 60
 
 
 @asynccontextmanager
-async def a_program(store: Path, *more: str) -> AsyncGenerator[tuple["subprocess.Popen[bytes]", Client]]:
+async def a_program(store: Path, *more: str) -> AsyncGenerator[tuple["subprocess.Popen[bytes]", GatewayClient]]:
     """Run `holdfast serve` until the end of the context, and give a client of it."""
     command_line = [*PROGRAM, "serve", "--port", "0", "--store", str(store), *more]
     program = subprocess.Popen(  # noqa: ASYNC220 - starting one takes a millisecond, and nobody waits behind it
@@ -38,7 +38,7 @@ async def a_program(store: Path, *more: str) -> AsyncGenerator[tuple["subprocess
         assert line.startswith(b"holdfast is served on "), (line, program.stderr and program.stderr.read())
         url = line.decode().split()[-1]
         async with aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=HANGS_SECONDS)) as http:
-            yield program, Client(http, url)
+            yield program, GatewayClient(http, url)
     finally:
         program.kill()
         program.communicate()
@@ -127,7 +127,8 @@ async def test_with_keys_it_is_served_to_others(tmp_path: Path) -> None:
     async with open_gateway(settings) as url, aiohttp.ClientSession() as http:
         port = url.rpartition(":")[2]
         answers = [
-            await Client(http, f"http://127.0.0.1:{port}", given).get("/api/sessions") for given in (key, "", "hf_x")
+            await GatewayClient(http, f"http://127.0.0.1:{port}", given).get("/api/sessions")
+            for given in (key, "", "hf_x")
         ]
     removed = run_program("keys", "--store", store, "remove", "alice")
 
@@ -152,7 +153,7 @@ async def test_a_port_that_is_taken_is_a_sentence(tmp_path: Path) -> None:
 async def test_traces_are_told_where_they_are_wanted() -> None:
     settings = Settings(store=":memory:", observing=ObservingSettings(traces=True), gateway=GatewaySettings(port=0))
     async with open_gateway(settings) as url, aiohttp.ClientSession() as http:
-        answer = await Client(http, url).send("telegram:42", "hello")
+        answer = await GatewayClient(http, url).send("telegram:42", "hello")
 
     assert answer.status == 200
 

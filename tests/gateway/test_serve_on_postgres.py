@@ -16,14 +16,14 @@ from holdfast.stores.postgres import PostgresStore
 from holdfast.wiring import keys_path, open_gateway
 from tests.cli.programs import PROGRAM, environment
 from tests.cli.programs import holdfast as run_program
-from tests.gateway.gateways import Client, until
+from tests.gateway.gateways import GatewayClient, until
 
 KEY = "/api/sessions/telegram:42"
 HANGS_SECONDS = 60
 
 
 @asynccontextmanager
-async def a_node(url: str, folder: Path) -> AsyncGenerator[tuple["subprocess.Popen[bytes]", Client]]:
+async def a_node(url: str, folder: Path) -> AsyncGenerator[tuple["subprocess.Popen[bytes]", GatewayClient]]:
     """Run `holdfast serve` on a server until the end of the context, and give a client of it."""
     command_line = [*PROGRAM, "serve", "--port", "0", "--store", url]
     program = subprocess.Popen(  # noqa: ASYNC220 - starting one takes a millisecond, and nobody waits behind it
@@ -34,7 +34,7 @@ async def a_node(url: str, folder: Path) -> AsyncGenerator[tuple["subprocess.Pop
         line = await asyncio.wait_for(asyncio.to_thread(program.stdout.readline), HANGS_SECONDS)
         assert line.startswith(b"holdfast is served on "), (line, program.stderr and program.stderr.read())
         async with aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=HANGS_SECONDS)) as http:
-            yield program, Client(http, line.decode().split()[-1])
+            yield program, GatewayClient(http, line.decode().split()[-1])
     finally:
         program.kill()
         program.communicate()
@@ -63,7 +63,7 @@ async def test_health_tells_who_holds_leases_on_a_server_and_what_the_doctor_fou
     settings = Settings(store=postgres_url, gateway=GatewaySettings(port=0))
     store, alone = PostgresStore(postgres_url), PostgresStore(postgres_url)
     async with open_gateway(settings) as url, aiohttp.ClientSession() as http:
-        client = Client(http, url)
+        client = GatewayClient(http, url)
         await client.send("telegram:42", "hello")
         held = [await store.acquire(f"held:{number}", "node-a", seconds=600) for number in range(2)]
         # Nobody renews this one, so its holder is taken for dead.

@@ -13,7 +13,7 @@ from holdfast.gateway.http.problems import NotFoundError
 from holdfast.gateway.uploads import Uploads
 from holdfast.testing.clock import ManualClock
 from holdfast.wiring import open_gateway
-from tests.gateway.gateways import Client
+from tests.gateway.gateways import GatewayClient
 
 BOUNDS = GatewayBounds(upload_seconds_max=60.0)
 
@@ -27,9 +27,9 @@ async def test_a_message_names_an_upload_that_was_brought_before_a_restart(tmp_p
     settings = Settings(store=str(tmp_path / "store.db"), gateway=GatewaySettings(port=0))
     async with aiohttp.ClientSession() as http:
         async with open_gateway(settings) as url:
-            upload = (await Client(http, url).post("/api/attachments?name=a.txt", b"the narwhal")).body["upload"]
+            upload = (await GatewayClient(http, url).post("/api/attachments?name=a.txt", b"the narwhal")).body["upload"]
         async with open_gateway(settings) as url:
-            client = Client(http, url)
+            client = GatewayClient(http, url)
             sent = await client.post(
                 "/api/sessions/telegram:42/messages", {"text": "look", "attachments": [{"upload": upload}]}
             )

@@ -160,7 +160,7 @@ _CHANGED: tuple[AnyRecord, ...] = (
     PieceSummarised(
         4, 9, "Notes.", "test:deep", _USAGE, 3, "the depths", is_merged=True, cost_usd=0.001, is_riding=True
     ),
-    RungStarted(4, Rung.BACK_OFF, FaultKind.OVERLOADED, 4.5),
+    RungStarted(4, Rung.BACKOFF, FaultKind.OVERLOADED, 4.5),
     SummaryRefused(4, "test:deep", "it was empty", _FAULT, _USAGE, cost_usd=0.001, is_over_budget=True, is_riding=True),
     _COMPACTION,
     _GENERATION,

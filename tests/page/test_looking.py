@@ -89,7 +89,7 @@ EXAMPLES: tuple[AnyRecord, ...] = (
     ToolStarted(1, "call-1", "depth", reply=4),
     ToolInterrupted(1, "call-1"),
     ToolSettled(1, ToolResult("call-1", (), ToolOutcome.TIMED_OUT)),
-    RungStarted(1, Rung.BACK_OFF, FaultKind.RATE_LIMIT, 1.5),
+    RungStarted(1, Rung.BACKOFF, FaultKind.RATE_LIMIT, 1.5),
     RungStarted(0, Rung.SUMMARISE, None),
     RungFinished(1, Rung.DIGEST, RungResult.UNCHANGED),
     SummaryRefused(0, "sim", "it is empty"),

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Callable
 
 from holdfast.core.limits.bounds import Bounds
-from holdfast.runtime.sessions.client import Hold
+from holdfast.runtime.sessions.client import Client
 from holdfast.runtime.sessions.session import Session
 from holdfast.testing.clock import ManualClock
 from holdfast.testing.engines import FunctionModel, a_hold, an_engine, says
@@ -60,7 +60,7 @@ async def overflowed(model: Talker, *others: Talker, messages: int = 14) -> list
         return await records_of(session, CompactionApplied)
 
 
-async def until_idle(hold: Hold, *, unless: asyncio.Event | None = None) -> None:
+async def until_idle(hold: Client, *, unless: asyncio.Event | None = None) -> None:
     """Return when the session owes nothing, or something else has happened first."""
     while (await hold.sessions())[-1].owed and not (unless and unless.is_set()):  # noqa: ASYNC110 - nothing to wait on
         await asyncio.sleep(0)

@@ -12,7 +12,7 @@ from holdfast.core.limits.bounds import Bounds
 from holdfast.errors import BadInputError
 from holdfast.ports import Store
 from holdfast.runtime.clock import SystemClock
-from holdfast.runtime.sessions.client import Hold
+from holdfast.runtime.sessions.client import Client
 from holdfast.runtime.sessions.session import Session
 from holdfast.runtime.tools.function_tool import tool
 from holdfast.stores.memory import MemoryStore
@@ -40,7 +40,7 @@ def asks_once(request: Request) -> Reply:
 
 
 @asynccontextmanager
-async def an_open_call(bounds: Bounds = BOUNDS) -> AsyncGenerator[tuple[Hold, Session, int, Logged], None]:
+async def an_open_call(bounds: Bounds = BOUNDS) -> AsyncGenerator[tuple[Client, Session, int, Logged], None]:
     """A session in which the model has called a client's tool."""
     async with a_hold(an_engine(FunctionModel(asks_once), bounds=bounds)) as hold:
         session = await hold.session(KEY, tools=[SOUND])
@@ -152,7 +152,7 @@ async def test_tools_that_cannot_be_declared_are_refused_and_nothing_is_stored(t
 async def test_a_result_survives_the_process_that_waits_for_it() -> None:
     store = MemoryStore(clock=SystemClock(), bounds=BOUNDS)
 
-    def a_process() -> AbstractAsyncContextManager[Hold]:
+    def a_process() -> AbstractAsyncContextManager[Client]:
         return a_hold(an_engine(FunctionModel(asks_once), store=store, bounds=BOUNDS))
 
     async with a_process() as hold:

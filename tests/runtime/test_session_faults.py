@@ -38,7 +38,7 @@ async def test_a_rate_limit_is_waited_out_as_long_as_the_provider_says() -> None
         asking = asyncio.create_task(session.send("hi"))
         rung = (await next_record(session, RungStarted)).record
         assert isinstance(rung, RungStarted)
-        assert (rung.rung, 7 <= rung.seconds <= 10.5) == (Rung.BACK_OFF, True)
+        assert (rung.rung, 7 <= rung.seconds <= 10.5) == (Rung.BACKOFF, True)
         # The runner, whoever keeps its lease, and the watchdog.
         await clock.until_asleep(3)
 

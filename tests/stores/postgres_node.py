@@ -15,7 +15,7 @@ from pathlib import Path
 import holdfast
 from holdfast.core.limits.bounds import Bounds
 from holdfast.ports import Delta
-from holdfast.runtime.sessions.client import Hold
+from holdfast.runtime.sessions.client import Client
 from holdfast.runtime.tools.function_tool import tool
 from holdfast.testing.builders import a_tool_call
 from holdfast.testing.engines import FunctionModel, says
@@ -91,7 +91,7 @@ async def main(url: str, place: str, name: str, snag: str) -> None:
         await asyncio.Event().wait()
 
 
-async def _work(hold: Hold, folder: Path, name: str, snag: str) -> None:
+async def _work(hold: Client, folder: Path, name: str, snag: str) -> None:
     if snag == "pause":
         await _post(hold, folder, PAUSED, "pay 1", name)
         return
@@ -106,7 +106,7 @@ async def _work(hold: Hold, folder: Path, name: str, snag: str) -> None:
         await session.compact()
 
 
-async def _post(hold: Hold, folder: Path, key: str, text: str, name: str) -> None:
+async def _post(hold: Client, folder: Path, key: str, text: str, name: str) -> None:
     session = await hold.session(key)
     turn = await session.post(text, client_id=f"{name} {text}")
     note(folder / "accepted", f"{key} {turn}")

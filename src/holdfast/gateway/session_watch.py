@@ -16,7 +16,7 @@ import msgspec
 
 from holdfast.gateway.bounds import GatewayBounds
 from holdfast.gateway.http.auth import Tenant
-from holdfast.runtime.sessions.client import Hold
+from holdfast.runtime.sessions.client import Client
 from holdfast.types.records import Logged
 
 # How often all sessions are looked at; and where that takes long, no more than a tenth of the time goes into it.
@@ -37,7 +37,7 @@ class Change(msgspec.Struct, frozen=True):
     session: str
 
 
-class Pulse:
+class SessionWatch:
     """The changes of one tenant's sessions."""
 
     def __init__(self, tenant: Tenant, bounds: GatewayBounds, now: Callable[[], float] = monotonic) -> None:
@@ -88,7 +88,7 @@ class Pulse:
         self._news.set()
         self._news = asyncio.Event()
 
-    async def look(self, hold: Hold, *, at_once: bool = False) -> None:
+    async def look(self, hold: Client, *, at_once: bool = False) -> None:
         """Look at all sessions, unless somebody has just done so."""
         asked_at = self._now()
         async with self._looking:
@@ -114,7 +114,7 @@ class Pulse:
             if known is None or found is None or known[1] != found[1] or found[0] > known[0]:
                 self.touch(session, found[0] if found else 0)
 
-    async def since(self, position: int, hold: Hold) -> AsyncIterator[Change | None]:
+    async def since(self, position: int, hold: Client) -> AsyncIterator[Change | None]:
         """Yield the last change of each session behind a position, in order, without end; None where some are lost."""
         while True:
             if self.is_lost(position):
@@ -136,17 +136,17 @@ class Pulse:
                 await self.look(hold)
 
 
-class Pulses:
+class SessionWatches:
     """The pulses of all tenants that have been watched."""
 
     def __init__(self) -> None:
-        self._pulses: dict[str, Pulse] = {}
+        self._pulses: dict[str, SessionWatch] = {}
 
-    def of(self, tenant: Tenant, bounds: GatewayBounds) -> Pulse:
+    def of(self, tenant: Tenant, bounds: GatewayBounds) -> SessionWatch:
         """Return the pulse of a tenant."""
         found = self._pulses.get(tenant.name)
         if found is None:
-            found = self._pulses[tenant.name] = Pulse(tenant, bounds)
+            found = self._pulses[tenant.name] = SessionWatch(tenant, bounds)
         return found
 
     def observe(self, session: str, logged: Logged) -> None:

@@ -32,7 +32,7 @@ _TURNS_MAX = 300
 _KeptT = TypeVar("_KeptT")
 
 
-class Standing(msgspec.Struct, frozen=True):
+class SessionStatus(msgspec.Struct, frozen=True):
     """What a session is doing: a word for programs, a few for people, and how full its budgets are."""
 
     state: str
@@ -44,15 +44,15 @@ class Standing(msgspec.Struct, frozen=True):
     model: str | None
 
 
-class Standings:
+class StatusCache:
     """What is known of where sessions stand."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
-        self._told: OrderedDict[str, tuple[SessionInfo, Standing]] = OrderedDict()
+        self._told: OrderedDict[str, tuple[SessionInfo, SessionStatus]] = OrderedDict()
         self._turns: OrderedDict[str, tuple[float, Turn]] = OrderedDict()
 
-    async def of(self, known: SessionInfo) -> Standing:
+    async def of(self, known: SessionInfo) -> SessionStatus:
         """Return where a session stands, by its key in the store."""
         found = self._told.get(known.key)
         if found is not None and found[0] == known:
@@ -88,7 +88,7 @@ def _remember(kept: OrderedDict[str, _KeptT], key: str, value: _KeptT, count_max
         kept.popitem(last=False)
 
 
-def summary(key: str, known: SessionInfo, standing: Standing) -> SessionSummary:
+def summary(key: str, known: SessionInfo, standing: SessionStatus) -> SessionSummary:
     """Return what a list shows of a session."""
     return SessionSummary(
         key=key,
@@ -105,13 +105,13 @@ def summary(key: str, known: SessionInfo, standing: Standing) -> SessionSummary:
     )
 
 
-def _standing(known: SessionInfo, turn: Turn | None) -> Standing:
+def _standing(known: SessionInfo, turn: Turn | None) -> SessionStatus:
     if turn is None:
         state, says = ("working", "being worked on") if known.owed else ("rest", "at rest")
-        return Standing(state, says, None, None, known.owed, None)
+        return SessionStatus(state, says, None, None, known.owed, None)
     state, says = in_words(turn, follows_client=follows_a_client(known.key))
     open_turns = len(turn.waiting) + bool(turn.number)
-    return Standing(state, says, gauge_of(turn.budgets), turn.generation, open_turns, turn.model)
+    return SessionStatus(state, says, gauge_of(turn.budgets), turn.generation, open_turns, turn.model)
 
 
 def in_words(turn: Turn, *, follows_client: bool = False) -> tuple[str, str]:

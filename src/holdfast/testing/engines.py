@@ -13,7 +13,7 @@ from holdfast.runtime.engine.context import Engine
 from holdfast.runtime.engine.learning import Learning
 from holdfast.runtime.engine.live import Live
 from holdfast.runtime.maintenance.supervisor import Supervisor
-from holdfast.runtime.sessions.client import Hold
+from holdfast.runtime.sessions.client import Client
 from holdfast.runtime.tools.recall import Recall
 from holdfast.runtime.tools.toolbox import Toolbox
 from holdfast.stores.memory import MemoryBlobs, MemoryStore
@@ -51,12 +51,12 @@ def an_engine(
 
 
 @asynccontextmanager
-async def a_hold(engine: Engine, *, owner: str = "test", lease_seconds: float = 30.0) -> AsyncGenerator[Hold, None]:
+async def a_hold(engine: Engine, *, owner: str = "test", lease_seconds: float = 30.0) -> AsyncGenerator[Client, None]:
     """Run an engine as a process would: resume what is owed, and stop at once at the end. The store stays open."""
     supervisor = Supervisor(engine, owner=owner, lease_seconds=lease_seconds)
     await supervisor.start()
     try:
-        yield Hold(engine, supervisor)
+        yield Client(engine, supervisor)
     finally:
         await supervisor.stop(grace_seconds=0)
 

@@ -117,10 +117,10 @@ class Fault(msgspec.Struct, frozen=True, omit_defaults=True):
 class Rung(StrEnum):
     """One way of recovering."""
 
-    BACK_OFF = "back_off"
-    TRY_AGAIN = "try_again"
+    BACKOFF = "back_off"
+    RETRY = "try_again"
     # Go on with the next model; for the summariser alone, the same.
-    NEXT_MODEL = "next_model"
+    FALLBACK_MODEL = "next_model"
     NEXT_SUMMARISER = "next_summariser"
     # Ask for less output: the model writes no more, or the window has no more left beside what is sent.
     CLAMP_OUTPUT = "clamp_output"

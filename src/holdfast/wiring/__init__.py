@@ -2,7 +2,7 @@
 
 from holdfast.wiring.gateway import keys_path, open_gateway
 from holdfast.wiring.library import (
-    Lineup,
+    ModelList,
     Tuning,
     ask,
     model_overrides,
@@ -22,7 +22,7 @@ from holdfast.wiring.stores import (
 
 __all__ = [
     "MEMORY",
-    "Lineup",
+    "ModelList",
     "Place",
     "Tuning",
     "ask",

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from holdfast.errors import UsageError
 from holdfast.runtime.clock import SystemClock
-from holdfast.runtime.sessions.client import Hold
+from holdfast.runtime.sessions.client import Client
 from holdfast.types.records import Logged
 from holdfast.wiring.library import Tuning, model_overrides, owner_name
 from holdfast.wiring.library import open as open_hold
@@ -18,12 +18,12 @@ from holdfast.wiring.stores import MEMORY, is_server, made_store_path
 
 if TYPE_CHECKING:
     from holdfast.config.schema import Settings
-    from holdfast.gateway.api.request_context import Shared
+    from holdfast.gateway.api.request_context import AppState
     from holdfast.gateway.health import Faults, Inspection
     from holdfast.gateway.http.auth import KeyFile
-    from holdfast.gateway.http.metrics import Meters
+    from holdfast.gateway.http.metrics import Metrics
     from holdfast.gateway.proxy.app import DropIn
-    from holdfast.gateway.session_watch import Pulses
+    from holdfast.gateway.session_watch import SessionWatches
     from holdfast.runtime.maintenance.doctor import Finding
 
 
@@ -45,11 +45,11 @@ async def open_gateway(settings: "Settings") -> AsyncGenerator[str, None]:
     from holdfast.gateway.health import Faults, Indexer  # noqa: PLC0415
     from holdfast.gateway.http.app import Gateway, Mounted, is_loopback  # noqa: PLC0415
     from holdfast.gateway.http.auth import KeyFile  # noqa: PLC0415
-    from holdfast.gateway.http.metrics import Meters  # noqa: PLC0415
+    from holdfast.gateway.http.metrics import Metrics  # noqa: PLC0415
     from holdfast.gateway.http.page import Page  # noqa: PLC0415
     from holdfast.gateway.http.server import serve_gateway  # noqa: PLC0415
     from holdfast.gateway.proxy.responses import told_problem  # noqa: PLC0415
-    from holdfast.gateway.session_watch import Pulses  # noqa: PLC0415
+    from holdfast.gateway.session_watch import SessionWatches  # noqa: PLC0415
 
     host, path = settings.gateway.host, keys_path(settings)
     keys = KeyFile(path) if path is not None else None
@@ -59,8 +59,8 @@ async def open_gateway(settings: "Settings") -> AsyncGenerator[str, None]:
             f"{host} can be reached from elsewhere, and there are no keys, so anybody could use this gateway; "
             "make one with `holdfast keys add NAME`, or listen on 127.0.0.1"
         )
-    meters, pulses, faults = Meters(), Pulses(), Faults()
-    observers: list[Callable[[str, Logged], None]] = [meters.observe, pulses.observe, faults.observe]
+    metrics, pulses, faults = Metrics(), SessionWatches(), Faults()
+    observers: list[Callable[[str, Logged], None]] = [metrics.observe, pulses.observe, faults.observe]
     if settings.observing.traces:
         observers.append(_traces())
     async with open_hold(
@@ -71,9 +71,9 @@ async def open_gateway(settings: "Settings") -> AsyncGenerator[str, None]:
         tuning=_tuning(settings, _each(observers)),
     ) as hold:
         shared = _shared(settings, hold, keys, pulses, faults)
-        dropin = _dropin(settings, hold, meters)
+        dropin = _dropin(settings, hold, metrics)
         mounts = {"v1": Mounted(dropin, tell=told_problem), "": Mounted(Page(), is_open=True)}
-        gateway = Gateway(shared, meters=meters, needs_keys=has_keys, mounts=mounts)
+        gateway = Gateway(shared, metrics=metrics, needs_keys=has_keys, mounts=mounts)
         indexer = Indexer(hold.engine.store, hold.engine.clock)
         indexing = asyncio.create_task(indexer.run(), name="index sessions")
         try:
@@ -98,15 +98,17 @@ def _tuning(settings: "Settings", observe: Callable[[str, Logged], None]) -> Tun
     )
 
 
-def _shared(settings: "Settings", hold: Hold, keys: "KeyFile | None", pulses: "Pulses", faults: "Faults") -> "Shared":
+def _shared(
+    settings: "Settings", hold: Client, keys: "KeyFile | None", pulses: "SessionWatches", faults: "Faults"
+) -> "AppState":
     """Return what all requests share, with the uploads and a look at the store where that is a file."""
-    from holdfast.gateway.api.request_context import Shared  # noqa: PLC0415
+    from holdfast.gateway.api.request_context import AppState  # noqa: PLC0415
     from holdfast.gateway.http.events import Streams  # noqa: PLC0415 - only what is used is loaded
     from holdfast.gateway.uploads import Uploads  # noqa: PLC0415
 
     bounds, store = settings.gateway_bounds, _file_of(settings)
     kept = None if store is None else store.with_name(store.name + "-uploads")
-    return Shared(
+    return AppState(
         hold,
         bounds,
         settings.model,
@@ -126,7 +128,7 @@ def _file_of(settings: "Settings") -> Path | None:
     return None if place == MEMORY or is_server(place) else Path(place).expanduser()
 
 
-def _inspection(settings: "Settings", hold: Hold) -> "Inspection | None":
+def _inspection(settings: "Settings", hold: Client) -> "Inspection | None":
     """Return how to look at a store from outside; None where it is in memory."""
     path = _file_of(settings)
     if path is not None:
@@ -155,7 +157,7 @@ def _inspection_of_file(path: Path) -> "Inspection":
     return Inspection(nodes, check)
 
 
-def _inspection_of_server(url: str, hold: Hold) -> "Inspection":
+def _inspection_of_server(url: str, hold: Client) -> "Inspection":
     """Return how to look at a store that a server keeps, over the connections that are there."""
     from holdfast.gateway.health import Inspection, Node  # noqa: PLC0415 - only what is used is loaded
     from holdfast.stores.archived import ArchivedStore  # noqa: PLC0415
@@ -176,7 +178,7 @@ def _inspection_of_server(url: str, hold: Hold) -> "Inspection":
     return Inspection(nodes, check)
 
 
-def _dropin(settings: "Settings", hold: Hold, meters: "Meters") -> "DropIn":
+def _dropin(settings: "Settings", hold: Client, metrics: "Metrics") -> "DropIn":
     """Return the drop-in endpoints, with the upstreams that the settings name."""
     from holdfast.gateway.proxy.app import DropIn  # noqa: PLC0415 - only what is used is loaded
     from holdfast.gateway.proxy.upstream import open_upstream  # noqa: PLC0415
@@ -192,7 +194,7 @@ def _dropin(settings: "Settings", hold: Hold, meters: "Meters") -> "DropIn":
         bounds=settings.gateway_bounds,
         overrides=model_overrides(),
         owner=owner_name(),
-        meters=meters,
+        metrics=metrics,
     )
 
 

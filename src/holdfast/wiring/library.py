@@ -22,7 +22,7 @@ from holdfast.runtime.engine.learning import Learning
 from holdfast.runtime.engine.live import Live
 from holdfast.runtime.images import PillowImages
 from holdfast.runtime.maintenance.supervisor import LEASE_SECONDS, Supervisor
-from holdfast.runtime.sessions.client import Hold
+from holdfast.runtime.sessions.client import Client
 from holdfast.runtime.sessions.delete import check_days
 from holdfast.runtime.sessions.session import Answer
 from holdfast.runtime.tools.recall import Recall
@@ -80,7 +80,7 @@ async def open(  # noqa: A001, PLR0913 - `holdfast.open()` reads as it should; e
     base_url: str | None = None,
     archive: str | Path | Archive | None = None,
     tuning: Tuning | None = None,
-) -> AsyncGenerator[Hold, None]:
+) -> AsyncGenerator[Client, None]:
     """Open a store and its sessions.
 
         async with holdfast.open() as hold:
@@ -97,7 +97,7 @@ async def open(  # noqa: A001, PLR0913 - `holdfast.open()` reads as it should; e
     store; a store on a server has none beside it. Give the same one every time, on every machine: what was sealed is
     only there. Whatever a crash left unanswered in the store is resumed at once.
     """
-    tuning, lineup = tuning or Tuning(), Lineup(model, base_url)
+    tuning, lineup = tuning or Tuning(), ModelList(model, base_url)
     async with AsyncExitStack() as stack:
         stack.push_async_callback(lineup.close)
         place = made_store_path() if store is None else store
@@ -130,10 +130,10 @@ async def open(  # noqa: A001, PLR0913 - `holdfast.open()` reads as it should; e
         stack.push_async_callback(supervisor.stop, grace_seconds=tuning.grace_seconds)
         if tuning.adopts:
             await supervisor.start()
-        yield Hold(engine, supervisor)
+        yield Client(engine, supervisor)
 
 
-class Lineup:
+class ModelList:
     """The models of a process, opened when they are first asked for, best first."""
 
     def __init__(self, model: str | Model | Sequence[str | Model], base_url: str | None) -> None:

@@ -91,7 +91,7 @@ class PlainSheet:
 
 
 # Told when they begin, because a person waits for them; all others are told when they have changed something.
-_TAKES_LONG = frozenset({Rung.BACK_OFF, *SUMMARIES})
+_TAKES_LONG = frozenset({Rung.BACKOFF, *SUMMARIES})
 
 VOID = "(the text above is void: the answer broke off there)"
 

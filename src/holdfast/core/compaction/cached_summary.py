@@ -18,7 +18,7 @@ from holdfast.core.limits.bounds import Bounds
 from holdfast.core.limits.fit import Sizes, misfit
 from holdfast.core.limits.prices import Prices
 from holdfast.core.limits.sizing import tokens_of_message, tokens_of_text
-from holdfast.core.view import Said
+from holdfast.core.view import ViewMessage
 from holdfast.types.limits import Calibration, Limits
 from holdfast.types.messages import Effort, Message, Part, Reasoning, Role, Text, Usage, text_of
 from holdfast.types.records import AttemptStarted, EffortChanged, Logged, ReplyRecorded, SummaryRefused
@@ -51,10 +51,10 @@ _ENDS_BEFORE, _ENDS_WITH = "before the one that the last line quotes", "with the
 _BEHIND = "(not in the part:) "
 
 
-class Sought(msgspec.Struct, frozen=True):
+class SummaryRequest(msgspec.Struct, frozen=True):
     """Notes that are wanted: on which originals, how long at most, and what they should keep in particular."""
 
-    originals: Sequence[Said]
+    originals: Sequence[ViewMessage]
     tokens_max: int
     focus: str = ""
 
@@ -82,7 +82,7 @@ def may_ride(turn: Turn, tail: Iterable[Logged], model: str, bounds: Bounds) -> 
     return not any(one.is_riding and one.model == model for one in refused)
 
 
-def stands_verbatim(originals: Sequence[Said], view: Sequence[Said]) -> bool:
+def stands_verbatim(originals: Sequence[ViewMessage], view: Sequence[ViewMessage]) -> bool:
     """Return whether originals stand in a view as they were said: what is masked or left out there is not read."""
     shown = {one.place: _spoken(one.message) for one in view}
     return all(shown.get(one.place) == _spoken(one.message) for one in originals)
@@ -106,7 +106,7 @@ class _Answered(msgspec.Struct, frozen=True):
     usage: Usage
 
 
-def warm_tokens(tail: Iterable[Logged], view: Sequence[Said], *, model: str, raw: int, now: float) -> int:
+def warm_tokens(tail: Iterable[Logged], view: Sequence[ViewMessage], *, model: str, raw: int, now: float) -> int:
     """Return how many tokens of the next request the provider will likely read from its cache; 0: it is cold.
 
     `view` is the conversation that the next request shows, `raw` its estimate, all of it, uncalibrated. A request that
@@ -188,7 +188,7 @@ def output_asked(usual: int | None, effort: Effort | None, *, tokens_max: int) -
 # The words.
 
 
-def ask_behind(sought: Sought, view: Sequence[Said]) -> Question:
+def ask_behind(sought: SummaryRequest, view: Sequence[ViewMessage]) -> Question:
     """Return the message that asks for notes on a part of what stands before it.
 
     The prefix has no numbers of records, so a list gives them: as many as its bound allows, after the first message
@@ -219,7 +219,7 @@ def ask_behind(sought: Sought, view: Sequence[Said]) -> Question:
     return Question(Message(Role.USER, (Text(task),)), seqs)
 
 
-def _head(said: Said) -> str:
+def _head(said: ViewMessage) -> str:
     """Return how a message begins, on one line."""
     whole = render([Passage(said.seq, said.message)], Detail.FULL)
     return " ".join(whole.removeprefix(f"[#{said.seq}]").split())[:_HEAD_CHARS]

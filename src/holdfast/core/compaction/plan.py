@@ -12,7 +12,7 @@ from holdfast.core.fold.session_state import Turn
 from holdfast.core.limits.bounds import Bounds
 from holdfast.core.limits.fit import output_reserved
 from holdfast.core.limits.sizing import tokens_of_message, tokens_of_text
-from holdfast.core.view import Said, conversation
+from holdfast.core.view import ViewMessage, conversation
 from holdfast.types.limits import Calibration, Limits
 from holdfast.types.messages import Message, Reply, Role
 from holdfast.types.records import CompactionRequested, Logged, SummaryKind, ToolSettled, Trigger, WindowWarned
@@ -49,7 +49,7 @@ class Plan(msgspec.Struct, frozen=True):
     tokens_before: int
     summary_tokens: int
 
-    def represents(self, said: Said) -> bool:
+    def represents(self, said: ViewMessage) -> bool:
         """Return whether a message is to be represented. The input of the turn that is cut into is not: it stays."""
         is_input = said.seq == said.turn
         return said.turn < self.boundary or (said.turn == self.boundary and said.place < self.step and not is_input)
@@ -79,13 +79,13 @@ def plan_compaction(
     return None
 
 
-def _tokens_beside(said: Sequence[Said], turn: Turn, tokens: int) -> int:
+def _tokens_beside(said: Sequence[ViewMessage], turn: Turn, tokens: int) -> int:
     """Return what system text, tools and pins come to: all but the conversation, and the summary that is made anew."""
     spoken = sum(tokens_of_message(one.message) for one in said)
     return max(0, tokens - spoken - (tokens_of_text(turn.compaction.summary) if turn.compaction else 0))
 
 
-def plan_cut(tail: Sequence[Said], *, newest: int, keep_tokens: int) -> Cut | None:
+def plan_cut(tail: Sequence[ViewMessage], *, newest: int, keep_tokens: int) -> Cut | None:
     """Keep whole turns from the newest backwards while they fit.
 
     The newest input always stays. Where the work done on it is too long by itself, the newest steps of that work stay,
@@ -108,9 +108,9 @@ def plan_cut(tail: Sequence[Said], *, newest: int, keep_tokens: int) -> Cut | No
     return Cut(boundary, sum(sizes.values()), kept, step)
 
 
-def _newest_steps(work: Sequence[Said], keep_tokens: int) -> tuple[int, int]:
+def _newest_steps(work: Sequence[ViewMessage], keep_tokens: int) -> tuple[int, int]:
     """Return the record at which the newest steps that fit begin, 0 where all stay, and the tokens of what stays."""
-    steps: list[list[Said]] = [[]]
+    steps: list[list[ViewMessage]] = [[]]
     for said in work:
         if said.message.role is Role.ASSISTANT:
             steps.append([])

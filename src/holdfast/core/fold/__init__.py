@@ -16,9 +16,9 @@ from holdfast.core.fold.session_state import (
     Call,
     IllegalStepError,
     InFlight,
+    PendingCompaction,
     Piece,
     Turn,
-    Wanted,
 )
 from holdfast.core.limits.usage import after_change
 from holdfast.core.turn.failure_messages import CHOICE
@@ -60,9 +60,9 @@ __all__ = [
     "Call",
     "IllegalStepError",
     "InFlight",
+    "PendingCompaction",
     "Piece",
     "Turn",
-    "Wanted",
     "account",
     "apply",
     "in_vain_today",
@@ -88,7 +88,7 @@ def receive(turn: Turn, seq: int, record: InboxRecord) -> Turn:
         case CompactionRequested(trigger=trigger, focus=focus, seen=seen):
             # One that came while this was on its way to the log is the one that was asked for, unless by its focus.
             is_met = not focus and 0 < seen < turn.compaction_seq
-            return replace(turn, wanted=(*turn.wanted, Wanted(seq, trigger, focus, is_met)))
+            return replace(turn, wanted=(*turn.wanted, PendingCompaction(seq, trigger, focus, is_met)))
         case CompactionUndone():
             return _undone(turn, record)
         case MessagePinned(pinned=pinned):

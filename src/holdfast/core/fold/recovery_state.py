@@ -135,7 +135,7 @@ def _rung_finished(turn: Turn, record: RungFinished) -> Turn:
             )
         case RungResult.CHANGED if turn.is_wanted_climb:
             return turn
-        case RungResult.CHANGED if record.rung is Rung.NEXT_MODEL:
+        case RungResult.CHANGED if record.rung is Rung.FALLBACK_MODEL:
             # Another model is another ladder. There are finitely many models.
             return replace(
                 turn,

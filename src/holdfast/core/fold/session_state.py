@@ -38,7 +38,7 @@ class Call(msgspec.Struct, frozen=True, omit_defaults=True):
     reply: int = 0
 
 
-class Wanted(msgspec.Struct, frozen=True):
+class PendingCompaction(msgspec.Struct, frozen=True):
     """A request for compaction that has no outcome yet. `is_met`: one was applied since it was asked for."""
 
     seq: int
@@ -110,7 +110,7 @@ class Turn(msgspec.Struct, frozen=True, omit_defaults=True):
     quiet_turns: int = 0
 
     # Requests for compaction, the rungs climbed for them, summarisers given up, and why the last answer was not used.
-    wanted: tuple[Wanted, ...] = ()
+    wanted: tuple[PendingCompaction, ...] = ()
     climbed_for_wanted: tuple[Rung, ...] = ()
     summarisers_passed: int = 0
     refused_why: str = ""

@@ -7,7 +7,7 @@ twice: what may have been started counts as started.
 
 from msgspec.structs import replace
 
-from holdfast.core.fold.session_state import NO_TURN, InFlight, Turn, Wanted
+from holdfast.core.fold.session_state import NO_TURN, InFlight, PendingCompaction, Turn
 from holdfast.types.faults import Rung
 from holdfast.types.records import (
     AttemptAbandoned,
@@ -57,7 +57,7 @@ def make_fit(turn: Turn, record: StepRecord) -> tuple[Turn, bool]:
             return _waiting(_closed(turn), number), True
         case CompactionSettled(request=request):
             if all(wanted.seq != request for wanted in turn.wanted):
-                turn = replace(turn, wanted=(*turn.wanted, Wanted(request, Trigger.PERSON)))
+                turn = replace(turn, wanted=(*turn.wanted, PendingCompaction(request, Trigger.PERSON)))
             return _quiet(turn), True
         case ToolStarted() | ToolSettled() | ToolInterrupted():
             return _fit_tool(_opened(turn, record.turn), record)

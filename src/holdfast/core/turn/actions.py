@@ -30,7 +30,7 @@ class RunTools(msgspec.Struct, frozen=True):
     calls: tuple[ToolCall, ...]
 
 
-class BackOff(msgspec.Struct, frozen=True):
+class Backoff(msgspec.Struct, frozen=True):
     """Wait, then try again."""
 
     kind: FaultKind
@@ -64,4 +64,4 @@ class Rest(msgspec.Struct, frozen=True):
     """There is nothing to do."""
 
 
-Action: TypeAlias = StartTurn | CallModel | RunTools | BackOff | Climb | SettleCompactions | EndTurn | Rest
+Action: TypeAlias = StartTurn | CallModel | RunTools | Backoff | Climb | SettleCompactions | EndTurn | Rest

@@ -9,7 +9,7 @@ from holdfast.core.fold.session_state import Call, InFlight, Turn
 from holdfast.core.limits.bounds import Bounds
 from holdfast.core.turn.actions import (
     Action,
-    BackOff,
+    Backoff,
     CallModel,
     Climb,
     EndTurn,
@@ -27,7 +27,7 @@ from holdfast.core.turn.failure_messages import (
     after_fault,
     oversize,
 )
-from holdfast.core.turn.ladder import ASKED_BY_A_PERSON, ASKED_BY_US, back_off_seconds, first_left, next_rung
+from holdfast.core.turn.ladder import ASKED_BY_A_PERSON, ASKED_BY_US, backoff_seconds, first_left, next_rung
 from holdfast.types.faults import Fault, FaultKind, Rung
 from holdfast.types.messages import Text, ToolOutcome, ToolResult
 from holdfast.types.records import (
@@ -127,8 +127,8 @@ def _after_fault(turn: Turn, fault: Fault, bounds: Bounds) -> Action:
         return EndTurn(turn.number, Outcome.FAILED, after_fault(fault))
     if rung is not Rung.CLAMP_OUTPUT and _is_for_the_person(turn, fault, bounds):
         return EndTurn(turn.number, Outcome.FAILED, CHOICE)
-    if rung is Rung.BACK_OFF:
-        return BackOff(fault.kind, back_off_seconds(fault, turn.climbed, bounds))
+    if rung is Rung.BACKOFF:
+        return Backoff(fault.kind, backoff_seconds(fault, turn.climbed, bounds))
     return Climb(rung, fault.kind)
 
 

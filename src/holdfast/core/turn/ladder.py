@@ -12,12 +12,12 @@ from holdfast.core.limits.bounds import Bounds
 from holdfast.types.faults import Fault, FaultKind, Rung
 
 # Three waits cover the bursts seen in practice; a fourth rarely helps and makes a person wait for minutes.
-_WAIT_THEN_SWITCH = (Rung.BACK_OFF, Rung.BACK_OFF, Rung.BACK_OFF, Rung.NEXT_MODEL)
+_WAIT_THEN_SWITCH = (Rung.BACKOFF, Rung.BACKOFF, Rung.BACKOFF, Rung.FALLBACK_MODEL)
 # A summariser that fails is followed by the next, with the same three ways.
 SUMMARIES = (Rung.SUMMARISE, Rung.SUMMARISE_LESS, Rung.SUMMARISE_PIECES)
 _WITHOUT_A_MODEL = (Rung.DIGEST, Rung.KEEP_NEWEST)
 # Rolling over gives up what a person pinned and the work in hand, so every model is asked before.
-_AT_LAST = (Rung.SEND_ANYWAY, Rung.NEXT_MODEL, Rung.ROLL_OVER)
+_AT_LAST = (Rung.SEND_ANYWAY, Rung.FALLBACK_MODEL, Rung.ROLL_OVER)
 # One large part may hide behind another; more than a few in one step is a flood, and the digest takes care of it.
 _REPLACE = (Rung.REPLACE_LARGEST,) * 3
 
@@ -38,16 +38,16 @@ LADDER: Mapping[FaultKind, tuple[Rung, ...]] = MappingProxyType(
         FaultKind.RATE_LIMIT: _WAIT_THEN_SWITCH,
         FaultKind.OVERLOADED: _WAIT_THEN_SWITCH,
         FaultKind.TRANSIENT: _WAIT_THEN_SWITCH,
-        FaultKind.STREAM_STALL: (Rung.TRY_AGAIN, Rung.BACK_OFF, Rung.NEXT_MODEL),
-        FaultKind.QUOTA: (Rung.NEXT_MODEL,),
-        FaultKind.AUTH: (Rung.NEXT_MODEL,),
-        FaultKind.MODEL_NOT_FOUND: (Rung.NEXT_MODEL,),
-        FaultKind.BAD_REQUEST_REASONING: (Rung.DROP_REASONING, Rung.CHANGE_EFFORT, Rung.NEXT_MODEL),
+        FaultKind.STREAM_STALL: (Rung.RETRY, Rung.BACKOFF, Rung.FALLBACK_MODEL),
+        FaultKind.QUOTA: (Rung.FALLBACK_MODEL,),
+        FaultKind.AUTH: (Rung.FALLBACK_MODEL,),
+        FaultKind.MODEL_NOT_FOUND: (Rung.FALLBACK_MODEL,),
+        FaultKind.BAD_REQUEST_REASONING: (Rung.DROP_REASONING, Rung.CHANGE_EFFORT, Rung.FALLBACK_MODEL),
         # A past that cannot be replayed is represented instead of repeated.
-        FaultKind.TOOL_PAIRING: (Rung.DROP_REASONING, *_WITHOUT_A_MODEL, Rung.NEXT_MODEL, Rung.ROLL_OVER),
-        FaultKind.CONTENT_POLICY: (Rung.NEXT_MODEL,),
-        FaultKind.EMPTY_RESPONSE: (Rung.TRY_AGAIN, Rung.NEXT_MODEL),
-        FaultKind.BAD_REQUEST: (Rung.CLAMP_OUTPUT, Rung.NEXT_MODEL),
+        FaultKind.TOOL_PAIRING: (Rung.DROP_REASONING, *_WITHOUT_A_MODEL, Rung.FALLBACK_MODEL, Rung.ROLL_OVER),
+        FaultKind.CONTENT_POLICY: (Rung.FALLBACK_MODEL,),
+        FaultKind.EMPTY_RESPONSE: (Rung.RETRY, Rung.FALLBACK_MODEL),
+        FaultKind.BAD_REQUEST: (Rung.CLAMP_OUTPUT, Rung.FALLBACK_MODEL),
     }
 )
 
@@ -61,10 +61,10 @@ def next_rung(fault: Fault, climbed: Sequence[Rung], bounds: Bounds) -> Rung | N
     row = LADDER[fault.kind]
     if fault.kind is FaultKind.EMPTY_RESPONSE and fault.second_kind is FaultKind.TOKEN_OVERFLOW:
         # The window was almost full, so there may have been no room to answer in.
-        row = (Rung.TRY_AGAIN, *LADDER[FaultKind.TOKEN_OVERFLOW])
+        row = (Rung.RETRY, *LADDER[FaultKind.TOKEN_OVERFLOW])
     if (fault.retry_after_seconds or 0) > bounds.back_off_seconds_max:
         # The provider says that waiting as long as we are willing to wait cannot help.
-        row = tuple(rung for rung in row if rung is not Rung.BACK_OFF)
+        row = tuple(rung for rung in row if rung is not Rung.BACKOFF)
     return first_left(row, climbed)
 
 
@@ -78,8 +78,8 @@ def first_left(row: Sequence[Rung], climbed: Sequence[Rung]) -> Rung | None:
     return None
 
 
-def back_off_seconds(fault: Fault, climbed: Sequence[Rung], bounds: Bounds) -> float:
+def backoff_seconds(fault: Fault, climbed: Sequence[Rung], bounds: Bounds) -> float:
     """Return how long to wait: as the provider said, else four times longer each time, within the bound."""
-    waits = sum(rung is Rung.BACK_OFF for rung in climbed)
+    waits = sum(rung is Rung.BACKOFF for rung in climbed)
     wanted = fault.retry_after_seconds or bounds.back_off_seconds_min * 4**waits
     return min(max(wanted, bounds.back_off_seconds_min), bounds.back_off_seconds_max)

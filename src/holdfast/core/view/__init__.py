@@ -41,7 +41,7 @@ UNREADABLE = "(The message that stood here was damaged on the disk and cannot be
 MASKED_BYTES_MIN = 600
 
 
-class Said(msgspec.Struct, frozen=True):
+class ViewMessage(msgspec.Struct, frozen=True):
     """A message in its place in the conversation."""
 
     turn: int
@@ -79,13 +79,13 @@ class _Step(msgspec.Struct):
 
 def conversation(
     records: Iterable[Logged], *, first_turn: int = 0, first_step: int = 0, lens: Lens = PLAIN
-) -> list[Said]:
+) -> list[ViewMessage]:
     """Return what was said from `first_turn` on, in the order of the conversation.
 
     Of that turn its input, and of its work what came from `first_step` on. `records` must reach back to that input.
     Inputs that still wait are not part of the conversation.
     """
-    said: list[Said] = []
+    said: list[ViewMessage] = []
     inputs: dict[int, tuple[ContentPart, ...]] = {}
     begun: set[int] = set()
     step: _Step | None = None
@@ -110,7 +110,7 @@ def conversation(
                     if not _is_empty(part) and not (isinstance(part, Reasoning) and logged.seq < lens.reasoning_from)
                 )
                 if spoken:
-                    said.append(Said(number, logged.seq, logged.seq, Message(Role.ASSISTANT, spoken)))
+                    said.append(ViewMessage(number, logged.seq, logged.seq, Message(Role.ASSISTANT, spoken)))
                 calls = tuple(part for part in spoken if isinstance(part, ToolCall))
                 # Where no result comes, the place behind the reply is free: a record stands before the next message.
                 step = _Step(number, logged.seq, logged.seq + 1, calls, {}, set()) if calls else None
@@ -128,18 +128,18 @@ def conversation(
     return said
 
 
-def _asked(number: int, place: int, inputs: dict[int, tuple[ContentPart, ...]]) -> Said:
+def _asked(number: int, place: int, inputs: dict[int, tuple[ContentPart, ...]]) -> ViewMessage:
     """Return an input where its turn begins; where it is lost, a line that says so."""
     parts = inputs.pop(number, (Text(UNREADABLE),))
-    return Said(number, number, place, Message(Role.USER, _filled(parts)))
+    return ViewMessage(number, number, place, Message(Role.USER, _filled(parts)))
 
 
-def _close(step: _Step | None, said: list[Said]) -> None:
+def _close(step: _Step | None, said: list[ViewMessage]) -> None:
     """Give every call of a step its one result, right behind the calls."""
     if step is None:
         return
     results = tuple(_result(step, call) for call in step.calls)
-    said.append(Said(step.turn, step.seq, step.place, Message(Role.TOOL, results)))
+    said.append(ViewMessage(step.turn, step.seq, step.place, Message(Role.TOOL, results)))
 
 
 def _result(step: _Step, call: ToolCall) -> ToolResult:
@@ -205,7 +205,7 @@ def messages_in_view(tail: Sequence[Logged], turn: Turn, *, pinned: Sequence[Log
 # --- Whether a view accounts for every message: each is shown, represented, still to come, or left out for a reason.
 
 
-def uncovered(tail: Sequence[Logged], turn: Turn, said: Sequence[Said]) -> list[int]:
+def uncovered(tail: Sequence[Logged], turn: Turn, said: Sequence[ViewMessage]) -> list[int]:
     """Return the messages of the tail, by their seq, that are nowhere.
 
     A message is nowhere if it is not shown, does not wait, was not ended before its turn began, says something, and is

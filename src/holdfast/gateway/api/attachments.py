@@ -11,7 +11,7 @@ from types import MappingProxyType
 
 from holdfast.core.text.media_type import GIF, JPEG, PNG, WEBP, sniff
 from holdfast.errors import BlobMissingError
-from holdfast.gateway.api.request_context import Call
+from holdfast.gateway.api.request_context import RequestContext
 from holdfast.gateway.api.sessions import show_record
 from holdfast.gateway.http.problems import NotFoundError
 from holdfast.ports import Blobs
@@ -33,7 +33,7 @@ _HEADERS = (
 )
 
 
-async def show_attachment(call: Call) -> None:
+async def show_attachment(call: RequestContext) -> None:
     """Answer with the bytes of a blob, if the record that the path names is one that names it."""
     logged = await show_record(call)
     wanted = call.names["sha256"]

@@ -10,14 +10,14 @@ from msgspec.structs import replace
 from holdfast.core.limits.bounds import RESERVED_KEYS
 from holdfast.errors import BadInputError
 from holdfast.gateway.api import report_schemas, schemas
-from holdfast.gateway.api.request_context import Call
+from holdfast.gateway.api.request_context import RequestContext
 from holdfast.gateway.health import Node, RecentFault
 
 # Sessions that are told one by one; the rest is counted.
 _OWING_MAX = 100
 
 
-async def show_health(call: Call) -> report_schemas.Health:
+async def show_health(call: RequestContext) -> report_schemas.Health:
     """Answer with how this gateway is, as far as the asker may know."""
     gateway, engine = call.gateway, call.gateway.hold.engine
     is_operator = gateway.is_operator(call.tenant)
@@ -39,14 +39,14 @@ async def show_health(call: Call) -> report_schemas.Health:
     )
 
 
-def _own(call: Call, session: str, is_operator: bool) -> str | None:  # noqa: FBT001 - who asks
+def _own(call: RequestContext, session: str, is_operator: bool) -> str | None:  # noqa: FBT001 - who asks
     """Return what the asker calls a session of the store; None where it is none of its business."""
     if session.startswith(RESERVED_KEYS):
         return None
     return session if is_operator else call.tenant.key_of(session)
 
 
-def _faults(call: Call, *, is_operator: bool) -> list[RecentFault]:
+def _faults(call: RequestContext, *, is_operator: bool) -> list[RecentFault]:
     return [
         replace(fault, session=key)
         for fault in call.gateway.faults.newest()
@@ -54,12 +54,12 @@ def _faults(call: Call, *, is_operator: bool) -> list[RecentFault]:
     ]
 
 
-async def _nodes(call: Call) -> list[Node] | None:
+async def _nodes(call: RequestContext) -> list[Node] | None:
     inspection = call.gateway.inspection
     return None if inspection is None else await inspection.nodes()
 
 
-async def check_store(call: Call) -> report_schemas.CheckState:
+async def check_store(call: RequestContext) -> report_schemas.CheckState:
     """Look at the whole store, and answer with what was found, or that it takes longer than anybody waits."""
     await call.body(schemas.Nothing)
     call.gateway.check_operator(call.tenant, "checks of the store")

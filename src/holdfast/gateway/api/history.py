@@ -7,7 +7,7 @@ from holdfast.core.compaction.ledger import lines_in
 from holdfast.core.fold.session_state import Turn
 from holdfast.core.view import MASKED_BYTES_MIN, bytes_shown
 from holdfast.gateway.api.report_schemas import CompactionMade, InForce, Left, Past
-from holdfast.gateway.api.request_context import Call
+from holdfast.gateway.api.request_context import RequestContext
 from holdfast.runtime.engine.log import Log, open_log
 from holdfast.runtime.sessions.record_text import in_words, spoken
 from holdfast.runtime.sessions.session import Session
@@ -29,7 +29,7 @@ _COMPACTIONS_MAX = 100
 _PARTS_MAX = 1_000
 
 
-async def show_past(call: Call) -> Past:
+async def show_past(call: RequestContext) -> Past:
     """Answer with what left the view."""
     session, _ = await call.session()
     log = await open_log(call.gateway.hold.engine.store, session.key)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from holdfast.errors import BadInputError, TurnFailedError
 from holdfast.gateway.api import schemas
-from holdfast.gateway.api.request_context import Call
+from holdfast.gateway.api.request_context import RequestContext
 from holdfast.gateway.api.sessions import specs
 from holdfast.gateway.http.asgi import body_chunks, header
 from holdfast.gateway.http.events import EventStream, cursor_of, epoch_of, tell
@@ -24,7 +24,7 @@ from holdfast.types.records import InputAdmitted, Logged, Outcome, TurnEnded, tu
 _READING_SECONDS = 5.0
 
 
-async def send_message(call: Call) -> schemas.Answered | schemas.Accepted | None:
+async def send_message(call: RequestContext) -> schemas.Answered | schemas.Accepted | None:
     """Take a message, and answer as its mode says."""
     wanted = await call.body(schemas.SendMessage)
     client_id = _client_id(call, wanted.client_id)
@@ -52,14 +52,14 @@ async def send_message(call: Call) -> schemas.Answered | schemas.Accepted | None
         return schemas.Accepted(turn)
 
 
-def _client_id(call: Call, given: str) -> str:
+def _client_id(call: RequestContext, given: str) -> str:
     told = header(call.scope, b"idempotency-key").strip('"')
     if told and given and told != given:
         raise InvalidError("client_id and the header Idempotency-Key differ; give one of them")
     return given or told
 
 
-def _attachments(call: Call, attached: Sequence[schemas.Attached]) -> list[Attachment | Path | str]:
+def _attachments(call: RequestContext, attached: Sequence[schemas.Attached]) -> list[Attachment | Path | str]:
     found: list[Attachment | Path | str] = []
     for one in attached:
         if bool(one.upload) == bool(one.content):
@@ -99,7 +99,7 @@ def _answered(answer: Answer) -> schemas.Answered:
     )
 
 
-async def show_turn(call: Call) -> schemas.TurnState:
+async def show_turn(call: RequestContext) -> schemas.TurnState:
     """Answer with how a turn stands, having waited for its outcome if asked to."""
     wanted = call.query(schemas.WaitFor)
     session, _ = await call.session()
@@ -118,7 +118,7 @@ async def show_turn(call: Call) -> schemas.TurnState:
     return schemas.TurnState(turn, Outcome.ANSWERED, answer=_answered(answer))
 
 
-async def _turn(call: Call, session: Session) -> int:
+async def _turn(call: RequestContext, session: Session) -> int:
     """Return the turn that the address names. Raises `NotFoundError` where the session has none of that number."""
     number = call.number("turn")
     found = await session.history(after=number - 1, limit=1) if number else []
@@ -127,7 +127,7 @@ async def _turn(call: Call, session: Session) -> int:
     return number
 
 
-async def cancel_turn(call: Call) -> schemas.Done:
+async def cancel_turn(call: RequestContext) -> schemas.Done:
     """Stop working on one turn."""
     await call.body(schemas.Nothing)
     session, _ = await call.session()
@@ -135,7 +135,7 @@ async def cancel_turn(call: Call) -> schemas.Done:
     return schemas.Done()
 
 
-async def cancel_all(call: Call) -> schemas.Done:
+async def cancel_all(call: RequestContext) -> schemas.Done:
     """Stop working on everything that is open in a session."""
     await call.body(schemas.Nothing)
     session, _ = await call.session()
@@ -143,21 +143,21 @@ async def cancel_all(call: Call) -> schemas.Done:
     return schemas.Done()
 
 
-async def pin(call: Call) -> schemas.Done:
+async def pin(call: RequestContext) -> schemas.Done:
     """Keep the message of a turn in the view."""
     session, _ = await call.session()
     await session.pin(await _turn(call, session))
     return schemas.Done()
 
 
-async def unpin(call: Call) -> schemas.Done:
+async def unpin(call: RequestContext) -> schemas.Done:
     """Keep it no longer."""
     session, _ = await call.session()
     await session.pin(await _turn(call, session), keep=False)
     return schemas.Done()
 
 
-async def submit_result(call: Call) -> schemas.Submitted:
+async def submit_result(call: RequestContext) -> schemas.Submitted:
     """Take what came of a call that the client was told to run."""
     wanted = await call.body(schemas.SubmitResult)
     session, _ = await call.session()
@@ -170,7 +170,7 @@ async def submit_result(call: Call) -> schemas.Submitted:
     return schemas.Submitted(is_new)
 
 
-async def upload(call: Call) -> schemas.Uploaded:
+async def upload(call: RequestContext) -> schemas.Uploaded:
     """Take an attachment that a message will name."""
     wanted = call.query(schemas.NameOfUpload)
     bounds = call.gateway.bounds

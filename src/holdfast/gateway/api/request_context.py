@@ -23,11 +23,11 @@ from holdfast.gateway.http.asgi import (
 from holdfast.gateway.http.auth import KeyFile, Tenant
 from holdfast.gateway.http.events import EventStream, Streams
 from holdfast.gateway.http.problems import ForbiddenError, InvalidError, NotFoundError
-from holdfast.gateway.session_watch import Pulses
-from holdfast.gateway.status_cache import Standings
+from holdfast.gateway.session_watch import SessionWatches
+from holdfast.gateway.status_cache import StatusCache
 from holdfast.gateway.uploads import Uploads
 from holdfast.ports import SessionInfo
-from holdfast.runtime.sessions.client import Hold
+from holdfast.runtime.sessions.client import Client
 from holdfast.runtime.sessions.session import Session
 
 ShapeT = TypeVar("ShapeT")
@@ -37,10 +37,10 @@ _DIGITS_MAX = 15
 
 
 @dataclass
-class Call:
+class RequestContext:
     """A request that was let in, with the names that its path holds."""
 
-    gateway: "Shared"
+    gateway: "AppState"
     tenant: Tenant
     scope: Scope
     receive: Receive
@@ -114,10 +114,10 @@ class Call:
 
 
 @dataclass(frozen=True)
-class Shared:
+class AppState:
     """The sessions behind the gateway, and what is open at its front."""
 
-    hold: Hold
+    hold: Client
     bounds: GatewayBounds
     # The models that a session may ask for.
     models: tuple[str, ...]
@@ -127,7 +127,7 @@ class Shared:
     # The key that is served what is about all keys.
     operator: str = "operator"
     # What changed of sessions; whoever sees them change tells it.
-    pulses: Pulses = field(default_factory=Pulses)
+    pulses: SessionWatches = field(default_factory=SessionWatches)
     # What failed lately, how to look at the store from outside, and what was found so.
     faults: Faults = field(default_factory=Faults)
     inspection: Inspection | None = None
@@ -135,9 +135,9 @@ class Shared:
     tenants: dict[str, Tenant] = field(default_factory=dict)
 
     @cached_property
-    def standings(self) -> Standings:
+    def standings(self) -> StatusCache:
         """Where sessions stand, for lists."""
-        return Standings(self.hold.engine.store)
+        return StatusCache(self.hold.engine.store)
 
     def tenant(self, name: str) -> Tenant:
         """Return a tenant by the name of its key."""

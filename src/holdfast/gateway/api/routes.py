@@ -32,7 +32,7 @@ from holdfast.gateway.api import (
     transfer,
     usage,
 )
-from holdfast.gateway.api.request_context import Call
+from holdfast.gateway.api.request_context import RequestContext
 from holdfast.gateway.http.problems import (
     ExistsError,
     ForbiddenError,
@@ -74,7 +74,7 @@ class Route:
 
     method: str
     path: str
-    run: Callable[[Call], Awaitable[Any]]
+    run: Callable[[RequestContext], Awaitable[Any]]
     summary: str
     answer: Any
     status: int = 200

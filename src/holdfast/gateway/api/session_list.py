@@ -6,11 +6,11 @@ from heapq import nlargest
 
 from holdfast.core.limits.bounds import RESERVED_KEYS
 from holdfast.gateway.api import schemas
-from holdfast.gateway.api.request_context import Call
+from holdfast.gateway.api.request_context import RequestContext
 from holdfast.gateway.http.asgi import header
 from holdfast.gateway.http.events import EventStream
 from holdfast.gateway.http.problems import InvalidError
-from holdfast.gateway.session_watch import Change, Pulse
+from holdfast.gateway.session_watch import Change, SessionWatch
 from holdfast.ports import SessionInfo
 
 # Sessions that are searched side by side: as many as a store reads side by side.
@@ -19,7 +19,7 @@ _SEARCHED_AT_ONCE = 4
 _LOOKED_AT_AT_ONCE = 1_000
 
 
-async def list_sessions(call: Call) -> schemas.Sessions:
+async def list_sessions(call: RequestContext) -> schemas.Sessions:
     """Answer with a page of this key's sessions."""
     wanted = call.query(schemas.PageOfSessions)
     call.check_length("the text to match", wanted.match, call.gateway.bounds.query_chars_max)
@@ -30,7 +30,7 @@ async def list_sessions(call: Call) -> schemas.Sessions:
     return schemas.Sessions(await call.gateway.standings.summaries(found), following)
 
 
-async def search_all(call: Call) -> schemas.HitsOfAll:
+async def search_all(call: RequestContext) -> schemas.HitsOfAll:
     """Answer with what was said or done in any session, as far as there is time to look."""
     wanted, bounds = call.query(schemas.Search), call.gateway.bounds
     call.check_length("the query", wanted.query, bounds.query_chars_max)
@@ -68,7 +68,7 @@ def _best(hits: list[schemas.SessionHit], limit: int) -> list[schemas.SessionHit
     return nlargest(limit, hits, key=lambda hit: hit.score)
 
 
-async def watch_all(call: Call) -> None:
+async def watch_all(call: RequestContext) -> None:
     """Tell how sessions stand whenever they change, without end."""
     wanted = call.query(schemas.WatchAllFrom)
     told = header(call.scope, b"last-event-id")
@@ -80,7 +80,7 @@ async def watch_all(call: Call) -> None:
     await call.stream(lambda stream: _watch(call, stream, pulse, position, why))
 
 
-async def _watch(call: Call, stream: EventStream, pulse: Pulse, position: int, why: str) -> None:
+async def _watch(call: RequestContext, stream: EventStream, pulse: SessionWatch, position: int, why: str) -> None:
     cursor = pulse.cursor(position)
     if why:
         await _resync(stream, pulse, position, why)
@@ -93,13 +93,13 @@ async def _watch(call: Call, stream: EventStream, pulse: Pulse, position: int, w
             await _tell(call, stream, pulse, change)
 
 
-async def _resync(stream: EventStream, pulse: Pulse, position: int, why: str) -> None:
+async def _resync(stream: EventStream, pulse: SessionWatch, position: int, why: str) -> None:
     cursor = pulse.cursor(position)
     told = schemas.Resync(f"{why}; read the list of sessions again, then it goes on", cursor, position)
     await stream.event("resync", told, cursor=cursor)
 
 
-async def _tell(call: Call, stream: EventStream, pulse: Pulse, change: Change) -> None:
+async def _tell(call: RequestContext, stream: EventStream, pulse: SessionWatch, change: Change) -> None:
     key, cursor = call.tenant.key_of(change.session), pulse.cursor(change.number)
     if key is None or change.session.startswith(RESERVED_KEYS):
         return
@@ -113,7 +113,7 @@ async def _tell(call: Call, stream: EventStream, pulse: Pulse, change: Change) -
     await stream.event("session", await _changed(call, key, known, kind), cursor=cursor)
 
 
-async def _changed(call: Call, key: str, known: SessionInfo, kind: str) -> schemas.SessionChanged:
+async def _changed(call: RequestContext, key: str, known: SessionInfo, kind: str) -> schemas.SessionChanged:
     standing = await call.gateway.standings.of(known)
     return schemas.SessionChanged(
         session=key,

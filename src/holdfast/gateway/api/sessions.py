@@ -9,7 +9,7 @@ import msgspec
 
 from holdfast.errors import RetryLaterError, UnknownModelError
 from holdfast.gateway.api import report_schemas, schemas
-from holdfast.gateway.api.request_context import Call
+from holdfast.gateway.api.request_context import RequestContext
 from holdfast.gateway.http.asgi import header
 from holdfast.gateway.http.events import cursor_of, epoch_of, start_of, watch
 from holdfast.gateway.http.problems import InvalidError, NotFoundError
@@ -18,7 +18,7 @@ from holdfast.types.messages import ToolSpec
 from holdfast.types.records import CompactionOutcome, Logged
 
 
-async def configure_session(call: Call) -> schemas.SessionDetail:
+async def configure_session(call: RequestContext) -> schemas.SessionDetail:
     """Make a session, or tell it something else about itself."""
     wanted = await call.body(schemas.ConfigureSession)
     check_model(call, wanted.model)
@@ -33,7 +33,7 @@ async def configure_session(call: Call) -> schemas.SessionDetail:
     return await show_session(call)
 
 
-def check_model(call: Call, model: str | None) -> None:
+def check_model(call: RequestContext, model: str | None) -> None:
     """Raise where a session would ask for a model that is not offered."""
     offered = call.gateway.models
     if model is not None and model not in offered:
@@ -47,7 +47,7 @@ def specs(tools: list[schemas.DeclaredTool] | None) -> list[ToolSpec] | None:
     return [ToolSpec(one.name, one.description, msgspec.json.encode(one.parameters).decode()) for one in tools]
 
 
-async def show_session(call: Call) -> schemas.SessionDetail:
+async def show_session(call: RequestContext) -> schemas.SessionDetail:
     """Answer with what a session was told and where it stands."""
     session, known = await call.session()
     turn = await session.standing()
@@ -82,7 +82,7 @@ async def show_session(call: Call) -> schemas.SessionDetail:
     )
 
 
-async def show_view(call: Call) -> schemas.ViewNow:
+async def show_view(call: RequestContext) -> schemas.ViewNow:
     """Answer with what the model would see now."""
     session, _ = await call.session()
     view = await session.view()
@@ -97,7 +97,7 @@ async def show_view(call: Call) -> schemas.ViewNow:
     )
 
 
-async def list_records(call: Call) -> schemas.Records:
+async def list_records(call: RequestContext) -> schemas.Records:
     """Answer with a page of records as they were written."""
     wanted = call.query(schemas.PageOfRecords)
     session, _ = await call.session()
@@ -106,7 +106,7 @@ async def list_records(call: Call) -> schemas.Records:
     return schemas.Records(found, found[-1].seq if len(found) == limit else None)
 
 
-async def show_record(call: Call) -> Logged:
+async def show_record(call: RequestContext) -> Logged:
     """Answer with one record as it was written."""
     session, _ = await call.session()
     seq = call.number("seq")
@@ -116,7 +116,7 @@ async def show_record(call: Call) -> Logged:
     return found[0]
 
 
-async def search(call: Call) -> schemas.Hits:
+async def search(call: RequestContext) -> schemas.Hits:
     """Answer with what was said or done, also long ago."""
     wanted = call.query(schemas.Search)
     call.check_length("the query", wanted.query, call.gateway.bounds.query_chars_max)
@@ -124,7 +124,7 @@ async def search(call: Call) -> schemas.Hits:
     return schemas.Hits(await session.search(wanted.query, limit=min(wanted.limit, call.gateway.bounds.page_max)))
 
 
-async def recall(call: Call) -> Page:
+async def recall(call: RequestContext) -> Page:
     """Answer with a page of what a record or a blob holds, as the model itself could read it."""
     wanted = call.query(report_schemas.Recalled)
     call.check_length("the id of a blob", wanted.blob, call.gateway.bounds.query_chars_max)
@@ -132,7 +132,7 @@ async def recall(call: Call) -> Page:
     return await session.recall(seq=wanted.seq, blob=wanted.blob, offset=wanted.offset)
 
 
-async def compact(call: Call) -> schemas.Compacted:
+async def compact(call: RequestContext) -> schemas.Compacted:
     """Make the view smaller, and answer with what came of it."""
     wanted = await call.body(schemas.Compact)
     call.check_length("the focus", wanted.focus, call.gateway.bounds.focus_chars_max)
@@ -146,7 +146,7 @@ async def compact(call: Call) -> schemas.Compacted:
     return schemas.Compacted(settled.request, settled.outcome, settled.why)
 
 
-async def preview(call: Call) -> schemas.Previewed:
+async def preview(call: RequestContext) -> schemas.Previewed:
     """Answer with what a compaction would do now."""
     wanted = await call.body(schemas.PreviewCompact)
     call.check_length("the focus", wanted.focus, call.gateway.bounds.focus_chars_max)
@@ -161,14 +161,14 @@ async def preview(call: Call) -> schemas.Previewed:
         ) from error
 
 
-async def undo(call: Call) -> schemas.Undone:
+async def undo(call: RequestContext) -> schemas.Undone:
     """Undo a compaction."""
     wanted = await call.body(schemas.Undo)
     session, _ = await call.session()
     return schemas.Undone(await session.undo(compaction=wanted.compaction))
 
 
-async def events(call: Call) -> None:
+async def events(call: RequestContext) -> None:
     """Tell what happens in a session, without end."""
     wanted = call.query(schemas.WatchFrom)
     told = header(call.scope, b"last-event-id")

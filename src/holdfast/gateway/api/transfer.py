@@ -9,7 +9,7 @@ import re
 
 from holdfast.errors import RetryLaterError, StoppingError
 from holdfast.gateway.api import schemas
-from holdfast.gateway.api.request_context import Call
+from holdfast.gateway.api.request_context import RequestContext
 from holdfast.gateway.api.sessions import check_model
 from holdfast.gateway.http.asgi import body_chunks
 from holdfast.gateway.http.problems import ExistsError
@@ -25,7 +25,7 @@ _POLL_SECONDS = 0.1
 _TENANT = re.compile("^@[^/]*/")
 
 
-async def fork(call: Call) -> schemas.Forked:
+async def fork(call: RequestContext) -> schemas.Forked:
     """Make a session of its own of the records of another."""
     wanted = await call.body(schemas.Fork)
     session, _ = await call.session()
@@ -36,7 +36,7 @@ async def fork(call: Call) -> schemas.Forked:
     return schemas.Forked(wanted.into, known.last_seq)
 
 
-async def _free(call: Call, key: str) -> str:
+async def _free(call: RequestContext, key: str) -> str:
     """Return the key in the store that a session is to be made under. Raises where there is one already."""
     target = call.tenant.store_key(key)
     if await (await call.gateway.hold.session(target)).known() is not None:
@@ -44,7 +44,7 @@ async def _free(call: Call, key: str) -> str:
     return target
 
 
-async def delete_session(call: Call) -> schemas.Removed:
+async def delete_session(call: RequestContext) -> schemas.Removed:
     """Remove a session for good, and end whoever watches it."""
     session, _ = await call.session()
     removed = await _deleted_at_rest(call, session.key)
@@ -53,7 +53,7 @@ async def delete_session(call: Call) -> schemas.Removed:
     return schemas.Removed(removed.records, removed.segments, removed.blobs)
 
 
-async def _deleted_at_rest(call: Call, key: str) -> Deleted:
+async def _deleted_at_rest(call: RequestContext, key: str) -> Deleted:
     """Delete a session as soon as nobody works on it. Raises `RetryLaterError` where that takes too long."""
     loop = asyncio.get_running_loop()
     until = loop.time() + call.gateway.bounds.rest_seconds_max
@@ -68,7 +68,7 @@ async def _deleted_at_rest(call: Call, key: str) -> Deleted:
         await asyncio.sleep(_POLL_SECONDS)
 
 
-async def export_session(call: Call) -> None:
+async def export_session(call: RequestContext) -> None:
     """Answer with a session as one file."""
     session, _ = await call.session()
     # No quote, path or line end of a key gets into a header or onto a disk.
@@ -77,7 +77,7 @@ async def export_session(call: Call) -> None:
     await call.file(call.gateway.hold.export(session.key), kind=FILE_TYPE, headers=[saved])
 
 
-async def import_session(call: Call) -> schemas.Imported:
+async def import_session(call: RequestContext) -> schemas.Imported:
     """Make a session of a file that was exported. Nothing is stored before all of it is here and found whole."""
     wanted = call.query(schemas.ImportAs)
     if wanted.key:
@@ -97,7 +97,7 @@ async def import_session(call: Call) -> schemas.Imported:
     return schemas.Imported(key, copied.records, copied.blobs, _TENANT.sub("", origin))
 
 
-def _check(call: Call, logged: Logged) -> None:
+def _check(call: RequestContext, logged: Logged) -> None:
     """Raise where a record tells the session something that the API would not let a client tell it."""
     record = logged.record
     if not isinstance(record, SessionConfigured):

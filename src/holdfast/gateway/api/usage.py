@@ -6,7 +6,7 @@ from typing import Literal
 from msgspec.structs import replace
 
 from holdfast.gateway.api.report_schemas import BudgetsOverTime, Mark, PageOfBudgets, RequestMade
-from holdfast.gateway.api.request_context import Call
+from holdfast.gateway.api.request_context import RequestContext
 from holdfast.gateway.status_cache import gauge_of
 from holdfast.runtime.sessions.record_text import spoken
 from holdfast.types.messages import Usage
@@ -43,7 +43,7 @@ _MarkKind = Literal["warning", "compaction", "fault", "rung", "roll_over", "undo
 _Outcome = Literal["answered", "failed", "given_up", "open"]
 
 
-async def show_budgets(call: Call) -> BudgetsOverTime:
+async def show_budgets(call: RequestContext) -> BudgetsOverTime:
     """Answer with requests and marks behind a record."""
     wanted = call.query(PageOfBudgets)
     session, known = await call.session()

@@ -19,7 +19,7 @@ import msgspec
 
 from holdfast.errors import HoldfastError, InternalError, OperatorError
 from holdfast.gateway.api.openapi import document
-from holdfast.gateway.api.request_context import Call, Shared
+from holdfast.gateway.api.request_context import AppState, RequestContext
 from holdfast.gateway.api.routes import PREFIX, find_route
 from holdfast.gateway.http.asgi import (
     App,
@@ -33,7 +33,7 @@ from holdfast.gateway.http.asgi import (
     segments,
 )
 from holdfast.gateway.http.auth import Tenant
-from holdfast.gateway.http.metrics import CONTENT_TYPE, Meters
+from holdfast.gateway.http.metrics import CONTENT_TYPE, Metrics
 from holdfast.gateway.http.problems import (
     ForbiddenError,
     MethodError,
@@ -67,14 +67,14 @@ class Gateway:
 
     def __init__(
         self,
-        shared: Shared,
+        shared: AppState,
         *,
-        meters: Meters,
+        metrics: Metrics,
         needs_keys: bool = False,
         mounts: Mapping[str, Mounted] = MappingProxyType({}),
     ) -> None:
         self.shared = shared
-        self._meters = meters
+        self._meters = metrics
         # A gateway that anybody can reach, or that has had keys, never goes on without.
         self._needs_keys = needs_keys
         # By the first part of the path; "" is what everything else goes to.
@@ -158,7 +158,7 @@ class Gateway:
             raise _NotThisMethodError(found)
         route, names = found
         scope["holdfast.route"] = PREFIX + route.path
-        call = Call(self.shared, tenant, scope, receive, send, names, route.body, route.query, route.status)
+        call = RequestContext(self.shared, tenant, scope, receive, send, names, route.body, route.query, route.status)
         if not route.query.__struct_fields__:
             call.query(route.query)
         # Streams are counted by themselves: they last.

@@ -22,7 +22,7 @@ from holdfast.gateway.bounds import GatewayBounds
 from holdfast.gateway.http.problems import InvalidError, NotFoundError, TooManyError
 from holdfast.ports import SessionInfo
 from holdfast.runtime.sessions.admission import check_session_key
-from holdfast.runtime.sessions.client import Hold
+from holdfast.runtime.sessions.client import Client
 from holdfast.runtime.sessions.session import Session
 
 _MARK = "@"
@@ -62,7 +62,7 @@ class Tenant:
             return store_key.removeprefix(self._prefix) if store_key.startswith(self._prefix) else None
         return None if store_key.startswith(_MARK) else store_key
 
-    async def session(self, hold: Hold, key: str) -> tuple[Session, SessionInfo]:
+    async def session(self, hold: Client, key: str) -> tuple[Session, SessionInfo]:
         """Return a session that exists, with what is known of it. Raises `NotFoundError` where there is none."""
         session = await hold.session(self.store_key(key))
         known = await session.known()
@@ -71,7 +71,7 @@ class Tenant:
         return session, known
 
     async def sessions(
-        self, hold: Hold, *, after: str, limit: int, match: str = ""
+        self, hold: Client, *, after: str, limit: int, match: str = ""
     ) -> tuple[list[tuple[str, SessionInfo]], str | None]:
         """Return this tenant's sessions behind one of its keys, each with its own name for it, and where to go on.
 
@@ -96,7 +96,7 @@ class Tenant:
             looked_at += len(page)
         return found, behind.removeprefix(self._prefix)
 
-    async def every_session(self, hold: Hold, *, count_max: int) -> list[tuple[str, SessionInfo]]:
+    async def every_session(self, hold: Client, *, count_max: int) -> list[tuple[str, SessionInfo]]:
         """Return all sessions of this tenant, or the first so many in order of their keys."""
         found: list[tuple[str, SessionInfo]] = []
         behind: str | None = ""

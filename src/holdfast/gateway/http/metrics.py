@@ -29,7 +29,7 @@ _SECONDS = (0.002, 0.005, 0.01, 0.025, 0.1, 0.5, 1, 5, 15, 60, 300)
 _TIMED_MAX = 20_000
 
 
-class Meters:
+class Metrics:
     """All counters, in a registry of their own, so that two gateways in one process do not mix."""
 
     def __init__(self) -> None:

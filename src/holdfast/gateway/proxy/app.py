@@ -22,7 +22,7 @@ from holdfast.errors import HoldfastError
 from holdfast.gateway.bounds import GatewayBounds
 from holdfast.gateway.http.asgi import Receive, Scope, Send, header, unless_gone, whole_body
 from holdfast.gateway.http.auth import Tenant
-from holdfast.gateway.http.metrics import Meters
+from holdfast.gateway.http.metrics import Metrics
 from holdfast.gateway.http.problems import NotFoundError
 from holdfast.gateway.proxy.body_rewrite import together, unpacked
 from holdfast.gateway.proxy.client_compaction import Loops, is_compaction
@@ -76,10 +76,10 @@ class DropIn:
         bounds: GatewayBounds,
         overrides: Overrides,
         owner: str,
-        meters: Meters | None = None,
+        metrics: Metrics | None = None,
     ) -> None:
         self._engine = engine
-        self._meters = meters or Meters()
+        self._meters = metrics or Metrics()
         self._upstreams = upstreams
         self._bounds = bounds
         self._overrides = overrides
@@ -279,7 +279,7 @@ class DropIn:
             whole = await self._linking.unfolded(asked)
             if whole is not None and not (asked.held and conversation.is_rescued):
                 # Of a history that the provider has in another form nobody knows how large it was.
-                await self._engine.learning.heed(asked.models[0], failed.refusal, failed.fault, whole.sizes)
+                await self._engine.learning.observe(asked.models[0], failed.refusal, failed.fault, whole.sizes)
             self._known.pop(asked.models[0].issuer, None)
             await self._rescue(asked, outbox, conversation, failed)
         else:
@@ -320,7 +320,7 @@ class DropIn:
             if await self._keeper.keep(whole, conversation, passed.reply, size):
                 await self._linking.keep(asked, conversation.key, passed.answer_id)
             if not asked.held:
-                await self._engine.learning.heed(asked.models[0], passed.reply, None, asked.sizes)
+                await self._engine.learning.observe(asked.models[0], passed.reply, None, asked.sizes)
         except HoldfastError as error:
             # The next request of this conversation brings the same messages again, and then they are kept.
             log.warning("a conversation is not kept yet", extra={"session": conversation.key, "code": error.code})

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import msgspec
 
-from holdfast.core.view import PLAIN, Said, conversation, lens_of, messages_in_view
+from holdfast.core.view import PLAIN, ViewMessage, conversation, lens_of, messages_in_view
 from holdfast.gateway.http.asgi import Scope, header
 from holdfast.gateway.proxy.request import OUTPUT_FIELDS, Asked, with_fields
 from holdfast.models.body_rewrite import Kept, rewrite
@@ -109,7 +109,7 @@ def _part_without_recall(part: Part) -> Part:
             return part
 
 
-def _conversation(log: Log) -> list[Said]:
+def _conversation(log: Log) -> list[ViewMessage]:
     turn = log.turn
     return conversation(log.tail, first_turn=turn.boundary, first_step=turn.first_step, lens=lens_of(turn))
 

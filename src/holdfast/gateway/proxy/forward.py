@@ -14,7 +14,7 @@ import msgspec
 
 from holdfast.core.faults.classifier import classify
 from holdfast.core.limits.fit import sent
-from holdfast.core.turn.ladder import back_off_seconds, next_rung
+from holdfast.core.turn.ladder import backoff_seconds, next_rung
 from holdfast.gateway.proxy.recovery import Refused, refused
 from holdfast.gateway.proxy.request import Asked, Outbox
 from holdfast.gateway.proxy.truncation import BREAKS_OFF, Cuts, is_error_to
@@ -112,11 +112,11 @@ class Passage:
             if outcome.fault.kind not in WAITED_OUT:
                 return outcome
             rung = next_rung(outcome.fault, climbed, self._engine.bounds)
-            if rung is None or (rung is Rung.NEXT_MODEL and place + 1 >= len(asked.models)):
+            if rung is None or (rung is Rung.FALLBACK_MODEL and place + 1 >= len(asked.models)):
                 return outcome
-            if rung is Rung.BACK_OFF:
-                await self._engine.clock.sleep(back_off_seconds(outcome.fault, climbed, self._engine.bounds))
-            if rung is Rung.NEXT_MODEL:
+            if rung is Rung.BACKOFF:
+                await self._engine.clock.sleep(backoff_seconds(outcome.fault, climbed, self._engine.bounds))
+            if rung is Rung.FALLBACK_MODEL:
                 place, climbed = place + 1, []
                 outbox.notes["x-holdfast-rescued"] = "next_model"
                 outbox.notes["x-holdfast-notice"] = f"answered by {asked.names[place]}: {outcome.fault.kind}"

@@ -44,7 +44,7 @@ from holdfast.types.records import (
     TurnStarted,
     WorkRecord,
 )
-from holdfast.wiring import Lineup
+from holdfast.wiring import ModelList
 
 # A hundred times the log may cost this much more, in time and in memory.
 OPEN_FLOOR = 1 / 1.3
@@ -117,7 +117,7 @@ def engine_over(store: Store) -> Engine:
         blobs=blobs,
         clock=SystemClock(),
         toolbox=Toolbox((), blobs=blobs, bounds=bounds),
-        models=Lineup("sim", None).models,
+        models=ModelList("sim", None).models,
         system=lambda: "",
         learning=Learning(store),
         live=Live(),

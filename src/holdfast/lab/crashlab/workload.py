@@ -26,7 +26,7 @@ from holdfast.models.catalogue import simulated_model
 from holdfast.models.fake import Simulation
 from holdfast.ports import Attachment, Tool
 from holdfast.runtime.engine.context import unobserved
-from holdfast.runtime.sessions.client import Hold
+from holdfast.runtime.sessions.client import Client
 from holdfast.runtime.sessions.session import Session
 from holdfast.runtime.tools.function_tool import tool
 from holdfast.types.limits import Limits
@@ -200,7 +200,7 @@ def note(path: Path, line: str) -> None:
 @asynccontextmanager
 async def opened(
     folder: Path | None, observe: Callable[[str, Logged], None] = unobserved
-) -> AsyncGenerator[Hold, None]:
+) -> AsyncGenerator[Client, None]:
     """Open the store of a folder as any program would, with the simulated model. Without a folder, one in memory."""
     model = simulated_model(Simulation(LIMITS), name="lab")
     tuning = wiring.Tuning(bounds=BOUNDS, sealing=SEALING, observe=observe, grace_seconds=0.5)

@@ -39,7 +39,7 @@ class Pace(msgspec.Struct, frozen=True):
     message_seconds: float
     # The first wait after a failure, each that follows being four times as long, and the longest; what a rate limit
     # asks for. The engine's own first wait is a second, and its longest a minute.
-    back_off_seconds: float
+    backoff_seconds: float
     back_off_seconds_max: float
     retry_after_seconds: float
     # Between two pieces of the summary that is raced for: the second request has to come while it is written.
@@ -51,7 +51,7 @@ class Pace(msgspec.Struct, frozen=True):
 FULL = Pace(
     act_seconds=4.0,
     message_seconds=0.5,
-    back_off_seconds=0.5,
+    backoff_seconds=0.5,
     back_off_seconds_max=10.0,
     retry_after_seconds=2.0,
     race_delta_seconds=0.02,
@@ -60,7 +60,7 @@ FULL = Pace(
 FAST = Pace(
     act_seconds=0.0,
     message_seconds=0.0,
-    back_off_seconds=0.02,
+    backoff_seconds=0.02,
     back_off_seconds_max=0.2,
     retry_after_seconds=0.2,
     race_delta_seconds=0.005,
@@ -107,7 +107,7 @@ class Stage:
         """Start a gateway on the same store."""
         models = [argument for name in MODELS for argument in ("--model", name)]
         settings = (
-            f"bounds.back_off_seconds_min={self.pace.back_off_seconds}",
+            f"bounds.back_off_seconds_min={self.pace.backoff_seconds}",
             f"bounds.back_off_seconds_max={self.pace.back_off_seconds_max}",
             "observing.log=warning",
         )

@@ -20,7 +20,7 @@ from holdfast.core.fold.session_state import Turn
 from holdfast.core.limits.fit import Sizes, exceeds_alone, measure, misfit
 from holdfast.core.limits.prices import spoken_usd
 from holdfast.core.limits.sizing import bytes_of_message, tokens_of_text
-from holdfast.core.view import Said, conversation, lens_of, through
+from holdfast.core.view import ViewMessage, conversation, lens_of, through
 from holdfast.errors import StoreDamagedError
 from holdfast.ports import Store
 from holdfast.runtime.engine.context import Engine
@@ -62,7 +62,7 @@ class Planned(msgspec.Struct, frozen=True):
 
     plan: Plan
     known: Known
-    originals: list[Said]
+    originals: list[ViewMessage]
 
 
 async def plan(log: Log, engine: Engine, keeps: Keeps) -> Planned | None:
@@ -194,7 +194,7 @@ def _told(log: Log, record: CompactionApplied | None) -> list[WorkRecord] | None
     return [record, NoticePosted(log.turn.number, "compacted", sentence)]
 
 
-async def originals_before(store: Store, log: Log, cut: Plan) -> list[Said]:
+async def originals_before(store: Store, log: Log, cut: Plan) -> list[ViewMessage]:
     """Return what is to be represented, from the records themselves, never from what stands for them."""
     after = max(cut.boundary - _ORIGINALS_RECORDS_MAX, 0)
     records: list[Logged] = []
@@ -218,7 +218,7 @@ def _reaches(records: Sequence[Logged], cut: Plan) -> bool:
     return any(isinstance(record, TurnStarted) and record.turn >= cut.boundary for record in newest)
 
 
-def passages_of(originals: Sequence[Said]) -> list[Passage]:
+def passages_of(originals: Sequence[ViewMessage]) -> list[Passage]:
     """Return originals as passages, as many of the newest as are read for facts and digests."""
     kept: list[Passage] = []
     left = _ORIGINALS_BYTES_MAX

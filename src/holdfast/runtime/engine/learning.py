@@ -63,7 +63,7 @@ class Learning:
         await self._catch_up()
         return dict(self._learned)
 
-    async def heed(
+    async def observe(
         self,
         model: Model,
         outcome: Reply | Refusal,

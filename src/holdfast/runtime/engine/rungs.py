@@ -50,9 +50,9 @@ async def climb(rung: Rung, log: Log, engine: Engine, record: Record) -> list[Wo
 async def _changes(rung: Rung, log: Log, engine: Engine, record: Record) -> list[WorkRecord] | None:
     """Return the records of what a rung changed, None where it changed nothing."""
     match rung:
-        case Rung.TRY_AGAIN | Rung.BACK_OFF:
+        case Rung.RETRY | Rung.BACKOFF:
             return []
-        case Rung.NEXT_MODEL:
+        case Rung.FALLBACK_MODEL:
             return [] if log.turn.models_passed + 1 < len(engine.models(log.turn.model)) else None
         case Rung.NEXT_SUMMARISER:
             return [] if log.turn.summarisers_passed + 1 < len(engine.models(log.turn.model)) else None

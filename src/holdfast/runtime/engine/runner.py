@@ -19,7 +19,7 @@ from holdfast.core.limits.usage import budgets_of
 from holdfast.core.turn.abort import IS_FULL, closing
 from holdfast.core.turn.actions import (
     Action,
-    BackOff,
+    Backoff,
     CallModel,
     Climb,
     EndTurn,
@@ -124,7 +124,7 @@ class Runner:
                 await self._unless_stopped(self._call_model(action))
             case RunTools(calls=calls):
                 await self._unless_stopped(self._run_tools(calls))
-            case BackOff():
+            case Backoff():
                 await self._unless_stopped(self._back_off(action))
             case Climb():
                 await self._unless_stopped(self._climb(action))
@@ -279,12 +279,12 @@ class Runner:
         came = _what_came_of_it(self.turn, outcome, was_sent, model.prices)
         if isinstance(came, AttemptFailed):
             await self._fail(came, prepared)
-            await self.engine.learning.heed(model, outcome, came.fault, prepared.sizes)
+            await self.engine.learning.observe(model, outcome, came.fault, prepared.sizes)
         else:
             percent = percent_full(prepared.sizes.tokens, known.limits, known.calibration, self.engine.bounds)
             warned = warning(self.turn, percent, known.limits)
             await self._record(*(record for record in (came, warned) if record is not None))
-            if await self.engine.learning.heed(model, outcome, None, prepared.sizes, standing=standing):
+            if await self.engine.learning.observe(model, outcome, None, prepared.sizes, standing=standing):
                 window = (await self.engine.learning.known(model)).limits.window_tokens
                 await self._record(NoticePosted(number, "window_learned", _told_of_window(model, window)))
 
@@ -323,12 +323,12 @@ class Runner:
             result = await self.engine.toolbox.run(call, session=self.lease.session)
         await self._record(ToolSettled(intent.turn, result))
 
-    async def _back_off(self, action: BackOff) -> None:
+    async def _back_off(self, action: Backoff) -> None:
         # Up to half as long again, so that sessions refused together do not come back together.
         seconds = action.seconds * random.uniform(1.0, 1.5)  # noqa: S311 - spreads load, guards nothing
-        await self._record(RungStarted(self.turn.number, Rung.BACK_OFF, action.kind, round(seconds, 3)))
+        await self._record(RungStarted(self.turn.number, Rung.BACKOFF, action.kind, round(seconds, 3)))
         await self.engine.clock.sleep(seconds)
-        await self._record(RungFinished(self.turn.number, Rung.BACK_OFF, RungResult.CHANGED))
+        await self._record(RungFinished(self.turn.number, Rung.BACKOFF, RungResult.CHANGED))
 
     async def _climb(self, action: Climb) -> None:
         events.recovery_attempted(self.lease.session, self.turn, action)

@@ -8,7 +8,7 @@ import msgspec
 from msgspec.structs import replace
 
 from holdfast.core.compaction.cached_summary import (
-    Sought,
+    SummaryRequest,
     ask_behind,
     expected,
     has_room,
@@ -25,7 +25,7 @@ from holdfast.core.fold.session_state import Piece
 from holdfast.core.limits.fit import cap_stated, measure, output_tokens_max, sent
 from holdfast.core.limits.sizing import tokens_of_text
 from holdfast.core.limits.spend_limit import why_not_paid
-from holdfast.core.view import Said, conversation, lens_of
+from holdfast.core.view import ViewMessage, conversation, lens_of
 from holdfast.ports import Delta, Model
 from holdfast.runtime.engine.context import Engine
 from holdfast.runtime.engine.learning import Known
@@ -47,7 +47,7 @@ class Ride(msgspec.Struct, frozen=True):
     seqs: tuple[int, ...]
 
 
-async def ride_for(sought: Sought, model: Model, log: Log, engine: Engine) -> Ride | None:
+async def ride_for(sought: SummaryRequest, model: Model, log: Log, engine: Engine) -> Ride | None:
     """Return the request for notes behind the next one of a session; None where it would not do or not pay."""
     turn, now = log.turn, engine.clock.now()
     if model is not engine.model_for(turn) or not may_ride(turn, log.tail, model.name, engine.bounds):
@@ -76,7 +76,7 @@ async def ride_for(sought: Sought, model: Model, log: Log, engine: Engine) -> Ri
     return Ride(request, blobs, question.seqs) if request is asked else None
 
 
-def _usual(sought: Sought, known: Known) -> Usage:
+def _usual(sought: SummaryRequest, known: Known) -> Usage:
     """Return what the same notes would likely come to in the usual way."""
     passages = [Passage(said.seq, said.message) for said in sought.originals]
     request = ask_for_notes(render(passages, Detail.FULL), tokens_max=sought.tokens_max, focus=sought.focus)
@@ -110,7 +110,7 @@ class Summariser:
         # Why no more was paid for, where that is what failed.
         self.over_budget = ""
 
-    async def notes(self, originals: Sequence[Said], rung: Rung, *, tokens_max: int) -> str | None:
+    async def notes(self, originals: Sequence[ViewMessage], rung: Rung, *, tokens_max: int) -> str | None:
         """Return notes on all originals, of which those that pieces cover already are not read again."""
         turn = self._log.turn
         known = await self._engine.known(self._model, self._log.turn)
@@ -137,12 +137,12 @@ class Summariser:
             start = until
         return await self._joined(texts, start, [said.seq for said in originals], tokens_max)
 
-    async def _ridden(self, unread: Sequence[Said], texts: Sequence[str], tokens_max: int) -> "_Noted | None":
+    async def _ridden(self, unread: Sequence[ViewMessage], texts: Sequence[str], tokens_max: int) -> "_Noted | None":
         """Ask once, behind the conversation as it was last sent, where that may be done and pays.
 
         Whatever fails, the usual way follows, which waits and asks again where that may help.
         """
-        ride = await ride_for(Sought(unread, tokens_max, self._focus), self._model, self._log, self._engine)
+        ride = await ride_for(SummaryRequest(unread, tokens_max, self._focus), self._model, self._log, self._engine)
         if ride is None:
             return None
         said = [text_of(one.parts) for one in ride.request.messages if one.role is Role.ASSISTANT]
@@ -167,8 +167,8 @@ class Summariser:
         return covered
 
     def _parts(
-        self, unread: Sequence[Said], rung: Rung, detail: Detail, room: int | None
-    ) -> list[tuple[Said, ...]] | None:
+        self, unread: Sequence[ViewMessage], rung: Rung, detail: Detail, room: int | None
+    ) -> list[tuple[ViewMessage, ...]] | None:
         """Cut what is to be read into what can be read at once; None where that is not what this rung does."""
         if not unread:
             return []
@@ -184,7 +184,7 @@ class Summariser:
             places.append(places[-1] + len(piece))
         return [tuple(unread[start:end]) for start, end in pairwise(places)]
 
-    async def _piece(self, part: Sequence[Said], detail: Detail, tokens_max: int) -> "_Noted | None":
+    async def _piece(self, part: Sequence[ViewMessage], detail: Detail, tokens_max: int) -> "_Noted | None":
         passages = [Passage(said.seq, said.message) for said in part]
         request = ask_for_notes(render(passages, detail), tokens_max=tokens_max, focus=self._focus)
         said = [text_of(one.message.parts) for one in part if one.message.role is Role.ASSISTANT]
@@ -250,7 +250,7 @@ class Summariser:
         else:
             fault = classify(outcome, sent(sizes, known.limits, known.calibration))
             why = f"{fault.kind}: {fault.said or outcome.cause or outcome.status}"
-        await self._engine.learning.heed(self._model, outcome, fault, sizes)
+        await self._engine.learning.observe(self._model, outcome, fault, sizes)
         usage = outcome.usage if isinstance(outcome, Reply) else None
         if why is None and isinstance(outcome, Reply):
             return _Noted(text_of(outcome.parts).strip(), usage)

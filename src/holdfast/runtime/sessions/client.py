@@ -18,7 +18,7 @@ from holdfast.types.messages import ToolSpec
 from holdfast.types.records import Logged, SessionConfigured
 
 
-class Hold:
+class Client:
     """A store with its sessions, open. Get one from `holdfast.open()`."""
 
     def __init__(self, engine: Engine, supervisor: Supervisor) -> None:

@@ -70,9 +70,9 @@ FAULTS: Mapping[FaultKind, str] = MappingProxyType(
 )
 RUNGS: Mapping[Rung, str] = MappingProxyType(
     {
-        Rung.BACK_OFF: "waiting",
-        Rung.TRY_AGAIN: "trying again",
-        Rung.NEXT_MODEL: "trying the next model",
+        Rung.BACKOFF: "waiting",
+        Rung.RETRY: "trying again",
+        Rung.FALLBACK_MODEL: "trying the next model",
         Rung.NEXT_SUMMARISER: "asking the next model for a summary",
         Rung.CLAMP_OUTPUT: "asking for a shorter answer",
         Rung.DROP_REASONING: "sending none of the model's earlier thinking back",
@@ -127,7 +127,7 @@ _GLIMPSE_CHARS = 100
 
 def climbing(record: RungStarted) -> str:
     """Say why something is being tried, and what."""
-    waits = f" {record.seconds:.1f} s" if record.rung is Rung.BACK_OFF else ""
+    waits = f" {record.seconds:.1f} s" if record.rung is Rung.BACKOFF else ""
     why = "a compaction was asked for" if record.kind is None else FAULTS[record.kind]
     return f"{why}; {RUNGS[record.rung]}{waits}"
 
