@@ -123,7 +123,7 @@ def test_a_person_need_not_wait_for_the_end_of_a_long_turn() -> None:
 
 def test_a_fault_is_answered_before_a_request_and_its_compaction_meets_the_request_too() -> None:
     turn = fold(*OPEN, an_attempt_started(), BY_A_PERSON, failed(FaultKind.TOOL_PAIRING))
-    assert decide(turn, BOUNDS) == Climb(Rung.DROP_REASONING, FaultKind.TOOL_PAIRING)
+    assert decide(turn, BOUNDS) == Climb(Rung.REPAIR_PAIRS, FaultKind.TOOL_PAIRING)
 
     turn = fold(
         RungStarted(1, Rung.DIGEST, FaultKind.TOOL_PAIRING),

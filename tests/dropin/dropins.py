@@ -17,8 +17,8 @@ from holdfast.gateway.http.auth import KeyFile
 from holdfast.gateway.http.events import Streams
 from holdfast.gateway.http.metrics import Metrics
 from holdfast.gateway.http.server import serve_gateway
-from holdfast.gateway.proxy.app import DropIn
-from holdfast.gateway.proxy.responses import told_problem
+from holdfast.gateway.proxy.app import ProxyApp
+from holdfast.gateway.proxy.responses import problem_response
 from holdfast.gateway.proxy.upstream import open_upstream
 from holdfast.gateway.uploads import Uploads
 from holdfast.models.catalogue import simulated_model
@@ -94,7 +94,7 @@ async def a_dropin(  # noqa: PLR0913 - a test names the one or two parts that it
             open_upstream("anthropic", upstream_url, "THE_KEY", tuple(fallbacks), environ),
         ]
         upstreams = {one.family: one for one in opened if one is not None}
-        dropin = DropIn(engine, upstreams, bounds=limits, overrides=NO_OVERRIDES, owner="dropin test")
+        dropin = ProxyApp(engine, upstreams, bounds=limits, overrides=NO_OVERRIDES, owner="dropin test")
         stack.push_async_callback(dropin.close)
         key_file = KeyFile(keys) if keys is not None else None
         shared = AppState(hold, limits, ("sim",), key_file, Streams(limits), uploads)
@@ -102,7 +102,7 @@ async def a_dropin(  # noqa: PLR0913 - a test names the one or two parts that it
             shared,
             metrics=Metrics(),
             needs_keys=key_file is not None,
-            mounts={"v1": Mounted(dropin, tell=told_problem)},
+            mounts={"v1": Mounted(dropin, tell=problem_response)},
         )
         url = await stack.enter_async_context(serve_gateway(gateway))
         timeout = aiohttp.ClientTimeout(total=DEADLINE_SECONDS)

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from holdfast.core.limits.bounds import Deadlines
-from holdfast.gateway.proxy.client_compaction import represented
+from holdfast.core.proxy.client_compaction import answer_compaction
 from holdfast.models.fake import Simulation
 from holdfast.types.limits import Limits
 from holdfast.types.messages import Message, Request, Role, Text, text_of
@@ -72,12 +72,12 @@ def test_what_an_earlier_compaction_kept_is_carried_through_the_next_ones() -> N
     days = "\n".join(f"Day {day}: {FILLER[:82]}" for day in range(300))
     first = f"[User]: remember harbour = blue-4711\n\n[Assistant]: Noted.\n\n[User]: read this\n{days}"
     later = f"[User]: and this\n{days}\n\n[Tool result]: found /etc/harbour/deploy.conf"
-    told = text_of(represented(_compaction(first), "m").parts)
+    told = text_of(answer_compaction(_compaction(first), "m").parts)
     for _ in range(12):
         assert told.startswith("## Objective\n")
         assert "<template>" not in told
         assert "harbour = blue-4711" in told
-        told = text_of(represented(_compaction(later, told), "m").parts)
+        told = text_of(answer_compaction(_compaction(later, told), "m").parts)
     assert "/etc/harbour/deploy.conf" in told
     assert told.count("## Next Move") == 1
 
@@ -147,9 +147,9 @@ def test_facts_outlive_compactions_however_the_summary_comes_back(frame: str, *,
     told = ""
     for number in range(8):
         paste = Text(f"remember dock{number} = amber-{number}\n{days}")
-        asked = "First, reason. Then, produce the XML." if is_in_system else order
-        messages = (*history, Message(Role.USER, (paste, Text(asked))))
-        told = text_of(represented(Request(messages, order if is_in_system else "You code."), "m").parts)
+        request = "First, reason. Then, produce the XML." if is_in_system else order
+        messages = (*history, Message(Role.USER, (paste, Text(request))))
+        told = text_of(answer_compaction(Request(messages, order if is_in_system else "You code."), "m").parts)
         back = Message(Role.USER, (Text(frame.format(summary=told)),))
         history = [back, Message(Role.ASSISTANT, (Text("Got it."),))]
     assert [number for number in range(8) if f"dock{number} = amber-{number}" not in told] == []
@@ -164,7 +164,7 @@ def test_a_form_of_several_tags_is_filled_in_as_it_stands() -> None:
     nested = "<state_snapshot>\n<intent>\n</intent>\n<next_step>\n</next_step>\n</state_snapshot>"
     qwen = f"You are the component that summarizes a conversation when its context window overflows.\n{nested}"
     filled = [
-        text_of(represented(Request((history, Message(Role.USER, (Text(order),)))), "m").parts)
+        text_of(answer_compaction(Request((history, Message(Role.USER, (Text(order),)))), "m").parts)
         for order in (copilot, qwen)
     ]
     body = "user [#1] remember harbour = blue-4711\n\n1 messages, #1 to #1."
@@ -180,7 +180,7 @@ def test_what_aider_wrote_down_gives_the_summary_no_headings() -> None:
     before = "I spoke to you previously about a number of things.\nuser [#1] remember port = 8080"
     earlier = f"# USER\n{before}\n# ASSISTANT\nOk.\n"
     order = "*Briefly* summarize this partial conversation about programming.\n"
-    told = text_of(represented(Request((Message(Role.USER, (Text(earlier + talk),)),), order), "m").parts)
+    told = text_of(answer_compaction(Request((Message(Role.USER, (Text(earlier + talk),)),), order), "m").parts)
     assert "harbour = blue-4711" in told
     assert "port = 8080" in told
     assert "# USER" not in told

@@ -5,9 +5,8 @@ from typing import Any
 
 import pytest
 
-from holdfast.gateway.proxy.client_compaction import Loops
-from holdfast.gateway.proxy.speculative_forward import Ahead, PlainHeads
-from holdfast.gateway.proxy.upstream import Raw
+from holdfast.gateway.proxy.speculative_forward import PassThroughCache, SpeculativeForward
+from holdfast.gateway.proxy.upstream import UpstreamResponse
 from holdfast.models.fake import Simulation
 from holdfast.models.transport import UnreachableError
 from holdfast.runtime.clock import SystemClock
@@ -18,7 +17,7 @@ from tests.dropin.dropins import DropInRunning, a_dropin
 LONG = "one of the many words that a conversation begins with " * 30
 
 
-class _Answer(Raw):
+class _Answer(UpstreamResponse):
     """An answer without a connection, which knows when it was let go."""
 
     def __init__(self, told: list[str]) -> None:
@@ -34,40 +33,40 @@ class _Sending:
     def __init__(self) -> None:
         self.told: list[str] = []
         self.raw = _Answer(self.told)
-        self.answer: asyncio.Future[Raw] = asyncio.get_running_loop().create_future()
+        self.answer: asyncio.Future[UpstreamResponse] = asyncio.get_running_loop().create_future()
 
-    async def send(self) -> Raw:
+    async def send(self) -> UpstreamResponse:
         self.told.append("sent")
         return await self.answer
 
 
 async def test_it_is_on_its_way_before_anybody_asks_for_its_answer() -> None:
     sending = _Sending()
-    ahead = Ahead(sending.send())
-    await ahead.gone_out()
+    ahead = SpeculativeForward(sending.send())
+    await ahead.sent()
     assert sending.told == ["sent"]
     sending.answer.set_result(sending.raw)
     assert await ahead.take() is sending.raw
-    await ahead.drop()
+    await ahead.cancel()
     assert sending.told == ["sent"]
 
 
 @pytest.mark.parametrize("has_answered", [False, True])
 async def test_what_nobody_takes_is_called_back(*, has_answered: bool) -> None:
     sending = _Sending()
-    ahead = Ahead(sending.send())
-    await ahead.gone_out()
+    ahead = SpeculativeForward(sending.send())
+    await ahead.sent()
     if has_answered:
         sending.answer.set_result(sending.raw)
         await asyncio.sleep(0)
-    await ahead.drop()
+    await ahead.cancel()
     assert sending.told == (["sent", "closed"] if has_answered else ["sent"])
     assert sending.answer.cancelled() != has_answered
 
 
 async def test_an_answer_that_comes_as_its_client_goes_is_closed() -> None:
     sending = _Sending()
-    taking = asyncio.create_task(Ahead(sending.send()).take())
+    taking = asyncio.create_task(SpeculativeForward(sending.send()).take())
     await asyncio.sleep(0)
     sending.answer.set_result(sending.raw)
     # The answer is there, and nobody has been woken by it yet.
@@ -81,17 +80,17 @@ async def test_an_answer_that_comes_as_its_client_goes_is_closed() -> None:
 async def test_an_upstream_that_cannot_be_reached_is_told_to_whoever_takes_it_and_to_nobody_else() -> None:
     for is_taken in (True, False):
         sending = _Sending()
-        ahead = Ahead(sending.send())
+        ahead = SpeculativeForward(sending.send())
         sending.answer.set_exception(UnreachableError("nobody there"))
         if is_taken:
             with pytest.raises(UnreachableError, match="nobody there"):
                 await ahead.take()
-        await ahead.gone_out()
-        await ahead.drop()
+        await ahead.sent()
+        await ahead.cancel()
 
 
 def test_one_conversation_that_was_rescued_speaks_for_all_that_begin_alike() -> None:
-    heads = PlainHeads()
+    heads = PassThroughCache()
     plain, other = LONG.encode() + b"plain", LONG.encode() + b"rescued"
     assert not heads.has("me", plain)
     heads.learn("me", plain, is_plain=True)
@@ -101,17 +100,6 @@ def test_one_conversation_that_was_rescued_speaks_for_all_that_begin_alike() -> 
     heads.learn("me", other, is_plain=False)
     heads.learn("me", plain, is_plain=True)
     assert not heads.has("me", plain)
-
-
-def test_a_compaction_holds_back_what_comes_next_from_the_same_key() -> None:
-    loops = Loops()
-    loops.is_circling("me", b"newest", 100)
-    assert not loops.has_compacted("me")
-    loops.compacted("me")
-    assert loops.has_compacted("me")
-    assert not loops.has_compacted("you")
-    loops.is_circling("me", b"the next", 100)
-    assert not loops.has_compacted("me")
 
 
 async def _ask(running: DropInRunning, *texts: str) -> str:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from holdfast.core.limits.bounds import Bounds
-from holdfast.gateway.proxy.session_match import Shared, branched
+from holdfast.gateway.proxy.session_match import SharedHistory, fork_shared
 from holdfast.models.fake import Simulation
 from holdfast.runtime.sessions.transfer import forked
 from holdfast.types.limits import Limits
@@ -109,6 +109,6 @@ async def test_a_session_that_is_there_already_is_left_as_it_is(key: str) -> Non
         store = running.engine.store
         await forked(store, trunk, "dropin:taken", at=None, bounds=Bounds())
         before = await running.records("dropin:taken")
-        is_of_use = await branched(store, Shared(trunk, len(messages)), key, Bounds())
+        is_of_use = await fork_shared(store, SharedHistory(trunk, len(messages)), key, Bounds())
         assert is_of_use == (key == "dropin:free")
         assert await running.records("dropin:taken") == before

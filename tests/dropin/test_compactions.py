@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from holdfast.gateway.proxy.client_compaction import Loops, is_compaction
+from holdfast.core.proxy.client_compaction import is_compaction
 from holdfast.models.fake import Simulation
 from holdfast.types.limits import Limits
 from holdfast.types.messages import Message, Request, Role, Text
@@ -74,11 +74,11 @@ async def test_a_serialised_compaction_that_is_too_long_is_answered_in_the_tags_
 async def test_a_compaction_over_the_whole_history_is_answered_although_the_provider_refuses_every_one() -> None:
     headings = "Use these headings:\n## Goal\n## Progress"
     messages: Any = [{"role": "user", "content": f"{FACT} {FILLER}"}, {"role": "assistant", "content": FILLER}]
-    asked: Any = [*messages, {"role": "user", "content": f"{CODEX} {headings}"}]
+    request: Any = [*messages, {"role": "user", "content": f"{CODEX} {headings}"}]
     async with a_dropin(Simulation(faults="bad-request")) as running:
-        refused = await running.openai.responses.create(model="sim", input=asked)
+        refused = await running.openai.responses.create(model="sim", input=request)
         running.simulation.set_faults("overflow*60")
-        message = await running.anthropic.messages.create(model="sim", max_tokens=99, messages=asked)
+        message = await running.anthropic.messages.create(model="sim", max_tokens=99, messages=request)
     block: Any = message.content[0]
     for text in (refused.output_text, block.text):
         assert text.startswith("## Goal\n")
@@ -107,16 +107,3 @@ async def test_after_two_compactions_without_gain_the_gateway_makes_the_request_
     assert "value0" in text
     assert any(isinstance(record, CompactionApplied) for record in records)
     assert not any(b"recall(" in body for body in running.sent)
-
-
-def test_a_new_message_or_a_smaller_prompt_starts_the_count_anew() -> None:
-    loops = Loops()
-    assert not loops.is_circling("a", b"1", 100)
-    loops.compacted("a")
-    loops.compacted("a")
-    loops.compacted("unknown")
-    assert not loops.is_circling("a", b"1", 90)
-    loops.compacted("a")
-    loops.compacted("a")
-    assert loops.is_circling("a", b"1", 90)
-    assert not loops.is_circling("a", b"2", 90)

@@ -1,16 +1,13 @@
 """An answer that broke off because the window was full is had whole when its request comes again, as Codex's does."""
 
 import json
-from dataclasses import replace
 from typing import Any
 
 import aiohttp
 import pytest
 
 from holdfast.core.limits.bounds import Bounds
-from holdfast.gateway.proxy.request import Asked
-from holdfast.gateway.proxy.truncation import Cuts
-from holdfast.gateway.proxy.upstream import open_upstream
+from holdfast.core.proxy.plan import filled_window
 from holdfast.models.dialects import DIALECTS
 from holdfast.models.fake import Simulation, count_request
 from holdfast.types.limits import Limits
@@ -136,27 +133,6 @@ async def test_an_answer_that_is_as_long_as_the_server_lets_any_be_ends_as_it_en
     assert sent == [_body(items)] * 2
 
 
-def test_what_comes_again_after_a_minute_or_is_another_request_is_sent_as_it_is() -> None:
-    upstream = open_upstream("openai", "http://127.0.0.1:9/v1", "", (), {})
-    assert upstream is not None
-    body = json.dumps(_body([_item("user", "hello")])).encode()
-    decoded = DIALECTS["openai-responses"].decode_request(body)
-    asked = Asked("openai-responses", upstream, "", [], body, (), (), decoded=decoded, digests=[b"1"], prefix="a")
-    cut = Reply((Text("the ship"),), StopReason.LENGTH, Usage(5_990, 10), "sim")
-    now = [0.0]
-    cuts = Cuts(now=lambda: now[0])
-    assert cuts.learn(asked, cut, Bounds())
-    assert cuts.asked_again(replace(asked, digests=[b"2"])) is None
-    now[0] = 61.0
-    assert cuts.asked_again(asked) is None
-    # Each time it is acted on once.
-    assert cuts.learn(asked, cut, Bounds())
-    found = cuts.asked_again(asked)
-    assert found is not None
-    assert found.limit == 6_000
-    assert cuts.asked_again(asked) is None
-
-
 @pytest.mark.parametrize(
     ("usage", "reason"),
     [
@@ -169,10 +145,11 @@ def test_what_comes_again_after_a_minute_or_is_another_request_is_sent_as_it_is(
     ],
 )
 def test_an_answer_fills_the_window_only_where_all_speaks_for_it(usage: Usage | None, reason: StopReason) -> None:
-    upstream = open_upstream("openai", "http://127.0.0.1:9/v1", "", (), {})
-    assert upstream is not None
-    decoded = DIALECTS["openai-responses"].decode_request(json.dumps(_body([_item("user", "hello")])).encode())
-    asked = Asked("openai-responses", upstream, "", [], b"", (), (), decoded=decoded, digests=[b"1"], prefix="a")
-    cuts = Cuts()
-    assert not cuts.learn(asked, Reply((Text("the ship"),), reason, usage, "sim"), Bounds())
-    assert not cuts.has(asked.owner)
+    assert filled_window(Reply((Text("the ship"),), reason, usage, "sim"), None, Bounds()) is None
+
+
+def test_an_answer_that_stops_at_a_size_that_windows_have_has_filled_it() -> None:
+    reply = Reply((Text("the ship"),), StopReason.LENGTH, Usage(5_990, 10), "sim")
+    assert filled_window(reply, None, Bounds()) == 6_000
+    # As long as it was to be.
+    assert filled_window(reply, 10, Bounds()) is None

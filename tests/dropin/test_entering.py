@@ -3,11 +3,11 @@
 from collections.abc import Sequence
 
 from holdfast.core.fold.session_state import InFlight, Turn
+from holdfast.core.proxy.matching import digest_of
 from holdfast.core.turn.transitions import evolve
 from holdfast.core.view import messages_in_view
-from holdfast.gateway.proxy.recorder import Entering, as_neutral
-from holdfast.gateway.proxy.session_match import digest_of
-from holdfast.gateway.proxy.upstream import Upstream, key_in, open_upstream, passed_on
+from holdfast.gateway.proxy.recorder import RecordBuilder, as_neutral
+from holdfast.gateway.proxy.upstream import Upstream, key_in, open_upstream, upstream_headers
 from holdfast.types.messages import Message, Reply, Role, StopReason, Text, ToolCall, ToolResult
 from holdfast.types.records import LeasedRecord, Logged
 
@@ -21,7 +21,7 @@ def _folded(records: Sequence[LeasedRecord]) -> tuple[Turn, list[Logged]]:
 
 
 def _entered(*messages: Message, reply: Reply | None = None) -> tuple[Turn, tuple[Message, ...]]:
-    entering = Entering(Turn(), "openai:sim")
+    entering = RecordBuilder(Turn(), "openai:sim")
     records = [*entering.messages(as_neutral(messages, {}, first=0), [digest_of(one) for one in messages])]
     if reply is not None:
         records += entering.reply(reply, len(messages))
@@ -68,11 +68,11 @@ def _upstream(family: str) -> Upstream:
 
 def test_a_clients_own_key_goes_on_and_a_gateway_key_never_does() -> None:
     headers = [(b"authorization", b"Bearer sk-theirs"), (b"x-holdfast-key", b"hf_1"), (b"user-agent", b"agent/1")]
-    own = passed_on(headers, _upstream("openai"), is_key_ours=False)
+    own = upstream_headers(headers, _upstream("openai"), is_key_ours=False)
     assert own == [headers[0], headers[2], (b"accept-encoding", b"identity")]
-    mapped = passed_on([(b"authorization", b"Bearer hf_1")], _upstream("openai"), is_key_ours=True)
+    mapped = upstream_headers([(b"authorization", b"Bearer hf_1")], _upstream("openai"), is_key_ours=True)
     assert key_in(mapped) == "sk-ours"
-    other = passed_on([(b"x-api-key", b"hf_1")], _upstream("anthropic"), is_key_ours=True)
+    other = upstream_headers([(b"x-api-key", b"hf_1")], _upstream("anthropic"), is_key_ours=True)
     assert (b"x-api-key", b"sk-ours") in other
     assert not any(b"hf_1" in text for _, text in [*own, *mapped, *other])
     assert "sk-ours" not in repr(_upstream("openai"))
@@ -86,7 +86,7 @@ def test_headers_that_belong_to_one_connection_do_not_go_on() -> None:
         (b"host", b"h"),
         (b"a", b"b"),
     ]
-    assert passed_on(headers, _upstream("openai"), is_key_ours=False)[:1] == [(b"a", b"b")]
+    assert upstream_headers(headers, _upstream("openai"), is_key_ours=False)[:1] == [(b"a", b"b")]
 
 
 def test_an_upstream_without_an_address_is_none() -> None:

@@ -5,8 +5,9 @@ from typing import Any
 
 import pytest
 
-from holdfast.gateway.proxy.forward import Opening, _opening
-from holdfast.gateway.proxy.upstream import Raw
+from holdfast.gateway.proxy.forward import Relay, _opening
+from holdfast.gateway.proxy.request import ResponseWriter
+from holdfast.gateway.proxy.upstream import UpstreamResponse
 from holdfast.models.dialects import DIALECTS
 from holdfast.models.fake import Simulation
 from holdfast.types.limits import Limits
@@ -18,7 +19,7 @@ LONG = "one of the many words that a conversation begins with " * 30
 ROLES = ("user", "assistant")
 
 
-class _Pieces(Raw):
+class _Pieces(UpstreamResponse):
     """An answer without a connection."""
 
     def __init__(self, *pieces: bytes) -> None:
@@ -38,26 +39,33 @@ _ERROR = b'data: {"error":{"message":"overloaded","type":"server_error","code":5
 @pytest.mark.parametrize(
     ("dialect", "pieces", "opening"),
     [
-        ("openai-chat", [_TAKEN, _WORD, _WORD], Opening(_TAKEN + _WORD, _WORD)),
-        ("openai-chat", [_TAKEN + _WORD], Opening(_TAKEN + _WORD, _TAKEN + _WORD)),
+        ("openai-chat", [_TAKEN, _WORD, _WORD], (_TAKEN + _WORD, _WORD, False)),
+        ("openai-chat", [_TAKEN + _WORD], (_TAKEN + _WORD, _TAKEN + _WORD, False)),
         # What speaks and fails in one breath is read: it can still be cured.
-        ("openai-chat", [_TAKEN + _WORD + _ERROR], Opening(_TAKEN + _WORD + _ERROR)),
-        ("openai-chat", [_TAKEN, _ERROR], Opening(_TAKEN + _ERROR)),
-        ("openai-chat", [_TAKEN], Opening(_TAKEN)),
+        ("openai-chat", [_TAKEN + _WORD + _ERROR], (_TAKEN + _WORD + _ERROR, b"", False)),
+        ("openai-chat", [_TAKEN, _ERROR], (_TAKEN + _ERROR, b"", False)),
+        ("openai-chat", [_TAKEN], (_TAKEN, b"", True)),
         (
             "anthropic",
             [b'data: {"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":"Hi"}}\n\n'],
-            Opening(
-                *[b'data: {"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":"Hi"}}\n\n'] * 2
+            (
+                *[b'data: {"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":"Hi"}}\n\n'] * 2,
+                False,
             ),
         ),
     ],
 )
 async def test_words_are_seen_without_being_read_and_an_error_among_them_is_read(
-    dialect: str, pieces: list[bytes], opening: Opening
+    dialect: str, pieces: list[bytes], opening: tuple[bytes, bytes, bool]
 ) -> None:
     decoder = DIALECTS[dialect].StreamDecoder("issuer", "nonce")
-    assert await _opening(_Pieces(*pieces), decoder) == opening
+    relay = Relay(decoder, ResponseWriter(_unsent))
+    held, has_ended = await _opening(_Pieces(*pieces), relay)
+    assert (held, relay.undecoded, has_ended) == opening
+
+
+async def _unsent(message: Any) -> None:
+    raise AssertionError(f"nothing is sent to the client while an answer opens: {message}")
 
 
 async def _ask(running: DropInRunning, texts: list[str], **more: Any) -> tuple[str, str | None]:

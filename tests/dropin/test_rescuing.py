@@ -186,9 +186,9 @@ async def test_output_that_does_not_fit_beside_the_request_is_refused_once_and_t
             model="sim", max_tokens=500, messages=[{"role": "user", "content": "hello"}]
         )
         statuses = [seen.status for seen in running.simulation.requests]
-        asked = [json.loads(body)["max_tokens"] for body in running.sent]
+        request = [json.loads(body)["max_tokens"] for body in running.sent]
     assert told == ["output_clamped", "output_clamped"]
     assert "x-holdfast-rescued" not in small.headers
     assert statuses == [400, 200, 200, 200]
-    assert (asked[0], asked[3]) == (5_500, 500)
-    assert all(4_000 < one < 5_500 for one in asked[1:3])
+    assert (request[0], request[3]) == (5_500, 500)
+    assert all(4_000 < one < 5_500 for one in request[1:3])

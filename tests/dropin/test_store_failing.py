@@ -74,7 +74,7 @@ async def test_what_could_not_be_kept_is_kept_with_the_next_request_each_message
 
         assert await running.sessions() == [key]
         assert await _kept(running, key) == [one["content"] for one in messages]
-    warned = [record for record in caplog.records if record.getMessage() == "a conversation is not kept yet"]
+    warned = [record for record in caplog.records if record.getMessage() == "conversation not recorded yet"]
     assert [record.__dict__["code"] for record in warned] == ["store_full"] * 2
 
 

@@ -3,7 +3,6 @@
 import json
 from typing import Any
 
-import anthropic
 import pytest
 
 from holdfast.models.fake.tokens import seal, sign
@@ -40,7 +39,7 @@ def a_loop(*thoughts: dict[str, str], filler: str = FILLER) -> list[Any]:
     return messages
 
 
-def asked(running: DropInRunning) -> list[tuple[int, Any]]:
+def request(running: DropInRunning) -> list[tuple[int, Any]]:
     """Return what the provider was asked besides notes, each with the status it answered."""
     seen = [one for one in running.simulation.requests if NOTES_MARK not in one.body]
     return [(one.status, json.loads(one.body)) for one in seen]
@@ -70,7 +69,7 @@ async def test_a_rescue_in_the_middle_of_a_tool_loop_keeps_the_newest_thinking_t
         reply = await answered(running, a_loop(*thoughts), is_streamed=is_streamed)
         (key,) = await running.sessions()
         records = await running.records(key)
-        (first, whole), (second, rescued) = asked(running)
+        (first, whole), (second, rescued) = request(running)
 
     assert reply.content
     assert any(isinstance(record, CompactionApplied) for record in records)
@@ -92,7 +91,7 @@ async def test_thinking_from_before_the_open_turn_is_left_out_behind_a_compactio
     ]
     async with a_dropin(Provider(SMALL)) as running:
         reply = await answered(running, [*before, *a_loop(signed(1), signed(2), filler="empty")])
-        *_, (status, rescued) = asked(running)
+        *_, (status, rescued) = request(running)
 
     assert (reply.stop_reason, status) == ("end_turn", 200)
     assert thoughts_in(rescued) == [signed(1), signed(2)]
@@ -110,7 +109,7 @@ async def test_thinking_that_the_provider_refuses_is_left_out_and_the_loop_goes_
         reply = await answered(running, loop, extra_body={"context_management": context})
         (key,) = await running.sessions()
         records = await running.records(key)
-        *_, (status, last) = asked(running)
+        *_, (status, last) = request(running)
 
     assert reply.content
     assert any(isinstance(record, ReasoningDropped) for record in records)
@@ -127,7 +126,7 @@ async def test_the_next_model_is_not_sent_what_another_has_signed(limits: Limits
     messages = a_loop(*thoughts, filler=FILLER if limits is SMALL else "empty")
     async with a_dropin(provider, fallbacks=("other",)) as running:
         reply = await answered(running, messages, metadata={"user_id": "u"})
-        requests = asked(running)
+        requests = request(running)
 
     status, last = requests[-1]
     assert (reply.model, status, last["model"]) == ("other", 200, "other")
@@ -157,7 +156,7 @@ async def test_what_another_model_thought_in_a_rescue_does_not_come_back_to_the_
         given = [block.model_dump(exclude_none=True) for block in reply.content]
         messages += [{"role": "assistant", "content": given}, {"role": "user", "content": "and what is it?"}]
         second = await answered(running, messages, thinking={"type": "disabled"})
-        status, last = asked(running)[-1]
+        status, last = request(running)[-1]
 
     assert (reply.model, second.model) == ("other", "sim")
     assert (status, last["model"], thoughts_in(last)) == (200, "sim", [])
@@ -178,7 +177,7 @@ async def test_what_another_model_thought_in_passing_does_not_come_back_to_the_f
         replies = [record.reply for record in await running.records(key) if isinstance(record, ReplyRecorded)]
 
     assert (reply.model, second.model) == ("other", "sim")
-    assert [(status, body["model"], len(thoughts_in(body))) for status, body in asked(running)[-2:]] == [
+    assert [(status, body["model"], len(thoughts_in(body))) for status, body in request(running)[-2:]] == [
         (400, "sim", 1),
         (200, "sim", 0),
     ]
@@ -187,8 +186,8 @@ async def test_what_another_model_thought_in_passing_does_not_come_back_to_the_f
     assert "other" in thought.issuer
 
 
-async def test_a_wrong_setting_in_a_rescued_conversation_is_told_to_the_client_and_not_sent_again_as_it_is() -> None:
-    """FM-010: how much is to be thought is the client's to say, and nothing here could change it."""
+async def test_a_reasoning_setting_that_the_provider_rejects_is_dropped_and_stays_dropped() -> None:
+    """FM-010: the ladder of native sessions cures it behind the proxy too."""
     provider = Provider(SMALL)
     messages: list[Any] = [
         {"role": "user", "content": f"tell me of the sea. {FILLER * 8}"},
@@ -198,15 +197,18 @@ async def test_a_wrong_setting_in_a_rescued_conversation_is_told_to_the_client_a
     async with a_dropin(provider) as running:
         reply = await answered(running, messages, thinking={"type": "disabled"})
         messages += [{"role": "assistant", "content": reply.content}, {"role": "user", "content": "and now?"}]
-        before = len(asked(running))
+        before = len(request(running))
         provider.set_faults("reasoning-400")
-        with pytest.raises(anthropic.BadRequestError):
-            await answered(running, messages, thinking={"type": "disabled"})
-        refused = asked(running)[before:]
         second = await answered(running, messages, thinking={"type": "disabled"})
+        cured = request(running)[before:]
+        messages += [{"role": "assistant", "content": second.content}, {"role": "user", "content": "and then?"}]
+        third = await answered(running, messages, thinking={"type": "disabled"})
+        _, last = request(running)[-1]
 
-    assert [status for status, _ in refused] == [400]
+    assert [(status, "thinking" in body) for status, body in cured] == [(400, True), (200, False)]
     assert second.content
+    assert third.content
+    assert "thinking" not in last
 
 
 async def test_a_clamped_answer_leaves_room_for_less_thinking() -> None:
@@ -218,8 +220,8 @@ async def test_a_clamped_answer_leaves_room_for_less_thinking() -> None:
             reply = await answered(running, messages, max_tokens=5_999, thinking=budget)
             assert reply.content
             messages += [{"role": "assistant", "content": reply.content}, {"role": "user", "content": "and again"}]
-        statuses = [status for status, _ in asked(running)]
-        clamped = [body for status, body in asked(running) if status == 200]
+        statuses = [status for status, _ in request(running)]
+        clamped = [body for status, body in request(running) if status == 200]
 
     assert statuses == [400, 200, 200]
     assert all(body["thinking"]["budget_tokens"] < body["max_tokens"] < 5_999 for body in clamped)
@@ -253,7 +255,7 @@ async def test_encrypted_thinking_of_an_open_turn_is_kept_to_the_byte_by_a_rescu
         reply = await running.openai.responses.create(
             model="sim", input=elements, tools=RESPONSES_TOOLS, store=False, max_output_tokens=500
         )
-        (first, _), (second, rescued) = asked(running)
+        (first, _), (second, rescued) = request(running)
 
     assert reply.output_text
     assert (first, second) == (400, 200)
@@ -273,7 +275,7 @@ async def test_encrypted_thinking_does_not_go_to_the_next_model(limits: Limits) 
         reply = await running.openai.responses.create(
             model="sim", input=elements, tools=RESPONSES_TOOLS, store=False, max_output_tokens=500
         )
-        status, last = asked(running)[-1]
+        status, last = request(running)[-1]
 
     assert (reply.output_text != "", status, last["model"]) == (True, 200, "other")
     assert not [one for one in last["input"] if one.get("type") == "reasoning" or "id" in one]
@@ -282,11 +284,11 @@ async def test_encrypted_thinking_does_not_go_to_the_next_model(limits: Limits) 
         assert last["input"] == [one for one in bare if one.get("type") != "reasoning"]
 
 
-async def test_an_error_about_thinking_that_is_the_clients_own_passes_unchanged() -> None:
-    """What fits goes as it is: a signature that the client has spoilt is for the provider to refuse."""
+async def test_reasoning_that_the_provider_cannot_read_is_dropped_and_the_request_is_answered() -> None:
+    """A client that spoils a signature would send it for ever."""
     spoilt = signed(1) | {"signature": "bm90IHRoZWlycw=="}
     async with a_dropin(Provider(LARGE)) as running:
-        with pytest.raises(anthropic.BadRequestError, match="Invalid `signature`"):
-            await answered(running, a_loop(spoilt, filler="empty"))
-        ((status, body),) = asked(running)
-    assert (status, thoughts_in(body)) == (400, [spoilt])
+        reply = await answered(running, a_loop(spoilt, filler="empty"))
+        statuses = [(status, thoughts_in(body)) for status, body in request(running)]
+    assert reply.content
+    assert statuses == [(400, [spoilt]), (200, [])]

@@ -1,10 +1,11 @@
 """Messages in a row are one question, and what an agent remarks beside it makes no other conversation."""
 
 import json
+from itertools import pairwise
 from typing import Any
 
-from holdfast.gateway.proxy.body_rewrite import together
-from holdfast.gateway.proxy.session_match import digest_of
+from holdfast.core.proxy.matching import digest_of
+from holdfast.gateway.proxy.parse import merge_messages
 from holdfast.models.dialects import SERVED
 from holdfast.models.fake import Simulation
 from holdfast.models.wire import DecodedRequest, Original
@@ -28,7 +29,7 @@ def decoded(*messages: dict[str, str]) -> DecodedRequest:
 
 
 def test_messages_of_a_person_in_a_row_are_one_and_everyone_elses_stay() -> None:
-    found = together(
+    found = merge_messages(
         decoded(
             {"role": "system", "content": "be brief"},
             {"role": "user", "content": "a"},
@@ -52,9 +53,9 @@ def test_messages_of_a_person_in_a_row_are_one_and_everyone_elses_stay() -> None
 
 def test_a_request_without_such_messages_is_left_as_it_is() -> None:
     found = decoded({"role": "user", "content": "a"}, {"role": "assistant", "content": "b"})
-    assert together(found) is found
+    assert merge_messages(found) is found
     empty = DecodedRequest(Request(()), "sim", wants_stream=False, blobs={}, originals=(Original(b"{}", 0, 0),))
-    assert together(empty) is empty
+    assert merge_messages(empty) is empty
 
 
 def test_a_message_is_known_without_what_was_remarked_beside_it() -> None:
@@ -81,8 +82,9 @@ async def test_an_agent_that_remarks_on_every_request_has_one_session_and_its_qu
     assert "value0" in text
     assert any(isinstance(record, CompactionApplied) for record in records)
     assert sum(isinstance(record, InputAdmitted) for record in records) == 9
-    # What the client sent as its newest messages goes out as it is, remark included.
-    assert sent[-2:] == [{"role": "user", "content": "what is fact0?"}, ASIDE]
+    # The client's newest messages are sent in full, remark included, as one message: roles alternate.
+    assert sent[-1] == {"role": "user", "content": f"what is fact0?\n\n{ASIDE['content']}"}
+    assert all(one["role"] != other["role"] for one, other in pairwise(sent))
 
 
 async def test_a_question_stays_in_view_whatever_is_said_right_behind_it() -> None:
@@ -94,5 +96,5 @@ async def test_a_question_stays_in_view_whatever_is_said_right_behind_it() -> No
         question = [{"role": "user", "content": "what is fact0?"}, {"role": "user", "content": "(sent from a ship)"}]
         await _asked(running, [*messages, *question])
         sent = json.loads(running.sent[-1])["messages"]
-    assert sent[-2:] == question
+    assert sent[-1] == {"role": "user", "content": "what is fact0?\n\n(sent from a ship)"}
     assert len(sent) < len(messages)

@@ -24,6 +24,8 @@ from holdfast.types.records import (
     AttemptFailed,
     AttemptStarted,
     CancelRequested,
+    ClientCompacted,
+    ClientResumed,
     CompactionApplied,
     CompactionOutcome,
     CompactionRequested,
@@ -140,6 +142,8 @@ _ASKED: tuple[AnyRecord, ...] = (
     AnswerLinked(
         "0a" * 16, "dropin:a-1~2", "dropin:a-1", 4, '{"role":"developer","content":"x"}', "0b" * 16, is_held=False
     ),
+    ClientCompacted(),
+    ClientResumed("0a0b" * 8, 20_480),
     CompactionUndone(9, _COMPACTION, 7),
     CompactionUndone(9, _GENERATION, 7),
 )
@@ -148,7 +152,7 @@ _DONE: tuple[AnyRecord, ...] = (
     TurnStarted(4),
     AttemptStarted(4, 2, "test:deep", 1_500, 2_048, _BUDGETS, 1_400),
     ReplyRecorded(4, 2, _REPLY, 13, 0.00625),
-    AttemptFailed(4, 2, _REFUSAL, _FAULT, _USAGE, 0.00125),
+    AttemptFailed(4, 2, _REFUSAL, _FAULT, _USAGE, 0.00125, is_relayed=True),
     AttemptAbandoned(4, 2, Abandonment.STORE_FULL),
     ToolStarted(4, "call-1", "sound", is_idempotent=True, reply=6),
     ToolInterrupted(4, "call-1"),
@@ -193,6 +197,8 @@ MINIMAL: tuple[AnyRecord, ...] = (
     ResultSubmitted(1, 2, _PLAIN_RESULT),
     LimitsLearned("i", Learned()),
     AnswerLinked("a", "s", "f", 1),
+    ClientCompacted(),
+    ClientResumed("", 0),
     CompactionUndone(2),
     TurnStarted(1),
     AttemptStarted(1, 1, "m"),

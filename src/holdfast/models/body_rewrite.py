@@ -7,6 +7,7 @@ import msgspec
 
 from holdfast.models.dialects import SERVED
 from holdfast.models.json_spans import locate, replaced
+from holdfast.models.message_merge import merge_user_elements
 from holdfast.types.messages import Message
 
 
@@ -41,7 +42,7 @@ def rewrite(
         else:
             ours = [one for one in group if isinstance(one, Message)]
             elements += spoken.encode_messages(ours, blobs, issuer)
-    return replaced(body, spoken.MESSAGES_FIELD, elements)
+    return replaced(body, spoken.MESSAGES_FIELD, merge_user_elements(dialect, elements))
 
 
 def own_elements(dialect: str, body: bytes) -> list[bytes]:

@@ -124,6 +124,8 @@ class Rung(StrEnum):
     NEXT_SUMMARISER = "next_summariser"
     # Ask for less output: the model writes no more, or the window has no more left beside what is sent.
     CLAMP_OUTPUT = "clamp_output"
+    # Give every tool call of a proxied request its result, and every result its call.
+    REPAIR_PAIRS = "repair_pairs"
     # Send no thinking back; ask for some thinking, or for none.
     DROP_REASONING = "drop_reasoning"
     CHANGE_EFFORT = "change_effort"

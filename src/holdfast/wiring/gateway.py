@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from holdfast.gateway.health import Faults, Inspection
     from holdfast.gateway.http.auth import KeyFile
     from holdfast.gateway.http.metrics import Metrics
-    from holdfast.gateway.proxy.app import DropIn
+    from holdfast.gateway.proxy.app import ProxyApp
     from holdfast.gateway.session_watch import SessionWatches
     from holdfast.runtime.maintenance.doctor import Finding
 
@@ -48,7 +48,7 @@ async def open_gateway(settings: "Settings") -> AsyncGenerator[str, None]:
     from holdfast.gateway.http.metrics import Metrics  # noqa: PLC0415
     from holdfast.gateway.http.page import Page  # noqa: PLC0415
     from holdfast.gateway.http.server import serve_gateway  # noqa: PLC0415
-    from holdfast.gateway.proxy.responses import told_problem  # noqa: PLC0415
+    from holdfast.gateway.proxy.responses import problem_response  # noqa: PLC0415
     from holdfast.gateway.session_watch import SessionWatches  # noqa: PLC0415
 
     host, path = settings.gateway.host, keys_path(settings)
@@ -72,7 +72,7 @@ async def open_gateway(settings: "Settings") -> AsyncGenerator[str, None]:
     ) as hold:
         shared = _shared(settings, hold, keys, pulses, faults)
         dropin = _dropin(settings, hold, metrics)
-        mounts = {"v1": Mounted(dropin, tell=told_problem), "": Mounted(Page(), is_open=True)}
+        mounts = {"v1": Mounted(dropin, tell=problem_response), "": Mounted(Page(), is_open=True)}
         gateway = Gateway(shared, metrics=metrics, needs_keys=has_keys, mounts=mounts)
         indexer = Indexer(hold.engine.store, hold.engine.clock)
         indexing = asyncio.create_task(indexer.run(), name="index sessions")
@@ -178,9 +178,9 @@ def _inspection_of_server(url: str, hold: Client) -> "Inspection":
     return Inspection(nodes, check)
 
 
-def _dropin(settings: "Settings", hold: Client, metrics: "Metrics") -> "DropIn":
+def _dropin(settings: "Settings", hold: Client, metrics: "Metrics") -> "ProxyApp":
     """Return the drop-in endpoints, with the upstreams that the settings name."""
-    from holdfast.gateway.proxy.app import DropIn  # noqa: PLC0415 - only what is used is loaded
+    from holdfast.gateway.proxy.app import ProxyApp  # noqa: PLC0415 - only what is used is loaded
     from holdfast.gateway.proxy.upstream import open_upstream  # noqa: PLC0415
 
     told, environ = settings.upstream, os.environ
@@ -188,7 +188,7 @@ def _dropin(settings: "Settings", hold: Client, metrics: "Metrics") -> "DropIn":
     anthropic = open_upstream(
         "anthropic", told.anthropic_base_url, told.anthropic_key_variable, told.anthropic_fallbacks, environ
     )
-    return DropIn(
+    return ProxyApp(
         hold.engine,
         {one.family: one for one in (openai, anthropic) if one is not None},
         bounds=settings.gateway_bounds,

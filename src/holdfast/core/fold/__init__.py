@@ -31,6 +31,8 @@ from holdfast.types.records import (
     AttemptFailed,
     AttemptStarted,
     CancelRequested,
+    ClientCompacted,
+    ClientResumed,
     CompactionRequested,
     CompactionUndone,
     GenerationStarted,
@@ -96,8 +98,8 @@ def receive(turn: Turn, seq: int, record: InboxRecord) -> Turn:
             return replace(turn, pins=tuple(sorted((*others, pinned))) if record.is_pinned else others)
         case PieceSummarised():
             return _noted(turn, record)
-        case LimitsLearned() | ResultSubmitted() | AnswerLinked():
-            # A result counts when whoever waits for it has written its receipt.
+        case LimitsLearned() | ResultSubmitted() | AnswerLinked() | ClientCompacted() | ClientResumed():
+            # A result counts when its receipt is written; the others are kept in logs of their own.
             return turn
         case _:
             assert_never(record)
@@ -173,6 +175,7 @@ def apply(turn: Turn, seq: int, record: StepRecord) -> Turn:
                 fault=fault,
                 suspected=fault if _is_suspicion(record) else turn.suspected,
                 tokens_guessed=turn.asked.tokens if _is_guess(record) else turn.tokens_guessed,
+                is_relayed=record.is_relayed,
             )
         case AttemptAbandoned(reason=reason):
             died = reason is Abandonment.INTERRUPTED

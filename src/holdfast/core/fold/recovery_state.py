@@ -70,7 +70,7 @@ def apply_climb(turn: Turn, seq: int, record: ClimbRecord) -> Turn:
         case ReasoningDropped(before=before):
             return replace(turn, reasoning_from=before)
         case EffortChanged(effort=effort):
-            return replace(turn, effort=effort)
+            return replace(turn, effort=effort, is_effort_changed=True)
         case OutputClamped(output_tokens_max=most):
             return replace(turn, output_clamp=most)
         case OutputMasked(before=before):
@@ -146,6 +146,8 @@ def _rung_finished(turn: Turn, record: RungFinished) -> Turn:
                 suspected=None,
                 tokens_guessed=0,
             )
+        case RungResult.CHANGED if record.rung is Rung.REPAIR_PAIRS:
+            return replace(turn, fault=None, has_repaired_pairs=True)
         case RungResult.CHANGED:
             return replace(turn, fault=None)
         case _:

@@ -97,6 +97,9 @@ class Turn(msgspec.Struct, frozen=True, omit_defaults=True):
     replaced: tuple[PartReplaced, ...] = ()
     reasoning_from: int = 0
     effort: Effort | None = None
+    # A refused effort was changed; unpaired tool calls of a proxied client are repaired in every request.
+    is_effort_changed: bool = False
+    has_repaired_pairs: bool = False
     # Notes that are paid for, oldest first; and the last that were merged, with all that they cover.
     pieces: tuple[Piece, ...] = ()
     merged: Piece | None = None
@@ -152,6 +155,8 @@ class Turn(msgspec.Struct, frozen=True, omit_defaults=True):
     suspected: Fault | None = None
     # What a request had that was refused without a word and taken for too large, since the last reply; 0: none was.
     tokens_guessed: int = 0
+    # A part of the failed answer has reached the client of the proxy.
+    is_relayed: bool = False
     # What its calls came to, those for notes included.
     spent_on_turn: Spent = NOTHING_SPENT
 
@@ -164,6 +169,18 @@ class Turn(msgspec.Struct, frozen=True, omit_defaults=True):
     def boundary(self) -> int:
         """The first turn that is in the view verbatim, by the seq of its input."""
         return self.compaction.boundary if self.compaction else 0
+
+    @property
+    def shows_changed(self) -> bool:
+        """Whether the model is shown something else than the messages as they were sent."""
+        return bool(
+            self.compaction
+            or self.replaced
+            or self.masked_before
+            or self.reasoning_from
+            or self.is_effort_changed
+            or self.has_repaired_pairs
+        )
 
     @property
     def first_step(self) -> int:
@@ -195,6 +212,7 @@ NO_TURN = {
     "output_clamp": None,
     "suspected": None,
     "tokens_guessed": 0,
+    "is_relayed": False,
     "spent_on_turn": NOTHING_SPENT,
     "summarisers_passed": 0,
 }

@@ -19,6 +19,7 @@ from holdfast.core.turn.actions import (
     StartTurn,
 )
 from holdfast.core.turn.failure_messages import (
+    BROKEN_OFF,
     CANCELLED,
     CHOICE,
     INTERRUPTED,
@@ -47,8 +48,12 @@ from holdfast.types.records import (
 # What to do next.
 
 
-def decide(turn: Turn, bounds: Bounds) -> Action:
-    """Name the next action. Call only when nothing is in flight."""
+def decide(turn: Turn, bounds: Bounds, *, is_proxied: bool = False) -> Action:
+    """Name the next action. Call only when nothing is in flight.
+
+    `is_proxied`: the turn belongs to a client of the proxy, which runs its own tools, counts its own steps and cannot
+    be asked what to do.
+    """
     assert turn.in_flight in {InFlight.REST, InFlight.READY}
     if met := tuple(wanted.seq for wanted in turn.wanted if wanted.is_met):
         return SettleCompactions(met, CompactionOutcome.APPLIED)
@@ -61,17 +66,19 @@ def decide(turn: Turn, bounds: Bounds) -> Action:
     if turn.interruptions > bounds.interruptions_max:
         return EndTurn(turn.number, Outcome.FAILED, INTERRUPTED)
     if turn.fault is not None:
-        return _after_fault(turn, turn.fault, bounds)
+        return _after_fault(turn, turn.fault, bounds, is_proxied=is_proxied)
     if bounds.on_oversize == "stop" and (left_out := _left_out(turn)):
         return EndTurn(turn.number, Outcome.FAILED, oversize(left_out[0].why))
     if any(wanted.trigger is Trigger.PERSON for wanted in turn.wanted):
         return _as_wanted(turn)
+    if turn.calls_asked and is_proxied:
+        return Rest()
     if turn.calls_asked:
         calls = tuple(call.call for call in turn.calls_asked[: bounds.tool_calls_parallel_max])
         return RunTools(calls)
-    if turn.steps >= bounds.steps_max:
+    if turn.steps >= bounds.steps_max and not is_proxied:
         return EndTurn(turn.number, Outcome.FAILED, OUT_OF_STEPS)
-    return CallModel(turn.attempts + 1, heeds_estimate=_heeds_estimate(turn))
+    return CallModel(turn.attempts + 1, heeds_estimate=_heeds_estimate(turn, is_proxied=is_proxied))
 
 
 def _left_out(turn: Turn) -> list[PartReplaced]:
@@ -79,12 +86,14 @@ def _left_out(turn: Turn) -> list[PartReplaced]:
     return [one for one in turn.replaced if one.turn == turn.number and isinstance(one.shown, Text)]
 
 
-def _heeds_estimate(turn: Turn) -> bool:
-    """Return whether our estimate may refuse the next request.
+def _heeds_estimate(turn: Turn, *, is_proxied: bool) -> bool:
+    """Return whether our estimate may reject the next request unsent.
 
-    Not where the model is to have the last word, and not right after output was clamped: the provider counted this very
-    view, and objected to nothing but the length of the answer.
+    Not if the model is to have the last word, and not right after output was clamped: the provider counted this very
+    view, and rejected only the length of the answer. Nor if a client's own request is repeated as it is.
     """
+    if is_proxied and not turn.shows_changed:
+        return False
     return Rung.SEND_ANYWAY not in turn.climbed and turn.climbed[-1:] != (Rung.CLAMP_OUTPUT,)
 
 
@@ -121,11 +130,13 @@ def _settle_all(turn: Turn, outcome: CompactionOutcome, why: str = "") -> Settle
     return SettleCompactions(tuple(wanted.seq for wanted in turn.wanted), outcome, why)
 
 
-def _after_fault(turn: Turn, fault: Fault, bounds: Bounds) -> Action:
+def _after_fault(turn: Turn, fault: Fault, bounds: Bounds, *, is_proxied: bool) -> Action:
+    if turn.is_relayed:
+        return EndTurn(turn.number, Outcome.FAILED, BROKEN_OFF)
     rung = next_rung(fault, turn.climbed, bounds)
     if rung is None:
         return EndTurn(turn.number, Outcome.FAILED, after_fault(fault))
-    if rung is not Rung.CLAMP_OUTPUT and _is_for_the_person(turn, fault, bounds):
+    if rung is not Rung.CLAMP_OUTPUT and not is_proxied and _is_for_the_person(turn, fault, bounds):
         return EndTurn(turn.number, Outcome.FAILED, CHOICE)
     if rung is Rung.BACKOFF:
         return Backoff(fault.kind, backoff_seconds(fault, turn.climbed, bounds))

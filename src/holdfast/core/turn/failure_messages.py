@@ -31,6 +31,7 @@ UNREADABLE = Ending(
     "This message was damaged on the disk before it was answered and cannot be read any more. Send it again; what is "
     "left of it is kept beside the store, and `holdfast doctor` says where.",
 )
+BROKEN_OFF = Ending("broken_off", "The answer broke off after a part of it was sent. Send the message again.")
 
 CHOICE = Ending(
     "overflow_choice",

@@ -44,7 +44,13 @@ LADDER: Mapping[FaultKind, tuple[Rung, ...]] = MappingProxyType(
         FaultKind.MODEL_NOT_FOUND: (Rung.FALLBACK_MODEL,),
         FaultKind.BAD_REQUEST_REASONING: (Rung.DROP_REASONING, Rung.CHANGE_EFFORT, Rung.FALLBACK_MODEL),
         # A past that cannot be replayed is represented instead of repeated.
-        FaultKind.TOOL_PAIRING: (Rung.DROP_REASONING, *_WITHOUT_A_MODEL, Rung.FALLBACK_MODEL, Rung.ROLL_OVER),
+        FaultKind.TOOL_PAIRING: (
+            Rung.REPAIR_PAIRS,
+            Rung.DROP_REASONING,
+            *_WITHOUT_A_MODEL,
+            Rung.FALLBACK_MODEL,
+            Rung.ROLL_OVER,
+        ),
         FaultKind.CONTENT_POLICY: (Rung.FALLBACK_MODEL,),
         FaultKind.EMPTY_RESPONSE: (Rung.RETRY, Rung.FALLBACK_MODEL),
         FaultKind.BAD_REQUEST: (Rung.CLAMP_OUTPUT, Rung.FALLBACK_MODEL),
@@ -55,9 +61,21 @@ LADDER: Mapping[FaultKind, tuple[Rung, ...]] = MappingProxyType(
 ASKED_BY_A_PERSON = (*SUMMARIES, Rung.NEXT_SUMMARISER, Rung.DIGEST)
 ASKED_BY_US = (*SUMMARIES, Rung.NEXT_SUMMARISER)
 
+# A request for a summary that fails climbs the row of its fault too, but only by these rungs: the others change a view
+# that the request does not have.
+SUMMARY_RUNGS = frozenset({Rung.RETRY, Rung.BACKOFF, Rung.CLAMP_OUTPUT, Rung.CHANGE_EFFORT})
+# A compaction makes its caller wait, so a request for a summary is repeated once and never backs off for long.
+SUMMARY_CLIMBS_MAX = 1
+SUMMARY_BACKOFF_SECONDS_MAX = 20.0
+
 
 def next_rung(fault: Fault, climbed: Sequence[Rung], bounds: Bounds) -> Rung | None:
     """Name the first rung of the fault's row that has not been climbed as often as it stands there."""
+    return first_left(rungs_for(fault, bounds), climbed)
+
+
+def rungs_for(fault: Fault, bounds: Bounds) -> Sequence[Rung]:
+    """Return the row of a fault, without backoff if the provider asks for a longer wait than we allow."""
     row = LADDER[fault.kind]
     if fault.kind is FaultKind.EMPTY_RESPONSE and fault.second_kind is FaultKind.TOKEN_OVERFLOW:
         # The window was almost full, so there may have been no room to answer in.
@@ -65,7 +83,7 @@ def next_rung(fault: Fault, climbed: Sequence[Rung], bounds: Bounds) -> Rung | N
     if (fault.retry_after_seconds or 0) > bounds.back_off_seconds_max:
         # The provider says that waiting as long as we are willing to wait cannot help.
         row = tuple(rung for rung in row if rung is not Rung.BACKOFF)
-    return first_left(row, climbed)
+    return row
 
 
 def first_left(row: Sequence[Rung], climbed: Sequence[Rung]) -> Rung | None:
@@ -76,6 +94,16 @@ def first_left(row: Sequence[Rung], climbed: Sequence[Rung]) -> Rung | None:
             return rung
         left[rung] -= 1
     return None
+
+
+def next_summary_rung(fault: Fault, climbed: Sequence[Rung], bounds: Bounds) -> Rung | None:
+    """Name the next rung for a request for a summary that failed; None if the summariser is given up."""
+    if len(climbed) >= SUMMARY_CLIMBS_MAX:
+        return None
+    row = tuple(rung for rung in rungs_for(fault, bounds) if rung in SUMMARY_RUNGS)
+    if (fault.retry_after_seconds or 0) > SUMMARY_BACKOFF_SECONDS_MAX:
+        row = tuple(rung for rung in row if rung is not Rung.BACKOFF)
+    return first_left(row, climbed)
 
 
 def backoff_seconds(fault: Fault, climbed: Sequence[Rung], bounds: Bounds) -> float:

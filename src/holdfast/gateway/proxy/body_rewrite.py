@@ -1,23 +1,18 @@
-"""What goes upstream of a conversation that was made smaller.
-
-The client's own messages where they are shown as they are, ours where something stands for them, and everything else as
-the client wrote it.
-"""
+"""Rewrite a request whose view has changed: unchanged messages as the client wrote them, ours in place of others."""
 
 import re
-import zlib
 from collections.abc import Iterator, Mapping, Sequence
 
 import msgspec
 
-from holdfast.core.view import PLAIN, ViewMessage, conversation, lens_of, messages_in_view
-from holdfast.gateway.http.asgi import Scope, header
-from holdfast.gateway.proxy.request import OUTPUT_FIELDS, Asked, with_fields
+from holdfast.core.view import PLAIN, conversation, lens_of, messages_in_view
+from holdfast.gateway.proxy.request import EFFORT_FIELDS, OUTPUT_FIELDS, ProxyRequest, with_fields
 from holdfast.models.body_rewrite import Kept, rewrite
 from holdfast.models.dialects import SERVED
+from holdfast.models.json_spans import without
 from holdfast.models.wire import DecodedRequest, Original
 from holdfast.runtime.engine.log import Log
-from holdfast.types.messages import Message, Part, Reasoning, Role, Text, ToolResult
+from holdfast.types.messages import Effort, Message, Part, Reasoning, Role, Text, ToolResult
 from holdfast.types.records import Logged, ToolSettled, origin_of
 
 # Instructions in the middle of a conversation may stand only behind a person's turn, so those whose turn is summarised
@@ -32,53 +27,113 @@ _RECALL = re.compile(
 )
 
 
+# Reasoning settings that a body without one gets, by dialect.
+_EFFORT_SETTINGS = {"openai-chat": b'"reasoning_effort":"%b"', "openai-responses": b'"reasoning":{"effort":"%b"}'}
+
+
 class _Group(msgspec.Struct):
-    """Messages on the wire that are the same as some of ours, taken together: neither side can be split further."""
+    """Elements on the wire and messages of ours that belong together and cannot be split further."""
 
     wires: list[int]
     ours: range
 
 
-def rewritten(asked: Asked, log: Log, blobs: Mapping[str, bytes], issuer: str) -> bytes:
-    """Return the client's body with the conversation as the session's view has it."""
-    body = rewrite(asked.dialect, asked.body, outgoing(asked, log, issuer), blobs, issuer)
+def rewritten(request: ProxyRequest, log: Log, blobs: Mapping[str, bytes], issuer: str) -> bytes:
+    """Return the client's body with the conversation, output limit and effort of the session's view."""
+    body = rewrite(request.dialect, request.body, outgoing(request, log, issuer), blobs, issuer)
     if log.turn.output_clamp is not None:
         body = with_fields(body, dict.fromkeys(OUTPUT_FIELDS, log.turn.output_clamp))
-    return SERVED[asked.dialect].settled(body)
+    if log.turn.is_effort_changed:
+        body = _with_effort(request.dialect, body, log.turn.effort)
+    return SERVED[request.dialect].settled(body)
 
 
-def outgoing(asked: Asked, log: Log, issuer: str) -> list[Kept | Message]:
-    """Return the conversation to send: instructions, what stands for the past, and the rest.
+def _with_effort(dialect: str, body: bytes, effort: Effort | None) -> bytes:
+    """Return a body with another reasoning setting; None leaves it to the provider."""
+    for name in EFFORT_FIELDS:
+        body = without(body, name)
+    setting = _EFFORT_SETTINGS.get(dialect)
+    if effort is None or setting is None:
+        return body
+    return b"{" + setting % effort.value.encode() + b"," + body.lstrip()[1:]
 
-    Thinking that the view does not have, or that another than `issuer` signed, is left out.
+
+def outgoing(request: ProxyRequest, log: Log, issuer: str) -> list[Kept | Message]:
+    """Return the conversation to send: instructions, the text that replaces the past, and the rest.
+
+    Reasoning that the view does not have, or that another issuer signed, is left out.
     """
-    assert asked.decoded is not None, "only what was read is rewritten"
-    shown, changed = _shown(log, asked.messages)
-    thinking = {number: one for number, one in shown.items() if _thinks(asked.messages[number])}
-    thoughtless = {number for number, one in thinking.items() if not _may_think(one, issuer)}
-    groups = _groups(asked.decoded.originals)
+    assert request.decoded is not None, "an unparsed request is not rewritten"
+    rewriting = _Rewriting(request, request.decoded, log, issuer)
+    groups = rewriting.groups
     instructions = [Kept(wire) for group in groups if not group.ours for wire in group.wires]
-    # Pins, and the summary: whatever the view has before its first message of the conversation.
+    # Pins and the summary: everything in the view before the first message of the conversation.
     view = messages_in_view(log.tail, log.turn, pinned=log.pinned)
-    past = view[: len(view) - len(_conversation(log))]
-    rest: list[Kept | Message] = []
-    left: list[str] = []
-    begun: list[Kept | Message] = []
-    for group in groups:
-        if group.ours and group.ours.start >= len(asked.messages):
-            # The beginning of the answer stays where it is: last.
-            begun += [Kept(wire) for wire in group.wires]
-            continue
-        here = [number for number in group.ours if number in shown]
-        between = [wire for wire in group.wires if asked.decoded.originals[wire].instruction and group.ours]
-        if len(here) == len(group.ours) and not any(number in changed for number in here):
-            with_reasoning = not any(number in thoughtless for number in here)
-            rest += [Kept(wire, with_reasoning) for wire in group.wires if group.ours]
-        elif here:
-            rest += [*(_without_recall(shown[number]) for number in here), *map(Kept, between)]
-        else:
-            left += [asked.decoded.originals[wire].instruction for wire in between]
-    return [*instructions, *(_without_recall(one) for one in past), *_reminder(left), *rest, *begun]
+    past = view[: len(view) - len(rewriting.entries)]
+    rest = rewriting.rest()
+    begun = [group for group in groups if group.ours and group.ours.start >= len(request.messages)]
+    prefill = [Kept(wire) for group in begun for wire in group.wires]
+    reminders = _reminder(rewriting.lost_instructions())
+    return [*instructions, *(_without_recall(one) for one in past), *reminders, *rest, *prefill]
+
+
+class _Entry(msgspec.Struct, frozen=True):
+    """A message of the view, with its number in the client's request; None: the client did not send it."""
+
+    number: int | None
+    message: Message
+    is_changed: bool
+
+
+class _Rewriting:
+    """One request beside the view that replaces its conversation."""
+
+    def __init__(self, request: ProxyRequest, decoded: DecodedRequest, log: Log, issuer: str) -> None:
+        self._messages = request.messages
+        self._originals = decoded.originals
+        self._issuer = issuer
+        self._repairs_pairs = log.turn.has_repaired_pairs
+        self.groups = _groups(decoded.originals)
+        self.entries = _entries(log, request.messages)
+        # The last entry of a number counts: a result may come in several records.
+        self._shown = {entry.number: entry for entry in self.entries if entry.number is not None}
+
+    def rest(self) -> list[Kept | Message]:
+        """Return the messages of the view, as the client wrote them if they are unchanged."""
+        by_number = {number: group for group in self.groups for number in group.ours}
+        sent: set[int] = set()
+        messages: list[Kept | Message] = []
+        for entry in self.entries:
+            if entry.number is None:
+                # A result for an orphaned call, or a call for an orphaned result.
+                if self._repairs_pairs:
+                    messages.append(_without_recall(entry.message))
+                continue
+            group = by_number[entry.number]
+            if group.ours.start not in sent:
+                sent.add(group.ours.start)
+                messages += self._group(group)
+        return messages
+
+    def _group(self, group: _Group) -> list[Kept | Message]:
+        here = [self._shown[number] for number in group.ours if number in self._shown]
+        if len(here) == len(group.ours) and not any(entry.is_changed for entry in here):
+            with_reasoning = all(self._keeps_reasoning(entry) for entry in here)
+            return [Kept(wire, with_reasoning) for wire in group.wires]
+        return [*(_without_recall(entry.message) for entry in here), *map(Kept, self._instructions(group))]
+
+    def _keeps_reasoning(self, entry: _Entry) -> bool:
+        assert entry.number is not None
+        return not _has_signed(self._messages[entry.number]) or _is_signed_by(entry.message, self._issuer)
+
+    def _instructions(self, group: _Group) -> list[int]:
+        """Return the elements of a group that are instructions between messages."""
+        return [wire for wire in group.wires if self._originals[wire].instruction and group.ours]
+
+    def lost_instructions(self) -> list[str]:
+        """Return instructions between messages that are no longer shown."""
+        lost = [group for group in self.groups if not any(number in self._shown for number in group.ours)]
+        return [self._originals[wire].instruction for group in lost for wire in self._instructions(group)]
 
 
 def _reminder(instructions: Sequence[str]) -> Iterator[Message]:
@@ -109,32 +164,22 @@ def _part_without_recall(part: Part) -> Part:
             return part
 
 
-def _conversation(log: Log) -> list[ViewMessage]:
-    turn = log.turn
-    return conversation(log.tail, first_turn=turn.boundary, first_step=turn.first_step, lens=lens_of(turn))
-
-
-def _shown(log: Log, messages: Sequence[Message]) -> tuple[dict[int, Message], set[int]]:
-    """Return what is shown of a client's messages, by their numbers, and which of them not as they were sent."""
+def _entries(log: Log, messages: Sequence[Message]) -> list[_Entry]:
+    """Return the conversation of the view, each message with the client's number of it."""
     turn = log.turn
     records = {logged.seq: logged for logged in log.tail}
-    plain = {
-        said.place: said.message
-        for said in conversation(log.tail, first_turn=turn.boundary, first_step=turn.first_step, lens=PLAIN)
-    }
-    shown: dict[int, Message] = {}
-    changed: set[int] = set()
-    for said in _conversation(log):
-        number = _number(records.get(said.seq), said.message.role)
-        if number is None or number >= len(messages) or messages[number].role is not said.message.role:
-            continue
-        shown[number] = said.message
-        # A result that the log keeps shortened is sent so; its whole is in a blob.
-        if _without_thinking(said.message) != _without_thinking(plain[said.place]) or _is_shortened(said.message):
-            changed.add(number)
-        else:
-            changed.discard(number)
-    return shown, changed
+    shown = conversation(log.tail, first_turn=turn.boundary, first_step=turn.first_step, lens=lens_of(turn))
+    plain = conversation(log.tail, first_turn=turn.boundary, first_step=turn.first_step, lens=PLAIN)
+    originals = {one.place: one.message for one in plain}
+    entries: list[_Entry] = []
+    for one in shown:
+        number = _number(records.get(one.seq), one.message.role)
+        if number is not None and (number >= len(messages) or messages[number].role is not one.message.role):
+            number = None
+        # A result that the log keeps truncated is sent so; the original is in a blob.
+        is_same = _without_reasoning(one.message) == _without_reasoning(originals[one.place])
+        entries.append(_Entry(number, one.message, not is_same or _is_truncated(one.message)))
+    return entries
 
 
 def _number(logged: Logged | None, role: Role) -> int | None:
@@ -143,21 +188,21 @@ def _number(logged: Logged | None, role: Role) -> int | None:
     return origin_of(logged.record)
 
 
-def _thinks(message: Message) -> bool:
+def _has_signed(message: Message) -> bool:
     return any(isinstance(part, Reasoning) and part.opaque for part in message.parts)
 
 
-def _may_think(shown: Message, issuer: str) -> bool:
-    """Tell whether thinking is shown of a message, all of it signed by who is asked."""
+def _is_signed_by(shown: Message, issuer: str) -> bool:
+    """Return whether a message shows reasoning, all of it signed by the issuer."""
     issuers = {part.issuer for part in shown.parts if isinstance(part, Reasoning) and part.opaque}
     return issuers == {issuer}
 
 
-def _without_thinking(message: Message) -> Message:
+def _without_reasoning(message: Message) -> Message:
     return Message(message.role, tuple(part for part in message.parts if not isinstance(part, Reasoning)))
 
 
-def _is_shortened(message: Message) -> bool:
+def _is_truncated(message: Message) -> bool:
     return any(isinstance(part, ToolResult) and part.originals for part in message.parts)
 
 
@@ -172,60 +217,3 @@ def _groups(originals: Sequence[Original]) -> list[_Group]:
         else:
             groups.append(_Group([wire], ours))
     return groups
-
-
-# --- What a client says in one go is one message: questions, files and remarks that follow each other …
-
-
-def together(decoded: DecodedRequest) -> DecodedRequest:
-    """Return a request whose messages of a person in a row are one; every original names what it became part of."""
-    messages: list[Message] = []
-    # For each of the messages before, and for the end behind them, its place among those after.
-    places: list[int] = []
-    for message in decoded.request.messages:
-        if messages and message.role is Role.USER and messages[-1].role is Role.USER:
-            messages[-1] = Message(Role.USER, (*messages[-1].parts, *message.parts))
-        else:
-            messages.append(message)
-        places.append(len(messages) - 1)
-    if len(messages) == len(places):
-        return decoded
-    return msgspec.structs.replace(
-        decoded,
-        request=msgspec.structs.replace(decoded.request, messages=tuple(messages)),
-        originals=tuple(_moved(original, [*places, len(messages)]) for original in decoded.originals),
-    )
-
-
-def _moved(original: Original, places: list[int]) -> Original:
-    first = places[original.first]
-    last = places[original.last - 1] + 1 if original.last > original.first else first
-    return msgspec.structs.replace(original, first=first, last=last)
-
-
-# --- A body that a client has compressed: read as what it says, and passed on so.
-
-
-# zlib's own number for "gzip, by its header".
-_GZIP_WBITS = 16 + zlib.MAX_WBITS
-_PACKED = {"gzip": _GZIP_WBITS, "x-gzip": _GZIP_WBITS, "deflate": zlib.MAX_WBITS}
-
-
-def unpacked(scope: Scope, body: bytes, bytes_max: int) -> bytes:
-    """Return a body as it was before it was compressed, and take the header away that says so.
-
-    As it came where it is not packed, not in a way that is read here, or becomes more than `bytes_max`.
-    """
-    wbits = _PACKED.get(header(scope, b"content-encoding").strip().lower())
-    if wbits is None:
-        return body
-    packed = zlib.decompressobj(wbits)
-    try:
-        # One byte more than may be: so it is seen that there is more.
-        plain = packed.decompress(body, bytes_max + 1)
-    except zlib.error:
-        return body
-    if len(plain) > bytes_max or not packed.eof or packed.unused_data:
-        return body
-    scope["headers"] = [(name, text) for name, text in scope["headers"] if name != b"content-encoding"]
-    return plain

@@ -1,234 +1,324 @@
-"""A request that fits passes through: the client's bytes go up, the provider's bytes come down.
+"""Forward a request to its upstream and relay the answer, both byte for byte.
 
-Both are read along the way. Nothing is held back but the opening, up to where the model begins to say something: an
-error in it, or silence behind it, can still be cured.
+The answer is decoded along the way. Only its opening is held back, up to the first content of the model: an error in
+it, or silence after it, can still be recovered from.
 """
 
 import asyncio
 import os
 import re
 import secrets
-from collections.abc import Callable, Sequence
+from contextlib import suppress
+from typing import TypeAlias
 
 import msgspec
 
-from holdfast.core.faults.classifier import classify
-from holdfast.core.limits.fit import sent
-from holdfast.core.turn.ladder import backoff_seconds, next_rung
-from holdfast.gateway.proxy.recovery import Refused, refused
-from holdfast.gateway.proxy.request import Asked, Outbox
-from holdfast.gateway.proxy.truncation import BREAKS_OFF, Cuts, is_error_to
-from holdfast.gateway.proxy.upstream import Raw, Wire, key_in
+from holdfast.core.faults.classifier import classify_reply
+from holdfast.core.limits.bounds import Bounds, Deadlines
+from holdfast.core.proxy.plan import filled_window
+from holdfast.gateway.proxy.request import ProxyRequest, ResponseWriter
+from holdfast.gateway.proxy.upstream import RawHeaders, UpstreamClient, UpstreamResponse, key_in
 from holdfast.models.dialects import DIALECTS
 from holdfast.models.stream_decoder import AnswerDecoder
 from holdfast.models.transport import BrokenOffError, UnreachableError
-from holdfast.runtime.engine.context import Engine
-from holdfast.runtime.engine.learning import Known
-from holdfast.types.faults import Fault, FaultKind, Phase, Refusal, Rung, Sent
+from holdfast.models.wire import cut_text
+from holdfast.types.faults import Phase, Refusal, Sent
 from holdfast.types.messages import Reply
 
-# What waiting, or the next model, can cure. A provider's own errors are the client's to see: it may have its own way.
-WAITED_OUT = frozenset({FaultKind.RATE_LIMIT, FaultKind.OVERLOADED, FaultKind.STREAM_STALL})
-# What making the request smaller can cure.
-OVERSIZE = frozenset({FaultKind.TOKEN_OVERFLOW, FaultKind.WIRE_OVERFLOW, FaultKind.MEDIA_OVERFLOW})
 _OK = range(200, 300)
-# Lines of a stream that say no more than that a request was taken, or that words are about to come: they come at once,
-# and then the model may be silent. Where thinking or a tool of the provider's own begins, it is at work. Comments and
-# empty lines are how servers ask for patience with a full queue: the client is to see them.
-_TAKEN = rb"message_start|ping|response\.created|response\.queued|response\.in_progress|chat\.completion\.chunk"
+# Lines of a stream that say only that a request was accepted, or that text is about to come; then the model may be
+# silent. Reasoning and tools of the provider's own are work of the model. Comments and empty lines are keep-alives of
+# servers with a full queue: the client is to see them.
+_ACCEPTED = rb"message_start|ping|response\.created|response\.queued|response\.in_progress|chat\.completion\.chunk"
 _ABOUT_TO_SPEAK = rb"content_block_start|response\.output_item\.added|response\.content_part\.added"
 _OPENING_LINE = re.compile(
-    rb"\s*|event: ?(?:" + _TAKEN + rb"|" + _ABOUT_TO_SPEAK + rb")\s*|data: ?\{.*?\"(?:" + _TAKEN + rb")\".*"
+    rb"\s*|event: ?(?:" + _ACCEPTED + rb"|" + _ABOUT_TO_SPEAK + rb")\s*|data: ?\{.*?\"(?:" + _ACCEPTED + rb")\".*"
     rb"|data: ?\{.*?\"(?:" + _ABOUT_TO_SPEAK + rb")\".*\"type\": ?\"(?:text|message|output_text)\".*"
 )
-# Such an opening may repeat the request's own instructions and tools. What is longer is something else.
-_OPENING_BYTES_MAX = 2**20
-# Bytes of an answer that wait to be read along the way: some hundred events, which take a millisecond or two.
-_UNREAD_BYTES_MAX = 16 * 2**10
-
-
-# Words of the model in a stream, in the form that the dialects' servers give them.
-_WORDS = re.compile(
+# Text of the model in a stream, in the form that the dialects' servers give it.
+_CONTENT = re.compile(
     rb"\"delta\": ?\{[^{}]{0,200}\"content\": ?\"[^\"]|\"text_delta\", ?\"text\": ?\"[^\"]"
     rb"|\"response\.output_text\.delta\""
 )
+# An incomplete answer says so at its very end.
+_INCOMPLETE = b"response.incomplete"
+# An opening may repeat the request's own instructions and tools. A longer one is something else.
+_OPENING_BYTES_MAX = 2**20
+# Bytes of an answer that wait to be decoded: some hundred events, which take a millisecond or two.
+_UNDECODED_BYTES_MAX = 16 * 2**10
+_ERROR_BYTES_MAX = 2**20
+_ERROR_SECONDS_MAX = 10.0
+# Keys shorter than this are placeholders, and would mask ordinary text; as in models/http.py.
+_KEY_CHARS_MIN = 8
+_ERROR_HEADERS = (
+    "retry-after",
+    "x-ratelimit",
+    "anthropic-ratelimit",
+    "date",
+    "content-type",
+    "request-id",
+    "x-request-id",
+)
 
 
-class Opening(msgspec.Struct, frozen=True):
-    """The beginning of an answer, and what of it the decoder has not read yet."""
+class UpstreamError(msgspec.Struct, frozen=True):
+    """A response of the upstream that is returned unchanged if nothing helps."""
 
-    held: bytes
-    unread: bytes = b""
+    status: int
+    headers: RawHeaders
+    body: bytes
+
+    def refusal(self, dialect: str, key: str) -> Refusal:
+        """Return it as the classifier reads it, without the key."""
+        headers = {
+            name.decode("latin-1"): text.decode("latin-1")[:256]
+            for name, text in self.headers
+            if name.decode("latin-1").startswith(_ERROR_HEADERS)
+        }
+        body = self.body.replace(key.encode(), b"[key]") if len(key) >= _KEY_CHARS_MIN else self.body
+        return Refusal(dialect, Phase.RESPONSE, self.status, headers, cut_text(body))
 
 
-class Passed(msgspec.Struct, frozen=True):
-    """It went through, and the client has everything. `reply` is what we could read of the answer."""
+class ForwardResult(msgspec.Struct, frozen=True):
+    """The client has the whole answer. `reply` is its decoded form, None if it could not be decoded."""
 
     reply: Reply | None
-    # What the provider calls it.
     answer_id: str = ""
 
 
-class Setback(msgspec.Struct, frozen=True):
-    """One try that came to nothing, of which the client has seen nothing. `error` is what the upstream said, if so."""
+class AttemptError(msgspec.Struct, frozen=True):
+    """The attempt failed and the client has seen nothing of it. `error` is the upstream's response, if there was one.
+
+    `reply` is a decoded answer that is of no use, such as an empty one.
+    """
 
     refusal: Refusal
-    error: Refused | None = None
+    error: UpstreamError | None = None
+    reply: Reply | None = None
 
 
-class Failed(msgspec.Struct, frozen=True):
-    """Nothing was sent to the client yet. `error` is what the upstream said; None: it said nothing."""
+class BrokenOff(msgspec.Struct, frozen=True):
+    """The answer broke off after a part of it was relayed."""
 
     refusal: Refusal
-    fault: Fault
-    error: Refused | None = None
 
 
-class Passage:
-    """Takes requests to their upstream, and again where that may help, as long as the client has seen nothing."""
+class Truncated(msgspec.Struct, frozen=True):
+    """The answer filled the window. Its ending was not relayed, so the client repeats the request."""
 
-    def __init__(self, wire: Wire, engine: Engine, cuts: Cuts, count_fault: Callable[[FaultKind], None]) -> None:
-        self._count_fault = count_fault
-        self._wire = wire
-        self._engine = engine
-        self._deadlines = engine.deadlines
-        self._cuts = cuts
+    window_tokens: int
 
-    async def carry(self, asked: Asked, outbox: Outbox, known: Known) -> Passed | Failed:
-        """Send a request as it is; wait out what can be waited out."""
-        place, has_thoughts = 0, True
-        climbed: list[Rung] = []
-        while True:
-            came = await self._try(asked, place, asked.body_for(place, has_thoughts=has_thoughts), outbox)
-            if isinstance(came, Passed):
-                return came
-            outcome = Failed(came.refusal, classify(came.refusal, _sent(asked, known)), came.error)
-            self._count_fault(outcome.fault.kind)
-            if outcome.fault.kind is FaultKind.BAD_REQUEST_REASONING and has_thoughts and asked.may_have_anothers:
-                # A fallback answered once, and the client sends what that has signed to the first model for ever.
-                has_thoughts = False
-                outbox.notes["x-holdfast-notice"] = "thinking that another model may have signed was left out"
-                continue
-            if outcome.fault.kind not in WAITED_OUT:
-                return outcome
-            rung = next_rung(outcome.fault, climbed, self._engine.bounds)
-            if rung is None or (rung is Rung.FALLBACK_MODEL and place + 1 >= len(asked.models)):
-                return outcome
-            if rung is Rung.BACKOFF:
-                await self._engine.clock.sleep(backoff_seconds(outcome.fault, climbed, self._engine.bounds))
-            if rung is Rung.FALLBACK_MODEL:
-                place, climbed = place + 1, []
-                outbox.notes["x-holdfast-rescued"] = "next_model"
-                outbox.notes["x-holdfast-notice"] = f"answered by {asked.names[place]}: {outcome.fault.kind}"
-            else:
-                climbed.append(rung)
 
-    async def _try(self, asked: Asked, place: int, body: bytes, outbox: Outbox) -> Passed | Setback:
-        deadlines, decoder = self._deadlines, self._decoder(asked, place)
-        raw: Raw | None = None
+AttemptOutcome: TypeAlias = ForwardResult | AttemptError | BrokenOff | Truncated
+
+
+class Relay:
+    """The answer of one attempt on its way to the client, decoded when there is time."""
+
+    def __init__(self, decoder: AnswerDecoder | None, writer: ResponseWriter) -> None:
+        self.decoder = decoder
+        self._writer = writer
+        self._undecoded: list[bytes] = []
+        self._undecoded_bytes = 0
+        self._outcome: Reply | Refusal | None = None
+
+    @property
+    def undecoded(self) -> bytes:
+        """Bytes that are not decoded yet."""
+        return b"".join(self._undecoded)
+
+    def hold(self, chunk: bytes) -> None:
+        """Keep a chunk to be decoded."""
+        if self.decoder is not None:
+            self._undecoded.append(chunk)
+            self._undecoded_bytes += len(chunk)
+
+    async def write(self, chunk: bytes) -> None:
+        """Send a chunk to the client first, which waits; decode when there is much."""
+        self.hold(chunk)
+        await self._writer.write(chunk)
+        if self._undecoded_bytes > _UNDECODED_BYTES_MAX:
+            self.decode()
+
+    def decode(self) -> bool:
+        """Decode everything that came so far, and return whether there was content in it."""
+        if self.decoder is None or not self._undecoded:
+            return False
+        chunks, self._undecoded, self._undecoded_bytes = self._undecoded, [], 0
+        return bool(self.decoder.feed(b"".join(chunks)))
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether the client has everything that the answer consists of."""
+        if self.decoder is None or not self._writer.has_begun:
+            return False
+        self.decode()
+        if self._outcome is None and self.decoder.is_complete:
+            self._outcome = self.decoder.finish()
+        return isinstance(self._outcome, Reply)
+
+    def finish(self) -> Reply | Refusal | None:
+        """Return the decoded answer; None if it is not decoded at all."""
+        if self.decoder is None:
+            return None
+        # A decoder finishes once: a second time it would take the body again.
+        if self._undecoded or self._outcome is None:
+            self.decode()
+            self._outcome = self.decoder.finish()
+        return self._outcome
+
+
+class Forwarder:
+    """Makes single attempts. Repeating one is decided elsewhere."""
+
+    def __init__(self, client: UpstreamClient, deadlines: Deadlines, bounds: Bounds) -> None:
+        self._client = client
+        self._deadlines = deadlines
+        self._bounds = bounds
+
+    async def attempt(
+        self, request: ProxyRequest, place: int, body: bytes, writer: ResponseWriter, *, may_truncate: bool = False
+    ) -> AttemptOutcome:
+        """Send a body to the model at a place, and relay the answer.
+
+        `may_truncate`: hold back the ending of an answer that filled the window from a client that takes such an
+        ending for an error, so that it repeats the request.
+        """
+        relay = writer.relay = Relay(self._decoder(request, place), writer)
+        response: UpstreamResponse | None = None
         try:
-            async with asyncio.timeout(deadlines.connect_seconds + deadlines.first_token_seconds):
-                raw = await self._sent(asked, body)
-                if raw.status not in _OK:
-                    error = await refused(raw)
-                    return Setback(error.refusal(asked.dialect, key_in(asked.headers)), error)
-                opening = await _opening(raw, decoder)
-            return await self._stream(asked, raw, opening, decoder, outbox)
+            async with asyncio.timeout(self._deadlines.connect_seconds + self._deadlines.first_token_seconds):
+                response = await self._send(request, body)
+                if response.status not in _OK:
+                    error = await read_error(response)
+                    return AttemptError(error.refusal(request.dialect, key_in(request.headers)), error)
+                held, has_ended = await _opening(response, relay)
+            if failed := self._failed_opening(request, response, held, relay, has_ended=has_ended):
+                return failed
+            await writer.begin(response.status, response.headers)
+            truncates = may_truncate and request.profile.is_incomplete_an_error
+            return await self._relay(request, response, held, relay, writer, truncates=truncates)
         except TimeoutError:
-            return Setback(Refusal(asked.dialect, Phase.STALL, cause="nothing came within the deadline"))
+            return AttemptError(Refusal(request.dialect, Phase.STALL, cause="nothing came within the deadline"))
         except UnreachableError as error:
-            return Setback(Refusal(asked.dialect, Phase.CONNECT, cause=str(error)))
+            return AttemptError(Refusal(request.dialect, Phase.CONNECT, cause=str(error)))
         except BrokenOffError as error:
-            if outbox.has_begun:
-                raise
-            return Setback(Refusal(asked.dialect, Phase.STREAM, cause=str(error)))
+            refusal = Refusal(request.dialect, Phase.STREAM, cause=str(error))
+            return BrokenOff(refusal) if writer.has_begun else AttemptError(refusal)
         finally:
-            if raw is not None:
-                raw.close()
+            if response is not None:
+                response.close()
 
-    async def _sent(self, asked: Asked, body: bytes) -> Raw:
-        if asked.ahead is not None and not asked.ahead.is_taken:
-            return await asked.ahead.take()
-        return await self._wire.send(asked.upstream, "POST", asked.address, asked.headers, body)
+    async def _send(self, request: ProxyRequest, body: bytes) -> UpstreamResponse:
+        if request.speculative is not None and not request.speculative.is_taken:
+            return await request.speculative.take()
+        return await self._client.send(request.upstream, "POST", request.address, request.headers, body)
 
-    async def _stream(
-        self, asked: Asked, raw: Raw, opening: Opening, decoder: AnswerDecoder | None, outbox: Outbox
-    ) -> Passed | Setback:
-        if decoder is not None and decoder.is_complete and isinstance(outcome := decoder.finish(), Refusal):
-            # The very first thing it says is that it will not answer.
-            outcome = msgspec.structs.replace(outcome, status=raw.status)
-            return Setback(outcome, Refused(raw.status, raw.headers, opening.held))
-        await outbox.begin(raw.status, raw.headers)
-        unread, unread_bytes = [opening.unread], len(opening.unread)
-        self._break_off(asked, decoder, opening.held, unread)
-        await outbox.write(opening.held)
-        # The client wakes for this, maybe on the very core that we would go on with: it goes first.
-        os.sched_yield()
-        # First to the client, which waits: it is read when there is much of it, or no more to come.
-        while chunk := await self._next(raw):
-            unread.append(chunk)
-            self._break_off(asked, decoder, chunk, unread)
-            await outbox.write(chunk)
-            unread_bytes += len(chunk)
-            if unread_bytes > _UNREAD_BYTES_MAX and decoder is not None:
-                decoder.feed(b"".join(unread))
-                unread, unread_bytes = [], 0
-        if decoder is None:
-            return Passed(None)
-        # What was written leaves when the loop goes round.
+    def _failed_opening(
+        self, request: ProxyRequest, response: UpstreamResponse, held: bytes, relay: Relay, *, has_ended: bool
+    ) -> AttemptError | None:
+        """Return the failure of an answer that ended, or said that it will not answer, before any content."""
+        decoder = relay.decoder
+        if decoder is None or not (has_ended or decoder.is_complete):
+            return None
+        outcome = relay.finish()
+        error = UpstreamError(response.status, without_length(response.headers), held)
+        if isinstance(outcome, Refusal):
+            return AttemptError(msgspec.structs.replace(outcome, status=response.status), error)
+        if outcome is not None and classify_reply(outcome, Sent()) is not None:
+            refusal = Refusal(request.dialect, Phase.STREAM, status=response.status, cause="the answer is empty")
+            return AttemptError(refusal, error, outcome)
+        return None
+
+    async def _relay(
+        self,
+        request: ProxyRequest,
+        response: UpstreamResponse,
+        held: bytes,
+        relay: Relay,
+        writer: ResponseWriter,
+        *,
+        truncates: bool,
+    ) -> ForwardResult | Truncated:
+        chunk = held
+        is_first = True
+        while chunk:
+            if (
+                truncates
+                and _INCOMPLETE in chunk
+                and (window := self._window(request, relay, b"" if is_first else chunk)) is not None
+            ):
+                return Truncated(window)
+            if is_first:
+                # The opening is decoded already.
+                is_first = False
+                await writer.write(chunk)
+                # The client wakes for this, maybe on the very core that we would continue on: it goes first.
+                os.sched_yield()
+            else:
+                await relay.write(chunk)
+            chunk = await self._next(response)
+        # Bytes that were written leave when the loop goes round.
         await asyncio.sleep(0)
-        decoder.feed(b"".join(unread))
-        came = decoder.finish()
-        return Passed(came, decoder.answer_id) if isinstance(came, Reply) else Passed(None)
+        outcome = relay.finish()
+        if not isinstance(outcome, Reply):
+            return ForwardResult(None)
+        return ForwardResult(outcome, relay.decoder.answer_id if relay.decoder is not None else "")
 
-    def _break_off(self, asked: Asked, decoder: AnswerDecoder | None, chunk: bytes, unread: list[bytes]) -> None:
-        """Raise where an answer is about to end for want of room, which its client would take for an error."""
-        if BREAKS_OFF not in chunk or decoder is None or asked.decoded is None or not is_error_to(asked):
-            return
-        decoder.feed(b"".join(unread))
-        unread.clear()
-        came = decoder.finish()
-        if isinstance(came, Reply) and self._cuts.learn(asked, came, self._engine.bounds):
-            raise BrokenOffError("the window was full; the client asks again, and then less is sent")
+    def _window(self, request: ProxyRequest, relay: Relay, chunk: bytes) -> int | None:
+        relay.hold(chunk)
+        outcome = relay.finish()
+        if not isinstance(outcome, Reply) or request.decoded is None or request.held:
+            return None
+        return filled_window(outcome, request.decoded.request.output_tokens_max, self._bounds)
 
-    async def _next(self, raw: Raw) -> bytes:
+    async def _next(self, response: UpstreamResponse) -> bytes:
         try:
             async with asyncio.timeout(self._deadlines.idle_seconds):
-                return await raw.next()
+                return await response.next()
         except TimeoutError as error:
             raise BrokenOffError("nothing more came within the deadline") from error
 
-    def _decoder(self, asked: Asked, place: int) -> AnswerDecoder | None:
-        if not asked.models:
+    def _decoder(self, request: ProxyRequest, place: int) -> AnswerDecoder | None:
+        if not request.models:
             return None
-        return DIALECTS[asked.dialect].StreamDecoder(asked.models[place].issuer, secrets.token_hex(6))
+        return DIALECTS[request.dialect].StreamDecoder(request.models[place].issuer, secrets.token_hex(6))
 
 
-async def _opening(raw: Raw, decoder: AnswerDecoder | None) -> Opening:
-    """Return the beginning of an answer, up to and with the first piece in which the model says something."""
-    held = b""
-    while chunk := await raw.next():
+async def read_error(response: UpstreamResponse) -> UpstreamError:
+    """Read an error response to its end, within bounds."""
+    body = bytearray()
+    with suppress(BrokenOffError, TimeoutError):
+        async with asyncio.timeout(_ERROR_SECONDS_MAX):
+            while len(body) <= _ERROR_BYTES_MAX and (chunk := await response.next()):
+                body += chunk
+    return UpstreamError(response.status, without_length(response.headers), bytes(body))
+
+
+def without_length(headers: RawHeaders) -> RawHeaders:
+    """Return headers without the content length, for a body that may have been cut."""
+    return [(name, text) for name, text in headers if name != b"content-length"]
+
+
+async def _opening(response: UpstreamResponse, relay: Relay) -> tuple[bytes, bool]:
+    """Return the beginning of an answer up to its first content, and whether that is all of it."""
+    held, decoder = b"", relay.decoder
+    while chunk := await response.next():
         held += chunk
-        if decoder is None or (_WORDS.search(chunk) and b"error" not in chunk):
-            # It speaks, which is seen without reading it.
-            return Opening(held, chunk)
-        has_content = decoder.feed(chunk) or decoder.is_complete
-        if has_content or len(held) > _OPENING_BYTES_MAX or not _is_opening(held):
-            break
-    return Opening(held)
+        relay.hold(chunk)
+        if decoder is None or (_CONTENT.search(chunk) and b"error" not in chunk):
+            # Content is seen without decoding it.
+            return held, False
+        has_content = relay.decode()
+        if has_content or decoder.is_complete or len(held) > _OPENING_BYTES_MAX or not _is_opening(held):
+            return held, False
+    return held, True
 
 
 def _is_opening(held: bytes) -> bool:
+    """Return whether these bytes may be followed by an error: a stream without content, or a part of a JSON body."""
+    if held.lstrip()[:1] == b"{":
+        return True
     *lines, unfinished = held.split(b"\n")
     is_stream = held.startswith((b"data:", b"event:")) and not unfinished.startswith(b":")
     return is_stream and all(_OPENING_LINE.fullmatch(line) for line in lines)
-
-
-def _sent(asked: Asked, known: Known) -> Sent:
-    # What the provider holds besides is not measured.
-    return Sent() if asked.decoded is None or asked.held else sent(asked.sizes, known.limits, known.calibration)
-
-
-def names_of(model: str, fallbacks: Sequence[str]) -> tuple[str, ...]:
-    """Return the models to ask, best first, each once."""
-    return tuple(dict.fromkeys((model, *fallbacks)))

@@ -1,32 +1,35 @@
-"""Puts what a client and a model said into the log of their session, under the session's lease."""
+"""Record the messages of a client and the answers of a model in the log of their session.
 
-import asyncio
-from collections.abc import AsyncGenerator, Iterator, Sequence
-from contextlib import asynccontextmanager
+A turn may stay open from one request to the next: a reply with tool calls is answered by the client's next request,
+which brings the results. Everything that one request brings is one append, so a crash leaves all of it or nothing.
+"""
+
+from collections.abc import Iterator, Sequence
 
 import msgspec
 
 from holdfast.core.fold.session_state import Turn
-from holdfast.core.turn.decide import interruptions
-from holdfast.errors import RetryLaterError, SeqMovedError
-from holdfast.gateway.proxy.request import Asked
-from holdfast.gateway.proxy.session_match import Conversation, digest_of, refresh
+from holdfast.errors import RetryLaterError
+from holdfast.gateway.proxy.request import ProxyRequest
+from holdfast.gateway.proxy.session_match import ProxySession, refresh
 from holdfast.ports import Lease
 from holdfast.rescue.importing import kept_messages
 from holdfast.rescue.neutral import NeutralMessage, NeutralRole
 from holdfast.rescue.turn_records import NO_CALL, TurnRecords, reply_parts
+from holdfast.runtime.engine.append import append_after
 from holdfast.runtime.engine.context import Engine
-from holdfast.runtime.engine.log import Log
-from holdfast.runtime.maintenance.healing import open_healed
+from holdfast.runtime.engine.lease import kept_lease, take_lease
+from holdfast.runtime.engine.runner import Runner, open_runner
 from holdfast.types.messages import Media, Message, Reply, Role, ToolCall, ToolResult
-from holdfast.types.records import Abandonment, AttemptStarted, LeasedRecord, Logged, ReplyRecorded
+from holdfast.types.records import Abandonment, AttemptFailed, AttemptStarted, LeasedRecord, ReplyRecorded
 from holdfast.types.usage import Budgets
 
-# --- What a client says becomes records: its new messages, in order, each once, as our own engine would have …
+# Another process that works on the session is done within seconds; a client would not wait longer for its answer.
+LEASE_WAIT_SECONDS_MAX = 10.0
 
 
 class Measured(msgspec.Struct, frozen=True):
-    """What is known of the request that an answer came to: its sizes, and what the answer cost."""
+    """Sizes of a request that was answered, and the cost of the answer."""
 
     tokens: int
     tokens_raw: int
@@ -35,7 +38,7 @@ class Measured(msgspec.Struct, frozen=True):
     cost_usd: float | None
 
     def noted_in(self, record: LeasedRecord) -> LeasedRecord:
-        """Return a record of the answer with what it tells of that."""
+        """Return a record of the answer with these figures."""
         if isinstance(record, ReplyRecorded):
             return msgspec.structs.replace(record, cost_usd=self.cost_usd)
         if isinstance(record, AttemptStarted):
@@ -49,33 +52,33 @@ class Measured(msgspec.Struct, frozen=True):
         return record
 
 
-class Entering:
-    """Makes records for a log that stands at `turn`, which has nothing in flight."""
+class RecordBuilder:
+    """Builds records for a log with this state, which has nothing in flight."""
 
     def __init__(self, turn: Turn, model: str) -> None:
-        self._made = TurnRecords(turn.seq, model, turn=turn.number, attempt=turn.attempts)
-        # Calls that were asked for and have no result, by id.
-        self._asked: dict[str, ToolCall] = {call.call.call_id: call.call for call in turn.calls_asked}
+        self._records = TurnRecords(turn.seq, model, turn=turn.number, attempt=turn.attempts)
+        # Tool calls without a result, by id.
+        self._open_calls: dict[str, ToolCall] = {call.call.call_id: call.call for call in turn.calls_asked}
 
     @property
     def turn(self) -> int:
-        """The turn that is open; 0: none."""
-        return self._made.turn
+        """The open turn; 0: none."""
+        return self._records.turn
 
     @property
     def attempt(self) -> int:
-        """The attempts that the open turn has had."""
-        return self._made.attempt
+        """The number of attempts in the open turn."""
+        return self._records.attempt
 
     def messages(self, messages: Sequence[NeutralMessage], digests: Sequence[bytes]) -> Iterator[LeasedRecord]:
-        """Yield the records of messages; `digests` has what each of them is recognised by, by its number."""
+        """Yield the records of messages; `digests` has the digest of each by its number."""
         for message in messages:
             match message.role:
                 case NeutralRole.USER:
-                    self._asked = {}
-                    yield from self._made.input(message.parts, message.seq, digests[message.seq].hex())
+                    self._open_calls = {}
+                    yield from self._records.input(message.parts, message.seq, digests[message.seq].hex())
                 case NeutralRole.ASSISTANT:
-                    yield from self.reply(self._made.said(reply_parts(message.parts)), message.seq, is_over=False)
+                    yield from self.reply(self._records.said(reply_parts(message.parts)), message.seq, is_over=False)
                 case NeutralRole.TOOL:
                     yield from self._results(message)
                 case NeutralRole.SYSTEM:
@@ -84,158 +87,143 @@ class Entering:
     def reply(
         self, reply: Reply, origin: int | None, *, is_over: bool = True, measured: Measured | None = None
     ) -> Iterator[LeasedRecord]:
-        """Yield the records of an answer; one without calls ends its turn where it `is_over`."""
-        for record in self._made.reply(reply, origin):
+        """Yield the records of an answer; one without calls ends its turn if it `is_over`."""
+        for record in self._records.reply(reply, origin):
             yield record if measured is None else measured.noted_in(record)
-        self._asked = {part.call_id: part for part in reply.parts if isinstance(part, ToolCall)}
-        if is_over and not self._asked:
-            yield from self._made.end()
+        self._open_calls = {part.call_id: part for part in reply.parts if isinstance(part, ToolCall)}
+        if is_over and not self._open_calls:
+            yield from self._records.end()
 
     def _results(self, message: NeutralMessage) -> Iterator[LeasedRecord]:
         results = {part.call_id: part for part in message.parts if isinstance(part, ToolResult)}
-        if unknown := [call_id for call_id in results if call_id not in self._asked]:
-            # Its call is not in what the client sent; a result needs one to be shown.
+        if unknown := [call_id for call_id in results if call_id not in self._open_calls]:
+            # Orphaned results: the client did not send their calls, and a result needs one to be shown.
             calls = tuple(ToolCall(call_id, NO_CALL, "{}") for call_id in unknown)
-            yield from self.reply(self._made.said((*self._asked.values(), *calls)), None, is_over=False)
-        yield from self._made.results(
-            [(self._asked.pop(call_id), result, message.seq) for call_id, result in results.items()]
+            yield from self.reply(self._records.said((*self._open_calls.values(), *calls)), None, is_over=False)
+        yield from self._records.results(
+            [(self._open_calls.pop(call_id), result, message.seq) for call_id, result in results.items()]
         )
 
 
-def as_neutral(
-    messages: Sequence[Message], blobs: dict[str, bytes], *, first: int, held: int = 0
-) -> list[NeutralMessage]:
-    """Return a request's messages from number `first` on, as an import reads them. Each brings the bytes it names.
-
-    `held` is how many of its conversation stand before the first of them.
-    """
-    return [
-        NeutralMessage("", number, NeutralRole(message.role.value), message.parts, blobs=_named(message, blobs))
-        for number, message in enumerate(messages, start=held)
-        if number >= first
-    ]
-
-
-def _named(message: Message, blobs: dict[str, bytes]) -> dict[str, bytes]:
-    if not blobs:
-        return {}
-    inner = [piece for part in message.parts for piece in (part.parts if isinstance(part, ToolResult) else (part,))]
-    return {part.blob.sha256: blobs[part.blob.sha256] for part in inner if isinstance(part, Media)}
-
-
-# Another process that works on the session is done within seconds; a client would not wait longer for its answer.
-_WAIT_SECONDS_MAX = 10.0
-_POLL_SECONDS = 0.1
-_LEASE_SECONDS = 30.0
-# A lease is renewed three times in its life, so that two renewals may fail.
-_RENEWALS_PER_LEASE = 3
-# Only the inbox can come in between, and hardly anybody writes into such a session.
-_TRIES_MAX = 20
-
-
-class Keeper:
-    """Writes conversations of clients."""
+class Recorder:
+    """Records conversations of clients, each under its session's lease."""
 
     def __init__(self, engine: Engine, owner: str) -> None:
         self.engine = engine
         self._owner = owner
 
-    @asynccontextmanager
-    async def leased(self, key: str) -> AsyncGenerator[Lease, None]:
-        """Hold the right to write to a session. Raises `RetryLaterError` where another has it for too long."""
-        store = self.engine.store
-        for _ in range(round(_WAIT_SECONDS_MAX / _POLL_SECONDS)):
-            lease = await store.acquire(key, self._owner, seconds=_LEASE_SECONDS)
-            if lease is not None:
-                break
-            await self.engine.clock.sleep(_POLL_SECONDS)
-        else:
-            raise RetryLaterError(f"session {key!r} is being worked on elsewhere; ask again in a moment")
-        renewal = asyncio.create_task(self._renew(lease), name=f"lease {key}")
-        try:
-            yield lease
-        finally:
-            renewal.cancel()
-            await asyncio.wait([renewal])
-            await store.release(lease)
+    async def lease(self, session: ProxySession) -> Lease:
+        """Take the lease of a session. Raises `RetryLaterError` if another worker keeps it for too long."""
+        engine = self.engine
+        return await take_lease(
+            engine.store, engine.clock, session.key, self._owner, wait_seconds=LEASE_WAIT_SECONDS_MAX
+        )
 
-    async def _renew(self, lease: Lease) -> None:
-        while True:
-            await self.engine.clock.sleep(_LEASE_SECONDS / _RENEWALS_PER_LEASE)
-            await self.engine.store.renew(lease, seconds=_LEASE_SECONDS)
-
-    async def keep(self, asked: Asked, conversation: Conversation, reply: Reply, measured: Measured) -> bool:
-        """Enter what a request brought, and its answer, and return whether that is in the log now.
-
-        What the log has already is not entered again.
-        """
-        async with conversation.lock:
-            known = conversation.common(asked.digests)
-            is_again = known == len(asked.digests) < len(conversation.digests)
-            if is_again and await self.engine.store.info(conversation.key) is not None:
+    async def record_answer(
+        self, request: ProxyRequest, session: ProxySession, reply: Reply, measured: Measured
+    ) -> bool:
+        """Record the new messages of a request and its answer. Return False if the log has an answer already."""
+        async with session.lock:
+            known = session.common(request.digests)
+            is_again = known == len(request.digests) < len(session.digests)
+            if is_again and await self.engine.store.info(session.key) is not None:
                 # The same request again: its first answer counts.
                 return False
-            async with self.leased(conversation.key) as lease:
-                await self.enter(lease, await self.opened(lease), asked, conversation, reply, measured)
-            return True
+            lease = await self.lease(session)
+            async with kept_lease(self.engine.store, self.engine.clock, lease):
+                runner = await open_runner(lease, self.engine)
+                await runner.close_in_flight(Abandonment.INTERRUPTED)
+                await self.enter(runner, request, session, reply, measured)
+        return True
 
-    async def opened(self, lease: Lease) -> Log:
-        """Open a log, and close what a process that died left in flight."""
-        log = await open_healed(lease, self.engine.store)
-        await self.append(lease, log, interruptions(log.turn, Abandonment.INTERRUPTED, self.engine.bounds))
-        return log
+    async def record_failure(self, request: ProxyRequest, session: ProxySession, failed: AttemptFailed) -> None:
+        """Record the new messages of a request and a failed attempt; the turn stays open for the client's retry."""
+        async with session.lock:
+            lease = await self.lease(session)
+            async with kept_lease(self.engine.store, self.engine.clock, lease):
+                runner = await open_runner(lease, self.engine)
+                await self.begin_turn(runner, request, session)
+                await self.fail_attempt(runner, request, session, failed)
+
+    async def begin_turn(self, runner: Runner, request: ProxyRequest, session: ProxySession) -> None:
+        """Record the new messages of a request, so that a turn is open for its answer."""
+        await runner.close_in_flight(Abandonment.INTERRUPTED)
+        await self.enter(runner, request, session, None)
+        if runner.turn.number:
+            return
+        # The turn of the newest message has ended without an answer. The message is asked again, as a turn of its own.
+        place = max((number for number, one in enumerate(request.messages) if one.role is Role.USER), default=0)
+        del session.digests[place:]
+        await self.enter(runner, request, session, None)
+
+    async def fail_attempt(
+        self, runner: Runner, request: ProxyRequest, session: ProxySession, failed: AttemptFailed
+    ) -> None:
+        """Record an attempt that failed outside of the runner."""
+        name = request.models[0].name
+        most = request.decoded.request.output_tokens_max if request.decoded is not None else None
+
+        def build(turn: Turn) -> list[LeasedRecord]:
+            number, attempt = turn.number, turn.attempts + 1
+            started = AttemptStarted(number, attempt, name, failed.fault.requested or 0, most)
+            return [started, msgspec.structs.replace(failed, turn=number, attempt=attempt)]
+
+        await append_after(self.engine, runner.lease, runner.log, build)
+        session.follow(runner.turn)
 
     async def enter(
         self,
-        lease: Lease,
-        log: Log,
-        asked: Asked,
-        conversation: Conversation,
+        runner: Runner,
+        request: ProxyRequest,
+        session: ProxySession,
         reply: Reply | None,
         measured: Measured | None = None,
     ) -> None:
-        """Append the messages that a log does not have, and an answer if there is one; the log is then up to date."""
-        if log.turn.seq < conversation.until:
-            # The session was deleted since: this request begins it anew, with all that it brings.
-            await refresh(self.engine.store, conversation)
-        first = conversation.common(asked.digests)
-        assert asked.decoded is not None, "what cannot be read is not entered"
-        if first < asked.held:
+        """Append the messages that the log does not have, and an answer if there is one."""
+        engine, log = self.engine, runner.log
+        if log.turn.seq != session.until:
+            # Another gateway has written to the session, or it was deleted.
+            await refresh(engine.store, session)
+        first = session.common(request.digests)
+        assert request.decoded is not None, "an unparsed request is not recorded"
+        if first < request.held:
             raise RetryLaterError(
-                f"session {conversation.key!r} was deleted while the provider holds what came before; "
+                f"session {session.key!r} was deleted while the provider holds what came before; "
                 "send the whole conversation once, without a link to an earlier answer"
             )
-        neutral = as_neutral(asked.messages, asked.decoded.blobs, first=first, held=asked.held)
-        kept = [one async for one in kept_messages(neutral, self.engine.blobs, self.engine.bounds)]
-        for _ in range(_TRIES_MAX):
-            entering = Entering(log.turn, asked.models[0].name)
-            records: list[LeasedRecord] = [*entering.messages(kept, asked.digests)]
+        neutral = as_neutral(request.messages, request.decoded.blobs, first=first, held=request.held)
+        messages = [one async for one in kept_messages(neutral, engine.blobs, engine.bounds)]
+
+        def build(turn: Turn) -> list[LeasedRecord]:
+            builder = RecordBuilder(turn, request.models[0].name)
+            records: list[LeasedRecord] = [*builder.messages(messages, request.digests)]
             if reply is not None:
-                records += entering.reply(asked.answered(reply), asked.count, measured=measured)
-            try:
-                await self.append(lease, log, records)
-            except SeqMovedError:
-                await log.catch_up(self.engine.store)
-            else:
-                break
-        else:
-            raise RetryLaterError(f"session {lease.session!r} is being written to by others; ask again in a moment")
-        conversation.digests[first:] = asked.digests[first:]
-        conversation.until = log.turn.seq
+                records += builder.reply(request.answered(reply), request.count, measured=measured)
+            return records
+
+        await append_after(engine, runner.lease, log, build)
+        session.digests[first:] = request.digests[first:]
         if reply is not None:
-            self.answered(conversation, asked.answered(reply))
+            session.answered(request.answered(reply))
+        session.follow(log.turn)
 
-    def answered(self, conversation: Conversation, reply: Reply) -> None:
-        """Remember what the client will send back as the answer."""
-        conversation.digests.append(digest_of(Message(Role.ASSISTANT, reply.parts)))
 
-    async def append(self, lease: Lease, log: Log, records: Sequence[LeasedRecord]) -> None:
-        """Append records in one piece, and fold them."""
-        if not records:
-            return
-        last = await self.engine.store.append(lease, records, after=log.turn.seq)
-        at = self.engine.clock.now()
-        logged = [Logged(last - len(records) + place, at, record) for place, record in enumerate(records, start=1)]
-        log.extend(logged)
-        for one in logged:
-            self.engine.observe(lease.session, one)
+def as_neutral(
+    messages: Sequence[Message], blobs: dict[str, bytes], *, first: int, held: int = 0
+) -> list[NeutralMessage]:
+    """Return a request's messages from number `first` on, each with the bytes it names.
+
+    `held` is how many messages of the conversation stand before the first of them.
+    """
+    return [
+        NeutralMessage("", number, NeutralRole(message.role.value), message.parts, blobs=_blobs_of(message, blobs))
+        for number, message in enumerate(messages, start=held)
+        if number >= first
+    ]
+
+
+def _blobs_of(message: Message, blobs: dict[str, bytes]) -> dict[str, bytes]:
+    if not blobs:
+        return {}
+    inner = [piece for part in message.parts for piece in (part.parts if isinstance(part, ToolResult) else (part,))]
+    return {part.blob.sha256: blobs[part.blob.sha256] for part in inner if isinstance(part, Media)}

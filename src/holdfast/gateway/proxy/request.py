@@ -1,14 +1,17 @@
-"""One request of a client while it is on its way: what it says, what it may be sent as, and what has been told back."""
+"""A client's request on its way: its parts, the bodies it may be sent as, and the writer of its response."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from typing import Protocol
 
 import msgspec
 
 from holdfast.core.limits.fit import Sizes, measure
+from holdfast.core.proxy.client_profiles import ClientProfile, profile_of
+from holdfast.core.proxy.plan import RequestFacts
 from holdfast.gateway.http.asgi import Send
-from holdfast.gateway.proxy.speculative_forward import Ahead
+from holdfast.gateway.proxy.speculative_forward import SpeculativeForward
 from holdfast.gateway.proxy.upstream import RawHeaders, Upstream, key_in, owner_of
 from holdfast.models.body_rewrite import Kept, rewrite
 from holdfast.models.dialects import SERVED
@@ -18,19 +21,22 @@ from holdfast.models.wire import DecodedRequest
 from holdfast.types.messages import Message, Part, Reasoning, Reply, Role, Text
 from holdfast.types.records import AnswerLinked
 
-# --- Where a request goes on that names what came before in place of sending it.
-
-
-# What a provider says that has forgotten an answer, or was never to keep it.
-_FORGOTTEN = "previous_response_not_found"
+# The error code of a provider that does not have the response that a request continues from.
+_HISTORY_LOST = "previous_response_not_found"
+# Names of the output limit in the dialects.
+OUTPUT_FIELDS = ("max_tokens", "max_completion_tokens", "max_output_tokens")
+# Names of the reasoning settings in the dialects.
+EFFORT_FIELDS = ("reasoning_effort", "reasoning", "thinking", "output_config")
+# Headers are short by custom; servers cut them at 8 KiB.
+_NOTICE_CHARS_MAX = 500
 
 
 class _Named(msgspec.Struct):
     id: str = ""
 
 
-class Going(msgspec.Struct, frozen=True):
-    """What of a request says where it goes on, and whether its answer may be gone on from."""
+class Continuation(msgspec.Struct, frozen=True):
+    """Fields of a Responses API request that name its history instead of sending it."""
 
     previous_response_id: str | None = None
     conversation: str | _Named | None = None
@@ -38,89 +44,88 @@ class Going(msgspec.Struct, frozen=True):
 
     @property
     def name(self) -> str:
-        """What it goes on from; "" where it begins."""
+        """The id that it continues from; "" if it begins a conversation."""
         return self.previous_response_id or self.conversation_id
 
     @property
     def conversation_id(self) -> str:
-        """The provider's own conversation that it belongs to; "" where it belongs to none."""
+        """The provider's own conversation; "" if there is none."""
         return self.conversation.id if isinstance(self.conversation, _Named) else self.conversation or ""
 
     @property
     def is_linked(self) -> bool:
-        """Whether a later request may go on from its answer."""
+        """Whether a later request may continue from the answer."""
         return self.store is not False or bool(self.conversation_id)
 
 
-_goings = msgspec.json.Decoder(Going)
-NOT_GOING_ON = Going(store=False)
+_continuations = msgspec.json.Decoder(Continuation)
+NO_CONTINUATION = Continuation(store=False)
 
 
-def going_on(dialect: str, body: bytes) -> Going:
-    """Return what a request says about where it goes on; only the responses dialect can say such a thing."""
+def parse_continuation(dialect: str, body: bytes) -> Continuation:
+    """Parse `previous_response_id` and `conversation`, which only the Responses API has."""
     if dialect != "openai-responses":
-        return NOT_GOING_ON
+        return NO_CONTINUATION
     try:
-        return _goings.decode(body)
+        return _continuations.decode(body)
     except (msgspec.MsgspecError, UnicodeDecodeError):
-        return NOT_GOING_ON
+        return NO_CONTINUATION
 
 
-def is_forgotten(body: str) -> bool:
-    """Return whether a provider says that it does not have what a request goes on from."""
-    return _FORGOTTEN in body
-
-
-# What the dialects call the most that a model may write; whichever of them the client uses.
-OUTPUT_FIELDS = ("max_tokens", "max_completion_tokens", "max_output_tokens")
-# Headers are short by custom; servers cut them at 8 KiB.
-_NOTICE_CHARS_MAX = 500
+def is_history_lost(body: str) -> bool:
+    """Return whether a provider says that it does not have the response that a request continues from."""
+    return _HISTORY_LOST in body
 
 
 @dataclass(frozen=True)
-class Asked:
-    """A request to one of the endpoints where a model answers. `decoded` is None where we cannot read it."""
+class ProxyRequest:
+    """A request to an endpoint of a model. `decoded` is None if its body cannot be parsed."""
 
     dialect: str
     upstream: Upstream
     address: str
     headers: RawHeaders
     body: bytes
-    # Who is asked, as the engine knows models: the one in the body, then those it may be passed on to.
+    # Models to send it to, best first: the one in the body, then the fallbacks. And their names.
     models: tuple[HttpModel, ...]
     names: tuple[str, ...]
-    # What its session is to be called, where the client says so.
+    # The session that the client names in a header.
     named: str = ""
     decoded: DecodedRequest | None = None
     digests: Sequence[bytes] = ()
-    # What its conversation's family is called.
+    # The key prefix of all sessions that begin with the same message.
     prefix: str = ""
-    # Whether it is an agent's own call for a summary of its history.
     is_compaction: bool = False
-    # Where it goes on, by the provider's own names, whose names they are, and what we know of that.
-    going: Going = NOT_GOING_ON
+    # The history it continues from by the provider's ids, the scope of those ids, and the link that we have for it.
+    continuation: Continuation = NO_CONTINUATION
     scope: str = ""
     link: AnswerLinked | None = None
-    # What a link to its answer will say; None where nobody can go on from that.
+    # The link that its answer will get; None if no request can continue from the answer.
     to_link: AnswerLinked | None = None
-    # How many messages the provider holds in front of these; `digests` has them too.
+    # Messages of its conversation that the provider holds; `digests` has them too.
     held: int = 0
-    # Set where it is on its way already.
-    ahead: Ahead | None = None
+    # Set if it was sent before it was parsed.
+    speculative: SpeculativeForward | None = None
 
     @cached_property
     def owner(self) -> str:
-        """Whose request it is, by the key that it carries and the dialect that it speaks."""
+        """A digest of the key and dialect that the request carries."""
         return owner_of(f"{self.dialect}\0{key_in(self.headers)}")
+
+    @cached_property
+    def profile(self) -> ClientProfile:
+        """The profile of the client."""
+        agents = [text.decode("latin-1") for name, text in self.headers if name == b"user-agent"]
+        return profile_of(agents[0] if agents else "")
 
     @property
     def issuer(self) -> str:
-        """What reasoning in it is signed by, if the model that is asked first signed it."""
+        """The issuer of the first model, which may have signed reasoning in the request."""
         return self.models[0].issuer if self.models else ""
 
     @property
     def messages(self) -> tuple[Message, ...]:
-        """The conversation, as we read it, up to where the model is to answer."""
+        """The conversation up to the answer that is asked for."""
         if self.decoded is None:
             return ()
         messages = self.decoded.request.messages
@@ -128,7 +133,7 @@ class Asked:
 
     @cached_property
     def prefill(self) -> tuple[Part, ...]:
-        """The beginning of the answer, where the client puts it into the model's mouth."""
+        """The beginning of the answer, if the client sends one."""
         messages = self.decoded.request.messages if self.decoded is not None else ()
         if not messages or messages[-1].role is not Role.ASSISTANT:
             return ()
@@ -137,43 +142,59 @@ class Asked:
 
     @property
     def count(self) -> int:
-        """How many messages its conversation has, those included that the provider holds."""
+        """Messages of the conversation, those included that the provider holds."""
         return self.held + len(self.messages)
 
     def answered(self, reply: Reply) -> Reply:
-        """Return an answer as the client will have it: with the beginning that it gave itself."""
+        """Return an answer as the client will have it: after its own prefill."""
         return msgspec.structs.replace(reply, parts=(*self.prefill, *reply.parts)) if self.prefill else reply
 
     @cached_property
     def sizes(self) -> Sizes:
-        """What it comes to, by estimate. Costs about a millisecond, so it is made when somebody asks."""
-        assert self.decoded is not None, "what cannot be read cannot be measured"
+        """The estimated sizes. They cost about a millisecond, so they are made on demand."""
+        assert self.decoded is not None, "an unparsed request cannot be measured"
         return measure(self.decoded.request)
 
+    def facts(self, *, is_repeated: bool) -> RequestFacts:
+        """Return the facts that a plan depends on."""
+        persons = [place for place, one in enumerate(self.messages) if one.role is Role.USER]
+        newest = self.digests[self.held + persons[-1]].hex() if persons else ""
+        return RequestFacts(
+            is_compaction=self.is_compaction,
+            messages=self.count,
+            is_held=bool(self.held),
+            is_repeated=is_repeated,
+            has_fallback=len(self.models) > 1,
+            has_reasoning=bool(self._signed),
+            has_effort=self.has_effort,
+            newest=newest,
+            wire_bytes=len(self.body),
+        )
+
     @property
-    def may_have_anothers(self) -> bool:
-        """Whether some of its thinking may be signed by a fallback, which answered in place of who is asked now."""
-        return len(self.models) > 1 and bool(self._signed)
+    def has_effort(self) -> bool:
+        """Whether the client sends a reasoning setting."""
+        return any(locate(self.body, name) is not None for name in EFFORT_FIELDS)
 
-    def body_for(self, place: int, *, has_thoughts: bool = True) -> bytes:
-        """Return the body for the model at a place: as it came for the first, unless its thinking is to be left out.
+    def body_for(self, place: int) -> bytes:
+        """Return the body for the model at a place: as it came for the first.
 
-        For the others with their name, and without thinking, which only who signed it can read.
+        Fallbacks get their own name, and no reasoning, which only its issuer can read.
         """
         body = self.renamed(place)
-        if (place == 0 and has_thoughts) or self.decoded is None or not self._signed:
+        if place == 0 or self.decoded is None or not self._signed:
             return body
         wires = range(len(self.decoded.originals))
         conversation = [Kept(wire, with_reasoning=wire not in self._signed) for wire in wires]
         return SERVED[self.dialect].settled(rewrite(self.dialect, body, conversation, {}, ""))
 
     def renamed(self, place: int) -> bytes:
-        """Return the body with the name of the model at a place, and all else as it came."""
+        """Return the body with the name of the model at a place."""
         return self.body if place == 0 else with_fields(self.body, {"model": self.names[place]})
 
     @cached_property
     def _signed(self) -> set[int]:
-        """The messages on the wire that are, or are a part of, one with signed thinking."""
+        """The messages on the wire that have signed reasoning."""
         if self.decoded is None:
             return set()
         thinks = [
@@ -184,13 +205,13 @@ class Asked:
             wire for wire, original in enumerate(self.decoded.originals) if any(thinks[original.first : original.last])
         }
 
-    def with_body(self, body: bytes) -> "Asked":
+    def with_body(self, body: bytes) -> "ProxyRequest":
         """Return the same request with another body."""
         return replace(self, body=body)
 
 
 def with_fields(body: bytes, fields: Mapping[str, str | int]) -> bytes:
-    """Return a body with other values in fields that it has; all else stays to the byte."""
+    """Return a body with other values in fields that it has; everything else stays byte for byte."""
     cuts: list[tuple[Span, bytes]] = []
     for name, value in fields.items():
         found = locate(body, name)
@@ -201,19 +222,31 @@ def with_fields(body: bytes, fields: Mapping[str, str | int]) -> bytes:
     return body
 
 
+class AnswerState(Protocol):
+    """How far an answer has been relayed."""
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether the client has everything that the answer consists of."""
+        ...
+
+
 @dataclass
-class Outbox:
-    """The way back to the client. Once something was sent there is no second try."""
+class ResponseWriter:
+    """Writes the response to the client. Once its head is sent, no other response can be."""
 
     send: Send
     has_begun: bool = False
     is_ended: bool = False
+    # Headers of our own.
     notes: dict[str, str] = field(default_factory=dict)
+    # The answer that is being relayed.
+    relay: AnswerState | None = None
 
     async def begin(self, status: int, headers: RawHeaders) -> None:
-        """Send the status and the headers, with what we have to say in headers of our own."""
+        """Send the status and the headers."""
         self.has_begun = True
-        ours = [(name.encode(), _plain(text)) for name, text in self.notes.items() if text]
+        ours = [(name.encode(), _header_text(text)) for name, text in self.notes.items() if text]
         await self.send({"type": "http.response.start", "status": status, "headers": [*headers, *ours]})
 
     async def write(self, chunk: bytes) -> None:
@@ -226,12 +259,12 @@ class Outbox:
         await self.send({"type": "http.response.body", "body": b"", "more_body": False})
 
     async def whole(self, status: int, headers: RawHeaders, body: bytes) -> None:
-        """Send an answer in one piece."""
+        """Send a response in one piece."""
         await self.begin(status, headers)
         await self.write(body)
         await self.end()
 
 
-def _plain(text: str) -> bytes:
+def _header_text(text: str) -> bytes:
     """Return a text as one header takes it: ASCII, one line, short."""
     return " ".join(text.split()).encode("ascii", "replace")[:_NOTICE_CHARS_MAX]

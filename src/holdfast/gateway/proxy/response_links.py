@@ -14,8 +14,8 @@ from dataclasses import replace
 import msgspec
 
 from holdfast.errors import HoldfastError
-from holdfast.gateway.proxy.request import Asked
-from holdfast.gateway.proxy.session_match import Recognition
+from holdfast.gateway.proxy.request import ProxyRequest
+from holdfast.gateway.proxy.session_match import SessionMatcher
 from holdfast.models.body_rewrite import own_elements
 from holdfast.models.dialects import SERVED
 from holdfast.models.json_spans import replaced, without
@@ -79,101 +79,101 @@ def _digest(scope: str, name: str) -> str:
     return hashlib.blake2b(f"{scope}\0{name}".encode(), digest_size=16).hexdigest()
 
 
-class Linking:
+class ResponseLinks:
     """Finds what requests go on from, and keeps what later ones may go on from."""
 
-    def __init__(self, engine: Engine, recognition: Recognition) -> None:
+    def __init__(self, engine: Engine, recognition: SessionMatcher) -> None:
         self._engine = engine
         self._recognition = recognition
         self._links = Links(engine.store)
 
-    async def linked(self, asked: Asked, tenant: str) -> Asked:
+    async def linked(self, request: ProxyRequest, tenant: str) -> ProxyRequest:
         """Return a request with the conversation that it goes on from; as an unread one where that is unknown.
 
         A conversation of the provider's own is taken for new where it was never seen.
         """
-        going = asked.going
-        if asked.decoded is None or not (going.name or going.is_linked):
-            return asked
-        asked = replace(asked, scope=f"{tenant}\0{asked.owner}")
-        link = await self._links.find(asked.scope, going.name) if going.name else None
+        going = request.continuation
+        if request.decoded is None or not (going.name or going.is_linked):
+            return request
+        request = replace(request, scope=f"{tenant}\0{request.owner}")
+        link = await self._links.find(request.scope, going.name) if going.name else None
         if link is not None:
             known = await self._recognition.known(link.family, link.session, link.count)
             if known is not None:
-                digests = [*known, *asked.digests]
-                asked = replace(asked, link=link, held=link.count, digests=digests, prefix=link.family)
-        if going.previous_response_id and asked.link is None:
-            return replace(asked, decoded=None)
-        to_link = await _following(asked, self._links) if going.is_linked else None
-        return replace(asked, to_link=to_link)
+                digests = [*known, *request.digests]
+                request = replace(request, link=link, held=link.count, digests=digests, prefix=link.family)
+        if going.previous_response_id and request.link is None:
+            return replace(request, decoded=None)
+        to_link = await _following(request, self._links) if going.is_linked else None
+        return replace(request, to_link=to_link)
 
-    async def unfolded(self, asked: Asked) -> Asked | None:
+    async def unfolded(self, request: ProxyRequest) -> ProxyRequest | None:
         """Return a request with all of its history in it; None where nobody here has that."""
-        if asked.link is None or not asked.held:
-            return asked
-        instructions = await self._links.instructions(asked.link)
-        return await _unfolded(asked, asked.link.session, instructions, self._engine)
+        if request.link is None or not request.held:
+            return request
+        instructions = await self._links.instructions(request.link)
+        return await _unfolded(request, request.link.session, instructions, self._engine)
 
-    async def keep(self, asked: Asked, session: str, answer_id: str, *, is_held: bool = True) -> None:
+    async def keep(self, request: ProxyRequest, session: str, answer_id: str, *, is_held: bool = True) -> None:
         """Keep the names by which a client may go on from an answer, which is in the log of a session.
 
         The client has its answer: where this fails, its next request is passed on without being known.
         """
-        if asked.to_link is None:
+        if request.to_link is None:
             return
-        link = msgspec.structs.replace(asked.to_link, session=session, count=asked.count + 1)
+        link = msgspec.structs.replace(request.to_link, session=session, count=request.count + 1)
         try:
-            if answer_id and asked.going.store is not False:
-                await self._links.keep(asked.scope, answer_id, link)
-            if asked.going.conversation_id:
+            if answer_id and request.continuation.store is not False:
+                await self._links.keep(request.scope, answer_id, link)
+            if request.continuation.conversation_id:
                 # A request that went out in another form is not in the provider's own conversation.
                 link = msgspec.structs.replace(link, is_held=is_held)
-                await self._links.keep(asked.scope, asked.going.conversation_id, link)
+                await self._links.keep(request.scope, request.continuation.conversation_id, link)
         except HoldfastError as error:
             log.warning("an answer is not linked", extra={"session": session, "code": error.code})
 
 
-async def _following(asked: Asked, links: Links) -> AnswerLinked:
+async def _following(request: ProxyRequest, links: Links) -> AnswerLinked:
     """Return what a link to the answer of a request will say: the instructions that it had between its messages."""
-    assert asked.decoded is not None, "what cannot be read is not linked"
-    before = asked.link
-    own = [one.wire.decode() for one in asked.decoded.originals if one.first == one.last]
+    assert request.decoded is not None, "what cannot be read is not linked"
+    before = request.link
+    own = [one.wire.decode() for one in request.decoded.originals if one.first == one.last]
     if before is None:
-        return AnswerLinked("", "", asked.prefix, 0, ",".join(own))
+        return AnswerLinked("", "", request.prefix, 0, ",".join(own))
     if not own:
         source = before.instructions_of or (before.answer if before.instructions else "")
-        return AnswerLinked("", "", asked.prefix, 0, instructions_of=source)
+        return AnswerLinked("", "", request.prefix, 0, instructions_of=source)
     earlier = await links.instructions(before)
-    return AnswerLinked("", "", asked.prefix, 0, ",".join([earlier, *own] if earlier else own))
+    return AnswerLinked("", "", request.prefix, 0, ",".join([earlier, *own] if earlier else own))
 
 
-async def _unfolded(asked: Asked, session: str, instructions: str, engine: Engine) -> Asked | None:
+async def _unfolded(request: ProxyRequest, session: str, instructions: str, engine: Engine) -> ProxyRequest | None:
     """Return a request with its history in it, read from the log; None where the log does not have all of it."""
-    assert asked.decoded is not None, "only what was read is linked"
-    history = await _history(engine.store, session, asked.held)
-    if len(history) < asked.held:
+    assert request.decoded is not None, "only what was read is linked"
+    history = await _history(engine.store, session, request.held)
+    if len(history) < request.held:
         return None
     shown, loaded = await load_blobs(Request(tuple(history)), engine.blobs)
-    spoken, issuer = SERVED[asked.dialect], asked.issuer
+    spoken, issuer = SERVED[request.dialect], request.issuer
     wires = [bytes(one) for one in msgspec.json.decode(f"[{instructions}]", type=list[msgspec.Raw])]
     originals = [Original(wire, 0, 0) for wire in wires]
     for number, message in enumerate(shown.messages):
         written = spoken.encode_messages([message], loaded, issuer)
         wires += written
         originals += [Original(wire, number, number + 1) for wire in written]
-    body = asked.body
-    own = own_elements(asked.dialect, body)
+    body = request.body
+    own = own_elements(request.dialect, body)
     for name in _LINKING_FIELDS:
         body = without(body, name)
     body = replaced(body, spoken.MESSAGES_FIELD, [*wires, *own])
-    whole, held = spoken.decode_request(body, issuer, is_tolerant=True), asked.held
-    decoded = asked.decoded
+    whole, held = spoken.decode_request(body, issuer, is_tolerant=True), request.held
+    decoded = request.decoded
     originals += [
         msgspec.structs.replace(one, first=one.first + held, last=one.last + held) for one in decoded.originals
     ]
     messages = (*shown.messages, *decoded.request.messages)
     return replace(
-        asked,
+        request,
         body=body,
         decoded=msgspec.structs.replace(
             decoded,

@@ -1,54 +1,62 @@
-"""What we tell a client ourselves, in its own dialect: an error of the provider's or of ours, or its own compaction."""
+"""Responses of our own in the client's dialect: errors, compaction answers, and paths that are only forwarded."""
 
 import secrets
+from collections.abc import Mapping
+from contextlib import closing
 from time import time
 
 import msgspec
 
+from holdfast.core.limits.fit import measure
+from holdfast.core.proxy.client_compaction import answer_compaction
 from holdfast.gateway.http.asgi import Scope, header
 from holdfast.gateway.http.problems import Problem
-from holdfast.gateway.proxy.client_compaction import represented
-from holdfast.gateway.proxy.forward import Failed, Passed
-from holdfast.gateway.proxy.request import Asked, Outbox
+from holdfast.gateway.proxy.forward import UpstreamError
+from holdfast.gateway.proxy.request import ProxyRequest, ResponseWriter
+from holdfast.gateway.proxy.upstream import Upstream, UpstreamClient, find_upstream, upstream_headers
 from holdfast.models.client_responses import told_error
 from holdfast.models.dialects import SERVED, dialect_at
-from holdfast.types.faults import Phase
+from holdfast.models.transport import UnreachableError
+from holdfast.models.wire import MalformedRequestError
+from holdfast.types.faults import Phase, Refusal
 
-# What is asked about messages besides their answers, such as their count.
 _ANTHROPIC_PATH = "/v1/messages"
+COUNT_PATH = "/v1/messages/count_tokens"
+# Statuses of servers that do not count tokens, or cannot count so many.
+_CANNOT_COUNT = frozenset({400, 404, 405, 413, 501})
 JSON_HEADERS = [(b"content-type", b"application/json")]
 
 
-async def tell_end(asked: Asked, outbox: Outbox, outcome: Passed | Failed) -> None:
-    """End an answer that went through; else say what the provider said, or that it said nothing."""
-    if isinstance(outcome, Passed):
-        await outbox.end()
-    elif outcome.error is not None:
-        await outbox.whole(outcome.error.status, outcome.error.headers, outcome.error.body)
-    else:
-        is_late = outcome.refusal.phase is Phase.STALL
-        told = f"holdfast: the upstream did not answer: {outcome.refusal.cause}"
-        await outbox.whole(504 if is_late else 502, JSON_HEADERS, error_body(asked.dialect, told))
+async def write_error(
+    request: ProxyRequest, writer: ResponseWriter, refusal: Refusal, error: UpstreamError | None
+) -> None:
+    """Return the upstream's error as it came; an error of ours if there was no response."""
+    if error is not None:
+        await writer.whole(error.status, error.headers, error.body)
+        return
+    message = f"holdfast: the upstream did not answer: {refusal.cause}"
+    status = 504 if refusal.phase is Phase.STALL else 502
+    await writer.whole(status, JSON_HEADERS, error_body(request.dialect, message))
 
 
-async def tell_compaction(asked: Asked, outbox: Outbox) -> None:
+async def write_compaction_answer(request: ProxyRequest, writer: ResponseWriter) -> None:
     """Answer an agent's own compaction without a model."""
-    assert asked.decoded is not None, "only what was read is known to be a compaction"
-    dialect, decoded = SERVED[asked.dialect], asked.decoded
-    reply = represented(decoded.request, decoded.model)
-    outbox.notes["x-holdfast-rescued"] = "compaction_answered"
-    outbox.notes["x-holdfast-notice"] = "the provider refused this compaction; it was made without a model"
+    assert request.decoded is not None, "only what was read is known to be a compaction"
+    dialect, decoded = SERVED[request.dialect], request.decoded
+    reply = answer_compaction(decoded.request, decoded.model)
+    writer.notes["x-holdfast-rescued"] = "compaction_answered"
+    writer.notes["x-holdfast-notice"] = "the provider refused this compaction; it was made without a model"
     reply_id = f"holdfast-{secrets.token_hex(8)}"
     if not decoded.wants_stream:
-        await outbox.whole(200, JSON_HEADERS, dialect.encode_reply(reply, reply_id, int(time())))
+        await writer.whole(200, JSON_HEADERS, dialect.encode_reply(reply, reply_id, int(time())))
         return
-    await outbox.begin(200, [(b"content-type", b"text/event-stream; charset=utf-8")])
+    await writer.begin(200, [(b"content-type", b"text/event-stream; charset=utf-8")])
     for event in dialect.encode_stream(reply, reply_id, int(time()), wants_usage=decoded.wants_usage):
-        await outbox.write(event)
-    await outbox.end()
+        await writer.write(event)
+    await writer.end()
 
 
-def told_problem(scope: Scope, problem: Problem) -> tuple[int, bytes]:
+def problem_response(scope: Scope, problem: Problem) -> tuple[int, bytes]:
     """Return the status and the body by which a client's own library knows an error of the gateway."""
     path = scope["path"]
     dialect = dialect_at(path)
@@ -64,3 +72,38 @@ def error_body(dialect: str, message: str) -> bytes:
     if dialect == "anthropic":
         return msgspec.json.encode({"type": "error", "error": {"type": "api_error", "message": message}})
     return msgspec.json.encode({"error": {"message": message, "type": "api_error", "param": None, "code": None}})
+
+
+async def forward_other(
+    client: UpstreamClient, upstreams: Mapping[str, Upstream], scope: Scope, body: bytes, writer: ResponseWriter
+) -> None:
+    """Forward a request that is not a model call. Tokens are counted by estimate if the upstream does not count."""
+    upstream = find_upstream(scope, upstreams)
+    headers = upstream_headers(scope["headers"], upstream, is_key_ours=bool(scope.get("holdfast.key_is_ours")))
+    address = upstream.address(scope["path"], scope["query_string"])
+    try:
+        response = await client.send(upstream, scope["method"], address, headers, body)
+    except UnreachableError as error:
+        dialect = "anthropic" if upstream.family == "anthropic" else "openai-chat"
+        message = f"holdfast: the upstream did not answer: {error}"
+        await writer.whole(502, JSON_HEADERS, error_body(dialect, message))
+        return
+    with closing(response):
+        if scope["path"] == COUNT_PATH and response.status in _CANNOT_COUNT and (count := _estimated_tokens(body)):
+            writer.notes["x-holdfast-notice"] = "counted by estimate: the upstream did not count it"
+            await writer.whole(200, JSON_HEADERS, msgspec.json.encode({"input_tokens": count}))
+            return
+        await writer.begin(response.status, response.headers)
+        while chunk := await response.next():
+            await writer.write(chunk)
+        await writer.end()
+
+
+def _estimated_tokens(body: bytes) -> int:
+    """Return our own estimate of a request's tokens; 0 if it cannot be parsed."""
+    # A request to count tokens need not name an output limit; the decoder wants one.
+    whole = body.replace(b"{", b'{"max_tokens":1,', 1)
+    try:
+        return measure(SERVED["anthropic"].decode_request(whole, is_tolerant=True).request).tokens
+    except MalformedRequestError:
+        return 0

@@ -1,25 +1,25 @@
-"""Which conversation a request belongs to: told by a header, else by the messages it begins with.
+"""Match a request to its session: by a header, else by the messages it begins with.
 
-A client sends its whole history each time. Each message has a digest of what it says, without what clients change from
-request to request (marks for caching, the form of a text). A request continues the conversation whose messages are all
-at its beginning; one that differs anywhere is another conversation and gets a session of its own, because two pasts in
-one log would be two lies. Where most of the past is the same and was compacted, it begins as a fork.
+A client sends its whole history each time. A request continues the session whose messages are all at its beginning;
+one that differs anywhere gets a session of its own, because a log holds one history. If most of the history is the same
+and was compacted, the new session begins as a fork, so that the compaction need not be made again.
+
+Sessions are cached. The log decides: a cached session that another gateway has written to is read on first.
 """
 
 import asyncio
-import hashlib
-import re
 from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from holdfast.core.fold.session_state import Turn
 from holdfast.core.limits.bounds import DROPIN_MARK, Bounds
+from holdfast.core.proxy.matching import common_messages, digest_of
 from holdfast.errors import BadInputError, RetryLaterError
 from holdfast.ports import Store
 from holdfast.runtime.engine.log import open_log, pages
 from holdfast.runtime.sessions.transfer import forked
-from holdfast.types.messages import LargeText, Media, Message, Part, Role, Text, ToolCall, ToolResult
+from holdfast.types.messages import Message, Reply, Role
 from holdfast.types.records import (
     CompactionApplied,
     GenerationStarted,
@@ -32,210 +32,129 @@ from holdfast.types.records import (
     ToolSettled,
 )
 
-# --- A conversation that parts from another begins with that one's log, up to there, and with what was …
-
-
 _CHANGES_VIEW = (CompactionApplied, GenerationStarted, OutputMasked, PartReplaced, ReasoningDropped)
+# Families of sessions that are cached; others are read from the store. Each takes some kilobytes.
+_FAMILIES_MAX = 5_000
+# Sessions of one family that are compared, the newest ones.
+_BRANCHES_MAX = 64
 
 
 @dataclass(frozen=True)
-class Shared:
-    """What a new conversation has in common with an older one: so many messages from the beginning."""
+class SharedHistory:
+    """The session that a new one shares its first messages with, and how many."""
 
     key: str
     messages: int
 
 
-async def branched(store: Store, shared: Shared, key: str, bounds: Bounds) -> bool:
-    """Make a session of what is shared, and return whether that was of use.
-
-    It is where the view was changed before the two part, so that the change need not be made again.
-    """
-    at = await _parting(store, shared)
-    if at is None:
-        return False
-    try:
-        await forked(store, shared.key, key, at=at, bounds=bounds)
-    except (BadInputError, RetryLaterError):
-        # The older one was deleted meanwhile, or somebody else was quicker; then all is entered as usual.
-        return False
-    return True
-
-
-async def _parting(store: Store, shared: Shared) -> int | None:
-    """Return the last record before the message at which two conversations part, None where nothing is gained."""
-    parting: int | None = None
-    is_changed = False
-    async for page in pages(store, shared.key):
-        for logged in page:
-            if _is_beyond(logged, shared.messages):
-                return parting
-            is_changed = is_changed or isinstance(logged.record, _CHANGES_VIEW)
-            if is_changed and isinstance(logged.record, InputAdmitted):
-                # Only between turns: one that is cut in the middle would have to be ended.
-                parting = logged.seq - 1
-    return parting
-
-
-def _is_beyond(logged: Logged, messages: int) -> bool:
-    """Tell whether a record holds a message that is not shared. A question may be the first of them and still part."""
-    match logged.record:
-        case InputAdmitted(origin=int() as origin):
-            return origin > messages
-        case ReplyRecorded(origin=int() as origin) | ToolSettled(origin=int() as origin):
-            return origin >= messages
-        case _:
-            return False
-
-
-# Families of conversations that are kept in memory; the rest is found again in the store. Each takes some kilobytes.
-_FAMILIES_MAX = 5_000
-# Conversations of one family that are looked at, the newest of them: those that begin with the same message.
-_BRANCHES_MAX = 64
-_DIGEST_BYTES = 16
-# What OpenClaw puts behind the newest message, and leaves out of the next request: the state of its own affairs.
-_ASIDE = re.compile(r"\s*<<<BEGIN_[A-Z_]{1,60}>>>(?:(?!<<<END_).)*<<<END_[A-Z_]{1,60}>>>\s*\Z", re.DOTALL)
-
-
-def digest_of(message: Message) -> bytes:
-    """Return what a message says, in short.
-
-    Left out is what clients send back, or not, as they please: thinking, and remarks beside the conversation.
-    """
-    said = hashlib.blake2b(message.role.value.encode(), digest_size=_DIGEST_BYTES)
-    texts: list[str] = []
-    calls: list[str] = []
-    for part in message.parts:
-        match part:
-            case ToolCall():
-                calls.append(f"{part.call_id}\0{part.name}")
-            case ToolResult():
-                calls.append(part.call_id)
-                texts += [_said(piece) for piece in part.parts]
-            case Text(text=text) if _ASIDE.match(text):
-                continue
-            case Text() | LargeText() | Media():
-                texts.append(_said(part))
-            case _:
-                pass
-    # A reply that calls tools is known by the ids of its calls; words around them are often trimmed by clients.
-    if message.role is not Role.ASSISTANT or not calls:
-        said.update("".join(texts).strip().encode("utf-8", "replace"))
-    for call in calls:
-        said.update(b"\0" + call.encode("utf-8", "replace"))
-    return said.digest()
-
-
-def _said(part: Part) -> str:
-    match part:
-        case Text(text=text):
-            return text
-        case LargeText(blob=blob) | Media(blob=blob):
-            return blob.sha256
-        case _:
-            return ""
-
-
 @dataclass
-class Conversation:
-    """One history, and the session that holds it."""
+class ProxySession:
+    """A session of the proxy as its log has it."""
 
     key: str
-    # What the log has; None: something that cannot be compared any more.
+    # Digests of the messages in the log; None: one that cannot be compared any more.
     digests: list[bytes | None] = field(default_factory=list)
-    # What the newest request had, where it has not entered the log yet.
+    # Digests of the newest request, until it is in the log.
     claimed: list[bytes] = field(default_factory=list)
-    # How far the log went when it was last looked at. One that goes less far is another: the session was deleted.
+    # The folded state, and the last record that digests and state cover.
+    state: Turn = field(default_factory=Turn)
     until: int = 0
-    # Whether the model is shown something else than the client sent.
-    is_rescued: bool = False
-    # What it has in common with an older one, until its own session was made of that.
-    shared: Shared | None = None
+    # The history to fork from before the first use.
+    shared: SharedHistory | None = None
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     def common(self, digests: Sequence[bytes]) -> int:
         """Return how many messages of the log a request begins with."""
-        return _common(self.digests, digests)
+        return common_messages(self.digests, digests)
 
-    def fits(self, digests: Sequence[bytes]) -> int | None:
-        """Return how much a request has in common with it; None where they differ somewhere."""
+    def matches(self, digests: Sequence[bytes]) -> int | None:
+        """Return how many messages a request has in common with it; None if they differ somewhere."""
         known: Sequence[bytes | None] = self.digests if len(self.digests) >= len(self.claimed) else self.claimed
-        common = _common(known, digests)
+        common = common_messages(known, digests)
         return common if common == min(len(known), len(digests)) else None
 
+    def follow(self, turn: Turn) -> None:
+        """Take the state after records of ours."""
+        self.state, self.until = turn, turn.seq
 
-def _common(known: Sequence[bytes | None], digests: Sequence[bytes]) -> int:
-    common = 0
-    for ours, theirs in zip(known, digests, strict=False):
-        if ours is not None and ours != theirs:
-            break
-        common += 1
-    return common
+    def answered(self, reply: Reply) -> None:
+        """Add the digest of an answer as the client will send it back."""
+        self.digests.append(digest_of(Message(Role.ASSISTANT, reply.parts)))
 
 
 @dataclass
 class _Family:
-    """Conversations under one name, which a header gave or their first message."""
+    """Sessions under one prefix, which a header gave or their first message."""
 
     prefix: str
-    branches: list[Conversation] = field(default_factory=list)
+    branches: list[ProxySession] = field(default_factory=list)
     count: int = 0
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
     is_loaded: bool = False
 
 
-class Recognition:
-    """All conversations that this process has seen, and those of the store when they are asked for."""
+class SessionMatcher:
+    """Finds the session of a request in the cache and in the store."""
 
     def __init__(self, store: Store, bounds: Bounds) -> None:
         self._store = store
         self._bounds = bounds
         self._families: OrderedDict[str, _Family] = OrderedDict()
 
-    async def find(self, prefix: str, digests: Sequence[bytes]) -> Conversation:
-        """Return the conversation that a request continues, else a new one that it begins."""
+    async def find(self, prefix: str, digests: Sequence[bytes]) -> ProxySession:
+        """Return the session that a request continues, else a new one."""
         family = await self._family(prefix)
-        fitting = [
-            (common, place) for place, one in enumerate(family.branches) if (common := one.fits(digests)) is not None
+        for one in family.branches:
+            await self._read_on(one)
+        matching = [
+            (common, place) for place, one in enumerate(family.branches) if (common := one.matches(digests)) is not None
         ]
-        if not fitting:
-            return await self._grown(self._begin(family, digests))
-        # Of two that fit alike the newer one.
-        found = family.branches[max(fitting)[1]]
+        if not matching:
+            return await self._forked(self._begin(family, digests))
+        # Of two that match alike the newer one.
+        found = family.branches[max(matching)[1]]
         if len(digests) > len(found.claimed):
             found.claimed = list(digests)
-        return await self._grown(found)
+        return await self._forked(found)
 
     async def known(self, prefix: str, key: str, count: int) -> list[bytes] | None:
-        """Return what the first messages of a conversation are known by; None where it does not have so many."""
+        """Return the digests of the first messages of a session; None if it does not have so many."""
         for one in (await self._family(prefix)).branches:
-            if one.key == key and len(one.digests) >= count:
-                return [digest or b"" for digest in one.digests[:count]]
+            if one.key == key:
+                await self._read_on(one)
+                if len(one.digests) >= count:
+                    return [digest or b"" for digest in one.digests[:count]]
         return None
 
-    async def branch(self, prefix: str, digests: Sequence[bytes]) -> Conversation:
-        """Return a new conversation, whatever is known already."""
-        return await self._grown(self._begin(await self._family(prefix), digests))
+    async def branch(self, prefix: str, digests: Sequence[bytes]) -> ProxySession:
+        """Return a new session, whichever others match."""
+        return await self._forked(self._begin(await self._family(prefix), digests))
 
-    async def _grown(self, conversation: Conversation) -> Conversation:
-        """Return a conversation once it has what it shares with an older one."""
-        shared = conversation.shared
+    async def _read_on(self, session: ProxySession) -> None:
+        """Bring a cached session up to date, if another gateway has written to it."""
+        info = await self._store.info(session.key)
+        if info is not None and info.last_seq > session.until and not session.lock.locked():
+            await refresh(self._store, session)
+
+    async def _forked(self, session: ProxySession) -> ProxySession:
+        """Return a session once it has the history that it shares with an older one."""
+        shared = session.shared
         if shared is None:
-            return conversation
-        async with conversation.lock:
-            # Of two requests at once the first makes the session, and the other waits for it.
-            if conversation.shared is not None:
-                if await branched(self._store, shared, conversation.key, self._bounds):
-                    await refresh(self._store, conversation)
-                conversation.shared = None
-        return conversation
+            return session
+        async with session.lock:
+            # Of two requests at once the first forks, and the other waits for it.
+            if session.shared is not None:
+                if await fork_shared(self._store, shared, session.key, self._bounds):
+                    await refresh(self._store, session)
+                session.shared = None
+        return session
 
-    def _begin(self, family: _Family, digests: Sequence[bytes]) -> Conversation:
+    def _begin(self, family: _Family, digests: Sequence[bytes]) -> ProxySession:
         family.count += 1
         key = family.prefix if family.count == 1 else f"{family.prefix}~{family.count}"
-        begun = Conversation(key, claimed=list(digests))
-        rescued = [Shared(one.key, one.common(digests)) for one in family.branches if one.is_rescued]
-        begun.shared = max(rescued, key=lambda shared: shared.messages, default=None)
+        begun = ProxySession(key, claimed=list(digests))
+        changed = [SharedHistory(one.key, one.common(digests)) for one in family.branches if one.state.shows_changed]
+        begun.shared = max(changed, key=lambda shared: shared.messages, default=None)
         family.branches = [*family.branches[-_BRANCHES_MAX + 1 :], begun]
         return begun
 
@@ -254,7 +173,7 @@ class Recognition:
         return family
 
     async def _load(self, family: _Family) -> None:
-        """Read what the store has of a family."""
+        """Read the sessions of a family from the store."""
         numbered: list[int] = [1] if await self._store.info(family.prefix) is not None else []
         after = family.prefix + "~"
         while page := await self._store.sessions(after=after, limit=_BRANCHES_MAX):
@@ -266,21 +185,21 @@ class Recognition:
         family.count = max(numbered, default=0)
         for number in sorted(numbered)[-_BRANCHES_MAX:]:
             key = family.prefix if number == 1 else f"{family.prefix}~{number}"
-            family.branches.append(await _loaded(self._store, key))
+            session = ProxySession(key)
+            await refresh(self._store, session)
+            family.branches.append(session)
 
 
-async def refresh(store: Store, conversation: Conversation) -> None:
-    """Remember of a conversation what its log has now, and nothing else."""
-    found = await _loaded(store, conversation.key)
-    conversation.digests, conversation.until = found.digests, found.until
-    conversation.is_rescued = found.is_rescued
-
-
-async def _loaded(store: Store, key: str) -> Conversation:
-    """Return a conversation as its log has it."""
+async def refresh(store: Store, session: ProxySession) -> None:
+    """Read what a log has beyond the cached session; all of it if the session was deleted since."""
+    info = await store.info(session.key)
+    if info is None or info.last_seq < session.until:
+        session.digests, session.until, session.state = [], 0, Turn()
+    if info is None:
+        return
     found: dict[int, bytes | None] = {}
-    until = 0
-    async for page in pages(store, key):
+    until = session.until
+    async for page in pages(store, session.key, after=until):
         until = page[-1].seq
         for logged in page:
             match logged.record:
@@ -289,21 +208,57 @@ async def _loaded(store: Store, key: str) -> Conversation:
                 case ReplyRecorded(origin=int() as origin, reply=reply):
                     found[origin] = digest_of(Message(Role.ASSISTANT, reply.parts))
                 case ToolSettled(origin=int() as origin):
-                    # The log has it shortened, and who made the call says enough.
+                    # The log has it truncated; its call identifies it.
                     found[origin] = None
                 case _:
                     pass
-    conversation = Conversation(key, [found.get(place) for place in range(max(found, default=-1) + 1)])
-    conversation.until = until
-    conversation.is_rescued = is_changed((await open_log(store, key)).turn)
-    return conversation
+    if found:
+        # A message that was asked again replaces what came after it.
+        kept = session.digests[: min(found)]
+        session.digests = [*kept, *(found.get(place) for place in range(len(kept), max(found) + 1))]
+    session.state = (await open_log(store, session.key)).turn
+    session.until = min(session.state.seq, until)
 
 
-def is_changed(turn: Turn) -> bool:
-    """Return whether the model is shown something else than what was said."""
-    return bool(turn.compaction or turn.replaced or turn.masked_before or turn.reasoning_from)
+async def fork_shared(store: Store, shared: SharedHistory, key: str, bounds: Bounds) -> bool:
+    """Fork a session from shared history, and return whether a compaction was carried over."""
+    at = await _fork_point(store, shared)
+    if at is None:
+        return False
+    try:
+        await forked(store, shared.key, key, at=at, bounds=bounds)
+    except (BadInputError, RetryLaterError):
+        # The older one was deleted meanwhile, or another worker forked first; then everything is recorded as usual.
+        return False
+    return True
+
+
+async def _fork_point(store: Store, shared: SharedHistory) -> int | None:
+    """Return the last record before the message at which two histories differ, None if forking gains nothing."""
+    point: int | None = None
+    is_changed = False
+    async for page in pages(store, shared.key):
+        for logged in page:
+            if _is_beyond(logged, shared.messages):
+                return point
+            is_changed = is_changed or isinstance(logged.record, _CHANGES_VIEW)
+            if is_changed and isinstance(logged.record, InputAdmitted):
+                # Only between turns: one that is cut in the middle would have to be ended.
+                point = logged.seq - 1
+    return point
+
+
+def _is_beyond(logged: Logged, messages: int) -> bool:
+    """Return whether a record holds a message that is not shared. A user message may be the first that differs."""
+    match logged.record:
+        case InputAdmitted(origin=int() as origin):
+            return origin > messages
+        case ReplyRecorded(origin=int() as origin) | ToolSettled(origin=int() as origin):
+            return origin >= messages
+        case _:
+            return False
 
 
 def family_prefix(owner: str, digests: Sequence[bytes]) -> str:
-    """Return the name of the family that a conversation belongs to where no header says so."""
+    """Return the key prefix of a session that no header names."""
     return f"{DROPIN_MARK}{owner}-{digests[0].hex()[:16]}"

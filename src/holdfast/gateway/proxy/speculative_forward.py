@@ -1,7 +1,7 @@
-"""Which requests may go upstream before they are read, and how one that is on its way is taken or called back.
+"""Forward requests before parsing them; cancel if the parsed request must change.
 
-Reading a request takes longer than passing it on. One that cannot be too large, of conversations that are shown to the
-model as they are, would go as it came whatever it says; so it goes first, and is read while the upstream works.
+Parsing takes longer than forwarding. A request that cannot be too large, of a conversation that is forwarded as it is,
+is sent first and parsed while the upstream works. The cache only saves time: the plan is made from the parsed request.
 """
 
 import asyncio
@@ -10,20 +10,19 @@ from collections import OrderedDict
 from collections.abc import Coroutine
 from typing import Any
 
-from holdfast.gateway.proxy.upstream import Raw
+from holdfast.gateway.proxy.upstream import UpstreamResponse
 
-# What a request is known by before it is read: enough for the model, the beginning of the system text and often the
-# first message. Conversations that begin alike share it, and one that was rescued speaks for all of them.
+# A request is known by its first bytes before it is parsed: the model, the beginning of the system text and often the
+# first message. Conversations that begin alike share an entry, and one that was recovered speaks for all of them.
 _HEAD_BYTES = 1_024
-# Heads that are remembered, 16 bytes each and a key.
+# Cached heads, 16 bytes each and a key.
 _HEADS_MAX = 10_000
-# Rounds of the loop until a request has left: in the first it gets its connection, in the second it is written, and at
-# the end of that round it is sent.
+# Rounds of the event loop until a request has left: it gets its connection, it is written, it is sent.
 _TURNS = 3
 
 
-class PlainHeads:
-    """Beginnings of requests behind which every conversation that was seen is shown to the model as it is."""
+class PassThroughCache:
+    """Heads of requests whose conversations were all forwarded as they came."""
 
     def __init__(self) -> None:
         self._is_plain: OrderedDict[bytes, bool] = OrderedDict()
@@ -33,7 +32,7 @@ class PlainHeads:
         return self._is_plain.get(_head(owner, body), False)
 
     def learn(self, owner: str, body: bytes, *, is_plain: bool) -> None:
-        """Take what became of a request. One that was not plain stays so: its conversation goes on."""
+        """Remember how a request was sent. A head that was not plain once stays so."""
         head = _head(owner, body)
         self._is_plain[head] = is_plain and self._is_plain.get(head, True)
         self._is_plain.move_to_end(head)
@@ -45,30 +44,30 @@ def _head(owner: str, body: bytes) -> bytes:
     return hashlib.blake2b(owner.encode() + b"\0" + body[:_HEAD_BYTES], digest_size=16).digest()
 
 
-class Ahead:
-    """A request that is on its way. Whoever takes it gets its answer, once."""
+class SpeculativeForward:
+    """A request that was sent before it was parsed. Its response is taken once, or cancelled."""
 
-    def __init__(self, sending: Coroutine[Any, Any, Raw]) -> None:
-        self._sending = asyncio.create_task(sending, name="send ahead")
+    def __init__(self, sending: Coroutine[Any, Any, UpstreamResponse]) -> None:
+        self._sending = asyncio.create_task(sending, name="speculative forward")
         self.is_taken = False
 
-    async def gone_out(self) -> None:
-        """Return when all that can be sent without waiting is on the wire."""
+    async def sent(self) -> None:
+        """Return when everything that can be sent without waiting is on the wire."""
         for _ in range(_TURNS):
             await asyncio.sleep(0)
 
-    async def take(self) -> Raw:
-        """Return its answer, as `Wire.send` does."""
+    async def take(self) -> UpstreamResponse:
+        """Return the response."""
         self.is_taken = True
         try:
             return await self._sending
         except asyncio.CancelledError:
-            # It may have come in the very moment in which nobody wanted it any more.
+            # It may have arrived in the same moment.
             self._close()
             raise
 
-    async def drop(self) -> None:
-        """Call it back unless it was taken, so that the upstream stops working."""
+    async def cancel(self) -> None:
+        """Cancel it unless it was taken, so that the upstream stops working."""
         if self.is_taken:
             return
         self._sending.cancel()

@@ -15,6 +15,8 @@ import aiohttp
 from multidict import istr
 from yarl import URL
 
+from holdfast.gateway.http.asgi import Scope
+from holdfast.gateway.http.problems import NotFoundError
 from holdfast.models import anthropic, openai_chat
 from holdfast.models.transport import CONNECT_SECONDS_MAX, Endpoint, UnreachableError, broken_off, parse_endpoint
 
@@ -88,12 +90,12 @@ def open_upstream(
     return Upstream(family, endpoint, key, fallbacks, endpoint.place == official.place)
 
 
-class Raw:
+class UpstreamResponse:
     """An answer on its way: status, headers as they came, and the body as it comes. Whoever has it closes it."""
 
     def __init__(self, response: aiohttp.ClientResponse) -> None:
         self.status = response.status
-        self.headers: RawHeaders = passed_back(response.raw_headers)
+        self.headers: RawHeaders = client_headers(response.raw_headers)
         self._response = response
 
     async def next(self) -> bytes:
@@ -108,13 +110,15 @@ class Raw:
         self._response.close()
 
 
-class Wire:
+class UpstreamClient:
     """The connections to all upstreams."""
 
     def __init__(self) -> None:
         self._session: aiohttp.ClientSession | None = None
 
-    async def send(self, upstream: Upstream, method: str, address: str, headers: RawHeaders, body: bytes) -> Raw:
+    async def send(
+        self, upstream: Upstream, method: str, address: str, headers: RawHeaders, body: bytes
+    ) -> UpstreamResponse:
         """Send a request and return its answer as soon as its headers are there."""
         try:
             response = await self._open().request(
@@ -127,7 +131,7 @@ class Wire:
             )
         except (aiohttp.ClientError, OSError, ValueError) as error:
             raise UnreachableError(f"{upstream.endpoint.place} gave no answer ({type(error).__name__})") from error
-        return Raw(response)
+        return UpstreamResponse(response)
 
     async def close(self) -> None:
         """Let go of all connections."""
@@ -165,7 +169,18 @@ def _payload(body: bytes) -> bytes | io.BytesIO:
     return body if len(body) < _AT_ONCE_BYTES_MAX else io.BytesIO(body)
 
 
-def passed_on(
+def find_upstream(scope: Scope, upstreams: Mapping[str, Upstream]) -> Upstream:
+    """Return the upstream of a request: Anthropic's clients name their version, or use its paths."""
+    is_anthropic = scope["path"].startswith("/v1/messages") or any(
+        name == b"anthropic-version" for name, _ in scope["headers"]
+    )
+    family = "anthropic" if is_anthropic else "openai"
+    if family not in upstreams:
+        raise NotFoundError(f"this gateway has no upstream for {family}; its operator sets one in [upstream]")
+    return upstreams[family]
+
+
+def upstream_headers(
     headers: Iterable[tuple[bytes, bytes]], upstream: Upstream, *, is_key_ours: bool
 ) -> list[tuple[bytes, bytes]]:
     """Return a client's headers as they go to an upstream: with its own key, or with ours where it has none of its own.
@@ -194,7 +209,7 @@ def _key_headers(upstream: Upstream) -> Mapping[str, str]:
     return {"authorization": f"Bearer {upstream.key}"}
 
 
-def passed_back(headers: Iterable[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
+def client_headers(headers: Iterable[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
     """Return an upstream's headers as they go back to the client."""
     return [(name, text) for raw, text in headers if (name := raw.lower()) not in _HOP_BY_HOP or name == _LENGTH]
 

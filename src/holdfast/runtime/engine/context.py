@@ -21,7 +21,7 @@ _PIECES_FEW = 8
 
 
 def unobserved(_session: str, _logged: Logged) -> None:
-    """Nobody wants to know."""
+    """No-op observer."""
 
 
 @dataclass(frozen=True)
@@ -50,16 +50,19 @@ class Engine:
     retention_days: float | None = None
     # What makes images smaller; None: they are shown by a line each where they are too large.
     images: Images | None = None
-    # Told of every work record that this process has written: for counters and traces. It must not fail.
+    # Called with every work record that this process has written, for metrics and traces. It must not fail.
     observe: Callable[[str, Logged], None] = unobserved
-
-    @property
-    def sets_effort(self) -> bool:
-        """Whether how much a model is to think is ours to say."""
-        return True
+    # Turns belong to a client of the proxy: it runs its own tools and sends its own system text.
+    is_proxied: bool = False
+    # The tools of such a client; None: those of the toolbox and of the session.
+    client_tools: tuple[ToolSpec, ...] | None = None
+    # Such a client sends a reasoning setting of its own.
+    has_client_effort: bool = False
 
     def tools_for(self, turn: Turn) -> tuple[ToolSpec, ...]:
-        """Return what a model is told about tools, in order of name: the client's too, unless ours has its name."""
+        """Return the tools of a request, in order of name: ours, and the client's whose names are not taken."""
+        if self.client_tools is not None:
+            return self.client_tools
         ours = self.toolbox.specs
         taken = {spec.name for spec in ours}
         theirs = (spec for spec in turn.tools if spec.name not in taken)

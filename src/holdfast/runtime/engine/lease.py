@@ -47,6 +47,9 @@ async def kept_lease(
             renewal = group.create_task(_renew(store, clock, lease, seconds), name=f"lease {lease.session}")
             yield lease
             renewal.cancel()
+    except BaseExceptionGroup as group:
+        # The block fails with its own error, or with the loss of the lease.
+        raise group.exceptions[0] from None
     finally:
         # On a full disk the release cannot be written; the lease then expires by itself.
         with suppress(StoreFullError):

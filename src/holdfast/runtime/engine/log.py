@@ -18,7 +18,7 @@ from holdfast.ports import SessionInfo, Snapshot, Store
 from holdfast.types.records import AnyRecord, CompactionApplied, DamageSetAside, Logged
 
 # Raise this whenever a fold of the same records would come out differently: older snapshots are then not used.
-FOLD_VERSION = 4
+FOLD_VERSION = 5
 
 # Large enough that reading is dominated by decoding, small enough that memory stays flat on a long log.
 _PAGE_RECORDS = 1_000

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import aclosing
+from typing import Protocol
 
 import msgspec
 from msgspec.structs import replace
@@ -16,6 +17,7 @@ from holdfast.errors import BlobMissingError
 from holdfast.ports import Blobs, Delta, Model
 from holdfast.runtime.engine.context import Engine
 from holdfast.runtime.engine.learning import Known
+from holdfast.runtime.engine.live import LiveDelta
 from holdfast.runtime.engine.log import Log
 from holdfast.types.faults import Phase, Refusal
 from holdfast.types.messages import BlobRef, LargeText, Media, Message, Part, Reply, Request, Text, ToolResult
@@ -153,3 +155,40 @@ def dialect_of(model: Model) -> str:
 
 def _stalled(dialect: str, cause: str) -> Refusal:
     return Refusal(dialect, Phase.STALL, cause=cause)
+
+
+class Caller(Protocol):
+    """Sends the requests of one session to a model and returns each outcome."""
+
+    # The number that the proxy's client will give the answer; None in native sessions.
+    origin: int | None
+
+    @property
+    def is_relayed(self) -> bool:
+        """Whether a part of the answer has reached a client that cannot be sent another."""
+        ...
+
+    async def call(self, model: Model, prepared: Prepared, log: Log) -> Reply | Refusal:
+        """Send a request and return its outcome, within the deadlines."""
+        ...
+
+
+class NativeCaller:
+    """The caller of native sessions: deltas go to live watchers."""
+
+    origin: int | None = None
+    is_relayed = False
+
+    def __init__(self, engine: Engine, session: str) -> None:
+        self._engine = engine
+        self._session = session
+
+    async def call(self, model: Model, prepared: Prepared, log: Log) -> Reply | Refusal:
+        """Send a request with the bytes of its blobs, and publish deltas."""
+        engine, number, attempt = self._engine, log.turn.number, log.turn.attempts
+        request, blobs = await load_blobs(prepared.request, engine.blobs)
+
+        def show(delta: Delta) -> None:
+            engine.live.publish(self._session, LiveDelta(number, attempt, delta))
+
+        return await call_model(model, request, blobs, engine.deadlines, show)

@@ -58,13 +58,15 @@ async def _changes(rung: Rung, log: Log, engine: Engine, record: Record) -> list
             return [] if log.turn.summarisers_passed + 1 < len(engine.models(log.turn.model)) else None
         case Rung.CLAMP_OUTPUT:
             return await _clamp_output(log, engine)
+        case Rung.REPAIR_PAIRS:
+            # Views of native sessions never have unpaired calls.
+            return [] if engine.is_proxied and not log.turn.has_repaired_pairs else None
         case Rung.DROP_REASONING:
             return _drop_reasoning(log)
         case Rung.CHANGE_EFFORT:
-            if not engine.sets_effort:
-                return None
             # Some models refuse to think, some refuse not to, and the sentence that says which is rarely clear.
-            return [EffortChanged(log.turn.number, Effort.LOW if log.turn.effort is None else None)]
+            is_set = engine.has_client_effort if engine.is_proxied else log.turn.effort is not None
+            return [EffortChanged(log.turn.number, None if is_set else Effort.LOW)]
         case Rung.MASK:
             return await _mask(log, engine)
         case Rung.SUMMARISE | Rung.SUMMARISE_LESS | Rung.SUMMARISE_PIECES:

@@ -32,14 +32,14 @@ from holdfast.core.turn.decide import decide, interruptions
 from holdfast.core.turn.deferred_writes import may_wait, told_of_failure
 from holdfast.core.turn.failure_messages import OVERFLOW_CODES, Ending, with_sizes
 from holdfast.core.turn.reply_cleanup import tidy
-from holdfast.errors import SeqMovedError, StoreFullError, StoreIoError
-from holdfast.ports import Delta, Lease, Model, SessionInfo
+from holdfast.errors import StoreFullError, StoreIoError
+from holdfast.ports import Lease, Model, SessionInfo
 from holdfast.runtime.engine import log_events as events
+from holdfast.runtime.engine.append import append_after
 from holdfast.runtime.engine.context import Engine
 from holdfast.runtime.engine.learning import Known
-from holdfast.runtime.engine.live import LiveDelta
 from holdfast.runtime.engine.log import Log
-from holdfast.runtime.engine.requests import Prepared, call_model, dialect_of, load_blobs, prepare, shares_of
+from holdfast.runtime.engine.requests import Caller, NativeCaller, Prepared, dialect_of, prepare, shares_of
 from holdfast.runtime.engine.rungs import climb
 from holdfast.runtime.maintenance.healing import open_healed
 from holdfast.runtime.tools.client_tools import await_result, newest_reply
@@ -52,7 +52,6 @@ from holdfast.types.records import (
     CancelRequested,
     CompactionSettled,
     InputAdmitted,
-    Logged,
     NoticePosted,
     Outcome,
     ReplyRecorded,
@@ -74,9 +73,10 @@ SNAPSHOT_EVERY_RECORDS = 200
 class Runner:
     """Works on one session until there is nothing to do."""
 
-    def __init__(self, lease: Lease, log: Log, engine: Engine) -> None:
+    def __init__(self, lease: Lease, log: Log, engine: Engine, caller: Caller | None = None) -> None:
         self.lease = lease
         self.engine = engine
+        self._caller = caller or NativeCaller(engine, lease.session)
         # What is on disk, and what waits to be: see `core/turn/deferred_writes.py`.
         self._kept = log
         self._unwritten: tuple[WorkRecord, ...] = ()
@@ -103,8 +103,8 @@ class Runner:
         """Close what a dead process left in flight, then decide and perform until there is nothing to do."""
         watch = asyncio.create_task(self._watch_for_cancel(), name=f"watch {self.lease.session}")
         try:
-            await self._record(*interruptions(self.turn, Abandonment.INTERRUPTED, self.engine.bounds))
-            while not isinstance(action := decide(self.turn, self.engine.bounds), Rest):
+            await self.close_in_flight(Abandonment.INTERRUPTED)
+            while not isinstance(action := self._decide(), Rest):
                 await self._perform(action)
                 await self._kept.catch_up(self.engine.store)
         except (StoreFullError, ExceptionGroup) as error:
@@ -115,6 +115,13 @@ class Runner:
         finally:
             watch.cancel()
             await asyncio.wait([watch])
+
+    def _decide(self) -> Action:
+        return decide(self.turn, self.engine.bounds, is_proxied=self.engine.is_proxied)
+
+    async def close_in_flight(self, reason: Abandonment) -> None:
+        """Record that nothing is in flight any more, and why."""
+        await self._record(*interruptions(self.turn, reason, self.engine.bounds))
 
     async def _perform(self, action: Action) -> None:
         match action:
@@ -171,31 +178,14 @@ class Runner:
     async def _append(self, records: tuple[WorkRecord, ...]) -> None:
         async with self._appending:
             try:
-                await self._write((*self._unwritten, *records))
+                unwritten = (*self._unwritten, *records)
+                await append_after(self.engine, self.lease, self._kept, lambda _: unwritten)
             except (StoreFullError, StoreIoError) as error:
                 if not may_wait(self._unwritten, records):
                     raise
                 self._postpone(records, error)
             else:
                 self._unwritten = ()
-
-    async def _write(self, records: tuple[WorkRecord, ...]) -> None:
-        # Only the inbox can come in between, and there is a bound on how much can wait in it.
-        for _ in range(self.engine.bounds.inputs_waiting_max + 1):
-            try:
-                last = await self.engine.store.append(self.lease, records, after=self._kept.turn.seq)
-            except SeqMovedError:
-                await self._kept.catch_up(self.engine.store)
-            else:
-                break
-        else:
-            raise SeqMovedError(self.lease.session, self._kept.turn.seq, self._kept.turn.seq + 1)
-        at = self.engine.clock.now()
-        first = last - len(records) + 1
-        logged = [Logged(first + place, at, record) for place, record in enumerate(records)]
-        self._kept.extend(logged)
-        for one in logged:
-            self.engine.observe(self.lease.session, one)
 
     def _postpone(self, records: tuple[WorkRecord, ...], error: StoreFullError | StoreIoError) -> None:
         """Go on as if these were written; they will be, with the next that cannot wait."""
@@ -252,7 +242,7 @@ class Runner:
             if not self._must_stop or not self._work.cancelled():
                 raise
             await self._kept.catch_up(self.engine.store)
-            await self._record(*interruptions(self.turn, Abandonment.CANCELLED, self.engine.bounds))
+            await self.close_in_flight(Abandonment.CANCELLED)
         finally:
             self._work.cancel()
             self._work = None
@@ -273,10 +263,10 @@ class Runner:
             await self._fail(AttemptFailed(number, attempt, refusal, fault), prepared)
             return
         events.messages_counted(self.lease.session, self.turn, len(prepared.request.messages))
-        outcome = await self._ask(model, prepared, attempt)
+        outcome = await self._caller.call(model, prepared, self.log)
         standing = self.turn
         was_sent = sent(prepared.sizes, known.limits, known.calibration, _before(standing, model, known, prepared))
-        came = _what_came_of_it(self.turn, outcome, was_sent, model.prices)
+        came = _outcome_record(self.turn, outcome, was_sent, model.prices, self._caller)
         if isinstance(came, AttemptFailed):
             await self._fail(came, prepared)
             await self.engine.learning.observe(model, outcome, came.fault, prepared.sizes)
@@ -291,15 +281,6 @@ class Runner:
     async def _fail(self, failed: AttemptFailed, prepared: Prepared) -> None:
         events.overflow_detected(self.lease.session, self.turn, failed.fault, prepared.sizes)
         await self._record(failed)
-
-    async def _ask(self, model: Model, prepared: Prepared, attempt: int) -> Reply | Refusal:
-        number = self.turn.number
-        request, blobs = await load_blobs(prepared.request, self.engine.blobs)
-
-        def show(delta: Delta) -> None:
-            self.engine.live.publish(self.lease.session, LiveDelta(number, attempt, delta))
-
-        return await call_model(model, request, blobs, self.engine.deadlines, show)
 
     async def _run_tools(self, calls: tuple[ToolCall, ...]) -> None:
         """Run calls side by side: every intent is on disk before the first starts, each receipt as it comes."""
@@ -385,22 +366,25 @@ def _told_of_window(model: Model, window: int | None) -> str:
     )
 
 
-def _what_came_of_it(
-    turn: Turn, outcome: Reply | Refusal, known: Sent, prices: Prices
+def _outcome_record(
+    turn: Turn, outcome: Reply | Refusal, known: Sent, prices: Prices, caller: Caller
 ) -> ReplyRecorded | AttemptFailed:
-    """Say in a record what a call came to. An answer without content is a failure too."""
+    """Return the record of an attempt's outcome. An answer without content is a failure too."""
     number, attempt = turn.number, turn.attempts
     if isinstance(outcome, Refusal):
-        return AttemptFailed(number, attempt, outcome, classify(outcome, known))
+        return AttemptFailed(number, attempt, outcome, classify(outcome, known), is_relayed=caller.is_relayed)
     cost = prices.cost(outcome.usage)
     fault = classify_reply(outcome, known)
-    if fault is None or (fault.confidence is Confidence.GUESS and turn.suspected is not None):
-        # A suspicion is acted on once. It must not cost the answer.
-        return ReplyRecorded(number, attempt, tidy(outcome), cost_usd=cost)
+    is_guess = fault is not None and fault.confidence is Confidence.GUESS and turn.suspected is not None
+    if fault is None or is_guess or caller.is_relayed:
+        # A suspicion is acted on once. It never costs an answer that the client already has.
+        return ReplyRecorded(number, attempt, tidy(outcome), caller.origin, cost_usd=cost)
     refusal = Refusal("", Phase.STREAM, status=200, cause=f"answered, but: {outcome.stop_reason}")
     return AttemptFailed(number, attempt, refusal, fault, outcome.usage, cost)
 
 
-async def open_runner(lease: Lease, engine: Engine, known: SessionInfo | None = None) -> Runner:
-    """Read what is needed of a session, heal what is damaged of it, and return who works on it."""
-    return Runner(lease, await open_healed(lease, engine.store, known), engine)
+async def open_runner(
+    lease: Lease, engine: Engine, known: SessionInfo | None = None, caller: Caller | None = None
+) -> Runner:
+    """Open a session's log, repair it if it is damaged, and return its runner."""
+    return Runner(lease, await open_healed(lease, engine.store, known), engine, caller)

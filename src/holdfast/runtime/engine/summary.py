@@ -25,13 +25,14 @@ from holdfast.core.fold.session_state import Piece
 from holdfast.core.limits.fit import cap_stated, measure, output_tokens_max, sent
 from holdfast.core.limits.sizing import tokens_of_text
 from holdfast.core.limits.spend_limit import why_not_paid
+from holdfast.core.turn.ladder import backoff_seconds, next_summary_rung
 from holdfast.core.view import ViewMessage, conversation, lens_of
 from holdfast.ports import Delta, Model
 from holdfast.runtime.engine.context import Engine
 from holdfast.runtime.engine.learning import Known
 from holdfast.runtime.engine.log import Log
 from holdfast.runtime.engine.requests import call_model, load_blobs, prepare
-from holdfast.types.faults import Fault, FaultKind, Rung
+from holdfast.types.faults import Fault, Rung
 from holdfast.types.limits import Limits
 from holdfast.types.messages import Reply, Request, Role, Usage, text_of
 from holdfast.types.records import PieceSummarised, SummaryRefused, TurnStarted
@@ -87,9 +88,6 @@ def _usual(sought: SummaryRequest, known: Known) -> Usage:
 _READ_SHARE = 0.7
 # Pieces of one compaction: 40 full windows of a small model are the longest session we have seen.
 _PIECES_MAX = 40
-# A wait within a summary; whoever asks for a longer one is passed over for the next summariser.
-_WAIT_SECONDS_MAX = 20.0
-_WAITED_OUT = {FaultKind.RATE_LIMIT, FaultKind.OVERLOADED, FaultKind.TRANSIENT}
 
 
 class Summariser:
@@ -210,28 +208,39 @@ class Summariser:
     async def _ask(
         self, request: Request, seqs: Sequence[int], said: Sequence[str], tokens_max: int
     ) -> "_Noted | None":
-        """Ask once, and once more after a short wait where waiting may help. What cannot be used is recorded."""
+        """Ask for a summary, climbing the ladder of its fault. Answers that cannot be used are recorded."""
         check = partial(why_not_notes, tokens_max=tokens_max, seqs=seqs, said=said)
-        for is_last in (False, True):
+        climbed: list[Rung] = []
+        attempt: Request | None = request
+        while attempt is not None:
             known = await self._engine.known(self._model, self._log.turn)
-            request = _within_output(request, known.limits)
-            if not await self._may_pay(Usage(known.calibration.estimate(measure(request).tokens), tokens_max)):
+            attempt = _within_output(attempt, known.limits)
+            if not await self._may_pay(Usage(known.calibration.estimate(measure(attempt).tokens), tokens_max)):
                 return None
-            noted = await self._once(request, check, {})
-            if noted is None or isinstance(noted, _Noted):
-                return noted
-            if is_last:
-                break
-            if noted.kind is FaultKind.BAD_REQUEST_REASONING and request.effort is not None:
-                request = replace(request, effort=None)
-                continue
-            if cap_stated(noted) is not None:
-                # What was just learned bounds the next request.
-                continue
-            if not _is_worth_waiting(noted):
-                break
-            await self._engine.clock.sleep(noted.retry_after_seconds or self._engine.bounds.back_off_seconds_min)
+            result = await self._once(attempt, check, {})
+            if not isinstance(result, Fault):
+                return result
+            attempt = await self._climbed(attempt, result, climbed)
         return None
+
+    async def _climbed(self, request: Request, fault: Fault, climbed: list[Rung]) -> Request | None:
+        """Return the request to repeat after a fault; None if the summariser is given up."""
+        rung = next_summary_rung(fault, climbed, self._engine.bounds)
+        match rung:
+            case Rung.BACKOFF:
+                await self._engine.clock.sleep(backoff_seconds(fault, climbed, self._engine.bounds))
+            case Rung.CLAMP_OUTPUT if cap_stated(fault) is None:
+                return None
+            case Rung.CHANGE_EFFORT if request.effort is None:
+                return None
+            case Rung.CHANGE_EFFORT:
+                request = replace(request, effort=None)
+            case None:
+                return None
+            case _:
+                pass
+        climbed.append(rung)
+        return request
 
     async def _once(
         self,
@@ -285,10 +294,6 @@ def _represented_until(log: Log) -> int:
         return turn.first_step
     started = (logged for logged in log.tail if isinstance(logged.record, TurnStarted))
     return next((logged.seq for logged in started if logged.seq > turn.boundary), turn.boundary)
-
-
-def _is_worth_waiting(fault: Fault) -> bool:
-    return fault.kind in _WAITED_OUT and (fault.retry_after_seconds or 0) <= _WAIT_SECONDS_MAX
 
 
 def _within_output(request: Request, limits: Limits) -> Request:

@@ -15,6 +15,8 @@ from holdfast.types.records import (
     AttemptFailed,
     AttemptStarted,
     CancelRequested,
+    ClientCompacted,
+    ClientResumed,
     CompactionApplied,
     CompactionRequested,
     CompactionSettled,
@@ -172,7 +174,9 @@ def _wish(
     | MessagePinned
     | ResultSubmitted
     | LimitsLearned
-    | AnswerLinked,
+    | AnswerLinked
+    | ClientCompacted
+    | ClientResumed,
 ) -> str:
     match record:
         case SessionConfigured(model=model, system=system, tools=tools):
@@ -197,6 +201,10 @@ def _wish(
             return f"learned from calls what {issuer} accepts"
         case AnswerLinked(session=session, count=count):
             return f"an answer that its client may go on from: message {count} of {session}"
+        case ClientCompacted():
+            return "a client compacted its own history"
+        case ClientResumed(wire_bytes=wire_bytes):
+            return f"a client continued after its own compaction, with a request of {wire_bytes:,} bytes"
         case _:
             assert_never(record)
 

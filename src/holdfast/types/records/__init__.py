@@ -15,6 +15,8 @@ from holdfast.types.records.base import Record
 from holdfast.types.records.inbox import (
     AnswerLinked,
     CancelRequested,
+    ClientCompacted,
+    ClientResumed,
     CompactionRequested,
     CompactionUndone,
     InputAdmitted,
@@ -64,6 +66,8 @@ __all__ = [
     "AttemptFailed",
     "AttemptStarted",
     "CancelRequested",
+    "ClientCompacted",
+    "ClientResumed",
     "CompactionApplied",
     "CompactionOutcome",
     "CompactionRequested",
@@ -126,6 +130,8 @@ InboxRecord: TypeAlias = (
     | ResultSubmitted
     | LimitsLearned
     | AnswerLinked
+    | ClientCompacted
+    | ClientResumed
 )
 # What is done for a turn or a compaction, one step after the other.
 StepRecord: TypeAlias = (
@@ -209,6 +215,8 @@ def turn_of(record: AnyRecord) -> int | None:
             | MessagePinned()
             | LimitsLearned()
             | AnswerLinked()
+            | ClientCompacted()
+            | ClientResumed()
             | CompactionSettled()
             | DamageSetAside()
             | SegmentSealed()

@@ -95,6 +95,21 @@ class AnswerLinked(Record, frozen=True):
     is_held: bool = True
 
 
+class ClientCompacted(Record, frozen=True):
+    """A client of the proxy called a model to compact its own history. Kept in a log per client."""
+
+
+class ClientResumed(Record, frozen=True):
+    """A client of the proxy continued after its own compaction. Kept in the same log.
+
+    Compactions that do not make the next request for the same message smaller are a loop.
+    """
+
+    # The digest of the newest message of a person, and the size of the request.
+    newest: str
+    wire_bytes: int
+
+
 class CompactionUndone(Record, frozen=True):
     """Someone wants the view as it was before a compaction: what was in force then is in force again.
 

@@ -50,6 +50,8 @@ class AttemptFailed(Record, frozen=True):
     # Of an answer that was paid for and could not be taken.
     usage: Usage | None = None
     cost_usd: float | None = None
+    # A part of the answer has reached the client of the proxy, so the request is not repeated.
+    is_relayed: bool = False
 
 
 class Abandonment(StrEnum):

@@ -1,50 +1,23 @@
-"""Calls by which agents make their own history smaller: how they look, and what answers them where no model will.
+"""Compactions by clients: recognise the call, and answer it without a model.
 
-An agent whose compaction is refused is stuck: the same request is refused again and again. So where the provider does
-not answer such a call, what it was about is represented without a model, in the form that the agent asked for.
+An agent whose compaction fails is stuck: the same request fails again and again. If the provider does not answer such a
+call, a digest of the history answers it, in the form that the agent asked for.
 """
 
 import re
-from collections import OrderedDict
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 from holdfast.core.compaction.digest import make_digest
 from holdfast.core.compaction.facts import Passage
 from holdfast.core.compaction.ledger import make_ledger
 from holdfast.core.limits.sizing import tokens_of_text
+from holdfast.core.proxy.client_profiles import COMPACTION_ORDER, EARLIER_SUMMARY, REMINDER
 from holdfast.core.text.truncation import without_tags
 from holdfast.types.messages import Message, Part, Reply, Request, Role, StopReason, Text, ToolResult, Usage, text_of
 
-# How the calls of known agents begin: in the system text, or in the newest message of a person.
-_MARKERS = re.compile(
-    r"You are a context summarization (?:agent|assistant)"
-    r"|You are performing a CONTEXT CHECKPOINT COMPACTION"
-    r"|CRITICAL: Respond with TEXT ONLY.{0,2000}?create a detailed summary"
-    r"|Please create a detailed summary of the conversation so far"
-    r"|You are the component that summarizes a conversation when its context window"
-    r"|Please provide a concise summary of our conversation so far"
-    r"|\*?Briefly\*? summarize this partial conversation"
-    r"|You are a summarization agent creating a context checkpoint"
-    r"|Context Extraction Assistant"
-    r"|You are a conversation summarizer",
-    re.DOTALL,
-)
 # Markers stand at an end of a text; one that somebody quotes in the middle of megabytes is not looked for.
 _LOOKED_AT_CHARS = 8_000
 _SERIALISED = re.compile(r"<conversation>(.*?)(?:</conversation>|\Z)", re.DOTALL)
-# How agents put what an earlier compaction left back into their history: Claude Code, pi, Copilot, qwen-code, aider.
-_EARLIER = re.compile(
-    r"This session is being continued from a previous conversation.{0,2000}?\nSummary:\n(?P<claude>.*?)"
-    r"(?:\n\nIf you need specific details from before compaction.*|\nContinue the conversation from where it left.*|\Z)"
-    r"|The conversation history before this point was compacted.{0,200}?<summary>(?P<pi>.*?)(?:</summary>|\Z)"
-    r"|Here is a summary of the prior context:\s*<summary>(?P<copilot>.*?)(?:</summary>|\Z)"
-    r"|\A\s*<state_snapshot>(?P<qwen>.*?)</state_snapshot>\s*(?:Resume the prior task.*)?\Z"
-    r"|\AI spoke to you previously about a number of things\.\n(?P<aider>.*)",
-    re.DOTALL,
-)
-# What Claude Code and qwen-code put beside a person's words, and put there again in each request.
-_REMINDER = re.compile(r"<system-reminder>.*?</system-reminder>\s*", re.DOTALL)
 # What an earlier compaction left, to be carried on: whatever it does not carry over is gone from the agent for good.
 _PREVIOUS = re.compile(r"<previous-summary>(.*?)(?:</previous-summary>|\Z)", re.DOTALL)
 _TAG = re.compile(r"<([a-z][a-z_-]{2,30})>")
@@ -75,9 +48,6 @@ _BRACKET = re.compile(r"^</?[a-z][a-z_-]{2,60}>$")
 _SEE = "(see the first section)"
 # Serialised conversations are cut into passages of this size, so that the telling ones can be told from the others.
 _PASSAGE_CHARS = 4_000
-# Keys whose calls are counted, and how many compactions for one message are enough.
-_COUNTED_MAX = 5_000
-_COMPACTIONS_MAX = 2
 
 
 def is_compaction(request: Request) -> bool:
@@ -90,14 +60,14 @@ def is_compaction(request: Request) -> bool:
 
 def _order_at(text: str) -> int | None:
     """Return where in a text the order to summarise begins; None: it has none."""
-    if head := _MARKERS.search(text[:_LOOKED_AT_CHARS]):
+    if head := COMPACTION_ORDER.search(text[:_LOOKED_AT_CHARS]):
         return head.start()
     before = max(len(text) - _LOOKED_AT_CHARS, 0)
-    tail = _MARKERS.search(text[before:])
+    tail = COMPACTION_ORDER.search(text[before:])
     return before + tail.start() if tail is not None else None
 
 
-def represented(request: Request, model: str) -> Reply:
+def answer_compaction(request: Request, model: str) -> Reply:
     """Return the summary that an agent asked for, made without a model, in the form that it asked for."""
     said, order = _parted(request.messages[-1])
     history, earlier = _without_asides([*request.messages[:-1], *said])
@@ -140,8 +110,8 @@ def _without_asides(messages: Sequence[Message]) -> tuple[list[Message], list[st
             if message.role is not Role.USER or not isinstance(part, Text):
                 parts.append(part)
                 continue
-            text = _REMINDER.sub("", part.text)
-            if found := _EARLIER.search(text):
+            text = REMINDER.sub("", part.text)
+            if found := EARLIER_SUMMARY.search(text):
                 earlier.append(found[found.lastgroup or 0])
                 text = text[: found.start()] + text[found.end() :]
             elif _COUNTED.search(text):
@@ -203,29 +173,29 @@ def _spoken(text: str) -> Iterator[Message]:
             yield Message(role, (ToolResult("", (piece,)) if role is Role.TOOL else piece,))
 
 
-def _formed(asked: str, body: str) -> str:
-    root, sections = _sections(asked)
-    if sections and "<summary>" not in asked:
+def _formed(request: str, body: str) -> str:
+    root, sections = _sections(request)
+    if sections and "<summary>" not in request:
         filled = [f"<{tag}>\n{_SEE if place else body}\n</{tag}>" for place, tag in enumerate(sections)]
         return "\n".join([f"<{root}>", *filled, f"</{root}>"] if root else filled)
-    headings = list(dict.fromkeys(_HEADING.findall(_EXAMPLE.sub("", asked))))[:_HEADINGS_MAX]
+    headings = list(dict.fromkeys(_HEADING.findall(_EXAMPLE.sub("", request))))[:_HEADINGS_MAX]
     if headings:
         rest = [f"{heading}\n{_SEE}" for heading in headings[1:]]
         body = "\n\n".join([f"{headings[0]}\n{body}", *rest])
-    tags = _tags(asked)
-    tag = "summary" if "<summary>" in asked else tags[-1] if tags else ""
+    tags = _tags(request)
+    tag = "summary" if "<summary>" in request else tags[-1] if tags else ""
     return f"<{tag}>\n{body}\n</{tag}>" if tag else body
 
 
-def _tags(asked: str) -> list[str]:
+def _tags(request: str) -> list[str]:
     """Return the tags that a form has, opened and closed, in their order."""
-    return [tag for tag in dict.fromkeys(_TAG.findall(asked)) if tag not in _OTHER_TAGS and f"</{tag}>" in asked]
+    return [tag for tag in dict.fromkeys(_TAG.findall(request)) if tag not in _OTHER_TAGS and f"</{tag}>" in request]
 
 
-def _sections(asked: str) -> tuple[str, list[str]]:
+def _sections(request: str) -> tuple[str, list[str]]:
     """Return the tags of a form that has several: the one around them, if there is one, and they."""
-    example = _EXAMPLE.search(asked)
-    shown = example[0] if example is not None else asked
+    example = _EXAMPLE.search(request)
+    shown = example[0] if example is not None else request
     tags = _tags(shown)
     if not tags:
         return "", []
@@ -235,42 +205,3 @@ def _sections(asked: str) -> tuple[str, list[str]]:
         return tags[0], inner[:_HEADINGS_MAX]
     # Side by side they may as well be what the order itself is divided into.
     return "", tags[:_HEADINGS_MAX] if example is not None else []
-
-
-@dataclass
-class _Count:
-    newest: bytes
-    size: int
-    compactions: int = 0
-
-
-class Loops:
-    """Counts compactions between two messages of a person, so that an agent that runs in circles is let out."""
-
-    def __init__(self) -> None:
-        self._counts: OrderedDict[str, _Count] = OrderedDict()
-
-    def compacted(self, owner: str) -> None:
-        """Count a compaction of whoever this is."""
-        count = self._counts.get(owner)
-        if count is not None:
-            count.compactions += 1
-
-    def has_compacted(self, owner: str) -> bool:
-        """Return whether there was a compaction since the newest message of a person."""
-        count = self._counts.get(owner)
-        return count is not None and count.compactions > 0
-
-    def is_circling(self, owner: str, newest: bytes, size: int) -> bool:
-        """Take a request that is no compaction, and return whether compactions did not make it smaller.
-
-        `newest` is what its last message of a person is known by.
-        """
-        count = self._counts.get(owner)
-        if count is None or count.newest != newest or size < count.size:
-            self._counts[owner] = _Count(newest, size)
-            self._counts.move_to_end(owner)
-            while len(self._counts) > _COUNTED_MAX:
-                self._counts.popitem(last=False)
-            return False
-        return count.compactions >= _COMPACTIONS_MAX

@@ -1,0 +1,103 @@
+"""Client profiles: how each agent is recognised, how it compacts its own history, and its quirks.
+
+One row per agent. Everything that depends on a particular agent is a column here; tests/proxy has a recorded sample
+for each row. A client without a row is served like any other.
+"""
+
+import re
+from collections.abc import Sequence
+
+import msgspec
+
+
+class ClientProfile(msgspec.Struct, frozen=True):
+    """One agent or framework, by regular expressions. An empty one matches nothing."""
+
+    name: str
+    # Its user-agent header.
+    user_agent: str = ""
+    # The order to summarise, in the system text or in the newest message of a person.
+    compaction_order: str = ""
+    # The frame in which it puts an earlier summary back into its history, with the summary as a group named `name`.
+    earlier_summary: str = ""
+    # Text that it puts beside a person's words, and again in each request.
+    reminder: str = ""
+    # Text that it adds to the newest message and leaves out of the next request.
+    aside: str = ""
+    # It takes an incomplete answer for an error, and repeats a request whose stream ends without an ending.
+    is_incomplete_an_error: bool = False
+
+
+PROFILES: tuple[ClientProfile, ...] = (
+    ClientProfile(
+        "claude_code",
+        user_agent=r"claude-cli",
+        compaction_order=r"CRITICAL: Respond with TEXT ONLY.{0,2000}?create a detailed summary",
+        earlier_summary=(
+            r"This session is being continued from a previous conversation.{0,2000}?\nSummary:\n(?P<claude_code>.*?)"
+            r"(?:\n\nIf you need specific details from before compaction.*"
+            r"|\nContinue the conversation from where it left.*|\Z)"
+        ),
+        reminder=r"<system-reminder>.*?</system-reminder>\s*",
+    ),
+    ClientProfile(
+        "codex",
+        # "codex_exec/0.166.0", "codex_cli_rs/...", "codex_vscode/...".
+        user_agent=r"codex",
+        compaction_order=r"You are performing a CONTEXT CHECKPOINT COMPACTION",
+        is_incomplete_an_error=True,
+    ),
+    ClientProfile("opencode", compaction_order=r"You are a context summarization agent"),
+    ClientProfile(
+        # OpenClaw sends the same order.
+        "pi",
+        compaction_order=r"You are a context summarization assistant",
+        earlier_summary=(
+            r"The conversation history before this point was compacted.{0,200}?<summary>(?P<pi>.*?)(?:</summary>|\Z)"
+        ),
+    ),
+    ClientProfile(
+        "openclaw",
+        # The state of its own affairs.
+        aside=r"\s*<<<BEGIN_[A-Z_]{1,60}>>>(?:(?!<<<END_).)*<<<END_[A-Z_]{1,60}>>>\s*\Z",
+    ),
+    ClientProfile(
+        "copilot",
+        compaction_order=r"Please create a detailed summary of the conversation so far",
+        earlier_summary=r"Here is a summary of the prior context:\s*<summary>(?P<copilot>.*?)(?:</summary>|\Z)",
+    ),
+    ClientProfile(
+        "qwen_code",
+        compaction_order=r"You are the component that summarizes a conversation when its context window",
+        earlier_summary=(r"\A\s*<state_snapshot>(?P<qwen_code>.*?)</state_snapshot>\s*(?:Resume the prior task.*)?\Z"),
+    ),
+    ClientProfile(
+        "aider",
+        compaction_order=r"\*?Briefly\*? summarize this partial conversation",
+        earlier_summary=r"\AI spoke to you previously about a number of things\.\n(?P<aider>.*)",
+    ),
+    ClientProfile("continue", compaction_order=r"Please provide a concise summary of our conversation so far"),
+    ClientProfile("hermes", compaction_order=r"You are a summarization agent creating a context checkpoint"),
+    ClientProfile("langchain", compaction_order=r"Context Extraction Assistant"),
+    ClientProfile("strands", compaction_order=r"You are a conversation summarizer"),
+)
+
+
+def _any_of(patterns: Sequence[str]) -> re.Pattern[str]:
+    return re.compile("|".join(pattern for pattern in patterns if pattern), re.DOTALL)
+
+
+COMPACTION_ORDER = _any_of([profile.compaction_order for profile in PROFILES])
+EARLIER_SUMMARY = _any_of([profile.earlier_summary for profile in PROFILES])
+REMINDER = _any_of([profile.reminder for profile in PROFILES])
+ASIDE = _any_of([profile.aside for profile in PROFILES])
+
+_UNKNOWN = ClientProfile("unknown")
+
+
+def profile_of(user_agent: str) -> ClientProfile:
+    """Return the profile of a client by its user-agent header."""
+    for profile in PROFILES:
+        if profile.user_agent and re.match(profile.user_agent, user_agent, re.IGNORECASE):
+            return profile
+    return _UNKNOWN

@@ -1,0 +1,59 @@
+"""Digests of messages, by which a client's request is matched to its session.
+
+A client sends its whole history each time. Left out of a digest is everything that clients change from request to
+request: reasoning, cache marks, the form of a text, and asides beside the conversation.
+"""
+
+import hashlib
+from collections.abc import Sequence
+
+from holdfast.core.proxy.client_profiles import ASIDE
+from holdfast.types.messages import LargeText, Media, Message, Part, Role, Text, ToolCall, ToolResult
+
+_DIGEST_BYTES = 16
+
+
+def digest_of(message: Message) -> bytes:
+    """Return the digest of a message."""
+    digest = hashlib.blake2b(message.role.value.encode(), digest_size=_DIGEST_BYTES)
+    texts: list[str] = []
+    calls: list[str] = []
+    for part in message.parts:
+        match part:
+            case ToolCall():
+                calls.append(f"{part.call_id}\0{part.name}")
+            case ToolResult():
+                calls.append(part.call_id)
+                texts += [_content(piece) for piece in part.parts]
+            case Text(text=text) if ASIDE.match(text):
+                continue
+            case Text() | LargeText() | Media():
+                texts.append(_content(part))
+            case _:
+                pass
+    # A reply that calls tools is known by the ids of its calls; clients often trim the words around them.
+    if message.role is not Role.ASSISTANT or not calls:
+        digest.update("".join(texts).strip().encode("utf-8", "replace"))
+    for call in calls:
+        digest.update(b"\0" + call.encode("utf-8", "replace"))
+    return digest.digest()
+
+
+def _content(part: Part) -> str:
+    match part:
+        case Text(text=text):
+            return text
+        case LargeText(blob=blob) | Media(blob=blob):
+            return blob.sha256
+        case _:
+            return ""
+
+
+def common_messages(known: Sequence[bytes | None], digests: Sequence[bytes]) -> int:
+    """Return how many messages two histories have in common. None matches: it cannot be compared any more."""
+    common = 0
+    for ours, theirs in zip(known, digests, strict=False):
+        if ours is not None and ours != theirs:
+            break
+        common += 1
+    return common

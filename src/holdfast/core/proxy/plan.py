@@ -1,0 +1,185 @@
+"""Plan a proxied request: forward it, recover it on the ladder, answer it here, or return the provider's error.
+
+All of it is decided from the folded state of the session, the log of the client's own compactions, and the ladder.
+"""
+
+from collections.abc import Callable
+from typing import TypeAlias
+
+import msgspec
+
+from holdfast.core.fold.session_state import Turn
+from holdfast.core.limits.bounds import Bounds
+from holdfast.core.limits.fit import cap_stated
+from holdfast.core.turn.ladder import rungs_for
+from holdfast.types.faults import Confidence, Fault, FaultKind, Rung, Unit
+from holdfast.types.messages import Reply, StopReason
+from holdfast.types.records import ClientCompacted, ClientResumed
+
+# Faults that a smaller request cures.
+OVERSIZE = frozenset({FaultKind.TOKEN_OVERFLOW, FaultKind.WIRE_OVERFLOW, FaultKind.MEDIA_OVERFLOW})
+# Compactions of a client for one message that did not make its request smaller.
+_LOOP_COMPACTIONS = 2
+# Windows are multiples of one of these, and a full one is counted to the token, give or take one. Of the answers that
+# end at a bound of their own length one in fifty looks like that.
+_WINDOW_STEPS = (256, 500)
+_WINDOW_OFF_BY = 1
+# No model that holds a conversation was made with less.
+_WINDOW_LEAST = 2_048
+
+
+class RequestFacts(msgspec.Struct, frozen=True):
+    """Facts of a client's request that a plan depends on."""
+
+    # The client's own call to compact its history, and how many messages its conversation has.
+    is_compaction: bool = False
+    messages: int = 0
+    # The provider holds a part of the history.
+    is_held: bool = False
+    # The same request was sent before, and no answer to it is in the log.
+    is_repeated: bool = False
+    # Abilities that rungs need: another model, signed reasoning, a reasoning setting.
+    has_fallback: bool = False
+    has_reasoning: bool = False
+    has_effort: bool = False
+    # The digest of the newest message of a person, and the size of the request.
+    newest: str = ""
+    wire_bytes: int = 0
+
+
+class Forward(msgspec.Struct, frozen=True):
+    """Send the request as it came, and record it with its answer."""
+
+
+class Recover(msgspec.Struct, frozen=True):
+    """Answer from the session's view; `fault` is the reason that is not in the log yet."""
+
+    fault: Fault | None = None
+
+
+class AnswerCompaction(msgspec.Struct, frozen=True):
+    """Answer the client's own compaction without a model."""
+
+
+class ReturnError(msgspec.Struct, frozen=True):
+    """Return the provider's error to the client."""
+
+
+RequestPlan: TypeAlias = Forward | Recover | AnswerCompaction
+FailurePlan: TypeAlias = Recover | AnswerCompaction | ReturnError
+
+
+class ClientLoop(msgspec.Struct, frozen=True):
+    """Compactions of a client since its newest message, and the first request after them."""
+
+    compactions: int = 0
+    newest: str = ""
+    wire_bytes: int = 0
+
+
+def fold_loop(loop: ClientLoop, record: ClientCompacted | ClientResumed) -> ClientLoop:
+    """Return the state after one more record of a client's log."""
+    if isinstance(record, ClientCompacted):
+        return (
+            ClientLoop(1) if not loop.compactions else msgspec.structs.replace(loop, compactions=loop.compactions + 1)
+        )
+    if not loop.newest:
+        return ClientLoop(loop.compactions, record.newest, record.wire_bytes)
+    if record.newest != loop.newest or record.wire_bytes < loop.wire_bytes:
+        # A new message, or a compaction that helped.
+        return ClientLoop(0, record.newest, record.wire_bytes)
+    return loop
+
+
+def resumption(loop: ClientLoop, facts: RequestFacts) -> ClientResumed | None:
+    """Return the record of a request that follows a compaction; None if it changes nothing."""
+    record = ClientResumed(facts.newest, facts.wire_bytes)
+    return record if loop.compactions and fold_loop(loop, record) != loop else None
+
+
+def is_looping(loop: ClientLoop, facts: RequestFacts) -> bool:
+    """Return whether a client compacts again and again without making its request smaller."""
+    if facts.is_compaction or not loop.compactions:
+        return False
+    return fold_loop(loop, ClientResumed(facts.newest, facts.wire_bytes)).compactions >= _LOOP_COMPACTIONS
+
+
+def plan_request(
+    facts: RequestFacts,
+    state: Turn,
+    loop: ClientLoop,
+    *,
+    is_changed: bool,
+    preflight: Callable[[], Fault | None],
+    tokens: Callable[[], int],
+) -> RequestPlan:
+    """Plan a request before it is sent. `preflight` measures it, `tokens` estimates it; both cost time."""
+    plan: RequestPlan = Forward()
+    if is_changed or (facts.is_repeated and state.fault is not None):
+        # The model is shown another view than the client's, or the ladder has begun for this very request.
+        plan = Recover()
+    elif (fault := preflight()) is not None:
+        plan = Recover(fault)
+    elif is_looping(loop, facts):
+        size = tokens()
+        plan = Recover(
+            Fault(FaultKind.TOKEN_OVERFLOW, Confidence.GUESS, limit=size // 2, requested=size, unit=Unit.TOKENS)
+        )
+    if isinstance(plan, Recover) and facts.is_compaction and facts.messages == 1:
+        # The whole history is in this one message: no part of it can be left out and still be summarised.
+        return AnswerCompaction()
+    return plan
+
+
+def plan_failure(facts: RequestFacts, fault: Fault, bounds: Bounds) -> FailurePlan:
+    """Plan after a forwarded request failed and the client has seen nothing of it."""
+    if facts.is_compaction and facts.messages == 1 and fault.kind in OVERSIZE:
+        return AnswerCompaction()
+    if any(_is_applicable(rung, facts, fault) for rung in rungs_for(fault, bounds)):
+        return Recover(fault)
+    return plan_end(facts)
+
+
+def plan_end(facts: RequestFacts) -> AnswerCompaction | ReturnError:
+    """Plan after the ladder has ended without an answer."""
+    return AnswerCompaction() if facts.is_compaction else ReturnError()
+
+
+def _is_applicable(rung: Rung, facts: RequestFacts, fault: Fault) -> bool:
+    """Return whether a rung may change a client's request; one that cannot is no reason to record a turn."""
+    match rung:
+        case Rung.FALLBACK_MODEL:
+            return facts.has_fallback
+        case Rung.CLAMP_OUTPUT:
+            return fault.kind in OVERSIZE or cap_stated(fault) is not None
+        case Rung.DROP_REASONING:
+            return facts.has_reasoning
+        case Rung.CHANGE_EFFORT:
+            return facts.has_effort
+        case _:
+            return True
+
+
+def filled_window(reply: Reply, output_tokens_max: int | None, bounds: Bounds) -> int | None:
+    """Return the window that an incomplete answer has filled; None if it stopped for another reason."""
+    usage = reply.usage
+    if reply.stop_reason is not StopReason.LENGTH or usage is None:
+        return None
+    reserved = bounds.output_tokens_reserved
+    if usage.output_tokens >= min(output_tokens_max or reserved, reserved):
+        # As long as it was to be, or as native sessions reserve for one.
+        return None
+    filled = usage.input_tokens + usage.output_tokens
+    windows = [round(filled / step) * step for step in _WINDOW_STEPS]
+    return next((one for one in windows if abs(one - filled) <= _WINDOW_OFF_BY and one >= _WINDOW_LEAST), None)
+
+
+def truncation_fault(window_tokens: int) -> Fault:
+    """Return the fault of an answer that was cut because the window was full."""
+    return Fault(
+        FaultKind.TOKEN_OVERFLOW,
+        Confidence.GUESS,
+        limit=window_tokens,
+        requested=window_tokens,
+        unit=Unit.TOKENS,
+    )

@@ -1,0 +1,161 @@
+"""Parse a client's request: its upstream, its models, its conversation and the digests it is matched by."""
+
+import zlib
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from functools import lru_cache
+
+import msgspec
+
+from holdfast.core.limits.bounds import DROPIN_MARK
+from holdfast.core.limits.prices import NO_PRICES
+from holdfast.core.proxy.client_compaction import is_compaction
+from holdfast.core.proxy.matching import digest_of
+from holdfast.gateway.http.asgi import Scope, header
+from holdfast.gateway.proxy.request import ProxyRequest, parse_continuation
+from holdfast.gateway.proxy.session_match import family_prefix
+from holdfast.gateway.proxy.upstream import Upstream, find_upstream, key_in, upstream_headers
+from holdfast.models.dialects import DIALECTS, SERVED
+from holdfast.models.http import HttpModel, ModelCard
+from holdfast.models.limits import declared_limits, open_limits
+from holdfast.models.overrides import Overrides
+from holdfast.models.prices import declared_prices
+from holdfast.models.transport import SocketTransport
+from holdfast.models.wire import DecodedRequest, MalformedRequestError, Original
+from holdfast.types.messages import Message, Part, Role
+
+# Prefixes of model references by dialect.
+_REFERENCES = {"openai-chat": "openai", "openai-responses": "responses", "anthropic": "anthropic"}
+_MODELS_MAX = 1_000
+_SESSION_HEADER = b"x-holdfast-session"
+# zlib's own number for "gzip, by its header".
+_GZIP_WBITS = 16 + zlib.MAX_WBITS
+_ENCODINGS = {"gzip": _GZIP_WBITS, "x-gzip": _GZIP_WBITS, "deflate": zlib.MAX_WBITS}
+_MERGED_ROLES = frozenset({Role.USER, Role.ASSISTANT})
+
+
+class _Named(msgspec.Struct):
+    model: str = ""
+
+
+_bodies = msgspec.json.Decoder(_Named)
+
+
+class RequestParser:
+    """Parses requests for a set of upstreams, and holds the models of each."""
+
+    def __init__(self, upstreams: Mapping[str, Upstream], overrides: Overrides) -> None:
+        self._upstreams = upstreams
+        self._overrides = overrides
+        self._transports = {
+            family: SocketTransport(one.endpoint.base_url, proxy=one.endpoint.proxy)
+            for family, one in upstreams.items()
+        }
+        # Clients name models as they please, most of them one.
+        self._models = lru_cache(maxsize=_MODELS_MAX)(self._make_models)
+
+    async def close(self) -> None:
+        """Close the connections for summaries."""
+        for transport in self._transports.values():
+            await transport.close()
+
+    def addressed(self, scope: Scope, dialect: str, body: bytes) -> ProxyRequest:
+        """Return a request of which only the model is parsed: its address, headers and models."""
+        upstream = find_upstream(scope, self._upstreams)
+        headers = upstream_headers(scope["headers"], upstream, is_key_ours=bool(scope.get("holdfast.key_is_ours")))
+        address = upstream.address(scope["path"], scope["query_string"])
+        try:
+            model = _bodies.decode(body).model
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            # The provider says best what is wrong with it.
+            return ProxyRequest(dialect, upstream, address, headers, body, (), ())
+        models, names = self._models(dialect, upstream.family, model, key_in(headers))
+        return ProxyRequest(dialect, upstream, address, headers, body, models, names, header(scope, _SESSION_HEADER))
+
+    def parsed(self, request: ProxyRequest, store_key: Callable[[str], str]) -> ProxyRequest:
+        """Return the request with its conversation; unparsed if it cannot be parsed or has none."""
+        try:
+            decoded = SERVED[request.dialect].decode_request(request.body, request.issuer, is_tolerant=True)
+        except (MalformedRequestError, msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            return replace(request, models=(), names=())
+        parsed = replace(request, decoded=merge_messages(decoded))
+        if not parsed.messages:
+            return request
+        digests = [digest_of(message) for message in parsed.messages]
+        named = DROPIN_MARK + request.named.removeprefix(DROPIN_MARK) if request.named else ""
+        return replace(
+            parsed,
+            digests=digests,
+            prefix=store_key(named or family_prefix(request.owner, digests)),
+            is_compaction=is_compaction(decoded.request),
+            continuation=parse_continuation(request.dialect, request.body),
+        )
+
+    def _make_models(
+        self, dialect: str, family: str, named: str, key: str
+    ) -> tuple[tuple[HttpModel, ...], tuple[str, ...]]:
+        """Return the models for a name in a request, best first, and their names."""
+        upstream, spoken = self._upstreams[family], DIALECTS[dialect]
+        names = tuple(dict.fromkeys((named, *upstream.fallbacks)))
+        cards = [self._card(dialect, upstream, name) for name in names]
+        return tuple(HttpModel(spoken, card, self._transports[family], key=key) for card in cards), names
+
+    def _card(self, dialect: str, upstream: Upstream, name: str) -> ModelCard:
+        reference = f"{_REFERENCES[dialect]}:{name}"
+        declared = declared_limits(reference) if upstream.is_official else open_limits(name)
+        limits = self._overrides.applied(reference, declared)
+        listed = declared_prices(reference) if upstream.is_official else NO_PRICES
+        prices = self._overrides.priced(reference, listed)
+        return ModelCard(reference, name, upstream.endpoint.place, limits, upstream.is_official, prices)
+
+
+def merge_messages(decoded: DecodedRequest) -> DecodedRequest:
+    """Merge consecutive messages of a person into one, and those of the model likewise.
+
+    Some clients send several in a row. Treated as separate turns, the question could leave the view while the remark
+    after it is answered; and an answer of several items would not match the recorded one.
+    """
+    merged: list[tuple[Role, list[Part]]] = []
+    # For each message, and for the end after them, its place among the merged ones.
+    places: list[int] = []
+    for message in decoded.request.messages:
+        if merged and message.role in _MERGED_ROLES and merged[-1][0] is message.role:
+            merged[-1][1].extend(message.parts)
+        else:
+            merged.append((message.role, [*message.parts]))
+        places.append(len(merged) - 1)
+    if len(merged) == len(places):
+        return decoded
+    messages = tuple(Message(role, tuple(parts)) for role, parts in merged)
+    places.append(len(merged))
+    return msgspec.structs.replace(
+        decoded,
+        request=msgspec.structs.replace(decoded.request, messages=messages),
+        originals=tuple(_moved(original, places) for original in decoded.originals),
+    )
+
+
+def _moved(original: Original, places: list[int]) -> Original:
+    first = places[original.first]
+    last = places[original.last - 1] + 1 if original.last > original.first else first
+    return msgspec.structs.replace(original, first=first, last=last)
+
+
+def decompress_body(scope: Scope, body: bytes, bytes_max: int) -> bytes:
+    """Return a body without its content encoding, and drop the header.
+
+    A body that is not compressed, not in an encoding that is known here, or larger than `bytes_max`, stays as it is.
+    """
+    wbits = _ENCODINGS.get(header(scope, b"content-encoding").strip().lower())
+    if wbits is None:
+        return body
+    decompressor = zlib.decompressobj(wbits)
+    try:
+        # One byte above the limit shows that there is more.
+        plain = decompressor.decompress(body, bytes_max + 1)
+    except zlib.error:
+        return body
+    if len(plain) > bytes_max or not decompressor.eof or decompressor.unused_data:
+        return body
+    scope["headers"] = [(name, text) for name, text in scope["headers"] if name != b"content-encoding"]
+    return plain
