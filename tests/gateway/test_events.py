@@ -44,9 +44,9 @@ async def two_gateways(folder: Path) -> AsyncGenerator[tuple[Running, Running], 
 
 async def be_quiet(running: Running) -> None:
     """Let the one stream of a gateway have been quiet for a heartbeat."""
-    (stream,) = running.gateway.shared.streams._open
+    (stream,) = running.gateway.state.streams._open
     stream._written_at = float("-inf")
-    await stream.beat()
+    await stream.heartbeat()
 
 
 async def a_cursor(running: Running) -> str:
@@ -244,7 +244,7 @@ async def test_a_reader_that_takes_nothing_is_cut_off_and_memory_stays_bounded()
         async with running.connection() as (_, writer):
             writer.write(f"GET {KEY}/events HTTP/1.1\r\nhost: localhost\r\n\r\n".encode())
             await writer.drain()
-            streams = running.gateway.shared.streams
+            streams = running.gateway.state.streams
             await eventually(lambda: len(streams) == 1)
             # 40 MB of records, and nobody reads: more than all buffers between us hold.
             lease = await store.acquire("telegram:42", "test", seconds=60)

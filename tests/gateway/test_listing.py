@@ -8,7 +8,7 @@ import pytest
 from holdfast.core.fold.session_state import Call, InFlight, PendingCompaction, Turn
 from holdfast.core.limits.bounds import Bounds
 from holdfast.gateway.bounds import GatewayBounds
-from holdfast.gateway.status_cache import in_words
+from holdfast.gateway.status_cache import describe
 from holdfast.models.catalogue import simulated_model
 from holdfast.models.fake import Simulation
 from holdfast.ports import Hit
@@ -158,11 +158,11 @@ async def test_sessions_are_found_by_a_text_in_their_key_page_by_page(tmp_path: 
     ],
 )
 def test_what_a_session_is_doing_is_told_in_plain_words(turn: Turn, told: tuple[str, str]) -> None:
-    assert in_words(turn) == told
+    assert describe(turn) == told
 
 
 def test_a_session_that_follows_a_client_waits_for_it() -> None:
-    assert in_words(Turn(in_flight=InFlight.READY, number=1), follows_client=True) == (
+    assert describe(Turn(in_flight=InFlight.READY, number=1), follows_client=True) == (
         "ready",
         "waiting for its client",
     )
@@ -286,11 +286,11 @@ async def test_a_cursor_of_ours_from_before_a_restart_or_of_nobody_leads_to_a_re
 
 async def test_a_reader_that_is_too_far_behind_is_resynced_and_goes_on() -> None:
     async with a_gateway() as running:
-        pulse = running.gateway.shared.pulses.of(running.gateway.shared.tenant(""), GatewayBounds())
+        watch = running.gateway.state.watches.of(running.gateway.state.tenant(""), GatewayBounds())
         async with running.client.events("/api/events") as events:
             start = await first(events, "watching")
             for number in range(10_001):
-                pulse.touch("busy", number + 1)
+                watch.touch("busy", number + 1)
             await first(events, "resync")
             await running.client.send("telegram:42", "hello")
             went_on = await first(events, "session")
@@ -306,6 +306,6 @@ async def test_watches_over_all_sessions_are_bounded_like_other_streams() -> Non
         async with running.client.events("/api/events") as events:
             await first(events, "watching")
             more = await running.client.get("/api/events")
-        await eventually(lambda: running.gateway.shared.tenant("").streams == 0)
+        await eventually(lambda: running.gateway.state.tenant("").streams == 0)
 
     assert more.code == (429, "too_many")

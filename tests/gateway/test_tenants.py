@@ -91,7 +91,7 @@ async def test_a_key_that_is_removed_stops_working_and_no_key_left_lets_nobody_i
         alice = running.with_key(made["alice"])
         before = await alice.get("/api/sessions")
         KeyFile(path).remove("alice")
-        running.gateway.shared.keys._looked_at = float("-inf")  # type: ignore[union-attr] # a second later
+        running.gateway.state.keys._checked_at = float("-inf")  # type: ignore[union-attr] # a second later
         after = await alice.get("/api/sessions")
         nobody = await running.client.get("/api/sessions")
 
@@ -147,7 +147,7 @@ async def test_counters_are_for_the_operator_alone(tmp_path: Path) -> None:
 async def test_requests_of_one_key_have_a_bound_and_another_key_is_not_held_up(tmp_path: Path) -> None:
     path, made = keys(tmp_path, "alice", "bob")
     async with a_gateway(keys=path, bounds=GatewayBounds(requests_max=1)) as running:
-        tenant = running.gateway.shared.tenant("alice")
+        tenant = running.gateway.state.tenant("alice")
         with tenant.working():
             alice = await running.with_key(made["alice"]).get("/api/sessions")
             bob = await running.with_key(made["bob"]).get("/api/sessions")

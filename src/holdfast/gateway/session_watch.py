@@ -20,14 +20,14 @@ from holdfast.runtime.sessions.client import Client
 from holdfast.types.records import Logged
 
 # How often all sessions are looked at; and where that takes long, no more than a tenth of the time goes into it.
-_LOOK_SECONDS = 1.0
-_LOOK_SHARE = 0.1
+_POLL_SECONDS = 1.0
+_POLL_SHARE = 0.1
 # Changes that a reader may be behind: a minute of a very busy gateway. Further behind, it reads the list again.
 _CHANGES_MAX = 10_000
 # A turn writes several records at once; they are told together.
 _GATHER_SECONDS = 0.1
 # Nobody has watched for so long that whoever does next may as well read the list anew.
-_FORGET_SECONDS = 600.0
+_RESET_SECONDS = 600.0
 
 
 class Change(msgspec.Struct, frozen=True):
@@ -43,19 +43,19 @@ class SessionWatch:
     def __init__(self, tenant: Tenant, bounds: GatewayBounds, now: Callable[[], float] = monotonic) -> None:
         self.tenant = tenant
         self._bounds, self._now = bounds, now
-        self._looking = asyncio.Lock()
-        self._begin()
+        self._polling = asyncio.Lock()
+        self._reset()
 
-    def _begin(self) -> None:
+    def _reset(self) -> None:
         # Another life of this object: numbers of the one before mean nothing now.
         self.epoch = secrets.token_hex(4)
         self.number = 0
         self._changes: deque[Change] = deque(maxlen=_CHANGES_MAX)
         # The newest record of every session, and when the session was made.
         self._heads: dict[str, tuple[int, float]] = {}
-        self._looked_at = float("-inf")
-        self._pause_seconds = _LOOK_SECONDS
-        self._news = asyncio.Event()
+        self._polled_at = float("-inf")
+        self._pause_seconds = _POLL_SECONDS
+        self._notify = asyncio.Event()
 
     def cursor(self, number: int) -> str:
         """Return the cursor behind a change."""
@@ -85,26 +85,26 @@ class SessionWatch:
             self._heads[session] = (seq, self._heads[session][1])
         self.number += 1
         self._changes.append(Change(self.number, session))
-        self._news.set()
-        self._news = asyncio.Event()
+        self._notify.set()
+        self._notify = asyncio.Event()
 
-    async def look(self, hold: Client, *, at_once: bool = False) -> None:
+    async def poll(self, client: Client, *, at_once: bool = False) -> None:
         """Look at all sessions, unless somebody has just done so."""
-        asked_at = self._now()
-        async with self._looking:
-            if asked_at - self._looked_at > _FORGET_SECONDS:
-                self._begin()
-            last = self._looked_at
-            if last > asked_at or (not at_once and asked_at - last < self._pause_seconds):
+        requested_at = self._now()
+        async with self._polling:
+            if requested_at - self._polled_at > _RESET_SECONDS:
+                self._reset()
+            last = self._polled_at
+            if last > requested_at or (not at_once and requested_at - last < self._pause_seconds):
                 return
             began = self._now()
-            found = await self.tenant.every_session(hold, count_max=self._bounds.sessions_watched_max)
+            found = await self.tenant.every_session(client, count_max=self._bounds.sessions_watched_max)
             self._compare({known.key: (known.last_seq, known.created_at) for _, known in found})
-            self._looked_at = self._now()
-            self._pause_seconds = max(_LOOK_SECONDS, (self._looked_at - began) / _LOOK_SHARE)
+            self._polled_at = self._now()
+            self._pause_seconds = max(_POLL_SECONDS, (self._polled_at - began) / _POLL_SHARE)
 
     def _compare(self, heads: dict[str, tuple[int, float]]) -> None:
-        is_first = self._looked_at == float("-inf")
+        is_first = self._polled_at == float("-inf")
         before, self._heads = self._heads, heads
         if is_first:
             return
@@ -114,14 +114,14 @@ class SessionWatch:
             if known is None or found is None or known[1] != found[1] or found[0] > known[0]:
                 self.touch(session, found[0] if found else 0)
 
-    async def since(self, position: int, hold: Client) -> AsyncIterator[Change | None]:
+    async def since(self, position: int, client: Client) -> AsyncIterator[Change | None]:
         """Yield the last change of each session behind a position, in order, without end; None where some are lost."""
         while True:
             if self.is_lost(position):
                 position = self.number
                 yield None
             # Taken before the changes are: what comes while they are told rings it.
-            news, count = self._news, self.number - position
+            notify, count = self._notify, self.number - position
             newest: dict[str, Change] = {}
             for change in islice(reversed(self._changes), count):
                 newest.setdefault(change.session, change)
@@ -130,23 +130,23 @@ class SessionWatch:
                 yield change
             try:
                 async with asyncio.timeout(self._pause_seconds):
-                    await news.wait()
+                    await notify.wait()
                 await asyncio.sleep(_GATHER_SECONDS)
             except TimeoutError:
-                await self.look(hold)
+                await self.poll(client)
 
 
 class SessionWatches:
     """The pulses of all tenants that have been watched."""
 
     def __init__(self) -> None:
-        self._pulses: dict[str, SessionWatch] = {}
+        self._watches: dict[str, SessionWatch] = {}
 
     def of(self, tenant: Tenant, bounds: GatewayBounds) -> SessionWatch:
         """Return the pulse of a tenant."""
-        found = self._pulses.get(tenant.name)
+        found = self._watches.get(tenant.name)
         if found is None:
-            found = self._pulses[tenant.name] = SessionWatch(tenant, bounds)
+            found = self._watches[tenant.name] = SessionWatch(tenant, bounds)
         return found
 
     def observe(self, session: str, logged: Logged) -> None:
@@ -155,6 +155,6 @@ class SessionWatches:
 
     def touch(self, session: str, seq: int = 0) -> None:
         """Note that a session has the new record `seq`; 0: that it is gone."""
-        for pulse in self._pulses.values():
-            if pulse.tenant.key_of(session) is not None:
-                pulse.touch(session, seq)
+        for watch in self._watches.values():
+            if watch.tenant.key_of(session) is not None:
+                watch.touch(session, seq)

@@ -24,12 +24,12 @@ from holdfast.types.usage import Budgets
 # what only its records could say; each costs some 20 microseconds.
 _RECORDS_MAX = 2 * SNAPSHOT_EVERY_RECORDS
 # What is told of a session is some hundred bytes: these are a few MiB.
-_TOLD_MAX = 20_000
+_STATUSES_MAX = 20_000
 # A fold may carry a summary of some ten thousand bytes: these are a few MiB too.
 _TURNS_MAX = 300
 
 
-_KeptT = TypeVar("_KeptT")
+_CachedT = TypeVar("_CachedT")
 
 
 class SessionStatus(msgspec.Struct, frozen=True):
@@ -49,25 +49,25 @@ class StatusCache:
 
     def __init__(self, store: Store) -> None:
         self._store = store
-        self._told: OrderedDict[str, tuple[SessionInfo, SessionStatus]] = OrderedDict()
+        self._statuses: OrderedDict[str, tuple[SessionInfo, SessionStatus]] = OrderedDict()
         self._turns: OrderedDict[str, tuple[float, Turn]] = OrderedDict()
 
     async def of(self, known: SessionInfo) -> SessionStatus:
         """Return where a session stands, by its key in the store."""
-        found = self._told.get(known.key)
+        found = self._statuses.get(known.key)
         if found is not None and found[0] == known:
-            self._told.move_to_end(known.key)
+            self._statuses.move_to_end(known.key)
             return found[1]
         turn = await self._turn(known)
-        standing = _standing(known, turn)
+        status = _status(known, turn)
         if turn is None or turn.seq == known.last_seq:
-            _remember(self._told, known.key, (known, standing), _TOLD_MAX)
-        return standing
+            _remember(self._statuses, known.key, (known, status), _STATUSES_MAX)
+        return status
 
     async def summaries(self, named: Sequence[tuple[str, SessionInfo]]) -> list[SessionSummary]:
         """Return what a list shows of sessions, each under the name that its tenant has for it."""
-        standings = await asyncio.gather(*(self.of(known) for _, known in named))
-        return [summary(key, known, one) for (key, known), one in zip(named, standings, strict=True)]
+        statuses = await asyncio.gather(*(self.of(known) for _, known in named))
+        return [summary(key, known, one) for (key, known), one in zip(named, statuses, strict=True)]
 
     async def _turn(self, known: SessionInfo) -> Turn | None:
         before = self._turns.get(known.key)
@@ -81,14 +81,14 @@ class StatusCache:
         return turn
 
 
-def _remember(kept: OrderedDict[str, _KeptT], key: str, value: _KeptT, count_max: int) -> None:
-    kept[key] = value
-    kept.move_to_end(key)
-    if len(kept) > count_max:
-        kept.popitem(last=False)
+def _remember(cache: OrderedDict[str, _CachedT], key: str, value: _CachedT, count_max: int) -> None:
+    cache[key] = value
+    cache.move_to_end(key)
+    if len(cache) > count_max:
+        cache.popitem(last=False)
 
 
-def summary(key: str, known: SessionInfo, standing: SessionStatus) -> SessionSummary:
+def summary(key: str, known: SessionInfo, status: SessionStatus) -> SessionSummary:
     """Return what a list shows of a session."""
     return SessionSummary(
         key=key,
@@ -96,25 +96,25 @@ def summary(key: str, known: SessionInfo, standing: SessionStatus) -> SessionSum
         unanswered=known.owed,
         created_at=known.created_at,
         updated_at=known.updated_at,
-        state=standing.state,
-        says=standing.says,
-        gauge=standing.gauge,
-        generation=standing.generation,
-        open_turns=standing.open_turns,
-        model=standing.model,
+        state=status.state,
+        says=status.says,
+        gauge=status.gauge,
+        generation=status.generation,
+        open_turns=status.open_turns,
+        model=status.model,
     )
 
 
-def _standing(known: SessionInfo, turn: Turn | None) -> SessionStatus:
+def _status(known: SessionInfo, turn: Turn | None) -> SessionStatus:
     if turn is None:
         state, says = ("working", "being worked on") if known.owed else ("rest", "at rest")
         return SessionStatus(state, says, None, None, known.owed, None)
-    state, says = in_words(turn, follows_client=follows_a_client(known.key))
+    state, says = describe(turn, follows_client=follows_a_client(known.key))
     open_turns = len(turn.waiting) + bool(turn.number)
     return SessionStatus(state, says, gauge_of(turn.budgets), turn.generation, open_turns, turn.model)
 
 
-def in_words(turn: Turn, *, follows_client: bool = False) -> tuple[str, str]:
+def describe(turn: Turn, *, follows_client: bool = False) -> tuple[str, str]:
     """Say what a session is doing: a stable word, and plain ones."""
     behind = f"; {_count(len(turn.waiting), 'message')} behind it" if turn.waiting else ""
     match turn.in_flight:
@@ -130,10 +130,10 @@ def in_words(turn: Turn, *, follows_client: bool = False) -> tuple[str, str]:
         case InFlight.READY | InFlight.RUNG:
             return "ready", ("waiting for its client" if follows_client else "about to go on") + behind
         case InFlight.REST:
-            return _at_rest(turn)
+            return _describe_idle(turn)
 
 
-def _at_rest(turn: Turn) -> tuple[str, str]:
+def _describe_idle(turn: Turn) -> tuple[str, str]:
     if turn.waiting:
         waits = "waits" if len(turn.waiting) == 1 else "wait"
         return "waiting", f"{_count(len(turn.waiting), 'message')} {waits} to be answered"

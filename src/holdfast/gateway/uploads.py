@@ -35,15 +35,15 @@ class Upload:
     expires_at: float
 
 
-class _Note(msgspec.Struct, frozen=True):
+class _Metadata(msgspec.Struct, frozen=True):
     tenant: str
     name: str
     size_bytes: int
     expires_at: float
 
 
-_NOTE = "note.json"
-_notes = msgspec.json.Decoder(_Note)
+_METADATA_FILE = "note.json"
+_metadata_decoder = msgspec.json.Decoder(_Metadata)
 
 
 class Uploads:
@@ -58,24 +58,24 @@ class Uploads:
             # What people attach is private.
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._folder = folder
-        self._waiting: dict[str, Upload] = dict(self._found())
+        self._pending: dict[str, Upload] = dict(self._load())
         # Bytes on their way in, by tenant: they count before they are whole.
         self._incoming: dict[str, int] = {}
 
     def close(self) -> None:
         """Let go. What lies in a folder that is kept stays for the next start."""
-        self._waiting.clear()
+        self._pending.clear()
         self._stack.close()
         with suppress(OSError):
             # Not empty, or gone already.
             self._folder.rmdir()
 
-    def _found(self) -> Iterator[tuple[str, Upload]]:
+    def _load(self) -> Iterator[tuple[str, Upload]]:
         """Yield what a gateway before this one left, and remove what it had not received whole, or is too old."""
         now = self._clock.now()
         for place in self._folder.iterdir():
             try:
-                note = _notes.decode((place / _NOTE).read_bytes())
+                note = _metadata_decoder.decode((place / _METADATA_FILE).read_bytes())
                 path = place / note.name
                 is_whole = path.stat().st_size == note.size_bytes
             except (OSError, msgspec.MsgspecError):
@@ -88,7 +88,7 @@ class Uploads:
             else:
                 shutil.rmtree(place, ignore_errors=True)
 
-    async def keep(self, tenant: str, name: str, chunks: AsyncIterator[bytes]) -> tuple[str, Upload]:
+    async def save(self, tenant: str, name: str, chunks: AsyncIterator[bytes]) -> tuple[str, Upload]:
         """Write an upload to its file and return its id. One that is not whole leaves nothing."""
         self._sweep()
         upload_id = secrets.token_urlsafe(16)
@@ -99,7 +99,7 @@ class Uploads:
             file = await asyncio.to_thread(_create, path)
             try:
                 async for chunk in chunks:
-                    self._count(tenant, len(chunk))
+                    self._reserve(tenant, len(chunk))
                     size_bytes += len(chunk)
                     await asyncio.to_thread(file.write, chunk)
             finally:
@@ -111,16 +111,16 @@ class Uploads:
         finally:
             self._incoming[tenant] = self._incoming.get(tenant, 0) - size_bytes
         upload = Upload(tenant, path, size_bytes, self._clock.now() + self._bounds.upload_seconds_max)
-        await asyncio.to_thread(_note, upload)
-        self._waiting[upload_id] = upload
+        await asyncio.to_thread(_write_metadata, upload)
+        self._pending[upload_id] = upload
         return upload_id, upload
 
-    def waiting_bytes(self, tenant: str) -> int:
+    def pending_bytes(self, tenant: str) -> int:
         """Return what the uploads of a tenant that wait come to."""
-        return sum(upload.size_bytes for upload in self._waiting.values() if upload.tenant == tenant)
+        return sum(upload.size_bytes for upload in self._pending.values() if upload.tenant == tenant)
 
-    def _count(self, tenant: str, size_bytes: int) -> None:
-        kept = self.waiting_bytes(tenant)
+    def _reserve(self, tenant: str, size_bytes: int) -> None:
+        kept = self.pending_bytes(tenant)
         incoming = self._incoming.get(tenant, 0) + size_bytes
         if kept + incoming > self._bounds.uploads_bytes_max:
             raise TooManyError(
@@ -132,23 +132,23 @@ class Uploads:
     def path_of(self, tenant: str, upload_id: str) -> Path:
         """Return the file of an upload. Raises `NotFoundError` where it is gone, or somebody else's."""
         self._sweep()
-        upload = self._waiting.get(upload_id)
+        upload = self._pending.get(upload_id)
         if upload is None or upload.tenant != tenant:
             raise NotFoundError("there is no such upload, or it is gone; upload the attachment again")
         return upload.path
 
     def drop(self, upload_id: str) -> None:
         """Forget an upload that has served its purpose."""
-        _remove(self._waiting.pop(upload_id).path)
+        _remove(self._pending.pop(upload_id).path)
 
-    def without_place(self, sentence: str) -> str:
+    def strip_path(self, sentence: str) -> str:
         """Return what is told of an upload without the folder that it lies in: that is nobody's business."""
         return re.sub(re.escape(str(self._folder)) + "/[^/]+/", "", sentence)
 
     def _sweep(self) -> None:
         now = self._clock.now()
-        for upload_id in [one for one, upload in self._waiting.items() if upload.expires_at <= now]:
-            _remove(self._waiting.pop(upload_id).path)
+        for upload_id in [one for one, upload in self._pending.items() if upload.expires_at <= now]:
+            _remove(self._pending.pop(upload_id).path)
 
 
 def _check_not_empty(size_bytes: int) -> None:
@@ -159,7 +159,7 @@ def _check_not_empty(size_bytes: int) -> None:
 def _file_name(name: str) -> str:
     shown = safe_name(name)
     # File systems take 255 bytes; four are the most that a character has.
-    return "attachment" if shown in {"", ".", "..", _NOTE, f"{_NOTE}.new"} else shown[-60:]
+    return "attachment" if shown in {"", ".", "..", _METADATA_FILE, f"{_METADATA_FILE}.new"} else shown[-60:]
 
 
 def _create(path: Path) -> BinaryIO:
@@ -168,12 +168,12 @@ def _create(path: Path) -> BinaryIO:
     return path.open("xb")
 
 
-def _note(upload: Upload) -> None:
+def _write_metadata(upload: Upload) -> None:
     """Say beside an upload whose it is. Nothing is promised for a loss of power: then it is uploaded again."""
-    beside = upload.path.parent / f"{_NOTE}.new"
-    note = _Note(upload.tenant, upload.path.name, upload.size_bytes, upload.expires_at)
+    beside = upload.path.parent / f"{_METADATA_FILE}.new"
+    note = _Metadata(upload.tenant, upload.path.name, upload.size_bytes, upload.expires_at)
     beside.write_bytes(msgspec.json.encode(note))
-    beside.rename(upload.path.parent / _NOTE)
+    beside.rename(upload.path.parent / _METADATA_FILE)
 
 
 def _remove(path: Path) -> None:

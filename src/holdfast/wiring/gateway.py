@@ -13,7 +13,7 @@ from holdfast.runtime.clock import SystemClock
 from holdfast.runtime.sessions.client import Client
 from holdfast.types.records import Logged
 from holdfast.wiring.library import Tuning, model_overrides, owner_name
-from holdfast.wiring.library import open as open_hold
+from holdfast.wiring.library import open as open_client
 from holdfast.wiring.stores import MEMORY, is_server, made_store_path
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ async def open_gateway(settings: "Settings") -> AsyncGenerator[str, None]:
     """
     # Only what is used is loaded: a server and its counters are a quarter of a second.
     from holdfast.gateway.health import Faults, Indexer  # noqa: PLC0415
-    from holdfast.gateway.http.app import Gateway, Mounted, is_loopback  # noqa: PLC0415
+    from holdfast.gateway.http.app import Gateway, Mount, is_loopback  # noqa: PLC0415
     from holdfast.gateway.http.auth import KeyFile  # noqa: PLC0415
     from holdfast.gateway.http.metrics import Metrics  # noqa: PLC0415
     from holdfast.gateway.http.page import Page  # noqa: PLC0415
@@ -59,22 +59,22 @@ async def open_gateway(settings: "Settings") -> AsyncGenerator[str, None]:
             f"{host} can be reached from elsewhere, and there are no keys, so anybody could use this gateway; "
             "make one with `holdfast keys add NAME`, or listen on 127.0.0.1"
         )
-    metrics, pulses, faults = Metrics(), SessionWatches(), Faults()
-    observers: list[Callable[[str, Logged], None]] = [metrics.observe, pulses.observe, faults.observe]
+    metrics, watches, faults = Metrics(), SessionWatches(), Faults()
+    observers: list[Callable[[str, Logged], None]] = [metrics.observe, watches.observe, faults.observe]
     if settings.observing.traces:
         observers.append(_traces())
-    async with open_hold(
+    async with open_client(
         settings.store or None,
         model=settings.model,
         system=settings.system,
         base_url=settings.base_url or None,
         tuning=_tuning(settings, _each(observers)),
-    ) as hold:
-        shared = _shared(settings, hold, keys, pulses, faults)
-        dropin = _dropin(settings, hold, metrics)
-        mounts = {"v1": Mounted(dropin, tell=told_problem), "": Mounted(Page(), is_open=True)}
-        gateway = Gateway(shared, metrics=metrics, needs_keys=has_keys, mounts=mounts)
-        indexer = Indexer(hold.engine.store, hold.engine.clock)
+    ) as client:
+        state = _app_state(settings, client, keys, watches, faults)
+        dropin = _dropin(settings, client, metrics)
+        mounts = {"v1": Mount(dropin, error_response=told_problem), "": Mount(Page(), is_open=True)}
+        gateway = Gateway(state, metrics=metrics, needs_keys=has_keys, mounts=mounts)
+        indexer = Indexer(client.engine.store, client.engine.clock)
         indexing = asyncio.create_task(indexer.run(), name="index sessions")
         try:
             async with serve_gateway(gateway, host, settings.gateway.port) as url:
@@ -82,9 +82,9 @@ async def open_gateway(settings: "Settings") -> AsyncGenerator[str, None]:
         finally:
             indexing.cancel()
             await asyncio.wait([indexing])
-            await shared.checks.close()
+            await state.checks.close()
             await dropin.close()
-            shared.uploads.close()
+            state.uploads.close()
 
 
 def _tuning(settings: "Settings", observe: Callable[[str, Logged], None]) -> Tuning:
@@ -98,8 +98,8 @@ def _tuning(settings: "Settings", observe: Callable[[str, Logged], None]) -> Tun
     )
 
 
-def _shared(
-    settings: "Settings", hold: Client, keys: "KeyFile | None", pulses: "SessionWatches", faults: "Faults"
+def _app_state(
+    settings: "Settings", client: Client, keys: "KeyFile | None", watches: "SessionWatches", faults: "Faults"
 ) -> "AppState":
     """Return what all requests share, with the uploads and a look at the store where that is a file."""
     from holdfast.gateway.api.request_context import AppState  # noqa: PLC0415
@@ -109,16 +109,16 @@ def _shared(
     bounds, store = settings.gateway_bounds, _file_of(settings)
     kept = None if store is None else store.with_name(store.name + "-uploads")
     return AppState(
-        hold,
+        client,
         bounds,
         settings.model,
         keys,
         Streams(bounds),
         Uploads(bounds, SystemClock(), kept),
         operator=settings.gateway.operator,
-        pulses=pulses,
+        watches=watches,
         faults=faults,
-        inspection=_inspection(settings, hold),
+        inspection=_inspection(settings, client),
     )
 
 
@@ -128,12 +128,12 @@ def _file_of(settings: "Settings") -> Path | None:
     return None if place == MEMORY or is_server(place) else Path(place).expanduser()
 
 
-def _inspection(settings: "Settings", hold: Client) -> "Inspection | None":
+def _inspection(settings: "Settings", client: Client) -> "Inspection | None":
     """Return how to look at a store from outside; None where it is in memory."""
     path = _file_of(settings)
     if path is not None:
         return _inspection_of_file(path)
-    return _inspection_of_server(settings.store, hold) if is_server(settings.store) else None
+    return _inspection_of_server(settings.store, client) if is_server(settings.store) else None
 
 
 def _inspection_of_file(path: Path) -> "Inspection":
@@ -157,14 +157,14 @@ def _inspection_of_file(path: Path) -> "Inspection":
     return Inspection(nodes, check)
 
 
-def _inspection_of_server(url: str, hold: Client) -> "Inspection":
+def _inspection_of_server(url: str, client: Client) -> "Inspection":
     """Return how to look at a store that a server keeps, over the connections that are there."""
     from holdfast.gateway.health import Inspection, Node  # noqa: PLC0415 - only what is used is loaded
     from holdfast.stores.archived import ArchivedStore  # noqa: PLC0415
     from holdfast.stores.postgres import PostgresStore  # noqa: PLC0415 - an extra, and 0.3 s to import
     from holdfast.wiring.doctor import look_over_server  # noqa: PLC0415
 
-    kept = hold.engine.store
+    kept = client.engine.store
     store = kept.live if isinstance(kept, ArchivedStore) else kept
     assert isinstance(store, PostgresStore), "a store with the address of a server is on one"
 
@@ -178,7 +178,7 @@ def _inspection_of_server(url: str, hold: Client) -> "Inspection":
     return Inspection(nodes, check)
 
 
-def _dropin(settings: "Settings", hold: Client, metrics: "Metrics") -> "DropIn":
+def _dropin(settings: "Settings", client: Client, metrics: "Metrics") -> "DropIn":
     """Return the drop-in endpoints, with the upstreams that the settings name."""
     from holdfast.gateway.proxy.app import DropIn  # noqa: PLC0415 - only what is used is loaded
     from holdfast.gateway.proxy.upstream import open_upstream  # noqa: PLC0415
@@ -189,7 +189,7 @@ def _dropin(settings: "Settings", hold: Client, metrics: "Metrics") -> "DropIn":
         "anthropic", told.anthropic_base_url, told.anthropic_key_variable, told.anthropic_fallbacks, environ
     )
     return DropIn(
-        hold.engine,
+        client.engine,
         {one.family: one for one in (openai, anthropic) if one is not None},
         bounds=settings.gateway_bounds,
         overrides=model_overrides(),

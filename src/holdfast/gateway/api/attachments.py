@@ -33,14 +33,14 @@ _HEADERS = (
 )
 
 
-async def show_attachment(call: RequestContext) -> None:
+async def show_attachment(context: RequestContext) -> None:
     """Answer with the bytes of a blob, if the record that the path names is one that names it."""
-    logged = await show_record(call)
-    wanted = call.names["sha256"]
+    logged = await show_record(context)
+    wanted = context.names["sha256"]
     ref = next((ref for ref in refs_of(logged.record) if ref.sha256 == wanted), None)
     if ref is None:
         raise NotFoundError("this record names no such attachment; its parts have the SHA-256 of what they name")
-    blobs = call.gateway.hold.engine.blobs
+    blobs = context.state.client.engine.blobs
     head = await blobs.read(ref, start=0, length=_PIECE_BYTES)
     found = sniff(head)
     kind = found if found in _DRAWN else _SAVED
@@ -48,7 +48,7 @@ async def show_attachment(call: RequestContext) -> None:
     # No name that somebody chose gets into a header or onto a disk.
     name = wanted[:_NAME_CHARS] + _DRAWN.get(kind, ".bin")
     headers = (*_HEADERS, (b"content-disposition", f'{disposition}; filename="{name}"'.encode("ascii")))
-    await call.file(_checked(blobs, ref, head), kind=kind, headers=headers)
+    await context.file(_checked(blobs, ref, head), kind=kind, headers=headers)
 
 
 async def _checked(blobs: Blobs, ref: BlobRef, head: bytes) -> AsyncGenerator[bytes, None]:

@@ -29,10 +29,10 @@ _COMPACTIONS_MAX = 100
 _PARTS_MAX = 1_000
 
 
-async def show_past(call: RequestContext) -> Past:
+async def show_past(context: RequestContext) -> Past:
     """Answer with what left the view."""
-    session, _ = await call.session()
-    log = await open_log(call.gateway.hold.engine.store, session.key)
+    session, _ = await context.session()
+    log = await open_log(context.state.client.engine.store, session.key)
     turn, made, is_whole = log.turn, *await _chain(session, log.turn)
     compactions = [_compaction(logged, made[place + 1 : place + 2]) for place, logged in enumerate(made)]
     left = [*_compacted(turn, made, compactions), *_changed(log)]

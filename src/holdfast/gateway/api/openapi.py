@@ -36,7 +36,7 @@ _HEADERS: dict[tuple[str, str], tuple[str, str]] = {
 }
 
 
-def events_told() -> tuple[tuple[str, str], ...]:
+def event_descriptions() -> tuple[tuple[str, str], ...]:
     """Return the names of events and what each says."""
     return tuple((name, told) for name, _, told in _EVENTS)
 
@@ -46,7 +46,9 @@ def document(version: str) -> dict[str, Any]:
     wanted: set[type[Any]] = {Problem, *(shape for _, shape, _ in _EVENTS)}
     for route in ROUTES:
         wanted |= {
-            shape for shape in (route.body, route.answer, *(shape for _, shape in route.also)) if shape is not None
+            shape
+            for shape in (route.body, route.response, *(shape for _, shape in route.other_responses))
+            if shape is not None
         }
     listed = sorted(wanted, key=lambda shape: shape.__name__)
     # JSON keys are sorted, so the document is the same each time.
@@ -121,15 +123,15 @@ def _header_parameters(route: Route) -> list[dict[str, Any]]:
 def _responses(route: Route, refs: dict[Any, Any]) -> dict[str, Any]:
     responses: dict[str, Any] = {}
     content: dict[str, Any] = {}
-    if route.answer is not None:
-        content["application/json"] = {"schema": refs[route.answer]}
+    if route.response is not None:
+        content["application/json"] = {"schema": refs[route.response]}
     for file_type in route.file_types:
         content[file_type] = {"schema": {"type": "string", "description": "The file, as it is written."}}
     if route.may_stream:
-        told = "; ".join(f"`{name}`: {what}" for name, what in events_told())
+        told = "; ".join(f"`{name}`: {what}" for name, what in event_descriptions())
         content["text/event-stream"] = {"schema": {"type": "string", "description": f"Events. {told}."}}
     responses[str(route.status)] = {"description": route.summary, "content": content}
-    for status, shape in route.also:
+    for status, shape in route.other_responses:
         responses[str(status)] = {
             "description": shape.__doc__,
             "content": {"application/json": {"schema": refs[shape]}},

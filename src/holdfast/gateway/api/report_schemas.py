@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 import msgspec
 
-from holdfast.gateway.api.schemas import Gauge, Wanted
+from holdfast.gateway.api.schemas import Gauge, RequestSchema
 from holdfast.gateway.health import Checked, Node, RecentFault
 from holdfast.types.limits import Learned
 from holdfast.types.messages import Usage
@@ -20,7 +20,7 @@ _Seq = Annotated[int, msgspec.Meta(ge=0, le=2**53, description="A record's numbe
 # --- what is asked for -------------------------------------------------------------------------------------------
 
 
-class PageOfBudgets(Wanted, frozen=True):
+class BudgetsQuery(RequestSchema, frozen=True):
     """Which part of a session to chart: requests and marks behind the seq `after`.
 
     `total_usd` is that of the page before, so that totals run on from there.
@@ -31,7 +31,7 @@ class PageOfBudgets(Wanted, frozen=True):
     total_usd: Annotated[float, msgspec.Meta(ge=0, description="What was paid up to `after`.")] = 0.0
 
 
-class Recalled(Wanted, frozen=True):
+class RecallQuery(RequestSchema, frozen=True):
     """What to read: a record by its seq, or a blob by 12 characters or more of its id; from the byte `offset` on."""
 
     seq: _Seq = 0

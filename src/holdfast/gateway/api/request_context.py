@@ -15,9 +15,9 @@ from holdfast.gateway.http.asgi import (
     Scope,
     Send,
     StalledError,
-    answer_file,
     json_body,
     query,
+    send_file,
     unless_gone,
 )
 from holdfast.gateway.http.auth import KeyFile, Tenant
@@ -30,7 +30,7 @@ from holdfast.ports import SessionInfo
 from holdfast.runtime.sessions.client import Client
 from holdfast.runtime.sessions.session import Session
 
-ShapeT = TypeVar("ShapeT")
+SchemaT = TypeVar("SchemaT")
 _ResultT = TypeVar("_ResultT")
 # Digits of the highest number that names a record.
 _DIGITS_MAX = 15
@@ -40,15 +40,15 @@ _DIGITS_MAX = 15
 class RequestContext:
     """A request that was let in, with the names that its path holds."""
 
-    gateway: "AppState"
+    state: "AppState"
     tenant: Tenant
     scope: Scope
     receive: Receive
     send: Send
     names: dict[str, str]
     # What the table of routes says is asked for; whoever reads something else has a wrong table.
-    body_shape: type[Any] | None = None
-    query_shape: type[Any] | None = None
+    body_schema: type[Any] | None = None
+    query_schema: type[Any] | None = None
     status: int = 200
     has_streamed: bool = field(default=False, init=False)
 
@@ -66,17 +66,17 @@ class RequestContext:
 
     async def session(self) -> tuple[Session, SessionInfo]:
         """Return the session that the path names, if it exists and is the asker's own."""
-        return await self.tenant.session(self.gateway.hold, self.key)
+        return await self.tenant.session(self.state.client, self.key)
 
-    async def body(self, shape: type[ShapeT]) -> ShapeT:
+    async def body(self, schema: type[SchemaT]) -> SchemaT:
         """Read the body."""
-        assert shape is self.body_shape, f"the table of routes says {self.body_shape}"
-        return await json_body(self.scope, self.receive, shape, self.gateway.bounds)
+        assert schema is self.body_schema, f"the table of routes says {self.body_schema}"
+        return await json_body(self.scope, self.receive, schema, self.state.bounds)
 
-    def query(self, shape: type[ShapeT]) -> ShapeT:
+    def query(self, schema: type[SchemaT]) -> SchemaT:
         """Read the query."""
-        assert shape is self.query_shape, f"the table of routes says {self.query_shape}"
-        return query(self.scope, shape)
+        assert schema is self.query_schema, f"the table of routes says {self.query_schema}"
+        return query(self.scope, schema)
 
     def check_length(self, what: str, text: str, chars_max: int) -> None:
         """Raise where a text is too long."""
@@ -85,18 +85,18 @@ class RequestContext:
 
     async def unless_gone(self, waiting: Awaitable[_ResultT]) -> _ResultT:
         """Wait for something as long as the client does, and no longer than the gateway runs."""
-        return await unless_gone(self.receive, waiting, stopping=self.gateway.streams.stopping)
+        return await unless_gone(self.receive, waiting, stopping=self.state.streams.stopping)
 
     async def stream(self, produce: Callable[[EventStream], Awaitable[None]], *, session: str = "") -> None:
         """Answer with events, counted among the streams of this tenant; `session` is what they are about."""
         with self.tenant.streaming():
             self.has_streamed = True
-            await self.gateway.streams.run(self.scope, self.receive, self.send, produce, session=session)
+            await self.state.streams.run(self.scope, self.receive, self.send, produce, session=session)
 
     async def file(self, lines: AsyncGenerator[bytes, None], *, kind: str, headers: Headers) -> None:
         """Answer with a file. A reader that takes nothing is cut off, and so is everybody when the gateway stops."""
         self.has_streamed = True
-        sent = answer_file(self.send, lines, kind=kind, headers=headers, bounds=self.gateway.bounds)
+        sent = send_file(self.send, lines, kind=kind, headers=headers, bounds=self.state.bounds)
         async with aclosing(lines):
             try:
                 await self.unless_gone(sent)
@@ -117,7 +117,7 @@ class RequestContext:
 class AppState:
     """The sessions behind the gateway, and what is open at its front."""
 
-    hold: Client
+    client: Client
     bounds: GatewayBounds
     # The models that a session may ask for.
     models: tuple[str, ...]
@@ -127,7 +127,7 @@ class AppState:
     # The key that is served what is about all keys.
     operator: str = "operator"
     # What changed of sessions; whoever sees them change tells it.
-    pulses: SessionWatches = field(default_factory=SessionWatches)
+    watches: SessionWatches = field(default_factory=SessionWatches)
     # What failed lately, how to look at the store from outside, and what was found so.
     faults: Faults = field(default_factory=Faults)
     inspection: Inspection | None = None
@@ -135,9 +135,9 @@ class AppState:
     tenants: dict[str, Tenant] = field(default_factory=dict)
 
     @cached_property
-    def standings(self) -> StatusCache:
+    def statuses(self) -> StatusCache:
         """Where sessions stand, for lists."""
-        return StatusCache(self.hold.engine.store)
+        return StatusCache(self.client.engine.store)
 
     def tenant(self, name: str) -> Tenant:
         """Return a tenant by the name of its key."""

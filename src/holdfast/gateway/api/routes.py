@@ -76,11 +76,11 @@ class Route:
     path: str
     run: Callable[[RequestContext], Awaitable[Any]]
     summary: str
-    answer: Any
+    response: Any
     status: int = 200
     body: type[Any] | None = None
     query: type[Any] = schemas.Nothing
-    also: tuple[tuple[int, Any], ...] = ()
+    other_responses: tuple[tuple[int, Any], ...] = ()
     errors: tuple[type[HoldfastError], ...] = ()
     takes_bytes: bool = False
     may_stream: bool = False
@@ -89,7 +89,7 @@ class Route:
     @property
     def is_stream(self) -> bool:
         """Whether the answer is events and nothing else, without end."""
-        return self.answer is None and self.may_stream
+        return self.response is None and self.may_stream
 
     @property
     def all_errors(self) -> tuple[type[HoldfastError], ...]:
@@ -123,7 +123,7 @@ ROUTES: tuple[Route, ...] = (
         session_list.list_sessions,
         "List the sessions of this key, in order of their keys: what each is doing, and how full its budgets are.",
         schemas.Sessions,
-        query=schemas.PageOfSessions,
+        query=schemas.SessionsQuery,
     ),
     Route(
         "PUT",
@@ -174,7 +174,7 @@ ROUTES: tuple[Route, ...] = (
         "Make a session of a file that was exported: all of it, or nothing.",
         schemas.Imported,
         status=201,
-        query=schemas.ImportAs,
+        query=schemas.ImportQuery,
         errors=(ExistsError, UnknownModelError, RetryLaterError, *_WRITING),
         takes_bytes=True,
     ),
@@ -185,7 +185,7 @@ ROUTES: tuple[Route, ...] = (
         "Send a message and wait for its answer, or stream it, or only have it accepted.",
         schemas.Answered,
         body=schemas.SendMessage,
-        also=((202, schemas.Accepted),),
+        other_responses=((202, schemas.Accepted),),
         errors=(ClientIdReusedError, TurnFailedError, *_WRITING),
         may_stream=True,
     ),
@@ -195,7 +195,7 @@ ROUTES: tuple[Route, ...] = (
         messages.show_turn,
         "Say how a turn stands, having waited for its outcome if asked to.",
         schemas.TurnState,
-        query=schemas.WaitFor,
+        query=schemas.WaitQuery,
     ),
     Route(
         "POST",
@@ -247,7 +247,7 @@ ROUTES: tuple[Route, ...] = (
         "Make the view smaller now; whoever else asks meanwhile gets the same compaction.",
         schemas.Compacted,
         body=schemas.Compact,
-        also=((202, schemas.Compacted),),
+        other_responses=((202, schemas.Compacted),),
         errors=_WRITING,
     ),
     Route(
@@ -288,7 +288,7 @@ ROUTES: tuple[Route, ...] = (
         usage.show_budgets,
         "Chart a session: what each request took of the budgets, and warnings, compactions, faults and rungs between.",
         report_schemas.BudgetsOverTime,
-        query=report_schemas.PageOfBudgets,
+        query=report_schemas.BudgetsQuery,
     ),
     Route(
         "GET",
@@ -296,7 +296,7 @@ ROUTES: tuple[Route, ...] = (
         sessions.list_records,
         "Read records as they were written.",
         schemas.Records,
-        query=schemas.PageOfRecords,
+        query=schemas.RecordsQuery,
     ),
     Route(
         "GET",
@@ -319,7 +319,7 @@ ROUTES: tuple[Route, ...] = (
         sessions.search,
         "Find what was said or done, also what the model no longer sees.",
         schemas.Hits,
-        query=schemas.Search,
+        query=schemas.SearchQuery,
     ),
     Route(
         "GET",
@@ -327,7 +327,7 @@ ROUTES: tuple[Route, ...] = (
         sessions.recall,
         "Read what a record holds as text, a page at a time: also output that was spilled and is in a blob.",
         Page,
-        query=report_schemas.Recalled,
+        query=report_schemas.RecallQuery,
         errors=(BadInputError,),
     ),
     Route(
@@ -336,7 +336,7 @@ ROUTES: tuple[Route, ...] = (
         sessions.events,
         "Watch a session: every record once, deltas as they are written. Resumes behind a cursor or says `resync`.",
         None,
-        query=schemas.WatchFrom,
+        query=schemas.WatchQuery,
         may_stream=True,
     ),
     Route(
@@ -345,7 +345,7 @@ ROUTES: tuple[Route, ...] = (
         session_list.search_all,
         "Find what was said or done in any session of this key.",
         schemas.HitsOfAll,
-        query=schemas.Search,
+        query=schemas.SearchQuery,
     ),
     Route(
         "GET",
@@ -353,7 +353,7 @@ ROUTES: tuple[Route, ...] = (
         session_list.watch_all,
         "Watch all sessions of this key: how each stands when it changes. Resumes behind a cursor or says `resync`.",
         None,
-        query=schemas.WatchAllFrom,
+        query=schemas.WatchAllQuery,
         may_stream=True,
     ),
     Route(
@@ -370,7 +370,7 @@ ROUTES: tuple[Route, ...] = (
         "Have the doctor look at the whole store, without changing it. For the operator.",
         report_schemas.CheckState,
         body=schemas.Nothing,
-        also=((202, report_schemas.CheckState),),
+        other_responses=((202, report_schemas.CheckState),),
         errors=(BadInputError,),
     ),
     Route(
@@ -380,7 +380,7 @@ ROUTES: tuple[Route, ...] = (
         "Upload an attachment; a message then names it.",
         schemas.Uploaded,
         status=201,
-        query=schemas.NameOfUpload,
+        query=schemas.UploadQuery,
         errors=(StoreFullError, BadInputError),
         takes_bytes=True,
     ),

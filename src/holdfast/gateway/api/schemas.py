@@ -19,18 +19,18 @@ _Limit = Annotated[int, msgspec.Meta(ge=1, le=100_000, description="How many at 
 _Seq = Annotated[int, msgspec.Meta(ge=0, le=2**53, description="A record's number in its session, from 1.")]
 
 
-class Wanted(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class RequestSchema(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The base of what is asked for."""
 
 
 # --- what is asked for -------------------------------------------------------------------------------------------
 
 
-class Nothing(Wanted, frozen=True):
+class Nothing(RequestSchema, frozen=True):
     """An empty object, or an empty query."""
 
 
-class DeclaredTool(Wanted, frozen=True):
+class DeclaredTool(RequestSchema, frozen=True):
     """A tool that the client runs. `parameters` is the JSON Schema of its arguments."""
 
     name: Annotated[str, msgspec.Meta(pattern="^[a-zA-Z0-9_-]{1,64}$")]
@@ -38,7 +38,7 @@ class DeclaredTool(Wanted, frozen=True):
     parameters: dict[str, Any] = {}
 
 
-class ConfigureSession(Wanted, frozen=True):
+class ConfigureSession(RequestSchema, frozen=True):
     """What a session is told about itself. Left out, or null: as it is."""
 
     model: str | None = None
@@ -47,7 +47,7 @@ class ConfigureSession(Wanted, frozen=True):
     tools: list[DeclaredTool] | None = None
 
 
-class Attached(Wanted, frozen=True):
+class Attached(RequestSchema, frozen=True):
     """Something attached: the id of an upload, or its bytes in base64. One of the two."""
 
     upload: str = ""
@@ -56,7 +56,7 @@ class Attached(Wanted, frozen=True):
     media_type: str = ""
 
 
-class SendMessage(Wanted, frozen=True):
+class SendMessage(RequestSchema, frozen=True):
     """A message. `mode` says what the answer is: "wait" the model's, "post" that it is accepted, "stream" events."""
 
     text: str = ""
@@ -68,7 +68,7 @@ class SendMessage(Wanted, frozen=True):
     tools: list[DeclaredTool] | None = None
 
 
-class SubmitResult(Wanted, frozen=True):
+class SubmitResult(RequestSchema, frozen=True):
     """What came of a call that the client was told to run, named by `reply` and `call_id` of its event."""
 
     reply: _Seq
@@ -78,39 +78,39 @@ class SubmitResult(Wanted, frozen=True):
     is_failure: bool = False
 
 
-class Compact(Wanted, frozen=True):
+class Compact(RequestSchema, frozen=True):
     """Make the view smaller. `focus` says what the summary should keep in particular."""
 
     focus: str = ""
 
 
-class PreviewCompact(Wanted, frozen=True):
+class PreviewCompact(RequestSchema, frozen=True):
     """Look at what a compaction would do. With `with_model` a model writes the real summary, which costs a call."""
 
     focus: str = ""
     with_model: bool = False
 
 
-class Fork(Wanted, frozen=True):
+class Fork(RequestSchema, frozen=True):
     """Make a session `into` of this one's records, up to the record `at`; left out, all of them."""
 
     into: str
     at: Annotated[int, msgspec.Meta(ge=1, le=2**53)] | None = None
 
 
-class ImportAs(Wanted, frozen=True):
+class ImportQuery(RequestSchema, frozen=True):
     """The key to import a session under; left out, the one that it had."""
 
     key: str = ""
 
 
-class Undo(Wanted, frozen=True):
+class Undo(RequestSchema, frozen=True):
     """Undo the compaction in force; with `compaction`, the seq of its record, only that one: asking twice is safe."""
 
     compaction: _Seq | None = None
 
 
-class PageOfSessions(Wanted, frozen=True):
+class SessionsQuery(RequestSchema, frozen=True):
     """Which sessions to list: those behind the key `after` that have `match` in their key, in order of their keys."""
 
     after: str = ""
@@ -119,40 +119,40 @@ class PageOfSessions(Wanted, frozen=True):
     match: str = ""
 
 
-class PageOfRecords(Wanted, frozen=True):
+class RecordsQuery(RequestSchema, frozen=True):
     """Which records to read: those behind the seq `after`."""
 
     after: _Seq = 0
     limit: _Limit = 100
 
 
-class Search(Wanted, frozen=True):
+class SearchQuery(RequestSchema, frozen=True):
     """What to look for: words, a path, a name or an id."""
 
     query: str
     limit: _Limit = 10
 
 
-class WatchAllFrom(Wanted, frozen=True):
+class WatchAllQuery(RequestSchema, frozen=True):
     """Where to begin: behind a cursor (or the header Last-Event-ID), or, without one, now."""
 
     cursor: str = ""
 
 
-class WatchFrom(Wanted, frozen=True):
+class WatchQuery(RequestSchema, frozen=True):
     """Where to begin: behind a cursor (or the header Last-Event-ID), behind a seq, or, without both, now."""
 
     cursor: str = ""
     after: _Seq | None = None
 
 
-class WaitFor(Wanted, frozen=True):
+class WaitQuery(RequestSchema, frozen=True):
     """How long to wait for the outcome; 0 asks how it stands."""
 
     wait_seconds: Annotated[float, msgspec.Meta(ge=0, le=3_600)] = 0.0
 
 
-class NameOfUpload(Wanted, frozen=True):
+class UploadQuery(RequestSchema, frozen=True):
     """What an upload is called; its type is told from its content."""
 
     name: str = ""

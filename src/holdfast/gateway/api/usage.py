@@ -5,7 +5,7 @@ from typing import Literal
 
 from msgspec.structs import replace
 
-from holdfast.gateway.api.report_schemas import BudgetsOverTime, Mark, PageOfBudgets, RequestMade
+from holdfast.gateway.api.report_schemas import BudgetsOverTime, BudgetsQuery, Mark, RequestMade
 from holdfast.gateway.api.request_context import RequestContext
 from holdfast.gateway.status_cache import gauge_of
 from holdfast.runtime.sessions.record_text import spoken
@@ -43,16 +43,16 @@ _MarkKind = Literal["warning", "compaction", "fault", "rung", "roll_over", "undo
 _Outcome = Literal["answered", "failed", "given_up", "open"]
 
 
-async def show_budgets(call: RequestContext) -> BudgetsOverTime:
+async def show_budgets(context: RequestContext) -> BudgetsOverTime:
     """Answer with requests and marks behind a record."""
-    wanted = call.query(PageOfBudgets)
-    session, known = await call.session()
-    limit = min(wanted.limit, call.gateway.bounds.page_max)
-    records = await session.history(after=wanted.after, limit=_RECORDS_MAX)
+    query = context.query(BudgetsQuery)
+    session, known = await context.session()
+    limit = min(query.limit, context.state.bounds.page_max)
+    records = await session.history(after=query.after, limit=_RECORDS_MAX)
     page = _page(records, limit)
     if page.next is None and records and records[-1].seq < known.last_seq:
         page = replace(page, next=records[-1].seq)
-    return _priced(_settled(page, records), records, wanted.total_usd)
+    return _with_costs(_without_open_request(page, records), records, query.total_usd)
 
 
 def _page(records: Iterable[Logged], limit: int) -> BudgetsOverTime:
@@ -66,7 +66,7 @@ def _page(records: Iterable[Logged], limit: int) -> BudgetsOverTime:
         ended = _outcome(record)
         if ended is not None and (place := places.get(ended[0])) is not None:
             requests[place] = replace(requests[place], outcome=ended[1], usage=ended[2])
-        kind = kind_of(record)
+        kind = mark_kind(record)
         if following is not None or (kind is None and not isinstance(record, AttemptStarted)):
             continue
         if len(requests) + len(marks) == limit:
@@ -94,7 +94,7 @@ def _outcome(record: AnyRecord) -> tuple[tuple[int, int], _Outcome, Usage | None
             return None
 
 
-def _settled(page: BudgetsOverTime, records: list[Logged]) -> BudgetsOverTime:
+def _without_open_request(page: BudgetsOverTime, records: list[Logged]) -> BudgetsOverTime:
     """Leave the last request to the next page where its outcome is there, unless it is the first of this one."""
     if page.next is None or not page.requests or page.requests[-1].outcome != "open":
         return page
@@ -104,14 +104,14 @@ def _settled(page: BudgetsOverTime, records: list[Logged]) -> BudgetsOverTime:
     return BudgetsOverTime(page.requests[:-1], [mark for mark in page.marks if mark.seq < last], last - 1)
 
 
-def _priced(page: BudgetsOverTime, records: Iterable[Logged], before_usd: float) -> BudgetsOverTime:
+def _with_costs(page: BudgetsOverTime, records: Iterable[Logged], before_usd: float) -> BudgetsOverTime:
     """Say what each request cost, and what everything up to it did. `before_usd` was paid before these records."""
     places = {request.seq: place for place, request in enumerate(page.requests)}
     requests, open_at = list(page.requests), dict[tuple[int, int], int]()
     total = page_total = before_usd
     for logged in records:
         record = logged.record
-        usd = paid(record)
+        usd = cost_of(record)
         total = round(total + (usd or 0.0), _DECIMALS)
         if page.next is None or logged.seq <= page.next:
             page_total = total
@@ -124,7 +124,7 @@ def _priced(page: BudgetsOverTime, records: Iterable[Logged], before_usd: float)
     return BudgetsOverTime(requests, page.marks, page.next, page_total)
 
 
-def paid(record: AnyRecord) -> float | None:
+def cost_of(record: AnyRecord) -> float | None:
     """Return what a record says was paid; None where it says nothing of that."""
     match record:
         case ReplyRecorded() | AttemptFailed() | PieceSummarised() | SummaryRefused():
@@ -139,7 +139,7 @@ def _request(logged: Logged, record: AttemptStarted) -> RequestMade:
     return RequestMade(logged.seq, logged.at, record.turn, record.model, gauge, "open", None)
 
 
-def kind_of(record: AnyRecord) -> _MarkKind | None:
+def mark_kind(record: AnyRecord) -> _MarkKind | None:
     """Return what a record is in a chart; None where it is not marked."""
     match record:
         case WindowWarned():

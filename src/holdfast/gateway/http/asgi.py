@@ -30,7 +30,7 @@ Send: TypeAlias = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 App: TypeAlias = Callable[[Scope, Receive, Send], Awaitable[None]]
 Headers: TypeAlias = Iterable[tuple[bytes, bytes]]
 
-ShapeT = TypeVar("ShapeT")
+SchemaT = TypeVar("SchemaT")
 _ResultT = TypeVar("_ResultT")
 JSON = b"application/json"
 # More names than any query of ours has.
@@ -77,7 +77,7 @@ def _segments(raw: bytes) -> tuple[str, ...]:
         raise MalformedError("the path is not UTF-8; encode it as UTF-8 first, then with %") from error
 
 
-def query(scope: Scope, shape: type[ShapeT]) -> ShapeT:
+def query(scope: Scope, schema: type[SchemaT]) -> SchemaT:
     """Return the query as a shape. Raises where it has a name twice or one that is not known."""
     try:
         pairs = parse_qsl(
@@ -92,19 +92,19 @@ def query(scope: Scope, shape: type[ShapeT]) -> ShapeT:
     if len(given) != len(pairs):
         raise InvalidError("a name in the query is given twice; give each once")
     try:
-        return msgspec.convert(given, shape, strict=False)
+        return msgspec.convert(given, schema, strict=False)
     except msgspec.ValidationError as error:
         raise InvalidError(f"the query is not of the right shape: {error}") from error
 
 
-async def json_body(scope: Scope, receive: Receive, shape: type[ShapeT], bounds: GatewayBounds) -> ShapeT:
+async def json_body(scope: Scope, receive: Receive, schema: type[SchemaT], bounds: GatewayBounds) -> SchemaT:
     """Return the body as a shape."""
     kind = header(scope, b"content-type").partition(";")[0].strip().lower()
     if kind != JSON.decode():
         raise MediaTypeError(f"the body must be application/json, not {kind[:80] or 'without a type'!r}")
     body = await whole_body(scope, receive, bounds)
     try:
-        return msgspec.json.decode(body, type=shape)
+        return msgspec.json.decode(body, type=schema)
     except msgspec.ValidationError as error:
         raise InvalidError(f"the body is not of the right shape: {error}") from error
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
@@ -222,7 +222,7 @@ async def unless_gone(
             watch.cancel()
 
 
-async def answer(send: Send, status: int, body: bytes, *, headers: Headers = (), kind: bytes = JSON) -> None:
+async def send_response(send: Send, status: int, body: bytes, *, headers: Headers = (), kind: bytes = JSON) -> None:
     """Send a whole answer."""
     given = [
         (b"content-type", kind),
@@ -248,7 +248,7 @@ async def write(send: Send, chunk: bytes, *, seconds_max: float) -> None:
         raise StalledError from error
 
 
-async def answer_file(
+async def send_file(
     send: Send, lines: AsyncIterator[bytes], *, kind: str, headers: Headers, bounds: GatewayBounds
 ) -> None:
     """Send lines as a file, some at a time, as fast as they are read. What fails before the first is a problem yet."""
@@ -270,8 +270,8 @@ async def answer_file(
     await send({"type": "http.response.body", "body": b"", "more_body": False})
 
 
-async def answer_problem(send: Send, problem: Problem, *, headers: Headers = ()) -> None:
+async def send_problem(send: Send, problem: Problem, *, headers: Headers = ()) -> None:
     """Send problem details."""
     given = [*headers_of(problem), *headers]
     body = msgspec.json.encode(problem)
-    await answer(send, problem.status, body, headers=given, kind=b"application/problem+json")
+    await send_response(send, problem.status, body, headers=given, kind=b"application/problem+json")

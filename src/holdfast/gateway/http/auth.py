@@ -25,15 +25,15 @@ from holdfast.runtime.sessions.admission import check_session_key
 from holdfast.runtime.sessions.client import Client
 from holdfast.runtime.sessions.session import Session
 
-_MARK = "@"
+_TENANT_MARK = "@"
 # Behind every key that begins with the mark: no character is higher.
-_BEHIND_MARKED = _MARK + "\U0010ffff"
+_AFTER_TENANT_KEYS = _TENANT_MARK + "\U0010ffff"
 # What a key may have, so that it fits the engine's 256 bytes with the longest prefix of 34.
 KEY_BYTES_MAX = 200
 # Sessions that are read from the store at once where many are looked at, some 100 bytes each ...
 _PAGE = 1_000
 # ... and how many keys one request for those that match may look at: a tenth of a second.
-_LOOKED_AT_MAX = 20_000
+_SCANNED_MAX = 20_000
 
 
 class Tenant:
@@ -42,7 +42,7 @@ class Tenant:
     def __init__(self, name: str, bounds: GatewayBounds) -> None:
         self.name = name
         self._bounds = bounds
-        self._prefix = f"{_MARK}{name}/" if name else ""
+        self._prefix = f"{_TENANT_MARK}{name}/" if name else ""
         self.streams = 0
         self.requests = 0
 
@@ -52,36 +52,36 @@ class Tenant:
         size_bytes = len(key.encode(errors="replace"))
         if size_bytes > KEY_BYTES_MAX:
             raise InvalidError(f"the session key has {size_bytes:,} bytes, at most {KEY_BYTES_MAX} are taken")
-        if not self._prefix and key.startswith(_MARK):
-            raise InvalidError(f"a session key may not begin with {_MARK!r} here; use another")
+        if not self._prefix and key.startswith(_TENANT_MARK):
+            raise InvalidError(f"a session key may not begin with {_TENANT_MARK!r} here; use another")
         return self._prefix + key
 
     def key_of(self, store_key: str) -> str | None:
         """Return what this tenant calls a session of the store; None where it is not its own."""
         if self._prefix:
             return store_key.removeprefix(self._prefix) if store_key.startswith(self._prefix) else None
-        return None if store_key.startswith(_MARK) else store_key
+        return None if store_key.startswith(_TENANT_MARK) else store_key
 
-    async def session(self, hold: Client, key: str) -> tuple[Session, SessionInfo]:
+    async def session(self, client: Client, key: str) -> tuple[Session, SessionInfo]:
         """Return a session that exists, with what is known of it. Raises `NotFoundError` where there is none."""
-        session = await hold.session(self.store_key(key))
+        session = await client.session(self.store_key(key))
         known = await session.known()
         if known is None or known.last_seq == 0:
             raise NotFoundError("there is no such session; a session exists from its first message or settings on")
         return session, known
 
     async def sessions(
-        self, hold: Client, *, after: str, limit: int, match: str = ""
+        self, client: Client, *, after: str, limit: int, match: str = ""
     ) -> tuple[list[tuple[str, SessionInfo]], str | None]:
         """Return this tenant's sessions behind one of its keys, each with its own name for it, and where to go on.
 
         With `match`, those that have it in their key; then there may be fewer than `limit`, and more to come.
         """
         found: list[tuple[str, SessionInfo]] = []
-        wanted, behind = match.casefold(), self._prefix + after
-        size, looked_at = _PAGE if match else limit, 0
-        while looked_at < _LOOKED_AT_MAX:
-            page = await hold.sessions(after=behind, limit=size)
+        wanted, after_key = match.casefold(), self._prefix + after
+        size, scanned = _PAGE if match else limit, 0
+        while scanned < _SCANNED_MAX:
+            page = await client.sessions(after=after_key, limit=size)
             for known in page:
                 key = self.key_of(known.key)
                 if key is not None and wanted in key.casefold():
@@ -92,16 +92,16 @@ class Tenant:
             if len(page) < size or (self._prefix and last is None):
                 return found, None
             # Other tenants' sessions stand side by side, so they are passed over at once.
-            behind = page[-1].key if last is not None else max(page[-1].key, _BEHIND_MARKED)
-            looked_at += len(page)
-        return found, behind.removeprefix(self._prefix)
+            after_key = page[-1].key if last is not None else max(page[-1].key, _AFTER_TENANT_KEYS)
+            scanned += len(page)
+        return found, after_key.removeprefix(self._prefix)
 
-    async def every_session(self, hold: Client, *, count_max: int) -> list[tuple[str, SessionInfo]]:
+    async def every_session(self, client: Client, *, count_max: int) -> list[tuple[str, SessionInfo]]:
         """Return all sessions of this tenant, or the first so many in order of their keys."""
         found: list[tuple[str, SessionInfo]] = []
-        behind: str | None = ""
-        while behind is not None and len(found) < count_max:
-            page, behind = await self.sessions(hold, after=behind, limit=_PAGE)
+        after_key: str | None = ""
+        while after_key is not None and len(found) < count_max:
+            page, after_key = await self.sessions(client, after=after_key, limit=_PAGE)
             found += page
         return found[:count_max]
 
@@ -137,7 +137,7 @@ _NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,31}")
 # Longer than any key of ours; what is longer is not even hashed.
 _KEY_CHARS_MAX = 256
 # How old the knowledge of the file may be: removing a key takes effect within it.
-_LOOK_SECONDS = 1.0
+_REFRESH_SECONDS = 1.0
 
 
 class GatewayKey(msgspec.Struct, frozen=True):
@@ -155,7 +155,7 @@ class KeyFile:
         self.path = path
         self._keys: tuple[GatewayKey, ...] = ()
         self._stamp: tuple[int, int, int] | None = None
-        self._looked_at = float("-inf")
+        self._checked_at = float("-inf")
 
     def all(self) -> tuple[GatewayKey, ...]:
         """Return the keys as the file has them now."""
@@ -182,7 +182,7 @@ class KeyFile:
 
     def name_of(self, presented: str) -> str | None:
         """Return the name of a key; None where it is not known. Takes as long for a right key as for a wrong one."""
-        self._look()
+        self._refresh()
         if len(presented) > _KEY_CHARS_MAX:
             return None
         digest = _digest(presented)
@@ -194,14 +194,14 @@ class KeyFile:
 
     def is_empty(self) -> bool:
         """Return whether there are no keys."""
-        self._look()
+        self._refresh()
         return not self._keys
 
-    def _look(self) -> None:
+    def _refresh(self) -> None:
         now = time.monotonic()
-        if now - self._looked_at >= _LOOK_SECONDS:
+        if now - self._checked_at >= _REFRESH_SECONDS:
             self.all()
-            self._looked_at = now
+            self._checked_at = now
 
     def add(self, name: str) -> str:
         """Make a key and return it: it is shown this once, and kept only as a hash."""
@@ -225,17 +225,17 @@ class KeyFile:
 
     def _write(self, keys: tuple[GatewayKey, ...]) -> None:
         """Replace the file in one step: whoever reads it sees all keys or all keys as they were."""
-        beside = self.path.with_name(f"{self.path.name}.{os.getpid()}.new")
+        temporary = self.path.with_name(f"{self.path.name}.{os.getpid()}.new")
         try:
-            with os.fdopen(os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+            with os.fdopen(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
                 file.write(msgspec.json.format(msgspec.json.encode(keys), indent=2) + b"\n")
                 file.flush()
                 os.fsync(file.fileno())
-            beside.replace(self.path)
+            temporary.replace(self.path)
         except OSError as error:
             raise StoreIoError(f"the keys in {self.path} cannot be written ({error.strerror})") from error
         finally:
-            beside.unlink(missing_ok=True)
+            temporary.unlink(missing_ok=True)
 
 
 def _digest(secret: str) -> str:

@@ -16,7 +16,7 @@ from typing import Any, TypeAlias
 import msgspec
 
 from holdfast.errors import HoldfastError, StoppingError
-from holdfast.gateway.api.schemas import DeltaSeen, Gone, OpenCall, Reconnect, Resync, WatchFrom, Watching
+from holdfast.gateway.api.schemas import DeltaSeen, Gone, OpenCall, Reconnect, Resync, Watching, WatchQuery
 from holdfast.gateway.bounds import GatewayBounds
 from holdfast.gateway.http.asgi import STOPPING, Receive, Scope, Send, StalledError, until_gone, write
 from holdfast.gateway.http.problems import problem_of
@@ -38,9 +38,9 @@ _RETRY_MILLISECONDS = 1_000
 # A life of a session is told from another by 32 bits: nobody can choose it, and a clash needs a restore besides.
 _EPOCH_BYTES = 4
 _RECONNECT = Reconnect("the gateway is stopping; connect again with the last id, and nothing is missed")
-_GONE = Gone("this session was deleted; what is made under its key from now on is another")
-_ANEW = "this session was deleted and made anew elsewhere"
-_Farewell: TypeAlias = Reconnect | Gone | Resync
+_DELETED = Gone("this session was deleted; what is made under its key from now on is another")
+_RECREATED = "this session was deleted and made anew elsewhere"
+_EndEvent: TypeAlias = Reconnect | Gone | Resync
 _encode = msgspec.json.Encoder().encode
 
 
@@ -57,17 +57,17 @@ def cursor_of(epoch: str, logged: Logged) -> str:
     return f"{epoch}-{logged.seq}-{round(logged.at * 1_000)}"
 
 
-class Start(msgspec.Struct, frozen=True):
+class StreamStart(msgspec.Struct, frozen=True):
     """Where a stream begins; `why` says why not where it was asked to, where that is so."""
 
     after: int
     why: str = ""
 
 
-async def start_of(session: Session, known: SessionInfo, wanted: WatchFrom, bounds: GatewayBounds) -> Start:
+async def stream_start(session: Session, known: SessionInfo, wanted: WatchQuery, bounds: GatewayBounds) -> StreamStart:
     """Return where a stream begins."""
     if wanted.cursor:
-        after, why = await _behind_cursor(session, known, wanted.cursor)
+        after, why = await _resume_at(session, known, wanted.cursor)
     else:
         after, why = (known.last_seq if wanted.after is None else wanted.after), ""
         if after > known.last_seq:
@@ -75,10 +75,10 @@ async def start_of(session: Session, known: SessionInfo, wanted: WatchFrom, boun
     behind = known.last_seq - after
     if not why and behind > bounds.replay_records_max:
         why = f"{behind:,} records came since, more than the {bounds.replay_records_max:,} that are replayed"
-    return Start(known.last_seq, why) if why else Start(after)
+    return StreamStart(known.last_seq, why) if why else StreamStart(after)
 
 
-async def _behind_cursor(session: Session, known: SessionInfo, cursor: str) -> tuple[int, str]:
+async def _resume_at(session: Session, known: SessionInfo, cursor: str) -> tuple[int, str]:
     epoch, _, rest = cursor.partition("-")
     seq, _, mark = rest.partition("-")
     if not (seq.isdecimal() and mark.isdecimal() and len(seq) <= _SEQ_DIGITS_MAX):
@@ -108,38 +108,38 @@ class EventStream:
         self._abort: Callable[[], None] | None = scope.get("holdfast.abort")
         self._loop = asyncio.get_running_loop()
         self._written_at = self._loop.time()
-        self._farewell: asyncio.Future[_Farewell] = self._loop.create_future()
+        self._end_event: asyncio.Future[_EndEvent] = self._loop.create_future()
         # Returns how to end it where what it is about is not there any more; asked while nothing happens.
-        self.ending: Callable[[], Awaitable[Gone | Resync | None]] | None = None
+        self.check_ended: Callable[[], Awaitable[Gone | Resync | None]] | None = None
 
     async def event(self, name: str, told: object, *, cursor: str = "") -> None:
         """Write an event."""
         given = f"id: {cursor}\n" if cursor else ""
         await self._write(f"event: {name}\n{given}data: ".encode() + _encode(told) + b"\n\n")
 
-    async def beat(self) -> None:
+    async def heartbeat(self) -> None:
         """Show that the stream is alive, where nothing else has lately."""
         if self._loop.time() - self._written_at >= self._bounds.heartbeat_seconds:
-            if self.ending is not None and (ended := await self.ending()) is not None:
+            if self.check_ended is not None and (ended := await self.check_ended()) is not None:
                 self.stop(ended)
                 return
             await self._write(b":\n\n")
 
-    async def bid_farewell(self, farewell: _Farewell) -> None:
+    async def send_end(self, end_event: _EndEvent) -> None:
         """Say why the stream ends."""
-        match farewell:
+        match end_event:
             case Reconnect():
-                await self.event("reconnect", farewell)
+                await self.event("reconnect", end_event)
             case Gone():
-                await self.event("gone", farewell)
+                await self.event("gone", end_event)
             case Resync():
                 # Whoever connects again with its cursor goes on there.
-                await self.event("resync", farewell, cursor=farewell.cursor)
+                await self.event("resync", end_event, cursor=end_event.cursor)
 
-    def stop(self, farewell: _Farewell = _RECONNECT) -> None:
+    def stop(self, end_event: _EndEvent = _RECONNECT) -> None:
         """Ask the stream to end, and say why: its reader is to connect again, or there is nothing left to read."""
-        if not self._farewell.done():
-            self._farewell.set_result(farewell)
+        if not self._end_event.done():
+            self._end_event.set_result(end_event)
 
     def abort(self) -> None:
         """Cut the connection: the reader takes nothing, so it cannot be told."""
@@ -156,14 +156,14 @@ class EventStream:
         work = asyncio.ensure_future(self._produce(produce))
         gone = asyncio.ensure_future(until_gone(receive))
         try:
-            awaited: set[asyncio.Future[Any]] = {work, gone, self._farewell}
+            awaited: set[asyncio.Future[Any]] = {work, gone, self._end_event}
             await asyncio.wait(awaited, return_when=asyncio.FIRST_COMPLETED)
             if gone.done():
                 return
             if work.done():
                 work.result()
             else:
-                await self.bid_farewell(self._farewell.result())
+                await self.send_end(self._end_event.result())
             await self._send({"type": "http.response.body", "body": b"", "more_body": False})
         except StalledError:
             self.abort()
@@ -222,11 +222,11 @@ class Streams:
         for stream in self._open:
             stream.stop()
 
-    def forget(self, session: str) -> None:
+    def end_session(self, session: str) -> None:
         """End the streams of a session that was deleted: one that is made anew begins at record 1 again."""
         for stream, about in self._open.items():
             if about == session:
-                stream.stop(_GONE)
+                stream.stop(_DELETED)
 
     async def keep_alive(self) -> None:
         """Send heartbeats, without end."""
@@ -234,13 +234,13 @@ class Streams:
         while True:
             await asyncio.sleep(self._bounds.heartbeat_seconds / 3)
             for stream in list(self._open):
-                beat = asyncio.ensure_future(self._beat(stream))
-                beating.add(beat)
-                beat.add_done_callback(beating.discard)
+                heartbeat = asyncio.ensure_future(self._heartbeat(stream))
+                beating.add(heartbeat)
+                heartbeat.add_done_callback(beating.discard)
 
-    async def _beat(self, stream: EventStream) -> None:
+    async def _heartbeat(self, stream: EventStream) -> None:
         try:
-            await stream.beat()
+            await stream.heartbeat()
         except StalledError:
             stream.abort()
         except HoldfastError:
@@ -251,21 +251,21 @@ class Streams:
 # --- what is told ------------------------------------------------------------------------------------------------
 
 
-async def tell(stream: EventStream, session: Session, epoch: str, sight: LiveDelta | Logged) -> None:
+async def send_update(stream: EventStream, session: Session, epoch: str, update: LiveDelta | Logged) -> None:
     """Write what was seen in a session."""
-    if isinstance(sight, LiveDelta):
-        match sight.delta:
+    if isinstance(update, LiveDelta):
+        match update.delta:
             case TextDelta(text=text):
-                await stream.event("delta", DeltaSeen(sight.turn, sight.attempt, "text", text))
+                await stream.event("delta", DeltaSeen(update.turn, update.attempt, "text", text))
             case ReasoningDelta(text=text):
-                await stream.event("delta", DeltaSeen(sight.turn, sight.attempt, "reasoning", text))
+                await stream.event("delta", DeltaSeen(update.turn, update.attempt, "reasoning", text))
             case _:
                 pass
         return
-    if isinstance(sight.record, ToolStarted) and sight.record.reply:
+    if isinstance(update.record, ToolStarted) and update.record.reply:
         # Before the record, whose id says that everything up to it was told: a call is told twice rather than never.
-        await stream.event("call", await open_call(session, sight.record))
-    await stream.event("record", sight, cursor=cursor_of(epoch, sight))
+        await stream.event("call", await open_call(session, update.record))
+    await stream.event("record", update, cursor=cursor_of(epoch, update))
 
 
 async def open_call(session: Session, started: ToolStarted) -> OpenCall:
@@ -275,35 +275,35 @@ async def open_call(session: Session, started: ToolStarted) -> OpenCall:
     return OpenCall(started.turn, started.reply, started.call_id, started.name, arguments)
 
 
-async def watch(stream: EventStream, session: Session, known: SessionInfo, start: Start) -> None:
+async def watch(stream: EventStream, session: Session, known: SessionInfo, start: StreamStart) -> None:
     """Write everything that happens in a session behind `start`, as long as it lives."""
     epoch = epoch_of(known)
-    stream.ending = partial(_life_after, session, epoch)
+    stream.check_ended = partial(_end_of_life, session, epoch)
     if start.why:
         resync = await _resync(session, epoch, start)
         await stream.event("resync", resync, cursor=resync.cursor)
     else:
         cursor = await _cursor_at(session, epoch, start.after)
         await stream.event("watching", Watching(cursor, start.after), cursor=cursor)
-    async with aclosing(session.sights(after=start.after)) as sights:
-        async for sight in sights:
+    async with aclosing(session.sights(after=start.after)) as updates:
+        async for update in updates:
             # Asked when the record was read: what is the same life now was the same life then.
-            if isinstance(sight, Logged) and (ended := await stream.ending()) is not None:
-                await stream.bid_farewell(ended)
+            if isinstance(update, Logged) and (ended := await stream.check_ended()) is not None:
+                await stream.send_end(ended)
                 return
-            await tell(stream, session, epoch, sight)
+            await send_update(stream, session, epoch, update)
 
 
-async def _life_after(session: Session, epoch: str) -> Gone | Resync | None:
+async def _end_of_life(session: Session, epoch: str) -> Gone | Resync | None:
     """Return how a watch over one life of a session ends; None while that life goes on."""
     known = await session.known()
     if known is None or known.last_seq == 0:
-        return _GONE
+        return _DELETED
     anew = epoch_of(known)
-    return None if anew == epoch else await _resync(session, anew, Start(known.last_seq, _ANEW))
+    return None if anew == epoch else await _resync(session, anew, StreamStart(known.last_seq, _RECREATED))
 
 
-async def _resync(session: Session, epoch: str, start: Start) -> Resync:
+async def _resync(session: Session, epoch: str, start: StreamStart) -> Resync:
     why = f"{start.why}; read what is missing from the records, it goes on behind {start.after}"
     return Resync(why, await _cursor_at(session, epoch, start.after), start.after)
 

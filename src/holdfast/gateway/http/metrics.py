@@ -49,13 +49,13 @@ class Metrics:
         self._rungs = Counter("holdfast_rungs", "Rungs climbed.", ("rung", "result"), registry=self.registry)
         self._compactions = Counter("holdfast_compactions", "Compactions.", ("kind",), registry=self.registry)
         self._tokens = Counter("holdfast_tokens", "Tokens as reported.", ("direction",), registry=self.registry)
-        self._passed = Counter(
+        self._proxied = Counter(
             "holdfast_dropin_requests",
             "Requests of drop-in clients that an upstream was asked for.",
             ("dialect", "result"),
             registry=self.registry,
         )
-        self._rescuing = Counter(
+        self._proxy_rungs = Counter(
             "holdfast_dropin_rungs",
             "Rungs climbed for requests of drop-in clients.",
             ("rung", "result"),
@@ -67,7 +67,7 @@ class Metrics:
             ("kind",),
             registry=self.registry,
         )
-        self._called = Counter(
+        self._client_compactions = Counter(
             "holdfast_dropin_compactions",
             "Compactions of agents' own that were recognised.",
             ("dialect",),
@@ -76,7 +76,7 @@ class Metrics:
         purpose = ("purpose",)
         self._cost = Counter("holdfast_cost_usd", "US dollars, by declared prices.", purpose, registry=self.registry)
         self._unpriced = Counter("holdfast_calls_unpriced", "Calls without a price.", purpose, registry=self.registry)
-        self._owing = Gauge("holdfast_sessions_owing", "Sessions that owe an outcome.", registry=self.registry)
+        self._pending = Gauge("holdfast_sessions_owing", "Sessions that owe an outcome.", registry=self.registry)
         self._streams = Gauge("holdfast_event_streams", "Event streams open.", registry=self.registry)
 
     def observe(self, session: str, logged: Logged) -> None:
@@ -92,16 +92,16 @@ class Metrics:
                 if started is not None:
                     self._turn_seconds.observe(monotonic() - started)
             case ReplyRecorded(reply=reply, cost_usd=usd) if reply.usage is not None:
-                self._pay(reply.usage, usd, "answers")
+                self._count_usage(reply.usage, usd, "answers")
             case AttemptFailed(fault=fault, usage=usage, cost_usd=usd):
                 self._faults.labels(fault.kind.value).inc()
-                self._pay(usage, usd, "answers")
+                self._count_usage(usage, usd, "answers")
             case PieceSummarised(usage=usage, cost_usd=usd) | SummaryRefused(usage=usage, cost_usd=usd):
-                self._pay(usage, usd, "summaries")
+                self._count_usage(usage, usd, "summaries")
             case RungFinished(rung=rung, result=result):
                 self._rungs.labels(rung.value, result.value).inc()
                 if follows_a_client(session):
-                    self._rescuing.labels(rung.value, result.value).inc()
+                    self._proxy_rungs.labels(rung.value, result.value).inc()
             case CompactionApplied(kind=kind):
                 self._compactions.labels(kind.value).inc()
             case _:
@@ -109,7 +109,7 @@ class Metrics:
 
     def dropin_answered(self, dialect: str, *, rescued: str) -> None:
         """Count a request of a drop-in client; `rescued` says by which means, "" where it went through as it was."""
-        self._passed.labels(dialect, "rescued" if rescued else "passed").inc()
+        self._proxied.labels(dialect, "rescued" if rescued else "passed").inc()
 
     def upstream_failed(self, kind: FaultKind) -> None:
         """Count a failure of an upstream."""
@@ -117,9 +117,9 @@ class Metrics:
 
     def compaction_called(self, dialect: str) -> None:
         """Count a compaction that an agent asked its model for."""
-        self._called.labels(dialect).inc()
+        self._client_compactions.labels(dialect).inc()
 
-    def _pay(self, usage: Usage | None, usd: float | None, purpose: str) -> None:
+    def _count_usage(self, usage: Usage | None, usd: float | None, purpose: str) -> None:
         if usage is None:
             return
         self._tokens.labels("input").inc(usage.input_tokens)
@@ -129,13 +129,13 @@ class Metrics:
         else:
             self._cost.labels(purpose).inc(usd)
 
-    def answered(self, route: str, method: str, status: int, seconds: float) -> None:
+    def observe_request(self, route: str, method: str, status: int, seconds: float) -> None:
         """Count a request."""
         self._requests.labels(route, method, str(status)).inc()
         self._request_seconds.labels(route).observe(seconds)
 
-    def shown(self, *, owing: int, streams: int) -> bytes:
+    def render(self, *, owing: int, streams: int) -> bytes:
         """Return everything as Prometheus reads it."""
-        self._owing.set(owing)
+        self._pending.set(owing)
         self._streams.set(streams)
         return generate_latest(self.registry)

@@ -41,73 +41,73 @@ class Problem(msgspec.Struct, frozen=True, omit_defaults=True):
     reason: str = ""
 
 
-class RefusedError(HoldfastError):
+class RejectedError(HoldfastError):
     """The gateway does not take a request. What was asked for has not happened."""
 
     code = "refused"
 
 
-class MalformedError(RefusedError):
+class MalformedError(RejectedError):
     """A body, query or header that cannot be read."""
 
     code = "malformed"
 
 
-class InvalidError(RefusedError):
+class InvalidError(RejectedError):
     """A body or query that can be read, but is not of the shape that is asked for."""
 
     code = "invalid"
 
 
-class UnauthorizedError(RefusedError):
+class UnauthorizedError(RejectedError):
     """No gateway key, or one that is not known."""
 
     code = "unauthorized"
 
 
-class ForbiddenError(RefusedError):
+class ForbiddenError(RejectedError):
     """A request that this gateway serves to others, or from elsewhere."""
 
     code = "forbidden"
 
 
-class NotFoundError(RefusedError):
+class NotFoundError(RejectedError):
     """There is no such thing, or it is somebody else's."""
 
     code = "not_found"
 
 
-class ExistsError(RefusedError):
+class ExistsError(RejectedError):
     """There is a session of this key already."""
 
     code = "exists"
 
 
-class MethodError(RefusedError):
+class MethodError(RejectedError):
     """The address exists, but not for this method."""
 
     code = "method_not_allowed"
 
 
-class TooSlowError(RefusedError):
+class TooSlowError(RejectedError):
     """A body that came too slowly."""
 
     code = "too_slow"
 
 
-class TooLargeError(RefusedError):
+class TooLargeError(RejectedError):
     """A body that is too long."""
 
     code = "too_large"
 
 
-class MediaTypeError(RefusedError):
+class MediaTypeError(RejectedError):
     """A body of another type than the one that is taken."""
 
     code = "media_type"
 
 
-class TooManyError(RefusedError):
+class TooManyError(RejectedError):
     """This key has too much under way."""
 
     code = "too_many"

@@ -44,94 +44,94 @@ class BoundedProtocol(HttpToolsProtocol):
         self._deadline: asyncio.TimerHandle | None = None
         self._header_bytes = 0
         self._is_in_headers = True
-        self._is_whole = True
-        self._is_refused = False
+        self._is_complete = True
+        self._is_rejected = False
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override] # as uvicorn's own
         """Take a connection, or refuse it where there are too many."""
         super().connection_made(transport)
-        self._await_headers()
+        self._start_deadline()
         if len(self.connections) > self.bounds.connections_max:
-            self._refuse(503, "too_many", "Too many connections", "this gateway has too many connections; try later")
+            self._reject(503, "too_many", "Too many connections", "this gateway has too many connections; try later")
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Forget a connection."""
-        self._forget_deadline()
+        self._cancel_deadline()
         super().connection_lost(exc)
 
     def data_received(self, received: bytes) -> None:
         """Read what came, as long as its headers stay within their bound."""
-        if self._is_refused:
+        if self._is_rejected:
             return
         if self._is_in_headers:
             self._header_bytes += len(received)
             if self._deadline is None:
-                self._await_headers()
+                self._start_deadline()
         super().data_received(received)
-        if self._is_in_headers and self._header_bytes > self.bounds.header_bytes_max and not self._is_refused:
-            self._refuse_headers()
-        elif self._is_in_headers and not self._is_whole and self._deadline is None:
+        if self._is_in_headers and self._header_bytes > self.bounds.header_bytes_max and not self._is_rejected:
+            self._reject_headers()
+        elif self._is_in_headers and not self._is_complete and self._deadline is None:
             # The beginning of the next request came together with the one before.
-            self._await_headers()
+            self._start_deadline()
 
     def on_message_begin(self) -> None:
         """Begin a request."""
         super().on_message_begin()
-        self._is_whole = False
+        self._is_complete = False
         self.scope["holdfast.abort"] = self.transport.abort  # type: ignore[typeddict-unknown-key] # an extension
 
     def on_headers_complete(self) -> None:
         """Start the request, unless its headers are too long."""
-        self._forget_deadline()
+        self._cancel_deadline()
         self._is_in_headers = False
         if len(self.url) + sum(len(name) + len(text) for name, text in self.headers) > self.bounds.header_bytes_max:
-            self._refuse_headers()
+            self._reject_headers()
             return
         super().on_headers_complete()
 
     def on_body(self, body: bytes) -> None:
         """Take a piece of the body."""
-        if not self._is_refused:
+        if not self._is_rejected:
             super().on_body(body)
 
     def on_message_complete(self) -> None:
         """End the request's body."""
-        self._is_whole = True
+        self._is_complete = True
         self._is_in_headers = True
         self._header_bytes = 0
-        if not self._is_refused:
+        if not self._is_rejected:
             super().on_message_complete()
 
     def on_response_complete(self) -> None:
         """Go on with the next request, or let go of one whose body has no end."""
         super().on_response_complete()
-        if not self._is_whole and not self.transport.is_closing():
+        if not self._is_complete and not self.transport.is_closing():
             self._deadline = self.loop.call_later(_LINGER_SECONDS, self.transport.abort)
 
     def send_400_response(self, msg: str) -> None:
         """Say that something is no HTTP."""
-        self._refuse(400, "malformed", "The request cannot be read", f"{msg} Send a request of HTTP/1.1.")
+        self._reject(400, "malformed", "The request cannot be read", f"{msg} Send a request of HTTP/1.1.")
 
-    def _await_headers(self) -> None:
-        self._forget_deadline()
-        self._deadline = self.loop.call_later(self.bounds.header_seconds_max, self._too_late)
+    def _start_deadline(self) -> None:
+        self._cancel_deadline()
+        self._deadline = self.loop.call_later(self.bounds.header_seconds_max, self._reject_slow_headers)
 
-    def _forget_deadline(self) -> None:
+    def _cancel_deadline(self) -> None:
         if self._deadline is not None:
             self._deadline.cancel()
             self._deadline = None
 
-    def _too_late(self) -> None:
+    def _reject_slow_headers(self) -> None:
         seconds = self.bounds.header_seconds_max
-        self._refuse(408, "too_slow", "The request came too slowly", f"its headers took more than {seconds:g} seconds")
+        self._reject(408, "too_slow", "The request came too slowly", f"its headers took more than {seconds:g} seconds")
 
-    def _refuse_headers(self) -> None:
+    def _reject_headers(self) -> None:
         bytes_max = self.bounds.header_bytes_max
-        self._refuse(431, "too_large", "The headers are too large", f"they may have {bytes_max:,} bytes; send fewer")
+        self._reject(431, "too_large", "The headers are too large", f"they may have {bytes_max:,} bytes; send fewer")
 
-    def _refuse(self, status: int, code: str, title: str, detail: str) -> None:
+    def _reject(self, status: int, code: str, title: str, detail: str) -> None:
         """Answer without the application, and close."""
-        self._is_refused = True
+        self._is_rejected = True
         if self.transport.is_closing():
             return
         body = msgspec.json.encode(Problem(f"urn:holdfast:problem:{code}", title, status, detail, code))
@@ -143,7 +143,7 @@ class BoundedProtocol(HttpToolsProtocol):
         self.transport.close()
 
 
-class _QuietServer(uvicorn.Server):
+class _Server(uvicorn.Server):
     """A server whose signals are taken by whoever runs it."""
 
     @contextmanager
@@ -157,7 +157,7 @@ async def serve_gateway(gateway: Gateway, host: str = "127.0.0.1", port: int = 0
 
     Leaving stops it gracefully: no more connections, streams are told to connect again, requests under way may end.
     """
-    bounds = gateway.shared.bounds
+    bounds = gateway.state.bounds
     protocol = type("Protocol", (BoundedProtocol,), {"bounds": bounds})
     config = uvicorn.Config(
         gateway,
@@ -174,7 +174,7 @@ async def serve_gateway(gateway: Gateway, host: str = "127.0.0.1", port: int = 0
         backlog=bounds.connections_max,
     )
     config.load()
-    server = _QuietServer(config)
+    server = _Server(config)
     server.lifespan = config.lifespan_class(config)
     listener = _listen(host, port)
     bound = listener.getsockname()[1]
@@ -182,7 +182,7 @@ async def serve_gateway(gateway: Gateway, host: str = "127.0.0.1", port: int = 0
     # The clock of its headers, and the heartbeats of its streams.
     tasks = [
         asyncio.create_task(server.main_loop(), name="gateway clock"),
-        asyncio.create_task(gateway.shared.streams.keep_alive(), name="gateway heartbeats"),
+        asyncio.create_task(gateway.state.streams.keep_alive(), name="gateway heartbeats"),
     ]
     try:
         yield f"http://[{host}]:{bound}" if ":" in host else f"http://{host}:{bound}"
@@ -212,7 +212,11 @@ def _listen(host: str, port: int) -> socket.socket:
 
 
 # What every record of the standard library has; whatever else is there came as a field.
-_OWN = frozenset(vars(logging.LogRecord("", 0, "", 0, "", (), None))) | {"message", "asctime", "color_message"}
+_STANDARD_FIELDS = frozenset(vars(logging.LogRecord("", 0, "", 0, "", (), None))) | {
+    "message",
+    "asctime",
+    "color_message",
+}
 # A field is an id, a code or a number; a sentence of ours has under 500 characters.
 _CHARS_MAX = 1_000
 
@@ -228,10 +232,10 @@ class JsonLines(logging.Formatter):
             "logger": record.name,
             "event": record.getMessage()[:_CHARS_MAX],
         }
-        line.update((name, _plain(value)) for name, value in vars(record).items() if name not in _OWN)
+        line.update((name, _plain(value)) for name, value in vars(record).items() if name not in _STANDARD_FIELDS)
         if record.exc_info and record.exc_info[0] is not None:
             line["error"] = record.exc_info[0].__name__
-            line["came_through"] = list(_places(traceback.extract_tb(record.exc_info[2])))
+            line["came_through"] = list(_frames(traceback.extract_tb(record.exc_info[2])))
         return msgspec.json.encode(line).decode()
 
 
@@ -239,7 +243,7 @@ def _plain(value: object) -> object:
     return value if isinstance(value, int | float | None) else str(value)[:_CHARS_MAX]
 
 
-def _places(frames: Iterable[traceback.FrameSummary]) -> Iterable[str]:
+def _frames(frames: Iterable[traceback.FrameSummary]) -> Iterable[str]:
     for frame in frames:
         yield f"{frame.filename.rpartition('holdfast/')[2]}:{frame.lineno} {frame.name}"
 
