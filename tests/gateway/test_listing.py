@@ -38,8 +38,8 @@ async def test_a_list_says_what_each_session_is_doing_and_how_full_its_budgets_a
         listed = (await running.client.get("/api/sessions")).body["sessions"]
 
     assert [(one["key"], one["state"], one["says"], one["open_turns"]) for one in listed] == [
-        ("busy", "model", "the model is answering; 1 message behind it", 2),
-        ("quiet", "rest", "at rest", 0),
+        ("busy", "model", "the model is answering; 1 message queued", 2),
+        ("quiet", "rest", "idle", 0),
     ]
     assert listed[0]["gauge"]["tokens"]["used"] > 0
     assert (listed[1]["gauge"], listed[1]["model"], listed[1]["generation"]) == (None, "sim", 1)
@@ -114,7 +114,7 @@ async def test_a_turn_too_long_to_be_folded_for_a_list_is_told_without_what_only
 
     assert (told["state"], told["says"], told["gauge"], told["generation"]) == (
         "working",
-        "being worked on",
+        "working",
         None,
         None,
     )
@@ -142,14 +142,14 @@ async def test_sessions_are_found_by_a_text_in_their_key_page_by_page(tmp_path: 
 @pytest.mark.parametrize(
     ("turn", "told"),
     [
-        (Turn(), ("rest", "at rest")),
-        (Turn(waiting=(1,)), ("waiting", "1 message waits to be answered")),
-        (Turn(waiting=(1, 2)), ("waiting", "2 messages wait to be answered")),
-        (Turn(wanted=(PendingCompaction(1, Trigger.PERSON),)), ("waiting", "a compaction was asked for")),
-        (Turn(in_flight=InFlight.READY, number=1), ("ready", "about to go on")),
+        (Turn(), ("rest", "idle")),
+        (Turn(waiting=(1,)), ("waiting", "1 message queued")),
+        (Turn(waiting=(1, 2)), ("waiting", "2 messages queued")),
+        (Turn(wanted=(PendingCompaction(1, Trigger.PERSON),)), ("waiting", "a compaction is queued")),
+        (Turn(in_flight=InFlight.READY, number=1), ("ready", "about to continue")),
         (
             Turn(in_flight=InFlight.RUNG, number=1, climbing=Rung.SUMMARISE, waiting=(2, 3)),
-            ("rung", "summarising what is old; 2 messages behind it"),
+            ("rung", "summarising what is old; 2 messages queued"),
         ),
         (
             Turn(in_flight=InFlight.TOOLS, number=1, calls_running=(Call(a_tool_call("look_up")),)),
@@ -245,11 +245,11 @@ async def test_a_watch_over_all_sessions_tells_how_each_stands_and_resumes_behin
 
     assert {event.told["session"] for event in seen} == {"new"}
     last = seen[-1].told
-    assert (last["seq"], last["state"], last["says"], last["unanswered"]) == (5, "rest", "at rest", 0)
+    assert (last["seq"], last["state"], last["says"], last["unanswered"]) == (5, "rest", "idle", 0)
     assert last["gauge"]["tokens"]["used"] > 0
     assert resumed.told["cursor"] == seen[-1].cursor
     assert (later.told["session"], later.told["seq"], later.told["kind"]) == ("old", 10, "TurnEnded")
-    assert "another life" in theirs.told["why"]
+    assert "from an earlier run" in theirs.told["why"]
 
 
 async def test_what_another_process_writes_or_deletes_is_told_too() -> None:

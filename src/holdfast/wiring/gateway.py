@@ -1,4 +1,4 @@
-"""The gateway put together: sessions over HTTP, drop-in endpoints, counters and traces."""
+"""Composition of the gateway: HTTP API, proxy endpoints, page, metrics and traces."""
 
 import asyncio
 import os
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 def keys_path(settings: "Settings") -> Path | None:
-    """Return where the gateway's keys are kept: where the settings say, else beside the store. None: nowhere."""
+    """Return the path of the key file: from the settings, else beside the store file. None: no file."""
     if settings.gateway.keys_file:
         return Path(settings.gateway.keys_file).expanduser()
     store = _file_of(settings)
@@ -37,11 +37,11 @@ def keys_path(settings: "Settings") -> Path | None:
 
 @asynccontextmanager
 async def open_gateway(settings: "Settings") -> AsyncGenerator[str, None]:
-    """Open a store as the settings say, serve its sessions over HTTP, and give the base URL.
+    """Open the store of the settings, serve its sessions over HTTP, and yield the base URL.
 
-    Raises `UsageError` before anything is opened where anybody could reach a gateway that has no keys.
+    Raises `UsageError`, before anything is opened, for a gateway without keys that other machines could reach.
     """
-    # Only what is used is loaded: a server and its counters are a quarter of a second.
+    # Imported on use: the server and its metrics take a quarter of a second.
     from holdfast.gateway.health import Faults, Indexer  # noqa: PLC0415
     from holdfast.gateway.http.app import Gateway, Mount, is_loopback  # noqa: PLC0415
     from holdfast.gateway.http.auth import KeyFile  # noqa: PLC0415
@@ -56,8 +56,8 @@ async def open_gateway(settings: "Settings") -> AsyncGenerator[str, None]:
     has_keys = keys is not None and bool(keys.all())
     if not has_keys and not is_loopback(host):
         raise UsageError(
-            f"{host} can be reached from elsewhere, and there are no keys, so anybody could use this gateway; "
-            "make one with `holdfast keys add NAME`, or listen on 127.0.0.1"
+            f"{host} is reachable from other machines, and the gateway has no keys; "
+            "create one with `holdfast keys add NAME`, or listen on 127.0.0.1"
         )
     metrics, watches, faults = Metrics(), SessionWatches(), Faults()
     observers: list[Callable[[str, Logged], None]] = [metrics.observe, watches.observe, faults.observe]
@@ -101,20 +101,20 @@ def _tuning(settings: "Settings", observe: Callable[[str, Logged], None]) -> Tun
 def _app_state(
     settings: "Settings", client: Client, keys: "KeyFile | None", watches: "SessionWatches", faults: "Faults"
 ) -> "AppState":
-    """Return what all requests share, with the uploads and a look at the store where that is a file."""
+    """Return the state that all requests share."""
     from holdfast.gateway.api.request_context import AppState  # noqa: PLC0415
-    from holdfast.gateway.http.events import Streams  # noqa: PLC0415 - only what is used is loaded
+    from holdfast.gateway.http.events import Streams  # noqa: PLC0415 - imported on use
     from holdfast.gateway.uploads import Uploads  # noqa: PLC0415
 
     bounds, store = settings.gateway_bounds, _file_of(settings)
-    kept = None if store is None else store.with_name(store.name + "-uploads")
+    uploads_folder = None if store is None else store.with_name(store.name + "-uploads")
     return AppState(
         client,
         bounds,
         settings.model,
         keys,
         Streams(bounds),
-        Uploads(bounds, SystemClock(), kept),
+        Uploads(bounds, SystemClock(), uploads_folder),
         operator=settings.gateway.operator,
         watches=watches,
         faults=faults,
@@ -123,13 +123,13 @@ def _app_state(
 
 
 def _file_of(settings: "Settings") -> Path | None:
-    """Return the file that the sessions are in; None where they are elsewhere."""
-    place = settings.store or made_store_path()
-    return None if place == MEMORY or is_server(place) else Path(place).expanduser()
+    """Return the store file; None for a store in memory or on a server."""
+    location = settings.store or made_store_path()
+    return None if location == MEMORY or is_server(location) else Path(location).expanduser()
 
 
 def _inspection(settings: "Settings", client: Client) -> "Inspection | None":
-    """Return how to look at a store from outside; None where it is in memory."""
+    """Return the inspection of the store; None for a store in memory."""
     path = _file_of(settings)
     if path is not None:
         return _inspection_of_file(path)
@@ -137,7 +137,7 @@ def _inspection(settings: "Settings", client: Client) -> "Inspection | None":
 
 
 def _inspection_of_file(path: Path) -> "Inspection":
-    from holdfast.gateway.health import Inspection, Node  # noqa: PLC0415 - only what is used is loaded
+    from holdfast.gateway.health import Inspection, Node  # noqa: PLC0415 - imported on use
     from holdfast.stores.sqlite.inspect import lease_holders  # noqa: PLC0415
     from holdfast.stores.sqlite.process_lock import living  # noqa: PLC0415
     from holdfast.wiring.doctor import look_over  # noqa: PLC0415
@@ -158,15 +158,15 @@ def _inspection_of_file(path: Path) -> "Inspection":
 
 
 def _inspection_of_server(url: str, client: Client) -> "Inspection":
-    """Return how to look at a store that a server keeps, over the connections that are there."""
-    from holdfast.gateway.health import Inspection, Node  # noqa: PLC0415 - only what is used is loaded
+    """Return the inspection of a PostgreSQL store, over its open connections."""
+    from holdfast.gateway.health import Inspection, Node  # noqa: PLC0415 - imported on use
     from holdfast.stores.archived import ArchivedStore  # noqa: PLC0415
     from holdfast.stores.postgres import PostgresStore  # noqa: PLC0415 - an extra, and 0.3 s to import
     from holdfast.wiring.doctor import look_over_server  # noqa: PLC0415
 
-    kept = client.engine.store
-    store = kept.live if isinstance(kept, ArchivedStore) else kept
-    assert isinstance(store, PostgresStore), "a store with the address of a server is on one"
+    configured = client.engine.store
+    store = configured.live if isinstance(configured, ArchivedStore) else configured
+    assert isinstance(store, PostgresStore), "a store URL means a PostgreSQL store"
 
     async def nodes() -> list[Node]:
         return [Node(owner, is_alive, sessions) for owner, is_alive, sessions in await store.holders()]
@@ -179,14 +179,16 @@ def _inspection_of_server(url: str, client: Client) -> "Inspection":
 
 
 def _dropin(settings: "Settings", client: Client, metrics: "Metrics") -> "DropIn":
-    """Return the drop-in endpoints, with the upstreams that the settings name."""
-    from holdfast.gateway.proxy.app import DropIn  # noqa: PLC0415 - only what is used is loaded
+    """Return the proxy endpoints, with the upstreams of the settings."""
+    from holdfast.gateway.proxy.app import DropIn  # noqa: PLC0415 - imported on use
     from holdfast.gateway.proxy.upstream import open_upstream  # noqa: PLC0415
 
-    told, environ = settings.upstream, os.environ
-    openai = open_upstream("openai", told.openai_base_url, told.openai_key_variable, told.openai_fallbacks, environ)
+    upstream, environ = settings.upstream, os.environ
+    openai = open_upstream(
+        "openai", upstream.openai_base_url, upstream.openai_key_variable, upstream.openai_fallbacks, environ
+    )
     anthropic = open_upstream(
-        "anthropic", told.anthropic_base_url, told.anthropic_key_variable, told.anthropic_fallbacks, environ
+        "anthropic", upstream.anthropic_base_url, upstream.anthropic_key_variable, upstream.anthropic_fallbacks, environ
     )
     return DropIn(
         client.engine,

@@ -1,7 +1,4 @@
-"""The native API, talking: messages, turns, results of tools that a client runs, uploads.
-
-Whatever the library checks is checked there, once; here a request becomes a call and what comes of it a shape.
-"""
+"""Handlers for messages, turns, pins, results of client tools, and uploads."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Sequence
@@ -20,12 +17,12 @@ from holdfast.runtime.engine.live import LiveDelta
 from holdfast.runtime.sessions.session import Answer, Session
 from holdfast.types.records import InputAdmitted, Logged, Outcome, TurnEnded, turn_of
 
-# Reading the outcome of a turn that has ended takes milliseconds; whoever takes longer is told that it is open.
+# Reading the outcome of an ended turn takes milliseconds; after this timeout the turn is reported as open.
 _READING_SECONDS = 5.0
 
 
 async def send_message(context: RequestContext) -> schemas.Answered | schemas.Accepted | None:
-    """Take a message, and answer as its mode says."""
+    """Accept a message, and respond according to its mode."""
     body = await context.body(schemas.SendMessage)
     client_id = _client_id(context, body.client_id)
     attachments = _attachments(context, body.attachments)
@@ -37,7 +34,6 @@ async def send_message(context: RequestContext) -> schemas.Answered | schemas.Ac
         raise BadInputError(context.state.uploads.strip_path(str(error))) from error
     context.state.watches.touch(key, turn)
     if body.mode == "post":
-        # Nothing is read for this: it is what a client waits for before it goes on.
         context.status = 202
         return schemas.Accepted(turn)
     if body.mode == "stream":
@@ -47,23 +43,23 @@ async def send_message(context: RequestContext) -> schemas.Answered | schemas.Ac
         async with asyncio.timeout(context.state.bounds.wait_seconds_max):
             return _answered(await context.unless_gone(session.wait(turn)))
     except TimeoutError:
-        # It will be answered; whoever wants it asks for the turn.
+        # The turn continues; the client reads its outcome from the turn's address.
         context.status = 202
         return schemas.Accepted(turn)
 
 
-def _client_id(context: RequestContext, given: str) -> str:
-    told = header(context.scope, b"idempotency-key").strip('"')
-    if told and given and told != given:
-        raise InvalidError("client_id and the header Idempotency-Key differ; give one of them")
-    return given or told
+def _client_id(context: RequestContext, client_id: str) -> str:
+    idempotency_key = header(context.scope, b"idempotency-key").strip('"')
+    if idempotency_key and client_id and idempotency_key != client_id:
+        raise InvalidError("client_id and the header Idempotency-Key differ; send one of them")
+    return client_id or idempotency_key
 
 
 def _attachments(context: RequestContext, attached: Sequence[schemas.Attached]) -> list[Attachment | Path | str]:
     found: list[Attachment | Path | str] = []
     for one in attached:
         if bool(one.upload) == bool(one.content):
-            raise InvalidError("an attachment has either the id of an upload or its content; give one of the two")
+            raise InvalidError("an attachment needs either `upload` or `content`; send one of the two")
         if one.upload:
             found.append(context.state.uploads.path_of(context.tenant.name, one.upload))
         else:
@@ -72,7 +68,7 @@ def _attachments(context: RequestContext, attached: Sequence[schemas.Attached]) 
 
 
 async def _stream_turn(stream: EventStream, session: Session, turn: int) -> None:
-    """Tell what happens in one turn, and its outcome last."""
+    """Stream the events of one turn, and its answer last."""
     known = await session.known()
     assert known is not None, "a session with a message exists"
     epoch = epoch_of(known)
@@ -100,7 +96,7 @@ def _answered(answer: Answer) -> schemas.Answered:
 
 
 async def show_turn(context: RequestContext) -> schemas.TurnState:
-    """Answer with how a turn stands, having waited for its outcome if asked to."""
+    """Return the state of a turn, after waiting for its outcome if requested."""
     query = context.query(schemas.WaitQuery)
     session, _ = await context.session()
     turn = await _turn(context, session)
@@ -119,16 +115,16 @@ async def show_turn(context: RequestContext) -> schemas.TurnState:
 
 
 async def _turn(context: RequestContext, session: Session) -> int:
-    """Return the turn that the address names. Raises `NotFoundError` where the session has none of that number."""
+    """Return the turn in the path. Raises `NotFoundError` if the session has no such turn."""
     number = context.number("turn")
     found = await session.history(after=number - 1, limit=1) if number else []
     if not found or not isinstance(found[0].record, InputAdmitted):
-        raise NotFoundError("there is no such turn; a turn is named by the number that sending a message gave")
+        raise NotFoundError("turn not found; use the `turn` that sending a message returned")
     return number
 
 
 async def cancel_turn(context: RequestContext) -> schemas.Done:
-    """Stop working on one turn."""
+    """Cancel one turn."""
     await context.body(schemas.Nothing)
     session, _ = await context.session()
     await session.cancel(await _turn(context, session))
@@ -136,7 +132,7 @@ async def cancel_turn(context: RequestContext) -> schemas.Done:
 
 
 async def cancel_all(context: RequestContext) -> schemas.Done:
-    """Stop working on everything that is open in a session."""
+    """Cancel all open turns of a session."""
     await context.body(schemas.Nothing)
     session, _ = await context.session()
     await session.cancel()
@@ -144,37 +140,37 @@ async def cancel_all(context: RequestContext) -> schemas.Done:
 
 
 async def pin(context: RequestContext) -> schemas.Done:
-    """Keep the message of a turn in the view."""
+    """Pin the message of a turn."""
     session, _ = await context.session()
     await session.pin(await _turn(context, session))
     return schemas.Done()
 
 
 async def unpin(context: RequestContext) -> schemas.Done:
-    """Keep it no longer."""
+    """Unpin the message of a turn."""
     session, _ = await context.session()
     await session.pin(await _turn(context, session), keep=False)
     return schemas.Done()
 
 
 async def submit_result(context: RequestContext) -> schemas.Submitted:
-    """Take what came of a call that the client was told to run."""
+    """Accept the result of a client tool call."""
     body = await context.body(schemas.SubmitResult)
     session, _ = await context.session()
     output: list[str | Attachment] = [body.output] if body.output else []
     for one in body.attachments:
         if one.upload:
-            raise InvalidError("a result takes its attachments as content, not as uploads")
+            raise InvalidError("attachments of a result must be `content`, not `upload`")
         output.append(Attachment(one.content, one.name, one.media_type))
     is_new = await session.submit(body.reply, body.call_id, output, is_failure=body.is_failure)
     return schemas.Submitted(is_new)
 
 
 async def upload(context: RequestContext) -> schemas.Uploaded:
-    """Take an attachment that a message will name."""
+    """Store an attachment for a later message."""
     query = context.query(schemas.UploadQuery)
     bounds = context.state.bounds
     chunks = body_chunks(context.scope, context.receive, bounds, bytes_max=bounds.upload_bytes_max)
-    upload_id, kept = await context.state.uploads.save(context.tenant.name, query.name, chunks)
+    upload_id, saved = await context.state.uploads.save(context.tenant.name, query.name, chunks)
     context.status = 201
-    return schemas.Uploaded(upload_id, kept.size_bytes, kept.expires_at)
+    return schemas.Uploaded(upload_id, saved.size_bytes, saved.expires_at)

@@ -1,4 +1,4 @@
-"""The native API, over all sessions of a key: a list that says what each is doing, a search, and a watch."""
+"""Handlers for all sessions of a key: list with statuses, search, and watch."""
 
 import asyncio
 from contextlib import suppress
@@ -13,14 +13,14 @@ from holdfast.gateway.http.problems import InvalidError
 from holdfast.gateway.session_watch import Change, SessionWatch
 from holdfast.ports import SessionInfo
 
-# Sessions that are searched side by side: as many as a store reads side by side.
+# Concurrent searches: as many as a store has readers.
 _SEARCHED_AT_ONCE = 4
-# Sessions whose words are looked up in one go, which takes some ten milliseconds.
-_LOOKED_AT_AT_ONCE = 1_000
+# Sessions per lookup of the query's words in the index, which takes about ten milliseconds.
+_LOOKUP_SESSIONS = 1_000
 
 
 async def list_sessions(context: RequestContext) -> schemas.Sessions:
-    """Answer with a page of this key's sessions."""
+    """Return a page of this key's sessions."""
     query = context.query(schemas.SessionsQuery)
     context.check_length("the text to match", query.match, context.state.bounds.query_chars_max)
     limit = min(query.limit, context.state.bounds.page_max)
@@ -31,7 +31,7 @@ async def list_sessions(context: RequestContext) -> schemas.Sessions:
 
 
 async def search_all(context: RequestContext) -> schemas.HitsOfAll:
-    """Answer with what was said or done in any session, as far as there is time to look."""
+    """Search all sessions of this key until the timeout."""
     query, bounds = context.query(schemas.SearchQuery), context.state.bounds
     context.check_length("the query", query.query, bounds.query_chars_max)
     limit = min(query.limit, bounds.page_max)
@@ -50,17 +50,17 @@ async def search_all(context: RequestContext) -> schemas.HitsOfAll:
             if len(hits) > 2 * limit:
                 hits = _best(hits, limit)
 
-    # What somebody looks for is more often in what was said lately.
+    # Recently used sessions first: they are the likelier hits.
     newest_first = sorted((known for _, known in sessions), key=lambda known: known.updated_at, reverse=True)
     with suppress(TimeoutError):
         async with asyncio.timeout(bounds.search_seconds_max):
-            for start in range(0, len(newest_first), _LOOKED_AT_AT_ONCE):
-                page = newest_first[start : start + _LOOKED_AT_AT_ONCE]
-                worth = await store.mentioning(page, query.query)
-                searched += len(page) - len(worth)
+            for start in range(0, len(newest_first), _LOOKUP_SESSIONS):
+                page = newest_first[start : start + _LOOKUP_SESSIONS]
+                candidates = await store.mentioning(page, query.query)
+                searched += len(page) - len(candidates)
                 async with asyncio.TaskGroup() as group:
                     for _ in range(_SEARCHED_AT_ONCE):
-                        group.create_task(search(worth))
+                        group.create_task(search(candidates))
     return schemas.HitsOfAll(_best(hits, limit), searched, len(sessions), is_complete=searched == len(sessions))
 
 
@@ -69,37 +69,37 @@ def _best(hits: list[schemas.SessionHit], limit: int) -> list[schemas.SessionHit
 
 
 async def watch_all(context: RequestContext) -> None:
-    """Tell how sessions stand whenever they change, without end."""
+    """Stream the statuses of sessions that change."""
     query = context.query(schemas.WatchAllQuery)
-    told = header(context.scope, b"last-event-id")
-    if told and query.cursor and told != query.cursor:
-        raise InvalidError("cursor and the header Last-Event-ID differ; give one of them")
+    last_event_id = header(context.scope, b"last-event-id")
+    if last_event_id and query.cursor and last_event_id != query.cursor:
+        raise InvalidError("cursor and the header Last-Event-ID differ; send one of them")
     watch = context.state.watches.of(context.tenant, context.state.bounds)
     await watch.poll(context.state.client, at_once=True)
-    position, why = watch.position(query.cursor or told)
-    await context.stream(lambda stream: _watch(context, stream, watch, position, why))
+    position, reason = watch.position(query.cursor or last_event_id)
+    await context.stream(lambda stream: _watch(context, stream, watch, position, reason))
 
 
-async def _watch(context: RequestContext, stream: EventStream, watch: SessionWatch, position: int, why: str) -> None:
+async def _watch(context: RequestContext, stream: EventStream, watch: SessionWatch, position: int, reason: str) -> None:
     cursor = watch.cursor(position)
-    if why:
-        await _resync(stream, watch, position, why)
+    if reason:
+        await _resync(stream, watch, position, reason)
     else:
         await stream.event("watching", schemas.Watching(cursor, position), cursor=cursor)
     async for change in watch.since(position, context.state.client):
         if change is None:
             await _resync(stream, watch, watch.number, "too many sessions changed since the last event")
         else:
-            await _tell(context, stream, watch, change)
+            await _send_change(context, stream, watch, change)
 
 
-async def _resync(stream: EventStream, watch: SessionWatch, position: int, why: str) -> None:
+async def _resync(stream: EventStream, watch: SessionWatch, position: int, reason: str) -> None:
     cursor = watch.cursor(position)
-    told = schemas.Resync(f"{why}; read the list of sessions again, then it goes on", cursor, position)
-    await stream.event("resync", told, cursor=cursor)
+    resync = schemas.Resync(f"{reason}; read the list of sessions again, then the stream continues", cursor, position)
+    await stream.event("resync", resync, cursor=cursor)
 
 
-async def _tell(context: RequestContext, stream: EventStream, watch: SessionWatch, change: Change) -> None:
+async def _send_change(context: RequestContext, stream: EventStream, watch: SessionWatch, change: Change) -> None:
     key, cursor = context.tenant.key_of(change.session), watch.cursor(change.number)
     if key is None or change.session.startswith(RESERVED_KEYS):
         return

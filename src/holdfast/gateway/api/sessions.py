@@ -1,6 +1,6 @@
-"""The native API, looking: sessions, what the model sees of them, their records, search, events.
+"""Handlers for one session: configuration, view, records, search, compaction, events.
 
-Whatever the library checks is checked there, once; here a request becomes a call and what comes of it a shape.
+Handlers translate requests to library calls and results to schemas. The library validates input.
 """
 
 import asyncio
@@ -19,7 +19,7 @@ from holdfast.types.records import CompactionOutcome, Logged
 
 
 async def configure_session(context: RequestContext) -> schemas.SessionDetail:
-    """Make a session, or tell it something else about itself."""
+    """Create a session or change its configuration."""
     body = await context.body(schemas.ConfigureSession)
     check_model(context, body.model)
     if body.system is not None:
@@ -27,28 +27,28 @@ async def configure_session(context: RequestContext) -> schemas.SessionDetail:
     key = context.tenant.store_key(context.key)
     tools = tool_specs(body.tools)
     if tools is None and (await (await context.state.client.session(key)).known()) is None:
-        # With nothing to say the session is made all the same.
+        # An empty configuration also creates the session.
         tools = []
     await context.state.client.session(key, model=body.model, system=body.system, tools=tools)
     return await show_session(context)
 
 
 def check_model(context: RequestContext, model: str | None) -> None:
-    """Raise where a session would ask for a model that is not offered."""
+    """Raise `UnknownModelError` for a model that this gateway does not offer."""
     offered = context.state.models
     if model is not None and model not in offered:
-        raise UnknownModelError(f"model {model[:80]!r} is not offered here; there are: {', '.join(offered)}")
+        raise UnknownModelError(f"unknown model {model[:80]!r}; this gateway offers: {', '.join(offered)}")
 
 
 def tool_specs(tools: list[schemas.DeclaredTool] | None) -> list[ToolSpec] | None:
-    """Return tools as the engine knows them."""
+    """Convert declared tools to the engine's tool specifications."""
     if tools is None:
         return None
     return [ToolSpec(one.name, one.description, msgspec.json.encode(one.parameters).decode()) for one in tools]
 
 
 async def show_session(context: RequestContext) -> schemas.SessionDetail:
-    """Answer with what a session was told and where it stands."""
+    """Return the configuration and state of a session."""
     session, known = await context.session()
     turn = await session.standing()
     newest = await session.read(known.last_seq)
@@ -83,7 +83,7 @@ async def show_session(context: RequestContext) -> schemas.SessionDetail:
 
 
 async def show_view(context: RequestContext) -> schemas.ViewNow:
-    """Answer with what the model would see now."""
+    """Return the view that the model would get now."""
     session, _ = await context.session()
     view = await session.view()
     return schemas.ViewNow(
@@ -98,7 +98,7 @@ async def show_view(context: RequestContext) -> schemas.ViewNow:
 
 
 async def list_records(context: RequestContext) -> schemas.Records:
-    """Answer with a page of records as they were written."""
+    """Return a page of records."""
     query = context.query(schemas.RecordsQuery)
     session, _ = await context.session()
     limit = min(query.limit, context.state.bounds.page_max)
@@ -107,17 +107,17 @@ async def list_records(context: RequestContext) -> schemas.Records:
 
 
 async def show_record(context: RequestContext) -> Logged:
-    """Answer with one record as it was written."""
+    """Return one record."""
     session, _ = await context.session()
     seq = context.number("seq")
     found = await session.history(after=seq - 1, limit=1) if seq else []
     if not found:
-        raise NotFoundError("there is no such record; records are numbered from 1")
+        raise NotFoundError("record not found; records are numbered from 1")
     return found[0]
 
 
 async def search(context: RequestContext) -> schemas.Hits:
-    """Answer with what was said or done, also long ago."""
+    """Search all records of a session."""
     query = context.query(schemas.SearchQuery)
     context.check_length("the query", query.query, context.state.bounds.query_chars_max)
     session, _ = await context.session()
@@ -125,7 +125,7 @@ async def search(context: RequestContext) -> schemas.Hits:
 
 
 async def recall(context: RequestContext) -> Page:
-    """Answer with a page of what a record or a blob holds, as the model itself could read it."""
+    """Return a page of text of a record or blob, as the model's recall tool does."""
     query = context.query(report_schemas.RecallQuery)
     context.check_length("the id of a blob", query.blob, context.state.bounds.query_chars_max)
     session, _ = await context.session()
@@ -133,7 +133,7 @@ async def recall(context: RequestContext) -> Page:
 
 
 async def compact(context: RequestContext) -> schemas.Compacted:
-    """Make the view smaller, and answer with what came of it."""
+    """Compact the view and return the outcome."""
     body = await context.body(schemas.Compact)
     context.check_length("the focus", body.focus, context.state.bounds.focus_chars_max)
     session, _ = await context.session()
@@ -142,22 +142,23 @@ async def compact(context: RequestContext) -> schemas.Compacted:
             settled = await context.unless_gone(session.compact(focus=body.focus))
     except TimeoutError:
         context.status = 202
-        return schemas.Compacted(0, CompactionOutcome.DEFERRED, "it is still being made; its outcome will be a record")
+        return schemas.Compacted(0, CompactionOutcome.DEFERRED, "still running; a record will hold the outcome")
     return schemas.Compacted(settled.request, settled.outcome, settled.why)
 
 
 async def preview(context: RequestContext) -> schemas.Previewed:
-    """Answer with what a compaction would do now."""
+    """Return the effect that a compaction would have now."""
     body = await context.body(schemas.PreviewCompact)
     context.check_length("the focus", body.focus, context.state.bounds.focus_chars_max)
     session, _ = await context.session()
     try:
         async with asyncio.timeout(context.state.bounds.wait_seconds_max):
-            looked = session.preview(focus=body.focus, with_model=body.with_model)
-            return schemas.Previewed(await context.unless_gone(looked))
+            return schemas.Previewed(
+                await context.unless_gone(session.preview(focus=body.focus, with_model=body.with_model))
+            )
     except TimeoutError as error:
         raise RetryLaterError(
-            "the model has not written its summary yet; what it wrote is kept, so ask again, or without a model"
+            "the model's summary is not complete; finished parts are kept, so retry, or preview without a model"
         ) from error
 
 
@@ -169,12 +170,12 @@ async def undo(context: RequestContext) -> schemas.Undone:
 
 
 async def events(context: RequestContext) -> None:
-    """Tell what happens in a session, without end."""
+    """Stream the events of a session."""
     query = context.query(schemas.WatchQuery)
-    told = header(context.scope, b"last-event-id")
-    if told and query.cursor and told != query.cursor:
-        raise InvalidError("cursor and the header Last-Event-ID differ; give one of them")
+    last_event_id = header(context.scope, b"last-event-id")
+    if last_event_id and query.cursor and last_event_id != query.cursor:
+        raise InvalidError("cursor and the header Last-Event-ID differ; send one of them")
     session, known = await context.session()
-    query = schemas.WatchQuery(query.cursor or told, query.after)
+    query = schemas.WatchQuery(query.cursor or last_event_id, query.after)
     start = await stream_start(session, known, query, context.state.bounds)
     await context.stream(lambda stream: watch(stream, session, known, start), session=session.key)

@@ -1,7 +1,7 @@
-"""The native API, copying: a session as a session of its own, into a file and back, and gone.
+"""Handlers that fork, delete, export and import sessions.
 
-What is imported comes from outside, so it is held to what the API asks of everybody: it may not name a model that is
-not offered, nor bytes that it does not bring.
+An imported file is untrusted, so the API's checks apply to it: it may not name a model that is not offered, nor a blob
+that it does not contain.
 """
 
 import asyncio
@@ -19,33 +19,33 @@ from holdfast.runtime.tools.client_tools import check_declared
 from holdfast.types.records import Logged, SessionConfigured
 
 FILE_TYPE = "application/jsonl"
-# How often a session that is to be deleted is asked for while somebody works on it.
+# Interval of delete attempts while the session is active.
 _POLL_SECONDS = 0.1
-# What a tenant's sessions begin with in a store; of an imported one the tenant may be unknown here.
+# Tenant prefix of a store key; the tenant of an imported session may be unknown here.
 _TENANT = re.compile("^@[^/]*/")
 
 
 async def fork(context: RequestContext) -> schemas.Forked:
-    """Make a session of its own of the records of another."""
+    """Copy the records of a session into a new one."""
     body = await context.body(schemas.Fork)
     session, _ = await context.session()
     target = await _unused_key(context, body.into)
-    made = await session.fork(target, at=body.at)
-    known = await made.known()
-    assert known is not None, "what was forked has records"
+    forked = await session.fork(target, at=body.at)
+    known = await forked.known()
+    assert known is not None, "a fork has records"
     return schemas.Forked(body.into, known.last_seq)
 
 
 async def _unused_key(context: RequestContext, key: str) -> str:
-    """Return the key in the store that a session is to be made under. Raises where there is one already."""
+    """Return the store key for a new session. Raises `ExistsError` if the session already exists."""
     target = context.tenant.store_key(key)
     if await (await context.state.client.session(target)).known() is not None:
-        raise ExistsError(f"there is a session {key!r} already; name another key")
+        raise ExistsError(f"session {key!r} already exists; choose another key")
     return target
 
 
 async def delete_session(context: RequestContext) -> schemas.Removed:
-    """Remove a session for good, and end whoever watches it."""
+    """Delete a session and end its event streams."""
     session, _ = await context.session()
     removed = await _delete_when_idle(context, session.key)
     context.state.streams.end_session(session.key)
@@ -54,43 +54,43 @@ async def delete_session(context: RequestContext) -> schemas.Removed:
 
 
 async def _delete_when_idle(context: RequestContext, key: str) -> Deleted:
-    """Delete a session as soon as nobody works on it. Raises `RetryLaterError` where that takes too long."""
+    """Delete a session as soon as it is idle. Raises `RetryLaterError` after the timeout."""
     loop = asyncio.get_running_loop()
-    until = loop.time() + context.state.bounds.rest_seconds_max
+    deadline = loop.time() + context.state.bounds.rest_seconds_max
     while True:
         try:
             return await context.state.client.delete(key)
         except StoppingError:
             raise
         except RetryLaterError:
-            if loop.time() >= until:
+            if loop.time() >= deadline:
                 raise
         await asyncio.sleep(_POLL_SECONDS)
 
 
 async def export_session(context: RequestContext) -> None:
-    """Answer with a session as one file."""
+    """Send a session as one file."""
     session, _ = await context.session()
-    # No quote, path or line end of a key gets into a header or onto a disk.
+    # Quotes, slashes and line breaks of a key must not reach headers or file systems.
     name = re.sub("[^A-Za-z0-9._-]+", "-", context.key).strip(".-") or "session"
-    saved = (b"content-disposition", f'attachment; filename="{name}.jsonl"'.encode("ascii"))
-    await context.file(context.state.client.export(session.key), kind=FILE_TYPE, headers=[saved])
+    disposition = (b"content-disposition", f'attachment; filename="{name}.jsonl"'.encode("ascii"))
+    await context.file(context.state.client.export(session.key), kind=FILE_TYPE, headers=[disposition])
 
 
 async def import_session(context: RequestContext) -> schemas.Imported:
-    """Make a session of a file that was exported. Nothing is stored before all of it is here and found whole."""
+    """Create a session from an exported file. Nothing is stored before the whole file is received and verified."""
     query = context.query(schemas.ImportQuery)
     if query.key:
         await _unused_key(context, query.key)
     bounds, uploads = context.state.bounds, context.state.uploads
     chunks = body_chunks(context.scope, context.receive, bounds, bytes_max=bounds.import_bytes_max)
-    upload_id, kept = await uploads.save(context.tenant.name, "session.jsonl", chunks)
+    upload_id, saved = await uploads.save(context.tenant.name, "session.jsonl", chunks)
     try:
-        # As much as a request may have in one piece of JSON is held at once, and no more.
-        origin = await asyncio.to_thread(origin_of_whole, kept.path, line_bytes_max=bounds.body_bytes_max)
+        # A line may be as long as a JSON body, which bounds memory use.
+        origin = await asyncio.to_thread(origin_of_whole, saved.path, line_bytes_max=bounds.body_bytes_max)
         key = query.key or _TENANT.sub("", origin)
         copied = await context.state.client.import_(
-            kept.path, key=await _unused_key(context, key), check=lambda logged: _check(context, logged)
+            saved.path, key=await _unused_key(context, key), check=lambda logged: _check(context, logged)
         )
     finally:
         uploads.drop(upload_id)
@@ -98,7 +98,7 @@ async def import_session(context: RequestContext) -> schemas.Imported:
 
 
 def _check(context: RequestContext, logged: Logged) -> None:
-    """Raise where a record tells the session something that the API would not let a client tell it."""
+    """Raise if a record contains a configuration that the API would reject."""
     record = logged.record
     if not isinstance(record, SessionConfigured):
         return

@@ -1,4 +1,4 @@
-"""The native API, a session over time: what its requests took of the budgets, and what happened to its view."""
+"""Handler for a session's budgets over time: usage and cost of its requests, and marks for events between them."""
 
 from collections.abc import Iterable
 from typing import Literal
@@ -32,11 +32,11 @@ from holdfast.types.records import (
 )
 from holdfast.types.usage import Budgets
 
-# Records that are read for one page: a tenth of a second of work, and some MiB with the largest usual records.
+# Records read for one page: a tenth of a second of work, and a few MiB with the largest usual records.
 _RECORDS_MAX = 5_000
-# As in the sums that a session keeps.
+# As in the session's own totals.
 _DECIMALS = 9
-# What a mark says at most; a provider may have said much.
+# Limit of a mark's text: a provider's error may be long.
 _WORDS_CHARS_MAX = 500
 
 _MarkKind = Literal["warning", "compaction", "fault", "rung", "roll_over", "undo", "change", "notice", "damage"]
@@ -44,7 +44,7 @@ _Outcome = Literal["answered", "failed", "given_up", "open"]
 
 
 async def show_budgets(context: RequestContext) -> BudgetsOverTime:
-    """Answer with requests and marks behind a record."""
+    """Return requests and marks after a record."""
     query = context.query(BudgetsQuery)
     session, known = await context.session()
     limit = min(query.limit, context.state.bounds.page_max)
@@ -58,7 +58,7 @@ async def show_budgets(context: RequestContext) -> BudgetsOverTime:
 def _page(records: Iterable[Logged], limit: int) -> BudgetsOverTime:
     requests: list[RequestMade] = []
     marks: list[Mark] = []
-    # Which of them an outcome belongs to.
+    # Index of each request by its turn and attempt.
     places: dict[tuple[int, int], int] = {}
     following: int | None = None
     for logged in records:
@@ -70,7 +70,7 @@ def _page(records: Iterable[Logged], limit: int) -> BudgetsOverTime:
         if following is not None or (kind is None and not isinstance(record, AttemptStarted)):
             continue
         if len(requests) + len(marks) == limit:
-            # The page is full; what comes of its requests is still looked for.
+            # The page is full; keep reading for the outcomes of its requests.
             following = logged.seq - 1
             continue
         if isinstance(record, AttemptStarted):
@@ -82,7 +82,7 @@ def _page(records: Iterable[Logged], limit: int) -> BudgetsOverTime:
 
 
 def _outcome(record: AnyRecord) -> tuple[tuple[int, int], _Outcome, Usage | None] | None:
-    """Return which attempt a record ends, how, and what the model reports; None where it ends none."""
+    """Return the attempt that a record ends, its outcome and its reported usage; None for other records."""
     match record:
         case ReplyRecorded(turn=turn, attempt=attempt, reply=reply):
             return (turn, attempt), "answered", reply.usage
@@ -95,7 +95,7 @@ def _outcome(record: AnyRecord) -> tuple[tuple[int, int], _Outcome, Usage | None
 
 
 def _without_open_request(page: BudgetsOverTime, records: list[Logged]) -> BudgetsOverTime:
-    """Leave the last request to the next page where its outcome is there, unless it is the first of this one."""
+    """Move a last request that is still open to the next page, unless it is the first record of this one."""
     if page.next is None or not page.requests or page.requests[-1].outcome != "open":
         return page
     last = page.requests[-1].seq
@@ -105,7 +105,7 @@ def _without_open_request(page: BudgetsOverTime, records: list[Logged]) -> Budge
 
 
 def _with_costs(page: BudgetsOverTime, records: Iterable[Logged], before_usd: float) -> BudgetsOverTime:
-    """Say what each request cost, and what everything up to it did. `before_usd` was paid before these records."""
+    """Add to each request its cost and the running total. `before_usd` is the total before these records."""
     places = {request.seq: place for place, request in enumerate(page.requests)}
     requests, open_at = list(page.requests), dict[tuple[int, int], int]()
     total = page_total = before_usd
@@ -125,7 +125,7 @@ def _with_costs(page: BudgetsOverTime, records: Iterable[Logged], before_usd: fl
 
 
 def cost_of(record: AnyRecord) -> float | None:
-    """Return what a record says was paid; None where it says nothing of that."""
+    """Return the cost in a record; None if it has none."""
     match record:
         case ReplyRecorded() | AttemptFailed() | PieceSummarised() | SummaryRefused():
             return record.cost_usd
@@ -140,7 +140,7 @@ def _request(logged: Logged, record: AttemptStarted) -> RequestMade:
 
 
 def mark_kind(record: AnyRecord) -> _MarkKind | None:
-    """Return what a record is in a chart; None where it is not marked."""
+    """Return the kind of chart mark of a record; None if it is not marked."""
     match record:
         case WindowWarned():
             return "warning"
