@@ -28,7 +28,7 @@ WRONG: list[tuple[str, int, str]] = [
     ("backup {text}", USAGE, "is there already; name a path where nothing is"),
     ("restore {folder}/none.db", USAGE, "does not exist. See `holdfast restore --help`."),
     ("keys remove bob", USAGE, "no key named 'bob'; keys: none"),
-    ("keys add A!", USAGE, "use up to 32 small letters"),
+    ("keys add A!", USAGE, "use up to 32 lowercase letters"),
     ("config --set nope=1", USAGE, "there is no setting 'nope'; `holdfast config` lists them all"),
     ("config --config {folder}/none.toml", USAGE, "`holdfast config --init` prints one to begin with"),
     ("serve --port 99999", USAGE, "is not in the range 0<=x<=65535. See `holdfast serve --help`."),
