@@ -136,14 +136,14 @@ class Gateway:
         elif path[0] == PREFIX[1:]:
             await self._serve_api(path[1:], scope, receive, send)
         else:
-            mounted = self._mounts.get(path[0]) or self._mounts.get("")
-            if mounted is None:
+            mount = self._mounts.get(path[0]) or self._mounts.get("")
+            if mount is None:
                 raise NotFoundError("nothing at this address; /api/openapi.json lists all addresses")
             scope["holdfast.route"] = f"/{path[0]}" if path[0] in self._mounts else "/"
-            scope["holdfast.error_response"] = mounted.error_response
-            if not mounted.is_open:
+            scope["holdfast.error_response"] = mount.error_response
+            if not mount.is_open:
                 scope["holdfast.tenant"] = self._tenant(scope)
-            await mounted.app(scope, receive, send)
+            await mount.app(scope, receive, send)
 
     async def _serve_api(self, path: Sequence[str], scope: Scope, receive: Receive, send: Send) -> None:
         if path == ("openapi.json",) and scope["method"] in {"GET", "HEAD"}:
