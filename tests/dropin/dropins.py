@@ -12,7 +12,7 @@ from openai import AsyncOpenAI
 from holdfast.core.limits.bounds import Bounds, Deadlines
 from holdfast.gateway.api.request_context import AppState
 from holdfast.gateway.bounds import GatewayBounds
-from holdfast.gateway.http.app import Gateway, Mounted
+from holdfast.gateway.http.app import Gateway, Mount
 from holdfast.gateway.http.auth import KeyFile
 from holdfast.gateway.http.events import Streams
 from holdfast.gateway.http.metrics import Metrics
@@ -97,12 +97,12 @@ async def a_dropin(  # noqa: PLR0913 - a test names the one or two parts that it
         dropin = ProxyApp(engine, upstreams, bounds=limits, overrides=NO_OVERRIDES, owner="dropin test")
         stack.push_async_callback(dropin.close)
         key_file = KeyFile(keys) if keys is not None else None
-        shared = AppState(hold, limits, ("sim",), key_file, Streams(limits), uploads)
+        state = AppState(hold, limits, ("sim",), key_file, Streams(limits), uploads)
         gateway = Gateway(
-            shared,
+            state,
             metrics=Metrics(),
             needs_keys=key_file is not None,
-            mounts={"v1": Mounted(dropin, tell=problem_response)},
+            mounts={"v1": Mount(dropin, error_response=problem_response)},
         )
         url = await stack.enter_async_context(serve_gateway(gateway))
         timeout = aiohttp.ClientTimeout(total=DEADLINE_SECONDS)

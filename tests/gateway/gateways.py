@@ -242,10 +242,10 @@ async def a_gateway(
     metrics = Metrics()
     store = store or MemoryStore(clock=SystemClock(), bounds=engine_bounds or Bounds())
     made = an_engine(*(models or (simulated_model(Simulation()),)), store=store, bounds=engine_bounds)
-    pulses, faults = SessionWatches(), Faults()
+    watches, faults = SessionWatches(), Faults()
 
     def observe(session: str, logged: Logged) -> None:
-        for one in (metrics, pulses, faults):
+        for one in (metrics, watches, faults):
             one.observe(session, logged)
 
     engine = Engine(**{**vars(made), "observe": observe})
@@ -255,19 +255,19 @@ async def a_gateway(
         stack.callback(uploads.close)
         key_file = KeyFile(keys) if keys is not None else None
         streams = Streams(bounds)
-        shared = AppState(
+        state = AppState(
             hold,
             bounds,
             tuple(offered),
             key_file,
             streams,
             uploads,
-            pulses=pulses,
+            watches=watches,
             faults=faults,
             inspection=inspection,
         )
-        stack.push_async_callback(shared.checks.close)
-        gateway = Gateway(shared, metrics=metrics, needs_keys=key_file is not None)
+        stack.push_async_callback(state.checks.close)
+        gateway = Gateway(state, metrics=metrics, needs_keys=key_file is not None)
         url = await stack.enter_async_context(serve_gateway(gateway))
         timeout = aiohttp.ClientTimeout(total=DEADLINE_SECONDS)
         http = await stack.enter_async_context(aiohttp.ClientSession(timeout=timeout))
@@ -281,10 +281,10 @@ async def a_gateway_on(hold: Client) -> AsyncGenerator[GatewayClient]:
     async with AsyncExitStack() as stack:
         uploads = Uploads(bounds, SystemClock())
         stack.callback(uploads.close)
-        shared = AppState(
-            hold, bounds, ("sim",), None, Streams(bounds), uploads, pulses=SessionWatches(), faults=Faults()
+        state = AppState(
+            hold, bounds, ("sim",), None, Streams(bounds), uploads, watches=SessionWatches(), faults=Faults()
         )
-        stack.push_async_callback(shared.checks.close)
-        url = await stack.enter_async_context(serve_gateway(Gateway(shared, metrics=Metrics(), needs_keys=False)))
+        stack.push_async_callback(state.checks.close)
+        url = await stack.enter_async_context(serve_gateway(Gateway(state, metrics=Metrics(), needs_keys=False)))
         timeout = aiohttp.ClientTimeout(total=DEADLINE_SECONDS)
         yield GatewayClient(await stack.enter_async_context(aiohttp.ClientSession(timeout=timeout)), url)

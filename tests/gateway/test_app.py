@@ -9,8 +9,8 @@ import pytest
 
 from holdfast.errors import InternalError, LeaseLostError, StoreDamagedError, StoreFullError
 from holdfast.gateway.bounds import GatewayBounds
-from holdfast.gateway.http.app import Mounted
-from holdfast.gateway.http.asgi import Receive, Scope, Send, answer
+from holdfast.gateway.http.app import Mount
+from holdfast.gateway.http.asgi import Receive, Scope, Send, send_response
 from holdfast.gateway.http.auth import KeyFile
 from holdfast.gateway.http.problems import NotFoundError, problem_of
 from holdfast.gateway.uploads import Uploads
@@ -20,14 +20,14 @@ from tests.gateway.gateways import SilentModel, a_gateway, eventually
 
 async def a_face(scope: Scope, _receive: Receive, send: Send) -> None:
     tenant = scope.get("holdfast.tenant")
-    await answer(send, 200, json.dumps({"path": scope["path"], "tenant": tenant and tenant.name}).encode())
+    await send_response(send, 200, json.dumps({"path": scope["path"], "tenant": tenant and tenant.name}).encode())
 
 
 async def test_another_face_is_mounted_beside_the_api_with_the_tenant_or_open_to_all(tmp_path: Path) -> None:
     file = KeyFile(tmp_path / "keys")
     key = file.add("alice")
     async with a_gateway(keys=file.path) as running:
-        running.gateway._mounts.update({"v1": Mounted(a_face), "": Mounted(a_face, is_open=True)})
+        running.gateway._mounts.update({"v1": Mount(a_face), "": Mount(a_face, is_open=True)})
         alice = running.with_key(key)
         answers = [
             await alice.get("/v1/models"),
@@ -45,7 +45,7 @@ async def test_another_face_is_mounted_beside_the_api_with_the_tenant_or_open_to
 async def test_a_client_that_leaves_is_not_waited_for_and_its_message_is_answered() -> None:
     silent = SilentModel()
     async with a_gateway(silent) as running:
-        tenant = running.gateway.shared.tenant("")
+        tenant = running.gateway.state.tenant("")
         waiting = asyncio.ensure_future(running.client.send("telegram:42", "hello"))
         await silent.called.wait()
         assert tenant.requests == 1
@@ -63,7 +63,7 @@ async def test_an_answer_that_breaks_in_its_middle_is_cut_off(caplog: pytest.Log
         raise ZeroDivisionError
 
     async with a_gateway() as running:
-        running.gateway._mounts["v1"] = Mounted(breaks)
+        running.gateway._mounts["v1"] = Mount(breaks)
         raw = await running.raw(b"GET /v1/x HTTP/1.1\r\nhost: localhost\r\n\r\n")
         after = await running.client.get("/healthz")
 
@@ -96,7 +96,7 @@ async def test_an_upload_is_gone_when_it_is_too_old() -> None:
     async def chunks() -> AsyncIterator[bytes]:
         yield b"text"
 
-    upload_id, kept = await uploads.keep("alice", "a.txt", chunks())
+    upload_id, kept = await uploads.save("alice", "a.txt", chunks())
     assert uploads.path_of("alice", upload_id).read_bytes() == b"text"
     clock.advance(61.0)
     with pytest.raises(NotFoundError, match="upload the attachment again"):

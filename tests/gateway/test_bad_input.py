@@ -168,7 +168,7 @@ async def test_a_body_that_nobody_asked_for_is_cut_too() -> None:
         sent = b"GET /healthz HTTP/1.1\r\nhost: localhost\r\ntransfer-encoding: chunked\r\n\r\n"
         raw = await running.raw(sent, more=endless(b"400\r\n" + b" " * 1_024 + b"\r\n"))
         assert raw.startswith(b"HTTP/1.1 200")
-        await eventually(lambda: len(running.gateway.shared.streams) == 0)
+        await eventually(lambda: len(running.gateway.state.streams) == 0)
 
 
 async def dripping(piece: bytes) -> AsyncIterator[bytes]:
@@ -228,14 +228,14 @@ async def test_the_name_of_an_upload_leads_nowhere(name: str) -> None:
     async with a_gateway() as running:
         up = await running.client.ask("POST", f"/api/attachments?name={name}", b"plain text")
         assert up.status == 201
-        path = running.gateway.shared.uploads.path_of("", up.body["upload"])
+        path = running.gateway.state.uploads.path_of("", up.body["upload"])
         assert path.parent.name == up.body["upload"]
         assert path.read_bytes() == b"plain text"
 
 
 async def test_uploads_have_bounds_and_one_that_is_cut_off_leaves_nothing() -> None:
     async with a_gateway(bounds=QUICK) as running:
-        uploads = running.gateway.shared.uploads
+        uploads = running.gateway.state.uploads
         too_long = await running.client.ask("POST", "/api/attachments", b"x" * 200_001)
         kept = await running.client.ask("POST", "/api/attachments", b"x" * 200_000)
         too_many = await running.client.ask("POST", "/api/attachments", b"x" * 100_001)
@@ -269,7 +269,7 @@ async def test_a_failure_of_ours_is_told_without_its_words(caplog: pytest.LogCap
         async def fails(*_: object, **__: object) -> None:
             raise ZeroDivisionError("the secret of somebody")
 
-        running.gateway.shared.hold.sessions = fails  # type: ignore[method-assign,assignment] # what nobody foresaw
+        running.gateway.state.client.sessions = fails  # type: ignore[method-assign,assignment] # what nobody foresaw
         answer = await running.client.get("/api/sessions")
 
     assert answer.code == (500, "internal")

@@ -160,7 +160,7 @@ async def test_a_file_that_is_not_whole_stores_nothing(how: str) -> None:
         file = await a_file(running.client)
         answer = await running.client.post("/api/import?key=copy", BROKEN[how](file.splitlines(keepends=True)))
         there = await keys_in(running)
-        waiting = running.gateway.shared.uploads.waiting_bytes("")
+        waiting = running.gateway.state.uploads.pending_bytes("")
 
     assert answer.code == (422, "bad_input")
     assert (there, waiting) == (["telegram:42"], 0)
@@ -204,7 +204,7 @@ async def test_a_reader_of_an_export_that_takes_nothing_is_cut_off() -> None:
     async with a_gateway(large, bounds=GatewayBounds(stall_seconds_max=0.2)) as running:
         for _ in range(12):
             await running.client.send("telegram:42", "more")
-        tenant = running.gateway.shared.tenant("")
+        tenant = running.gateway.state.tenant("")
         async with running.connection() as (_, writer):
             writer.write(f"GET {KEY}/export HTTP/1.1\r\nhost: 127.0.0.1\r\n\r\n".encode())
             await eventually(lambda: tenant.requests == 1)

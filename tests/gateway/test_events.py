@@ -44,9 +44,9 @@ async def two_gateways(folder: Path) -> AsyncGenerator[tuple[Running, Running], 
 
 async def be_quiet(running: Running) -> None:
     """Let the one stream of a gateway have been quiet for a heartbeat."""
-    (stream,) = running.gateway.shared.streams._open
+    (stream,) = running.gateway.state.streams._open
     stream._written_at = float("-inf")
-    await stream.beat()
+    await stream.heartbeat()
 
 
 async def a_cursor(running: Running) -> str:
@@ -125,7 +125,7 @@ async def test_a_cursor_from_another_life_is_resynced_and_the_stream_goes_on(cur
             seen = await until(events, "record", "TurnEnded")
 
     assert (told.told["seq"], told.cursor) == (detail["records"], detail["cursor"])
-    assert "read what is missing from the records" in told.told["why"]
+    assert "read the missing records" in told.told["why"]
     assert next(event.told["seq"] for event in seen if event.name == "record") == detail["records"] + 1
 
 
@@ -152,7 +152,7 @@ async def test_a_session_that_another_node_makes_anew_is_resynced_while_it_is_wa
 
     # Nothing of the new life was told as if it were the old one's.
     assert [event.name for event in seen] == ["resync"]
-    assert "deleted and made anew elsewhere" in seen[-1].told["why"]
+    assert "deleted and created again by another process" in seen[-1].told["why"]
     assert seen[-1].cursor.partition("-")[0] == detail["cursor"].partition("-")[0]
     assert again == list(range(seen[-1].told["seq"] + 1, detail["records"] + 1))
 
@@ -193,7 +193,7 @@ async def test_a_reader_that_is_too_far_behind_is_resynced_and_not_fed_for_hours
         async with running.client.events(f"{KEY}/events?after=999") as events:
             ahead = await first(events, "resync")
 
-    assert "more than the 3 that are replayed" in told.told["why"]
+    assert "records to replay, the limit is 3" in told.told["why"]
     assert "not 999" in ahead.told["why"]
 
 
@@ -244,7 +244,7 @@ async def test_a_reader_that_takes_nothing_is_cut_off_and_memory_stays_bounded()
         async with running.connection() as (_, writer):
             writer.write(f"GET {KEY}/events HTTP/1.1\r\nhost: localhost\r\n\r\n".encode())
             await writer.drain()
-            streams = running.gateway.shared.streams
+            streams = running.gateway.state.streams
             await eventually(lambda: len(streams) == 1)
             # 40 MB of records, and nobody reads: more than all buffers between us hold.
             lease = await store.acquire("telegram:42", "test", seconds=60)

@@ -8,7 +8,7 @@ import pytest
 from holdfast.core.fold.session_state import Call, InFlight, PendingCompaction, Turn
 from holdfast.core.limits.bounds import Bounds
 from holdfast.gateway.bounds import GatewayBounds
-from holdfast.gateway.status_cache import in_words
+from holdfast.gateway.status_cache import describe
 from holdfast.models.catalogue import simulated_model
 from holdfast.models.fake import Simulation
 from holdfast.ports import Hit
@@ -38,8 +38,8 @@ async def test_a_list_says_what_each_session_is_doing_and_how_full_its_budgets_a
         listed = (await running.client.get("/api/sessions")).body["sessions"]
 
     assert [(one["key"], one["state"], one["says"], one["open_turns"]) for one in listed] == [
-        ("busy", "model", "the model is answering; 1 message behind it", 2),
-        ("quiet", "rest", "at rest", 0),
+        ("busy", "model", "the model is answering; 1 message queued", 2),
+        ("quiet", "rest", "idle", 0),
     ]
     assert listed[0]["gauge"]["tokens"]["used"] > 0
     assert (listed[1]["gauge"], listed[1]["model"], listed[1]["generation"]) == (None, "sim", 1)
@@ -114,7 +114,7 @@ async def test_a_turn_too_long_to_be_folded_for_a_list_is_told_without_what_only
 
     assert (told["state"], told["says"], told["gauge"], told["generation"]) == (
         "working",
-        "being worked on",
+        "working",
         None,
         None,
     )
@@ -142,14 +142,14 @@ async def test_sessions_are_found_by_a_text_in_their_key_page_by_page(tmp_path: 
 @pytest.mark.parametrize(
     ("turn", "told"),
     [
-        (Turn(), ("rest", "at rest")),
-        (Turn(waiting=(1,)), ("waiting", "1 message waits to be answered")),
-        (Turn(waiting=(1, 2)), ("waiting", "2 messages wait to be answered")),
-        (Turn(wanted=(PendingCompaction(1, Trigger.PERSON),)), ("waiting", "a compaction was asked for")),
-        (Turn(in_flight=InFlight.READY, number=1), ("ready", "about to go on")),
+        (Turn(), ("rest", "idle")),
+        (Turn(waiting=(1,)), ("waiting", "1 message queued")),
+        (Turn(waiting=(1, 2)), ("waiting", "2 messages queued")),
+        (Turn(wanted=(PendingCompaction(1, Trigger.PERSON),)), ("waiting", "a compaction is queued")),
+        (Turn(in_flight=InFlight.READY, number=1), ("ready", "about to continue")),
         (
             Turn(in_flight=InFlight.RUNG, number=1, climbing=Rung.SUMMARISE, waiting=(2, 3)),
-            ("rung", "summarising what is old; 2 messages behind it"),
+            ("rung", "summarising what is old; 2 messages queued"),
         ),
         (
             Turn(in_flight=InFlight.TOOLS, number=1, calls_running=(Call(a_tool_call("look_up")),)),
@@ -158,11 +158,11 @@ async def test_sessions_are_found_by_a_text_in_their_key_page_by_page(tmp_path: 
     ],
 )
 def test_what_a_session_is_doing_is_told_in_plain_words(turn: Turn, told: tuple[str, str]) -> None:
-    assert in_words(turn) == told
+    assert describe(turn) == told
 
 
 def test_a_session_that_follows_a_client_waits_for_it() -> None:
-    assert in_words(Turn(in_flight=InFlight.READY, number=1), follows_client=True) == (
+    assert describe(Turn(in_flight=InFlight.READY, number=1), follows_client=True) == (
         "ready",
         "waiting for its client",
     )
@@ -245,11 +245,11 @@ async def test_a_watch_over_all_sessions_tells_how_each_stands_and_resumes_behin
 
     assert {event.told["session"] for event in seen} == {"new"}
     last = seen[-1].told
-    assert (last["seq"], last["state"], last["says"], last["unanswered"]) == (5, "rest", "at rest", 0)
+    assert (last["seq"], last["state"], last["says"], last["unanswered"]) == (5, "rest", "idle", 0)
     assert last["gauge"]["tokens"]["used"] > 0
     assert resumed.told["cursor"] == seen[-1].cursor
     assert (later.told["session"], later.told["seq"], later.told["kind"]) == ("old", 10, "TurnEnded")
-    assert "another life" in theirs.told["why"]
+    assert "from an earlier run" in theirs.told["why"]
 
 
 async def test_what_another_process_writes_or_deletes_is_told_too() -> None:
@@ -286,11 +286,11 @@ async def test_a_cursor_of_ours_from_before_a_restart_or_of_nobody_leads_to_a_re
 
 async def test_a_reader_that_is_too_far_behind_is_resynced_and_goes_on() -> None:
     async with a_gateway() as running:
-        pulse = running.gateway.shared.pulses.of(running.gateway.shared.tenant(""), GatewayBounds())
+        watch = running.gateway.state.watches.of(running.gateway.state.tenant(""), GatewayBounds())
         async with running.client.events("/api/events") as events:
             start = await first(events, "watching")
             for number in range(10_001):
-                pulse.touch("busy", number + 1)
+                watch.touch("busy", number + 1)
             await first(events, "resync")
             await running.client.send("telegram:42", "hello")
             went_on = await first(events, "session")
@@ -306,6 +306,6 @@ async def test_watches_over_all_sessions_are_bounded_like_other_streams() -> Non
         async with running.client.events("/api/events") as events:
             await first(events, "watching")
             more = await running.client.get("/api/events")
-        await eventually(lambda: running.gateway.shared.tenant("").streams == 0)
+        await eventually(lambda: running.gateway.state.tenant("").streams == 0)
 
     assert more.code == (429, "too_many")

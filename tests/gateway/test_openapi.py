@@ -11,7 +11,7 @@ from openapi_spec_validator import validate
 
 from holdfast.gateway.api.openapi import document
 from holdfast.gateway.api.routes import PREFIX, ROUTES
-from holdfast.gateway.http.problems import STATUSES, RefusedError, statuses_of
+from holdfast.gateway.http.problems import STATUSES, RejectedError, statuses_of
 from tests.gateway.gateways import DEADLINE_SECONDS, a_gateway
 
 DOCUMENT = json.loads(msgspec.json.encode(document("0.1.0")))
@@ -30,7 +30,11 @@ def test_every_route_is_in_it_with_every_error_it_may_answer() -> None:
     expected = {
         (route.method, PREFIX + route.path): {
             str(status)
-            for status in (route.status, *(status for status, _ in route.also), *statuses_of(*route.all_errors))
+            for status in (
+                route.status,
+                *(status for status, _ in route.other_responses),
+                *statuses_of(*route.all_errors),
+            )
         }
         for route in ROUTES
     }
@@ -43,7 +47,7 @@ def test_operations_have_names_of_their_own() -> None:
 
 
 def test_every_refusal_of_the_gateway_has_a_status_and_a_code_of_its_own() -> None:
-    kinds = RefusedError.__subclasses__()
+    kinds = RejectedError.__subclasses__()
     assert {kind for kind in kinds if kind not in STATUSES} == set()
     assert len({kind.code for kind in kinds}) == len(kinds)
 

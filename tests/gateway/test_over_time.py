@@ -202,7 +202,7 @@ async def test_what_is_shown_as_something_else_is_told_with_its_reason_and_recor
         absent = await running.client.get("/api/sessions/nobody/past")
 
     assert reasons(past["left"]) == [(4, 4, "thinking", 18), (6, 6, "masked", 10), (1, 1, "replaced", 17)]
-    assert past["left"][1]["words"] == "2,000 bytes of tool output are shown by one line"
+    assert past["left"][1]["words"] == "2,000 bytes of tool output masked by one line"
     assert (past["left"][2]["words"], past["left"][2]["shown"]) == ("it was too long", "[a long text]")
     assert (past["boundary"], past["generation"], past["in_force"], past["is_whole"]) == (0, 1, None, True)
     assert absent.code == (404, "not_found")

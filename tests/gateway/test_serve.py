@@ -67,7 +67,7 @@ async def test_a_gateway_that_is_ended_and_started_again_goes_on_where_its_reade
         second_code, _, _ = await ended(program)
 
     assert (code, said.splitlines()[-1], second_code) == (0, "stopped", 0)
-    assert "connect again with the last id" in goodbye.told["why"]
+    assert "reconnect with the last event id" in goodbye.told["why"]
     assert again.cursor == seen[-1].cursor
     assert answer.body["text"] == "harbour = Kiel."
     seqs = [event.told["seq"] for event in (*seen, *more) if event.name == "record"]
@@ -112,7 +112,9 @@ async def test_a_call_that_a_client_runs_survives_the_gateway_and_the_client(tmp
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.0.2.1", "gateway.example"])
 async def test_an_address_that_others_can_reach_is_refused_without_keys(tmp_path: Path, host: str) -> None:
     settings = Settings(store=str(tmp_path / "store.db"), gateway=GatewaySettings(host=host, port=0))
-    with pytest.raises(UsageError, match=r"there are no keys, so anybody could use this gateway; make one with"):
+    with pytest.raises(
+        UsageError, match=r"reachable from other machines, and the gateway has no keys; create one with"
+    ):
         async with open_gateway(settings):
             pass
     assert list(tmp_path.iterdir()) == []

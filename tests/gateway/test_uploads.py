@@ -42,12 +42,12 @@ async def test_a_message_names_an_upload_that_was_brought_before_a_restart(tmp_p
 async def test_an_upload_stays_its_tenants_own_and_is_gone_when_it_is_too_old(tmp_path: Path) -> None:
     folder, clock = tmp_path / "uploads", ManualClock()
     before = Uploads(BOUNDS, clock, folder)
-    kept, _ = await before.keep("alice", "note.json", chunks(b"text"))
+    kept, _ = await before.save("alice", "note.json", chunks(b"text"))
     before.close()
     after = Uploads(BOUNDS, clock, folder)
 
     assert after.path_of("alice", kept).read_bytes() == b"text"
-    assert after.waiting_bytes("alice") == len(b"text")
+    assert after.pending_bytes("alice") == len(b"text")
     with pytest.raises(NotFoundError):
         after.path_of("bob", kept)
     after.close()
@@ -65,7 +65,7 @@ async def test_what_was_not_received_whole_is_not_offered_and_is_removed_when_no
 ) -> None:
     folder, clock = tmp_path / "uploads", ManualClock()
     before = Uploads(BOUNDS, clock, folder)
-    cut, upload = await before.keep("alice", "a.txt", chunks(b"text"))
+    cut, upload = await before.save("alice", "a.txt", chunks(b"text"))
     with upload.path.open("ab") as file:
         file.write(b" and more")
     (folder / "coming").mkdir()

@@ -72,7 +72,7 @@ async def test_a_gateway_that_stops_ends_the_work_while_the_client_stays() -> No
     waiting = asyncio.create_task(unless_gone(client.receive, work(), stopping=stopping))
     await client.is_watched.wait()
     stopping.set()
-    with pytest.raises(StoppingError, match="ask again"):
+    with pytest.raises(StoppingError, match="retry in a moment"):
         await waiting
     assert work.was_cancelled
 

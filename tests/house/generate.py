@@ -17,7 +17,7 @@ from holdfast.core.fold.session_state import InFlight
 from holdfast.core.turn.ladder import LADDER
 from holdfast.core.turn.transitions import TRANSITIONS, WHEN_NOTHING_RUNS
 from holdfast.gateway.api import schemas
-from holdfast.gateway.api.openapi import events_told
+from holdfast.gateway.api.openapi import event_descriptions
 from holdfast.gateway.api.routes import PREFIX, ROUTES
 from holdfast.gateway.http.problems import STATUSES
 from holdfast.runtime.sessions.record_text import FAULTS, OUTCOMES, RESULTS, RUNGS, TRIGGERS
@@ -78,8 +78,8 @@ def address_table() -> str:
         takes = [f"`{route.body.__name__}`"] if route.body is not None and route.body is not schemas.Nothing else []
         takes += ["bytes"] if route.takes_bytes else []
         takes += ["?" + ", ".join(f"`{field}`" for field in fields)] if fields else []
-        answers = [f"`{route.answer.__name__}`"] if route.answer is not None else []
-        answers += [f"{status}: `{shape.__name__}`" for status, shape in route.also]
+        answers = [f"`{route.response.__name__}`"] if route.response is not None else []
+        answers += [f"{status}: `{shape.__name__}`" for status, shape in route.other_responses]
         answers += ["a file"] if route.file_types else []
         answers += ["events"] if route.may_stream else []
         lines.append(
@@ -103,7 +103,7 @@ def problem_table() -> str:
 def event_table() -> str:
     """Return every kind of event."""
     return "\n".join(
-        ["| event | what it says |", "|---|---|", *(f"| `{name}` | {told} |" for name, told in events_told())]
+        ["| event | what it says |", "|---|---|", *(f"| `{name}` | {told} |" for name, told in event_descriptions())]
     )
 
 

@@ -11,7 +11,7 @@ from urllib.parse import quote
 
 from playwright.async_api import Browser, BrowserContext, ConsoleMessage, Page, expect
 
-from holdfast.gateway.http.app import Mounted
+from holdfast.gateway.http.app import Mount
 from holdfast.gateway.http.page import Page as Files
 from holdfast.ports import Model, Store
 from holdfast.types.messages import Reply, StopReason, Text, Usage
@@ -97,7 +97,7 @@ async def a_gateway_with_page(
 ) -> AsyncGenerator[Running]:
     """Run a gateway that also serves the page."""
     async with a_gateway(*models, store=store, keys=keys) as running:
-        running.gateway._mounts[""] = Mounted(Files(), is_open=True)
+        running.gateway._mounts[""] = Mount(Files(), is_open=True)
         yield running
 
 

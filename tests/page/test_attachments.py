@@ -88,18 +88,18 @@ async def test_what_was_exported_is_imported_and_what_was_not_is_refused_in_word
         page = await browsing.open(running.url)
         await page.keyboard.press("i")
         dialog = page.get_by_role("dialog", name="Import a session")
-        chosen, problem = dialog.get_by_label("File that was exported"), dialog.get_by_role("alert")
+        chosen, problem = dialog.get_by_label("Exported file"), dialog.get_by_role("alert")
         for content, sentence in (
             (b"hello", "This is no exported session"),
             (exported[:-9], "it is not whole"),
-            (exported, f"There is a session '{KEY}' already; name another key"),
+            (exported, f"Session '{KEY}' already exists; choose another key"),
         ):
             await chosen.set_input_files([FilePayload(name="a.jsonl", mimeType="text/plain", buffer=content)])
             await dialog.get_by_role("button", name="Import").click()
             await expect(problem).to_contain_text(sentence)
             await expect(problem).to_contain_text("Nothing was imported.")
         before = await keys_in(running)
-        await dialog.get_by_label("Key (left empty").fill("a copy")
+        await dialog.get_by_label("Key (default").fill("a copy")
         await dialog.get_by_role("button", name="Import").click()
         await expect(page.get_by_role("heading", name="a copy")).to_be_visible()
         await expect(page.locator(".tone-input")).to_contain_text("remember harbour = Kiel")

@@ -19,7 +19,7 @@ async def test_the_page_asks_for_the_key_and_keeps_it_for_the_tab(browsing: Brow
         await running.with_key(alice).send("of-alice", "hello")
         await running.with_key(bob).send("of-bob", "hello")
         page = await browsing.open(running.url)
-        dialog = page.get_by_role("dialog", name="Which key?")
+        dialog = page.get_by_role("dialog", name="Enter a gateway key")
         await dialog.get_by_label("Gateway key").fill("hf_wrong")
         await page.keyboard.press("Enter")
         await expect(dialog.get_by_role("alert")).to_contain_text("needs one of its keys")
@@ -32,4 +32,4 @@ async def test_the_page_asks_for_the_key_and_keeps_it_for_the_tab(browsing: Brow
         await expect(page.locator(".rail-row")).to_contain_text("of-alice")
         assert await page.evaluate("[sessionStorage.length, localStorage.length]") == [1, 0]
         other = await browsing.open(running.url)
-        await expect(other.get_by_role("dialog", name="Which key?")).to_be_visible()
+        await expect(other.get_by_role("dialog", name="Enter a gateway key")).to_be_visible()

@@ -123,7 +123,7 @@ async def test_the_page_says_of_every_record_what_the_command_line_says(browsing
     async with browsing.gateway() as running:
         page = await browsing.open(running.url)
         said = await page.evaluate(
-            "async (records) => { const { spoken } = await import('/app/words.js'); return records.map(spoken); }",
+            "async (records) => records.map((await import('/app/record_text.js')).spoken)",
             [msgspec.json.decode(msgspec.json.encode(record)) for record in EXAMPLES],
         )
     assert said == [spoken(record) for record in EXAMPLES]
@@ -137,13 +137,13 @@ async def test_every_view_loads(browsing: Browsing) -> None:
         await page.goto(f"{running.url}/{at(KEY)}")
         await expect(page.get_by_role("feed", name="Timeline")).to_contain_text("I will remember")
         await expect(page.get_by_role("meter", name="Tokens")).to_be_visible()
-        await page.get_by_role("tab", name="What the model sees").click()
-        await expect(page.get_by_role("feed", name="What the model sees now")).to_contain_text("You are tested.")
+        await page.get_by_role("tab", name="Model view").click()
+        await expect(page.get_by_role("feed", name="Model view")).to_contain_text("You are tested.")
         await page.get_by_role("tab", name="Budgets and costs").click()
         await expect(page.get_by_role("group", name="The three budgets over time")).to_be_visible()
         await expect(page.get_by_role("region", name="Costs", exact=True)).to_contain_text("sim")
         await page.get_by_role("tab", name="Notices").click()
-        await expect(page.get_by_role("region", name="Notices")).to_contain_text("Nothing had to be said")
+        await expect(page.get_by_role("region", name="Notices")).to_contain_text("No notices")
         await page.get_by_role("link", name="Nodes and health").click()
         await expect(page.get_by_role("heading", name="Nodes and health")).to_be_visible()
         await page.get_by_label("Search sessions").fill("harbour")
@@ -166,7 +166,7 @@ async def test_everything_is_reached_by_keys_alone(browsing: Browsing) -> None:
         await expect(page.locator(".tone-reply")).to_contain_text("I will remember")
         await page.keyboard.press("Escape")
         for key, name in (
-            ("2", "What the model sees"),
+            ("2", "Model view"),
             ("3", "Budgets and costs"),
             ("4", "Notices"),
             ("1", "Timeline"),
@@ -175,10 +175,10 @@ async def test_everything_is_reached_by_keys_alone(browsing: Browsing) -> None:
             await expect(page.get_by_role("tab", name=name)).to_have_attribute("aria-selected", "true")
         await page.get_by_role("tab", name="Timeline").focus()
         await page.keyboard.press("ArrowRight")
-        await expect(page.get_by_role("tab", name="What the model sees")).to_be_focused()
+        await expect(page.get_by_role("tab", name="Model view")).to_be_focused()
         await page.keyboard.press("?")
-        keys = page.get_by_role("dialog", name="Keys")
-        await expect(keys).to_contain_text("what the model sees")
+        keys = page.get_by_role("dialog", name="Keyboard shortcuts")
+        await expect(keys).to_contain_text("model view")
         await page.keyboard.press("Escape")
         await expect(keys).to_have_count(0)
         await page.keyboard.press("h")
@@ -200,10 +200,10 @@ async def test_everything_is_reached_by_keys_alone(browsing: Browsing) -> None:
 async def test_health_tells_of_leases_and_of_what_the_doctor_found(browsing: Browsing, tmp_path: Path) -> None:
     async with a_program(tmp_path / "store.db") as (_, url):
         page = await browsing.open(url, "#/health")
-        await expect(page.get_by_role("region", name="Nodes", exact=True)).to_contain_text("Nobody holds a lease")
-        await expect(page.get_by_role("region", name="Doctor")).to_contain_text("Has not looked")
-        await page.get_by_role("button", name="Have the doctor look").click()
-        await expect(page.get_by_role("region", name="Doctor")).to_contain_text("all is well")
+        await expect(page.get_by_role("region", name="Nodes", exact=True)).to_contain_text("No lease holders")
+        await expect(page.get_by_role("region", name="Doctor")).to_contain_text("Not run since")
+        await page.get_by_role("button", name="Run the doctor").click()
+        await expect(page.get_by_role("region", name="Doctor")).to_contain_text("healthy")
         browsing.check()
         await browsing.close()
 
@@ -224,8 +224,8 @@ async def test_health_tells_of_faults_queues_and_what_was_learned(browsing: Brow
         page = await browsing.open(running.url, "#/health")
         faults = page.get_by_role("region", name="Recent faults")
         await expect(faults).to_contain_text("the provider limits how often it is asked (429)")
-        await expect(page.get_by_role("region", name="Limits learned")).to_contain_text("test:nowhere:test:model")
-        await expect(page.get_by_role("region", name="Queues")).to_contain_text("Nothing waits")
+        await expect(page.get_by_role("region", name="Learned limits")).to_contain_text("test:nowhere:test:model")
+        await expect(page.get_by_role("region", name="Queues")).to_contain_text("No queued sessions")
         await faults.get_by_role("link").first.click()
         await expect(page.get_by_role("feed", name="Timeline")).to_contain_text("limits how often it is asked")
 

@@ -30,7 +30,7 @@ async def test_a_restart_is_survived_without_a_reload(browsing: Browsing, tmp_pa
         await expect(page.locator(".tone-reply")).to_contain_text("I will remember that harbour = Kiel.")
         program.send_signal(end)
         await asyncio.to_thread(program.wait, DEADLINE_SECONDS)
-        await expect(page.locator(".connection")).to_contain_text("The gateway is away")
+        await expect(page.locator(".connection")).to_contain_text("Gateway unreachable")
         # Written while nobody listens: it is sent as soon as somebody does, once.
         await box.fill("what is harbour?")
         await page.keyboard.press("Enter")

@@ -60,7 +60,7 @@ async def test_the_page_is_served_with_its_type_and_a_strict_policy() -> None:
     async with a_gateway_with_page() as running:
         shell = await running.client.get("/")
         script = await running.client.get("/app/main.js")
-        style = await running.client.get("/style/ground.css")
+        style = await running.client.get("/style/base.css")
         picture = await running.client.get("/icon.svg")
 
     assert [one.status for one in (shell, script, style, picture)] == [200] * 4

@@ -23,7 +23,7 @@ async def hide(page: Page, *, is_hidden: bool) -> None:
 
 async def test_hidden_tabs_let_go_of_their_connections_and_come_back_without_a_gap(browsing: Browsing) -> None:
     async with browsing.gateway() as running:
-        streams = running.gateway.shared.streams
+        streams = running.gateway.state.streams
         await running.client.send(KEY, "remember harbour = Kiel")
         first = await browsing.open(running.url)
         tabs = [first, *[await first.context.new_page() for _ in range(TABS - 1)]]

@@ -54,7 +54,7 @@ async def test_an_answer_streams_in_and_becomes_a_record(browsing: Browsing) -> 
         await expect(page.locator(".tone-reply:not(.is-writing)")).to_contain_text("The harbour is Kiel.")
         await expect(writing).to_have_count(0)
         await expect(page.locator(".tone-input")).to_contain_text("which harbour?")
-        await expect(page.locator(".session-state")).to_contain_text("at rest")
+        await expect(page.locator(".session-state")).to_contain_text("idle")
 
 
 HOSTILE = (
@@ -96,8 +96,8 @@ async def test_an_empty_session_says_so_until_somebody_speaks(browsing: Browsing
     async with browsing.gateway() as running:
         await running.client.ask("PUT", "/api/sessions/bare", {})
         page = await browsing.open(running.url, at("bare"))
-        await expect(page.get_by_text("Nothing was said yet.")).to_be_visible()
+        await expect(page.get_by_text("No messages yet.")).to_be_visible()
         await page.get_by_label("Message", exact=True).fill("hello")
         await page.keyboard.press("Enter")
         await expect(page.locator(".tone-reply")).to_have_count(1)
-        await expect(page.get_by_text("Nothing was said yet.")).to_be_hidden()
+        await expect(page.get_by_text("No messages yet.")).to_be_hidden()

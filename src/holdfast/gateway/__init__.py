@@ -1,1 +1,1 @@
-"""The gateway: sessions over HTTP, for whoever is not a Python program on this machine."""
+"""The gateway: sessions, proxy endpoints and the page over HTTP."""

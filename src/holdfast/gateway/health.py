@@ -1,4 +1,4 @@
-"""How the gateway and its store are: who works on what, what is owed, what failed lately, and what the doctor found."""
+"""Health of the gateway and its store: recent faults, lease holders, doctor checks, and the background indexer."""
 
 import asyncio
 import logging
@@ -18,14 +18,14 @@ from holdfast.runtime.maintenance.doctor import Finding
 from holdfast.runtime.sessions.record_text import FAULTS
 from holdfast.types.records import AttemptFailed, Logged
 
-# Faults that are remembered: a screen or two, whatever a provider does.
+# Recent faults in memory: a screen or two.
 _FAULTS_MAX = 200
-# What is told of a check: whoever has more findings runs the doctor by hand.
+# Findings in a response. For more, run `holdfast doctor`.
 _FINDINGS_MAX = 200
 
 
 class RecentFault(msgspec.Struct, frozen=True):
-    """A provider's failure of late, in plain words. `session` is the key in the store."""
+    """A recent failure of a provider, with a plain description. `session` is the key in the store."""
 
     at: float
     session: str
@@ -36,13 +36,13 @@ class RecentFault(msgspec.Struct, frozen=True):
 
 
 class Faults:
-    """The newest faults that this process has seen."""
+    """The newest faults recorded by this process."""
 
     def __init__(self) -> None:
         self._faults: deque[RecentFault] = deque(maxlen=_FAULTS_MAX)
 
     def observe(self, session: str, logged: Logged) -> None:
-        """Remember a record, if it is a fault."""
+        """Keep a record if it is a fault."""
         match logged.record:
             case AttemptFailed(turn=turn, refusal=refusal, fault=fault):
                 kind = fault.kind
@@ -51,12 +51,12 @@ class Faults:
                 pass
 
     def newest(self) -> Sequence[RecentFault]:
-        """Return them, newest first."""
+        """Return the faults, newest first."""
         return list(reversed(self._faults))
 
 
 class Node(msgspec.Struct, frozen=True):
-    """Somebody who holds leases: its name, whether it lives, and on how many sessions it works."""
+    """A lease holder: its name, whether it is alive, and the number of sessions it works on."""
 
     owner: str
     is_alive: bool
@@ -64,7 +64,7 @@ class Node(msgspec.Struct, frozen=True):
 
 
 class Checked(msgspec.Struct, frozen=True):
-    """What the doctor found: nothing is well only if there are no findings. `more` counts those that are not told."""
+    """Result of a doctor check. The store is healthy if `findings` is empty. `more` counts findings left out."""
 
     at: float
     seconds: float
@@ -74,20 +74,20 @@ class Checked(msgspec.Struct, frozen=True):
     more: int = 0
 
 
-# Returns how many sessions were looked at, what was found and what is worth knowing.
+# Returns the number of sessions checked, the findings, and notes.
 Check: TypeAlias = Callable[[], Awaitable[tuple[int, Sequence[Finding], Sequence[str]]]]
 
 
 @dataclass(frozen=True)
 class Inspection:
-    """How to look at a store from outside; a store in memory has none."""
+    """Inspection of a store from outside its engine; a store in memory has none."""
 
     nodes: Callable[[], Awaitable[list[Node]]]
     check: Check
 
 
 class Checks:
-    """The doctor's check of the store: one at a time, whoever asks meanwhile gets the same, and the newest is kept."""
+    """Doctor checks of the store: one at a time, shared by concurrent callers; the newest result is kept."""
 
     def __init__(self) -> None:
         self.newest: Checked | None = None
@@ -95,11 +95,11 @@ class Checks:
 
     @property
     def is_running(self) -> bool:
-        """Whether the store is being looked at."""
+        """Whether a check is running."""
         return self._running is not None
 
     async def run(self, check: Check) -> Checked:
-        """Look at the whole store, and keep what was found. Whoever leaves early leaves the look to itself."""
+        """Check the whole store and keep the result. The check continues if its caller is cancelled."""
         if self._running is None:
             self._running = asyncio.create_task(self._check(check), name="check of the store")
         return await asyncio.shield(self._running)
@@ -108,58 +108,58 @@ class Checks:
         began = time()
         try:
             sessions, findings, notes = await check()
-            told, more = list(findings[:_FINDINGS_MAX]), max(len(findings) - _FINDINGS_MAX, 0)
-            self.newest = Checked(began, round(time() - began, 3), sessions, told, list(notes), more)
+            shown, more = list(findings[:_FINDINGS_MAX]), max(len(findings) - _FINDINGS_MAX, 0)
+            self.newest = Checked(began, round(time() - began, 3), sessions, shown, list(notes), more)
             return self.newest
         finally:
             self._running = None
 
     async def close(self) -> None:
-        """Leave a look that is under way: it only reads."""
+        """Cancel a running check: it only reads."""
         if self._running is not None:
             self._running.cancel()
             await asyncio.wait([self._running])
 
 
-# --- Makes sessions findable before somebody looks for something: their records are indexed while the gateway runs.
+# --- Background search index ---
 
 
 log = logging.getLogger(__name__)
 
-# Of the time of one reader of the store so much at most, so that nobody waits for it: ten thousand sessions of a usual
-# size take a minute or two.
+# Share of one store reader's time, so that requests do not wait: ten thousand sessions of the usual size take a minute
+# or two.
 _SHARE = 0.2
-# Sessions that are indexed together: a store gathers what they write into one sync.
+# Sessions indexed concurrently: the store combines their writes into one sync.
 _AT_ONCE = 8
-# What has come since is looked for so often. A search indexes what is newer by itself; that is little then.
+# Interval between passes. A search indexes newer records itself; those are few then.
 _AGAIN_SECONDS = 60.0
-# Sessions that are known to be indexed, some 150 bytes each; of more the oldest are looked at again each time.
+# Sessions remembered as indexed, about 150 bytes each. Sessions above this number are searched again in each pass.
 _KNOWN_MAX = 100_000
-# Any word makes a store index; this one finds little.
+# Any query makes the store index the session; this word has few hits.
 _WORD = "holdfast"
 
 
 class Indexer:
-    """Goes through a store again and again, and has it index what it has not yet."""
+    """Background task that makes the store index new records before the first search."""
 
     def __init__(self, store: Store, clock: Clock) -> None:
         self._store, self._clock = store, clock
-        # How far each session was indexed, by its key.
+        # Last indexed record of each session, by its key.
         self._until: dict[str, int] = {}
 
     async def run(self) -> None:
-        """Index, without end."""
+        """Index forever."""
         while True:
             try:
                 await self.index_all()
             except StoppingError:
                 return
             except HoldfastError as error:
-                log.warning("sessions are not indexed", extra={"code": error.code})
+                log.warning("indexing failed", extra={"code": error.code})
             await self._clock.sleep(_AGAIN_SECONDS)
 
     async def index_all(self) -> int:
-        """Index every session that has something new, those that were used last first, and return how many."""
+        """Index every session with new records, most recently used first, and return their number."""
         waiting = [
             (known.updated_at, known.key, known.last_seq)
             async for known in every_session(self._store)

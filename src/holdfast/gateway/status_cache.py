@@ -1,7 +1,7 @@
-"""Where many sessions stand, for a list of them: read from snapshots and the few records behind, and remembered.
+"""Cache of session statuses for lists, built from snapshots and the few records after them.
 
-What a session is doing is a fold of its log, and a list must not read logs. A runner keeps a snapshot every few hundred
-records, so little is left to fold; what is told of a session is kept until it has another record.
+A status is a fold of the session's log, and a list must not read whole logs. A runner writes a snapshot every few
+hundred records, so little is left to fold. A status stays cached until the session has a new record.
 """
 
 import asyncio
@@ -20,124 +20,127 @@ from holdfast.runtime.engine.runner import SNAPSHOT_EVERY_RECORDS
 from holdfast.runtime.sessions.record_text import RUNGS
 from holdfast.types.usage import Budgets
 
-# Snapshots are made at the end of a turn, so a long one may be behind the newest. A turn that is longer is told without
-# what only its records could say; each costs some 20 microseconds.
+# Snapshots are written at the end of a turn, so a long turn may follow the newest one. The status of a turn with more
+# records than this omits their details; each record costs about 20 microseconds.
 _RECORDS_MAX = 2 * SNAPSHOT_EVERY_RECORDS
-# What is told of a session is some hundred bytes: these are a few MiB.
-_TOLD_MAX = 20_000
-# A fold may carry a summary of some ten thousand bytes: these are a few MiB too.
+# Statuses of a few hundred bytes each: a few MiB.
+_STATUSES_MAX = 20_000
+# Folds that may carry a summary of about ten thousand bytes each: a few MiB too.
 _TURNS_MAX = 300
 
 
-_KeptT = TypeVar("_KeptT")
+_CachedT = TypeVar("_CachedT")
 
 
 class SessionStatus(msgspec.Struct, frozen=True):
-    """What a session is doing: a word for programs, a few for people, and how full its budgets are."""
+    """Activity of a session as a stable word and as text, and the usage of its budgets."""
 
     state: str
     says: str
     gauge: Gauge | None
-    # None: not known without reading more of the log than a list may.
+    # None: unknown without reading more of the log than a list may.
     generation: int | None
     open_turns: int
     model: str | None
 
 
 class StatusCache:
-    """What is known of where sessions stand."""
+    """LRU caches of statuses and of the folds they come from."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
-        self._told: OrderedDict[str, tuple[SessionInfo, SessionStatus]] = OrderedDict()
+        self._statuses: OrderedDict[str, tuple[SessionInfo, SessionStatus]] = OrderedDict()
         self._turns: OrderedDict[str, tuple[float, Turn]] = OrderedDict()
 
     async def of(self, known: SessionInfo) -> SessionStatus:
-        """Return where a session stands, by its key in the store."""
-        found = self._told.get(known.key)
+        """Return the status of a session."""
+        found = self._statuses.get(known.key)
         if found is not None and found[0] == known:
-            self._told.move_to_end(known.key)
+            self._statuses.move_to_end(known.key)
             return found[1]
         turn = await self._turn(known)
-        standing = _standing(known, turn)
+        status = _status(known, turn)
         if turn is None or turn.seq == known.last_seq:
-            _remember(self._told, known.key, (known, standing), _TOLD_MAX)
-        return standing
+            _remember(self._statuses, known.key, (known, status), _STATUSES_MAX)
+        return status
 
     async def summaries(self, named: Sequence[tuple[str, SessionInfo]]) -> list[SessionSummary]:
-        """Return what a list shows of sessions, each under the name that its tenant has for it."""
-        standings = await asyncio.gather(*(self.of(known) for _, known in named))
-        return [summary(key, known, one) for (key, known), one in zip(named, standings, strict=True)]
+        """Return the list rows of sessions, each with the key that its tenant uses."""
+        statuses = await asyncio.gather(*(self.of(known) for _, known in named))
+        return [summary(key, known, one) for (key, known), one in zip(named, statuses, strict=True)]
 
     async def _turn(self, known: SessionInfo) -> Turn | None:
         before = self._turns.get(known.key)
-        # One that was deleted and made anew has another beginning, or, where it was imported again, another end.
+        # A session that was deleted and created again has another creation time, or, if imported, another last seq.
         is_same = before is not None and before[0] == known.created_at and before[1].seq <= known.last_seq
         since = before[1] if before is not None and is_same else None
         turn = await stand(self._store, known.key, since=since, records_max=_RECORDS_MAX)
         if turn is not None and (known.owed or since is not None):
-            # It is being worked on, so somebody will ask again in a moment.
+            # The session is active, so the next request comes soon.
             _remember(self._turns, known.key, (known.created_at, turn), _TURNS_MAX)
         return turn
 
 
-def _remember(kept: OrderedDict[str, _KeptT], key: str, value: _KeptT, count_max: int) -> None:
-    kept[key] = value
-    kept.move_to_end(key)
-    if len(kept) > count_max:
-        kept.popitem(last=False)
+def _remember(cache: OrderedDict[str, _CachedT], key: str, value: _CachedT, count_max: int) -> None:
+    cache[key] = value
+    cache.move_to_end(key)
+    if len(cache) > count_max:
+        cache.popitem(last=False)
 
 
-def summary(key: str, known: SessionInfo, standing: SessionStatus) -> SessionSummary:
-    """Return what a list shows of a session."""
+def summary(key: str, known: SessionInfo, status: SessionStatus) -> SessionSummary:
+    """Return the list row of a session."""
     return SessionSummary(
         key=key,
         records=known.last_seq,
         unanswered=known.owed,
         created_at=known.created_at,
         updated_at=known.updated_at,
-        state=standing.state,
-        says=standing.says,
-        gauge=standing.gauge,
-        generation=standing.generation,
-        open_turns=standing.open_turns,
-        model=standing.model,
+        state=status.state,
+        says=status.says,
+        gauge=status.gauge,
+        generation=status.generation,
+        open_turns=status.open_turns,
+        model=status.model,
     )
 
 
-def _standing(known: SessionInfo, turn: Turn | None) -> SessionStatus:
+def _status(known: SessionInfo, turn: Turn | None) -> SessionStatus:
     if turn is None:
-        state, says = ("working", "being worked on") if known.owed else ("rest", "at rest")
+        state, says = ("working", "working") if known.owed else ("rest", "idle")
         return SessionStatus(state, says, None, None, known.owed, None)
-    state, says = in_words(turn, follows_client=follows_a_client(known.key))
+    state, says = describe(turn, follows_client=follows_a_client(known.key))
     open_turns = len(turn.waiting) + bool(turn.number)
     return SessionStatus(state, says, gauge_of(turn.budgets), turn.generation, open_turns, turn.model)
 
 
-def in_words(turn: Turn, *, follows_client: bool = False) -> tuple[str, str]:
-    """Say what a session is doing: a stable word, and plain ones."""
-    behind = f"; {_count(len(turn.waiting), 'message')} behind it" if turn.waiting else ""
+def describe(turn: Turn, *, follows_client: bool = False) -> tuple[str, str]:
+    """Return the activity of a session: a stable word for programs, and text for people."""
+    queued = f"; {_count(len(turn.waiting), 'message')} queued" if turn.waiting else ""
     match turn.in_flight:
         case InFlight.MODEL:
-            return "model", f"the model is answering{behind}"
+            return "model", f"the model is answering{queued}"
         case InFlight.TOOLS:
-            theirs = [one.call.name for one in turn.calls_running if one.reply]
-            ours = [one.call.name for one in turn.calls_running if not one.reply]
-            what = f"running {', '.join(ours)}" if ours else f"waiting for a client to run {', '.join(theirs)}"
-            return "tools", what + behind
+            return "tools", _describe_tools(turn) + queued
         case InFlight.RUNG if turn.climbing is not None:
-            return "rung", RUNGS[turn.climbing] + behind
+            return "rung", RUNGS[turn.climbing] + queued
         case InFlight.READY | InFlight.RUNG:
-            return "ready", ("waiting for its client" if follows_client else "about to go on") + behind
+            return "ready", ("waiting for its client" if follows_client else "about to continue") + queued
         case InFlight.REST:
-            return _at_rest(turn)
+            return _describe_idle(turn)
 
 
-def _at_rest(turn: Turn) -> tuple[str, str]:
+def _describe_tools(turn: Turn) -> str:
+    """Name the running tools; those that a client runs only if no other runs."""
+    remote = [one.call.name for one in turn.calls_running if one.reply]
+    local = [one.call.name for one in turn.calls_running if not one.reply]
+    return f"running {', '.join(local)}" if local else f"waiting for a client to run {', '.join(remote)}"
+
+
+def _describe_idle(turn: Turn) -> tuple[str, str]:
     if turn.waiting:
-        waits = "waits" if len(turn.waiting) == 1 else "wait"
-        return "waiting", f"{_count(len(turn.waiting), 'message')} {waits} to be answered"
-    return ("waiting", "a compaction was asked for") if turn.wanted else ("rest", "at rest")
+        return "waiting", f"{_count(len(turn.waiting), 'message')} queued"
+    return ("waiting", "a compaction is queued") if turn.wanted else ("rest", "idle")
 
 
 def _count(number: int, word: str) -> str:
@@ -145,7 +148,7 @@ def _count(number: int, word: str) -> str:
 
 
 def gauge_of(budgets: Budgets | None) -> Gauge | None:
-    """Return how full the budgets are."""
+    """Return the usage of the budgets."""
     if budgets is None:
         return None
     return Gauge(

@@ -1,8 +1,8 @@
-"""Attachments that were uploaded and wait to be sent.
+"""Pending uploads: attachments that a later message names.
 
-An upload is a file of the gateway's own, known to its tenant by a random id; nothing of it is stored with the sessions
-before a message names it. It is gone when it is too old. With a folder of its own it outlives the gateway: beside each
-file lies a note of whose it is and until when it waits, written last, so one without a note was never whole.
+An upload is a temporary file that its tenant names by a random id. Sessions store nothing of it until a message names
+it, and it expires. In a persistent folder uploads survive a restart: a metadata file beside each upload holds its
+tenant and expiry. It is written last, so an upload without metadata is incomplete.
 """
 
 import asyncio
@@ -27,7 +27,7 @@ from holdfast.ports import Clock
 
 @dataclass(frozen=True)
 class Upload:
-    """A file that waits to be sent."""
+    """A file that no message has named yet."""
 
     tenant: str
     path: Path
@@ -35,19 +35,19 @@ class Upload:
     expires_at: float
 
 
-class _Note(msgspec.Struct, frozen=True):
+class _Metadata(msgspec.Struct, frozen=True):
     tenant: str
     name: str
     size_bytes: int
     expires_at: float
 
 
-_NOTE = "note.json"
-_notes = msgspec.json.Decoder(_Note)
+_METADATA_FILE = "note.json"
+_metadata_decoder = msgspec.json.Decoder(_Metadata)
 
 
 class Uploads:
-    """All that wait, in a folder that is kept; without one, in one that is gone when this is closed."""
+    """All pending uploads, in a persistent folder or in a temporary one that `close` removes."""
 
     def __init__(self, bounds: GatewayBounds, clock: Clock, folder: Path | None = None) -> None:
         self._bounds, self._clock = bounds, clock
@@ -55,51 +55,51 @@ class Uploads:
         if folder is None:
             folder = Path(self._stack.enter_context(tempfile.TemporaryDirectory(prefix="holdfast-uploads-")))
         else:
-            # What people attach is private.
+            # Attachments are private.
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._folder = folder
-        self._waiting: dict[str, Upload] = dict(self._found())
-        # Bytes on their way in, by tenant: they count before they are whole.
+        self._pending: dict[str, Upload] = dict(self._load())
+        # Bytes received so far of uploads in progress, by tenant.
         self._incoming: dict[str, int] = {}
 
     def close(self) -> None:
-        """Let go. What lies in a folder that is kept stays for the next start."""
-        self._waiting.clear()
+        """Release the folder. Uploads in a persistent folder stay for the next start."""
+        self._pending.clear()
         self._stack.close()
         with suppress(OSError):
-            # Not empty, or gone already.
+            # Not empty, or already removed.
             self._folder.rmdir()
 
-    def _found(self) -> Iterator[tuple[str, Upload]]:
-        """Yield what a gateway before this one left, and remove what it had not received whole, or is too old."""
+    def _load(self) -> Iterator[tuple[str, Upload]]:
+        """Yield the uploads of an earlier process, and remove those that are incomplete or expired."""
         now = self._clock.now()
-        for place in self._folder.iterdir():
+        for folder in self._folder.iterdir():
             try:
-                note = _notes.decode((place / _NOTE).read_bytes())
-                path = place / note.name
-                is_whole = path.stat().st_size == note.size_bytes
+                metadata = _metadata_decoder.decode((folder / _METADATA_FILE).read_bytes())
+                path = folder / metadata.name
+                is_complete = path.stat().st_size == metadata.size_bytes
             except (OSError, msgspec.MsgspecError):
-                # Without a note it may be on its way in, to another gateway on the same store.
-                if now - place.stat().st_mtime > self._bounds.upload_seconds_max:
-                    shutil.rmtree(place, ignore_errors=True)
+                # Without metadata, another gateway on the same store may be receiving it.
+                if now - folder.stat().st_mtime > self._bounds.upload_seconds_max:
+                    shutil.rmtree(folder, ignore_errors=True)
                 continue
-            if is_whole and now < note.expires_at:
-                yield place.name, Upload(note.tenant, path, note.size_bytes, note.expires_at)
+            if is_complete and now < metadata.expires_at:
+                yield folder.name, Upload(metadata.tenant, path, metadata.size_bytes, metadata.expires_at)
             else:
-                shutil.rmtree(place, ignore_errors=True)
+                shutil.rmtree(folder, ignore_errors=True)
 
-    async def keep(self, tenant: str, name: str, chunks: AsyncIterator[bytes]) -> tuple[str, Upload]:
-        """Write an upload to its file and return its id. One that is not whole leaves nothing."""
+    async def save(self, tenant: str, name: str, chunks: AsyncIterator[bytes]) -> tuple[str, Upload]:
+        """Write an upload to its file and return its id. An incomplete upload is removed."""
         self._sweep()
         upload_id = secrets.token_urlsafe(16)
-        # A folder of its own, so that the file can have the name by which the model will know it.
+        # One folder per upload, so that the file can have the name that the model will see.
         path = self._folder / upload_id / _file_name(name)
         size_bytes = 0
         try:
             file = await asyncio.to_thread(_create, path)
             try:
                 async for chunk in chunks:
-                    self._count(tenant, len(chunk))
+                    self._reserve(tenant, len(chunk))
                     size_bytes += len(chunk)
                     await asyncio.to_thread(file.write, chunk)
             finally:
@@ -111,44 +111,44 @@ class Uploads:
         finally:
             self._incoming[tenant] = self._incoming.get(tenant, 0) - size_bytes
         upload = Upload(tenant, path, size_bytes, self._clock.now() + self._bounds.upload_seconds_max)
-        await asyncio.to_thread(_note, upload)
-        self._waiting[upload_id] = upload
+        await asyncio.to_thread(_write_metadata, upload)
+        self._pending[upload_id] = upload
         return upload_id, upload
 
-    def waiting_bytes(self, tenant: str) -> int:
-        """Return what the uploads of a tenant that wait come to."""
-        return sum(upload.size_bytes for upload in self._waiting.values() if upload.tenant == tenant)
+    def pending_bytes(self, tenant: str) -> int:
+        """Return the total size of a tenant's pending uploads."""
+        return sum(upload.size_bytes for upload in self._pending.values() if upload.tenant == tenant)
 
-    def _count(self, tenant: str, size_bytes: int) -> None:
-        kept = self.waiting_bytes(tenant)
+    def _reserve(self, tenant: str, size_bytes: int) -> None:
+        pending = self.pending_bytes(tenant)
         incoming = self._incoming.get(tenant, 0) + size_bytes
-        if kept + incoming > self._bounds.uploads_bytes_max:
+        if pending + incoming > self._bounds.uploads_bytes_max:
             raise TooManyError(
-                f"uploads of this key that wait to be sent have {kept + incoming:,} bytes, at most "
-                f"{self._bounds.uploads_bytes_max:,} may; send some of them first"
+                f"pending uploads of this key have {pending + incoming:,} bytes, the limit is "
+                f"{self._bounds.uploads_bytes_max:,}; send some of them first"
             )
         self._incoming[tenant] = incoming
 
     def path_of(self, tenant: str, upload_id: str) -> Path:
-        """Return the file of an upload. Raises `NotFoundError` where it is gone, or somebody else's."""
+        """Return the file of an upload. Raises `NotFoundError` if it expired or belongs to another tenant."""
         self._sweep()
-        upload = self._waiting.get(upload_id)
+        upload = self._pending.get(upload_id)
         if upload is None or upload.tenant != tenant:
-            raise NotFoundError("there is no such upload, or it is gone; upload the attachment again")
+            raise NotFoundError("upload not found or expired; upload the attachment again")
         return upload.path
 
     def drop(self, upload_id: str) -> None:
-        """Forget an upload that has served its purpose."""
-        _remove(self._waiting.pop(upload_id).path)
+        """Remove an upload."""
+        _remove(self._pending.pop(upload_id).path)
 
-    def without_place(self, sentence: str) -> str:
-        """Return what is told of an upload without the folder that it lies in: that is nobody's business."""
+    def strip_path(self, sentence: str) -> str:
+        """Remove the folder of an upload from an error message: clients must not see paths of the server."""
         return re.sub(re.escape(str(self._folder)) + "/[^/]+/", "", sentence)
 
     def _sweep(self) -> None:
         now = self._clock.now()
-        for upload_id in [one for one, upload in self._waiting.items() if upload.expires_at <= now]:
-            _remove(self._waiting.pop(upload_id).path)
+        for upload_id in [one for one, upload in self._pending.items() if upload.expires_at <= now]:
+            _remove(self._pending.pop(upload_id).path)
 
 
 def _check_not_empty(size_bytes: int) -> None:
@@ -158,22 +158,22 @@ def _check_not_empty(size_bytes: int) -> None:
 
 def _file_name(name: str) -> str:
     shown = safe_name(name)
-    # File systems take 255 bytes; four are the most that a character has.
-    return "attachment" if shown in {"", ".", "..", _NOTE, f"{_NOTE}.new"} else shown[-60:]
+    # File systems allow 255 bytes; a character has up to four.
+    return "attachment" if shown in {"", ".", "..", _METADATA_FILE, f"{_METADATA_FILE}.new"} else shown[-60:]
 
 
 def _create(path: Path) -> BinaryIO:
-    # Another gateway on the same store may have removed the folder around it when it ended.
+    # Another gateway on the same store may have removed the parent folder when it stopped.
     path.parent.mkdir(mode=0o700, parents=True)
     return path.open("xb")
 
 
-def _note(upload: Upload) -> None:
-    """Say beside an upload whose it is. Nothing is promised for a loss of power: then it is uploaded again."""
-    beside = upload.path.parent / f"{_NOTE}.new"
-    note = _Note(upload.tenant, upload.path.name, upload.size_bytes, upload.expires_at)
-    beside.write_bytes(msgspec.json.encode(note))
-    beside.rename(upload.path.parent / _NOTE)
+def _write_metadata(upload: Upload) -> None:
+    """Write the metadata of an upload. It is not synced: after a power loss the client uploads again."""
+    temporary = upload.path.parent / f"{_METADATA_FILE}.new"
+    metadata = _Metadata(upload.tenant, upload.path.name, upload.size_bytes, upload.expires_at)
+    temporary.write_bytes(msgspec.json.encode(metadata))
+    temporary.rename(upload.path.parent / _METADATA_FILE)
 
 
 def _remove(path: Path) -> None:

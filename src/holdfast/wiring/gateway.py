@@ -1,4 +1,4 @@
-"""The gateway put together: sessions over HTTP, drop-in endpoints, counters and traces."""
+"""Composition of the gateway: HTTP API, proxy endpoints, page, metrics and traces."""
 
 import asyncio
 import os
@@ -13,7 +13,7 @@ from holdfast.runtime.clock import SystemClock
 from holdfast.runtime.sessions.client import Client
 from holdfast.types.records import Logged
 from holdfast.wiring.library import Tuning, model_overrides, owner_name
-from holdfast.wiring.library import open as open_hold
+from holdfast.wiring.library import open as open_client
 from holdfast.wiring.stores import MEMORY, is_server, made_store_path
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 def keys_path(settings: "Settings") -> Path | None:
-    """Return where the gateway's keys are kept: where the settings say, else beside the store. None: nowhere."""
+    """Return the path of the key file: from the settings, else beside the store file. None: no file."""
     if settings.gateway.keys_file:
         return Path(settings.gateway.keys_file).expanduser()
     store = _file_of(settings)
@@ -37,13 +37,13 @@ def keys_path(settings: "Settings") -> Path | None:
 
 @asynccontextmanager
 async def open_gateway(settings: "Settings") -> AsyncGenerator[str, None]:
-    """Open a store as the settings say, serve its sessions over HTTP, and give the base URL.
+    """Open the store of the settings, serve its sessions over HTTP, and yield the base URL.
 
-    Raises `UsageError` before anything is opened where anybody could reach a gateway that has no keys.
+    Raises `UsageError`, before anything is opened, for a gateway without keys that other machines could reach.
     """
-    # Only what is used is loaded: a server and its counters are a quarter of a second.
+    # Imported on use: the server and its metrics take a quarter of a second.
     from holdfast.gateway.health import Faults, Indexer  # noqa: PLC0415
-    from holdfast.gateway.http.app import Gateway, Mounted, is_loopback  # noqa: PLC0415
+    from holdfast.gateway.http.app import Gateway, Mount, is_loopback  # noqa: PLC0415
     from holdfast.gateway.http.auth import KeyFile  # noqa: PLC0415
     from holdfast.gateway.http.metrics import Metrics  # noqa: PLC0415
     from holdfast.gateway.http.page import Page  # noqa: PLC0415
@@ -56,25 +56,25 @@ async def open_gateway(settings: "Settings") -> AsyncGenerator[str, None]:
     has_keys = keys is not None and bool(keys.all())
     if not has_keys and not is_loopback(host):
         raise UsageError(
-            f"{host} can be reached from elsewhere, and there are no keys, so anybody could use this gateway; "
-            "make one with `holdfast keys add NAME`, or listen on 127.0.0.1"
+            f"{host} is reachable from other machines, and the gateway has no keys; "
+            "create one with `holdfast keys add NAME`, or listen on 127.0.0.1"
         )
-    metrics, pulses, faults = Metrics(), SessionWatches(), Faults()
-    observers: list[Callable[[str, Logged], None]] = [metrics.observe, pulses.observe, faults.observe]
+    metrics, watches, faults = Metrics(), SessionWatches(), Faults()
+    observers: list[Callable[[str, Logged], None]] = [metrics.observe, watches.observe, faults.observe]
     if settings.observing.traces:
         observers.append(_traces())
-    async with open_hold(
+    async with open_client(
         settings.store or None,
         model=settings.model,
         system=settings.system,
         base_url=settings.base_url or None,
         tuning=_tuning(settings, _each(observers)),
-    ) as hold:
-        shared = _shared(settings, hold, keys, pulses, faults)
-        dropin = _dropin(settings, hold, metrics)
-        mounts = {"v1": Mounted(dropin, tell=problem_response), "": Mounted(Page(), is_open=True)}
-        gateway = Gateway(shared, metrics=metrics, needs_keys=has_keys, mounts=mounts)
-        indexer = Indexer(hold.engine.store, hold.engine.clock)
+    ) as client:
+        state = _app_state(settings, client, keys, watches, faults)
+        dropin = _dropin(settings, client, metrics)
+        mounts = {"v1": Mount(dropin, error_response=problem_response), "": Mount(Page(), is_open=True)}
+        gateway = Gateway(state, metrics=metrics, needs_keys=has_keys, mounts=mounts)
+        indexer = Indexer(client.engine.store, client.engine.clock)
         indexing = asyncio.create_task(indexer.run(), name="index sessions")
         try:
             async with serve_gateway(gateway, host, settings.gateway.port) as url:
@@ -82,9 +82,9 @@ async def open_gateway(settings: "Settings") -> AsyncGenerator[str, None]:
         finally:
             indexing.cancel()
             await asyncio.wait([indexing])
-            await shared.checks.close()
+            await state.checks.close()
             await dropin.close()
-            shared.uploads.close()
+            state.uploads.close()
 
 
 def _tuning(settings: "Settings", observe: Callable[[str, Logged], None]) -> Tuning:
@@ -98,46 +98,46 @@ def _tuning(settings: "Settings", observe: Callable[[str, Logged], None]) -> Tun
     )
 
 
-def _shared(
-    settings: "Settings", hold: Client, keys: "KeyFile | None", pulses: "SessionWatches", faults: "Faults"
+def _app_state(
+    settings: "Settings", client: Client, keys: "KeyFile | None", watches: "SessionWatches", faults: "Faults"
 ) -> "AppState":
-    """Return what all requests share, with the uploads and a look at the store where that is a file."""
+    """Return the state that all requests share."""
     from holdfast.gateway.api.request_context import AppState  # noqa: PLC0415
-    from holdfast.gateway.http.events import Streams  # noqa: PLC0415 - only what is used is loaded
+    from holdfast.gateway.http.events import Streams  # noqa: PLC0415 - imported on use
     from holdfast.gateway.uploads import Uploads  # noqa: PLC0415
 
     bounds, store = settings.gateway_bounds, _file_of(settings)
-    kept = None if store is None else store.with_name(store.name + "-uploads")
+    uploads_folder = None if store is None else store.with_name(store.name + "-uploads")
     return AppState(
-        hold,
+        client,
         bounds,
         settings.model,
         keys,
         Streams(bounds),
-        Uploads(bounds, SystemClock(), kept),
+        Uploads(bounds, SystemClock(), uploads_folder),
         operator=settings.gateway.operator,
-        pulses=pulses,
+        watches=watches,
         faults=faults,
-        inspection=_inspection(settings, hold),
+        inspection=_inspection(settings, client),
     )
 
 
 def _file_of(settings: "Settings") -> Path | None:
-    """Return the file that the sessions are in; None where they are elsewhere."""
-    place = settings.store or made_store_path()
-    return None if place == MEMORY or is_server(place) else Path(place).expanduser()
+    """Return the store file; None for a store in memory or on a server."""
+    location = settings.store or made_store_path()
+    return None if location == MEMORY or is_server(location) else Path(location).expanduser()
 
 
-def _inspection(settings: "Settings", hold: Client) -> "Inspection | None":
-    """Return how to look at a store from outside; None where it is in memory."""
+def _inspection(settings: "Settings", client: Client) -> "Inspection | None":
+    """Return the inspection of the store; None for a store in memory."""
     path = _file_of(settings)
     if path is not None:
         return _inspection_of_file(path)
-    return _inspection_of_server(settings.store, hold) if is_server(settings.store) else None
+    return _inspection_of_server(settings.store, client) if is_server(settings.store) else None
 
 
 def _inspection_of_file(path: Path) -> "Inspection":
-    from holdfast.gateway.health import Inspection, Node  # noqa: PLC0415 - only what is used is loaded
+    from holdfast.gateway.health import Inspection, Node  # noqa: PLC0415 - imported on use
     from holdfast.stores.sqlite.inspect import lease_holders  # noqa: PLC0415
     from holdfast.stores.sqlite.process_lock import living  # noqa: PLC0415
     from holdfast.wiring.doctor import look_over  # noqa: PLC0415
@@ -157,16 +157,16 @@ def _inspection_of_file(path: Path) -> "Inspection":
     return Inspection(nodes, check)
 
 
-def _inspection_of_server(url: str, hold: Client) -> "Inspection":
-    """Return how to look at a store that a server keeps, over the connections that are there."""
-    from holdfast.gateway.health import Inspection, Node  # noqa: PLC0415 - only what is used is loaded
+def _inspection_of_server(url: str, client: Client) -> "Inspection":
+    """Return the inspection of a PostgreSQL store, over its open connections."""
+    from holdfast.gateway.health import Inspection, Node  # noqa: PLC0415 - imported on use
     from holdfast.stores.archived import ArchivedStore  # noqa: PLC0415
     from holdfast.stores.postgres import PostgresStore  # noqa: PLC0415 - an extra, and 0.3 s to import
     from holdfast.wiring.doctor import look_over_server  # noqa: PLC0415
 
-    kept = hold.engine.store
-    store = kept.live if isinstance(kept, ArchivedStore) else kept
-    assert isinstance(store, PostgresStore), "a store with the address of a server is on one"
+    configured = client.engine.store
+    store = configured.live if isinstance(configured, ArchivedStore) else configured
+    assert isinstance(store, PostgresStore), "a store URL means a PostgreSQL store"
 
     async def nodes() -> list[Node]:
         return [Node(owner, is_alive, sessions) for owner, is_alive, sessions in await store.holders()]
@@ -178,18 +178,20 @@ def _inspection_of_server(url: str, hold: Client) -> "Inspection":
     return Inspection(nodes, check)
 
 
-def _dropin(settings: "Settings", hold: Client, metrics: "Metrics") -> "ProxyApp":
-    """Return the drop-in endpoints, with the upstreams that the settings name."""
-    from holdfast.gateway.proxy.app import ProxyApp  # noqa: PLC0415 - only what is used is loaded
+def _dropin(settings: "Settings", client: Client, metrics: "Metrics") -> "ProxyApp":
+    """Return the proxy endpoints, with the upstreams of the settings."""
+    from holdfast.gateway.proxy.app import ProxyApp  # noqa: PLC0415 - imported on use
     from holdfast.gateway.proxy.upstream import open_upstream  # noqa: PLC0415
 
-    told, environ = settings.upstream, os.environ
-    openai = open_upstream("openai", told.openai_base_url, told.openai_key_variable, told.openai_fallbacks, environ)
+    upstream, environ = settings.upstream, os.environ
+    openai = open_upstream(
+        "openai", upstream.openai_base_url, upstream.openai_key_variable, upstream.openai_fallbacks, environ
+    )
     anthropic = open_upstream(
-        "anthropic", told.anthropic_base_url, told.anthropic_key_variable, told.anthropic_fallbacks, environ
+        "anthropic", upstream.anthropic_base_url, upstream.anthropic_key_variable, upstream.anthropic_fallbacks, environ
     )
     return ProxyApp(
-        hold.engine,
+        client.engine,
         {one.family: one for one in (openai, anthropic) if one is not None},
         bounds=settings.gateway_bounds,
         overrides=model_overrides(),

@@ -1,8 +1,7 @@
-"""The native API, attachments: the original bytes that a record names, given so that no browser runs any of them.
+"""Handler for attachments: the original bytes of a blob, served so that no browser executes them.
 
-What people and tools attach is not to be trusted, and it comes from the same origin as the page. The bytes decide what
-it is, whatever was claimed: an image of a kind that every browser only draws is called by its type, and everything else
-is a file to be saved. A sandbox without any right is what is left where a browser opens it all the same.
+Attachments are untrusted and share the page's origin. The content type is sniffed from the bytes, not taken from the
+client: safe image types keep theirs, everything else is a download. A CSP sandbox covers browsers that open it anyway.
 """
 
 import hashlib
@@ -18,13 +17,13 @@ from holdfast.ports import Blobs
 from holdfast.types.messages import BlobRef
 from holdfast.types.records import refs_of
 
-# Drawn by browsers without running anything. SVG is not among them: it has scripts and loads what it names.
-_DRAWN: Mapping[str, str] = MappingProxyType({PNG: ".png", JPEG: ".jpg", GIF: ".gif", WEBP: ".webp"})
-_SAVED = "application/octet-stream"
-FILE_TYPES = (*_DRAWN, _SAVED)
-# Read and sent at once; memory does not grow with what is attached.
-_PIECE_BYTES = 256 * 2**10
-# Of a name in the log, enough to tell files apart.
+# Image types without active content. SVG is not among them: it can contain scripts and load resources.
+_IMAGES: Mapping[str, str] = MappingProxyType({PNG: ".png", JPEG: ".jpg", GIF: ".gif", WEBP: ".webp"})
+_DOWNLOAD = "application/octet-stream"
+FILE_TYPES = (*_IMAGES, _DOWNLOAD)
+# Bytes per read and write, so that memory use is constant.
+_CHUNK_BYTES = 256 * 2**10
+# Characters of the SHA-256 in the file name, enough to distinguish files.
 _NAME_CHARS = 12
 _HEADERS = (
     (b"content-security-policy", b"default-src 'none'; sandbox"),
@@ -33,34 +32,34 @@ _HEADERS = (
 )
 
 
-async def show_attachment(call: RequestContext) -> None:
-    """Answer with the bytes of a blob, if the record that the path names is one that names it."""
-    logged = await show_record(call)
-    wanted = call.names["sha256"]
-    ref = next((ref for ref in refs_of(logged.record) if ref.sha256 == wanted), None)
+async def show_attachment(context: RequestContext) -> None:
+    """Send the bytes of a blob, if the record in the path refers to it."""
+    logged = await show_record(context)
+    sha256 = context.names["sha256"]
+    ref = next((ref for ref in refs_of(logged.record) if ref.sha256 == sha256), None)
     if ref is None:
-        raise NotFoundError("this record names no such attachment; its parts have the SHA-256 of what they name")
-    blobs = call.gateway.hold.engine.blobs
-    head = await blobs.read(ref, start=0, length=_PIECE_BYTES)
-    found = sniff(head)
-    kind = found if found in _DRAWN else _SAVED
-    disposition = "inline" if kind in _DRAWN else "attachment"
-    # No name that somebody chose gets into a header or onto a disk.
-    name = wanted[:_NAME_CHARS] + _DRAWN.get(kind, ".bin")
+        raise NotFoundError("this record has no such attachment; its parts list the SHA-256 of each")
+    blobs = context.state.client.engine.blobs
+    head = await blobs.read(ref, start=0, length=_CHUNK_BYTES)
+    sniffed = sniff(head)
+    kind = sniffed if sniffed in _IMAGES else _DOWNLOAD
+    disposition = "inline" if kind in _IMAGES else "attachment"
+    # Untrusted names must not reach headers or file systems.
+    name = sha256[:_NAME_CHARS] + _IMAGES.get(kind, ".bin")
     headers = (*_HEADERS, (b"content-disposition", f'{disposition}; filename="{name}"'.encode("ascii")))
-    await call.file(_checked(blobs, ref, head), kind=kind, headers=headers)
+    await context.file(_checked(blobs, ref, head), kind=kind, headers=headers)
 
 
 async def _checked(blobs: Blobs, ref: BlobRef, head: bytes) -> AsyncGenerator[bytes, None]:
-    """Yield the bytes in pieces. Raises before the end where they are not those that the name stands for."""
+    """Yield the bytes in chunks. Raises before the last chunk if the digest does not match."""
     digest = hashlib.sha256(head)
-    piece, start = head, len(head)
-    while start < ref.size_bytes and piece:
-        yield piece
-        piece = await blobs.read(ref, start=start, length=_PIECE_BYTES)
-        digest.update(piece)
-        start += len(piece)
+    chunk, start = head, len(head)
+    while start < ref.size_bytes and chunk:
+        yield chunk
+        chunk = await blobs.read(ref, start=start, length=_CHUNK_BYTES)
+        digest.update(chunk)
+        start += len(chunk)
     if digest.hexdigest() != ref.sha256:
-        raise BlobMissingError(ref.sha256, "was altered: its bytes do not match its name")
-    # Held back until then: whoever has the whole of it has what was attached.
-    yield piece
+        raise BlobMissingError(ref.sha256, "was altered: its bytes do not match its SHA-256")
+    # Held back until here: a complete download is a verified one.
+    yield chunk

@@ -1,9 +1,10 @@
-"""The native API, health: what is owed and worked on, who holds leases, what failed lately, what the doctor found.
+"""Handlers for health: pending and active sessions, lease holders, recent faults, doctor checks.
 
-Everybody is told about its own sessions; what is about the whole store goes to the operator alone.
+Every key sees its own sessions; only the operator sees the whole store.
 """
 
 import asyncio
+from collections.abc import Iterable
 
 from msgspec.structs import replace
 
@@ -13,63 +14,77 @@ from holdfast.gateway.api import report_schemas, schemas
 from holdfast.gateway.api.request_context import RequestContext
 from holdfast.gateway.health import Node, RecentFault
 
-# Sessions that are told one by one; the rest is counted.
-_OWING_MAX = 100
+# Sessions listed by key; the rest are only counted.
+_LISTED_MAX = 100
 
 
-async def show_health(call: RequestContext) -> report_schemas.Health:
-    """Answer with how this gateway is, as far as the asker may know."""
-    gateway, engine = call.gateway, call.gateway.hold.engine
-    is_operator = gateway.is_operator(call.tenant)
-    owing = [key for one in await engine.store.owing() if (key := _own(call, one, is_operator)) is not None]
-    working = [key for one in gateway.hold.working() if (key := _own(call, one, is_operator)) is not None]
-    return report_schemas.Health(
-        is_operator=is_operator,
-        models=list(gateway.models),
-        streams=len(gateway.streams) if is_operator else call.tenant.streams,
-        requests=sum(one.requests for one in gateway.tenants.values()) if is_operator else call.tenant.requests,
-        owing_count=len(owing),
-        owing=owing[:_OWING_MAX],
-        working=sorted(working)[:_OWING_MAX],
-        faults=_faults(call, is_operator=is_operator),
-        learned=await engine.learning.everything() if is_operator else None,
-        nodes=await _nodes(call) if is_operator else None,
-        check=gateway.checks.newest if is_operator else None,
-        is_checking=gateway.checks.is_running if is_operator else False,
+async def show_health(context: RequestContext) -> report_schemas.Health:
+    """Return the health of this gateway, limited to the caller's own sessions unless it is the operator."""
+    state, engine = context.state, context.state.client.engine
+    pending = _visible(context, await engine.store.owing())
+    own = report_schemas.Health(
+        is_operator=False,
+        models=list(state.models),
+        streams=context.tenant.streams,
+        requests=context.tenant.requests,
+        owing_count=len(pending),
+        owing=pending[:_LISTED_MAX],
+        working=sorted(_visible(context, state.client.working()))[:_LISTED_MAX],
+        faults=_faults(context),
+        learned=None,
+        nodes=None,
+        check=None,
+        is_checking=False,
+    )
+    if not state.is_operator(context.tenant):
+        return own
+    return replace(
+        own,
+        is_operator=True,
+        streams=len(state.streams),
+        requests=sum(one.requests for one in state.tenants.values()),
+        learned=await engine.learning.everything(),
+        nodes=await _nodes(context),
+        check=state.checks.newest,
+        is_checking=state.checks.is_running,
     )
 
 
-def _own(call: RequestContext, session: str, is_operator: bool) -> str | None:  # noqa: FBT001 - who asks
-    """Return what the asker calls a session of the store; None where it is none of its business."""
+def _visible(context: RequestContext, sessions: Iterable[str]) -> list[str]:
+    return [key for one in sessions if (key := _visible_key(context, one)) is not None]
+
+
+def _visible_key(context: RequestContext, session: str) -> str | None:
+    """Return the caller's key of a stored session; None if the caller may not see it."""
     if session.startswith(RESERVED_KEYS):
         return None
-    return session if is_operator else call.tenant.key_of(session)
+    return session if context.state.is_operator(context.tenant) else context.tenant.key_of(session)
 
 
-def _faults(call: RequestContext, *, is_operator: bool) -> list[RecentFault]:
+def _faults(context: RequestContext) -> list[RecentFault]:
     return [
         replace(fault, session=key)
-        for fault in call.gateway.faults.newest()
-        if (key := _own(call, fault.session, is_operator)) is not None
+        for fault in context.state.faults.newest()
+        if (key := _visible_key(context, fault.session)) is not None
     ]
 
 
-async def _nodes(call: RequestContext) -> list[Node] | None:
-    inspection = call.gateway.inspection
+async def _nodes(context: RequestContext) -> list[Node] | None:
+    inspection = context.state.inspection
     return None if inspection is None else await inspection.nodes()
 
 
-async def check_store(call: RequestContext) -> report_schemas.CheckState:
-    """Look at the whole store, and answer with what was found, or that it takes longer than anybody waits."""
-    await call.body(schemas.Nothing)
-    call.gateway.check_operator(call.tenant, "checks of the store")
-    inspection = call.gateway.inspection
+async def check_store(context: RequestContext) -> report_schemas.CheckState:
+    """Check the whole store and return the result, or 202 if the check outlasts the request timeout."""
+    await context.body(schemas.Nothing)
+    context.state.check_operator(context.tenant, "checks of the store")
+    inspection = context.state.inspection
     if inspection is None:
-        raise BadInputError("this store is in memory, so there is nothing here to check")
+        raise BadInputError("a store in memory cannot be checked")
     try:
-        async with asyncio.timeout(call.gateway.bounds.wait_seconds_max):
-            found = await call.unless_gone(call.gateway.checks.run(inspection.check))
+        async with asyncio.timeout(context.state.bounds.wait_seconds_max):
+            found = await context.unless_gone(context.state.checks.run(inspection.check))
     except TimeoutError:
-        call.status = 202
+        context.status = 202
         return report_schemas.CheckState(None, is_running=True)
     return report_schemas.CheckState(found, is_running=False)

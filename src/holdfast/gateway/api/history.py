@@ -1,4 +1,4 @@
-"""The native API, what left the view of a session: why, by which record, and what stands in its place."""
+"""Handler for a session's past: records that left the view, the reason, and their replacement."""
 
 from collections.abc import Iterator, Sequence
 from typing import Literal
@@ -23,19 +23,24 @@ from holdfast.types.records import (
     ToolSettled,
 )
 
-# Compactions that are followed back, each a record to read: more than a person looks through.
+# Length of the chain of compactions that is followed, one record read each: more than a person looks through.
 _COMPACTIONS_MAX = 100
-# Outputs and parts that are told one by one.
+# Ranges listed in a response.
 _PARTS_MAX = 1_000
 
 
-async def show_past(call: RequestContext) -> Past:
-    """Answer with what left the view."""
-    session, _ = await call.session()
-    log = await open_log(call.gateway.hold.engine.store, session.key)
-    turn, made, is_whole = log.turn, *await _chain(session, log.turn)
-    compactions = [_compaction(logged, made[place + 1 : place + 2]) for place, logged in enumerate(made)]
-    left = [*_compacted(turn, made, compactions), *_changed(log)]
+async def show_past(context: RequestContext) -> Past:
+    """Return the records that left the view."""
+    session, _ = await context.session()
+    log = await open_log(context.state.client.engine.store, session.key)
+    turn, chain, is_complete = log.turn, *await _chain(session, log.turn)
+    compactions = [_compaction(logged, chain[place + 1 : place + 2]) for place, logged in enumerate(chain)]
+    left = [
+        *_compacted(turn, chain, compactions),
+        *_dropped_reasoning(log),
+        *_masked_outputs(log),
+        *_replaced_parts(log),
+    ]
     return Past(
         boundary=turn.boundary,
         generation=turn.generation,
@@ -43,28 +48,28 @@ async def show_past(call: RequestContext) -> Past:
         compactions=compactions,
         left=left[:_PARTS_MAX],
         pinned=list(turn.pins),
-        is_whole=is_whole and len(left) <= _PARTS_MAX,
+        is_whole=is_complete and len(left) <= _PARTS_MAX,
     )
 
 
 async def _chain(session: Session, turn: Turn) -> tuple[list[Logged], bool]:
-    """Return the compactions that led to the one in force, newest first, and whether these are all."""
-    made: list[Logged] = []
+    """Return the compactions that led to the current one, newest first, and whether the chain is complete."""
+    chain: list[Logged] = []
     seq = turn.compaction_seq
-    while seq and len(made) < _COMPACTIONS_MAX:
+    while seq and len(chain) < _COMPACTIONS_MAX:
         logged = await session.read(seq)
         if not isinstance(logged.record, CompactionApplied):
-            # Damaged since: what it says is lost, and the one in force stands for all before it.
-            return made, False
-        made.append(logged)
+            # The record is damaged; the current compaction covers everything before it.
+            return chain, False
+        chain.append(logged)
         seq = logged.record.before
-    return made, seq == 0
+    return chain, seq == 0
 
 
-def _compaction(logged: Logged, before: Sequence[Logged]) -> CompactionMade:
+def _compaction(logged: Logged, previous: Sequence[Logged]) -> CompactionMade:
     record = logged.record
     assert isinstance(record, CompactionApplied), "a chain is of compactions"
-    earlier = before[0].record if before else None
+    earlier = previous[0].record if previous else None
     start = earlier.boundary if isinstance(earlier, CompactionApplied) else 1
     first, last = (start, record.boundary - 1) if start < record.boundary else (0, 0)
     return CompactionMade(
@@ -80,50 +85,58 @@ def _compaction(logged: Logged, before: Sequence[Logged]) -> CompactionMade:
     )
 
 
-def _compacted(turn: Turn, made: Sequence[Logged], compactions: Sequence[CompactionMade]) -> Iterator[Left]:
-    """Yield what compactions took out of the view, oldest first, and of the turn at the boundary the steps before."""
-    for logged, one in reversed(list(zip(made, compactions, strict=True))):
+def _compacted(turn: Turn, chain: Sequence[Logged], compactions: Sequence[CompactionMade]) -> Iterator[Left]:
+    """Yield the ranges that compactions removed from the view, oldest first, then the steps of a split turn."""
+    for logged, one in reversed(list(zip(chain, compactions, strict=True))):
         if one.last:
             reason = _reason(logged)
             yield Left(one.first, one.last, reason, logged.seq, spoken(logged.record))
-    if turn.first_step > turn.boundary + 1 and made:
-        words = f"of turn {turn.boundary} only what came from record {turn.first_step} on is shown word for word"
-        yield Left(turn.boundary + 1, turn.first_step - 1, _reason(made[0]), made[0].seq, words)
+    if turn.first_step > turn.boundary + 1 and chain:
+        words = f"turn {turn.boundary} is shown verbatim only from record {turn.first_step} on"
+        yield Left(turn.boundary + 1, turn.first_step - 1, _reason(chain[0]), chain[0].seq, words)
 
 
 def _reason(logged: Logged) -> Literal["compacted", "rolled_over"]:
     return "rolled_over" if isinstance(logged.record, GenerationStarted) else "compacted"
 
 
-def _changed(log: Log) -> Iterator[Left]:
-    """Yield what is in the tail and is shown as something else."""
+def _dropped_reasoning(log: Log) -> Iterator[Left]:
+    """Yield the range of the tail whose reasoning is not sent back."""
     turn = log.turn
-    thought = [one.seq for one in log.tail if turn.boundary <= one.seq < turn.reasoning_from and _thinks(one)]
-    if thought:
-        # A compaction does so too: what was thought before it was thought about another view.
-        dropped = (
-            one.seq
-            for one in reversed(log.tail)
-            if isinstance(one.record, ReasoningDropped) and one.record.before == turn.reasoning_from
-        )
-        by = next(dropped, turn.compaction_seq)
-        words = f"the model's thinking before record {turn.reasoning_from} is not sent back any more"
-        yield Left(thought[0], thought[-1], "thinking", by, words)
-    by = _newest(log.tail, OutputMasked)
+    replies = [one.seq for one in log.tail if turn.boundary <= one.seq < turn.reasoning_from and _has_reasoning(one)]
+    if not replies:
+        return
+    # A compaction drops reasoning too: reasoning before it refers to another view.
+    dropped = (
+        one.seq
+        for one in reversed(log.tail)
+        if isinstance(one.record, ReasoningDropped) and one.record.before == turn.reasoning_from
+    )
+    by = next(dropped, turn.compaction_seq)
+    words = f"the model's reasoning before record {turn.reasoning_from} is not sent back"
+    yield Left(replies[0], replies[-1], "thinking", by, words)
+
+
+def _masked_outputs(log: Log) -> Iterator[Left]:
+    """Yield the tool outputs of the tail that are shown as one line."""
+    turn, by = log.turn, _newest(log.tail, OutputMasked)
     for logged in log.tail:
         if turn.boundary <= logged.seq < turn.masked_before and isinstance(logged.record, ToolSettled):
             size = sum(map(bytes_shown, logged.record.result.parts))
             if size >= MASKED_BYTES_MIN:
-                words = f"{size:,} bytes of tool output are shown by one line"
-                yield Left(logged.seq, logged.seq, "masked", by, words)
-    written = {(one.record.seq, one.record.place): one.seq for one in log.tail if isinstance(one.record, PartReplaced)}
-    for replaced in turn.replaced:
-        if replaced.seq >= turn.boundary:
-            by = written.get((replaced.seq, replaced.place), 0)
+                yield Left(logged.seq, logged.seq, "masked", by, f"{size:,} bytes of tool output masked by one line")
+
+
+def _replaced_parts(log: Log) -> Iterator[Left]:
+    """Yield the parts of the tail that were replaced by smaller ones."""
+    recorded = {(one.record.seq, one.record.place): one.seq for one in log.tail if isinstance(one.record, PartReplaced)}
+    for replaced in log.turn.replaced:
+        if replaced.seq >= log.turn.boundary:
+            by = recorded.get((replaced.seq, replaced.place), 0)
             yield Left(replaced.seq, replaced.seq, "replaced", by, replaced.why, in_words([replaced.shown]))
 
 
-def _thinks(logged: Logged) -> bool:
+def _has_reasoning(logged: Logged) -> bool:
     record = logged.record
     return isinstance(record, ReplyRecorded) and any(isinstance(part, Reasoning) for part in record.reply.parts)
 

@@ -1,4 +1,4 @@
-"""The OpenAPI document of the native API, made from the table of routes and the shapes."""
+"""OpenAPI document of the native API, generated from the route table and the schemas."""
 
 from typing import Any
 
@@ -11,56 +11,62 @@ from holdfast.types.records import Logged
 
 VERSION = "3.1.0"
 _EVENTS: tuple[tuple[str, type[Any], str], ...] = (
-    ("watching", schemas.Watching, "the first event: where the stream begins"),
+    ("watching", schemas.Watching, "first event: the start of the stream"),
     (
         "resync",
         schemas.Resync,
-        "where records cannot be replayed: the first event instead, or the last where the session was made anew",
+        "records cannot be replayed: replaces the first event, or is the last if the session was created again",
     ),
-    ("accepted", schemas.Accepted, "of a message that is streamed: it is on disk"),
-    ("delta", schemas.DeltaSeen, "a piece of an answer; no id, never stored"),
-    ("record", Logged, "a record; its id is the cursor behind it"),
-    ("call", schemas.OpenCall, "a call that the client is to run; told at least once"),
-    ("answer", schemas.Answered, "the last event of a message that is streamed"),
-    ("problem", Problem, "the last event where it failed"),
-    ("session", schemas.SessionChanged, "of the watch over all: a session changed; its id is the cursor behind that"),
-    ("deleted", schemas.SessionDeleted, "of the watch over all: a session is gone"),
-    ("reconnect", schemas.Reconnect, "the gateway is stopping"),
-    ("gone", schemas.Gone, "the last event where the session was deleted"),
+    ("accepted", schemas.Accepted, "streamed message: it is stored durably"),
+    ("delta", schemas.DeltaSeen, "a chunk of an answer; no id, never stored"),
+    ("record", Logged, "a record; its id is the cursor that resumes after it"),
+    ("call", schemas.OpenCall, "a tool call for the client to run; sent at least once"),
+    ("answer", schemas.Answered, "streamed message: the last event"),
+    ("problem", Problem, "the last event after a failure"),
+    (
+        "session",
+        schemas.SessionChanged,
+        "watch over all sessions: a session changed; its id is the cursor to resume from",
+    ),
+    ("deleted", schemas.SessionDeleted, "watch over all sessions: a session was deleted"),
+    ("reconnect", schemas.Reconnect, "the last event when the gateway stops"),
+    ("gone", schemas.Gone, "the last event after the session was deleted"),
 )
 _INTEGERS = {"turn", "seq"}
 _HEADERS: dict[tuple[str, str], tuple[str, str]] = {
-    ("POST", "/sessions/{key}/messages"): ("Idempotency-Key", "What the client calls the message, as `client_id`."),
-    ("GET", "/events"): ("Last-Event-ID", "The cursor of the last event that was seen."),
-    ("GET", "/sessions/{key}/events"): ("Last-Event-ID", "The cursor of the last event that was seen."),
+    ("POST", "/sessions/{key}/messages"): ("Idempotency-Key", "The client's id of the message, as `client_id`."),
+    ("GET", "/events"): ("Last-Event-ID", "The cursor of the last event received."),
+    ("GET", "/sessions/{key}/events"): ("Last-Event-ID", "The cursor of the last event received."),
 }
 
 
-def events_told() -> tuple[tuple[str, str], ...]:
-    """Return the names of events and what each says."""
-    return tuple((name, told) for name, _, told in _EVENTS)
+def event_descriptions() -> tuple[tuple[str, str], ...]:
+    """Return the event names with their descriptions."""
+    return tuple((name, description) for name, _, description in _EVENTS)
 
 
 def document(version: str) -> dict[str, Any]:
-    """Return the whole document."""
-    wanted: set[type[Any]] = {Problem, *(shape for _, shape, _ in _EVENTS)}
+    """Return the complete document."""
+    structs: set[type[Any]] = {Problem, *(struct for _, struct, _ in _EVENTS)}
     for route in ROUTES:
-        wanted |= {
-            shape for shape in (route.body, route.answer, *(shape for _, shape in route.also)) if shape is not None
+        structs |= {
+            struct
+            for struct in (route.body, route.response, *(struct for _, struct in route.other_responses))
+            if struct is not None
         }
-    listed = sorted(wanted, key=lambda shape: shape.__name__)
-    # JSON keys are sorted, so the document is the same each time.
+    # Sorted, so that the document is deterministic.
+    listed = sorted(structs, key=lambda struct: struct.__name__)
     refs, components = msgspec.json.schema_components(listed, ref_template="#/components/schemas/{name}")
-    by_shape = dict(zip(listed, refs, strict=True))
+    by_struct = dict(zip(listed, refs, strict=True))
     paths: dict[str, dict[str, Any]] = {}
     for route in ROUTES:
-        paths.setdefault(PREFIX + route.path, {})[route.method.lower()] = _operation(route, by_shape)
+        paths.setdefault(PREFIX + route.path, {})[route.method.lower()] = _operation(route, by_struct)
     return {
         "openapi": VERSION,
         "info": {
             "title": "Holdfast",
             "version": version,
-            "description": "Sessions of LLM agents that outlive crashes and full windows.",
+            "description": "Durable sessions for LLM agents that survive crashes and context overflow.",
             "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
         },
         "servers": [{"url": "/"}],
@@ -105,8 +111,8 @@ def _query_parameters(route: Route) -> list[dict[str, Any]]:
     schema = components[route.query.__name__]
     required = schema.get("required", [])
     return [
-        {"name": name, "in": "query", "required": name in required, "schema": shape}
-        for name, shape in schema["properties"].items()
+        {"name": name, "in": "query", "required": name in required, "schema": field}
+        for name, field in schema["properties"].items()
     ]
 
 
@@ -114,30 +120,29 @@ def _header_parameters(route: Route) -> list[dict[str, Any]]:
     found = _HEADERS.get((route.method, route.path))
     if found is None:
         return []
-    name, told = found
-    return [{"name": name, "in": "header", "required": False, "description": told, "schema": {"type": "string"}}]
+    name, description = found
+    return [{"name": name, "in": "header", "required": False, "description": description, "schema": {"type": "string"}}]
 
 
 def _responses(route: Route, refs: dict[Any, Any]) -> dict[str, Any]:
     responses: dict[str, Any] = {}
     content: dict[str, Any] = {}
-    if route.answer is not None:
-        content["application/json"] = {"schema": refs[route.answer]}
+    if route.response is not None:
+        content["application/json"] = {"schema": refs[route.response]}
     for file_type in route.file_types:
-        content[file_type] = {"schema": {"type": "string", "description": "The file, as it is written."}}
+        content[file_type] = {"schema": {"type": "string", "description": "The file."}}
     if route.may_stream:
-        told = "; ".join(f"`{name}`: {what}" for name, what in events_told())
-        content["text/event-stream"] = {"schema": {"type": "string", "description": f"Events. {told}."}}
+        events = "; ".join(f"`{name}`: {description}" for name, description in event_descriptions())
+        content["text/event-stream"] = {"schema": {"type": "string", "description": f"Events. {events}."}}
     responses[str(route.status)] = {"description": route.summary, "content": content}
-    for status, shape in route.also:
+    for status, struct in route.other_responses:
         responses[str(status)] = {
-            "description": shape.__doc__,
-            "content": {"application/json": {"schema": refs[shape]}},
+            "description": struct.__doc__,
+            "content": {"application/json": {"schema": refs[struct]}},
         }
     for status, kinds in sorted(statuses_of(*route.all_errors).items()):
-        told = "; ".join(f"`{kind.code}`: {_title(kind)}" for kind in kinds)
         responses[str(status)] = {
-            "description": told,
+            "description": "; ".join(f"`{kind.code}`: {_title(kind)}" for kind in kinds),
             "content": {"application/problem+json": {"schema": refs[Problem]}},
         }
     return responses

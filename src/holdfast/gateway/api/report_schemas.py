@@ -1,49 +1,49 @@
-"""What goes over the wire about a session over time, its past, and health: more shapes of the native API.
+"""Schemas of the native API for reports: budgets over time, the past of a session, and health.
 
-See `shapes`: the same rules hold here.
+The rules of `schemas` apply.
 """
 
 from typing import Annotated, Literal
 
 import msgspec
 
-from holdfast.gateway.api.schemas import Gauge, Wanted
+from holdfast.gateway.api.schemas import Gauge, RequestSchema
 from holdfast.gateway.health import Checked, Node, RecentFault
 from holdfast.types.limits import Learned
 from holdfast.types.messages import Usage
 from holdfast.types.records import SummaryKind
 
-_Limit = Annotated[int, msgspec.Meta(ge=1, le=100_000, description="How many at most; the gateway may give fewer.")]
+_Limit = Annotated[int, msgspec.Meta(ge=1, le=100_000, description="Maximum number; the gateway may return fewer.")]
 _Seq = Annotated[int, msgspec.Meta(ge=0, le=2**53, description="A record's number in its session, from 1.")]
 
 
-# --- what is asked for -------------------------------------------------------------------------------------------
+# --- Requests ---
 
 
-class PageOfBudgets(Wanted, frozen=True):
-    """Which part of a session to chart: requests and marks behind the seq `after`.
+class BudgetsQuery(RequestSchema, frozen=True):
+    """Page of a session's chart: requests and marks after the seq `after`.
 
-    `total_usd` is that of the page before, so that totals run on from there.
+    `total_usd` is the total of the previous page, so that running totals continue.
     """
 
     after: _Seq = 0
     limit: _Limit = 500
-    total_usd: Annotated[float, msgspec.Meta(ge=0, description="What was paid up to `after`.")] = 0.0
+    total_usd: Annotated[float, msgspec.Meta(ge=0, description="Total cost up to `after`.")] = 0.0
 
 
-class Recalled(Wanted, frozen=True):
-    """What to read: a record by its seq, or a blob by 12 characters or more of its id; from the byte `offset` on."""
+class RecallQuery(RequestSchema, frozen=True):
+    """Record or blob to read from the byte `offset` on: a seq, or at least 12 characters of a blob's id."""
 
     seq: _Seq = 0
     blob: str = ""
-    offset: Annotated[int, msgspec.Meta(ge=0, le=2**53, description="How many bytes to pass over.")] = 0
+    offset: Annotated[int, msgspec.Meta(ge=0, le=2**53, description="Bytes to skip.")] = 0
 
 
-# --- budgets over time -------------------------------------------------------------------------------------------
+# --- Budgets over time ---
 
 
 class RequestMade(msgspec.Struct, frozen=True):
-    """One request to a model: what it took of each budget and what there was, and what the model reports of it."""
+    """One request to a model: its size against each budget, its outcome, and the usage that the model reported."""
 
     seq: int
     at: float
@@ -51,16 +51,16 @@ class RequestMade(msgspec.Struct, frozen=True):
     model: str
     gauge: Gauge
     outcome: Literal["answered", "failed", "given_up", "open"]
-    # As the model reported it; null where it reported nothing.
+    # As reported by the model; null if it reported nothing.
     usage: Usage | None
-    # What it cost in US dollars, by declared prices; null where it was not answered, or no price is known.
+    # Cost in US dollars, by declared prices; null if it was not answered or no price is known.
     cost_usd: float | None = None
-    # What everything up to here cost, summaries too. Calls without a price are in no sum.
+    # Total cost up to here, including summaries. Calls without a price are excluded.
     total_usd: float = 0.0
 
 
 class Mark(msgspec.Struct, frozen=True):
-    """Something to mark in a chart: what kind of thing happened, and in plain words."""
+    """An event to mark in a chart: its kind and a description."""
 
     seq: int
     at: float
@@ -74,32 +74,32 @@ class BudgetsOverTime(msgspec.Struct, frozen=True):
     requests: list[RequestMade]
     marks: list[Mark]
     next: int | None
-    # What everything up to the end of this page cost: the `total_usd` to ask for the next page with.
+    # Total cost up to the end of this page: the `total_usd` of the request for the next page.
     total_usd: float = 0.0
 
 
-# --- the past ----------------------------------------------------------------------------------------------------
+# --- Past ---
 
 
 class Left(msgspec.Struct, frozen=True):
-    """Records that the model no longer sees as they are, from `first` to `last`, why, and by which record.
+    """Records `first` to `last` that the model no longer sees unchanged, the reason, and the record that did it.
 
-    `compacted` and `rolled_over`: what stands for them is the compaction in force. `masked`, `replaced`: a line or
-    something smaller is shown in their place. `thinking`: of their messages, the thinking is not sent back.
+    `compacted`, `rolled_over`: the current compaction replaces them. `masked`, `replaced`: a line or a smaller part
+    replaces them. `thinking`: their reasoning is not sent back.
     """
 
     first: int
     last: int
     reason: Literal["compacted", "rolled_over", "masked", "replaced", "thinking"]
-    # 0: not known without reading more of the log.
+    # 0: unknown without reading more of the log.
     by: int
     words: str
-    # What is shown in its place, where that is its own.
+    # The replacement, if it has one of its own.
     shown: str = ""
 
 
 class CompactionMade(msgspec.Struct, frozen=True):
-    """A compaction that led to the view of now. It took the records `first` to `last` out of it; 0: none of its own."""
+    """A compaction that led to the current view. It removed the records `first` to `last`; 0: none."""
 
     seq: int
     at: float
@@ -113,7 +113,7 @@ class CompactionMade(msgspec.Struct, frozen=True):
 
 
 class InForce(msgspec.Struct, frozen=True):
-    """What stands for the past now: its record, the originals it stands for, its text, and the exact facts in that."""
+    """The current compaction: its record, the records it replaces, its text, and the exact facts in that text."""
 
     seq: int
     kind: SummaryKind
@@ -125,26 +125,26 @@ class InForce(msgspec.Struct, frozen=True):
 
 
 class Past(msgspec.Struct, frozen=True):
-    """What left the view, why, and what stands in its place. Messages that are pinned stayed all the same."""
+    """Records that left the view, the reasons, and the replacement. Pinned messages stay in the view."""
 
     boundary: int
     generation: int
     in_force: InForce | None
-    # Newest first; `is_whole` is false where there are more than are told.
+    # Newest first; `is_whole` is false if the lists are truncated.
     compactions: list[CompactionMade]
     left: list[Left]
     pinned: list[int]
     is_whole: bool
 
 
-# --- health ------------------------------------------------------------------------------------------------------
+# --- Health ---
 
 
 class Health(msgspec.Struct, frozen=True):
-    """How the gateway is. With keys, everybody but the operator is told about its own sessions, and null for the rest.
+    """Health of the gateway. With keys, the operator sees all sessions; other keys see theirs, and null for the rest.
 
-    To the operator sessions are named as in the store. `owing` are sessions without an outcome, `working` those that
-    this process works on, `learned` what calls have taught about each model, by dialect, endpoint and name.
+    The operator sees store keys. `owing` are sessions with pending work, `working` those that this process runs,
+    `learned` the limits learned from calls to each model, by dialect, endpoint and name.
     """
 
     is_operator: bool
@@ -152,21 +152,21 @@ class Health(msgspec.Struct, frozen=True):
     streams: int
     requests: int
     owing_count: int
-    # Some of them; sessions that follow a client of the drop-in endpoints wait for it.
+    # Truncated; sessions of the proxy endpoints wait for their client.
     owing: list[str]
     working: list[str]
-    # The newest that this process has seen, newest first.
+    # Recorded by this process, newest first.
     faults: list[RecentFault]
     learned: dict[str, Learned] | None
-    # Who holds leases; null also where the store is in memory.
+    # Lease holders; null also for a store in memory.
     nodes: list[Node] | None
-    # What the doctor found when it was last asked to look, in this process.
+    # Result of the last doctor check in this process.
     check: Checked | None
     is_checking: bool
 
 
 class CheckState(msgspec.Struct, frozen=True):
-    """What the doctor found; `found` is null while it still looks: it will be in the health."""
+    """Result of a doctor check; `found` is null while it runs, and then part of the health."""
 
     found: Checked | None
     is_running: bool

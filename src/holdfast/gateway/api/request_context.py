@@ -1,4 +1,4 @@
-"""One request on its way through the native API: who asks, for what, and how to answer."""
+"""Context of one API request, and the state that all requests of a gateway share."""
 
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import aclosing
@@ -15,9 +15,9 @@ from holdfast.gateway.http.asgi import (
     Scope,
     Send,
     StalledError,
-    answer_file,
     json_body,
     query,
+    send_file,
     unless_gone,
 )
 from holdfast.gateway.http.auth import KeyFile, Tenant
@@ -30,73 +30,73 @@ from holdfast.ports import SessionInfo
 from holdfast.runtime.sessions.client import Client
 from holdfast.runtime.sessions.session import Session
 
-ShapeT = TypeVar("ShapeT")
+SchemaT = TypeVar("SchemaT")
 _ResultT = TypeVar("_ResultT")
-# Digits of the highest number that names a record.
+# Digits of the highest possible seq in a path.
 _DIGITS_MAX = 15
 
 
 @dataclass
 class RequestContext:
-    """A request that was let in, with the names that its path holds."""
+    """An authenticated request, with the parameters of its path."""
 
-    gateway: "AppState"
+    state: "AppState"
     tenant: Tenant
     scope: Scope
     receive: Receive
     send: Send
     names: dict[str, str]
-    # What the table of routes says is asked for; whoever reads something else has a wrong table.
-    body_shape: type[Any] | None = None
-    query_shape: type[Any] | None = None
+    # Declared in the route table; a handler that reads another schema fails an assertion.
+    body_schema: type[Any] | None = None
+    query_schema: type[Any] | None = None
     status: int = 200
     has_streamed: bool = field(default=False, init=False)
 
     @property
     def key(self) -> str:
-        """The session's key, as its tenant calls it."""
+        """The session key in the path, without the tenant prefix."""
         return self.names["key"]
 
     def number(self, name: str) -> int:
-        """Return a number in the path. Raises `NotFoundError` where it is none."""
+        """Return a numeric path parameter. Raises `NotFoundError` if it is not a number."""
         text = self.names[name]
         if not (text.isascii() and text.isdecimal() and len(text) <= _DIGITS_MAX):
-            raise NotFoundError(f"the path has no number where the {name} stands")
+            raise NotFoundError(f"the {name} in the path is not a number")
         return int(text)
 
     async def session(self) -> tuple[Session, SessionInfo]:
-        """Return the session that the path names, if it exists and is the asker's own."""
-        return await self.tenant.session(self.gateway.hold, self.key)
+        """Return the session in the path. Raises `NotFoundError` if the caller has no such session."""
+        return await self.tenant.session(self.state.client, self.key)
 
-    async def body(self, shape: type[ShapeT]) -> ShapeT:
-        """Read the body."""
-        assert shape is self.body_shape, f"the table of routes says {self.body_shape}"
-        return await json_body(self.scope, self.receive, shape, self.gateway.bounds)
+    async def body(self, schema: type[SchemaT]) -> SchemaT:
+        """Read and parse the body."""
+        assert schema is self.body_schema, f"the route table declares {self.body_schema}"
+        return await json_body(self.scope, self.receive, schema, self.state.bounds)
 
-    def query(self, shape: type[ShapeT]) -> ShapeT:
-        """Read the query."""
-        assert shape is self.query_shape, f"the table of routes says {self.query_shape}"
-        return query(self.scope, shape)
+    def query(self, schema: type[SchemaT]) -> SchemaT:
+        """Parse the query."""
+        assert schema is self.query_schema, f"the route table declares {self.query_schema}"
+        return query(self.scope, schema)
 
     def check_length(self, what: str, text: str, chars_max: int) -> None:
-        """Raise where a text is too long."""
+        """Raise `InvalidError` if a text is too long."""
         if len(text) > chars_max:
-            raise InvalidError(f"{what} has {len(text):,} characters, at most {chars_max:,} are taken")
+            raise InvalidError(f"{what} has {len(text):,} characters, the limit is {chars_max:,}")
 
     async def unless_gone(self, waiting: Awaitable[_ResultT]) -> _ResultT:
-        """Wait for something as long as the client does, and no longer than the gateway runs."""
-        return await unless_gone(self.receive, waiting, stopping=self.gateway.streams.stopping)
+        """Await until the client disconnects or the gateway stops."""
+        return await unless_gone(self.receive, waiting, stopping=self.state.streams.stopping)
 
     async def stream(self, produce: Callable[[EventStream], Awaitable[None]], *, session: str = "") -> None:
-        """Answer with events, counted among the streams of this tenant; `session` is what they are about."""
+        """Respond with events, counted as a stream of this tenant; `session` is the watched session."""
         with self.tenant.streaming():
             self.has_streamed = True
-            await self.gateway.streams.run(self.scope, self.receive, self.send, produce, session=session)
+            await self.state.streams.run(self.scope, self.receive, self.send, produce, session=session)
 
     async def file(self, lines: AsyncGenerator[bytes, None], *, kind: str, headers: Headers) -> None:
-        """Answer with a file. A reader that takes nothing is cut off, and so is everybody when the gateway stops."""
+        """Respond with a file. Abort if the reader stalls or the gateway stops."""
         self.has_streamed = True
-        sent = answer_file(self.send, lines, kind=kind, headers=headers, bounds=self.gateway.bounds)
+        sent = send_file(self.send, lines, kind=kind, headers=headers, bounds=self.state.bounds)
         async with aclosing(lines):
             try:
                 await self.unless_gone(sent)
@@ -104,53 +104,51 @@ class RequestContext:
                 self.abort()
 
     def abort(self) -> None:
-        """Cut the connection: what is missing cannot be told any more."""
-        cut: Callable[[], None] | None = self.scope.get("holdfast.abort")
-        if cut is not None:
-            cut()
+        """Close the connection: the response has started, so an error cannot be sent."""
+        abort: Callable[[], None] | None = self.scope.get("holdfast.abort")
+        if abort is not None:
+            abort()
 
 
-# --- What all requests of a gateway share.
+# --- Shared state ---
 
 
 @dataclass(frozen=True)
 class AppState:
-    """The sessions behind the gateway, and what is open at its front."""
+    """State shared by all requests: the client of the store, streams, uploads, keys and caches."""
 
-    hold: Client
+    client: Client
     bounds: GatewayBounds
-    # The models that a session may ask for.
+    # Models that a session may use.
     models: tuple[str, ...]
     keys: KeyFile | None
     streams: Streams
     uploads: Uploads
-    # The key that is served what is about all keys.
+    # Name of the key that may see the data of all keys.
     operator: str = "operator"
-    # What changed of sessions; whoever sees them change tells it.
-    pulses: SessionWatches = field(default_factory=SessionWatches)
-    # What failed lately, how to look at the store from outside, and what was found so.
+    watches: SessionWatches = field(default_factory=SessionWatches)
     faults: Faults = field(default_factory=Faults)
     inspection: Inspection | None = None
     checks: Checks = field(default_factory=Checks)
     tenants: dict[str, Tenant] = field(default_factory=dict)
 
     @cached_property
-    def standings(self) -> StatusCache:
-        """Where sessions stand, for lists."""
-        return StatusCache(self.hold.engine.store)
+    def statuses(self) -> StatusCache:
+        """Cached session statuses for lists."""
+        return StatusCache(self.client.engine.store)
 
     def tenant(self, name: str) -> Tenant:
-        """Return a tenant by the name of its key."""
+        """Return the tenant of a key name, made on first use."""
         found = self.tenants.get(name)
         if found is None:
             found = self.tenants[name] = Tenant(name, self.bounds)
         return found
 
     def is_operator(self, tenant: Tenant) -> bool:
-        """Whether somebody may know what is about all keys. Without keys everybody may."""
+        """Whether a tenant may see the data of all keys. Without keys every client may."""
         return tenant.name in {"", self.operator}
 
     def check_operator(self, tenant: Tenant, what: str) -> None:
-        """Raise where something is about all keys and somebody else than the operator asks."""
+        """Raise `ForbiddenError` unless the tenant is the operator."""
         if not self.is_operator(tenant):
-            raise ForbiddenError(f"{what} are about all keys; they are served to the key named {self.operator!r}")
+            raise ForbiddenError(f"{what} cover all keys; only the key named {self.operator!r} may read them")

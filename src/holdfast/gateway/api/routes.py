@@ -1,6 +1,6 @@
-"""The table of the native API: every address, what it takes, what it answers, and which errors to expect.
+"""Route table of the native API: address, handler, request and response schemas, and errors.
 
-Dispatch, the OpenAPI document and docs/http.md are made from it, so none of them can say something else.
+Dispatch, the OpenAPI document and docs/http.md are generated from it.
 """
 
 from collections.abc import Awaitable, Callable, Sequence
@@ -50,7 +50,7 @@ from holdfast.types.records import Logged
 
 PREFIX = "/api"
 
-# What every address may answer: who asks, how, and how the gateway is.
+# Errors of every address.
 _ALWAYS: tuple[type[HoldfastError], ...] = (
     MalformedError,
     UnauthorizedError,
@@ -67,20 +67,20 @@ _WRITING: tuple[type[HoldfastError], ...] = (QueueFullError, StoreFullError, Bad
 
 @dataclass(frozen=True)
 class Route:
-    """One address and method. `answer` is None where the answer is events or a file, of one of `file_types`.
+    """One address and method. `response` is None for events and for files, of one of `file_types`.
 
-    `also` are answers of another status.
+    `other_responses` are successful responses with another status.
     """
 
     method: str
     path: str
     run: Callable[[RequestContext], Awaitable[Any]]
     summary: str
-    answer: Any
+    response: Any
     status: int = 200
     body: type[Any] | None = None
     query: type[Any] = schemas.Nothing
-    also: tuple[tuple[int, Any], ...] = ()
+    other_responses: tuple[tuple[int, Any], ...] = ()
     errors: tuple[type[HoldfastError], ...] = ()
     takes_bytes: bool = False
     may_stream: bool = False
@@ -88,23 +88,23 @@ class Route:
 
     @property
     def is_stream(self) -> bool:
-        """Whether the answer is events and nothing else, without end."""
-        return self.answer is None and self.may_stream
+        """Whether the response is always an endless event stream."""
+        return self.response is None and self.may_stream
 
     @property
     def all_errors(self) -> tuple[type[HoldfastError], ...]:
-        """Every error that may be answered."""
+        """Every error that the address may return."""
         with_body = _WITH_BODY if self.body is not None or self.takes_bytes else ()
         named = (NotFoundError,) if "{" in self.path else ()
         return tuple(dict.fromkeys((*_ALWAYS, *with_body, *named, *self.errors)))
 
     @property
     def parts(self) -> tuple[str, ...]:
-        """The path in pieces, behind the prefix."""
+        """The path segments after the prefix."""
         return tuple(self.path.split("/")[1:])
 
     def match(self, given: Sequence[str]) -> dict[str, str] | None:
-        """Return what a path has in the places of names; None where it is another path."""
+        """Return the path parameters; None if the path does not match."""
         if len(given) != len(self.parts):
             return None
         names: dict[str, str] = {}
@@ -121,15 +121,15 @@ ROUTES: tuple[Route, ...] = (
         "GET",
         "/sessions",
         session_list.list_sessions,
-        "List the sessions of this key, in order of their keys: what each is doing, and how full its budgets are.",
+        "List the sessions of this key, ordered by session key, with activity and usage of budgets.",
         schemas.Sessions,
-        query=schemas.PageOfSessions,
+        query=schemas.SessionsQuery,
     ),
     Route(
         "PUT",
         "/sessions/{key}",
         sessions.configure_session,
-        "Make a session, or tell it which model, system text and tools of the client to use.",
+        "Create a session, or set its model, system text and client tools.",
         schemas.SessionDetail,
         body=schemas.ConfigureSession,
         errors=(UnknownModelError, *_WRITING),
@@ -138,14 +138,14 @@ ROUTES: tuple[Route, ...] = (
         "GET",
         "/sessions/{key}",
         sessions.show_session,
-        "Say what a session was told, where it stands, and which calls await the client.",
+        "Get the configuration and state of a session, and the tool calls that wait for the client.",
         schemas.SessionDetail,
     ),
     Route(
         "DELETE",
         "/sessions/{key}",
         transfer.delete_session,
-        "Remove a session for good: its records, also archived ones, and the blobs that it alone names.",
+        "Delete a session permanently: its records, including archived ones, and the blobs that only it refers to.",
         schemas.Removed,
         errors=(RetryLaterError,),
     ),
@@ -153,7 +153,7 @@ ROUTES: tuple[Route, ...] = (
         "POST",
         "/sessions/{key}/fork",
         transfer.fork,
-        "Make a session of its own of the records of this one. What is open here is not answered there.",
+        "Copy the records of this session into a new one. Open turns are not continued there.",
         schemas.Forked,
         body=schemas.Fork,
         status=201,
@@ -163,7 +163,7 @@ ROUTES: tuple[Route, ...] = (
         "GET",
         "/sessions/{key}/export",
         transfer.export_session,
-        "Read a session as one file: records as they were written, with the blobs that they name, and a checksum.",
+        "Export a session as one file: its records and blobs, with a checksum.",
         None,
         file_types=(transfer.FILE_TYPE,),
     ),
@@ -171,10 +171,10 @@ ROUTES: tuple[Route, ...] = (
         "POST",
         "/import",
         transfer.import_session,
-        "Make a session of a file that was exported: all of it, or nothing.",
+        "Import an exported session, atomically.",
         schemas.Imported,
         status=201,
-        query=schemas.ImportAs,
+        query=schemas.ImportQuery,
         errors=(ExistsError, UnknownModelError, RetryLaterError, *_WRITING),
         takes_bytes=True,
     ),
@@ -182,10 +182,10 @@ ROUTES: tuple[Route, ...] = (
         "POST",
         "/sessions/{key}/messages",
         messages.send_message,
-        "Send a message and wait for its answer, or stream it, or only have it accepted.",
+        "Send a message and wait for the answer, stream it, or return when it is accepted.",
         schemas.Answered,
         body=schemas.SendMessage,
-        also=((202, schemas.Accepted),),
+        other_responses=((202, schemas.Accepted),),
         errors=(ClientIdReusedError, TurnFailedError, *_WRITING),
         may_stream=True,
     ),
@@ -193,15 +193,15 @@ ROUTES: tuple[Route, ...] = (
         "GET",
         "/sessions/{key}/turns/{turn}",
         messages.show_turn,
-        "Say how a turn stands, having waited for its outcome if asked to.",
+        "Get the state of a turn, optionally after waiting for its outcome.",
         schemas.TurnState,
-        query=schemas.WaitFor,
+        query=schemas.WaitQuery,
     ),
     Route(
         "POST",
         "/sessions/{key}/turns/{turn}/cancel",
         messages.cancel_turn,
-        "Stop working on a turn, at once. What was done stays done.",
+        "Cancel a turn immediately. Completed steps are not undone.",
         schemas.Done,
         body=schemas.Nothing,
         errors=_WRITING,
@@ -210,7 +210,7 @@ ROUTES: tuple[Route, ...] = (
         "POST",
         "/sessions/{key}/cancel",
         messages.cancel_all,
-        "Stop working on every turn that is open.",
+        "Cancel all open turns.",
         schemas.Done,
         body=schemas.Nothing,
         errors=_WRITING,
@@ -219,7 +219,7 @@ ROUTES: tuple[Route, ...] = (
         "PUT",
         "/sessions/{key}/pins/{turn}",
         messages.pin,
-        "Keep the message of a turn in the view, whatever is compacted.",
+        "Pin the message of a turn: it stays in the view through compactions.",
         schemas.Done,
         errors=_WRITING,
     ),
@@ -227,7 +227,7 @@ ROUTES: tuple[Route, ...] = (
         "DELETE",
         "/sessions/{key}/pins/{turn}",
         messages.unpin,
-        "Keep it no longer.",
+        "Unpin the message of a turn.",
         schemas.Done,
         errors=_WRITING,
     ),
@@ -235,7 +235,7 @@ ROUTES: tuple[Route, ...] = (
         "POST",
         "/sessions/{key}/results",
         messages.submit_result,
-        "Report what came of a call that the client was told to run.",
+        "Submit the result of a client tool call.",
         schemas.Submitted,
         body=schemas.SubmitResult,
         errors=_WRITING,
@@ -244,17 +244,17 @@ ROUTES: tuple[Route, ...] = (
         "POST",
         "/sessions/{key}/compact",
         sessions.compact,
-        "Make the view smaller now; whoever else asks meanwhile gets the same compaction.",
+        "Compact the view now; concurrent requests share one compaction.",
         schemas.Compacted,
         body=schemas.Compact,
-        also=((202, schemas.Compacted),),
+        other_responses=((202, schemas.Compacted),),
         errors=_WRITING,
     ),
     Route(
         "POST",
         "/sessions/{key}/compact/preview",
         sessions.preview,
-        "Show what a compaction would do now: what would go, what would stand in its place, sizes before and after.",
+        "Preview a compaction: removed records, their replacement, sizes before and after.",
         schemas.Previewed,
         body=schemas.PreviewCompact,
         errors=(RetryLaterError, BadInputError),
@@ -263,7 +263,7 @@ ROUTES: tuple[Route, ...] = (
         "POST",
         "/sessions/{key}/undo",
         sessions.undo,
-        "Undo the compaction in force: the view is again as it was before it.",
+        "Undo the current compaction: restore the view before it.",
         schemas.Undone,
         body=schemas.Undo,
         errors=_WRITING,
@@ -272,31 +272,31 @@ ROUTES: tuple[Route, ...] = (
         "GET",
         "/sessions/{key}/view",
         sessions.show_view,
-        "Show what the model would see now, and what that comes to in each budget.",
+        "Get the view that the model would get now, and its size in each budget.",
         schemas.ViewNow,
     ),
     Route(
         "GET",
         "/sessions/{key}/past",
         history.show_past,
-        "Show what left the view, why and by which record, and what stands in its place.",
+        "List the records that left the view, with reason, causing record and replacement.",
         report_schemas.Past,
     ),
     Route(
         "GET",
         "/sessions/{key}/budgets",
         usage.show_budgets,
-        "Chart a session: what each request took of the budgets, and warnings, compactions, faults and rungs between.",
+        "Get chart data: budget usage of each request, and warnings, compactions, faults and rungs between them.",
         report_schemas.BudgetsOverTime,
-        query=report_schemas.PageOfBudgets,
+        query=report_schemas.BudgetsQuery,
     ),
     Route(
         "GET",
         "/sessions/{key}/records",
         sessions.list_records,
-        "Read records as they were written.",
+        "Read records.",
         schemas.Records,
-        query=schemas.PageOfRecords,
+        query=schemas.RecordsQuery,
     ),
     Route(
         "GET",
@@ -309,7 +309,7 @@ ROUTES: tuple[Route, ...] = (
         "GET",
         "/sessions/{key}/records/{seq}/attachments/{sha256}",
         attachments.show_attachment,
-        "Read the original bytes of an attachment, a long text or an output that a record names by its SHA-256.",
+        "Read the original bytes of an attachment, long text or output that a record refers to by SHA-256.",
         None,
         file_types=attachments.FILE_TYPES,
     ),
@@ -317,70 +317,70 @@ ROUTES: tuple[Route, ...] = (
         "GET",
         "/sessions/{key}/search",
         sessions.search,
-        "Find what was said or done, also what the model no longer sees.",
+        "Search all records of a session, including those that left the view.",
         schemas.Hits,
-        query=schemas.Search,
+        query=schemas.SearchQuery,
     ),
     Route(
         "GET",
         "/sessions/{key}/recall",
         sessions.recall,
-        "Read what a record holds as text, a page at a time: also output that was spilled and is in a blob.",
+        "Read the text of a record in pages, including output spilled to a blob.",
         Page,
-        query=report_schemas.Recalled,
+        query=report_schemas.RecallQuery,
         errors=(BadInputError,),
     ),
     Route(
         "GET",
         "/sessions/{key}/events",
         sessions.events,
-        "Watch a session: every record once, deltas as they are written. Resumes behind a cursor or says `resync`.",
+        "Watch a session: every record once, and live deltas. Resumes after a cursor, or sends `resync`.",
         None,
-        query=schemas.WatchFrom,
+        query=schemas.WatchQuery,
         may_stream=True,
     ),
     Route(
         "GET",
         "/search",
         session_list.search_all,
-        "Find what was said or done in any session of this key.",
+        "Search all sessions of this key.",
         schemas.HitsOfAll,
-        query=schemas.Search,
+        query=schemas.SearchQuery,
     ),
     Route(
         "GET",
         "/events",
         session_list.watch_all,
-        "Watch all sessions of this key: how each stands when it changes. Resumes behind a cursor or says `resync`.",
+        "Watch all sessions of this key: the status of each that changes. Resumes after a cursor, or sends `resync`.",
         None,
-        query=schemas.WatchAllFrom,
+        query=schemas.WatchAllQuery,
         may_stream=True,
     ),
     Route(
         "GET",
         "/health",
         doctor.show_health,
-        "Say how the gateway is: what is owed and worked on, leases, limits learned, recent faults, the last check.",
+        "Get the health: pending and active sessions, leases, learned limits, recent faults, the last doctor check.",
         report_schemas.Health,
     ),
     Route(
         "POST",
         "/health/check",
         doctor.check_store,
-        "Have the doctor look at the whole store, without changing it. For the operator.",
+        "Run the doctor on the whole store, read-only. Operator only.",
         report_schemas.CheckState,
         body=schemas.Nothing,
-        also=((202, report_schemas.CheckState),),
+        other_responses=((202, report_schemas.CheckState),),
         errors=(BadInputError,),
     ),
     Route(
         "POST",
         "/attachments",
         messages.upload,
-        "Upload an attachment; a message then names it.",
+        "Upload an attachment for a later message.",
         schemas.Uploaded,
         status=201,
-        query=schemas.NameOfUpload,
+        query=schemas.UploadQuery,
         errors=(StoreFullError, BadInputError),
         takes_bytes=True,
     ),
@@ -388,7 +388,7 @@ ROUTES: tuple[Route, ...] = (
 
 
 def find_route(method: str, given: Sequence[str]) -> tuple[Route, dict[str, str]] | list[str] | None:
-    """Return the route of a path with its names; the methods it takes where it takes others; None where it is none."""
+    """Return the route of a path with its parameters; the allowed methods if the method differs; else None."""
     allowed: list[str] = []
     for route in ROUTES:
         names = route.match(given)

@@ -1,6 +1,6 @@
-"""What goes over the wire of the native API: one struct per body, query and answer, which are also the OpenAPI schemas.
+"""Schemas of the native API: one struct per request body, query, response and event; OpenAPI is generated from them.
 
-An unknown field in a request is an error, because a misspelt one would otherwise be passed over in silence.
+An unknown field in a request is an error, because a misspelt one would otherwise be ignored silently.
 """
 
 from typing import Annotated, Any, Literal
@@ -15,22 +15,22 @@ from holdfast.types.limits import Limits
 from holdfast.types.messages import Message, Part, Usage
 from holdfast.types.records import CompactionOutcome, Logged, Outcome
 
-_Limit = Annotated[int, msgspec.Meta(ge=1, le=100_000, description="How many at most; the gateway may give fewer.")]
+_Limit = Annotated[int, msgspec.Meta(ge=1, le=100_000, description="Maximum number; the gateway may return fewer.")]
 _Seq = Annotated[int, msgspec.Meta(ge=0, le=2**53, description="A record's number in its session, from 1.")]
 
 
-class Wanted(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The base of what is asked for."""
+class RequestSchema(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Base of request bodies and queries."""
 
 
-# --- what is asked for -------------------------------------------------------------------------------------------
+# --- Requests ---
 
 
-class Nothing(Wanted, frozen=True):
+class Nothing(RequestSchema, frozen=True):
     """An empty object, or an empty query."""
 
 
-class DeclaredTool(Wanted, frozen=True):
+class DeclaredTool(RequestSchema, frozen=True):
     """A tool that the client runs. `parameters` is the JSON Schema of its arguments."""
 
     name: Annotated[str, msgspec.Meta(pattern="^[a-zA-Z0-9_-]{1,64}$")]
@@ -38,17 +38,17 @@ class DeclaredTool(Wanted, frozen=True):
     parameters: dict[str, Any] = {}
 
 
-class ConfigureSession(Wanted, frozen=True):
-    """What a session is told about itself. Left out, or null: as it is."""
+class ConfigureSession(RequestSchema, frozen=True):
+    """Configuration of a session. Omitted or null fields stay unchanged."""
 
     model: str | None = None
     system: str | None = None
-    # Tools that the client runs; they replace those declared before. An empty list takes them away.
+    # Tools that the client runs; they replace earlier ones. An empty list removes all.
     tools: list[DeclaredTool] | None = None
 
 
-class Attached(Wanted, frozen=True):
-    """Something attached: the id of an upload, or its bytes in base64. One of the two."""
+class Attached(RequestSchema, frozen=True):
+    """An attachment: either the id of an upload or its bytes in base64."""
 
     upload: str = ""
     content: bytes = b""
@@ -56,20 +56,20 @@ class Attached(Wanted, frozen=True):
     media_type: str = ""
 
 
-class SendMessage(Wanted, frozen=True):
-    """A message. `mode` says what the answer is: "wait" the model's, "post" that it is accepted, "stream" events."""
+class SendMessage(RequestSchema, frozen=True):
+    """A message. `mode` selects the response: "wait" the answer, "post" the acceptance, "stream" events."""
 
     text: str = ""
     attachments: list[Attached] = []
-    # What the client calls this message; the same one sent twice is one message. Or the header Idempotency-Key.
+    # Idempotency key, or use the header Idempotency-Key: a message sent twice with the same id is one message.
     client_id: str = ""
     mode: Literal["wait", "post", "stream"] = "wait"
-    # As in ConfigureSession: from this message on.
+    # As in ConfigureSession, from this message on.
     tools: list[DeclaredTool] | None = None
 
 
-class SubmitResult(Wanted, frozen=True):
-    """What came of a call that the client was told to run, named by `reply` and `call_id` of its event."""
+class SubmitResult(RequestSchema, frozen=True):
+    """Result of a client tool call, identified by `reply` and `call_id` of its event."""
 
     reply: _Seq
     call_id: str
@@ -78,91 +78,91 @@ class SubmitResult(Wanted, frozen=True):
     is_failure: bool = False
 
 
-class Compact(Wanted, frozen=True):
-    """Make the view smaller. `focus` says what the summary should keep in particular."""
+class Compact(RequestSchema, frozen=True):
+    """Compact the view. `focus` says what the summary should keep in particular."""
 
     focus: str = ""
 
 
-class PreviewCompact(Wanted, frozen=True):
-    """Look at what a compaction would do. With `with_model` a model writes the real summary, which costs a call."""
+class PreviewCompact(RequestSchema, frozen=True):
+    """Preview a compaction. With `with_model` a model writes the real summary, which costs a call."""
 
     focus: str = ""
     with_model: bool = False
 
 
-class Fork(Wanted, frozen=True):
-    """Make a session `into` of this one's records, up to the record `at`; left out, all of them."""
+class Fork(RequestSchema, frozen=True):
+    """Copy this session's records up to the record `at` (default: all) into a new session `into`."""
 
     into: str
     at: Annotated[int, msgspec.Meta(ge=1, le=2**53)] | None = None
 
 
-class ImportAs(Wanted, frozen=True):
-    """The key to import a session under; left out, the one that it had."""
+class ImportQuery(RequestSchema, frozen=True):
+    """Key of the imported session; default: its original key."""
 
     key: str = ""
 
 
-class Undo(Wanted, frozen=True):
-    """Undo the compaction in force; with `compaction`, the seq of its record, only that one: asking twice is safe."""
+class Undo(RequestSchema, frozen=True):
+    """Undo the current compaction. With `compaction`, the seq of its record, the request is idempotent."""
 
     compaction: _Seq | None = None
 
 
-class PageOfSessions(Wanted, frozen=True):
-    """Which sessions to list: those behind the key `after` that have `match` in their key, in order of their keys."""
+class SessionsQuery(RequestSchema, frozen=True):
+    """Page of sessions after the key `after` whose key contains `match`, ordered by key."""
 
     after: str = ""
     limit: _Limit = 100
-    # Capital and small letters are the same.
+    # Case-insensitive.
     match: str = ""
 
 
-class PageOfRecords(Wanted, frozen=True):
-    """Which records to read: those behind the seq `after`."""
+class RecordsQuery(RequestSchema, frozen=True):
+    """Page of records after the seq `after`."""
 
     after: _Seq = 0
     limit: _Limit = 100
 
 
-class Search(Wanted, frozen=True):
-    """What to look for: words, a path, a name or an id."""
+class SearchQuery(RequestSchema, frozen=True):
+    """Search for words, a path, a name or an id."""
 
     query: str
     limit: _Limit = 10
 
 
-class WatchAllFrom(Wanted, frozen=True):
-    """Where to begin: behind a cursor (or the header Last-Event-ID), or, without one, now."""
+class WatchAllQuery(RequestSchema, frozen=True):
+    """Start of the stream: after a cursor (or the header Last-Event-ID); default: now."""
 
     cursor: str = ""
 
 
-class WatchFrom(Wanted, frozen=True):
-    """Where to begin: behind a cursor (or the header Last-Event-ID), behind a seq, or, without both, now."""
+class WatchQuery(RequestSchema, frozen=True):
+    """Start of the stream: after a cursor (or the header Last-Event-ID) or after a seq; default: now."""
 
     cursor: str = ""
     after: _Seq | None = None
 
 
-class WaitFor(Wanted, frozen=True):
-    """How long to wait for the outcome; 0 asks how it stands."""
+class WaitQuery(RequestSchema, frozen=True):
+    """Time to wait for the outcome; 0 returns the current state."""
 
     wait_seconds: Annotated[float, msgspec.Meta(ge=0, le=3_600)] = 0.0
 
 
-class NameOfUpload(Wanted, frozen=True):
-    """What an upload is called; its type is told from its content."""
+class UploadQuery(RequestSchema, frozen=True):
+    """Name of an upload; its type is detected from its content."""
 
     name: str = ""
 
 
-# --- what is answered --------------------------------------------------------------------------------------------
+# --- Responses ---
 
 
 class Budget(msgspec.Struct, frozen=True):
-    """How much is used of how much. At a fraction of 1 the next request is refused; null where no limit is known."""
+    """Usage against a limit. At a fraction of 1 the provider rejects the next request; null if no limit is known."""
 
     used: int
     limit: int | None
@@ -170,7 +170,7 @@ class Budget(msgspec.Struct, frozen=True):
 
 
 class Gauge(msgspec.Struct, frozen=True):
-    """How full the three budgets are, as of the last request or compaction; null where that is not known."""
+    """Usage of the three budgets after the last request or compaction; null if unknown."""
 
     tokens: Budget | None
     wire_bytes: Budget | None
@@ -184,13 +184,13 @@ class SessionSummary(msgspec.Struct, frozen=True):
     records: int
     unanswered: int
     created_at: float
-    # Its last activity.
+    # Time of its last activity.
     updated_at: float
-    # What it is doing: `rest`, `waiting`, `ready`, `model`, `tools`, `rung` or `working`; and in plain words.
+    # Activity: `rest`, `waiting`, `ready`, `model`, `tools`, `rung` or `working`; and as text.
     state: str
     says: str
     gauge: Gauge | None
-    # Null where a list cannot know it.
+    # Null if a list cannot know it.
     generation: int | None
     # Messages without an outcome.
     open_turns: int
@@ -208,7 +208,7 @@ class Sessions(msgspec.Struct, frozen=True):
 
 
 class OpenCall(msgspec.Struct, frozen=True):
-    """A call that the client is to run, named by `reply` and `call_id`. Its result is awaited."""
+    """A pending tool call for the client to run, identified by `reply` and `call_id`."""
 
     turn: int
     reply: int
@@ -219,7 +219,7 @@ class OpenCall(msgspec.Struct, frozen=True):
 
 
 class SessionDetail(msgspec.Struct, frozen=True):
-    """A session: what it was told, where it stands, and the cursor of its newest record."""
+    """A session: its configuration, its state, and the cursor of its newest record."""
 
     key: str
     records: int
@@ -230,28 +230,28 @@ class SessionDetail(msgspec.Struct, frozen=True):
     system: str | None
     tools: list[DeclaredTool]
     in_flight: str
-    # The turn being answered (0: none) and those that wait, by the seq of their message.
+    # The current turn (0: none) and queued ones, by the seq of their message.
     turn: int
     waiting: list[int]
     pinned: list[int]
-    # The record of the compaction in force (0: none), and the first turn that is shown verbatim.
+    # The record of the current compaction (0: none), and the first turn that is shown verbatim.
     compaction: int
     boundary: int
     calls: list[OpenCall]
     cursor: str
-    # What all calls came to so far, and those for summaries alone. `unpriced` calls are in no sum of money.
+    # Totals of all calls, and of calls for summaries. `unpriced` calls are not part of the cost.
     spent: Spent
     spent_on_notes: Spent
 
 
 class Accepted(msgspec.Struct, frozen=True):
-    """The message is on disk and will be answered. `turn` names it from here on, and is the `after` to watch from."""
+    """The message is stored durably and will be answered. `turn` identifies it, and is the `after` to watch from."""
 
     turn: int
 
 
 class Answered(msgspec.Struct, frozen=True):
-    """A model's answer, and what the person should know besides."""
+    """A model's answer, with notices for the user."""
 
     turn: int
     text: str
@@ -259,12 +259,12 @@ class Answered(msgspec.Struct, frozen=True):
     parts: list[Part]
     usage: Usage | None
     notices: list[str]
-    # What all calls of the turn cost, in US dollars, by declared prices; null where no price is known.
+    # Cost of all calls of the turn in US dollars, by declared prices; null if no price is known.
     cost_usd: float | None = None
 
 
 class TurnState(msgspec.Struct, frozen=True):
-    """How a turn stands. `outcome` is null while it is open; `answer` is there where it was answered."""
+    """State of a turn. `outcome` is null while it is open; `answer` is set if it was answered."""
 
     turn: int
     outcome: Outcome | None
@@ -274,13 +274,13 @@ class TurnState(msgspec.Struct, frozen=True):
 
 
 class Submitted(msgspec.Struct, frozen=True):
-    """A result is on disk. `is_new` is false where the call had its result already, which then counts."""
+    """The result is stored durably. `is_new` is false if the call already had a result, which stays."""
 
     is_new: bool
 
 
 class Compacted(msgspec.Struct, frozen=True):
-    """The one outcome of a request for compaction."""
+    """Outcome of a compaction request."""
 
     request: int
     outcome: CompactionOutcome
@@ -288,20 +288,20 @@ class Compacted(msgspec.Struct, frozen=True):
 
 
 class Previewed(msgspec.Struct, frozen=True):
-    """What a compaction would do; null where there is nothing to do."""
+    """Effect of a compaction; null if there is nothing to compact."""
 
     would: Preview | None
 
 
 class Forked(msgspec.Struct, frozen=True):
-    """A session that was made of another: its key, and how many records it has."""
+    """The new session: its key and number of records."""
 
     key: str
     records: int
 
 
 class Imported(msgspec.Struct, frozen=True):
-    """A session that was imported, and the key that it had where it comes from."""
+    """The imported session, and its original key."""
 
     key: str
     records: int
@@ -310,7 +310,7 @@ class Imported(msgspec.Struct, frozen=True):
 
 
 class Removed(msgspec.Struct, frozen=True):
-    """What is gone. A blob that was put within the last hour stays for now."""
+    """Deleted objects. A blob stored within the last hour is removed later."""
 
     records: int
     segments: int
@@ -324,13 +324,13 @@ class Undone(msgspec.Struct, frozen=True):
 
 
 class Done(msgspec.Struct, frozen=True):
-    """It is on disk."""
+    """The request is stored durably."""
 
     done: bool = True
 
 
 class ViewNow(msgspec.Struct, frozen=True):
-    """What the model would see now, what that comes to, and what the model accepts, as far as that is known."""
+    """The view that the model would get now, its size, and the model's known limits."""
 
     system: str
     messages: list[Message]
@@ -349,13 +349,13 @@ class Records(msgspec.Struct, frozen=True):
 
 
 class Hits(msgspec.Struct, frozen=True):
-    """What was found, best first."""
+    """Hits, best first."""
 
     hits: list[Hit]
 
 
 class SessionHit(msgspec.Struct, frozen=True):
-    """A record of a session that answers a search; see `Hit`."""
+    """A hit in a record of a session; see `Hit`."""
 
     session: str
     seq: int
@@ -365,9 +365,9 @@ class SessionHit(msgspec.Struct, frozen=True):
 
 
 class HitsOfAll(msgspec.Struct, frozen=True):
-    """What was found in all sessions, best first. Those that changed last are searched first.
+    """Hits in all sessions, best first. Recently changed sessions are searched first.
 
-    `is_complete` is false where not all of them could be searched in time: ask again, and it comes further.
+    `is_complete` is false if the search timed out: repeat it, and it gets further.
     """
 
     hits: list[SessionHit]
@@ -377,25 +377,25 @@ class HitsOfAll(msgspec.Struct, frozen=True):
 
 
 class Uploaded(msgspec.Struct, frozen=True):
-    """An upload that waits to be sent: name it by `upload` in a message."""
+    """A pending upload: refer to it by `upload` in a message."""
 
     upload: str
     size_bytes: int
     expires_at: float
 
 
-# --- events ------------------------------------------------------------------------------------------------------
+# --- Events ---
 
 
 class Watching(msgspec.Struct, frozen=True):
-    """The first event: where the stream begins."""
+    """The first event: the start of the stream."""
 
     cursor: str
     seq: int
 
 
 class Resync(msgspec.Struct, frozen=True):
-    """What came before cannot be replayed from the cursor that was given: read it from the records. Then it goes on."""
+    """Earlier events cannot be replayed from the given cursor: read the records. Then the stream continues."""
 
     why: str
     cursor: str
@@ -403,7 +403,7 @@ class Resync(msgspec.Struct, frozen=True):
 
 
 class SessionChanged(msgspec.Struct, frozen=True):
-    """Of the watch over all sessions: one has another newest record, of the type `kind`, and stands so now."""
+    """Watch over all sessions: a session has a new newest record, of the type `kind`, and this status."""
 
     session: str
     seq: int
@@ -418,13 +418,13 @@ class SessionChanged(msgspec.Struct, frozen=True):
 
 
 class SessionDeleted(msgspec.Struct, frozen=True):
-    """Of the watch over all sessions: one is no longer there."""
+    """Watch over all sessions: a session was deleted."""
 
     session: str
 
 
 class DeltaSeen(msgspec.Struct, frozen=True):
-    """A piece of an answer as it is written. That of an attempt that fails is void; the record has it whole."""
+    """A chunk of a streamed answer. Chunks of a failed attempt are void; the record has the complete answer."""
 
     turn: int
     attempt: int
@@ -439,6 +439,6 @@ class Gone(msgspec.Struct, frozen=True):
 
 
 class Reconnect(msgspec.Struct, frozen=True):
-    """The gateway is stopping: connect again with the last id, here or where it is started next."""
+    """The gateway is stopping: reconnect with the last event id, to this gateway or another on the same store."""
 
     why: str

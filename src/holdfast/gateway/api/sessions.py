@@ -1,6 +1,6 @@
-"""The native API, looking: sessions, what the model sees of them, their records, search, events.
+"""Handlers for one session: configuration, view, records, search, compaction, events.
 
-Whatever the library checks is checked there, once; here a request becomes a call and what comes of it a shape.
+Handlers translate requests to library calls and results to schemas. The library validates input.
 """
 
 import asyncio
@@ -11,45 +11,45 @@ from holdfast.errors import RetryLaterError, UnknownModelError
 from holdfast.gateway.api import report_schemas, schemas
 from holdfast.gateway.api.request_context import RequestContext
 from holdfast.gateway.http.asgi import header
-from holdfast.gateway.http.events import cursor_of, epoch_of, start_of, watch
+from holdfast.gateway.http.events import cursor_of, epoch_of, stream_start, watch
 from holdfast.gateway.http.problems import InvalidError, NotFoundError
 from holdfast.runtime.tools.recall import Page
 from holdfast.types.messages import ToolSpec
 from holdfast.types.records import CompactionOutcome, Logged
 
 
-async def configure_session(call: RequestContext) -> schemas.SessionDetail:
-    """Make a session, or tell it something else about itself."""
-    wanted = await call.body(schemas.ConfigureSession)
-    check_model(call, wanted.model)
-    if wanted.system is not None:
-        call.check_length("the system text", wanted.system, call.gateway.bounds.system_chars_max)
-    key = call.tenant.store_key(call.key)
-    tools = specs(wanted.tools)
-    if tools is None and (await (await call.gateway.hold.session(key)).known()) is None:
-        # With nothing to say the session is made all the same.
+async def configure_session(context: RequestContext) -> schemas.SessionDetail:
+    """Create a session or change its configuration."""
+    body = await context.body(schemas.ConfigureSession)
+    check_model(context, body.model)
+    if body.system is not None:
+        context.check_length("the system text", body.system, context.state.bounds.system_chars_max)
+    key = context.tenant.store_key(context.key)
+    tools = tool_specs(body.tools)
+    if tools is None and (await (await context.state.client.session(key)).known()) is None:
+        # An empty configuration also creates the session.
         tools = []
-    await call.gateway.hold.session(key, model=wanted.model, system=wanted.system, tools=tools)
-    return await show_session(call)
+    await context.state.client.session(key, model=body.model, system=body.system, tools=tools)
+    return await show_session(context)
 
 
-def check_model(call: RequestContext, model: str | None) -> None:
-    """Raise where a session would ask for a model that is not offered."""
-    offered = call.gateway.models
+def check_model(context: RequestContext, model: str | None) -> None:
+    """Raise `UnknownModelError` for a model that this gateway does not offer."""
+    offered = context.state.models
     if model is not None and model not in offered:
-        raise UnknownModelError(f"model {model[:80]!r} is not offered here; there are: {', '.join(offered)}")
+        raise UnknownModelError(f"unknown model {model[:80]!r}; this gateway offers: {', '.join(offered)}")
 
 
-def specs(tools: list[schemas.DeclaredTool] | None) -> list[ToolSpec] | None:
-    """Return tools as the engine knows them."""
+def tool_specs(tools: list[schemas.DeclaredTool] | None) -> list[ToolSpec] | None:
+    """Convert declared tools to the engine's tool specifications."""
     if tools is None:
         return None
     return [ToolSpec(one.name, one.description, msgspec.json.encode(one.parameters).decode()) for one in tools]
 
 
-async def show_session(call: RequestContext) -> schemas.SessionDetail:
-    """Answer with what a session was told and where it stands."""
-    session, known = await call.session()
+async def show_session(context: RequestContext) -> schemas.SessionDetail:
+    """Return the configuration and state of a session."""
+    session, known = await context.session()
     turn = await session.standing()
     newest = await session.read(known.last_seq)
     tools = [
@@ -58,7 +58,7 @@ async def show_session(call: RequestContext) -> schemas.SessionDetail:
     ]
     running = [one for one in turn.calls_running if one.reply]
     return schemas.SessionDetail(
-        key=call.key,
+        key=context.key,
         records=known.last_seq,
         unanswered=known.owed,
         created_at=known.created_at,
@@ -82,9 +82,9 @@ async def show_session(call: RequestContext) -> schemas.SessionDetail:
     )
 
 
-async def show_view(call: RequestContext) -> schemas.ViewNow:
-    """Answer with what the model would see now."""
-    session, _ = await call.session()
+async def show_view(context: RequestContext) -> schemas.ViewNow:
+    """Return the view that the model would get now."""
+    session, _ = await context.session()
     view = await session.view()
     return schemas.ViewNow(
         system=view.system,
@@ -97,84 +97,85 @@ async def show_view(call: RequestContext) -> schemas.ViewNow:
     )
 
 
-async def list_records(call: RequestContext) -> schemas.Records:
-    """Answer with a page of records as they were written."""
-    wanted = call.query(schemas.PageOfRecords)
-    session, _ = await call.session()
-    limit = min(wanted.limit, call.gateway.bounds.page_max)
-    found = await session.history(after=wanted.after, limit=limit)
+async def list_records(context: RequestContext) -> schemas.Records:
+    """Return a page of records."""
+    query = context.query(schemas.RecordsQuery)
+    session, _ = await context.session()
+    limit = min(query.limit, context.state.bounds.page_max)
+    found = await session.history(after=query.after, limit=limit)
     return schemas.Records(found, found[-1].seq if len(found) == limit else None)
 
 
-async def show_record(call: RequestContext) -> Logged:
-    """Answer with one record as it was written."""
-    session, _ = await call.session()
-    seq = call.number("seq")
+async def show_record(context: RequestContext) -> Logged:
+    """Return one record."""
+    session, _ = await context.session()
+    seq = context.number("seq")
     found = await session.history(after=seq - 1, limit=1) if seq else []
     if not found:
-        raise NotFoundError("there is no such record; records are numbered from 1")
+        raise NotFoundError("record not found; records are numbered from 1")
     return found[0]
 
 
-async def search(call: RequestContext) -> schemas.Hits:
-    """Answer with what was said or done, also long ago."""
-    wanted = call.query(schemas.Search)
-    call.check_length("the query", wanted.query, call.gateway.bounds.query_chars_max)
-    session, _ = await call.session()
-    return schemas.Hits(await session.search(wanted.query, limit=min(wanted.limit, call.gateway.bounds.page_max)))
+async def search(context: RequestContext) -> schemas.Hits:
+    """Search all records of a session."""
+    query = context.query(schemas.SearchQuery)
+    context.check_length("the query", query.query, context.state.bounds.query_chars_max)
+    session, _ = await context.session()
+    return schemas.Hits(await session.search(query.query, limit=min(query.limit, context.state.bounds.page_max)))
 
 
-async def recall(call: RequestContext) -> Page:
-    """Answer with a page of what a record or a blob holds, as the model itself could read it."""
-    wanted = call.query(report_schemas.Recalled)
-    call.check_length("the id of a blob", wanted.blob, call.gateway.bounds.query_chars_max)
-    session, _ = await call.session()
-    return await session.recall(seq=wanted.seq, blob=wanted.blob, offset=wanted.offset)
+async def recall(context: RequestContext) -> Page:
+    """Return a page of text of a record or blob, as the model's recall tool does."""
+    query = context.query(report_schemas.RecallQuery)
+    context.check_length("the id of a blob", query.blob, context.state.bounds.query_chars_max)
+    session, _ = await context.session()
+    return await session.recall(seq=query.seq, blob=query.blob, offset=query.offset)
 
 
-async def compact(call: RequestContext) -> schemas.Compacted:
-    """Make the view smaller, and answer with what came of it."""
-    wanted = await call.body(schemas.Compact)
-    call.check_length("the focus", wanted.focus, call.gateway.bounds.focus_chars_max)
-    session, _ = await call.session()
+async def compact(context: RequestContext) -> schemas.Compacted:
+    """Compact the view and return the outcome."""
+    body = await context.body(schemas.Compact)
+    context.check_length("the focus", body.focus, context.state.bounds.focus_chars_max)
+    session, _ = await context.session()
     try:
-        async with asyncio.timeout(call.gateway.bounds.wait_seconds_max):
-            settled = await call.unless_gone(session.compact(focus=wanted.focus))
+        async with asyncio.timeout(context.state.bounds.wait_seconds_max):
+            settled = await context.unless_gone(session.compact(focus=body.focus))
     except TimeoutError:
-        call.status = 202
-        return schemas.Compacted(0, CompactionOutcome.DEFERRED, "it is still being made; its outcome will be a record")
+        context.status = 202
+        return schemas.Compacted(0, CompactionOutcome.DEFERRED, "still running; a record will hold the outcome")
     return schemas.Compacted(settled.request, settled.outcome, settled.why)
 
 
-async def preview(call: RequestContext) -> schemas.Previewed:
-    """Answer with what a compaction would do now."""
-    wanted = await call.body(schemas.PreviewCompact)
-    call.check_length("the focus", wanted.focus, call.gateway.bounds.focus_chars_max)
-    session, _ = await call.session()
+async def preview(context: RequestContext) -> schemas.Previewed:
+    """Return the effect that a compaction would have now."""
+    body = await context.body(schemas.PreviewCompact)
+    context.check_length("the focus", body.focus, context.state.bounds.focus_chars_max)
+    session, _ = await context.session()
     try:
-        async with asyncio.timeout(call.gateway.bounds.wait_seconds_max):
-            looked = session.preview(focus=wanted.focus, with_model=wanted.with_model)
-            return schemas.Previewed(await call.unless_gone(looked))
+        async with asyncio.timeout(context.state.bounds.wait_seconds_max):
+            return schemas.Previewed(
+                await context.unless_gone(session.preview(focus=body.focus, with_model=body.with_model))
+            )
     except TimeoutError as error:
         raise RetryLaterError(
-            "the model has not written its summary yet; what it wrote is kept, so ask again, or without a model"
+            "the model's summary is not complete; finished parts are kept, so retry, or preview without a model"
         ) from error
 
 
-async def undo(call: RequestContext) -> schemas.Undone:
+async def undo(context: RequestContext) -> schemas.Undone:
     """Undo a compaction."""
-    wanted = await call.body(schemas.Undo)
-    session, _ = await call.session()
-    return schemas.Undone(await session.undo(compaction=wanted.compaction))
+    body = await context.body(schemas.Undo)
+    session, _ = await context.session()
+    return schemas.Undone(await session.undo(compaction=body.compaction))
 
 
-async def events(call: RequestContext) -> None:
-    """Tell what happens in a session, without end."""
-    wanted = call.query(schemas.WatchFrom)
-    told = header(call.scope, b"last-event-id")
-    if told and wanted.cursor and told != wanted.cursor:
-        raise InvalidError("cursor and the header Last-Event-ID differ; give one of them")
-    session, known = await call.session()
-    wanted = schemas.WatchFrom(wanted.cursor or told, wanted.after)
-    start = await start_of(session, known, wanted, call.gateway.bounds)
-    await call.stream(lambda stream: watch(stream, session, known, start), session=session.key)
+async def events(context: RequestContext) -> None:
+    """Stream the events of a session."""
+    query = context.query(schemas.WatchQuery)
+    last_event_id = header(context.scope, b"last-event-id")
+    if last_event_id and query.cursor and last_event_id != query.cursor:
+        raise InvalidError("cursor and the header Last-Event-ID differ; send one of them")
+    session, known = await context.session()
+    query = schemas.WatchQuery(query.cursor or last_event_id, query.after)
+    start = await stream_start(session, known, query, context.state.bounds)
+    await context.stream(lambda stream: watch(stream, session, known, start), session=session.key)

@@ -1,7 +1,7 @@
-"""The native API, copying: a session as a session of its own, into a file and back, and gone.
+"""Handlers that fork, delete, export and import sessions.
 
-What is imported comes from outside, so it is held to what the API asks of everybody: it may not name a model that is
-not offered, nor bytes that it does not bring.
+An imported file is untrusted, so the API's checks apply to it: it may not name a model that is not offered, nor a blob
+that it does not contain.
 """
 
 import asyncio
@@ -19,90 +19,90 @@ from holdfast.runtime.tools.client_tools import check_declared
 from holdfast.types.records import Logged, SessionConfigured
 
 FILE_TYPE = "application/jsonl"
-# How often a session that is to be deleted is asked for while somebody works on it.
+# Interval of delete attempts while the session is active.
 _POLL_SECONDS = 0.1
-# What a tenant's sessions begin with in a store; of an imported one the tenant may be unknown here.
+# Tenant prefix of a store key; the tenant of an imported session may be unknown here.
 _TENANT = re.compile("^@[^/]*/")
 
 
-async def fork(call: RequestContext) -> schemas.Forked:
-    """Make a session of its own of the records of another."""
-    wanted = await call.body(schemas.Fork)
-    session, _ = await call.session()
-    target = await _free(call, wanted.into)
-    made = await session.fork(target, at=wanted.at)
-    known = await made.known()
-    assert known is not None, "what was forked has records"
-    return schemas.Forked(wanted.into, known.last_seq)
+async def fork(context: RequestContext) -> schemas.Forked:
+    """Copy the records of a session into a new one."""
+    body = await context.body(schemas.Fork)
+    session, _ = await context.session()
+    target = await _unused_key(context, body.into)
+    forked = await session.fork(target, at=body.at)
+    known = await forked.known()
+    assert known is not None, "a fork has records"
+    return schemas.Forked(body.into, known.last_seq)
 
 
-async def _free(call: RequestContext, key: str) -> str:
-    """Return the key in the store that a session is to be made under. Raises where there is one already."""
-    target = call.tenant.store_key(key)
-    if await (await call.gateway.hold.session(target)).known() is not None:
-        raise ExistsError(f"there is a session {key!r} already; name another key")
+async def _unused_key(context: RequestContext, key: str) -> str:
+    """Return the store key for a new session. Raises `ExistsError` if the session already exists."""
+    target = context.tenant.store_key(key)
+    if await (await context.state.client.session(target)).known() is not None:
+        raise ExistsError(f"session {key!r} already exists; choose another key")
     return target
 
 
-async def delete_session(call: RequestContext) -> schemas.Removed:
-    """Remove a session for good, and end whoever watches it."""
-    session, _ = await call.session()
-    removed = await _deleted_at_rest(call, session.key)
-    call.gateway.streams.forget(session.key)
-    call.gateway.pulses.touch(session.key)
+async def delete_session(context: RequestContext) -> schemas.Removed:
+    """Delete a session and end its event streams."""
+    session, _ = await context.session()
+    removed = await _delete_when_idle(context, session.key)
+    context.state.streams.end_session(session.key)
+    context.state.watches.touch(session.key)
     return schemas.Removed(removed.records, removed.segments, removed.blobs)
 
 
-async def _deleted_at_rest(call: RequestContext, key: str) -> Deleted:
-    """Delete a session as soon as nobody works on it. Raises `RetryLaterError` where that takes too long."""
+async def _delete_when_idle(context: RequestContext, key: str) -> Deleted:
+    """Delete a session as soon as it is idle. Raises `RetryLaterError` after the timeout."""
     loop = asyncio.get_running_loop()
-    until = loop.time() + call.gateway.bounds.rest_seconds_max
+    deadline = loop.time() + context.state.bounds.rest_seconds_max
     while True:
         try:
-            return await call.gateway.hold.delete(key)
+            return await context.state.client.delete(key)
         except StoppingError:
             raise
         except RetryLaterError:
-            if loop.time() >= until:
+            if loop.time() >= deadline:
                 raise
         await asyncio.sleep(_POLL_SECONDS)
 
 
-async def export_session(call: RequestContext) -> None:
-    """Answer with a session as one file."""
-    session, _ = await call.session()
-    # No quote, path or line end of a key gets into a header or onto a disk.
-    name = re.sub("[^A-Za-z0-9._-]+", "-", call.key).strip(".-") or "session"
-    saved = (b"content-disposition", f'attachment; filename="{name}.jsonl"'.encode("ascii"))
-    await call.file(call.gateway.hold.export(session.key), kind=FILE_TYPE, headers=[saved])
+async def export_session(context: RequestContext) -> None:
+    """Send a session as one file."""
+    session, _ = await context.session()
+    # Quotes, slashes and line breaks of a key must not reach headers or file systems.
+    name = re.sub("[^A-Za-z0-9._-]+", "-", context.key).strip(".-") or "session"
+    disposition = (b"content-disposition", f'attachment; filename="{name}.jsonl"'.encode("ascii"))
+    await context.file(context.state.client.export(session.key), kind=FILE_TYPE, headers=[disposition])
 
 
-async def import_session(call: RequestContext) -> schemas.Imported:
-    """Make a session of a file that was exported. Nothing is stored before all of it is here and found whole."""
-    wanted = call.query(schemas.ImportAs)
-    if wanted.key:
-        await _free(call, wanted.key)
-    bounds, uploads = call.gateway.bounds, call.gateway.uploads
-    chunks = body_chunks(call.scope, call.receive, bounds, bytes_max=bounds.import_bytes_max)
-    upload_id, kept = await uploads.keep(call.tenant.name, "session.jsonl", chunks)
+async def import_session(context: RequestContext) -> schemas.Imported:
+    """Create a session from an exported file. Nothing is stored before the whole file is received and verified."""
+    query = context.query(schemas.ImportQuery)
+    if query.key:
+        await _unused_key(context, query.key)
+    bounds, uploads = context.state.bounds, context.state.uploads
+    chunks = body_chunks(context.scope, context.receive, bounds, bytes_max=bounds.import_bytes_max)
+    upload_id, saved = await uploads.save(context.tenant.name, "session.jsonl", chunks)
     try:
-        # As much as a request may have in one piece of JSON is held at once, and no more.
-        origin = await asyncio.to_thread(origin_of_whole, kept.path, line_bytes_max=bounds.body_bytes_max)
-        key = wanted.key or _TENANT.sub("", origin)
-        copied = await call.gateway.hold.import_(
-            kept.path, key=await _free(call, key), check=lambda logged: _check(call, logged)
+        # A line may be as long as a JSON body, which bounds memory use.
+        origin = await asyncio.to_thread(origin_of_whole, saved.path, line_bytes_max=bounds.body_bytes_max)
+        key = query.key or _TENANT.sub("", origin)
+        copied = await context.state.client.import_(
+            saved.path, key=await _unused_key(context, key), check=lambda logged: _check(context, logged)
         )
     finally:
         uploads.drop(upload_id)
     return schemas.Imported(key, copied.records, copied.blobs, _TENANT.sub("", origin))
 
 
-def _check(call: RequestContext, logged: Logged) -> None:
-    """Raise where a record tells the session something that the API would not let a client tell it."""
+def _check(context: RequestContext, logged: Logged) -> None:
+    """Raise if a record contains a configuration that the API would reject."""
     record = logged.record
     if not isinstance(record, SessionConfigured):
         return
-    check_model(call, record.model)
-    call.check_length("the system text", record.system or "", call.gateway.bounds.system_chars_max)
-    engine = call.gateway.hold.engine
+    check_model(context, record.model)
+    context.check_length("the system text", record.system or "", context.state.bounds.system_chars_max)
+    engine = context.state.client.engine
     check_declared(record.tools, engine.toolbox, engine.bounds)

@@ -1,11 +1,11 @@
-"""The native API, a session over time: what its requests took of the budgets, and what happened to its view."""
+"""Handler for a session's budgets over time: usage and cost of its requests, and marks for events between them."""
 
 from collections.abc import Iterable
 from typing import Literal
 
 from msgspec.structs import replace
 
-from holdfast.gateway.api.report_schemas import BudgetsOverTime, Mark, PageOfBudgets, RequestMade
+from holdfast.gateway.api.report_schemas import BudgetsOverTime, BudgetsQuery, Mark, RequestMade
 from holdfast.gateway.api.request_context import RequestContext
 from holdfast.gateway.status_cache import gauge_of
 from holdfast.runtime.sessions.record_text import spoken
@@ -32,33 +32,33 @@ from holdfast.types.records import (
 )
 from holdfast.types.usage import Budgets
 
-# Records that are read for one page: a tenth of a second of work, and some MiB with the largest usual records.
+# Records read for one page: a tenth of a second of work, and a few MiB with the largest usual records.
 _RECORDS_MAX = 5_000
-# As in the sums that a session keeps.
+# As in the session's own totals.
 _DECIMALS = 9
-# What a mark says at most; a provider may have said much.
+# Limit of a mark's text: a provider's error may be long.
 _WORDS_CHARS_MAX = 500
 
 _MarkKind = Literal["warning", "compaction", "fault", "rung", "roll_over", "undo", "change", "notice", "damage"]
 _Outcome = Literal["answered", "failed", "given_up", "open"]
 
 
-async def show_budgets(call: RequestContext) -> BudgetsOverTime:
-    """Answer with requests and marks behind a record."""
-    wanted = call.query(PageOfBudgets)
-    session, known = await call.session()
-    limit = min(wanted.limit, call.gateway.bounds.page_max)
-    records = await session.history(after=wanted.after, limit=_RECORDS_MAX)
+async def show_budgets(context: RequestContext) -> BudgetsOverTime:
+    """Return requests and marks after a record."""
+    query = context.query(BudgetsQuery)
+    session, known = await context.session()
+    limit = min(query.limit, context.state.bounds.page_max)
+    records = await session.history(after=query.after, limit=_RECORDS_MAX)
     page = _page(records, limit)
     if page.next is None and records and records[-1].seq < known.last_seq:
         page = replace(page, next=records[-1].seq)
-    return _priced(_settled(page, records), records, wanted.total_usd)
+    return _with_costs(_without_open_request(page, records), records, query.total_usd)
 
 
 def _page(records: Iterable[Logged], limit: int) -> BudgetsOverTime:
     requests: list[RequestMade] = []
     marks: list[Mark] = []
-    # Which of them an outcome belongs to.
+    # Index of each request by its turn and attempt.
     places: dict[tuple[int, int], int] = {}
     following: int | None = None
     for logged in records:
@@ -66,11 +66,11 @@ def _page(records: Iterable[Logged], limit: int) -> BudgetsOverTime:
         ended = _outcome(record)
         if ended is not None and (place := places.get(ended[0])) is not None:
             requests[place] = replace(requests[place], outcome=ended[1], usage=ended[2])
-        kind = kind_of(record)
+        kind = mark_kind(record)
         if following is not None or (kind is None and not isinstance(record, AttemptStarted)):
             continue
         if len(requests) + len(marks) == limit:
-            # The page is full; what comes of its requests is still looked for.
+            # The page is full; keep reading for the outcomes of its requests.
             following = logged.seq - 1
             continue
         if isinstance(record, AttemptStarted):
@@ -82,7 +82,7 @@ def _page(records: Iterable[Logged], limit: int) -> BudgetsOverTime:
 
 
 def _outcome(record: AnyRecord) -> tuple[tuple[int, int], _Outcome, Usage | None] | None:
-    """Return which attempt a record ends, how, and what the model reports; None where it ends none."""
+    """Return the attempt that a record ends, its outcome and its reported usage; None for other records."""
     match record:
         case ReplyRecorded(turn=turn, attempt=attempt, reply=reply):
             return (turn, attempt), "answered", reply.usage
@@ -94,8 +94,8 @@ def _outcome(record: AnyRecord) -> tuple[tuple[int, int], _Outcome, Usage | None
             return None
 
 
-def _settled(page: BudgetsOverTime, records: list[Logged]) -> BudgetsOverTime:
-    """Leave the last request to the next page where its outcome is there, unless it is the first of this one."""
+def _without_open_request(page: BudgetsOverTime, records: list[Logged]) -> BudgetsOverTime:
+    """Move a last request that is still open to the next page, unless it is the first record of this one."""
     if page.next is None or not page.requests or page.requests[-1].outcome != "open":
         return page
     last = page.requests[-1].seq
@@ -104,14 +104,14 @@ def _settled(page: BudgetsOverTime, records: list[Logged]) -> BudgetsOverTime:
     return BudgetsOverTime(page.requests[:-1], [mark for mark in page.marks if mark.seq < last], last - 1)
 
 
-def _priced(page: BudgetsOverTime, records: Iterable[Logged], before_usd: float) -> BudgetsOverTime:
-    """Say what each request cost, and what everything up to it did. `before_usd` was paid before these records."""
+def _with_costs(page: BudgetsOverTime, records: Iterable[Logged], before_usd: float) -> BudgetsOverTime:
+    """Add to each request its cost and the running total. `before_usd` is the total before these records."""
     places = {request.seq: place for place, request in enumerate(page.requests)}
     requests, open_at = list(page.requests), dict[tuple[int, int], int]()
     total = page_total = before_usd
     for logged in records:
         record = logged.record
-        usd = paid(record)
+        usd = cost_of(record)
         total = round(total + (usd or 0.0), _DECIMALS)
         if page.next is None or logged.seq <= page.next:
             page_total = total
@@ -124,8 +124,8 @@ def _priced(page: BudgetsOverTime, records: Iterable[Logged], before_usd: float)
     return BudgetsOverTime(requests, page.marks, page.next, page_total)
 
 
-def paid(record: AnyRecord) -> float | None:
-    """Return what a record says was paid; None where it says nothing of that."""
+def cost_of(record: AnyRecord) -> float | None:
+    """Return the cost in a record; None if it has none."""
     match record:
         case ReplyRecorded() | AttemptFailed() | PieceSummarised() | SummaryRefused():
             return record.cost_usd
@@ -139,8 +139,8 @@ def _request(logged: Logged, record: AttemptStarted) -> RequestMade:
     return RequestMade(logged.seq, logged.at, record.turn, record.model, gauge, "open", None)
 
 
-def kind_of(record: AnyRecord) -> _MarkKind | None:
-    """Return what a record is in a chart; None where it is not marked."""
+def mark_kind(record: AnyRecord) -> _MarkKind | None:
+    """Return the kind of chart mark of a record; None if it is not marked."""
     match record:
         case WindowWarned():
             return "warning"

@@ -1,7 +1,7 @@
-"""The gateway as one ASGI application: who asks is checked, what is asked for is found, what went wrong is told.
+"""The gateway as one ASGI application: authentication, routing and error responses.
 
-The native API is below /api, for programs that probe and scrape there are /healthz, /readyz and /metrics. Whoever adds
-another face (the drop-in endpoints, the page) mounts it beside them by the first part of its path.
+The native API is below /api; probes and scrapers use /healthz, /readyz and /metrics. The proxy endpoints and the page
+are mounted by the first segment of their path.
 """
 
 import ipaddress
@@ -27,10 +27,10 @@ from holdfast.gateway.http.asgi import (
     Receive,
     Scope,
     Send,
-    answer,
-    answer_problem,
     header,
     segments,
+    send_problem,
+    send_response,
 )
 from holdfast.gateway.http.auth import Tenant
 from holdfast.gateway.http.metrics import CONTENT_TYPE, Metrics
@@ -51,61 +51,61 @@ _SERVER_ERROR = 500
 
 
 @dataclass(frozen=True)
-class Mounted:
-    """Another face of the gateway. One that is open is served to anybody, such as the files of a page.
+class Mount:
+    """An ASGI application below the gateway. `is_open` serves it without a key, such as the files of the page.
 
-    `tell` says in its own words what goes wrong: the status and the body.
+    `error_response` returns the status and body of a problem in the format of this application.
     """
 
     app: App
     is_open: bool = False
-    tell: Callable[[Scope, Problem], tuple[int, bytes]] | None = None
+    error_response: Callable[[Scope, Problem], tuple[int, bytes]] | None = None
 
 
 class Gateway:
-    """The application. Its server calls `stop` before it waits for requests to end."""
+    """The application. Its server calls `stop` before it waits for requests to finish."""
 
     def __init__(
         self,
-        shared: AppState,
+        state: AppState,
         *,
         metrics: Metrics,
         needs_keys: bool = False,
-        mounts: Mapping[str, Mounted] = MappingProxyType({}),
+        mounts: Mapping[str, Mount] = MappingProxyType({}),
     ) -> None:
-        self.shared = shared
-        self._meters = metrics
-        # A gateway that anybody can reach, or that has had keys, never goes on without.
+        self.state = state
+        self._metrics = metrics
+        # Set for a gateway that other machines can reach or that has had keys: it never serves without keys again.
         self._needs_keys = needs_keys
-        # By the first part of the path; "" is what everything else goes to.
+        # By the first segment of the path; "" is the default.
         self._mounts = dict(mounts)
         self._document = msgspec.json.encode(document(version("holdfast")))
-        self._plain: Mapping[str, Callable[[Scope, Receive, Send], Awaitable[None]]] = {
-            "healthz": self._healthz,
-            "readyz": self._readyz,
-            "metrics": self._metrics,
+        self._probes: Mapping[str, Callable[[Scope, Receive, Send], Awaitable[None]]] = {
+            "healthz": self._serve_healthz,
+            "readyz": self._serve_readyz,
+            "metrics": self._serve_metrics,
         }
 
     def stop(self) -> None:
-        """Take no more work, and ask all readers of events to connect again elsewhere."""
-        self.shared.streams.stop()
+        """Reject new work, and ask all event readers to reconnect."""
+        self.state.streams.stop()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request."""
         if scope["type"] != "http":
             return
         started = time.monotonic()
-        sent = _Sent(send)
+        recorder = _StatusRecorder(send)
         scope["holdfast.route"] = "other"
-        await self._answer(scope, receive, sent)
+        await self._respond(scope, receive, recorder)
         seconds = time.monotonic() - started
         route, method = scope["holdfast.route"], scope["method"] if scope["method"] in _METHODS else "other"
-        self._meters.answered(route, method, sent.status, seconds)
+        self._metrics.observe_request(route, method, recorder.status, seconds)
         tenant = scope.get("holdfast.tenant")
-        fields = {"route": route, "method": method, "status": sent.status, "seconds": round(seconds, 4)}
+        fields = {"route": route, "method": method, "status": recorder.status, "seconds": round(seconds, 4)}
         log.info("request", extra={**fields, "tenant": tenant.name if isinstance(tenant, Tenant) else ""})
 
-    async def _answer(self, scope: Scope, receive: Receive, send: "_Sent") -> None:
+    async def _respond(self, scope: Scope, receive: Receive, send: "_StatusRecorder") -> None:
         try:
             await self._dispatch(scope, receive, send)
         except ClientGoneError:
@@ -115,109 +115,105 @@ class Gateway:
             if not isinstance(error, HoldfastError) or isinstance(error, OperatorError | InternalError):
                 log.exception("request failed", extra={"code": problem.code})
             if send.status:
-                # Too late to say so: whoever reads sees that the answer is cut off.
+                # The response has started: the client sees it truncated.
                 raise
-            headers = [(b"allow", error.allow.encode())] if isinstance(error, _NotThisMethodError) else []
-            tell = scope.get("holdfast.tell")
-            if tell is None:
-                await answer_problem(send, problem, headers=headers)
+            headers = [(b"allow", error.allow.encode())] if isinstance(error, _MethodNotAllowedError) else []
+            error_response = scope.get("holdfast.error_response")
+            if error_response is None:
+                await send_problem(send, problem, headers=headers)
             else:
-                status, body = tell(scope, problem)
-                await answer(send, status, body, headers=headers_of(problem))
+                status, body = error_response(scope, problem)
+                await send_response(send, status, body, headers=headers_of(problem))
 
     async def _dispatch(self, scope: Scope, receive: Receive, send: Send) -> None:
         path = segments(scope)
-        plain = self._plain.get(path[0]) if len(path) == 1 else None
+        plain = self._probes.get(path[0]) if len(path) == 1 else None
         if plain is not None:
             scope["holdfast.route"] = f"/{path[0]}"
             if scope["method"] not in {"GET", "HEAD"}:
-                raise _NotThisMethodError(["GET"])
+                raise _MethodNotAllowedError(["GET"])
             await plain(scope, receive, send)
         elif path[0] == PREFIX[1:]:
-            await self._native(path[1:], scope, receive, send)
+            await self._serve_api(path[1:], scope, receive, send)
         else:
-            mounted = self._mounts.get(path[0]) or self._mounts.get("")
-            if mounted is None:
-                raise NotFoundError("there is nothing at this address; /api/openapi.json lists what there is")
+            mount = self._mounts.get(path[0]) or self._mounts.get("")
+            if mount is None:
+                raise NotFoundError("nothing at this address; /api/openapi.json lists all addresses")
             scope["holdfast.route"] = f"/{path[0]}" if path[0] in self._mounts else "/"
-            scope["holdfast.tell"] = mounted.tell
-            if not mounted.is_open:
+            scope["holdfast.error_response"] = mount.error_response
+            if not mount.is_open:
                 scope["holdfast.tenant"] = self._tenant(scope)
-            await mounted.app(scope, receive, send)
+            await mount.app(scope, receive, send)
 
-    async def _native(self, path: Sequence[str], scope: Scope, receive: Receive, send: Send) -> None:
+    async def _serve_api(self, path: Sequence[str], scope: Scope, receive: Receive, send: Send) -> None:
         if path == ("openapi.json",) and scope["method"] in {"GET", "HEAD"}:
             scope["holdfast.route"] = f"{PREFIX}/openapi.json"
-            await answer(send, 200, self._document)
+            await send_response(send, 200, self._document)
             return
         tenant = scope["holdfast.tenant"] = self._tenant(scope)
         found = find_route(scope["method"], path)
         if found is None:
-            raise NotFoundError("there is nothing at this address; /api/openapi.json lists what there is")
+            raise NotFoundError("nothing at this address; /api/openapi.json lists all addresses")
         if isinstance(found, list):
-            raise _NotThisMethodError(found)
+            raise _MethodNotAllowedError(found)
         route, names = found
         scope["holdfast.route"] = PREFIX + route.path
-        call = RequestContext(self.shared, tenant, scope, receive, send, names, route.body, route.query, route.status)
+        context = RequestContext(self.state, tenant, scope, receive, send, names, route.body, route.query, route.status)
         if not route.query.__struct_fields__:
-            call.query(route.query)
-        # Streams are counted by themselves: they last.
+            context.query(route.query)
+        # Long-lived streams have their own limit.
         with nullcontext() if route.is_stream else tenant.working():
-            told = await route.run(call)
-        if not call.has_streamed:
-            await answer(send, call.status, msgspec.json.encode(told))
-
-    # Who asks.
+            response = await route.run(context)
+        if not context.has_streamed:
+            await send_response(send, context.status, msgspec.json.encode(response))
 
     def _tenant(self, scope: Scope) -> Tenant:
-        keys = self.shared.keys
+        keys = self.state.keys
         if keys is None or (not self._needs_keys and keys.is_empty()):
             _check_local(scope)
-            return self.shared.tenant("")
+            return self.state.tenant("")
         self._needs_keys = True
-        # A client that sends its own key to a provider names the gateway's beside it.
-        beside = header(scope, b"x-holdfast-key")
-        scope["holdfast.key_is_ours"] = not beside
+        # A client that authenticates to its provider sends the gateway key in a separate header.
+        gateway_key = header(scope, b"x-holdfast-key")
+        scope["holdfast.key_is_ours"] = not gateway_key
         scheme, _, presented = header(scope, b"authorization").partition(" ")
-        presented = beside or (presented.strip() if scheme.lower() == "bearer" else header(scope, b"x-api-key"))
+        presented = gateway_key or (presented.strip() if scheme.lower() == "bearer" else header(scope, b"x-api-key"))
         name = keys.name_of(presented) if presented else None
         if name is None:
             raise UnauthorizedError(
                 "this gateway needs one of its keys in the header `Authorization: Bearer …`; "
-                "its operator makes one with `holdfast keys add NAME`"
+                "the operator creates one with `holdfast keys add NAME`"
             )
-        return self.shared.tenant(name)
+        return self.state.tenant(name)
 
-    # What programs probe.
+    async def _serve_healthz(self, _scope: Scope, _receive: Receive, send: Send) -> None:
+        await send_response(send, 200, b'{"status":"ok"}')
 
-    async def _healthz(self, _scope: Scope, _receive: Receive, send: Send) -> None:
-        await answer(send, 200, b'{"status":"ok"}')
+    async def _serve_readyz(self, _scope: Scope, _receive: Receive, send: Send) -> None:
+        self.state.streams.check_running()
+        await self.state.client.owing()
+        await send_response(send, 200, b'{"status":"ready"}')
 
-    async def _readyz(self, _scope: Scope, _receive: Receive, send: Send) -> None:
-        self.shared.streams.check_running()
-        await self.shared.hold.owing()
-        await answer(send, 200, b'{"status":"ready"}')
-
-    async def _metrics(self, scope: Scope, _receive: Receive, send: Send) -> None:
-        self.shared.check_operator(self._tenant(scope), "counters")
-        owing = await self.shared.hold.owing()
-        shown = self._meters.shown(owing=owing, streams=len(self.shared.streams))
-        await answer(send, 200, shown, kind=CONTENT_TYPE.encode())
+    async def _serve_metrics(self, scope: Scope, _receive: Receive, send: Send) -> None:
+        self.state.check_operator(self._tenant(scope), "counters")
+        owing = await self.state.client.owing()
+        shown = self._metrics.render(owing=owing, streams=len(self.state.streams))
+        await send_response(send, 200, shown, kind=CONTENT_TYPE.encode())
 
 
 _METHODS = {"GET", "HEAD", "POST", "PUT", "DELETE", "PATCH", "OPTIONS"}
 
 
-class _NotThisMethodError(MethodError):
-    """The methods that there are go into a header."""
+class _MethodNotAllowedError(MethodError):
+    """A method error with the allowed methods for the Allow header."""
 
     def __init__(self, allowed: Sequence[str]) -> None:
         self.allow = ", ".join(allowed)
-        super().__init__(f"this address takes {self.allow}")
+        super().__init__(f"this address allows {self.allow}")
 
 
-class _Sent:
-    """Passes an answer on and remembers its status; 0 while there is none."""
+class _StatusRecorder:
+    """Forwards a response and keeps its status; 0 before the response starts."""
 
     def __init__(self, send: Send) -> None:
         self._send = send
@@ -229,10 +225,10 @@ class _Sent:
         await self._send(message)
 
 
-# Every request without a key asks it of the same few hosts.
+# Cached: every request without a key checks the same few hosts.
 @lru_cache(maxsize=64)
 def is_loopback(host: str) -> bool:
-    """Return whether an address or name can be reached from this machine alone."""
+    """Whether only this machine can reach an address or name."""
     bare = host.strip("[]").lower()
     if bare in _LOOPBACK_NAMES:
         return True
@@ -243,17 +239,17 @@ def is_loopback(host: str) -> bool:
 
 
 def _check_local(scope: Scope) -> None:
-    """Raise where a browser was led here by a page of somebody else's.
+    """Reject requests of foreign web pages: DNS rebinding and cross-origin requests.
 
-    Without keys, being on this machine is all it takes, and every page that a person opens is on this machine too: by a
-    name that was made to point here (so the Host must be a loopback one), or by a request across origins.
+    Without keys every local client is trusted, and a browser is a local client. So the Host must be a loopback name,
+    and so must the Origin, if there is one.
     """
     host = _without_port(header(scope, b"host"))
     if not is_loopback(host):
-        raise ForbiddenError("without keys this gateway is served at a loopback address only; use http://127.0.0.1")
+        raise ForbiddenError("without keys this gateway serves loopback addresses only; use http://127.0.0.1")
     origin = header(scope, b"origin")
     if origin and not is_loopback(_without_port(origin.partition("://")[2])):
-        raise ForbiddenError("without keys this gateway takes nothing from pages of other origins")
+        raise ForbiddenError("without keys this gateway rejects cross-origin requests")
 
 
 def _without_port(host: str) -> str:

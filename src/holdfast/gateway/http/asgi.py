@@ -1,6 +1,6 @@
-"""Requests and answers at the level of ASGI: read within bounds and deadlines, written whole or as events.
+"""ASGI helpers: read headers, queries and bodies within limits and timeouts, send responses and files.
 
-Nothing here knows a session. A body is never held longer or larger than its bound, whoever sends it and however slowly.
+This module does not depend on sessions. Every body has a size limit and a timeout.
 """
 
 import asyncio
@@ -23,49 +23,48 @@ from holdfast.gateway.http.problems import (
     headers_of,
 )
 
-# ASGI's own shapes.
+# ASGI types.
 Scope: TypeAlias = MutableMapping[str, Any]
 Receive: TypeAlias = Callable[[], Awaitable[MutableMapping[str, Any]]]
 Send: TypeAlias = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 App: TypeAlias = Callable[[Scope, Receive, Send], Awaitable[None]]
 Headers: TypeAlias = Iterable[tuple[bytes, bytes]]
 
-ShapeT = TypeVar("ShapeT")
+SchemaT = TypeVar("SchemaT")
 _ResultT = TypeVar("_ResultT")
 JSON = b"application/json"
-# More names than any query of ours has.
+# More fields than any query of ours has.
 _QUERY_FIELDS_MAX = 20
-# Paths that are remembered in parts; each has at most what headers may have.
+# Cached split paths; the limit on header bytes bounds each.
 _PATHS_MAX = 128
-# A client is watched from so many seconds on: one that goes before is noticed then, and what is ready by then needs
-# nobody who watches.
+# Delay before the disconnect watch starts: work that finishes sooner needs no watch. An earlier disconnect is seen
+# then.
 _WATCHED_AFTER_SECONDS = 0.001
-# What whoever waits for a gateway that stops is told.
-STOPPING = "the gateway is stopping; what was accepted is kept and answered: ask again in a moment"
-# Bytes of a file that are sent at once: what a socket takes in one go.
+STOPPING = "the gateway is stopping; accepted messages are stored and will be answered: retry in a moment"
+# Bytes per write of a file, as many as a socket accepts at once.
 _FILE_BYTES = 64 * 2**10
 
 
 class ClientGoneError(Exception):
-    """The client closed its connection before it had said everything."""
+    """The client closed its connection before the request was complete or answered."""
 
 
 def header(scope: Scope, name: bytes) -> str:
-    """Return a header, empty where there is none. Raises `MalformedError` where it is given twice or is not ASCII."""
+    """Return a header, "" if it is absent. Raises `MalformedError` if it is repeated or not ASCII."""
     found: bytes | None = None
     for key, value in scope["headers"]:
         if key == name:
             if found is not None:
-                raise MalformedError(f"the header {name.decode()} is given more than once; give it once")
+                raise MalformedError(f"the header {name.decode()} is repeated; send it once")
             found = value
     try:
         return found.decode("ascii").strip() if found is not None else ""
     except UnicodeDecodeError as error:
-        raise MalformedError(f"the header {name.decode()} has characters that are not ASCII") from error
+        raise MalformedError(f"the header {name.decode()} is not ASCII") from error
 
 
 def segments(scope: Scope) -> tuple[str, ...]:
-    """Return the parts of the path, each decoded by itself: an encoded slash is part of a name, not a separator."""
+    """Return the path segments, each decoded separately: an encoded slash is part of a name, not a separator."""
     return _segments(scope.get("raw_path") or scope["path"].encode())
 
 
@@ -74,11 +73,11 @@ def _segments(raw: bytes) -> tuple[str, ...]:
     try:
         return tuple(unquote_to_bytes(part).decode() for part in raw.split(b"/")[1:])
     except UnicodeDecodeError as error:
-        raise MalformedError("the path is not UTF-8; encode it as UTF-8 first, then with %") from error
+        raise MalformedError("the path is not UTF-8; percent-encode its UTF-8 bytes") from error
 
 
-def query(scope: Scope, shape: type[ShapeT]) -> ShapeT:
-    """Return the query as a shape. Raises where it has a name twice or one that is not known."""
+def query(scope: Scope, schema: type[SchemaT]) -> SchemaT:
+    """Parse the query into a struct. Raises on a repeated or unknown field."""
     try:
         pairs = parse_qsl(
             scope["query_string"].decode("ascii"),
@@ -87,66 +86,66 @@ def query(scope: Scope, shape: type[ShapeT]) -> ShapeT:
             max_num_fields=_QUERY_FIELDS_MAX,
         )
     except ValueError as error:
-        raise MalformedError("the query cannot be read; encode it as UTF-8, then with %") from error
+        raise MalformedError("the query cannot be parsed; percent-encode its UTF-8 bytes") from error
     given = dict(pairs)
     if len(given) != len(pairs):
-        raise InvalidError("a name in the query is given twice; give each once")
+        raise InvalidError("a query field is repeated; send each once")
     try:
-        return msgspec.convert(given, shape, strict=False)
+        return msgspec.convert(given, schema, strict=False)
     except msgspec.ValidationError as error:
-        raise InvalidError(f"the query is not of the right shape: {error}") from error
+        raise InvalidError(f"the query does not match the schema: {error}") from error
 
 
-async def json_body(scope: Scope, receive: Receive, shape: type[ShapeT], bounds: GatewayBounds) -> ShapeT:
-    """Return the body as a shape."""
+async def json_body(scope: Scope, receive: Receive, schema: type[SchemaT], bounds: GatewayBounds) -> SchemaT:
+    """Read and parse a JSON body into a struct."""
     kind = header(scope, b"content-type").partition(";")[0].strip().lower()
     if kind != JSON.decode():
-        raise MediaTypeError(f"the body must be application/json, not {kind[:80] or 'without a type'!r}")
+        raise MediaTypeError(f"the content type must be application/json, not {kind[:80] or 'missing'!r}")
     body = await whole_body(scope, receive, bounds)
     try:
-        return msgspec.json.decode(body, type=shape)
+        return msgspec.json.decode(body, type=schema)
     except msgspec.ValidationError as error:
-        raise InvalidError(f"the body is not of the right shape: {error}") from error
+        raise InvalidError(f"the body does not match the schema: {error}") from error
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise MalformedError(f"the body is not JSON: {error}") from error
 
 
 async def whole_body(scope: Scope, receive: Receive, bounds: GatewayBounds) -> bytes:
-    """Return the body in one piece, within the bounds of every request."""
+    """Read the complete body within the size limit and timeouts of a request."""
     bytes_max, idle_seconds = bounds.body_bytes_max, bounds.body_idle_seconds_max
-    _check_told(scope, bytes_max)
-    pieces: list[bytes] = []
+    _check_content_length(scope, bytes_max)
+    chunks: list[bytes] = []
     size_bytes, now = 0, asyncio.get_running_loop().time
-    whole_by = now() + bounds.body_seconds_max
+    deadline = now() + bounds.body_seconds_max
     try:
-        # One clock for both deadlines: most bodies are there in one piece, and pay for one.
-        async with asyncio.timeout_at(min(whole_by, now() + idle_seconds)) as clock:
+        # One timer for both timeouts, because most bodies arrive in one chunk.
+        async with asyncio.timeout_at(min(deadline, now() + idle_seconds)) as timer:
             is_more = True
             while is_more:
                 event = await receive()
-                pieces.append(_piece(event, size_bytes, bytes_max))
-                size_bytes += len(pieces[-1])
+                chunks.append(_chunk(event, size_bytes, bytes_max))
+                size_bytes += len(chunks[-1])
                 is_more = event.get("more_body", False)
                 if is_more:
-                    clock.reschedule(min(whole_by, now() + idle_seconds))
+                    timer.reschedule(min(deadline, now() + idle_seconds))
     except TimeoutError as error:
-        if now() < whole_by:
-            raise TooSlowError(_stopped(idle_seconds)) from error
+        if now() < deadline:
+            raise TooSlowError(_idle_timeout(idle_seconds)) from error
         raise TooSlowError(f"the body was not complete after {bounds.body_seconds_max:g} seconds") from error
-    return b"".join(pieces)
+    return b"".join(chunks)
 
 
 async def body_chunks(scope: Scope, receive: Receive, bounds: GatewayBounds, *, bytes_max: int) -> AsyncIterator[bytes]:
-    """Yield the body as it comes. Raises as soon as it is known to be too long, or when it stops coming."""
-    _check_told(scope, bytes_max)
+    """Yield the chunks of a body. Raises as soon as it exceeds the limit or the idle timeout."""
+    _check_content_length(scope, bytes_max)
     size_bytes = 0
     while True:
         try:
             async with asyncio.timeout(bounds.body_idle_seconds_max):
                 event = await receive()
         except TimeoutError as error:
-            raise TooSlowError(_stopped(bounds.body_idle_seconds_max)) from error
-        chunk = _piece(event, size_bytes, bytes_max)
+            raise TooSlowError(_idle_timeout(bounds.body_idle_seconds_max)) from error
+        chunk = _chunk(event, size_bytes, bytes_max)
         size_bytes += len(chunk)
         if chunk:
             yield chunk
@@ -154,28 +153,28 @@ async def body_chunks(scope: Scope, receive: Receive, bounds: GatewayBounds, *, 
             return
 
 
-def _check_told(scope: Scope, bytes_max: int) -> None:
-    told = header(scope, b"content-length")
-    if told.isdigit() and int(told) > bytes_max:
-        raise TooLargeError(f"the body has {int(told):,} bytes, at most {bytes_max:,} are taken")
+def _check_content_length(scope: Scope, bytes_max: int) -> None:
+    length = header(scope, b"content-length")
+    if length.isdigit() and int(length) > bytes_max:
+        raise TooLargeError(f"the body has {int(length):,} bytes, the limit is {bytes_max:,}")
 
 
-def _piece(event: MutableMapping[str, Any], before_bytes: int, bytes_max: int) -> bytes:
-    """Return what an event brings of a body of which so many bytes are there."""
+def _chunk(event: MutableMapping[str, Any], received_bytes: int, bytes_max: int) -> bytes:
+    """Return the body bytes of an event. Raises if the client disconnected or the body exceeds its limit."""
     if event["type"] == "http.disconnect":
         raise ClientGoneError
     chunk: bytes = event.get("body", b"")
-    if before_bytes + len(chunk) > bytes_max:
-        raise TooLargeError(f"the body has more than {bytes_max:,} bytes, which is the most that is taken")
+    if received_bytes + len(chunk) > bytes_max:
+        raise TooLargeError(f"the body has more than {bytes_max:,} bytes, which is the limit")
     return chunk
 
 
-def _stopped(seconds: float) -> str:
-    return f"nothing of the body came for {seconds:g} seconds"
+def _idle_timeout(seconds: float) -> str:
+    return f"no bytes of the body arrived for {seconds:g} seconds"
 
 
 async def until_gone(receive: Receive) -> None:
-    """Return when the client has closed its connection."""
+    """Return when the client has disconnected."""
     while (await receive())["type"] != "http.disconnect":
         pass
 
@@ -183,47 +182,47 @@ async def until_gone(receive: Receive) -> None:
 async def unless_gone(
     receive: Receive, work: Awaitable[_ResultT], *, stopping: asyncio.Event | None = None
 ) -> _ResultT:
-    """Work for as long as the client waits, and until the gateway stops where that is told; else let go at once.
+    """Await `work`; cancel it when the client disconnects, or when `stopping` is set.
 
-    Raises `ClientGoneError` or `StoppingError` in place of what was worked for.
+    Raises `ClientGoneError` or `StoppingError` then.
     """
     working = asyncio.current_task()
     assert working is not None, "requests are served in tasks"
     loop, was_cancelling = asyncio.get_running_loop(), working.cancelling()
     watching: list[asyncio.Task[Any]] = []
-    why: Exception | None = None
-    is_over = False
+    reason: Exception | None = None
+    is_done = False
 
-    def cut(reason: Exception, watch: "asyncio.Task[Any]") -> None:
-        nonlocal why
-        if why is None and not is_over and not watch.cancelled():
-            why = reason
+    def cancel(error: Exception, watch: "asyncio.Task[Any]") -> None:
+        nonlocal reason
+        if reason is None and not is_done and not watch.cancelled():
+            reason = error
             working.cancel()
 
-    def begin() -> None:
-        watching.append(loop.create_task(until_gone(receive), name="watch for a client that goes"))
-        watching[0].add_done_callback(partial(cut, ClientGoneError()))
+    def start_watching() -> None:
+        watching.append(loop.create_task(until_gone(receive), name="watch for disconnect"))
+        watching[0].add_done_callback(partial(cancel, ClientGoneError()))
         if stopping is not None:
-            watching.append(loop.create_task(stopping.wait(), name="watch for a gateway that stops"))
-            watching[1].add_done_callback(partial(cut, StoppingError(STOPPING)))
+            watching.append(loop.create_task(stopping.wait(), name="watch for shutdown"))
+            watching[1].add_done_callback(partial(cancel, StoppingError(STOPPING)))
 
-    beginning = loop.call_later(_WATCHED_AFTER_SECONDS, begin)
+    delayed_start = loop.call_later(_WATCHED_AFTER_SECONDS, start_watching)
     try:
         return await work
     except asyncio.CancelledError:
-        # Whoever else stops this task wants it stopped, not the request answered.
-        if why is not None and working.uncancel() <= was_cancelling:
-            raise why from None
+        # A second cancellation, by another caller, ends the task itself.
+        if reason is not None and working.uncancel() <= was_cancelling:
+            raise reason from None
         raise
     finally:
-        is_over = True
-        beginning.cancel()
+        is_done = True
+        delayed_start.cancel()
         for watch in watching:
             watch.cancel()
 
 
-async def answer(send: Send, status: int, body: bytes, *, headers: Headers = (), kind: bytes = JSON) -> None:
-    """Send a whole answer."""
+async def send_response(send: Send, status: int, body: bytes, *, headers: Headers = (), kind: bytes = JSON) -> None:
+    """Send a complete response."""
     given = [
         (b"content-type", kind),
         (b"content-length", str(len(body)).encode()),
@@ -236,11 +235,11 @@ async def answer(send: Send, status: int, body: bytes, *, headers: Headers = (),
 
 
 class StalledError(Exception):
-    """The reader has taken nothing for too long."""
+    """The reader accepted no data for too long."""
 
 
 async def write(send: Send, chunk: bytes, *, seconds_max: float) -> None:
-    """Send a piece of an answer. Raises `StalledError` where its reader does not take it."""
+    """Send a chunk of a response. Raises `StalledError` if the reader does not accept it in time."""
     try:
         async with asyncio.timeout(seconds_max):
             await send({"type": "http.response.body", "body": chunk, "more_body": True})
@@ -248,10 +247,10 @@ async def write(send: Send, chunk: bytes, *, seconds_max: float) -> None:
         raise StalledError from error
 
 
-async def answer_file(
+async def send_file(
     send: Send, lines: AsyncIterator[bytes], *, kind: str, headers: Headers, bounds: GatewayBounds
 ) -> None:
-    """Send lines as a file, some at a time, as fast as they are read. What fails before the first is a problem yet."""
+    """Stream lines as a file with backpressure. An error before the first line still becomes a problem response."""
     pending, size_bytes = [await anext(lines)], 0
     given = [
         (b"content-type", kind.encode()),
@@ -270,8 +269,8 @@ async def answer_file(
     await send({"type": "http.response.body", "body": b"", "more_body": False})
 
 
-async def answer_problem(send: Send, problem: Problem, *, headers: Headers = ()) -> None:
+async def send_problem(send: Send, problem: Problem, *, headers: Headers = ()) -> None:
     """Send problem details."""
     given = [*headers_of(problem), *headers]
     body = msgspec.json.encode(problem)
-    await answer(send, problem.status, body, headers=given, kind=b"application/problem+json")
+    await send_response(send, problem.status, body, headers=given, kind=b"application/problem+json")

@@ -1,9 +1,9 @@
-"""What happens in a session as server-sent events: every record once, or an explicit `resync`, never a silent gap.
+"""Server-sent events of a session: every record once, or an explicit `resync`, never a silent gap.
 
-An event's id is a cursor: the epoch (which life of the session), the seq, and the time of that record. All three must
-match what the log has, so a cursor from a session that was deleted, or from a store that was restored and went another
-way, is noticed. So is a session that another process deletes, or makes anew, while it is watched. Deltas have no id:
-they are decoration, and a reader of records alone misses nothing.
+An event id is a cursor: epoch (a hash of the session's creation time), seq, and time of the record. All three must
+match the log, so a cursor from a deleted session, or from a store that was restored and diverged, is detected. So is a
+session that another process deletes or recreates during the stream. Deltas have no id: the records contain the same
+text.
 """
 
 import asyncio
@@ -16,7 +16,7 @@ from typing import Any, TypeAlias
 import msgspec
 
 from holdfast.errors import HoldfastError, StoppingError
-from holdfast.gateway.api.schemas import DeltaSeen, Gone, OpenCall, Reconnect, Resync, WatchFrom, Watching
+from holdfast.gateway.api.schemas import DeltaSeen, Gone, OpenCall, Reconnect, Resync, Watching, WatchQuery
 from holdfast.gateway.bounds import GatewayBounds
 from holdfast.gateway.http.asgi import STOPPING, Receive, Scope, Send, StalledError, until_gone, write
 from holdfast.gateway.http.problems import problem_of
@@ -29,120 +29,121 @@ from holdfast.types.records import Logged, ToolStarted
 _HEADERS = [
     (b"content-type", b"text/event-stream"),
     (b"cache-control", b"no-store"),
-    # Proxies that gather answers before they pass them on are told not to.
+    # Disable response buffering in reverse proxies.
     (b"x-accel-buffering", b"no"),
     (b"x-content-type-options", b"nosniff"),
 ]
-# How long a client waits before it connects again, in milliseconds: all clients of a gateway come back together.
+# Reconnect delay of clients in milliseconds: all clients of a gateway reconnect together.
 _RETRY_MILLISECONDS = 1_000
-# A life of a session is told from another by 32 bits: nobody can choose it, and a clash needs a restore besides.
+# 32 bits identify an epoch: clients cannot choose it, and a collision also needs a recreated session.
 _EPOCH_BYTES = 4
-_RECONNECT = Reconnect("the gateway is stopping; connect again with the last id, and nothing is missed")
-_GONE = Gone("this session was deleted; what is made under its key from now on is another")
-_ANEW = "this session was deleted and made anew elsewhere"
-_Farewell: TypeAlias = Reconnect | Gone | Resync
+_RECONNECT = Reconnect("the gateway is stopping; reconnect with the last event id to miss nothing")
+_DELETED = Gone("this session was deleted; a new session with this key is a different one")
+_RECREATED = "this session was deleted and created again by another process"
+_EndEvent: TypeAlias = Reconnect | Gone | Resync
 _encode = msgspec.json.Encoder().encode
 
 
-# --- cursors -----------------------------------------------------------------------------------------------------
+# --- Cursors ---
 
 
 def epoch_of(known: SessionInfo) -> str:
-    """Return the name of a session's life: another one begins when it is made anew."""
+    """Return the epoch of a session: it changes when the session is deleted and created again."""
     return hashlib.blake2b(repr(known.created_at).encode(), digest_size=_EPOCH_BYTES).hexdigest()
 
 
 def cursor_of(epoch: str, logged: Logged) -> str:
-    """Return the cursor behind a record."""
+    """Return the cursor that resumes after a record."""
     return f"{epoch}-{logged.seq}-{round(logged.at * 1_000)}"
 
 
-class Start(msgspec.Struct, frozen=True):
-    """Where a stream begins; `why` says why not where it was asked to, where that is so."""
+class StreamStart(msgspec.Struct, frozen=True):
+    """Start of a stream: the seq to resume after. `reason` is set if the requested start is not possible."""
 
     after: int
-    why: str = ""
+    reason: str = ""
 
 
-async def start_of(session: Session, known: SessionInfo, wanted: WatchFrom, bounds: GatewayBounds) -> Start:
-    """Return where a stream begins."""
-    if wanted.cursor:
-        after, why = await _behind_cursor(session, known, wanted.cursor)
+async def stream_start(session: Session, known: SessionInfo, query: WatchQuery, bounds: GatewayBounds) -> StreamStart:
+    """Return the start of a stream: the requested one, or the newest record with a reason."""
+    if query.cursor:
+        after, reason = await _resume_at(session, known, query.cursor)
     else:
-        after, why = (known.last_seq if wanted.after is None else wanted.after), ""
+        after, reason = (known.last_seq if query.after is None else query.after), ""
         if after > known.last_seq:
-            why = f"the session has {known.last_seq:,} records, not {after:,}"
-    behind = known.last_seq - after
-    if not why and behind > bounds.replay_records_max:
-        why = f"{behind:,} records came since, more than the {bounds.replay_records_max:,} that are replayed"
-    return Start(known.last_seq, why) if why else Start(after)
+            reason = f"the session has {known.last_seq:,} records, not {after:,}"
+    missed = known.last_seq - after
+    if not reason and missed > bounds.replay_records_max:
+        reason = f"{missed:,} records to replay, the limit is {bounds.replay_records_max:,}"
+    return StreamStart(known.last_seq, reason) if reason else StreamStart(after)
 
 
-async def _behind_cursor(session: Session, known: SessionInfo, cursor: str) -> tuple[int, str]:
+async def _resume_at(session: Session, known: SessionInfo, cursor: str) -> tuple[int, str]:
     epoch, _, rest = cursor.partition("-")
-    seq, _, mark = rest.partition("-")
-    if not (seq.isdecimal() and mark.isdecimal() and len(seq) <= _SEQ_DIGITS_MAX):
-        return 0, "the cursor is none of ours"
+    seq, _, milliseconds = rest.partition("-")
+    if not (seq.isdecimal() and milliseconds.isdecimal() and len(seq) <= _SEQ_DIGITS_MAX):
+        return 0, "the cursor is invalid"
     if epoch != epoch_of(known) or int(seq) > known.last_seq:
-        return 0, "the cursor is from another life of this session"
+        return 0, _OTHER_SESSION
     if int(seq) == 0:
         return 0, ""
     if cursor_of(epoch, await session.read(int(seq))) != cursor:
-        return 0, "the cursor is from another life of this session"
+        return 0, _OTHER_SESSION
     return int(seq), ""
 
 
-# Digits of the highest seq there can be.
+# Digits of the highest possible seq.
 _SEQ_DIGITS_MAX = 18
+_OTHER_SESSION = "the cursor does not match: the session was deleted and created again, or restored from a backup"
 
 
-# --- the stream --------------------------------------------------------------------------------------------------
+# --- Streams ---
 
 
 class EventStream:
-    """One answer that is events. Whoever writes waits for the reader, but not for ever."""
+    """One response of server-sent events, with backpressure and a timeout for stalled readers."""
 
     def __init__(self, scope: Scope, send: Send, bounds: GatewayBounds) -> None:
         self._send, self._bounds = send, bounds
-        # Cuts the connection without waiting for what is still to be written; given by our own server.
+        # Closes the connection without flushing; set by our own server.
         self._abort: Callable[[], None] | None = scope.get("holdfast.abort")
         self._loop = asyncio.get_running_loop()
         self._written_at = self._loop.time()
-        self._farewell: asyncio.Future[_Farewell] = self._loop.create_future()
-        # Returns how to end it where what it is about is not there any more; asked while nothing happens.
-        self.ending: Callable[[], Awaitable[Gone | Resync | None]] | None = None
+        self._end_event: asyncio.Future[_EndEvent] = self._loop.create_future()
+        # Returns the last event if the session was deleted; called before a heartbeat.
+        self.check_ended: Callable[[], Awaitable[Gone | Resync | None]] | None = None
 
-    async def event(self, name: str, told: object, *, cursor: str = "") -> None:
+    async def event(self, name: str, payload: object, *, cursor: str = "") -> None:
         """Write an event."""
-        given = f"id: {cursor}\n" if cursor else ""
-        await self._write(f"event: {name}\n{given}data: ".encode() + _encode(told) + b"\n\n")
+        event_id = f"id: {cursor}\n" if cursor else ""
+        await self._write(f"event: {name}\n{event_id}data: ".encode() + _encode(payload) + b"\n\n")
 
-    async def beat(self) -> None:
-        """Show that the stream is alive, where nothing else has lately."""
+    async def heartbeat(self) -> None:
+        """Write a heartbeat comment if the stream was idle for long enough."""
         if self._loop.time() - self._written_at >= self._bounds.heartbeat_seconds:
-            if self.ending is not None and (ended := await self.ending()) is not None:
+            if self.check_ended is not None and (ended := await self.check_ended()) is not None:
                 self.stop(ended)
                 return
             await self._write(b":\n\n")
 
-    async def bid_farewell(self, farewell: _Farewell) -> None:
-        """Say why the stream ends."""
-        match farewell:
+    async def send_end(self, end_event: _EndEvent) -> None:
+        """Write the last event."""
+        match end_event:
             case Reconnect():
-                await self.event("reconnect", farewell)
+                await self.event("reconnect", end_event)
             case Gone():
-                await self.event("gone", farewell)
+                await self.event("gone", end_event)
             case Resync():
-                # Whoever connects again with its cursor goes on there.
-                await self.event("resync", farewell, cursor=farewell.cursor)
+                # The cursor makes a reconnecting client resume here.
+                await self.event("resync", end_event, cursor=end_event.cursor)
 
-    def stop(self, farewell: _Farewell = _RECONNECT) -> None:
-        """Ask the stream to end, and say why: its reader is to connect again, or there is nothing left to read."""
-        if not self._farewell.done():
-            self._farewell.set_result(farewell)
+    def stop(self, end_event: _EndEvent = _RECONNECT) -> None:
+        """End the stream with an event: its reader must reconnect, or the session was deleted."""
+        if not self._end_event.done():
+            self._end_event.set_result(end_event)
 
     def abort(self) -> None:
-        """Cut the connection: the reader takes nothing, so it cannot be told."""
+        """Close the connection without a last event: the reader accepts no data."""
         if self._abort is not None:
             self._abort()
 
@@ -151,19 +152,19 @@ class EventStream:
         self._written_at = self._loop.time()
 
     async def run(self, receive: Receive, produce: Callable[["EventStream"], Awaitable[None]]) -> None:
-        """Send what `produce` writes until it ends, the reader leaves or stalls, or the gateway stops."""
+        """Send the events of `produce` until it returns, the reader disconnects or stalls, or the gateway stops."""
         await self._send({"type": "http.response.start", "status": 200, "headers": _HEADERS})
         work = asyncio.ensure_future(self._produce(produce))
         gone = asyncio.ensure_future(until_gone(receive))
         try:
-            awaited: set[asyncio.Future[Any]] = {work, gone, self._farewell}
+            awaited: set[asyncio.Future[Any]] = {work, gone, self._end_event}
             await asyncio.wait(awaited, return_when=asyncio.FIRST_COMPLETED)
             if gone.done():
                 return
             if work.done():
                 work.result()
             else:
-                await self.bid_farewell(self._farewell.result())
+                await self.send_end(self._end_event.result())
             await self._send({"type": "http.response.body", "body": b"", "more_body": False})
         except StalledError:
             self.abort()
@@ -181,16 +182,16 @@ class EventStream:
 
 
 class Streams:
-    """All event streams of a gateway: one ticker keeps them alive, one call ends them."""
+    """All event streams of a gateway, with one heartbeat task."""
 
     def __init__(self, bounds: GatewayBounds) -> None:
         self._bounds = bounds
-        # With the session that each is about; "": about none in particular.
+        # Each with its session; "": all sessions.
         self._open: dict[EventStream, str] = {}
         self.stopping = asyncio.Event()
 
     def check_running(self) -> None:
-        """Raise where the gateway is stopping."""
+        """Raise `StoppingError` if the gateway is stopping."""
         if self.stopping.is_set():
             raise StoppingError(STOPPING)
 
@@ -206,7 +207,7 @@ class Streams:
         *,
         session: str = "",
     ) -> None:
-        """Serve one stream to its end."""
+        """Serve one stream until it ends."""
         stream = EventStream(scope, send, self._bounds)
         self._open[stream] = session
         if self.stopping.is_set():
@@ -217,95 +218,95 @@ class Streams:
             del self._open[stream]
 
     def stop(self) -> None:
-        """End all streams, now and from now on."""
+        """End all streams, and every stream that is opened later."""
         self.stopping.set()
         for stream in self._open:
             stream.stop()
 
-    def forget(self, session: str) -> None:
-        """End the streams of a session that was deleted: one that is made anew begins at record 1 again."""
-        for stream, about in self._open.items():
-            if about == session:
-                stream.stop(_GONE)
+    def end_session(self, session: str) -> None:
+        """End the streams of a deleted session: a new session with its key begins at record 1 again."""
+        for stream, watched in self._open.items():
+            if watched == session:
+                stream.stop(_DELETED)
 
     async def keep_alive(self) -> None:
-        """Send heartbeats, without end."""
-        beating: set[asyncio.Future[None]] = set()
+        """Send heartbeats forever."""
+        running: set[asyncio.Future[None]] = set()
         while True:
             await asyncio.sleep(self._bounds.heartbeat_seconds / 3)
             for stream in list(self._open):
-                beat = asyncio.ensure_future(self._beat(stream))
-                beating.add(beat)
-                beat.add_done_callback(beating.discard)
+                heartbeat = asyncio.ensure_future(self._heartbeat(stream))
+                running.add(heartbeat)
+                heartbeat.add_done_callback(running.discard)
 
-    async def _beat(self, stream: EventStream) -> None:
+    async def _heartbeat(self, stream: EventStream) -> None:
         try:
-            await stream.beat()
+            await stream.heartbeat()
         except StalledError:
             stream.abort()
         except HoldfastError:
-            # A store that cannot say whether a session is there still is asked again at the next beat.
+            # The store could not be read; the next heartbeat retries.
             return
 
 
-# --- what is told ------------------------------------------------------------------------------------------------
+# --- Session events ---
 
 
-async def tell(stream: EventStream, session: Session, epoch: str, sight: LiveDelta | Logged) -> None:
-    """Write what was seen in a session."""
-    if isinstance(sight, LiveDelta):
-        match sight.delta:
+async def send_update(stream: EventStream, session: Session, epoch: str, update: LiveDelta | Logged) -> None:
+    """Write a delta or a record as events."""
+    if isinstance(update, LiveDelta):
+        match update.delta:
             case TextDelta(text=text):
-                await stream.event("delta", DeltaSeen(sight.turn, sight.attempt, "text", text))
+                await stream.event("delta", DeltaSeen(update.turn, update.attempt, "text", text))
             case ReasoningDelta(text=text):
-                await stream.event("delta", DeltaSeen(sight.turn, sight.attempt, "reasoning", text))
+                await stream.event("delta", DeltaSeen(update.turn, update.attempt, "reasoning", text))
             case _:
                 pass
         return
-    if isinstance(sight.record, ToolStarted) and sight.record.reply:
-        # Before the record, whose id says that everything up to it was told: a call is told twice rather than never.
-        await stream.event("call", await open_call(session, sight.record))
-    await stream.event("record", sight, cursor=cursor_of(epoch, sight))
+    if isinstance(update.record, ToolStarted) and update.record.reply:
+        # Before the record, whose id acknowledges everything up to it: a call is sent at least once.
+        await stream.event("call", await open_call(session, update.record))
+    await stream.event("record", update, cursor=cursor_of(epoch, update))
 
 
 async def open_call(session: Session, started: ToolStarted) -> OpenCall:
-    """Return a call as the client that runs it must know it."""
+    """Return the tool call that a client must run."""
     reply = await session.read(started.reply)
     arguments = arguments_of(reply, started.call_id)
     return OpenCall(started.turn, started.reply, started.call_id, started.name, arguments)
 
 
-async def watch(stream: EventStream, session: Session, known: SessionInfo, start: Start) -> None:
-    """Write everything that happens in a session behind `start`, as long as it lives."""
+async def watch(stream: EventStream, session: Session, known: SessionInfo, start: StreamStart) -> None:
+    """Write the events of a session after `start` until it is deleted."""
     epoch = epoch_of(known)
-    stream.ending = partial(_life_after, session, epoch)
-    if start.why:
+    stream.check_ended = partial(_end_of_life, session, epoch)
+    if start.reason:
         resync = await _resync(session, epoch, start)
         await stream.event("resync", resync, cursor=resync.cursor)
     else:
         cursor = await _cursor_at(session, epoch, start.after)
         await stream.event("watching", Watching(cursor, start.after), cursor=cursor)
-    async with aclosing(session.sights(after=start.after)) as sights:
-        async for sight in sights:
-            # Asked when the record was read: what is the same life now was the same life then.
-            if isinstance(sight, Logged) and (ended := await stream.ending()) is not None:
-                await stream.bid_farewell(ended)
+    async with aclosing(session.sights(after=start.after)) as updates:
+        async for update in updates:
+            # Checked after the record was read: if the epoch is unchanged now, it was unchanged then.
+            if isinstance(update, Logged) and (ended := await stream.check_ended()) is not None:
+                await stream.send_end(ended)
                 return
-            await tell(stream, session, epoch, sight)
+            await send_update(stream, session, epoch, update)
 
 
-async def _life_after(session: Session, epoch: str) -> Gone | Resync | None:
-    """Return how a watch over one life of a session ends; None while that life goes on."""
+async def _end_of_life(session: Session, epoch: str) -> Gone | Resync | None:
+    """Return the last event if the session was deleted or created again; None while its epoch is unchanged."""
     known = await session.known()
     if known is None or known.last_seq == 0:
-        return _GONE
-    anew = epoch_of(known)
-    return None if anew == epoch else await _resync(session, anew, Start(known.last_seq, _ANEW))
+        return _DELETED
+    current = epoch_of(known)
+    return None if current == epoch else await _resync(session, current, StreamStart(known.last_seq, _RECREATED))
 
 
-async def _resync(session: Session, epoch: str, start: Start) -> Resync:
-    why = f"{start.why}; read what is missing from the records, it goes on behind {start.after}"
-    return Resync(why, await _cursor_at(session, epoch, start.after), start.after)
+async def _resync(session: Session, epoch: str, start: StreamStart) -> Resync:
+    reason = f"{start.reason}; read the missing records, the stream resumes after {start.after}"
+    return Resync(reason, await _cursor_at(session, epoch, start.after), start.after)
 
 
 async def _cursor_at(session: Session, epoch: str, seq: int) -> str:

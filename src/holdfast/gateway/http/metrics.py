@@ -1,6 +1,6 @@
-"""Counters of a gateway, for Prometheus. No session, key or text is a label: their number has no bound.
+"""Prometheus metrics of the gateway. Sessions, keys and texts are never labels: their number is unbounded.
 
-What the engine does is counted from the records that this process writes, so no code of the engine knows of counters.
+Engine metrics are computed from the records that this process writes, so the engine does not depend on them.
 """
 
 from time import monotonic
@@ -23,14 +23,14 @@ from holdfast.types.records import (
 )
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
-# Seconds of a request: a read takes milliseconds, a model's answer up to minutes.
+# Histogram buckets: a read takes milliseconds, a model's answer up to minutes.
 _SECONDS = (0.002, 0.005, 0.01, 0.025, 0.1, 0.5, 1, 5, 15, 60, 300)
-# Turns whose beginning is remembered to time them. More at once are counted, but not timed.
+# Concurrent turns that are timed. More are counted only.
 _TIMED_MAX = 20_000
 
 
 class Metrics:
-    """All counters, in a registry of their own, so that two gateways in one process do not mix."""
+    """All metrics in one registry, so that two gateways in one process stay separate."""
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
@@ -40,7 +40,7 @@ class Metrics:
         self._request_seconds = Histogram(
             "holdfast_request_seconds", "Time to answer.", ("route",), buckets=_SECONDS, registry=self.registry
         )
-        self._turns = Counter("holdfast_turns", "Turns begun.", registry=self.registry)
+        self._turns = Counter("holdfast_turns", "Turns started.", registry=self.registry)
         self._outcomes = Counter("holdfast_turn_outcomes", "Turns ended.", ("outcome", "code"), registry=self.registry)
         self._turn_seconds = Histogram(
             "holdfast_turn_seconds", "Time from the start of a turn.", buckets=_SECONDS, registry=self.registry
@@ -49,38 +49,38 @@ class Metrics:
         self._rungs = Counter("holdfast_rungs", "Rungs climbed.", ("rung", "result"), registry=self.registry)
         self._compactions = Counter("holdfast_compactions", "Compactions.", ("kind",), registry=self.registry)
         self._tokens = Counter("holdfast_tokens", "Tokens as reported.", ("direction",), registry=self.registry)
-        self._passed = Counter(
+        self._proxied = Counter(
             "holdfast_dropin_requests",
-            "Requests of drop-in clients that an upstream was asked for.",
+            "Requests of proxied clients sent to an upstream.",
             ("dialect", "result"),
             registry=self.registry,
         )
-        self._rescuing = Counter(
+        self._proxy_rungs = Counter(
             "holdfast_dropin_rungs",
-            "Rungs climbed for requests of drop-in clients.",
+            "Rungs climbed for requests of proxied clients.",
             ("rung", "result"),
             registry=self.registry,
         )
         self._upstream_faults = Counter(
             "holdfast_dropin_faults",
-            "Failures of upstreams, those waited out included.",
+            "Failures of upstreams, including retried ones.",
             ("kind",),
             registry=self.registry,
         )
-        self._called = Counter(
+        self._client_compactions = Counter(
             "holdfast_dropin_compactions",
-            "Compactions of agents' own that were recognised.",
+            "Compactions of clients that were recognised.",
             ("dialect",),
             registry=self.registry,
         )
         purpose = ("purpose",)
         self._cost = Counter("holdfast_cost_usd", "US dollars, by declared prices.", purpose, registry=self.registry)
         self._unpriced = Counter("holdfast_calls_unpriced", "Calls without a price.", purpose, registry=self.registry)
-        self._owing = Gauge("holdfast_sessions_owing", "Sessions that owe an outcome.", registry=self.registry)
+        self._pending = Gauge("holdfast_sessions_owing", "Sessions with pending work.", registry=self.registry)
         self._streams = Gauge("holdfast_event_streams", "Event streams open.", registry=self.registry)
 
     def observe(self, session: str, logged: Logged) -> None:
-        """Count a record that was written."""
+        """Update the metrics for a new record."""
         match logged.record:
             case TurnStarted(turn=turn):
                 self._turns.inc()
@@ -92,34 +92,34 @@ class Metrics:
                 if started is not None:
                     self._turn_seconds.observe(monotonic() - started)
             case ReplyRecorded(reply=reply, cost_usd=usd) if reply.usage is not None:
-                self._pay(reply.usage, usd, "answers")
+                self._count_usage(reply.usage, usd, "answers")
             case AttemptFailed(fault=fault, usage=usage, cost_usd=usd):
                 self._faults.labels(fault.kind.value).inc()
-                self._pay(usage, usd, "answers")
+                self._count_usage(usage, usd, "answers")
             case PieceSummarised(usage=usage, cost_usd=usd) | SummaryRefused(usage=usage, cost_usd=usd):
-                self._pay(usage, usd, "summaries")
+                self._count_usage(usage, usd, "summaries")
             case RungFinished(rung=rung, result=result):
                 self._rungs.labels(rung.value, result.value).inc()
                 if follows_a_client(session):
-                    self._rescuing.labels(rung.value, result.value).inc()
+                    self._proxy_rungs.labels(rung.value, result.value).inc()
             case CompactionApplied(kind=kind):
                 self._compactions.labels(kind.value).inc()
             case _:
                 pass
 
     def dropin_answered(self, dialect: str, *, rescued: str) -> None:
-        """Count a request of a drop-in client; `rescued` says by which means, "" where it went through as it was."""
-        self._passed.labels(dialect, "rescued" if rescued else "passed").inc()
+        """Count a proxied request; `rescued` names the recovery step, "" if it was forwarded unchanged."""
+        self._proxied.labels(dialect, "rescued" if rescued else "passed").inc()
 
     def upstream_failed(self, kind: FaultKind) -> None:
-        """Count a failure of an upstream."""
+        """Count an upstream failure."""
         self._upstream_faults.labels(kind.value).inc()
 
     def compaction_called(self, dialect: str) -> None:
-        """Count a compaction that an agent asked its model for."""
-        self._called.labels(dialect).inc()
+        """Count a compaction request of a client."""
+        self._client_compactions.labels(dialect).inc()
 
-    def _pay(self, usage: Usage | None, usd: float | None, purpose: str) -> None:
+    def _count_usage(self, usage: Usage | None, usd: float | None, purpose: str) -> None:
         if usage is None:
             return
         self._tokens.labels("input").inc(usage.input_tokens)
@@ -129,13 +129,13 @@ class Metrics:
         else:
             self._cost.labels(purpose).inc(usd)
 
-    def answered(self, route: str, method: str, status: int, seconds: float) -> None:
-        """Count a request."""
+    def observe_request(self, route: str, method: str, status: int, seconds: float) -> None:
+        """Count a request and its duration."""
         self._requests.labels(route, method, str(status)).inc()
         self._request_seconds.labels(route).observe(seconds)
 
-    def shown(self, *, owing: int, streams: int) -> bytes:
-        """Return everything as Prometheus reads it."""
-        self._owing.set(owing)
+    def render(self, *, owing: int, streams: int) -> bytes:
+        """Return all metrics in the Prometheus text format."""
+        self._pending.set(owing)
         self._streams.set(streams)
         return generate_latest(self.registry)

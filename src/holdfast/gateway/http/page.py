@@ -1,7 +1,7 @@
-"""The page: files of the package, read once at the start and served from memory by their exact names.
+"""Static files of the page, read from the package at start and served from memory by exact name.
 
-A path is looked up among the names that are there and never joined to a folder, so none can lead out of it. Nothing of
-the page is secret: it is served to anybody, and asks the API for everything else with the key of whoever looks on.
+A path is a lookup in this table and is never joined to a folder, so path traversal is impossible. The files contain no
+secrets and need no key; the page calls the API with the user's key.
 """
 
 import gzip
@@ -21,10 +21,9 @@ TYPES: Mapping[str, bytes] = {
     "css": b"text/css; charset=utf-8",
     "svg": b"image/svg+xml",
 }
-# Whatever a model or a person writes is shown as text; should it ever become markup, nothing of it may run, load or
-# send anything elsewhere. Pictures that were attached are drawn from bytes that the page asked for with its key, which
-# have an address of the page's own (`blob:`). Trusted types make the browser refuse the ways in which text becomes
-# markup.
+# The page shows all content as text. If content ever becomes markup, this policy stops it from running scripts or
+# contacting other hosts. Attached images are fetched with the key and shown from `blob:` URLs. Trusted types make the
+# browser reject assignments that turn text into markup.
 CONTENT_SECURITY_POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' blob:; connect-src 'self'; "
     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; "
@@ -33,11 +32,11 @@ CONTENT_SECURITY_POLICY = (
 _HEADERS = (
     (b"content-security-policy", CONTENT_SECURITY_POLICY.encode()),
     (b"x-content-type-options", b"nosniff"),
-    # The address holds the key of a session.
+    # The URL contains a session key.
     (b"referrer-policy", b"no-referrer"),
     (b"cross-origin-opener-policy", b"same-origin"),
     (b"cross-origin-resource-policy", b"same-origin"),
-    # Kept, but asked for again each time: after an upgrade no old module meets a new one.
+    # Cached but revalidated, so that an upgrade never mixes old and new modules.
     (b"cache-control", b"no-cache"),
     (b"vary", b"accept-encoding"),
 )
@@ -45,7 +44,7 @@ _HEADERS = (
 
 @dataclass(frozen=True)
 class PageFile:
-    """One file as it is sent."""
+    """One file in its two encodings."""
 
     kind: bytes
     plain: bytes
@@ -61,17 +60,17 @@ class Page:
 
     @property
     def names(self) -> frozenset[str]:
-        """The names of all files, by their path."""
+        """The paths of all files."""
         return frozenset(self._files)
 
     async def __call__(self, scope: Scope, _receive: Receive, send: Send) -> None:
-        """Serve one file. Raises `NotFoundError` where there is none of this name."""
+        """Serve one file. Raises `NotFoundError` for an unknown path."""
         name = "/".join(segments(scope)) or INDEX
         found = self._files.get(name)
         if found is None:
-            raise NotFoundError("there is nothing at this address; the page is at /, the API at /api/openapi.json")
+            raise NotFoundError("nothing at this address; the page is at /, the API at /api/openapi.json")
         if scope["method"] not in {"GET", "HEAD"}:
-            raise MethodError("this address takes GET")
+            raise MethodError("this address allows GET")
         given: Headers = (*_HEADERS, (b"etag", found.tag))
         if found.tag in {tag.strip().encode() for tag in header(scope, b"if-none-match").split(",")}:
             await _send(send, 304, given, b"")
@@ -89,7 +88,7 @@ def _read(folder: Traversable, below: str) -> Iterator[tuple[str, PageFile]]:
             yield from _read(entry, f"{below}{entry.name}/")
         elif (kind := TYPES.get(entry.name.rpartition(".")[2])) is not None:
             plain = entry.read_bytes()
-            # Weak, because the zipped form has it too.
+            # Weak, because the gzip encoding shares it.
             tag = f'W/"{hashlib.sha256(plain).hexdigest()[:16]}"'.encode()
             yield f"{below}{entry.name}", PageFile(kind, plain, gzip.compress(plain, mtime=0), tag)
 

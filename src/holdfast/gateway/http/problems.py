@@ -1,7 +1,7 @@
-"""What went wrong, for a program and for a person: RFC 9457 problem details, from one table.
+"""Error responses: RFC 9457 problem details, from one table.
 
-`code` is stable and is what programs match on; `detail` says what to do. An error that is not in the table is a bug of
-ours: its text stays in the log of the gateway and is not told.
+Programs match on `code`, which is stable; `detail` says what to do. An error that is not in the table is a bug of ours:
+the response omits its text, which is in the gateway's log.
 """
 
 from collections.abc import Mapping
@@ -36,128 +36,126 @@ class Problem(msgspec.Struct, frozen=True, omit_defaults=True):
     status: int
     detail: str
     code: str
-    # Of a turn that ended without an answer: its number, and the stable code of its outcome.
+    # Of a failed turn: its number, and the stable code of its outcome.
     turn: int = 0
     reason: str = ""
 
 
-class RefusedError(HoldfastError):
-    """The gateway does not take a request. What was asked for has not happened."""
+class RejectedError(HoldfastError):
+    """The gateway rejects a request. The request had no effect."""
 
     code = "refused"
 
 
-class MalformedError(RefusedError):
-    """A body, query or header that cannot be read."""
+class MalformedError(RejectedError):
+    """A body, query or header that cannot be parsed."""
 
     code = "malformed"
 
 
-class InvalidError(RefusedError):
-    """A body or query that can be read, but is not of the shape that is asked for."""
+class InvalidError(RejectedError):
+    """A body or query that does not match its schema."""
 
     code = "invalid"
 
 
-class UnauthorizedError(RefusedError):
-    """No gateway key, or one that is not known."""
+class UnauthorizedError(RejectedError):
+    """A missing or unknown gateway key."""
 
     code = "unauthorized"
 
 
-class ForbiddenError(RefusedError):
-    """A request that this gateway serves to others, or from elsewhere."""
+class ForbiddenError(RejectedError):
+    """A request that this key or this origin may not make."""
 
     code = "forbidden"
 
 
-class NotFoundError(RefusedError):
-    """There is no such thing, or it is somebody else's."""
+class NotFoundError(RejectedError):
+    """The resource does not exist or belongs to another tenant."""
 
     code = "not_found"
 
 
-class ExistsError(RefusedError):
-    """There is a session of this key already."""
+class ExistsError(RejectedError):
+    """A session with this key already exists."""
 
     code = "exists"
 
 
-class MethodError(RefusedError):
-    """The address exists, but not for this method."""
+class MethodError(RejectedError):
+    """The address does not allow this method."""
 
     code = "method_not_allowed"
 
 
-class TooSlowError(RefusedError):
-    """A body that came too slowly."""
+class TooSlowError(RejectedError):
+    """A body that timed out."""
 
     code = "too_slow"
 
 
-class TooLargeError(RefusedError):
-    """A body that is too long."""
+class TooLargeError(RejectedError):
+    """A body that exceeds its limit."""
 
     code = "too_large"
 
 
-class MediaTypeError(RefusedError):
-    """A body of another type than the one that is taken."""
+class MediaTypeError(RejectedError):
+    """A body of an unsupported media type."""
 
     code = "media_type"
 
 
-class TooManyError(RefusedError):
-    """This key has too much under way."""
+class TooManyError(RejectedError):
+    """This key has too many requests, streams or uploads open."""
 
     code = "too_many"
 
 
-# The first class that fits counts, so the narrow ones stand first. Title: what kind of thing happened, always the same.
+# The first matching class counts, so subclasses come first. The title is fixed per class.
 STATUSES: Mapping[type[HoldfastError], tuple[int, str]] = MappingProxyType(
     {
-        MalformedError: (400, "The request cannot be read"),
-        UnauthorizedError: (401, "A gateway key is needed"),
-        ForbiddenError: (403, "Not from here"),
-        NotFoundError: (404, "There is no such thing"),
-        MethodError: (405, "The address does not take this method"),
-        ExistsError: (409, "There is such a thing already"),
-        TooSlowError: (408, "The request came too slowly"),
-        TooLargeError: (413, "The request is too large"),
-        MediaTypeError: (415, "The request is of a type that is not taken"),
-        InvalidError: (422, "The request is not of the right shape"),
-        TooManyError: (429, "Too much at once"),
-        BadInputError: (422, "The request cannot be taken"),
-        ClientIdReusedError: (409, "The client id names another message"),
-        UnknownModelError: (422, "The model is not known"),
-        MissingKeyError: (422, "The model cannot be used here"),
-        UsageError: (422, "The request cannot be taken"),
-        QueueFullError: (429, "Too many messages wait"),
-        StoreBusyError: (503, "The store is busy"),
-        StoppingError: (503, "The gateway is stopping"),
-        RetryLaterError: (503, "Not now"),
-        ConflictError: (409, "Somebody else was first"),
-        StoreFullError: (507, "The disk is full"),
-        InternalError: (500, "An internal error"),
-        OperatorError: (500, "The store needs its operator"),
-        TurnFailedError: (502, "The turn ended without an answer"),
+        MalformedError: (400, "Malformed request"),
+        UnauthorizedError: (401, "Gateway key required"),
+        ForbiddenError: (403, "Forbidden"),
+        NotFoundError: (404, "Not found"),
+        MethodError: (405, "Method not allowed"),
+        ExistsError: (409, "Already exists"),
+        TooSlowError: (408, "Request timeout"),
+        TooLargeError: (413, "Request too large"),
+        MediaTypeError: (415, "Unsupported media type"),
+        InvalidError: (422, "Request does not match the schema"),
+        TooManyError: (429, "Too many requests, streams or uploads"),
+        BadInputError: (422, "Invalid input"),
+        ClientIdReusedError: (409, "Client id already used for another message"),
+        UnknownModelError: (422, "Unknown model"),
+        MissingKeyError: (422, "Provider key missing"),
+        UsageError: (422, "Invalid request"),
+        QueueFullError: (429, "Message queue full"),
+        StoreBusyError: (503, "Store busy"),
+        StoppingError: (503, "Gateway stopping"),
+        RetryLaterError: (503, "Retry later"),
+        ConflictError: (409, "Conflict with another writer"),
+        StoreFullError: (507, "Disk full"),
+        InternalError: (500, "Internal error"),
+        OperatorError: (500, "Store error"),
+        TurnFailedError: (502, "Turn failed"),
     }
 )
-# What `Retry-After` says: long enough that a burst has passed, short enough that nobody notices.
+# Value of `Retry-After`: long enough for a burst to pass, short enough to go unnoticed.
 RETRY_SECONDS = 1
 _RETRIABLE = {429, 503}
-_UNKNOWN = (
-    "the gateway failed in a way that nobody foresaw; nothing accepted is lost: ask again, and see the gateway's log"
-)
-# What an operator must do is told to the operator: paths and causes do not leave the machine.
+_UNKNOWN = "unexpected error in the gateway; nothing accepted is lost: retry, and see the gateway's log"
+# Paths and causes go to the operator's log only.
 _OPERATOR = (
-    "the gateway's store cannot do this now (code {code}); nothing accepted is lost: ask again later, and tell the "
-    "operator, whose log has the details"
+    "the gateway's store failed (code {code}); nothing accepted is lost: retry later, and report it to the operator, "
+    "whose log has the details"
 )
 
 
 def statuses_of(*kinds: type[HoldfastError]) -> dict[int, list[type[HoldfastError]]]:
-    """Return kinds of errors by their status."""
+    """Group error classes by HTTP status."""
     found: dict[int, list[type[HoldfastError]]] = {}
     for kind in kinds:
         found.setdefault(_row(kind)[0], []).append(kind)
@@ -165,9 +163,9 @@ def statuses_of(*kinds: type[HoldfastError]) -> dict[int, list[type[HoldfastErro
 
 
 def problem_of(error: BaseException) -> Problem:
-    """Return what to tell of an error."""
+    """Return the problem details of an error."""
     if not isinstance(error, HoldfastError):
-        return _problem(500, "An internal error", _UNKNOWN, InternalError.code)
+        return _problem(500, "Internal error", _UNKNOWN, InternalError.code)
     status, title = _row(type(error))
     if isinstance(error, InternalError):
         return _problem(status, title, _UNKNOWN, error.code)
@@ -181,7 +179,7 @@ def problem_of(error: BaseException) -> Problem:
 
 
 def headers_of(problem: Problem) -> list[tuple[bytes, bytes]]:
-    """Return what goes with a problem besides its body."""
+    """Return the response headers of a problem."""
     headers = []
     if problem.status in _RETRIABLE:
         headers.append((b"retry-after", str(RETRY_SECONDS).encode()))
@@ -197,7 +195,7 @@ def _row(kind: type[HoldfastError]) -> tuple[int, str]:
     exact = STATUSES.get(kind)
     if exact is not None:
         return exact
-    return next((row for known, row in STATUSES.items() if issubclass(kind, known)), (500, "An internal error"))
+    return next((row for known, row in STATUSES.items() if issubclass(kind, known)), (500, "Internal error"))
 
 
 def _problem(status: int, title: str, detail: str, code: str) -> Problem:

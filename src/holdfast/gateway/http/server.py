@@ -1,8 +1,8 @@
-"""Serves a gateway over sockets: connections within bounds, headers within a deadline, an end that tells everybody.
+"""HTTP server of the gateway: uvicorn with limits on connections and headers, graceful shutdown, and JSON logs.
 
-uvicorn does the work. What it lacks is added in its protocol: a bound and a deadline for headers, a bound on
-connections, problem details for what is no HTTP, and a reader that goes on for a moment after an early refusal, so that
-the refusal arrives although the sender is still sending.
+`BoundedProtocol` adds to uvicorn's protocol a size limit and a timeout for headers, a connection limit, problem details
+for malformed HTTP, and lingering reads after an early error response, so that a client that is still sending receives
+it.
 """
 
 import asyncio
@@ -24,12 +24,13 @@ from holdfast.gateway.bounds import GatewayBounds
 from holdfast.gateway.http.app import Gateway
 from holdfast.gateway.http.problems import Problem
 
-# How long the rest of a body that was refused is read and dropped, so that the refusal is seen and not a reset.
+# Time in which the rest of a body is read and dropped after an early error response, so that the client sees the
+# response and not a reset.
 _LINGER_SECONDS = 2.0
 
 
 class BoundedProtocol(HttpToolsProtocol):
-    """uvicorn's protocol with bounds around a request's headers and a connection's end."""
+    """uvicorn's protocol with limits on connections and headers, and with lingering reads."""
 
     bounds: ClassVar[GatewayBounds] = GatewayBounds()
 
@@ -44,94 +45,94 @@ class BoundedProtocol(HttpToolsProtocol):
         self._deadline: asyncio.TimerHandle | None = None
         self._header_bytes = 0
         self._is_in_headers = True
-        self._is_whole = True
-        self._is_refused = False
+        self._is_complete = True
+        self._is_rejected = False
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override] # as uvicorn's own
-        """Take a connection, or refuse it where there are too many."""
+        """Accept a connection, or reject it above the connection limit."""
         super().connection_made(transport)
-        self._await_headers()
+        self._start_deadline()
         if len(self.connections) > self.bounds.connections_max:
-            self._refuse(503, "too_many", "Too many connections", "this gateway has too many connections; try later")
+            self._reject(503, "too_many", "Too many connections", "the connection limit is reached; retry later")
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Forget a connection."""
-        self._forget_deadline()
+        """Cancel the header timeout of a closed connection."""
+        self._cancel_deadline()
         super().connection_lost(exc)
 
     def data_received(self, received: bytes) -> None:
-        """Read what came, as long as its headers stay within their bound."""
-        if self._is_refused:
+        """Parse received bytes, unless the headers exceed their limit."""
+        if self._is_rejected:
             return
         if self._is_in_headers:
             self._header_bytes += len(received)
             if self._deadline is None:
-                self._await_headers()
+                self._start_deadline()
         super().data_received(received)
-        if self._is_in_headers and self._header_bytes > self.bounds.header_bytes_max and not self._is_refused:
-            self._refuse_headers()
-        elif self._is_in_headers and not self._is_whole and self._deadline is None:
-            # The beginning of the next request came together with the one before.
-            self._await_headers()
+        if self._is_in_headers and self._header_bytes > self.bounds.header_bytes_max and not self._is_rejected:
+            self._reject_headers()
+        elif self._is_in_headers and not self._is_complete and self._deadline is None:
+            # A pipelined request: its first bytes came with the previous one.
+            self._start_deadline()
 
     def on_message_begin(self) -> None:
-        """Begin a request."""
+        """Add the abort function to the scope of a new request."""
         super().on_message_begin()
-        self._is_whole = False
+        self._is_complete = False
         self.scope["holdfast.abort"] = self.transport.abort  # type: ignore[typeddict-unknown-key] # an extension
 
     def on_headers_complete(self) -> None:
-        """Start the request, unless its headers are too long."""
-        self._forget_deadline()
+        """Start the request, unless its headers exceed their limit."""
+        self._cancel_deadline()
         self._is_in_headers = False
         if len(self.url) + sum(len(name) + len(text) for name, text in self.headers) > self.bounds.header_bytes_max:
-            self._refuse_headers()
+            self._reject_headers()
             return
         super().on_headers_complete()
 
     def on_body(self, body: bytes) -> None:
-        """Take a piece of the body."""
-        if not self._is_refused:
+        """Forward a chunk of the body, unless the request was rejected."""
+        if not self._is_rejected:
             super().on_body(body)
 
     def on_message_complete(self) -> None:
-        """End the request's body."""
-        self._is_whole = True
+        """Reset the header limit for the next request."""
+        self._is_complete = True
         self._is_in_headers = True
         self._header_bytes = 0
-        if not self._is_refused:
+        if not self._is_rejected:
             super().on_message_complete()
 
     def on_response_complete(self) -> None:
-        """Go on with the next request, or let go of one whose body has no end."""
+        """Abort the connection later if the body is still incomplete."""
         super().on_response_complete()
-        if not self._is_whole and not self.transport.is_closing():
+        if not self._is_complete and not self.transport.is_closing():
             self._deadline = self.loop.call_later(_LINGER_SECONDS, self.transport.abort)
 
     def send_400_response(self, msg: str) -> None:
-        """Say that something is no HTTP."""
-        self._refuse(400, "malformed", "The request cannot be read", f"{msg} Send a request of HTTP/1.1.")
+        """Reject bytes that are not HTTP."""
+        self._reject(400, "malformed", "Malformed request", f"{msg} Send an HTTP/1.1 request.")
 
-    def _await_headers(self) -> None:
-        self._forget_deadline()
-        self._deadline = self.loop.call_later(self.bounds.header_seconds_max, self._too_late)
+    def _start_deadline(self) -> None:
+        self._cancel_deadline()
+        self._deadline = self.loop.call_later(self.bounds.header_seconds_max, self._reject_slow_headers)
 
-    def _forget_deadline(self) -> None:
+    def _cancel_deadline(self) -> None:
         if self._deadline is not None:
             self._deadline.cancel()
             self._deadline = None
 
-    def _too_late(self) -> None:
+    def _reject_slow_headers(self) -> None:
         seconds = self.bounds.header_seconds_max
-        self._refuse(408, "too_slow", "The request came too slowly", f"its headers took more than {seconds:g} seconds")
+        self._reject(408, "too_slow", "Request timeout", f"the headers took more than {seconds:g} seconds")
 
-    def _refuse_headers(self) -> None:
+    def _reject_headers(self) -> None:
         bytes_max = self.bounds.header_bytes_max
-        self._refuse(431, "too_large", "The headers are too large", f"they may have {bytes_max:,} bytes; send fewer")
+        self._reject(431, "too_large", "Headers too large", f"the limit is {bytes_max:,} bytes; send fewer")
 
-    def _refuse(self, status: int, code: str, title: str, detail: str) -> None:
-        """Answer without the application, and close."""
-        self._is_refused = True
+    def _reject(self, status: int, code: str, title: str, detail: str) -> None:
+        """Send a problem without calling the application, and close the connection."""
+        self._is_rejected = True
         if self.transport.is_closing():
             return
         body = msgspec.json.encode(Problem(f"urn:holdfast:problem:{code}", title, status, detail, code))
@@ -143,8 +144,8 @@ class BoundedProtocol(HttpToolsProtocol):
         self.transport.close()
 
 
-class _QuietServer(uvicorn.Server):
-    """A server whose signals are taken by whoever runs it."""
+class _Server(uvicorn.Server):
+    """A uvicorn server that leaves signals to the caller."""
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -153,11 +154,12 @@ class _QuietServer(uvicorn.Server):
 
 @asynccontextmanager
 async def serve_gateway(gateway: Gateway, host: str = "127.0.0.1", port: int = 0) -> AsyncIterator[str]:
-    """Serve a gateway and give its base URL; port 0 takes a free one.
+    """Serve a gateway and yield its base URL; port 0 selects a free port.
 
-    Leaving stops it gracefully: no more connections, streams are told to connect again, requests under way may end.
+    Exit shuts down gracefully: it accepts no connections, asks event streams to reconnect, and lets requests in flight
+    finish.
     """
-    bounds = gateway.shared.bounds
+    bounds = gateway.state.bounds
     protocol = type("Protocol", (BoundedProtocol,), {"bounds": bounds})
     config = uvicorn.Config(
         gateway,
@@ -167,22 +169,21 @@ async def serve_gateway(gateway: Gateway, host: str = "127.0.0.1", port: int = 0
         lifespan="off",
         ws="none",
         server_header=False,
-        # Nobody here asks who is behind a proxy, so nobody is believed about it.
+        # Ignore X-Forwarded-* headers.
         proxy_headers=False,
         timeout_keep_alive=ceil(bounds.keep_alive_seconds),
         timeout_graceful_shutdown=ceil(bounds.shutdown_seconds),
         backlog=bounds.connections_max,
     )
     config.load()
-    server = _QuietServer(config)
+    server = _Server(config)
     server.lifespan = config.lifespan_class(config)
     listener = _listen(host, port)
     bound = listener.getsockname()[1]
     await server.startup(sockets=[listener])
-    # The clock of its headers, and the heartbeats of its streams.
     tasks = [
         asyncio.create_task(server.main_loop(), name="gateway clock"),
-        asyncio.create_task(gateway.shared.streams.keep_alive(), name="gateway heartbeats"),
+        asyncio.create_task(gateway.state.streams.keep_alive(), name="gateway heartbeats"),
     ]
     try:
         yield f"http://[{host}]:{bound}" if ":" in host else f"http://{host}:{bound}"
@@ -203,35 +204,40 @@ def _listen(host: str, port: int) -> socket.socket:
         raise UsageError(
             f"cannot listen on {host}:{port} ({error.strerror or error}); choose another with --host and --port"
         ) from error
-    # Connections inherit it; without it the first piece of a stream may wait 40 ms for the client's acknowledgement.
+    # Connections inherit it. Without it the first chunk of a stream may wait 40 ms for the client's acknowledgement.
     listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     return listener
 
 
-# --- Logs for operators as one JSON object per line: constant text, fields apart, no keys, no text of messages.
+# --- JSON logs ---
 
+# One object per line: constant text and separate fields, without keys and message text.
 
-# What every record of the standard library has; whatever else is there came as a field.
-_OWN = frozenset(vars(logging.LogRecord("", 0, "", 0, "", (), None))) | {"message", "asctime", "color_message"}
-# A field is an id, a code or a number; a sentence of ours has under 500 characters.
+# Attributes of every standard log record; all others are our fields.
+_STANDARD_FIELDS = frozenset(vars(logging.LogRecord("", 0, "", 0, "", (), None))) | {
+    "message",
+    "asctime",
+    "color_message",
+}
+# Fields are ids, codes and numbers; sentences of ours have under 500 characters.
 _CHARS_MAX = 1_000
 
 
 class JsonLines(logging.Formatter):
-    """One JSON object per line."""
+    """Formatter for one JSON object per line."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """Return the line."""
+        """Return the JSON line of a log record."""
         line: dict[str, object] = {
             "at": round(record.created, 3),
             "level": record.levelname.lower(),
             "logger": record.name,
             "event": record.getMessage()[:_CHARS_MAX],
         }
-        line.update((name, _plain(value)) for name, value in vars(record).items() if name not in _OWN)
+        line.update((name, _plain(value)) for name, value in vars(record).items() if name not in _STANDARD_FIELDS)
         if record.exc_info and record.exc_info[0] is not None:
             line["error"] = record.exc_info[0].__name__
-            line["came_through"] = list(_places(traceback.extract_tb(record.exc_info[2])))
+            line["came_through"] = list(_frames(traceback.extract_tb(record.exc_info[2])))
         return msgspec.json.encode(line).decode()
 
 
@@ -239,13 +245,13 @@ def _plain(value: object) -> object:
     return value if isinstance(value, int | float | None) else str(value)[:_CHARS_MAX]
 
 
-def _places(frames: Iterable[traceback.FrameSummary]) -> Iterable[str]:
+def _frames(frames: Iterable[traceback.FrameSummary]) -> Iterable[str]:
     for frame in frames:
         yield f"{frame.filename.rpartition('holdfast/')[2]}:{frame.lineno} {frame.name}"
 
 
 def log_as_json(level: str) -> logging.Handler:
-    """Send the logs of Holdfast and of its server to standard error, as JSON; return who does it."""
+    """Log Holdfast and its HTTP server to standard error as JSON; return the handler."""
     handler = logging.StreamHandler()
     handler.setFormatter(JsonLines())
     for name in ("holdfast", "uvicorn.error"):
@@ -253,6 +259,6 @@ def log_as_json(level: str) -> logging.Handler:
         log.handlers = [handler]
         log.propagate = False
         log.setLevel(level.upper())
-    # The server says when it starts and stops, which we do; what it warns of is about bytes that were no HTTP.
+    # uvicorn logs start and stop, as we do; its warnings are about malformed requests.
     logging.getLogger("uvicorn.error").setLevel(logging.ERROR)
     return handler

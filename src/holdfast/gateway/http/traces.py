@@ -1,7 +1,7 @@
-"""Turns and calls of models as OpenTelemetry spans, by the names of the GenAI conventions; own names begin `holdfast.`.
+"""OpenTelemetry spans of turns and model calls, named by the GenAI conventions; own names begin with `holdfast.`.
 
-Made from the records that this process writes. Only the API is used: whoever runs the gateway sets up where spans go,
-for instance with `opentelemetry-instrument`. No text of a message is in them.
+Spans are made from the records that this process writes. Only the API is used: the operator configures the exporter,
+for instance with `opentelemetry-instrument`. Spans contain no message text.
 """
 
 from opentelemetry.trace import Span, SpanKind, Status, StatusCode, Tracer, get_tracer, set_span_in_context
@@ -19,12 +19,12 @@ from holdfast.types.records import (
     TurnStarted,
 )
 
-# Spans that may be open at once; a process that dies elsewhere leaves its turns open here.
+# Open spans; a turn that continues in another process leaves its span open here.
 _OPEN_MAX = 20_000
 
 
 class Traces:
-    """The spans that are open, by session: one of its turn, and one of the call that is made for it."""
+    """Open spans by session: one for its turn, and one for the current model call."""
 
     def __init__(self, tracer: Tracer | None = None) -> None:
         self._tracer = tracer or get_tracer("holdfast")
@@ -32,7 +32,7 @@ class Traces:
         self._calls: dict[str, Span] = {}
 
     def observe(self, session: str, logged: Logged) -> None:
-        """Begin, mark or end a span."""
+        """Start, annotate or end the span of a record."""
         record, at = logged.record, round(logged.at * 1e9)
         match record:
             case TurnStarted(turn=number) if len(self._turns) < _OPEN_MAX:

@@ -1,23 +1,23 @@
-/** The gateway's API: requests with the key of whoever looks on, and problems in the gateway's own words. */
+/** Client of the gateway's API: requests with the user's key, and problem responses as errors. */
 
 const KEY = "holdfast-key";
 
-/** What the gateway, or the way to it, answered instead. */
+/** An error response of the gateway, or a network error. */
 export class Problem extends Error {
-  /** @param {number} status 0 where nothing answered @param {string} code @param {string} detail */
+  /** @param {number} status 0 for a network error @param {string} code @param {string} detail */
   constructor(status, code, detail) {
     super(detail);
     this.status = status;
     this.code = code;
   }
 
-  /** Whether the same request may be answered later. */
-  get isPassing() {
+  /** True if a retry may succeed. */
+  get isTransient() {
     return this.status === 0 || this.status === 429 || this.status === 503;
   }
 }
 
-/** The key of whoever looks on, kept for this tab alone and until it is closed. */
+/** The user's key, stored for this tab until it is closed. */
 export const gatewayKey = {
   get: () => sessionStorage.getItem(KEY) ?? "",
   /** @param {string} key */
@@ -27,13 +27,13 @@ export const gatewayKey = {
 /** @type {Set<() => void>} */
 const unauthorized = new Set();
 
-/** Be told when the gateway asks for a key. @param {() => void} listener */
+/** Register a listener for 401 responses. @param {() => void} listener */
 export function onUnauthorized(listener) {
   unauthorized.add(listener);
 }
 
 /** @param {string} path @param {RequestInit} [init] @returns {Promise<Response>} */
-export async function ask(path, init = {}) {
+export async function request(path, init = {}) {
   const headers = new Headers(init.headers);
   if (gatewayKey.get()) headers.set("authorization", `Bearer ${gatewayKey.get()}`);
   let response;
@@ -41,7 +41,7 @@ export async function ask(path, init = {}) {
     response = await fetch(path, { ...init, headers, credentials: "omit", cache: "no-store", redirect: "error" });
   } catch (error) {
     if (init.signal?.aborted) throw error;
-    throw new Problem(0, "unreachable", "the gateway cannot be reached; it is asked again as soon as it is back");
+    throw new Problem(0, "unreachable", "the gateway is unreachable; the page retries");
   }
   if (response.ok) return response;
   const problem = await problemOf(response);
@@ -52,10 +52,10 @@ export async function ask(path, init = {}) {
 /** @param {Response} response */
 async function problemOf(response) {
   try {
-    const told = await response.json();
-    return new Problem(response.status, String(told.code ?? ""), String(told.detail ?? response.statusText));
+    const problem = await response.json();
+    return new Problem(response.status, String(problem.code ?? ""), String(problem.detail ?? response.statusText));
   } catch {
-    return new Problem(response.status, "", `the gateway answered with the status ${response.status}`);
+    return new Problem(response.status, "", `the gateway returned status ${response.status}`);
   }
 }
 
@@ -65,13 +65,13 @@ async function problemOf(response) {
  * @param {AbortSignal} [signal]
  */
 export async function get(path, query = {}, signal) {
-  return (await ask(path + queryOf(query), { signal })).json();
+  return (await request(path + queryOf(query), { signal })).json();
 }
 
 /** @param {string} method @param {string} path @param {object} [body] */
-export async function tell(method, path, body) {
+export async function send(method, path, body) {
   const init = body === undefined ? { method } : { method, body: JSON.stringify(body), headers: JSON_TYPE };
-  const response = await ask(path, init);
+  const response = await request(path, init);
   return response.status === 204 ? null : response.json();
 }
 
@@ -84,7 +84,7 @@ export function queryOf(query) {
   return text ? `?${text}` : "";
 }
 
-/** The address of a session, or of something below it. @param {string} key @param {string} [below] */
+/** The API address of a session or of a resource below it. @param {string} key @param {string} [below] */
 export function at(key, below = "") {
   return `/api/sessions/${encodeURIComponent(key)}${below}`;
 }

@@ -1,32 +1,32 @@
 /**
- * What was attached to a message: a small picture where it is one, the whole of it on request, and a way to save it.
+ * Attachments of a message: a thumbnail for images, the full image on click, and a download button.
  *
- * The bytes are asked for with the key of whoever looks on, so they come by request and not by address. Only what the
- * gateway itself found to be a picture is drawn; everything else is saved, never opened.
+ * The bytes are fetched with the user's key, so there is no plain image address. Only content that the gateway sniffed as
+ * an image is shown; everything else is a download, never opened.
  */
 
-import { ask, at } from "./api.js";
+import { request, at } from "./api.js";
 import { attempt, openDialog } from "./dialogs.js";
 import { el } from "./dom.js";
 import { save } from "./files.js";
 import { icon } from "./icons.js";
 import { plain } from "./prose.js";
-import { mediaInWords } from "./words.js";
+import { mediaInWords } from "./record_text.js";
 
 const PICTURES = new Set(["image/png", "image/jpeg", "image/gif", "image/webp"]);
-/** What is fetched and drawn without being asked for: a photograph, not a scan of a wall. */
+/** Limit of thumbnails that load automatically: a photograph, not a large scan. */
 const BYTES_MAX = 8 * 2 ** 20;
-/** A picture of so many pixels takes 160 MB while it is drawn, however few bytes it has. */
+/** Decoding so many pixels takes 160 MB, whatever the size of the file. */
 const PIXELS_MAX = 40_000_000;
-/** Bytes of pictures that are kept, so that scrolling back asks for none of them again. */
-const KEPT_BYTES_MAX = 32 * 2 ** 20;
+/** Bytes of cached images, so that scrolling back fetches none again. */
+const CACHE_BYTES_MAX = 32 * 2 ** 20;
 
 /** @type {Map<string, { size: number, content: Promise<Blob> }>} by SHA-256, the newest last */
-const kept = new Map();
+const cache = new Map();
 
-/** @typedef {{ key: string, seq: number }} Place the session and the record that names it */
+/** @typedef {{ key: string, seq: number }} Place the session and record of an attachment */
 
-/** Draw an attachment. @param {any} part @param {Place | null} place null where nobody knows it: then it is only told */
+/** Draw an attachment. @param {any} part @param {Place | null} place null if unknown: then only its description */
 export function drawAttachment(part, place) {
   const words = el("span", {}, plain(mediaInWords(part)));
   if (!place) return el("p", { class: "chip" }, icon("attach"), words);
@@ -67,12 +67,12 @@ function thumbnail(part, place, name) {
   );
 }
 
-/** @param {any} part @param {Place} place @param {string} words what a screen reader says */
+/** @param {any} part @param {Place} place @param {string} words alternative text */
 function image(part, place, words) {
   const drawn = el("img", { alt: words, decoding: "async" });
   const failed = () => drawn.replaceWith(el("span", { class: "faint" }, "It cannot be shown."));
   drawn.addEventListener("error", failed);
-  keptContent(part, place).then((content) => {
+  cachedContent(part, place).then((content) => {
     if (!PICTURES.has(content.type)) return failed();
     const address = URL.createObjectURL(content);
     for (const end of ["load", "error"]) drawn.addEventListener(end, () => URL.revokeObjectURL(address));
@@ -82,17 +82,17 @@ function image(part, place, words) {
 }
 
 /** @param {any} part @param {Place} place @returns {Promise<Blob>} */
-function keptContent(part, place) {
+function cachedContent(part, place) {
   const { sha256, size_bytes: size } = part.blob;
-  const content = kept.get(sha256)?.content ?? fetched(part, place);
-  kept.delete(sha256);
-  kept.set(sha256, { size, content });
-  // What failed is asked for again when it is next drawn.
-  content.catch(() => kept.delete(sha256));
-  let sum = [...kept.values()].reduce((all, one) => all + one.size, 0);
-  for (const [oldest, one] of kept) {
-    if (sum <= KEPT_BYTES_MAX) break;
-    kept.delete(oldest);
+  const content = cache.get(sha256)?.content ?? fetched(part, place);
+  cache.delete(sha256);
+  cache.set(sha256, { size, content });
+  // A failed fetch is retried at the next draw.
+  content.catch(() => cache.delete(sha256));
+  let sum = [...cache.values()].reduce((all, one) => all + one.size, 0);
+  for (const [oldest, one] of cache) {
+    if (sum <= CACHE_BYTES_MAX) break;
+    cache.delete(oldest);
     sum -= one.size;
   }
   return content;
@@ -100,6 +100,6 @@ function keptContent(part, place) {
 
 /** @param {any} part @param {Place} place @returns {Promise<Blob>} */
 async function fetched(part, { key, seq }) {
-  const response = await ask(at(key, `/records/${seq}/attachments/${part.blob.sha256}`));
+  const response = await request(at(key, `/records/${seq}/attachments/${part.blob.sha256}`));
   return response.blob();
 }

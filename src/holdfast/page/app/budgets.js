@@ -1,4 +1,4 @@
-/** The three budgets of a session over time, what happened to them, and what it all cost. */
+/** Budgets tab: the three budgets over time with marks, and costs by model. */
 
 import { at, get } from "./api.js";
 import { drawChart, legend } from "./chart.js";
@@ -8,11 +8,11 @@ import { bytes, count, short } from "./format.js";
 import { plain } from "./prose.js";
 import { go, toSession } from "./router.js";
 
-/** Records that are looked at first, the newest; the whole of a long session is read when somebody asks for it. */
+/** Newest records that are read first; a button reads a long session from the beginning. */
 const RECORDS_FIRST = 20_000;
 const PAGE = 1_000;
-/** Milliseconds in which changes are gathered before more is read. */
-const GATHER = 400;
+/** Debounce in milliseconds before more is read. */
+const DEBOUNCE = 400;
 
 export class BudgetsTab {
   /** @param {import("./session_model.js").SessionModel} model */
@@ -23,7 +23,7 @@ export class BudgetsTab {
     this._requests = [];
     /** @type {any[]} */
     this._marks = [];
-    /** Everything up to this record is here and will not change. */
+    /** Everything up to this record is loaded and final. */
     this._settled = 0;
     this._from = 0;
     this._timer = 0;
@@ -76,7 +76,7 @@ export class BudgetsTab {
 
   _soon() {
     clearTimeout(this._timer);
-    this._timer = setTimeout(() => this._read(), GATHER);
+    this._timer = setTimeout(() => this._read(), DEBOUNCE);
   }
 
   async _read() {
@@ -98,7 +98,7 @@ export class BudgetsTab {
       }
       this._settled = this._lastSettled();
       this._drawCosts();
-      this._status.textContent = this._requests.length ? "" : "Nothing was sent to a model yet.";
+      this._status.textContent = this._requests.length ? "" : "No requests to a model yet.";
     } catch (error) {
       if (!this._stop.signal.aborted) this._status.textContent = sentenceOf(error);
     }
@@ -117,7 +117,7 @@ export class BudgetsTab {
     const newest = this._requests.at(-1)?.gauge ?? {};
     const lanes = [
       { name: "Tokens", most: newest.tokens?.limit ?? null, say: short },
-      { name: "Bytes of the request", most: newest.wire_bytes?.limit ?? null, say: bytes },
+      { name: "Request bytes", most: newest.wire_bytes?.limit ?? null, say: bytes },
       { name: "Media", most: newest.media?.limit ?? null, say: count },
     ];
     const points = this._requests.map(
@@ -142,13 +142,13 @@ export class BudgetsTab {
 
   _drawCosts() {
     /**
-     * @type {Map<string, { asked: number, answered: number, failed: number, read: number, cached: number, wrote:
+     * @type {Map<string, { requests: number, answered: number, failed: number, read: number, cached: number, wrote:
      * number, usd: number | null }>}
      */
     const models = new Map();
     for (const { model, outcome, usage, cost_usd: usd } of this._requests) {
-      const sum = models.get(model) ?? { asked: 0, answered: 0, failed: 0, read: 0, cached: 0, wrote: 0, usd: null };
-      sum.asked += 1;
+      const sum = models.get(model) ?? { requests: 0, answered: 0, failed: 0, read: 0, cached: 0, wrote: 0, usd: null };
+      sum.requests += 1;
       sum.answered += outcome === "answered" ? 1 : 0;
       sum.failed += outcome === "failed" ? 1 : 0;
       sum.read += usage?.input_tokens ?? 0;
@@ -157,13 +157,13 @@ export class BudgetsTab {
       if (usd !== null && usd !== undefined) sum.usd = (sum.usd ?? 0) + usd;
       models.set(model, sum);
     }
-    const heads = ["Model", "Asked", "Answered", "Failed", "Tokens read", "of them cached", "Tokens written", "US dollars"];
+    const heads = ["Model", "Requests", "Answered", "Failed", "Input tokens", "of them cached", "Output tokens", "US dollars"];
     const rows = [...models].map(
       ([model, sum]) => el(
         "tr",
         {},
         el("th", { scope: "row" }, plain(model)),
-        [sum.asked, sum.answered, sum.failed, sum.read, sum.cached, sum.wrote].map((one) => el("td", {}, count(one))),
+        [sum.requests, sum.answered, sum.failed, sum.read, sum.cached, sum.wrote].map((one) => el("td", {}, count(one))),
         el("td", {}, sum.usd === null ? "no price" : sum.usd.toFixed(4)),
       )
     );
@@ -173,7 +173,7 @@ export class BudgetsTab {
         "header",
         { class: "card-head" },
         el("h2", {}, "Costs"),
-        el("span", { class: "faint" }, "of answers, as the models reported them and by declared prices"),
+        el("span", { class: "faint" }, "of answers, by reported usage and declared prices"),
       ),
       rows.length ? el(
         "div",
@@ -184,7 +184,7 @@ export class BudgetsTab {
           el("thead", {}, el("tr", {}, heads.map((head) => el("th", { scope: "col" }, head)))),
           el("tbody", {}, rows),
         ),
-      ) : el("p", { class: "faint" }, "Nothing yet."),
+      ) : el("p", { class: "faint" }, "No costs yet."),
     );
   }
 }

@@ -1,22 +1,21 @@
 /**
- * The three budgets over time as three lanes above one axis, and above them what happened.
+ * Chart of the three budgets over time: three lanes on one axis, with marks for events above.
  *
- * The axis counts records, not hours: a session that slept for a week has no empty week in it. Each lane is a share of
- * its limit, so that all three are read alike.
+ * The axis counts records, not hours, so idle time takes no space. Each lane is scaled to its limit.
  */
 
 import { el, fill, svg } from "./dom.js";
 import { moment, when } from "./format.js";
 import { WARNINGS } from "./gauge.js";
 
-/** Pixels of a lane. Tokens are what fills up first nearly always, so they have the most room. */
+/** Lane heights in pixels. Tokens are the largest, because they usually reach their limit first. */
 const LANES = [130, 52, 52];
 const GAP = 36;
 const MARKS = 34;
 const LEFT = 8;
 const RIGHT = 64;
 const AXIS = 24;
-/** Shapes of what happened, so that colour alone tells nothing. @type {Record<string, { d: string, words: string }>} */
+/** Shapes of marks, so that colour is not the only distinction. @type {Record<string, { d: string, words: string }>} */
 export const MARK_KINDS = {
   compaction: { d: "M-5-4h10l-5 9z", words: "compaction" },
   roll_over: { d: "M-5-5h10v10h-10z", words: "new generation" },
@@ -24,10 +23,10 @@ export const MARK_KINDS = {
   warning: { d: "M0-6l6 11h-12z", words: "warning" },
   fault: { d: "M-4-4l8 8M4-4l-8 8", words: "fault" },
   rung: { d: "M-3-6v12M3-6v12M-3-2h6M-3 2h6", words: "rung of the ladder" },
-  change: { d: "M-5 0a5 5 0 1 0 10 0a5 5 0 1 0-10 0", words: "something shown smaller" },
-  damage: { d: "M0-6l6 6-6 6-6-6z", words: "damage set aside" },
+  change: { d: "M-5 0a5 5 0 1 0 10 0a5 5 0 1 0-10 0", words: "part replaced or masked" },
+  damage: { d: "M0-6l6 6-6 6-6-6z", words: "damage quarantined" },
 };
-/** Pixels within which marks of one kind are drawn as one. */
+/** Pixels within which marks are merged. */
 const MARK_WIDTH = 14;
 
 /** @typedef {{ seq: number, at: number, values: (number | null)[] }} Point */
@@ -55,7 +54,7 @@ export function drawChart({ lanes, points, marks, width, open }) {
       "aria-label": "The three budgets over time",
     },
     drawn,
-    gathered(marks, x).map((mark) => drawMark(mark, x(mark.seq), height - AXIS, open)),
+    mergeMarks(marks, x).map((mark) => drawMark(mark, x(mark.seq), height - AXIS, open)),
     drawAxis(points, x, height, width),
   );
 }
@@ -79,7 +78,7 @@ function drawLane(lane, place, points, x, width) {
   const known = points.filter((point) => point.values[place] !== null);
   const highest = Math.max(1, ...known.map((point) => Number(point.values[place])));
   const most = lane.most ?? highest;
-  // A lane ends at its limit, or higher where that was exceeded.
+  // The scale ends at the limit, or at the maximum if that is higher.
   const scale = Math.max(most, highest);
   const y = (/** @type {number} */ value) => lowest - (value / scale) * high;
   const line = known.map(
@@ -94,11 +93,11 @@ function drawLane(lane, place, points, x, width) {
       { class: share === 1 ? "limit" : "limit is-soft", x1: LEFT, x2: right, y1: y(most * share), y2: y(most * share) },
     )
   ) : [];
-  const said = newest ? lane.say(Number(newest.values[place])) : "nothing yet";
-  const spoken = `${lane.name}: now ${said}${lane.most ? ` of ${lane.say(lane.most)}` : ", no limit is known"}, at most ${lane.say(highest)}`;
+  const current = newest ? lane.say(Number(newest.values[place])) : "no value";
+  const label = `${lane.name}: now ${current}${lane.most ? ` of ${lane.say(lane.most)}` : ", limit unknown"}, maximum ${lane.say(highest)}`;
   return svg(
     "g",
-    { role: "img", "aria-label": spoken },
+    { role: "img", "aria-label": label },
     svg("line", { class: "base", x1: LEFT, x2: right, y1: lowest, y2: lowest }),
     limits,
     svg("path", { class: "area", d: area }),
@@ -112,7 +111,7 @@ function drawLane(lane, place, points, x, width) {
         x: right + 10,
         y: newest ? clamped(y(Number(newest.values[place])) + 4, top + 10, lowest) : lowest,
       },
-      said,
+      current,
     ),
     lane.most ? svg(
       "text",
@@ -126,22 +125,22 @@ function drawLane(lane, place, points, x, width) {
 const clamped = (value, low, high) => Math.max(low, Math.min(high, value));
 
 /**
- * Marks that would lie on top of each other become one that says how many it stands for.
+ * Merge overlapping marks into one with a count.
  * @param {Mark[]} marks
  * @param {(seq: number) => number} x
  */
-function gathered(marks, x) {
+function mergeMarks(marks, x) {
   /** @type {Map<string, Mark>} */
-  const kept = new Map();
+  const merged = new Map();
   for (const mark of marks) {
     if (!(mark.kind in MARK_KINDS)) continue;
     const place = `${Math.round(x(mark.seq) / MARK_WIDTH)}`;
-    const before = kept.get(place);
-    // What changed the view most is the one that is shown.
+    const before = merged.get(place);
+    // Show the kind that changed the view most.
     const isHeavier = !before || WEIGHTS.indexOf(mark.kind) < WEIGHTS.indexOf(before.kind);
-    kept.set(place, { ...(isHeavier ? mark : before), more: (before?.more ?? -1) + 1 });
+    merged.set(place, { ...(isHeavier ? mark : before), more: (before?.more ?? -1) + 1 });
   }
-  return [...kept.values()];
+  return [...merged.values()];
 }
 
 const WEIGHTS = Object.keys(MARK_KINDS);
@@ -173,7 +172,7 @@ function drawMark(mark, place, bottom, open) {
   );
 }
 
-/** Pixels that the label of a tick takes. */
+/** Width of a tick label in pixels. */
 const TICK_WIDTH = 110;
 
 /** @param {Point[]} points @param {(seq: number) => number} x @param {number} height @param {number} width */
@@ -198,7 +197,7 @@ function drawAxis(points, x, height, width) {
   );
 }
 
-/** What the shapes mean. @param {Set<string>} kinds that are in the chart */
+/** Legend of the marks. @param {Set<string>} kinds in the chart */
 export function legend(kinds) {
   const box = el("ul", { class: "legend" });
   fill(

@@ -1,4 +1,4 @@
-/** A compaction, side by side: what stands for the past, with its ledger, and the originals it stands for. */
+/** Compaction tab: the summary with its ledger, side by side with the originals it replaces. */
 
 import { sentenceOf } from "./dialogs.js";
 import { el, fill } from "./dom.js";
@@ -6,7 +6,7 @@ import { count, moment, percent } from "./format.js";
 import { drawRecord } from "./parts.js";
 import { toSession } from "./router.js";
 import { fact } from "./session_actions.js";
-import { drawLedger, takeApart, withCitations } from "./summary.js";
+import { drawLedger, parseSummary, withCitations } from "./summary.js";
 import { VirtualList } from "./virtual.js";
 
 export class CompactionTab {
@@ -21,7 +21,7 @@ export class CompactionTab {
     this._actions = actions;
     this._memory = { unfolded: new Set() };
     this._stop = new AbortController();
-    this._left = el("section", { class: "pane", "aria-label": "What stands in the view" });
+    this._left = el("section", { class: "pane", "aria-label": "Compaction" });
     this._right = el("section", { class: "pane", "aria-label": "Originals" });
     this.node = el("div", { class: "sides" }, this._left, this._right);
     /** @type {VirtualList | null} */
@@ -37,7 +37,7 @@ export class CompactionTab {
   async _open() {
     try {
       if (!this._model.detail) await this._model.refresh();
-      if (!(this._seq >= 1 && this._seq <= this._model.count)) throw new Error(`There is no record ${this._seq}.`);
+      if (!(this._seq >= 1 && this._seq <= this._model.count)) throw new Error(`Record ${this._seq} does not exist.`);
       await this._model.need(this._seq, this._seq);
     } catch (error) {
       fill(this._left, el("p", { class: "problem", role: "alert" }, sentenceOf(error)));
@@ -46,20 +46,20 @@ export class CompactionTab {
     if (this._stop.signal.aborted) return;
     const logged = this._model.record(this._seq);
     if (!logged?.record.summary && logged?.record.boundary === undefined) {
-      fill(this._left, el("p", { class: "empty" }, `Record ${this._seq} is no compaction.`));
+      fill(this._left, el("p", { class: "empty" }, `Record ${this._seq} is not a compaction.`));
       return;
     }
     this._drawLeft(logged);
     this._drawRight(logged.record);
   }
 
-  /** @param {import("./words.js").Logged} logged */
+  /** @param {import("./record_text.js").Logged} logged */
   _drawLeft({ record, at }) {
-    const summary = takeApart(record.summary);
+    const summary = parseSummary(record.summary);
     const open = (/** @type {number} */ seq) => this._originals?.activate(seq - 1);
     const kind = record.type === "GenerationStarted" ? `Generation ${record.generation ?? 2}` : record.kind === "summary" ? "Summary" : "Digest";
-    const by = record.kind === "summary" ? `written by ${record.model}` : "made without a model; one will redo it when it can";
-    const isInForce = this._model.detail?.compaction === this._seq;
+    const by = record.kind === "summary" ? `written by ${record.model}` : "made without a model; a model will replace it later";
+    const isCurrent = this._model.detail?.compaction === this._seq;
     const saved = record.tokens_before ? 1 - record.tokens_after / record.tokens_before : 0;
     fill(
       this._left,
@@ -67,8 +67,8 @@ export class CompactionTab {
         "header",
         { class: "pane-head" },
         el("h2", {}, kind),
-        isInForce ? el("span", { class: "badge is-on" }, "in force") : el("span", { class: "badge" }, "not in force"),
-        isInForce ? el(
+        isCurrent ? el("span", { class: "badge is-on" }, "current") : el("span", { class: "badge" }, "replaced or undone"),
+        isCurrent ? el(
           "button",
           { type: "button", class: "button", on: { click: () => this._actions.undo() } },
           "Undo",
@@ -80,19 +80,19 @@ export class CompactionTab {
         el(
           "dl",
           { class: "facts" },
-          fact("Made", `${moment(at)}, ${by}`),
-          fact("Stands for", `records 1 to ${count(record.boundary - 1)}`),
+          fact("Created", `${moment(at)}, ${by}`),
+          fact("Replaces", `records 1 to ${count(record.boundary - 1)}`),
           fact(
             "Tokens",
             `${count(record.tokens_before)} became ${count(record.tokens_after)} (${percent(saved)} less)`,
           ),
         ),
-        el("h3", {}, "Notes"),
+        el("h3", {}, "Summary"),
         summary.notes ? el(
           "div",
           { class: "quoted prose", dir: "auto" },
           el("p", {}, withCitations(summary.notes, open)),
-        ) : el("p", { class: "faint" }, "Nothing but the ledger."),
+        ) : el("p", { class: "faint" }, "Only the ledger."),
         el("h3", {}, "Ledger"),
         drawLedger(summary, open),
       ),
@@ -123,7 +123,7 @@ export class CompactionTab {
         "header",
         { class: "pane-head" },
         el("h2", {}, "Originals"),
-        el("span", { class: "faint" }, "kept word for word"),
+        el("span", { class: "faint" }, "verbatim"),
         back,
       ),
       list.node,

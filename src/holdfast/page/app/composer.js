@@ -1,23 +1,22 @@
 /**
- * The box to talk in. A message is sent until it is accepted, under one name, so that it is one message however often
- * the way to the gateway breaks.
+ * Message box. A message is retried until it is accepted, with one client id, so that retries cannot duplicate it.
  */
 
-import { Problem, ask, at, queryOf, tell } from "./api.js";
+import { Problem, request, at, queryOf, send } from "./api.js";
 import { sentenceOf, toast } from "./dialogs.js";
 import { el, fill, freshId } from "./dom.js";
 import { bytes } from "./format.js";
 import { icon } from "./icons.js";
 import { plain } from "./prose.js";
 
-/** Waits between two tries, in milliseconds. */
-const AGAIN_FIRST = 500;
-const AGAIN_MAX = 5_000;
-/** Pixels to which the box grows before it scrolls. */
+/** Backoff between retries, in milliseconds. */
+const BACKOFF_FIRST = 500;
+const BACKOFF_MAX = 5_000;
+/** Maximum height of the box in pixels. */
 const BOX_MAX = 220;
 
 export class Composer {
-  /** @param {import("./session_model.js").SessionModel} model @param {{ onSent: () => void }} told */
+  /** @param {import("./session_model.js").SessionModel} model @param {{ onSent: () => void }} handlers */
   constructor(model, { onSent }) {
     this._model = model;
     this._onSent = onSent;
@@ -85,19 +84,19 @@ export class Composer {
     this.show();
   }
 
-  /** Show whether there is something to cancel. */
+  /** Show the cancel button if a turn is open. */
   show() {
     const { detail } = this._model;
     this._stop.hidden = !detail || !detail.unanswered;
   }
 
-  /** Cancel everything that is open. */
+  /** Cancel all open turns. */
   async cancel() {
     try {
-      await tell("POST", at(this._model.key, "/cancel"), {});
-      this._say("Asked to cancel.");
+      await send("POST", at(this._model.key, "/cancel"), {});
+      this._showStatus("Cancelling.");
     } catch (error) {
-      this._say(sentenceOf(error));
+      this._showStatus(sentenceOf(error));
     }
   }
 
@@ -158,49 +157,49 @@ export class Composer {
     this._grow();
     this._list();
     const clientId = crypto.randomUUID?.() ?? `${Date.now()}-${Math.random()}`;
-    this._say("Sending…");
+    this._showStatus("Sending…");
     try {
       const attachments = await Promise.all(files.map((file) => this._upload(file)));
-      await this._until(
-        () => tell("POST", at(this._model.key, "/messages"), { text, attachments, client_id: clientId, mode: "post" })
+      await this._retry(
+        () => send("POST", at(this._model.key, "/messages"), { text, attachments, client_id: clientId, mode: "post" })
       );
-      this._say("");
+      this._showStatus("");
       this._onSent();
     } catch (error) {
-      // What was typed is not lost: it is back in the box.
+      // Put the text and files back.
       if (!this.box.value) this.box.value = text;
       this._files = [...files, ...this._files];
       this._grow();
       this._list();
-      this._say(sentenceOf(error));
+      this._showStatus(sentenceOf(error));
       toast(`Not sent: ${sentenceOf(error)}`, "problem");
     }
   }
 
   /** @param {File} file */
   async _upload(file) {
-    const response = await this._until(
-      () => ask(`/api/attachments${queryOf({ name: file.name })}`, { method: "POST", body: file })
+    const response = await this._retry(
+      () => request(`/api/attachments${queryOf({ name: file.name })}`, { method: "POST", body: file })
     );
     const { upload } = await response.json();
     return { upload, name: file.name };
   }
 
-  /** Try until it is done, as long as only the way there fails. @param {() => Promise<any>} act */
-  async _until(act) {
-    for (let wait = AGAIN_FIRST; ; wait = Math.min(wait * 2, AGAIN_MAX)) {
+  /** Retry while the error is transient. @param {() => Promise<any>} act */
+  async _retry(act) {
+    for (let wait = BACKOFF_FIRST; ; wait = Math.min(wait * 2, BACKOFF_MAX)) {
       try {
         return await act();
       } catch (error) {
-        if (!(error instanceof Problem) || !error.isPassing) throw error;
-        this._say(`Not sent yet: ${error.message}`);
+        if (!(error instanceof Problem) || !error.isTransient) throw error;
+        this._showStatus(`Not sent yet: ${error.message}`);
         await new Promise((resolve) => setTimeout(resolve, wait));
       }
     }
   }
 
   /** @param {string} sentence */
-  _say(sentence) {
+  _showStatus(sentence) {
     this._status.textContent = sentence;
   }
 }

@@ -1,15 +1,15 @@
-/** Dialogs: one at a time, closed by Escape, with the focus back where it was. */
+/** Modal dialogs and toasts. */
 
 import { Problem } from "./api.js";
 import { el, fill, freshId } from "./dom.js";
 import { icon } from "./icons.js";
 
 /**
- * Open a dialog. `content` gets a function that closes it.
+ * Open a dialog. `content` receives a function that closes it.
  * @param {string} title
  * @param {(close: (answer?: any) => void) => (Node | string | null | false)[]} content
  * @param {{ wide?: boolean, closable?: boolean }} [how]
- * @returns {Promise<any>} what it was closed with
+ * @returns {Promise<any>} the value passed to that function
  */
 export function openDialog(title, content, { wide = false, closable = true } = {}) {
   const id = freshId("dialog");
@@ -47,7 +47,7 @@ export function openDialog(title, content, { wide = false, closable = true } = {
 }
 
 /**
- * Ask before something that cannot be taken back.
+ * Ask for confirmation of an irreversible action.
  * @param {string} title @param {string} sentence @param {string} verb
  * @returns {Promise<boolean>}
  */
@@ -57,7 +57,7 @@ export async function confirmed(title, sentence, verb) {
     el(
       "footer",
       { class: "dialog-foot" },
-      el("button", { type: "button", class: "button", autofocus: true, on: { click: () => close(false) } }, "Keep it"),
+      el("button", { type: "button", class: "button", autofocus: true, on: { click: () => close(false) } }, "Cancel"),
       el("button", { type: "button", class: "button is-danger", on: { click: () => close(true) } }, verb),
     ),
   ]);
@@ -67,10 +67,10 @@ export async function confirmed(title, sentence, verb) {
 /**
  * A form with one line of text.
  * @param {string} title
- * @param {{ label: string, hint: string, verb: string, value?: string, type?: string, closable?: boolean }} asked
- * @param {(text: string) => Promise<void>} act closes the dialog where it succeeds; says why where it does not
+ * @param {{ label: string, hint: string, verb: string, value?: string, type?: string, closable?: boolean }} field
+ * @param {(text: string) => Promise<void>} act success closes the dialog; the form shows an error
  */
-export function askLine(title, asked, act) {
+export function askLine(title, field, act) {
   return openDialog(
     title,
     (close) => {
@@ -81,15 +81,15 @@ export function askLine(title, asked, act) {
         {
           id,
           class: "field",
-          type: asked.type ?? "text",
-          value: asked.value ?? "",
+          type: field.type ?? "text",
+          value: field.value ?? "",
           autocomplete: "off",
           spellcheck: "false",
           required: true,
           autofocus: true,
         },
       );
-      const button = el("button", { class: "button is-main" }, asked.verb);
+      const button = el("button", { class: "button is-main" }, field.verb);
       const submit = async (/** @type {Event} */ event) => {
         event.preventDefault();
         button.disabled = true;
@@ -106,19 +106,19 @@ export function askLine(title, asked, act) {
         el(
           "form",
           { class: "form", on: { submit } },
-          el("label", { for: id }, asked.label),
+          el("label", { for: id }, field.label),
           input,
-          el("p", { class: "faint" }, withCommands(asked.hint)),
+          el("p", { class: "faint" }, withCommands(field.hint)),
           why,
           el("footer", { class: "dialog-foot" }, button),
         ),
       ];
     },
-    { closable: asked.closable ?? true },
+    { closable: field.closable ?? true },
   );
 }
 
-/** Draw a sentence of ours with what stands between backticks as something to type. @param {string} sentence */
+/** Render text between backticks as code. @param {string} sentence */
 export function withCommands(sentence) {
   return sentence.split("`").map((piece, place) => (place % 2 ? el("code", {}, piece) : piece));
 }
@@ -126,18 +126,18 @@ export function withCommands(sentence) {
 /** @param {unknown} error */
 export function sentenceOf(error) {
   const text = error instanceof Error ? error.message : String(error);
-  return error instanceof Problem || text ? text.slice(0, 1).toUpperCase() + text.slice(1) : "It did not work.";
+  return error instanceof Problem || text ? text.slice(0, 1).toUpperCase() + text.slice(1) : "Failed.";
 }
 
-/** Sentences that come and go, read out by screen readers. */
+/** Toasts, announced by screen readers. */
 const toasts = el("div", { class: "toasts", role: "status", "aria-live": "polite" });
 
 export function toastPlace() {
   return toasts;
 }
 
-/** @param {string} sentence @param {"told" | "problem"} [tone] */
-export function toast(sentence, tone = "told") {
+/** @param {string} sentence @param {"notice" | "problem"} [tone] */
+export function toast(sentence, tone = "notice") {
   const one = el("p", { class: `toast is-${tone}` }, sentence);
   toasts.append(one);
   while (toasts.children.length > 3) toasts.firstChild?.remove();
@@ -145,7 +145,7 @@ export function toast(sentence, tone = "told") {
   setTimeout(() => one.remove(), 6_000 + sentence.length * 40);
 }
 
-/** Do something and say why where it fails. @param {() => Promise<any>} act */
+/** Run an action and show its error as a toast. @param {() => Promise<any>} act */
 export async function attempt(act) {
   try {
     return await act();

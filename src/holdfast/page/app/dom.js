@@ -1,10 +1,10 @@
 /**
- * How elements are made. Text only ever becomes a text node: there is no way here from a string to markup.
+ * DOM construction. Strings become text nodes only, never markup.
  */
 
 const SVG = "http://www.w3.org/2000/svg";
-/** Attributes through which a string could run as script or lead somewhere; nothing here needs them. */
-const REFUSED = /^(on|srcdoc$|formaction$|style$)/i;
+/** Attributes that could execute a string or navigate; the page needs none of them. */
+const FORBIDDEN = /^(on|srcdoc$|formaction$|style$)/i;
 
 /** @typedef {Node | string | number | null | undefined | false} Child */
 
@@ -42,8 +42,8 @@ function filled(node, given, children) {
       for (const [event, listener] of Object.entries(value)) node.addEventListener(event, listener);
     } else if (name === "set") {
       Object.assign(node, value);
-    } else if (REFUSED.test(name)) {
-      throw new Error(`the attribute ${name} is not for this page`);
+    } else if (FORBIDDEN.test(name)) {
+      throw new Error(`the attribute ${name} is forbidden`);
     } else {
       node.setAttribute(name, value === true ? "" : String(value));
     }
@@ -63,7 +63,7 @@ function shown(children) {
 }
 
 /**
- * Put these children in the place of all others.
+ * Replace all children.
  * @param {Element} node
  * @param {...(Child | Child[])} children
  */
@@ -71,7 +71,7 @@ export function fill(node, ...children) {
   node.replaceChildren(...shown(children));
 }
 
-/** Give every id on the page once. */
+/** Return a unique id. */
 let lastId = 0;
 export function freshId(prefix = "id") {
   lastId += 1;

@@ -1,27 +1,27 @@
 /**
- * Events of the gateway as they come, without end: whoever is cut off comes back behind the last event it has seen.
+ * Client of the gateway's event streams: reconnects with backoff and resumes after the last event.
  *
- * EventSource cannot send a key, so the stream is read by hand. A hidden tab lets go of its connection, because a
- * browser gives a gateway six in all; it comes back with its cursor and has missed nothing.
+ * EventSource cannot send a key, so this parses the stream. A hidden tab closes its connection, because browsers allow
+ * six per host; it resumes from its cursor and misses nothing.
  */
 
-import { Problem, ask } from "./api.js";
+import { Problem, request } from "./api.js";
 
-/** Waits between two tries, in milliseconds: quick at first, because a restart takes a second or two. */
+/** Backoff in milliseconds: short at first, because a restart takes a second or two. */
 const WAIT_FIRST = 400;
 const WAIT_MAX = 8_000;
-/** The gateway shows a sign of life every 15 seconds; three missed ones are a dead connection. */
+/** The gateway sends a heartbeat every 15 seconds; after three missed ones the connection is dead. */
 const SILENCE_MAX = 45_000;
 
-/** @typedef {{ name: string, id: string, told: any }} Event */
+/** @typedef {{ name: string, id: string, data: any }} Event */
 
 /**
- * Read events from bytes as they come.
+ * Parse server-sent events.
  * @param {ReadableStream<Uint8Array>} body
- * @param {() => void} [beat] called whenever anything comes
+ * @param {() => void} [onActivity] called for every chunk
  * @returns {AsyncGenerator<Event>}
  */
-export async function* eventsOf(body, beat = () => {}) {
+export async function* eventsOf(body, onActivity = () => {}) {
   const reader = body.pipeThrough(new TextDecoderStream()).getReader();
   let rest = "";
   let event = { name: "message", id: "", lines: /** @type {string[]} */ ([]) };
@@ -29,13 +29,13 @@ export async function* eventsOf(body, beat = () => {}) {
     for (;;) {
       const { done, value } = await reader.read();
       if (done) return;
-      beat();
+      onActivity();
       const lines = (rest + value).split(/\r\n|\n|\r(?!$)/);
       rest = lines.pop() ?? "";
       for (const line of lines) {
         if (line === "") {
           if (event.lines.length) {
-            yield { name: event.name, id: event.id, told: JSON.parse(event.lines.join("\n")) };
+            yield { name: event.name, id: event.id, data: JSON.parse(event.lines.join("\n")) };
           }
           event = { name: "message", id: "", lines: [] };
           continue;
@@ -55,11 +55,11 @@ export async function* eventsOf(body, beat = () => {}) {
 
 /** @typedef {"live" | "connecting" | "waiting" | "hidden" | "refused"} FeedState */
 
-/** One stream of events that is kept up until it is closed. */
+/** An event stream that reconnects until it is closed. */
 export class Feed {
   /**
-   * @param {(cursor: string) => string} address where to ask, given the last cursor ("": from the beginning)
-   * @param {{ onEvent: (event: Event) => void, onState?: (state: FeedState, problem?: Problem) => void }} told
+   * @param {(cursor: string) => string} address returns the address for the last cursor ("": none yet)
+   * @param {{ onEvent: (event: Event) => void, onState?: (state: FeedState, problem?: Problem) => void }} handlers
    */
   constructor(address, { onEvent, onState = () => {} }) {
     this._address = address;
@@ -71,7 +71,7 @@ export class Feed {
     /** @type {AbortController | null} */
     this._current = null;
     this._wake = () => {};
-    this._visible = () => this._look();
+    this._visible = () => this._visibilityChanged();
     this._online = () => this._wake();
     document.addEventListener("visibilitychange", this._visible);
     window.addEventListener("online", this._online);
@@ -86,13 +86,13 @@ export class Feed {
     window.removeEventListener("online", this._online);
   }
 
-  /** Connect anew, for instance with another key. */
+  /** Reconnect, for instance with another key. */
   again() {
     this._current?.abort();
     this._wake();
   }
 
-  _look() {
+  _visibilityChanged() {
     if (document.hidden) this._current?.abort();
     this._wake();
   }
@@ -101,28 +101,28 @@ export class Feed {
     let wait = WAIT_FIRST;
     while (!this._closed.signal.aborted) {
       if (document.hidden) {
-        this._tell("hidden");
+        this._setState("hidden");
         await this._pause(0);
         continue;
       }
-      this._tell("connecting");
+      this._setState("connecting");
       const started = Date.now();
       try {
         await this._connect();
-        // It ended by itself: the gateway stops, or a proxy cut it. Another one may be there already.
+        // The server ended the stream: a gateway restart or a proxy timeout.
         if (Date.now() - started > WAIT_MAX) wait = WAIT_FIRST;
       } catch (error) {
         if (this._closed.signal.aborted) return;
-        if (error instanceof Problem && !error.isPassing) {
-          this._tell("refused", error);
+        if (error instanceof Problem && !error.isTransient) {
+          this._setState("refused", error);
           await this._pause(0);
           continue;
         }
       }
       if (this._closed.signal.aborted) return;
       if (document.hidden) continue;
-      this._tell("waiting");
-      // All pages of a gateway come back at once when it does; a little chance spreads them.
+      this._setState("waiting");
+      // Jitter: all pages reconnect when the gateway returns.
       await this._pause(wait * (0.75 + Math.random() / 2));
       wait = this._wasLive ? WAIT_FIRST : Math.min(wait * 2, WAIT_MAX);
       this._wasLive = false;
@@ -131,19 +131,19 @@ export class Feed {
 
   async _connect() {
     const current = (this._current = new AbortController());
-    let heard = Date.now();
+    let activeAt = Date.now();
     const watchdog = setInterval(() => {
-      if (Date.now() - heard > SILENCE_MAX) current.abort();
+      if (Date.now() - activeAt > SILENCE_MAX) current.abort();
     }, SILENCE_MAX / 9);
     try {
-      const response = await ask(this._address(this._cursor), { signal: current.signal });
+      const response = await request(this._address(this._cursor), { signal: current.signal });
       if (!response.body) return;
-      this._tell("live");
+      this._setState("live");
       this._wasLive = true;
-      for await (const event of eventsOf(response.body, () => (heard = Date.now()))) {
+      for await (const event of eventsOf(response.body, () => (activeAt = Date.now()))) {
         if (current.signal.aborted) return;
         if (event.id) this._cursor = event.id;
-        this._pass(event);
+        this._deliver(event);
         if (event.name === "reconnect") return;
         if (event.name === "gone") this.close();
       }
@@ -153,8 +153,8 @@ export class Feed {
     }
   }
 
-  /** A mistake in showing an event must not be taken for a lost connection. @param {Event} event */
-  _pass(event) {
+  /** Report an error of a handler without dropping the connection. @param {Event} event */
+  _deliver(event) {
     try {
       this._onEvent(event);
     } catch (error) {
@@ -163,11 +163,11 @@ export class Feed {
   }
 
   /** @param {FeedState} state @param {Problem} [problem] */
-  _tell(state, problem) {
+  _setState(state, problem) {
     if (!this._closed.signal.aborted) this._onState(state, problem);
   }
 
-  /** Wait so long, or until somebody wakes us; 0: only until then. @param {number} milliseconds */
+  /** Sleep until the timeout or `_wake`; 0: no timeout. @param {number} milliseconds */
   _pause(milliseconds) {
     return new Promise((resolve) => {
       const timer = milliseconds ? setTimeout(() => this._wake(), milliseconds) : 0;

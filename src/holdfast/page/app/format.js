@@ -1,4 +1,4 @@
-/** Numbers, sizes and times as people read them. */
+/** Formats of numbers, sizes and times. */
 
 const whole = new Intl.NumberFormat("en");
 const clock = new Intl.DateTimeFormat("en-GB", { hour: "2-digit", minute: "2-digit" });
@@ -12,7 +12,7 @@ export const count = (n) => whole.format(n);
 /** @param {number} n @param {string} one @param {string} [many] */
 export const counted = (n, one, many = `${one}s`) => `${count(n)} ${n === 1 ? one : many}`;
 
-/** Say a large number in three digits. @param {number} n */
+/** Format a large number in three digits. @param {number} n */
 export function short(n) {
   if (n < 1_000) return String(n);
   if (n < 1_000_000) return `${trimmed(n / 1_000)}k`;
@@ -32,7 +32,7 @@ function trimmed(n) {
   return n >= 100 ? n.toFixed(0) : n.toFixed(1).replace(/\.0$/, "");
 }
 
-/** Say when something was, in seconds since 1970, as short as the day allows. @param {number} at */
+/** Format a time as time of day, or as date if not today. @param {number} at seconds since 1970 */
 export function when(at) {
   const then = new Date(at * 1_000);
   const now = new Date();
@@ -51,7 +51,7 @@ export function timeOfDay(at) {
   return clockExact.format(new Date(at * 1_000));
 }
 
-/** Say how long ago something was. @param {number} at @param {number} [now] */
+/** Format the time since a moment. @param {number} at @param {number} [now] */
 export function ago(at, now = Date.now() / 1_000) {
   return `${lasting(Math.max(0, now - at))} ago`;
 }

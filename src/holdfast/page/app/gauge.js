@@ -1,9 +1,9 @@
-/** How full the three budgets are. */
+/** Gauges of the three budgets. */
 
 import { el } from "./dom.js";
 import { bytes, count, percent, short } from "./format.js";
 
-/** Shares of the window at which a person is warned; the same three as the engine's. */
+/** Warning thresholds as shares of the window, the same as the engine's. */
 export const WARNINGS = [0.7, 0.85, 0.95];
 
 /**
@@ -13,8 +13,8 @@ export const WARNINGS = [0.7, 0.85, 0.95];
 
 /**
  * The three budgets of a session: tokens, bytes, media.
- * @param {any} view what the API says of the view: `tokens_estimated`, `sizes`, `limits`
- * @param {any} [measured] what the last request took, by the careful count that warnings go by; it wins where it is known
+ * @param {any} view ViewNow of the API: `tokens_estimated`, `sizes`, `limits`
+ * @param {any} [measured] gauge of the last request, which warnings are based on; it wins if known
  * @returns {Budget[]}
  */
 export function budgetsOf(view, measured) {
@@ -53,7 +53,7 @@ export function toneOfShare(share) {
 /** A bar with its numbers. @param {Budget} budget */
 export function gauge(budget) {
   const share = shareOf(budget);
-  const spoken = budget.most ? `${budget.words(budget.used)} of ${budget.words(budget.most)}, ${percent(share)}` : `${budget.words(budget.used)}; the limit is not known`;
+  const spoken = budget.most ? `${budget.words(budget.used)} of ${budget.words(budget.most)}, ${percent(share)}` : `${budget.words(budget.used)}; limit unknown`;
   const bar = el("span", { class: "gauge-fill" });
   bar.style.inlineSize = `${Math.min(100, share * 100)}%`;
   return el(
@@ -79,7 +79,7 @@ export function gauge(budget) {
   );
 }
 
-/** A bar alone, for a row of a list. @param {string} name @param {number} share */
+/** A bar without numbers, for a list row. @param {string} name @param {number} share */
 export function smallGauge(name, share) {
   const bar = el("span", { class: "gauge-fill" });
   bar.style.inlineSize = `${Math.min(100, share * 100)}%`;

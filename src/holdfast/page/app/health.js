@@ -1,6 +1,6 @@
-/** Nodes and health: who works on what, what waits, what was learned, what failed lately, what the doctor found. */
+/** Health page: active and queued sessions, lease holders, learned limits, recent faults, doctor checks. */
 
-import { get, tell } from "./api.js";
+import { get, send } from "./api.js";
 import { sentenceOf } from "./dialogs.js";
 import { el, fill } from "./dom.js";
 import { ago, bytes, count, counted, lasting, moment, short } from "./format.js";
@@ -8,10 +8,10 @@ import { icon } from "./icons.js";
 import { plain } from "./prose.js";
 import { toSession } from "./router.js";
 
-/** Milliseconds between two looks while somebody looks on. */
-const EVERY = 5_000;
+/** Milliseconds between two polls while the page is visible. */
+const POLL_MS = 5_000;
 /**
- * Limits that can be learned, as they are called here, and how to say them.
+ * Learned limits: field, heading, format.
  * @type {[string, string, (n: number) => string][]}
  */
 const LIMITS = [
@@ -29,8 +29,8 @@ export class HealthView {
     this._status = el("p", { class: "faint", role: "status", "aria-live": "polite" });
     this._check = el(
       "button",
-      { type: "button", class: "button", on: { click: () => this._examine() } },
-      "Have the doctor look",
+      { type: "button", class: "button", on: { click: () => this._runDoctor() } },
+      "Run the doctor",
     );
     this.node = el(
       "section",
@@ -49,8 +49,8 @@ export class HealthView {
         this._body,
       ),
     );
-    this._timer = setInterval(() => this._look(), EVERY);
-    this._look();
+    this._timer = setInterval(() => this._poll(), POLL_MS);
+    this._poll();
   }
 
   close() {
@@ -58,7 +58,7 @@ export class HealthView {
     clearInterval(this._timer);
   }
 
-  async _look() {
+  async _poll() {
     if (document.hidden) return;
     try {
       this._show(await get("/api/health", {}, this._stop.signal));
@@ -67,13 +67,13 @@ export class HealthView {
     }
   }
 
-  async _examine() {
+  async _runDoctor() {
     this._check.disabled = true;
-    this._status.textContent = "The doctor looks at the whole store…";
+    this._status.textContent = "The doctor is checking the store…";
     try {
-      await tell("POST", "/api/health/check", {});
+      await send("POST", "/api/health/check", {});
       this._status.textContent = "";
-      await this._look();
+      await this._poll();
     } catch (error) {
       this._status.textContent = sentenceOf(error);
     }
@@ -83,8 +83,8 @@ export class HealthView {
   /** @param {any} health */
   _show(health) {
     this._check.hidden = !health.is_operator;
-    if (health.is_checking) this._status.textContent = "The doctor looks at the whole store…";
-    // What is read is not drawn anew under the reader's eyes unless it changed.
+    if (health.is_checking) this._status.textContent = "The doctor is checking the store…";
+    // Redraw only on change, so that a reader is not disturbed.
     const now = JSON.stringify(health);
     if (now === this._known) return;
     this._known = now;
@@ -118,11 +118,11 @@ function card(title, ...children) {
 function figures(health) {
   /** @type {[number, string][]} */
   const all = [
-    [health.working.length, "sessions being worked on here"],
-    [health.owing_count, "sessions that owe an outcome"],
-    [health.requests, "requests under way"],
-    [health.streams, "streams open"],
-    [health.faults.length, "faults of late"],
+    [health.working.length, "sessions active here"],
+    [health.owing_count, "sessions with pending work"],
+    [health.requests, "requests in flight"],
+    [health.streams, "open streams"],
+    [health.faults.length, "recent faults"],
   ];
   return el(
     "section",
@@ -146,15 +146,15 @@ function queues(health) {
   const waiting = health.owing.filter((/** @type {string} */ key) => !health.working.includes(key));
   return card(
     "Queues",
-    el("h3", {}, "Being worked on"),
-    health.working.length ? links(health.working) : el("p", { class: "faint" }, "Nothing: everything is at rest."),
-    el("h3", {}, "Waiting"),
-    waiting.length ? links(waiting) : el("p", { class: "faint" }, "Nothing waits."),
+    el("h3", {}, "Active"),
+    health.working.length ? links(health.working) : el("p", { class: "faint" }, "No active sessions."),
+    el("h3", {}, "Queued"),
+    waiting.length ? links(waiting) : el("p", { class: "faint" }, "No queued sessions."),
   );
 }
 
 /**
- * The operator is told of sessions by their keys in the store; those of others cannot be opened from here.
+ * The operator sees store keys; sessions of other tenants cannot be opened here.
  * @param {string} key
  * @param {number} [turn]
  */
@@ -165,12 +165,12 @@ function linked(key, turn) {
 
 /** @param {any[] | null} all */
 function nodes(all) {
-  if (!all) return card("Nodes", el("p", { class: "faint" }, "A store in memory is this gateway's alone."));
-  if (!all.length) return card("Nodes", el("p", { class: "faint" }, "Nobody holds a lease."));
+  if (!all) return card("Nodes", el("p", { class: "faint" }, "A store in memory has no other nodes."));
+  if (!all.length) return card("Nodes", el("p", { class: "faint" }, "No lease holders."));
   return card(
     "Nodes",
     table(
-      ["Holder of leases", "State", "Sessions"],
+      ["Lease holder", "State", "Sessions"],
       all.map(
         (node) => [
           plain(node.owner),
@@ -184,7 +184,7 @@ function nodes(all) {
 
 /** @param {any} found */
 function doctor(found) {
-  if (!found) return card("Doctor", el("p", { class: "faint" }, "Has not looked since this gateway was started."));
+  if (!found) return card("Doctor", el("p", { class: "faint" }, "Not run since this gateway started."));
   const isWell = !found.findings.length;
   return card(
     "Doctor",
@@ -194,13 +194,13 @@ function doctor(found) {
       el(
         "span",
         { class: `badge ${isWell ? "is-on" : "is-high"}` },
-        isWell ? "all is well" : counted(found.findings.length + found.more, "finding"),
+        isWell ? "healthy" : counted(found.findings.length + found.more, "finding"),
       ),
     ),
     el(
       "p",
       { class: "faint", title: moment(found.at) },
-      `Looked at ${counted(found.sessions, "session")} ${ago(found.at)}, for ${lasting(found.seconds)}.`,
+      `Checked ${counted(found.sessions, "session")} ${ago(found.at)}, in ${lasting(found.seconds)}.`,
     ),
     isWell ? null : el(
       "ul",
@@ -226,12 +226,12 @@ function findingInWords({ session, seq, what, remedy }) {
 function faults(all) {
   if (!all.length) return card(
     "Recent faults",
-    el("p", { class: "faint" }, "No provider has failed since this gateway was started."),
+    el("p", { class: "faint" }, "No provider has failed since this gateway started."),
   );
   return card(
     "Recent faults",
     table(
-      ["When", "Session", "What"],
+      ["Time", "Session", "Fault"],
       all.slice(0, 50).map(
         (one) => [
           el("time", { title: moment(one.at) }, ago(one.at)),
@@ -249,8 +249,8 @@ function learned(all) {
   const rows = Object.entries(all).map(
     ([issuer, one]) => [plain(issuer), ...LIMITS.map(([field, , say]) => (one[field] ? say(one[field]) : "–"))]
   );
-  if (!rows.length) return card("Limits learned", el("p", { class: "faint" }, "No call has taught anything yet."));
-  return card("Limits learned", table(["Model", ...LIMITS.map(([, name]) => name)], rows));
+  if (!rows.length) return card("Learned limits", el("p", { class: "faint" }, "No limits learned from calls yet."));
+  return card("Learned limits", table(["Model", ...LIMITS.map(([, name]) => name)], rows));
 }
 
 /** @param {string[]} heads @param {any[][]} rows @param {number} [words] the column that holds sentences */

@@ -1,35 +1,35 @@
 /**
- * Where each row of a long list stands: heights that are guessed until they are measured, and their sums.
+ * Row heights of a long list, estimated until measured, and their offsets.
  *
- * Sums are kept per run of rows, so that finding a place among 100,000 rows looks at some hundreds of numbers.
+ * Sums are stored per run of rows, so that a lookup among 100,000 rows reads some hundreds of numbers.
  */
 
 const RUN = 256;
 
 export class Heights {
-  /** @param {number} guess the height of a row that nobody has measured */
+  /** @param {number} guess estimated height of a row */
   constructor(guess) {
     this._guess = guess;
     this.count = 0;
     /** @type {number[]} */
     this._sums = [];
-    /** @type {(Float64Array | null)[]} heights by run; null: all are guessed. NaN: this one is. */
+    /** @type {(Float64Array | null)[]} heights by run; null: all estimated. NaN: this one is. */
     this._runs = [];
   }
 
   /** @param {number} count */
   resize(count) {
-    const kept = Math.min(this.count, count);
+    const unchanged = Math.min(this.count, count);
     this.count = count;
     const runs = Math.ceil(count / RUN);
     this._runs.length = Math.min(this._runs.length, runs);
     while (this._runs.length < runs) this._runs.push(null);
     this._sums.length = runs;
-    // The run that was the last one may have been cut off in its middle.
-    for (let run = Math.floor(Math.max(0, kept - 1) / RUN); run < runs; run += 1) this._sum(run);
+    // The last run may have been partial.
+    for (let run = Math.floor(Math.max(0, unchanged - 1) / RUN); run < runs; run += 1) this._sum(run);
   }
 
-  /** Forget all that was measured. */
+  /** Discard all measurements. */
   forget() {
     const { count } = this;
     this.resize(0);
@@ -46,7 +46,7 @@ export class Heights {
     return measured === undefined || Number.isNaN(measured) ? this._guess : measured;
   }
 
-  /** @param {number} index @param {number} height @returns {number} by how much it differs from before */
+  /** @param {number} index @param {number} height @returns {number} the difference to the previous height */
   set(index, height) {
     const run = Math.floor(index / RUN);
     const before = this.of(index);
@@ -58,7 +58,7 @@ export class Heights {
     return height - before;
   }
 
-  /** Return where a row begins. @param {number} index */
+  /** Return the offset of a row. @param {number} index */
   top(index) {
     const run = Math.floor(index / RUN);
     let top = 0;
@@ -67,16 +67,16 @@ export class Heights {
     return top;
   }
 
-  /** Return the row at a place. @param {number} place */
-  at(place) {
+  /** Return the row at an offset. @param {number} offset */
+  at(offset) {
     let top = 0;
     let run = 0;
-    while (run < this._sums.length - 1 && top + this._sums[run] <= place) {
+    while (run < this._sums.length - 1 && top + this._sums[run] <= offset) {
       top += this._sums[run];
       run += 1;
     }
     let index = run * RUN;
-    while (index < this.count - 1 && top + this.of(index) <= place) {
+    while (index < this.count - 1 && top + this.of(index) <= offset) {
       top += this.of(index);
       index += 1;
     }

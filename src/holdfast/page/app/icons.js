@@ -1,4 +1,4 @@
-/** The few pictures there are, drawn as lines in the colour of the text beside them. */
+/** Icons: line drawings in the text colour. */
 
 import { svg } from "./dom.js";
 

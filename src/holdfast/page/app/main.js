@@ -1,6 +1,4 @@
-/**
- * The page begins here: the shell around the views, what is shown where, and what is done when the gateway goes away.
- */
+/** Entry point: the shell around the views, routing, keyboard shortcuts and the connection status. */
 
 import { gatewayKey, get, onUnauthorized } from "./api.js";
 import { askLine, toastPlace } from "./dialogs.js";
@@ -20,9 +18,9 @@ import { themeSwitch } from "./theme.js";
 const CONNECTION = {
   live: "Live",
   connecting: "Connecting…",
-  waiting: "The gateway is away; trying again",
+  waiting: "Gateway unreachable; reconnecting",
   hidden: "Paused",
-  refused: "Not allowed in",
+  refused: "Access denied",
 };
 
 /** @type {Record<string, string>} */
@@ -40,7 +38,7 @@ class Shell {
      */
     this._view = null;
     this._isAsking = false;
-    // The focus stays where it is when another view is shown; a screen reader is told which.
+    // The focus stays when the view changes; screen readers announce the new one.
     this._where = el("p", { class: "hidden", role: "status", "aria-live": "polite" });
     const help = listen(this._shortcuts());
     this.node = el(
@@ -80,8 +78,8 @@ class Shell {
             {
               type: "button",
               class: "quiet icon-button",
-              "aria-label": "Keys",
-              title: "Keys (?)",
+              "aria-label": "Keyboard shortcuts",
+              title: "Keyboard shortcuts (?)",
               on: { click: help },
             },
             icon("help"),
@@ -108,18 +106,18 @@ class Shell {
     const session = () => (this._view instanceof SessionView ? this._view : null);
     return [
       { keys: "/", words: "search", act: () => this._rail.search.focus() },
-      { keys: "j", words: "the next session", act: () => this._rail.step(1) },
-      { keys: "k", words: "the session before", act: () => this._rail.step(-1) },
-      { keys: "n", words: "a new session", act: () => newSession() },
+      { keys: "j", words: "next session", act: () => this._rail.step(1) },
+      { keys: "k", words: "previous session", act: () => this._rail.step(-1) },
+      { keys: "n", words: "new session", act: () => newSession() },
       { keys: "i", words: "import a session", act: () => importSession() },
       { keys: "m", words: "write a message", act: () => session()?.composer.box.focus() },
       { keys: "1", words: "timeline", act: () => session()?.goTo("timeline") },
-      { keys: "2", words: "what the model sees", act: () => session()?.goTo("view") },
+      { keys: "2", words: "model view", act: () => session()?.goTo("view") },
       { keys: "3", words: "budgets and costs", act: () => session()?.goTo("budgets") },
       { keys: "4", words: "notices", act: () => session()?.goTo("notices") },
-      { keys: "c", words: "compact, with a look first", act: () => session()?.actions.compact() },
+      { keys: "c", words: "compact, with a preview", act: () => session()?.actions.compact() },
       { keys: "u", words: "undo the compaction", act: () => session()?.actions.undo() },
-      { keys: "x", words: "cancel what is open", act: () => session()?.actions.cancel() },
+      { keys: "x", words: "cancel open turns", act: () => session()?.actions.cancel() },
       { keys: "h", words: "nodes and health", act: () => go("#/health") },
       { keys: "g", words: "all sessions", act: () => go("#/") },
     ];
@@ -162,15 +160,15 @@ class Shell {
     this._connection.dataset.state = state;
   }
 
-  /** The gateway has keys: ask for one, once, and go on with it. */
+  /** Ask for a gateway key, once, and reconnect with it. */
   async _askKey() {
     if (this._isAsking) return;
     this._isAsking = true;
-    const hint = "This gateway has keys; its operator makes one with `holdfast keys add NAME`. It is kept in this tab until you close it.";
-    await askLine("Which key?", {
+    const hint = "This gateway requires a key; its operator creates one with `holdfast keys add NAME`. This tab stores it until you close it.";
+    await askLine("Enter a gateway key", {
       label: "Gateway key",
       hint,
-      verb: "Go on",
+      verb: "Continue",
       type: "password",
       closable: false,
     }, async (key) => {
@@ -193,7 +191,7 @@ function home() {
     el(
       "p",
       { class: "faint" },
-      "Choose a session, or begin one. What leaves the model's view stays here, word for word.",
+      "Choose a session, or start one. Records that leave the model's view stay readable here, verbatim.",
     ),
     el(
       "p",
@@ -208,10 +206,10 @@ function home() {
         "button",
         { type: "button", class: "button", on: { click: () => importSession() } },
         icon("upload"),
-        "Import one",
+        "Import a session",
       ),
     ),
-    el("p", { class: "faint" }, "Press ", el("kbd", {}, "?"), " for all keys."),
+    el("p", { class: "faint" }, "Press ", el("kbd", {}, "?"), " for keyboard shortcuts."),
   );
 }
 

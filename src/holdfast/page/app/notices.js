@@ -1,4 +1,4 @@
-/** Notices and warnings of a session, newest first: what the person was told, which the model never sees. */
+/** Notices, warnings and faults of a session, newest first. The model never sees them. */
 
 import { at, get } from "./api.js";
 import { sentenceOf } from "./dialogs.js";
@@ -7,18 +7,18 @@ import { count, moment, when } from "./format.js";
 import { plain } from "./prose.js";
 import { toSession } from "./router.js";
 import { toneOf } from "./parts.js";
-import { spoken } from "./words.js";
+import { spoken } from "./record_text.js";
 
-/** Records that are looked through at once. */
-const STRETCH = 1_000;
-const TOLD = new Set(["notice", "warning", "turning", "fault"]);
+/** Records per request. */
+const BATCH = 1_000;
+const NOTICE_TONES = new Set(["notice", "warning", "turning", "fault"]);
 
 export class NoticesTab {
   /** @param {import("./session_model.js").SessionModel} model */
   constructor(model) {
     this._model = model;
     this._stop = new AbortController();
-    /** The first record that was looked at. */
+    /** The first record that was read. */
     this._from = 0;
     this._list = el("ol", { class: "notices" });
     this._more = el("button", { type: "button", class: "button", hidden: true });
@@ -33,7 +33,7 @@ export class NoticesTab {
     this._more.addEventListener("click", () => this._back());
     model.addEventListener(
       "record",
-      (event) => this._came(/** @type {any} */ (event).detail),
+      (event) => this._arrived(/** @type {any} */ (event).detail),
       { signal: this._stop.signal },
     );
     this._begin();
@@ -52,42 +52,42 @@ export class NoticesTab {
   async _back() {
     this._more.disabled = true;
     try {
-      // A stretch without any notice is passed over, but not without end: the person says how far.
+      // Skip batches without notices, at most five; then the user decides.
       for (let tries = 0; tries < 5 && this._from > 1; tries += 1) {
-        const after = Math.max(0, this._from - 1 - STRETCH);
+        const after = Math.max(0, this._from - 1 - BATCH);
         const { records } = await get(
           at(this._model.key, "/records"),
           { after, limit: this._from - 1 - after },
           this._stop.signal,
         );
         this._from = after + 1;
-        const found = records.filter((/** @type {any} */ one) => TOLD.has(toneOf(one.record))).reverse();
+        const found = records.filter((/** @type {any} */ one) => NOTICE_TONES.has(toneOf(one.record))).reverse();
         this._list.append(...found.map((/** @type {any} */ one) => this._draw(one)));
         if (found.length) break;
       }
-      this._say();
+      this._showStatus();
     } catch (error) {
       if (!this._stop.signal.aborted) this._status.textContent = sentenceOf(error);
     }
     this._more.disabled = false;
   }
 
-  _say() {
+  _showStatus() {
     const isAll = this._from <= 1;
     this._more.hidden = isAll;
-    this._more.textContent = `Look further back than record ${count(this._from)}`;
-    if (!this._list.childElementCount) this._status.textContent = isAll ? "Nothing had to be said: everything fitted, and nothing failed." : "Nothing lately.";
+    this._more.textContent = `Search before record ${count(this._from)}`;
+    if (!this._list.childElementCount) this._status.textContent = isAll ? "No notices: everything fitted, and nothing failed." : "No recent notices.";
     else this._status.textContent = "";
   }
 
-  /** @param {import("./words.js").Logged} logged */
-  _came(logged) {
-    if (!TOLD.has(toneOf(logged.record))) return;
+  /** @param {import("./record_text.js").Logged} logged */
+  _arrived(logged) {
+    if (!NOTICE_TONES.has(toneOf(logged.record))) return;
     this._list.prepend(this._draw(logged));
     this._status.textContent = "";
   }
 
-  /** @param {import("./words.js").Logged} logged */
+  /** @param {import("./record_text.js").Logged} logged */
   _draw({ seq, at: then, record }) {
     const isTurning = record.type === "CompactionApplied" || record.type === "GenerationStarted";
     const address = isTurning ? toSession(

@@ -1,14 +1,14 @@
-/** Parts of messages and records, drawn for the timeline and for the view. */
+/** Rendering of message parts and records, for the timeline and the model view. */
 
 import { drawAttachment } from "./attachments.js";
 import { el } from "./dom.js";
 import { count, short, timeOfDay, moment } from "./format.js";
 import { icon } from "./icons.js";
 import { folded, plain } from "./prose.js";
-import { spoken, toolOutcome } from "./words.js";
+import { spoken, toolOutcome } from "./record_text.js";
 
 /**
- * What a list remembers of its rows: what was unfolded, by name; and where a part is from, as far as that is known.
+ * State of a list's rows: unfolded texts by name, and the record of a part, if known.
  * @typedef {{ unfolded: Set<string>, place?: import("./attachments.js").Place }} Memory
  */
 
@@ -16,7 +16,7 @@ import { spoken, toolOutcome } from "./words.js";
  * Draw the parts of a message.
  * @param {any[]} parts
  * @param {Memory} memory
- * @param {string} name names these parts in the memory
+ * @param {string} name key of these parts in the memory
  * @returns {Node[]}
  */
 export function drawParts(parts, memory, name) {
@@ -56,7 +56,7 @@ function drawPart(part, memory, name) {
         part.text ? folded(part.text, { unfolded, name }) : el(
           "p",
           { class: "faint" },
-          "The provider keeps it hidden.",
+          "Hidden by the provider.",
         ),
       );
     default:
@@ -75,7 +75,7 @@ export function drawResult(result, memory, name) {
   return el("div", { class: "result" }, inner.length ? inner : el("p", { class: "faint" }, "(nothing)"));
 }
 
-/** Arguments are JSON as the model wrote it; it may be invalid. @param {string} json */
+/** Format arguments; the model may have written invalid JSON. @param {string} json */
 function pretty(json) {
   try {
     return JSON.stringify(JSON.parse(json), null, 2);
@@ -84,7 +84,7 @@ function pretty(json) {
   }
 }
 
-/** What kind of row a record is: a message, something that changed what the model sees, or a step of the work. */
+/** Kinds of rows: a message, a change of the view, or a step. */
 /** @type {Record<string, { tone: string, who?: string }>} */
 const TONES = {
   InputAdmitted: { tone: "input", who: "You" },
@@ -106,7 +106,7 @@ const TONES = {
 /** @param {any} record */
 export function toneOf(record) {
   if (record.type === "TurnEnded" && record.outcome === "failed") return "fault";
-  // A rung that answers no fault is how a compaction is made; what came of it is told besides.
+  // A rung without a fault is part of a compaction, whose outcome has its own record.
   if (record.type === "RungStarted" && record.kind == null) return "step";
   return TONES[record.type]?.tone ?? "step";
 }
@@ -118,14 +118,14 @@ export function toneOf(record) {
  * @property {(seq: number, isPinned: boolean) => void} pin
  * @property {(seq: number) => void} openCompaction
  * @property {(seq: number) => void} fork
- * @property {(logged: import("./words.js").Logged) => boolean} isInView
+ * @property {(logged: import("./record_text.js").Logged) => boolean} isInView
  * @property {boolean} [isReadOnly] draw no buttons
- * @property {string} [note] said beside the name
+ * @property {string} [note] badge beside the name
  */
 
 /**
  * Draw a record as a row of the timeline.
- * @param {import("./words.js").Logged} logged
+ * @param {import("./record_text.js").Logged} logged
  * @param {Memory} memory
  * @param {RowActions} actions
  */

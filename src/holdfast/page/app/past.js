@@ -1,4 +1,4 @@
-/** What left the view: stretches of records with the reason for each, and the originals below, word for word. */
+/** Records that left the view: ranges with their reasons, and the originals. */
 
 import { at, get } from "./api.js";
 import { sentenceOf } from "./dialogs.js";
@@ -12,16 +12,16 @@ import { VirtualList } from "./virtual.js";
 const ROW_GUESS = 64;
 /** @type {Record<string, string>} */
 const REASONS = {
-  compacted: "represented by a summary",
-  rolled_over: "left behind by a new generation",
-  masked: "tool output shown by one line",
-  replaced: "shown as something smaller",
-  thinking: "thinking not sent back",
+  compacted: "replaced by a summary",
+  rolled_over: "dropped by a new generation",
+  masked: "tool output masked",
+  replaced: "replaced by a smaller part",
+  thinking: "reasoning not sent back",
 };
-/** Rows of a stretch that are not shown: they are no messages, so they never were in the view. */
-const NEVER_SEEN = new Set(["step", "notice", "warning", "turning", "fault", "rung"]);
+/** Rows of a range that are hidden: they are not messages, so they never were in the view. */
+const NEVER_IN_VIEW = new Set(["step", "notice", "warning", "turning", "fault", "rung"]);
 
-/** @typedef {{ left: any, begin: number }} Stretch `begin` is the row of its head */
+/** @typedef {{ left: any, begin: number }} Range `begin` is the row of its head */
 
 export class PastList {
   /** @param {import("./session_model.js").SessionModel} model */
@@ -29,12 +29,12 @@ export class PastList {
     this._model = model;
     this._memory = { unfolded: new Set() };
     this._stop = new AbortController();
-    /** @type {Stretch[]} */
-    this._stretches = [];
-    this._status = el("p", { class: "empty", role: "status" }, "Looking…");
+    /** @type {Range[]} */
+    this._ranges = [];
+    this._status = el("p", { class: "empty", role: "status" }, "Loading…");
     this._sum = el("span", { class: "faint" });
     this._list = new VirtualList({
-      label: "What left the view",
+      label: "Records that left the view",
       role: "feed",
       rowRole: "article",
       guess: ROW_GUESS,
@@ -45,7 +45,7 @@ export class PastList {
     this.node = el(
       "section",
       { class: "pane", "aria-label": "Left the view" },
-      el("header", { class: "pane-head" }, el("h2", {}, "No longer sees"), this._sum),
+      el("header", { class: "pane-head" }, el("h2", {}, "Left the view"), this._sum),
       this._status,
       this._list.node,
     );
@@ -76,7 +76,7 @@ export class PastList {
   /** @param {any} past */
   _show(past) {
     let row = 0;
-    this._stretches = past.left.map((/** @type {any} */ left) => {
+    this._ranges = past.left.map((/** @type {any} */ left) => {
       const begin = row;
       row += 2 + left.last - left.first;
       return { left, begin };
@@ -86,20 +86,20 @@ export class PastList {
       0,
     );
     this._status.hidden = row > 0;
-    this._status.textContent = "Nothing has left the view: the model sees every message word for word.";
+    this._status.textContent = "Nothing has left the view: the model sees every message verbatim.";
     this._list.node.hidden = row === 0;
     fill(
       this._sum,
-      row ? `${counted(records, "record")}, all kept${past.is_whole ? "" : "; there are more than are told here"}` : null,
+      row ? `${counted(records, "record")}, all stored${past.is_whole ? "" : "; this list is truncated"}` : null,
     );
     this._list.reset(row);
     this._list.redraw();
   }
 
-  /** @param {number} index @returns {{ left: any, seq: number }} seq 0 is the head of the stretch */
+  /** @param {number} index @returns {{ left: any, seq: number }} seq 0 is the head of the range */
   _at(index) {
-    const place = this._stretches.findLastIndex(({ begin }) => begin <= index);
-    const { left, begin } = this._stretches[place];
+    const place = this._ranges.findLastIndex(({ begin }) => begin <= index);
+    const { left, begin } = this._ranges[place];
     return { left, seq: index === begin ? 0 : left.first + index - begin - 1 };
   }
 
@@ -108,7 +108,7 @@ export class PastList {
     const { left, seq } = this._at(index);
     const logged = seq ? this._model.record(seq) : undefined;
     if (!logged) return true;
-    return !NEVER_SEEN.has(toneOf(logged.record)) && !(
+    return !NEVER_IN_VIEW.has(toneOf(logged.record)) && !(
       left.reason === "thinking" && logged.record.type !== "ReplyRecorded"
     );
   }
@@ -127,7 +127,7 @@ export class PastList {
     if (!logged) return el("div", { class: "row row-line is-empty" }, el("span", { class: "row-seq" }, `#${seq}`));
     const none = () => {};
     const isPinned = (/** @type {number} */ at) => this._model.detail?.pinned.includes(at) ?? false;
-    const note = isPinned(seq) ? "pinned, so it stayed" : (REASONS[left.reason] ?? left.reason);
+    const note = isPinned(seq) ? "pinned, still in the view" : (REASONS[left.reason] ?? left.reason);
     return drawRecord(
       logged,
       this._memory,

@@ -1,43 +1,43 @@
 /**
- * Text of people, models and tools, as text: nothing in it is taken for markup.
+ * Rendering of untrusted text: nothing in it becomes markup.
  *
- * Code between fences and backticks is set as code, because that is most of what agents write. Characters that would
- * reorder or hide other text are shown by their number instead of being obeyed.
+ * Code between fences and backticks is rendered as code, because agents write mostly code. Characters that reorder or
+ * hide text are shown by their code point.
  */
 
 import { el } from "./dom.js";
 
-/** Controls, and marks that override the direction of text or cannot be seen. Joiners of scripts and emoji may stay. */
-const UNSEEN = /([\u0000-\u0008\u000b-\u001f\u007f-\u009f\u200b\u202a-\u202e\u2060-\u2064\u2066-\u2069\ufeff\ufff9-\ufffb])/;
-/** A fence is closed by one like it on a line of its own, or by the end. */
+/** Control characters, and marks that override the text direction or are invisible. Joiners of scripts and emoji stay. */
+const INVISIBLE = /([\u0000-\u0008\u000b-\u001f\u007f-\u009f\u200b\u202a-\u202e\u2060-\u2064\u2066-\u2069\ufeff\ufff9-\ufffb])/;
+/** A fence ends with the same fence on its own line, or at the end of the text. */
 const FENCE = /(?:^|\n)[ \t]*(```+|~~~+)[^\n`]*\n([\s\S]*?)(?:(?:^|\n)[ \t]*\1[ \t]*(?=\n|$)|$)/;
 const TICKS = /(?<!`)`([^`\n]+)`(?!`)/;
-/** Longer texts are folded: more lines or characters than one reads at a glance. */
+/** Longer texts are folded. */
 const FOLD_LINES = 18;
 const FOLD_CHARS = 1_800;
-/** What is put on the page at once. Records hold 32 KiB; a browser lays that out in a few milliseconds. */
+/** Characters rendered at once. Records hold 32 KiB; a browser lays that out in a few milliseconds. */
 const SHOWN_CHARS_MAX = 200_000;
 
 /**
- * Text as it is, with what cannot be seen made visible.
+ * Text with invisible characters made visible.
  * @param {string} text
  * @returns {(Node | string)[]}
  */
 export function plain(text) {
   return text
-    .split(UNSEEN)
+    .split(INVISIBLE)
     .filter((piece) => piece !== "")
-    .map((piece) => (piece.length === 1 && UNSEEN.test(piece) ? unseen(piece) : piece));
+    .map((piece) => (piece.length === 1 && INVISIBLE.test(piece) ? invisible(piece) : piece));
 }
 
 /** @param {string} mark */
-function unseen(mark) {
+function invisible(mark) {
   const name = `U+${mark.codePointAt(0)?.toString(16).toUpperCase().padStart(4, "0")}`;
-  return el("span", { class: "unseen", title: "a character that cannot be seen or reorders text" }, name);
+  return el("span", { class: "unseen", title: "a character that is invisible or reorders text" }, name);
 }
 
 /**
- * Text with its code set as code.
+ * Text with its code rendered as code.
  * @param {string} text
  * @returns {HTMLElement}
  */
@@ -61,9 +61,9 @@ function paragraph(box, text) {
 }
 
 /**
- * A text that is folded where it is long, with a button that unfolds it.
+ * Text that is folded if long, with a button that unfolds it.
  * @param {string} text
- * @param {{ isCode?: boolean, unfolded?: Set<string>, name?: string }} [how] `unfolded` remembers by `name`
+ * @param {{ isCode?: boolean, unfolded?: Set<string>, name?: string }} [how] `unfolded` stores the state by `name`
  */
 export function folded(text, { isCode = false, unfolded, name = "" } = {}) {
   const body = isCode ? el(

@@ -1,6 +1,6 @@
-/** The list of sessions at the side: search, the sessions themselves, and a way to begin one. */
+/** Sidebar: search, list of sessions, and buttons to create or import one. */
 
-import { tell, at } from "./api.js";
+import { send, at } from "./api.js";
 import { askLine } from "./dialogs.js";
 import { el, freshId } from "./dom.js";
 import { importSession } from "./files.js";
@@ -11,7 +11,7 @@ import { plain } from "./prose.js";
 import { go, toSearch, toSession } from "./router.js";
 import { VirtualList } from "./virtual.js";
 
-/** Pixels of a row, as the style sheet has it. */
+/** Row height in pixels, as in the style sheet. */
 const ROW = 68;
 
 export class Rail {
@@ -59,7 +59,7 @@ export class Rail {
           "form",
           { class: "search", role: "search", on: { submit: (/** @type {Event} */ event) => this._search(event) } },
           icon("search"),
-          el("label", { for: id, class: "hidden" }, "Search sessions and everything said in them"),
+          el("label", { for: id, class: "hidden" }, "Search sessions and their records"),
           this.search,
           el("kbd", { "aria-hidden": "true" }, "/"),
         ),
@@ -127,7 +127,7 @@ export class Rail {
     this.list.redraw();
     const all = this._sessions.count;
     const isPart = this.search.value.trim() !== "";
-    this._count.textContent = isPart ? `${count(this._shown.length)} of ${counted(all, "session")}; Enter searches what was said` : counted(all, "session");
+    this._count.textContent = isPart ? `${count(this._shown.length)} of ${counted(all, "session")}; Enter searches their records` : counted(all, "session");
   }
 
   /** @param {Event} event */
@@ -160,7 +160,7 @@ export class Rail {
   }
 }
 
-/** How full the three budgets are, as far as that is known. @param {any} one */
+/** Usage of the three budgets, if known. @param {any} one */
 function gaugesOf({ gauge }) {
   if (!gauge) return null;
   const bars = [
@@ -171,17 +171,17 @@ function gaugesOf({ gauge }) {
   return el("span", { class: "rail-gauges" }, bars.map(([name, budget]) => smallGauge(name, budget.fraction)));
 }
 
-/** Begin a session. */
+/** Open the dialog that creates a session. */
 export function newSession() {
   return askLine(
     "New session",
     {
       label: "Key",
-      hint: "A name of your own, such as telegram:42. A session exists from now on, also without a message.",
-      verb: "Begin",
+      hint: "Any name, such as telegram:42. The session exists from now on, even without a message.",
+      verb: "Create",
     },
     async (key) => {
-      await tell("PUT", at(key), {});
+      await send("PUT", at(key), {});
       go(toSession(key));
     },
   );

@@ -1,4 +1,4 @@
-/** Where one is: the part of the address behind #, so that every view has an address and "back" works. */
+/** Hash router: every view has an address, and the back button works. */
 
 /** @typedef {{ view: string, key: string, tab: string, rest: string }} Place */
 
@@ -19,7 +19,7 @@ function decoded(part) {
   }
 }
 
-/** The address of a session, or of something in it. @param {string} key @param {...(string | number)} parts */
+/** The address of a session or of a part of it. @param {string} key @param {...(string | number)} parts */
 export function toSession(key, ...parts) {
   return `#/s/${[key, ...parts].map((part) => encodeURIComponent(String(part))).join("/")}`;
 }

@@ -1,4 +1,4 @@
-/** What was found in all sessions, also what no model sees any more. */
+/** Search results over all sessions, including records that left the view. */
 
 import { get } from "./api.js";
 import { sentenceOf } from "./dialogs.js";
@@ -38,8 +38,8 @@ export class SearchView {
         is_complete: isComplete,
       } = await get("/api/search", { query, limit: 100 }, stop.signal);
       fill(this._hits, hits.map((/** @type {any} */ hit) => drawHit(hit)));
-      const found = hits.length ? `${counted(hits.length, "record")}, best first` : "Nothing was found";
-      const where = isComplete ? `in ${counted(sessions, "session")}` : `in the ${count(searched)} of ${counted(sessions, "session")} for which there was time; search again to come further`;
+      const found = hits.length ? `${counted(hits.length, "record")}, best first` : "No hits";
+      const where = isComplete ? `in ${counted(sessions, "session")}` : `in ${count(searched)} of ${counted(sessions, "session")} before the timeout; search again to get further`;
       this._status.textContent = `${found}, ${where}.`;
     } catch (error) {
       if (!stop.signal.aborted) this._status.textContent = sentenceOf(error);

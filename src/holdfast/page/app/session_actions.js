@@ -1,6 +1,6 @@
-/** What can be done with a session: compact with a look first, undo, cancel, fork, export, delete. */
+/** Actions on a session: compact with a preview, undo, cancel, fork, export, delete. */
 
-import { ask, at, tell } from "./api.js";
+import { request, at, send } from "./api.js";
 import { askLine, attempt, confirmed, openDialog, sentenceOf, toast } from "./dialogs.js";
 import { el, fill, freshId } from "./dom.js";
 import { save } from "./files.js";
@@ -19,10 +19,10 @@ export function sessionActions(model) {
     undo: () => attempt(() => undo(model)),
     cancel: () =>
       attempt(async () => {
-        await tell("POST", at(key, "/cancel"), {});
-        toast("Asked to cancel every open turn. What was done stays done.");
+        await send("POST", at(key, "/cancel"), {});
+        toast("Cancelling all open turns. Completed steps are not undone.");
       }),
-    /** @param {number} [seq] the last record that the fork has */
+    /** @param {number} [seq] the last record of the fork */
     fork: (seq) => forkDialog(model, seq),
     export: () => attempt(() => download(key)),
     remove: () => attempt(() => remove(model)),
@@ -35,7 +35,7 @@ export function sessionMenu(actions) {
   const choices = [
     ["Compact…", "squeeze", actions.compact, "c"],
     ["Undo the compaction", "undo", actions.undo, "u"],
-    ["Cancel what is open", "stop", actions.cancel, "x"],
+    ["Cancel open turns", "stop", actions.cancel, "x"],
     ["Fork…", "fork", () => actions.fork(), ""],
     ["Export", "download", actions.export, ""],
     ["Delete…", "trash", actions.remove, ""],
@@ -99,11 +99,11 @@ export function sessionMenu(actions) {
 async function undo(model) {
   const compaction = model.detail?.compaction;
   if (!compaction) {
-    toast("There is no compaction to undo.");
+    toast("No compaction to undo.");
     return;
   }
-  const { is_undone: isUndone } = await tell("POST", at(model.key, "/undo"), { compaction });
-  toast(isUndone ? "Undone: the model sees again what it saw before." : "There is no compaction to undo.");
+  const { is_undone: isUndone } = await send("POST", at(model.key, "/undo"), { compaction });
+  toast(isUndone ? "Undone: the earlier view is restored." : "No compaction to undo.");
 }
 
 /** @param {import("./session_model.js").SessionModel} model */
@@ -129,9 +129,9 @@ function compactDialog(model) {
       look.addEventListener("click", () => preview(model, focus.value, shown, look));
       act.addEventListener("click", async () => {
         act.disabled = look.disabled = true;
-        fill(shown, el("p", { class: "faint" }, "Asked for. You can close this: it goes on without you."));
+        fill(shown, el("p", { class: "faint" }, "Started. You can close this dialog: the compaction continues."));
         try {
-          const { outcome, why } = await tell("POST", at(model.key, "/compact"), { focus: focus.value });
+          const { outcome, why } = await send("POST", at(model.key, "/compact"), { focus: focus.value });
           toast(`Compaction: ${outcome.replaceAll("_", " ")}${why ? ` (${why})` : ""}.`);
           close();
         } catch (error) {
@@ -143,7 +143,7 @@ function compactDialog(model) {
         el(
           "p",
           {},
-          "What is old will be represented by a summary. Nothing is lost: the originals stay readable, and you can undo it.",
+          "A summary will replace old messages in the view. Nothing is lost: the originals stay readable, and you can undo it.",
         ),
         el(
           "div",
@@ -167,12 +167,12 @@ function compactDialog(model) {
  */
 async function preview(model, focus, shown, button) {
   button.disabled = true;
-  fill(shown, el("p", { class: "faint" }, "Looking…"));
+  fill(shown, el("p", { class: "faint" }, "Loading…"));
   try {
-    const { would } = await tell("POST", at(model.key, "/compact/preview"), { focus });
+    const { would } = await send("POST", at(model.key, "/compact/preview"), { focus });
     fill(
       shown,
-      ...(would ? previewed(would) : [el("p", {}, "There is nothing to do: everything that is left must stay.")]),
+      ...(would ? previewed(would) : [el("p", {}, "Nothing to compact: everything in the view must stay.")]),
     );
   } catch (error) {
     fill(shown, el("p", { class: "problem", role: "alert" }, sentenceOf(error)));
@@ -192,7 +192,7 @@ function previewed(would) {
         `${counted(would.messages, "message")} of ${counted(would.turns, "turn")}, records ${count(would.first_seq)} to ${count(would.last_seq)}`,
       ),
       fact(
-        "Would stay word for word",
+        "Would stay verbatim",
         `${counted(would.messages_kept, "message")}${would.pins.length ? `, and ${counted(would.pins.length, "pinned one")}` : ""}`,
       ),
       fact(
@@ -203,44 +203,44 @@ function previewed(would) {
     el(
       "h3",
       {},
-      would.summary ? `The summary, by ${would.model}` : "What would stand there at the least, without a model",
+      would.summary ? `The summary, by ${would.model}` : "The digest, without a model",
     ),
     el("div", { class: "quoted" }, folded(would.summary || would.digest)),
   ];
 }
 
-/** @param {string} name @param {string} said */
-export function fact(name, said) {
-  return el("div", { class: "fact" }, el("dt", {}, name), el("dd", {}, said));
+/** @param {string} name @param {string} text */
+export function fact(name, text) {
+  return el("div", { class: "fact" }, el("dt", {}, name), el("dd", {}, text));
 }
 
 /** @param {import("./session_model.js").SessionModel} model @param {number} [seq] */
 function forkDialog(model, seq) {
-  const hint = seq ? `It will have the records up to ${count(seq)}, before the message you chose.` : "It will have all records. What is open here is not answered there.";
+  const hint = seq ? `Copies the records up to ${count(seq)}, before the selected message.` : "Copies all records. Open turns are not continued in the fork.";
   return askLine("Fork this session", {
     label: "Key of the new session",
     hint,
     verb: "Fork",
     value: `${model.key}-fork`,
   }, async (into) => {
-    const made = await tell("POST", at(model.key, "/fork"), seq ? { into, at: seq } : { into });
-    toast(`${made.key} was made, with ${counted(made.records, "record")}.`);
+    const made = await send("POST", at(model.key, "/fork"), seq ? { into, at: seq } : { into });
+    toast(`Created ${made.key} with ${counted(made.records, "record")}.`);
     go(toSession(made.key));
   });
 }
 
 /** @param {string} key */
 async function download(key) {
-  const response = await ask(at(key, "/export"));
+  const response = await request(at(key, "/export"));
   save(await response.blob(), `${key}.jsonl`);
-  toast("Exported: records as they were written, with the blobs that they name.");
+  toast("Exported the records and their blobs.");
 }
 
 /** @param {import("./session_model.js").SessionModel} model */
 async function remove(model) {
-  const sentence = `All ${counted(model.count, "record")} of ${model.key} and what was attached will be gone for good. This cannot be undone; export it first if you may want it again.`;
-  if (!(await confirmed("Delete this session?", sentence, "Delete for good"))) return;
-  await tell("DELETE", at(model.key));
+  const sentence = `This deletes all ${counted(model.count, "record")} of ${model.key} and its attachments permanently. It cannot be undone; export the session first if you may need it.`;
+  if (!(await confirmed("Delete this session?", sentence, "Delete permanently"))) return;
+  await send("DELETE", at(model.key));
   toast(`${model.key} was deleted.`);
   go("#/");
 }

@@ -1,40 +1,40 @@
 /**
- * One session as the page knows it: where it stands, its records as far as they were looked at, and what is being
- * written right now. Records are read in pages when they come into sight, and forgotten again when far away.
+ * Model of one session: its state, loaded records and the streamed answer. Records load in pages when they become
+ * visible, and are evicted when far away.
  */
 
 import { at, get } from "./api.js";
 import { Feed } from "./feed.js";
 
 const PAGE = 200;
-/** Pages kept: 12,000 records, more than anyone scrolls through without noticing a short wait. */
+/** Cached pages: 12,000 records, more than a user scrolls through at once. */
 const PAGES_MAX = 60;
-/** Milliseconds in which changes are gathered before the sizes of the view are asked for again. */
-const GATHER = 150;
-/** Records after which what the model sees, or how full it is, may be another. */
+/** Debounce in milliseconds before the state and the view are read again. */
+const DEBOUNCE = 150;
+/** Records that may change the view or its size. */
 const CHANGES_VIEW = new Set([
   "InputAdmitted", "ReplyRecorded", "ToolSettled", "TurnStarted", "TurnEnded", "CompactionApplied", "GenerationStarted", "CompactionUndone",
   "MessagePinned", "PartReplaced", "OutputMasked", "ReasoningDropped", "SessionConfigured", "CompactionSettled",
 ]);
 
-/** @typedef {import("./words.js").Logged} Logged */
+/** @typedef {import("./record_text.js").Logged} Logged */
 
 export class SessionModel extends EventTarget {
   /** @param {string} key */
   constructor(key) {
     super();
     this.key = key;
-    /** @type {any} what GET of the session answers; null until it did */
+    /** @type {any} SessionDetail; null until loaded */
     this.detail = null;
-    /** @type {any} what the model sees now */
+    /** @type {any} ViewNow; null until loaded */
     this.view = null;
     this.count = 0;
     /** @type {Map<number, Logged[]>} */
     this._pages = new Map();
     /** @type {Map<number, Promise<void>>} */
-    this._asked = new Map();
+    this._loading = new Map();
     /**
-     * What is being written, as it comes.
+     * The streamed answer.
      * @type {{ turn: number, attempt: number, text: string, reasoning: string } | null}
      */
     this.writing = null;
@@ -46,13 +46,13 @@ export class SessionModel extends EventTarget {
     this._timer = 0;
   }
 
-  /** Read where the session stands, then watch it. */
+  /** Read the session's state, then open its event stream. */
   async open() {
     await this.refresh();
     if (this._stop.signal.aborted) return;
     this._feed = new Feed(
       (cursor) => at(this.key, `/events${cursor ? `?cursor=${encodeURIComponent(cursor)}` : `?after=${this.count}`}`),
-      { onEvent: (event) => this._take(event), onState: (state, problem) => this._connected(state, problem) },
+      { onEvent: (event) => this._receive(event), onState: (state, problem) => this._connected(state, problem) },
     );
   }
 
@@ -62,7 +62,7 @@ export class SessionModel extends EventTarget {
     clearTimeout(this._timer);
   }
 
-  /** Connect anew, for instance with another key. */
+  /** Reconnect, for instance with another key. */
   again() {
     this._feed?.again();
   }
@@ -78,63 +78,63 @@ export class SessionModel extends EventTarget {
     this._announce("detail");
   }
 
-  /** Return a record if it is here; otherwise it is asked for, and told when it came. @param {number} seq */
+  /** Return a record if it is loaded; `need` loads it. @param {number} seq */
   record(seq) {
     return this._pages.get(Math.floor((seq - 1) / PAGE))?.[(seq - 1) % PAGE];
   }
 
-  /** Have these records here. @param {number} first @param {number} last */
+  /** Load a range of records. @param {number} first @param {number} last */
   async need(first, last) {
     const pages = [];
     for (let page = Math.floor((first - 1) / PAGE); page <= Math.floor((last - 1) / PAGE); page += 1) pages.push(page);
     await Promise.all(pages.map((page) => this._page(page)));
-    this._forget(Math.floor((first - 1) / PAGE));
+    this._evict(Math.floor((first - 1) / PAGE));
   }
 
   /** @param {number} page @returns {Promise<void>} */
   _page(page) {
     const known = this._pages.get(page);
-    const wanted = Math.min(PAGE, this.count - page * PAGE);
-    if (known && known.length >= wanted) return Promise.resolve();
-    let asked = this._asked.get(page);
-    if (!asked) {
-      asked = this._read(page).finally(() => this._asked.delete(page));
-      this._asked.set(page, asked);
+    const expected = Math.min(PAGE, this.count - page * PAGE);
+    if (known && known.length >= expected) return Promise.resolve();
+    let loading = this._loading.get(page);
+    if (!loading) {
+      loading = this._read(page).finally(() => this._loading.delete(page));
+      this._loading.set(page, loading);
     }
-    return asked;
+    return loading;
   }
 
   /** @param {number} page */
   async _read(page) {
-    const told = await get(at(this.key, "/records"), { after: page * PAGE, limit: PAGE }, this._stop.signal);
+    const data = await get(at(this.key, "/records"), { after: page * PAGE, limit: PAGE }, this._stop.signal);
     const newer = this._pages.get(page) ?? [];
-    // Records that came by the feed while we asked are not overwritten by an older answer.
-    this._pages.set(page, newer.length > told.records.length ? newer : told.records);
-    this._announce("records", { first: page * PAGE + 1, last: page * PAGE + told.records.length });
+    // Keep records that the event stream delivered during the request.
+    this._pages.set(page, newer.length > data.records.length ? newer : data.records);
+    this._announce("records", { first: page * PAGE + 1, last: page * PAGE + data.records.length });
   }
 
   /** @param {number} near */
-  _forget(near) {
+  _evict(near) {
     if (this._pages.size <= PAGES_MAX) return;
     const far = [...this._pages.keys()].sort((a, b) => Math.abs(b - near) - Math.abs(a - near));
     for (const page of far.slice(0, this._pages.size - PAGES_MAX)) this._pages.delete(page);
   }
 
   /** @param {import("./feed.js").Event} event */
-  _take(event) {
-    if (event.name === "record") this._takeRecord(event.told);
-    else if (event.name === "delta") this._takeDelta(event.told);
+  _receive(event) {
+    if (event.name === "record") this._receiveRecord(event.data);
+    else if (event.name === "delta") this._receiveDelta(event.data);
     else if (event.name === "resync") this._resync();
-    else if (event.name === "watching" && event.told.seq > this.count) this._grow(event.told.seq);
+    else if (event.name === "watching" && event.data.seq > this.count) this._grow(event.data.seq);
     else if (event.name === "gone") this._announce("gone");
   }
 
   /** @param {Logged} logged */
-  _takeRecord(logged) {
+  _receiveRecord(logged) {
     const page = Math.floor((logged.seq - 1) / PAGE);
     const place = (logged.seq - 1) % PAGE;
     const known = this._pages.get(page);
-    // Only what continues a page that is here is kept; the rest is read when somebody looks at it.
+    // Keep the record if it continues a loaded page; others load when they become visible.
     if (known && known.length === place) known.push(logged);
     else if (!known && place === 0) this._pages.set(page, [logged]);
     if (this.writing && isEndOfWriting(logged.record, this.writing)) {
@@ -154,7 +154,7 @@ export class SessionModel extends EventTarget {
   }
 
   /** @param {{ turn: number, attempt: number, kind: "text" | "reasoning", text: string }} delta */
-  _takeDelta(delta) {
+  _receiveDelta(delta) {
     const { turn, attempt } = delta;
     if (!this.writing || this.writing.turn !== turn || this.writing.attempt !== attempt) {
       this.writing = { turn, attempt, text: "", reasoning: "" };
@@ -163,7 +163,7 @@ export class SessionModel extends EventTarget {
     this._announce("writing");
   }
 
-  /** What we have is from another life of the session: begin anew. */
+  /** The loaded records are from a deleted session: start over. */
   async _resync() {
     this._pages.clear();
     this.count = 0;
@@ -174,7 +174,7 @@ export class SessionModel extends EventTarget {
 
   _refreshSoon() {
     clearTimeout(this._timer);
-    this._timer = setTimeout(() => this.refresh().catch(() => {}), GATHER);
+    this._timer = setTimeout(() => this.refresh().catch(() => {}), DEBOUNCE);
   }
 
   /** @param {import("./feed.js").FeedState} state @param {Error} [problem] */
@@ -182,7 +182,7 @@ export class SessionModel extends EventTarget {
     if (this.state === state) return;
     const wasAway = this.state === "waiting" || this.state === "connecting";
     this.state = state;
-    // Deltas are told once: after a break the record will have the text, and half of it would only mislead.
+    // Deltas are not replayed: after a disconnect drop the partial text; the record will have all of it.
     if (state === "waiting" && this.writing) {
       this.writing = null;
       this._announce("writing");

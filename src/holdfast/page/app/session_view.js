@@ -1,4 +1,4 @@
-/** One session: who it is, how it stands, its budgets, and the tabs below. */
+/** Session page: header with state and budgets, tabs, and the composer. */
 
 import { sentenceOf } from "./dialogs.js";
 import { el, fill } from "./dom.js";
@@ -11,14 +11,14 @@ import { SessionModel } from "./session_model.js";
 import { sessionMenu, sessionActions } from "./session_actions.js";
 import { Composer } from "./composer.js";
 import { Timeline } from "./timeline.js";
-import { SeenTab } from "./seen.js";
+import { ViewTab } from "./view.js";
 import { BudgetsTab } from "./budgets.js";
 import { NoticesTab } from "./notices.js";
 import { CompactionTab } from "./compaction.js";
-import { stateInWords } from "./words.js";
+import { stateInWords } from "./record_text.js";
 
 /** @type {Record<string, string>} */
-const TABS = { timeline: "Timeline", view: "What the model sees", budgets: "Budgets and costs", notices: "Notices" };
+const TABS = { timeline: "Timeline", view: "Model view", budgets: "Budgets and costs", notices: "Notices" };
 
 export class SessionView {
   /** @param {string} key @param {import("./sessions_model.js").SessionsModel} sessions */
@@ -76,13 +76,13 @@ export class SessionView {
     this.model.close();
   }
 
-  /** Show what the address says. @param {import("./router.js").Place} place */
+  /** Show the tab of an address. @param {import("./router.js").Place} place */
   show(place) {
     const name = place.tab === "compaction" ? "compaction" : place.tab in TABS ? place.tab : "timeline";
     const isSame = this._shown === name && name !== "compaction";
     this._shown = name;
     this._showTabs(name);
-    this._panel.setAttribute("aria-label", TABS[name] ?? "A compaction");
+    this._panel.setAttribute("aria-label", TABS[name] ?? "Compaction");
     if (!isSame) {
       this._tab?.close();
       this._tab = this._make(name, Number(place.rest));
@@ -106,7 +106,7 @@ export class SessionView {
 
   /** @param {string} name @param {number} seq */
   _make(name, seq) {
-    if (name === "view") return new SeenTab(this.model);
+    if (name === "view") return new ViewTab(this.model);
     if (name === "budgets") return new BudgetsTab(this.model);
     if (name === "notices") return new NoticesTab(this.model);
     if (name === "compaction") return new CompactionTab(this.model, seq, this.actions);
@@ -140,7 +140,7 @@ export class SessionView {
       if (!step) return;
       const names = Object.keys(TABS);
       const to = (names.indexOf(this._shown ?? "") + step + names.length) % names.length;
-      // The tabs are drawn anew when the address has changed; the focus goes on to the one that is shown then.
+      // An address change redraws the tabs; then the selected one gets the focus.
       this._isOnTabs = true;
       go(toSession(this.key, names[to]));
     };
@@ -157,7 +157,7 @@ export class SessionView {
       el("span", { class: `state state-${detail.in_flight}`, "data-state": detail.in_flight }, stateInWords(detail)),
       el("span", { class: "faint" }, counted(detail.records, "record")),
       detail.model ? el("span", { class: "faint" }, plain(detail.model)) : null,
-      isAway ? el("span", { class: "state is-away" }, "out of touch; trying again") : null,
+      isAway ? el("span", { class: "state is-away" }, "disconnected; reconnecting") : null,
     );
     if (view) fill(this._gauges, budgetsOf(view, this._sessions.get(this.key)?.gauge).map(gauge));
     this.composer.show();
@@ -171,7 +171,7 @@ export class SessionView {
     this.composer.node.hidden = true;
     fill(
       this._panel,
-      el("p", { class: "empty" }, "This session is not there any more: it was deleted, or its key was another's."),
+      el("p", { class: "empty" }, "This session was deleted, or belongs to another key."),
     );
   }
 }

@@ -1,4 +1,4 @@
-/** All sessions of whoever looks on, newest first, kept up to date by the feed over all of them. */
+/** List of the user's sessions, newest first, updated by the event stream over all sessions. */
 
 import { get } from "./api.js";
 import { Feed } from "./feed.js";
@@ -10,9 +10,9 @@ export class SessionsModel extends EventTarget {
     super();
     /** @type {Map<string, any>} */
     this._all = new Map();
-    /** @type {any[] | null} newest first, as it was sorted last */
+    /** @type {any[] | null} cached order, newest first */
     this._sorted = null;
-    this._isTelling = false;
+    this._isNotifying = false;
     this._reading = 0;
     /** @type {import("./feed.js").FeedState} */
     this.state = "connecting";
@@ -24,10 +24,10 @@ export class SessionsModel extends EventTarget {
     return this._all.size;
   }
 
-  /** Watch, and read all that there is. */
+  /** Open the event stream; its first event loads the list. */
   open() {
     this._feed = new Feed((cursor) => `/api/events${cursor ? `?cursor=${encodeURIComponent(cursor)}` : ""}`, {
-      onEvent: (event) => this._take(event),
+      onEvent: (event) => this._receive(event),
       onState: (state) => this._connected(state),
     });
   }
@@ -36,11 +36,11 @@ export class SessionsModel extends EventTarget {
     this._feed?.again();
   }
 
-  /** Sessions whose key has this in it, newest first. @param {string} [words] */
-  sorted(words = "") {
+  /** Sessions whose key contains the text, newest first. @param {string} [text] */
+  sorted(text = "") {
     this._sorted ??= [...this._all.values()].sort((a, b) => b.updated_at - a.updated_at || (a.key < b.key ? -1 : 1));
-    const wanted = words.trim().toLowerCase();
-    return wanted ? this._sorted.filter((one) => one.key.toLowerCase().includes(wanted)) : this._sorted;
+    const needle = text.trim().toLowerCase();
+    return needle ? this._sorted.filter((one) => one.key.toLowerCase().includes(needle)) : this._sorted;
   }
 
   /** @param {string} key */
@@ -54,30 +54,30 @@ export class SessionsModel extends EventTarget {
     let after = "";
     for (;;) {
       const page = await get("/api/sessions", { after: after || undefined, limit: PAGE });
-      // Somebody began to read later, and will know better.
+      // A later read replaces this one.
       if (number !== this._reading) return;
       for (const one of page.sessions) found.set(one.key, one);
-      // What comes first is shown first; what went is noticed at the end.
+      // Show each page at once; deleted sessions disappear at the end.
       for (const one of page.sessions) this._all.set(one.key, one);
-      this._tell();
+      this._notify();
       if (page.next === null) break;
       after = page.next;
     }
     this._all = found;
-    this._tell();
+    this._notify();
   }
 
   /** @param {import("./feed.js").Event} event */
-  _take({ name, told }) {
+  _receive({ name, data }) {
     if (name === "session") {
-      const { session: key, seq: records, ...rest } = told;
+      const { session: key, seq: records, ...rest } = data;
       this._all.set(key, { ...this._all.get(key), ...rest, key, records });
-      this._tell();
+      this._notify();
     } else if (name === "deleted") {
-      this._all.delete(told.session);
-      this._tell();
+      this._all.delete(data.session);
+      this._notify();
     } else if (name === "resync" || (name === "watching" && !this._reading)) {
-      // Whoever comes back with a cursor has missed nothing.
+      // A stream that resumed from a cursor has missed nothing.
       this.read().catch(() => {});
     }
   }
@@ -88,13 +88,13 @@ export class SessionsModel extends EventTarget {
     this.dispatchEvent(new Event("state"));
   }
 
-  /** Many changes come at once; a screen shows one of them. */
-  _tell() {
+  /** Dispatch one change event per frame. */
+  _notify() {
     this._sorted = null;
-    if (this._isTelling) return;
-    this._isTelling = true;
+    if (this._isNotifying) return;
+    this._isNotifying = true;
     requestAnimationFrame(() => {
-      this._isTelling = false;
+      this._isNotifying = false;
       this.dispatchEvent(new Event("change"));
     });
   }

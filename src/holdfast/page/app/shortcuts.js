@@ -1,16 +1,16 @@
-/** Keys that do something, wherever one is, unless one is writing. */
+/** Keyboard shortcuts, active outside of text fields. */
 
 import { openDialog } from "./dialogs.js";
 import { el } from "./dom.js";
 
 /** @typedef {{ keys: string, words: string, act: () => void }} Shortcut */
 
-/** What lists do with keys of their own; told with the rest. */
+/** Keys of lists and fields, for the help dialog. */
 const IN_LISTS = [
-  ["↑ ↓ Home End", "move through a list, the timeline included"],
-  ["Enter", "open what is chosen; in the message box: send"],
-  ["Shift Enter", "a new line in the message box"],
-  ["Esc", "leave a box or a dialog"],
+  ["↑ ↓ Home End", "move through a list or the timeline"],
+  ["Enter", "open the selected row; in the message box: send"],
+  ["Shift Enter", "new line in the message box"],
+  ["Esc", "leave a field or a dialog"],
 ];
 
 /** @param {Shortcut[]} shortcuts */
@@ -31,7 +31,7 @@ export function listen(shortcuts) {
 /** @param {Shortcut[]} shortcuts */
 function help(shortcuts) {
   const rows = [...shortcuts.map(({ keys, words }) => [keys, words]), ...IN_LISTS];
-  return openDialog("Keys", () => [
+  return openDialog("Keyboard shortcuts", () => [
     el(
       "dl",
       { class: "keys" },

@@ -1,13 +1,13 @@
-/** What stands in the view for the past, taken apart: the notes, the ledger of exact facts, and what each cites. */
+/** Parser and renderer of a summary: its text, its ledger of exact facts, and its citations. */
 
 import { el } from "./dom.js";
 import { plain } from "./prose.js";
 
-/** How lines of a ledger begin, and what they hold. */
+/** Beginnings of ledger lines. */
 const LEDGER = /^(user|decided|ran|error) \[#\d+\] |^(edited|paths|urls|ids|names|numbers): /;
 /** @type {Record<string, string>} */
 const KINDS = {
-  user: "Asked for", decided: "Decided", ran: "Commands", error: "Errors", edited: "Edited",
+  user: "Requests", decided: "Decisions", ran: "Commands", error: "Errors", edited: "Edited",
   paths: "Paths", urls: "Addresses", ids: "Ids", names: "Names", numbers: "Numbers",
 };
 const CITATION = /\[#(\d+)\]/;
@@ -15,7 +15,7 @@ const CITATION = /\[#(\d+)\]/;
 /** @typedef {{ label: string, notes: string, ledger: { kind: string, text: string }[] }} Summary */
 
 /** @param {string} text @returns {Summary} */
-export function takeApart(text) {
+export function parseSummary(text) {
   const inner = text.replace(/^<earlier-conversation>\n?/, "").replace(/\n?<\/earlier-conversation>\s*$/, "");
   const isFramed = inner !== text;
   const [label, ...lines] = isFramed ? inner.split("\n") : ["", ...inner.split("\n")];
@@ -29,11 +29,11 @@ export function takeApart(text) {
   return { label, notes: unescaped(lines.slice(0, begin).join("\n")), ledger };
 }
 
-/** Brackets were escaped for the model's sake. @param {string} text */
+/** Undo the escaping of brackets, which is for the model. @param {string} text */
 const unescaped = (text) => text.replaceAll("&lt;", "<");
 
 /**
- * Text in which what it cites can be opened.
+ * Text with citations as buttons.
  * @param {string} text
  * @param {(seq: number) => void} open
  */
@@ -55,7 +55,7 @@ function citation(seq, open) {
 
 /** @param {Summary} summary @param {(seq: number) => void} open */
 export function drawLedger(summary, open) {
-  if (!summary.ledger.length) return el("p", { class: "faint" }, "There was nothing exact to keep.");
+  if (!summary.ledger.length) return el("p", { class: "faint" }, "The ledger is empty.");
   /** @type {Map<string, string[]>} */
   const kinds = new Map();
   for (const { kind, text } of summary.ledger) kinds.set(kind, [...(kinds.get(kind) ?? []), text]);

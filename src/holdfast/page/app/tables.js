@@ -1,4 +1,4 @@
-/** Words for what records name: the same that the command line uses. */
+/** Texts for values in records, generated from the tables that the command line uses. */
 
 // generated: words, by `make docs`
 

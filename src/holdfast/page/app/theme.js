@@ -1,4 +1,4 @@
-/** Light, dark, or as the system says. */
+/** Colour theme: light, dark, or the system's. */
 
 import { el, fill } from "./dom.js";
 import { icon } from "./icons.js";
@@ -8,10 +8,10 @@ const KEY = "holdfast-theme";
 /** @type {Theme[]} */
 const ORDER = ["auto", "light", "dark"];
 const PICTURES = /** @type {const} */ ({ auto: "auto", light: "sun", dark: "moon" });
-const WORDS = { auto: "as the system", light: "light", dark: "dark" };
+const WORDS = { auto: "system", light: "light", dark: "dark" };
 
 /** @returns {Theme} */
-function kept() {
+function storedTheme() {
   const found = localStorage.getItem(KEY);
   return ORDER.find((one) => one === found) ?? "auto";
 }
@@ -22,18 +22,18 @@ function apply(theme) {
   else document.documentElement.dataset.theme = theme;
 }
 
-/** Make the switch, and show the page as it says. */
+/** Make the theme switch, and apply the stored theme. */
 export function themeSwitch() {
   const button = el("button", { type: "button", class: "quiet icon-button" });
   const show = () => {
-    const theme = kept();
+    const theme = storedTheme();
     apply(theme);
     fill(button, icon(PICTURES[theme]));
     button.setAttribute("aria-label", `Colours: ${WORDS[theme]}. Change`);
     button.title = `Colours: ${WORDS[theme]}`;
   };
   button.addEventListener("click", () => {
-    localStorage.setItem(KEY, ORDER[(ORDER.indexOf(kept()) + 1) % ORDER.length]);
+    localStorage.setItem(KEY, ORDER[(ORDER.indexOf(storedTheme()) + 1) % ORDER.length]);
     show();
   });
   show();

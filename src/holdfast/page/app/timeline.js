@@ -1,18 +1,18 @@
-/** The timeline of a session: every record, and below it what the model is writing right now. */
+/** Timeline of a session: every record, and the streamed answer below. */
 
 import { attempt, toast } from "./dialogs.js";
-import { at, tell } from "./api.js";
+import { at, send } from "./api.js";
 import { el } from "./dom.js";
 import { icon } from "./icons.js";
 import { drawRecord, toneOf } from "./parts.js";
 import { prose } from "./prose.js";
 import { VirtualList } from "./virtual.js";
 
-/** Pixels of a row before it is measured: between a line of the work and a short message. */
+/** Estimated row height in pixels: between a step and a short message. */
 const ROW_GUESS = 52;
-/** Records before and behind one that is to be shown: about a screen. */
+/** Records loaded before and after a record to be shown: about a screen. */
 const AROUND = 30;
-const KEPT = "holdfast-timeline";
+const DETAIL_KEY = "holdfast-timeline";
 
 export class Timeline {
   /**
@@ -27,7 +27,7 @@ export class Timeline {
       key: model.key,
       isPinned: (/** @type {number} */ seq) => model.detail?.pinned.includes(seq) ?? false,
       pin: (/** @type {number} */ seq, /** @type {boolean} */ isPinned) => this._pin(seq, isPinned),
-      isInView: (/** @type {import("./words.js").Logged} */ logged) => this._isInView(logged),
+      isInView: (/** @type {import("./record_text.js").Logged} */ logged) => this._isInView(logged),
     };
     this.list = new VirtualList({
       label: "Timeline",
@@ -46,16 +46,16 @@ export class Timeline {
       icon("down"),
       "Newest",
     );
-    // What is being written is read out when it is whole, not word by word.
+    // Screen readers announce a complete answer, not every delta.
     this._announced = el("p", { class: "hidden", role: "status", "aria-live": "polite" });
-    this._isBrief = localStorage.getItem(KEPT) !== "everything";
+    this._isBrief = localStorage.getItem(DETAIL_KEY) !== "everything";
     this.tools = el(
       "button",
       { type: "button", class: "quiet detail-button", on: { click: () => this._switch(!this._isBrief) } },
     );
-    this._bare = el("p", { class: "empty" }, "Nothing was said yet. Write a message below.");
-    this.node = el("div", { class: "timeline" }, this._bare, this.list.node, this._toEnd, this._announced);
-    this._sayDetail();
+    this._empty = el("p", { class: "empty" }, "No messages yet. Write one below.");
+    this.node = el("div", { class: "timeline" }, this._empty, this.list.node, this._toEnd, this._announced);
+    this._showDetail();
     this.list.node.addEventListener("scroll", () => this._showToEnd(), { passive: true });
     this._listen();
     this._resize();
@@ -67,11 +67,11 @@ export class Timeline {
     this.list.close();
   }
 
-  /** Bring a record into sight. @param {number} seq */
+  /** Scroll to a record. @param {number} seq */
   async show(seq) {
     const { count } = this._model;
     if (!(seq >= 1 && seq <= count)) return;
-    // What is around it comes first, so that it is not pushed out of sight by rows that turn out taller.
+    // Load the records around it first, so that rows taller than estimated do not push it away.
     await this._model.need(Math.max(1, seq - AROUND), Math.min(count, seq + AROUND)).catch(() => {});
     const logged = this._model.record(seq);
     if (this._isBrief && logged && toneOf(logged.record) === "step") this._switch(false);
@@ -91,13 +91,13 @@ export class Timeline {
   /** @param {boolean} isBrief */
   _switch(isBrief) {
     this._isBrief = isBrief;
-    localStorage.setItem(KEPT, isBrief ? "brief" : "everything");
-    this._sayDetail();
-    this._showBare();
+    localStorage.setItem(DETAIL_KEY, isBrief ? "brief" : "everything");
+    this._showDetail();
+    this._showEmpty();
     this.list.restart();
   }
 
-  _sayDetail() {
+  _showDetail() {
     this.tools.textContent = this._isBrief ? "Show every step" : "Hide steps";
     this.tools.setAttribute("aria-pressed", String(!this._isBrief));
   }
@@ -110,8 +110,8 @@ export class Timeline {
       { signal: this._stop?.signal },
     );
     on("count", () => this._resize());
-    on("records", (event) => this._came(event.detail.first, event.detail.last));
-    on("record", (event) => this._came(event.detail.seq, event.detail.seq));
+    on("records", (event) => this._arrived(event.detail.first, event.detail.last));
+    on("record", (event) => this._arrived(event.detail.seq, event.detail.seq));
     on("record", (event) => this._announce(event.detail));
     on("writing", () => this._write());
     on("reset", () => this.list.reset(this._model.count));
@@ -120,10 +120,10 @@ export class Timeline {
 
   _resize() {
     this.list.setCount(this._model.count + (this._model.writing ? 1 : 0));
-    this._showBare();
+    this._showEmpty();
   }
 
-  /** Pins and the boundary have changed how rows look. */
+  /** Redraw the rows if the boundary or the pins changed. */
   _restate() {
     const { boundary = 0, pinned = [] } = this._model.detail ?? {};
     const now = `${boundary} ${pinned}`;
@@ -136,7 +136,7 @@ export class Timeline {
     if (isWriting !== this._wasWriting) this._resize();
     this._wasWriting = isWriting;
     if (!isWriting || this._isDrawing) return;
-    // Deltas come faster than a screen shows them.
+    // Deltas arrive faster than frames are drawn.
     this._isDrawing = true;
     requestAnimationFrame(() => {
       this._isDrawing = false;
@@ -145,12 +145,12 @@ export class Timeline {
   }
 
   /** @param {number} first @param {number} last */
-  _came(first, last) {
+  _arrived(first, last) {
     for (let seq = first; seq <= last; seq += 1) this.list.redraw(seq - 1);
-    this._showBare();
+    this._showEmpty();
   }
 
-  /** @param {import("./words.js").Logged} logged */
+  /** @param {import("./record_text.js").Logged} logged */
   _announce({ record }) {
     if (record.type === "ReplyRecorded") this._announced.textContent = "The model has answered.";
     else if ([
@@ -195,16 +195,16 @@ export class Timeline {
     this._toEnd.hidden = this.list.isAtEnd;
   }
 
-  /** Say so where nobody has said anything: what a session was told about itself is a step like others. */
-  _showBare() {
+  /** Show the empty state if there are no messages: configuration records are steps. */
+  _showEmpty() {
     const { count, writing } = this._model;
-    let isBare = this._isBrief && !writing && count <= AROUND;
-    for (let seq = 1; isBare && seq <= count; seq += 1) {
+    let isEmpty = this._isBrief && !writing && count <= AROUND;
+    for (let seq = 1; isEmpty && seq <= count; seq += 1) {
       const logged = this._model.record(seq);
-      isBare = Boolean(logged) && toneOf(/** @type {any} */ (logged).record) === "step";
+      isEmpty = Boolean(logged) && toneOf(/** @type {any} */ (logged).record) === "step";
     }
-    this._bare.hidden = !isBare;
-    this.list.node.hidden = isBare;
+    this._empty.hidden = !isEmpty;
+    this.list.node.hidden = isEmpty;
   }
 
   /** @param {number} index */
@@ -217,15 +217,15 @@ export class Timeline {
   /** @param {number} seq @param {boolean} isPinned */
   _pin(seq, isPinned) {
     return attempt(async () => {
-      await tell(isPinned ? "PUT" : "DELETE", at(this._model.key, `/pins/${seq}`));
+      await send(isPinned ? "PUT" : "DELETE", at(this._model.key, `/pins/${seq}`));
       toast(
-        isPinned ? `Message ${seq} stays in the view, whatever is compacted.` : `Message ${seq} is no longer pinned.`
+        isPinned ? `Message ${seq} stays in the view through compactions.` : `Message ${seq} is no longer pinned.`
       );
       await this._model.refresh();
     });
   }
 
-  /** @param {import("./words.js").Logged} logged */
+  /** @param {import("./record_text.js").Logged} logged */
   _isInView({ seq, record }) {
     const { boundary = 0, pinned = [] } = this._model.detail ?? {};
     const turn = record.turn ?? seq;

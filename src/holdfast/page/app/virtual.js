@@ -1,31 +1,31 @@
 /**
- * A list that is as long as one likes and has only the rows in sight on the page.
+ * Virtual list: only visible rows are in the DOM.
  *
- * What a person looks at stays where it is: when a row above turns out taller than guessed, the list scrolls by as
- * much. Whoever is at the end stays at the end while rows are added.
+ * Visible rows stay in place: when a row above is taller than estimated, the list scrolls by the difference. A list that
+ * is scrolled to the end stays at the end while rows are added.
  */
 
 import { el } from "./dom.js";
 import { Heights } from "./heights.js";
 
-/** Pixels above and below what is seen that are drawn ahead. */
+/** Pixels drawn above and below the visible area. */
 const AHEAD = 400;
-/** Pixels from the end that count as being at the end. */
+/** Pixels from the end that count as the end. */
 const NEAR_END = 48;
-/** Passes of drawing and measuring until it settles: rows that are measured, or left out, bring others into sight. */
+/** Maximum passes of drawing and measuring: measured or hidden rows make others visible. */
 const PASSES_MAX = 8;
 
 /**
  * @typedef {object} ListOptions
- * @property {string} label what the list is called
+ * @property {string} label accessible name
  * @property {string} [role] of the list: "list", "feed" or "listbox"
  * @property {string} [rowRole]
- * @property {number} guess pixels of a row that was not measured yet
- * @property {boolean} [isEven] all rows are exactly as high as guessed
+ * @property {number} guess estimated row height in pixels
+ * @property {boolean} [isEven] all rows have exactly this height
  * @property {boolean} [sticksToEnd]
  * @property {(index: number) => Node} draw
- * @property {(index: number) => boolean} [isShown] rows that are not take no room
- * @property {(first: number, last: number) => void} [onRange] told which rows are in sight
+ * @property {(index: number) => boolean} [isShown] hidden rows have no height
+ * @property {(first: number, last: number) => void} [onRange] called with the visible rows
  * @property {(index: number) => void} [onOpen] Enter on a row
  */
 
@@ -45,7 +45,7 @@ export class VirtualList {
       this._space,
     );
     this._isChoice = isChoice;
-    /** The row that the keyboard is on. */
+    /** The row with the keyboard focus. */
     this.active = -1;
     this._isQueued = false;
     this._stays = options.sticksToEnd ?? false;
@@ -71,7 +71,7 @@ export class VirtualList {
     this.queue();
   }
 
-  /** Draw rows anew that are in sight; without an index all of them. @param {number} [index] */
+  /** Redraw one visible row, or all without an index. @param {number} [index] */
   redraw(index) {
     for (const [each, row] of this._rows) {
       if (index !== undefined && each !== index) continue;
@@ -81,7 +81,7 @@ export class VirtualList {
     this.queue();
   }
 
-  /** What is shown has become another: measure all anew, and stay where one is. */
+  /** Measure all rows again after `isShown` changed, and keep the scroll position. */
   restart() {
     const first = this._heights.at(this.node.scrollTop);
     this._heights.forget();
@@ -89,7 +89,7 @@ export class VirtualList {
     this.queue();
   }
 
-  /** Forget everything and begin at the top, or at the end. @param {number} count */
+  /** Start over at the top, or at the end. @param {number} count */
   reset(count) {
     for (const [index, row] of this._rows) this._drop(index, row);
     this._heights.resize(0);
@@ -111,7 +111,7 @@ export class VirtualList {
     this._draw();
     this.node.scrollTop = isBelow ? bottom - clientHeight : top;
     this._draw();
-    // Rows on the way were guessed; now that they are measured the place may be another.
+    // Rows in between were estimated; now they are measured, so the offset may differ.
     this.node.scrollTop = isBelow
       ? this._heights.top(index) + this._heights.of(index) - clientHeight
       : this._heights.top(index);
@@ -128,7 +128,7 @@ export class VirtualList {
     return this._atEnd;
   }
 
-  /** Put the keyboard on a row. @param {number} index @param {{ scroll?: boolean }} [how] */
+  /** Move the keyboard focus to a row. @param {number} index @param {{ scroll?: boolean }} [how] */
   activate(index, { scroll = true } = {}) {
     const before = this.active;
     this.active = Math.max(-1, Math.min(index, this.count - 1));
@@ -209,14 +209,14 @@ export class VirtualList {
   }
 
   /**
-   * Have the rows of a range on the page, and no others.
+   * Keep exactly the rows of a range in the DOM.
    * @param {number} first @param {number} last
-   * @returns {boolean} whether some turned out to take no room
+   * @returns {boolean} true if rows were hidden
    */
   _fit(first, last) {
     let isOther = false;
     for (const [index, row] of this._rows) {
-      // The row with the focus stays, so that the focus is not lost by scrolling.
+      // Keep the focused row, so that scrolling does not lose the focus.
       if ((index < first || index > last) && !row.contains(document.activeElement)) this._drop(index, row);
     }
     let after = null;
@@ -233,7 +233,7 @@ export class VirtualList {
         row.setAttribute("role", this._options.rowRole ?? "listitem");
         this._rows.set(index, row);
         if (!this._options.isEven) this._rowSizes.observe(row);
-        // In the order of the list, for whoever reads it in the order of the page.
+        // DOM order is list order, for screen readers.
         if (after) after.after(row);
         else this._space.prepend(row);
         row.style.transform = `translateY(${this._heights.top(index)}px)`;
@@ -244,7 +244,7 @@ export class VirtualList {
     return isOther;
   }
 
-  /** Give a row no room, without moving what is in sight. @param {number} index */
+  /** Hide a row without moving visible ones. @param {number} index */
   _leave(index) {
     const seen = this._heights.at(this.node.scrollTop);
     const by = this._heights.set(index, 0);
@@ -261,7 +261,7 @@ export class VirtualList {
     else row.tabIndex = -1;
   }
 
-  /** Take the heights of the rows as they are. @returns {boolean} whether any was another than thought */
+  /** Measure the rows. @returns {boolean} true if a height changed */
   _measure() {
     if (this._options.isEven) return false;
     const seen = this._heights.at(this.node.scrollTop);

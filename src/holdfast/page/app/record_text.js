@@ -1,4 +1,4 @@
-/** Records in plain words. Sentences are those of the command line, so that both tell the same. */
+/** Descriptions of records. The sentences are those of `record_text.py`, which the command line uses; a test compares them. */
 
 import { bytes, count, counted } from "./format.js";
 import { FAULTS, RESULTS, RUNGS, TOOL_OUTCOMES, TRIGGERS } from "./tables.js";
@@ -47,14 +47,14 @@ const SENTENCES = {
   EffortChanged: (r) => `asking for ${r.effort ?? "the usual amount of"} thinking from here on`,
   OutputClamped: (r) => `asking for an answer of at most ${count(r.output_tokens_max)} tokens`,
   OutputMasked: (r) => `tool output before record ${r.before} is shown by a line each`,
-  PartReplaced: (r) => `a part of record ${r.seq} is shown as '${glimpse(partInWords(r.shown))}': ${r.why}`,
+  PartReplaced: (r) => `a part of record ${r.seq} is shown as '${excerpt(partInWords(r.shown))}': ${r.why}`,
   DamageSetAside: (r) => `what stood here is damaged: ${r.why}${r.kept ? ` (its bytes are kept as ${r.kept})` : ""}`,
   AnswerLinked: (r) => `an answer that its client may go on from: message ${r.count} of ${r.session}`,
   SegmentSealed: (r) => `records ${r.first} to ${r.last} moved into the archive: ${count(r.size)} bytes`,
   SessionConfigured: (r) => {
-    const told = r.system == null ? "no system text of its own" : `a system text of ${count(r.system.length)} characters`;
+    const system = r.system == null ? "no system text of its own" : `a system text of ${count(r.system.length)} characters`;
     const tools = r.tools?.length ? `, tools run by a client: ${r.tools.map((/** @type {any} */ one) => one.name).join(", ")}` : "";
-    return `settings: model ${r.model || "as the process is set up"}, ${told}${tools}`;
+    return `settings: model ${r.model || "as the process is set up"}, ${system}${tools}`;
   },
   CancelRequested: (r) => `asked to cancel turn ${r.turn}`,
   CompactionRequested: (r) => `asked for a compaction (${TRIGGERS[r.trigger ?? "person"]})${r.focus ? `, keeping: ${r.focus}` : ""}`,
@@ -69,35 +69,35 @@ const SENTENCES = {
   LimitsLearned: (r) => `learned from calls what ${r.issuer} accepts`,
 };
 
-/** Characters of a part that stands for another one, as long as a line of a terminal. */
-const GLIMPSE = 100;
+/** Characters of a replacement part in a sentence, as long as a line of a terminal. */
+const EXCERPT_CHARS = 100;
 
-/** Why nobody waits for an attempt any more. @type {Record<string, string>} */
+/** Reasons for an abandoned attempt. @type {Record<string, string>} */
 const ABANDONED = {
   interrupted: "the process stopped",
   cancelled: "it was cancelled",
   store_full: "the disk was full",
 };
 
-/** Say an amount of money, as short as it may be without being nothing. @param {number} usd */
+/** Format an amount of money, as short as possible without rounding it to zero. @param {number} usd */
 function money(usd) {
   if (usd >= 1 || usd === 0) return `$${usd.toLocaleString("en", { minimumFractionDigits: 2, maximumFractionDigits: 2 })}`;
   return usd >= 0.0001 ? `$${usd.toFixed(4)}` : "less than $0.0001";
 }
 
-/** @param {number | null | undefined} usd null or left out where no price is known */
+/** @param {number | null | undefined} usd null or undefined if no price is known */
 const paidFor = (usd) => (usd == null ? "" : `, for ${money(usd)}`);
 
-/** What a compaction cost and what it saves: fewer tokens need not be less money. @param {any} record */
+/** Cost and savings of a compaction: fewer tokens are not always cheaper. @param {any} record */
 function paidAndSaved({ cost_usd: cost, saves_usd: saves }) {
   if (cost == null) return "";
   return `${paidFor(cost)}${saves == null ? "" : `; each further request costs about ${money(saves)} less`}`;
 }
 
-/** Say what a record says. @param {any} record */
+/** Return the description of a record. @param {any} record */
 export function spoken(record) {
   const sentence = SENTENCES[record.type];
-  return sentence ? sentence(record) : `${record.type}: this page is older than the gateway and does not know it`;
+  return sentence ? sentence(record) : `${record.type}: unknown record type; reload the page`;
 }
 
 /** @param {any} result */
@@ -115,10 +115,10 @@ export function inWords(parts) {
   return parts.map(partInWords).join("\n") || "(nothing)";
 }
 
-/** Enough of a text to know it by, on one line. @param {string} text */
-function glimpse(text) {
-  const whole = [...text.trim().split(/\s+/).join(" ")];
-  return whole.length <= GLIMPSE ? whole.join("") : `${whole.slice(0, GLIMPSE).join("")}…`;
+/** The beginning of a text, on one line. @param {string} text */
+function excerpt(text) {
+  const characters = [...text.trim().split(/\s+/).join(" ")];
+  return characters.length <= EXCERPT_CHARS ? characters.join("") : `${characters.slice(0, EXCERPT_CHARS).join("")}…`;
 }
 
 /** @param {any} part @returns {string} */
@@ -141,22 +141,22 @@ function partInWords(part) {
   }
 }
 
-/** Say what something attached is. @param {any} part */
+/** Describe an attachment. @param {any} part */
 export function mediaInWords(part) {
   const name = part.name || (part.type === "media" ? part.media_type : "text");
   const pixels = part.width_pixels ? `, ${count(part.width_pixels)} × ${count(part.height_pixels)} pixels` : "";
   return `${name}, ${bytes(part.blob.size_bytes)}${pixels}`;
 }
 
-/** Say how a turn stands. @param {any} detail of a session */
+/** Describe the activity of a session. @param {any} detail of the session */
 export function stateInWords(detail) {
-  const waiting = detail.waiting?.length ? `, ${counted(detail.waiting.length, "message waits", "messages wait")}` : "";
+  const queued = detail.waiting?.length ? `; ${counted(detail.waiting.length, "message")} queued` : "";
   const doing = {
-    rest: detail.unanswered ? "about to go on" : "at rest",
-    ready: "deciding what to do next",
+    rest: detail.unanswered ? "about to continue" : "idle",
+    ready: "choosing the next step",
     model: "the model is answering",
     tools: detail.calls?.length ? "waiting for a client's tool" : "tools are running",
-    rung: "recovering, or making the view smaller",
+    rung: "recovering or compacting",
   }[/** @type {string} */ (detail.in_flight)];
-  return `${doing ?? detail.in_flight}${waiting}`;
+  return `${doing ?? detail.in_flight}${queued}`;
 }

@@ -1,4 +1,4 @@
-/** What the model sees now, and beside it what left its view, with the reason for each. */
+/** Model view tab: the messages in the view, and beside them the records that left it, with reasons. */
 
 import { PastList } from "./past.js";
 import { el, fill } from "./dom.js";
@@ -6,18 +6,18 @@ import { count, counted } from "./format.js";
 import { drawParts } from "./parts.js";
 import { folded, plain } from "./prose.js";
 import { toSession } from "./router.js";
-import { takeApart } from "./summary.js";
+import { parseSummary } from "./summary.js";
 import { VirtualList } from "./virtual.js";
 
 const MESSAGE_GUESS = 96;
 /** @type {Record<string, string>} */
 const ROLES = { user: "User", assistant: "Assistant", tool: "Tool" };
-/** How the one message begins that stands for the past. */
+/** Beginning of the summary message. */
 const FRAME = "<earlier-conversation>";
 
 /** @typedef {{ kind: "system" | "summary" | "message", message: any }} Shown */
 
-export class SeenTab {
+export class ViewTab {
   /** @param {import("./session_model.js").SessionModel} model */
   constructor(model) {
     this._model = model;
@@ -27,7 +27,7 @@ export class SeenTab {
     this._shown = [];
     this._list = new VirtualList(
       {
-        label: "What the model sees now",
+        label: "Model view",
         role: "feed",
         rowRole: "article",
         guess: MESSAGE_GUESS,
@@ -43,7 +43,7 @@ export class SeenTab {
       el(
         "section",
         { class: "pane", "aria-label": "In the view" },
-        el("header", { class: "pane-head" }, el("h2", {}, "Sees now"), this._sum),
+        el("header", { class: "pane-head" }, el("h2", {}, "In the view"), this._sum),
         this._list.node,
       ),
       this._past.node,
@@ -100,7 +100,7 @@ export class SeenTab {
   /** @param {any} message @param {number} index */
   _drawSummary(message, index) {
     const seq = this._model.detail?.compaction;
-    const summary = takeApart(message.parts[0].text);
+    const summary = parseSummary(message.parts[0].text);
     const open = seq ? el(
       "a",
       { class: "button", href: toSession(this._model.key, "compaction", seq), "data-opens": "compaction" },
@@ -112,13 +112,13 @@ export class SeenTab {
       el(
         "header",
         { class: "row-head" },
-        el("b", { class: "row-who" }, "Summary of what came before"),
+        el("b", { class: "row-who" }, "Summary of the earlier conversation"),
         el("span", { class: "row-aside" }, counted(summary.ledger.length, "line", "lines"), " of ledger"),
       ),
       el(
         "div",
         { class: "row-body" },
-        folded(summary.notes || "Nothing but the ledger.", { unfolded: this._memory.unfolded, name: `view.${index}` }),
+        folded(summary.notes || "Only the ledger.", { unfolded: this._memory.unfolded, name: `view.${index}` }),
         el("p", {}, open),
       ),
     );
