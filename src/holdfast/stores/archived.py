@@ -24,7 +24,7 @@ from holdfast.core.integrity.segments import (
     unpack_frame,
     unpack_header,
 )
-from holdfast.core.search.rank import RowSize, glimpse, row_again
+from holdfast.core.search.rank import RowSize, rebuild_row, snippet
 from holdfast.errors import RecordsSealedError, SegmentMissingError, StoreDamagedError
 from holdfast.ports import (
     Admission,
@@ -235,8 +235,8 @@ class ArchivedStore:
         records: list[Logged] = []
         for seq in sorted({hit.call, hit.seq} - {0}):
             records += await self.read(session, after=seq - 1, limit=1)
-        row = row_again(RowSize(hit.seq, hit.call, 0, 0), records)
-        return msgspec.structs.replace(hit, excerpt=glimpse(row, query))
+        row = rebuild_row(RowSize(hit.seq, hit.call, 0, 0), records)
+        return msgspec.structs.replace(hit, excerpt=snippet(row, query))
 
     # The store's own.
 

@@ -19,7 +19,7 @@ from holdfast.core.compaction.facts import NAME, PATH, QUOTED, FactKind, Passage
 from holdfast.core.compaction.passages import TEXT, USER, Reading, Tally, read_passages
 from holdfast.core.compaction.quotes import FOR_GOOD, QUOTE_CHARS, SAID, TOLD, instructions, one_line
 from holdfast.core.limits.sizing import tokens_of_text
-from holdfast.core.search.tokenizer import HUMP
+from holdfast.core.search.tokenizer import CAMEL_SEGMENT
 
 # --- How likely an agent uses a fact again, read off how it was used before.
 
@@ -85,7 +85,7 @@ def _company(reading: Reading) -> dict[int, float]:
 def _family(reading: Reading) -> dict[str, float]:
     """Return for each name how many of the other names with its words the agent took up, as a share."""
     kinds, tallies = reading.judge.kinds, reading.tallies
-    humps = {name: list(map(str.lower, HUMP.findall(name))) for name in tallies if kinds[name] is NAME}
+    humps = {name: list(map(str.lower, CAMEL_SEGMENT.findall(name))) for name in tallies if kinds[name] is NAME}
     standing = Counter(chain.from_iterable(map(set, humps.values())))
     taken = Counter(chain.from_iterable(set(words) for name, words in humps.items() if tallies[name].last_agent >= 0))
     # What a name that nobody took up gains by each of its words; of one that was, it does not count itself.
