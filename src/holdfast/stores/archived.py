@@ -113,7 +113,7 @@ class SegmentReader:
         except SegmentTornError as torn:
             raise SegmentMissingError(segment.name, f"is damaged: {torn}") from torn
         if [row.seq for row in rows] != list(range(rows[0].seq, rows[0].seq + len(rows))) or rows[0].seq > first:
-            raise SegmentMissingError(segment.name, "is damaged: its frames are not those that its header names")
+            raise SegmentMissingError(segment.name, "is damaged: its frames do not match its header")
         return rows[first - rows[0].seq : last - rows[0].seq + 1]
 
     async def _header(self, segment: Segment) -> tuple[Header, int]:

@@ -11,7 +11,7 @@ RESERVED_KEYS = "holdfast:"
 DROPIN_MARK = "dropin:"
 
 
-def follows_a_client(key: str) -> bool:
+def is_proxy_session(key: str) -> bool:
     """Return whether a session belongs to a proxy client, for any tenant."""
     own = key.partition("/")[2] if key.startswith("@") else key
     return own.startswith(DROPIN_MARK)

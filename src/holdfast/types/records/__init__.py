@@ -103,9 +103,9 @@ __all__ = [
     "TurnStarted",
     "WindowWarned",
     "WorkRecord",
+    "append_bookkeeping",
     "decode_record",
     "encode_record",
-    "kept_beside",
     "origin_of",
     "owed",
     "refs_in",
@@ -220,7 +220,7 @@ def turn_of(record: AnyRecord) -> int | None:
 # Records that may reference blobs, and parts that do. Checked at every append, so the types alone rule most out.
 _NAMING: frozenset[type[AnyRecord]] = frozenset({InputAdmitted, ToolSettled, ResultSubmitted, PartReplaced})
 _NAMING_PARTS: frozenset[type[Part]] = frozenset({LargeText, Media})
-_KEPT_BESIDE = _NAMING | _OWED.keys() | {DamageSetAside}
+_WITH_BOOKKEEPING = _NAMING | _OWED.keys() | {DamageSetAside}
 
 
 def refs_of(record: AnyRecord) -> Sequence[BlobRef]:
@@ -246,9 +246,9 @@ def refs_in(records: Iterable[AnyRecord]) -> list[BlobRef]:
     return [ref for record in records if type(record) in _NAMING for ref in refs_of(record)]
 
 
-def kept_beside(records: Sequence[AnyRecord]) -> tuple[int, Sequence[BlobRef]]:
+def append_bookkeeping(records: Sequence[AnyRecord]) -> tuple[int, Sequence[BlobRef]]:
     """Return the store bookkeeping for an append: the change in pending outcomes, and the referenced blobs."""
     # Called at every append; most records have neither.
-    if _KEPT_BESIDE.isdisjoint(map(type, records)):
+    if _WITH_BOOKKEEPING.isdisjoint(map(type, records)):
         return 0, ()
     return sum(map(owed, records)), refs_in(records)
