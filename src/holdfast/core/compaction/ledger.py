@@ -173,7 +173,7 @@ _QUOTE_SHARES = {
     FactKind.ERROR: 0.02,
 }
 # Without tool calls the session is a chat: no words are typed again, and the messages matter most.
-_QUOTE_SHARES_OF_A_CHAT = {**_QUOTE_SHARES, FactKind.INSTRUCTION: 0.45, FactKind.DECISION: 0.10}
+_QUOTE_SHARES_WITHOUT_CALLS = {**_QUOTE_SHARES, FactKind.INSTRUCTION: 0.45, FactKind.DECISION: 0.10}
 # Standing instructions, and short statements with exact details, may take more: they are needed at any time, regardless
 # of age, and are stored nowhere else. Words take the unused rest.
 _TOLD_SHARE = 0.25
@@ -205,7 +205,7 @@ class _Room(NamedTuple):
 
 
 def _rooms(reading: Reading, tokens_max: int) -> dict[FactKind, _Room]:
-    shares = _QUOTE_SHARES if reading.has_calls else _QUOTE_SHARES_OF_A_CHAT
+    shares = _QUOTE_SHARES if reading.has_calls else _QUOTE_SHARES_WITHOUT_CALLS
     least = min(_QUOTES_TOKENS_MIN, tokens_max // 8)
     rooms = {kind: max(int(tokens_max * share), least) for kind, share in shares.items()}
     return {kind: _Room(room, max(room, int(tokens_max * _TOLD_SHARE))) for kind, room in rooms.items()}

@@ -220,23 +220,23 @@ def rank(
     """Return the best matches, best first, newest first among equals."""
     if not rows or limit <= 0:
         return []
-    chat = _short_chat(rows)
-    scores = _scores(query, postings, rows, chat)
+    short_turns = _short_turns(rows)
+    scores = _scores(query, postings, rows, short_turns)
     matching = {posting.row for word in query for posting in postings.get(word, ())}
     best = sorted(
         (Scored(row, scores[row] * (1 + _RECENCY_SHARE * row / len(rows))) for row in matching),
         key=lambda scored: (-scored.score, -scored.row),
     )
-    return (best if chat is None else chat.spread(best))[:limit]
+    return (best if short_turns is None else short_turns.spread(best))[:limit]
 
 
 def _scores(
     query: Mapping[str, float],
     postings: Mapping[str, Sequence[Posting]],
     rows: Sequence[RowSize],
-    chat: "_Chat | None",
+    short_turns: "_ShortTurns | None",
 ) -> Mapping[int, float]:
-    """Return the BM25 scores of rows, and in a chat of their neighbours."""
+    """Return the BM25 scores of rows, and with short turns of their neighbours."""
     said_mean = _mean([row.said_words for row in rows])
     called_mean = _mean([row.called_words for row in rows])
     scores: defaultdict[int, float] = defaultdict(float)
@@ -249,8 +249,8 @@ def _scores(
                 _CALLED_WEIGHT * _saturated(posting.called, size.called_words / called_mean, _CALLED_LENGTH_SHARE)
                 + _saturated(posting.said, size.said_words / said_mean, _SAID_LENGTH_SHARE)
             )
-        if chat is not None:
-            for row, times in chat.around(found).items():
+        if short_turns is not None:
+            for row, times in short_turns.around(found).items():
                 scores[row] += rarity * _AROUND_WEIGHT * times / (_SATURATION + times)
     return scores
 
@@ -268,7 +268,7 @@ def _saturated(times: float, length: float, length_share: float) -> float:
     return counts / (_SATURATION + counts)
 
 
-class _Chat:
+class _ShortTurns:
     """The messages of a session with short turns: their neighbours, and the length of each passage."""
 
     def __init__(self, rows: Sequence[RowSize], messages: list[int]) -> None:
@@ -319,11 +319,11 @@ class _Chat:
         return first + beside
 
 
-def _short_chat(rows: Sequence[RowSize]) -> _Chat | None:
+def _short_turns(rows: Sequence[RowSize]) -> _ShortTurns | None:
     messages = [number for number, row in enumerate(rows) if not row.call]
     if not messages or sum(rows[number].said_words for number in messages) > _SHORT_WORDS * len(messages):
         return None
-    return _Chat(rows, messages)
+    return _ShortTurns(rows, messages)
 
 
 class Index:
