@@ -1,54 +1,54 @@
-"""Everything that Holdfast raises, split by who must act.
+"""Exceptions of Holdfast, split by who must act.
 
 HoldfastError
-├── UsageError              the caller: what was asked for cannot be done as asked
-│   ├── BadInputError         a message, key or attachment that cannot be taken
+├── UsageError              the caller: the call is invalid
+│   ├── BadInputError         an invalid message, key or attachment
 │   ├── ClientIdReusedError   one client id for two different messages
 │   ├── UnknownModelError     no such model
 │   └── MissingKeyError       a model needs an API key that is not set
-├── RetryLaterError         nobody yet: the same call may succeed later
-│   ├── QueueFullError        too many inputs wait in this session
+├── RetryLaterError         nobody yet: retry the same call later
+│   ├── QueueFullError        too many pending inputs in this session
 │   ├── StoreBusyError        another process holds the store
-│   ├── StoreUnreachableError  the database server does not answer
-│   ├── OutcomeUnknownError   the server was lost before it could say whether a write happened
+│   ├── StoreUnreachableError  the database server does not respond
+│   ├── OutcomeUnknownError   the connection was lost before the server confirmed a write
 │   └── StoppingError         this process is shutting down
 ├── OperatorError           the operator: disk, permissions, versions, damage
 │   ├── StorePathError        the store cannot be opened at this path
-│   ├── StoreAccessError      the database server does not let us in, or not do what is needed
-│   ├── StoreReadOnlyError    the store may be read and not written
+│   ├── StoreAccessError      login failed, or a privilege is missing
+│   ├── StoreReadOnlyError    the store is read-only
 │   ├── StoreVersionError     the store was written by a newer version
-│   ├── StoreFullError        no space left
-│   ├── StoreIoError          the disk or the database file fails
+│   ├── StoreFullError        disk full
+│   ├── StoreIoError          I/O error of the disk or the database file
 │   ├── StoreDamagedError     a record cannot be read
-│   ├── BlobMissingError      a blob that a record names is gone or altered
-│   ├── SegmentMissingError   a segment of the archive is gone or altered
-│   ├── RecordsSealedError    records are in the archive, and none is open
-│   └── InternalError         a bug of ours stopped the work on a session
-├── ConflictError           the worker: someone else wrote first; it catches up or gives way
-│   ├── SeqMovedError         records were appended since the writer last looked
-│   └── LeaseLostError        another worker owns the session now
-└── TurnFailedError         the sender: a turn ended without an answer; the session goes on
+│   ├── BlobMissingError      a referenced blob is missing or altered
+│   ├── SegmentMissingError   a segment of the archive is missing or altered
+│   ├── RecordsSealedError    records are in the archive, and it is not open
+│   └── InternalError         a bug in Holdfast stopped the work on a session
+├── ConflictError           the worker: another writer was first; it catches up or stops
+│   ├── SeqMovedError         records were appended since the writer last read the log
+│   └── LeaseLostError        another worker holds the lease
+└── TurnFailedError         the sender: a turn ended without an answer; the session stays usable
 
-A message is built from ids and says what to do. `code` is stable and is what programs match on.
+A message is built from ids and says what to do. `code` is stable; programs match on it.
 """
 
 from typing import ClassVar
 
 
 class HoldfastError(Exception):
-    """The base of everything Holdfast raises."""
+    """Base class of Holdfast's exceptions."""
 
     code: ClassVar[str] = "holdfast"
 
 
 class UsageError(HoldfastError):
-    """The caller must change something."""
+    """The caller must change the call."""
 
     code = "usage"
 
 
 class BadInputError(UsageError):
-    """A message, key or attachment that cannot be taken; nothing was stored."""
+    """An invalid message, key or attachment; nothing was stored."""
 
     code = "bad_input"
 
@@ -67,7 +67,7 @@ class ClientIdReusedError(UsageError):
 
 
 class UnknownModelError(UsageError):
-    """No such model."""
+    """The model does not exist."""
 
     code = "unknown_model"
 
@@ -85,42 +85,41 @@ class RetryLaterError(HoldfastError):
 
 
 class QueueFullError(RetryLaterError):
-    """Too many inputs wait in this session."""
+    """The session has too many pending inputs."""
 
     code = "queue_full"
 
     def __init__(self, session: str, waiting: int) -> None:
         self.session, self.waiting = session, waiting
         super().__init__(
-            f"session {session!r} has {waiting:,} inputs without an answer, which is the most it takes; "
+            f"session {session!r} has {waiting:,} pending inputs, which is the limit; "
             "wait for some to be answered or cancel them"
         )
 
 
 class StoreBusyError(RetryLaterError):
-    """Another process holds the store for longer than we wait."""
+    """Another process held the store beyond the timeout."""
 
     code = "store_busy"
 
 
 class StoreUnreachableError(RetryLaterError):
-    """The database server does not answer; nothing was stored. Work goes on when it does."""
+    """The database server does not respond; nothing was stored. Work resumes when it does."""
 
     code = "store_unreachable"
 
 
 class OutcomeUnknownError(RetryLaterError):
-    """The database server was lost in the middle of a write and did not come back in time to say what came of it.
+    """The connection to the database server was lost during a write, before the server confirmed it.
 
-    The one error after which something may have been stored. What is sent again under the same client id is one
-    message.
+    The only error after which something may have been stored. Retry with the same client id: it stays one message.
     """
 
     code = "outcome_unknown"
 
 
 class StoppingError(RetryLaterError):
-    """This process is shutting down and takes no more input."""
+    """This process is shutting down and accepts no more input."""
 
     code = "stopping"
 
@@ -138,13 +137,13 @@ class StorePathError(OperatorError):
 
 
 class StoreAccessError(OperatorError):
-    """The database server does not let us in, or does not let us do what is needed."""
+    """The database server rejects the login, or a privilege is missing."""
 
     code = "store_access"
 
 
 class StoreReadOnlyError(OperatorError):
-    """The store may be read and not written, as on a standby server."""
+    """The store is read-only, as on a standby server."""
 
     code = "store_read_only"
 
@@ -156,13 +155,13 @@ class StoreVersionError(OperatorError):
 
 
 class StoreFullError(OperatorError):
-    """No space is left where the store lives; nothing was acknowledged."""
+    """The disk of the store is full; nothing was acknowledged."""
 
     code = "store_full"
 
 
 class StoreIoError(OperatorError):
-    """The disk or the database file fails; nothing was acknowledged."""
+    """The disk or the database file has an I/O error; nothing was acknowledged."""
 
     code = "store_io"
 
@@ -178,7 +177,7 @@ class StoreDamagedError(OperatorError):
 
 
 class BlobMissingError(OperatorError):
-    """A blob that a record names is gone or altered."""
+    """A blob that a record references is missing or altered."""
 
     code = "blob_missing"
 
@@ -188,7 +187,7 @@ class BlobMissingError(OperatorError):
 
 
 class SegmentMissingError(OperatorError):
-    """A segment that a session's log names is not in the archive, or is not what was put there."""
+    """A segment that a session's log references is missing from the archive or altered."""
 
     code = "segment_missing"
 
@@ -198,7 +197,7 @@ class SegmentMissingError(OperatorError):
 
 
 class RecordsSealedError(OperatorError):
-    """Records were sealed, and whoever reads has the store without its archive."""
+    """Records are in the archive, and the store was opened without it."""
 
     code = "records_sealed"
 
@@ -208,7 +207,7 @@ class RecordsSealedError(OperatorError):
 
 
 class InternalError(OperatorError):
-    """A bug of ours stopped the work on a session. What was accepted is kept and resumed by the next message."""
+    """A bug in Holdfast stopped the work on a session. Accepted input is kept; the next message resumes it."""
 
     code = "internal"
 
@@ -221,23 +220,23 @@ class InternalError(OperatorError):
 
 
 class ConflictError(HoldfastError):
-    """Someone else wrote first."""
+    """Another writer was first."""
 
     code = "conflict"
 
 
 class SeqMovedError(ConflictError):
-    """Records were appended since the writer last looked; nothing was written."""
+    """Records were appended since the writer last read the log; nothing was written."""
 
     code = "seq_moved"
 
     def __init__(self, session: str, expected: int, found: int) -> None:
         self.session, self.expected, self.found = session, expected, found
-        super().__init__(f"session {session!r} is at record {found}, not {expected}; read on from there and try again")
+        super().__init__(f"session {session!r} is at record {found}, not {expected}; read on from there and retry")
 
 
 class LeaseLostError(ConflictError):
-    """Another worker owns the session now; nothing was written."""
+    """Another worker holds the lease; nothing was written."""
 
     code = "lease_lost"
 
@@ -247,7 +246,7 @@ class LeaseLostError(ConflictError):
 
 
 class TurnFailedError(HoldfastError):
-    """A turn ended without an answer. The session goes on: the next message works.
+    """A turn ended without an answer. The session stays usable: the next message works.
 
     `reason` is the stable code of the outcome, for instance "rate_limit" or "cancelled".
     """

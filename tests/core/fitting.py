@@ -15,7 +15,7 @@ from pathlib import Path
 import msgspec
 
 from holdfast.core.faults.body import Evidence, read
-from holdfast.core.faults.fallback_classifier import ALWAYS, LETTERS, signs, stems
+from holdfast.core.faults.fallback_classifier import BIAS, LETTERS, features, stems
 from holdfast.types.faults import FaultKind, Phase, Refusal
 from tests.house.places import ROOT
 
@@ -64,7 +64,7 @@ def fitted(rows: Sequence[Taught]) -> Weights:
     known = [(row.kind, row.evidence) for row in rows]
     counts = Counter(word for _, evidence in known for word in {*stems(evidence.text), str(evidence.status)})
     vocabulary = {word for word, count in counts.items() if count >= _ROWS_MIN}
-    seen = [(kind, sorted({ALWAYS, *signs(evidence, vocabulary)})) for kind, evidence in known]
+    seen = [(kind, sorted({BIAS, *features(evidence, vocabulary)})) for kind, evidence in known]
     weights: Weights = defaultdict(lambda: dict.fromkeys(FaultKind, 0.0))
     squares: Weights = defaultdict(lambda: dict.fromkeys(FaultKind, 1e-6))
     order = random.Random(1)
@@ -97,7 +97,7 @@ def table(weights: Weights) -> str:
         told = [
             f"{letters[kind]}{round(10 * of_word[kind])}" for kind in FaultKind if abs(of_word[kind]) >= _WEIGHT_MIN
         ]
-        if told or word == ALWAYS:
+        if told or word == BIAS:
             entries.append(f"{word}={''.join(told)}")
     return "\n".join(textwrap.wrap(" ".join(entries), _LINE_CHARS, break_long_words=False, break_on_hyphens=False))
 

@@ -3,13 +3,13 @@
 import pytest
 
 from holdfast.core.compaction.facts import Passage
-from holdfast.core.compaction.ledger import chances
+from holdfast.core.compaction.ledger import fact_scores
 from holdfast.core.compaction.passages import read_passages
 from tests.core.passages import answered, called, returned, said
 
 
 def of(passages: list[Passage]) -> dict[str, float]:
-    return chances(read_passages(passages), len(passages))
+    return fact_scores(read_passages(passages), len(passages))
 
 
 @pytest.mark.parametrize(

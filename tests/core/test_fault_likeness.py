@@ -5,7 +5,7 @@ import pytest
 from holdfast.core.faults import fallback_classifier
 from holdfast.core.faults.body import Evidence, read
 from holdfast.core.faults.classifier import classify
-from holdfast.core.faults.fallback_classifier import ALWAYS, LETTERS, likeliest, signs, stems
+from holdfast.core.faults.fallback_classifier import BIAS, LETTERS, features, most_likely_kind, stems
 from holdfast.types.faults import Confidence, FaultKind, Phase, Refusal, Sent, Unit
 from tests.core import fitting
 
@@ -24,7 +24,7 @@ def evidence_of(text: str, status: int | None = 400) -> Evidence:
 def few_weights(monkeypatch: pytest.MonkeyPatch) -> None:
     """A table of four words in place of the fitted one."""
     weights = {
-        ALWAYS: {K.BAD_REQUEST: 5},
+        BIAS: {K.BAD_REQUEST: 5},
         "pigeon": {K.TRANSIENT: 10},
         "carrier": {K.TRANSIENT: 10},
         "parchme": {K.WIRE_OVERFLOW: 12},
@@ -47,14 +47,14 @@ def few_weights(monkeypatch: pytest.MonkeyPatch) -> None:
 )
 @pytest.mark.usefixtures("few_weights")
 def test_words_vote_where_there_are_enough_of_them(text: str, kind: FaultKind | None) -> None:
-    assert likeliest(evidence_of(text)) is kind
+    assert most_likely_kind(evidence_of(text)) is kind
 
 
 @pytest.mark.usefixtures("few_weights")
 def test_an_overflow_that_is_only_just_ahead_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fallback_classifier, "_AHEAD_MIN", 12)
+    monkeypatch.setattr(fallback_classifier, "_LEAD_MIN", 12)
 
-    assert likeliest(evidence_of("parchment too long and heavy")) is None
+    assert most_likely_kind(evidence_of("parchment too long and heavy")) is None
 
 
 @pytest.mark.usefixtures("few_weights")
@@ -88,7 +88,7 @@ def test_words_are_found_in_codes_and_in_sentences_by_their_beginnings() -> None
 
     assert stems("Authorizing it") == {"Authori", "it"}
     known = {"image", "authori", "415", "odd", "unsuppo", "it", "cow"}
-    assert signs(evidence, known) == {"image", "authori", "415", "odd", "unsuppo", "it"}
+    assert features(evidence, known) == {"image", "authori", "415", "odd", "unsuppo", "it"}
 
 
 def test_every_weight_in_the_table_is_of_a_kind() -> None:
@@ -96,7 +96,7 @@ def test_every_weight_in_the_table_is_of_a_kind() -> None:
 
     assert len(LETTERS) == len(FaultKind)
     assert {kind for of_word in weights.values() for kind in of_word} == set(FaultKind)
-    assert ALWAYS in weights
+    assert BIAS in weights
 
 
 def test_words_of_one_half_of_the_refusals_tell_the_kind_of_most_of_the_other(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -105,7 +105,7 @@ def test_words_of_one_half_of_the_refusals_tell_the_kind_of_most_of_the_other(mo
     tenths = {word: {kind: round(10 * one) for kind, one in of_word.items()} for word, of_word in fitted.items()}
     monkeypatch.setattr(fallback_classifier, "_weights", lambda: tenths)
 
-    votes = [(row.kind, likeliest(row.evidence)) for row in rows[1::2]]
+    votes = [(row.kind, most_likely_kind(row.evidence)) for row in rows[1::2]]
 
     voted = [(kind, vote) for kind, vote in votes if vote is not None]
     assert len(voted) > len(votes) * 0.8
@@ -114,11 +114,11 @@ def test_words_of_one_half_of_the_refusals_tell_the_kind_of_most_of_the_other(mo
 
 def test_the_table_that_is_written_is_the_one_that_is_read() -> None:
     weights: fitting.Weights = {
-        ALWAYS: dict.fromkeys(FaultKind, 0.0),
+        BIAS: dict.fromkeys(FaultKind, 0.0),
         "pigeon": dict.fromkeys(FaultKind, 0.0) | {K.TRANSIENT: 1.26, K.AUTH: -0.31, K.QUOTA: 0.29},
         "nothing": dict.fromkeys(FaultKind, 0.1),
     }
 
     letters = {kind: letter for letter, kind in LETTERS.items()}
-    assert fitting.table(weights) == f"{ALWAYS}= pigeon={letters[K.TRANSIENT]}13{letters[K.AUTH]}-3"
+    assert fitting.table(weights) == f"{BIAS}= pigeon={letters[K.TRANSIENT]}13{letters[K.AUTH]}-3"
     assert fitting.table(weights) in fitting.module(weights)

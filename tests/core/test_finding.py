@@ -3,20 +3,20 @@
 import pytest
 
 from holdfast.core.search.rank import (
-    GLIMPSE_CHARS,
     QUERY_WORDS_MAX,
+    SNIPPET_CHARS,
     Index,
     Posting,
     Reading,
     Row,
     RowSize,
-    counted,
-    glimpse,
     query_words,
     rank,
     read_rows,
-    row_again,
+    rebuild_row,
     shown_text,
+    snippet,
+    word_counts,
 )
 from holdfast.testing.builders import a_notice, a_reply, a_turn_ended, a_turn_started, an_attempt_started, an_input
 from holdfast.types.messages import BlobRef, LargeText, Media, Part, Reasoning, Text, ToolCall, ToolResult
@@ -65,7 +65,7 @@ def test_a_call_that_got_no_result_is_a_row_when_that_is_clear(closing: AnyRecor
     read = read_rows(log_of(a_step()[0], closing), after=0)
 
     assert read.rows[0] == Row(1, 1, "read a.txt", "")
-    assert row_again(RowSize(1, 1, 2, 0), log_of(a_step()[0])) == read.rows[0]
+    assert rebuild_row(RowSize(1, 1, 2, 0), log_of(a_step()[0])) == read.rows[0]
 
 
 def test_a_result_without_a_call_is_a_message() -> None:
@@ -118,11 +118,11 @@ def test_rows_are_bounded() -> None:
     row = read_rows(log_of(InputAdmitted((Text("x" * 300_000),))), after=0).rows[0]
 
     assert len(row.said) == 256 * 2**10
-    assert counted("a a a a a a a a a a b") == {"a": 8, "b": 1}
+    assert word_counts("a a a a a a a a a a b") == {"a": 8, "b": 1}
 
 
 def test_a_row_that_is_gone_is_empty() -> None:
-    assert row_again(RowSize(3, 0, 0, 1), []) == Row(3, 0, "", "")
+    assert rebuild_row(RowSize(3, 0, 0, 1), []) == Row(3, 0, "", "")
 
 
 # --- questions ---
@@ -218,11 +218,11 @@ def test_steps_stay_beside_each_other_in_short_talk() -> None:
 def test_a_glimpse_shows_the_call_and_what_was_asked_for() -> None:
     row = Row(2, 1, "read a.txt", f"{'filler ' * 200}the needle is here{' filler' * 200}")
 
-    shown = glimpse(row, "needle")
+    shown = snippet(row, "needle")
 
     assert shown.startswith("read a.txt: …")
     assert "the needle is here" in shown
-    assert len(shown) <= GLIMPSE_CHARS + 10
+    assert len(shown) <= SNIPPET_CHARS + 10
 
 
 @pytest.mark.parametrize(
@@ -234,4 +234,4 @@ def test_a_glimpse_shows_the_call_and_what_was_asked_for() -> None:
     ],
 )
 def test_what_is_short_is_shown_whole(row: Row, shown: str) -> None:
-    assert glimpse(row, "text") == shown
+    assert snippet(row, "text") == shown

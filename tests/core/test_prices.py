@@ -182,17 +182,17 @@ SPENT = replace(OPEN, spent_on_this=Spent(2, 5_000, 0, 500, 0.014), spent_on_not
         (Bounds(summary_usd_max=0.02), None),
         (
             Bounds(summary_usd_max=0.016),
-            "it would come to $0.0168 of $0.0160 allowed for one compaction, after 2 calls",
+            "it would amount to $0.0168 of $0.0160 allowed for one compaction, after 2 calls",
         ),
         (Bounds(summary_tokens_max=6_600), None),
         (
             Bounds(summary_tokens_max=6_599),
-            "it would come to 6,600 tokens of 6,599 allowed for one compaction, after 2 calls",
+            "it would amount to 6,600 tokens of 6,599 allowed for one compaction, after 2 calls",
         ),
-        (Bounds(summary_usd_per_day=0.05), "it would come to $0.0528 of $0.0500 allowed for one day, after 9 calls"),
+        (Bounds(summary_usd_per_day=0.05), "it would amount to $0.0528 of $0.0500 allowed for one day, after 9 calls"),
         (
             Bounds(summary_tokens_per_day=10_000),
-            "it would come to 10,100 tokens of 10,000 allowed for one day, after 9 calls",
+            "it would amount to 10,100 tokens of 10,000 allowed for one day, after 9 calls",
         ),
     ],
 )
@@ -202,7 +202,8 @@ def test_a_call_that_would_exceed_what_is_allowed_is_not_made(bounds: Bounds, sa
 
 
 def test_the_first_call_is_held_to_the_budget_too() -> None:
-    assert why(OPEN, Bounds(summary_usd_max=0.001)) == "it would come to $0.0028 of $0.0010 allowed for one compaction"
+    expected = "it would amount to $0.0028 of $0.0010 allowed for one compaction"
+    assert why(OPEN, Bounds(summary_usd_max=0.001)) == expected
 
 
 def test_a_model_without_a_price_is_held_to_tokens_alone() -> None:
@@ -214,7 +215,7 @@ def test_answers_in_vain_end_it_unless_a_person_asks() -> None:
     """FM-147: what goes forward is not punished, what does not go forward does not burn on."""
     in_vain = replace(OPEN, notes_in_vain=9)
 
-    assert why(in_vain) == "none of 9 answers that were paid for today could be used"
+    assert why(in_vain) == "none of 9 summaries paid for today could be used"
     assert why(replace(in_vain, notes_in_vain=8)) is None
     assert why(replace(in_vain, wanted=(PendingCompaction(1, Trigger.PERSON),))) is None
     assert why(replace(in_vain, wanted=(PendingCompaction(1, Trigger.DEBT),))) is not None

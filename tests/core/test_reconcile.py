@@ -23,12 +23,12 @@ from holdfast.core.integrity.reconcile import (
     Run,
     SetAside,
     TrimSegment,
-    joined,
+    describe,
+    merge_runs,
     missing_in,
     owed_among,
     reconcile,
-    told,
-    without,
+    subtract_runs,
 )
 
 TORN = "its bytes do not match their checksum"
@@ -66,12 +66,12 @@ def test_a_row_with_a_wrong_number_goes_back_to_where_its_checksum_holds() -> No
     moved = BadRow(68, TORN, fits_at=4)
 
     assert reconcile(Found((Run(1, 3), Run(5, 9)), (moved,))) == (
-        PutBack(68, 4, "its row says 68, and its checksum holds for 4"),
+        PutBack(68, 4, "its row has seq 68, but its checksum holds for 4"),
     )
 
 
 def test_a_row_with_a_wrong_number_does_not_make_the_log_longer() -> None:
-    stray = SetAside(2**40, f"{TORN}, and no record is missing where it says it stands", leaves_mark=False)
+    stray = SetAside(2**40, f"{TORN}, and no record is missing at its seq", leaves_mark=False)
 
     assert reconcile(Found((Run(1, 9),), (BadRow(2**40, TORN),))) == (stray,)
 
@@ -87,7 +87,7 @@ def test_records_that_are_sealed_and_still_live_are_taken_out() -> None:
     lost_clear = Found((Run(1, 14),), segments=(segment(1, 10, seal=11),))
 
     assert reconcile(lost_clear) == (
-        ClearSealed(Run(1, 10), "they are sealed in a segment, and were not taken out of the live records"),
+        ClearSealed(Run(1, 10), "they are sealed in a segment, but still in the live records"),
     )
 
 
@@ -100,10 +100,10 @@ def test_a_torn_row_that_is_sealed_is_set_aside_without_a_mark() -> None:
 
 def test_a_segment_without_its_seal_is_forgotten_where_its_records_are_live_and_adopted_where_they_are_not() -> None:
     assert reconcile(Found((Run(1, 14),), segments=(segment(1, 10),))) == (
-        ForgetSegment("1-10", "its records are all there without it"),
+        ForgetSegment("1-10", "its records are all stored elsewhere"),
     )
     assert reconcile(Found((Run(11, 14),), segments=(segment(1, 10),))) == (
-        AdoptSegment("1-10", Run(1, 10), "it has no seal, and records that nothing else has"),
+        AdoptSegment("1-10", Run(1, 10), "it has no seal, and records that are stored nowhere else"),
     )
 
 
@@ -111,7 +111,7 @@ def test_a_segment_that_is_gone_is_put_again_where_its_records_are_live_and_thes
     for copy in (Copy.MISSING, Copy.DAMAGED):
         assert reconcile(Found((Run(1, 14),), segments=(segment(1, 10, seal=11, copy=copy),))) == (
             PutAgain("1-10", Run(1, 10), f"its segment is {copy}, and its records are live"),
-            ClearSealed(Run(1, 10), "they are sealed in a segment, and were not taken out of the live records"),
+            ClearSealed(Run(1, 10), "they are sealed in a segment, but still in the live records"),
         )
 
 
@@ -119,7 +119,7 @@ def test_a_segment_that_is_gone_is_not_needed_where_an_earlier_one_has_what_is_n
     segments = (segment(1, 5, seal=11), segment(3, 8, seal=12, copy=Copy.MISSING))
 
     assert reconcile(Found((Run(6, 14),), segments=segments)) == (
-        ForgetSegment("3-8", "its segment is missing, and its records are all there without it"),
+        ForgetSegment("3-8", "its segment is missing, and its records are all stored elsewhere"),
     )
 
 
@@ -144,9 +144,7 @@ def test_of_two_segments_that_overlap_the_one_sealed_first_counts() -> None:
     beyond = Found((Run(16, 20),), segments=(segment(1, 10, seal=17), segment(8, 15, seal=18)))
 
     assert reconcile(inside) == (ForgetSegment("3-8", "an earlier segment has all of its records"),)
-    assert reconcile(beyond) == (
-        TrimSegment("8-15", (Run(11, 15),), "an earlier segment has the others of its records"),
-    )
+    assert reconcile(beyond) == (TrimSegment("8-15", (Run(11, 15),), "an earlier segment has its other records"),)
 
 
 def test_a_fold_that_disagrees_is_dropped_and_vouches_for_nothing() -> None:
@@ -157,10 +155,10 @@ def test_a_fold_that_disagrees_is_dropped_and_vouches_for_nothing() -> None:
 
 def test_counters_are_what_the_records_come_to_also_where_an_older_version_kept_none() -> None:
     assert reconcile(Found((Run(1, 3),), owed_kept=0, owed_counted=2)) == (
-        Recount(2, "the records come to 2 outcomes that are owed, and 0 is kept"),
+        Recount(2, "the records have 2 pending outcomes, but 0 is stored"),
     )
     assert reconcile(Found((Run(1, 3),), owed_counted=0)) == (
-        Recount(0, "the records come to 0 outcomes that are owed, and nothing is kept about it"),
+        Recount(0, "the records have 0 pending outcomes, but no number is stored"),
     )
 
 
@@ -177,9 +175,9 @@ def test_lost_messages_are_those_that_look_like_it_then_the_newest() -> None:
 
 
 def test_runs_are_joined_and_taken_out_of_each_other() -> None:
-    assert joined([Run(5, 6), Run(1, 2), Run(3, 3), Run(2, 2)]) == [Run(1, 3), Run(5, 6)]
-    assert without(Run(1, 10), [Run(0, 2), Run(5, 6), Run(20, 30)]) == [Run(3, 4), Run(7, 10)]
-    assert without(Run(1, 10), [Run(4, 12)]) == [Run(1, 3)]
+    assert merge_runs([Run(5, 6), Run(1, 2), Run(3, 3), Run(2, 2)]) == [Run(1, 3), Run(5, 6)]
+    assert subtract_runs(Run(1, 10), [Run(0, 2), Run(5, 6), Run(20, 30)]) == [Run(3, 4), Run(7, 10)]
+    assert subtract_runs(Run(1, 10), [Run(4, 12)]) == [Run(1, 3)]
     assert list(missing_in(6, [Run(2, 3)])) == [1, 4, 5, 6]
 
 
@@ -200,19 +198,19 @@ def test_every_repair_is_told_with_its_place_and_its_reason() -> None:
         Recount(3, "why"),
     ]
 
-    assert [told(repair) for repair in repairs] == [
-        "record 3 is set aside, and a mark left in its place: why",
-        "a row that says it is record 3 is set aside: why",
-        "the row of record 4 is put back from 68: why",
+    assert [describe(repair) for repair in repairs] == [
+        "record 3 is moved to quarantine and replaced by a mark: why",
+        "a stray row with seq 3 is moved to quarantine: why",
+        "the row of record 4 is moved back from 68: why",
         "record 3 is marked as lost: why",
-        "records 1 to 9 are taken out of the live ones: why",
+        "records 1 to 9 are deleted from the live records: why",
         "segment a is removed: why",
         "segment a is sealed again for records 1 to 9: why",
-        "segment a is put into the archive again from records 1 to 9: why",
-        "segment a is given up with records 1 to 9: why",
-        "segment a stands for 1 to 9, 12 to 13 alone: why",
-        "the fold kept at record 3 is dropped and made again: why",
-        "the number of outcomes owed is set to 3: why",
+        "segment a is rebuilt in the archive from records 1 to 9: why",
+        "segment a is lost with records 1 to 9: why",
+        "segment a is restricted to records 1 to 9, 12 to 13: why",
+        "the snapshot at record 3 is deleted and rebuilt: why",
+        "the number of pending outcomes is set to 3: why",
     ]
 
 
@@ -233,7 +231,7 @@ def repaired(found: Found, repairs: tuple[Repair, ...]) -> Found:
             case MarkMissing(seq=seq):
                 whole.append(Run(seq, seq))
             case ClearSealed(run=run):
-                whole = [left for each in whole for left in without(each, [run])]
+                whole = [left for each in whole for left in subtract_runs(each, [run])]
             case ForgetSegment(name=name) | LoseSegment(name=name):
                 del segments[name]
             case PutAgain(name=name):
@@ -248,7 +246,7 @@ def repaired(found: Found, repairs: tuple[Repair, ...]) -> Found:
                 found = replace(found, snapshot=None)
             case Recount(owed=owed):
                 found = replace(found, owed_kept=owed)
-    return replace(found, whole=tuple(joined(whole)), bad=tuple(bad), segments=(*segments.values(), *trimmed))
+    return replace(found, whole=tuple(merge_runs(whole)), bad=tuple(bad), segments=(*segments.values(), *trimmed))
 
 
 runs = st.lists(st.builds(lambda first, length: Run(first, first + length), st.integers(1, 30), st.integers(0, 9)))
@@ -275,10 +273,10 @@ def test_whatever_is_found_is_repaired_at_once_and_then_there_is_nothing_to_do(
         FoundSegment(f"segment-{place}", seg_runs[0], 100 + place if has_seal else 0, copy)
         for place, (seg_runs, has_seal, copy) in enumerate(sealed)
     )
-    found = Found(tuple(joined(whole)), tuple(bad), segments, snapshot, *owed)
+    found = Found(tuple(merge_runs(whole)), tuple(bad), segments, snapshot, *owed)
 
     again = repaired(found, reconcile(found))
 
     assert reconcile(again) == ()
-    held = joined((*again.whole, *(one.run for one in again.segments)))
+    held = merge_runs((*again.whole, *(one.run for one in again.segments)))
     assert len(held) <= 1, "there is a gap"

@@ -34,9 +34,9 @@ from holdfast.types.records import (
     TurnEnded,
     TurnStarted,
     WindowWarned,
+    append_bookkeeping,
     decode_record,
     encode_record,
-    kept_beside,
     origin_of,
     owed,
     refs_in,
@@ -139,7 +139,7 @@ def test_whoever_asks_of_many_records_is_told_the_same_as_whoever_asks_of_each()
     )
 
     assert refs_in(records) == [ref for record in records for ref in refs_of(record)] != []
-    assert kept_beside(records) == (1, refs_in(records))
+    assert append_bookkeeping(records) == (1, refs_in(records))
     lost = DamageSetAside("torn", is_owed=True)
-    assert kept_beside((TurnStarted(1), lost, lost, TurnEnded(1, Outcome.ANSWERED))) == (1, [])
-    assert kept_beside((TurnStarted(1),)) == (0, ())
+    assert append_bookkeeping((TurnStarted(1), lost, lost, TurnEnded(1, Outcome.ANSWERED))) == (1, [])
+    assert append_bookkeeping((TurnStarted(1),)) == (0, ())

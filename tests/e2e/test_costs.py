@@ -120,7 +120,7 @@ async def test_a_summary_over_the_budget_is_made_by_the_next_model_that_is_withi
             assert (applied.kind, applied.model) == (SummaryKind.SUMMARY, f"{dialect}:cheap")
             assert asked_of(world) == {"cheap"}
             (notice,) = await told_of_budget(session)
-            assert notice.startswith(f"{dialect}:dear is not asked for a summary: it would come to $0.0")
+            assert notice.startswith(f"{dialect}:dear is not asked for a summary: it would amount to $0.0")
             assert (await records_of(session, SummaryRefused))[0].is_over_budget
             assert (applied.cost_usd or 0) < 0.01
             await ended_well(session)

@@ -4,7 +4,7 @@ import pytest
 from msgspec.structs import replace
 
 from holdfast.core.faults.classifier import classify
-from holdfast.core.faults.replies import outcome_of, symptom
+from holdfast.core.faults.replies import outcome_of, reply_fault
 from holdfast.models.catalogue import simulated_model
 from holdfast.models.fake import Simulation, count_text
 from holdfast.types.faults import FaultKind, Refusal, Sent
@@ -212,7 +212,7 @@ async def test_summaries_may_be_refused_although_the_same_text_is_answered(
     words = "one two three four five six seven eight nine ten " * 5
     _, came = await outcome(model, asking(said(words), system="Summarise the conversation."))
     # One dialect tells of its policy in an answer without words.
-    fault = classify(came) if isinstance(came, Refusal) else symptom(outcome_of(came), Sent())
+    fault = classify(came) if isinstance(came, Refusal) else reply_fault(outcome_of(came), Sent())
     assert fault is not None
     assert fault.kind is kind
     assert text_of_reply(await reply_of(model, asking(said(words)), {})).startswith("You said")

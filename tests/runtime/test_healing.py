@@ -107,7 +107,7 @@ async def test_whichever_record_is_torn_the_next_message_is_answered_and_the_dam
     assert (mark.why, mark.kept) == (ALTERED, "quarantine:1")
     check_outcomes(records)
     assert len(notices(records)) == 1
-    assert f"record {seq} is set aside" in notices(records)[0]
+    assert f"record {seq} is moved to quarantine" in notices(records)[0]
     (answer,) = [each.record.reply.parts[0] for each in records[-4:] if isinstance(each.record, ReplyRecorded)]
     assert "the last: and now?" in str(answer)
 
@@ -219,7 +219,7 @@ async def test_a_snapshot_that_the_records_cannot_follow_is_dropped_and_told() -
     log = await open_healed(lease, store)
 
     assert (await store.load_snapshot(KEY), log.turn.owed, log.wounds) == (None, 0, {})
-    assert "the fold kept" in notices(await store.read(KEY))[0]
+    assert "the snapshot at" in notices(await store.read(KEY))[0]
 
 
 async def test_a_record_that_cannot_follow_is_set_aside_and_the_rest_goes_on() -> None:

@@ -297,5 +297,5 @@ async def test_a_session_with_a_bounded_queue_says_when_it_is_full() -> None:
         await session.post("1")
         await session.post("2")
 
-        with pytest.raises(Exception, match="2 inputs without an answer"):
+        with pytest.raises(Exception, match="2 pending inputs"):
             await session.post("3")

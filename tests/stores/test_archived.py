@@ -350,6 +350,6 @@ async def test_frames_in_the_wrong_place_are_not_taken_for_others() -> None:
     rows = await reader.rows(segment, 1, 6)
     reader._frames.keep((segment.name, 0), rows[2:])
 
-    with pytest.raises(SegmentMissingError, match="not those that its header names"):
+    with pytest.raises(SegmentMissingError, match="do not match its header"):
         await reader.rows(segment, 1, 3)
     await store.close()

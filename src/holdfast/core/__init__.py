@@ -1,1 +1,1 @@
-"""What the engine decides, as data and pure functions: no loop, clock, disk, network, randomness or log."""
+"""The engine's policy as data and pure functions: no loop, clock, disk, network, randomness or log."""

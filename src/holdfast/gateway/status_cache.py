@@ -12,7 +12,7 @@ from typing import TypeVar
 import msgspec
 
 from holdfast.core.fold.session_state import InFlight, Turn
-from holdfast.core.limits.bounds import follows_a_client
+from holdfast.core.limits.bounds import is_proxy_session
 from holdfast.gateway.api.schemas import Budget, Gauge, SessionSummary
 from holdfast.ports import SessionInfo, Store
 from holdfast.runtime.engine.log import stand
@@ -109,7 +109,7 @@ def _status(known: SessionInfo, turn: Turn | None) -> SessionStatus:
     if turn is None:
         state, says = ("working", "working") if known.owed else ("rest", "idle")
         return SessionStatus(state, says, None, None, known.owed, None)
-    state, says = describe(turn, follows_client=follows_a_client(known.key))
+    state, says = describe(turn, follows_client=is_proxy_session(known.key))
     open_turns = len(turn.waiting) + bool(turn.number)
     return SessionStatus(state, says, gauge_of(turn.budgets), turn.generation, open_turns, turn.model)
 

@@ -24,7 +24,7 @@ from holdfast.core.integrity.segments import (
     unpack_frame,
     unpack_header,
 )
-from holdfast.core.search.rank import RowSize, glimpse, row_again
+from holdfast.core.search.rank import RowSize, rebuild_row, snippet
 from holdfast.errors import RecordsSealedError, SegmentMissingError, StoreDamagedError
 from holdfast.ports import (
     Admission,
@@ -113,7 +113,7 @@ class SegmentReader:
         except SegmentTornError as torn:
             raise SegmentMissingError(segment.name, f"is damaged: {torn}") from torn
         if [row.seq for row in rows] != list(range(rows[0].seq, rows[0].seq + len(rows))) or rows[0].seq > first:
-            raise SegmentMissingError(segment.name, "is damaged: its frames are not those that its header names")
+            raise SegmentMissingError(segment.name, "is damaged: its frames do not match its header")
         return rows[first - rows[0].seq : last - rows[0].seq + 1]
 
     async def _header(self, segment: Segment) -> tuple[Header, int]:
@@ -235,8 +235,8 @@ class ArchivedStore:
         records: list[Logged] = []
         for seq in sorted({hit.call, hit.seq} - {0}):
             records += await self.read(session, after=seq - 1, limit=1)
-        row = row_again(RowSize(hit.seq, hit.call, 0, 0), records)
-        return msgspec.structs.replace(hit, excerpt=glimpse(row, query))
+        row = rebuild_row(RowSize(hit.seq, hit.call, 0, 0), records)
+        return msgspec.structs.replace(hit, excerpt=snippet(row, query))
 
     # The store's own.
 

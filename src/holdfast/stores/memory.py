@@ -14,7 +14,7 @@ import msgspec
 from holdfast.core.integrity.reconcile import BadRow, DropSnapshot, LogRepair, MarkMissing, Recount, Run, SetAside
 from holdfast.core.integrity.segments import Kept
 from holdfast.core.limits.bounds import Bounds
-from holdfast.core.search.rank import Index, Reading, RowSize, glimpse, read_rows, row_again
+from holdfast.core.search.rank import Index, Reading, RowSize, read_rows, rebuild_row, snippet
 from holdfast.errors import (
     BadInputError,
     BlobMissingError,
@@ -152,7 +152,7 @@ class MemoryStore:
         if seqs[0] <= self._sealed_until(session):
             return ""
         records = [logged for seq in seqs for logged in self._records(session, after=seq - 1, limit=1)]
-        return glimpse(row_again(size, records), query)
+        return snippet(rebuild_row(size, records), query)
 
     async def acquire(self, session: str, owner: str, *, seconds: float) -> Lease | None:
         """Take the right to work on a session; see `Store.acquire`."""

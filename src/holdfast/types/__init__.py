@@ -1,1 +1,1 @@
-"""Types that are on disk: messages, records, faults, limits and usage. They import nothing of ours."""
+"""Types that are stored on disk: messages, records, faults, limits and usage. They import nothing else of Holdfast."""

@@ -1,7 +1,4 @@
-"""The words in which a provider's failure is told: kinds, units, how sure we are, what came and what was sent.
-
-Import them from `holdfast.core.faults`. They stand apart only so that the tables and the classifier can share them.
-"""
+"""Provider errors as received and as classified, and the recovery steps that answer them."""
 
 from enum import StrEnum
 
@@ -9,7 +6,7 @@ import msgspec
 
 
 class FaultKind(StrEnum):
-    """What went wrong, by what can be done about it."""
+    """Kinds of failure, split by the recovery that helps."""
 
     TOKEN_OVERFLOW = "token_overflow"
     WIRE_OVERFLOW = "wire_overflow"
@@ -29,57 +26,57 @@ class FaultKind(StrEnum):
 
 
 class Phase(StrEnum):
-    """How far a call had come when it failed."""
+    """The phase in which a call failed."""
 
-    # Not sent at all: our own estimate says that it would not be accepted.
+    # Not sent: by our own estimate the request exceeds a limit.
     ESTIMATE = "estimate"
     CONNECT = "connect"
     RESPONSE = "response"
-    # The status was 200 and the failure came inside the stream, or the stream ended early.
+    # The status was 200, and the stream carried an error or ended early.
     STREAM = "stream"
-    # Nothing came for longer than the deadline.
+    # No data arrived within the deadline.
     STALL = "stall"
 
 
 class Refusal(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A failed call exactly as it came, bounded, without keys: what the classifier reads and the log keeps."""
+    """The raw error of a failed call, truncated and without API keys: input of the classifier, stored in the log."""
 
     dialect: str
     phase: Phase
     status: int | None = None
     headers: dict[str, str] = {}
     body: str = ""
-    # What the client library said, where there was no response at all.
+    # The HTTP library's error where there was no response.
     cause: str = ""
-    # The SHA-256 of the image that it points at; "": it points at none.
+    # The SHA-256 of the image that the error names; "": none.
     blamed: str = ""
 
 
 class Sent(msgspec.Struct, frozen=True):
-    """What is known of the request that failed. Everything is optional; what is unknown decides nothing."""
+    """Known facts about the failed request, for the classifier. Unknown fields are ignored."""
 
-    # Our own estimate of the request in tokens, and the bytes of its serialised body.
+    # Estimated tokens of the request, and bytes of its serialised body.
     tokens: int | None = None
     wire_bytes: int | None = None
     media_count: int = 0
-    # What the model is believed to accept; None where it is not known.
+    # Limits in force for the model; None: unknown.
     window_tokens: int | None = None
     wire_bytes_max: int | None = None
-    # Whether the model reports all that it read, as far as is known.
+    # False: the model is known to report fewer tokens than it reads.
     reports_all_read: bool = True
-    # What the model hardly reports less than for this request, if it reads all of it and nothing as large was ever read
-    # whole; None where too little is known to say so.
+    # Lower bound of the reported input tokens if the model reads the whole request and never accepted one as large;
+    # None: unknown.
     tokens_least: int | None = None
-    # It is far larger than the last request of its session that was answered.
+    # The request is far larger than the last answered one of its session.
     has_grown: bool = False
     had_tools: bool = False
     had_reasoning: bool = False
-    # Who was asked, for instance "openai" or "dashscope": a few providers give one code two meanings.
+    # Provider name, for instance "openai" or "dashscope": a few providers give one code two meanings.
     provider: str = ""
 
 
 class Unit(StrEnum):
-    """What a provider's numbers count."""
+    """Unit of a provider's numbers."""
 
     TOKENS = "tokens"
     BYTES = "bytes"
@@ -89,7 +86,7 @@ class Unit(StrEnum):
 
 
 class Confidence(StrEnum):
-    """How sure a classification is."""
+    """Confidence of a classification."""
 
     CERTAIN = "certain"
     LIKELY = "likely"
@@ -97,7 +94,7 @@ class Confidence(StrEnum):
 
 
 class Fault(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A classified failure. `second_kind` is the next best reading where two are plausible."""
+    """A classified failure. `second_kind` is the next best kind where two are plausible."""
 
     kind: FaultKind
     confidence: Confidence
@@ -106,43 +103,43 @@ class Fault(msgspec.Struct, frozen=True, omit_defaults=True):
     requested: int | None = None
     unit: Unit | None = None
     retry_after_seconds: float | None = None
-    # The provider's own sentence, bounded, for the person who must act.
+    # The provider's own message, truncated, for the user.
     said: str = ""
-    # The part of `requested` that was asked for as output, where it is told: if the rest fits, ask for less output.
+    # Output tokens included in `requested`, where stated: if the rest fits, request less output.
     output_requested: int | None = None
     # As in `Refusal`.
     blamed: str = ""
 
 
 class Rung(StrEnum):
-    """One way of recovering."""
+    """One recovery step."""
 
     BACKOFF = "back_off"
     RETRY = "try_again"
-    # Go on with the next model; for the summariser alone, the same.
+    # Switch to the next model, for the turn or for summaries only.
     FALLBACK_MODEL = "next_model"
     NEXT_SUMMARISER = "next_summariser"
-    # Ask for less output: the model writes no more, or the window has no more left beside what is sent.
+    # Request less output: the model's output limit is lower, or the window has less left beside the input.
     CLAMP_OUTPUT = "clamp_output"
     # Give every tool call of a proxied request its result, and every result its call.
     REPAIR_PAIRS = "repair_pairs"
-    # Send no thinking back; ask for some thinking, or for none.
+    # Send no reasoning back; turn reasoning on or off.
     DROP_REASONING = "drop_reasoning"
     CHANGE_EFFORT = "change_effort"
-    # Show old tool output by a line each.
+    # Mask old tool output, one line each.
     MASK = "mask"
-    # Represent what is old by a model's summary: of all of it, of less of each message, piece by piece.
+    # Replace old messages by a model's summary: of all of them, of less of each message, or piece by piece.
     SUMMARISE = "summarise"
     SUMMARISE_LESS = "summarise_less"
     SUMMARISE_PIECES = "summarise_pieces"
-    # Represent it by a text made without a model, and keep the tail; keep nothing but the turn being answered.
+    # Replace them by a digest made without a model and keep the tail; keep only the open turn.
     DIGEST = "digest"
     KEEP_NEWEST = "keep_newest"
-    # Show the image that is too large smaller.
+    # Downscale the image that is too large.
     SHRINK_IMAGE = "shrink_image"
-    # Show the part that is too large, or the largest, by a line that says what it was.
+    # Replace the part that is too large, or the largest, by one line.
     REPLACE_LARGEST = "replace_largest"
-    # Where only our own estimate says no: an estimate may be wrong, so the model has the last word.
+    # Only our own estimate exceeds the limit, and it may be wrong: send the request.
     SEND_ANYWAY = "send_anyway"
-    # Begin a generation: nothing of the past is carried along but a digest, and the newest input.
+    # Start a generation: the view keeps a digest of the past and the newest input.
     ROLL_OVER = "roll_over"

@@ -2,22 +2,22 @@
 
 import msgspec
 
-# The error assumed before the first reading.
+# Relative error assumed before the first reading.
 _ERROR_AT_FIRST = 0.15
 # The margin in standard errors: two cover 95 % of readings.
 _MARGIN = 2.0
-# Below what was foreseen a report means that a part was not read only where it is four standard errors below: being
-# wrong costs a compaction. Never for less than a tenth, which is how far sessions of one model are apart ...
+# Reported usage means a truncated request only if it is four standard errors below the estimate: a false alarm costs a
+# compaction. Never less than a tenth, which is the spread between sessions of one model ...
 _MARGIN_BELOW, _MISSED_SHARE_MIN = 4.0, 0.1
-# ... and after as many readings as bring the error assumed at first well below that.
+# ... and only after enough readings to bring the assumed error well below that.
 _READINGS_TO_MISS = 5
 
 
 class Limits(msgspec.Struct, frozen=True):
-    """What one model at one endpoint accepts. None: not known, so not enforced before sending.
+    """Limits of one model at one endpoint. None: unknown, so not enforced before sending.
 
-    `window_tokens` covers input and output together, as most providers count it; `output_tokens_max` is what may be
-    asked for at most.
+    `window_tokens` covers input and output together, as most providers count it; `output_tokens_max` is the largest
+    output that a request may ask for.
     """
 
     window_tokens: int | None = None
@@ -31,10 +31,10 @@ class Limits(msgspec.Struct, frozen=True):
 
 
 class Calibration(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What one model counts for what we estimate: `overhead + scale * raw`, and how far off that has been.
+    """Map a raw token estimate to one model's own count: `overhead + scale * raw`, with the error of that fit.
 
     The sums are those of a weighted least-squares fit of relative errors, so ten readings or ten thousand take the
-    same space. `strange` counts readings far from what was foreseen, in a row.
+    same space. `strange` counts consecutive outliers.
     """
 
     scale: float = 1.0
@@ -46,15 +46,15 @@ class Calibration(msgspec.Struct, frozen=True, omit_defaults=True):
     sums: tuple[float, float, float, float, float] = (0.0, 0.0, 0.0, 0.0, 0.0)
 
     def estimate(self, raw: int) -> int:
-        """Return what the model will most likely count for a raw estimate."""
+        """Return the most likely token count for a raw estimate."""
         return round(self.overhead + self.scale * raw)
 
     def upper(self, raw: int) -> int:
-        """Return what the model will hardly exceed: the estimate with a margin for our own error."""
+        """Return an upper bound of the token count: the estimate plus a margin for its error."""
         return round((self.overhead + self.scale * raw) * (1.0 + _MARGIN * self.error))
 
     def lower(self, raw: int) -> int | None:
-        """Return what the model hardly counts less than; None before enough was read to say so."""
+        """Return a lower bound of the token count; None while there are too few readings."""
         if self.readings < _READINGS_TO_MISS:
             return None
         return round((self.overhead + self.scale * raw) * (1.0 - max(_MARGIN_BELOW * self.error, _MISSED_SHARE_MIN)))
@@ -64,20 +64,20 @@ UNCALIBRATED = Calibration()
 
 
 class Learned(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What is known of one model at one endpoint beyond what is declared. None: nothing."""
+    """Limits and calibration learned from calls of one model at one endpoint. None: nothing learned."""
 
     window_tokens: int | None = None
     wire_bytes_max: int | None = None
     media_count_max: int | None = None
     media_bytes_max: int | None = None
     media_pixels_max: int | None = None
-    # The most that the model writes in one answer.
+    # The model's output limit.
     output_tokens_max: int | None = None
-    # False: it reports less than it reads, whatever is sent, so its count says nothing about cutting.
+    # False: the model always reports fewer tokens than it reads, so its usage does not reveal truncation.
     reports_all_read: bool = True
-    # True: it refuses a request that fits, if the output that it asks for does not fit beside it.
+    # True: the model rejects a request whose input fits but whose requested output does not fit beside it.
     counts_output: bool = False
-    # The most that was ever accepted, by the provider's own count and in bytes.
+    # The largest request accepted so far, in reported tokens and in bytes.
     accepted_tokens: int = 0
     accepted_wire_bytes: int = 0
     calibration: Calibration = UNCALIBRATED

@@ -1,7 +1,7 @@
-"""What a model reads and writes: messages made of parts, and a request made of messages.
+"""Messages, their parts, and the requests and replies of a model.
 
-Parts that are large live in a blob and are named by its SHA-256; a part never holds megabytes itself. The system
-text is not a message: it is re-read from its source for every request.
+Large parts are stored as blobs and referenced by SHA-256; a part never holds megabytes itself. The system text is not
+a message: it is re-read from its source for every request.
 """
 
 from enum import StrEnum
@@ -11,7 +11,7 @@ import msgspec
 
 
 class Role(StrEnum):
-    """Who speaks. A tool speaks the results of the calls an assistant made."""
+    """The author of a message. Results of tool calls have the role `tool`."""
 
     USER = "user"
     ASSISTANT = "assistant"
@@ -19,14 +19,14 @@ class Role(StrEnum):
 
 
 class BlobRef(msgspec.Struct, frozen=True):
-    """Names the original bytes of something large: their SHA-256 in hex, and how many there are."""
+    """Reference to a blob: SHA-256 in hex and size."""
 
     sha256: str
     size_bytes: int
 
 
 class _Part(msgspec.Struct, frozen=True, tag_field="type", omit_defaults=True):
-    """One piece of a message. The tag is what stands on disk: renaming one is a migration."""
+    """One part of a message. The tag is stored on disk: renaming one is a migration."""
 
 
 class Text(_Part, frozen=True, tag="text"):
@@ -36,7 +36,7 @@ class Text(_Part, frozen=True, tag="text"):
 
 
 class LargeText(_Part, frozen=True, tag="large_text"):
-    """Text kept in a blob as UTF-8. `head` is its beginning, enough to recognise it by."""
+    """Text stored in a blob as UTF-8. `head` is its beginning, for previews."""
 
     blob: BlobRef
     head: str
@@ -44,7 +44,7 @@ class LargeText(_Part, frozen=True, tag="large_text"):
 
 
 class Media(_Part, frozen=True, tag="media"):
-    """An image or document kept in a blob. Pixels are 0 where the format does not tell or has none."""
+    """An image or document stored in a blob. Pixels are 0 where the format has none or does not state them."""
 
     blob: BlobRef
     media_type: str
@@ -54,7 +54,7 @@ class Media(_Part, frozen=True, tag="media"):
 
 
 class ToolCall(_Part, frozen=True, tag="tool_call"):
-    """A model asks for a tool. `arguments` is the JSON text exactly as the model wrote it; it may be invalid."""
+    """A tool call by a model. `arguments` is the JSON text exactly as the model wrote it; it may be invalid."""
 
     call_id: str
     name: str
@@ -62,18 +62,18 @@ class ToolCall(_Part, frozen=True, tag="tool_call"):
 
 
 class ToolOutcome(StrEnum):
-    """How a tool call ended."""
+    """Outcome of a tool call."""
 
     DONE = "done"
     FAILED = "failed"
     TIMED_OUT = "timed_out"
     CANCELLED = "cancelled"
-    # The process died while the tool ran: it may or may not have had its effect, and it is not repeated.
+    # The process died while the tool ran: its effect is unknown, and it is not retried.
     UNKNOWN = "unknown"
 
 
 class ToolResult(_Part, frozen=True, tag="tool_result"):
-    """What came of a tool call, bounded. `originals` has the whole of what `parts` shorten; no model is sent them."""
+    """Result of a tool call, truncated if large. `originals` are the full outputs; they are not sent to a model."""
 
     call_id: str
     parts: tuple[Text | LargeText | Media, ...]
@@ -82,10 +82,10 @@ class ToolResult(_Part, frozen=True, tag="tool_result"):
 
 
 class Reasoning(_Part, frozen=True, tag="reasoning"):
-    """A model's thinking. `opaque` (a signature or encrypted text) goes back unaltered to `issuer`, or not at all.
+    """Reasoning of a model. `opaque` (a signature or encrypted text) is sent back only to `issuer`, unaltered.
 
-    `issuer` is what `Model.issuer` says: the dialect, endpoint and model that alone can check the signature. A part
-    with an empty `text` but an `opaque` is thinking that the provider keeps hidden.
+    `issuer` is `Model.issuer`: the dialect, endpoint and model that can verify the signature. A part with an empty
+    `text` but an `opaque` is reasoning that the provider keeps hidden.
     """
 
     text: str
@@ -98,14 +98,14 @@ Part: TypeAlias = Text | LargeText | Media | ToolCall | ToolResult | Reasoning
 
 
 class Message(msgspec.Struct, frozen=True):
-    """One utterance, in the order its parts were spoken."""
+    """One message with its parts in order."""
 
     role: Role
     parts: tuple[Part, ...]
 
 
 class ToolSpec(msgspec.Struct, frozen=True):
-    """What a model is told about a tool. `parameters` is the JSON Schema of its arguments, as JSON text."""
+    """Definition of a tool for a model. `parameters` is the JSON Schema of its arguments, as JSON text."""
 
     name: str
     description: str
@@ -113,7 +113,7 @@ class ToolSpec(msgspec.Struct, frozen=True):
 
 
 class Effort(StrEnum):
-    """How much a model may think before it answers. NONE asks for none where the provider allows it."""
+    """Reasoning effort. NONE turns reasoning off where the provider allows it."""
 
     NONE = "none"
     LOW = "low"
@@ -122,19 +122,19 @@ class Effort(StrEnum):
 
 
 class Request(msgspec.Struct, frozen=True):
-    """Everything one call of a model sends. `effort` None leaves the provider's default."""
+    """One request to a model. `effort` None leaves the provider's default."""
 
     messages: tuple[Message, ...]
     system: str = ""
     tools: tuple[ToolSpec, ...] = ()
     output_tokens_max: int | None = None
     effort: Effort | None = None
-    # Nothing will be asked behind it, so keeping it in a cache would be paid for in vain.
+    # No request follows that could reuse its prompt cache, so no cache write is requested.
     is_last: bool = False
 
 
 class StopReason(StrEnum):
-    """Why a model stopped writing."""
+    """The reason why a model stopped generating."""
 
     END = "end"
     TOOL_CALLS = "tool_calls"
@@ -150,12 +150,12 @@ class Usage(msgspec.Struct, frozen=True, omit_defaults=True):
     output_tokens: int = 0
     cached_input_tokens: int = 0
     reasoning_tokens: int = 0
-    # The part of what was read that was also kept for later calls, where the provider says so and asks more for it.
+    # Input tokens written to the prompt cache, where the provider reports and charges them.
     cache_write_tokens: int = 0
 
 
 class Reply(msgspec.Struct, frozen=True):
-    """What a model answered: the whole message, not a piece of it. `usage` is None where none was reported."""
+    """A complete reply of a model. `usage` is None where none was reported."""
 
     parts: tuple[Text | ToolCall | Reasoning, ...]
     stop_reason: StopReason
@@ -164,5 +164,5 @@ class Reply(msgspec.Struct, frozen=True):
 
 
 def text_of(parts: tuple[Part, ...]) -> str:
-    """Return the plain text of some parts, joined; media, calls and reasoning have none."""
+    """Return the joined text parts; media, calls and reasoning are skipped."""
     return "".join(part.text for part in parts if isinstance(part, Text))

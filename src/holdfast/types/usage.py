@@ -4,7 +4,7 @@ import msgspec
 
 
 class Budgets(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Tokens, bytes of the request and media: what is used, by estimate, and what there is. None: not known."""
+    """Estimated use and limit of tokens, request bytes and media. None: unknown."""
 
     tokens: int
     tokens_max: int | None = None

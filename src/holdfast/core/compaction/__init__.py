@@ -1,1 +1,1 @@
-"""Compaction: planning, digests, facts, the ledger and summaries."""
+"""Compaction of the view: plans, summaries by a model, and digests without one."""

@@ -1,18 +1,18 @@
-"""Whether notes may be asked for behind the conversation as it was last sent, and in which words.
+"""Decide whether a summary request can reuse the provider's prompt cache, and build it.
 
-What was sent last lies in the provider's cache, and is read again at a fraction of the price. Where the model that
-answers next is also asked for notes, the question may ride on exactly that prefix: the next request as it stands, and
-one message behind it. Nothing in front may differ, tools and thinking included, so the answer may be anything; it is
-data, held to the same as any other notes. What the cache holds is foreseen from what the last answers reported of it.
+The last request is in the provider's cache and is read again at a fraction of the price. If the session's own model
+also writes the summary, the request may extend exactly that prefix: the next request, and one message after it. The
+prefix must not differ, tools and reasoning included, so the reply may be anything; it is validated like any other
+summary. The expected cache hit is derived from the cache use that the last replies reported.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
 
 import msgspec
 
 from holdfast.core.compaction.facts import Passage
-from holdfast.core.compaction.summary import NOTES_ONLY, Detail, focus_asked, notes_asked, render
+from holdfast.core.compaction.summary import NOTES_ONLY, Detail, focus_line, length_and_headings, render
 from holdfast.core.fold.session_state import Turn
 from holdfast.core.limits.bounds import Bounds
 from holdfast.core.limits.fit import Sizes, misfit
@@ -23,17 +23,16 @@ from holdfast.types.limits import Calibration, Limits
 from holdfast.types.messages import Effort, Message, Part, Reasoning, Role, Text, Usage, text_of
 from holdfast.types.records import AttemptStarted, EffortChanged, Logged, ReplyRecorded, SummaryRefused
 
-# The shortest that a provider says it keeps what it was sent is five minutes from the last use; the call itself takes
-# some of them.
+# The shortest documented cache lifetime is five minutes from the last use; the call itself takes some of them.
 _WARM_SECONDS = 240.0
-# Answers whose reported reads say how much of a prefix is found again. One may have met another machine.
-_ANSWERS_LOOKED_AT = 4
-# Of each message that may be cited, enough to know it by; and what the whole list may come to. It is read at full
-# price: so much is a tenth of what is saved where a window of 128,000 tokens is three quarters full.
+# Replies used to estimate the cache hit rate. A single one may have met another machine.
+_REPLIES_USED = 4
+# Length of the head of each message that may be cited, and size of the whole list. It is billed at full price: a tenth
+# of what is saved if a window of 128,000 tokens is three quarters full.
 _HEAD_CHARS = 72
 _LIST_TOKENS_MAX = 2_000
-# A model that thinks unasked does so before its notes, too: to ask for less thinking would cost the cache.
-_THINKING_TOKENS = 4_096
+# A model that reasons by default does so before a summary, too: to request less would invalidate the cache.
+_REASONING_TOKENS = 4_096
 
 _TASK = """This message is not part of the conversation. {order}
 
@@ -52,7 +51,7 @@ _BEHIND = "(not in the part:) "
 
 
 class SummaryRequest(msgspec.Struct, frozen=True):
-    """Notes that are wanted: on which originals, how long at most, and what they should keep in particular."""
+    """A summary to request: its originals, its length limit and its focus."""
 
     originals: Sequence[ViewMessage]
     tokens_max: int
@@ -60,20 +59,20 @@ class SummaryRequest(msgspec.Struct, frozen=True):
 
 
 class Question(msgspec.Struct, frozen=True):
-    """What is asked behind the prefix, and the records that an answer may cite."""
+    """The message after the prefix, and the records that the summary may cite."""
 
     message: Message
     seqs: tuple[int, ...]
 
 
-# The moment.
+# --- Eligibility ---
 
 
 def may_ride(turn: Turn, tail: Iterable[Logged], model: str, bounds: Bounds) -> bool:
-    """Return whether a model may be asked behind the prefix where a session stands.
+    """Return whether the session state allows a cached summary by a model.
 
-    Not to answer a fault: what was refused cannot carry a question too. Not while calls wait to be run: the view would
-    say that they were not. And not where its answer to such a question was of no use since the tail began.
+    Not during recovery from a fault: a rejected request cannot be extended. Not while tool calls are pending: the view
+    would show them as not run. And not if a cached summary by this model was unusable since the tail began.
     """
     is_for_a_fault = turn.climbing is not None and not turn.is_wanted_climb
     if not bounds.summary_rides or is_for_a_fault or turn.calls_asked:
@@ -83,21 +82,21 @@ def may_ride(turn: Turn, tail: Iterable[Logged], model: str, bounds: Bounds) -> 
 
 
 def stands_verbatim(originals: Sequence[ViewMessage], view: Sequence[ViewMessage]) -> bool:
-    """Return whether originals stand in a view as they were said: what is masked or left out there is not read."""
+    """Return whether originals are verbatim in a view; masked or replaced parts cannot be summarised."""
     shown = {one.place: _spoken(one.message) for one in view}
     return all(shown.get(one.place) == _spoken(one.message) for one in originals)
 
 
 def _spoken(message: Message) -> tuple[Part, ...]:
-    """Return what was said; notes are never on thinking, so it may be there or not."""
+    """Return the parts without reasoning, which summaries ignore."""
     return tuple(part for part in message.parts if not isinstance(part, Reasoning))
 
 
-# The cache.
+# --- Cache hit ---
 
 
 class _Answered(msgspec.Struct, frozen=True):
-    """A request that was answered: when, its model, the record of its start, its raw estimate, what was reported."""
+    """An answered request: time, model, record of its start, raw estimate and reported usage."""
 
     at: float
     model: str
@@ -107,10 +106,10 @@ class _Answered(msgspec.Struct, frozen=True):
 
 
 def warm_tokens(tail: Iterable[Logged], view: Sequence[ViewMessage], *, model: str, raw: int, now: float) -> int:
-    """Return how many tokens of the next request the provider will likely read from its cache; 0: it is cold.
+    """Return the tokens of the next request that the provider will likely read from its cache; 0: the cache is cold.
 
-    `view` is the conversation that the next request shows, `raw` its estimate, all of it, uncalibrated. A request that
-    begins otherwise than the last one does is known by that: without what was said since, it comes to something else.
+    `view` is the conversation of the next request, `raw` its full uncalibrated estimate. A changed prefix is detected
+    by its size: without the messages since the last request, the estimate then differs.
     """
     records = list(tail)
     answered = [one for one in _answers(records) if one.usage.input_tokens > 0]
@@ -141,92 +140,99 @@ def _answers(tail: Iterable[Logged]) -> Iterable[_Answered]:
 
 
 def _share_found(answered: Sequence[_Answered]) -> float:
-    """Return which share of a request the next one finds in the cache, by the last that came soon enough for that."""
+    """Return the cache hit rate of consecutive requests within the cache lifetime, over the last replies."""
     shares = [
         min(after.usage.cached_input_tokens / before.usage.input_tokens, 1.0)
         for before, after in pairwise(answered)
         if before.model == after.model and after.at - before.at <= _WARM_SECONDS
-    ][-_ANSWERS_LOOKED_AT:]
+    ][-_REPLIES_USED:]
     return sum(shares) / len(shares) if shares else 0.0
 
 
-# The price and the room.
+# --- Price and room ---
 
 
 def expected(sizes: Sizes, calibration: Calibration, *, warm: int, tokens_max: int) -> Usage:
-    """Return what a call for notes that finds so much in the cache will likely come to. The rest is kept there."""
+    """Return the expected usage of a summary call with this cache hit. The rest is a cache write."""
     tokens = calibration.estimate(sizes.tokens)
     cached = min(warm, tokens)
     return Usage(tokens, tokens_max, cached, cache_write_tokens=tokens - cached)
 
 
 def is_cheaper(prices: Prices, riding: Usage, usual: Usage) -> bool:
-    """Return whether riding costs less by what is declared; where no price is, nobody can say."""
+    """Return whether a cached summary costs less by declared prices; False without prices."""
     one, other = prices.cost(riding), prices.cost(usual)
     return one is not None and other is not None and one < other
 
 
 def has_room(sizes: Sizes, limits: Limits, calibration: Calibration, bounds: Bounds, *, tokens_max: int) -> bool:
-    """Return whether a request surely fits, with room for its notes twice over. A window nobody knows is not sure."""
+    """Return whether a request surely fits, with room for twice the summary. False for an unknown window."""
     if limits.window_tokens is None or misfit(sizes, limits, calibration, bounds) is not None:
         return False
     return calibration.upper(sizes.tokens) + 2 * tokens_max <= limits.window_tokens
 
 
 def output_asked(usual: int | None, effort: Effort | None, *, tokens_max: int) -> int | None:
-    """Return how much output to ask for, where the next request would ask for `usual`.
+    """Return the output limit of a cached summary; `usual` is that of the next regular request.
 
-    Room for the notes, and for a model that thinks unasked. Where thinking is asked for, some dialects derive from the
-    output how much of it, and that must stay as it was.
+    It has room for the summary, and for reasoning by default. With a requested effort some dialects derive the
+    reasoning budget from the output limit, so that it must not change.
     """
     if effort is not None:
         return usual
-    most = 2 * tokens_max + _THINKING_TOKENS
+    most = 2 * tokens_max + _REASONING_TOKENS
     return most if usual is None else min(most, usual)
 
 
-# The words.
+# --- Request ---
 
 
 def ask_behind(sought: SummaryRequest, view: Sequence[ViewMessage]) -> Question:
-    """Return the message that asks for notes on a part of what stands before it.
+    """Return the message that requests a summary of a part of the conversation before it.
 
-    The prefix has no numbers of records, so a list gives them: as many as its bound allows, after the first message
-    persons' words, then what the assistant said, and of each the newest first. What is not on it cannot be cited.
+    The prefix has no record numbers, so a list gives them, within its bound: the first message, then user messages,
+    then assistant messages, each newest first. Messages that are not listed cannot be cited.
     """
-    first, last = sought.originals[0], sought.originals[-1]
-    heads = {one.place: _head(one) for one in sought.originals}
-    spoken = [one for one in sought.originals if heads[one.place]]
+    heads = {one.place: head for one in sought.originals if (head := _head(one))}
+    listed = _listed(sought.originals, heads)
+    last = sought.originals[-1]
+    following = next((head for one in view if one.place > last.place and (head := _head(one))), "")
+    lines = [line for _, line in sorted(listed.items())]
+    task = _TASK.format(
+        order=NOTES_ONLY,
+        some=_SOME if len(listed) < len(heads) else "",
+        end=_ENDS_BEFORE if following else _ENDS_WITH,
+        asked=length_and_headings(sought.tokens_max),
+        focus=focus_line(sought.focus),
+        listed="\n".join([*lines, _BEHIND + following] if following else lines),
+    )
+    seqs = tuple(one.seq for one in sought.originals if one.place in listed)
+    return Question(Message(Role.USER, (Text(task),)), seqs)
+
+
+def _listed(originals: Sequence[ViewMessage], heads: Mapping[int, str]) -> dict[int, str]:
+    """Return the lines of the list by place, as many as fit, the most important first."""
+    candidates = [one for one in originals if one.place in heads]
+    candidates.sort(key=lambda one: (one is not originals[0], _rank(one.message), -one.place))
     listed: dict[int, str] = {}
     room = _LIST_TOKENS_MAX
-    for one in sorted(spoken, key=lambda one: (one is not first, _rank(one.message), -one.place)):
+    for one in candidates:
         line = f"[#{one.seq}] {heads[one.place]}"
         room -= tokens_of_text(line)
         if room < 0:
             break
         listed[one.place] = line
-    behind = next((head for one in view if one.place > last.place and (head := _head(one))), "")
-    lines = [line for _, line in sorted(listed.items())]
-    task = _TASK.format(
-        order=NOTES_ONLY,
-        some=_SOME if len(listed) < len(spoken) else "",
-        end=_ENDS_BEFORE if behind else _ENDS_WITH,
-        asked=notes_asked(sought.tokens_max),
-        focus=focus_asked(sought.focus),
-        listed="\n".join([*lines, _BEHIND + behind] if behind else lines),
-    )
-    seqs = tuple(one.seq for one in spoken if one.place in listed)
-    return Question(Message(Role.USER, (Text(task),)), seqs)
+    return listed
 
 
-def _head(said: ViewMessage) -> str:
-    """Return how a message begins, on one line."""
-    whole = render([Passage(said.seq, said.message)], Detail.FULL)
-    return " ".join(whole.removeprefix(f"[#{said.seq}]").split())[:_HEAD_CHARS]
+def _head(message: ViewMessage) -> str:
+    """Return the beginning of a message, on one line."""
+    rendered = render([Passage(message.seq, message.message)], Detail.FULL)
+    return " ".join(rendered.removeprefix(f"[#{message.seq}]").split())[:_HEAD_CHARS]
 
 
 def _rank(message: Message) -> int:
-    """Say what is put on the list first. What tools returned stands right behind the words that asked for it."""
+    """Return the priority of a message in the list. Tool results directly follow the message with their calls."""
     if message.role is Role.USER:
         return 0
     return 1 if message.role is Role.ASSISTANT and text_of(message.parts).strip() else 2

@@ -1,7 +1,7 @@
-"""The summary that needs no model: sentences quoted from the originals, and the ledger beside them.
+"""Digest: an extractive summary without a model, with the ledger beside it.
 
-It cannot fail: any messages give a text within the given tokens, the same one each time, in bounded time. What it holds
-is quoted, never rephrased, and framed as reference, so that nothing said long ago reads like an instruction of now.
+It cannot fail: any messages give a text within the token limit, deterministically and in bounded time. Sentences are
+quoted, never rephrased, and framed as reference, so that old messages do not read like current instructions.
 """
 
 import re
@@ -26,7 +26,7 @@ __all__ = ["Digest", "Passage", "Quote", "make_digest", "render_summary", "repre
 
 
 class Quote(msgspec.Struct, frozen=True):
-    """A sentence as it was said, by whom, and in which record."""
+    """A verbatim sentence with its role and record."""
 
     seq: int
     role: Role
@@ -34,7 +34,7 @@ class Quote(msgspec.Struct, frozen=True):
 
 
 class Digest(msgspec.Struct, frozen=True):
-    """What was said and done, in short: how much there was, which tools were called, and the telling sentences."""
+    """Digest of messages: their number, the tools called, and the most representative sentences."""
 
     first_seq: int = 0
     last_seq: int = 0
@@ -52,23 +52,23 @@ class Digest(msgspec.Struct, frozen=True):
         return "\n".join([head, *(f"{quote.role} [#{quote.seq}] {quote.text}" for quote in self.quotes)])
 
 
-# --- sentences ---------------------------------------------------------------------------------------------------
+# --- Sentences ---
 
-# Of one message its beginning and its end are read, of a conversation so many characters and sentences: the first and
-# the newest. Together they bound the time whatever the input.
+# Characters read of one message, from its beginning and its end; characters and sentences of a conversation, the first
+# and the newest. Together they bound the time for any input.
 _MESSAGE_CHARS_MAX = 16 * 2**10
 _SESSION_CHARS_MAX = 4 * 2**20
 _SENTENCES_MAX = 1_500
-# Shorter ones say nothing by themselves ("Done."), longer ones are cut.
+# Shorter sentences have no content by themselves ("Done."), longer ones are truncated.
 _SENTENCE_CHARS_MIN, _SENTENCE_CHARS_MAX = 24, 320
 _TOOLS_SHOWN = 8
 
-# Where a sentence ends: after these marks before a blank, and after those of scripts that put none between sentences.
+# Sentence ends: punctuation before a space, and punctuation of scripts without spaces between sentences.
 _ENDS, _ENDS_UNSPACED = (". ", "! ", "? "), ("。", "！", "？")  # noqa: RUF001 - full-width marks end sentences too
 _FENCE = re.compile(r"```.*?(?:```|\Z)", re.DOTALL)
-# Words of letters, and single characters of scripts that put no blanks between words.
+# Words of letters, and single characters of scripts without spaces between words.
 _WORDS = re.compile(r"[^\W\d_぀-ヿ㐀-鿿가-힯]{3,}|[぀-ヿ㐀-鿿가-힯]")
-# The same where all is ASCII, as most is; it takes a third of the time.
+# The same for ASCII, which is most text; it takes a third of the time.
 _WORDS_ASCII = re.compile(r"[a-z]{3,}")
 _DECIDING = frozenset(
     {"decide", "decided", "decision", "instead", "rather", "agreed", "should", "must", "never", "always", "because"}
@@ -77,22 +77,22 @@ _DECIDING = frozenset(
 _FAILING = frozenset(
     {"error", "errors", "fail", "fails", "failed", "failure", "exception", "crash", "broken", "bug", "wrong"}
 )
-# The middle of a path, of a name with bars or with humps, and a number: what has it has the whole. One expression for
-# all of them takes thrice the time.
-_IN_PATH, _AT_BAR = re.compile(r"[\w.-]/[\w.-]"), re.compile(r"\w_\w")
-_NUMBER, _AT_HUMP = re.compile(r"\b\d\d+\b"), re.compile(r"[a-z][A-Z]")
+# Exact details: the middle of a path, of a snake_case or camelCase name, and a number. One expression for all of them
+# takes three times as long.
+_IN_PATH, _SNAKE_CASE = re.compile(r"[\w.-]/[\w.-]"), re.compile(r"\w_\w")
+_NUMBER, _CAMEL_CASE = re.compile(r"\b\d\d+\b"), re.compile(r"[a-z][A-Z]")
 
-# What a sentence gains on top of its likeness to the whole, which lies between 0 and 1: what people said tells what
-# is wanted, the first and the last messages frame the task, and exact things are what one looks for later.
+# Bonuses on top of the similarity to the whole text (0 to 1): user messages state the goal, the first and the last
+# messages frame the task, and exact details are looked up later.
 _BY_USER, _IS_FIRST, _IS_LATE = 0.45, 0.2, 0.1
 _HAS_DECISION, _HAS_ERROR, _HAS_EXACT = 0.15, 0.1, 0.1
-# Share of the conversation that counts as late, and overlap at which a sentence says what another already did.
+# Share of the conversation that counts as late, and the overlap at which a sentence repeats another.
 _LATE_SHARE, _OVERLAP_MAX = 0.15, 0.6
-# One long plan must not push out everything that came of it.
+# One long plan must not displace everything after it.
 _QUOTES_PER_MESSAGE = 3
-# More quotes than this are no digest, and each costs a comparison with all others.
+# Each quote costs a comparison with all others.
 _QUOTES_MAX = 120
-# Where this many sentences in a row did not fit, the rest hardly will.
+# Stop after this many misfits in a row.
 _MISFITS_MAX = 40
 
 
@@ -101,7 +101,7 @@ class _Sentence(msgspec.Struct):
     place: int
     role: Role
     text: str
-    # Its words, each as often as it occurs, and each once.
+    # Its words with repetitions, and without.
     words: list[str]
     distinct: frozenset[str]
     score: float = 0.0
@@ -113,8 +113,8 @@ def _prose(text: str) -> str:
     return _FENCE.sub("\n", text) if "```" in text else text
 
 
-def _cut(text: str) -> list[str]:
-    """Return the sentences of a text. Replacing takes a fifth of the time that an expression does."""
+def _split(text: str) -> list[str]:
+    """Split a text into sentences. `replace` takes a fifth of the time of a regular expression."""
     for end in _ENDS:
         text = text.replace(end, f"{end[0]}\n")
     if not text.isascii():
@@ -123,29 +123,34 @@ def _cut(text: str) -> list[str]:
     return text.split("\n")
 
 
+def _texts(passage: Passage) -> Iterator[str]:
+    """Yield the texts of a message that a person or the agent wrote."""
+    if passage.message.role is Role.TOOL:
+        return
+    for part in passage.message.parts:
+        if isinstance(part, Text | LargeText):
+            text = part.text if isinstance(part, Text) else part.head
+            if not is_machine_made(text):
+                yield text
+
+
 def _sentences(passages: Sequence[Passage]) -> list[_Sentence]:
     found: list[tuple[int, Role, str]] = []
     for place, passage in bounded(passages, chars_max=_SESSION_CHARS_MAX):
         role = passage.message.role
-        if role is Role.TOOL:
-            continue
-        for part in passage.message.parts:
-            if isinstance(part, Text | LargeText):
-                text = part.text if isinstance(part, Text) else part.head
-                if is_machine_made(text):
-                    continue
-                found.extend((place, role, sentence) for sentence in _cut(_prose(text)) if sentence)
+        for text in _texts(passage):
+            found.extend((place, role, sentence) for sentence in _split(_prose(text)) if sentence)
     if len(found) > _SENTENCES_MAX:
         first = _SENTENCES_MAX // 10
         found = found[:first] + found[first - _SENTENCES_MAX :]
     return [
         _sentence(order, place, role, line)
         for order, (place, role, text) in enumerate(found)
-        if _is_telling(text) and _is_telling(line := one_line(text, _SENTENCE_CHARS_MAX))
+        if _has_content(text) and _has_content(line := one_line(text, _SENTENCE_CHARS_MAX))
     ]
 
 
-def _is_telling(text: str) -> bool:
+def _has_content(text: str) -> bool:
     return len(text) >= _SENTENCE_CHARS_MIN or not text.isascii()
 
 
@@ -155,15 +160,15 @@ def _sentence(order: int, place: int, role: Role, line: str) -> _Sentence:
 
 
 def _score(sentences: Sequence[_Sentence], places: int) -> None:
-    """Score each sentence by its likeness to the whole (the centroid of TF-IDF vectors) and by what it carries.
+    """Score each sentence by its similarity to the whole text (the centroid of TF-IDF vectors), plus bonuses.
 
-    Only whether it has something exact is left to `_best_first`.
+    The bonus for exact details is left to `_best_first`.
     """
     spread = Counter(chain.from_iterable(sentence.distinct for sentence in sentences))
     whole = Counter(chain.from_iterable(sentence.words for sentence in sentences))
-    # How rare a word is, squared. Few counts occur, so few logarithms are needed.
+    # Squared inverse document frequency. There are few distinct counts, so few logarithms are needed.
     rarity = {count: log(len(sentences) / count) ** 2 for count in set(spread.values())}
-    # What one occurrence of a word adds to the product of its sentence with itself, and to that with the whole.
+    # Contribution of one occurrence of a word to the dot product of its sentence with itself, and with the whole text.
     with_itself = {word: rarity[count] for word, count in spread.items()}
     with_whole = {word: count * with_itself[word] for word, count in whole.items()}
     length = sqrt(sum(map(mul, whole.values(), with_whole.values()))) or 1.0
@@ -177,9 +182,9 @@ def _score(sentences: Sequence[_Sentence], places: int) -> None:
             for word in words:
                 counts[word] = counts.get(word, 0) + 1
             own = sum([count * count * with_itself[word] for word, count in counts.items()])
-        likeness = sum(map(with_whole.__getitem__, words)) / ((sqrt(own) or 1.0) * length)
+        similarity = sum(map(with_whole.__getitem__, words)) / ((sqrt(own) or 1.0) * length)
         sentence.score = (
-            likeness
+            similarity
             + _BY_USER * (sentence.role is Role.USER)
             + _IS_FIRST * (sentence.place == first)
             + _IS_LATE * (sentence.place >= late)
@@ -192,14 +197,14 @@ def _has_exact(text: str) -> bool:
     return (
         "`" in text
         or ("/" in text and _IN_PATH.search(text) is not None)
-        or ("_" in text and _AT_BAR.search(text) is not None)
+        or ("_" in text and _SNAKE_CASE.search(text) is not None)
         or _NUMBER.search(text) is not None
-        or _AT_HUMP.search(text) is not None
+        or _CAMEL_CASE.search(text) is not None
     )
 
 
 def _best_first(sentences: Sequence[_Sentence]) -> Iterator[_Sentence]:
-    """Yield sentences by their score, looking for something exact only in those that would be next with it."""
+    """Yield sentences by score; look for exact details only in those that would be next with the bonus."""
     waiting = [(-sentence.score - _HAS_EXACT, sentence.order, sentence) for sentence in sentences]
     heapify(waiting)
     settled: set[int] = set()
@@ -216,7 +221,7 @@ def _best_first(sentences: Sequence[_Sentence]) -> Iterator[_Sentence]:
 def _choose(
     sentences: Sequence[_Sentence], passages: Sequence[Passage], tokens_left: int, already: str
 ) -> list[_Sentence]:
-    """Take the best sentences that fit and do not repeat each other or what is already quoted."""
+    """Select the best sentences that fit and do not repeat each other or `already`."""
     chosen: list[_Sentence] = []
     taken: Counter[int] = Counter()
     misfits = 0
@@ -229,7 +234,7 @@ def _choose(
         if any(len(words & other.distinct) > _OVERLAP_MAX * len(words) for other in chosen):
             continue
         cost = tokens_of_text(f"{sentence.role} [#{passages[sentence.place].seq}] {sentence.text}\n")
-        # A sentence that does not fit is passed over: a shorter one may.
+        # A sentence that does not fit is skipped: a shorter one may fit.
         if cost > tokens_left:
             misfits += 1
             continue
@@ -241,7 +246,7 @@ def _choose(
 
 
 def make_digest(passages: Sequence[Passage], *, tokens_max: int, already: Collection[str] = ()) -> Digest:
-    """Quote what tells most about some originals within this many tokens. `already`: texts quoted elsewhere."""
+    """Make a digest of passages within this many tokens. `already`: texts quoted elsewhere."""
     if not passages:
         return Digest()
     tools = Counter(part.name for passage in passages for part in passage.message.parts if isinstance(part, ToolCall))
@@ -263,30 +268,30 @@ def make_digest(passages: Sequence[Passage], *, tokens_max: int, already: Collec
     return msgspec.structs.replace(counts, quotes=quotes)
 
 
-# --- what stands in the view -------------------------------------------------------------------------------------
+# --- Text for the view ---
 
 _LABEL = (
     "Taken by rule from earlier messages that are no longer shown. This is reference, not instructions: what was asked "
     "here was asked then and may be done. [#n] is the record in which it stands, word for word: recall(seq=n) reads "
     "it, recall(query=...) finds what is not mentioned here."
 )
-# Where not even the frame fits, this says at least that something is missing.
+# Used if not even the frame fits.
 _BARE = "[earlier messages left out]"
-# What of the tokens goes to the ledger. The rest, and what the ledger leaves, goes to quotes.
+# Share of the tokens for the ledger. The digest gets the rest.
 _LEDGER_SHARE = 0.96
 
 
 def render_summary(digest: Digest, ledger: Ledger) -> str:
-    """Return what stands in the view in place of the originals: framed, labelled, and unable to leave its frame."""
+    """Return the text that replaces the originals in the view, labelled and in an escaped frame."""
     return frame(_LABEL, digest.render(), ledger.render())
 
 
 def represent(passages: Sequence[Passage], *, tokens_max: int) -> str:
-    """Return digest and ledger of some originals as one text of at most this many tokens, "" where there are none."""
+    """Return digest and ledger of passages as one text of at most this many tokens, "" without passages."""
     if not passages:
         return ""
     room = tokens_max - tokens_of_text(frame(_LABEL) + "\n\n")
-    # Escapes can lengthen what was measured without them; then there is less room, and it is tried again.
+    # Escapes can lengthen the measured text; then retry with less room.
     while room > 0:
         ledger = make_ledger(passages, tokens_max=int(room * _LEDGER_SHARE))
         left = room - tokens_of_text(ledger.render())

@@ -1,7 +1,7 @@
-"""Which exact facts stand in a text: paths, urls, ids, names, numbers, as they were written.
+"""Extract exact facts from text: paths, URLs, ids, names and numbers, verbatim.
 
-Facts are found by the shape of a word alone, so that any language of code or people will do. Text is cut into chunks of
-bytes and each distinct chunk is judged once per session; that is what makes a megabyte cheap.
+Facts are recognised by the form of a word alone, in any programming or natural language. Text is split into chunks of
+bytes and each distinct chunk is classified once per session, which makes a megabyte cheap.
 """
 
 import re
@@ -14,20 +14,20 @@ from holdfast.types.messages import Message
 
 
 class Passage(msgspec.Struct, frozen=True):
-    """An original that is being represented: a message and the seq of the record that carries it."""
+    """A message to be compacted, with the seq of its record."""
 
     seq: int
     message: Message
 
 
 class FactKind(StrEnum):
-    """What a fact is. The order is the one in which a ledger shows them."""
+    """Kinds of facts, in the order of a ledger."""
 
     INSTRUCTION = "instruction"
     DECISION = "decision"
     COMMAND = "command"
     ERROR = "error"
-    # A path that was written to, and one that was only read or named.
+    # An edited path, and one that was only read or mentioned.
     EDITED = "edited"
     PATH = "path"
     URL = "url"
@@ -36,30 +36,28 @@ class FactKind(StrEnum):
     NUMBER = "number"
 
 
-# The two kinds that nearly all facts have. To read a member off its class costs as much as a call, and these are read
-# for every fact.
+# The kinds of nearly all facts. Enum member access costs as much as a call, and these are accessed for every fact.
 NAME, PATH = FactKind.NAME, FactKind.PATH
 
-# Kinds of which a whole sentence or line is kept; of the others it is a word.
+# Kinds that are a sentence or a line; the others are words.
 QUOTED = (FactKind.INSTRUCTION, FactKind.DECISION, FactKind.COMMAND, FactKind.ERROR)
 
 
-# Words with the marks that occur inside paths, urls and qualified names. Cutting bytes with a table and `split` takes
-# half the time of a regular expression; the few chunks that are not ASCII are cut again by the expression.
+# Words with the separators of paths, URLs and qualified names. Splitting bytes with a table and `split` takes half the
+# time of a regular expression; the few chunks that are not ASCII are split again by the expression.
 _CHUNK = re.compile(r"[\w$@~./#:%?=&+-]{3,}")
-_CUTS = bytes(byte if byte >= 0x80 or _CHUNK.match(chr(byte) * 3) else ord(" ") for byte in range(256))  # noqa: PLR2004
-# The arrow between line number and line in listings of files: it would make every line's first word a new chunk.
+_SEPARATORS = bytes(byte if byte >= 0x80 or _CHUNK.match(chr(byte) * 3) else ord(" ") for byte in range(256))  # noqa: PLR2004
+# The arrow between line number and line in file listings: it would make every line's first word a new chunk.
 _ARROW = "→"
 _CHUNK_CHARS_MIN = 3
-# A longer chunk is base64, a minified line or the like: nobody types it again.
+# A longer chunk is base64, a minified line or the like, which is not typed again.
 _CHUNK_CHARS_MAX = 240
-# A name of fewer characters tells nothing, one of more is generated.
+# Shorter names are not specific, longer ones are generated.
 _NAME_CHARS_MIN, _NAME_CHARS_MAX = 4, 80
 
-# What a chunk must have somewhere to hold a fact. Half of all distinct chunks are plain words and counts, and one look
-# with an expression costs a tenth of judging them.
-# The branches are told apart by one byte, so that only one of them is ever tried.
-_TELLING = re.compile(
+# Every chunk with a fact matches this. Half of all distinct chunks are plain words and counts, and this check costs a
+# tenth of classifying them. The branches differ in their first byte, so that only one of them is tried.
+_MAY_HAVE_FACT = re.compile(
     rb"[/@\x80-\xff]"
     rb"|[a-z](?:[A-Z\d]|_[A-Za-z\d]|\.[A-Za-z]|-\d)"
     rb"|[A-Z](?:\d|[A-Z][a-z]|_[A-Za-z\d]|\.[A-Za-z]|-\d)"
@@ -85,35 +83,35 @@ _WORD = re.compile(r"(?<![\w$])[A-Za-z_$][\w$]*")
 _COMPOUND = re.compile(r"[a-z0-9][A-Z]|[A-Z]{2}[a-z]|[A-Za-z0-9]_[A-Za-z0-9]|[A-Za-z]\d+[A-Za-z]")
 # pkg.Name, as Go, Java and Python write exported names.
 _QUALIFIED = re.compile(r"[a-z]\w+\.[A-Z][a-z]\w+")
-# What follows these words is a name, however plain it looks.
+# The word after these keywords is a name, even if it is a plain word.
 _DEFINITION = re.compile(r"\b(?:def|class|func|function|fn|type|struct|enum|interface|trait)\s+([A-Za-z_]\w{3,79})\b")
-# One of these begins each of them; the expression is tried only where one stands.
+# Their prefixes; the expression is tried only at one of these.
 _DEFINING = ("def", "class", "func", "fn", "type", "struct", "enum", "interface", "trait")
-# Ids that providers give to calls and replies mean nothing outside their request.
-_PASSING_IDS = ("toolu_", "call_", "chatcmpl-", "msg_", "req_", "fc_", "rs_")
-_PASSING_BYTES = tuple(ids.encode() for ids in _PASSING_IDS)
-# Marks that may stand around a word and are no part of it.
+# Providers' ids of calls and replies have no meaning outside their request.
+_TRANSIENT_IDS = ("toolu_", "call_", "chatcmpl-", "msg_", "req_", "fc_", "rs_")
+_TRANSIENT_BYTES = tuple(ids.encode() for ids in _TRANSIENT_IDS)
+# Punctuation around a word that is not part of it.
 _AROUND = b".:=-?&+%"
-# Endings that tell a file from a qualified name such as `self.value`.
+# Extensions that distinguish a file from a qualified name such as `self.value`.
 _ENDINGS = (
     "go mod sum ts tsx js jsx mjs cjs py pyi ipynb rs java kt swift c h cc cpp hpp cs rb php pl lua ex exs erl hs ml "
     "scala vue svelte md mdx rst txt log json jsonl toml yaml yml lock cfg ini conf env xml csv tsv sql html htm css "
     "scss sh bash zsh proto graphql tf gradle pdf png jpg jpeg gif svg zip gz tar zst db sqlite bak tmp"
 )
 _FILE_ENDINGS = frozenset(_ENDINGS.split())
-# A number alone is a fact where it has three digits or more, or a fraction, or a percent sign; smaller ones are counts
-# of things near by. The word before and the unit after it belong to it.
+# A number is a fact if it has three digits or more, a fraction, or a percent sign; smaller ones are mostly counts. The
+# word before it and the unit after it belong to it.
 _NUMBER = re.compile(
     r"(?<![\w.,/:#-])[$€£]?(\d{1,3}(?:,\d{3})+(?:\.\d+)?|\d+\.\d+|\d{3,15}|\d+(?= ?%))"
     r"( ?%| ?[A-Za-z]{1,12}\b)?(?![\w/:-])"
 )
-# Where the expression can match: it begins at the first digit of a run, or at the sign of a currency before it.
+# Positions where the expression can match: the first digit of a run, or a currency sign before it.
 _DIGITS = re.compile(r"\d[\d.,]*")
 _CURRENCIES = ("$", "€", "£")
 _WORD_BEFORE = re.compile(r"[A-Za-z][\w-]*[ :=]{1,2}\Z")
 _WORD_BEFORE_CHARS = 26
-# A word that joins a number to the rest of the sentence says nothing about it.
-_JOINING = re.compile(
+# Function words next to a number are dropped.
+_FUNCTION_WORD = re.compile(
     r"^(?:of|the|and|to|at|in|is|for|with|by|from|or|a)\s+|\s+(?:of|the|and|to|at|in|is|for|or)$", re.IGNORECASE
 )
 
@@ -128,19 +126,19 @@ def _names(chunk: str) -> dict[str, FactKind]:
 
 
 def _qualified(chunk: str) -> dict[str, FactKind]:
-    # `agent.Default` has no telling word of its own, `os.ReadFile` has.
+    # `agent.Default` has no compound word, `os.ReadFile` has.
     return {chunk: NAME} if _QUALIFIED.fullmatch(chunk) else {}
 
 
 def _dotted(chunk: str) -> dict[str, FactKind]:
-    """Judge what has only letters and dots, as every third chunk that is judged: it needs hardly an expression."""
+    """Classify a chunk of letters and dots, which is every third one, mostly without regular expressions."""
     stem, _, ending = chunk.rpartition(".")
     if ending in _FILE_ENDINGS and stem and not stem.startswith("."):
         return {chunk: PATH}
     names = {
         word: NAME
         for word in chunk.split(".")
-        # A word has two parts unless it is small, large, or small behind its first.
+        # A word is compound unless it is lower case, upper case, or capitalised.
         if _NAME_CHARS_MIN <= len(word) <= _NAME_CHARS_MAX and not (word[1:].islower() or word.isupper())
     }
     return names or _qualified(chunk)
@@ -171,11 +169,15 @@ def judge(chunk: str) -> dict[str, FactKind]:
     if "://" in chunk:
         found = _URL.search(chunk)
         return {found[0]: FactKind.URL} if found else {}
-    if chunk.startswith(_PASSING_IDS):
+    if chunk.startswith(_TRANSIENT_IDS):
         return {}
     if "@" in chunk and _EMAIL.fullmatch(chunk):
         return {chunk: FactKind.ID}
-    # "main.go:42:func": a path, and maybe names behind the colon.
+    return _path_or_names(chunk)
+
+
+def _path_or_names(chunk: str) -> dict[str, FactKind]:
+    # "main.go:42:func": a path, and maybe names after the colon.
     head, _, rest = chunk.partition(":")
     if "/" in head:
         head = head.rstrip("/")
@@ -196,22 +198,23 @@ def _name(word: bytes) -> dict[str, FactKind]:
 
 
 def _facts_of(chunk: bytes) -> dict[str, FactKind]:
-    """Return the facts in a chunk as it was cut, with their kinds; what most chunks are is told without `judge`."""
+    """Return the facts in a chunk of bytes with their kinds; most chunks are classified without `judge`."""
     core = chunk.strip(_AROUND)
     if core.isalpha():
-        # All letters: it has two parts unless it is small, large, or small behind its first. That needs no expression.
+        # All letters: it is compound unless it is lower case, upper case, or capitalised.
         return {} if core.islower() or core.istitle() or core.isupper() else _name(core)
-    if core.isdigit() or _TELLING.search(chunk) is None:
+    if core.isdigit() or _MAY_HAVE_FACT.search(chunk) is None:
         return {}
     if core.replace(b"_", b"").isalpha():
-        return {} if core.startswith(_PASSING_BYTES) or _TELLING.search(core) is None else _name(core)
+        return {} if core.startswith(_TRANSIENT_BYTES) or _MAY_HAVE_FACT.search(core) is None else _name(core)
     text = chunk.decode()
     if text.isascii():
         return judge(text) if len(text) >= _CHUNK_CHARS_MIN else {}
-    found: dict[str, FactKind] = {}
-    for cut in _CHUNK.findall(text):
-        found |= judge(cut)
-    return found
+    return _facts_of_unicode(text)
+
+
+def _facts_of_unicode(text: str) -> dict[str, FactKind]:
+    return {fact: kind for part in _CHUNK.findall(text) for fact, kind in judge(part).items()}
 
 
 def _defined(text: str) -> Iterator[str]:
@@ -224,8 +227,21 @@ def _defined(text: str) -> Iterator[str]:
             at = text.find(word, at + len(word))
 
 
+def _chunks(texts: Iterable[str]) -> set[bytes]:
+    """Split texts into their distinct chunks."""
+    chunks: set[bytes] = set()
+    for text in texts:
+        # Without its arrows a listing is mostly ASCII, which is encoded by copying it.
+        raw = (text if text.isascii() else text.replace(_ARROW, " ")).encode("utf-8", "replace")
+        if b"\\" in raw:
+            # A replacement of the same length is faster.
+            raw = raw.replace(b"\\n", b"  ").replace(b"\\t", b"  ")
+        chunks.update(raw.translate(_SEPARATORS).split())
+    return chunks
+
+
 class Judge:
-    """Finds facts in many texts, remembering what it has judged. One per ledger, so that it ends with it."""
+    """Extracts facts from many texts, with a cache of classified chunks. One per ledger."""
 
     def __init__(self) -> None:
         self.kinds: dict[str, FactKind] = {}
@@ -233,21 +249,13 @@ class Judge:
         self._plain: set[bytes] = set()
 
     def facts(self, texts: Iterable[str]) -> set[str]:
-        """Return the distinct facts in some texts; `kinds` says what each one is. Numbers have their own function."""
-        chunks: set[bytes] = set()
-        for text in texts:
-            # Without its arrows a listing is mostly ASCII, which is encoded by copying it.
-            raw = (text if text.isascii() else text.replace(_ARROW, " ")).encode("utf-8", "replace")
-            if b"\\" in raw:
-                # What is replaced by as much needs no counting first.
-                raw = raw.replace(b"\\n", b"  ").replace(b"\\t", b"  ")
-            chunks.update(raw.translate(_CUTS).split())
-        # Not `-=`: that would walk through all plain words of the session for each text.
-        chunks = chunks.difference(self._plain)
+        """Return the distinct facts in some texts; `kinds` has the kind of each. Numbers have their own function."""
+        # Not `-=`: that would iterate over all plain words of the session for each text.
+        chunks = _chunks(texts).difference(self._plain)
         judged = self._judged
         kinds, plain = self.kinds, self._plain
         for chunk in chunks.difference(judged):
-            # Half of them are words of small letters, which is told quickest.
+            # Half of them are lower-case words, which is the fastest check.
             found = {} if chunk.islower() and chunk.isalpha() else _facts_of(chunk)
             if not found:
                 plain.add(chunk)
@@ -259,13 +267,13 @@ class Judge:
         return {fact for chunk in chunks for fact in judged.get(chunk, ())}
 
     def definitions(self, texts: Iterable[str]) -> set[str]:
-        """Return the names that some pieces of code define, plain ones too."""
+        """Return the names that code defines, plain words too."""
         found = {name for text in texts for name in _defined(text)}
         self.name(found, FactKind.NAME)
         return found
 
     def name(self, facts: Iterable[str], kind: FactKind) -> None:
-        """Say of what kind some facts are. Of two kinds the same one wins in whatever order they are found."""
+        """Set the kind of facts. Of two kinds the same one wins in any order."""
         for fact in facts:
             self.kinds[fact] = min(self.kinds.get(fact, kind), kind)
 
@@ -280,9 +288,9 @@ def _found_numbers(text: str) -> Iterator[re.Match[str]]:
 
 
 def numbers(text: str) -> dict[str, str]:
-    """Return the numbers of a text, each with the word before it and its unit, by the number alone."""
+    """Return the numbers of a text with the word before each and its unit, by the number alone."""
     found: dict[str, str] = {}
     for number in _found_numbers(text):
         before = _WORD_BEFORE.search(text, max(0, number.start() - _WORD_BEFORE_CHARS), number.start())
-        found[number[1]] = _JOINING.sub("", f"{before[0] if before else ''}{number[0]}")
+        found[number[1]] = _FUNCTION_WORD.sub("", f"{before[0] if before else ''}{number[0]}")
     return found

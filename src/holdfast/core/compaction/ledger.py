@@ -1,7 +1,7 @@
-"""The ledger: exact facts taken verbatim from what was compacted, ranked by how likely an agent needs them again.
+"""The ledger: exact facts extracted verbatim from compacted messages, ranked by the probability of reuse.
 
-Per token the likeliest are kept. Every entry cites a record in which it stands, so that it can be looked up and
-checked.
+The facts with the highest probability per token are kept. Every entry cites a record that contains it, so that it can
+be looked up and verified.
 """
 
 import re
@@ -19,34 +19,33 @@ from holdfast.core.compaction.facts import NAME, PATH, QUOTED, FactKind, Passage
 from holdfast.core.compaction.passages import TEXT, USER, Reading, Tally, read_passages
 from holdfast.core.compaction.quotes import FOR_GOOD, QUOTE_CHARS, SAID, TOLD, instructions, one_line
 from holdfast.core.limits.sizing import tokens_of_text
-from holdfast.core.search.tokenizer import HUMP
+from holdfast.core.search.tokenizer import CAMEL_SEGMENT
 
-# --- How likely an agent uses a fact again, read off how it was used before.
+# --- Fact score: probability that an agent uses a fact again ---
 
-
-# Log-odds, fitted to 52 cuts of 13 real sessions and rounded; `bench ledger` shows apart what the other half of the
-# sessions gives. Each use by the agent (in a call, in an edit, said) and by the user counts by its logarithm; nearness
-# fades with e^(-messages/30). How often a tool printed a fact says nothing.
-_CHANCE = -4.2
+# Log-odds, fitted to 52 cuts of 13 real sessions and rounded; `bench ledger` shows the held-out half of the sessions
+# separately. Each use by the agent (in a call, an edit, a message) and by the user counts by its logarithm; recency
+# decays with e^(-messages/30). The number of times a tool printed a fact has no effect.
+_BASE = -4.2
 _PER_CALL, _PER_EDIT, _PER_SAID, _PER_ASKED = 0.35, 0.2, 0.4, 1.05
 _NEAR, _NEAR_AGENT, _BY_AGENT = 0.95, 1.3, 1.25
 _NEARNESS_MESSAGES = 30.0
-# Printed once by a tool, and nobody came back to it.
+# Printed once by a tool, and not used since.
 _SEEN_ONCE = -0.45
 _BY_KIND = {FactKind.PATH: 0.35, FactKind.URL: -1.1, FactKind.ID: -1.0, FactKind.NUMBER: -1.05}
-# A path that was written to. Not fitted: what was changed must be found again, even where nobody came back to it.
+# An edited path. Not fitted: a changed file must be found again, even if it was not used since.
 _EDITED = 0.3
-# A definition of a plain word, `class Parser`: mostly the word is meant, not the class.
+# A definition of a plain word, `class Parser`: mostly the text means the word, not the class.
 _PLAIN = -1.0
-# For the share of a fact's neighbours in one tool's output that the agent took up, and for that of the names with the
-# same words. A few imagined neighbours keep short outputs from deciding alone.
-_COMPANY, _FAMILY = 2.3, 0.6
-_IMAGINED, _IMAGINED_TAKEN = 4, 1
+# Weights of the share of used facts among the neighbours in one tool output, and among the names with the same words. A
+# few pseudo-counts keep short outputs from dominating.
+_NEIGHBOURS, _RELATED = 2.3, 0.6
+_PSEUDO_COUNT, _PSEUDO_USED = 4, 1
 
 
-def chances(reading: Reading, places: int) -> dict[str, float]:
-    """Return for each fact the chance that it is used again, between 0 and 1, after this many passages."""
-    company, family = _company(reading), _family(reading)
+def fact_scores(reading: Reading, places: int) -> dict[str, float]:
+    """Return for each fact the probability that it is used again after this many passages."""
+    neighbours, relatives = _used_neighbours(reading), _used_relatives(reading)
     kinds, edited = reading.judge.kinds, reading.edited
     near = [exp((place - places) / _NEARNESS_MESSAGES) for place in range(places)]
     found: dict[str, float] = {}
@@ -54,18 +53,18 @@ def chances(reading: Reading, places: int) -> dict[str, float]:
         kind = kinds[fact]
         odds = (0.0 if kind is NAME else _BY_KIND[kind]) + _odds(tally, near)
         if tally.last_agent < 0:
-            odds += _COMPANY * max(map(company.__getitem__, tally.places))
+            odds += _NEIGHBOURS * max(map(neighbours.__getitem__, tally.places))
         if fact in edited:
             odds += _EDITED
-        if fact in family:
-            odds += _FAMILY * family[fact] + (_PLAIN if fact[1:].islower() and fact.isalpha() else 0.0)
+        if fact in relatives:
+            odds += _RELATED * relatives[fact] + (_PLAIN if fact[1:].islower() and fact.isalpha() else 0.0)
         found[fact] = 1.0 / (1.0 + exp(-odds))
     return found
 
 
 def _odds(tally: Tally, near: Sequence[float]) -> float:
     printed, called, edited, said, asked = tally.uses
-    odds = _CHANCE + _NEAR * near[tally.last]
+    odds = _BASE + _NEAR * near[tally.last]
     if asked:
         odds += _PER_ASKED * log1p(asked)
     if tally.last_agent >= 0:
@@ -74,25 +73,25 @@ def _odds(tally: Tally, near: Sequence[float]) -> float:
     return odds + (_SEEN_ONCE if printed == 1 and not asked else 0.0)
 
 
-def _company(reading: Reading) -> dict[int, float]:
-    """Return for each passage the share of its facts that the agent took up, there or elsewhere."""
+def _used_neighbours(reading: Reading) -> dict[int, float]:
+    """Return for each passage the share of its facts that the agent used, there or elsewhere."""
     tallies = reading.tallies.values()
-    standing = Counter(chain.from_iterable(tally.places for tally in tallies))
-    taken = Counter(chain.from_iterable(tally.places for tally in tallies if tally.last_agent >= 0))
-    return {place: (taken[place] + _IMAGINED_TAKEN) / (count + _IMAGINED) for place, count in standing.items()}
+    present = Counter(chain.from_iterable(tally.places for tally in tallies))
+    used = Counter(chain.from_iterable(tally.places for tally in tallies if tally.last_agent >= 0))
+    return {place: (used[place] + _PSEUDO_USED) / (count + _PSEUDO_COUNT) for place, count in present.items()}
 
 
-def _family(reading: Reading) -> dict[str, float]:
-    """Return for each name how many of the other names with its words the agent took up, as a share."""
+def _used_relatives(reading: Reading) -> dict[str, float]:
+    """Return for each name the share of other names with its words that the agent used."""
     kinds, tallies = reading.judge.kinds, reading.tallies
-    humps = {name: list(map(str.lower, HUMP.findall(name))) for name in tallies if kinds[name] is NAME}
-    standing = Counter(chain.from_iterable(map(set, humps.values())))
-    taken = Counter(chain.from_iterable(set(words) for name, words in humps.items() if tallies[name].last_agent >= 0))
-    # What a name that nobody took up gains by each of its words; of one that was, it does not count itself.
-    share = {word: taken[word] / count for word, count in standing.items()}
-    itself = {word: 1.0 / count for word, count in standing.items()}
+    segments = {name: list(map(str.lower, CAMEL_SEGMENT.findall(name))) for name in tallies if kinds[name] is NAME}
+    present = Counter(chain.from_iterable(map(set, segments.values())))
+    used = Counter(chain.from_iterable(set(words) for name, words in segments.items() if tallies[name].last_agent >= 0))
+    # The share that each word adds to an unused name; a used name does not count itself.
+    share = {word: used[word] / count for word, count in present.items()}
+    itself = {word: 1.0 / count for word, count in present.items()}
     shares: dict[str, float] = {}
-    for name, words in humps.items():
+    for name, words in segments.items():
         total = sum(map(share.__getitem__, words))
         if tallies[name].last_agent >= 0:
             total -= sum(map(itself.__getitem__, words))
@@ -101,7 +100,7 @@ def _family(reading: Reading) -> dict[str, float]:
 
 
 class Entry(msgspec.Struct, frozen=True):
-    """One fact, as it was written, and the seq of a record in which it stands."""
+    """One fact, verbatim, and the seq of a record that contains it."""
 
     kind: FactKind
     text: str
@@ -109,7 +108,7 @@ class Entry(msgspec.Struct, frozen=True):
 
 
 class Ledger(msgspec.Struct, frozen=True):
-    """The facts worth keeping, those of each kind in order of seq."""
+    """The selected facts, those of each kind in order of seq."""
 
     entries: tuple[Entry, ...] = ()
 
@@ -142,18 +141,18 @@ _TITLES = {
 }
 
 
-# How a line of a ledger begins, of a quote and of a list alike: its title and the record that it cites.
+# The beginning of a ledger line, for quotes and lists: its title and the record that it cites.
 _LINE = re.compile(rf"(?:{'|'.join(map(re.escape, _TITLES.values()))}) \[#\d+\] ")
 
 
 def lines_in(summary: str) -> tuple[str, ...]:
-    """Return the lines of the ledger at the end of what stands for the past, without the frame behind it."""
+    """Return the ledger lines at the end of a summary, without the closing frame."""
     lines = summary.split("\n")[:-1]
     return tuple(reversed(list(takewhile(_LINE.match, reversed(lines)))))
 
 
 def _listed(entries: Sequence[Entry]) -> str:
-    # One citation serves all entries that stand in the same record.
+    # One citation for all entries of the same record.
     words: list[str] = []
     seq: int | None = None
     for entry in entries:
@@ -164,50 +163,49 @@ def _listed(entries: Sequence[Entry]) -> str:
     return " ".join(words)
 
 
-# --- what is kept ------------------------------------------------------------------------------------------------
+# --- Selection ---
 
-# What quotes may take of a ledger. The rest is for words: they are what an agent types again, and a digest quotes too.
+# Shares of a ledger for quotes. The rest is for words: an agent types them again, and a digest has quotes too.
 _QUOTE_SHARES = {
     FactKind.INSTRUCTION: 0.10,
     FactKind.DECISION: 0.02,
     FactKind.COMMAND: 0.02,
     FactKind.ERROR: 0.02,
 }
-# Where no tool was called nothing is typed again by a program: it is a talk, and what was said is what matters of it.
-_QUOTE_SHARES_OF_A_TALK = {**_QUOTE_SHARES, FactKind.INSTRUCTION: 0.45, FactKind.DECISION: 0.10}
-# What a person laid down for good, or told in few words with something exact in them, may take more: it is needed at
-# any time, however long ago it was said, and stands nowhere else. Where there is less of it, words take the rest.
+# Without tool calls the session is a chat: no words are typed again, and the messages matter most.
+_QUOTE_SHARES_WITHOUT_CALLS = {**_QUOTE_SHARES, FactKind.INSTRUCTION: 0.45, FactKind.DECISION: 0.10}
+# Standing instructions, and short statements with exact details, may take more: they are needed at any time, regardless
+# of age, and are stored nowhere else. Words take the unused rest.
 _TOLD_SHARE = 0.25
-# In a short ledger a share is less than a sentence; so much may be taken all the same, up to an eighth of it.
+# Minimum for quotes, up to an eighth of the ledger: in a short ledger a share is less than a sentence.
 _QUOTES_TOKENS_MIN = 60
-# Where so many in a row did not fit, the rest hardly will.
+# Stop after this many misfits in a row.
 _MISFITS_MAX = 8
-# A quick guess at the tokens of a word with its share of citation and blank, for ranking alone: a mark inside it costs
-# one, and begins another word.
+# Rough token estimate of a word with its share of citation and space, for ranking only: a separator inside it costs a
+# token, and starts another word.
 _WORD_TOKENS, _CHAR_TOKENS, _MARK_TOKENS = 0.7, 0.165, 1.2
-# What a citation takes, and how many there are about: one for so many words, and at most one for so many records. They
-# make the first try come close; a try costs more than any guess.
+# Tokens of a citation, and the expected number of citations: one per so many words, at most one per so many records.
+# They make the first attempt come close; an attempt costs more than an estimate.
 _CITATION_TOKENS, _WORDS_CITED, _RECORDS_CITED = 4.5, 10, 6
-# Steps in which the number of words is found, the share of the room at which it is good enough, and the one that is
-# aimed at: in the middle between good enough and too much. Three steps reach it nearly always; the bound is for texts
-# that the quick guess gets wrong.
+# Steps of the search for the number of words, the share of the room that is sufficient, and the target share: halfway
+# between sufficient and too much. Three steps nearly always suffice; the bound is for texts that are estimated badly.
 _STEPS_TO_FIT, _FULL, _AIM = 6, 0.98, 0.99
-# Facts that are ranked. A megabyte of a real session has at most 1,600, so eight have fewer than this; more of them
-# are a dump of ids or of numbered names, and each would take as long as a word that is needed.
+# Ranked facts. A megabyte of a real session has at most 1,600, so eight have fewer than this; more are a dump of ids or
+# of numbered names, and would slow the ranking down.
 _FACTS_MAX = 2**14
-# Records that a fact may cite; more than these make no better choice.
+# Candidate records for a citation; more do not improve the choice.
 _PLACES_MAX = 16
 
 
 class _Room(NamedTuple):
-    """How many tokens quotes of one kind may take, and how many together with what a person told."""
+    """Token limit for quotes of one kind, and the higher one for standing instructions and exact statements."""
 
     tokens: int
     for_told: int
 
 
 def _rooms(reading: Reading, tokens_max: int) -> dict[FactKind, _Room]:
-    shares = _QUOTE_SHARES if reading.has_calls else _QUOTE_SHARES_OF_A_TALK
+    shares = _QUOTE_SHARES if reading.has_calls else _QUOTE_SHARES_WITHOUT_CALLS
     least = min(_QUOTES_TOKENS_MIN, tokens_max // 8)
     rooms = {kind: max(int(tokens_max * share), least) for kind, share in shares.items()}
     return {kind: _Room(room, max(room, int(tokens_max * _TOLD_SHARE))) for kind, room in rooms.items()}
@@ -218,18 +216,18 @@ def _cost(fact: str) -> float:
     return _WORD_TOKENS + _CHAR_TOKENS * len(fact) + _MARK_TOKENS * marks
 
 
-def _forget_most(reading: Reading) -> None:
-    """Where there are more facts than any session has, keep what the agent used and then the newest."""
+def _drop_excess(reading: Reading) -> None:
+    """Drop facts beyond the bound; keep those that the agent used and then the newest."""
     tallies = reading.tallies
     if len(tallies) > _FACTS_MAX:
-        # By their words where all else is alike: the same conversation gives the same ledger in every process.
+        # The text breaks ties: the same conversation gives the same ledger in every process.
         kept = sorted(tallies, key=lambda fact: (tallies[fact].last_agent, tallies[fact].last, fact), reverse=True)
         reading.tallies = {fact: tallies[fact] for fact in kept[:_FACTS_MAX]}
 
 
 def _merge_paths(reading: Reading) -> None:
-    """Count `setup.go` and `cli/setup.go` for the longest path that ends in them: its text holds them both."""
-    # The longest path for each end of one. A path has few ends; to compare it with all others would take the square.
+    """Merge `setup.go` and `cli/setup.go` into the longest path that ends with them."""
+    # The longest path for each suffix. A path has few suffixes; a comparison of all pairs would be quadratic.
     longest: dict[str, str] = {}
     kinds, tallies = reading.judge.kinds, reading.tallies
     paths = [fact for fact in tallies if kinds[fact] is PATH]
@@ -243,12 +241,12 @@ def _merge_paths(reading: Reading) -> None:
             continue
         tallies[whole].absorb(tallies.pop(path))
         if path in reading.edited:
-            # Cited where the whole path stands, not where its end was edited.
+            # Cite a record with the full path, not the one that edited the suffix.
             reading.edited.setdefault(whole, tallies[whole].places[-1])
 
 
 def _quotes(reading: Reading, kind: FactKind, seqs: Sequence[int], room: _Room) -> list[Entry]:
-    """Choose quotes of one kind, each text once, the worthiest and the newest first."""
+    """Select quotes of one kind, each text once, best priority and newest first."""
     places = [place for place, _ in reading.quotes[kind]]
     texts = [text for _, text in reading.quotes[kind]]
     if kind is FactKind.INSTRUCTION:
@@ -258,14 +256,14 @@ def _quotes(reading: Reading, kind: FactKind, seqs: Sequence[int], room: _Room) 
     chosen: dict[int, Entry] = {}
     seen: set[str] = set()
     taken = misfits = 0
-    for worth, index, line in candidates:
+    for priority, index, line in candidates:
         if misfits == _MISFITS_MAX:
             break
         if not line or line in seen or index in chosen:
             continue
         seq = seqs[places[index]]
         cost = tokens_of_text(f"{_TITLES[kind]} [#{seq}] {line}\n")
-        if taken + cost > (room.for_told if worth in (FOR_GOOD, TOLD) else room.tokens):
+        if taken + cost > (room.for_told if priority in (FOR_GOOD, TOLD) else room.tokens):
             # A shorter one may fit.
             misfits += 1
             continue
@@ -277,44 +275,44 @@ def _quotes(reading: Reading, kind: FactKind, seqs: Sequence[int], room: _Room) 
 
 
 def _ranked(reading: Reading, places: int, shown: set[str]) -> dict[str, float]:
-    """Return all words that are not shown yet with what each costs, those with the best chance per token first."""
-    # A qualified name of plain words, `ref.Hash`, is a call like any other unless someone spoke of it.
+    """Return all words that are not quoted yet with their cost, highest probability per token first."""
+    # A qualified name of plain words, `ref.Hash`, counts only if a message mentions it.
     kinds = reading.judge.kinds
-    likely = chances(reading, places)
-    worth = [
-        (-likely[fact] / (cost := _cost(fact)), fact, cost)
+    scores = fact_scores(reading, places)
+    ranking = [
+        (-scores[fact] / (cost := _cost(fact)), fact, cost)
         for fact, tally in reading.tallies.items()
         if fact not in shown and ("." not in fact or kinds[fact] is not NAME or tally.uses[TEXT] or tally.uses[USER])
     ]
-    worth.sort()
-    return {fact: cost for _, fact, cost in worth}
+    ranking.sort()
+    return {fact: cost for _, fact, cost in ranking}
 
 
-class _Citing:
-    """Gives facts records in which they stand, for ever new beginnings of one ranked list."""
+class _Citations:
+    """Assigns records to facts, for increasing prefixes of one ranked list."""
 
     def __init__(self, reading: Reading, ranked: Sequence[str], seqs: Sequence[int]) -> None:
         self._reading = reading
         self._ranked = ranked
         self._seqs = seqs
-        # For each place what stands there, of as many facts of the list as were asked for so far.
-        self._standing: dict[int, set[str]] = {}
-        self._known = 0
+        # Facts at each place, for the longest prefix of the list so far.
+        self._facts_at: dict[int, set[str]] = {}
+        self._indexed = 0
 
     def entries(self, count: int) -> list[Entry]:
-        """Return the first so many facts, each with a record in which it stands, so that few are cited in all."""
-        self._know(count)
-        # A folder is read off the path of a file in it.
+        """Return the first `count` facts, each with a record that contains it, with few distinct records."""
+        self._index(count)
+        # The path of a file shows its folders.
         uncited = set(self._ranked[:count])
         uncited -= _folders(uncited)
-        # Always the record with most of what is uncited yet; of two alike the newer.
-        # What a record can still give only shrinks, so most of them are never counted again.
-        fullest = [(-len(facts), -place) for place, facts in self._standing.items()]
+        # Greedy set cover: the record with the most uncited facts, the newer one of two equals. A record's count only
+        # shrinks, so most are never counted again.
+        fullest = [(-len(facts), -place) for place, facts in self._facts_at.items()]
         heapify(fullest)
         entries: list[Entry] = []
         while uncited:
             place = -fullest[0][1]
-            cited = self._standing[place] & uncited
+            cited = self._facts_at[place] & uncited
             now = (-len(cited), -place)
             if now > fullest[0]:
                 heapreplace(fullest, now)
@@ -324,23 +322,23 @@ class _Citing:
             entries += [_entry(self._reading, fact, place, self._seqs) for fact in cited]
         return sorted(entries, key=lambda entry: (entry.seq, entry.text))
 
-    def _know(self, count: int) -> None:
-        standing, tallies = self._standing, self._reading.tallies
-        for fact in self._ranked[self._known : count]:
+    def _index(self, count: int) -> None:
+        facts_at, tallies = self._facts_at, self._reading.tallies
+        for fact in self._ranked[self._indexed : count]:
             for place in tallies[fact].places[-_PLACES_MAX:]:
-                if place in standing:
-                    standing[place].add(fact)
+                if place in facts_at:
+                    facts_at[place].add(fact)
                 else:
-                    standing[place] = {fact}
-        self._known = max(self._known, count)
+                    facts_at[place] = {fact}
+        self._indexed = max(self._indexed, count)
 
 
 def _folders(facts: Iterable[str]) -> set[str]:
-    """Return every folder that a path among these names, as it would be written itself."""
+    """Return every folder of the paths among these facts."""
     folders: set[str] = set()
     for fact in facts:
         folder = fact.rpartition("/")[0]
-        # Where a folder is known, so are those around it.
+        # The parents of a known folder are known too.
         while folder and folder not in folders:
             folders.add(folder)
             folder = folder.rpartition("/")[0]
@@ -357,7 +355,7 @@ def _entry(reading: Reading, fact: str, place: int, seqs: Sequence[int]) -> Entr
 
 
 def _first_guess(ranked: Sequence[str], costs: Sequence[float], places: int, room: int) -> int:
-    """Guess how many of the best words fit into so many tokens, with the records that they cite."""
+    """Estimate how many of the best words fit, with their citations."""
     count = bisect(costs, room) - 1
     citations = _CITATION_TOKENS * min(count / _WORDS_CITED, places / _RECORDS_CITED)
     tokens = tokens_of_text(" ".join(ranked[:count])) + citations
@@ -365,9 +363,9 @@ def _first_guess(ranked: Sequence[str], costs: Sequence[float], places: int, roo
 
 
 def make_ledger(passages: Sequence[Passage], *, tokens_max: int) -> Ledger:
-    """Take the exact facts from some originals, as many as fit into this many tokens when rendered."""
+    """Extract the exact facts from passages, as many as fit into this many tokens when rendered."""
     reading = read_passages(passages)
-    _forget_most(reading)
+    _drop_excess(reading)
     _merge_paths(reading)
     seqs = [passage.seq for passage in passages]
     quotes = [
@@ -381,16 +379,16 @@ def make_ledger(passages: Sequence[Passage], *, tokens_max: int) -> Ledger:
     quoted = tokens_of_text(best.render())
     if quoted > tokens_max:
         return Ledger()
-    # As many words as fit. Tokens grow about evenly with what words cost by the quick guess, so the rule of three comes
-    # close in a step or two; it stays between the most that is known to fit and the least that is known not to.
+    # Find the largest number of words that fit. Tokens grow about linearly with the rough cost, so linear interpolation
+    # converges in a step or two; it stays between the largest known fit and the smallest known misfit.
     costs = [0.0, *accumulate(ranking.values())]
-    citing = _Citing(reading, ranked, seqs)
+    citations = _Citations(reading, ranked, seqs)
     fitting, too_many = 0, len(ranked) + 1
     count = _first_guess(ranked, costs, len(passages), tokens_max - quoted)
     steps_left = _STEPS_TO_FIT
     while steps_left and fitting < count < too_many:
         steps_left -= 1
-        ledger = Ledger((*quotes, *citing.entries(count)))
+        ledger = Ledger((*quotes, *citations.entries(count)))
         tokens = tokens_of_text(ledger.render())
         if tokens > tokens_max:
             too_many = count

@@ -1,6 +1,6 @@
-"""What was said and done in some passages: every fact with how it was used, and the sentences worth quoting.
+"""Extract facts with their uses, and sentences to quote, from messages.
 
-Nothing is chosen here; the ledger does that. Reading is bounded: of one text and of a whole session only so much.
+The ledger makes the selection. The amount of text read per message and per session is bounded.
 """
 
 import re
@@ -12,20 +12,20 @@ from holdfast.core.compaction.facts import QUOTED, FactKind, Judge, Passage, num
 from holdfast.core.compaction.quotes import sentence_at
 from holdfast.types.messages import LargeText, Part, Role, Text, ToolCall, ToolOutcome, ToolResult
 
-# Of one text this much is looked at, its beginning and its end; more is a dump, and what matters of it was quoted
-# elsewhere. Of a whole session this much, an eighth from its beginning, where the task is, and the newest.
+# Characters read of one text, half from its beginning and half from its end; more is a dump, and its important parts
+# are quoted elsewhere. Of a session, an eighth from its beginning, where the task is, and the rest from its end.
 _TEXT_CHARS_MAX = 128 * 2**10
 _SESSION_CHARS_MAX = 8 * 2**20
 _FIRST_SHARE = 8
 _EDITS = re.compile(r"edit|write|patch|replace|create|insert|append", re.IGNORECASE)
-# Lists of things to do are rewritten all the time; that is no edit of a file.
+# Tools that rewrite todo lists do not edit files.
 _NO_EDITS = re.compile(r"todo|task|plan", re.IGNORECASE)
 _COMMAND_KEYS = ("command", "cmd", "script")
 _FAILURE = re.compile(
     r"\b(?:[Ee]rror|ERROR|FAIL(?:ED)?|[Ff]ailed|panic|[Ff]atal|FATAL|Traceback|[A-Z][a-z]\w*(?:Error|Exception)|"
     r"[Uu]ndefined|[Dd]enied|[Nn]ot found)\b"
 )
-# One of these stands in whatever the expression above finds; to look for them first takes a tenth of the time.
+# Every match of the expression above contains one of these; a search for them first takes a tenth of the time.
 _FAILURE_SIGNS = (
     "rror",
     "ERROR",
@@ -40,15 +40,15 @@ _FAILURE_SIGNS = (
     "enied",
     "ot found",
 )
-# Where commands say that they failed: at the beginning or at the end of what they print.
+# Commands report failures at the beginning or at the end of their output.
 _REPORT_CHARS = 4 * 2**10
 _DECISION = re.compile(
     r"\b(?:decid\w+|instead of|rather than|agreed|approved?|(?:we|I)(?:'ll| will) (?:use|keep|go with|leave)|"
     r"let's (?:use|keep|go with)|going with|chose|chosen|root cause|the (?:fix|problem|issue|reason) (?:is|was))\b",
     re.IGNORECASE,
 )
-# One of these stands, in small letters, in whatever the expression above finds, with at most "we" before it; none of
-# what it finds is longer than this, but for the end of a word.
+# Every match of the expression above contains one of these in lower case, with at most "we" before it, and is no longer
+# than this except for the end of a word.
 _BEFORE_SIGN, _DECISION_CHARS = 2, 40
 _DECISION_SIGNS = (
     "decid",
@@ -67,17 +67,17 @@ _DECISION_SIGNS = (
     "the issue",
     "the reason",
 )
-# "The issue is:" only announces one.
+# "The issue is:" only announces a decision.
 _DECISION_CHARS_MIN = 30
 _TAGGED = re.compile(r"\s*(?:<[a-z][\w-]*>.*>|\[[^\]\n]*\])\s*\Z", re.DOTALL)
 
-# The ways in which a fact can be used, as indices into a tally: printed by a tool, in the arguments of a call, in those
-# of an edit, said by the agent, said by the user.
+# Uses of a fact, as indices into a tally: in tool output, in arguments of a call, in arguments of an edit, in a message
+# of the agent, in a message of the user.
 RESULT, CALL, EDIT, TEXT, USER = range(5)
 
 
 class Tally:
-    """How a fact was used so far. Places are indices of passages."""
+    """Uses of a fact so far. Places are indices of passages."""
 
     __slots__ = ("last", "last_agent", "places", "uses")
 
@@ -87,28 +87,28 @@ class Tally:
         self.places: list[int] = []
 
     def absorb(self, other: "Tally") -> None:
-        """Take over what is known of another form of the same fact."""
+        """Add the uses of another form of the same fact."""
         self.uses = [mine + theirs for mine, theirs in zip(self.uses, other.uses, strict=True)]
         self.last = max(self.last, other.last)
         self.last_agent = max(self.last_agent, other.last_agent)
 
 
 class Reading:
-    """Everything that was found in the passages, before anything is chosen."""
+    """Facts and quotes found in passages, before selection."""
 
     def __init__(self) -> None:
         self.judge = Judge()
         self.tallies: dict[str, Tally] = {}
-        # Paths that were written to, and where last.
+        # Edited paths with the place of the last edit.
         self.edited: dict[str, int] = {}
-        # Numbers with their words, and where they stand so.
+        # Numbers with their place and the words around them.
         self.numbers: dict[str, tuple[int, str]] = {}
         self.quotes: dict[FactKind, list[tuple[int, str]]] = {kind: [] for kind in QUOTED}
         self.has_calls = False
         self._commands: set[str] = set()
 
     def read(self, place: int, passage: Passage) -> None:
-        """Take in one passage; places must come in ascending order."""
+        """Read one passage; places must ascend."""
         for part in passage.message.parts:
             match part:
                 case Text() | LargeText():
@@ -118,7 +118,7 @@ class Reading:
                 case ToolResult():
                     self._read_result(place, part)
                 case _:
-                    # Media has no words, and reasoning is not what was said.
+                    # Media has no text, and reasoning is not part of the conversation.
                     continue
 
     def _read_text(self, place: int, role: Role, text: str) -> None:
@@ -162,7 +162,7 @@ class Reading:
         texts = [_clipped(_text_of(part)) for part in result.parts if isinstance(part, Text | LargeText)]
         self._count(place, RESULT, self.judge.facts(texts))
         has_failed = result.outcome is not ToolOutcome.DONE
-        # Files that are read speak of errors too; only what a command printed, or a tool that failed, reports one.
+        # File contents mention errors too; only command output and failed tools report one.
         if has_failed or result.call_id in self._commands:
             for text in texts:
                 found = _failure(text)
@@ -184,7 +184,7 @@ class Reading:
 
 
 def _decision(text: str) -> int | None:
-    """Find where a text first tells of a decision, looking closer only where a sign of one stands."""
+    """Return the position of the first decision in a text; the expression runs only near a sign of one."""
     lower = text.lower()
     first: int | None = None
     for sign in _DECISION_SIGNS:
@@ -199,7 +199,7 @@ def _decision(text: str) -> int | None:
 
 
 def _failure(text: str) -> re.Match[str] | None:
-    """Find where a text says that something failed, at its beginning or at its end."""
+    """Find a reported failure at the beginning or at the end of a text."""
     if len(text) <= 2 * _REPORT_CHARS:
         return _failure_in(text, 0, len(text))
     return _failure_in(text, 0, _REPORT_CHARS) or _failure_in(text, len(text) - _REPORT_CHARS, len(text))
@@ -212,7 +212,7 @@ def _failure_in(text: str, start: int, end: int) -> re.Match[str] | None:
 
 
 def is_machine_made(text: str) -> bool:
-    """Tell whether a program wrote this in a person's name: it begins and ends as a tag or a bracket does."""
+    """Return whether a program wrote a user message: it is one tag or one bracket."""
     return _TAGGED.match(text) is not None
 
 
@@ -227,7 +227,7 @@ def _clipped(text: str) -> str:
 
 
 def _strings(arguments: str) -> tuple[list[str], dict[str, object]]:
-    """Return all texts inside the arguments of a call, and the arguments themselves where they are an object."""
+    """Return all strings in the arguments of a call, and the arguments if they are an object."""
     try:
         decoded: object = msgspec.json.decode(arguments)
     except (msgspec.DecodeError, UnicodeEncodeError, RecursionError):
@@ -251,7 +251,7 @@ def _line_at(text: str, at: int) -> str:
 
 
 def bounded(passages: Sequence[Passage], *, chars_max: int = _SESSION_CHARS_MAX) -> list[tuple[int, Passage]]:
-    """Return the passages to look at with their places: the first and the newest, so many that time is bounded."""
+    """Return the passages to read with their places: the first and the newest, within the bound."""
     end, left = 0, chars_max // _FIRST_SHARE
     while end < len(passages) and left > 0:
         left -= sum(map(_chars_of, passages[end].message.parts))
@@ -264,7 +264,7 @@ def bounded(passages: Sequence[Passage], *, chars_max: int = _SESSION_CHARS_MAX)
 
 
 def read_passages(passages: Sequence[Passage]) -> Reading:
-    """Read some passages, within bounds."""
+    """Read passages, within the bounds."""
     reading = Reading()
     for place, passage in bounded(passages):
         reading.read(place, passage)

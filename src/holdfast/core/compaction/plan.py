@@ -1,6 +1,6 @@
-"""Where to cut, and whether it pays: pure planning of a compaction.
+"""Plan a compaction: the new boundary, sizes, warnings and proactive requests.
 
-Who looks ahead at a compaction and who makes one ask the same function, so what was shown is what is done.
+The preview and the compaction use the same function, so they agree.
 """
 
 from collections.abc import Sequence
@@ -17,32 +17,32 @@ from holdfast.types.limits import Calibration, Limits
 from holdfast.types.messages import Message, Reply, Role
 from holdfast.types.records import CompactionRequested, Logged, SummaryKind, ToolSettled, Trigger, WindowWarned
 
-# The window of most models that do not say what theirs is.
+# Assumed window of models that do not declare one.
 _WINDOW_USUAL = 128_000
 
 
 class Cut(msgspec.Struct, frozen=True):
-    """A new boundary: what lies before it is represented, the rest stays verbatim."""
+    """A new boundary: everything before it is summarised, the rest stays verbatim."""
 
     boundary: int
     tokens_before: int
     tokens_kept: int
-    # Where the newest turn alone is too long: the record from which on its work stays verbatim.
+    # If the newest turn alone is too long: the record from which its work stays verbatim.
     step: int = 0
 
 
 class Keeps(StrEnum):
-    """How much of the conversation stays verbatim."""
+    """The part of the conversation that stays verbatim."""
 
-    # As much as leaves room for what comes next, after an overflow; little, where someone asked for room.
+    # A tail that leaves room for new messages, after an overflow; a short one, for a requested compaction.
     TAIL = "tail"
     LITTLE = "little"
-    # Nothing but the turn being answered.
+    # Only the open turn.
     NEWEST = "newest"
 
 
 class Plan(msgspec.Struct, frozen=True):
-    """What a compaction is about: the new boundary, what the view comes to now, what may stand for the past."""
+    """A planned compaction: the new boundary, the current size of the view, and the size limit of the summary."""
 
     boundary: int
     step: int
@@ -50,19 +50,19 @@ class Plan(msgspec.Struct, frozen=True):
     summary_tokens: int
 
     def represents(self, said: ViewMessage) -> bool:
-        """Return whether a message is to be represented. The input of the turn that is cut into is not: it stays."""
+        """Return whether the summary replaces a message. The input of a turn that is cut inside stays."""
         is_input = said.seq == said.turn
         return said.turn < self.boundary or (said.turn == self.boundary and said.place < self.step and not is_input)
 
     def moves(self, turn: Turn) -> bool:
-        """Return whether the boundary moves; else the same past is represented anew."""
+        """Return whether the boundary moves; if not, the same messages are summarised again."""
         return (self.boundary, self.step) != (turn.boundary, turn.first_step)
 
 
 def plan_compaction(
     tail: Sequence[Logged], turn: Turn, limits: Limits, bounds: Bounds, *, tokens: int, keeps: Keeps
 ) -> Plan | None:
-    """Plan a compaction of a view that comes to so many tokens; None where there is nothing to represent."""
+    """Plan a compaction of a view of this size; None if there is nothing to summarise."""
     said = conversation(tail, first_turn=turn.boundary, first_step=turn.first_step)
     keep_tokens = 0
     if keeps is Keeps.TAIL:
@@ -74,13 +74,13 @@ def plan_compaction(
     if cut is not None:
         return Plan(cut.boundary, cut.step, tokens, room)
     if turn.compaction is not None and turn.compaction.kind is SummaryKind.DIGEST and not turn.number:
-        # Nothing to cut, but a debt to pay: the same past, by a model this time.
+        # The boundary stays, but a model can replace the digest.
         return Plan(turn.boundary, turn.first_step, tokens, room)
     return None
 
 
 def _tokens_beside(said: Sequence[ViewMessage], turn: Turn, tokens: int) -> int:
-    """Return what system text, tools and pins come to: all but the conversation, and the summary that is made anew."""
+    """Return the tokens of system text, tools and pins: all but the conversation and the summary to be replaced."""
     spoken = sum(tokens_of_message(one.message) for one in said)
     return max(0, tokens - spoken - (tokens_of_text(turn.compaction.summary) if turn.compaction else 0))
 
@@ -88,8 +88,8 @@ def _tokens_beside(said: Sequence[ViewMessage], turn: Turn, tokens: int) -> int:
 def plan_cut(tail: Sequence[ViewMessage], *, newest: int, keep_tokens: int) -> Cut | None:
     """Keep whole turns from the newest backwards while they fit.
 
-    The newest input always stays. Where the work done on it is too long by itself, the newest steps of that work stay,
-    one at least, each with its tool results. Returns None where all that would leave everything as it is.
+    The newest input always stays. If the work on it is too long by itself, its newest steps stay, at least one, each
+    with its tool results. Returns None if the boundary would not move.
     """
     sizes: dict[int, int] = {}
     for said in tail:
@@ -109,14 +109,14 @@ def plan_cut(tail: Sequence[ViewMessage], *, newest: int, keep_tokens: int) -> C
 
 
 def _newest_steps(work: Sequence[ViewMessage], keep_tokens: int) -> tuple[int, int]:
-    """Return the record at which the newest steps that fit begin, 0 where all stay, and the tokens of what stays."""
+    """Return the first record of the newest steps that fit, 0 if all stay, and the tokens that stay."""
     steps: list[list[ViewMessage]] = [[]]
     for said in work:
         if said.message.role is Role.ASSISTANT:
             steps.append([])
         steps[-1].append(said)
     sizes = [sum(tokens_of_message(said.message) for said in step) for step in steps]
-    # Before the first step stands the input.
+    # The input precedes the first step.
     kept, first = sizes[0], len(steps)
     while first > 1 and (first == len(steps) or kept + sizes[first - 1] <= keep_tokens):
         first -= 1
@@ -125,7 +125,7 @@ def _newest_steps(work: Sequence[ViewMessage], keep_tokens: int) -> tuple[int, i
 
 
 def plan_mask(tail: Sequence[Logged], *, masked_before: int, keep: int) -> int | None:
-    """Return the seq before which tool output is to be masked, so that this many outputs stay; None: nothing to do."""
+    """Return the seq before which to mask tool output, so that this many outputs stay; None: nothing to do."""
     settled = [logged.seq for logged in tail if isinstance(logged.record, ToolSettled)]
     if len(settled) <= keep:
         return None
@@ -134,44 +134,43 @@ def plan_mask(tail: Sequence[Logged], *, masked_before: int, keep: int) -> int |
 
 
 def tail_tokens_max(limits: Limits, bounds: Bounds, refused_tokens: int, *, beside: int = 0) -> int:
-    """Return how many tokens the tail may have after a compaction, where so many stand beside the conversation.
+    """Return the token limit of the tail after a compaction; `beside` are the tokens outside the conversation.
 
-    Where the window is not known, the size of the request that was refused stands in for it.
+    The size of the rejected request replaces an unknown window.
     """
     window = min(limits.window_tokens or refused_tokens, refused_tokens)
     return int(max(0, window - beside) * bounds.tail_window_share)
 
 
 def asked_tail_tokens_max(limits: Limits, bounds: Bounds) -> int:
-    """Return how many tokens the tail may have after a compaction that someone asked for.
+    """Return the token limit of the tail after a requested compaction.
 
-    It does not depend on how large the view is now, so asking again changes nothing.
+    It does not depend on the current size of the view, so that a repeated request changes nothing.
     """
     return int((limits.window_tokens or _WINDOW_USUAL) * bounds.asked_tail_window_share)
 
 
 def summary_tokens_max(limits: Limits, refused_tokens: int) -> int:
-    """Return how many tokens may stand for everything before the boundary.
+    """Return the token limit of the summary.
 
-    An eighth of the window leaves the tail and the answer their room; beyond 3,000 tokens a digest adds little.
+    An eighth of the window leaves room for the tail and the answer; beyond 3,000 tokens a digest adds little.
     """
     window = min(limits.window_tokens or refused_tokens, refused_tokens)
     return max(200, min(3_000, window // 8))
 
 
-# --- How full the window is, when to say so, and when to make room before anybody has to wait for it.
+# --- Fill level of the window, warnings and proactive compaction ---
 
-
-# Percent of the effective window. At the first a person may still choose what to do; the last is just before the end.
+# Percent of the effective window. At the first the user still has a choice; the last is just before the limit.
 LEVELS = (70, 85, 95)
-# From here on room is made in idle moments.
+# Level from which the session compacts while idle.
 _AHEAD_PERCENT = LEVELS[0]
 
 
 def percent_full(tokens: int, limits: Limits, calibration: Calibration, bounds: Bounds) -> int | None:
-    """Return how much of the room for input a request of so many tokens may take, by a raw estimate of them.
+    """Return the upper bound of the input room that a request of this raw estimate takes, in percent.
 
-    At 100 the same estimate would refuse it.
+    Above 100 the preflight check rejects it.
     """
     if limits.window_tokens is None:
         return None
@@ -180,15 +179,15 @@ def percent_full(tokens: int, limits: Limits, calibration: Calibration, bounds: 
 
 
 def tokens_behind(turn: Turn, answer: Reply) -> int:
-    """Return a raw estimate of the view behind an answer: what was answered, and the answer.
+    """Return a raw estimate of the view after an answer: the answered request plus the answer.
 
-    That view is not built for it: whoever writes next would wait for that, the longer the longer the session is.
+    Building that view instead would delay the next message, more so in longer sessions.
     """
     return turn.answered.raw + tokens_of_message(Message(Role.ASSISTANT, answer.parts))
 
 
 def warning(turn: Turn, percent: int | None, limits: Limits) -> WindowWarned | None:
-    """Return what the person should be told now: each level once, until a compaction has made room."""
+    """Return the warning to post now: each level once, until the next compaction."""
     reached = max((level for level in LEVELS if percent is not None and percent >= level), default=0)
     if reached <= turn.warned_percent:
         return None
@@ -200,12 +199,12 @@ def warning(turn: Turn, percent: int | None, limits: Limits) -> WindowWarned | N
 
 
 def may_wish(turn: Turn, bounds: Bounds) -> bool:
-    """Return whether we may ask for a compaction at all now. Asked first: how full the window is takes measuring."""
+    """Return whether a proactive compaction is allowed now. A cheap check before the fill level is measured."""
     return bounds.compacts_ahead and not (turn.wanted or turn.waiting or turn.quiet_turns)
 
 
 def wish(turn: Turn, percent: int | None, bounds: Bounds) -> CompactionRequested | None:
-    """Return the compaction that we ask for ourselves when a turn has been answered, if any."""
+    """Return the proactive compaction request after an answered turn, if any."""
     if not may_wish(turn, bounds):
         return None
     if percent is not None and percent >= _AHEAD_PERCENT:

@@ -1,7 +1,7 @@
-"""How a generation begins: what of the newest input is shown, and how much may stand for all that came before.
+"""Start of a generation: how much of the newest input stays in the view, and the size of the digest of the past.
 
-The last resort of the ladder. It needs no model, and each way of beginning is smaller than the one before it, down to
-one line and a few hundred tokens.
+The last rung of the ladder. It needs no model, and each attempt is smaller than the one before it, down to one line and
+a few hundred tokens.
 """
 
 from collections.abc import Sequence
@@ -17,39 +17,39 @@ from holdfast.types.faults import FaultKind, Rung
 from holdfast.types.messages import ContentPart, LargeText, Media, Text
 from holdfast.types.records import GenerationStarted, PartReplaced
 
-# An input of so many bytes costs no more than the line that would stand for it.
+# An input of this size costs no more than the line that would replace it.
 _LINE_BYTES = 200
 
 
 class Beginning(msgspec.Struct, frozen=True):
-    """One way to begin: how many tokens may stand for the past, and how many bytes of each part of the input stay."""
+    """Sizes of a new generation: tokens of the digest, and bytes of each part of the input."""
 
     seed_tokens: int
-    # None: word for word. 0: one line for the whole input.
+    # None: verbatim. 0: one line for the whole input.
     part_bytes: int | None
 
 
-# From most to least. A digest gains little beyond 3,000 tokens; 200 still hold the newest facts. Two thousand bytes
-# show what a part was, 400 that it was there.
+# From largest to smallest. A digest gains little beyond 3,000 tokens; 200 still hold the newest facts. 2,000 bytes show
+# the subject of a part, 400 only that it exists.
 _BEGINNINGS = (Beginning(3_000, None), Beginning(1_500, 2_000), Beginning(600, 400), Beginning(200, 0))
-# Where bytes or images are too many, an input with all its parts would only be refused again.
+# After an overflow in bytes or media, an input with all its parts would be rejected again.
 _WITHOUT_LARGE_PARTS = _BEGINNINGS[1:]
 
 
 def beginnings(kind: FaultKind) -> tuple[Beginning, ...]:
-    """Return the ways to begin a generation after a fault, in the order in which they are to be tried."""
+    """Return the sizes to try after a fault, in order."""
     return _WITHOUT_LARGE_PARTS if kind in (FaultKind.WIRE_OVERFLOW, FaultKind.MEDIA_OVERFLOW) else _BEGINNINGS
 
 
 def is_smaller(kind: FaultKind, before: Sizes, after: Sizes) -> bool:
-    """Return whether a request became smaller in what was too much of."""
+    """Return whether a request became smaller in the exceeded unit."""
     if kind in (FaultKind.WIRE_OVERFLOW, FaultKind.MEDIA_OVERFLOW):
         return after.wire_bytes < before.wire_bytes
     return after.tokens < before.tokens
 
 
 def generation_after(turn: Turn, seed: str, tokens_before: int) -> GenerationStarted:
-    """Return the record that begins the next generation with the newest turn. Its size is not known yet."""
+    """Return the record that starts the next generation at the newest turn. Its size is not known yet."""
     newest = turn.number or turn.last_turn
     return GenerationStarted(
         turn.number,
@@ -66,7 +66,7 @@ def generation_after(turn: Turn, seed: str, tokens_before: int) -> GenerationSta
 
 
 def shown_less(turn: Turn, parts: Sequence[ContentPart], part_bytes: int | None) -> list[PartReplaced]:
-    """Return the records by which the newest input is shown within so many bytes a part. `parts`: as shown now."""
+    """Return the records that truncate the newest input to this size per part. `parts` are its parts in the view."""
     if part_bytes is None:
         return []
     newest = turn.number or turn.last_turn
@@ -85,12 +85,12 @@ def _as_one_line(seq: int, parts: Sequence[ContentPart]) -> list[str | None]:
     if size <= _LINE_BYTES:
         return []
     line = f"[a message of {len(parts):,} parts, {size:,} bytes, stands here; recall(seq={seq}) reads it]"
-    # An empty part is not shown at all.
+    # An empty part is left out of the view.
     return [line, *[""] * (len(parts) - 1)]
 
 
 def _shortened(seq: int, part: ContentPart, part_bytes: int) -> str | None:
-    """Return what is shown of a part, None where it stays as it is."""
+    """Return the truncated text of a part, or None if it is unchanged."""
     advice = f"recall(seq={seq}) reads all of it"
     match part:
         case Text(text=text):
@@ -110,7 +110,7 @@ def _size(part: ContentPart) -> int:
 
 
 def told_of(started: GenerationStarted, *, is_whole: bool) -> str:
-    """Return what a person is told about a generation that begins."""
+    """Return the notice to the user about a new generation."""
     message = "your newest message" if is_whole else "a part of your newest message"
     pins = len(started.pins_left)
     unpinned = f" {pins:,} pinned message{'s are' if pins > 1 else ' is'} not carried along; pin again what is needed."

@@ -1,8 +1,8 @@
-"""What a summariser is asked, and whether its answer may stand for what it read.
+"""Summary requests to a model, and validation of its summaries.
 
-A summariser reads rendered text, not the messages themselves: nothing in it can be taken for a tool call, a signature
-or an image, and its size is known before it is sent. The one exception is a question behind the conversation as it was
-sent anyway (see `riding`). What a summariser answers is data, checked before it is believed.
+A summariser reads rendered text, not the messages themselves: nothing in it can be mistaken for a tool call, a
+signature or an image, and its size is known before it is sent. The one exception is a cached summary (see
+`cached_summary`). A summary is untrusted data and is validated before use.
 """
 
 import re
@@ -32,20 +32,20 @@ from holdfast.types.messages import (
 
 
 class Detail(StrEnum):
-    """How much of each message a summariser gets to read."""
+    """Level of detail of rendered messages."""
 
     FULL = "full"
-    # Tool output and long text only by their ends: for a summariser that was refused the rest.
+    # Tool output and long text truncated to head and tail, after an overflow of the summary request.
     STRIPPED = "stripped"
 
 
-# Bytes of a text, of a call's arguments and of a tool's output that a summariser reads. The bulk of a session is tool
-# output, and what matters of it was mostly said again; the ledger holds the exact facts.
+# Rendered bytes of a text, of a call's arguments and of a tool's output. The bulk of a session is tool output, and its
+# important parts are mostly repeated in messages; the ledger holds the exact facts.
 _TEXT_BYTES = {Detail.FULL: 8_000, Detail.STRIPPED: 1_000}
 _ARGUMENT_BYTES = {Detail.FULL: 1_000, Detail.STRIPPED: 200}
 _OUTPUT_BYTES = {Detail.FULL: 2_000, Detail.STRIPPED: 0}
 
-# What whoever writes notes is told first.
+# System text of every summary request.
 NOTES_ONLY = (
     "You write the working notes that replace, as a summary, the older part of a conversation between a person and "
     "an assistant. "
@@ -74,11 +74,11 @@ numbers, quotes and citations exactly as they stand. Say nothing that is not bel
 {conversation}
 </conversation>"""
 _FOCUS = "\nThe person asked that the notes keep in particular: {focus}"
-# A focus is a sentence or two; what is longer is a document.
+# A focus is a sentence or two; longer texts are truncated.
 _FOCUS_CHARS_MAX = 500
 # English prose has about three words to four tokens.
 _WORDS_PER_TOKEN = 0.75
-# A summariser that writes a little more than asked has not failed.
+# Tolerance for summaries that are a little too long.
 _OVER_LENGTH = 1.25
 
 _CITATION = re.compile(r"\[#(\d{1,12})\]")
@@ -93,7 +93,7 @@ _NOT_NOTES = (
 
 
 def render(passages: Iterable[Passage], detail: Detail) -> str:
-    """Return passages as text to be read, each with its number, nothing in it able to close the frame around it."""
+    """Render passages as text, each with its record number, escaped so that none can close the frame around it."""
     lines = (f"[#{passage.seq}] {line}" for passage in passages for line in _lines(passage.message, detail))
     return without_tags("\n".join(lines))
 
@@ -116,7 +116,7 @@ def _line(part: Part, detail: Detail) -> str:
             inner = " ".join(_line(piece, Detail.FULL) for piece in part.parts)
             return f"{part.outcome}: {_clip(inner, _OUTPUT_BYTES[detail])}"
         case Reasoning():
-            # Thinking was on the way to what was said and done; a summary keeps what was said and done.
+            # A summary covers messages and actions, not the reasoning that led to them.
             return ""
         case _:
             assert_never(part)
@@ -129,30 +129,30 @@ def _clip(text: str, bytes_max: int) -> str:
 
 
 def ask_for_notes(conversation: str, *, tokens_max: int, focus: str = "", is_merge: bool = False) -> Request:
-    """Return the request that asks a model for notes on a rendered conversation, or for one set of several notes."""
-    # Notes that are merged are a model's words: no more able to close the frame than the conversation itself.
-    told = without_tags(conversation)
+    """Return the request for a summary of a rendered conversation, or for one merged from several summaries."""
+    # Summaries to merge are model output: they must not close the frame either.
+    escaped = without_tags(conversation)
     if is_merge:
-        task = _MERGE.format(words=_words(tokens_max), focus=focus_asked(focus), conversation=told)
+        task = _MERGE.format(words=_words(tokens_max), focus=focus_line(focus), conversation=escaped)
     else:
-        task = _TASK.format(asked=notes_asked(tokens_max), focus=focus_asked(focus), conversation=told)
+        task = _TASK.format(asked=length_and_headings(tokens_max), focus=focus_line(focus), conversation=escaped)
     return Request(
         messages=(Message(Role.USER, (Text(task),)),),
         system=NOTES_ONLY,
-        # Thinking would eat the room for the notes.
+        # Reasoning would use up the output limit.
         effort=Effort.LOW,
         output_tokens_max=2 * tokens_max,
         is_last=True,
     )
 
 
-def notes_asked(tokens_max: int) -> str:
-    """Return how long notes may be, and what they should say."""
+def length_and_headings(tokens_max: int) -> str:
+    """Return the part of the prompt with the length limit and the headings."""
     return _ASKED.format(words=_words(tokens_max))
 
 
-def focus_asked(focus: str) -> str:
-    """Return a line that says what notes should keep in particular; none where nobody said so."""
+def focus_line(focus: str) -> str:
+    """Return the line of the prompt with the focus; "" without one."""
     return _FOCUS.format(focus=without_tags(focus[:_FOCUS_CHARS_MAX])) if focus else ""
 
 
@@ -161,20 +161,15 @@ def _words(tokens_max: int) -> int:
 
 
 def why_not_notes(reply: Reply, *, tokens_max: int, seqs: Sequence[int], said: Iterable[str] = ()) -> str | None:
-    """Return why a summariser's answer may not stand for what it read, or None where it may.
+    """Return the reason why a summary is unusable, or None if it is valid.
 
-    `seqs` are the records it read, in order; `said` are texts of the conversation that are no summary of it.
+    `seqs` are the records that it may cite; `said` are messages of the conversation, which it must not repeat.
     """
     text = text_of(reply.parts).strip()
     if not text:
         return "it is empty"
-    if reply.stop_reason in (StopReason.LENGTH, StopReason.CONTENT_FILTER):
-        return "it was cut off"
-    if reply.stop_reason is StopReason.TOOL_CALLS or any(isinstance(part, ToolCall) for part in reply.parts):
-        return "it holds a tool call"
-    for pattern, why in _NOT_NOTES:
-        if pattern.search(text):
-            return why
+    if (why := _why_not_text(reply, text)) is not None:
+        return why
     if not is_within(text, tokens_max):
         return f"it has {tokens_of_text(text):,} tokens, {tokens_max:,} were asked for"
     if text in {other.strip() for other in said}:
@@ -185,13 +180,22 @@ def why_not_notes(reply: Reply, *, tokens_max: int, seqs: Sequence[int], said: I
     return None
 
 
+def _why_not_text(reply: Reply, text: str) -> str | None:
+    """Return the reason why a reply is not a complete text of notes, or None."""
+    if reply.stop_reason in (StopReason.LENGTH, StopReason.CONTENT_FILTER):
+        return "it was cut off"
+    if reply.stop_reason is StopReason.TOOL_CALLS or any(isinstance(part, ToolCall) for part in reply.parts):
+        return "it holds a tool call"
+    return next((why for pattern, why in _NOT_NOTES if pattern.search(text)), None)
+
+
 def is_within(text: str, tokens_max: int) -> bool:
-    """Return whether notes are as short as they were asked to be, or hardly longer."""
+    """Return whether a summary is within its length limit, with some tolerance."""
     return tokens_of_text(text) <= tokens_max * _OVER_LENGTH
 
 
 def pieces_of(passages: Sequence[Passage], *, tokens_max: int, detail: Detail) -> list[tuple[Passage, ...]]:
-    """Cut passages into consecutive pieces that each render to at most so many tokens, single ones aside."""
+    """Split passages into consecutive pieces of at most so many rendered tokens; a larger passage is a piece alone."""
     pieces: list[list[Passage]] = [[]]
     room = tokens_max
     for passage in passages:
@@ -212,5 +216,5 @@ _LABEL = (
 
 
 def render_notes(notes: str, ledger: str) -> str:
-    """Return what stands in the view: notes and ledger, labelled as reference, unable to leave their frame."""
+    """Return the text for the view: summary and ledger, labelled as reference, in an escaped frame."""
     return frame(_LABEL, notes, ledger)

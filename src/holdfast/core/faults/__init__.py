@@ -1,1 +1,1 @@
-"""The fault classifier."""
+"""Classifier of provider errors."""

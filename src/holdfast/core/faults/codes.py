@@ -1,4 +1,4 @@
-"""A row of the classifier's tables: the words that mean one kind of fault, and the statuses under which they do."""
+"""Rules of the classifier, and the meaning of error codes and HTTP statuses."""
 
 from collections.abc import Iterable
 
@@ -12,14 +12,14 @@ Statuses = frozenset[int | None]
 
 
 class Rule(msgspec.Struct, frozen=True):
-    """One row: the kind, where `pattern` is found and `unless` is not. `statuses` None: any status."""
+    """One rule: `kind` applies if `pattern` matches and `unless` does not. `statuses` None: any status."""
 
     kind: K
     pattern: Pattern
     unless: Pattern | None = None
     statuses: Statuses | None = None
     second: K | None = None
-    # What the numbers count. None: the sentence has no numbers worth reading, or says itself what they count.
+    # Unit of the numbers. None: the sentence has no useful numbers, or states their unit.
     unit: Unit | None = None
     has_numbers: bool = False
 
@@ -34,7 +34,7 @@ def rule(  # noqa: PLR0913 - a row of a table, its columns given by name
     unit: Unit | None = None,
     has_numbers: bool = False,
 ) -> Rule:
-    """Build a row from what its columns say."""
+    """Build a rule."""
     return Rule(
         kind=kind,
         pattern=Pattern(pattern),
@@ -48,14 +48,13 @@ def rule(  # noqa: PLR0913 - a row of a table, its columns given by name
 
 ANYTHING = ""
 NO_RESPONSE: Statuses = frozenset({None, 200})
-# Statuses under which a call may have broken rather than been refused.
+# Statuses of calls that may have failed in transit rather than been rejected.
 BROKEN: Statuses = frozenset({None, 200, 408, 409, 424, 425, 499, *range(500, 600)})
-# Statuses under which a request was refused for what it is; some servers say so with a 5xx.
+# Statuses of rejected requests; some servers reject with a 5xx.
 REFUSED: Statuses = frozenset({None, 200, 400, *range(403, 407), *range(409, 424), 500, 501, 502})
 
 
-# --- What codes and statuses mean, and the few facts that hold for one provider only.
-
+# --- Codes and statuses ---
 
 _Row = tuple[Pattern, K]
 
@@ -64,7 +63,7 @@ def _row(kind: K, *codes: str) -> _Row:
     return Pattern("|".join(codes)), kind
 
 
-# Codes that mean one thing wherever they come from.
+# Codes with the same meaning for all providers.
 SPECIFIC: tuple[_Row, ...] = (
     _row(K.QUOTA, "(?:daily|weekly|monthly)(?:token|request|usage|spend|message)*s?(?:limit|quota|cap)"),
     _row(
@@ -106,9 +105,9 @@ SPECIFIC: tuple[_Row, ...] = (
     _row(K.TOOL_PAIRING, "previousresponsenotfound"),
 )
 
-# Codes that gateways also use as wrapping: believed only where no sentence said more.
+# Codes that gateways also use as wrapping: they count only if no sentence is more specific.
 GENERAL: tuple[_Row, ...] = (
-    # Too large for the server or for the model: a sentence tells which.
+    # Too large for the server or for the model: the sentence shows which.
     _row(K.WIRE_OVERFLOW, "requesttoolarge"),
     _row(
         K.RATE_LIMIT,
@@ -116,7 +115,7 @@ GENERAL: tuple[_Row, ...] = (
     ),
     _row(K.OVERLOADED, "unavailable|capacity|busy|notready"),
     _row(K.QUOTA, "quota|allocation|balance|credit"),
-    # Which limit it was, the sentence beside it would have said.
+    # Without a sentence that names the limit.
     _row(K.RATE_LIMIT, "limit(?:exceeded|reached)$"),
     _row(
         K.AUTH,
@@ -132,21 +131,21 @@ GENERAL: tuple[_Row, ...] = (
     ),
 )
 
-# Codes of a request that was refused for what it is. Providers use them for overflow as well, so they only tell that a
-# call without a status did not break.
+# Codes of rejected requests. Providers use them for overflow as well, so they only show that a call without a status
+# did not fail in transit.
 REFUSALS: tuple[_Row, ...] = (
     _row(K.BAD_REQUEST, "invalidrequest|invalidargument|badrequest|invalidparam|unknownparameter|validation"),
 )
 
-# One code, two meanings: who was asked decides.
+# Codes whose meaning depends on the provider.
 OF_PROVIDER: dict[tuple[str, str], K] = {
     # DashScope throttles with the code that OpenAI uses for an unpaid bill.
     ("dashscope", "insufficientquota"): K.RATE_LIMIT,
 }
-# Providers that answer a prompt above the window with a bare 400 or 413.
+# Providers that reject a prompt above the window with an empty 400 or 413.
 SILENT_ON_OVERFLOW = frozenset({"cerebras", "mistral"})
 
-# Where the classes of HTTP statuses begin. 200 only says that an answer began.
+# Starts of the HTTP status classes. 200 only shows that a response began.
 OK, REFUSED_FROM, BROKEN_FROM = 200, 400, 500
 
 BY_STATUS: dict[int, K] = {
@@ -162,9 +161,9 @@ BY_STATUS: dict[int, K] = {
     413: K.WIRE_OVERFLOW,
     414: K.WIRE_OVERFLOW,
     415: K.MEDIA_OVERFLOW,
-    # An old way to say 429.
+    # A historical form of 429.
     420: K.RATE_LIMIT,
-    # Something that the server relies on failed, not the request.
+    # A dependency of the server failed, not the request.
     424: K.TRANSIENT,
     425: K.TRANSIENT,
     429: K.RATE_LIMIT,
@@ -176,6 +175,6 @@ BY_STATUS: dict[int, K] = {
 
 
 def kind_of(codes: Iterable[str], rows: tuple[_Row, ...]) -> K | None:
-    """Return the kind of the first row that fits any code: the table's order counts, not the body's."""
+    """Return the kind of the first row that matches any code, in the order of the table."""
     found = tuple(codes)
     return next((kind for pattern, kind in rows if any(pattern.search(code) for code in found)), None)

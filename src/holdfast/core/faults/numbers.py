@@ -1,7 +1,7 @@
-"""Which of the numbers in a provider's sentence is the limit, and which is what was asked for.
+"""Extract the limit and the requested size from a provider's message.
 
-Numbers are told apart by the words around them, not by their order: every number gets the role of the nearest telling
-word before it, or of what follows it. Comparisons, sums and ranges speak for themselves and are read first.
+Numbers get their role from the words around them, not from their order: the nearest cue before a number, or the words
+after it. Comparisons, sums and ranges are unambiguous and are parsed first.
 """
 
 from collections.abc import Iterator, Mapping
@@ -15,7 +15,7 @@ from holdfast.types.faults import Unit
 
 
 class Stated(msgspec.Struct, frozen=True):
-    """The numbers a provider stated. `output` is the part of `requested` that is the answer's."""
+    """Numbers stated by a provider. `output` is the part of `requested` for the output."""
 
     limit: int | None = None
     requested: int | None = None
@@ -27,7 +27,7 @@ class _Role(Enum):
     LIMIT = "limit"
     TOTAL = "total"
     PROMPT = "prompt"
-    # What was used up: by this request, or before it where the request is told apart.
+    # Used so far: by this request, or before it if the request is listed separately.
     USED = "used"
     OUTPUT = "output"
     OVERSHOOT = "overshoot"
@@ -41,7 +41,7 @@ class _Number(msgspec.Struct, frozen=True):
 
 _DIGITS = r"(?:-?\d{1,3}(?:[,_]\d{3}){1,4}|-?\d{1,15}(?:\.\d{1,6})?)"
 _SUFFIXES = "k|m|ki|mi|kb|mb|gb|kib|mib|gib|thousand|million|px|万"
-# A number that is not part of a path, a version, a model's name, a date or an index.
+# A number that is not part of a path, a version, a model name, a date or an index.
 _BEFORE, _AFTER = r"(?<![\w.\-/#])(?<!\w\[)(?<!\d:)", r"(?![a-z\d])(?!\.\d|[-:/]\d)"
 _N = f"{_BEFORE}({_DIGITS}(?: ?(?:{_SUFFIXES}))?){_AFTER}"
 _NUMBER = Pattern(f"{_BEFORE}({_DIGITS}(?: ?({_SUFFIXES}))?){_AFTER}")
@@ -53,7 +53,7 @@ _SCALE = {
     "ki": 2**10,
     "mi": 2**20,
     "m": 1_000_000,
-    # Providers that mean 1,048,576 print the bytes; those that print "MB" mean a million more often than not.
+    # Providers that mean 1,048,576 print the bytes; "MB" mostly means a million.
     "kb": 1_000,
     "mb": 1_000_000,
     "gb": 1_000_000_000,
@@ -62,7 +62,7 @@ _SCALE = {
     "gib": 2**30,
 }
 
-# --- comparisons, sums and ranges ----------------------------------------------------------------------------------
+# --- Comparisons, sums and ranges ---
 
 _WORDS = r"(?:[ -][a-z()_]+){0,4}"
 _OVER = any_of(
@@ -72,11 +72,11 @@ _OVER = any_of(
     r"is not (?:less|smaller)(?: than)? or equal to",
     r"(?:must|should|can) ?(?:be|not) (?:<=?|less than|smaller than|lower than|exceed)",
 )
-# What may stand between a comparison and its right side: no number, no new sentence, and no "by", which tells how far.
+# Text allowed between a comparison and its right side: no number, no new sentence, and no "by", which gives a distance.
 _UP_TO_LIMIT = r"(?: ?or equal to)?(?:(?! by )[^.;,\d]){0,60}?"
 _PLUS = r"(?: ?\+ ?| plus )(?:[a-z_]+ ){0,3}\(?"
 _SUM = Pattern(rf"{_N}\)?{_WORDS}{_PLUS}{_N}\)?,?{_WORDS} ?{_OVER}{_UP_TO_LIMIT}{_N}")
-# "9000 prompt tokens and max_tokens (512) exceed 8192": what is asked for as output is named as such.
+# "9000 prompt tokens and max_tokens (512) exceed 8192": the requested output is named as such.
 _OUTPUT_TOO = r",? and (?:a |your |the )?(?:max|output|completion|requested)[a-z_ ]{0,24}\(?"
 _SUM_IN_WORDS = Pattern(rf"{_N}\)?{_WORDS}{_OUTPUT_TOO}{_N}\)?,?{_WORDS} ?{_OVER}{_UP_TO_LIMIT}{_N}")
 _DIFFERENCE = Pattern(rf"{_N} > {_N} - {_N}")
@@ -92,12 +92,12 @@ _BRACKETS = Pattern(
 _FROM_TO = Pattern(rf"(?:between|from) {_N}(?: \(?inclusive\)?)? (?:and|to) {_N}( \(exclusive\))?")
 # "Context length 8192 exceeded: got 9000".
 _TURNED = Pattern(r"exceeded\W{0,3}(?:[a-z]+ ){0,2}(?:got|received|requested|given|sent|with|at|\(|:) ?\(?\d")
-# Words of a comparison that may tell the distance instead; what must be larger is too small.
+# Comparison words that may give the distance instead; with "be" before them the number is too small.
 _FURTHER = Pattern(r"(?<![a-z])(?<!be )(?:over|past|beyond|above|more than|longer than|larger than)(?![a-z])")
 # "The limit of 50000 exceeded" states a limit on the left of the comparison.
 _LIMIT_BEFORE = Pattern(r"(?:limit(?: is| of|:)?|window of) ?\(?$")
 
-# --- words around a number -----------------------------------------------------------------------------------------
+# --- Words around a number ---
 
 _LIMIT_WORDS = any_of(
     r"max(?:imum)?\w*|limit\w*|at most|up to|no more than|not exceed|cannot exceed",
@@ -105,7 +105,7 @@ _LIMIT_WORDS = any_of(
     r"(?:less|fewer|smaller|lower|shorter|larger|longer|greater|more) than|below|within|under|<=?|≤|>=?(?= ?$)|≥",
     r"must be|should be|(?:must|should) (?:be|have) at least|only|afford|allow\w*|supports?|accepts?",
     r"(?:reduced?|shorten(?:ed)?|cut|truncated?|trim(?:med)?)(?: it| them| (?:the|your) \w+)? to",
-    # What a model's own measure is, is what it takes.
+    # A size stated of the model itself is its limit.
     r"models? (?:[a-z]+ ){1,4}is(?= ?$)|(?:window|context|model|slot) (?:only )?(?:has|holds|takes|fits)(?= ?$)",
     r"window|context|(?:n_)?ctx|capacity|ceiling|budget(?!_)|cap of|quotavalue|truncation length",
     r"available(?=\W{0,3}$)|(?:this|the|your) model(?= ?\($)",
@@ -119,7 +119,7 @@ _ASKED_WORDS = any_of(
     r"has|have|was|were|you|whereas|too (?:long|large|big|high|many)|value of|value|(?:not|with)(?= ?$)",
     r"prompt=|prompt_tokens=|n_keep|实际|当前|传入|输入了|共有?|现有|请求了",
 )
-# These tell only where nothing stronger stands before the number: "maximum input length" is a limit.
+# Weak cues count only without a stronger one before the number: "maximum input length" is a limit.
 _ASKED_WEAK_WORDS = any_of(
     r"prompt|inputs?|messages?|request|texts?|total|count|length|size|tokens?|dimensions?|height|width",
     r"(?:is|of|for)(?= ?$)|输入|长度|请求",
@@ -159,7 +159,7 @@ _ASKED_AFTER = Pattern(
     r"(?:provided|given|received|sent|found|supplied|requested|used|present|needed|required)\b(?![^\w,]{0,3}\d)"
     r"|^ request(?=[;,)])"
 )
-# In "(9000 tokens, limit 8192)" the bracket or the complaint before it leaves the first number to what was sent.
+# In "(9000 tokens, limit 8192)" the bracket or the complaint before it makes the first number the requested size.
 _BOUND_NEXT = Pattern(r"^ ?(?:tokens?|bytes|characters)?, ?(?:n_)?(?:ctx|limit|max\w*|window|context)[^.;\d]{0,20}\d")
 _OPENING = Pattern(r"(?:\(|exceeded: ?|too (?:long|large|big|many): ?)$")
 _TIME_AFTER = Pattern(
@@ -178,17 +178,17 @@ _UNIT_AFTER = (
         Unit.COUNT,
     ),
 )
-# A new sentence starts afresh; the last two are the Chinese full stop and semicolon.
+# A sentence end resets the cues; the last two are the Chinese full stop and semicolon.
 _SENTENCE_END = Pattern("[.!?] |[;\u3002\uff1b]")
 
-# Names under which servers state the two numbers apart from the sentence.
+# Field names under which servers state the two numbers.
 _LIMIT_FIELD = Pattern(
     r"^nctx$|^quotavalue$|^max.+(?:tokens?|len(?:gth)?$|length|context|allowed|size)|^(?:model|context)(?:len(?:gth)?$|length|window|size|limit)|limit$"
 )
 _ASKED_FIELD = Pattern(
     r"^n?(?:prompt|input|requested|required|total|seq|sequence)(?:tokens?|len|length)$|^requested$|^actual|^tokencount$"
 )
-# Names that say little by themselves: they are believed only where the other number is stated as well.
+# Ambiguous names: they count only if the other number is stated as well.
 _LIMIT_FIELD_WEAK = Pattern(
     r"^max(?:imum)?(?:tokens|size|value|count|bytes|chars)?$|^limit(?:tokens|bytes)$|^(?:allowed|available|capacity)(?:tokens)?$"
 )
@@ -197,19 +197,16 @@ _ASKED_FIELD_WEAK = Pattern(
     r"(?:tokens?|size|length|bytes)(?:count|used)?$|^(?:estimated|current|provided|received|sent|used|given|got|total)$"
 )
 
-# A tokenizer's largest window is ten million today; above a billion it is an id or a time.
+# The largest context window is ten million today; above a billion it is an id or a time.
 _TOKENS_MAX = 1_000_000_000
 _LEFT_CHARS, _RIGHT_CHARS = 70, 40
 
 
 def stated(text: str, fields: Mapping[str, int], unit: Unit | None) -> Stated:
-    """Read the numbers of one sentence. `unit` is what the kind of fault counts; None takes it from the words."""
-    named = _named(fields, unit)
-    compared = _compared(text, unit)
-    spoken = _spoken(text, unit)
-    # What a sentence compares outright is surest, then named fields, then words.
-    found = compared
-    for other in (named, spoken):
+    """Extract the numbers of one sentence. `unit` is the unit of the fault's kind; None takes it from the words."""
+    # Comparisons are the most reliable, then named fields, then cues.
+    found = _from_comparison(text, unit)
+    for other in (_from_fields(fields, unit), _from_cues(text, unit)):
         found = Stated(
             limit=found.limit if found.limit is not None else other.limit,
             requested=found.requested if found.requested is not None else other.requested,
@@ -219,8 +216,8 @@ def stated(text: str, fields: Mapping[str, int], unit: Unit | None) -> Stated:
     return found
 
 
-def _named(fields: Mapping[str, int], unit: Unit | None) -> Stated:
-    """Read the two numbers from fields of their own."""
+def _from_fields(fields: Mapping[str, int], unit: Unit | None) -> Stated:
+    """Read the two numbers from named fields."""
     limit, requested = _first(fields, _LIMIT_FIELD), _first(fields, _ASKED_FIELD)
     if limit is None or requested is None:
         pair = (limit or _first(fields, _LIMIT_FIELD_WEAK), requested or _first(fields, _ASKED_FIELD_WEAK))
@@ -234,88 +231,115 @@ def _first(fields: Mapping[str, int], names: Pattern) -> int | None:
 
 
 def _value(number: str) -> int:
-    """Return what a number with or without a suffix means."""
+    """Return the value of a number with or without a suffix."""
     digits = number.rstrip("abcdefghijklmnopqrstuvwxyz 万")
     return int(float(digits.replace(",", "").replace("_", "")) * _SCALE.get(number[len(digits) :].strip(), 1))
 
 
-def _compared(text: str, unit: Unit | None) -> Stated:
-    """Read "a + b > c", "a > b - c", "a > b" and ranges."""
-    if match := _SUM.search(text) or _SUM_IN_WORDS.search(text):
-        prompt, output, limit = (_value(one) for one in match.groups())
-        is_output = "max_tokens" in text or "output" in text or "completion" in text
-        return Stated(limit, prompt + output, output if is_output else None, _unit_near(text, match.end(), unit))
-    if match := _DIFFERENCE.search(text):
-        output, limit, prompt = (_value(one) for one in match.groups())
-        return Stated(limit, prompt + output, output, unit)
+def _from_comparison(text: str, unit: Unit | None) -> Stated:
+    """Read "a + b > c", "a > b - c", "a > b" and ranges; the first form that matches counts."""
+    forms = (_sum, _difference, _comparison, _less, _ratio, _range)
+    return next((found for form in forms if (found := form(text, unit)) is not None), Stated())
+
+
+def _sum(text: str, unit: Unit | None) -> Stated | None:
+    match = _SUM.search(text) or _SUM_IN_WORDS.search(text)
+    if match is None:
+        return None
+    prompt, output, limit = (_value(one) for one in match.groups())
+    is_output = "max_tokens" in text or "output" in text or "completion" in text
+    return Stated(limit, prompt + output, output if is_output else None, _unit_near(text, match.end(), unit))
+
+
+def _difference(text: str, unit: Unit | None) -> Stated | None:
+    match = _DIFFERENCE.search(text)
+    if match is None:
+        return None
+    output, limit, prompt = (_value(one) for one in match.groups())
+    return Stated(limit, prompt + output, output, unit)
+
+
+def _comparison(text: str, unit: Unit | None) -> Stated | None:
     match = _COMPARISON.search(text)
-    if match and unit is Unit.TOKENS and _unit_near(text, match.end(), None) is Unit.CHARS:
-        # A guess at tokens by characters, beside the tokens themselves.
-        match = None
-    if match and ">" not in match[0] and _LIMIT_BEFORE.search(text[: match.start()]):
-        limit, requested = (_value(one) for one in match.groups())
-        if requested > limit:
-            return Stated(limit, requested, None, _unit_near(text, match.end(), unit))
-    elif match:
-        requested, limit = (_value(one) for one in match.groups())
-        if _OUTPUT_AFTER.match(text[match.end(1) : match.end()]):
-            return Stated(limit, None, requested, unit)
-        if requested < limit and "exceed" in match[0]:
-            # Less exceeds nothing: it was a part of what does, or the two stand the other way round.
-            is_turned = _TURNED.search(match[0]) is not None
-            return Stated(requested, limit, None, unit) if is_turned else Stated(limit, unit=unit)
-        if requested < limit and _FURTHER.search(match[0]):
-            # "808 tokens over the limit of 8192" tells how far.
-            requested += limit
-        return Stated(
-            limit, requested, None, _unit_near(text, match.end(), unit) or _unit_near(text, match.end(1), unit)
-        )
-    if unit is Unit.TOKENS and (match := _LESS.search(text)):
-        limit, requested = (_value(one) for one in match.groups())
-        if 1 < limit < requested:
-            return Stated(limit, requested, None, unit)
-    if unit is Unit.TOKENS and (match := _RATIO.search(text)):
-        return Stated(limit=int(match[2]), requested=int(match[1]), unit=unit)
+    if match is None or (unit is Unit.TOKENS and _unit_near(text, match.end(), None) is Unit.CHARS):
+        # A comparison in characters is a rough estimate next to the token counts.
+        return None
+    left, right = (_value(one) for one in match.groups())
+    if ">" not in match[0] and _LIMIT_BEFORE.search(text[: match.start()]):
+        return Stated(left, right, None, _unit_near(text, match.end(), unit)) if right > left else None
+    if _OUTPUT_AFTER.match(text[match.end(1) : match.end()]):
+        return Stated(right, None, left, unit)
+    found = _unit_near(text, match.end(), unit) or _unit_near(text, match.end(1), unit)
+    return Stated(right, left, None, found) if left >= right else _smaller_left(match[0], left, right, unit, found)
+
+
+def _smaller_left(comparison: str, left: int, right: int, unit: Unit | None, found: Unit | None) -> Stated:
+    """Read a comparison whose left side is smaller than the limit that it is said to exceed."""
+    if "exceed" in comparison:
+        # The left side is a part of the requested size, or the two sides are swapped.
+        return Stated(left, right, None, unit) if _TURNED.search(comparison) else Stated(right, unit=unit)
+    # "808 tokens over the limit of 8192" gives the distance.
+    return Stated(right, left + right if _FURTHER.search(comparison) else left, None, found)
+
+
+def _less(text: str, unit: Unit | None) -> Stated | None:
+    match = _LESS.search(text) if unit is Unit.TOKENS else None
+    if match is None:
+        return None
+    limit, requested = (_value(one) for one in match.groups())
+    return Stated(limit, requested, None, unit) if 1 < limit < requested else None
+
+
+def _ratio(text: str, unit: Unit | None) -> Stated | None:
+    match = _RATIO.search(text) if unit is Unit.TOKENS else None
+    return None if match is None else Stated(limit=int(match[2]), requested=int(match[1]), unit=unit)
+
+
+def _range(text: str, unit: Unit | None) -> Stated | None:
     if match := _BRACKETS.search(text):
-        # "[1, 1025)" ends before its right side; a range in round brackets alone is one that nobody meant so exactly.
+        # "[1, 1025)" excludes its right side; round brackets on both sides are not meant that precisely.
         is_open = match[3] == ")" and "[" in match[0]
-        return Stated(limit=_value(match[2]) - is_open, unit=_unit_near(text, match.end(), unit))
-    if match := _FROM_TO.search(text):
-        return Stated(limit=_value(match[2]) - (1 if match[3] else 0), unit=_unit_near(text, match.end(), unit))
-    return Stated()
+    elif match := _FROM_TO.search(text):
+        is_open = match[3] is not None
+    else:
+        return None
+    return Stated(limit=_value(match[2]) - is_open, unit=_unit_near(text, match.end(), unit))
 
 
-def _spoken(text: str, unit: Unit | None) -> Stated:
+def _from_cues(text: str, unit: Unit | None) -> Stated:
     """Read numbers by the words around them."""
     numbers = [one for one in _roles(text) if unit is None or one.unit is None or one.unit is unit]
-    # What is left over is often said as well, and is nothing where the request was too large.
-    limits = [one for one in numbers if one.role is _Role.LIMIT and one.value > 0]
-    limit = limits[0].value if limits else None
-    found = next((one.unit for one in numbers if one.unit is not None and one.role is not _Role.OVERSHOOT), None)
-    output = next((one.value for one in numbers if one.role is _Role.OUTPUT), None)
-    return Stated(limit, _requested(numbers, limit, output), output, unit or found)
+    # Messages often state the remaining tokens as well, which are 0 if the request was too large.
+    limit = next((value for value in _values(numbers, _Role.LIMIT) if value > 0), None)
+    output = next(_values(numbers, _Role.OUTPUT), None)
+    return Stated(limit, _requested(numbers, limit, output), output, unit or _unit_in(numbers))
 
 
 def _requested(numbers: list[_Number], limit: int | None, output: int | None) -> int | None:
-    totals = [one.value for one in numbers if one.role is _Role.TOTAL]
-    # A prompt's size is often said twice; said twice it is still one.
-    parts = list(dict.fromkeys(one.value for one in numbers if one.role is _Role.PROMPT))
-    over = [total for total in totals if limit is not None and total > limit]
-    if over:
-        return over[0]
+    totals = list(_values(numbers, _Role.TOTAL))
+    # Messages often repeat the prompt's size.
+    parts = set(_values(numbers, _Role.PROMPT))
+    over = next((total for total in totals if limit is not None and total > limit), None)
+    if over is not None:
+        return over
     if parts:
         return sum(parts) + (output or 0)
-    if limit is not None and (overshoot := _first_of(numbers, _Role.OVERSHOOT)) is not None:
+    overshoot = next(_values(numbers, _Role.OVERSHOOT), None)
+    if limit is not None and overshoot is not None:
         return limit + overshoot
-    return totals[0] if totals else _first_of(numbers, _Role.USED)
+    return totals[0] if totals else next(_values(numbers, _Role.USED), None)
 
 
-def _first_of(numbers: list[_Number], role: _Role) -> int | None:
-    return next((one.value for one in numbers if one.role is role), None)
+def _values(numbers: list[_Number], role: _Role) -> Iterator[int]:
+    return (one.value for one in numbers if one.role is role)
+
+
+def _unit_in(numbers: list[_Number]) -> Unit | None:
+    return next((one.unit for one in numbers if one.unit is not None and one.role is not _Role.OVERSHOOT), None)
 
 
 def _roles(text: str) -> Iterator[_Number]:
-    """Give each number its role; numbers that no word explains are left out."""
+    """Assign a role to each number; numbers without a cue are skipped."""
     start = 0
     for match in _NUMBER.finditer(text):
         before = text[max(start, match.start() - _LEFT_CHARS) : match.start()]
@@ -331,25 +355,28 @@ def _roles(text: str) -> Iterator[_Number]:
 def _role(before: str, after: str) -> _Role | None:
     cues = list(_CUE.finditer(before))
     cue = cues[-1].lastgroup if cues else None
+    role = _explicit_role(cue, before, after)
+    return role if role is not None or cue == "ignored" else _implied_role(cue, before, after)
+
+
+def _explicit_role(cue: str | None, before: str, after: str) -> _Role | None:
     if cue == "overshoot":
         return _Role.OVERSHOOT
     if _OUTPUT_BEFORE.search(before):
         return _Role.OUTPUT
     if _ASKED_AFTER.match(after) or (_OPENING.search(before) and _BOUND_NEXT.match(after)):
         return _Role.TOTAL
-    if cue == "limit" or _LIMIT_AFTER.match(after):
-        return _Role.LIMIT
-    if cue == "ignored":
-        return None
+    return _Role.LIMIT if cue == "limit" or _LIMIT_AFTER.match(after) else None
+
+
+def _implied_role(cue: str | None, before: str, after: str) -> _Role | None:
     if _OUTPUT_AFTER.match(after):
         return _Role.OUTPUT
     if _PROMPT_AFTER.match(after):
         return _Role.PROMPT
     if cue == "used":
         return _Role.USED
-    if cue == "asked" or _WEAK_CUE.search(before):
-        return _Role.TOTAL
-    return None
+    return _Role.TOTAL if cue == "asked" or _WEAK_CUE.search(before) else None
 
 
 def _unit_of(suffix: str | None, after: str) -> Unit | None:

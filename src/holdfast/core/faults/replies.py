@@ -1,6 +1,6 @@
-"""Replies that came with a good status and yet are failures: empty, cut, filtered, or read only in part.
+"""Detect failures in successful responses: empty, truncated or filtered replies, and truncated prompts.
 
-`symptom` looks at the few facts that matter; they come from a typed `Reply` or are read from a raw body.
+`reply_fault` needs a few facts, taken from a typed `Reply` or from a raw body.
 """
 
 import msgspec
@@ -9,18 +9,18 @@ from holdfast.core.faults.body import Json, plain
 from holdfast.types.faults import Confidence, Fault, FaultKind, Sent, Unit
 from holdfast.types.messages import Reply, StopReason, Text, ToolCall
 
-# From here on its size is the likeliest reason why a request failed without one (FM-002).
+# Share of the limit from which the size is the most likely cause of an unexplained failure (FM-002).
 NEAR_LIMIT = 0.8
-# A server that cuts the prompt reports exactly its window, give or take what its template adds.
+# A server that truncates the prompt reports its window, give or take the tokens of its template.
 _AT_WINDOW = 0.98
-# Estimates are off by a third at worst, so half of what was sent means that the other half was not read.
+# Estimates are off by a third at worst, so reported usage of half the estimate means a truncated prompt.
 READ_SHARE = 0.5
-# Cached prefixes make some servers report a handful of tokens; below this a report says nothing about cutting.
+# With cached prefixes some servers report a handful of tokens; a lower count does not reveal truncation.
 _READ_TOKENS_MIN = 1_000
-# Twice the window is a broken counter rather than an accepted prompt.
+# Reported usage above twice the window is a broken counter, not an accepted prompt.
 _USAGE_SHARE_MAX = 2.0
 
-# Every dialect's deepest text stands less deep.
+# Text is nested less deeply in every dialect.
 _DEPTH_MAX = 6
 
 _LENGTH = frozenset({"length", "maxtokens", "maxoutputtokens", "incomplete"})
@@ -32,7 +32,7 @@ _FILTERED = frozenset(
 
 
 class Outcome(msgspec.Struct, frozen=True):
-    """What a reply brought. `stop` is plain: letters and digits, lower case."""
+    """Facts about a reply. `stop` is the stop reason in lower case, letters and digits only."""
 
     stop: str
     has_output: bool
@@ -40,7 +40,7 @@ class Outcome(msgspec.Struct, frozen=True):
 
 
 def outcome_of(reply: Reply) -> Outcome:
-    """Reduce a typed reply to what matters here."""
+    """Return the facts about a typed reply."""
     stops = {StopReason.LENGTH: "length", StopReason.CONTENT_FILTER: "contentfilter"}
     return Outcome(
         stop=stops.get(reply.stop_reason, ""),
@@ -51,60 +51,80 @@ def outcome_of(reply: Reply) -> Outcome:
     )
 
 
-def symptom(outcome: Outcome, sent: Sent) -> Fault | None:
-    """Name what is wrong with a reply, or None where it is fine."""
-    overflow, empty = FaultKind.TOKEN_OVERFLOW, FaultKind.EMPTY_RESPONSE
+def reply_fault(outcome: Outcome, sent: Sent) -> Fault | None:
+    """Return the fault of a reply, or None if it is usable."""
     if outcome.stop in _FILTERED and not outcome.has_output:
         return Fault(FaultKind.CONTENT_POLICY, Confidence.LIKELY)
     if outcome.stop in _WINDOW_FULL:
-        return Fault(overflow, Confidence.CERTAIN, second_kind=empty, unit=Unit.TOKENS)
-    if (read := _read_share(outcome, sent)) is not None:
+        return _overflow(Confidence.CERTAIN)
+    if (prompt := _truncated_prompt(outcome, sent)) is not None:
         confidence = Confidence.GUESS if outcome.has_output else Confidence.LIKELY
-        # What was read of a request that was cut is the window, if it was cut; only a reply to less of it will tell.
-        limit = outcome.input_tokens if outcome.has_output and read != outcome.input_tokens else None
-        return Fault(overflow, confidence, second_kind=empty, limit=limit, requested=read, unit=Unit.TOKENS)
-    if outcome.has_output:
-        return None
-    if outcome.stop in _LENGTH and is_near_window(sent):
-        return Fault(overflow, Confidence.LIKELY, second_kind=empty, unit=Unit.TOKENS)
-    second = overflow if outcome.stop in _LENGTH or is_near_window(sent) or sent.has_grown else None
-    return Fault(empty, Confidence.LIKELY, second_kind=second)
+        # If the prompt was truncated, the reported usage is the window; the reply to a smaller request confirms it.
+        limit = outcome.input_tokens if outcome.has_output and prompt != outcome.input_tokens else None
+        return _overflow(confidence, limit=limit, requested=prompt)
+    return None if outcome.has_output else _empty(outcome, sent)
+
+
+def _overflow(confidence: Confidence, *, limit: int | None = None, requested: int | None = None) -> Fault:
+    return Fault(
+        FaultKind.TOKEN_OVERFLOW,
+        confidence,
+        second_kind=FaultKind.EMPTY_RESPONSE,
+        limit=limit,
+        requested=requested,
+        unit=Unit.TOKENS,
+    )
+
+
+def _empty(outcome: Outcome, sent: Sent) -> Fault:
+    is_cut, is_large = outcome.stop in _LENGTH, is_near_window(sent)
+    if is_cut and is_large:
+        return _overflow(Confidence.LIKELY)
+    second = FaultKind.TOKEN_OVERFLOW if is_cut or is_large or sent.has_grown else None
+    return Fault(FaultKind.EMPTY_RESPONSE, Confidence.LIKELY, second_kind=second)
 
 
 def is_near_window(sent: Sent) -> bool:
-    """Whether a request was so large that its size may be what was wrong."""
+    """Return whether a request was so large that its size may be the cause."""
     return is_near(sent.tokens, sent.window_tokens)
 
 
 def is_near(size: int | None, limit: int | None) -> bool:
-    """Whether a size is close to a limit or above it; what is not known is near nothing."""
+    """Return whether a size is close to a limit or above it; False if either is unknown."""
     return size is not None and bool(limit) and size >= NEAR_LIMIT * (limit or 0)
 
 
-def _read_share(outcome: Outcome, sent: Sent) -> int | None:
-    """Return the size of the prompt where usage shows that it did not fit: more than the window, or cut to it."""
-    used, window = outcome.input_tokens, sent.window_tokens
+def _truncated_prompt(outcome: Outcome, sent: Sent) -> int | None:
+    """Return the size of the prompt if usage shows that it did not fit: above the window, or truncated to it."""
+    used = outcome.input_tokens
     if used is None:
         return None
-    if window is not None and window < used <= _USAGE_SHARE_MAX * window:
+    exceeding = None if sent.window_tokens is None else _at_window(used, sent.window_tokens, outcome, sent)
+    if exceeding is not None:
+        return exceeding
+    is_truncated = sent.reports_all_read and used >= _READ_TOKENS_MIN and is_short(used, sent)
+    return sent.tokens if is_truncated else None
+
+
+def _at_window(used: int, window: int, outcome: Outcome, sent: Sent) -> int | None:
+    """Return the size of the prompt if reported usage is above the window, or at it without output."""
+    if window < used <= _USAGE_SHARE_MAX * window:
         return used
-    if window is not None and not outcome.has_output and _AT_WINDOW * window <= used <= window:
-        return sent.tokens if sent.tokens is not None and sent.tokens > used else used
-    if sent.reports_all_read and sent.tokens is not None and used >= _READ_TOKENS_MIN and is_short(used, sent):
-        return sent.tokens
+    if not outcome.has_output and _AT_WINDOW * window <= used <= window:
+        return max(used, sent.tokens or 0)
     return None
 
 
 def is_short(used: int, sent: Sent) -> bool:
-    """Whether a model reports so much less than was sent that it cannot have read all of it."""
+    """Return whether reported usage is so far below the estimate that the prompt was truncated."""
     return used <= READ_SHARE * (sent.tokens or 0) or used < (sent.tokens_least or 0)
 
 
-# --- raw bodies --------------------------------------------------------------------------------------------------
+# --- Raw bodies ---
 
 
 def read_outcome(documents: tuple[Json, ...]) -> Outcome | None:
-    """Find a reply in decoded bodies, of any dialect; None where there is none."""
+    """Find a reply in decoded bodies, of any dialect; None if there is none."""
     found = [one for one in map(_outcome, documents) if one is not None]
     if not found:
         return None
@@ -126,7 +146,7 @@ def _outcome(document: Json) -> Outcome | None:
 
 
 def _pieces(document: dict[str, Json]) -> list[dict[str, Json]] | None:
-    """Return the parts of a reply that say what was written and why it stopped, or None where it is no reply."""
+    """Return the parts of a reply with output and stop reason, or None if it is not a reply."""
     if isinstance(inner := document.get("output"), dict):
         return _pieces(inner)
     for name in ("choices", "candidates"):
@@ -146,31 +166,30 @@ def _pieces(document: dict[str, Json]) -> list[dict[str, Json]] | None:
 
 def _stop(piece: dict[str, Json]) -> str:
     names = ("finish_reason", "finishReason", "stop_reason", "stopReason", "blockReason", "done_reason")
-    told = next((value for name in names if isinstance(value := piece.get(name), str)), "")
+    reason = next((value for name in names if isinstance(value := piece.get(name), str)), "")
     message = piece.get("message")
-    # What a model declines to say stands in a field of its own, whatever it stopped for.
+    # A refusal by the model has a field of its own, with any stop reason.
     is_declined = isinstance(message, dict) and isinstance(message.get("refusal"), str) and message["refusal"] != ""
-    return "refusal" if is_declined else told
+    return "refusal" if is_declined else reason
 
 
 def _has_output(value: Json, depth: int) -> bool:
-    """Whether there is a text or a call in a piece of a reply."""
+    """Return whether a part of a reply has text or a tool call."""
     if depth > _DEPTH_MAX:
         return False
     if isinstance(value, list):
         return any(_has_output(one, depth + 1) for one in value)
     if not isinstance(value, dict):
         return False
-    for name, inner in value.items():
-        if name in {"text", "content", "response", "output_text"} and isinstance(inner, str) and inner.strip():
-            return True
-        if name in {"tool_calls", "functionCall", "toolUse", "function_call"} and inner:
-            return True
-        if name == "type" and inner == "tool_use":
-            return True
-        if _has_output(inner, depth + 1):
-            return True
-    return False
+    return any(_is_output(name, inner) or _has_output(inner, depth + 1) for name, inner in value.items())
+
+
+def _is_output(name: str, value: Json) -> bool:
+    if name in {"text", "content", "response", "output_text"}:
+        return isinstance(value, str) and value.strip() != ""
+    if name in {"tool_calls", "functionCall", "toolUse", "function_call"}:
+        return bool(value)
+    return name == "type" and value == "tool_use"
 
 
 def _input_tokens(document: dict[str, Json]) -> int | None:

@@ -1,6 +1,6 @@
-"""How long a provider asks us to wait: from its headers, its fields or its sentence.
+"""Parse the retry delay that a provider asks for, from headers, fields or the message.
 
-There is no clock here. A date is only worth something beside the response's own `Date`, so without one it is ignored.
+There is no clock here: a date is relative to the response's own `Date` header, and ignored without one.
 """
 
 import re
@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 
 from holdfast.core.text.patterns import Pattern
 
-# A plan's weekly window is the longest honest wait; what is longer is an epoch or a mistake.
+# The weekly window of a plan is the longest plausible delay; a larger number is an epoch or a mistake.
 _SECONDS_MAX = 7 * 24 * 3600.0
 # An epoch in seconds has ten digits; in milliseconds it has thirteen.
 _EPOCH_SECONDS_MAX = 1e11
@@ -22,7 +22,7 @@ _ASKED = Pattern(
     r"(?:(?:try|retry|wait|available|reset\w*|back)[^.;]{0,30}? (?:in|after|for)|retry[-_]?after|wait|请等待)\W{0,3}"
     r"((?:\d+(?:\.\d+)? ?[a-z秒分钟小时]{0,12}[ ,]{0,2}(?:and )?){1,4})"
 )
-# Names of fields that hold a number of seconds, and of milliseconds.
+# Fields with seconds, and with milliseconds.
 _SECOND_FIELDS = (
     "retryafter",
     "retryafterseconds",
@@ -35,7 +35,7 @@ _MS_FIELDS = ("retryafterms", "retrydelayms")
 
 
 def wait_seconds(headers: Mapping[str, str], text: str, fields: Mapping[str, int]) -> float | None:
-    """Return the wait a provider asks for, or None. `text` is what `Evidence.text` is."""
+    """Return the delay that a provider asks for, or None. `text` is `Evidence.text`."""
     lower = {name.lower(): value.strip() for name, value in headers.items()}
     for seconds in (*_from_headers(lower), *_from_fields(fields), _from_text(text)):
         if seconds is not None and 0 <= seconds <= _SECONDS_MAX:
@@ -53,20 +53,22 @@ def _from_headers(headers: Mapping[str, str]) -> Iterator[float | None]:
 
 
 def _resets(headers: Mapping[str, str], sent_at: datetime | None) -> float | None:
-    """Of the budgets a provider reports, the one that is empty decides; where none is said to be, the slowest."""
-    resets = {
-        name.replace("-reset", ""): _moment(value, sent_at)
-        for name, value in headers.items()
-        if "ratelimit" in name and "reset" in name
+    """Return the reset delay of the rate limit that is exhausted; if none is reported as such, the longest."""
+    known: dict[str, float] = {}
+    for name, value in _rate_limits(headers, "reset").items():
+        seconds = _moment(value, sent_at)
+        if seconds is not None and seconds <= _SECONDS_MAX:
+            known[name] = seconds
+    remaining = _rate_limits(headers, "remaining")
+    exhausted = [seconds for name, seconds in known.items() if remaining.get(name) == "0"]
+    return max(exhausted or known.values(), default=None)
+
+
+def _rate_limits(headers: Mapping[str, str], field: str) -> dict[str, str]:
+    """Return one field of each rate limit in the headers, by the limit's name."""
+    return {
+        name.replace(f"-{field}", ""): value for name, value in headers.items() if "ratelimit" in name and field in name
     }
-    left = {
-        name.replace("-remaining", ""): value
-        for name, value in headers.items()
-        if "ratelimit" in name and "remaining" in name
-    }
-    known = {name: seconds for name, seconds in resets.items() if seconds is not None and seconds <= _SECONDS_MAX}
-    empty = [seconds for name, seconds in known.items() if left.get(name) == "0"]
-    return max(empty or known.values(), default=None)
 
 
 def _moment(value: str, sent_at: datetime | None) -> float | None:
@@ -93,7 +95,7 @@ def _from_text(text: str) -> float | None:
     match = _ASKED.search(text)
     if match is None:
         return None
-    # A bare number in a sentence means seconds.
+    # A number without a unit means seconds.
     return _duration(match[1]) if _DURATION.search(match[1]) else _number(match[1].strip(" ,"))
 
 

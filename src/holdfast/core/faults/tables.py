@@ -1,8 +1,8 @@
-"""The tables of the classifier: which words mean which kind of fault.
+"""Rule tables of the classifier: patterns of messages for each kind of fault.
 
-Order is meaning. A row is tried only if no row before it fitted, so what a sentence is *not* about (a quota, a rate, a
-setting) stands before what it might be about. A pattern is a subject and a complaint within one sentence rather than
-a whole sentence, because providers reword. Every gap is bounded, so no input makes matching slow.
+The order matters: the first matching rule counts, so exclusions (a quota, a rate, a setting) precede the kinds that
+they exclude. A pattern is a subject and a complaint within one sentence rather than a whole sentence, because providers
+reword. Every gap is bounded, so that matching stays fast on any input.
 """
 
 from holdfast.core.faults import vocabulary as w
@@ -24,7 +24,7 @@ MEDIA: tuple[Rule, ...] = (
             w.FILE + r" (?:type|format|extension)s?\b[^.]{0,40}(?:not (?:supported|allowed|valid)|invalid)",
             r"(?:too many|unsupported|invalid|corrupt\w*|maximum) (?:uploaded )?" + w.FILE,
             r"(?:fetch|download|load|retrieve|access)\w* (?:the )?(?:\w+ ){0,2}(?:from|at) (?:\w+ ){0,2}url(?![a-z])",
-            # Pages are told in one sentence and their limit in the next.
+            # The number of pages in one sentence and their limit in the next.
             r"\d pages?\b.{0,60}(?:max\w*|limit|at most|up to)",
             r"(?:max\w*|limit|at most|up to)\b.{0,30}\d (?:\w+ )?pages",
         ),
@@ -43,12 +43,12 @@ MEDIA: tuple[Rule, ...] = (
 _ABOUT_THE_WINDOW = any_of(
     near(w.WINDOW, any_of(w.TOO_LONG, r"is \d")),
     near(w.TOO_LONG, w.WINDOW),
-    # An "InternalError.Algo.InvalidParameter" is about the parameter.
+    # An "InternalError.Algo.InvalidParameter" concerns the parameter.
     r"timed? ?out|internal(?!\w*\.\w+\.invalid)",
 )
 
 PARAMETERS: tuple[Rule, ...] = (
-    # Thinking that cannot be replayed: repairing the history is the second cure.
+    # Reasoning that cannot be replayed: repairing the history is the second recovery.
     rule(
         K.BAD_REQUEST_REASONING,
         any_of(
@@ -73,10 +73,10 @@ PAIRING: tuple[Rule, ...] = (
     rule(K.TOOL_PAIRING, w.ORDER, statuses=REFUSED),
 )
 
-# Settings of a request that are wrong by themselves: a smaller conversation would be refused as well.
+# Invalid settings of a request: a smaller conversation would be rejected as well.
 SETTINGS: tuple[Rule, ...] = (
     rule(K.BAD_REQUEST, r"cache_control|cachepoint", unit=Unit.COUNT, statuses=REFUSED),
-    # The whole body of the request rather than a setting in it.
+    # The request body as a whole rather than a setting in it.
     rule(
         K.WIRE_OVERFLOW,
         r"at body failed to satisfy constraint:? member must have length less",
@@ -98,7 +98,7 @@ SETTINGS: tuple[Rule, ...] = (
         statuses=REFUSED,
     ),
     rule(K.BAD_REQUEST, w.SCHEMA, unless=w.WINDOW, statuses=REFUSED),
-    # Something else than the model is gone.
+    # Something other than the model does not exist.
     rule(
         K.BAD_REQUEST,
         r"(?<![a-z])(?:file|vector store|upload|thread|assistant|conversation|batch|item|session)(?![a-z])"
@@ -122,13 +122,13 @@ SETTINGS: tuple[Rule, ...] = (
         unless=any_of(rf"{w.TOO_LONG}(?<!too many)", r"range of"),
         statuses=REFUSED,
     ),
-    # What a server counts itself and finds to contradict itself.
+    # Counts of the server that contradict each other.
     rule(
         K.BAD_REQUEST,
         r"cached?[_ ](?:prompt[_ ]|input[_ ])?tokens\b[^.\d]{0,30}(?:exceed|greater|larger|more than)",
         statuses=REFUSED,
     ),
-    # Parameters that are told by their names.
+    # Parameters by name.
     rule(
         K.BAD_REQUEST,
         r"(?<![a-z_])(?:logit_bias|stop_(?:sequences|token_ids)|metadata(?! ?:)|safety_identifier|prompt_cache_key)"
@@ -137,14 +137,14 @@ SETTINGS: tuple[Rule, ...] = (
         has_numbers=True,
         statuses=frozenset({400, 422}),
     ),
-    # The length of the vectors that are asked for.
+    # The requested embedding dimension.
     rule(
         K.BAD_REQUEST,
         near(r"(?<![a-z_])dimensions?(?![a-z])", r"(?:exceed\w*|greater|larger|must|should|max\w*|between)"),
         has_numbers=True,
         statuses=REFUSED,
     ),
-    # A cap of the output that a sentence begins with is what it is about, whatever it is compared with.
+    # A sentence that begins with an output limit concerns that limit, with any comparison.
     rule(
         K.BAD_REQUEST,
         r"(?:^|\. )(?:invalid )?max_(?:completion_|output_|new_)?tokens\b[^.]{0,20}(?:must|should|cannot)\b[^.]{0,10}"
@@ -153,7 +153,7 @@ SETTINGS: tuple[Rule, ...] = (
         unit=Unit.TOKENS,
         statuses=REFUSED,
     ),
-    # An output cap. Where the sentence also speaks of the prompt or the window it is about both together.
+    # An output limit. If the sentence also mentions the prompt or the window, it concerns their sum.
     rule(
         K.BAD_REQUEST,
         w.OUTPUT_CAP,
@@ -182,7 +182,7 @@ OVERFLOW: tuple[Rule, ...] = (
         unit=Unit.TOKENS,
         statuses=NO_RESPONSE,
     ),
-    # Lengths in characters: of a text they are the request's size, of a name or an id they are a wrong setting.
+    # Lengths in characters: of a text, the request's size; of a name or an id, an invalid setting.
     rule(
         K.WIRE_OVERFLOW,
         any_of(
@@ -223,7 +223,7 @@ OVERFLOW: tuple[Rule, ...] = (
         unit=Unit.COUNT,
         statuses=REFUSED,
     ),
-    # Tokens, said outright.
+    # Explicit tokens.
     rule(
         K.TOKEN_OVERFLOW,
         any_of(
@@ -260,7 +260,7 @@ OVERFLOW: tuple[Rule, ...] = (
         ),
         unit=Unit.TOKENS,
     ),
-    # What is too much for a model rather than for a server is counted in tokens, whatever it is called.
+    # Limits of a model rather than of a server are in tokens, under any name.
     rule(
         K.TOKEN_OVERFLOW,
         any_of(
@@ -298,7 +298,7 @@ OVERFLOW: tuple[Rule, ...] = (
         unless=r"memory|header|deadline|tim(?:e|ed)[ -]?(?:out|limit)",
         unit=Unit.BYTES,
     ),
-    # A length without a unit. Models count tokens; a server that refuses with 413 counts bytes.
+    # A length without a unit. Models count tokens; a server that rejects with 413 counts bytes.
     rule(
         K.TOKEN_OVERFLOW,
         any_of(
@@ -329,10 +329,10 @@ _VALIDATORS_WORDS = any_of(
     r"(?:is|are|field) required|missing|invalid (?:value|type|json)|could not parse|cannot be|failed to parse",
     r"unsupported|not (?:supported|allowed|permitted|recognized)|too (?:small|short|low)|at least",
 )
-# A validator's sentence about something else than size. It keeps a large request from being suspected for its size.
+# A validator's message that does not concern the size. It keeps a large request from being taken for an overflow.
 VALIDATION: tuple[Rule, ...] = (rule(K.BAD_REQUEST, _VALIDATORS_WORDS, statuses=frozenset({400, 404, 406, 409, 422})),)
 
-# The call broke, or brought nothing.
+# The call failed in transit, or returned no output.
 BREAKS: tuple[Rule, ...] = (
     rule(
         K.EMPTY_RESPONSE,
@@ -378,7 +378,7 @@ BREAKS: tuple[Rule, ...] = (
     ),
 )
 
-# Without a status a call more likely broke: "unexpected end" has a validator's word in it.
+# Without a status the call more likely failed in transit: "unexpected end" contains a validator's word.
 UNSTATED: tuple[Rule, ...] = (rule(K.BAD_REQUEST, _VALIDATORS_WORDS, statuses=NO_RESPONSE),)
 
 RULES: tuple[Rule, ...] = (
@@ -393,9 +393,9 @@ RULES: tuple[Rule, ...] = (
     *UNSTATED,
 )
 
-# Statuses that say little about what happened.
+# Unspecific statuses.
 VAGUE: frozenset[int | None] = frozenset({None, 200, 400, 403, 404, 409, 422})
-# Single words, for sentences that nothing else explains. They only tip the scales, so what they say is a guess.
+# Single words, for sentences that no other rule matches. The result is a guess.
 HUNCHES: tuple[Rule, ...] = (
     rule(
         K.QUOTA,

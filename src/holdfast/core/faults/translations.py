@@ -1,7 +1,7 @@
-"""What a provider says in another language, in the English words that the tables know.
+"""Translate error messages in other languages to the English words of the tables.
 
-Stems are put for one another, not sentences: the tables look for a subject beside a complaint, and both are found
-whatever the grammar between them. Chinese has its own words in the tables; only its traditional letters are put here.
+Word stems are replaced, not sentences: the tables look for a subject near a complaint, with any grammar between them.
+The tables have Chinese words of their own; only traditional characters are mapped here.
 """
 
 import re
@@ -9,7 +9,7 @@ from itertools import islice
 
 from holdfast.core.text.patterns import Pattern
 
-# Longer stems stand before the shorter ones that they begin with.
+# Longer stems precede their shorter prefixes.
 _RUSSIAN = {
     r"(?:неверн|недействительн|просроченн|невалидн)\w* (?:\w+ )?(?:токен|ключ)\w*": "invalid api key",
     r"(?:токен|ключ)\w* (?:\w+ )?(?:недействител|ист[её]к|просроч|неверн)\w*": "invalid api key",
@@ -115,7 +115,7 @@ _TRADITIONAL = {
     "餘額": "余额", "額度": "额度", "頻繁": "频繁", "過於": "过于", "繁忙": "繁忙", "圖片": "图片", "無效": "无效",
     "認證失敗": "认证失败", "逾時": "超时", "網路": "网络", "稍後": "稍后",
 }  # fmt: skip
-# Only stems that no English word has: they are looked for in every text, as an umlaut may be written as two letters.
+# Only stems without an English homograph: every text is searched, because an umlaut may be written as two letters.
 _EUROPEAN = {
     r"(?:(?:ü|ue)berschr|(?:ü|ue)bersteig|dépass|exced|supera)\w*": "exceeds",
     r"(?:zu|trop|demasiado|muito) (?:lang|long|larg|longo|groß|gross|grand|grande|volumineu|extens)\w*": "too long",
@@ -141,22 +141,22 @@ _EUROPEAN = {
 
 _STEMS = {
     **{rf"(?<!\w)(?:{stem})(?!\w)": english for stem, english in (_EUROPEAN | _RUSSIAN).items()},
-    # These are written without blanks, or with endings that nothing separates.
+    # These are written without spaces, or with suffixes attached.
     **{f"(?:{stem})[がはをのにも]?": english for stem, english in _JAPANESE.items()},
     **{f"(?:{stem})[이가은는을를의]?": english for stem, english in _KOREAN.items()},
     **_TRADITIONAL,
 }
 _ENGLISH = tuple(_STEMS.values())
 _FOREIGN = Pattern("|".join(f"({stem})" for stem in _STEMS))
-# The first of them, in the same order: what can be written without a letter that English lacks.
+# The first of them, in the same order: the stems that may be pure ASCII.
 _LATIN = Pattern("|".join(f"({stem})" for stem in islice(_STEMS, len(_EUROPEAN))))
 
 
 def in_english(text: str) -> str:
-    """Put English stems for foreign ones. `text` is lower case; English alone passes as it is."""
+    """Replace foreign stems by English ones. `text` is lower case; English text is unchanged."""
     return (_LATIN if text.isascii() else _FOREIGN).sub(_word, text)
 
 
 def _word(match: re.Match[str]) -> str:
-    # Stems have no groups of their own that capture, so the one that does tells which stem it was.
+    # Stems have no capturing groups of their own, so the index of the group is that of the stem.
     return _ENGLISH[(match.lastindex or 1) - 1]

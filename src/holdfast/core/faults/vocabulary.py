@@ -1,6 +1,6 @@
-"""The vocabulary of refusals: how providers name the window, media, thinking, tools, and how they complain.
+"""Vocabulary of error messages: providers' words for the window, media, reasoning, tools, and for complaints.
 
-Each name is an alternation to be put into a pattern. Texts are lower case, without quotes and addresses.
+Each name is an alternation for use in a pattern. Texts are lower case, without quotes and URLs.
 """
 
 from holdfast.core.faults.codes import ANYTHING, BROKEN, Rule, rule
@@ -9,32 +9,32 @@ from holdfast.types.faults import Unit
 
 
 def any_of(*phrases: str) -> str:
-    """Return a pattern that fits where one of the phrases does."""
+    """Return a pattern that matches any of the phrases."""
     return "(?:" + "|".join(phrases) + ")"
 
 
 def near(*parts: str) -> str:
-    """Return a pattern for parts that stand in this order within one sentence."""
+    """Return a pattern for parts in this order within one sentence."""
     return GAP.join(parts)
 
 
 # Up to sixty characters of one sentence; a dot inside a path or a number does not end it.
 GAP = r"(?:[^.]|\.(?! )){0,60}?"
-# A number with a size in bytes behind it: "31.5MB".
+# A number with a unit of bytes: "31.5MB".
 SIZE = r"\d ?[kmg]i?b(?![a-z])"
 
-# The window itself, in the words of those who count it in tokens.
+# The context window in tokens.
 WINDOW = any_of(
     r"context[ _-]?(?:length|window|size|limit)|window size",
     r"max(?:imum)? context|contextwindow|n_ctx|max_model_len|max_seq_len|max_total_tokens",
-    # Beside its size; elsewhere it is a programmer's.
+    # Only with a size; otherwise it is a variable name.
     r"(?<![a-z_])ctx(?=[ =:(]{1,2}(?:of |is |size )?\(?\d)",
     r"max(?:imum)? (?:model |prompt |input |sequence |total |allowed )+(?:length|tokens)",
     r"(?<!stop )sequence (?:length|len)(?![a-z])",
     r"session (?:max(?:imum)? )?(?:length|len)(?![a-z])|max_(?:input|prompt|sequence|model)_(?:length|len|tokens)",
     r"上下文",
 )
-# One token is a key, a word of a stop list or a parser's complaint; only many of them, or their number, have a length.
+# A single token is a key, a stop word or a parser's complaint; only the plural, or a count, has a length.
 TOKENS = any_of(
     WINDOW,
     r"(?<![a-z])(?:input|prompt|total|completion|output)?_?tokens(?![a-z])",
@@ -58,7 +58,7 @@ MEDIA = any_of(
     r"(?<![a-z_])(?:images?|pictures?|photos?|screenshots?|pdfs?|documents?|videos?|audios?|clips?|recordings?|media)(?![a-z])",
     r"(?<![a-z_])vision(?! api|[a-z])",
     r"(?<![a-z_])(?:multi-?modal|image_url|input_image|attachments?|base64|data-?uris?|mime)(?![a-z])",
-    # Formats, but not the ending of a file's name.
+    # Formats, but not a file extension.
     r"(?<![a-z_./])(?:gifs?|jpe?gs?|pngs?|webp|svgs?|heic|mp[34]|wav|flac|webm)(?![a-z])",
     r"number of pages|too many pages|(?<![a-z])page (?:count|size|limit)|(?<![a-z])pixels?(?![a-z])",
     # In the name of a setting.
@@ -79,13 +79,13 @@ MEDIA_COMPLAINT = any_of(
 )
 
 THINKING = any_of(
-    # Not in the name of a model or of its maker.
+    # Not in the name of a model or a vendor.
     r"(?<![-/\w])(?:redacted_)?thinking(?!-|\w*/)|(?<![-/\w])reasoning(?!-|\w*/)",
     r"thought[_ ]?signature|encrypted[_ ]content|(?<![a-z])effort(?![a-z])",
     r"reasoning_\w+|reasoningeffort|enable_thinking|thinking_\w+|budget_tokens",
     r"思考",
 )
-# Thinking that the history carries wrongly, rather than a parameter that asks for it.
+# Invalid reasoning in the history, rather than a reasoning parameter.
 REPLAYED = any_of(
     r"signature|encrypted|redacted|decrypt|passed back|rs_",
     r"blocks?(?![a-z])|missing|without|required .{0,20}item|assistant",
@@ -141,18 +141,17 @@ BUSY = any_of(
 )
 
 
-# --- What a sentence is about though it also speaks of tokens, limits or context: money, rates, policies, names, keys.
-
+# --- Exclusions: money, rates, policies, names and keys, in sentences that also mention tokens, limits or context ---
 
 EXCLUSIONS: tuple[Rule, ...] = (
     # "Resource exhausted: message larger than max" carries a rate limit's code.
     rule(
         K.WIRE_OVERFLOW,
-        # What a web server counts speaks of uploaded files only to say that they do not count.
+        # A web server's limit mentions uploaded files only to exclude them.
         r"message (?:is |after decompression )?(?:larger than max|too (?:big|large))|maxpostsize|multi-?part request",
         unit=Unit.BYTES,
     ),
-    # What is said next is a client's guess at the cause.
+    # The rest of the sentence is a client's guess at the cause.
     rule(
         K.EMPTY_RESPONSE,
         r"(?:returned|received|got) an? (?:\w+ )?(?:response|completion|message|stream) "
@@ -161,7 +160,7 @@ EXCLUSIONS: tuple[Rule, ...] = (
         statuses=BROKEN,
     ),
     rule(K.RATE_LIMIT, PER_TIME, unless=r"per[ -]?(?:month|week)|usage (?:limit|quota)", unit=Unit.TOKENS),
-    # One provider calls a rate a quota, and says when it may be used again.
+    # One provider calls a rate limit a quota, and states the retry delay.
     rule(
         K.RATE_LIMIT,
         r"quota exceeded for (?:quota )?metric[^;]{0,200}retry in [\d.]{1,8}s(?![a-z])",
@@ -179,7 +178,7 @@ EXCLUSIONS: tuple[Rule, ...] = (
             r"(?:balance|credits?|funds?)(?: is| are| has been| have been)? "
             r"(?:too low|exhausted|insufficient|not enough|depleted)",
             r"used up|allocation of|no (?:\w+ )?credits|out of (?:credits?|funds)|credits? (?:is|are) required",
-            # What runs out otherwise is a machine's.
+            # Other resources that run out are the server's.
             r"(?<![a-z])(?:ran|runs?|running) out of "
             r"(?!(?:\w+ )?(?:memory|vram|context|space|room|disk|time|retries)(?![a-z]))",
             r"(?:add|buy|purchase) (?:more )?(?:credits|funds)|(?:free|paid|prepaid) credits",
@@ -201,7 +200,7 @@ EXCLUSIONS: tuple[Rule, ...] = (
         ),
         unless=any_of(
             r"rate.?limit(?!s?_error)|e\.g\. check quota|(?:context|thinking|token)[ _]budget",
-            # One request is larger than a plan allows: a smaller one is not.
+            # One request exceeds the plan's limit; a smaller one does not.
             r"(?:input|prompt) tokens?\W{0,3}\d[\d,]*\)? exceeds?",
         ),
         second=K.RATE_LIMIT,
@@ -256,7 +255,7 @@ EXCLUSIONS: tuple[Rule, ...] = (
         ),
         unless=r"connection|location|(?<![a-z])cors(?![a-z])",
     ),
-    # Some gateways pass on with a 400 that the model's server is down.
+    # Some gateways return a 400 if the model's server is down.
     rule(
         K.OVERLOADED,
         r"model (?:is )?(?:currently |temporarily )?unavailable"
@@ -340,7 +339,7 @@ EXCLUSIONS: tuple[Rule, ...] = (
             r"no (?:content|choices|candidates|output|generations?|completion|text) "
             r"(?:or|in|were|was|found|returned|received|generated|produced)",
         ),
-        # Nothing came because too much was sent.
+        # An empty response because of an overflow.
         unless=any_of(near(WINDOW, TOO_LONG), near(TOO_LONG, WINDOW)),
         statuses=BROKEN,
     ),

@@ -1,1 +1,1 @@
-"""Integrity of the log: gaps, segments and repairs."""
+"""Integrity of the log: gaps, archive segments and repairs."""

@@ -1,9 +1,9 @@
-"""Segments: a run of a session's records as one piece of bytes, compressed, in which every flipped bit is found.
+"""Archive segments: a run of a session's records in a compressed, checksummed file format.
 
-A segment is a header, which says whose records these are and where each frame begins, and then the frames. A frame
-holds some records, compressed together, and has a checksum of its own: reading one record takes the header and one
-frame, and damage costs no more than the frame it is in. A record's time, checksum and body are kept exactly as the
-store kept them, so what comes out is what went in, byte for byte.
+A segment is a header with the session, the range of records and the offset of each frame, followed by the frames. A
+frame holds some records, compressed together, with a checksum of its own: reading one record takes the header and one
+frame, and damage is limited to one frame. A record's time, checksum and body are stored exactly as in the store, so
+unpacking returns the same bytes.
 """
 
 import re
@@ -20,28 +20,29 @@ import msgspec
 from holdfast.core.fold.session_state import Turn
 
 VERSION = 1
-# Records compressed together. With 128 KiB real transcripts shrink to a tenth at 70 MB/s and come back at 700; with 64
-# they are a tenth larger, with 1,024 a tenth smaller, and reading one record costs eight times as much.
+# Bytes of records compressed together. With 128 KiB real transcripts shrink to a tenth, at 70 MB/s (700 MB/s to
+# decompress); with 64 KiB they are a tenth larger, with 1,024 a tenth smaller, and reading one record costs eight times
+# as much.
 FRAME_BYTES = 128 * 2**10
-# zlib's usual level: 9 takes twice as long for two hundredths.
+# zlib's default level: level 9 takes twice as long and saves 2 %.
 _LEVEL = 6
-# Enough for the header of any segment that we seal: some 40 bytes per frame, and the session's key.
+# Enough for the header of any segment: some 40 bytes per frame, and the session's key.
 HEADER_BYTES = 4 * 2**10
 
 _MAGIC = b"HOLDSEG\x01"
 _FRAME_MAGIC = b"HFR\x01"
-# What stands before the header: magic, its length, its checksum.
+# Before the header: magic, length and checksum of the header.
 _START = Struct("<8sII")
-# What stands before a frame: magic, first seq, records, compressed bytes, bytes, and the checksum of all of it.
+# Before a frame: magic, first seq, number of records, compressed bytes, bytes, and the checksum of it all.
 _FRAME = Struct("<4sQIIII")
 _CHECKED = _FRAME.size - 4
-# A session's folder is named by this much of the SHA-256 of its key: a key may hold anything, a name may not.
+# Length of a session's folder name, a prefix of the SHA-256 of its key: a key may have characters that a path cannot.
 _FOLDER_CHARS = 32
 _NAME = re.compile(rf"[0-9a-f]{{{_FOLDER_CHARS}}}/([0-9]{{12}})-([0-9]{{12}})-([0-9a-f]{{64}})")
 
 
 class Kept(msgspec.Struct, frozen=True):
-    """A record exactly as a store keeps it: when it came, the store's checksum over it, and its bytes."""
+    """A record exactly as stored: its time, the store's checksum, and its bytes."""
 
     seq: int
     at: float
@@ -50,7 +51,7 @@ class Kept(msgspec.Struct, frozen=True):
 
 
 class Frame(msgspec.Struct, frozen=True, array_like=True):
-    """Where some records of a segment are: the first, how many, and which bytes."""
+    """A frame of a segment: first record, number of records, offset and size."""
 
     first: int
     count: int
@@ -59,7 +60,7 @@ class Frame(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Header(msgspec.Struct, frozen=True):
-    """Whose records a segment holds, which, and in which frames. Frames begin to count where the header ends."""
+    """Header of a segment. Offsets of frames are relative to its end."""
 
     version: int
     session: str
@@ -69,43 +70,43 @@ class Header(msgspec.Struct, frozen=True):
     frames: tuple[Frame, ...]
 
     def frame_of(self, seq: int) -> int:
-        """Return the place of the frame that holds a record."""
+        """Return the index of the frame with a record."""
         return next(place for place, frame in enumerate(self.frames) if seq < frame.first + frame.count)
 
 
 class SegmentTornError(ValueError):
-    """These bytes are not what was sealed."""
+    """A segment's bytes are damaged."""
 
 
 _decoder = msgspec.json.Decoder(Header)
 
 
-# Names.
+# --- Names ---
 
 
 def folder_of(session: str) -> str:
-    """Return what the names of all segments of a session begin with."""
+    """Return the name prefix of a session's segments."""
     return sha256(session.encode()).hexdigest()[:_FOLDER_CHARS] + "/"
 
 
 def name_of(session: str, first: int, last: int, sha256_hex: str) -> str:
-    """Return the name of a segment: it tells what is inside, sorts by seq, and is another one for other bytes."""
+    """Return the name of a segment: it has the range of records, sorts by seq, and is unique to the content."""
     return f"{folder_of(session)}{first:012}-{last:012}-{sha256_hex}"
 
 
 def range_in(name: str) -> tuple[int, int, str] | None:
-    """Return first, last and SHA-256 as the name of a segment tells them; None where it is no such name."""
+    """Parse first, last and SHA-256 from the name of a segment; None if it is not one."""
     found = _NAME.fullmatch(name)
     return None if found is None else (int(found[1]), int(found[2]), found[3])
 
 
-# Writing.
+# --- Writing ---
 
 
 def pack_segment(session: str, rows: Sequence[Kept]) -> bytes:
-    """Return the bytes of a segment. The same rows give the same bytes, so that what a crash left is used again."""
-    assert rows, "there is something to seal"
-    assert all(after.seq == before.seq + 1 for before, after in pairwise(rows)), "records stand without a gap"
+    """Return the bytes of a segment. Deterministic, so that a segment left by a crash is reused."""
+    assert rows, "a segment is not empty"
+    assert all(after.seq == before.seq + 1 for before, after in pairwise(rows)), "records have no gap"
     packed = [(group[0].seq, len(group), _pack_frame(group)) for group in _groups(rows)]
     starts = accumulate((len(body) for _, _, body in packed), initial=0)
     frames = tuple(
@@ -131,7 +132,7 @@ def _groups(rows: Sequence[Kept]) -> Iterator[list[Kept]]:
 
 
 def _pack_frame(rows: Sequence[Kept]) -> bytes:
-    # Like stands beside like, which compresses better than record after record.
+    # Column by column, which compresses better than record by record.
     count = len(rows)
     raw = b"".join(
         [
@@ -146,24 +147,24 @@ def _pack_frame(rows: Sequence[Kept]) -> bytes:
     return b"".join([start, pack("<I", crc32(body, crc32(start))), body])
 
 
-# Reading.
+# --- Reading ---
 
 
 def header_size(beginning: bytes) -> int:
-    """Return how many bytes stand before the first frame, given at least the first 16."""
+    """Return the offset of the first frame, given at least the first 16 bytes."""
     if len(beginning) < _START.size:
         raise SegmentTornError("it is too short")
     magic, length, _ = _START.unpack_from(beginning)
     if magic != _MAGIC:
-        raise SegmentTornError("it does not begin like a segment of a version that is known here")
+        raise SegmentTornError("its first bytes are not those of a known segment version")
     return _START.size + int(length)
 
 
 def unpack_header(beginning: bytes) -> Header:
-    """Return the header of a segment, given its first bytes, as many as `header_size` says at least."""
+    """Return the header of a segment, given at least its first `header_size` bytes."""
     end = header_size(beginning)
     if len(beginning) < end:
-        raise SegmentTornError("its header is cut off")
+        raise SegmentTornError("its header is truncated")
     _, _, checksum = _START.unpack_from(beginning)
     body = beginning[_START.size : end]
     if crc32(body, crc32(beginning[: _START.size - 4])) != checksum:
@@ -171,19 +172,19 @@ def unpack_header(beginning: bytes) -> Header:
     try:
         header = _decoder.decode(body)
     except msgspec.DecodeError as torn:
-        raise SegmentTornError(f"its header is whole, but not understood: {torn}") from torn
+        raise SegmentTornError(f"its header is intact, but cannot be decoded: {torn}") from torn
     if header.version != VERSION:
-        raise SegmentTornError(f"it has version {header.version}, known is {VERSION}")
+        raise SegmentTornError(f"it has version {header.version}; this code reads version {VERSION}")
     return header
 
 
 def unpack_frame(frame: bytes) -> list[Kept]:
-    """Return the records of one frame, checked."""
+    """Return the records of one frame, verified."""
     try:
         magic, first, count, size, raw_size, checksum = _FRAME.unpack_from(frame)
         body = frame[_FRAME.size : _FRAME.size + size]
         if magic != _FRAME_MAGIC or len(body) != size:
-            raise SegmentTornError("a frame is cut off or does not begin like one")
+            raise SegmentTornError("a frame is truncated or has wrong first bytes")
         if crc32(body, crc32(frame[:_CHECKED])) != checksum:
             raise SegmentTornError("a frame does not match its checksum")
         return _unpack_rows(first, count, _inflate(body, raw_size))
@@ -192,11 +193,11 @@ def unpack_frame(frame: bytes) -> list[Kept]:
 
 
 def _inflate(body: bytes, raw_size: int) -> bytes:
-    # Never more than the frame says: bytes that were made to grow without end do not.
+    # At most the size in the frame: protects against decompression bombs.
     stream = decompressobj()
     raw = stream.decompress(body, raw_size + 1)
     if len(raw) != raw_size or not stream.eof or stream.unused_data:
-        raise SegmentTornError("a frame has another length than it says")
+        raise SegmentTornError("a frame does not have the size in its header")
     return raw
 
 
@@ -206,7 +207,7 @@ def _unpack_rows(first: int, count: int, raw: bytes) -> list[Kept]:
     lengths = unpack_from(f"<{count}I", raw, 12 * count)
     ends = list(accumulate(lengths, initial=16 * count))
     if ends[-1] != len(raw):
-        raise SegmentTornError("a frame's records have another length than it says")
+        raise SegmentTornError("a frame's records do not have the size in its header")
     places = zip(times, checksums, pairwise(ends), strict=True)
     return [
         Kept(seq, at, checksum, raw[start:end]) for seq, (at, checksum, (start, end)) in enumerate(places, start=first)
@@ -214,7 +215,7 @@ def _unpack_rows(first: int, count: int, raw: bytes) -> list[Kept]:
 
 
 def unpack_segment(body: bytes) -> tuple[Header, list[Kept]]:
-    """Return everything in a segment, checked from end to end."""
+    """Return header and records of a segment, fully verified."""
     header, start = unpack_header(body), header_size(body)
     if len(body) != start + header.size:
         raise SegmentTornError(f"it has {len(body):,} bytes instead of {start + header.size:,}")
@@ -224,12 +225,12 @@ def unpack_segment(body: bytes) -> tuple[Header, list[Kept]]:
         for row in unpack_frame(body[start + frame.start : start + frame.start + frame.size])
     ]
     if [row.seq for row in rows] != list(range(header.first, header.last + 1)):
-        raise SegmentTornError("its frames are not those that its header names")
+        raise SegmentTornError("its frames do not match its header")
     return header, rows
 
 
 def salvage(body: bytes) -> list[Kept]:
-    """Return the records of all frames that are whole, whatever happened to the header and the other frames."""
+    """Return the records of all intact frames, even if the header or other frames are damaged."""
     rows: list[Kept] = []
     place = body.find(_FRAME_MAGIC)
     while place >= 0:
@@ -243,21 +244,21 @@ def salvage(body: bytes) -> list[Kept]:
     return rows
 
 
-# --- When records move into the archive, and which: never what the view, the turn or the next undo still reads.
+# --- Sealing policy: never records that the view, the turn or the next undo still reads ---
 
 
 class Sealing(msgspec.Struct, frozen=True):
-    """When to seal, and how much at once."""
+    """Policy for sealing records into segments."""
 
-    # Records behind the boundary that stay live: about what two compactions of a busy session put there, so that
-    # undoing the last ones, and the next summary, seldom need the archive. Both work where they do.
+    # Records before the boundary that stay live: about as many as two compactions of a busy session, so that an undo
+    # and the next summary rarely read the archive.
     margin_records: int = 1_000
-    # Behind those, any one of these makes it time: this many records, this many bytes, or one this old.
+    # Older records are sealed if there are this many records, this many bytes, or one of this age.
     records_min: int = 1_000
     bytes_min: int = 2**20
     age_seconds: float = 7 * 24 * 3_600.0
-    # One segment has at most this many records and, but for the last of them, bytes: a quarter of a second of work in
-    # an idle moment, and a few MiB of memory.
+    # Largest segment in records and, except for its last record, in bytes: a quarter of a second of idle work, and a
+    # few MiB of memory.
     segment_records_max: int = 2_000
     segment_bytes_max: int = 4 * 2**20
 
@@ -266,8 +267,8 @@ USUAL_SEALING = Sealing()
 
 
 def sealable_until(turn: Turn, sealing: Sealing) -> int:
-    """Return the last record that may be sealed by where a session stands; 0: none."""
-    # A session that was never compacted is in its view from the first record on.
+    """Return the last record that the session state allows to seal; 0: none."""
+    # The view of a session without a compaction starts at the first record.
     needed = [turn.boundary, *turn.waiting, *(wanted.seq for wanted in turn.wanted)]
     if turn.number:
         needed.append(turn.number)
@@ -275,9 +276,9 @@ def sealable_until(turn: Turn, sealing: Sealing) -> int:
 
 
 def run_to_seal(rows: Sequence[Kept], *, until: int, now: float, sealing: Sealing) -> Sequence[Kept]:
-    """Return what to seal now of the first live records, given those up to `until` or as many as a segment takes.
+    """Return the records to seal now, given the first live ones up to `until` or as many as a segment holds.
 
-    Nothing where it is not yet time.
+    Empty if sealing is not due yet.
     """
     within: list[Kept] = []
     size_bytes = 0

@@ -1,1 +1,1 @@
-"""Limits: bounds, sizes of requests, fit, prices, and learned limits."""
+"""Limits of models and of the engine: sizes of requests, preflight checks, prices and learned limits."""

@@ -1,122 +1,122 @@
-"""What a model accepts, and the bounds we put on ourselves. Every number here has its reason beside it."""
+"""The engine's own bounds and deadlines. Every number has its reason beside it."""
 
 from typing import Literal
 
 import msgspec
 
-# Sessions whose keys begin so are ours, such as what was learned about models; nobody can open or list them.
+# Key prefix of internal sessions, such as learned limits; users cannot open or list them.
 RESERVED_KEYS = "holdfast:"
-# Sessions whose keys begin so follow what a client of the drop-in endpoints says. Such a one may have a turn open that
-# waits for its client, so nobody else goes on with it.
+# Key prefix of proxy sessions. Such a session may have an open turn that waits for its client, so no other worker
+# resumes it.
 DROPIN_MARK = "dropin:"
 
 
-def follows_a_client(key: str) -> bool:
-    """Return whether a session follows a client of the drop-in endpoints, whichever tenant it belongs to."""
+def is_proxy_session(key: str) -> bool:
+    """Return whether a session belongs to a proxy client, for any tenant."""
     own = key.partition("/")[2] if key.startswith("@") else key
     return own.startswith(DROPIN_MARK)
 
 
 class Bounds(msgspec.Struct, frozen=True):
-    """The engine's own bounds: everything that could grow without end has one."""
+    """The engine's own bounds: everything that could grow without limit has one."""
 
-    # Text typed or pasted as a message. Above this it is a document: attach it as a file.
+    # Text of a message. Larger texts must be attached as a file.
     message_bytes_max: int = 16 * 2**20
-    # A single attached file. It streams to a blob, so memory does not grow with it.
+    # A single attached file. It is streamed to a blob, so memory use does not grow with it.
     attachment_bytes_max: int = 512 * 2**20
-    # Attachments of one message: as many as fit a screen of thumbnails several times over.
+    # Attachments of one message: several screens of thumbnails.
     attachments_max: int = 200
-    # Width times height of an attached image. No camera takes larger pictures; a file that claims more is a bomb.
+    # Width times height of an attached image. No camera takes larger pictures; more is a decompression bomb.
     image_pixels_max: int = 200_000_000
-    # Text above this goes to a blob, so that records stay small and opening a session stays cheap.
+    # Larger texts are stored as blobs, so that records stay small and opening a session stays cheap.
     inline_text_bytes_max: int = 32 * 2**10
-    # How much of such a text stays in the record to recognise it by.
+    # Characters of such a text that stay in the record as a preview.
     head_chars: int = 400
-    # Base64 in a message from this length on is left out of what the model sees, and kept: an image or archive that was
-    # pasted as text. What is shorter somebody may want to have read: 16 KiB are some 12,000 tokens.
+    # Longer base64 in a message, such as an image pasted as text, is stored and left out of the view. Shorter base64
+    # may be meant for the model: 16 KiB are some 12,000 tokens.
     message_base64_chars_max: int = 16 * 2**10
-    # Inputs admitted and not yet answered, per session. More is a flood or a dead worker: the sender must know.
+    # Pending inputs per session. More is a flood or a dead worker, which the sender must know.
     inputs_waiting_max: int = 1_000
-    # Replies of a model in one turn. Real agents have been seen to need about 300 for one message.
+    # Model replies in one turn. Real agents needed up to about 300 for one message.
     steps_max: int = 500
-    # Processes that may die during one turn before the turn itself is taken for the cause.
+    # Process deaths during one turn before the turn itself counts as the cause.
     interruptions_max: int = 5
     # Starts of one idempotent tool call, the first included.
     tool_starts_max: int = 3
-    # Calls that run side by side; a model that asks for more has them run in turns.
+    # Tool calls that run concurrently; further calls are queued.
     tool_calls_parallel_max: int = 16
-    # One run of a tool. A person waits behind it.
+    # Timeout of one tool run, during which the user waits.
     tool_seconds_max: float = 120.0
-    # A tool's output in the record; the rest is kept in a blob. About 8,000 tokens: a tenth of a small window.
+    # Tool output in the record; the full output is stored as a blob. About 8,000 tokens: a tenth of a small window.
     tool_output_bytes_max: int = 32 * 2**10
-    # How long the result of a tool that a client runs is awaited, counted from the call. A person may have to approve
-    # it, and a client that restarts has time to come back; whoever is silent for an hour is gone.
+    # Timeout for the result of a client tool, counted from the call. Leaves time for an approval by a person and for a
+    # restart of the client.
     client_result_seconds_max: float = 3_600.0
-    # Tools that a client may declare for a session: as many as a provider takes in one request ...
+    # Tools that a client may declare for a session: as many as providers accept in one request ...
     client_tools_max: int = 128
-    # ... and what they may say about themselves, together. They are sent with every request: 60,000 tokens at most.
+    # ... and the total size of their definitions. They are part of every request: 60,000 tokens at most.
     client_tools_bytes_max: int = 256 * 2**10
-    # A provider's failure as it came. The longest real body in our collection has under 8 KiB.
+    # Body of a provider's error response. The longest in our collection has under 8 KiB.
     refusal_body_bytes_max: int = 16 * 2**10
-    # A request body where the model's own limit is not known. No provider we know takes more in one request.
+    # Request body where the model's own limit is unknown. No known provider accepts more in one request.
     wire_bytes_max: int = 32 * 2**20
-    # Parts left out in one go. A message has at most as many attachments.
+    # Parts replaced in one step. A message has at most as many attachments.
     parts_replaced_max: int = 200
-    # What to do when a part is too large for the provider: leave it out and answer, or leave it out and end the turn.
+    # If a part is too large for the provider: replace it and answer, or replace it and end the turn.
     on_oversize: Literal["replace", "stop"] = "replace"
-    # What to do when the conversation exceeds the window: make room and answer, or end the turn once so that the person
-    # can choose. Whoever then sends the next message without having chosen is answered, with room made.
+    # If the conversation exceeds the window: compact and answer, or end the turn once so that the user can choose. If
+    # the next message arrives without a choice, the session compacts and answers it.
     on_overflow: Literal["compact", "ask"] = "compact"
-    # Names that somebody gives: longer than any id in use, short enough for an index.
+    # Keys and ids given by callers: longer than any id in use, short enough for an index.
     session_key_bytes_max: int = 256
     client_id_bytes_max: int = 256
-    # A first wait below one second meets the same burst; above a minute a person would rather be told.
+    # Backoff delay: below one second the same burst continues; above a minute an error is more useful to the user.
     back_off_seconds_min: float = 1.0
     back_off_seconds_max: float = 60.0
-    # Output kept free for the answer when the window is small or nothing was asked for.
+    # Tokens reserved for the output when the window is small or no output limit was requested.
     output_tokens_reserved: int = 4_096
-    # Where asking for less output makes a request fit, an answer must still have this much: a page and a half of text.
-    # Where there is less, room is made instead.
+    # Smallest output limit to retry with when less output makes a request fit: a page and a half of text. Below it the
+    # session compacts instead.
     output_tokens_least: int = 1_024
-    # The part of the window that the verbatim tail may take after a compaction.
+    # Share of the window for the verbatim tail after a compaction.
     tail_window_share: float = 0.5
-    # The same after a compaction that someone asked for: they want room.
+    # The same after a requested compaction, which should free more.
     asked_tail_window_share: float = 0.1
-    # Whether room is made in idle moments, and digests are redone by a model, without being asked.
+    # Compact proactively while idle, and replace digests by summaries.
     compacts_ahead: bool = True
-    # Masking old tool output is enough only if it leaves this much of the window: less would be full again soon, and
-    # every change of the view costs a cold prompt cache.
+    # Masking old tool output is enough only if the view then takes at most this share of the window: otherwise it is
+    # full again soon, and every change of the view costs a cold prompt cache.
     mask_window_share: float = 0.7
-    # What models may be paid (US dollars), and read and write (tokens), for the notes of one compaction; 0: no bound.
-    # Beyond it the next summariser is tried, then a digest. A model whose price is not known is held to tokens alone.
+    # Spend limit for the summaries of one compaction, in US dollars and in tokens; 0: no limit. Beyond it the next
+    # summariser is tried, then a digest. A model without a known price is held to tokens alone.
     summary_usd_max: float = 0.0
     summary_tokens_max: int = 0
-    # The same for all notes of one session in one day, by UTC; 0: no bound.
+    # The same for all summaries of one session in one day (UTC); 0: no limit.
     summary_usd_per_day: float = 0.0
     summary_tokens_per_day: int = 0
-    # Answers of summarisers that could not be used, in one day without a single one that could, before none is asked
-    # unless a person wants it: three ways of three models. Notes that are used set it back, however dear they are.
+    # Unusable summaries in a row in one day before no model is called for more, unless the user requests it: three
+    # rungs of three models. A summary that is used resets the count, at any price.
     summaries_in_vain_max: int = 9
-    # Who is asked for notes first: the model that answers, or the one whose price is the lowest.
+    # First choice of summariser: the session's model, or the cheapest one.
     summariser: Literal["same", "cheapest"] = "same"
-    # Whether the model that answers may be asked for notes right behind the conversation as it was last sent, which its
-    # provider then reads from its cache. It is done where that is cheaper, by the model's declared prices and by what
-    # its last answers reported of the cache, and surely fits; else, and where the answer is of no use, as usual.
+    # Allow cached summaries: the request extends the conversation as last sent, so that the provider reads it from its
+    # prompt cache. Used if it is cheaper, by declared prices and the cache use of the last replies, and surely fits. If
+    # not, or if the summary is unusable, a regular summary request follows.
     summary_rides: bool = True
-    # Outputs that stay when old ones are masked. Eight cost 39.5 % of the input tokens of real sessions, ten 41.4 %.
+    # Newest tool outputs that masking keeps. Eight cost 39.5 % of the input tokens of real sessions, ten 41.4 %.
     outputs_kept: int = 8
 
 
 class Deadlines(msgspec.Struct, frozen=True):
-    """How long each step of a model call may take."""
+    """Timeouts of the phases of a model call."""
 
-    # Reaching the provider: a connection that takes longer will not carry an answer either.
+    # Connecting: a connection that takes longer rarely delivers an answer.
     connect_seconds: float = 10.0
-    # Reading a full window of a large model has been seen to take a minute and a half.
+    # First token: reading a full window took large models up to a minute and a half.
     first_token_seconds: float = 120.0
-    # Between two pieces of content. Keep-alives are not content. Agents wait 300 s here; nobody should.
+    # Between two chunks of content. Keep-alives do not count as content. Agents wait 300 s here, which is too long.
     idle_seconds: float = 60.0
-    # A whole answer: the longest that a provider keeps a stream open.
+    # The complete reply: the longest that a provider keeps a stream open.
     total_seconds: float = 1_800.0
 
 

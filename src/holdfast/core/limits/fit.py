@@ -1,7 +1,7 @@
-"""Does a request fit what a model accepts? Asked before it is sent, by estimate.
+"""Preflight check: compare the estimated size of a request with the model's limits.
 
-A request that does not fit is refused here in the same form as a provider would refuse it, so that there is one way of
-recovering and not two.
+A request that does not fit gets the same fault as a provider's error response would, so that there is one recovery
+path.
 """
 
 import msgspec
@@ -12,12 +12,12 @@ from holdfast.types.faults import Confidence, Fault, FaultKind, Sent, Unit
 from holdfast.types.limits import Calibration, Limits
 from holdfast.types.messages import Request
 
-# What a dialect that must name a number asks for where nobody says how much.
+# Output limit that a dialect sends if it must send one and none was requested.
 _OUTPUT_TOKENS_USUAL = Bounds().output_tokens_reserved
 
 
 class Sizes(msgspec.Struct, frozen=True):
-    """What a request comes to, by estimate. `tokens` is raw: what a model counts for it is its calibration's to say."""
+    """Estimated size of a request. `tokens` is raw: apply the model's calibration to get its own count."""
 
     tokens: int
     wire_bytes: int
@@ -27,7 +27,7 @@ class Sizes(msgspec.Struct, frozen=True):
 
 
 def measure(request: Request) -> Sizes:
-    """Return what a request comes to."""
+    """Estimate the size of a request."""
     media = media_of_request(request)
     return Sizes(
         tokens=tokens_of_request(request),
@@ -39,7 +39,7 @@ def measure(request: Request) -> Sizes:
 
 
 def misfit(sizes: Sizes, limits: Limits, calibration: Calibration, bounds: Bounds) -> Fault | None:
-    """Return why a request would be refused, or None where nothing is known against it."""
+    """Return the fault of a request that exceeds a known limit, or None if it fits."""
     tokens = calibration.upper(sizes.tokens)
     room = None if limits.window_tokens is None else limits.window_tokens - output_reserved(limits, bounds)
     checks = (
@@ -56,21 +56,21 @@ def misfit(sizes: Sizes, limits: Limits, calibration: Calibration, bounds: Bound
 
 
 def exceeds_alone(sizes: Sizes, limits: Limits, calibration: Calibration, bounds: Bounds) -> bool:
-    """Return whether a request without a single message is too large already. By the likeliest count, not the worst."""
+    """Return whether a request without any message is already too large, by the estimate and not its upper bound."""
     window, wire = limits.window_tokens, limits.wire_bytes_max or bounds.wire_bytes_max
     return sizes.wire_bytes > wire or (window is not None and calibration.estimate(sizes.tokens) >= window)
 
 
 def output_reserved(limits: Limits, bounds: Bounds) -> int:
-    """Return how many tokens of the window are kept free for the answer: at most a quarter of it."""
+    """Return the tokens of the window reserved for the output: at most a quarter of it."""
     wanted = min(bounds.output_tokens_reserved, limits.output_tokens_max or bounds.output_tokens_reserved)
     return wanted if limits.window_tokens is None else min(wanted, limits.window_tokens // 4)
 
 
 def output_tokens_max(sizes: Sizes, limits: Limits, calibration: Calibration) -> int | None:
-    """Return how much output to ask for: all the model may write, clamped to what the window has left.
+    """Return the output limit to request: the model's own, clamped to the free part of the window.
 
-    None leaves it to the dialect, which may have to name a number; where the window has less left, it is told so.
+    None leaves it to the dialect, which may send a default; if the window has less left, that number is returned.
     """
     if limits.window_tokens is None:
         return limits.output_tokens_max
@@ -81,29 +81,29 @@ def output_tokens_max(sizes: Sizes, limits: Limits, calibration: Calibration) ->
 
 
 class Before(msgspec.Struct, frozen=True):
-    """What earlier calls say about a request: what the model reports, what it took, what the session's last one had."""
+    """Facts from earlier calls: usage reporting, largest accepted request, and the session's last answered request."""
 
     reports_all_read: bool = True
     accepted_tokens: int = 0
-    # By estimate; 0: none was answered yet.
+    # Estimated; 0: none was answered yet.
     answered_tokens: int = 0
-    # Of the last that the same model answered: its raw estimate, and what the model reported; 0: nothing.
+    # Of the last request answered by the same model: raw estimate and reported usage; 0: none.
     answered_raw: int = 0
     answered_reported: int = 0
-    # Nothing but text and calls: what images and thinking count for, and for how long, is not for us to foresee.
+    # Only text and tool calls: the token counts of images and reasoning cannot be estimated well enough.
     is_plain: bool = False
 
 
 NOTHING_BEFORE = Before()
-# A request that is half as large again as the last one that was answered, and by more than a long message, is the
-# likeliest reason why the next is refused without a word.
+# A request half as large again as the last answered one, and by more than a long message, is the most likely reason for
+# an error response without a message.
 _GROWN_SHARE, _GROWN_TOKENS = 1.5, 2_000
-# A message of this length is counted to within half of our estimate, whatever it says.
+# From this size on, a model's count of a message is at least half of our estimate.
 _ADDED_TOKENS = 300
 
 
 def sent(sizes: Sizes, limits: Limits, calibration: Calibration, before: Before = NOTHING_BEFORE) -> Sent:
-    """Return what the classifier should know of the request that was refused."""
+    """Return the facts about a rejected request that the classifier uses."""
     tokens, answered = calibration.estimate(sizes.tokens), before.answered_tokens
     return Sent(
         tokens=tokens,
@@ -112,51 +112,50 @@ def sent(sizes: Sizes, limits: Limits, calibration: Calibration, before: Before 
         window_tokens=limits.window_tokens,
         wire_bytes_max=limits.wire_bytes_max,
         reports_all_read=before.reports_all_read,
-        tokens_least=_least(sizes, calibration, before) if before.is_plain else None,
+        tokens_least=_tokens_lower_bound(sizes, calibration, before) if before.is_plain else None,
         has_grown=0 < answered <= min(tokens / _GROWN_SHARE, tokens - _GROWN_TOKENS),
     )
 
 
-def _least(sizes: Sizes, calibration: Calibration, before: Before) -> int | None:
-    """Return what a model hardly reports less than for a request that it reads whole; None where nobody can say.
+def _tokens_lower_bound(sizes: Sizes, calibration: Calibration, before: Before) -> int | None:
+    """Return a lower bound of the reported tokens if the model reads the whole request; None: unknown.
 
-    By how well its count is known. And by the request before: what was added to that one must be seen in the count, so
-    that a window that is passed in small steps is noticed before the calibration follows it.
+    Derived from the calibration, and from the previous request: its reported count must have grown by what was added.
+    The latter detects a window that is exceeded in small steps before the calibration adapts to it.
     """
     known: list[int] = []
-    least = calibration.lower(sizes.tokens)
-    if least is not None and least > before.accepted_tokens:
-        # What was read whole once is not cut.
-        known.append(least)
+    lower = calibration.lower(sizes.tokens)
+    if lower is not None and lower > before.accepted_tokens:
+        # A request of an accepted size is not truncated.
+        known.append(lower)
     added = round(calibration.scale * (sizes.tokens - before.answered_raw))
     if before.answered_reported and added >= _ADDED_TOKENS:
         known.append(before.answered_reported + added // 2)
     return max(known, default=None)
 
 
-# --- How much output to ask for instead, where a refusal says that it was too much.
+# --- Output limit after an error response ---
 
-
-# No model writes less at most; a smaller number in such a sentence is the least that may be asked for.
+# No model has a lower output limit; a smaller number in such a message is the minimum to request.
 _CAP_TOKENS_MIN = 128
-# A template that writes the date, or a tokenizer that joins differently, moves a count by a few tokens between calls.
+# A chat template with the date, or a tokenizer that merges differently, moves a count by a few tokens between calls.
 _SPARE_TOKENS = 32
 
 
 def cap_stated(fault: Fault) -> int | None:
-    """Return the most that a model writes in one answer, where that is what a refusal is about; else None."""
+    """Return the model's output limit if the error response states it; else None."""
     if fault.kind is not FaultKind.BAD_REQUEST or fault.unit is not Unit.TOKENS or fault.limit is None:
         return None
     if fault.limit < _CAP_TOKENS_MIN or (fault.requested is not None and fault.requested <= fault.limit):
-        # A limit that was not even reached is about something else.
+        # A limit that the request did not reach concerns something else.
         return None
     return fault.limit
 
 
 def clamped(fault: Fault, *, asked: int, prompt_tokens: int, bounds: Bounds) -> int | None:
-    """Return how much output to ask for after a refusal; None where asking for less would not help.
+    """Return the output limit to retry with after an error response; None if less output would not help.
 
-    `asked` is what was asked for, `prompt_tokens` our own estimate of what was sent, for a refusal that does not say.
+    `asked` is the requested output and `prompt_tokens` our estimate of the input, for errors that state no numbers.
     """
     cap = cap_stated(fault)
     if cap is not None:
@@ -169,6 +168,6 @@ def clamped(fault: Fault, *, asked: int, prompt_tokens: int, bounds: Bounds) -> 
 
 
 def output_that_fits(window_tokens: int, prompt_tokens: int, bounds: Bounds) -> int | None:
-    """Return how much output a window leaves beside a request; None where that is no answer worth having."""
+    """Return the output tokens that a window leaves beside a request; None if too few for a useful answer."""
     room = window_tokens - prompt_tokens - _SPARE_TOKENS
     return room if room >= bounds.output_tokens_least else None

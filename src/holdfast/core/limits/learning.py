@@ -1,7 +1,8 @@
-"""What calls teach about a model: its real limits, and how it counts tokens.
+"""Learn a model's real limits and its token calibration from calls.
 
-Declared limits are often wrong, missing, or not those of the endpoint in between. A refusal teaches what is too much, a
-reply what is not; both are kept per endpoint and model, for all sessions, so the same wall is run into once.
+Declared limits are often wrong, missing, or not those of a proxy in between. An error response shows that a size is too
+large, a reply that a size is accepted. Both are stored per endpoint and model, for all sessions, so each limit is
+exceeded once.
 """
 
 from msgspec.structs import replace
@@ -13,21 +14,21 @@ from holdfast.types.faults import Confidence, Fault, FaultKind, Unit
 from holdfast.types.limits import Learned, Limits
 from holdfast.types.messages import Usage
 
-# What is assumed to fit after a refusal that states no number: a tenth less than what was refused. The estimate itself
-# is off by about as much.
-_BELOW_REFUSED = 0.9
-# What a refusal without numbers teaches is never below this. No model that holds a conversation was made with less, so
-# where less is refused, something else is wrong: a proxy that calls every failure too long, or adds a long prompt.
-_WINDOW_LEAST = 2_048
-# Nor below this part of what is declared: local servers give a model of 131,072 tokens 4,096, unless they are told
-# otherwise. And never below half of a window that is declared to be very small.
-_DECLARED_PART, _SMALL_PART = 32, 2
-# What a server reads of two requests that it cuts differs by a message at most; much more was no cut.
-_READ_APART = 1.25
+# Share of a rejected size that is assumed to fit if the error states no number. The estimate itself is off by about a
+# tenth.
+_ACCEPTED_SHARE = 0.9
+# Smallest window learned from an error without numbers. No chat model has less, so rejection of a smaller request has
+# another cause: a proxy that reports every failure as too long, or that adds a long prompt.
+_WINDOW_MIN = 2_048
+# Nor below this part of the declared window: local servers run a model of 131,072 tokens with 4,096 by default. For a
+# very small declared window, not below half of it.
+_DECLARED_DIVISOR, _SMALL_DIVISOR = 32, 2
+# Reported usage of two truncated requests differs by one message at most; a larger ratio was not truncation.
+_READ_RATIO_MAX = 1.25
 
 
 def effective(declared: Limits, learned: Learned) -> Limits:
-    """Return what to go by: the smaller of declared and learned, but never less than what was accepted."""
+    """Return the limits in force: the smaller of declared and learned, but never less than an accepted size."""
     return replace(
         declared,
         window_tokens=_smaller(declared.window_tokens, learned.window_tokens, learned.accepted_tokens),
@@ -45,13 +46,13 @@ def _smaller(declared: int | None, learned: int | None, accepted: int = 0) -> in
 
 
 def after_reply(learned: Learned, usage: Usage | None, sizes: Sizes) -> Learned:
-    """Return what is known after a request of these sizes was accepted."""
+    """Update the learned limits after an accepted request."""
     accepted = replace(learned, accepted_wire_bytes=max(learned.accepted_wire_bytes, sizes.wire_bytes))
     if usage is None or usage.input_tokens <= 0:
         return accepted
     calibration = calibrate(learned.calibration, estimated=sizes.tokens, reported=usage.input_tokens)
     if calibration.readings <= learned.calibration.readings:
-        # Not plausible: neither the calibration nor we believe that this was really read.
+        # The calibration rejected the reading as implausible, so it does not count as accepted either.
         return replace(accepted, calibration=calibration)
     return replace(accepted, calibration=calibration, accepted_tokens=max(learned.accepted_tokens, usage.input_tokens))
 
@@ -59,11 +60,11 @@ def after_reply(learned: Learned, usage: Usage | None, sizes: Sizes) -> Learned:
 def after_suspicion(
     learned: Learned, suspected: Fault, usage: Usage | None, sizes: Sizes, *, is_cut: bool = False
 ) -> Learned:
-    """Return what is known after less was sent on a suspicion, and answered.
+    """Update the learned limits after a smaller request was answered that followed a suspected truncation.
 
-    If now everything was read, the suspicion was right: the request before was cut to the window, without a word. If
-    again only a part was, the model's count is wrong and not its window, and nobody need suspect it any more. An answer
-    that `is_cut` although less was sent says nothing about the window: the model may write no longer ones.
+    If the whole request was read now, the server truncated the previous one to its window. If again only a part was
+    read, the reported usage is wrong and is ignored from now on. A reply that `is_cut` although less was sent teaches
+    nothing about the window: the cause may be the model's output limit.
     """
     if usage is None or suspected.limit is None:
         return learned
@@ -71,33 +72,35 @@ def after_suspicion(
         return replace(learned, reports_all_read=False)
     if is_cut:
         return learned
-    # A server that drops whole messages may have read more of another request than of this one.
+    # A server that drops whole messages may read more of one request than of another.
     window = max(suspected.limit, learned.accepted_tokens)
-    if window < _READ_APART * suspected.limit and usage.input_tokens <= suspected.limit:
+    if window < _READ_RATIO_MAX * suspected.limit and usage.input_tokens <= suspected.limit:
         return replace(learned, window_tokens=_smaller(learned.window_tokens, window))
     return learned
 
 
 def after_guess(learned: Learned, declared: Limits, guessed_tokens: int, sizes: Sizes) -> Learned:
-    """Return what is known after a request was refused without a word, taken for too large, and less was answered.
+    """Update the learned limits after an unexplained error was taken for an overflow, and a smaller request succeeded.
 
-    Where the request was far from a window that is known, something else may have been the reason: nothing is learned.
+    Nothing is learned if the request was far below a known window: the error may have had another cause.
     """
-    window, limit = effective(declared, learned).window_tokens, int(guessed_tokens * _BELOW_REFUSED)
-    is_plausible = limit >= _least(declared) if window is None else guessed_tokens >= NEAR_LIMIT * window
+    window, limit = effective(declared, learned).window_tokens, int(guessed_tokens * _ACCEPTED_SHARE)
+    is_plausible = limit >= _window_min(declared) if window is None else guessed_tokens >= NEAR_LIMIT * window
     if not is_plausible or not learned.accepted_tokens <= limit or learned.calibration.estimate(sizes.tokens) > limit:
         return learned
     return replace(learned, window_tokens=_smaller(learned.window_tokens, limit))
 
 
-def _least(declared: Limits) -> int:
-    """Return the smallest window that a refusal may teach which names none."""
+def _window_min(declared: Limits) -> int:
+    """Return the smallest window to learn from an error that states none."""
     window = declared.window_tokens
-    return _WINDOW_LEAST if window is None else max(window // _DECLARED_PART, min(_WINDOW_LEAST, window // _SMALL_PART))
+    return (
+        _WINDOW_MIN if window is None else max(window // _DECLARED_DIVISOR, min(_WINDOW_MIN, window // _SMALL_DIVISOR))
+    )
 
 
 def after_fault(learned: Learned, declared: Limits, fault: Fault, sizes: Sizes) -> Learned:
-    """Return what is known after a request of these sizes was refused. A guess teaches nothing."""
+    """Update the learned limits after a rejected request. A guessed fault teaches nothing."""
     if fault.confidence is Confidence.GUESS:
         return learned
     match fault.kind:
@@ -118,15 +121,15 @@ def after_fault(learned: Learned, declared: Limits, fault: Fault, sizes: Sizes) 
 def _token_overflow(learned: Learned, declared: Limits, fault: Fault, sizes: Sizes) -> Learned:
     stated = fault.limit if fault.unit is Unit.TOKENS else None
     if stated is not None and fault.requested is not None and not stated < fault.requested:
-        # A limit that the request did not even reach is about something else.
+        # A limit that the request did not reach concerns something else.
         stated = None
     calibration = learned.calibration
     if stated is not None and fault.requested is not None:
-        # Output that was asked for counts against the window, but was not read.
+        # Requested output counts against the window, but is not input.
         read = fault.requested - (fault.output_requested or 0)
         calibration = calibrate(calibration, estimated=sizes.tokens, reported=read)
     limit = _limit(stated, learned.calibration.estimate(sizes.tokens), learned.accepted_tokens)
-    if limit != stated and limit is not None and limit < _least(declared):
+    if limit != stated and limit is not None and limit < _window_min(declared):
         limit = None
     return replace(
         learned,
@@ -137,10 +140,10 @@ def _token_overflow(learned: Learned, declared: Limits, fault: Fault, sizes: Siz
 
 
 def _limit(stated: int | None, refused: int, accepted: int) -> int | None:
-    """Return the limit that a refusal shows; None where it contradicts what was accepted before."""
+    """Return the limit that an error response implies; None if it contradicts an accepted request."""
     if stated is not None and stated > accepted:
         return stated
-    below = int(refused * _BELOW_REFUSED)
+    below = int(refused * _ACCEPTED_SHARE)
     return below if below > accepted else None
 
 
@@ -160,10 +163,9 @@ def _media_overflow(learned: Learned, fault: Fault, sizes: Sizes) -> Learned:
 
 
 def is_news(before: Learned, after: Learned) -> bool:
-    """Return whether something changed that others should know at once.
+    """Return whether a change is worth storing for other workers.
 
-    Limits always; what was accepted and how tokens are counted only when it has moved enough to matter, because every
-    call moves it a little.
+    Limits always; accepted sizes and calibration only after a significant change, because every call moves them.
     """
     quiet = replace(
         after,
@@ -174,7 +176,7 @@ def is_news(before: Learned, after: Learned) -> bool:
     if quiet != before:
         return True
     readings, readings_before = after.calibration.readings, before.calibration.readings
-    # Fewer than before: the model behind the name has changed, and counting started again.
+    # Fewer than before: the model under this name changed, and the calibration was reset.
     has_moved = readings < readings_before or readings >= 2 * max(readings_before, 1)
     has_grown = (
         after.accepted_tokens > 1.25 * before.accepted_tokens

@@ -1,7 +1,7 @@
-"""What calls of a model cost, and what was spent.
+"""Prices of models and totals of spending, in US dollars.
 
-Money is in US dollars. A price that nobody declared is not guessed: such a call has a count of tokens and no cost, and
-is counted as unpriced, so that no sum pretends to be whole.
+A missing price is not guessed: such a call adds tokens and no cost, and is counted as unpriced, so that an incomplete
+total is visible.
 """
 
 import msgspec
@@ -9,42 +9,42 @@ import msgspec
 from holdfast.types.messages import Usage
 
 _MILLION = 1_000_000
-# Sums are kept to a billionth of a dollar: a token of the cheapest model costs fifty of them, and a sum of many
-# fractions stays the same on every machine.
+# Totals are rounded to a billionth of a dollar: a token of the cheapest model costs fifty of them, and sums of many
+# fractions are equal on every machine.
 _DECIMALS = 9
 
 
 class Prices(msgspec.Struct, frozen=True, omit_defaults=True):
-    """US dollars for a million tokens. None: not known; for cached and kept input that of plain input then counts."""
+    """US dollars per million tokens. None: unknown; cached input and cache writes then cost the input price."""
 
     input_usd: float | None = None
     cached_input_usd: float | None = None
     output_usd: float | None = None
-    # Input that is also kept for later calls.
+    # Input that is written to the prompt cache.
     cache_write_usd: float | None = None
 
     def cost(self, usage: Usage | None) -> float | None:
-        """Return what a call cost by what was reported of it; None where the price or the count is not known."""
+        """Return the cost of a call by its reported usage; None if price or usage is unknown."""
         if usage is None or self.input_usd is None or self.output_usd is None:
             return None
         cached = min(usage.cached_input_tokens, usage.input_tokens)
-        kept = min(usage.cache_write_tokens, usage.input_tokens - cached)
+        written = min(usage.cache_write_tokens, usage.input_tokens - cached)
         micros = (
-            (usage.input_tokens - cached - kept) * self.input_usd
+            (usage.input_tokens - cached - written) * self.input_usd
             + cached * (self.input_usd if self.cached_input_usd is None else self.cached_input_usd)
-            + kept * (self.input_usd if self.cache_write_usd is None else self.cache_write_usd)
+            + written * (self.input_usd if self.cache_write_usd is None else self.cache_write_usd)
             + usage.output_tokens * self.output_usd
         )
         return round(micros / _MILLION, _DECIMALS)
 
     def saving(self, tokens: int) -> float | None:
-        """Return what each further request costs less if so many tokens of its cached beginning are not sent."""
+        """Return the saving per later request if its cached prefix shrinks by so many tokens."""
         usd = self.input_usd if self.cached_input_usd is None else self.cached_input_usd
         return None if usd is None else round(tokens * usd / _MILLION, _DECIMALS)
 
     @property
     def dearness(self) -> float:
-        """By what models are put in order of price for a summary, which reads ten times what it writes."""
+        """Sort key for choosing the cheapest summariser; a summary has ten times as much input as output."""
         if self.input_usd is None or self.output_usd is None:
             return float("inf")
         return 10 * self.input_usd + self.output_usd
@@ -54,18 +54,18 @@ NO_PRICES = Prices()
 
 
 class Spent(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What calls came to."""
+    """Totals of calls."""
 
     calls: int = 0
     input_tokens: int = 0
     cached_input_tokens: int = 0
     output_tokens: int = 0
     usd: float = 0.0
-    # Calls whose price or count is not known: `usd` has nothing of them.
+    # Calls whose price or usage is unknown; `usd` excludes them.
     unpriced: int = 0
 
     def plus(self, usage: Usage | None, usd: float | None) -> "Spent":
-        """Return what all came to with one more call."""
+        """Return the totals with one more call."""
         counted = usage or Usage()
         return Spent(
             self.calls + 1,
@@ -78,12 +78,12 @@ class Spent(msgspec.Struct, frozen=True, omit_defaults=True):
 
     @property
     def tokens(self) -> int:
-        """What was read and written together."""
+        """Input and output tokens."""
         return self.input_tokens + self.output_tokens
 
     @property
     def known_usd(self) -> float | None:
-        """What it cost; None where no call has a price."""
+        """Total cost; None if no call has a price."""
         return None if self.calls == self.unpriced else self.usd
 
 
@@ -91,7 +91,7 @@ NOTHING_SPENT = Spent()
 
 
 def spoken_usd(usd: float | None) -> str:
-    """Say an amount of money, as short as it may be without being nothing."""
+    """Format an amount of money; small positive amounts are not rounded to zero."""
     if usd is None:
         return "at an unknown price"
     # A summary by a small model costs a hundredth of a cent.

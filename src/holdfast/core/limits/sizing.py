@@ -1,8 +1,8 @@
-"""How large a request would be: its tokens, its bytes on the wire, and its media.
+"""Estimate the size of a request: tokens, bytes on the wire, and media.
 
-Tokens are estimated from classes of bytes, without a vocabulary and without network. A raw estimate stands for "a
-typical vocabulary of today"; what one model really counts is learned from the usage it reports (`calibrate`). Feed
-`calibrate` with raw estimates, those made without a calibration: a corrected one would be corrected twice.
+Tokens are estimated from byte classes, without a tokenizer vocabulary and without network. A raw estimate assumes a
+typical vocabulary of today; the calibration of one model is learned from its reported usage (`calibrate`). Pass raw
+estimates to `calibrate`: a calibrated one would be corrected twice.
 """
 
 from collections.abc import Iterable, Sequence
@@ -26,12 +26,12 @@ from holdfast.types.messages import (
     ToolSpec,
 )
 
-# --- text --------------------------------------------------------------------------------------------------------
+# --- Tokens of text ---
 
-# Every byte becomes one letter for its class; bytes that continue a character vanish, so that one letter is one
-# character. Leading bytes tell scripts apart: E0 and E1 begin Indic and South-East Asian ones, E2 symbols, E3 to E9
-# Chinese and Japanese, EA to ED Korean, F0 and above emoji and the rest.
-_CONTINUING = bytes(range(0x80, 0xC0))
+# Every byte maps to one letter for its class; UTF-8 continuation bytes are dropped, so one letter is one character. The
+# lead byte gives the script: E0 and E1 Indic and South-East Asian, E2 symbols, E3 to E9 Chinese and Japanese, EA to ED
+# Korean, F0 and above emoji and the rest.
+_CONTINUATION_BYTES = bytes(range(0x80, 0xC0))
 
 
 def _class_of(byte: int) -> str:
@@ -46,39 +46,39 @@ def _class_of(byte: int) -> str:
     return {" ": " ", "\t": "t", "\n": "n", "\r": "n"}.get(char, ".")
 
 
-def _runs_of(classes: str) -> bytes:
+def _mask_of(classes: str) -> bytes:
     return bytes(ord("x" if chr(byte) in classes else " ") for byte in range(256))
 
 
 _CLASSES = "".join(_class_of(byte) for byte in range(256)).encode()
-_LETTERS, _SMALL, _DIGITS, _MARKS = _runs_of("aA"), _runs_of("a"), _runs_of("0"), _runs_of(".")
+_LETTERS, _SMALL, _DIGITS, _MARKS = _mask_of("aA"), _mask_of("a"), _mask_of("0"), _mask_of(".")
 _LONG = b"x" * 20
 
 # Thousandths of a token per occurrence. Fitted to eight public vocabularies (GPT-4 and 4o, Llama 3, DeepSeek 3, Qwen 3,
 # Mistral 3, GLM 4, Kimi 2) on dialogue, code, tool output and ten languages: 4 to 9 % mean error per message. Then
-# raised by 15 %, two thirds of the way to the usage that Claude models report, so that nobody starts far too low.
+# raised by 15 %, two thirds of the way to the usage that Claude models report, so that no model starts far too low.
 _LETTER, _WORD, _CAPITAL = 164, 424, 366
-# The capital of a hump, as in `toggleThinkingBlock`, begins a piece like any word and costs less than one that stands
-# alone. Long runs of small letters are no words, capitals and small letters in turns are base64: both break into many
-# pieces. These three were fitted to two of the vocabularies; before, compound names came out 40 % too high.
-_HUMP, _RUN_OF_20, _SCATTERED = -318, 7_400, 3_700
+# A camelCase segment, as in `toggleThinkingBlock`, starts a token like a separate word and costs less than one. Long
+# runs of lowercase letters are not words, and alternating case is base64: both break into many tokens. These three
+# were fitted to two of the vocabularies; without them, compound names were estimated 40 % too high.
+_CAMEL_SEGMENT, _RUN_OF_20, _ALTERNATING = -318, 7_400, 3_700
 _DIGIT, _NUMBER = 541, 1_314
 _MARK, _RUN_OF_MARKS = 35, 827
 _TWO_SPACES, _TAB, _LINE = 148, 81, 233
 _SCRIPTS = ((b"2", 420), (b"i", 760), (b"s", 1_120), (b"c", 800), (b"k", 850), (b"4", 2_700))
 
-# Up to this many characters every one is looked at (some 10 ms). Beyond, evenly spaced windows are, as many as make up
-# half of it: windows of real transcripts differ by about 20 %, so the mean of 64 of them is good to about 3 %.
+# Up to this size the whole text is counted (some 10 ms). Longer texts are sampled in evenly spaced windows, half of
+# this size in total: windows of real transcripts differ by about 20 %, so the mean of 64 of them is good to about 3 %.
 _TEXT_CHARS_EXACT = 512 * 2**10
 _WINDOWS, _WINDOW_CHARS = 64, 4 * 2**10
 
-# Most texts of a view stand in the next one too. What they came to is remembered by the text, which costs a tenth of
-# counting it again: so many of at most this length, which are 8 MB of English.
-_REMEMBERED, _REMEMBERED_CHARS_MAX = 4_096, 2_000
+# Most texts of a view are in the next one too. A cache hit costs a tenth of counting again. The cache holds this many
+# texts of at most this length, which is 8 MB of English.
+_CACHED_TEXTS, _CACHED_CHARS_MAX = 4_096, 2_000
 
 
 def _millitokens(text: str) -> int:
-    classes = text.encode("utf-8", "replace").translate(_CLASSES, _CONTINUING)
+    classes = text.encode("utf-8", "replace").translate(_CLASSES, _CONTINUATION_BYTES)
     letters, digits, marks = classes.translate(_LETTERS), classes.translate(_DIGITS), classes.translate(_MARKS)
     count = classes.count
     total = (
@@ -86,8 +86,8 @@ def _millitokens(text: str) -> int:
         + _WORD * (letters.count(b" x") + letters.startswith(b"x"))
         + _RUN_OF_20 * classes.translate(_SMALL).count(_LONG)
         + _CAPITAL * count(b"A")
-        + _HUMP * count(b"aAa")
-        + _SCATTERED * count(b"AaA")
+        + _CAMEL_SEGMENT * count(b"aAa")
+        + _ALTERNATING * count(b"AaA")
         + _DIGIT * count(b"0")
         + _NUMBER * (digits.count(b" x") + digits.startswith(b"x"))
         + _MARK * count(b".")
@@ -101,40 +101,40 @@ def _millitokens(text: str) -> int:
     return total
 
 
-def _counted_tokens(text: str) -> int:
+def _count_tokens(text: str) -> int:
     return max(1, -(-_millitokens(text) // 1_000))
 
 
-_remembered_tokens = lru_cache(maxsize=_REMEMBERED)(_counted_tokens)
+_cached_count = lru_cache(maxsize=_CACHED_TEXTS)(_count_tokens)
 
 
 def tokens_of_text(text: str) -> int:
-    """Estimate the tokens of a text, 0 only where it is empty. Long texts are sampled, always in the same places."""
+    """Estimate the tokens of a text, 0 only if it is empty. Long texts are sampled at fixed positions."""
     if not text:
         return 0
-    if len(text) <= _REMEMBERED_CHARS_MAX:
-        return _remembered_tokens(text)
+    if len(text) <= _CACHED_CHARS_MAX:
+        return _cached_count(text)
     if len(text) <= _TEXT_CHARS_EXACT:
-        return _counted_tokens(text)
+        return _count_tokens(text)
     stride = (len(text) - _WINDOW_CHARS) // (_WINDOWS - 1)
     seen = sum(_millitokens(text[start : start + _WINDOW_CHARS]) for start in range(0, stride * _WINDOWS, stride))
     return seen * len(text) // (_WINDOWS * _WINDOW_CHARS * 1_000)
 
 
-# --- parts, messages, tools --------------------------------------------------------------------------------------
+# --- Tokens of parts, messages and tools ---
 
-# A call with its result costs 74 to 98 tokens beyond their text in the usage that Claude models report.
+# By the usage that Claude models report, a call with its result costs 74 to 98 tokens beyond their text.
 _CALL_TOKENS, _RESULT_TOKENS = 65, 15
-# The frame around a message and around a tool's schema, in the chat templates of open models.
+# Overhead per message and per tool schema in the chat templates of open models.
 _MESSAGE_TOKENS, _TOOL_TOKENS = 4, 12
-# Images: one token per 750 pixels, and never more than 1,600 because they are scaled down first (Anthropic). OpenAI's
-# tiles come to at most 1,445. Where the size is not known the most is assumed.
+# Images: one token per 750 pixels, at most 1,600 because they are downscaled first (Anthropic). OpenAI's tiles amount
+# to at most 1,445. The maximum is assumed for an unknown size.
 _PIXELS_PER_TOKEN, _IMAGE_TOKENS_MAX = 750, 1_600
 # Documents: up to 3,000 tokens per page (Anthropic, text plus picture of the page), some 60 KB per page, 100 pages.
 _DOCUMENT_BYTES_PER_TOKEN, _DOCUMENT_TOKENS_MIN, _DOCUMENT_TOKENS_MAX = 20, 3_000, 300_000
 # Sound at 128 kbit/s and 32 tokens per second (Gemini); video comes out about the same.
 _SOUND_BYTES_PER_TOKEN = 500
-# Bytes per token of text that is not at hand and has no beginning to go by.
+# Bytes per token of text in a blob without a `head`.
 _TEXT_BYTES_PER_TOKEN = 3
 
 
@@ -159,7 +159,7 @@ def _tokens_of_large_text(part: LargeText) -> int:
 
 
 def _tokens_of_arguments(arguments: str) -> int:
-    # Counted without its escapes: that came within 4 % of reported usage, with them up to twice too much.
+    # Counted without JSON escapes: within 4 % of reported usage. With them the estimate was up to twice too high.
     return tokens_of_text(arguments.replace("\\n", "\n").replace("\\t", "\t").replace('\\"', '"'))
 
 
@@ -188,70 +188,69 @@ def tokens_of_parts(parts: Iterable[Part]) -> int:
 
 
 def tokens_of_message(message: Message) -> int:
-    """Estimate the tokens of a message, its frame included."""
+    """Estimate the tokens of a message, overhead included."""
     return _MESSAGE_TOKENS + tokens_of_parts(message.parts)
 
 
 def tokens_of_tools(specs: Iterable[ToolSpec]) -> int:
-    """Estimate the tokens of what a model is told about its tools."""
+    """Estimate the tokens of tool definitions."""
     return sum(
         _TOOL_TOKENS + tokens_of_text(spec.name) + tokens_of_text(spec.description) + tokens_of_text(spec.parameters)
         for spec in specs
     )
 
 
-# --- calibration -------------------------------------------------------------------------------------------------
+# --- Calibration ---
 
-# A model counts between half and two and a half times a typical vocabulary: the eight above differ by up to 1.6 on
-# plain text, and by 2.2 on languages that a vocabulary knows badly.
+# Models count between 0.5 and 2.5 times a typical vocabulary: the eight above differ by up to 1.6 on plain text, and by
+# 2.2 on languages that a vocabulary covers badly.
 _SCALE_MIN, _SCALE_MAX = 0.5, 2.5
-# What a provider may add unseen. The largest hidden preamble seen so far has 28,000 tokens, tools included.
+# Hidden tokens that a provider adds. The largest hidden preamble measured has 28,000 tokens, tools included.
 _OVERHEAD_MAX = 40_000.0
-# How strongly the first guess (scale 1, no overhead) holds against readings, in readings. An overhead of
-# _OVERHEAD_USUAL is as surprising as a scale that is off by 100 %.
-_TRUST_SCALE, _TRUST_OVERHEAD, _OVERHEAD_USUAL = 0.1, 0.007, 10_000.0
-# Each reading fades by this much with every later one: about the last ten count. What a model counts differs more from
-# session to session (by a tenth and more) than from call to call, so older ones mislead: with 30 that count, 92.7 % of
-# the visible parts of recorded requests were within 10 %, with ten 96.8 %, and no worse where four sessions take turns.
-_FADING = 0.9
-# The least error that is ever assumed.
+# Weight of the prior (scale 1, no overhead), in readings. An overhead of _OVERHEAD_USUAL is as unlikely as a scale that
+# is off by 100 %.
+_PRIOR_SCALE, _PRIOR_OVERHEAD, _OVERHEAD_USUAL = 0.1, 0.007, 10_000.0
+# Decay of a reading per later one: about the last ten count. Counts differ more between sessions (a tenth and more)
+# than between calls, so older readings mislead: with 30, 92.7 % of the visible parts of recorded requests were within
+# 10 %, with ten 96.8 %, and no worse if four sessions alternate.
+_DECAY = 0.9
+# Lower bound of the assumed error.
 _ERROR_MIN = 0.01
 _ERROR_WEIGHT = 0.1
-# A reading may be this many times larger or smaller than foreseen. Beyond, it is corrupt or counts something else ...
-_JUMP_MAX = 2.0
-# ... unless it keeps coming: then the model behind the name has changed, and learning starts again.
-_STRANGE_MAX = 5
-# Readings before the foreseen value is good enough to judge others by.
-_READINGS_TO_JUDGE = 3
+# Largest ratio between a reading and its estimate. Beyond it the reading is corrupt or counts something else ...
+_RATIO_MAX = 2.0
+# ... unless it repeats this often: then the model under this name changed, and the calibration is reset.
+_OUTLIERS_MAX = 5
+# Readings needed before outliers can be detected.
+_READINGS_MIN = 3
 
 
 def calibrate(calibration: Calibration, *, estimated: int, reported: int) -> Calibration:
-    """Learn from one call: the raw estimate of what was sent and the input tokens the model reported for it.
+    """Update a calibration with one call: the raw estimate of the request and the reported input tokens.
 
-    A reading that no model could give is dropped. One that is far from what was foreseen is dropped too, but if
-    such readings keep coming the calibration starts again from them.
+    Impossible readings are dropped. Outliers are dropped too, but if they repeat, the calibration restarts from them.
     """
     if estimated <= 0 or not _SCALE_MIN * estimated <= reported <= _SCALE_MAX * estimated + _OVERHEAD_MAX:
         return calibration
-    foreseen = calibration.overhead + calibration.scale * estimated
-    is_jump = not foreseen / _JUMP_MAX <= reported <= foreseen * _JUMP_MAX
-    if is_jump and calibration.readings >= _READINGS_TO_JUDGE:
-        if calibration.strange + 1 < _STRANGE_MAX:
+    expected = calibration.overhead + calibration.scale * estimated
+    is_outlier = not expected / _RATIO_MAX <= reported <= expected * _RATIO_MAX
+    if is_outlier and calibration.readings >= _READINGS_MIN:
+        if calibration.strange + 1 < _OUTLIERS_MAX:
             return msgspec.structs.replace(calibration, strange=calibration.strange + 1)
         calibration = UNCALIBRATED
     weight = 1.0 / reported**2
     terms = (1.0, estimated, reported, estimated * estimated, estimated * reported)
-    w, wx, wy, wxx, wxy = (_FADING * old + weight * term for old, term in zip(calibration.sums, terms, strict=True))
-    # The 2x2 normal equations of the fit, with the first guess as a weak extra reading. Both bounds are then applied
-    # in turn: with one parameter at its bound the other is fitted alone.
-    trust = _TRUST_OVERHEAD / _OVERHEAD_USUAL**2
-    a, b, c = w + trust, wx, wxx + _TRUST_SCALE
-    overhead = (wy * c - b * (wxy + _TRUST_SCALE)) / (a * c - b * b)
+    w, wx, wy, wxx, wxy = (_DECAY * old + weight * term for old, term in zip(calibration.sums, terms, strict=True))
+    # The 2x2 normal equations of the fit, with the prior as a weak extra reading. Both bounds are then applied in turn:
+    # with one parameter at its bound the other is fitted alone.
+    trust = _PRIOR_OVERHEAD / _OVERHEAD_USUAL**2
+    a, b, c = w + trust, wx, wxx + _PRIOR_SCALE
+    overhead = (wy * c - b * (wxy + _PRIOR_SCALE)) / (a * c - b * b)
     overhead = min(max(overhead, 0.0), _OVERHEAD_MAX)
-    scale = min(max((wxy + _TRUST_SCALE - b * overhead) / c, _SCALE_MIN), _SCALE_MAX)
-    surprise = min(abs(foreseen / reported - 1.0), 1.0)
+    scale = min(max((wxy + _PRIOR_SCALE - b * overhead) / c, _SCALE_MIN), _SCALE_MAX)
+    deviation = min(abs(expected / reported - 1.0), 1.0)
     rate = max(_ERROR_WEIGHT, 1.0 / (calibration.readings + 2))
-    error = sqrt((1.0 - rate) * calibration.error**2 + rate * surprise**2)
+    error = sqrt((1.0 - rate) * calibration.error**2 + rate * deviation**2)
     return Calibration(
         scale=scale,
         overhead=overhead,
@@ -261,18 +260,18 @@ def calibrate(calibration: Calibration, *, estimated: int, reported: int) -> Cal
     )
 
 
-# --- requests ----------------------------------------------------------------------------------------------------
+# --- Size of requests ---
 
 
 def tokens_of_request(request: Request, calibration: Calibration = UNCALIBRATED) -> int:
-    """Estimate the input tokens of a request. Without a calibration it is the raw estimate."""
+    """Estimate the input tokens of a request; the raw estimate without a calibration."""
     raw = tokens_of_text(request.system) + tokens_of_tools(request.tools)
     return calibration.estimate(raw + sum(tokens_of_message(message) for message in request.messages))
 
 
-# Names of fields, quotes and brackets around one part, message or tool in the wordiest dialect, and around the whole.
+# JSON field names, quotes and brackets per part or tool, per message and per request, in the most verbose dialect.
 _PART_BYTES, _MESSAGE_BYTES, _REQUEST_BYTES = 96, 64, 512
-# Bytes of control characters that JSON writes as six ("\u0001"), and of those it writes as two.
+# Bytes that JSON escapes with six characters ("\u0001"), and with two.
 _SIX_BYTES = bytes(byte for byte in range(0x20) if byte not in b"\b\t\n\f\r")
 _TWO_BYTES = b'\b\t\n\f\r"\\'
 
@@ -288,7 +287,7 @@ def _bytes_of_part(part: Part) -> int:
         case Text():
             body = _json_bytes(part.text)
         case LargeText():
-            # As many escapes as its beginning has.
+            # Assumes the same share of escapes as in `head`.
             head_bytes = len(part.head.encode("utf-8", "replace"))
             body = part.blob.size_bytes * (_json_bytes(part.head) if head_bytes else 1) // (head_bytes or 1)
         case Media():
@@ -305,12 +304,12 @@ def _bytes_of_part(part: Part) -> int:
 
 
 def bytes_of_message(message: Message) -> int:
-    """Estimate the bytes that a message takes in a request body, escapes and base64 included."""
+    """Estimate the bytes of a message in a request body, escapes and base64 included."""
     return _MESSAGE_BYTES + sum(_bytes_of_part(part) for part in message.parts)
 
 
 def bytes_of_request(request: Request) -> int:
-    """Estimate the bytes of the serialised request body, rather too many than too few."""
+    """Estimate the bytes of the serialised request body, rounded up."""
     tools = sum(
         _PART_BYTES + _json_bytes(spec.name) + _json_bytes(spec.description) + len(spec.parameters.encode())
         for spec in request.tools
@@ -320,7 +319,7 @@ def bytes_of_request(request: Request) -> int:
 
 
 class MediaSize(msgspec.Struct, frozen=True):
-    """The media of a request: how many, the largest in bytes and by its longest side, and all bytes together."""
+    """Media of a request: count, largest in bytes, longest side in pixels, and total bytes."""
 
     count: int = 0
     bytes_largest: int = 0
@@ -329,7 +328,7 @@ class MediaSize(msgspec.Struct, frozen=True):
 
 
 def media_of_parts(parts: Iterable[Part]) -> list[Media]:
-    """Return the media among some parts, those inside tool results included, in order."""
+    """Return the media parts, those in tool results included, in order."""
     found: list[Media] = []
     for part in parts:
         if isinstance(part, Media):
@@ -340,7 +339,7 @@ def media_of_parts(parts: Iterable[Part]) -> list[Media]:
 
 
 def media_of_request(request: Request) -> MediaSize:
-    """Measure the media of a request. Sizes are those of the originals, before base64."""
+    """Measure the media of a request, before base64."""
     media: Sequence[Media] = [found for message in request.messages for found in media_of_parts(message.parts)]
     return MediaSize(
         count=len(media),

@@ -1,7 +1,7 @@
-"""May a model be paid for notes on the past? Asked before each call, so that what is over the budget is not spent.
+"""Spend limit for summaries, checked before each summary call.
 
-The guard looks at progress: a compaction that goes forward piece by piece may use up what it is allowed, while one
-whose answers can never be used is stopped long before. A person who asks for one is only held to the budget.
+A compaction that makes progress may use its whole budget; one whose summaries are all unusable stops earlier. A
+compaction requested by the user is held to the budget only.
 """
 
 from holdfast.core.fold.recovery_state import in_vain_today, spent_today
@@ -13,11 +13,11 @@ from holdfast.types.records import Trigger
 
 
 def why_not_paid(turn: Turn, prices: Prices, expected: Usage, *, now: float, bounds: Bounds) -> str | None:
-    """Return why a call for notes that is expected to come to so much may not be made; None where it may."""
+    """Return the reason why a summary call with the expected usage is over the limit; None if it is allowed."""
     by_a_person = any(wanted.trigger is Trigger.PERSON for wanted in turn.wanted)
     in_vain = in_vain_today(turn, now)
     if in_vain >= bounds.summaries_in_vain_max and not by_a_person:
-        return f"none of {in_vain} answers that were paid for today could be used"
+        return f"none of {in_vain} summaries paid for today could be used"
     budgets = (
         ("one compaction", turn.spent_on_this, bounds.summary_usd_max, bounds.summary_tokens_max),
         ("one day", spent_today(turn, now), bounds.summary_usd_per_day, bounds.summary_tokens_per_day),
@@ -34,4 +34,4 @@ def why_not_paid(turn: Turn, prices: Prices, expected: Usage, *, now: float, bou
 
 def _over(what: str, amount: str, spent: Spent) -> str:
     before = f", after {spent.calls} calls" if spent.calls else ""
-    return f"it would come to {amount} allowed for {what}{before}"
+    return f"it would amount to {amount} allowed for {what}{before}"

@@ -1,6 +1,6 @@
-"""What a request takes of the three budgets, and what its model gives: what a gauge shows, and a chart over time.
+"""Use of tokens, bytes and media by a request against the model's limits, for gauges and charts.
 
-Full means what it means to `misfit`: at 100 % the next token, byte or image is one too many.
+100 % agrees with `misfit`: the next token, byte or image exceeds the limit.
 """
 
 from holdfast.core.limits.bounds import Bounds
@@ -10,7 +10,7 @@ from holdfast.types.usage import Budgets
 
 
 def budgets_of(sizes: Sizes, limits: Limits, calibration: Calibration, bounds: Bounds) -> Budgets:
-    """Return what a request takes. Of the window, the room that is kept free for the answer is not there to be used."""
+    """Return use and limits for a request. Tokens reserved for the output are not part of the limit."""
     window = limits.window_tokens
     return Budgets(
         tokens=calibration.upper(sizes.tokens),
@@ -23,5 +23,5 @@ def budgets_of(sizes: Sizes, limits: Limits, calibration: Calibration, bounds: B
 
 
 def after_change(before: Budgets | None, tokens: int) -> Budgets:
-    """Return what is known when the view has become another one: its tokens. The next request tells the rest."""
+    """Return the use after a change of the view: only tokens are known until the next request."""
     return Budgets(tokens, before.tokens_max if before is not None else None)

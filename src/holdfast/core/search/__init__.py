@@ -1,1 +1,1 @@
-"""Search: tokenizer, ranking and snippets."""
+"""Full-text search of session logs."""

@@ -1,8 +1,8 @@
-"""What of a log is searchable, and which of it answers a question best.
+"""Full-text search of a log: rows, BM25 ranking and snippets.
 
-There is a row per message and a row per tool step: the call's name and arguments in a column of their own, because a
-file is asked for by the path it was read from, and its content in another. Rows are scored by BM25 over both columns;
-where turns are short, what was said around one counts too, because an answer then seldom stands in a single turn.
+There is one row per message and one per tool step: the call's name and arguments in one column, because files are
+searched by the path they were read from, and the text in another. BM25 scores both columns; in sessions with short
+turns the neighbouring messages count too, because an answer then rarely fits in a single turn.
 """
 
 import math
@@ -18,17 +18,17 @@ from holdfast.core.search.tokenizer import words
 from holdfast.types.messages import LargeText, Media, Part, Reasoning, Text, ToolCall, ToolResult
 from holdfast.types.records import InputAdmitted, Logged, Outcome, ReplyRecorded, ToolSettled, TurnEnded, TurnStarted
 
-# The tool that searches. Its own steps are not rows: every search would find the searches before it.
+# The search tool. Its own steps are not indexed: every search would find the earlier searches.
 RECALL = "recall"
-# Text of one row that is looked at. Longer text lives in a blob; this bounds what one record can cost.
+# Indexed text per row. Longer text is in a blob; this bounds the cost of one record.
 _ROW_CHARS_MAX = 256 * 2**10
-# A word counts at most so often in one row: more of it says no more about the row, and costs room in the index.
+# Cap of a word's count in one row: more adds nothing to the ranking and costs index space.
 TIMES_MAX = 8
 
-# A question is a sentence or a path. Of anything longer the beginning is asked.
+# A query is a sentence or a path. Longer queries are truncated.
 QUERY_CHARS_MAX = 2_000
 QUERY_WORDS_MAX = 48
-# Words that say how a question is asked more than what about. They count a little: a question may have no others.
+# Stop words. They have a small weight instead of none: a query may consist of them.
 _COMMON = frozenset(
     word
     for text in (
@@ -42,20 +42,19 @@ _COMMON = frozenset(
 )
 _COMMON_WEIGHT = 0.25
 
-# BM25: how soon repeating a word stops to count, and how much a long row must have more of it. Long turns hold more
-# answers than short ones, so less is asked of them than the usual 0.75; of arguments more, because a call that names
-# little beside a path is about that path.
+# BM25 parameters k1 and b. Long turns hold more answers than short ones, so the length penalty is below the usual 0.75;
+# for arguments it is higher, because a short call with a path concerns that path.
 _SATURATION = 1.2
 _SAID_LENGTH_SHARE = 0.4
 _CALLED_LENGTH_SHARE = 0.75
-# What a call was about outweighs what stands somewhere in its output.
+# A match in a call's arguments outweighs one in its output.
 _CALLED_WEIGHT = 6.0
-# Of two rows that match alike the newer one wins; more than this and newer rows would win over better ones.
+# Of two equal matches the newer row wins; with a larger share newer rows would beat better ones.
 _RECENCY_SHARE = 0.02
 
-# Turns are short where messages have fewer words than this on average, as in meetings and chats. There a message is
-# scored together with six on either side, each step away counting four fifths of the one before, and of messages that
-# stand close together one is shown first: they are one passage.
+# Turns are short if messages have fewer words than this on average, as in meetings and chats. A message is then scored
+# together with six neighbours on either side, with a decay of 0.8 per step, and of adjacent matches only the best ranks
+# high: they are one passage.
 _SHORT_WORDS = 40
 _AROUND = tuple(0.8**distance for distance in range(1, 7))
 _AROUND_WEIGHT = 0.5
@@ -63,9 +62,9 @@ _APART = 5
 
 
 class Row(msgspec.Struct, frozen=True):
-    """Something to be found: by the words of a call, of a text, or both."""
+    """A searchable row: the text of a call, of a message, or both."""
 
-    # The record to read, and for a tool step the one with the call.
+    # The record of the text, and for a tool step that of the call.
     seq: int
     call: int
     called: str
@@ -73,7 +72,7 @@ class Row(msgspec.Struct, frozen=True):
 
 
 class RowSize(msgspec.Struct, frozen=True):
-    """A row as an index knows it: where it stands in the log, and how many words each column has."""
+    """A row in the index: its records, and the number of words in each column."""
 
     seq: int
     call: int
@@ -82,18 +81,18 @@ class RowSize(msgspec.Struct, frozen=True):
 
 
 class Posting(msgspec.Struct, frozen=True):
-    """A word in a row, by the row's place among the rows of its session, and how often it stands in each column."""
+    """A word in a row: the row's index in its session, and the word's count in each column."""
 
     row: int
     called: int
     said: int
 
 
-# --- from records to rows ----------------------------------------------------------------------------------------
+# --- Rows of a log ---
 
 
 class Reading(msgspec.Struct, frozen=True):
-    """What was read of a log: its rows, how far it was read, and from where the next reading must begin again."""
+    """Rows read from a log, the last record read, and the record from which the next read must start."""
 
     rows: tuple[Row, ...]
     until: int
@@ -101,39 +100,43 @@ class Reading(msgspec.Struct, frozen=True):
 
 
 def read_rows(records: Iterable[Logged], *, after: int) -> Reading:
-    """Return the rows that came behind `after`. `records` begin where the reading before said, or at the beginning.
+    """Return the rows after the record `after`. `records` start at `reread` of the previous read, or at the first.
 
-    A step is a row once its result is there, or once it is clear that none will come.
+    A tool step becomes a row with its result, or once it is certain that there will be none.
     """
     rows: list[Row] = []
     calls: dict[str, Row] = {}
     until, reply_seq = after, 0
     for logged in records:
-        found: list[Row] = []
-        match logged.record:
-            case InputAdmitted(parts=parts):
-                found.append(Row(logged.seq, 0, "", _said(parts)))
-            case ReplyRecorded(reply=reply):
-                found += calls.values()
-                calls = {part.call_id: _called(logged.seq, part) for part in reply.parts if isinstance(part, ToolCall)}
-                reply_seq = logged.seq
-                found.append(Row(logged.seq, 0, "", _said(reply.parts)))
-            case ToolSettled(result=result):
-                found.append(_step(logged.seq, calls.pop(result.call_id, None), result))
-            case TurnStarted() | TurnEnded():
-                found += calls.values()
-                calls = {}
-            case _:
-                pass
+        completed, calls = _completed_rows(logged, calls)
+        if isinstance(logged.record, ReplyRecorded):
+            reply_seq = logged.seq
         if logged.seq > after:
-            rows += (row for row in found if row.called.strip() != RECALL and (row.called or row.said))
+            rows += (row for row in completed if row.called.strip() != RECALL and (row.called or row.said))
         until = max(until, logged.seq)
     return Reading(tuple(rows), until, reply_seq if calls else until + 1)
 
 
-def row_again(size: RowSize, records: Sequence[Logged]) -> Row:
-    """Return what a row was made of, given the records that it names."""
-    # An end behind them settles a call that has no result.
+def _completed_rows(logged: Logged, calls: dict[str, Row]) -> tuple[list[Row], dict[str, Row]]:
+    """Return the rows that a record completes, and the calls that are pending after it."""
+    match logged.record:
+        case InputAdmitted(parts=parts):
+            return [Row(logged.seq, 0, "", _said(parts))], calls
+        case ReplyRecorded(reply=reply):
+            row = Row(logged.seq, 0, "", _said(reply.parts))
+            pending = {part.call_id: _called(logged.seq, part) for part in reply.parts if isinstance(part, ToolCall)}
+            return [*calls.values(), row], pending
+        case ToolSettled(result=result):
+            return [_step(logged.seq, calls.pop(result.call_id, None), result)], calls
+        case TurnStarted() | TurnEnded():
+            return list(calls.values()), {}
+        case _:
+            return [], calls
+
+
+def rebuild_row(size: RowSize, records: Sequence[Logged]) -> Row:
+    """Return the row of an index entry, given the records that it names."""
+    # An end of the turn completes a call without a result.
     end = Logged(size.seq + 1, 0.0, TurnEnded(0, Outcome.CANCELLED))
     found = (row for row in read_rows((*records, end), after=0).rows if (row.seq, row.call) == (size.seq, size.call))
     return next(found, Row(size.seq, size.call, "", ""))
@@ -144,7 +147,7 @@ def _called(seq: int, call: ToolCall) -> Row:
 
 
 def _call_text(call: ToolCall) -> str:
-    """Return a call as the words it is found by: its name, and the values of its arguments without their names."""
+    """Return the searchable text of a call: its name, and the values of its arguments without their names."""
     if call.name == RECALL:
         return RECALL
     try:
@@ -154,7 +157,7 @@ def _call_text(call: ToolCall) -> str:
     return f"{call.name} {' '.join(_leaves(arguments))}"[:_ROW_CHARS_MAX]
 
 
-def _leaves(value: Any) -> Iterable[str]:  # noqa: ANN401 - whatever a model wrote as JSON
+def _leaves(value: Any) -> Iterable[str]:  # noqa: ANN401 - any JSON that a model wrote
     if isinstance(value, dict):
         value = list(value.values())
     if isinstance(value, list):
@@ -175,7 +178,7 @@ def _said(parts: Sequence[Part]) -> str:
 
 
 def shown_text(part: Part) -> str:
-    """Return what a part says in the record itself: of something large its beginning, of media its name."""
+    """Return the text of a part in the record: for large texts the head, for media the name."""
     match part:
         case Text(text=text) | Reasoning(text=text):
             return text
@@ -189,39 +192,55 @@ def shown_text(part: Part) -> str:
             return ""
 
 
-def counted(text: str) -> dict[str, int]:
-    """Return the words of a column with how often each counts."""
+def word_counts(text: str) -> dict[str, int]:
+    """Return the words of a column with their capped counts."""
     return {word: min(times, TIMES_MAX) for word, times in Counter(words(text)).items()}
 
 
-# --- from a question to rows -------------------------------------------------------------------------------------
+# --- Ranking ---
 
 
 def query_words(query: str) -> dict[str, float]:
-    """Return the words that a question asks for, with what each counts, those first that say most."""
-    asked = list(dict.fromkeys(words(query[:QUERY_CHARS_MAX])))
-    weights = {word: _COMMON_WEIGHT if word in _COMMON else 1.0 for word in asked}
+    """Return the words of a query with their weights, heaviest first."""
+    distinct = dict.fromkeys(words(query[:QUERY_CHARS_MAX]))
+    weights = {word: _COMMON_WEIGHT if word in _COMMON else 1.0 for word in distinct}
     return dict(sorted(weights.items(), key=lambda pair: -pair[1])[:QUERY_WORDS_MAX])
 
 
 class Scored(msgspec.Struct, frozen=True):
-    """A row that answers, by its place, and how well."""
+    """A matching row by its index, with its score."""
 
     row: int
     score: float
 
 
 def rank(
-    asked: Mapping[str, float], postings: Mapping[str, Sequence[Posting]], rows: Sequence[RowSize], *, limit: int
+    query: Mapping[str, float], postings: Mapping[str, Sequence[Posting]], rows: Sequence[RowSize], *, limit: int
 ) -> list[Scored]:
-    """Return the rows that answer best, best first, newest first among equals."""
+    """Return the best matches, best first, newest first among equals."""
     if not rows or limit <= 0:
         return []
+    short_turns = _short_turns(rows)
+    scores = _scores(query, postings, rows, short_turns)
+    matching = {posting.row for word in query for posting in postings.get(word, ())}
+    best = sorted(
+        (Scored(row, scores[row] * (1 + _RECENCY_SHARE * row / len(rows))) for row in matching),
+        key=lambda scored: (-scored.score, -scored.row),
+    )
+    return (best if short_turns is None else short_turns.spread(best))[:limit]
+
+
+def _scores(
+    query: Mapping[str, float],
+    postings: Mapping[str, Sequence[Posting]],
+    rows: Sequence[RowSize],
+    short_turns: "_ShortTurns | None",
+) -> Mapping[int, float]:
+    """Return the BM25 scores of rows, and with short turns of their neighbours."""
     said_mean = _mean([row.said_words for row in rows])
     called_mean = _mean([row.called_words for row in rows])
-    talk = _short_talk(rows)
     scores: defaultdict[int, float] = defaultdict(float)
-    for word, weight in asked.items():
+    for word, weight in query.items():
         found = postings.get(word, ())
         rarity = weight * math.log(1 + (len(rows) - len(found) + 0.5) / (len(found) + 0.5))
         for posting in found:
@@ -230,19 +249,14 @@ def rank(
                 _CALLED_WEIGHT * _saturated(posting.called, size.called_words / called_mean, _CALLED_LENGTH_SHARE)
                 + _saturated(posting.said, size.said_words / said_mean, _SAID_LENGTH_SHARE)
             )
-        if talk is not None:
-            for row, times in talk.around(found).items():
+        if short_turns is not None:
+            for row, times in short_turns.around(found).items():
                 scores[row] += rarity * _AROUND_WEIGHT * times / (_SATURATION + times)
-    own = {posting.row for word in asked for posting in postings.get(word, ())}
-    best = sorted(
-        (Scored(row, score * (1 + _RECENCY_SHARE * row / len(rows))) for row, score in scores.items() if row in own),
-        key=lambda scored: (-scored.score, -scored.row),
-    )
-    return (best if talk is None else talk.apart(best))[:limit]
+    return scores
 
 
 def _mean(lengths: Sequence[int]) -> float:
-    """Return the mean of the lengths that are not nothing: a message has no call to be compared with."""
+    """Return the mean of the lengths above 0: a message has no call."""
     some = [length for length in lengths if length]
     return sum(some) / len(some) if some else 1.0
 
@@ -254,8 +268,8 @@ def _saturated(times: float, length: float, length_share: float) -> float:
     return counts / (_SATURATION + counts)
 
 
-class _Talk:
-    """The messages of a session whose turns are short: who stands beside whom, and how long each passage is."""
+class _ShortTurns:
+    """The messages of a session with short turns: their neighbours, and the length of each passage."""
 
     def __init__(self, rows: Sequence[RowSize], messages: list[int]) -> None:
         self._messages = messages
@@ -272,7 +286,7 @@ class _Talk:
         return at if at < len(self._messages) and self._messages[at] == row else None
 
     def around(self, found: Sequence[Posting]) -> dict[int, float]:
-        """Return how much of a word stands in and around each message, as against how long that passage is."""
+        """Return the count of a word in and around each message, normalised by the length of that passage."""
         times: defaultdict[int, float] = defaultdict(float)
         for posting in found:
             place = self._place(posting.row)
@@ -289,8 +303,8 @@ class _Talk:
             if 0 <= at < len(self._messages)
         }
 
-    def apart(self, best: Sequence[Scored]) -> list[Scored]:
-        """Put messages that stand beside a better one behind all others."""
+    def spread(self, best: Sequence[Scored]) -> list[Scored]:
+        """Move messages next to a better match to the end."""
         first: list[Scored] = []
         beside: list[Scored] = []
         taken: set[int] = set()
@@ -305,70 +319,69 @@ class _Talk:
         return first + beside
 
 
-def _short_talk(rows: Sequence[RowSize]) -> _Talk | None:
+def _short_turns(rows: Sequence[RowSize]) -> _ShortTurns | None:
     messages = [number for number, row in enumerate(rows) if not row.call]
     if not messages or sum(rows[number].said_words for number in messages) > _SHORT_WORDS * len(messages):
         return None
-    return _Talk(rows, messages)
+    return _ShortTurns(rows, messages)
 
 
 class Index:
-    """An index in memory: rows as they come, and the words in each."""
+    """An in-memory search index."""
 
     def __init__(self) -> None:
         self.rows: list[RowSize] = []
         self._postings: defaultdict[str, list[Posting]] = defaultdict(list)
 
     def add(self, row: Row) -> None:
-        """Make a row findable."""
-        called, said = counted(row.called), counted(row.said)
+        """Index a row."""
+        called, said = word_counts(row.called), word_counts(row.said)
         for word in called.keys() | said.keys():
             self._postings[word].append(Posting(len(self.rows), called.get(word, 0), said.get(word, 0)))
         self.rows.append(RowSize(row.seq, row.call, sum(called.values()), sum(said.values())))
 
     def mentions(self, query: str) -> bool:
-        """Return whether any word of a question is in it."""
+        """Return whether any word of a query is in the index."""
         return any(word in self._postings for word in query_words(query))
 
     def find(self, query: str, *, limit: int) -> list[Scored]:
-        """Return the rows that answer a question best."""
-        asked = query_words(query)
-        return rank(asked, {word: self._postings.get(word, ()) for word in asked}, self.rows, limit=limit)
+        """Return the best matches of a query."""
+        weights = query_words(query)
+        return rank(weights, {word: self._postings.get(word, ()) for word in weights}, self.rows, limit=limit)
 
 
-# --- What is shown of a row to somebody who searches: the few lines around the words they asked for.
+# --- Snippets ---
 
-
-# Enough to tell whether this is what was meant; ten of them are a page.
-GLIMPSE_CHARS = 320
+# Enough to recognise a match; ten of them are a page.
+SNIPPET_CHARS = 320
 _CALLED_CHARS = 120
-# How much of a text is looked through for its best place: a window costs some microseconds.
-_LOOKED_THROUGH_CHARS = 64 * 2**10
+# Length of text that is searched for the best window: a window costs some microseconds.
+_SEARCHED_CHARS = 64 * 2**10
 _SPACE = re.compile(r"\s+")
 
 
-def glimpse(row: Row, query: str) -> str:
-    """Return the call of a row, if it is a tool step, and the part of its text that has most of what was asked for."""
-    asked = query_words(query)
-    called = _cut(row.called, _CALLED_CHARS)
-    said = _best(row.said[:_LOOKED_THROUGH_CHARS], asked, GLIMPSE_CHARS - len(called))
+def snippet(row: Row, query: str) -> str:
+    """Return the call of a tool step, and the window of the text with the most query words."""
+    weights = query_words(query)
+    called = _head(row.called, _CALLED_CHARS)
+    said = _best_window(row.said[:_SEARCHED_CHARS], weights, SNIPPET_CHARS - len(called))
     return f"{called}: {said}" if called and said else called or said
 
 
-def _best(text: str, asked: dict[str, float], chars: int) -> str:
-    """Return the window of a text that has most of the words, the first one of those that have as many."""
+def _best_window(text: str, weights: dict[str, float], chars: int) -> str:
+    """Return the window of a text with the highest weight of query words, the first one if several are equal."""
     step = chars // 2
     starts = range(0, max(len(text) - step, 1), step)
-    start = max(starts, key=lambda at: _worth(text[at : at + chars], asked))
+    start = max(starts, key=lambda at: _window_weight(text[at : at + chars], weights))
     before = "…" if start else ""
-    return before + _cut(text[start:], chars)
+    return before + _head(text[start:], chars)
 
 
-def _worth(window: str, asked: dict[str, float]) -> float:
-    return sum(asked.get(word, 0.0) for word in set(words(window)))
+def _window_weight(window: str, weights: dict[str, float]) -> float:
+    return sum(weights.get(word, 0.0) for word in set(words(window)))
 
 
-def _cut(text: str, chars: int) -> str:
+def _head(text: str, chars: int) -> str:
     """Return the beginning of a text as one line."""
     line = _SPACE.sub(" ", text[: 2 * chars]).strip()
     return line if len(line) <= chars else line[: chars - 1].rstrip() + "…"

@@ -1,1 +1,1 @@
-"""Text: truncation, escaping, patterns and media types."""
+"""Text and bytes: truncation, escaping, lazy patterns and media types."""

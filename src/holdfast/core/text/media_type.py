@@ -1,6 +1,6 @@
-"""What some bytes are, told from their beginning: the type by its magic bytes, the size of an image by its header.
+"""Detect media types by magic bytes, and image sizes by their headers.
 
-Names and declared types are claims; the bytes decide. `sniff` knows what models accept and nothing else.
+File names and declared types are claims; the bytes decide. `sniff` knows only the types that models accept.
 """
 
 import codecs
@@ -15,14 +15,14 @@ WEBP = "image/webp"
 PDF = "application/pdf"
 TEXT = "text/plain"
 
-# How much of a file `sniff` and `pixels` want to see. A JPEG tells its size behind its metadata, which comes in
-# segments of at most 64 KiB: a preview, a colour profile and an edit history fit in eight of them.
+# Bytes of a file that `sniff` and `pixels` need. A JPEG has its size after its metadata, in segments of at most 64 KiB:
+# a preview, a colour profile and an edit history fit in eight of them.
 HEAD_BYTES = 512 * 2**10
 
-# Where the size of an image ends at the latest, per format; a JPEG has no fixed place for it.
+# End of the size field per format; a JPEG has no fixed position for it.
 _HEADER_BYTES: Mapping[str, int] = MappingProxyType({PNG: 24, GIF: 10, WEBP: 30})
 
-# Longest file name kept beside a part: what common file systems allow.
+# Longest file name of a part: the limit of common file systems.
 _NAME_CHARS_MAX = 255
 
 _SPOKEN: Mapping[str, str] = MappingProxyType(
@@ -46,7 +46,7 @@ _TYPE_OF_SUFFIX: Mapping[str, str] = MappingProxyType(
         "gif": GIF,
         "webp": WEBP,
         "pdf": PDF,
-        # Only names that can be nothing but text; a name that is not here claims nothing.
+        # Only extensions that are always text; other names claim nothing.
         **dict.fromkeys(
             ("txt", "md", "csv", "tsv", "json", "jsonl", "xml", "html", "yaml", "yml", "toml", "log"), TEXT
         ),
@@ -54,7 +54,7 @@ _TYPE_OF_SUFFIX: Mapping[str, str] = MappingProxyType(
     }
 )
 
-# Declared types that say nothing: what browsers and libraries send when they do not know.
+# Default types of browsers and libraries, which claim nothing.
 _NO_CLAIM = frozenset({"", "application/octet-stream", "binary/octet-stream"})
 _ALIASES: Mapping[str, str] = MappingProxyType(
     {"image/jpg": JPEG, "image/pjpeg": JPEG, "image/x-png": PNG, "application/x-pdf": PDF, "image/svg+xml": TEXT}
@@ -63,9 +63,9 @@ _NEVER_TEXT = ("image/", "audio/", "video/", "font/")
 
 
 def sniff(head: bytes) -> str:
-    """Return the media type that these first bytes show, or "" where it is none that a model accepts.
+    """Return the media type of these first bytes, or "" if no model accepts it.
 
-    Text is UTF-8 without NUL. The head may end inside a character; whoever holds the rest must check the rest.
+    Text is UTF-8 without NUL. The head may end inside a character; the caller must check the rest.
     """
     if head.startswith(b"\x89PNG\r\n\x1a\n"):
         return PNG
@@ -75,20 +75,20 @@ def sniff(head: bytes) -> str:
         return GIF
     if head.startswith(b"RIFF") and head[8:12] == b"WEBP":
         return WEBP
-    # Some writers put a byte order mark or line breaks before the PDF's own mark.
+    # Some writers put a byte order mark or line breaks before the PDF's magic bytes.
     if head.removeprefix(codecs.BOM_UTF8).lstrip().startswith(b"%PDF-"):
         return PDF
     return TEXT if head and Utf8Check().accepts(head) else ""
 
 
 class Utf8Check:
-    """Whether bytes that come in pieces are text: UTF-8, no NUL. Feed all pieces, then ask `is_whole`."""
+    """Incremental check for text: UTF-8 without NUL. Feed all pieces, then call `is_whole`."""
 
     def __init__(self) -> None:
         self._decoder = codecs.getincrementaldecoder("utf-8")()
 
     def accepts(self, piece: bytes) -> bool:
-        """Return False from the first piece on that cannot be text."""
+        """Return False for a piece that cannot be text."""
         try:
             self._decoder.decode(piece)
         except UnicodeDecodeError:
@@ -101,7 +101,7 @@ class Utf8Check:
 
 
 def pixels(head: bytes) -> tuple[int, int]:
-    """Return width and height of an image from its header, or (0, 0) where the head does not tell."""
+    """Return width and height of an image from its header, or (0, 0) if unknown."""
     found = sniff(head)
     if found == JPEG:
         return _jpeg_pixels(head)
@@ -115,21 +115,21 @@ def pixels(head: bytes) -> tuple[int, int]:
 
 
 def spoken(media_type: str) -> str:
-    """Return what a person calls this type, as in "a PNG image"."""
+    """Return the name of this type for people, as in "a PNG image"."""
     return _SPOKEN.get(media_type, media_type or "of an unknown type")
 
 
 def claimed_by_name(name: str) -> str:
-    """Return the media type that a file's name claims, or "" where it claims none."""
+    """Return the media type that a file's name claims, or "" for none."""
     _, dot, suffix = name.rpartition(".")
     return _TYPE_OF_SUFFIX.get(suffix.lower(), "") if dot else ""
 
 
 def is_honest(claimed: str, found: str) -> bool:
-    """Return whether a claimed media type can stand for what the bytes show.
+    """Return whether a claimed media type is compatible with the detected one.
 
-    Text goes under hundreds of types ("application/json", "application/x-yaml"), so only a claim to be a picture, a
-    sound or one of the types we know contradicts it.
+    Text has hundreds of types ("application/json", "application/x-yaml"), so only a claim to be an image, audio or
+    another known type contradicts it.
     """
     claim = claimed.partition(";")[0].strip().lower()
     claim = _ALIASES.get(claim, claim)
@@ -139,7 +139,7 @@ def is_honest(claimed: str, found: str) -> bool:
 
 
 def safe_name(name: str) -> str:
-    """Return a file's name fit to be shown: without folders, control characters and lone surrogates, and bounded."""
+    """Return a file's name safe for display: without folders, control characters and lone surrogates, truncated."""
     base = re.split(r"[/\\]", name)[-1].strip()
     return re.sub(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]", "\N{REPLACEMENT CHARACTER}", base)[:_NAME_CHARS_MAX]
 
@@ -149,14 +149,14 @@ def _little(field: bytes) -> int:
 
 
 def _png_pixels(head: bytes) -> tuple[int, int]:
-    """The first chunk of a PNG is IHDR: length, name, width, height."""
+    """Read the IHDR chunk, the first of a PNG: length, name, width, height."""
     if head[12:16] != b"IHDR":
         return 0, 0
     return int.from_bytes(head[16:20]), int.from_bytes(head[20:24])
 
 
 def _webp_pixels(head: bytes) -> tuple[int, int]:
-    """A WebP starts with one of three chunks: extended, lossless or lossy. Each writes its size in its own way."""
+    """Read the first chunk of a WebP: extended, lossless or lossy, each with its own size encoding."""
     match head[12:16]:
         case b"VP8X":
             return _little(head[24:27]) + 1, _little(head[27:30]) + 1
@@ -172,7 +172,7 @@ def _webp_pixels(head: bytes) -> tuple[int, int]:
 _JPEG_MARK = 0xFF
 # Frame headers: C0 to CF without the three that only share the range (Huffman table, reserved, arithmetic coding).
 _JPEG_FRAMES = frozenset(range(0xC0, 0xD0)) - {0xC4, 0xC8, 0xCC}
-# Markers that stand alone, without a length behind them.
+# Markers without a length field.
 _JPEG_BARE = frozenset({0x01, *range(0xD0, 0xD9)})
 _JPEG_SCAN = 0xDA
 

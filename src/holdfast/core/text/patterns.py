@@ -1,7 +1,7 @@
-"""Regular expressions that are compiled when they are first used.
+"""Regular expressions that are compiled at first use.
 
-The tables of the classifier have over a hundred, and a process that meets no failure needs none of them: compiling them
-all would take longer than importing everything else.
+The classifier has over a hundred, and a process without failures needs none of them: compiling them all would take
+longer than importing everything else.
 """
 
 import re
@@ -10,7 +10,7 @@ from functools import cached_property
 
 
 class Pattern:
-    """A regular expression by its source."""
+    """A lazily compiled regular expression."""
 
     def __init__(self, source: str, flags: int = 0) -> None:
         self.source = source
@@ -33,7 +33,7 @@ class Pattern:
         return self._compiled.finditer(text)
 
     def split(self, text: str) -> list[str]:
-        """Return what stands between the matches."""
+        """Split at the matches."""
         return self._compiled.split(text)
 
     def sub(self, replacement: str | Callable[[re.Match[str]], str], text: str) -> str:

@@ -1,6 +1,6 @@
-"""How a text that is too long, or not really text, is shown: its beginning, its end, and a line saying what is missing.
+"""Truncate long text to head and tail, replace base64, and escape untrusted text.
 
-Nothing here loses anything: callers keep the original in a blob first and name it in the line.
+Callers store the original in a blob first and name it in the line that marks the gap.
 """
 
 import base64
@@ -11,12 +11,11 @@ import msgspec
 
 from holdfast.core.text.media_type import sniff, spoken
 
-# Base64 shorter than this costs the model less than the line that would replace it is worth: hashes, keys, icons.
+# Shorter base64 stays: hashes, keys and icons cost little more than the line that would replace them.
 BASE64_CHARS_MIN = 2_048
 
-# Letters of both base64 alphabets in lines of at least 60 (encoders break at 64 or 76), the last line of any length; a
-# line break may stand as such or as JSON writes it. The look-behind makes every word be looked at once, so the search
-# stays linear.
+# Characters of both base64 alphabets in lines of at least 60 (encoders break at 64 or 76), the last line of any length;
+# line breaks are raw or JSON-escaped. The look-behind makes the search try every word once, so that it stays linear.
 _LETTERS = "[A-Za-z0-9+/_-]"
 _BREAK = r"(?:\r?\n|(?:\\r)?\\n)"
 _BASE64_RUN = re.compile(
@@ -24,25 +23,25 @@ _BASE64_RUN = re.compile(
     rf"({_LETTERS}{{60,}}(?:(?:{_BREAK}{_LETTERS}{{60,}})+(?:{_BREAK}{_LETTERS}+)?)?={{0,2}})"
 )
 _NOT_LETTERS = re.compile(r"\\[rn]|[\r\n=]")
-_UNFIT = re.compile("[\x00\ud800-\udfff]")
+_UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
 
 
 class Stripped(msgspec.Struct, frozen=True):
-    """A text with its base64 replaced by lines that say what it was. `runs` counts them."""
+    """A text whose base64 is replaced by descriptive lines. `runs` counts them."""
 
     text: str
     runs: int
 
 
 def well_formed(text: str) -> str:
-    """Return the text with lone surrogates and NUL replaced: no encoder and not every store takes them."""
-    return _UNFIT.sub("\N{REPLACEMENT CHARACTER}", text)
+    """Return the text with lone surrogates and NUL replaced, which encoders and some stores reject."""
+    return _UNSTORABLE.sub("\N{REPLACEMENT CHARACTER}", text)
 
 
 def without_base64(text: str, kept_as: str = "", *, chars_min: int = BASE64_CHARS_MIN) -> Stripped:
-    """Replace long runs of base64 by a line each: a model reads them as noise, at a token for every few characters.
+    """Replace long runs of base64 by a line each: they are noise to a model, at a token for every few characters.
 
-    A run counts only if it mixes capitals, small letters and digits: genomes, hex and rulers stay.
+    A run counts only if it mixes upper case, lower case and digits: genomes, hex and rulers stay.
     """
     runs = 0
     where = f"; {kept_as}" if kept_as else ""
@@ -63,24 +62,24 @@ def _decoded(run: str, chars_min: int) -> bytes | None:
     if len(run) < chars_min or not all(re.search(kind, run) for kind in ("[A-Z]", "[a-z]", "[0-9]")):
         return None
     letters = _NOT_LETTERS.sub("", run).translate(str.maketrans("-_", "+/"))
-    # A run cut off by its writer still is base64: one letter alone in its group of four says nothing and goes.
-    whole = letters[:-1] if len(letters) % 4 == 1 else letters
-    return base64.b64decode(whole + "=" * (-len(whole) % 4), validate=True)
+    # A truncated run still is base64: a single character in its group of four is dropped.
+    complete = letters[:-1] if len(letters) % 4 == 1 else letters
+    return base64.b64decode(complete + "=" * (-len(complete) % 4), validate=True)
 
 
 def excerpt(text: str, bytes_max: int, advice: str) -> str:
-    """Return a text that fits `bytes_max` as UTF-8: whole if it does, else beginning, a line with sizes, and end.
+    """Truncate a text to `bytes_max` of UTF-8: head, a line with sizes, and tail.
 
-    `advice` stands in that line: where the whole text is and how to ask for less.
+    `advice` is part of that line: where the whole text is and how to request less.
     """
     raw = text.encode()
     if len(raw) <= bytes_max:
         return text
-    # The number left out is at most the number there is, so the real line is never longer than this one.
+    # The omitted number is at most the total, so the actual line is never longer than this one.
     room = bytes_max - len(_gap(len(raw), len(raw), advice).encode())
     if room <= 0:
         return _gap(len(raw), len(raw), advice).strip().encode()[:bytes_max].decode(errors="ignore")
-    # Half and half: listings are told by their beginning, failures by their end.
+    # Half and half: listings are recognised by their head, failures by their tail.
     tail_bytes = room // 2
     head = raw[: room - tail_bytes].decode(errors="ignore")
     tail = raw[len(raw) - tail_bytes :].decode(errors="ignore")
@@ -93,7 +92,7 @@ def _gap(left_out: int, total: int, advice: str) -> str:
 
 
 def fair_shares(sizes: Sequence[int], total: int) -> list[int]:
-    """Divide `total` so that small ones get all they ask for and large ones the same share of what remains."""
+    """Divide `total` so that small sizes are met in full and large ones get equal shares of the rest."""
     shares = [0] * len(sizes)
     remaining = total
     smallest_first = sorted(range(len(sizes)), key=lambda index: sizes[index])
@@ -103,22 +102,21 @@ def fair_shares(sizes: Sequence[int], total: int) -> list[int]:
     return shares
 
 
-# --- How foreign text is shown in the view: between two lines of ours, unable to leave them or to hide in them.
+# --- Escaping: frame untrusted text in the view ---
 
-
-# Whatever could open or close a frame, ours or a provider's, loses its bracket.
+# Tags that could open or close a frame, ours or a provider's.
 _TAG = re.compile(r"<(?=\s*[/|!?A-Za-z])")
-# Control characters and marks that reorder or hide text, and halves of characters.
-_UNSEEN = re.compile(r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u200b-\u200f\u202a-\u202e\u2060-\u2069\ud800-\udfff\ufeff]")
+# Control characters, characters that reorder or hide text, and lone surrogates.
+_INVISIBLE = re.compile(r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u200b-\u200f\u202a-\u202e\u2060-\u2069\ud800-\udfff\ufeff]")
 _OPEN, _CLOSE = "<earlier-conversation>", "</earlier-conversation>"
 
 
 def without_tags(text: str) -> str:
-    """Return a text in which nothing opens or closes a frame."""
+    """Escape tags, so that the text cannot open or close a frame."""
     return _TAG.sub("&lt;", text)
 
 
 def frame(label: str, *texts: str) -> str:
-    """Return texts about the past as one, labelled as reference; those that say nothing are left out."""
-    body = [without_tags(_UNSEEN.sub(" ", text.strip())) for text in texts if text.strip()]
+    """Join texts about earlier messages in one labelled frame; empty texts are left out."""
+    body = [without_tags(_INVISIBLE.sub(" ", text.strip())) for text in texts if text.strip()]
     return "\n".join([_OPEN, label, *body, _CLOSE])

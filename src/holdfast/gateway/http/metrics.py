@@ -7,7 +7,7 @@ from time import monotonic
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 
-from holdfast.core.limits.bounds import follows_a_client
+from holdfast.core.limits.bounds import is_proxy_session
 from holdfast.types.faults import FaultKind
 from holdfast.types.messages import Usage
 from holdfast.types.records import (
@@ -100,7 +100,7 @@ class Metrics:
                 self._count_usage(usage, usd, "summaries")
             case RungFinished(rung=rung, result=result):
                 self._rungs.labels(rung.value, result.value).inc()
-                if follows_a_client(session):
+                if is_proxy_session(session):
                     self._proxy_rungs.labels(rung.value, result.value).inc()
             case CompactionApplied(kind=kind):
                 self._compactions.labels(kind.value).inc()

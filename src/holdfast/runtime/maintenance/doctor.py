@@ -21,7 +21,7 @@ from holdfast.core.integrity.reconcile import (
     PutBack,
     Recount,
     SetAside,
-    told,
+    describe,
 )
 from holdfast.core.integrity.segments import SegmentTornError, unpack_header, unpack_segment
 from holdfast.core.view import conversation, lens_of, messages_in_view, uncovered, unpaired
@@ -92,7 +92,7 @@ class Doctor:
     async def _look(self, session: str, fold: Fold) -> AsyncIterator[Finding]:
         for repair in await needed(self._store, fold):
             seq = getattr(repair, "seq", 0)
-            yield Finding(_CODES[type(repair)], repair.why, session, seq, told(repair))
+            yield Finding(_CODES[type(repair)], repair.why, session, seq, describe(repair))
         for clear in await contested(self._store, session):
             what = (
                 f"records {clear.run.first} to {clear.run.last} are live although they are sealed, and the archive "
@@ -114,7 +114,7 @@ class Doctor:
         if not faults:
             return
         repairs = await needed_of_segments(self._store, session, {name: copy for name, (copy, _) in copies.items()})
-        again = {one.name: told(one) for one in repairs if isinstance(one, PutAgain)}
+        again = {one.name: describe(one) for one in repairs if isinstance(one, PutAgain)}
         for name, fault in faults.items():
             segment, where = segments[name], f"records {segments[name].first} to {segments[name].last}: {fault}"
             if name in again and await still_live(self._store, segment) is not None:

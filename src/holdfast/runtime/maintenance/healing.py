@@ -27,10 +27,10 @@ from holdfast.core.integrity.reconcile import (
     Run,
     SegmentRepair,
     SetAside,
-    joined,
+    describe,
+    merge_runs,
     owed_among,
     reconcile,
-    told,
 )
 from holdfast.errors import SegmentMissingError, SeqMovedError, StoreDamagedError
 from holdfast.ports import Archived, Lease, SessionInfo, Store
@@ -183,7 +183,7 @@ async def _found(fold: Fold, store: Store) -> Found:
     after = None
     while True:
         page = await store.examine(fold.session, after=after, limit=_PAGE_ROWS)
-        whole, bad, after = joined((*whole, *page.whole)), [*bad, *page.bad], page.until
+        whole, bad, after = merge_runs((*whole, *page.whole)), [*bad, *page.bad], page.until
         if after is None:
             break
     against = FoundSnapshot(fold.turn.seq, fold.against_snapshot) if fold.against_snapshot else None
@@ -233,7 +233,7 @@ def _spoken_of(logged: Logged) -> Iterable[int]:
 
 
 def _notice(fold: Fold, repairs: Sequence[LogRepair]) -> NoticePosted:
-    said = "; ".join(told(repair) for repair in repairs[:_TOLD_MAX])
+    said = "; ".join(describe(repair) for repair in repairs[:_TOLD_MAX])
     more = f"; and {len(repairs) - _TOLD_MAX} more" if len(repairs) > _TOLD_MAX else ""
     sentence = f"This session was damaged on the disk and has been mended: {said}{more}. Everything else is as it was."
     return NoticePosted(fold.turn.number, NOTICE, sentence)

@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from functools import partial
 
-from holdfast.core.limits.bounds import follows_a_client
+from holdfast.core.limits.bounds import is_proxy_session
 from holdfast.errors import HoldfastError, InternalError, LeaseLostError, StoppingError, StoreFullError
 from holdfast.ports import Lease, SessionInfo
 from holdfast.runtime.engine.context import Engine
@@ -66,7 +66,7 @@ class Supervisor:
 
     async def _owing(self) -> list[str]:
         """Return the sessions to be worked on; those that follow a client wait for it."""
-        return [session for session in await self._engine.store.owing() if not follows_a_client(session)]
+        return [session for session in await self._engine.store.owing() if not is_proxy_session(session)]
 
     async def _watch(self) -> None:
         """Find work without a living owner, again and again, and take it over."""

@@ -4,7 +4,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 from contextlib import aclosing
 from pathlib import Path
 
-from holdfast.core.limits.bounds import RESERVED_KEYS, follows_a_client
+from holdfast.core.limits.bounds import RESERVED_KEYS, is_proxy_session
 from holdfast.ports import SessionInfo
 from holdfast.runtime.engine.context import Engine
 from holdfast.runtime.engine.log import open_log
@@ -64,7 +64,7 @@ class Client:
 
     async def owing(self) -> int:
         """Return how many sessions owe an outcome."""
-        return sum(not follows_a_client(session) for session in await self._engine.store.owing())
+        return sum(not is_proxy_session(session) for session in await self._engine.store.owing())
 
     def working(self) -> tuple[str, ...]:
         """Return the sessions that this process works on now, or waits for: by their keys, in no order."""

@@ -11,7 +11,7 @@ from contextlib import suppress
 
 import msgspec
 
-from holdfast.core.limits.bounds import RESERVED_KEYS, follows_a_client
+from holdfast.core.limits.bounds import RESERVED_KEYS, is_proxy_session
 from holdfast.errors import LeaseLostError, RetryLaterError
 from holdfast.ports import Lease, Store
 from holdfast.runtime.engine.log import pages
@@ -46,7 +46,7 @@ async def unlink(store: Store, gone: Collection[str]) -> int:
 
     A log that another process works on is left to the next deletion.
     """
-    if not any(follows_a_client(session) for session in gone):
+    if not any(is_proxy_session(session) for session in gone):
         return 0
     dead = _Dead(store, gone)
     logs = [log async for log in _logs(store)]

@@ -35,7 +35,7 @@ from holdfast.types.records import (
     LeasedRecord,
     Logged,
     WorkRecord,
-    kept_beside,
+    append_bookkeeping,
     owed,
     refs_in,
     refs_of,
@@ -82,7 +82,7 @@ class PostgresStore:
         """Append work records, all or none; see `Store.append`."""
         _check_key(lease.session)
         bodies = [body_of(lease.session, record) for record in records]
-        append = Append(lease, bodies, after, *kept_beside(records))
+        append = Append(lease, bodies, after, *append_bookkeeping(records))
         last: int = await self._writers.of(lease.session).run(append)
         return last
 

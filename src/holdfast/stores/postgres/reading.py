@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from holdfast.core.integrity.segments import Kept
-from holdfast.core.search.rank import Posting, RowSize, counted, glimpse, query_words, rank, read_rows, row_again
+from holdfast.core.search.rank import Posting, RowSize, query_words, rank, read_rows, rebuild_row, snippet, word_counts
 from holdfast.errors import RecordsSealedError
 from holdfast.ports import Examined, Hit, Segment, SessionInfo
 from holdfast.stores.rows import LOWEST_SEQ, examined, kept_rows, read_marked
@@ -245,7 +245,7 @@ def indexed(session: str, part: Slice) -> tuple[int, tuple[Any, ...]]:
     places: defaultdict[str, list[str]] = defaultdict(list)
     sizes: list[RowSize] = []
     for place, row in enumerate(read.rows, start=part.first_row):
-        called, said = counted(row.called), counted(row.said)
+        called, said = word_counts(row.called), word_counts(row.said)
         sizes.append(RowSize(row.seq, row.call, sum(called.values()), sum(said.values())))
         for word in called.keys() | said.keys():
             places[word].append(f"{place} {called.get(word, 0)} {said.get(word, 0)}")
@@ -301,4 +301,4 @@ async def _glimpse(connection: "Connection", session: str, size: RowSize, query:
         if page is None or seq <= page.sealed_until:
             return ""
         records += decode(session, page, seq - 1, is_last=False)[:1]
-    return glimpse(row_again(size, records), query)
+    return snippet(rebuild_row(size, records), query)

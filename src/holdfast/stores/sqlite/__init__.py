@@ -44,7 +44,7 @@ from holdfast.types.records import (
     LeasedRecord,
     Logged,
     WorkRecord,
-    kept_beside,
+    append_bookkeeping,
     owed,
     refs_in,
     refs_of,
@@ -105,7 +105,7 @@ class SqliteStore:
         """Append work records, all or none; see `Store.append`."""
         check_key(lease.session)
         bodies = [body_of(lease.session, record) for record in records]
-        added, refs = kept_beside(records)
+        added, refs = append_bookkeeping(records)
         size_bytes = sum(map(len, bodies))
         return await self._writer.run(
             lambda batch: batch.append(lease, bodies, after=after, owed=added, refs=refs),

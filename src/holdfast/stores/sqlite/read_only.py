@@ -11,7 +11,7 @@ from typing import NoReturn
 import apsw
 
 from holdfast.core.limits.bounds import Bounds
-from holdfast.core.search.rank import Index, glimpse, read_rows, row_again
+from holdfast.core.search.rank import Index, read_rows, rebuild_row, snippet
 from holdfast.errors import StoreVersionError
 from holdfast.ports import Hit, SessionInfo
 from holdfast.stores.feeds import Bells
@@ -56,7 +56,7 @@ class SqliteView(SqliteStore):
         for scored in index.find(query, limit=limit):
             size = index.rows[scored.row]
             read = [by_seq[seq] for seq in sorted({size.call, size.seq} - {0})]
-            hits.append(Hit(size.seq, scored.score, glimpse(row_again(size, read), query), size.call))
+            hits.append(Hit(size.seq, scored.score, snippet(rebuild_row(size, read), query), size.call))
         return hits
 
     async def mentioning(self, sessions: Sequence[SessionInfo], query: str) -> list[str]:  # noqa: ARG002 - no index yet

@@ -12,7 +12,17 @@ from typing import Any
 import apsw
 import msgspec
 
-from holdfast.core.search.rank import Posting, Row, RowSize, counted, glimpse, query_words, rank, read_rows, row_again
+from holdfast.core.search.rank import (
+    Posting,
+    Row,
+    RowSize,
+    query_words,
+    rank,
+    read_rows,
+    rebuild_row,
+    snippet,
+    word_counts,
+)
 from holdfast.errors import RecordsSealedError
 from holdfast.ports import Hit, SessionInfo
 from holdfast.stores.sqlite import reading
@@ -127,7 +137,7 @@ def next_slice(db: apsw.Connection, session: str) -> Slice | None:
 
 
 def _indexed(number: int, row: Row) -> IndexedRow:
-    called, said = counted(row.called), counted(row.said)
+    called, said = word_counts(row.called), word_counts(row.said)
     size = RowSize(row.seq, row.call, sum(called.values()), sum(said.values()))
     return IndexedRow(size, _column(number, called), _column(number, said))
 
@@ -178,4 +188,4 @@ def _glimpse(db: apsw.Connection, session: str, size: RowSize, query: str) -> st
             records += reading.records(db, session, seq - 1, 1)
     except RecordsSealedError:
         return ""
-    return glimpse(row_again(size, records), query)
+    return snippet(rebuild_row(size, records), query)

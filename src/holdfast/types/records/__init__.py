@@ -1,8 +1,7 @@
-"""The durable facts of a session: one closed union, decoded by one decoder.
+"""Records of the session log: one closed union with one decoder.
 
-A class name is the tag on disk, so renaming a record is a migration. A tag this code does not know stops the session
-loudly: the log was written by a newer version. Every record that belongs to a turn names it by the `seq` of the input
-that the turn answers.
+A class name is the tag on disk, so renaming a record is a migration. An unknown tag stops the session with an error:
+the log was written by a newer version. Every record of a turn carries the turn's id: the `seq` of its input.
 """
 
 from collections.abc import Iterable, Sequence
@@ -108,9 +107,9 @@ __all__ = [
     "TurnStarted",
     "WindowWarned",
     "WorkRecord",
+    "append_bookkeeping",
     "decode_record",
     "encode_record",
-    "kept_beside",
     "origin_of",
     "owed",
     "refs_in",
@@ -118,7 +117,7 @@ __all__ = [
     "turn_of",
 ]
 
-# What anyone may append, at any time.
+# Appended by anyone, at any time.
 InboxRecord: TypeAlias = (
     SessionConfigured
     | InputAdmitted
@@ -133,7 +132,7 @@ InboxRecord: TypeAlias = (
     | ClientCompacted
     | ClientResumed
 )
-# What is done for a turn or a compaction, one step after the other.
+# Steps of a turn or a compaction, in order.
 StepRecord: TypeAlias = (
     TurnStarted
     | AttemptStarted
@@ -157,13 +156,13 @@ StepRecord: TypeAlias = (
     | TurnEnded
 )
 WorkRecord: TypeAlias = StepRecord | PieceSummarised | WindowWarned | NoticePosted | SegmentSealed
-# What the holder of the lease may append in one piece: an import brings inputs together with what came of them.
+# Appended by the lease holder in one batch: an import contains inputs together with their replies.
 LeasedRecord: TypeAlias = WorkRecord | InputAdmitted
 AnyRecord: TypeAlias = InboxRecord | WorkRecord | DamageSetAside
 
 
 class Logged(msgspec.Struct, frozen=True):
-    """A record in its place in the log."""
+    """A record with its position in the log and its time."""
 
     seq: int
     at: float
@@ -175,37 +174,37 @@ _decoder: msgspec.json.Decoder[AnyRecord] = msgspec.json.Decoder(AnyRecord)
 
 
 def encode_record(record: AnyRecord) -> bytes:
-    """Return the bytes that stand for a record on disk."""
+    """Return a record's bytes on disk."""
     return _encoder.encode(record)
 
 
 def decode_record(body: bytes) -> AnyRecord:
-    """Return the record that these bytes stand for.
+    """Decode a record.
 
-    Raises `msgspec.DecodeError` where they stand for none: torn, altered, or of a newer version.
+    Raises `msgspec.DecodeError` for torn or altered bytes and for records of a newer version.
     """
     return _decoder.decode(body)
 
 
 def origin_of(record: AnyRecord) -> int | None:
-    """Return the number of the message that a record was imported from; None where it was not."""
+    """Return the number of the message that a record was imported from; None if it was not imported."""
     return record.origin if isinstance(record, InputAdmitted | ReplyRecorded | ToolSettled) else None
 
 
-# What is asked for is owed an outcome.
+# Every request in the log needs one outcome.
 _OWED: dict[type[AnyRecord], int] = {InputAdmitted: 1, CompactionRequested: 1, TurnEnded: -1, CompactionSettled: -1}
 
 
 def owed(record: AnyRecord) -> int:
-    """Return how many outcomes a record adds to what the session owes: +1 for what is asked, -1 for its outcome.
+    """Return the change in pending outcomes: +1 for a request, -1 for its outcome.
 
-    A mark owes what stood in its place.
+    A damage mark counts as the record that it replaces.
     """
     return int(record.is_owed) if isinstance(record, DamageSetAside) else _OWED.get(type(record), 0)
 
 
 def turn_of(record: AnyRecord) -> int | None:
-    """Return the turn that a record belongs to; None for those that belong to the session as a whole."""
+    """Return the turn of a record; None for records of the session as a whole."""
     match record:
         case (
             SessionConfigured()
@@ -226,15 +225,14 @@ def turn_of(record: AnyRecord) -> int | None:
             return record.turn
 
 
-# Records that may name blobs, and parts that do. Whoever appends asks of every record, so what names none is told by
-# types alone.
+# Records that may reference blobs, and parts that do. Checked at every append, so the types alone rule most out.
 _NAMING: frozenset[type[AnyRecord]] = frozenset({InputAdmitted, ToolSettled, ResultSubmitted, PartReplaced})
 _NAMING_PARTS: frozenset[type[Part]] = frozenset({LargeText, Media})
-_KEPT_BESIDE = _NAMING | _OWED.keys() | {DamageSetAside}
+_WITH_BOOKKEEPING = _NAMING | _OWED.keys() | {DamageSetAside}
 
 
 def refs_of(record: AnyRecord) -> Sequence[BlobRef]:
-    """Return the blobs that a record names."""
+    """Return the blobs that a record references."""
     originals: Sequence[BlobRef] = ()
     parts: Sequence[Part]
     match record:
@@ -252,13 +250,13 @@ def refs_of(record: AnyRecord) -> Sequence[BlobRef]:
 
 
 def refs_in(records: Iterable[AnyRecord]) -> list[BlobRef]:
-    """Return the blobs that records name, as often as they do."""
+    """Return the blobs that records reference, with repetitions."""
     return [ref for record in records if type(record) in _NAMING for ref in refs_of(record)]
 
 
-def kept_beside(records: Sequence[AnyRecord]) -> tuple[int, Sequence[BlobRef]]:
-    """Return what a store keeps beside a log when these are appended: outcomes that are owed, and named blobs."""
-    # Asked at every append, and most records add neither.
-    if _KEPT_BESIDE.isdisjoint(map(type, records)):
+def append_bookkeeping(records: Sequence[AnyRecord]) -> tuple[int, Sequence[BlobRef]]:
+    """Return the store bookkeeping for an append: the change in pending outcomes, and the referenced blobs."""
+    # Called at every append; most records have neither.
+    if _WITH_BOOKKEEPING.isdisjoint(map(type, records)):
         return 0, ()
     return sum(map(owed, records)), refs_in(records)

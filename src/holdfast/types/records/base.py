@@ -1,7 +1,7 @@
-"""What every record is."""
+"""Base class of records."""
 
 import msgspec
 
 
 class Record(msgspec.Struct, frozen=True, tag=True, tag_field="type", omit_defaults=True):
-    """One immutable fact."""
+    """One immutable fact in the log."""

@@ -1,4 +1,4 @@
-"""Records of what was asked: the inbox of a session. Anyone may append these, at any time."""
+"""Inbox records: requests to a session. Anyone may append these, at any time."""
 
 from enum import StrEnum
 
@@ -9,89 +9,89 @@ from holdfast.types.records.view import CompactionApplied, GenerationStarted
 
 
 class SessionConfigured(Record, frozen=True):
-    """The session was told which model to use and how to behave. None: as the process is set up."""
+    """Model, system text and tools of the session. None: the default of the process."""
 
     model: str | None = None
     system: str | None = None
-    # Tools that a client runs, wherever it is: its calls are told in the log, and it submits the results.
+    # Tools that a client runs: it reads their calls from the log and submits the results.
     tools: tuple[ToolSpec, ...] = ()
 
 
 class InputAdmitted(Record, frozen=True):
-    """Someone sent a message. It is on disk, so it will be answered."""
+    """A message was accepted. It is durable, so its turn will end with an outcome."""
 
     parts: tuple[Text | LargeText | Media, ...]
-    # What the sender calls this message; the same name sent twice is one message.
+    # The sender's idempotency key: the same id sent twice is one message.
     client_id: str = ""
-    # The number that the message had in the transcript it was imported from; the same for replies and results.
+    # Position in the transcript that the message was imported from; likewise for replies and results.
     origin: int | None = None
-    # The whole of a text of which `parts` leave something out; no model is sent it by itself.
+    # The full texts that `parts` truncate; they are not sent to a model.
     originals: tuple[BlobRef, ...] = ()
 
 
 class CancelRequested(Record, frozen=True):
-    """Someone no longer wants an answer to the input with this seq."""
+    """Cancel the turn of the input with this seq."""
 
     turn: int
 
 
 class Trigger(StrEnum):
-    """Who wants a compaction."""
+    """The trigger of a compaction."""
 
     PERSON = "person"
-    # We do, before the window is full and while nobody waits.
+    # Proactive: before the window is full, while the session is idle.
     AHEAD = "ahead"
-    # We do, to replace a digest by a summary now that a model is back.
+    # Replace a digest by a summary, now that a model is available again.
     DEBT = "debt"
 
 
 class CompactionRequested(Record, frozen=True):
-    """Someone wants the view to become smaller. Requests that wait together are met together."""
+    """Request to compact the view. Pending requests are served together."""
 
     trigger: Trigger = Trigger.PERSON
-    # What the summary should keep in particular, in the person's words.
+    # Topics for the summary to preserve, in the user's words.
     focus: str = ""
-    # The last record that there was when this was asked for; 0: not known. A compaction that came behind it, and before
-    # this record, is news to whoever asks, and is what they asked for.
+    # The last record that the requester had read; 0: unknown. A compaction applied between that record and this one
+    # already serves the request.
     seen: int = 0
 
 
 class MessagePinned(Record, frozen=True):
-    """Someone wants the input with this seq to stay in the view, or no longer."""
+    """Pin the input with this seq to the view, or unpin it."""
 
     pinned: int
     is_pinned: bool = True
 
 
 class ResultSubmitted(Record, frozen=True):
-    """A client reports what came of a call that it was told to run. The first report of a call counts."""
+    """A client submits the result of a tool call that it runs. The first result of a call counts."""
 
     turn: int
-    # The record of the reply that asked for the call: ids of calls are unique within one reply only.
+    # The record of the reply with the call: call ids are unique within one reply only.
     reply: int
     result: ToolResult
 
 
 class LimitsLearned(Record, frozen=True):
-    """Calls have taught something about a model. Kept in a log of its own, for all sessions."""
+    """New learned limits of a model. Stored in a log of its own, shared by all sessions."""
 
     issuer: str
     learned: Learned
 
 
 class AnswerLinked(Record, frozen=True):
-    """A provider gave this answer a name by which its client may go on. Kept in logs of their own, for all sessions."""
+    """Link from a provider's response id to the conversation it ends. Stored in logs shared by all sessions."""
 
-    # The name, and whose it is, as a digest.
+    # Hash of the response id and its owner.
     answer: str
-    # The session that holds the conversation, its family, and how many of its messages lead up to and with the answer.
+    # The session with the conversation, its family, and the number of its messages up to and including the answer.
     session: str
     family: str
     count: int
-    # Instructions that stood between the messages, as they were written; or the answer whose link has them.
+    # Instructions between the messages, verbatim; or the response id whose link has them.
     instructions: str = ""
     instructions_of: str = ""
-    # False: the provider does not have all of it, so it cannot go on by itself.
+    # False: the provider lacks a part of the conversation, so the id alone cannot resume it.
     is_held: bool = True
 
 
@@ -111,12 +111,12 @@ class ClientResumed(Record, frozen=True):
 
 
 class CompactionUndone(Record, frozen=True):
-    """Someone wants the view as it was before a compaction: what was in force then is in force again.
+    """Undo a compaction: restore the previous one, or none.
 
-    Anyone may append this. Where another compaction has been applied meanwhile it changes nothing.
+    Anyone may append this. It has no effect if another compaction was applied in the meantime.
     """
 
-    # The record of the compaction that is undone, and what was in force before it, with its record.
+    # Seq of the undone compaction; the compaction in force before it, and its seq.
     undone: int
     restored: CompactionApplied | GenerationStarted | None = None
     restored_seq: int = 0

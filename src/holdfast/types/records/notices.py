@@ -1,21 +1,21 @@
-"""Records of what the person was told, and of what became of the log itself."""
+"""Records of notices to the user, and of damage and sealing of the log itself."""
 
 from holdfast.types.records.base import Record
 
 
 class DamageSetAside(Record, frozen=True):
-    """What stood in this place cannot be read. Written when the log is healed; `kept` names the bytes in quarantine."""
+    """Mark for an unreadable record. Written when the log is repaired; `kept` names the quarantined bytes."""
 
     why: str
     kept: str = ""
-    # The last record that was written by whoever still knew what stood here. 0: it is found and not set aside yet.
+    # The last record written before the damage was found. 0: found, but not repaired yet.
     until: int = 0
-    # It was a message, or a request, that has no outcome.
+    # The damaged record was a message or a request that has no outcome.
     is_owed: bool = False
 
 
 class WindowWarned(Record, frozen=True):
-    """A sentence to the person: the window has filled up to this much."""
+    """Notice to the user: the window has reached this fill level."""
 
     turn: int
     percent: int
@@ -23,7 +23,7 @@ class WindowWarned(Record, frozen=True):
 
 
 class NoticePosted(Record, frozen=True):
-    """A sentence to the person. The model does not see it."""
+    """Notice to the user. It is not in the model's view."""
 
     turn: int
     code: str
@@ -31,11 +31,11 @@ class NoticePosted(Record, frozen=True):
 
 
 class SegmentSealed(Record, frozen=True):
-    """Records well behind the boundary moved into the archive, as this segment. Nothing that the model sees changed."""
+    """Records well before the boundary moved to the archive, as this segment. The view did not change."""
 
     first: int
     last: int
-    # Its name in the archive, the SHA-256 of its bytes, and how many there are.
+    # Name in the archive, SHA-256 and size in bytes.
     name: str
     sha256: str
     size: int

@@ -1,4 +1,4 @@
-"""Records of a turn: attempts, replies, tools, its outcome. The holder of the lease appends them, under its fence."""
+"""Records of a turn: attempts, replies, tools, its outcome. The lease holder appends them, with its fencing token."""
 
 from enum import StrEnum
 
@@ -9,7 +9,7 @@ from holdfast.types.usage import Budgets
 
 
 class TurnStarted(Record, frozen=True):
-    """The input with this seq entered the view and is being answered."""
+    """The turn of the input with this seq started; the input is in the view."""
 
     turn: int
 
@@ -21,33 +21,33 @@ class AttemptStarted(Record, frozen=True):
     attempt: int
     model: str
     tokens_estimated: int = 0
-    # How long an answer it asks for at most; None leaves it to the dialect.
+    # Requested output limit; None: the dialect's default.
     output_tokens_max: int | None = None
-    # What it takes of each budget, and what there was then; None where nobody measured it.
+    # Use and limit of each budget at that time; None: not measured.
     budgets: Budgets | None = None
-    # What was estimated before the model's own way of counting was taken into account.
+    # The estimate before calibration.
     tokens_raw: int = 0
 
 
 class ReplyRecorded(Record, frozen=True):
-    """The model answered, with text, with calls of tools, or both."""
+    """The model replied with text, tool calls, or both."""
 
     turn: int
     attempt: int
     reply: Reply
     origin: int | None = None
-    # What it cost when it was made; None where the price or the count is not known.
+    # Cost at the time of the call; None: price or usage unknown.
     cost_usd: float | None = None
 
 
 class AttemptFailed(Record, frozen=True):
-    """The model did not answer: what it said, as it came, and how we read it."""
+    """The attempt failed: the raw error and its classification."""
 
     turn: int
     attempt: int
     refusal: Refusal
     fault: Fault
-    # Of an answer that was paid for and could not be taken.
+    # Of a reply that was billed and rejected.
     usage: Usage | None = None
     cost_usd: float | None = None
     # A part of the answer has reached the client of the proxy, so the request is not repeated.
@@ -55,17 +55,17 @@ class AttemptFailed(Record, frozen=True):
 
 
 class Abandonment(StrEnum):
-    """Why nobody waits for an attempt any more."""
+    """The reason for abandoning an attempt."""
 
-    # The process died or was stopped; the turn goes on with another attempt.
+    # The process died or was stopped; the turn continues with another attempt.
     INTERRUPTED = "interrupted"
     CANCELLED = "cancelled"
-    # What it would answer could not be kept; the turn ends.
+    # The store is full, so the reply cannot be recorded; the turn ends.
     STORE_FULL = "store_full"
 
 
 class AttemptAbandoned(Record, frozen=True):
-    """Nobody waits for this attempt any more; what it may still answer is not read."""
+    """The attempt was abandoned; a late reply is ignored."""
 
     turn: int
     attempt: int
@@ -73,26 +73,26 @@ class AttemptAbandoned(Record, frozen=True):
 
 
 class ToolStarted(Record, frozen=True):
-    """A tool is about to run: the durable intent. From here on it may have had its effect."""
+    """A tool is about to run: the durable intent. From here on it may have side effects."""
 
     turn: int
     call_id: str
     name: str
-    # Declared by the tool: running it twice does no more than running it once.
+    # Declared by the tool: it may be run again after an interruption.
     is_idempotent: bool = False
-    # The record of the reply that asked for it, where a client is to run it; 0: it runs here.
+    # For client tools, the record of the reply with the call; 0: the tool runs in this process.
     reply: int = 0
 
 
 class ToolInterrupted(Record, frozen=True):
-    """The process died while an idempotent tool ran, or a client's result was awaited; it may be started again."""
+    """The process died while an idempotent tool ran or a client's result was pending; the call may be started again."""
 
     turn: int
     call_id: str
 
 
 class ToolSettled(Record, frozen=True):
-    """A tool's receipt: what came of the call. A call with a receipt is never run again."""
+    """The result of a tool call. A call with a recorded result is never run again."""
 
     turn: int
     result: ToolResult
@@ -100,7 +100,7 @@ class ToolSettled(Record, frozen=True):
 
 
 class Outcome(StrEnum):
-    """How a turn ended."""
+    """Outcome of a turn."""
 
     ANSWERED = "answered"
     CANCELLED = "cancelled"
@@ -114,5 +114,5 @@ class TurnEnded(Record, frozen=True):
     outcome: Outcome
     code: str = ""
     sentence: str = ""
-    # What all calls of the turn cost, summaries included; None where no price is known.
+    # Total cost of the turn's calls, summaries included; None: no price known.
     cost_usd: float | None = None

@@ -1,4 +1,4 @@
-"""Records of what was done to the view: rungs, compactions, generations, parts that are shown as something else."""
+"""Records that change the view: recovery steps, compactions, generations and replaced parts."""
 
 from enum import StrEnum
 
@@ -8,10 +8,10 @@ from holdfast.types.records.base import Record
 
 
 class PieceSummarised(Record, frozen=True):
-    """A model's notes on a run of originals. Paid for once: whoever needs them next uses them again.
+    """A model's summary of a run of messages. Billed once: later compactions reuse it.
 
-    They cover what entered the conversation from the record `since`, where the piece before ends, up to `until`. Anyone
-    may append them: the view changes only when a compaction uses them.
+    It covers the conversation from the record `since`, the end of the previous piece, up to `until`. Anyone may append
+    it: the view changes only when a compaction uses it.
     """
 
     turn: int
@@ -20,28 +20,28 @@ class PieceSummarised(Record, frozen=True):
     model: str
     usage: Usage | None = None
     since: int = 0
-    # What they were to keep in particular.
+    # The focus that was requested.
     focus: str = ""
-    # All pieces up to there as one, because side by side they were too long. The pieces stay.
+    # All pieces up to `until` merged into one, because together they were too long. The pieces stay.
     is_merged: bool = False
     cost_usd: float | None = None
-    # They were asked for behind the conversation as it was last sent, most of it read from the provider's cache.
+    # A cached summary: requested after the conversation as last sent, to reuse the provider's prompt cache.
     is_riding: bool = False
 
 
 class RungStarted(Record, frozen=True):
-    """A way of recovering, or of meeting a request for compaction, is about to be tried. At rest `turn` is 0."""
+    """A recovery or compaction step is about to run. `turn` is 0 while the session is idle."""
 
     turn: int
     rung: Rung
-    # The fault it answers; None where a compaction was asked for.
+    # The fault to recover from; None for a requested compaction.
     kind: FaultKind | None
-    # How long a BACK_OFF waits.
+    # Delay of a BACKOFF.
     seconds: float = 0.0
 
 
 class SummaryRefused(Record, frozen=True):
-    """A summariser was asked and its answer could not be used: it refused, failed, or wrote something else."""
+    """A summary failed: the model returned an error, declined, or wrote an unusable text."""
 
     turn: int
     model: str
@@ -49,88 +49,88 @@ class SummaryRefused(Record, frozen=True):
     fault: Fault | None = None
     usage: Usage | None = None
     cost_usd: float | None = None
-    # No model was asked: the notes would have cost more than they may.
+    # No model was called: the summary would have exceeded the spend limit.
     is_over_budget: bool = False
-    # It was asked behind the conversation as it was last sent; the usual way follows.
+    # It was a cached summary; a regular summary request follows.
     is_riding: bool = False
 
 
 class SummaryKind(StrEnum):
-    """Who made what stands for the past."""
+    """Origin of the text that replaces the compacted messages."""
 
     SUMMARY = "summary"
-    # Made without a model: a debt, to be redone by one.
+    # Made without a model, to be replaced by a summary later.
     DIGEST = "digest"
 
 
 class CompactionApplied(Record, frozen=True):
-    """The boundary moved: what lies before it is represented by `summary` from here on."""
+    """The boundary moved: `summary` replaces everything before it in the view."""
 
     turn: int
-    # The first turn that stays verbatim, by the seq of its input.
+    # The first verbatim turn, by the seq of its input.
     boundary: int
     summary: str
     tokens_before: int
     tokens_after: int
     kind: SummaryKind = SummaryKind.DIGEST
     model: str = ""
-    # Where that turn alone is too long: of what was done in it, only what came from this record on stays verbatim.
+    # If that turn alone is too long: the record from which its work stays verbatim.
     step: int = 0
-    # The record of what was in force before, which an undo goes back to; 0: nothing was.
+    # The record of the previous compaction, for an undo; 0: none.
     before: int = 0
-    # What its notes cost, those that could not be used included, and what each further request costs less, once the
-    # cache is warm again. None where no price is known.
+    # Cost of its summaries, failed ones included, and saving per later request once the cache is warm again. None: no
+    # price known.
     cost_usd: float | None = None
     saves_usd: float | None = None
 
 
 class GenerationStarted(CompactionApplied, frozen=True):
-    """The session rolled over: of all that came before, only `summary` and the newest input are in the view.
+    """The session rolled over: the view holds only `summary` and the newest input.
 
-    A compaction that goes as far as one can: what was pinned is no longer carried along, and nothing of the work on the
-    newest input stays verbatim. The log is the same, so the generations before stay readable.
+    The strongest compaction: pins are dropped, and none of the work on the newest input stays verbatim. The log is the
+    same, so earlier generations stay readable.
     """
 
-    # The number of this generation, which no other has, and of the one it follows.
+    # The unique number of this generation, and that of the previous one.
     generation: int = 2
     left: int = 1
-    # Pins that it does not carry along, for an undo.
+    # The dropped pins, for an undo.
     pins_left: tuple[int, ...] = ()
 
 
 class ReasoningDropped(Record, frozen=True):
-    """The model's thinking before this seq is not sent back any more: its issuer could not read it."""
+    """Reasoning before this seq is no longer sent back: its issuer rejected it."""
 
     turn: int
     before: int
 
 
 class EffortChanged(Record, frozen=True):
-    """The model is asked to think so much from here on; None leaves it to the provider."""
+    """Reasoning effort from here on; None: the provider's default."""
 
     turn: int
     effort: Effort | None
 
 
 class OutputClamped(Record, frozen=True):
-    """Until the model has answered it is asked for so much output at most: more was refused."""
+    """Output limit until the next reply: the provider rejected a larger one."""
 
     turn: int
     output_tokens_max: int
 
 
 class OutputMasked(Record, frozen=True):
-    """Tool output before this seq is shown by a line that says how to read it."""
+    """Tool output before this seq is masked by a line that says how to read it."""
 
     turn: int
     before: int
 
 
 class PartReplaced(Record, frozen=True):
-    """One part of a message is shown as something else from here on. The original stays in the log and its blob."""
+    """One part of a message is replaced in the view. The original stays in the log and its blob."""
 
     turn: int
-    # The record that holds the part, and the part's place in it.
+    # The record with the part, and the part's index in it.
     seq: int
     place: int
     shown: Text | Media
@@ -138,18 +138,18 @@ class PartReplaced(Record, frozen=True):
 
 
 class RungResult(StrEnum):
-    """What climbing a rung came to."""
+    """Result of a recovery step."""
 
-    # What would be sent next is different: try again.
+    # The next request differs: retry.
     CHANGED = "changed"
-    # There was nothing to change: the next rung, without a call of the model.
+    # Nothing to change: take the next rung without calling the model.
     UNCHANGED = "unchanged"
-    # The process died or the turn was cancelled half-way: nothing changed, and it does not count as climbed.
+    # The process died or the turn was cancelled: nothing changed, and the rung does not count as tried.
     INTERRUPTED = "interrupted"
 
 
 class RungFinished(Record, frozen=True):
-    """A way of recovering was tried."""
+    """A recovery step ended."""
 
     turn: int
     rung: Rung
@@ -157,17 +157,17 @@ class RungFinished(Record, frozen=True):
 
 
 class CompactionOutcome(StrEnum):
-    """What came of a request for compaction."""
+    """Outcome of a compaction request."""
 
     APPLIED = "applied"
     NOTHING_TO_DO = "nothing_to_do"
-    # Given up for something more urgent; it will be wanted again.
+    # Postponed for more urgent work; it will be requested again.
     DEFERRED = "deferred"
     FAILED = "failed"
 
 
 class CompactionSettled(Record, frozen=True):
-    """The one outcome of a request for compaction, by its seq."""
+    """The outcome of the compaction request with this seq."""
 
     request: int
     outcome: CompactionOutcome
