@@ -81,7 +81,7 @@ def _import_base(module: str, node: ast.ImportFrom, *, is_package: bool) -> str:
     return ".".join([*kept, node.module] if node.module else kept)
 
 
-def _own(module: str) -> str | None:
+def own_name(module: str) -> str | None:
     """Return a module's name inside the package, or None where it is not ours."""
     if module == PACKAGE:
         return ""
@@ -117,7 +117,7 @@ def check_floors(sources: Sources) -> list[str]:
     breaches = [
         f"{module} has no place in the house: add it to FLOORS in tests/house/rules.py"
         for module in sources
-        if not _is_in(_own(module) or "", TESTING) and place_of(_own(module) or "") is None
+        if not _is_in(own_name(module) or "", TESTING) and place_of(own_name(module) or "") is None
     ]
     for found in imports(sources):
         breach = _floor_breach(found)
@@ -127,7 +127,7 @@ def check_floors(sources: Sources) -> list[str]:
 
 
 def _floor_breach(found: Import) -> str:
-    above, below = _own(found.module), _own(found.target)
+    above, below = own_name(found.module), own_name(found.target)
     if above is None or below is None or _is_in(above, TESTING):
         return ""
     if _is_in(below, TESTING):
@@ -179,13 +179,15 @@ def _way_back(graph: Mapping[str, set[str]], start: str, settled: set[str]) -> l
 def check_core_is_pure(sources: Sources) -> list[str]:
     """`core` and `types` import what computes and call nothing that reads the world."""
     core = {
-        module: text for module, text in sources.items() if (_own(module) or "").partition(".")[0] in {"core", "types"}
+        module: text
+        for module, text in sources.items()
+        if (own_name(module) or "").partition(".")[0] in {"core", "types"}
     }
     breaches = []
     for found in imports(sources):
         if found.module not in core or found.target in CORE_MAY_IMPORT:
             continue
-        own = _own(found.target)
+        own = own_name(found.target)
         if own is None or not (_is_in(own, "core") or _is_in(own, "types") or own == "errors"):
             breaches.append(f"{found.module}:{found.line} imports {found.target}: core may not")
     for module, text in core.items():
@@ -225,7 +227,7 @@ def check_sizes(sources: Sources) -> list[str]:
         if (lines := len(text.splitlines())) > MODULE_LINES_MAX
     ]
     for module, name, node in functions(sources):
-        own, where = f"{_own(module)}.{name}", f"{module}:{node.lineno} {name}"
+        own, where = f"{own_name(module)}.{name}", f"{module}:{node.lineno} {name}"
         lines = (node.end_lineno or node.lineno) - node.lineno + 1
         if lines > FUNCTION_LINES_MAX and own not in LONG_FUNCTIONS:
             breaches.append(f"{where} has {lines} lines, at most {FUNCTION_LINES_MAX} are allowed")
@@ -263,7 +265,7 @@ def _names(tree: ast.AST) -> Iterator[tuple[int, str, ast.AST]]:
 
 
 def _is_allowed(module: str, name: str) -> bool:
-    own = _own(module) or ""
+    own = own_name(module) or ""
     return any(name == allowed and _is_in(own, room) for room, allowed in NAMES_ALLOWED)
 
 
@@ -275,7 +277,7 @@ def check_words(sources: Sources) -> list[str]:
         if words_of(module)[-1] in EMPTY_WORDS
     ]
     for module, text in sources.items():
-        is_foreign = any(_is_in(_own(module) or "", room) for room in FOREIGN_ROOMS)
+        is_foreign = any(_is_in(own_name(module) or "", room) for room in FOREIGN_ROOMS)
         for line, name, node in _names(ast.parse(text)):
             why = _empty_word(name, node) or ("" if is_foreign else _synonym(name, node))
             if why and not _is_allowed(module, name):
@@ -312,7 +314,7 @@ def check_handlers(sources: Sources) -> list[str]:
         f"{module}:{line} {name or 'the module'} catches everything: catch the narrowest class"
         for module, text in sources.items()
         for name, line in _broad_handlers(ast.parse(text), "")
-        if f"{_own(module)}.{name}" not in BROAD_HANDLERS
+        if f"{own_name(module)}.{name}" not in BROAD_HANDLERS
     ]
 
 
