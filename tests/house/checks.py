@@ -7,6 +7,7 @@ import ast
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import TypeAlias
 
@@ -35,6 +36,10 @@ Function: TypeAlias = ast.FunctionDef | ast.AsyncFunctionDef
 FUNCTION = (ast.FunctionDef, ast.AsyncFunctionDef)
 
 
+# Every check reads the same trees, and none changes them.
+parse = cache(ast.parse)
+
+
 def read_sources(package: Path) -> dict[str, str]:
     """Return the text of every module below a package's folder."""
     return {_module_name(path, package): path.read_text("utf-8") for path in sorted(package.rglob("*.py"))}
@@ -48,6 +53,11 @@ def _module_name(path: Path, package: Path) -> str:
 # --- floors ------------------------------------------------------------------------------------------------------
 
 
+def packages_of(sources: Sources) -> set[str]:
+    """Return the modules that others are in."""
+    return {name.rpartition(".")[0] for name in sources} | {PACKAGE}
+
+
 @dataclass(frozen=True)
 class Import:
     """One module names another. `target` is as exact as the sources allow."""
@@ -59,9 +69,9 @@ class Import:
 
 def imports(sources: Sources) -> Iterator[Import]:
     """Yield every import, wherever it stands: at the top, inside a function, for types only."""
-    packages = {name.rpartition(".")[0] for name in sources} | {PACKAGE}
+    packages = packages_of(sources)
     for module, text in sources.items():
-        for node in ast.walk(ast.parse(text)):
+        for node in ast.walk(parse(text)):
             if isinstance(node, ast.Import):
                 for alias in node.names:
                     yield Import(module, node.lineno, alias.name)
@@ -88,7 +98,7 @@ def own_name(module: str) -> str | None:
     return module.removeprefix(f"{PACKAGE}.") if module.startswith(f"{PACKAGE}.") else None
 
 
-def _is_in(name: str, room: str) -> bool:
+def is_in(name: str, room: str) -> bool:
     return name == room or (room != "" and name.startswith(f"{room}."))
 
 
@@ -107,7 +117,7 @@ def place_of(name: str) -> Place | None:
         Place(floor, room, room.partition(".")[0])
         for floor, rooms in enumerate(FLOORS)
         for room in rooms
-        if _is_in(name, room)
+        if is_in(name, room)
     ]
     return max(known, key=lambda place: len(place.room), default=None)
 
@@ -117,7 +127,7 @@ def check_floors(sources: Sources) -> list[str]:
     breaches = [
         f"{module} has no place in the house: add it to FLOORS in tests/house/rules.py"
         for module in sources
-        if not _is_in(own_name(module) or "", TESTING) and place_of(own_name(module) or "") is None
+        if not is_in(own_name(module) or "", TESTING) and place_of(own_name(module) or "") is None
     ]
     for found in imports(sources):
         breach = _floor_breach(found)
@@ -128,9 +138,9 @@ def check_floors(sources: Sources) -> list[str]:
 
 def _floor_breach(found: Import) -> str:
     above, below = own_name(found.module), own_name(found.target)
-    if above is None or below is None or _is_in(above, TESTING):
+    if above is None or below is None or is_in(above, TESTING):
         return ""
-    if _is_in(below, TESTING):
+    if is_in(below, TESTING):
         return "only tests may import what is made for tests"
     upper, lower = place_of(above), place_of(below)
     if upper is None or lower is None or upper.room == lower.room or lower.floor < upper.floor:
@@ -188,10 +198,10 @@ def check_core_is_pure(sources: Sources) -> list[str]:
         if found.module not in core or found.target in CORE_MAY_IMPORT:
             continue
         own = own_name(found.target)
-        if own is None or not (_is_in(own, "core") or _is_in(own, "types") or own == "errors"):
+        if own is None or not (is_in(own, "core") or is_in(own, "types") or own == "errors"):
             breaches.append(f"{found.module}:{found.line} imports {found.target}: core may not")
     for module, text in core.items():
-        for node in ast.walk(ast.parse(text)):
+        for node in ast.walk(parse(text)):
             if isinstance(node, ast.Call):
                 called = ".".join(ast.unparse(node.func).split(".")[-2:])
                 if called in IMPURE_CALLS:
@@ -215,7 +225,7 @@ def functions(sources: Sources) -> Iterator[tuple[str, str, Function]]:
                 yield from below(child, prefix)
 
     for module, text in sources.items():
-        for name, node in below(ast.parse(text), ""):
+        for name, node in below(parse(text), ""):
             yield module, name, node
 
 
@@ -266,7 +276,7 @@ def _names(tree: ast.AST) -> Iterator[tuple[int, str, ast.AST]]:
 
 def _is_allowed(module: str, name: str) -> bool:
     own = own_name(module) or ""
-    return any(name == allowed and _is_in(own, room) for room, allowed in NAMES_ALLOWED)
+    return any(name == allowed and is_in(own, room) for room, allowed in NAMES_ALLOWED)
 
 
 def check_words(sources: Sources) -> list[str]:
@@ -277,8 +287,8 @@ def check_words(sources: Sources) -> list[str]:
         if words_of(module)[-1] in EMPTY_WORDS
     ]
     for module, text in sources.items():
-        is_foreign = any(_is_in(own_name(module) or "", room) for room in FOREIGN_ROOMS)
-        for line, name, node in _names(ast.parse(text)):
+        is_foreign = any(is_in(own_name(module) or "", room) for room in FOREIGN_ROOMS)
+        for line, name, node in _names(parse(text)):
             why = _empty_word(name, node) or ("" if is_foreign else _synonym(name, node))
             if why and not _is_allowed(module, name):
                 breaches.append(f"{module}:{line} {name}: {why}")
@@ -313,7 +323,7 @@ def check_handlers(sources: Sources) -> list[str]:
     return [
         f"{module}:{line} {name or 'the module'} catches everything: catch the narrowest class"
         for module, text in sources.items()
-        for name, line in _broad_handlers(ast.parse(text), "")
+        for name, line in _broad_handlers(parse(text), "")
         if f"{own_name(module)}.{name}" not in BROAD_HANDLERS
     ]
 
