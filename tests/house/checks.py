@@ -76,13 +76,14 @@ def imports(sources: Sources) -> Iterator[Import]:
                 for alias in node.names:
                     yield Import(module, node.lineno, alias.name)
             elif isinstance(node, ast.ImportFrom):
-                base = _import_base(module, node, is_package=module in packages)
+                base = imported_from(module, node, is_package=module in packages)
                 for alias in node.names:
                     exact = f"{base}.{alias.name}"
                     yield Import(module, node.lineno, exact if exact in sources else base)
 
 
-def _import_base(module: str, node: ast.ImportFrom, *, is_package: bool) -> str:
+def imported_from(module: str, node: ast.ImportFrom, *, is_package: bool) -> str:
+    """Return the module or package that a `from` names, dots resolved."""
     if not node.level:
         return node.module or ""
     parts = module.split(".")
