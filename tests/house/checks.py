@@ -210,6 +210,21 @@ def check_core_is_pure(sources: Sources) -> list[str]:
     return breaches
 
 
+_QUOTED_IMPORT = re.compile(r"^ *(?:from|import) (holdfast(?:\.\w+)*)", re.MULTILINE)
+
+
+def check_quoted_imports(sources: Sources, texts: Sources) -> list[str]:
+    """Return a sentence per module that a program inside a string imports and that does not exist."""
+    return [
+        f"{module}:{node.lineno} has a program that imports {found[1]}, which does not exist"
+        for module, text in texts.items()
+        for node in ast.walk(parse(text))
+        if isinstance(node, ast.Constant) and isinstance(node.value, str)
+        for found in _QUOTED_IMPORT.finditer(node.value)
+        if found[1] not in sources
+    ]
+
+
 # --- sizes -------------------------------------------------------------------------------------------------------
 
 
