@@ -15,7 +15,7 @@ from holdfast.gateway.bounds import GatewayBounds
 from holdfast.models.fake import Simulation
 from holdfast.models.fake.server import serve_simulation
 from holdfast.types.limits import Limits
-from tests.dropin.dropins import DEADLINE_SECONDS, DropInRunning, a_dropin
+from tests.proxy.proxies import DEADLINE_SECONDS, DropInRunning, a_dropin
 
 CHAT = "/v1/chat/completions"
 ODD = b'{ "messages":[ {"role":"user", "content":"hello","x_mark":1.50} ],"model":"sim" , "x_unknown":[1,2] }'
