@@ -25,6 +25,12 @@ def test_only_a_run_of_everything_counts_for_coverage(arguments: list[str], *, s
     assert is_selection(arguments) is selects
 
 
+@pytest.fixture(autouse=True)
+def _no_plugins(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The tests that are run inside of tests need no plugins, and importing them takes most of the time."""
+    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
+
+
 def _a_test(folder: Path, body: str) -> str:
     path = folder / "test_one.py"
     path.write_text(f"def test_one():\n    {body}\n")
