@@ -54,7 +54,7 @@ def wrong(row: Row) -> str:
         body=text_of(row.body),
     )
     fault = classify(refusal, Sent(provider=row.provider))
-    labelled = {
+    labelled: dict[str, tuple[set[object], object]] = {
         "kind": ({row.kind, row.alt_kind}, fault.kind),
         "limit": ({fault.limit if row.limit is None else row.limit}, fault.limit),
         "requested": ({fault.requested if row.requested is None else row.requested}, fault.requested),
