@@ -12,7 +12,7 @@ from tests.run import is_selection, main, run_pytest
     ("arguments", "selects"),
     [
         ([], False),
-        (["-n", "2"], False),
+        (["-n", "2", "--dist", "worksteal"], False),
         (["-x", "-q", "--durations=5"], False),
         (["tests/house"], True),
         (["tests/house/test_run.py::test_x"], True),
