@@ -1,6 +1,6 @@
-"""The checks of the house: each takes sources by module name and returns a sentence per breach, so each can be tested.
+"""Checks of the source tree: each takes sources by module name and returns a sentence per breach.
 
-Nothing here imports what it checks; a module that cannot be imported yet is checked all the same.
+The checks parse the sources and never import them, so a module that cannot be imported yet is checked too.
 """
 
 import ast
@@ -30,7 +30,7 @@ from tests.house.rules import (
     TESTING,
 )
 
-# "holdfast.core.turn" -> its text. A package goes by its own name, its text being that of __init__.py.
+# "holdfast.core.turn" -> its text. The name of a package stands for its __init__.py.
 Sources: TypeAlias = Mapping[str, str]
 Function: TypeAlias = ast.FunctionDef | ast.AsyncFunctionDef
 FUNCTION = (ast.FunctionDef, ast.AsyncFunctionDef)
@@ -60,7 +60,7 @@ def packages_of(sources: Sources) -> set[str]:
 
 @dataclass(frozen=True)
 class Import:
-    """One module names another. `target` is as exact as the sources allow."""
+    """An import of one module by another. `target` is as exact as the sources allow."""
 
     module: str
     line: int
@@ -68,7 +68,7 @@ class Import:
 
 
 def imports(sources: Sources) -> Iterator[Import]:
-    """Yield every import, wherever it stands: at the top, inside a function, for types only."""
+    """Yield every import: at the top, inside a function, for types only."""
     packages = packages_of(sources)
     for module, text in sources.items():
         for node in ast.walk(parse(text)):
@@ -105,7 +105,7 @@ def is_in(name: str, room: str) -> bool:
 
 @dataclass(frozen=True)
 class Place:
-    """Where a module stands: how high, in which room, in which package."""
+    """The position of a module: its floor, its room and its package."""
 
     floor: int
     room: str
@@ -113,7 +113,7 @@ class Place:
 
 
 def place_of(name: str) -> Place | None:
-    """Return where a module of ours stands, or None where the table does not know it."""
+    """Return the position of a module of ours, or None for one that is not in the table."""
     known = [
         Place(floor, room, room.partition(".")[0])
         for floor, rooms in enumerate(FLOORS)
@@ -153,7 +153,7 @@ def _floor_breach(found: Import) -> str:
 
 
 def check_cycles(sources: Sources) -> list[str]:
-    """No module leads back to itself, also not through imports inside functions."""
+    """Return a sentence per import cycle; imports inside functions count."""
     graph: dict[str, set[str]] = {module: set() for module in sources}
     for found in imports(sources):
         if found.target in graph and found.target != found.module:
@@ -169,7 +169,7 @@ def check_cycles(sources: Sources) -> list[str]:
 
 
 def _way_back(graph: Mapping[str, set[str]], start: str, settled: set[str]) -> list[str]:
-    """Return a way from a module to itself that avoids all modules searched before, so each circle is told once."""
+    """Return a path from a module to itself that avoids all modules searched before, so each cycle is reported once."""
     came_from = {start: ""}
     waiting = [start]
     while waiting:
@@ -246,7 +246,7 @@ def functions(sources: Sources) -> Iterator[tuple[str, str, Function]]:
 
 
 def check_sizes(sources: Sources) -> list[str]:
-    """A module, a function and a call stay within what one can take in."""
+    """Return a sentence per module, function or parameter list above its limit."""
     breaches = [
         f"{module} has {lines} lines, at most {MODULE_LINES_MAX} are allowed: split it by what it answers"
         for module, text in sources.items()
@@ -274,12 +274,12 @@ def _is_command(node: Function) -> bool:
 
 
 def words_of(name: str) -> list[str]:
-    """Return the words of a name, small: "ToolResult" and "_tool_result" both give tool, result."""
+    """Return the words of a name in lower case: "ToolResult" and "_tool_result" both give tool, result."""
     return [word.lower() for word in re.findall(r"[A-Z]+(?![a-z])|[A-Z]?[a-z0-9]+", name)]
 
 
 def _names(tree: ast.AST) -> Iterator[tuple[int, str, ast.AST]]:
-    """Yield what a module itself names: definitions, parameters, variables, fields."""
+    """Yield the names that a module defines: definitions, parameters, variables, fields."""
     for node in ast.walk(tree):
         match node:
             case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name):
@@ -296,7 +296,7 @@ def _is_allowed(module: str, name: str) -> bool:
 
 
 def check_words(sources: Sources) -> list[str]:
-    """Names say something, and say it in the words of the glossary."""
+    """Return a sentence per name that is empty or a synonym of a word of the glossary."""
     breaches = [
         f"{module} is named after nothing: {module.rpartition('.')[2]!r} says not what it is for"
         for module in sources
@@ -335,7 +335,7 @@ def _instead(word: str) -> str:
 
 
 def check_handlers(sources: Sources) -> list[str]:
-    """Everything is caught in few places, each with its reason."""
+    """Return a sentence per handler that catches everything and is not an exception with a reason."""
     return [
         f"{module}:{line} {name or 'the module'} catches everything: catch the narrowest class"
         for module, text in sources.items()
@@ -345,7 +345,7 @@ def check_handlers(sources: Sources) -> list[str]:
 
 
 def _broad_handlers(node: ast.AST, within: str) -> Iterator[tuple[str, int]]:
-    """Yield the function and line of every place that would swallow whatever is raised."""
+    """Yield the function and line of every handler that would swallow any error."""
     for child in ast.iter_child_nodes(node):
         if isinstance(child, ast.ExceptHandler) and _names_all(child.type) and not _raises_again(child):
             yield within, child.lineno
@@ -372,12 +372,12 @@ def _raises_again(handler: ast.ExceptHandler) -> bool:
     return isinstance(last, ast.Raise) and last.exc is None
 
 
-# Put together here, so that this file does not break its own rule.
+# Assembled from parts, so that this file does not break its own rule.
 _MARKS = re.compile(r"\b(?:" + "|".join(("TO" + "DO", "FIX" + "ME", "XX" + "X", "HA" + "CK")) + r")\b")
 
 
 def check_marks(sources: Sources) -> list[str]:
-    """What is not finished is not here."""
+    """Return a sentence per mark of unfinished work."""
     return [
         f"{module}:{number} says {found[0]}: do it, or open an issue"
         for module, text in sources.items()

@@ -1,11 +1,11 @@
-"""The rules of the house, as data. Whoever bends one adds a line here, with its reason."""
+"""Limits and exceptions of the checks in this folder. Every exception has its reason."""
 
 from collections.abc import Collection, Mapping
 
 PACKAGE = "holdfast"
 
-# From the ground up; a module belongs to the longest name that it starts with. It may import what lies on lower floors,
-# its own room, and on its own floor what is in the same package. "" is the package's own __init__.
+# Lowest floor first; a module belongs to the longest name that it starts with. It may import lower floors, its own
+# room, and modules of the same package on its own floor. "" is the package's own __init__.
 FLOORS: tuple[tuple[str, ...], ...] = (
     # `types` is everything that is on disk; it imports nothing of ours.
     ("types", "errors"),
@@ -98,13 +98,13 @@ IMPURE_CALLS = frozenset(
     }
 )
 
-# A module that one can hold in the head; a function that one can see whole; a call that one can read.
+# Limits of a module and a function in lines, and of a function in parameters.
 MODULE_LINES_MAX = 450
 FUNCTION_LINES_MAX = 60
 PARAMETERS_MAX = 6
 
 # "module.function" -> why it is better long, or with more parameters. Commands of click are not counted: they have a
-# parameter per option, and nobody calls them.
+# parameter per option and are never called.
 LONG_FUNCTIONS: Mapping[str, str] = {}
 MANY_PARAMETERS: Mapping[str, str] = {
     "core.faults.codes.rule": "a row of a table, its columns given by name",

@@ -140,7 +140,7 @@ def _is_made_anew(default: ast.expr) -> bool:
 
 
 class Uses:
-    """What the code does with classes: arguments of constructors, names set later, classes passed on."""
+    """Uses of classes in the code: arguments of constructors, names set later, classes passed to calls."""
 
     def __init__(self, names: Names, modules: Sources) -> None:
         self._names = names
