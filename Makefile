@@ -1,11 +1,25 @@
-# Two commands do everything on a fresh machine: `make demo` and `make test`.
+# On a fresh machine: `make demo` shows it, `make check` checks a change in two minutes, `make test` checks everything.
 PYTHON ?= python3
 VENV   ?= .venv
 BIN    := $(VENV)/bin
-# pytest-xdist workers; two fit any machine, CI included.
-JOBS   ?= 2
+# pytest-xdist workers: one more than the cores of a small CI machine, because tests also wait for processes and sockets.
+JOBS   ?= 3
+# Idle workers take tests from busy ones, so that no long test runs alone at the end.
+PYTEST := $(BIN)/python -m tests.run -n $(JOBS) --dist worksteal
+# Folders whose tests start few processes and servers.
+QUICK  := $(addprefix tests/,core config golden house models public rescue runtime testing)
 
-.PHONY: demo run test lint types unit crashlab docs screenshots lock clean
+.PHONY: help demo run check test quick lint types unit crashlab docs screenshots lock clean
+
+help:
+	@echo 'make demo        show a session that survives everything, with a simulated model'
+	@echo 'make run         start the gateway'
+	@echo 'make check       lint, types and the quick tests: two minutes on two cores'
+	@echo 'make test        lint, types, all tests and coverage: ten minutes on two cores'
+	@echo 'make crashlab    kills, power losses and flipped bits, in a short form'
+	@echo 'make docs        rewrite the generated parts of docs/'
+	@echo 'make screenshots take the pictures in docs/images'
+	@echo 'make lock        rewrite the lock files (needs uv)'
 
 demo: $(VENV)/run.stamp
 	@$(BIN)/holdfast demo
@@ -14,7 +28,12 @@ demo: $(VENV)/run.stamp
 run: $(VENV)/run.stamp
 	@$(BIN)/holdfast serve
 
-test: lint types unit
+# Run this before every commit. Types are checked beside the tests, because mypy uses one core.
+check: lint
+	@$(MAKE) --no-print-directory -j2 types quick
+
+test: lint
+	@$(MAKE) --no-print-directory -j2 types unit
 
 lint: $(VENV)/dev.stamp
 	$(BIN)/ruff format --check src tests examples
@@ -23,20 +42,24 @@ lint: $(VENV)/dev.stamp
 types: $(VENV)/dev.stamp
 	$(BIN)/mypy
 
-unit: $(VENV)/dev.stamp
-	$(BIN)/python -m tests.run -n $(JOBS)
+quick: $(VENV)/dev.stamp
+	$(PYTEST) -q $(QUICK)
 
-# What is slow, in its short form; docs/crashlab.md has the long one.
+# All tests. HOLDFAST_EXAMPLES=1000 lets property tests search longer; the default is 50 examples.
+unit: $(VENV)/dev.stamp
+	$(PYTEST)
+
+# The slow checks in their short form; docs/crashlab.md has the long one.
 crashlab: $(VENV)/run.stamp
 	@$(BIN)/holdfast crashlab --kills 500
 	@$(BIN)/holdfast crashlab --power-loss --states 500
 	@$(BIN)/holdfast crashlab --flips 300
 
-# What is generated into docs/ (diagrams, command help); a test says when it is out of date.
+# Rewrite the generated parts of docs/ (diagrams, command help); a test fails when they are out of date.
 docs: $(VENV)/dev.stamp
 	$(BIN)/python -m tests.house.generate
 
-# The pictures in docs/images, taken by tests in a real Chromium.
+# Take the pictures in docs/images, by tests in a real Chromium.
 screenshots: $(VENV)/dev.stamp
 	HOLDFAST_SCREENSHOTS=docs/images $(BIN)/python -m tests.run tests/page/test_screenshots.py
 

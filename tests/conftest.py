@@ -1,4 +1,4 @@
-"""What holds for every test: how properties are searched for, what is explained, and that nothing is left behind."""
+"""Settings of all tests: hypothesis profiles, assertion rewriting of the store contracts, and shared fixtures."""
 
 import os
 import tempfile
@@ -8,12 +8,15 @@ from hypothesis import settings
 from hypothesis.configuration import set_hypothesis_home_dir
 
 # No deadline: a busy machine is not a failure. No database: a run leaves nothing behind and repeats nothing.
-settings.register_profile("local", deadline=None, database=None)
-# In CI the same examples every time: a red build is about the change, not about luck.
+# HOLDFAST_EXAMPLES=1000 searches longer where a test does not set its own number.
+settings.register_profile(
+    "local", deadline=None, database=None, max_examples=int(os.environ.get("HOLDFAST_EXAMPLES", "50"))
+)
+# The same examples in every CI run: a failure is caused by the change.
 settings.register_profile("ci", settings.get_profile("local"), derandomize=True)
 settings.load_profile("ci" if os.environ.get("CI") == "true" else "local")
 
-# The contracts are plain modules, and whoever imports one first decides: pytest must be told here, before anybody does.
+# The contracts are plain modules: pytest must know them before the first import.
 for _contract in (
     "store_fixture",
     "log_contract",
@@ -24,14 +27,14 @@ for _contract in (
 ):
     pytest.register_assert_rewrite(f"holdfast.testing.{_contract}")
 
-# The server of the PostgreSQL tests, for every room.
+# The PostgreSQL server, for the tests of every folder.
 pytest_plugins = ("tests.stores.postgres_server",)
 
 _FOLDER = pytest.StashKey[tempfile.TemporaryDirectory[str]]()
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    # Besides its database hypothesis keeps the constants it finds in our code; they go with the run.
+    # Besides its database hypothesis stores the constants it finds in our code; remove them with the run.
     config.stash[_FOLDER] = tempfile.TemporaryDirectory(prefix="holdfast-hypothesis-")
     set_hypothesis_home_dir(config.stash[_FOLDER].name)
 

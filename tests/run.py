@@ -1,7 +1,7 @@
-"""Runs the tests with branch coverage and holds the two promises about it: `python -m tests.run -n 2 [pytest's own]`.
+"""Run the tests and check the two coverage limits: `python -m tests.run -n 2 [options of pytest]`.
 
-Nothing is left behind: coverage and compiled files, shared by the processes of the tests, are in a temporary folder. A
-run of only some tests (paths, -k, -m) says nothing about coverage, so it is not measured then.
+Coverage and compiled files are in a temporary folder that all processes of the tests share. A run of some tests only
+(paths, -k, -m) measures no coverage.
 """
 
 import os
@@ -14,12 +14,12 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 
-# The core is pure and decides: a branch of it that no test takes is a decision nobody checked.
+# The core is pure and decides: a branch that no test takes is an unchecked decision.
 CORE_PERCENT_MIN = 100
-# The rest talks to the world; what is left out there are mostly the ways in which the world fails.
+# The rest does I/O; its uncovered lines are mostly errors of the environment.
 TOTAL_PERCENT_MIN = 90
 
-# What makes pytest run less than everything.
+# Options that make pytest run a part of the tests.
 _SELECTING = ("-k", "-m", "--lf", "--last-failed", "--deselect", "--ignore", "--collect-only", "--co")
 _CLOSING = re.compile(r"\b\d+ (?:passed|failed|errors?|skipped)\b|\bno tests ran\b")
 
@@ -51,7 +51,7 @@ def run_pytest(arguments: Sequence[str], environment: Mapping[str, str]) -> tupl
 
 
 def shortfalls(environment: Mapping[str, str]) -> list[str]:
-    """Print what is not covered and return a sentence per promise that does not hold."""
+    """Print the uncovered lines and return a sentence per limit that is not reached."""
     core = _report(["--include=src/holdfast/core/*", f"--fail-under={CORE_PERCENT_MIN}"], environment)
     total = _report([f"--fail-under={TOTAL_PERCENT_MIN}"], environment)
     return [
@@ -66,12 +66,12 @@ def shortfalls(environment: Mapping[str, str]) -> list[str]:
 
 def _report(options: Sequence[str], environment: Mapping[str, str]) -> bool:
     command = [sys.executable, "-m", "coverage", "report", "--precision=1", *options]
-    # 2 is what coverage returns when it is below the least that was asked for; 1 is any other failure. Both fall short.
+    # Coverage returns 2 below the limit and 1 for any other failure. Both fall short.
     return subprocess.run(command, cwd=ROOT, env=environment, check=False).returncode != 0
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run the tests and return 0 only if all passed and coverage is as promised."""
+    """Run the tests and return 0 only if all passed and both coverage limits are reached."""
     with tempfile.TemporaryDirectory(prefix="holdfast-tests-") as folder:
         environment = {**os.environ, "PYTHONPYCACHEPREFIX": str(Path(folder) / "compiled")}
         environment.pop("PYTHONDONTWRITEBYTECODE", None)
@@ -83,7 +83,7 @@ def main(arguments: Sequence[str]) -> int:
         missing = shortfalls(environment)
     for sentence in missing:
         sys.stdout.write(f"coverage: {sentence}\n")
-    # Said again, so that it can be read without scrolling up.
+    # Repeated below the coverage report.
     sys.stdout.write(f"{closing}\n")
     return code or (1 if missing else 0)
 

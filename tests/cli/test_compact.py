@@ -13,7 +13,7 @@ from holdfast.core.limits.bounds import Bounds
 from holdfast.runtime.engine.preview import Preview
 from tests.cli.programs import holdfast
 from tests.cli.test_commands import invoked
-from tests.runtime.test_generations import ONE_MORE, Narrow, pin_all_that_fits
+from tests.runtime.test_rollover import ONE_MORE, Narrow, pin_all_that_fits
 
 KEY = "telegram:42"
 

@@ -19,7 +19,7 @@ from holdfast.core.faults.fallback_classifier import BIAS, LETTERS, features, st
 from holdfast.types.faults import FaultKind, Phase, Refusal
 from tests.house.places import ROOT
 
-WRITTEN = ROOT / "src" / "holdfast" / "core" / "faults" / "weights.py"
+WRITTEN = ROOT / "src" / "holdfast" / "core" / "faults" / "fallback_classifier.py"
 # Words that stand in fewer refusals are names.
 _ROWS_MIN = 3
 # With a quarter of the rounds later ones were read as well, and a few of the rows themselves not any more.
@@ -103,17 +103,12 @@ def table(weights: Weights) -> str:
 
 
 def module(weights: Weights) -> str:
-    """Return the module that holds the table."""
-    return f'''"""How much each word speaks for or against each kind of failure: see `likeness`, which reads it.
-
-Written by `python -m tests.core.fitting` from the refusals that tests keep; not for editing by hand. A word, then the
-letters of kinds, each with its weight in tenths of a natural logarithm.
-"""
-
-WEIGHTS = """
-{table(weights)}
-"""
-'''
+    """Return the text of the classifier with this table in place of the one it has."""
+    before, opening, behind = WRITTEN.read_text("utf-8").partition('WEIGHTS = """\n')
+    _, closing, after = behind.partition('\n"""\n')
+    assert opening, "the classifier has a table"
+    assert closing, "the table ends"
+    return f"{before}{opening}{table(weights)}{closing}{after}"
 
 
 if __name__ == "__main__":

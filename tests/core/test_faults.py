@@ -32,11 +32,12 @@ def refused(body: str, status: int | None = 400, **headers: str) -> Refusal:
     return Refusal("openai-chat", Phase.RESPONSE, status, named, body)
 
 
-@pytest.mark.parametrize("example", EXAMPLES, ids=lambda one: f"{one.kind}-{one.status}-{one.body[:30]!a}")
-def test_every_example_gets_its_kind_and_its_numbers(example: Example) -> None:
+def test_every_example_gets_its_kind_and_its_numbers() -> None:
     """FM-001: wording that is in no list is still recognised by its shape."""
-    fault = classify(refused(example.body, example.status))
-    assert (fault.kind, fault.limit, fault.requested) == (example.kind, example.limit, example.requested)
+    faults = [(example, classify(refused(example.body, example.status))) for example in EXAMPLES]
+
+    read = [(example, (fault.kind, fault.limit, fault.requested)) for example, fault in faults]
+    assert [found for found in read if found[1] != (found[0].kind, found[0].limit, found[0].requested)] == []
 
 
 def test_the_examples_cover_every_kind() -> None:

@@ -1,12 +1,13 @@
-"""The checks of the house: each takes sources by module name and returns a sentence per breach, so each can be tested.
+"""Checks of the source tree: each takes sources by module name and returns a sentence per breach.
 
-Nothing here imports what it checks; a module that cannot be imported yet is checked all the same.
+The checks parse the sources and never import them, so a module that cannot be imported yet is checked too.
 """
 
 import ast
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import TypeAlias
 
@@ -29,10 +30,14 @@ from tests.house.rules import (
     TESTING,
 )
 
-# "holdfast.core.turn" -> its text. A package goes by its own name, its text being that of __init__.py.
+# "holdfast.core.turn" -> its text. The name of a package stands for its __init__.py.
 Sources: TypeAlias = Mapping[str, str]
 Function: TypeAlias = ast.FunctionDef | ast.AsyncFunctionDef
 FUNCTION = (ast.FunctionDef, ast.AsyncFunctionDef)
+
+
+# Every check reads the same trees, and none changes them.
+parse = cache(ast.parse)
 
 
 def read_sources(package: Path) -> dict[str, str]:
@@ -48,9 +53,14 @@ def _module_name(path: Path, package: Path) -> str:
 # --- floors ------------------------------------------------------------------------------------------------------
 
 
+def packages_of(sources: Sources) -> set[str]:
+    """Return the modules that others are in."""
+    return {name.rpartition(".")[0] for name in sources} | {PACKAGE}
+
+
 @dataclass(frozen=True)
 class Import:
-    """One module names another. `target` is as exact as the sources allow."""
+    """An import of one module by another. `target` is as exact as the sources allow."""
 
     module: str
     line: int
@@ -58,21 +68,22 @@ class Import:
 
 
 def imports(sources: Sources) -> Iterator[Import]:
-    """Yield every import, wherever it stands: at the top, inside a function, for types only."""
-    packages = {name.rpartition(".")[0] for name in sources} | {PACKAGE}
+    """Yield every import: at the top, inside a function, for types only."""
+    packages = packages_of(sources)
     for module, text in sources.items():
-        for node in ast.walk(ast.parse(text)):
+        for node in ast.walk(parse(text)):
             if isinstance(node, ast.Import):
                 for alias in node.names:
                     yield Import(module, node.lineno, alias.name)
             elif isinstance(node, ast.ImportFrom):
-                base = _import_base(module, node, is_package=module in packages)
+                base = imported_from(module, node, is_package=module in packages)
                 for alias in node.names:
                     exact = f"{base}.{alias.name}"
                     yield Import(module, node.lineno, exact if exact in sources else base)
 
 
-def _import_base(module: str, node: ast.ImportFrom, *, is_package: bool) -> str:
+def imported_from(module: str, node: ast.ImportFrom, *, is_package: bool) -> str:
+    """Return the module or package that a `from` names, dots resolved."""
     if not node.level:
         return node.module or ""
     parts = module.split(".")
@@ -81,20 +92,20 @@ def _import_base(module: str, node: ast.ImportFrom, *, is_package: bool) -> str:
     return ".".join([*kept, node.module] if node.module else kept)
 
 
-def _own(module: str) -> str | None:
+def own_name(module: str) -> str | None:
     """Return a module's name inside the package, or None where it is not ours."""
     if module == PACKAGE:
         return ""
     return module.removeprefix(f"{PACKAGE}.") if module.startswith(f"{PACKAGE}.") else None
 
 
-def _is_in(name: str, room: str) -> bool:
+def is_in(name: str, room: str) -> bool:
     return name == room or (room != "" and name.startswith(f"{room}."))
 
 
 @dataclass(frozen=True)
 class Place:
-    """Where a module stands: how high, in which room, in which package."""
+    """The position of a module: its floor, its room and its package."""
 
     floor: int
     room: str
@@ -102,12 +113,12 @@ class Place:
 
 
 def place_of(name: str) -> Place | None:
-    """Return where a module of ours stands, or None where the table does not know it."""
+    """Return the position of a module of ours, or None for one that is not in the table."""
     known = [
         Place(floor, room, room.partition(".")[0])
         for floor, rooms in enumerate(FLOORS)
         for room in rooms
-        if _is_in(name, room)
+        if is_in(name, room)
     ]
     return max(known, key=lambda place: len(place.room), default=None)
 
@@ -117,7 +128,7 @@ def check_floors(sources: Sources) -> list[str]:
     breaches = [
         f"{module} has no place in the house: add it to FLOORS in tests/house/rules.py"
         for module in sources
-        if not _is_in(_own(module) or "", TESTING) and place_of(_own(module) or "") is None
+        if not is_in(own_name(module) or "", TESTING) and place_of(own_name(module) or "") is None
     ]
     for found in imports(sources):
         breach = _floor_breach(found)
@@ -127,10 +138,10 @@ def check_floors(sources: Sources) -> list[str]:
 
 
 def _floor_breach(found: Import) -> str:
-    above, below = _own(found.module), _own(found.target)
-    if above is None or below is None or _is_in(above, TESTING):
+    above, below = own_name(found.module), own_name(found.target)
+    if above is None or below is None or is_in(above, TESTING):
         return ""
-    if _is_in(below, TESTING):
+    if is_in(below, TESTING):
         return "only tests may import what is made for tests"
     upper, lower = place_of(above), place_of(below)
     if upper is None or lower is None or upper.room == lower.room or lower.floor < upper.floor:
@@ -142,7 +153,7 @@ def _floor_breach(found: Import) -> str:
 
 
 def check_cycles(sources: Sources) -> list[str]:
-    """No module leads back to itself, also not through imports inside functions."""
+    """Return a sentence per import cycle; imports inside functions count."""
     graph: dict[str, set[str]] = {module: set() for module in sources}
     for found in imports(sources):
         if found.target in graph and found.target != found.module:
@@ -158,7 +169,7 @@ def check_cycles(sources: Sources) -> list[str]:
 
 
 def _way_back(graph: Mapping[str, set[str]], start: str, settled: set[str]) -> list[str]:
-    """Return a way from a module to itself that avoids all modules searched before, so each circle is told once."""
+    """Return a path from a module to itself that avoids all modules searched before, so each cycle is reported once."""
     came_from = {start: ""}
     waiting = [start]
     while waiting:
@@ -179,22 +190,39 @@ def _way_back(graph: Mapping[str, set[str]], start: str, settled: set[str]) -> l
 def check_core_is_pure(sources: Sources) -> list[str]:
     """`core` and `types` import what computes and call nothing that reads the world."""
     core = {
-        module: text for module, text in sources.items() if (_own(module) or "").partition(".")[0] in {"core", "types"}
+        module: text
+        for module, text in sources.items()
+        if (own_name(module) or "").partition(".")[0] in {"core", "types"}
     }
     breaches = []
     for found in imports(sources):
         if found.module not in core or found.target in CORE_MAY_IMPORT:
             continue
-        own = _own(found.target)
-        if own is None or not (_is_in(own, "core") or _is_in(own, "types") or own == "errors"):
+        own = own_name(found.target)
+        if own is None or not (is_in(own, "core") or is_in(own, "types") or own == "errors"):
             breaches.append(f"{found.module}:{found.line} imports {found.target}: core may not")
     for module, text in core.items():
-        for node in ast.walk(ast.parse(text)):
+        for node in ast.walk(parse(text)):
             if isinstance(node, ast.Call):
                 called = ".".join(ast.unparse(node.func).split(".")[-2:])
                 if called in IMPURE_CALLS:
                     breaches.append(f"{module}:{node.lineno} calls {called}: core may not")
     return breaches
+
+
+_QUOTED_IMPORT = re.compile(r"^ *(?:from|import) (holdfast(?:\.\w+)*)", re.MULTILINE)
+
+
+def check_quoted_imports(sources: Sources, texts: Sources) -> list[str]:
+    """Return a sentence per module that a program inside a string imports and that does not exist."""
+    return [
+        f"{module}:{node.lineno} has a program that imports {found[1]}, which does not exist"
+        for module, text in texts.items()
+        for node in ast.walk(parse(text))
+        if isinstance(node, ast.Constant) and isinstance(node.value, str)
+        for found in _QUOTED_IMPORT.finditer(node.value)
+        if found[1] not in sources
+    ]
 
 
 # --- sizes -------------------------------------------------------------------------------------------------------
@@ -213,19 +241,19 @@ def functions(sources: Sources) -> Iterator[tuple[str, str, Function]]:
                 yield from below(child, prefix)
 
     for module, text in sources.items():
-        for name, node in below(ast.parse(text), ""):
+        for name, node in below(parse(text), ""):
             yield module, name, node
 
 
 def check_sizes(sources: Sources) -> list[str]:
-    """A module, a function and a call stay within what one can take in."""
+    """Return a sentence per module, function or parameter list above its limit."""
     breaches = [
         f"{module} has {lines} lines, at most {MODULE_LINES_MAX} are allowed: split it by what it answers"
         for module, text in sources.items()
         if (lines := len(text.splitlines())) > MODULE_LINES_MAX
     ]
     for module, name, node in functions(sources):
-        own, where = f"{_own(module)}.{name}", f"{module}:{node.lineno} {name}"
+        own, where = f"{own_name(module)}.{name}", f"{module}:{node.lineno} {name}"
         lines = (node.end_lineno or node.lineno) - node.lineno + 1
         if lines > FUNCTION_LINES_MAX and own not in LONG_FUNCTIONS:
             breaches.append(f"{where} has {lines} lines, at most {FUNCTION_LINES_MAX} are allowed")
@@ -246,12 +274,12 @@ def _is_command(node: Function) -> bool:
 
 
 def words_of(name: str) -> list[str]:
-    """Return the words of a name, small: "ToolResult" and "_tool_result" both give tool, result."""
+    """Return the words of a name in lower case: "ToolResult" and "_tool_result" both give tool, result."""
     return [word.lower() for word in re.findall(r"[A-Z]+(?![a-z])|[A-Z]?[a-z0-9]+", name)]
 
 
 def _names(tree: ast.AST) -> Iterator[tuple[int, str, ast.AST]]:
-    """Yield what a module itself names: definitions, parameters, variables, fields."""
+    """Yield the names that a module defines: definitions, parameters, variables, fields."""
     for node in ast.walk(tree):
         match node:
             case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name):
@@ -263,20 +291,20 @@ def _names(tree: ast.AST) -> Iterator[tuple[int, str, ast.AST]]:
 
 
 def _is_allowed(module: str, name: str) -> bool:
-    own = _own(module) or ""
-    return any(name == allowed and _is_in(own, room) for room, allowed in NAMES_ALLOWED)
+    own = own_name(module) or ""
+    return any(name == allowed and is_in(own, room) for room, allowed in NAMES_ALLOWED)
 
 
 def check_words(sources: Sources) -> list[str]:
-    """Names say something, and say it in the words of the glossary."""
+    """Return a sentence per name that is empty or a synonym of a word of the glossary."""
     breaches = [
         f"{module} is named after nothing: {module.rpartition('.')[2]!r} says not what it is for"
         for module in sources
         if words_of(module)[-1] in EMPTY_WORDS
     ]
     for module, text in sources.items():
-        is_foreign = any(_is_in(_own(module) or "", room) for room in FOREIGN_ROOMS)
-        for line, name, node in _names(ast.parse(text)):
+        is_foreign = any(is_in(own_name(module) or "", room) for room in FOREIGN_ROOMS)
+        for line, name, node in _names(parse(text)):
             why = _empty_word(name, node) or ("" if is_foreign else _synonym(name, node))
             if why and not _is_allowed(module, name):
                 breaches.append(f"{module}:{line} {name}: {why}")
@@ -307,17 +335,17 @@ def _instead(word: str) -> str:
 
 
 def check_handlers(sources: Sources) -> list[str]:
-    """Everything is caught in few places, each with its reason."""
+    """Return a sentence per handler that catches everything and is not an exception with a reason."""
     return [
         f"{module}:{line} {name or 'the module'} catches everything: catch the narrowest class"
         for module, text in sources.items()
-        for name, line in _broad_handlers(ast.parse(text), "")
-        if f"{_own(module)}.{name}" not in BROAD_HANDLERS
+        for name, line in _broad_handlers(parse(text), "")
+        if f"{own_name(module)}.{name}" not in BROAD_HANDLERS
     ]
 
 
 def _broad_handlers(node: ast.AST, within: str) -> Iterator[tuple[str, int]]:
-    """Yield the function and line of every place that would swallow whatever is raised."""
+    """Yield the function and line of every handler that would swallow any error."""
     for child in ast.iter_child_nodes(node):
         if isinstance(child, ast.ExceptHandler) and _names_all(child.type) and not _raises_again(child):
             yield within, child.lineno
@@ -344,12 +372,12 @@ def _raises_again(handler: ast.ExceptHandler) -> bool:
     return isinstance(last, ast.Raise) and last.exc is None
 
 
-# Put together here, so that this file does not break its own rule.
+# Assembled from parts, so that this file does not break its own rule.
 _MARKS = re.compile(r"\b(?:" + "|".join(("TO" + "DO", "FIX" + "ME", "XX" + "X", "HA" + "CK")) + r")\b")
 
 
 def check_marks(sources: Sources) -> list[str]:
-    """What is not finished is not here."""
+    """Return a sentence per mark of unfinished work."""
     return [
         f"{module}:{number} says {found[0]}: do it, or open an issue"
         for module, text in sources.items()

@@ -18,7 +18,7 @@ from holdfast.core.turn.ladder import LADDER
 from holdfast.runtime.sessions.record_text import FAULTS, RUNGS
 from holdfast.types.faults import FaultKind, Rung
 
-# Where a signature names a type by the room it lives in, and a reader wants the name alone.
+# Module paths in signatures; readers want the name alone.
 _ROOM = re.compile(r"\b(?:holdfast|collections|asyncio|pathlib|typing|msgspec)(?:\.[a-z_]+)*\.(?=[A-Z])")
 _ADDRESS = re.compile(r" at 0x[0-9a-f]+")
 

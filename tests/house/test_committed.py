@@ -1,4 +1,4 @@
-"""What is committed leads to no registry and no home folder, and every pin can be checked."""
+"""Committed files name no registry and no home folder, and every pin has its hash."""
 
 import shutil
 import subprocess

@@ -2,8 +2,16 @@
 
 import pytest
 
-from tests.house.checks import Place, check_core_is_pure, check_cycles, check_floors, place_of, read_sources
-from tests.house.places import PACKAGE
+from tests.house.checks import (
+    Place,
+    check_core_is_pure,
+    check_cycles,
+    check_floors,
+    check_quoted_imports,
+    place_of,
+    read_sources,
+)
+from tests.house.places import PACKAGE, ROOT
 
 SOURCES = read_sources(PACKAGE)
 
@@ -18,6 +26,11 @@ def test_no_module_leads_back_to_itself() -> None:
 
 def test_the_core_imports_and_calls_nothing_that_reads_the_world() -> None:
     assert check_core_is_pure(SOURCES) == []
+
+
+def test_programs_inside_strings_import_modules_that_exist() -> None:
+    others = {name: text for name, text in read_sources(ROOT / "tests").items() if not name.startswith("tests.house.")}
+    assert check_quoted_imports(SOURCES, {**SOURCES, **others}) == []
 
 
 def test_every_module_of_the_package_was_looked_at() -> None:
@@ -140,3 +153,11 @@ def test_the_check_of_circles_finds_each_once() -> None:
 )
 def test_the_check_of_purity_tells_right_from_wrong(text: str, breaches: list[str]) -> None:
     assert check_core_is_pure({"holdfast.core.x": text, "holdfast.stores.x": "import os\nprint(1)"}) == breaches
+
+
+def test_the_check_of_programs_inside_strings_tells_right_from_wrong() -> None:
+    program = "RUN = '''\nimport os\nfrom {} import x\n'''"
+    texts = {"tests.a": program.format("holdfast.core.gone"), "tests.b": program.format("holdfast.core")}
+    assert check_quoted_imports({"holdfast": "", "holdfast.core": ""}, texts) == [
+        "tests.a:1 has a program that imports holdfast.core.gone, which does not exist"
+    ]

@@ -1,4 +1,4 @@
-"""What the docs say about the code is made from the code."""
+"""The generated parts of the docs are up to date."""
 
 from pathlib import Path
 

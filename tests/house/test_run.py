@@ -12,7 +12,7 @@ from tests.run import is_selection, main, run_pytest
     ("arguments", "selects"),
     [
         ([], False),
-        (["-n", "2"], False),
+        (["-n", "2", "--dist", "worksteal"], False),
         (["-x", "-q", "--durations=5"], False),
         (["tests/house"], True),
         (["tests/house/test_run.py::test_x"], True),
@@ -23,6 +23,12 @@ from tests.run import is_selection, main, run_pytest
 )
 def test_only_a_run_of_everything_counts_for_coverage(arguments: list[str], *, selects: bool) -> None:
     assert is_selection(arguments) is selects
+
+
+@pytest.fixture(autouse=True)
+def _no_plugins(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The tests that are run inside of tests need no plugins, and importing them takes most of the time."""
+    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
 
 
 def _a_test(folder: Path, body: str) -> str:

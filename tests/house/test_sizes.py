@@ -1,4 +1,4 @@
-"""Modules, functions and calls stay within what one can take in."""
+"""Limits of modules, functions and parameter lists."""
 
 from tests.house.checks import check_sizes, functions, read_sources
 from tests.house.places import PACKAGE

@@ -8,7 +8,7 @@ from playwright.async_api import Error, FilePayload, Page, expect
 
 from tests.core.images import a_png
 from tests.gateway.gateways import Running
-from tests.gateway.test_copying import keys_in
+from tests.gateway.test_transfer import keys_in
 from tests.page.pages import FAILED_REQUEST, Browsing, at
 from tests.page.pictures import a_chart
 

@@ -57,12 +57,14 @@ def unavailable(sentence: str) -> None:
 
 
 @pytest.fixture(scope="session")
-def postgres_server(tmp_path_factory: pytest.TempPathFactory, worker_id: str) -> Shared:
+def postgres_server(tmp_path_factory: pytest.TempPathFactory) -> Shared:
     folder = tmp_path_factory.getbasetemp()
-    # Workers have a folder each, side by side in that of the run.
-    folder = folder if worker_id == "master" else folder.parent
-    # Whoever ends last is the process that runs all workers, or the only one.
-    run = os.getpid() if worker_id == "master" else os.getppid()
+    # Set by pytest-xdist in its workers. Its fixture `worker_id` does not exist under `-p no:xdist`.
+    is_worker = "PYTEST_XDIST_WORKER" in os.environ
+    # Each worker has its own folder inside the folder of the run.
+    folder = folder.parent if is_worker else folder
+    # The process that ends last: the one that started the workers, or the only one.
+    run = os.getppid() if is_worker else os.getpid()
     told = folder / "postgres.json"
     with _alone(folder / "postgres.lock"):
         if not told.exists():

@@ -9,7 +9,7 @@ import pytest
 
 from holdfast.gateway.bounds import GatewayBounds
 from holdfast.gateway.http.auth import KeyFile
-from tests.dropin.dropins import a_dropin
+from tests.proxy.proxies import a_dropin
 
 HELLO: Any = [{"role": "user", "content": "hello"}]
 

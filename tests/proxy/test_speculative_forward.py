@@ -12,7 +12,7 @@ from holdfast.models.transport import UnreachableError
 from holdfast.runtime.clock import SystemClock
 from holdfast.stores.memory import MemoryStore
 from holdfast.types.limits import Limits
-from tests.dropin.dropins import DropInRunning, a_dropin
+from tests.proxy.proxies import DropInRunning, a_dropin
 
 LONG = "one of the many words that a conversation begins with " * 30
 

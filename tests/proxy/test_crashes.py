@@ -13,7 +13,7 @@ from holdfast.runtime.sessions.response_links import ANSWERS_KEY
 from holdfast.stores.memory import MemoryStore
 from holdfast.types.limits import Limits
 from holdfast.types.records import InboxRecord, InputAdmitted, LeasedRecord, Logged, ReplyRecorded
-from tests.dropin.dropins import DropInRunning, a_dropin
+from tests.proxy.proxies import DropInRunning, a_dropin
 
 SMALL = Limits(window_tokens=4_000, output_tokens_max=800)
 FILLER = "the crew writes down what it saw on this day and what it means to do on the next. " * 40

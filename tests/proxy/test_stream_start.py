@@ -13,7 +13,7 @@ from holdfast.models.fake import Simulation
 from holdfast.types.limits import Limits
 from holdfast.types.messages import text_of
 from holdfast.types.records import InputAdmitted, ReplyRecorded
-from tests.dropin.dropins import DropInRunning, a_dropin
+from tests.proxy.proxies import DropInRunning, a_dropin
 
 LONG = "one of the many words that a conversation begins with " * 30
 ROLES = ("user", "assistant")

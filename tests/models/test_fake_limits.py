@@ -12,7 +12,7 @@ from holdfast.types.limits import Limits
 from holdfast.types.messages import Message, Role
 from tests.core.images import a_png
 from tests.models.conversations import a_blob, an_image, asking, refusal_of, reply_of, said
-from tests.models.simulations import ANTHROPIC, OPENAI, both, every, message_of
+from tests.models.fakes import ANTHROPIC, OPENAI, both, every, message_of
 
 # --- limits ------------------------------------------------------------------------------------------------------
 

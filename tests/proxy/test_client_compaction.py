@@ -9,7 +9,7 @@ from holdfast.models.fake import Simulation
 from holdfast.types.limits import Limits
 from holdfast.types.messages import Message, Request, Role, Text
 from holdfast.types.records import CompactionApplied
-from tests.dropin.dropins import a_dropin
+from tests.proxy.proxies import a_dropin
 
 FILLER = "the crew writes down what it saw on this day and what it means to do on the next. " * 40
 FACT = "The deploy key is in /etc/harbour/deploy.key and the port must be 8443."

@@ -16,7 +16,7 @@ from holdfast.stores.memory import MemoryStore
 from holdfast.types.limits import Limits
 from holdfast.types.messages import Text
 from holdfast.types.records import InboxRecord, InputAdmitted, LeasedRecord, ReplyRecorded
-from tests.dropin.dropins import DropInRunning, a_dropin
+from tests.proxy.proxies import DropInRunning, a_dropin
 
 FILLER = "the crew writes down what it saw on this day and what it means to do on the next. " * 40
 

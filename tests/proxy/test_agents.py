@@ -10,7 +10,7 @@ from holdfast.core.proxy.client_compaction import answer_compaction
 from holdfast.models.fake import Simulation
 from holdfast.types.limits import Limits
 from holdfast.types.messages import Message, Request, Role, Text, text_of
-from tests.dropin.dropins import DropInRunning, a_dropin
+from tests.proxy.proxies import DropInRunning, a_dropin
 
 SMALL = Limits(window_tokens=6_000, output_tokens_max=1_000)
 FILLER = "the crew writes down what it saw on this day and what it means to do on the next. " * 40

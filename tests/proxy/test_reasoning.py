@@ -9,8 +9,8 @@ from holdfast.models.fake.tokens import seal, sign
 from holdfast.types.limits import Limits
 from holdfast.types.messages import Reasoning
 from holdfast.types.records import CompactionApplied, ReasoningDropped, ReplyRecorded
-from tests.dropin.dropins import DropInRunning, a_dropin
 from tests.e2e.world import NOTES_MARK, Provider
+from tests.proxy.proxies import DropInRunning, a_dropin
 
 SMALL = Limits(window_tokens=6_000, output_tokens_max=3_000)
 LARGE = Limits(window_tokens=200_000)

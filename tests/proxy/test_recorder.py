@@ -17,7 +17,7 @@ from holdfast.stores.memory import MemoryStore
 from holdfast.types.limits import Limits
 from holdfast.types.messages import Message, Role, Text, ToolCall, ToolResult, text_of
 from holdfast.types.records import AttemptStarted, InputAdmitted, ReplyRecorded, ToolSettled, TurnEnded
-from tests.dropin.dropins import DropInRunning, a_dropin
+from tests.proxy.proxies import DropInRunning, a_dropin
 
 TOOLS: Any = [{"type": "function", "function": {"name": "look", "parameters": {"type": "object", "properties": {}}}}]
 

@@ -17,7 +17,7 @@ from holdfast.stores.memory import MemoryStore
 from holdfast.types.limits import Limits
 from holdfast.types.messages import text_of
 from holdfast.types.records import AnswerLinked, CompactionApplied, InboxRecord, InputAdmitted, ReplyRecorded
-from tests.dropin.dropins import DropInRunning, a_dropin
+from tests.proxy.proxies import DropInRunning, a_dropin
 
 SMALL = Limits(window_tokens=6_000, output_tokens_max=1_000)
 FILLER = "the crew writes down what it saw on this day and what it means to do on the next. " * 80

@@ -8,7 +8,7 @@ import pytest
 from holdfast.models.fake import Simulation
 from holdfast.types.limits import Limits
 from tests.core.images import a_png
-from tests.dropin.dropins import a_dropin
+from tests.proxy.proxies import a_dropin
 
 PATHS = ("/v1/chat/completions", "/v1/responses", "/v1/messages")
 

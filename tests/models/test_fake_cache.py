@@ -8,7 +8,7 @@ from holdfast.models.fake import Simulation, SimulationTransport, count_request
 from holdfast.models.http import HttpModel, ModelCard
 from holdfast.types.messages import Effort, Request, Text, Usage
 from tests.models.conversations import ECHO, answered, asking, reply_of, said
-from tests.models.simulations import ANTHROPIC, GEMINI, OPENAI, RESPONSES, every
+from tests.models.fakes import ANTHROPIC, GEMINI, OPENAI, RESPONSES, every
 
 LONG = "word " * 5_000
 FIRST = asking(said(LONG), system="Be brief.", tools=(ECHO,))

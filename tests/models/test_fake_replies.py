@@ -32,7 +32,7 @@ from tests.models.conversations import (
     said,
     text_of_reply,
 )
-from tests.models.simulations import ANTHROPIC, OPENAI, both, every, message_of, told
+from tests.models.fakes import ANTHROPIC, OPENAI, both, every, message_of, told
 
 # --- what it answers ---------------------------------------------------------------------------------------------
 

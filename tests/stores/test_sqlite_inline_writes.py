@@ -19,7 +19,7 @@ from holdfast.stores.sqlite.batch import Batch
 from holdfast.testing.builders import a_notice, an_input
 from holdfast.testing.clock import ManualClock
 from holdfast.testing.store_fixture import lease_on, log_of
-from tests.stores.test_sqlite_writing import counted_rounds, someone_else_writing, until_waiting
+from tests.stores.test_sqlite_writer import counted_rounds, someone_else_writing, until_waiting
 
 
 @pytest.fixture

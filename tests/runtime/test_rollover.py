@@ -1,6 +1,7 @@
 """Rolling over: what nothing else makes fit is answered, nothing is lost, and it can be taken back."""
 
 import asyncio
+import copy
 from collections.abc import Callable
 
 import pytest
@@ -327,22 +328,25 @@ async def test_killed_at_every_write_of_a_roll_over_the_session_is_in_the_old_ge
     """FM-101: never a third state; the turn is answered in the end, and the generation begins once."""
     asyncio.get_running_loop().set_exception_handler(lambda _loop, _context: None)
 
-    async def prepared() -> tuple[MemoryStore, ManualClock]:
+    started = ManualClock()
+    original = MemoryStore(clock=started)
+    async with a_hold(an_engine(Narrow(), store=original, clock=started, bounds=BOUNDS)) as hold:
+        await pin_all_that_fits(await hold.session(KEY))
+
+    # Filling the session takes longer than the roll-over: every death gets a copy of it.
+    def prepared() -> tuple[MemoryStore, ManualClock]:
         clock = ManualClock()
-        store = MemoryStore(clock=clock)
-        async with a_hold(an_engine(Narrow(), store=store, clock=clock, bounds=BOUNDS)) as hold:
-            await pin_all_that_fits(await hold.session(KEY))
-        return store, clock
+        return copy.deepcopy(original, {id(started): clock}), clock
 
     async def sent(store: Store, clock: ManualClock) -> None:
         async with a_hold(an_engine(Narrow(), store=store, clock=clock, bounds=BOUNDS)) as hold:
             await (await hold.session(KEY)).send(ONE_MORE, client_id="newest")
 
-    store, clock = await prepared()
+    store, clock = prepared()
     counting = CrashingStore(store)
     await sent(counting, clock)
     for point in every_point(counting.writes):
-        store, clock = await prepared()
+        store, clock = prepared()
         dying = CrashingStore(store, point)
         work = asyncio.create_task(sent(dying, clock))
         died = asyncio.create_task(dying.died.wait())

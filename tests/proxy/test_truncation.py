@@ -12,7 +12,7 @@ from holdfast.models.dialects import DIALECTS
 from holdfast.models.fake import Simulation, count_request
 from holdfast.types.limits import Limits
 from holdfast.types.messages import Reply, StopReason, Text, Usage
-from tests.dropin.dropins import DropInRunning, a_dropin
+from tests.proxy.proxies import DropInRunning, a_dropin
 
 WINDOW = 6_000
 FILLER = "the crew writes down what it saw on this day and what it means to do on the next. " * 40

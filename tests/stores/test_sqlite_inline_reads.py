@@ -15,7 +15,7 @@ from holdfast.stores.sqlite import FEW_RECORDS, SqliteStore, reading
 from holdfast.stores.sqlite import reading as sqlite_readers
 from holdfast.testing.builders import an_input
 from holdfast.testing.clock import ManualClock
-from tests.stores.test_sqlite_writing import counted_rounds
+from tests.stores.test_sqlite_writer import counted_rounds
 
 
 @pytest.fixture(autouse=True)

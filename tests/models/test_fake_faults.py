@@ -28,7 +28,7 @@ from tests.models.conversations import (
     said,
     text_of_reply,
 )
-from tests.models.simulations import ANTHROPIC, OPENAI, UNBOUNDED, both, every, message_of
+from tests.models.fakes import ANTHROPIC, OPENAI, UNBOUNDED, both, every, message_of
 
 # --- faults ------------------------------------------------------------------------------------------------------
 

@@ -11,7 +11,7 @@ from holdfast.models.fake import Simulation
 from holdfast.models.fake.server import serve_simulation
 from holdfast.types.limits import Limits
 from holdfast.wiring import open_gateway
-from tests.dropin.test_compactions import CODEX
+from tests.proxy.test_client_compaction import CODEX
 
 
 def counted(shown: str) -> dict[str, float]:
