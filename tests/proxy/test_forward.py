@@ -17,7 +17,7 @@ from holdfast.models.fake.server import serve_simulation
 from holdfast.types.faults import Rung
 from holdfast.types.limits import Limits
 from holdfast.types.records import Outcome, ReplyRecorded, RungFinished, TurnEnded
-from tests.proxy.dropins import DEADLINE_SECONDS, DropInRunning, a_dropin
+from tests.proxy.proxies import DEADLINE_SECONDS, DropInRunning, a_dropin
 
 CHAT = "/v1/chat/completions"
 ODD = b'{ "messages":[ {"role":"user", "content":"hello","x_mark":1.50} ],"model":"sim" , "x_unknown":[1,2] }'
