@@ -178,8 +178,14 @@ def _entries(log: Log, messages: Sequence[Message]) -> list[_Entry]:
             number = None
         # A result that the log keeps truncated is sent so; the original is in a blob.
         is_same = _without_reasoning(one.message) == _without_reasoning(originals[one.place])
-        entries.append(_Entry(number, one.message, not is_same or _is_truncated(one.message)))
+        is_whole = number is None or not turn.has_repaired_pairs or _calls(one.message) == _calls(messages[number])
+        entries.append(_Entry(number, one.message, not (is_same and is_whole) or _is_truncated(one.message)))
     return entries
+
+
+def _calls(message: Message) -> set[str]:
+    """Return the calls that a message has results of."""
+    return {part.call_id for part in message.parts if isinstance(part, ToolResult)}
 
 
 def _number(logged: Logged | None, role: Role) -> int | None:
