@@ -15,7 +15,7 @@ from holdfast.models.fake.tokens import seal
 from holdfast.models.gemini.reasoning import NO_SIGNATURE
 from holdfast.models.openai_chat.request_encoder import ATTACHED_ABOVE, ATTACHED_BELOW
 from holdfast.models.openai_responses.reasoning import encrypted_reasoning
-from holdfast.models.wire import CallIds, MalformedRequestError, bare_outcome, object_text
+from holdfast.models.wire import UniqueCallIds, MalformedRequestError, outcome_text, object_text
 from holdfast.types.messages import (
     Effort,
     Media,
@@ -62,7 +62,7 @@ def wire(dialect: str, request: Request, model: str = "m", blobs: dict[str, byte
 
 def as_responses(request: Request) -> Request:
     """What is left of a request after the responses dialect: see `encode_request`."""
-    ids = CallIds()
+    ids = UniqueCallIds()
     messages: list[Message] = []
     for message in request.messages:
         parts: list[Part] = []
@@ -70,7 +70,7 @@ def as_responses(request: Request) -> Request:
             if isinstance(part, ToolCall):
                 parts.append(ToolCall(ids.of_call(part.call_id), part.name, object_text(part.arguments)))
             elif isinstance(part, ToolResult):
-                parts.append(ToolResult(ids.of_result(part.call_id), part.parts or (Text(bare_outcome(part)),)))
+                parts.append(ToolResult(ids.of_result(part.call_id), part.parts or (Text(outcome_text(part)),)))
             else:
                 parts.append(part)
         if messages and messages[-1].role is message.role is Role.ASSISTANT:
@@ -81,7 +81,7 @@ def as_responses(request: Request) -> Request:
 
 def as_gemini(request: Request) -> Request:
     """What is left of a request after the Gemini dialect: see `encode_request`."""
-    ids = CallIds()
+    ids = UniqueCallIds()
     turns: list[Message] = []
     for message in request.messages:
         parts: list[Part] = []
@@ -92,7 +92,7 @@ def as_gemini(request: Request) -> Request:
             elif isinstance(part, ToolResult):
                 inner = tuple(Text(ATTACHED_BELOW) if isinstance(one, Media) else one for one in part.parts)
                 parts.append(
-                    ToolResult(ids.of_result(part.call_id), inner or (Text(bare_outcome(part)),), part.outcome)
+                    ToolResult(ids.of_result(part.call_id), inner or (Text(outcome_text(part)),), part.outcome)
                 )
                 attached += [one for one in part.parts if isinstance(one, Media)]
             else:

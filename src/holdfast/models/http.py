@@ -20,7 +20,7 @@ from holdfast.core.limits.bounds import Bounds
 from holdfast.core.limits.prices import NO_PRICES, Prices
 from holdfast.models.dialects import Dialect
 from holdfast.models.stream_decoder import AnswerDecoder
-from holdfast.models.transport import Answer, BrokenOffError, Transport, UnreachableError
+from holdfast.models.transport import HttpResponse, BrokenOffError, Transport, UnreachableError
 from holdfast.models.wire import cut_text
 from holdfast.ports import Delta
 from holdfast.types.faults import Phase, Refusal
@@ -31,14 +31,14 @@ from holdfast.types.messages import Reply, Request
 
 
 # The list of messages as each dialect calls it, and the steps that lead further down.
-_PLACE = re.compile(r"(?<![\w])(messages|input|contents)((?:\.\w+|\[\d+\])+)")
+_PATH = re.compile(r"(?<![\w])(messages|input|contents)((?:\.\w+|\[\d+\])+)")
 _STEP = re.compile(r"\.(\w+)|\[(\d+)\]")
 _DATA_URL = re.compile(r"data:[\w.+/-]+;base64,")
 
 
-def blamed_image(body: bytes, told: str) -> str:
+def offending_image(body: bytes, message: str) -> str:
     """Return the SHA-256 of the one image that a refusal of this body points at; "" where it points at none or many."""
-    places = list(_PLACE.finditer(told))
+    places = list(_PATH.finditer(message))
     try:
         sent: object = msgspec.json.decode(body) if places else None
     except msgspec.DecodeError:
@@ -96,8 +96,8 @@ _OK = range(200, 300)
 _REDIRECT = range(300, 400)
 
 # What a classifier or a person can use. Cookies, keys and everything else stay behind.
-_USEFUL_HEADERS = frozenset({"date", "content-type", "request-id", "x-request-id", "x-should-retry"})
-_USEFUL_PREFIXES = ("retry-after", "x-ratelimit", "anthropic-ratelimit")
+_DIAGNOSTIC_HEADERS = frozenset({"date", "content-type", "request-id", "x-request-id", "x-should-retry"})
+_DIAGNOSTIC_PREFIXES = ("retry-after", "x-ratelimit", "anthropic-ratelimit")
 # The longest such header seen has under 100 characters, and no provider sends more than 16 of them.
 _HEADER_CHARS_MAX = 256
 _HEADERS_MAX = 40
@@ -171,69 +171,69 @@ class HttpModel:
             **self._dialect.key_headers(self._key),
         }
         try:
-            async with self._transport.post(self._dialect.request_path(card.model), headers, body) as answer:
-                if answer.status not in _OK:
-                    yield await self._refusal(answer, body)
+            async with self._transport.post(self._dialect.request_path(card.model), headers, body) as response:
+                if response.status not in _OK:
+                    yield await self._refusal(response, body)
                     return
                 decoder = self._dialect.StreamDecoder(self.issuer, secrets.token_hex(6))
-                async with aclosing(_deltas(answer, decoder)) as deltas:
+                async with aclosing(_deltas(response, decoder)) as deltas:
                     async for delta in deltas:
                         yield delta
-                yield self._outcome(answer, decoder)
-                await _drain(answer)
+                yield self._outcome(response, decoder)
+                await _drain(response)
         except UnreachableError as error:
-            yield Refusal(self._dialect.NAME, Phase.CONNECT, cause=self._struck(str(error)))
+            yield Refusal(self._dialect.NAME, Phase.CONNECT, cause=self._redact(str(error)))
 
     async def close(self) -> None:
         """Let go of connections."""
         await self._transport.close()
 
-    def _outcome(self, answer: Answer, decoder: AnswerDecoder) -> Reply | Refusal:
+    def _outcome(self, response: HttpResponse, decoder: AnswerDecoder) -> Reply | Refusal:
         outcome = decoder.finish()
         if isinstance(outcome, Reply):
             return outcome if outcome.model else msgspec.structs.replace(outcome, model=self._card.model)
         return msgspec.structs.replace(
             outcome,
-            status=answer.status,
-            headers=self._useful(answer.headers),
-            body=self._struck(outcome.body),
+            status=response.status,
+            headers=self._diagnostic_headers(response.headers),
+            body=self._redact(outcome.body),
         )
 
-    async def _refusal(self, answer: Answer, sent: bytes) -> Refusal:
+    async def _refusal(self, response: HttpResponse, sent: bytes) -> Refusal:
         cause = ""
-        if answer.status in _REDIRECT:
-            host = urlsplit(answer.headers.get("location", "")).hostname or "another address"
+        if response.status in _REDIRECT:
+            host = urlsplit(response.headers.get("location", "")).hostname or "another address"
             cause = f"the endpoint redirects to {host}, which is not followed; set the base URL to the final address"
-        told = cut_text(self._struck_bytes(await _error_body(answer)))
+        message = cut_text(self._redact_bytes(await _error_body(response)))
         return Refusal(
             self._dialect.NAME,
             Phase.RESPONSE,
-            answer.status,
-            self._useful(answer.headers),
-            told,
+            response.status,
+            self._diagnostic_headers(response.headers),
+            message,
             cause,
-            blamed_image(sent, told),
+            offending_image(sent, message),
         )
 
-    def _useful(self, headers: Mapping[str, str]) -> dict[str, str]:
-        kept = {
-            name: self._struck(text[:_HEADER_CHARS_MAX])
+    def _diagnostic_headers(self, headers: Mapping[str, str]) -> dict[str, str]:
+        headers_kept = {
+            name: self._redact(text[:_HEADER_CHARS_MAX])
             for name, text in headers.items()
-            if name in _USEFUL_HEADERS or name.startswith(_USEFUL_PREFIXES)
+            if name in _DIAGNOSTIC_HEADERS or name.startswith(_DIAGNOSTIC_PREFIXES)
         }
-        return dict(sorted(kept.items())[:_HEADERS_MAX])
+        return dict(sorted(headers_kept.items())[:_HEADERS_MAX])
 
-    def _struck(self, text: str) -> str:
+    def _redact(self, text: str) -> str:
         """Strike the key out of what a provider sent: some repeat it in their errors."""
         return text.replace(self._key, "[key]") if len(self._key) >= _KEY_CHARS_MIN else text
 
-    def _struck_bytes(self, body: bytes) -> bytes:
+    def _redact_bytes(self, body: bytes) -> bytes:
         return body.replace(self._key.encode(), b"[key]") if len(self._key) >= _KEY_CHARS_MIN else body
 
 
-async def _deltas(answer: Answer, decoder: AnswerDecoder) -> AsyncGenerator[Delta, None]:
+async def _deltas(response: HttpResponse, decoder: AnswerDecoder) -> AsyncGenerator[Delta, None]:
     try:
-        async for chunk in answer.chunks:
+        async for chunk in response.chunks:
             for delta in decoder.feed(chunk):
                 yield delta
             if decoder.is_complete:
@@ -242,22 +242,22 @@ async def _deltas(answer: Answer, decoder: AnswerDecoder) -> AsyncGenerator[Delt
         return  # What is missing decides: the decoder says that the answer is not complete, unless it is.
 
 
-async def _drain(answer: Answer) -> None:
+async def _drain(response: HttpResponse) -> None:
     """Read what follows the outcome, so that the connection can serve the next request."""
     try:
         async with asyncio.timeout(_DRAIN_SECONDS_MAX):
-            async for _ in answer.chunks:
+            async for _ in response.chunks:
                 pass
     except (BrokenOffError, TimeoutError):
         pass  # The connection is closed instead.
 
 
-async def _error_body(answer: Answer) -> bytes:
+async def _error_body(response: HttpResponse) -> bytes:
     bytes_max = Bounds().refusal_body_bytes_max + _KEY_CHARS_MAX
     body = bytearray()
     try:
         async with asyncio.timeout(_ERROR_BODY_SECONDS_MAX):
-            async for chunk in answer.chunks:
+            async for chunk in response.chunks:
                 body += chunk
                 if len(body) > bytes_max:
                     break

@@ -55,9 +55,9 @@ class Overrides(msgspec.Struct, frozen=True):
 
     def priced(self, reference: str, declared: Prices) -> Prices:
         """Return what is declared to be paid, with what the file says in its place."""
-        return replace(declared, **self.said_of_prices(reference))
+        return replace(declared, **self.overridden_prices(reference))
 
-    def said_of_prices(self, reference: str) -> dict[str, float]:
+    def overridden_prices(self, reference: str) -> dict[str, float]:
         """Return what the file says of a model's prices, by their name."""
         return _merged(reference, self.prices_by_name)
 

@@ -34,7 +34,7 @@ class AnswerDecoder(ABC):
         self._parser = EventParser()
         self._opening = bytearray()
         self._is_undecided = True
-        self._whole: bytearray | None = None
+        self._json_body: bytearray | None = None
         self._has_events = False
         self._answer_bytes = 0
         self._refusal: Refusal | None = None
@@ -59,19 +59,19 @@ class AnswerDecoder(ABC):
             chunk = chunk.lstrip(_BLANK)
             self._is_undecided = not chunk
             if chunk[:1] in (b"{", b"["):
-                self._whole = bytearray()  # No line of an event stream starts like this.
-        if self._whole is not None:
-            self._whole += chunk
-            if len(self._whole) > ANSWER_BYTES_MAX:
-                self._refuse(f"the answer has more than {ANSWER_BYTES_MAX:,} bytes")
+                self._json_body = bytearray()  # No line of an event stream starts like this.
+        if self._json_body is not None:
+            self._json_body += chunk
+            if len(self._json_body) > ANSWER_BYTES_MAX:
+                self._fail(f"the answer has more than {ANSWER_BYTES_MAX:,} bytes")
             return []
         return self._feed_events(chunk)
 
     def finish(self) -> Reply | Refusal:
         """Say what came of it, once no more bytes come."""
         if not self.is_complete:
-            if self._whole is not None:
-                self._take_whole(bytes(self._whole))
+            if self._json_body is not None:
+                self._decode_json_body(bytes(self._json_body))
             else:
                 self._take_last_event()
         if self._refusal is not None:
@@ -81,14 +81,14 @@ class AnswerDecoder(ABC):
             return reply
         # Pieces of a half answer are the model's words, not the provider's: they must not be classified.
         body = b"" if self._has_events else bytes(self._opening)
-        return self._refusal_with("the stream ended before the answer was complete", body)
+        return self._refusal_for("the stream ended before the answer was complete", body)
 
     def _feed_events(self, chunk: bytes) -> list[Delta]:
         deltas: list[Delta] = []
         try:
             events = self._parser.feed(chunk)
         except EventTooLargeError as error:
-            self._refuse(str(error))
+            self._fail(str(error))
             return deltas
         for event in events:
             if self.is_complete:
@@ -97,14 +97,14 @@ class AnswerDecoder(ABC):
             try:
                 deltas += self._take_event(event)
             except (msgspec.MsgspecError, UnicodeDecodeError):
-                self._refuse("an event of the stream could not be read", event.payload)
+                self._fail("an event of the stream could not be read", event.payload)
         return deltas
 
-    def _take_whole(self, body: bytes) -> None:
+    def _decode_json_body(self, body: bytes) -> None:
         try:
             self._take_body(body)
         except (msgspec.MsgspecError, UnicodeDecodeError):
-            self._refuse("the answer could not be read", body)
+            self._fail("the answer could not be read", body)
 
     def _take_last_event(self) -> None:
         for event in self._parser.finish():
@@ -113,17 +113,17 @@ class AnswerDecoder(ABC):
             except (msgspec.MsgspecError, UnicodeDecodeError):
                 return  # Half an event: the stream was cut, which is what `finish` says.
 
-    def _refuse(self, cause: str, body: bytes = b"") -> None:
-        self._refusal = self._refusal_with(cause, body)
+    def _fail(self, cause: str, body: bytes = b"") -> None:
+        self._refusal = self._refusal_for(cause, body)
 
-    def _refusal_with(self, cause: str, body: bytes) -> Refusal:
+    def _refusal_for(self, cause: str, body: bytes) -> Refusal:
         return Refusal(self.dialect, Phase.STREAM, body=cut_text(body), cause=cause)
 
     def _count(self, text: str) -> None:
         """Count what is kept of the answer, so that it stays bounded."""
         self._answer_bytes += len(text)
         if self._answer_bytes > ANSWER_BYTES_MAX:
-            self._refuse(f"the answer has more than {ANSWER_BYTES_MAX:,} characters")
+            self._fail(f"the answer has more than {ANSWER_BYTES_MAX:,} characters")
 
     @abstractmethod
     def _take_event(self, event: Event) -> list[Delta]:

@@ -72,11 +72,11 @@ class LiveEncoder(ABC):
 
     def finish(self, reply: Reply) -> list[bytes]:
         """Write what the answer has beyond what was sent, and end the stream."""
-        return [*self._rest(reply), *self._end_calls(), *self._end(reply)]
+        return [*self._unsent_events(reply), *self._end_calls(), *self._end(reply)]
 
     # --- what was sent -------------------------------------------------------------------------------------------
 
-    def _shown(self, opaque: str) -> str:
+    def _visible_opaque(self, opaque: str) -> str:
         """Return what of an opaque text the client may have: its dialect's own alone."""
         return opaque if self.head.issuer.partition(":")[0] in ("", self.dialect) else ""
 
@@ -85,10 +85,10 @@ class LiveEncoder(ABC):
         events = self._end_calls()
         if delta.text:
             events += self._write_thinking(delta.text, delta.part_id)
-        opaque = self._shown(delta.opaque)
+        opaque = self._visible_opaque(delta.opaque)
         if opaque:
             self._opaques.add(opaque)
-            events += self._seal_thinking(opaque)
+            events += self._sign_thinking(opaque)
         return events
 
     def _take_call(self, delta: ToolCallDelta) -> list[bytes]:
@@ -123,7 +123,7 @@ class LiveEncoder(ABC):
 
     # --- what is missing -----------------------------------------------------------------------------------------
 
-    def _rest(self, reply: Reply) -> Iterator[bytes]:
+    def _unsent_events(self, reply: Reply) -> Iterator[bytes]:
         texts = _Unsent(self._text, "".join(part.text for part in reply.parts if isinstance(part, Text)))
         thoughts = _Unsent(self._thinking, "".join(part.text for part in reply.parts if isinstance(part, Reasoning)))
         number = 0
@@ -137,13 +137,13 @@ class LiveEncoder(ABC):
                     for piece in pieces(missing):
                         yield from self.feed(ReasoningDelta(piece, part_id=self._part_id(part)))
                     # A signature belongs to its thinking: once that has been sent and ended, it is too late.
-                    if part.opaque and part.opaque not in self._opaques and (missing or self._can_seal(part)):
+                    if part.opaque and part.opaque not in self._opaques and (missing or self._can_sign(part)):
                         yield from self.feed(ReasoningDelta("", part.opaque))
                 case ToolCall():
-                    yield from self._rest_of_call(number, part)
+                    yield from self._unsent_call_events(number, part)
                     number += 1
 
-    def _rest_of_call(self, index: int, part: ToolCall) -> Iterator[bytes]:
+    def _unsent_call_events(self, index: int, part: ToolCall) -> Iterator[bytes]:
         call = self._calls.setdefault(index, _Call())
         call.call_id, call.name = call.call_id or part.call_id, call.name or part.name
         if call.is_closed or not part.arguments.startswith(call.arguments):
@@ -155,7 +155,7 @@ class LiveEncoder(ABC):
         """Return what the provider calls a stretch of thinking."""
         return ""
 
-    def _can_seal(self, part: Reasoning) -> bool:
+    def _can_sign(self, part: Reasoning) -> bool:
         return not part.text or self._is_thinking()
 
     # --- what a dialect says -------------------------------------------------------------------------------------
@@ -181,7 +181,7 @@ class LiveEncoder(ABC):
         """Write a piece of thinking."""
 
     @abstractmethod
-    def _seal_thinking(self, opaque: str) -> list[bytes]:
+    def _sign_thinking(self, opaque: str) -> list[bytes]:
         """End the thinking with what its issuer will want to see again; there may have been none to see."""
 
     @abstractmethod

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 CONNECT_SECONDS_MAX = 10.0
 
 
-class Answer(msgspec.Struct, frozen=True):
+class HttpResponse(msgspec.Struct, frozen=True):
     """What came back: the status, the headers with names in lower case, and the body as it arrives."""
 
     status: int
@@ -40,7 +40,7 @@ class BrokenOffError(Exception):
 class Transport(Protocol):
     """One endpoint that takes POST requests."""
 
-    def post(self, path: str, headers: Mapping[str, str], body: bytes) -> AbstractAsyncContextManager[Answer]:
+    def post(self, path: str, headers: Mapping[str, str], body: bytes) -> AbstractAsyncContextManager[HttpResponse]:
         """Send a request; leaving the context closes the connection at once if the answer was not read to its end.
 
         Raises `UnreachableError` on entry where no answer came, and `BrokenOffError` from the chunks.
@@ -61,7 +61,7 @@ class SocketTransport:
         self._session: aiohttp.ClientSession | None = None
 
     @asynccontextmanager
-    async def post(self, path: str, headers: Mapping[str, str], body: bytes) -> AsyncIterator[Answer]:
+    async def post(self, path: str, headers: Mapping[str, str], body: bytes) -> AsyncIterator[HttpResponse]:
         """Send a request and give its answer, without following a redirect: the key is for this host alone."""
         import aiohttp  # noqa: PLC0415 - costs 0.2 s, and a process that never calls a model should not pay it
 
@@ -74,11 +74,11 @@ class SocketTransport:
                 proxy=self._proxy,
             )
         except (aiohttp.ClientError, OSError, ValueError) as error:
-            raise UnreachableError(self._unreached(error, len(body))) from error
+            raise UnreachableError(self._error_text(error, len(body))) from error
         try:
             names = {name.lower(): text for name, text in response.headers.items()}
             async with aclosing(chunks_of(response)) as chunks:
-                yield Answer(response.status, names, chunks)
+                yield HttpResponse(response.status, names, chunks)
         finally:
             # A response that was read to its end has given its connection back already; this closes all others.
             response.close()
@@ -102,13 +102,13 @@ class SocketTransport:
             )
         return self._session
 
-    def _unreached(self, error: BaseException, body_bytes: int) -> str:
+    def _error_text(self, error: BaseException, body_bytes: int) -> str:
         """Say what failed in words, without the request: it carries the key."""
         place = host_and_port(self._proxy or self._base_url)
         return f"{'the proxy ' if self._proxy else ''}{place}: {_why(error, body_bytes)}"
 
 
-def _why(error: BaseException, body_bytes: int) -> str:
+def _reason(error: BaseException, body_bytes: int) -> str:
     import aiohttp  # noqa: PLC0415 - as above
 
     match error:
@@ -172,7 +172,7 @@ class Endpoint(msgspec.Struct, frozen=True):
 
 def parse_endpoint(url: str, source: str, environ: Mapping[str, str]) -> Endpoint:
     """Check an address; `source` says where it was set, for whoever must correct it."""
-    parts = _split(url, source)
+    parts = _split_url(url, source)
     if parts.query or parts.fragment:
         raise UsageError(f"{source}: the address must end with its path, without '?' and '#'")
     host = parts.hostname or ""
@@ -181,7 +181,7 @@ def parse_endpoint(url: str, source: str, environ: Mapping[str, str]) -> Endpoin
     return Endpoint(url.strip().rstrip("/"), place, _proxy(parts, environ))
 
 
-def _split(url: str, source: str) -> SplitResult:
+def _split_url(url: str, source: str) -> SplitResult:
     example = "such as https://example.com/v1"
     try:
         parts = urlsplit(url.strip())
@@ -199,9 +199,9 @@ def _split(url: str, source: str) -> SplitResult:
 def _proxy(parts: SplitResult, environ: Mapping[str, str]) -> str | None:
     """Find the proxy by the variables that other programs use; the machine itself is never behind one."""
     host = (parts.hostname or "").lower()
-    if host in _LOOPBACK or _is_exempt(host, _either(environ, "no_proxy")):
+    if host in _LOOPBACK or _is_exempt(host, _environment_value(environ, "no_proxy")):
         return None
-    proxy = _either(environ, f"{parts.scheme}_proxy") or _either(environ, "all_proxy")
+    proxy = _environment_value(environ, f"{parts.scheme}_proxy") or _environment_value(environ, "all_proxy")
     if not proxy:
         return None
     if urlsplit(proxy).scheme not in _PORTS:
@@ -209,7 +209,7 @@ def _proxy(parts: SplitResult, environ: Mapping[str, str]) -> str | None:
     return proxy
 
 
-def _either(environ: Mapping[str, str], name: str) -> str:
+def _environment_value(environ: Mapping[str, str], name: str) -> str:
     return (environ.get(name) or environ.get(name.upper()) or "").strip()
 
 

@@ -33,7 +33,7 @@ ANY_OBJECT = '{"type":"object","properties":{}}'
 # The key under which arguments travel that are not a JSON object; dialects and their servers refuse them bare.
 INVALID_ARGUMENTS_KEY = "invalid_json_arguments"
 
-_BARE_OUTCOMES: Mapping[ToolOutcome, str] = {
+_OUTCOME_TEXTS: Mapping[ToolOutcome, str] = {
     ToolOutcome.DONE: "(no output)",
     ToolOutcome.FAILED: "(the tool failed without a word)",
     ToolOutcome.TIMED_OUT: "(the tool took too long and was stopped)",
@@ -80,7 +80,7 @@ class DecodedRequest(msgspec.Struct, frozen=True):
     unread: tuple[str, ...] = ()
 
 
-class Intake:
+class DecodeContext:
     """What is gathered while a request is read.
 
     A tolerant one stands in for what it does not know with a line of text; a strict one refuses it, as providers do.
@@ -92,7 +92,7 @@ class Intake:
         self.blobs: dict[str, bytes] = {}
         self.unread: dict[str, None] = {}
 
-    def unknown(self, kind: str, advice: str) -> Text:
+    def unknown_part(self, kind: str, advice: str) -> Text:
         """Stand in for a part that cannot be read here, or refuse it."""
         if not self.is_tolerant:
             raise MalformedRequestError(f"a part of type {kind!r} cannot be read here; {advice}")
@@ -105,16 +105,16 @@ def to_bytes(node: WireNode) -> bytes:
     try:
         return msgspec.json.encode(node)
     except UnicodeEncodeError:
-        return msgspec.json.encode(_repaired(node))
+        return msgspec.json.encode(_well_formed(node))
 
 
-def _repaired(node: WireNode) -> WireNode:
+def _well_formed(node: WireNode) -> WireNode:
     if isinstance(node, str):
         return well_formed(node)
     if isinstance(node, Mapping):
-        return {key: _repaired(value) for key, value in node.items()}
+        return {key: _well_formed(value) for key, value in node.items()}
     if isinstance(node, Sequence) and not isinstance(node, bytes | bytearray):
-        return [_repaired(value) for value in node]
+        return [_well_formed(value) for value in node]
     return node
 
 
@@ -130,7 +130,7 @@ def cut_text(raw: bytes, bytes_max: int = Bounds().refusal_body_bytes_max) -> st
 _PLAIN_CALL_ID = re.compile(r"[A-Za-z0-9_-]{1,40}")
 
 
-class KeptIds:
+class UnchangedCallIds:
     """Leaves the ids of calls as they are: for requests in which other messages name them too."""
 
     def of_call(self, call_id: str) -> str:
@@ -142,7 +142,7 @@ class KeptIds:
         return call_id
 
 
-class CallIds(KeptIds):
+class UniqueCallIds(UnchangedCallIds):
     """Gives each call of a request an id that both dialects take, and its result the same one.
 
     Some servers number their calls from zero in every answer. A second call under a used id gets its own, and results
@@ -216,13 +216,13 @@ def media_line(media: Media) -> str:
 
 def base64_text(media: Media, blobs: Mapping[str, bytes]) -> str | None:
     """Return an attachment's bytes in base64, or None where they are not at hand."""
-    original = blobs.get(media.blob.sha256)
-    return None if original is None else base64.b64encode(original).decode()
+    content = blobs.get(media.blob.sha256)
+    return None if content is None else base64.b64encode(content).decode()
 
 
-def bare_outcome(result: ToolResult) -> str:
+def outcome_text(result: ToolResult) -> str:
     """Say how a call ended where its result has no text."""
-    return _BARE_OUTCOMES[result.outcome]
+    return _OUTCOME_TEXTS[result.outcome]
 
 
 def data_url(media: Media, blobs: Mapping[str, bytes]) -> str | None:
@@ -231,22 +231,22 @@ def data_url(media: Media, blobs: Mapping[str, bytes]) -> str | None:
     return None if encoded is None else f"data:{media.media_type};base64,{encoded}"
 
 
-def media_of_url(url: str, name: str, blobs: dict[str, bytes]) -> Media | Text:
+def media_from_url(url: str, name: str, blobs: dict[str, bytes]) -> Media | Text:
     """Keep what an address holds; one that only points somewhere becomes a line of text."""
     head, comma, encoded = url.partition(",")
     if not head.startswith("data:") or not comma:
         return Text(f"[image at {url}]")
     media_type = head.removeprefix("data:").removesuffix(";base64")
-    return received_media(encoded, media_type, blobs, name)
+    return media_from_base64(encoded, media_type, blobs, name)
 
 
-def received_media(encoded: str, media_type: str, blobs: dict[str, bytes], name: str = "") -> Media:
+def media_from_base64(encoded: str, media_type: str, blobs: dict[str, bytes], name: str = "") -> Media:
     """Keep base64 bytes that came in a request and return the part that names them."""
     try:
-        original = base64.b64decode(encoded, validate=True)
+        content = base64.b64decode(encoded, validate=True)
     except binascii.Error as error:
         raise MalformedRequestError(f"an attachment of type {media_type!r} is not valid base64") from error
-    sha256 = hashlib.sha256(original).hexdigest()
-    blobs[sha256] = original
-    width, height = pixels(original)
-    return Media(BlobRef(sha256, len(original)), media_type, name, width, height)
+    sha256 = hashlib.sha256(content).hexdigest()
+    blobs[sha256] = content
+    width, height = pixels(content)
+    return Media(BlobRef(sha256, len(content)), media_type, name, width, height)

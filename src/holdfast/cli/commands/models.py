@@ -106,7 +106,7 @@ def _rows(overrides: Overrides, learned: dict[str, Learned]) -> list[KnownModel]
 def _prices(reference: str, overrides: Overrides, *, is_official: bool = True) -> dict[str, KnownPrice]:
     declared = asdict(declared_prices(reference) if is_official else NO_PRICES)
     known = {field: KnownPrice(usd, "declared") for field, usd in declared.items() if usd is not None}
-    said = overrides.said_of_prices(reference)
+    said = overrides.overridden_prices(reference)
     return known | {field: KnownPrice(usd, "override") for field, usd in said.items()}
 
 

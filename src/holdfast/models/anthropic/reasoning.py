@@ -7,7 +7,7 @@ from holdfast.models.wire import WireNode
 from holdfast.types.messages import Effort, Reasoning
 
 # The types of blocks that hold thinking.
-THINKING = ("thinking", "redacted_thinking")
+THINKING_TYPES = ("thinking", "redacted_thinking")
 
 # The API's own floor.
 BUDGET_TOKENS_MIN = 1_024
@@ -48,19 +48,19 @@ def effort_of_budget(budget_tokens: int) -> Effort:
     return Effort.MEDIUM if budget_tokens < _BUDGETS[Effort.HIGH] else Effort.HIGH
 
 
-def hidden(issuer: str, sealed: str) -> Reasoning:
+def redacted_reasoning(issuer: str, data: str) -> Reasoning:
     """Return thinking that the provider keeps to itself."""
-    return Reasoning("", issuer, _REDACTED + sealed)
+    return Reasoning("", issuer, _REDACTED + data)
 
 
-def hidden_text(opaque: str) -> str | None:
+def redacted_data(opaque: str) -> str | None:
     """Return what the provider keeps to itself, or None where the thinking is open and this is its signature."""
     return opaque.removeprefix(_REDACTED) if opaque.startswith(_REDACTED) else None
 
 
 def thinking_block(part: Reasoning) -> dict[str, WireNode]:
     """Return the block that a part came from, to the byte."""
-    sealed = hidden_text(part.opaque)
-    if sealed is not None:
-        return {"type": "redacted_thinking", "data": sealed}
+    data = redacted_data(part.opaque)
+    if data is not None:
+        return {"type": "redacted_thinking", "data": data}
     return {"type": "thinking", "thinking": part.text, "signature": part.opaque}

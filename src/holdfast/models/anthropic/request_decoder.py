@@ -5,14 +5,14 @@ from typing import Literal
 
 import msgspec
 
-from holdfast.models.anthropic.reasoning import effort_of_budget, hidden
+from holdfast.models.anthropic.reasoning import effort_of_budget, redacted_reasoning
 from holdfast.models.wire import (
     ANY_OBJECT,
     DecodedRequest,
-    Intake,
+    DecodeContext,
     MalformedRequestError,
     Original,
-    received_media,
+    media_from_base64,
     to_bytes,
 )
 from holdfast.types.messages import (
@@ -62,7 +62,7 @@ class Block(msgspec.Struct):
     title: str | None = None
 
 
-class Turn(msgspec.Struct):
+class InputMessage(msgspec.Struct):
     """One message."""
 
     # A system message may stand behind a person's turn, and holds from there on.
@@ -70,7 +70,7 @@ class Turn(msgspec.Struct):
     content: str | list[Block]
 
 
-class OfferedTool(msgspec.Struct):
+class ToolDefinition(msgspec.Struct):
     """A tool that is offered."""
 
     name: str
@@ -98,30 +98,30 @@ class MessagesBody(msgspec.Struct):
     max_tokens: int
     messages: list[msgspec.Raw]
     system: str | list[Block] | None = None
-    tools: list[OfferedTool] | None = None
+    tools: list[ToolDefinition] | None = None
     thinking: Thinking | None = None
     output_config: OutputConfig | None = None
     stream: bool | None = None
 
 
-_turns = msgspec.json.Decoder(Turn)
-_bodies = msgspec.json.Decoder(MessagesBody)
+_message_decoder = msgspec.json.Decoder(InputMessage)
+_body_decoder = msgspec.json.Decoder(MessagesBody)
 
 
 def read_body(body: bytes) -> MessagesBody:
     """Read the body of a request, or raise `MalformedRequestError`."""
     try:
-        return _bodies.decode(body)
+        return _body_decoder.decode(body)
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
         raise MalformedRequestError(f"the body is not a messages request: {error}") from error
 
 
-def read_turns(body: MessagesBody) -> list[tuple[bytes, Turn]]:
+def read_messages(body: MessagesBody) -> list[tuple[bytes, InputMessage]]:
     """Return the messages, each as it was written and as it was read."""
-    read: list[tuple[bytes, Turn]] = []
+    read: list[tuple[bytes, InputMessage]] = []
     for at, wire in enumerate(body.messages):
         try:
-            read.append((bytes(wire), _turns.decode(wire)))
+            read.append((bytes(wire), _message_decoder.decode(wire)))
         except (msgspec.MsgspecError, UnicodeDecodeError) as error:
             raise MalformedRequestError(f"messages.{at} cannot be read: {error}") from error
     return read
@@ -158,17 +158,17 @@ def decode_request(
     does not know are refused, or named in `unread` where the reader is tolerant.
     """
     wire = read_body(body)
-    intake = Intake(issuer, is_tolerant=is_tolerant)
+    context = DecodeContext(issuer, is_tolerant=is_tolerant)
     messages: list[Message] = []
     originals: list[Original] = []
     instructions = [_text_of(wire.system)]
-    for written, turn in read_turns(wire):
+    for written, message in read_messages(wire):
         first = len(messages)
-        if turn.role == "system":
-            instructions.append(_text_of(turn.content))
+        if message.role == "system":
+            instructions.append(_text_of(message.content))
             originals.append(Original(written, max(first - 1, 0), first, instructions[-1]))
             continue
-        messages += _decoded(turn, intake)
+        messages += _decode_message(message, context)
         originals.append(Original(written, first, len(messages)))
     request = Request(
         tuple(messages),
@@ -177,15 +177,15 @@ def decode_request(
             ToolSpec(tool.name, tool.description or "", bytes(tool.input_schema).decode()) for tool in wire.tools or ()
         ),
         wire.max_tokens,
-        _effort(wire, intake),
+        _effort(wire, context),
     )
     return DecodedRequest(
         request,
         wire.model,
         bool(wire.stream),
-        intake.blobs,
+        context.blobs,
         originals=tuple(originals),
-        unread=tuple(intake.unread),
+        unread=tuple(context.unread),
     )
 
 
@@ -193,70 +193,70 @@ def _text_of(content: str | list[Block] | None) -> str:
     return "\n\n".join(block.text for block in blocks_of(content) if block.text)
 
 
-def _effort(wire: MessagesBody, intake: Intake) -> Effort | None:
+def _effort(wire: MessagesBody, context: DecodeContext) -> Effort | None:
     thinking = wire.thinking
     if thinking is not None and thinking.type == "disabled":
         return Effort.NONE
     if thinking is not None and thinking.type == "enabled":
         return effort_of_budget(thinking.budget_tokens)
     named = wire.output_config.effort if wire.output_config is not None else None
-    if named is not None and named not in _EFFORTS and not intake.is_tolerant:
+    if named is not None and named not in _EFFORTS and not context.is_tolerant:
         raise MalformedRequestError(f"output_config.effort {named!r} is none of {', '.join(_EFFORTS)}")
     if named is not None and named in _EFFORTS:
         return _EFFORTS[named]
     return Effort.HIGH if thinking is not None else None
 
 
-def _decoded(turn: Turn, intake: Intake) -> list[Message]:
-    parts = [_part(block, intake) for block in blocks_of(turn.content)]
-    if turn.role == "assistant":
+def _decode_message(message: InputMessage, context: DecodeContext) -> list[Message]:
+    parts = [_part(block, context) for block in blocks_of(message.content)]
+    if message.role == "assistant":
         return [Message(Role.ASSISTANT, tuple(parts))]
     results = tuple(part for part in parts if isinstance(part, ToolResult))
-    words = tuple(part for part in parts if not isinstance(part, ToolResult))
+    content = tuple(part for part in parts if not isinstance(part, ToolResult))
     messages = [Message(Role.TOOL, results)] if results else []
-    return [*messages, Message(Role.USER, words)] if words or not results else messages
+    return [*messages, Message(Role.USER, content)] if content or not results else messages
 
 
-def _part(block: Block, intake: Intake) -> Part:
+def _part(block: Block, context: DecodeContext) -> Part:
     match block.type:
         case "tool_use":
             return ToolCall(block.id, block.name, bytes(block.input).decode())
         case "tool_result":
             outcome = ToolOutcome.FAILED if block.is_error else ToolOutcome.DONE
             content = block.content if isinstance(block.content, str | list) else None
-            return ToolResult(block.tool_use_id, _result_parts(content, intake), outcome)
+            return ToolResult(block.tool_use_id, _result_parts(content, context), outcome)
         case "thinking":
-            return Reasoning(block.thinking, intake.issuer, block.signature)
+            return Reasoning(block.thinking, context.issuer, block.signature)
         case "redacted_thinking":
-            return hidden(intake.issuer, block.data)
+            return redacted_reasoning(context.issuer, block.data)
         case _:
-            return _content_part(block, intake)
+            return _content_part(block, context)
 
 
-def _result_parts(content: str | list[Block] | None, intake: Intake) -> tuple[ContentPart, ...]:
-    return tuple(_content_part(block, intake) for block in blocks_of(content))
+def _result_parts(content: str | list[Block] | None, context: DecodeContext) -> tuple[ContentPart, ...]:
+    return tuple(_content_part(block, context) for block in blocks_of(content))
 
 
-def _content_part(block: Block, intake: Intake) -> ContentPart:
+def _content_part(block: Block, context: DecodeContext) -> ContentPart:
     match block.type:
         case "text":
             return Text(block.text)
         case "image" | "document" if isinstance(block.source, Source):
-            return _sourced(block.source, block.title or "", intake)
+            return _source_part(block.source, block.title or "", context)
         case kind:
-            return intake.unknown(kind, "send text, image or document")
+            return context.unknown_part(kind, "send text, image or document")
 
 
-def _sourced(source: Source, title: str, intake: Intake) -> Text | Media:
+def _source_part(source: Source, title: str, context: DecodeContext) -> Text | Media:
     match source.type:
         case "base64":
-            return received_media(source.data, source.media_type, intake.blobs, title)
+            return media_from_base64(source.data, source.media_type, context.blobs, title)
         case "text":
             return Text(source.data)
         case "url":
             return Text(f"[file at {source.url}]")
         case kind:
-            return intake.unknown(f"{kind} source", "send base64, text or url")
+            return context.unknown_part(f"{kind} source", "send base64, text or url")
 
 
 def encode_error(kind: str, message: str) -> bytes:

@@ -11,14 +11,14 @@ import msgspec
 from holdfast.core.limits.bounds import Bounds
 from holdfast.core.text.media_type import PDF
 from holdfast.models.anthropic.reasoning import thinking_block, thinking_settings
-from holdfast.models.anthropic.reasoning_removal import goes_on_without_thinking
+from holdfast.models.anthropic.reasoning_removal import continues_without_thinking
 from holdfast.models.wire import (
     EMPTY_MESSAGE,
     IMAGE_TYPES,
-    CallIds,
-    KeptIds,
+    UniqueCallIds,
+    UnchangedCallIds,
     WireNode,
-    bare_outcome,
+    outcome_text,
     base64_text,
     inline_text,
     media_line,
@@ -64,7 +64,7 @@ def encode_request(
     that they do not know.
     """
     output_tokens_max = request.output_tokens_max or OUTPUT_TOKENS_DEFAULT
-    turns = _opened(_turns(request.messages, CallIds(), blobs, issuer))
+    turns = _starting_with_user(_turns(request.messages, UniqueCallIds(), blobs, issuer))
     body: dict[str, WireNode] = {"model": model}
     if request.tools:
         body["tools"] = [_tool(spec) for spec in request.tools]
@@ -73,7 +73,7 @@ def encode_request(
     body["messages"] = [{"role": role, "content": blocks} for role, blocks in turns]
     body["max_tokens"] = output_tokens_max
     types = [(role, [str(block["type"]) for block in blocks]) for role, blocks in turns]
-    if request.effort is not None and not goes_on_without_thinking(types):
+    if request.effort is not None and not continues_without_thinking(types):
         body.update(thinking_settings(request.effort, model, output_tokens_max))
     if is_official and not request.is_last:
         body["cache_control"] = {"type": "ephemeral"}
@@ -89,12 +89,12 @@ def _tool(spec: ToolSpec) -> WireNode:
 
 def encode_messages(messages: Sequence[Message], blobs: Mapping[str, bytes], issuer: str) -> list[bytes]:
     """Return messages as elements of a request's `messages`, with the ids of calls as they are."""
-    turns = _turns(messages, KeptIds(), blobs, issuer)
+    turns = _turns(messages, UnchangedCallIds(), blobs, issuer)
     return [to_bytes({"role": role, "content": blocks}) for role, blocks in turns]
 
 
 def _turns(
-    messages: Iterable[Message], ids: KeptIds, blobs: Mapping[str, bytes], issuer: str
+    messages: Iterable[Message], ids: UnchangedCallIds, blobs: Mapping[str, bytes], issuer: str
 ) -> list[tuple[str, list[_Block]]]:
     """Return the messages with roles taking turns, none of them empty."""
     turns: list[tuple[str, list[_Block]]] = []
@@ -115,14 +115,14 @@ def _turns(
     return turns
 
 
-def _opened(turns: list[tuple[str, list[_Block]]]) -> list[tuple[str, list[_Block]]]:
+def _starting_with_user(turns: list[tuple[str, list[_Block]]]) -> list[tuple[str, list[_Block]]]:
     """Let a person speak first, as the API demands."""
     if turns and turns[0][0] == "user":
         return turns
     return [("user", [_text(EMPTY_MESSAGE)]), *turns]
 
 
-def _blocks(message: Message, ids: KeptIds, blobs: Mapping[str, bytes], issuer: str) -> list[_Block]:
+def _blocks(message: Message, ids: UnchangedCallIds, blobs: Mapping[str, bytes], issuer: str) -> list[_Block]:
     is_assistant = message.role is Role.ASSISTANT
     blocks: list[_Block] = []
     for part in message.parts:
@@ -143,8 +143,8 @@ def _blocks(message: Message, ids: KeptIds, blobs: Mapping[str, bytes], issuer: 
     return blocks
 
 
-def _result(result: ToolResult, ids: KeptIds, blobs: Mapping[str, bytes]) -> _Block:
-    content = _content(result.parts, blobs) or [_text(bare_outcome(result))]
+def _result(result: ToolResult, ids: UnchangedCallIds, blobs: Mapping[str, bytes]) -> _Block:
+    content = _content(result.parts, blobs) or [_text(outcome_text(result))]
     block: _Block = {"type": "tool_result", "tool_use_id": ids.of_result(result.call_id), "content": content}
     if result.outcome is not ToolOutcome.DONE:
         block["is_error"] = True

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 
 import msgspec
 
-from holdfast.models.anthropic.reasoning import hidden_text, thinking_block
+from holdfast.models.anthropic.reasoning import redacted_data, thinking_block
 from holdfast.models.anthropic.request_decoder import encode_error
 from holdfast.models.sse import encode_event
 from holdfast.models.stream_encoder import AnswerHead, LiveEncoder, replay
@@ -36,7 +36,7 @@ def encode_reply(reply: Reply, reply_id: str, created: int = 0) -> bytes:  # noq
 def encode_stream(reply: Reply, reply_id: str, created: int = 0, *, wants_usage: bool = True) -> Iterator[bytes]:
     """Yield an answer as the events of a stream."""
     usage = reply.usage or Usage()
-    head = AnswerHead(reply_id, reply.model, created, input_tokens=_read_plainly(usage))
+    head = AnswerHead(reply_id, reply.model, created, input_tokens=_uncached_input_tokens(usage))
     return replay(MessagesEncoder(head, wants_usage=wants_usage), reply)
 
 
@@ -100,10 +100,10 @@ class MessagesEncoder(LiveEncoder):
         block: WireNode = {"type": "thinking", "thinking": "", "signature": ""}
         return [] if self._open == "thinking" else self._begin("thinking", block)
 
-    def _seal_thinking(self, opaque: str) -> list[bytes]:
-        sealed = hidden_text(opaque)
-        if sealed is not None:
-            return [*self._begin("hidden", {"type": "redacted_thinking", "data": sealed}), *self._stop_block()]
+    def _sign_thinking(self, opaque: str) -> list[bytes]:
+        redacted = redacted_data(opaque)
+        if redacted is not None:
+            return [*self._begin("hidden", {"type": "redacted_thinking", "data": redacted}), *self._stop_block()]
         begun = self._begin_thinking()
         return [*begun, self._delta({"type": "signature_delta", "signature": opaque}), *self._stop_block()]
 
@@ -145,14 +145,14 @@ def _block(part: Text | ToolCall | Reasoning) -> dict[str, WireNode]:
             return thinking_block(part)
 
 
-def _read_plainly(usage: Usage) -> int:
+def _uncached_input_tokens(usage: Usage) -> int:
     """Return what was neither read from the cache nor written to it: the dialect counts each apart."""
     return usage.input_tokens - usage.cached_input_tokens - usage.cache_write_tokens
 
 
 def _usage_node(usage: Usage) -> WireNode:
     node: dict[str, WireNode] = {
-        "input_tokens": _read_plainly(usage),
+        "input_tokens": _uncached_input_tokens(usage),
         "cache_creation_input_tokens": usage.cache_write_tokens,
         "cache_read_input_tokens": usage.cached_input_tokens,
         "output_tokens": usage.output_tokens,

@@ -7,7 +7,7 @@ import msgspec
 
 from holdfast.models import anthropic, gemini, openai_chat, openai_responses
 from holdfast.models.anthropic import request_decoder as anthropic_shapes
-from holdfast.models.anthropic.reasoning import hidden
+from holdfast.models.anthropic.reasoning import redacted_reasoning
 from holdfast.models.fake.replies import Thought
 from holdfast.models.fake.rules import (
     PlacedImage,
@@ -74,7 +74,7 @@ def _openai_thinking(thought: Thought, model: str, reply_id: str) -> list[Reason
 
 def _anthropic_thinking(thought: Thought, model: str, reply_id: str) -> list[Reasoning]:  # noqa: ARG001 - no ids
     if thought.is_quiet:
-        return [hidden("", seal(model, thought.text))]
+        return [redacted_reasoning("", seal(model, thought.text))]
     return [Reasoning(thought.text, "", sign(model, thought.text))]
 
 

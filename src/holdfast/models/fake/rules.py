@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 import msgspec
 
 from holdfast.models.anthropic.reasoning import BUDGET_TOKENS_MIN
-from holdfast.models.anthropic.request_decoder import Block, MessagesBody, Source, Turn, blocks_of, read_turns
+from holdfast.models.anthropic.request_decoder import Block, MessagesBody, Source, InputMessage, blocks_of, read_turns
 from holdfast.models.fake.tokens import is_sealed, is_signed
 from holdfast.models.gemini.reasoning import NO_SIGNATURE
 from holdfast.models.gemini.request_decoder import Content as GeminiContent
@@ -122,7 +122,7 @@ def anthropic_objection(body: MessagesBody) -> str | None:
     )
 
 
-def _combined(messages: list[Turn]) -> list[tuple[str, list[Block]]]:
+def _combined(messages: list[InputMessage]) -> list[tuple[str, list[Block]]]:
     """Return messages as the API reads them: those of one role in a row are one."""
     turns: list[tuple[str, list[Block]]] = []
     for message in messages:
@@ -134,7 +134,7 @@ def _combined(messages: list[Turn]) -> list[tuple[str, list[Block]]]:
     return turns
 
 
-def _anthropic_places(messages: list[Turn]) -> str | None:
+def _anthropic_places(messages: list[InputMessage]) -> str | None:
     """Instructions in the middle stand behind a person's turn, and in front of an answer or of nothing."""
     roles = [message.role for message in messages]
     for at, role in enumerate(roles):
@@ -147,7 +147,7 @@ def _anthropic_places(messages: list[Turn]) -> str | None:
     return None
 
 
-def _anthropic_empties(messages: list[Turn]) -> str | None:
+def _anthropic_empties(messages: list[InputMessage]) -> str | None:
     for at, message in enumerate(messages):
         if not message.content and message.role != "system":
             told = "all messages must have non-empty content except for the optional final assistant message"
@@ -162,7 +162,7 @@ def _anthropic_empties(messages: list[Turn]) -> str | None:
     return None
 
 
-def _anthropic_ids(messages: list[Turn]) -> str | None:
+def _anthropic_ids(messages: list[InputMessage]) -> str | None:
     used: set[str] = set()
     for at, message in enumerate(messages):
         for number, block in enumerate(blocks_of(message.content)):

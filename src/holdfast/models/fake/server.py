@@ -15,7 +15,7 @@ import uvicorn
 from holdfast.errors import UsageError
 from holdfast.models.dialects import DIALECTS, dialect_at
 from holdfast.models.fake import Simulation
-from holdfast.models.transport import Answer, BrokenOffError
+from holdfast.models.transport import HttpResponse, BrokenOffError
 from holdfast.types.limits import Limits
 
 # ASGI's own shapes.
@@ -86,7 +86,7 @@ class SimulationApp:
             if event["type"] == "http.disconnect" or not event.get("more_body", False):
                 return bytes(body)
 
-    async def _stream(self, answer: Answer, receive: _Receive, send: _Send) -> None:
+    async def _stream(self, answer: HttpResponse, receive: _Receive, send: _Send) -> None:
         """Send an answer until it ends, breaks, or the client goes away."""
         pump = asyncio.create_task(_pump(answer, send))
         gone = asyncio.create_task(_gone(receive))
@@ -144,7 +144,7 @@ _MODELS = {
 }
 
 
-async def _pump(answer: Answer, send: _Send) -> None:
+async def _pump(answer: HttpResponse, send: _Send) -> None:
     headers = [(name.encode(), text.encode()) for name, text in answer.headers.items()]
     await send({"type": "http.response.start", "status": answer.status, "headers": headers})
     async for chunk in answer.chunks:

@@ -23,7 +23,7 @@ from holdfast.models.fake.replies import Draft, asks_for_summary, compose
 from holdfast.models.fake.rules import PlacedImage
 from holdfast.models.fake.state import NOTHING_FOUND, PromptCache, Stored
 from holdfast.models.fake.tokens import count_request, count_text, cut_to_tokens
-from holdfast.models.transport import Answer, BrokenOffError
+from holdfast.models.transport import HttpResponse, BrokenOffError
 from holdfast.models.wire import DecodedRequest, MalformedRequestError
 from holdfast.types.limits import Limits
 from holdfast.types.messages import Reasoning, Reply, Request, StopReason, Text, ToolCall, Usage
@@ -105,7 +105,7 @@ class Simulation:
         """Replace what is left of the script."""
         self._steps = deque(parse_faults(script))
 
-    def respond(self, dialect: str, body: bytes, path: str = "") -> Answer:
+    def respond(self, dialect: str, body: bytes, path: str = "") -> HttpResponse:
         """Take a request and return its answer; the body of the answer comes as its chunks are read.
 
         `path` is the address that the request came to, query included; some dialects name the model there.
@@ -120,7 +120,7 @@ class Simulation:
         if isinstance(outcome, No):
             seen.status = outcome.status
             headers |= {"content-type": outcome.content_type, **outcome.headers}
-            return Answer(outcome.status, headers, self._whole(seen, outcome.body))
+            return HttpResponse(outcome.status, headers, self._whole(seen, outcome.body))
         seen.status = 200
         return self._answer(seen, step, outcome, headers)
 
@@ -203,7 +203,7 @@ class Simulation:
 
     # --- answering -----------------------------------------------------------------------------------------------
 
-    def _answer(self, seen: SeenRequest, step: FaultStep, weighed: _Weighed, headers: dict[str, str]) -> Answer:
+    def _answer(self, seen: SeenRequest, step: FaultStep, weighed: _Weighed, headers: dict[str, str]) -> HttpResponse:
         decoded = weighed.decoded
         dialect = DIALECTS[seen.dialect]
         reply = self._reply(seen, step, weighed)
@@ -212,10 +212,10 @@ class Simulation:
             self.stored.keep(seen.body, dialect.encode_reply(reply, reply_id))
         if not decoded.wants_stream and step.word not in ("stall", "mute", "keepalive", "cut"):
             headers["content-type"] = "application/json"
-            return Answer(200, headers, self._whole(seen, dialect.encode_reply(reply, reply_id)))
+            return HttpResponse(200, headers, self._whole(seen, dialect.encode_reply(reply, reply_id)))
         headers["content-type"] = "text/event-stream; charset=utf-8"
         events = dialect.encode_stream(reply, reply_id, wants_usage=decoded.wants_usage)
-        return Answer(200, headers, self._streamed(seen, step, events))
+        return HttpResponse(200, headers, self._streamed(seen, step, events))
 
     def _reply(self, seen: SeenRequest, step: FaultStep, weighed: _Weighed) -> Reply:
         decoded = weighed.decoded
@@ -286,17 +286,17 @@ class SimulationTransport:
         self._dialect = dialect
 
     @asynccontextmanager
-    async def post(self, path: str, headers: Mapping[str, str], body: bytes) -> AsyncIterator[Answer]:  # noqa: ARG002
+    async def post(self, path: str, headers: Mapping[str, str], body: bytes) -> AsyncIterator[HttpResponse]:  # noqa: ARG002
         """Answer a request; a simulation needs no key."""
         answer = self._simulation.respond(self._dialect, body, path)
         async with aclosing(_letting_others_run(answer)) as chunks:
-            yield Answer(answer.status, answer.headers, chunks)
+            yield HttpResponse(answer.status, answer.headers, chunks)
 
     async def close(self) -> None:
         """Let go of nothing: there are no connections."""
 
 
-async def _letting_others_run(answer: Answer) -> AsyncGenerator[bytes, None]:
+async def _letting_others_run(answer: HttpResponse) -> AsyncGenerator[bytes, None]:
     async for chunk in answer.chunks:
         yield chunk
         # A socket lets others run between two chunks, and so does this.

@@ -21,12 +21,12 @@ _PRO_BUDGET_MIN = 128
 
 _VERSION = re.compile(r"gemini-(\d+)")
 # From here on a model takes a level in place of a budget, and demands signatures on its calls.
-_LEVELS_SINCE = 3
+_LEVELS_SINCE_SERIES = 3
 
 
 def thinking_config(effort: Effort, model: str) -> WireNode:
     """Return the setting that asks for this much thinking."""
-    if version(model) >= _LEVELS_SINCE:
+    if series(model) >= _LEVELS_SINCE_SERIES:
         # The lowest level that every model of the series takes; none of them can be told not to think.
         levels = {Effort.NONE: "low", Effort.MEDIUM: "high" if "pro" in model else "medium"}
         return {"thinkingLevel": levels.get(effort, str(effort)), "includeThoughts": effort is not Effort.NONE}
@@ -35,15 +35,15 @@ def thinking_config(effort: Effort, model: str) -> WireNode:
     return {"thinkingBudget": _BUDGETS[effort], "includeThoughts": True}
 
 
-def version(model: str) -> int:
+def series(model: str) -> int:
     """Return the number of a model's series, 0 where its name has none."""
     found = _VERSION.search(model)
     return int(found[1]) if found else 0
 
 
-def demands_signatures(model: str) -> bool:
+def requires_signatures(model: str) -> bool:
     """Whether a model refuses calls without a signature."""
-    return version(model) >= _LEVELS_SINCE
+    return series(model) >= _LEVELS_SINCE_SERIES
 
 
 def effort_of(level: str | None, budget: int | None) -> Effort | None:

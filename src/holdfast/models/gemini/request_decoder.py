@@ -8,10 +8,10 @@ from holdfast.models.gemini.reasoning import NO_SIGNATURE, effort_of
 from holdfast.models.wire import (
     ANY_OBJECT,
     DecodedRequest,
-    Intake,
+    DecodeContext,
     MalformedRequestError,
     WireNode,
-    received_media,
+    media_from_base64,
     to_bytes,
 )
 from holdfast.types.messages import (
@@ -31,20 +31,20 @@ from holdfast.types.messages import Part as OurPart
 # --- The shape of a request in the Gemini dialect, as a server reads it. Fields that nobody here uses are dropped.
 
 
-class Inline(msgspec.Struct, rename="camel"):
+class InlineData(msgspec.Struct, rename="camel"):
     """Bytes inside the request."""
 
     mime_type: str = ""
     data: str = ""
 
 
-class FileAt(msgspec.Struct, rename="camel"):
+class FileData(msgspec.Struct, rename="camel"):
     """Bytes elsewhere."""
 
     file_uri: str = ""
 
 
-class Call(msgspec.Struct):
+class FunctionCall(msgspec.Struct):
     """A call that a model made."""
 
     name: str = ""
@@ -52,7 +52,7 @@ class Call(msgspec.Struct):
     id: str | None = None
 
 
-class Answered(msgspec.Struct):
+class FunctionResponse(msgspec.Struct):
     """What a tool returned."""
 
     name: str = ""
@@ -66,10 +66,10 @@ class Part(msgspec.Struct, rename="camel"):
     text: str | None = None
     thought: bool | None = None
     thought_signature: str | None = None
-    inline_data: Inline | None = None
-    file_data: FileAt | None = None
-    function_call: Call | None = None
-    function_response: Answered | None = None
+    inline_data: InlineData | None = None
+    file_data: FileData | None = None
+    function_call: FunctionCall | None = None
+    function_response: FunctionResponse | None = None
 
 
 class Content(msgspec.Struct):
@@ -123,13 +123,13 @@ class GenerateBody(msgspec.Struct, rename="camel"):
     generation_config: GenerationConfig | None = None
 
 
-_bodies = msgspec.json.Decoder(GenerateBody)
+_body_decoder = msgspec.json.Decoder(GenerateBody)
 
 
 def read_body(body: bytes) -> GenerateBody:
     """Read the body of a request, or raise `MalformedRequestError`."""
     try:
-        return _bodies.decode(body)
+        return _body_decoder.decode(body)
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
         raise MalformedRequestError(f"Invalid JSON payload received. {error}") from error
 
@@ -144,11 +144,11 @@ def decode_request(body: bytes, issuer: str = "", path: str = "", *, is_tolerant
     file that is named by an address becomes a line of text. Settings that `Request` does not know are dropped.
     """
     wire = read_body(body)
-    intake = Intake(issuer, is_tolerant=is_tolerant)
+    context = DecodeContext(issuer, is_tolerant=is_tolerant)
     calls = _OpenCalls()
     messages: list[Message] = []
     for content in wire.contents:
-        messages += _messages(content, calls, intake)
+        messages += _messages(content, calls, context)
     settings = wire.generation_config
     thinking = settings.thinking_config if settings is not None else None
     system = wire.system_instruction
@@ -160,7 +160,7 @@ def decode_request(body: bytes, issuer: str = "", path: str = "", *, is_tolerant
         effort_of(thinking.thinking_level, thinking.thinking_budget) if thinking is not None else None,
     )
     model = path.rpartition("/")[2].partition(":")[0]
-    return DecodedRequest(request, model, _STREAMS in path, intake.blobs, unread=tuple(intake.unread))
+    return DecodedRequest(request, model, _STREAMS in path, context.blobs, unread=tuple(context.unread))
 
 
 class _OpenCalls:
@@ -177,7 +177,7 @@ class _OpenCalls:
         self._open.append(call)
         return call
 
-    def answer(self, result: Answered) -> str:
+    def answer(self, result: FunctionResponse) -> str:
         """Return the id of the call that a result answers."""
         for call in self._open:
             if call.call_id == result.id if result.id else call.name == result.name:
@@ -190,54 +190,54 @@ def _specs(tool: Tool) -> list[ToolSpec]:
     return [ToolSpec(one.name, one.description, one.schema) for one in tool.function_declarations or ()]
 
 
-def _messages(content: Content, calls: _OpenCalls, intake: Intake) -> list[Message]:
+def _messages(content: Content, calls: _OpenCalls, context: DecodeContext) -> list[Message]:
     if content.role == "model":
-        return [Message(Role.ASSISTANT, tuple(part for wire in content.parts for part in _spoken(wire, calls, intake)))]
+        return [Message(Role.ASSISTANT, tuple(part for wire in content.parts for part in _model_parts(wire, calls, context)))]
     if content.role not in ("user", "function"):
         raise MalformedRequestError(f"Please use a valid role: user, model. Found {content.role!r}.")
     results = tuple(
         _result(part.function_response, calls) for part in content.parts if part.function_response is not None
     )
-    words = tuple(_content(part, intake) for part in content.parts if part.function_response is None)
+    user_parts = tuple(_content(part, context) for part in content.parts if part.function_response is None)
     messages = [Message(Role.TOOL, results)] if results else []
-    return [*messages, Message(Role.USER, words)] if words or not results else messages
+    return [*messages, Message(Role.USER, user_parts)] if user_parts or not results else messages
 
 
-def _spoken(wire: Part, calls: _OpenCalls, intake: Intake) -> list[OurPart]:
+def _model_parts(wire: Part, calls: _OpenCalls, context: DecodeContext) -> list[OurPart]:
     signature = wire.thought_signature or ""
     if wire.thought:
-        return [Reasoning(wire.text or "", intake.issuer, signature)]
+        return [Reasoning(wire.text or "", context.issuer, signature)]
     parts: list[OurPart] = []
     if signature and signature != NO_SIGNATURE:
-        parts.append(Reasoning("", intake.issuer, signature))
+        parts.append(Reasoning("", context.issuer, signature))
     if wire.function_call is not None:
         call = wire.function_call
         parts.append(calls.add(call.id, call.name, bytes(call.args).decode()))
     elif wire.text or not signature:
-        parts.append(_content(wire, intake))
+        parts.append(_content(wire, context))
     return parts
 
 
-def _result(answered: Answered, calls: _OpenCalls) -> ToolResult:
-    call_id = calls.answer(answered)
-    outcome = ToolOutcome.FAILED if "error" in answered.response else ToolOutcome.DONE
-    told = answered.response.get("error", answered.response.get("output"))
+def _result(response: FunctionResponse, calls: _OpenCalls) -> ToolResult:
+    call_id = calls.answer(response)
+    outcome = ToolOutcome.FAILED if "error" in response.response else ToolOutcome.DONE
+    told = response.response.get("error", response.response.get("output"))
     if told is None:
-        return ToolResult(call_id, (Text(msgspec.json.encode(answered.response).decode()),), outcome)
+        return ToolResult(call_id, (Text(msgspec.json.encode(response.response).decode()),), outcome)
     read = msgspec.json.decode(told)
     pieces = read if isinstance(read, list) else [read]
     texts = (piece if isinstance(piece, str) else msgspec.json.encode(piece).decode() for piece in pieces)
     return ToolResult(call_id, tuple(Text(text) for text in texts), outcome)
 
 
-def _content(wire: Part, intake: Intake) -> ContentPart:
+def _content(wire: Part, context: DecodeContext) -> ContentPart:
     if wire.inline_data is not None:
-        return received_media(wire.inline_data.data, wire.inline_data.mime_type, intake.blobs)
+        return media_from_base64(wire.inline_data.data, wire.inline_data.mime_type, context.blobs)
     if wire.file_data is not None:
         return Text(f"[file at {wire.file_data.file_uri}]")
     if wire.text is not None:
         return Text(wire.text)
-    return intake.unknown("other", "send text, inlineData, functionCall or functionResponse")
+    return context.unknown_part("other", "send text, inlineData, functionCall or functionResponse")
 
 
 def encode_error(status: int, name: str, message: str, details: list[WireNode] | None = None) -> bytes:

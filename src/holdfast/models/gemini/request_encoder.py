@@ -9,14 +9,14 @@ from collections.abc import Iterable, Mapping
 import msgspec
 
 from holdfast.core.text.media_type import PDF
-from holdfast.models.gemini.reasoning import NO_SIGNATURE, demands_signatures, is_signature, thinking_config
+from holdfast.models.gemini.reasoning import NO_SIGNATURE, requires_signatures, is_signature, thinking_config
 from holdfast.models.openai_chat.request_encoder import ATTACHED_ABOVE, ATTACHED_BELOW
 from holdfast.models.wire import (
     EMPTY_MESSAGE,
     IMAGE_TYPES,
-    CallIds,
+    UniqueCallIds,
     WireNode,
-    bare_outcome,
+    outcome_text,
     base64_text,
     inline_text,
     media_line,
@@ -81,15 +81,15 @@ def _tool(spec: ToolSpec) -> WireNode:
 
 def _contents(messages: Iterable[Message], model: str, blobs: Mapping[str, bytes], issuer: str) -> list[WireNode]:
     """Return the messages with roles taking turns, the first a person's, none of them empty."""
-    ids = CallIds()
+    ids = UniqueCallIds()
     names: dict[str, str] = {}
     turns: list[tuple[str, list[_Node]]] = []
     for message in messages:
         if message.role is Role.ASSISTANT:
-            role, parts = "model", _spoken(message, ids, blobs, issuer)
+            role, parts = "model", _model_parts(message, ids, blobs, issuer)
             names |= {part.call_id: part.name for part in message.parts if isinstance(part, ToolCall)}
         else:
-            role, parts = "user", _told(message, ids, names, blobs)
+            role, parts = "user", _user_parts(message, ids, names, blobs)
         if not parts:
             continue
         if turns and turns[-1][0] == role:
@@ -102,7 +102,7 @@ def _contents(messages: Iterable[Message], model: str, blobs: Mapping[str, bytes
         if role == "user":
             # Stable: all results of one answer must stand together; all else keeps its place.
             parts.sort(key=lambda part: "functionResponse" not in part)
-        elif demands_signatures(model):
+        elif requires_signatures(model):
             _sign(parts)
     return [{"role": role, "parts": parts} for role, parts in turns]
 
@@ -114,7 +114,7 @@ def _sign(parts: list[_Node]) -> None:
         first["thoughtSignature"] = NO_SIGNATURE
 
 
-def _spoken(message: Message, ids: CallIds, blobs: Mapping[str, bytes], issuer: str) -> list[_Node]:
+def _model_parts(message: Message, ids: UniqueCallIds, blobs: Mapping[str, bytes], issuer: str) -> list[_Node]:
     nodes: list[_Node] = []
     signature = ""
     for part in message.parts:
@@ -144,7 +144,7 @@ def _signed(node: _Node, signature: str) -> list[_Node]:
     return [{**node, "thoughtSignature": signature}] if signature else [node]
 
 
-def _told(message: Message, ids: CallIds, names: Mapping[str, str], blobs: Mapping[str, bytes]) -> list[_Node]:
+def _user_parts(message: Message, ids: UniqueCallIds, names: Mapping[str, str], blobs: Mapping[str, bytes]) -> list[_Node]:
     results = [part for part in message.parts if isinstance(part, ToolResult)]
     nodes: list[_Node] = [_result(result, ids, names, blobs) for result in results]
     attached = [part for result in results for part in result.parts if isinstance(part, Media)]
@@ -155,9 +155,9 @@ def _told(message: Message, ids: CallIds, names: Mapping[str, str], blobs: Mappi
     return nodes or [{"text": EMPTY_MESSAGE}]
 
 
-def _result(result: ToolResult, ids: CallIds, names: Mapping[str, str], blobs: Mapping[str, bytes]) -> _Node:
+def _result(result: ToolResult, ids: UniqueCallIds, names: Mapping[str, str], blobs: Mapping[str, bytes]) -> _Node:
     texts = [ATTACHED_BELOW if isinstance(part, Media) else inline_text(part, blobs) for part in result.parts]
-    content: list[WireNode] = [text for text in texts if text] or [bare_outcome(result)]
+    content: list[WireNode] = [text for text in texts if text] or [outcome_text(result)]
     key = "output" if result.outcome is ToolOutcome.DONE else "error"
     response: _Node = {key: content[0] if len(content) == 1 else content}
     call_id = ids.of_result(result.call_id)

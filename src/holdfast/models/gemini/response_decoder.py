@@ -66,9 +66,9 @@ class _Response(msgspec.Struct, rename="camel"):
     error: msgspec.Raw = msgspec.Raw(b"null")
 
 
-_responses = msgspec.json.Decoder(_Response)
+_response_decoder = msgspec.json.Decoder(_Response)
 # Without `alt=sse` a stream is one list of responses.
-_lists = msgspec.json.Decoder(list[_Response])
+_list_decoder = msgspec.json.Decoder(list[_Response])
 
 
 class StreamDecoder(AnswerDecoder):
@@ -92,16 +92,16 @@ class StreamDecoder(AnswerDecoder):
         if event.payload.lstrip().startswith(b"["):
             self._take_body(event.payload)
             return []
-        return self._take_response(_responses.decode(event.payload), event.payload)
+        return self._take_response(_response_decoder.decode(event.payload), event.payload)
 
     def _take_body(self, body: bytes) -> None:
-        whole = _lists.decode(body) if body.lstrip().startswith(b"[") else [_responses.decode(body)]
+        whole = _list_decoder.decode(body) if body.lstrip().startswith(b"[") else [_response_decoder.decode(body)]
         for response in whole:
             self._take_response(response, body)
 
     def _take_response(self, response: _Response, payload: bytes) -> list[Delta]:
         if bytes(response.error) != b"null":
-            self._refuse("the provider reported an error in place of an answer", payload)
+            self._fail("the provider reported an error in place of an answer", payload)
             return []
         self._model = response.model_version or self._model
         if response.usage_metadata is not None:

@@ -8,10 +8,10 @@ import msgspec
 from holdfast.models.wire import (
     ANY_OBJECT,
     DecodedRequest,
-    Intake,
+    DecodeContext,
     MalformedRequestError,
     Original,
-    media_of_url,
+    media_from_url,
     to_bytes,
 )
 from holdfast.types.messages import (
@@ -130,14 +130,14 @@ class ChatBody(msgspec.Struct):
     stream_options: StreamOptions | None = None
 
 
-_messages = msgspec.json.Decoder(ChatMessage)
-_bodies = msgspec.json.Decoder(ChatBody)
+_message_decoder = msgspec.json.Decoder(ChatMessage)
+_body_decoder = msgspec.json.Decoder(ChatBody)
 
 
 def read_body(body: bytes) -> ChatBody:
     """Read the body of a request, or raise `MalformedRequestError`."""
     try:
-        return _bodies.decode(body)
+        return _body_decoder.decode(body)
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
         raise MalformedRequestError(f"the body is not a chat completion request: {error}") from error
 
@@ -147,7 +147,7 @@ def read_messages(body: ChatBody) -> list[tuple[bytes, ChatMessage]]:
     read: list[tuple[bytes, ChatMessage]] = []
     for at, wire in enumerate(body.messages):
         try:
-            read.append((bytes(wire), _messages.decode(wire)))
+            read.append((bytes(wire), _message_decoder.decode(wire)))
         except (msgspec.MsgspecError, UnicodeDecodeError) as error:
             raise MalformedRequestError(f"messages[{at}] cannot be read: {error}") from error
     return read
@@ -178,16 +178,16 @@ def decode_request(
     know are refused, or named in `unread` where the reader is tolerant.
     """
     wire = read_body(body)
-    intake = Intake(issuer, is_tolerant=is_tolerant)
+    context = DecodeContext(issuer, is_tolerant=is_tolerant)
     systems: list[str] = []
     messages: list[Message] = []
     originals: list[Original] = []
     for written, message in read_messages(wire):
         if message.role in ("system", "developer"):
-            systems.append("".join(part.text for part in _parts(message.content, intake) if isinstance(part, Text)))
+            systems.append("".join(part.text for part in _parts(message.content, context) if isinstance(part, Text)))
             originals.append(Original(written, len(messages), len(messages)))
             continue
-        decoded = _message(message, intake)
+        decoded = _message(message, context)
         if decoded.role is Role.TOOL and messages and messages[-1].role is Role.TOOL:
             decoded = Message(Role.TOOL, messages.pop().parts + decoded.parts)
         messages.append(decoded)
@@ -198,18 +198,18 @@ def decode_request(
         "\n\n".join(system for system in systems if system),
         tuple(_tool(tool) for tool in wire.tools or () if tool.function is not None),
         output_tokens_max,
-        _effort(wire.reasoning_effort, intake),
+        _effort(wire.reasoning_effort, context),
     )
     wants_usage = wire.stream_options is not None and bool(wire.stream_options.include_usage)
     return DecodedRequest(
-        request, wire.model, bool(wire.stream), intake.blobs, wants_usage, tuple(originals), tuple(intake.unread)
+        request, wire.model, bool(wire.stream), context.blobs, wants_usage, tuple(originals), tuple(context.unread)
     )
 
 
-def _effort(named: str | None, intake: Intake) -> Effort | None:
+def _effort(named: str | None, context: DecodeContext) -> Effort | None:
     if named is None:
         return None
-    if named not in _EFFORTS and not intake.is_tolerant:
+    if named not in _EFFORTS and not context.is_tolerant:
         raise MalformedRequestError(f"reasoning_effort {named!r} is none of {', '.join(_EFFORTS)}")
     return _EFFORTS.get(named)
 
@@ -220,8 +220,8 @@ def _tool(tool: ChatTool) -> ToolSpec:
     return ToolSpec(function.name, function.description or "", function.schema)
 
 
-def _message(message: ChatMessage, intake: Intake) -> Message:
-    content = _parts(message.content, intake)
+def _message(message: ChatMessage, context: DecodeContext) -> Message:
+    content = _parts(message.content, context)
     if message.role in ("tool", "function"):
         # The older form names the function; it has no ids.
         call_id = message.tool_call_id or (message.name if message.role == "function" else "")
@@ -231,9 +231,9 @@ def _message(message: ChatMessage, intake: Intake) -> Message:
     if message.role == "user":
         return Message(Role.USER, content)
     parts: list[Part] = []
-    thought = message.reasoning_content or message.reasoning
-    if thought:
-        parts.append(Reasoning(thought, intake.issuer))
+    reasoning = message.reasoning_content or message.reasoning
+    if reasoning:
+        parts.append(Reasoning(reasoning, context.issuer))
     parts += content
     if message.refusal:
         parts.append(Text(message.refusal))
@@ -251,15 +251,15 @@ def _call(call: Call) -> ToolCall:
     raise MalformedRequestError(f"the call {call.id!r} has no function")
 
 
-def _parts(content: str | list[Piece] | None, intake: Intake) -> tuple[ContentPart, ...]:
+def _parts(content: str | list[Piece] | None, context: DecodeContext) -> tuple[ContentPart, ...]:
     if content is None:
         return ()
     if isinstance(content, str):
         return (Text(content),)
-    return tuple(_part(piece, intake) for piece in content)
+    return tuple(_part(piece, context) for piece in content)
 
 
-def _part(piece: Piece, intake: Intake) -> ContentPart:
+def _part(piece: Piece, context: DecodeContext) -> ContentPart:
     match piece.type:
         case "text":
             return Text(piece.text)
@@ -267,11 +267,11 @@ def _part(piece: Piece, intake: Intake) -> ContentPart:
             return Text(piece.refusal)
         case "image_url" if piece.image_url is not None:
             image = piece.image_url
-            return media_of_url(image if isinstance(image, str) else image.url, "", intake.blobs)
+            return media_from_url(image if isinstance(image, str) else image.url, "", context.blobs)
         case "file" if piece.file is not None and piece.file.file_data:
-            return media_of_url(piece.file.file_data, piece.file.filename, intake.blobs)
+            return media_from_url(piece.file.file_data, piece.file.filename, context.blobs)
         case kind:
-            return intake.unknown(kind, "send text, image_url or file")
+            return context.unknown_part(kind, "send text, image_url or file")
 
 
 def encode_error(kind: str, message: str, *, code: str | None = None, param: str | None = None) -> bytes:

@@ -12,10 +12,10 @@ from holdfast.core.text.media_type import PDF
 from holdfast.models.wire import (
     EMPTY_MESSAGE,
     IMAGE_TYPES,
-    CallIds,
-    KeptIds,
+    UniqueCallIds,
+    UnchangedCallIds,
     WireNode,
-    bare_outcome,
+    outcome_text,
     data_url,
     inline_text,
     media_line,
@@ -69,7 +69,7 @@ def encode_request(
     if request.tools:
         body["tools"] = [_tool(spec) for spec in request.tools]
     system: list[WireNode] = [{"role": "system", "content": request.system}] if request.system else []
-    body["messages"] = system + _messages(request.messages, CallIds(), blobs)
+    body["messages"] = system + _messages(request.messages, UniqueCallIds(), blobs)
     if request.output_tokens_max is not None:
         body["max_completion_tokens" if is_official else "max_tokens"] = request.output_tokens_max
     if request.effort is not None:
@@ -90,10 +90,10 @@ def _tool(spec: ToolSpec) -> WireNode:
 
 def encode_messages(messages: Sequence[Message], blobs: Mapping[str, bytes], issuer: str) -> list[bytes]:  # noqa: ARG001
     """Return messages as elements of a request's `messages`, with the ids of calls as they are."""
-    return [to_bytes(node) for node in _messages(messages, KeptIds(), blobs)]
+    return [to_bytes(node) for node in _messages(messages, UnchangedCallIds(), blobs)]
 
 
-def _messages(messages: Iterable[Message], ids: KeptIds, blobs: Mapping[str, bytes]) -> list[WireNode]:
+def _messages(messages: Iterable[Message], ids: UnchangedCallIds, blobs: Mapping[str, bytes]) -> list[WireNode]:
     wire: list[WireNode] = []
     attachments: list[Media] = []
     for message in messages:
@@ -116,7 +116,7 @@ def _messages(messages: Iterable[Message], ids: KeptIds, blobs: Mapping[str, byt
     return wire
 
 
-def _assistant_message(message: Message, ids: KeptIds, blobs: Mapping[str, bytes]) -> list[WireNode]:
+def _assistant_message(message: Message, ids: UnchangedCallIds, blobs: Mapping[str, bytes]) -> list[WireNode]:
     texts: list[str] = []
     calls: list[WireNode] = []
     for part in message.parts:
@@ -136,9 +136,9 @@ def _assistant_message(message: Message, ids: KeptIds, blobs: Mapping[str, bytes
     return [{"role": "assistant", "content": text}] if text else []
 
 
-def _tool_message(result: ToolResult, ids: KeptIds, blobs: Mapping[str, bytes]) -> WireNode:
+def _tool_message(result: ToolResult, ids: UnchangedCallIds, blobs: Mapping[str, bytes]) -> WireNode:
     texts = [ATTACHED_BELOW if isinstance(part, Media) else inline_text(part, blobs) for part in result.parts]
-    content = [text for text in texts if text] or [bare_outcome(result)]
+    content = [text for text in texts if text] or [outcome_text(result)]
     return {
         "role": "tool",
         "tool_call_id": ids.of_result(result.call_id),

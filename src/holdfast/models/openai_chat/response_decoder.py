@@ -43,7 +43,7 @@ class _TextPiece(msgspec.Struct):
     text: str | None = None
 
 
-class _Words(msgspec.Struct):
+class _MessageDelta(msgspec.Struct):
     content: str | list[_TextPiece] | None = None
     refusal: str | None = None
     # Two names for the same thing, neither of them OpenAI's own.
@@ -53,8 +53,8 @@ class _Words(msgspec.Struct):
 
 
 class _Choice(msgspec.Struct):
-    delta: _Words | None = None
-    message: _Words | None = None
+    delta: _MessageDelta | None = None
+    message: _MessageDelta | None = None
     finish_reason: str | None = None
 
 
@@ -93,7 +93,7 @@ class _Call:
         self.arguments: list[str] = []
 
 
-_chunks = msgspec.json.Decoder(_Chunk)
+_chunk_decoder = msgspec.json.Decoder(_Chunk)
 
 
 class StreamDecoder(AnswerDecoder):
@@ -124,9 +124,9 @@ class StreamDecoder(AnswerDecoder):
         self._take_chunk(body)
 
     def _take_chunk(self, payload: bytes) -> list[Delta]:
-        chunk = _chunks.decode(payload)
+        chunk = _chunk_decoder.decode(payload)
         if bytes(chunk.error) != b"null" or chunk.object == "error":
-            self._refuse("the provider reported an error in place of an answer", payload)
+            self._fail("the provider reported an error in place of an answer", payload)
             return []
         self._model = self._model or chunk.model or ""
         if chunk.usage is not None:
@@ -134,25 +134,25 @@ class StreamDecoder(AnswerDecoder):
         deltas: list[Delta] = []
         # Only one answer is ever asked for, so every choice belongs to it.
         for choice in chunk.choices or ():
-            words = choice.delta or choice.message
-            if words is not None:
-                deltas += self._take_words(words)
+            message = choice.delta or choice.message
+            if message is not None:
+                deltas += self._take_message(message)
             self._finish_reason = choice.finish_reason or self._finish_reason
         return deltas
 
-    def _take_words(self, words: _Words) -> list[Delta]:
+    def _take_message(self, message: _MessageDelta) -> list[Delta]:
         deltas: list[Delta] = []
-        thought = words.reasoning_content or words.reasoning
-        if thought:
-            self._count(thought)
-            self._reasoning.append(thought)
-            deltas.append(ReasoningDelta(thought))
-        for text in (_text_of(words.content), words.refusal):
+        reasoning = message.reasoning_content or message.reasoning
+        if reasoning:
+            self._count(reasoning)
+            self._reasoning.append(reasoning)
+            deltas.append(ReasoningDelta(reasoning))
+        for text in (_text_of(message.content), message.refusal):
             if text:
                 self._count(text)
                 self._text.append(text)
                 deltas.append(TextDelta(text))
-        deltas += [self._take_call(piece) for piece in words.tool_calls or ()]
+        deltas += [self._take_call(piece) for piece in message.tool_calls or ()]
         return deltas
 
     def _take_call(self, piece: _CallPiece) -> Delta:
@@ -166,9 +166,9 @@ class StreamDecoder(AnswerDecoder):
             arguments = msgspec.json.encode(arguments).decode()
         self._count(arguments)
         call.arguments.append(arguments)
-        return ToolCallDelta(self._calls.index(call), call.name, arguments, self._certain_id(call))
+        return ToolCallDelta(self._calls.index(call), call.name, arguments, self._final_call_id(call))
 
-    def _certain_id(self, call: _Call) -> str:
+    def _final_call_id(self, call: _Call) -> str:
         """Return the id that the reply will have for a call: the first of several with one id keeps it."""
         before = self._calls[: self._calls.index(call)]
         return "" if any(other.call_id == call.call_id for other in before) else call.call_id
@@ -178,7 +178,7 @@ class StreamDecoder(AnswerDecoder):
         last_index = self._calls[-1].index if self._calls else 0
         index = last_index if piece.index is None else piece.index
         known = next((call for call in reversed(self._calls) if call.index == index), None)
-        if known is not None and not _starts_another(known, piece, function):
+        if known is not None and not _is_new_call(known, piece, function):
             return known
         self._count(_CALL_WEIGHT)
         call = _Call(index)
@@ -193,12 +193,12 @@ class StreamDecoder(AnswerDecoder):
             parts.append(Reasoning("".join(self._reasoning), self.issuer))
         if self._text:
             parts.append(Text("".join(self._text)))
-        taken: set[str] = set()
+        used_ids: set[str] = set()
         for position, call in enumerate(self._calls):
             call_id = call.call_id
-            if not call_id or call_id in taken:
+            if not call_id or call_id in used_ids:
                 call_id = f"call_{self.nonce}_{position}"
-            taken.add(call_id)
+            used_ids.add(call_id)
             parts.append(ToolCall(call_id, call.name, "".join(call.arguments) or "{}"))
         return Reply(tuple(parts), self._stop_reason(), self._usage, self._model)
 
@@ -210,7 +210,7 @@ class StreamDecoder(AnswerDecoder):
         return reason
 
 
-def _starts_another(known: _Call, piece: _CallPiece, function: _Function) -> bool:
+def _is_new_call(known: _Call, piece: _CallPiece, function: _Function) -> bool:
     """Whether a piece under a known index is another call, from a server that numbers all calls alike."""
     if piece.id and known.call_id:
         return piece.id != known.call_id

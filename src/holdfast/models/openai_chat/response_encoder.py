@@ -19,9 +19,9 @@ _FINISH_REASONS: Mapping[StopReason, str] = {
 def encode_reply(reply: Reply, reply_id: str, created: int = 0) -> bytes:
     """Return a whole answer as a JSON body."""
     message: dict[str, WireNode] = {"role": "assistant", "content": _joined(reply, Text) or None, "refusal": None}
-    thought = _joined(reply, Reasoning)
-    if thought:
-        message["reasoning_content"] = thought
+    reasoning = _joined(reply, Reasoning)
+    if reasoning:
+        message["reasoning_content"] = reasoning
     calls = [part for part in reply.parts if isinstance(part, ToolCall)]
     if calls:
         message["tool_calls"] = [
@@ -90,7 +90,7 @@ class ChatEncoder(LiveEncoder):
     def _write_thinking(self, text: str, part_id: str) -> list[bytes]:  # noqa: ARG002 - thinking has no name here
         return [self._chunk({"reasoning_content": text})]
 
-    def _seal_thinking(self, opaque: str) -> list[bytes]:  # noqa: ARG002 - no place for it
+    def _sign_thinking(self, opaque: str) -> list[bytes]:  # noqa: ARG002 - no place for it
         return []
 
     def _open_call(self, index: int, call_id: str, name: str) -> list[bytes]:

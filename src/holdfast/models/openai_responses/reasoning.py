@@ -21,7 +21,7 @@ EFFORTS: Mapping[Effort, str] = {
 
 # Models that do not think refuse to be asked for encrypted thinking: "Encrypted content is not supported with this
 # model". These think: the o series, gpt-5 and later but for the chat variants, and codex.
-_THINKS = re.compile(r"(?:^|/)(?:o\d|gpt-[5-9](?!.*-chat)|gpt-\d{2}|codex|gpt-oss)")
+_REASONING_MODELS = re.compile(r"(?:^|/)(?:o\d|gpt-[5-9](?!.*-chat)|gpt-\d{2}|codex|gpt-oss)")
 
 # Between the parts of a summary, each of which is a paragraph of its own.
 PARAGRAPH = "\n\n"
@@ -49,24 +49,24 @@ class WireReasoning(msgspec.Struct):
         return PARAGRAPH.join(piece.text for piece in self.summary or self.content or () if piece.text)
 
 
-_outputs = msgspec.json.Decoder(WireReasoning)
-_kinds = msgspec.json.Decoder(_Kind)
+_item_decoder = msgspec.json.Decoder(WireReasoning)
+_kind_decoder = msgspec.json.Decoder(_Kind)
 
 
-def thinks(model: str) -> bool:
+def supports_reasoning(model: str) -> bool:
     """Whether a model is known to think, and so to encrypt what it thought."""
-    return _THINKS.search(model) is not None
+    return _REASONING_MODELS.search(model) is not None
 
 
 def read_reasoning(wire: bytes, issuer: str) -> Reasoning:
     """Return the part that an item stands for. Without the encrypted whole it is only for people."""
-    read = _outputs.decode(wire)
+    read = _item_decoder.decode(wire)
     return Reasoning(read.text, issuer, wire.decode() if read.encrypted_content else "")
 
 
 def reasoning_id(wire: str) -> str:
     """Return what the provider calls an item; "" where it has no name."""
-    return _outputs.decode(wire).id
+    return _item_decoder.decode(wire).id
 
 
 def reasoning_node(part: Reasoning, item_id: str) -> WireNode:
@@ -89,4 +89,4 @@ def without_reasoning(element: bytes) -> bytes | None:
 
     Its name goes with that: by it the provider knows what was thought, and refuses the one without the other.
     """
-    return None if _kinds.decode(element).type == "reasoning" else without(element, "id")
+    return None if _kind_decoder.decode(element).type == "reasoning" else without(element, "id")

@@ -8,10 +8,10 @@ from holdfast.models.openai_responses.reasoning import read_reasoning
 from holdfast.models.wire import (
     ANY_OBJECT,
     DecodedRequest,
-    Intake,
+    DecodeContext,
     MalformedRequestError,
     Original,
-    media_of_url,
+    media_from_url,
     to_bytes,
 )
 from holdfast.types.messages import (
@@ -63,7 +63,7 @@ class Reasoning(msgspec.Struct):
     effort: str | None = None
 
 
-class OfferedTool(msgspec.Struct):
+class ToolDefinition(msgspec.Struct):
     """A tool that is offered; those that run at the provider have a type of their own and may have no name."""
 
     type: str = "function"
@@ -84,21 +84,21 @@ class ResponsesBody(msgspec.Struct):
     model: str
     input: str | list[msgspec.Raw] = ""
     instructions: str | None = None
-    tools: list[OfferedTool] | None = None
+    tools: list[ToolDefinition] | None = None
     max_output_tokens: int | None = None
     reasoning: Reasoning | None = None
     stream: bool | None = None
     previous_response_id: str | None = None
 
 
-_bodies = msgspec.json.Decoder(ResponsesBody)
-_elements = msgspec.json.Decoder(Element)
+_body_decoder = msgspec.json.Decoder(ResponsesBody)
+_element_decoder = msgspec.json.Decoder(Element)
 
 
 def read_body(body: bytes) -> ResponsesBody:
     """Read the body of a request, or raise `MalformedRequestError`."""
     try:
-        return _bodies.decode(body)
+        return _body_decoder.decode(body)
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
         raise MalformedRequestError(f"the body is not a responses request: {error}") from error
 
@@ -111,7 +111,7 @@ def read_elements(body: ResponsesBody) -> list[tuple[bytes, Element]]:
     elements: list[tuple[bytes, Element]] = []
     for at, wire in enumerate(body.input):
         try:
-            elements.append((bytes(wire), _elements.decode(wire)))
+            elements.append((bytes(wire), _element_decoder.decode(wire)))
         except (msgspec.MsgspecError, UnicodeDecodeError) as error:
             raise MalformedRequestError(f"input[{at}] cannot be read: {error}") from error
     return elements
@@ -154,7 +154,7 @@ def decode_request(
     wire = read_body(body)
     if wire.previous_response_id and not is_tolerant:
         raise MalformedRequestError("previous_response_id: answers are not kept here; send the whole conversation")
-    intake = Intake(issuer, is_tolerant=is_tolerant)
+    context = DecodeContext(issuer, is_tolerant=is_tolerant)
     systems = [wire.instructions or ""]
     messages: list[Message] = []
     originals: list[Original] = []
@@ -163,7 +163,7 @@ def decode_request(
             systems.append("".join(piece.text for piece in contents_of(element.content)))
             originals.append(Original(written, len(messages), len(messages)))
             continue
-        _join(messages, _message(written, element, intake))
+        _join(messages, _message(written, element, context))
         originals.append(Original(written, len(messages) - 1, len(messages)))
     tools = tuple(ToolSpec(tool.name, tool.description or "", tool.schema) for tool in wire.tools or () if tool.name)
     request = Request(
@@ -171,15 +171,15 @@ def decode_request(
         "\n\n".join(system for system in systems if system),
         tools,
         wire.max_output_tokens,
-        _effort(wire.reasoning.effort if wire.reasoning is not None else None, intake),
+        _effort(wire.reasoning.effort if wire.reasoning is not None else None, context),
     )
     return DecodedRequest(
         request,
         wire.model,
         bool(wire.stream),
-        intake.blobs,
+        context.blobs,
         originals=tuple(originals),
-        unread=tuple(intake.unread),
+        unread=tuple(context.unread),
     )
 
 
@@ -190,54 +190,54 @@ def _join(messages: list[Message], message: Message) -> None:
     messages.append(message)
 
 
-def _effort(named: str | None, intake: Intake) -> Effort | None:
+def _effort(named: str | None, context: DecodeContext) -> Effort | None:
     if named is None:
         return None
-    if named not in _EFFORTS and not intake.is_tolerant:
+    if named not in _EFFORTS and not context.is_tolerant:
         raise MalformedRequestError(f"reasoning.effort {named!r} is none of {', '.join(_EFFORTS)}")
     return _EFFORTS.get(named)
 
 
-def _message(written: bytes, element: Element, intake: Intake) -> Message:
+def _message(written: bytes, element: Element, context: DecodeContext) -> Message:
     match element.type:
         case "message" if element.role in ("user", "assistant"):
-            return Message(Role(element.role), _contents(element.content, intake))
+            return Message(Role(element.role), _contents(element.content, context))
         case "message":
             raise MalformedRequestError(f"role {element.role!r} is none of user, assistant, system, developer")
         case kind if kind in _ASSISTANT:
-            return Message(Role.ASSISTANT, (_spoken(written, element, intake),))
+            return Message(Role.ASSISTANT, (_assistant_part(written, element, context),))
         case kind if kind in _RESULTS:
             if not element.call_id:
                 raise MalformedRequestError(f"an element of type {kind!r} has no call_id")
-            return Message(Role.TOOL, (ToolResult(element.call_id, _contents(element.output, intake)),))
+            return Message(Role.TOOL, (ToolResult(element.call_id, _contents(element.output, context)),))
         case kind:
-            return Message(Role.ASSISTANT, (intake.unknown(kind, "send messages, calls and their outputs"),))
+            return Message(Role.ASSISTANT, (context.unknown_part(kind, "send messages, calls and their outputs"),))
 
 
-def _spoken(written: bytes, element: Element, intake: Intake) -> Part:
+def _assistant_part(written: bytes, element: Element, context: DecodeContext) -> Part:
     if element.type == "reasoning":
-        return read_reasoning(written, intake.issuer)
+        return read_reasoning(written, context.issuer)
     return ToolCall(element.call_id, element.name, element.arguments or element.input)
 
 
-def _contents(content: str | list[Content] | None, intake: Intake) -> tuple[ContentPart, ...]:
-    return tuple(_content(piece, intake) for piece in contents_of(content))
+def _contents(content: str | list[Content] | None, context: DecodeContext) -> tuple[ContentPart, ...]:
+    return tuple(_content(piece, context) for piece in contents_of(content))
 
 
-def _content(piece: Content, intake: Intake) -> ContentPart:
+def _content(piece: Content, context: DecodeContext) -> ContentPart:
     match piece.type:
         case "input_text" | "output_text" | "text" | "summary_text":
             return Text(piece.text)
         case "refusal":
             return Text(piece.refusal)
         case "input_image" if piece.image_url:
-            return media_of_url(piece.image_url, "", intake.blobs)
+            return media_from_url(piece.image_url, "", context.blobs)
         case "input_file" if piece.file_data:
-            return media_of_url(piece.file_data, piece.filename or "", intake.blobs)
+            return media_from_url(piece.file_data, piece.filename or "", context.blobs)
         case "input_file" if piece.file_url:
             return Text(f"[file at {piece.file_url}]")
         case kind:
-            return intake.unknown(kind, _ADVICE)
+            return context.unknown_part(kind, _ADVICE)
 
 
 def encode_error(kind: str, message: str, *, code: str | None = None, param: str | None = None) -> bytes:

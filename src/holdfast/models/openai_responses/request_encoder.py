@@ -9,14 +9,14 @@ from collections.abc import Iterable, Mapping, Sequence
 import msgspec
 
 from holdfast.core.text.media_type import PDF
-from holdfast.models.openai_responses.reasoning import EFFORTS, thinks
+from holdfast.models.openai_responses.reasoning import EFFORTS, supports_reasoning
 from holdfast.models.wire import (
     EMPTY_MESSAGE,
     IMAGE_TYPES,
-    CallIds,
-    KeptIds,
+    UniqueCallIds,
+    UnchangedCallIds,
     WireNode,
-    bare_outcome,
+    outcome_text,
     data_url,
     inline_text,
     is_json,
@@ -62,13 +62,13 @@ def encode_request(
         body["instructions"] = request.system
     if request.tools:
         body["tools"] = [_tool(spec) for spec in request.tools]
-    nodes = [node for message in _nodes(request.messages, CallIds(), blobs, issuer) for node in message]
-    body["input"] = nodes or [_person([_text("input_text", EMPTY_MESSAGE)])]
+    nodes = [node for message in _nodes(request.messages, UniqueCallIds(), blobs, issuer) for node in message]
+    body["input"] = nodes or [_user_node([_text("input_text", EMPTY_MESSAGE)])]
     if request.output_tokens_max is not None:
         body["max_output_tokens"] = request.output_tokens_max
     if request.effort is not None:
         body["reasoning"] = {"effort": EFFORTS[request.effort]}
-    if thinks(model):
+    if supports_reasoning(model):
         body["include"] = ["reasoning.encrypted_content"]
     # What people say is not left with the provider; the log has it.
     body["store"] = False
@@ -79,7 +79,7 @@ def encode_request(
 
 def encode_messages(messages: Sequence[Message], blobs: Mapping[str, bytes], issuer: str) -> list[bytes]:
     """Return messages as elements of a request's `input`, with the ids of calls as they are."""
-    return [to_bytes(node) for nodes in _nodes(messages, KeptIds(), blobs, issuer) for node in nodes]
+    return [to_bytes(node) for nodes in _nodes(messages, UnchangedCallIds(), blobs, issuer) for node in nodes]
 
 
 def _tool(spec: ToolSpec) -> WireNode:
@@ -95,7 +95,7 @@ def _tool(spec: ToolSpec) -> WireNode:
 
 
 def _nodes(
-    messages: Iterable[Message], ids: KeptIds, blobs: Mapping[str, bytes], issuer: str
+    messages: Iterable[Message], ids: UnchangedCallIds, blobs: Mapping[str, bytes], issuer: str
 ) -> Iterable[list[WireNode]]:
     for message in messages:
         if message.role is Role.ASSISTANT:
@@ -105,44 +105,44 @@ def _nodes(
         content = [part for part in message.parts if isinstance(part, Text | LargeText | Media)]
         nodes: list[WireNode] = [_result(result, ids, blobs) for result in results]
         if content or not results:
-            nodes.append(_person(_content(content, blobs) or [_text("input_text", EMPTY_MESSAGE)]))
+            nodes.append(_user_node(_content(content, blobs) or [_text("input_text", EMPTY_MESSAGE)]))
         yield nodes
 
 
-def _assistant_nodes(message: Message, ids: KeptIds, blobs: Mapping[str, bytes], issuer: str) -> list[WireNode]:
+def _assistant_nodes(message: Message, ids: UnchangedCallIds, blobs: Mapping[str, bytes], issuer: str) -> list[WireNode]:
     nodes: list[WireNode] = []
-    thought = 0
+    trailing_reasoning = 0
     for part in message.parts:
         match part:
             case Text() | LargeText() | Media():
                 text = media_line(part) if isinstance(part, Media) else inline_text(part, blobs)
                 if text:
                     nodes.append({"type": "message", "role": "assistant", "content": [_text("output_text", text)]})
-                    thought = 0
+                    trailing_reasoning = 0
             case ToolCall():
                 call_id, arguments = ids.of_call(part.call_id), object_text(part.arguments)
                 nodes.append({"type": "function_call", "call_id": call_id, "name": part.name, "arguments": arguments})
-                thought = 0
+                trailing_reasoning = 0
             case Reasoning():
                 if part.opaque and part.issuer == issuer and is_json(part.opaque):
                     nodes.append(msgspec.Raw(part.opaque.encode()))
-                    thought += 1
+                    trailing_reasoning += 1
             case ToolResult():
                 pass  # Results are the tool's words.
     # Thinking that led to nothing is refused: "was provided without its required following item".
-    return nodes[: len(nodes) - thought]
+    return nodes[: len(nodes) - trailing_reasoning]
 
 
-def _person(content: Sequence[WireNode]) -> WireNode:
+def _user_node(content: Sequence[WireNode]) -> WireNode:
     return {"type": "message", "role": "user", "content": content}
 
 
-def _result(result: ToolResult, ids: KeptIds, blobs: Mapping[str, bytes]) -> WireNode:
+def _result(result: ToolResult, ids: UnchangedCallIds, blobs: Mapping[str, bytes]) -> WireNode:
     content = _content(result.parts, blobs)
     output: WireNode = content
     match content:
         case []:
-            output = bare_outcome(result)
+            output = outcome_text(result)
         case [{"type": "input_text", "text": str(only)}]:
             output = only
     return {"type": "function_call_output", "call_id": ids.of_result(result.call_id), "output": output}

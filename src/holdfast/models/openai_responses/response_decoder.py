@@ -82,11 +82,11 @@ class _Event(msgspec.Struct):
     error: msgspec.Raw = msgspec.Raw(b"null")
 
 
-class _Growing:
+class _PartialItem:
     """An item while its pieces come. `wire` is the item itself once it is done."""
 
     def __init__(self, wire: msgspec.Raw | None, kind: str = "") -> None:
-        output = _outputs.decode(wire) if wire is not None else _Output(kind)
+        output = _item_decoder.decode(wire) if wire is not None else _Output(kind)
         self.kind = output.type
         self.item_id = output.id or ""
         self.call_id = output.call_id or ""
@@ -95,9 +95,9 @@ class _Growing:
         self.wire: bytes | None = None
 
 
-_events = msgspec.json.Decoder(_Event)
-_outputs = msgspec.json.Decoder(_Output)
-_responses = msgspec.json.Decoder(_Response)
+_event_decoder = msgspec.json.Decoder(_Event)
+_item_decoder = msgspec.json.Decoder(_Output)
+_response_decoder = msgspec.json.Decoder(_Response)
 
 _TEXT = ("response.output_text.delta", "response.refusal.delta")
 _THINKING = ("response.reasoning_summary_text.delta", "response.reasoning_text.delta")
@@ -111,7 +111,7 @@ class StreamDecoder(AnswerDecoder):
 
     def __init__(self, issuer: str, nonce: str = "0") -> None:
         super().__init__(issuer, nonce)
-        self._growing: dict[int, _Growing] = {}
+        self._items: dict[int, _PartialItem] = {}
         self._response: _Response | None = None
 
     @property
@@ -125,16 +125,16 @@ class StreamDecoder(AnswerDecoder):
     def _take_event(self, event: Event) -> list[Delta]:
         if event.payload.strip() == b"[DONE]":
             return []
-        read = _events.decode(event.payload)
+        read = _event_decoder.decode(event.payload)
         if read.type in ("error", "response.failed") or bytes(read.error) != b"null":
-            self._refuse("the provider reported an error inside the stream", event.payload)
+            self._fail("the provider reported an error inside the stream", event.payload)
         elif read.type in _CLOSING and read.response is not None:
             self._close(read.response, event.payload)
         elif read.type == "response.output_item.added" and bytes(read.item) != b"null":
             self._count(_ITEM_WEIGHT)
-            self._growing[read.output_index] = _Growing(read.item)
+            self._items[read.output_index] = _PartialItem(read.item)
         elif read.type == "response.output_item.done" and bytes(read.item) != b"null":
-            return self._take_done(read.output_index, read.item)
+            return self._take_item_done(read.output_index, read.item)
         elif read.type == "response.reasoning_summary_part.added" and read.summary_index:
             return self._take_delta(_THINKING[0], read.output_index, PARAGRAPH)
         elif read.delta:
@@ -142,57 +142,57 @@ class StreamDecoder(AnswerDecoder):
         return []
 
     def _take_body(self, body: bytes) -> None:
-        response = _responses.decode(body)
+        response = _response_decoder.decode(body)
         if response.object != "response" or bytes(response.error) != b"null":
-            self._refuse("the provider sent something else in place of an answer", body)
+            self._fail("the provider sent something else in place of an answer", body)
             return
         self._close(response, body)
 
     def _close(self, response: _Response, payload: bytes) -> None:
         if response.status in ("failed", "cancelled"):
-            self._refuse("the provider gave the answer up", payload)
+            self._fail("the provider gave the answer up", payload)
             return
         self._response = response
 
     def _take_delta(self, kind: str, index: int, piece: str) -> list[Delta]:
         if kind in _TEXT:
-            self._grow(index, "message", piece)
+            self._append(index, "message", piece)
             return [TextDelta(piece)]
         if kind in _THINKING:
-            growing = self._grow(index, "reasoning", piece)
-            return [ReasoningDelta(piece, part_id=growing.item_id)]
+            partial = self._append(index, "reasoning", piece)
+            return [ReasoningDelta(piece, part_id=partial.item_id)]
         if kind == "response.function_call_arguments.delta":
-            growing = self._grow(index, "function_call", piece)
-            return [ToolCallDelta(self._call_number(index), growing.name, piece, self._certain_id(index))]
+            partial = self._append(index, "function_call", piece)
+            return [ToolCallDelta(self._call_number(index), partial.name, piece, self._final_call_id(index))]
         return []  # What a client must bear: signs of progress, audio, events that come later.
 
-    def _grow(self, index: int, kind: str, piece: str) -> _Growing:
+    def _append(self, index: int, kind: str, piece: str) -> _PartialItem:
         self._count(piece)
-        if index not in self._growing:
-            self._growing[index] = _Growing(None, kind)
-        growing = self._growing[index]
-        growing.text.append(piece)
-        return growing
+        if index not in self._items:
+            self._items[index] = _PartialItem(None, kind)
+        partial = self._items[index]
+        partial.text.append(piece)
+        return partial
 
-    def _take_done(self, index: int, output: msgspec.Raw) -> list[Delta]:
-        growing = self._growing.get(index)
-        if growing is None:
+    def _take_item_done(self, index: int, output: msgspec.Raw) -> list[Delta]:
+        partial = self._items.get(index)
+        if partial is None:
             self._count(_ITEM_WEIGHT)
-            growing = self._growing[index] = _Growing(output)
-        growing.wire = bytes(output)
-        self._count(growing.wire.decode())
-        if growing.kind != "reasoning":
+            partial = self._items[index] = _PartialItem(output)
+        partial.wire = bytes(output)
+        self._count(partial.wire.decode())
+        if partial.kind != "reasoning":
             return []
-        opaque = read_reasoning(growing.wire, self.issuer).opaque
-        return [ReasoningDelta("", opaque, growing.item_id)] if opaque else []
+        opaque = read_reasoning(partial.wire, self.issuer).opaque
+        return [ReasoningDelta("", opaque, partial.item_id)] if opaque else []
 
     def _call_number(self, index: int) -> int:
-        return sum(1 for at, other in self._growing.items() if other.kind == "function_call" and at < index)
+        return sum(1 for at, other in self._items.items() if other.kind == "function_call" and at < index)
 
-    def _certain_id(self, index: int) -> str:
+    def _final_call_id(self, index: int) -> str:
         """Return the id that the reply will have for a call: the first of several with one id keeps it."""
-        call_id = self._growing[index].call_id
-        before = (other.call_id for at, other in self._growing.items() if at < index)
+        call_id = self._items[index].call_id
+        before = (other.call_id for at, other in self._items.items() if at < index)
         return "" if call_id in before else call_id
 
     # --- the outcome ---------------------------------------------------------------------------------------------
@@ -202,34 +202,34 @@ class StreamDecoder(AnswerDecoder):
         if response is None:
             return None
         parts: list[Text | ToolCall | Reasoning] = []
-        taken: set[str] = set()
-        if self._growing:
-            for index in sorted(self._growing):
-                parts += self._parts(self._growing[index], len(parts), taken)
+        used_ids: set[str] = set()
+        if self._items:
+            for index in sorted(self._items):
+                parts += self._parts(self._items[index], len(parts), used_ids)
         else:
             for wire in response.output or ():
-                whole = _Growing(wire)
+                whole = _PartialItem(wire)
                 whole.wire = bytes(wire)
-                parts += self._parts(whole, len(parts), taken)
+                parts += self._parts(whole, len(parts), used_ids)
         return Reply(tuple(parts), _stop_reason(response, parts), _usage(response.usage), response.model or "")
 
-    def _parts(self, growing: _Growing, position: int, taken: set[str]) -> list[Text | ToolCall | Reasoning]:
-        output = _outputs.decode(growing.wire) if growing.wire is not None else None
-        told = "".join(growing.text)
-        match growing.kind:
+    def _parts(self, partial: _PartialItem, position: int, used_ids: set[str]) -> list[Text | ToolCall | Reasoning]:
+        output = _item_decoder.decode(partial.wire) if partial.wire is not None else None
+        text = "".join(partial.text)
+        match partial.kind:
             case "message":
-                texts = [piece.text or piece.refusal or "" for piece in output.content or ()] if output else [told]
+                texts = [piece.text or piece.refusal or "" for piece in output.content or ()] if output else [text]
                 return [Text(text) for text in texts if text]
             case "reasoning":
-                thought = read_reasoning(growing.wire, self.issuer) if growing.wire else Reasoning(told, self.issuer)
+                thought = read_reasoning(partial.wire, self.issuer) if partial.wire else Reasoning(text, self.issuer)
                 return [thought] if thought.text or thought.opaque else []
             case "function_call":
-                call_id = (output and output.call_id) or growing.call_id
-                if not call_id or call_id in taken:
+                call_id = (output and output.call_id) or partial.call_id
+                if not call_id or call_id in used_ids:
                     call_id = f"call_{self.nonce}_{position}"
-                taken.add(call_id)
-                arguments = (output and output.arguments) or told or "{}"
-                return [ToolCall(call_id, (output and output.name) or growing.name, arguments)]
+                used_ids.add(call_id)
+                arguments = (output and output.arguments) or text or "{}"
+                return [ToolCall(call_id, (output and output.name) or partial.name, arguments)]
             case _:
                 return []
 
