@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.config.loader import example, read_configuration, shown
+from holdfast.config.loader import example, read_configuration, to_toml
 from holdfast.config.schema import Settings, all_settings
 from holdfast.errors import StoreIoError, UsageError
 from tests.cli.programs import holdfast
@@ -131,7 +131,7 @@ def test_a_file_that_cannot_be_read_is_the_operators(tmp_path: Path, monkeypatch
 
 def test_every_setting_is_documented_and_has_a_variable_of_its_own() -> None:
     settings = all_settings()
-    assert [one.name for one in settings if not one.told] == []
+    assert [one.name for one in settings if not one.description] == []
     assert len({one.variable for one in settings}) == len(settings)
 
 
@@ -161,7 +161,7 @@ def test_the_example_sets_nothing_and_says_everything() -> None:
     ],
 )
 def test_values_are_shown_as_the_file_has_them(value: object, text: str) -> None:
-    assert shown(value) == text
+    assert to_toml(value) == text
 
 
 def test_the_command_shows_values_and_where_they_came_from(elsewhere: Path) -> None:

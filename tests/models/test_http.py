@@ -263,7 +263,7 @@ async def test_a_server_that_hangs_up_is_told_with_the_size_of_the_request() -> 
         refusal = await refusal_of(model, HI)
         await model.close()
     assert refusal.phase is Phase.CONNECT
-    assert "the connection was closed before an answer came to a request of" in refusal.cause
+    assert "the connection was closed before a response to a request of" in refusal.cause
 
 
 async def test_a_server_without_encryption_behind_https_is_told() -> None:
@@ -319,7 +319,7 @@ async def test_a_proxy_that_refuses_is_named_without_its_password() -> None:
     assert refusal == Refusal(
         "openai-chat",
         Phase.CONNECT,
-        cause=f"the proxy {place}: it refused to connect us (status 407); check the proxy's settings",
+        cause=f"the proxy {place}: it did not connect (status 407); check the proxy's settings",
     )
 
 

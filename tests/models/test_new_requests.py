@@ -15,7 +15,7 @@ from holdfast.models.fake.tokens import seal
 from holdfast.models.gemini.reasoning import NO_SIGNATURE
 from holdfast.models.openai_chat.request_encoder import ATTACHED_ABOVE, ATTACHED_BELOW
 from holdfast.models.openai_responses.reasoning import encrypted_reasoning
-from holdfast.models.wire import UniqueCallIds, MalformedRequestError, outcome_text, object_text
+from holdfast.models.wire import MalformedRequestError, UniqueCallIds, object_text, outcome_text
 from holdfast.types.messages import (
     Effort,
     Media,

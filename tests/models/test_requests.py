@@ -12,7 +12,7 @@ from holdfast.models.anthropic.request_encoder import OUTPUT_TOKENS_DEFAULT
 from holdfast.models.dialects import DIALECTS
 from holdfast.models.fake import Simulation
 from holdfast.models.openai_chat.request_encoder import ATTACHED_ABOVE, ATTACHED_BELOW
-from holdfast.models.wire import UniqueCallIds, outcome_text, object_text
+from holdfast.models.wire import UniqueCallIds, object_text, outcome_text
 from holdfast.types.messages import (
     LargeText,
     Media,

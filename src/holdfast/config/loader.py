@@ -25,11 +25,11 @@ _OTHER_VARIABLES = frozenset({FILE_VARIABLE, "HOLDFAST_ARCHIVE", "HOLDFAST_CORPU
 # Names that were there before there was a schema.
 _ALIASES = {"HOLDFAST_LOG": "observing.log"}
 # A name this much like a right one is that one, mistyped.
-_LIKENESS = 0.75
+_SIMILARITY_MIN = 0.75
 _FILE_BYTES_MAX = 2**20
 
 
-class Found(msgspec.Struct, frozen=True):
+class ResolvedSetting(msgspec.Struct, frozen=True):
     """A value, and where it came from."""
 
     setting: Setting
@@ -41,7 +41,7 @@ class Configuration(msgspec.Struct, frozen=True):
     """All values with their sources, and the settings they make."""
 
     settings: Settings
-    found: tuple[Found, ...]
+    found: tuple[ResolvedSetting, ...]
     path: Path | None
 
 
@@ -55,7 +55,7 @@ def read_configuration(
     """Return what is set. `flags` are by name of their setting, `assignments` as in "gateway.port=80"."""
     environ = os.environ if environ is None else environ
     known = {setting.name: setting for setting in all_settings()}
-    found = {name: Found(setting, setting.default, "default") for name, setting in known.items()}
+    found = {name: ResolvedSetting(setting, setting.default, "default") for name, setting in known.items()}
     chosen = _file(path, environ)
     layers = (
         _from_file(chosen, known) if chosen else iter(()),
@@ -65,7 +65,7 @@ def read_configuration(
     )
     for layer in layers:
         for name, value, source in layer:
-            found[name] = Found(known[name], _checked(known[name], value, source), source)
+            found[name] = ResolvedSetting(known[name], _validated(known[name], value, source), source)
     return Configuration(_settings(found), tuple(found.values()), chosen)
 
 
@@ -111,7 +111,7 @@ def _from_environment(environ: Mapping[str, str], known: Mapping[str, Setting]) 
             continue
         if variable in variables:
             yield variables[variable], environ[variable].strip(), variable
-        elif near := difflib.get_close_matches(variable, variables, n=1, cutoff=_LIKENESS):
+        elif near := difflib.get_close_matches(variable, variables, n=1, cutoff=_SIMILARITY_MIN):
             raise UsageError(f"{variable} is no setting; did you mean {near[0]}?")
 
 
@@ -138,24 +138,24 @@ def _nearest(name: str, names: Sequence[str] | Mapping[str, object] | set[str]) 
     return f"; did you mean {near[0]!r}?" if near else "; `holdfast config` lists them all"
 
 
-def _checked(setting: Setting, value: object, source: str) -> object:
+def _validated(setting: Setting, value: object, source: str) -> object:
     """Return a value of the right type. What is text may stand for anything but a table."""
     if isinstance(value, str) and get_origin(setting.kind) is tuple:
         value = [part.strip() for part in value.split(",") if part.strip()]
     try:
         converted = msgspec.convert(value, setting.kind, strict=not isinstance(value, str))
     except msgspec.ValidationError as error:
-        said = re.sub(r" - at `.*`$", "", str(error))
+        reason = re.sub(r" - at `.*`$", "", str(error))
         raise UsageError(
-            f"{source}: {setting.name} cannot be {value!r} ({said}); {setting.told} Its default is "
-            f"{shown(setting.default)}"
+            f"{source}: {setting.name} cannot be {value!r} ({reason}); {setting.description} Its default is "
+            f"{to_toml(setting.default)}"
         ) from error
     if isinstance(converted, int | float) and not isinstance(converted, bool) and not converted >= 0:
         raise UsageError(f"{source}: {setting.name} cannot be {value!r}; it takes a number from 0 on")
     return converted
 
 
-def _settings(found: Mapping[str, Found]) -> Settings:
+def _settings(found: Mapping[str, ResolvedSetting]) -> Settings:
     tables: dict[str, Any] = {}
     for name, one in found.items():
         section, _, field = name.rpartition(".")
@@ -163,7 +163,7 @@ def _settings(found: Mapping[str, Found]) -> Settings:
     return msgspec.convert(tables, Settings)
 
 
-def shown(value: object) -> str:
+def to_toml(value: object) -> str:
     """Return a value as TOML writes it."""
     match value:
         case bool():
@@ -171,7 +171,7 @@ def shown(value: object) -> str:
         case str():
             return msgspec.json.encode(value).decode()
         case tuple() | list():
-            return "[" + ", ".join(shown(one) for one in value) + "]"
+            return "[" + ", ".join(to_toml(one) for one in value) + "]"
         case float() if value.is_integer():
             return f"{value:.1f}"
         case int():
@@ -195,9 +195,9 @@ def example() -> str:
     lines = ["# Holdfast. Everything here has the value it has anyway; take away a `#` to change one.", ""]
     for section, settings in groupby(all_settings(), key=lambda setting: setting.section):
         if section:
-            lines += [f"[{section}]", *_wrapped(_section_told(section)), ""]
+            lines += [f"[{section}]", *_comment_lines(_section_description(section)), ""]
         for setting in settings:
-            lines += [*_wrapped(setting.told), f"# {_field(setting)} = {shown(setting.default)}", ""]
+            lines += [*_comment_lines(setting.description), f"# {_field(setting)} = {to_toml(setting.default)}", ""]
     return "\n".join(lines)
 
 
@@ -207,9 +207,9 @@ def reference() -> str:
     for section, settings in groupby(all_settings(), key=lambda setting: setting.section):
         lines += [f"### `[{section}]`" if section else "### At the top", ""]
         if section:
-            lines += [_section_told(section), ""]
+            lines += [_section_description(section), ""]
         lines += ["| name | default | what it is |", "|---|---|---|"]
-        lines += [f"| `{_field(one)}` | `{shown(one.default)}` | {one.told} |" for one in settings]
+        lines += [f"| `{_field(one)}` | `{to_toml(one.default)}` | {one.description} |" for one in settings]
         lines.append("")
     return "\n".join(lines).rstrip()
 
@@ -218,10 +218,10 @@ def _field(setting: Setting) -> str:
     return setting.name.rpartition(".")[2]
 
 
-def _section_told(section: str) -> str:
+def _section_description(section: str) -> str:
     kind = next(field.type for field in msgspec.structs.fields(Settings) if field.name == section)
     return " ".join((kind.__doc__ or "").split())
 
 
-def _wrapped(text: str) -> list[str]:
+def _comment_lines(text: str) -> list[str]:
     return textwrap.wrap(text, _COLUMNS, initial_indent="# ", subsequent_indent="# ")

@@ -101,7 +101,7 @@ class Setting(msgspec.Struct, frozen=True):
     name: str
     kind: Any
     default: Any
-    told: str
+    description: str
 
     @property
     def variable(self) -> str:
@@ -120,14 +120,14 @@ def all_settings() -> tuple[Setting, ...]:
 
 
 def _settings(kind: type[msgspec.Struct], defaults: msgspec.Struct, prefix: str) -> Iterator[Setting]:
-    told = comments(kind)
+    descriptions = comments(kind)
     sections = []
     for field in msgspec.structs.fields(kind):
         default = getattr(defaults, field.name)
         if isinstance(default, msgspec.Struct):
             sections.append((field.name, default))
         else:
-            yield Setting(prefix + field.name, field.type, default, told.get(field.name, ""))
+            yield Setting(prefix + field.name, field.type, default, descriptions.get(field.name, ""))
     for name, section in sections:
         yield from _settings(type(section), section, f"{name}.")
 
@@ -137,7 +137,7 @@ def comments(kind: type[msgspec.Struct]) -> dict[str, str]:
     lines = inspect.getsource(kind).splitlines()
     (body,) = ast.parse("\n".join(lines)).body
     assert isinstance(body, ast.ClassDef)
-    told: dict[str, str] = {}
+    descriptions: dict[str, str] = {}
     newest = ""
     before = body.lineno
     for node in body.body:
@@ -145,6 +145,6 @@ def comments(kind: type[msgspec.Struct]) -> dict[str, str]:
             above = [line.strip() for line in lines[before : node.lineno - 1]]
             comment = " ".join(line.removeprefix("#").strip() for line in above if line.startswith("#"))
             newest = comment or newest
-            told[node.target.id] = newest
+            descriptions[node.target.id] = newest
         before = node.end_lineno or node.lineno
-    return told
+    return descriptions

@@ -44,16 +44,16 @@ class Turns:
     """Makes records of messages, turn by turn, for a log that ends at `seq`."""
 
     def __init__(self, seq: int) -> None:
-        self._made = TurnRecords(seq, _MODEL)
+        self._turn_records = TurnRecords(seq, _MODEL)
 
     @property
     def seq(self) -> int:
         """The last record that was made."""
-        return self._made.seq
+        return self._turn_records.seq
 
     def records(self, messages: Sequence[NeutralMessage]) -> Iterator[LeasedRecord]:
         """Yield the records of one turn: a message of a person, if it begins with one, and what came of it."""
-        messages = _numbered(messages)
+        messages = _with_call_ids(messages)
         results: _Results = defaultdict(deque)
         for message in messages:
             for part in message.parts:
@@ -62,7 +62,7 @@ class Turns:
         for message in messages:
             match message.role:
                 case NeutralRole.USER:
-                    yield from self._made.input(message.parts, message.seq)
+                    yield from self._turn_records.input(message.parts, message.seq)
                 case NeutralRole.ASSISTANT:
                     yield from self._reply(reply_parts(message.parts), message.seq, results)
                 case _:
@@ -70,14 +70,14 @@ class Turns:
         for call_id in [call_id for call_id, waiting in results.items() for _ in waiting]:
             # Its call is not in the file; a result needs one to be shown.
             yield from self._reply((ToolCall(call_id, NO_CALL, "{}"),), None, results)
-        yield from self._made.end()
+        yield from self._turn_records.end()
 
     def _reply(
         self, parts: tuple[Text | ToolCall | Reasoning, ...], origin: int | None, results: "_Results"
     ) -> Iterator[LeasedRecord]:
-        yield from self._made.reply(self._made.said(parts), origin)
+        yield from self._turn_records.reply(self._turn_records.said(parts), origin)
         calls = [part for part in parts if isinstance(part, ToolCall)]
-        yield from self._made.results(
+        yield from self._turn_records.results(
             [(call, *results[call.call_id].popleft()) for call in calls if results[call.call_id]]
         )
 
@@ -86,7 +86,7 @@ class Turns:
 _Results: TypeAlias = defaultdict[str, deque[tuple[ToolResult, int]]]
 
 
-def _numbered(messages: Sequence[NeutralMessage]) -> list[NeutralMessage]:
+def _with_call_ids(messages: Sequence[NeutralMessage]) -> list[NeutralMessage]:
     """Give names to calls that have none, and to the results that answer them: the oldest call first."""
     waiting: deque[str] = deque()
 
@@ -177,14 +177,14 @@ async def kept_messages(
     for message in messages:
         for content in message.blobs.values():
             await blobs.put(content)
-        parts = [await _kept_part(part, message.role, blobs, bounds) for part in message.parts]
+        parts = [await _store_part(part, message.role, blobs, bounds) for part in message.parts]
         yield msgspec.structs.replace(message, parts=tuple(parts), blobs={})
 
 
-async def _kept_part(part: Part, role: NeutralRole, blobs: Blobs, bounds: Bounds) -> Part:
+async def _store_part(part: Part, role: NeutralRole, blobs: Blobs, bounds: Bounds) -> Part:
     match part:
         case Text(text=text) if role is NeutralRole.USER:
-            return await _kept_text(well_formed(text), blobs, bounds)
+            return await _store_text(well_formed(text), blobs, bounds)
         case Text(text=text):
             return Text(well_formed(text))
         case ToolResult(parts=inner):
@@ -196,7 +196,7 @@ async def _kept_part(part: Part, role: NeutralRole, blobs: Blobs, bounds: Bounds
             return part
 
 
-async def _kept_text(text: str, blobs: Blobs, bounds: Bounds) -> ContentPart:
+async def _store_text(text: str, blobs: Blobs, bounds: Bounds) -> ContentPart:
     raw = text.encode()
     if len(raw) <= bounds.inline_text_bytes_max:
         return Text(text)

@@ -1,4 +1,4 @@
-"""Remove reasoning from a client's Anthropic request, byte for byte otherwise."""
+"""Remove thinking from a client's Anthropic request; all other bytes are unchanged."""
 
 from collections.abc import Sequence
 from itertools import groupby
@@ -9,7 +9,7 @@ from holdfast.models.anthropic.reasoning import BUDGET_TOKENS_MIN, THINKING_TYPE
 from holdfast.models.anthropic.request_decoder import MessagesBody, blocks_of, read_body, read_messages
 from holdfast.models.json_spans import locate, replaced, without
 
-# What a provider may be asked to clear by itself; it refuses that where nothing is thought.
+# A context management edit that the API rejects when thinking is disabled.
 _CLEARS_THINKING = b"clear_thinking"
 
 
@@ -21,7 +21,7 @@ _kind_decoder = msgspec.json.Decoder(_Kind)
 
 
 def without_reasoning(element: bytes) -> bytes | None:
-    """Return a message without its thinking, and all else to the byte; None where it is nothing else."""
+    """Return a message without its thinking blocks, otherwise byte for byte; None if nothing is left."""
     field = locate(element, "content")
     if field is None or not field.elements:
         return element
@@ -33,10 +33,9 @@ def without_reasoning(element: bytes) -> bytes | None:
 
 
 def continues_without_thinking(turns: Sequence[tuple[str, Sequence[str]]]) -> bool:
-    """Whether the answer goes on after calls that were made without thinking, or with another model's.
+    """Whether the request continues a tool loop whose calls came without thinking, or with another model's.
 
-    The API then refuses a request that asks for thinking: the answer must go on as it began. Roles take turns in
-    `turns`; each comes with the types of its blocks.
+    The API rejects enabled thinking in such a request. `turns` has alternating roles, each with its block types.
     """
     if len(turns) < 2 or "tool_result" not in turns[-1][1]:  # noqa: PLR2004 - a pair
         return False
@@ -44,14 +43,14 @@ def continues_without_thinking(turns: Sequence[tuple[str, Sequence[str]]]) -> bo
 
 
 def settled(body: bytes) -> bytes:
-    """Return a request whose settings agree with what it has become: cut, clamped, or without thinking."""
+    """Adjust the thinking settings of a request whose messages or output limit were changed."""
     wire = read_body(body)
     if wire.thinking is None or wire.thinking.type != "enabled":
         return body
     continues_without = continues_without_thinking(_turns(wire))
     if not continues_without and wire.thinking.budget_tokens < wire.max_tokens:
         return body
-    # Thinking counts as output: half of what is allowed stays for the answer.
+    # Thinking counts as output: reserve half of it for the reply.
     budget = wire.max_tokens // 2
     if continues_without or budget < BUDGET_TOKENS_MIN:
         field = locate(body, "context_management")
@@ -62,7 +61,7 @@ def settled(body: bytes) -> bytes:
 
 
 def _turns(wire: MessagesBody) -> list[tuple[str, list[str]]]:
-    """Return messages as the API reads them: those of one role in a row are one."""
+    """Merge consecutive messages of one role, as the API does."""
     messages = [message for _, message in read_messages(wire) if message.role != "system"]
     return [
         (role, [block.type for message in turns for block in blocks_of(message.content)])
@@ -72,5 +71,5 @@ def _turns(wire: MessagesBody) -> list[tuple[str, list[str]]]:
 
 def _with_thinking(body: bytes, setting: bytes) -> bytes:
     field = locate(body, "thinking")
-    assert field is not None, "it was read just now"
+    assert field is not None, "read_body found it"
     return body[: field.value.start] + setting + body[field.value.end :]

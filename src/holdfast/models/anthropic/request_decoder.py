@@ -1,4 +1,4 @@
-"""The Anthropic dialect as a server reads it: requests in, and the errors that answer them."""
+"""Request decoder and error encoder of the Anthropic dialect, server side."""
 
 from collections.abc import Mapping
 from typing import Literal
@@ -8,8 +8,8 @@ import msgspec
 from holdfast.models.anthropic.reasoning import effort_of_budget, redacted_reasoning
 from holdfast.models.wire import (
     ANY_OBJECT,
-    DecodedRequest,
     DecodeContext,
+    DecodedRequest,
     MalformedRequestError,
     Original,
     media_from_base64,
@@ -31,11 +31,11 @@ from holdfast.types.messages import (
     ToolSpec,
 )
 
-# --- The shape of a request in the Anthropic dialect, as a server reads it. Fields that nobody here uses are dropped.
+# --- Wire types (unused fields are ignored) ---
 
 
 class Source(msgspec.Struct):
-    """Where an image or document is."""
+    """Source of an image or document."""
 
     type: str
     media_type: str = ""
@@ -44,11 +44,11 @@ class Source(msgspec.Struct):
 
 
 class Block(msgspec.Struct):
-    """One block of a message, whatever its type. Blocks of tools that run at the provider have shapes of their own."""
+    """One content block of any type. Blocks of server-side tools have other fields, which are ignored."""
 
     type: str
     text: str = ""
-    # An address or a list, in blocks that are not read here.
+    # A string in blocks that are not decoded.
     source: Source | str | None = None
     id: str = ""
     name: str = ""
@@ -65,13 +65,13 @@ class Block(msgspec.Struct):
 class InputMessage(msgspec.Struct):
     """One message."""
 
-    # A system message may stand behind a person's turn, and holds from there on.
+    # A system message may follow a user message and applies from there on.
     role: Literal["user", "assistant", "system"]
     content: str | list[Block]
 
 
 class ToolDefinition(msgspec.Struct):
-    """A tool that is offered."""
+    """A tool definition."""
 
     name: str
     description: str | None = None
@@ -79,20 +79,20 @@ class ToolDefinition(msgspec.Struct):
 
 
 class Thinking(msgspec.Struct):
-    """Whether and how much to think."""
+    """Thinking mode and budget."""
 
     type: str
     budget_tokens: int = 0
 
 
 class OutputConfig(msgspec.Struct):
-    """How much effort to take."""
+    """Output settings."""
 
     effort: str | None = None
 
 
 class MessagesBody(msgspec.Struct):
-    """The body of a request."""
+    """Request body."""
 
     model: str
     max_tokens: int
@@ -109,7 +109,7 @@ _body_decoder = msgspec.json.Decoder(MessagesBody)
 
 
 def read_body(body: bytes) -> MessagesBody:
-    """Read the body of a request, or raise `MalformedRequestError`."""
+    """Decode a request body, or raise `MalformedRequestError`."""
     try:
         return _body_decoder.decode(body)
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
@@ -117,18 +117,18 @@ def read_body(body: bytes) -> MessagesBody:
 
 
 def read_messages(body: MessagesBody) -> list[tuple[bytes, InputMessage]]:
-    """Return the messages, each as it was written and as it was read."""
+    """Return the messages, each as bytes and decoded."""
     read: list[tuple[bytes, InputMessage]] = []
     for at, wire in enumerate(body.messages):
         try:
             read.append((bytes(wire), _message_decoder.decode(wire)))
         except (msgspec.MsgspecError, UnicodeDecodeError) as error:
-            raise MalformedRequestError(f"messages.{at} cannot be read: {error}") from error
+            raise MalformedRequestError(f"messages.{at} is malformed: {error}") from error
     return read
 
 
 def blocks_of(content: str | list[Block] | None) -> list[Block]:
-    """Return content as blocks: a plain string is one block of text."""
+    """Return content as blocks; a string is one text block."""
     if isinstance(content, str):
         return [Block("text", text=content)]
     return content or []
@@ -146,16 +146,15 @@ _EFFORTS: Mapping[str, Effort] = {
 def decode_request(
     body: bytes,
     issuer: str = "",
-    path: str = "",  # noqa: ARG001 - one address for all models
+    path: str = "",  # noqa: ARG001 - one path for all models
     *,
     is_tolerant: bool = False,
 ) -> DecodedRequest:
-    """Read the body of a request, or raise `MalformedRequestError`.
+    """Decode a request body, or raise `MalformedRequestError`.
 
-    Results and a person's words that came in one message become two. Instructions in the middle of the conversation
-    are added to the system text. Thinking is said to come from `issuer`. An image
-    that is named by an address becomes a line of text. Settings that `Request` does not know are dropped; blocks it
-    does not know are refused, or named in `unread` where the reader is tolerant.
+    A message with tool results and user content becomes two. System messages in the middle of the conversation are
+    appended to the system text. Thinking is attributed to `issuer`. An image URL becomes a line of text. Settings
+    unknown to `Request` are dropped; unknown blocks are rejected, or listed in `unread` if `is_tolerant`.
     """
     wire = read_body(body)
     context = DecodeContext(issuer, is_tolerant=is_tolerant)
@@ -194,17 +193,19 @@ def _text_of(content: str | list[Block] | None) -> str:
 
 
 def _effort(wire: MessagesBody, context: DecodeContext) -> Effort | None:
-    thinking = wire.thinking
-    if thinking is not None and thinking.type == "disabled":
-        return Effort.NONE
-    if thinking is not None and thinking.type == "enabled":
-        return effort_of_budget(thinking.budget_tokens)
+    match wire.thinking:
+        case Thinking(type="disabled"):
+            return Effort.NONE
+        case Thinking(type="enabled", budget_tokens=budget):
+            return effort_of_budget(budget)
+    # Adaptive thinking without a known effort is the API's default: high.
+    default = None if wire.thinking is None else Effort.HIGH
     named = wire.output_config.effort if wire.output_config is not None else None
-    if named is not None and named not in _EFFORTS and not context.is_tolerant:
+    if named is None:
+        return default
+    if named not in _EFFORTS and not context.is_tolerant:
         raise MalformedRequestError(f"output_config.effort {named!r} is none of {', '.join(_EFFORTS)}")
-    if named is not None and named in _EFFORTS:
-        return _EFFORTS[named]
-    return Effort.HIGH if thinking is not None else None
+    return _EFFORTS.get(named, default)
 
 
 def _decode_message(message: InputMessage, context: DecodeContext) -> list[Message]:
@@ -260,5 +261,5 @@ def _source_part(source: Source, title: str, context: DecodeContext) -> Text | M
 
 
 def encode_error(kind: str, message: str) -> bytes:
-    """Return the body of an error; inside a stream it is the payload of an `error` event."""
+    """Encode an error body; inside a stream it is the payload of an `error` event."""
     return to_bytes({"type": "error", "error": {"type": kind, "message": message}})

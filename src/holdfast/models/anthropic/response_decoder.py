@@ -1,7 +1,6 @@
-"""An answer in the Anthropic dialect, read as it comes.
+"""Response decoder of the Anthropic dialect.
 
-The type of an event stands in its payload; the name beside it is not needed. Errors arrive inside a stream whose
-status was 200.
+Event types are read from the payload; SSE event names are ignored. Errors can occur inside a stream with status 200.
 """
 
 from typing import ClassVar
@@ -23,7 +22,7 @@ STOP_REASONS = {
     "refusal": StopReason.CONTENT_FILTER,
 }
 
-# What one block weighs in the bound of an answer besides its text, so that empty ones without end are bounded too.
+# Size charged per block besides its text, so that endless empty blocks reach the limit too.
 _BLOCK_WEIGHT = " " * 256
 
 
@@ -51,7 +50,7 @@ class _Block(msgspec.Struct):
 
 
 class _BlockDelta(msgspec.Struct):
-    """Also what `message_delta` carries: only one of the fields is ever there."""
+    """Delta of a block or of `message_delta`; only one of the fields is set."""
 
     text: str | None = None
     thinking: str | None = None
@@ -78,7 +77,7 @@ class _Event(msgspec.Struct):
 
 
 class _PartialBlock:
-    """A block while its pieces come."""
+    """A block while it is streamed."""
 
     def __init__(self, block: _Block, position: int) -> None:
         self.kind = block.type
@@ -97,7 +96,7 @@ _message_decoder = msgspec.json.Decoder(_Message)
 
 
 class StreamDecoder(AnswerDecoder):
-    """Reads one answer of the messages API, streamed or whole."""
+    """Decodes one response of the messages API, streamed or as one body."""
 
     dialect: ClassVar[str] = "anthropic"
 
@@ -132,13 +131,13 @@ class StreamDecoder(AnswerDecoder):
             case "error":
                 self._fail("the provider reported an error inside the stream", event.payload)
             case _:
-                pass  # Pings, and whatever the API adds: it says that clients must bear new events.
+                pass  # Pings and new event types: the API requires clients to ignore unknown ones.
         return []
 
     def _take_body(self, body: bytes) -> None:
         message = _message_decoder.decode(body)
         if message.type != "message":
-            self._fail("the provider sent something else in place of an answer", body)
+            self._fail("the provider returned something other than a response", body)
             return
         self._take_message(message)
         self._is_stopped = True
@@ -153,7 +152,7 @@ class StreamDecoder(AnswerDecoder):
         return deltas
 
     def _take_usage(self, usage: _Usage | None) -> None:
-        """Later numbers replace earlier ones: they are sums, not differences."""
+        """Merge usage; later numbers replace earlier ones because they are cumulative."""
         if usage is None:
             return
         known = msgspec.structs.asdict(self._usage) if self._usage is not None else {}
@@ -173,7 +172,7 @@ class StreamDecoder(AnswerDecoder):
     def _take_delta(self, index: int, delta: _BlockDelta) -> list[Delta]:
         block = self._blocks.get(index)
         if block is None:
-            # A server that leaves the start of a text out; calls have their names there and cannot do without.
+            # Some servers omit the start of a text block. A call needs its start event for the name.
             kind = "thinking" if delta.thinking is not None else "text"
             block = self._blocks[index] = _PartialBlock(_Block(kind), len(self._blocks))
         block.signature += delta.signature or ""
@@ -190,7 +189,7 @@ class StreamDecoder(AnswerDecoder):
         return [TextDelta(text)] if delta.text else [ReasoningDelta(text)]
 
     def _take_block_stop(self, index: int) -> list[Delta]:
-        """Tell what the provider wants to see again of thinking that has ended."""
+        """Return the signature or redacted data of a finished thinking block."""
         block = self._blocks.get(index)
         if block is None:
             return []
@@ -198,7 +197,7 @@ class StreamDecoder(AnswerDecoder):
         return [ReasoningDelta("", opaque)] if opaque and block.kind in ("thinking", "redacted_thinking") else []
 
     def _final_call_id(self, block: _PartialBlock) -> str:
-        """Return the id that the reply will have for a call: the first of several with one id keeps it."""
+        """Return the call id that the reply will have; "" for a duplicate id, which gets a new one."""
         before = (other.call_id for other in self._blocks.values() if other.position < block.position)
         return "" if block.call_id in before else block.call_id
 
@@ -245,7 +244,7 @@ class StreamDecoder(AnswerDecoder):
         cached = usage.cache_read_input_tokens or 0
         details = usage.output_tokens_details
         return Usage(
-            # The dialect counts what was read from and written to the cache apart.
+            # The API excludes cache reads and writes from `input_tokens`.
             input_tokens=(usage.input_tokens or 0) + cached + (usage.cache_creation_input_tokens or 0),
             output_tokens=usage.output_tokens or 0,
             cached_input_tokens=cached,

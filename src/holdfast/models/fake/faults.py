@@ -97,7 +97,7 @@ def _parse_step(entry: str) -> list[FaultStep]:
 _HTML_502 = b"<html>\r\n<head><title>502 Bad Gateway</title></head>\r\n<body><h1>502 Bad Gateway</h1></body>\r\n</html>"
 
 
-class No(msgspec.Struct, frozen=True):
+class ErrorResponse(msgspec.Struct, frozen=True):
     """A refusal: its status, body and headers."""
 
     status: int
@@ -106,12 +106,12 @@ class No(msgspec.Struct, frozen=True):
     content_type: str = "application/json"
 
 
-def in_front(word: str) -> No | None:
+def proxy_error(word: str) -> ErrorResponse | None:
     """Return what stands in front of every provider: a gateway that speaks HTML, or says nothing at all."""
     match word:
         case "502":
-            return No(502, _HTML_502, content_type="text/html")
+            return ErrorResponse(502, _HTML_502, content_type="text/html")
         case "bare-400":
-            return No(400, b"")
+            return ErrorResponse(400, b"")
         case _:
             return None

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 
 import msgspec
 
-from holdfast.models.fake.tokens import count_text, cut_to_tokens
+from holdfast.models.fake.tokens import count_text, truncate_to_tokens
 from holdfast.models.openai_chat.request_encoder import ATTACHED_ABOVE
 from holdfast.types.messages import (
     Effort,
@@ -53,9 +53,9 @@ _TOKENS_PER_WORD = 1.3
 _LINE_CHARS = 160
 
 
-def wants_summary(system: str, asked: Sequence[str]) -> bool:
+def wants_summary(system: str, requested: Sequence[str]) -> bool:
     """Whether the system text or a part of what a person says now orders a summary."""
-    ends = [end for part in asked for end in (part[:_ORDER_CHARS], part[-_ORDER_CHARS:])]
+    ends = [end for part in requested for end in (part[:_ORDER_CHARS], part[-_ORDER_CHARS:])]
     return any(_ORDER.search(text) for text in (system[:_ORDER_CHARS], *ends))
 
 
@@ -70,7 +70,7 @@ def summarise(request: Request, ask: str) -> str:
             break
         lines.append(line)
         used += cost
-    return "\n".join(lines) if lines else cut_to_tokens("Summary: there is no room for more", max(room, 1))
+    return "\n".join(lines) if lines else truncate_to_tokens("Summary: there is no room for more", max(room, 1))
 
 
 def _tokens_asked(request: Request, ask: str) -> int:
@@ -147,7 +147,7 @@ class Draft(msgspec.Struct, frozen=True):
     thought: Thought | None = None
 
 
-class _Scene(msgspec.Struct, frozen=True):
+class _Prompt(msgspec.Struct, frozen=True):
     """The end of the conversation: what a person asks, what tools returned, and how many rounds of calls there were."""
 
     # All that a person says now, and the texts that it came in.
@@ -159,25 +159,25 @@ class _Scene(msgspec.Struct, frozen=True):
 
 def compose(request: Request) -> Draft:
     """Return the answer to a request."""
-    scene = _scene(request.messages)
-    if wants_summary(request.system, scene.parts):
-        return Draft(summarise(request, scene.ask))
-    thought = _thought(request, scene)
-    rounds = list(_rounds_of_calls(scene.ask, request))
-    if scene.rounds < len(rounds):
-        return Draft("", _named(rounds[scene.rounds], request), thought)
-    sentences = [_quoted(result, request.messages) for result in scene.results]
-    if not scene.results:
-        sentences = list(_sentences(request, scene.ask))
+    prompt = _prompt(request.messages)
+    if wants_summary(request.system, prompt.parts):
+        return Draft(summarise(request, prompt.ask))
+    thought = _thought(request, prompt)
+    rounds = list(_rounds_of_calls(prompt.ask, request))
+    if prompt.rounds < len(rounds):
+        return Draft("", _named(rounds[prompt.rounds], request), thought)
+    sentences = [_quoted(result, request.messages) for result in prompt.results]
+    if not prompt.results:
+        sentences = list(_sentences(request, prompt.ask))
     return Draft(" ".join(sentences), thought=thought)
 
 
 def asks_for_summary(request: Request) -> bool:
     """Return whether a request is for a summary of what it shows."""
-    return wants_summary(request.system, _scene(request.messages).parts)
+    return wants_summary(request.system, _prompt(request.messages).parts)
 
 
-def _scene(messages: Sequence[Message]) -> _Scene:
+def _prompt(messages: Sequence[Message]) -> _Prompt:
     """Look back from the end to the newest words of a person, over the rounds of calls since."""
     results: tuple[ToolResult, ...] = ()
     asks: list[str] = []
@@ -193,7 +193,7 @@ def _scene(messages: Sequence[Message]) -> _Scene:
         elif message.role is Role.USER and not _is_attachment(message):
             asks.append(_FRAMED.sub("", text_of(message.parts)))
             parts += [_FRAMED.sub("", part.text) for part in message.parts if isinstance(part, Text)]
-    return _Scene("\n".join(reversed(asks)), tuple(parts), results, rounds)
+    return _Prompt("\n".join(reversed(asks)), tuple(parts), results, rounds)
 
 
 def _is_attachment(message: Message) -> bool:
@@ -202,13 +202,13 @@ def _is_attachment(message: Message) -> bool:
     return isinstance(first, Text) and first.text == ATTACHED_ABOVE
 
 
-def _thought(request: Request, scene: _Scene) -> Thought | None:
-    asked = _THINK.search(scene.ask)
-    if asked is None and request.effort in (None, Effort.NONE):
+def _thought(request: Request, prompt: _Prompt) -> Thought | None:
+    requested = _THINK.search(prompt.ask)
+    if requested is None and request.effort in (None, Effort.NONE):
         return None
-    words = len(scene.ask.split())
+    words = len(prompt.ask.split())
     text = f"The newest message has {words} words and the conversation {len(request.messages)} messages."
-    return Thought(text, is_quiet=asked is not None and asked[1] is not None)
+    return Thought(text, is_quiet=requested is not None and requested[1] is not None)
 
 
 # --- tools -------------------------------------------------------------------------------------------------------

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 import msgspec
 
 from holdfast.models.anthropic.reasoning import BUDGET_TOKENS_MIN
-from holdfast.models.anthropic.request_decoder import Block, MessagesBody, Source, InputMessage, blocks_of, read_turns
+from holdfast.models.anthropic.request_decoder import Block, InputMessage, MessagesBody, Source, blocks_of, read_turns
 from holdfast.models.fake.tokens import is_sealed, is_signed
 from holdfast.models.gemini.reasoning import NO_SIGNATURE
 from holdfast.models.gemini.request_decoder import Content as GeminiContent
@@ -35,7 +35,7 @@ class PlacedImage(msgspec.Struct, frozen=True):
 # --- OpenAI chat -------------------------------------------------------------------------------------------------
 
 
-def openai_objection(body: ChatBody) -> str | None:
+def openai_error(body: ChatBody) -> str | None:
     """Return what OpenAI would say about a request, or None where it would take it."""
     if not body.messages:
         return "Invalid 'messages': empty array. Expected an array with minimum length 1, but got an empty array."
@@ -55,24 +55,24 @@ def _openai_ids(messages: list[ChatMessage]) -> str | None:
 
 
 def _openai_pairs(messages: list[ChatMessage]) -> str | None:
-    owed: dict[str, None] = {}
+    pending: dict[str, None] = {}
     for message in messages:
         if message.role == "tool":
-            if message.tool_call_id not in owed:
+            if message.tool_call_id not in pending:
                 return (
                     "Invalid parameter: messages with role 'tool' must be a response to a preceeding message with "
                     "'tool_calls'."
                 )
-            del owed[message.tool_call_id]
+            del pending[message.tool_call_id]
             continue
-        if owed:
+        if pending:
             break
-        owed = {call.id: None for call in message.tool_calls or ()}
-    if not owed:
+        pending = {call.id: None for call in message.tool_calls or ()}
+    if not pending:
         return None
     return (
         "An assistant message with 'tool_calls' must be followed by tool messages responding to each 'tool_call_id'. "
-        f"The following tool_call_ids did not have response messages: {', '.join(owed)}"
+        f"The following tool_call_ids did not have response messages: {', '.join(pending)}"
     )
 
 
@@ -100,7 +100,7 @@ def openai_images(body: ChatBody) -> Iterator[PlacedImage]:
 # --- Anthropic ---------------------------------------------------------------------------------------------------
 
 
-def anthropic_objection(body: MessagesBody) -> str | None:
+def anthropic_error(body: MessagesBody) -> str | None:
     """Return what Anthropic would say about a request, or None where it would take it."""
     if not body.messages:
         return "messages: at least one message is required"
@@ -150,8 +150,8 @@ def _anthropic_places(messages: list[InputMessage]) -> str | None:
 def _anthropic_empties(messages: list[InputMessage]) -> str | None:
     for at, message in enumerate(messages):
         if not message.content and message.role != "system":
-            told = "all messages must have non-empty content except for the optional final assistant message"
-            return f"messages.{at}: {told}"
+            message = "all messages must have non-empty content except for the optional final assistant message"
+            return f"messages.{at}: {message}"
         for block in blocks_of(message.content):
             inner = blocks_of(block.content) if isinstance(block.content, list) else []
             for text in (piece.text for piece in (block, *inner) if piece.type == "text"):
@@ -177,19 +177,19 @@ def _anthropic_ids(messages: list[InputMessage]) -> str | None:
 
 
 def _anthropic_pairs(turns: list[tuple[str, list[Block]]]) -> str | None:
-    owed: list[str] = []
+    pending: list[str] = []
     for at, (role, blocks) in enumerate(turns):
         results = [block.tool_use_id for block in blocks if block.type == "tool_result"]
         for number, name in enumerate(results):
-            if name not in owed:
+            if name not in pending:
                 return (
                     f"messages.{at}.content.{number}: unexpected `tool_use_id` found in `tool_result` blocks: {name}. "
                     "Each `tool_result` block must have a corresponding `tool_use` block in the previous message."
                 )
-        missing = [name for name in owed if name not in results]
+        missing = [name for name in pending if name not in results]
         if missing:
             return _missing_results(at - 1, missing)
-        owed = [block.id for block in blocks if block.type == "tool_use"] if role == "assistant" else []
+        pending = [block.id for block in blocks if block.type == "tool_use"] if role == "assistant" else []
     return None
 
 
@@ -214,12 +214,12 @@ def _anthropic_thinking(body: MessagesBody, turns: list[tuple[str, list[Block]]]
         return f"thinking.enabled.budget_tokens: Input should be greater than or equal to {BUDGET_TOKENS_MIN}"
     if body.thinking.budget_tokens >= body.max_tokens:
         return "`max_tokens` must be greater than `thinking.budget_tokens`."
-    return _goes_on_without_thinking(turns)
+    return _missing_thinking(turns)
 
 
-def _goes_on_without_thinking(turns: list[tuple[str, list[Block]]]) -> str | None:
-    goes_on = any(block.type == "tool_result" for block in turns[-1][1])
-    if not goes_on or turns[-2][1][0].type in _THINKING:
+def _missing_thinking(turns: list[tuple[str, list[Block]]]) -> str | None:
+    continues = any(block.type == "tool_result" for block in turns[-1][1])
+    if not continues or turns[-2][1][0].type in _THINKING:
         return None
     return (
         f"messages.{len(turns) - 2}.content.0.type: Expected `thinking` or `redacted_thinking`, but found "
@@ -231,8 +231,8 @@ def _goes_on_without_thinking(turns: list[tuple[str, list[Block]]]) -> str | Non
 def _anthropic_images(body: MessagesBody) -> str | None:
     for image in anthropic_images(body):
         if image.media_type not in IMAGE_TYPES:
-            told = "Input should be 'image/jpeg', 'image/png', 'image/gif' or 'image/webp'"
-            return f"{image.path}.source.base64.media_type: {told}"
+            message = "Input should be 'image/jpeg', 'image/png', 'image/gif' or 'image/webp'"
+            return f"{image.path}.source.base64.media_type: {message}"
     return None
 
 
@@ -252,7 +252,7 @@ def anthropic_images(body: MessagesBody) -> Iterator[PlacedImage]:
 # --- What Google refuses in a request, however small: wrong pairs, altered signatures, empty messages, bad images.
 
 
-def gemini_objection(body: GenerateBody, model: str) -> str | None:
+def gemini_error(body: GenerateBody, model: str) -> str | None:
     """Return what Google would say about a request, or None where it would take it."""
     if not body.contents:
         return "* GenerateContentRequest.contents: contents is not specified"
@@ -263,16 +263,16 @@ def gemini_objection(body: GenerateBody, model: str) -> str | None:
 
 
 def _gemini_pairs(contents: list[GeminiContent]) -> str | None:
-    owed = 0
+    pending = 0
     for content in contents:
         answered = sum(part.function_response is not None for part in content.parts)
-        if answered != owed:
+        if answered != pending:
             return (
                 "Please ensure that the number of function response parts is equal to the number of function call "
                 "parts of the function call turn."
             )
-        owed = sum(part.function_call is not None for part in content.parts)
-    return None if not owed else "Please ensure that function call turn comes immediately after a user turn."
+        pending = sum(part.function_call is not None for part in content.parts)
+    return None if not pending else "Please ensure that function call turn comes immediately after a user turn."
 
 
 def _signatures(contents: list[GeminiContent], model: str) -> str | None:
@@ -306,7 +306,7 @@ def gemini_images(body: GenerateBody) -> Iterator[PlacedImage]:
 _ID_CHARS_MAX = 64
 
 
-def responses_objection(body: ResponsesBody) -> str | None:
+def responses_error(body: ResponsesBody) -> str | None:
     """Return what OpenAI would say about a request, or None where it would take it."""
     elements = [element for _, element in read_elements(body)]
     if not elements:
@@ -315,7 +315,7 @@ def responses_objection(body: ResponsesBody) -> str | None:
 
 
 def _response_pairs(elements: list[Element]) -> str | None:
-    owed: dict[str, None] = {}
+    pending: dict[str, None] = {}
     for at, element in enumerate(elements):
         if element.type == "function_call":
             if len(element.call_id) > _ID_CHARS_MAX:
@@ -323,12 +323,12 @@ def _response_pairs(elements: list[Element]) -> str | None:
                     f"Invalid 'input[{at}].call_id': string too long. Expected a string with maximum length "
                     f"{_ID_CHARS_MAX}, but got a string with length {len(element.call_id)} instead."
                 )
-            owed[element.call_id] = None
+            pending[element.call_id] = None
         elif element.type == "function_call_output":
-            if element.call_id not in owed:
+            if element.call_id not in pending:
                 return f"No tool call found for function call output with call_id {element.call_id}."
-            del owed[element.call_id]
-    return f"No tool output found for function call {next(iter(owed))}." if owed else None
+            del pending[element.call_id]
+    return f"No tool output found for function call {next(iter(pending))}." if pending else None
 
 
 def _thinking(elements: list[Element], model: str) -> str | None:

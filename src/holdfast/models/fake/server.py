@@ -15,7 +15,7 @@ import uvicorn
 from holdfast.errors import UsageError
 from holdfast.models.dialects import DIALECTS, dialect_at
 from holdfast.models.fake import Simulation
-from holdfast.models.transport import HttpResponse, BrokenOffError
+from holdfast.models.transport import BrokenOffError, HttpResponse
 from holdfast.types.limits import Limits
 
 # ASGI's own shapes.
@@ -61,13 +61,15 @@ class SimulationApp:
         elif method == "GET" and path == "/v1/models":
             await _reply(send, 200, _MODELS)
         elif method == "POST" and path == "/v1/conversations":
-            begun = self._simulation.stored.begin()
+            begun = self._simulation.responses.begin()
             await _reply(send, 200, {"id": begun, "object": "conversation", "created_at": 0, "metadata": {}})
         elif path == CONTROL_PATH and method in ("GET", "POST"):
             await self._control(method, receive, send)
         else:
-            told = f"{method} {path} is not served here; there are {', '.join(_PATHS)}, /v1/models and {CONTROL_PATH}"
-            await _reply(send, 404, {"error": {"message": told, "type": "invalid_request_error"}})
+            message = (
+                f"{method} {path} is not served here; there are {', '.join(_PATHS)}, /v1/models and {CONTROL_PATH}"
+            )
+            await _reply(send, 404, {"error": {"message": message, "type": "invalid_request_error"}})
 
     async def close(self) -> None:
         """Cut all streams that are still open."""

@@ -24,23 +24,23 @@ _PIXELS_PER_TOKEN = 750
 _IMAGE_TOKENS_MIN, _IMAGE_TOKENS_MAX = 85, 1_600
 _DOCUMENT_BYTES_PER_TOKEN = 20
 # Texts whose count is remembered, and how long they may be: some megabytes.
-_REMEMBERED, _REMEMBERED_CHARS_MAX = 2_048, 2_000
+_CACHED_TEXTS, _CACHED_CHARS_MAX = 2_048, 2_000
 
 
 def count_text(text: str) -> int:
     """Return the tokens of a text."""
-    return _remembered(text) if len(text) <= _REMEMBERED_CHARS_MAX else _counted(text)
+    return _count_cached(text) if len(text) <= _CACHED_CHARS_MAX else _count(text)
 
 
-def _counted(text: str) -> int:
+def _count(text: str) -> int:
     return len(_PIECE.findall(text))
 
 
 # Requests repeat what stood in the ones before.
-_remembered = lru_cache(maxsize=_REMEMBERED)(_counted)
+_count_cached = lru_cache(maxsize=_CACHED_TEXTS)(_count)
 
 
-def cut_to_tokens(text: str, tokens_max: int) -> str:
+def truncate_to_tokens(text: str, tokens_max: int) -> str:
     """Return the beginning of a text that has at most this many tokens."""
     for number, piece in enumerate(_PIECE.finditer(text)):
         if number == tokens_max:

@@ -1,4 +1,4 @@
-"""The Gemini dialect as a server reads it: requests in, and the errors that answer them."""
+"""Request decoder and error encoder of the Gemini dialect, server side."""
 
 from collections import deque
 
@@ -7,8 +7,8 @@ import msgspec
 from holdfast.models.gemini.reasoning import NO_SIGNATURE, effort_of
 from holdfast.models.wire import (
     ANY_OBJECT,
-    DecodedRequest,
     DecodeContext,
+    DecodedRequest,
     MalformedRequestError,
     WireNode,
     media_from_base64,
@@ -28,24 +28,24 @@ from holdfast.types.messages import (
 )
 from holdfast.types.messages import Part as OurPart
 
-# --- The shape of a request in the Gemini dialect, as a server reads it. Fields that nobody here uses are dropped.
+# --- Wire types (unused fields are ignored) ---
 
 
 class InlineData(msgspec.Struct, rename="camel"):
-    """Bytes inside the request."""
+    """Inline media."""
 
     mime_type: str = ""
     data: str = ""
 
 
 class FileData(msgspec.Struct, rename="camel"):
-    """Bytes elsewhere."""
+    """Media by URI."""
 
     file_uri: str = ""
 
 
 class FunctionCall(msgspec.Struct):
-    """A call that a model made."""
+    """A tool call."""
 
     name: str = ""
     args: msgspec.Raw = msgspec.Raw(b"{}")
@@ -53,7 +53,7 @@ class FunctionCall(msgspec.Struct):
 
 
 class FunctionResponse(msgspec.Struct):
-    """What a tool returned."""
+    """A tool result."""
 
     name: str = ""
     response: dict[str, msgspec.Raw] = {}
@@ -61,7 +61,7 @@ class FunctionResponse(msgspec.Struct):
 
 
 class Part(msgspec.Struct, rename="camel"):
-    """One part of a message, whatever its kind."""
+    """One part of a message, of any kind."""
 
     text: str | None = None
     thought: bool | None = None
@@ -80,7 +80,7 @@ class Content(msgspec.Struct):
 
 
 class Declaration(msgspec.Struct, rename="camel"):
-    """A function that is offered."""
+    """A function definition."""
 
     name: str
     description: str = ""
@@ -89,33 +89,33 @@ class Declaration(msgspec.Struct, rename="camel"):
 
     @property
     def schema(self) -> str:
-        """Return the schema as JSON text."""
+        """Parameter schema as JSON text."""
         written = bytes(self.parameters_json_schema)
         return (bytes(self.parameters) if written == b"null" else written).decode()
 
 
 class Tool(msgspec.Struct, rename="camel"):
-    """Functions that are offered together."""
+    """A group of function definitions."""
 
     function_declarations: list[Declaration] | None = None
 
 
 class ThinkingConfig(msgspec.Struct, rename="camel"):
-    """How much to think."""
+    """Thinking settings."""
 
     thinking_budget: int | None = None
     thinking_level: str | None = None
 
 
 class GenerationConfig(msgspec.Struct, rename="camel"):
-    """How to answer."""
+    """Generation settings."""
 
     max_output_tokens: int | None = None
     thinking_config: ThinkingConfig | None = None
 
 
 class GenerateBody(msgspec.Struct, rename="camel"):
-    """The body of a request."""
+    """Request body."""
 
     contents: list[Content]
     system_instruction: Content | None = None
@@ -127,7 +127,7 @@ _body_decoder = msgspec.json.Decoder(GenerateBody)
 
 
 def read_body(body: bytes) -> GenerateBody:
-    """Read the body of a request, or raise `MalformedRequestError`."""
+    """Decode a request body, or raise `MalformedRequestError`."""
     try:
         return _body_decoder.decode(body)
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
@@ -138,10 +138,10 @@ _STREAMS = ":streamGenerateContent"
 
 
 def decode_request(body: bytes, issuer: str = "", path: str = "", *, is_tolerant: bool = False) -> DecodedRequest:
-    """Read the body of a request and the address it came to, or raise `MalformedRequestError`.
+    """Decode a request body and its path, or raise `MalformedRequestError`.
 
-    A call without an id is named by its place, and a result without one answers the oldest open call of its name. A
-    file that is named by an address becomes a line of text. Settings that `Request` does not know are dropped.
+    A call without an id gets one from its position, and a result without one matches the oldest open call of its name.
+    A file URI becomes a line of text. Settings unknown to `Request` are dropped.
     """
     wire = read_body(body)
     context = DecodeContext(issuer, is_tolerant=is_tolerant)
@@ -164,21 +164,21 @@ def decode_request(body: bytes, issuer: str = "", path: str = "", *, is_tolerant
 
 
 class _OpenCalls:
-    """Calls that have no result yet, in their order."""
+    """Calls without a result, in order."""
 
     def __init__(self) -> None:
         self._open: deque[ToolCall] = deque()
         self._count = 0
 
     def add(self, call_id: str | None, name: str, arguments: str) -> ToolCall:
-        """Name a call."""
+        """Add a call; generate its id if it has none."""
         self._count += 1
         call = ToolCall(call_id or f"call_{self._count}", name, arguments)
         self._open.append(call)
         return call
 
-    def answer(self, result: FunctionResponse) -> str:
-        """Return the id of the call that a result answers."""
+    def close(self, result: FunctionResponse) -> str:
+        """Remove the call that a result belongs to and return its id."""
         for call in self._open:
             if call.call_id == result.id if result.id else call.name == result.name:
                 self._open.remove(call)
@@ -192,13 +192,19 @@ def _specs(tool: Tool) -> list[ToolSpec]:
 
 def _messages(content: Content, calls: _OpenCalls, context: DecodeContext) -> list[Message]:
     if content.role == "model":
-        return [Message(Role.ASSISTANT, tuple(part for wire in content.parts for part in _model_parts(wire, calls, context)))]
+        return [
+            Message(
+                Role.ASSISTANT, tuple(part for wire in content.parts for part in _model_parts(wire, calls, context))
+            )
+        ]
     if content.role not in ("user", "function"):
         raise MalformedRequestError(f"Please use a valid role: user, model. Found {content.role!r}.")
-    results = tuple(
-        _result(part.function_response, calls) for part in content.parts if part.function_response is not None
-    )
-    user_parts = tuple(_content(part, context) for part in content.parts if part.function_response is None)
+    return _user_messages(content.parts, calls, context)
+
+
+def _user_messages(parts: list[Part], calls: _OpenCalls, context: DecodeContext) -> list[Message]:
+    results = tuple(_result(part.function_response, calls) for part in parts if part.function_response is not None)
+    user_parts = tuple(_content(part, context) for part in parts if part.function_response is None)
     messages = [Message(Role.TOOL, results)] if results else []
     return [*messages, Message(Role.USER, user_parts)] if user_parts or not results else messages
 
@@ -219,12 +225,12 @@ def _model_parts(wire: Part, calls: _OpenCalls, context: DecodeContext) -> list[
 
 
 def _result(response: FunctionResponse, calls: _OpenCalls) -> ToolResult:
-    call_id = calls.answer(response)
+    call_id = calls.close(response)
     outcome = ToolOutcome.FAILED if "error" in response.response else ToolOutcome.DONE
-    told = response.response.get("error", response.response.get("output"))
-    if told is None:
+    output = response.response.get("error", response.response.get("output"))
+    if output is None:
         return ToolResult(call_id, (Text(msgspec.json.encode(response.response).decode()),), outcome)
-    read = msgspec.json.decode(told)
+    read = msgspec.json.decode(output)
     pieces = read if isinstance(read, list) else [read]
     texts = (piece if isinstance(piece, str) else msgspec.json.encode(piece).decode() for piece in pieces)
     return ToolResult(call_id, tuple(Text(text) for text in texts), outcome)
@@ -241,7 +247,7 @@ def _content(wire: Part, context: DecodeContext) -> ContentPart:
 
 
 def encode_error(status: int, name: str, message: str, details: list[WireNode] | None = None) -> bytes:
-    """Return the body of an error."""
+    """Encode an error body."""
     error: dict[str, WireNode] = {"code": status, "message": message, "status": name}
     if details:
         error["details"] = details

@@ -1,7 +1,6 @@
-"""A request in the responses dialect: the bytes to send.
+"""Request encoder of the responses dialect.
 
-The order of keys is fixed and everything that grows stands in `input`, followed only by settings: a longer
-conversation starts with the bytes of a shorter one up to where it grows.
+The key order is fixed and only settings follow `input`, so a longer conversation shares its prefix with a shorter one.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -13,15 +12,15 @@ from holdfast.models.openai_responses.reasoning import EFFORTS, supports_reasoni
 from holdfast.models.wire import (
     EMPTY_MESSAGE,
     IMAGE_TYPES,
-    UniqueCallIds,
     UnchangedCallIds,
+    UniqueCallIds,
     WireNode,
-    outcome_text,
     data_url,
     inline_text,
     is_json,
     media_line,
     object_text,
+    outcome_text,
     schema_text,
     to_bytes,
 )
@@ -48,14 +47,13 @@ def encode_request(
     blobs: Mapping[str, bytes],
     issuer: str,
     *,
-    is_official: bool = True,  # noqa: ARG001 - compatible servers take the same
+    is_official: bool = True,  # noqa: ARG001 - same for compatible servers
     wants_stream: bool = True,
 ) -> bytes:
-    """Return the body of a request.
+    """Encode a request body.
 
-    What changes on the way: reasoning of another issuer, without its encrypted whole, or with nothing behind it in its
-    message is left out; how a tool call ended is not told apart from what it returned; empty text is left out, and so
-    are assistant messages with nothing else.
+    Lossy: reasoning of another issuer, without encrypted content, or at the end of its message is dropped; tool
+    outcomes are dropped; empty text and empty assistant messages are dropped.
     """
     body: _Node = {"model": model}
     if request.system:
@@ -70,7 +68,7 @@ def encode_request(
         body["reasoning"] = {"effort": EFFORTS[request.effort]}
     if supports_reasoning(model):
         body["include"] = ["reasoning.encrypted_content"]
-    # What people say is not left with the provider; the log has it.
+    # The log has the conversation; the provider must not store it.
     body["store"] = False
     if wants_stream:
         body["stream"] = True
@@ -78,13 +76,13 @@ def encode_request(
 
 
 def encode_messages(messages: Sequence[Message], blobs: Mapping[str, bytes], issuer: str) -> list[bytes]:
-    """Return messages as elements of a request's `input`, with the ids of calls as they are."""
+    """Encode messages as elements of `input`, with unchanged call ids."""
     return [to_bytes(node) for nodes in _nodes(messages, UnchangedCallIds(), blobs, issuer) for node in nodes]
 
 
 def _tool(spec: ToolSpec) -> WireNode:
     schema = msgspec.Raw(schema_text(spec.parameters).encode())
-    # Strict is the default here, and refuses schemas that do not list every property as required.
+    # The default, strict, rejects schemas with optional properties.
     return {
         "type": "function",
         "name": spec.name,
@@ -109,7 +107,9 @@ def _nodes(
         yield nodes
 
 
-def _assistant_nodes(message: Message, ids: UnchangedCallIds, blobs: Mapping[str, bytes], issuer: str) -> list[WireNode]:
+def _assistant_nodes(
+    message: Message, ids: UnchangedCallIds, blobs: Mapping[str, bytes], issuer: str
+) -> list[WireNode]:
     nodes: list[WireNode] = []
     trailing_reasoning = 0
     for part in message.parts:
@@ -128,8 +128,8 @@ def _assistant_nodes(message: Message, ids: UnchangedCallIds, blobs: Mapping[str
                     nodes.append(msgspec.Raw(part.opaque.encode()))
                     trailing_reasoning += 1
             case ToolResult():
-                pass  # Results are the tool's words.
-    # Thinking that led to nothing is refused: "was provided without its required following item".
+                pass  # Tool results are separate elements.
+    # The API rejects trailing reasoning: "was provided without its required following item".
     return nodes[: len(nodes) - trailing_reasoning]
 
 

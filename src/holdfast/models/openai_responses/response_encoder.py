@@ -1,4 +1,4 @@
-"""The responses dialect as a server answers in it: whole, or as the events of a stream."""
+"""Response encoder of the responses dialect, as one body or as stream events."""
 
 from collections.abc import Iterator, Mapping
 
@@ -19,18 +19,18 @@ _INCOMPLETE: Mapping[StopReason, str] = {
 
 
 def encode_reply(reply: Reply, reply_id: str, created: int = 0) -> bytes:
-    """Return a whole answer as a JSON body."""
+    """Encode a reply as one JSON body."""
     output = [_item(part, f"{reply_id}_{at}") for at, part in enumerate(reply.parts)]
     return to_bytes(_final_response(AnswerHead(reply_id, reply.model, created), reply, output))
 
 
 def encode_stream(reply: Reply, reply_id: str, created: int = 0, *, wants_usage: bool = True) -> Iterator[bytes]:
-    """Yield an answer as the events of a stream."""
+    """Encode a reply as stream events."""
     return replay(ResponsesEncoder(AnswerHead(reply_id, reply.model, created), wants_usage=wants_usage), reply)
 
 
 def _response(head: AnswerHead, status: str, output: list[WireNode]) -> _Node:
-    """Return a response with every field that the official client needs."""
+    """Return a response with every field that the official client requires."""
     return {
         "id": head.reply_id,
         "object": "response",
@@ -99,7 +99,7 @@ def _call(item_id: str, call_id: str, name: str, arguments: str, status: str = "
 
 
 class ResponsesEncoder(LiveEncoder):
-    """Writes an answer as events of the responses API; each carries its number."""
+    """Encodes a reply as numbered events of the responses API."""
 
     dialect = "openai-responses"
 
@@ -107,7 +107,7 @@ class ResponsesEncoder(LiveEncoder):
         super().__init__(head, wants_usage=wants_usage)
         self._number = 0
         self._items: list[WireNode] = []
-        # What is being written: its kind, its id, and its text so far.
+        # Kind, id and text of the open item.
         self._kind = ""
         self._item_id = ""
         self._written = ""
@@ -152,9 +152,9 @@ class ResponsesEncoder(LiveEncoder):
         return event
 
     def _own_id(self, prefix: str) -> str:
-        return f"{prefix}_{self.head.reply_id}_{len(self._done)}"
+        return f"{prefix}_{self.head.reply_id}_{len(self._items)}"
 
-    # --- text ----------------------------------------------------------------------------------------------------
+    # --- Text ---
 
     def _write_text(self, text: str) -> list[bytes]:
         events: list[bytes] = []
@@ -169,7 +169,7 @@ class ResponsesEncoder(LiveEncoder):
         return [*events, self._event("response.output_text.delta", delta)]
 
     def _end_part(self) -> list[bytes]:
-        """End whatever text or thinking is being written."""
+        """End the open text or reasoning item."""
         if self._kind == "message":
             place: _Node = {**self._place, "content_index": 0}
             output = _message(self._item_id, [_text(self._written)])
@@ -182,7 +182,7 @@ class ResponsesEncoder(LiveEncoder):
             return [*self._end_summary(), self._item_done(reasoning_node(Reasoning(self._written), self._item_id))]
         return []
 
-    # --- thinking ------------------------------------------------------------------------------------------------
+    # --- Reasoning ---
 
     def _write_thinking(self, text: str, part_id: str) -> list[bytes]:
         events: list[bytes] = []
@@ -213,9 +213,9 @@ class ResponsesEncoder(LiveEncoder):
         opening: WireNode = {"id": item_id, "type": "reasoning", "summary": []}
         return [*events, self._item_added("reasoning", item_id, opening), self._item_done(output)]
 
-    # --- calls and the end ---------------------------------------------------------------------------------------
+    # --- Calls and end ---
 
-    def _open_call(self, index: int, call_id: str, name: str) -> list[bytes]:  # noqa: ARG002 - items count here
+    def _open_call(self, index: int, call_id: str, name: str) -> list[bytes]:  # noqa: ARG002 - items have their own index
         events = self._end_part()
         item_id = self._own_id("fc")
         return [*events, self._item_added("call", item_id, _call(item_id, call_id, name, "", "in_progress"))]
