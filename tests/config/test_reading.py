@@ -72,7 +72,7 @@ def test_the_file_is_the_one_that_is_named_else_one_that_is_there(elsewhere: Pat
         ("port = 1", "no setting 'port'; did you mean"),
         ("[gateway]\nport = 70000", r"gateway.port cannot be 70000 \(Expected `int` <= 65535\)"),
         ('[gateway]\nport = "x"', "gateway.port cannot be 'x'"),
-        ("[bounds]\nsteps_max = -1", "bounds.steps_max cannot be -1; it takes a number from 0 on"),
+        ("[bounds]\nsteps_max = -1", "bounds.steps_max cannot be -1; it must be a number of at least 0"),
         ('[bounds]\non_oversize = "panic"', "bounds.on_oversize cannot be 'panic'"),
         ("[deadlines]\nidle_seconds = nan", "deadlines.idle_seconds cannot be nan"),
         ("[gateway", "is not TOML"),
@@ -95,7 +95,9 @@ def test_a_variable_that_is_for_something_else_is_not_taken_for_a_mistyped_one(v
 
 @pytest.mark.usefixtures("elsewhere")
 def test_what_is_wrong_elsewhere_is_told_too(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match=r"HOLDFAST_GATEWAY_PROT is no setting; did you mean HOLDFAST_GATEWAY_PORT\?"):
+    with pytest.raises(
+        UsageError, match=r"GATEWAY_PROT is not a setting; did you mean HOLDFAST_GATEWAY_PORT\?"
+    ):
         sources(HOLDFAST_GATEWAY_PROT="1")
     with pytest.raises(UsageError, match=r"HOLDFAST_GATEWAY_PORT: gateway.port cannot be 'many'"):
         sources(HOLDFAST_GATEWAY_PORT="many")
@@ -104,7 +106,7 @@ def test_what_is_wrong_elsewhere_is_told_too(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"--set: there is no setting 'gateway.prt'; did you mean 'gateway.port'"):
         read_configuration(assignments=["gateway.prt=1"], environ={})
     (tmp_path / "long.toml").write_bytes(b"#" * (2**20 + 1))
-    with pytest.raises(UsageError, match="that is no configuration"):
+    with pytest.raises(UsageError, match="that is not a configuration"):
         sources(tmp_path / "long.toml")
     (tmp_path / "bytes.toml").write_bytes(b"\xff")
     with pytest.raises(UsageError, match="is not TOML"):

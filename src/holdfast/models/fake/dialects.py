@@ -1,4 +1,4 @@
-"""How the simulated model behaves in each dialect: signs of life, ids, errors inside a stream, thinking, rules."""
+"""Dialect rules of the simulated provider: keep-alives, ids, stream errors, reasoning and validation."""
 
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
@@ -36,19 +36,19 @@ Inspection = tuple[str | None, list[PlacedImage]]
 
 
 class DialectRules(msgspec.Struct, frozen=True):
-    """One provider's manners. `look` holds a body against its rules and finds its images."""
+    """Rules of one provider API. `inspect` validates a body and finds its images."""
 
     reply_prefix: str
     request_id_header: str
     keep_alive: bytes
-    # What only the deltas of a stream have, apart from the first event, which opens it.
+    # Marks delta events; the first event of a stream does not count.
     delta_mark: bytes
     error_event: bytes
     inspect: Callable[[bytes, str], Inspection]
     thinking: Callable[[Thought, str, str], list[Reasoning]]
 
 
-def _openai_inspect(body: bytes, model: str) -> Inspection:  # noqa: ARG001 - thinking does not go back
+def _openai_inspect(body: bytes, model: str) -> Inspection:  # noqa: ARG001 - reasoning is never sent back
     read = openai_shapes.read_body(body)
     return openai_error(read), list(openai_images(read))
 

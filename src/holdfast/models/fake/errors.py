@@ -1,4 +1,4 @@
-"""How each provider says no: the status, headers and body of a refusal, with the facts that the real ones carry."""
+"""Error responses of the simulated provider: status, headers and body as each real API sends them."""
 
 from collections.abc import Mapping
 from types import MappingProxyType
@@ -8,8 +8,7 @@ from holdfast.models import anthropic, gemini, openai_chat, openai_responses
 from holdfast.models.fake.faults import ErrorResponse, proxy_error
 from holdfast.models.wire import WireNode, to_bytes
 
-# --- How Google says no: a number, a name and details, whatever went wrong.
-
+# --- Google: one error shape with code, name and details ---
 
 _RPC = "type.googleapis.com/google.rpc."
 _TROUBLESHOOTING = "Please retry or report in https://developers.generativeai.google/guide/troubleshooting"
@@ -17,52 +16,52 @@ _QUOTA = "You exceeded your current quota, please check your plan and billing de
 
 
 class GeminiErrors:
-    """As Google says it."""
+    """Errors of the Gemini API."""
 
-    def malformed(self, why: str) -> ErrorResponse:
-        """Refuse a body that does not follow the dialect, or a rule of it."""
-        return self._invalid(why)
+    def malformed(self, reason: str) -> ErrorResponse:
+        """Error for an invalid request."""
+        return self._invalid(reason)
 
     def overflow(self, prompt: int, output: int | None, window: int) -> ErrorResponse:
-        """Refuse too many tokens, with numbers."""
+        """Error for too many tokens, with numbers."""
         counted = prompt if prompt > window else prompt + (output or 0)
         return self._invalid(
             f"The input token count ({counted}) exceeds the maximum number of tokens allowed ({window})."
         )
 
     def overflow_without_numbers(self) -> ErrorResponse:
-        """Refuse too many tokens, without numbers."""
+        """Error for too many tokens, without numbers."""
         return self._invalid("The input token count exceeds the maximum number of tokens allowed.")
 
-    def output_too_large(self, requested: int, limit: int, model: str) -> ErrorResponse:  # noqa: ARG002 - others name the model
-        """Refuse a limit of the output that is above the model's own."""
+    def output_too_large(self, requested: int, limit: int, model: str) -> ErrorResponse:  # noqa: ARG002 - part of the interface
+        """Error for an output limit above the model's own."""
         return self._invalid(
-            f"Unable to submit request because it has a maxOutputTokens value of {requested} but the supported range is "
-            f"from 1 (inclusive) to {limit + 1} (exclusive). Update the value and try again."
+            f"Unable to submit request because it has a maxOutputTokens value of {requested} but the supported range "
+            f"is from 1 (inclusive) to {limit + 1} (exclusive). Update the value and try again."
         )
 
     def wire_overflow(self, limit: int | None) -> ErrorResponse:
-        """Refuse too many bytes."""
-        # The real limit, where the simulation has none of its own.
+        """Error for too many bytes."""
+        # Default to the real limit.
         return self._invalid(f"Request payload size exceeds the limit: {limit or 20_971_520} bytes.")
 
-    def too_many_images(self, count: int, limit: int) -> ErrorResponse:  # noqa: ARG002 - the count is not told
-        """Refuse too many images."""
+    def too_many_images(self, count: int, limit: int) -> ErrorResponse:  # noqa: ARG002 - part of the interface
+        """Error for too many images."""
         return self._invalid(f"Please use fewer than {limit + 1} images in your request.")
 
-    def image_too_large(self, path: str, size_bytes: int, limit: int) -> ErrorResponse:  # noqa: ARG002 - nothing is told
-        """Refuse an image of too many bytes."""
+    def image_too_large(self, path: str, size_bytes: int, limit: int) -> ErrorResponse:  # noqa: ARG002 - part of the interface
+        """Error for an image with too many bytes."""
         return self._invalid(f"Unable to process input image. {_TROUBLESHOOTING}")
 
-    def image_too_wide(self, path: str, longest: int, limit: int) -> ErrorResponse:  # noqa: ARG002 - nothing is told
-        """Refuse an image with too many pixels on a side."""
+    def image_too_wide(self, path: str, longest: int, limit: int) -> ErrorResponse:  # noqa: ARG002 - part of the interface
+        """Error for an image with too many pixels per side."""
         return self._invalid(f"Unable to process input image. {_TROUBLESHOOTING}")
 
     def scripted_error(self, word: str, setting: float | None, model: str) -> ErrorResponse | None:
-        """Return the refusal that a word of the fault script stands for, or None where it stands for none."""
+        """Error response of a fault word, or None if the word is not an error response."""
         match word:
             case "401":
-                # Google takes a wrong key for a wrong argument.
+                # Google reports an invalid key as an invalid argument.
                 reason: WireNode = {
                     "@type": f"{_RPC}ErrorInfo",
                     "reason": "API_KEY_INVALID",
@@ -87,7 +86,7 @@ class GeminiErrors:
             case "reasoning-400":
                 return self._invalid("Corrupted thought signature.")
             case "content-filter":
-                # A prompt that is blocked is answered, by nothing.
+                # A blocked prompt gets an empty response with status 200.
                 return ErrorResponse(200, to_bytes({"promptFeedback": {"blockReason": "PROHIBITED_CONTENT"}}))
             case "bad-request":
                 return self._invalid('Invalid JSON payload received. Unknown name "colour": Cannot find field.')
@@ -114,42 +113,42 @@ class GeminiErrors:
 
 
 class ProviderErrors(Protocol):
-    """One provider's refusals."""
+    """Error responses of one provider."""
 
-    def malformed(self, why: str) -> ErrorResponse:
-        """Refuse a body that does not follow the dialect, or a rule of it."""
+    def malformed(self, reason: str) -> ErrorResponse:
+        """Error for an invalid request."""
         ...
 
     def overflow(self, prompt: int, output: int | None, window: int) -> ErrorResponse:
-        """Refuse too many tokens, with numbers."""
+        """Error for too many tokens, with numbers."""
         ...
 
     def overflow_without_numbers(self) -> ErrorResponse:
-        """Refuse too many tokens, without numbers."""
+        """Error for too many tokens, without numbers."""
         ...
 
     def output_too_large(self, requested: int, limit: int, model: str) -> ErrorResponse:
-        """Refuse a limit of the output that is above the model's own."""
+        """Error for an output limit above the model's own."""
         ...
 
     def wire_overflow(self, limit: int | None) -> ErrorResponse:
-        """Refuse too many bytes."""
+        """Error for too many bytes."""
         ...
 
     def too_many_images(self, count: int, limit: int) -> ErrorResponse:
-        """Refuse too many images."""
+        """Error for too many images."""
         ...
 
     def image_too_large(self, path: str, size_bytes: int, limit: int) -> ErrorResponse:
-        """Refuse an image of too many bytes."""
+        """Error for an image with too many bytes."""
         ...
 
     def image_too_wide(self, path: str, longest: int, limit: int) -> ErrorResponse:
-        """Refuse an image with too many pixels on a side."""
+        """Error for an image with too many pixels per side."""
         ...
 
     def scripted_error(self, word: str, setting: float | None, model: str) -> ErrorResponse | None:
-        """Return the refusal that a word of the fault script stands for, or None where it stands for none."""
+        """Error response of a fault word, or None if the word is not an error response."""
         ...
 
 
@@ -158,14 +157,14 @@ def _seconds(setting: float | None) -> dict[str, str]:
 
 
 class OpenAIErrors:
-    """As OpenAI says it; where OpenAI has no words of its own, as the servers that speak its dialect do."""
+    """Errors of the chat completions API; for errors that OpenAI lacks, those of compatible servers."""
 
-    def malformed(self, why: str) -> ErrorResponse:
-        """Refuse a body that does not follow the dialect, or a rule of it."""
-        return self._invalid(why)
+    def malformed(self, reason: str) -> ErrorResponse:
+        """Error for an invalid request."""
+        return self._invalid(reason)
 
     def overflow(self, prompt: int, output: int | None, window: int) -> ErrorResponse:
-        """Refuse too many tokens, with numbers."""
+        """Error for too many tokens, with numbers."""
         head = f"This model's maximum context length is {window} tokens. However, "
         if output is None or prompt > window:
             message = f"your messages resulted in {prompt} tokens. Please reduce the length of the messages."
@@ -177,39 +176,39 @@ class OpenAIErrors:
         return self._invalid(head + message, "context_length_exceeded", "messages")
 
     def overflow_without_numbers(self) -> ErrorResponse:
-        """Refuse too many tokens, without numbers."""
+        """Error for too many tokens, without numbers."""
         message = "Please reduce the length of the messages or completion."
         return self._invalid(message, "context_length_exceeded", "messages")
 
-    def output_too_large(self, requested: int, limit: int, model: str) -> ErrorResponse:  # noqa: ARG002 - others name the model
-        """Refuse a limit of the output that is above the model's own."""
+    def output_too_large(self, requested: int, limit: int, model: str) -> ErrorResponse:  # noqa: ARG002 - part of the interface
+        """Error for an output limit above the model's own."""
         message = f"This model supports at most {limit} completion tokens, whereas you provided {requested}."
         return self._invalid(f"max_tokens is too large: {requested}. {message}", "invalid_value", "max_tokens")
 
-    def wire_overflow(self, limit: int | None) -> ErrorResponse:  # noqa: ARG002 - others tell the most
-        """Refuse too many bytes."""
+    def wire_overflow(self, limit: int | None) -> ErrorResponse:  # noqa: ARG002 - part of the interface
+        """Error for too many bytes."""
         return ErrorResponse(
             413, openai_chat.encode_error("invalid_request_error", "Request Entity Too Large", code="request_too_large")
         )
 
-    def too_many_images(self, count: int, limit: int) -> ErrorResponse:  # noqa: ARG002 - OpenAI does not tell the count
-        """Refuse too many images."""
+    def too_many_images(self, count: int, limit: int) -> ErrorResponse:  # noqa: ARG002 - part of the interface
+        """Error for too many images."""
         return self._invalid(f"Too many images provided. This model supports up to {limit} images")
 
     def image_too_large(self, path: str, size_bytes: int, limit: int) -> ErrorResponse:
-        """Refuse an image of too many bytes."""
+        """Error for an image with too many bytes."""
         message = (
             f"Invalid image at {path}: the image has {size_bytes} bytes, which exceeds the maximum of {limit} bytes."
         )
         return self._invalid(message, "image_too_large", path)
 
     def image_too_wide(self, path: str, longest: int, limit: int) -> ErrorResponse:
-        """Refuse an image with too many pixels on a side."""
+        """Error for an image with too many pixels per side."""
         message = f"Invalid image at {path}: its longest side has {longest} pixels, the maximum is {limit} pixels."
         return self._invalid(message, "image_too_large", path)
 
     def scripted_error(self, word: str, setting: float | None, model: str) -> ErrorResponse | None:
-        """Return the refusal that a word of the fault script stands for, or None where it stands for none."""
+        """Error response of a fault word, or None if the word is not an error response."""
         error = openai_chat.encode_error
         match word:
             case "401":
@@ -255,49 +254,49 @@ class OpenAIErrors:
 
 
 class AnthropicErrors:
-    """As Anthropic says it."""
+    """Errors of the Anthropic API."""
 
-    def malformed(self, why: str) -> ErrorResponse:
-        """Refuse a body that does not follow the dialect, or a rule of it."""
-        return self._invalid(why)
+    def malformed(self, reason: str) -> ErrorResponse:
+        """Error for an invalid request."""
+        return self._invalid(reason)
 
     def overflow(self, prompt: int, output: int | None, window: int) -> ErrorResponse:
-        """Refuse too many tokens, with numbers."""
+        """Error for too many tokens, with numbers."""
         if output is None or prompt > window:
             return self._invalid(f"prompt is too long: {prompt} tokens > {window} maximum")
         message = f"input length and `max_tokens` exceed context limit: {prompt} + {output} > {window}"
         return self._invalid(f"{message}, decrease input length or `max_tokens` and try again")
 
     def overflow_without_numbers(self) -> ErrorResponse:
-        """Refuse too many tokens, without numbers."""
+        """Error for too many tokens, without numbers."""
         return self._invalid("Request size exceeds model context window")
 
     def output_too_large(self, requested: int, limit: int, model: str) -> ErrorResponse:
-        """Refuse a limit of the output that is above the model's own."""
+        """Error for an output limit above the model's own."""
         message = f"max_tokens: {requested} > {limit}, which is the maximum allowed number of output tokens for {model}"
         return self._invalid(message)
 
-    def wire_overflow(self, limit: int | None) -> ErrorResponse:  # noqa: ARG002 - others tell the most
-        """Refuse too many bytes."""
+    def wire_overflow(self, limit: int | None) -> ErrorResponse:  # noqa: ARG002 - part of the interface
+        """Error for too many bytes."""
         return self._error(413, "request_too_large", "Request exceeds the maximum allowed number of bytes.")
 
     def too_many_images(self, count: int, limit: int) -> ErrorResponse:
-        """Refuse too many images."""
+        """Error for too many images."""
         return self._invalid(f"Too much media: 0 document pages + {count} images > {limit}")
 
     def image_too_large(self, path: str, size_bytes: int, limit: int) -> ErrorResponse:
-        """Refuse an image of too many bytes."""
+        """Error for an image with too many bytes."""
         megabytes = f"{limit / 2**20:.3g}"
         message = f"image exceeds {megabytes} MB maximum: {size_bytes} bytes > {limit} bytes"
         return self._invalid(f"{path}.source.base64: {message}")
 
-    def image_too_wide(self, path: str, longest: int, limit: int) -> ErrorResponse:  # noqa: ARG002 - the real one tells only the most
-        """Refuse an image with too many pixels on a side."""
+    def image_too_wide(self, path: str, longest: int, limit: int) -> ErrorResponse:  # noqa: ARG002 - part of the interface
+        """Error for an image with too many pixels per side."""
         message = f"At least one of the image dimensions exceed max allowed size: {limit} pixels"
         return self._invalid(f"{path}.source.base64.data: {message}")
 
     def scripted_error(self, word: str, setting: float | None, model: str) -> ErrorResponse | None:
-        """Return the refusal that a word of the fault script stands for, or None where it stands for none."""
+        """Error response of a fault word, or None if the word is not an error response."""
         match word:
             case "401":
                 return self._error(401, "authentication_error", "invalid x-api-key")
@@ -333,26 +332,26 @@ class AnthropicErrors:
 
 
 class ResponsesErrors(OpenAIErrors):
-    """As OpenAI says it of a response: too many tokens without their number, and fields by their names here."""
+    """Errors of the responses API: overflow without numbers, and its own field names."""
 
-    def overflow(self, prompt: int, output: int | None, window: int) -> ErrorResponse:  # noqa: ARG002 - no numbers are told
-        """Refuse too many tokens."""
+    def overflow(self, prompt: int, output: int | None, window: int) -> ErrorResponse:  # noqa: ARG002 - part of the interface
+        """Error for too many tokens; this API gives no numbers."""
         return self.overflow_without_numbers()
 
     def overflow_without_numbers(self) -> ErrorResponse:
-        """Refuse too many tokens, without numbers."""
+        """Error for too many tokens, without numbers."""
         message = "Your input exceeds the context window of this model. Please adjust your input and try again."
         return self._invalid(message, "context_length_exceeded", "input")
 
-    def output_too_large(self, requested: int, limit: int, model: str) -> ErrorResponse:  # noqa: ARG002 - as above
-        """Refuse a limit of the output that is above the model's own."""
+    def output_too_large(self, requested: int, limit: int, model: str) -> ErrorResponse:  # noqa: ARG002 - part of the interface
+        """Error for an output limit above the model's own."""
         message = f"This model supports at most {limit} completion tokens, whereas you provided {requested}."
         return self._invalid(
             f"max_output_tokens is too large: {requested}. {message}", "invalid_value", "max_output_tokens"
         )
 
     def scripted_error(self, word: str, setting: float | None, model: str) -> ErrorResponse | None:
-        """Return the refusal that a word of the fault script stands for, or None where it stands for none."""
+        """Error response of a fault word, or None if the word is not an error response."""
         if word == "reasoning-400":
             message = "The encrypted content gAAA...AAA= could not be verified."
             return self._invalid(message, "invalid_encrypted_content")

@@ -1,6 +1,6 @@
-"""What the real APIs refuse in a request, however small: wrong pairs, empty text, changed thinking, bad images.
+"""Request validation of the real APIs: call pairing, empty text, altered reasoning, unsupported images.
 
-Each rule returns the provider's sentence, or None. They read the wire shapes, since the sentences name places there.
+Each rule returns the provider's error message, or None. Rules read the wire types, because messages name paths in them.
 """
 
 import re
@@ -9,7 +9,8 @@ from collections.abc import Iterator, Mapping
 import msgspec
 
 from holdfast.models.anthropic.reasoning import BUDGET_TOKENS_MIN
-from holdfast.models.anthropic.request_decoder import Block, InputMessage, MessagesBody, Source, blocks_of, read_turns
+from holdfast.models.anthropic.request_decoder import Block, InputMessage, MessagesBody, Source, blocks_of
+from holdfast.models.anthropic.request_decoder import read_messages as read_anthropic_messages
 from holdfast.models.fake.tokens import is_sealed, is_signed
 from holdfast.models.gemini.reasoning import NO_SIGNATURE
 from holdfast.models.gemini.request_decoder import Content as GeminiContent
@@ -18,25 +19,25 @@ from holdfast.models.openai_chat.request_decoder import ChatBody, ChatMessage, I
 from holdfast.models.openai_responses.request_decoder import Content, Element, ResponsesBody, contents_of, read_elements
 from holdfast.models.wire import IMAGE_TYPES
 
-# OpenAI's own bound.
+# Limit of the chat completions API.
 _OPENAI_ID_CHARS_MAX = 40
 _ANTHROPIC_ID = re.compile(r"[a-zA-Z0-9_-]+")
 _THINKING = ("thinking", "redacted_thinking")
 
 
 class PlacedImage(msgspec.Struct, frozen=True):
-    """An image in a request: the place that an error names it by, its type, and its base64."""
+    """An inline image of a request, with its path for error messages."""
 
     path: str
     media_type: str
     encoded: str
 
 
-# --- OpenAI chat -------------------------------------------------------------------------------------------------
+# --- OpenAI chat ---
 
 
 def openai_error(body: ChatBody) -> str | None:
-    """Return what OpenAI would say about a request, or None where it would take it."""
+    """Return OpenAI's error message for an invalid request, or None."""
     if not body.messages:
         return "Invalid 'messages': empty array. Expected an array with minimum length 1, but got an empty array."
     messages = [message for _, message in read_messages(body)]
@@ -87,7 +88,7 @@ def _openai_images(body: ChatBody) -> str | None:
 
 
 def openai_images(body: ChatBody) -> Iterator[PlacedImage]:
-    """Yield the images that a request carries inline."""
+    """Yield the inline images of a request."""
     for at, (_, message) in enumerate(read_messages(body)):
         for number, piece in enumerate(message.content if isinstance(message.content, list) else ()):
             url = piece.image_url.url if isinstance(piece.image_url, ImageUrl) else piece.image_url or ""
@@ -97,23 +98,20 @@ def openai_images(body: ChatBody) -> Iterator[PlacedImage]:
                 yield PlacedImage(f"messages[{at}].content[{number}].image_url", media_type, encoded)
 
 
-# --- Anthropic ---------------------------------------------------------------------------------------------------
+# --- Anthropic ---
 
 
 def anthropic_error(body: MessagesBody) -> str | None:
-    """Return what Anthropic would say about a request, or None where it would take it."""
+    """Return Anthropic's error message for an invalid request, or None."""
     if not body.messages:
         return "messages: at least one message is required"
     if body.max_tokens < 1:
         return "max_tokens: must be greater than or equal to 1"
-    messages = [turn for _, turn in read_turns(body)]
-    if messages[0].role == "assistant":
-        return 'messages: first message must use the "user" role'
-    if messages[-1].role == "assistant":
-        return "This model does not support assistant message prefill. The conversation must end with a user message."
+    messages = [message for _, message in read_anthropic_messages(body)]
     turns = _combined([message for message in messages if message.role != "system"])
     return (
-        _anthropic_places(messages)
+        _anthropic_ends(messages)
+        or _anthropic_systems(messages)
         or _anthropic_empties(messages)
         or _anthropic_ids(messages)
         or _anthropic_pairs(turns)
@@ -122,8 +120,16 @@ def anthropic_error(body: MessagesBody) -> str | None:
     )
 
 
+def _anthropic_ends(messages: list[InputMessage]) -> str | None:
+    if messages[0].role == "assistant":
+        return 'messages: first message must use the "user" role'
+    if messages[-1].role == "assistant":
+        return "This model does not support assistant message prefill. The conversation must end with a user message."
+    return None
+
+
 def _combined(messages: list[InputMessage]) -> list[tuple[str, list[Block]]]:
-    """Return messages as the API reads them: those of one role in a row are one."""
+    """Merge consecutive messages of one role, as the API does."""
     turns: list[tuple[str, list[Block]]] = []
     for message in messages:
         blocks = blocks_of(message.content)
@@ -134,8 +140,8 @@ def _combined(messages: list[InputMessage]) -> list[tuple[str, list[Block]]]:
     return turns
 
 
-def _anthropic_places(messages: list[InputMessage]) -> str | None:
-    """Instructions in the middle stand behind a person's turn, and in front of an answer or of nothing."""
+def _anthropic_systems(messages: list[InputMessage]) -> str | None:
+    """Check that system messages follow a user message and are last or precede an assistant message."""
     roles = [message.role for message in messages]
     for at, role in enumerate(roles):
         if role != "system":
@@ -150,8 +156,8 @@ def _anthropic_places(messages: list[InputMessage]) -> str | None:
 def _anthropic_empties(messages: list[InputMessage]) -> str | None:
     for at, message in enumerate(messages):
         if not message.content and message.role != "system":
-            message = "all messages must have non-empty content except for the optional final assistant message"
-            return f"messages.{at}: {message}"
+            rule = "all messages must have non-empty content except for the optional final assistant message"
+            return f"messages.{at}: {rule}"
         for block in blocks_of(message.content):
             inner = blocks_of(block.content) if isinstance(block.content, list) else []
             for text in (piece.text for piece in (block, *inner) if piece.type == "text"):
@@ -202,7 +208,7 @@ def _missing_results(at: int, missing: list[str]) -> str:
 
 
 def _anthropic_thinking(body: MessagesBody, turns: list[tuple[str, list[Block]]]) -> str | None:
-    for at, (_, message) in enumerate(read_turns(body)):
+    for at, (_, message) in enumerate(read_anthropic_messages(body)):
         for number, block in enumerate(blocks_of(message.content)):
             if block.type == "thinking" and not is_signed(body.model, block.thinking, block.signature):
                 return f"messages.{at}.content.{number}: Invalid `signature` in `thinking` block"
@@ -231,14 +237,14 @@ def _missing_thinking(turns: list[tuple[str, list[Block]]]) -> str | None:
 def _anthropic_images(body: MessagesBody) -> str | None:
     for image in anthropic_images(body):
         if image.media_type not in IMAGE_TYPES:
-            message = "Input should be 'image/jpeg', 'image/png', 'image/gif' or 'image/webp'"
-            return f"{image.path}.source.base64.media_type: {message}"
+            rule = "Input should be 'image/jpeg', 'image/png', 'image/gif' or 'image/webp'"
+            return f"{image.path}.source.base64.media_type: {rule}"
     return None
 
 
 def anthropic_images(body: MessagesBody) -> Iterator[PlacedImage]:
-    """Yield the images that a request carries inline, those inside of tool results too."""
-    for at, (_, message) in enumerate(read_turns(body)):
+    """Yield the inline images of a request, including those in tool results."""
+    for at, (_, message) in enumerate(read_anthropic_messages(body)):
         for number, block in enumerate(blocks_of(message.content)):
             places: Mapping[str, Block] = {f"messages.{at}.content.{number}": block}
             if block.type == "tool_result" and isinstance(block.content, list):
@@ -249,17 +255,17 @@ def anthropic_images(body: MessagesBody) -> Iterator[PlacedImage]:
                     yield PlacedImage(f"{place}.image", piece.source.media_type, piece.source.data)
 
 
-# --- What Google refuses in a request, however small: wrong pairs, altered signatures, empty messages, bad images.
+# --- Gemini ---
 
 
 def gemini_error(body: GenerateBody, model: str) -> str | None:
-    """Return what Google would say about a request, or None where it would take it."""
+    """Return Google's error message for an invalid request, or None."""
     if not body.contents:
         return "* GenerateContentRequest.contents: contents is not specified"
     for at, content in enumerate(body.contents):
         if not content.parts:
             return f"* GenerateContentRequest.contents[{at}].parts: contents.parts must not be empty."
-    return _gemini_pairs(body.contents) or _signatures(body.contents, model) or _gemini_images(body)
+    return _gemini_pairs(body.contents) or _gemini_signatures(body.contents, model) or _gemini_images(body)
 
 
 def _gemini_pairs(contents: list[GeminiContent]) -> str | None:
@@ -275,7 +281,7 @@ def _gemini_pairs(contents: list[GeminiContent]) -> str | None:
     return None if not pending else "Please ensure that function call turn comes immediately after a user turn."
 
 
-def _signatures(contents: list[GeminiContent], model: str) -> str | None:
+def _gemini_signatures(contents: list[GeminiContent], model: str) -> str | None:
     signatures = (part.thought_signature for content in contents for part in content.parts if part.thought_signature)
     for signature in signatures:
         if signature != NO_SIGNATURE and not is_sealed(model, signature):
@@ -291,7 +297,7 @@ def _gemini_images(body: GenerateBody) -> str | None:
 
 
 def gemini_images(body: GenerateBody) -> Iterator[PlacedImage]:
-    """Yield the images that a request carries inline."""
+    """Yield the inline images of a request."""
     for at, content in enumerate(body.contents):
         for number, part in enumerate(content.parts):
             inline = part.inline_data
@@ -299,19 +305,18 @@ def gemini_images(body: GenerateBody) -> Iterator[PlacedImage]:
                 yield PlacedImage(f"contents[{at}].parts[{number}].inline_data", inline.mime_type, inline.data)
 
 
-# --- What OpenAI refuses in a request for a response, however small: wrong pairs, thinking without an end, bad images.
+# --- OpenAI responses ---
 
-
-# OpenAI's own bound.
+# Limit of the responses API.
 _ID_CHARS_MAX = 64
 
 
 def responses_error(body: ResponsesBody) -> str | None:
-    """Return what OpenAI would say about a request, or None where it would take it."""
+    """Return OpenAI's error message for an invalid request, or None."""
     elements = [element for _, element in read_elements(body)]
     if not elements:
         return "One of \"input\" or \"previous_response_id\" or 'prompt' or 'conversation_id' must be provided."
-    return _response_pairs(elements) or _thinking(elements, body.model) or _response_images(body)
+    return _response_pairs(elements) or _response_reasoning(elements, body.model) or _response_images(body)
 
 
 def _response_pairs(elements: list[Element]) -> str | None:
@@ -331,7 +336,7 @@ def _response_pairs(elements: list[Element]) -> str | None:
     return f"No tool output found for function call {next(iter(pending))}." if pending else None
 
 
-def _thinking(elements: list[Element], model: str) -> str | None:
+def _response_reasoning(elements: list[Element], model: str) -> str | None:
     for at, element in enumerate(elements):
         if element.type != "reasoning":
             continue
@@ -353,7 +358,7 @@ def _response_images(body: ResponsesBody) -> str | None:
 
 
 def responses_images(body: ResponsesBody) -> Iterator[PlacedImage]:
-    """Yield the images that a request carries inline, those inside of tool outputs too."""
+    """Yield the inline images of a request, including those in tool outputs."""
     for at, (_, element) in enumerate(read_elements(body)):
         field = "output" if element.type == "function_call_output" else "content"
         content: list[Content] = contents_of(element.output if field == "output" else element.content)

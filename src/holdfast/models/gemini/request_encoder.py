@@ -122,6 +122,7 @@ def _sign(parts: list[_Node]) -> None:
 def _model_parts(message: Message, ids: UniqueCallIds, blobs: Mapping[str, bytes], issuer: str) -> list[_Node]:
     nodes: list[_Node] = []
     signature = ""
+    node: _Node | None
     for part in message.parts:
         if isinstance(part, Reasoning):
             if not part.opaque or part.issuer != issuer:
