@@ -1,4 +1,4 @@
-"""Settings: one schema, four places, and whatever is wrong is told with the nearest right name."""
+"""Configuration loader: one schema, four sources, and errors with the closest name."""
 
 import json
 import tomllib
@@ -58,7 +58,9 @@ def test_the_file_is_the_one_that_is_named_else_one_that_is_there(elsewhere: Pat
 
     at_home = read_configuration(environ={"XDG_CONFIG_HOME": str(elsewhere)})
     by_variable = read_configuration(environ={"HOLDFAST_CONFIG": str(named)})
-    with pytest.raises(UsageError, match=r"no configuration at .*gone.toml; `holdfast config --init` prints one"):
+    with pytest.raises(
+        UsageError, match=r"no configuration at .*gone.toml; `holdfast config --init` prints an example"
+    ):
         read_configuration(path=elsewhere / "gone.toml", environ={})
 
     assert (at_home.settings.gateway.port, by_variable.settings.gateway.port) == (5, 6)
@@ -95,9 +97,7 @@ def test_a_variable_that_is_for_something_else_is_not_taken_for_a_mistyped_one(v
 
 @pytest.mark.usefixtures("elsewhere")
 def test_what_is_wrong_elsewhere_is_told_too(tmp_path: Path) -> None:
-    with pytest.raises(
-        UsageError, match=r"GATEWAY_PROT is not a setting; did you mean HOLDFAST_GATEWAY_PORT\?"
-    ):
+    with pytest.raises(UsageError, match=r"GATEWAY_PROT is not a setting; did you mean HOLDFAST_GATEWAY_PORT\?"):
         sources(HOLDFAST_GATEWAY_PROT="1")
     with pytest.raises(UsageError, match=r"HOLDFAST_GATEWAY_PORT: gateway.port cannot be 'many'"):
         sources(HOLDFAST_GATEWAY_PORT="many")

@@ -1,4 +1,4 @@
-"""The place that a refusal names is resolved to the image that stood there, by the SHA-256 of its bytes."""
+"""An error path resolves to the SHA-256 of the offending image."""
 
 import json
 from base64 import b64encode

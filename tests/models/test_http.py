@@ -1,4 +1,4 @@
-"""The client over a real socket, against the simulated server and against servers that misbehave."""
+"""HTTP client over a real socket, against the simulated server and misbehaving servers."""
 
 import asyncio
 import logging
@@ -193,7 +193,7 @@ async def test_a_server_that_refuses_before_it_has_read_everything_is_understood
         model = a_model(provider, url)
         refusal = await refusal_of(model, asking(said("x" * 20_000_000)))
         await model.close()
-    # Whether the answer gets through before the connection breaks is the network's choice; either way the size is told.
+    # The response may arrive before the connection breaks; the error has the size in both cases.
     assert (refusal.status, refusal.body) == (413, "too large") or "request of 20,0" in refusal.cause
 
 

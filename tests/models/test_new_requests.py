@@ -1,4 +1,4 @@
-"""What the responses and Gemini dialects promise about a request."""
+"""Request codecs of the responses and Gemini dialects."""
 
 import json
 from itertools import groupby
@@ -61,7 +61,7 @@ def wire(dialect: str, request: Request, model: str = "m", blobs: dict[str, byte
 
 
 def as_responses(request: Request) -> Request:
-    """What is left of a request after the responses dialect: see `encode_request`."""
+    """The request after a lossy round trip through the responses dialect; see `encode_request`."""
     ids = UniqueCallIds()
     messages: list[Message] = []
     for message in request.messages:
@@ -80,7 +80,7 @@ def as_responses(request: Request) -> Request:
 
 
 def as_gemini(request: Request) -> Request:
-    """What is left of a request after the Gemini dialect: see `encode_request`."""
+    """The request after a lossy round trip through the Gemini dialect; see `encode_request`."""
     ids = UniqueCallIds()
     turns: list[Message] = []
     for message in request.messages:
@@ -360,7 +360,7 @@ def test_responses_read_what_clients_may_send() -> None:
         ({"type": "function_call_output", "output": "x"}, "no call_id"),
         ({"type": "item_reference", "id": "x"}, "item_reference"),
         ({"role": "user", "content": [{"type": "input_audio"}]}, "input_audio"),
-        ({"role": 5}, r"input\[0\] cannot be read"),
+        ({"role": 5}, r"input\[0\] is malformed"),
     ],
 )
 def test_what_cannot_be_read_in_a_response_is_named(element: dict[str, object], complaint: str) -> None:
@@ -371,7 +371,7 @@ def test_what_cannot_be_read_in_a_response_is_named(element: dict[str, object], 
 
 def test_a_response_that_is_kept_elsewhere_is_refused_unless_the_reader_is_tolerant() -> None:
     body = b'{"model":"m","input":"go on","previous_response_id":"resp_1","reasoning":{"effort":"vast"}}'
-    with pytest.raises(MalformedRequestError, match="send the whole conversation"):
+    with pytest.raises(MalformedRequestError, match="send the full conversation"):
         DIALECTS[RESPONSES].decode_request(body)
     assert DIALECTS[RESPONSES].decode_request(body, is_tolerant=True).request.effort is None
     with pytest.raises(MalformedRequestError, match="vast"):

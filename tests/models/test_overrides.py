@@ -1,4 +1,4 @@
-"""What the user says of models, in a file: it wins over the table, and a slip in it is named."""
+"""Overrides file: it takes precedence over the tables, and mistakes are named."""
 
 import asyncio
 import json

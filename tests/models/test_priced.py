@@ -1,4 +1,4 @@
-"""What models are declared to cost, and what the user says instead."""
+"""Declared prices and their overrides."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""What both dialects promise about a request."""
+"""Request codecs of the OpenAI chat and Anthropic dialects."""
 
 import json
 from itertools import groupby
@@ -46,7 +46,7 @@ many = settings(max_examples=60, suppress_health_check=[HealthCheck.too_slow])
 
 
 def as_openai(request: Request) -> Request:
-    """What is left of a request after OpenAI's dialect: see `encode_request`."""
+    """The request after a lossy round trip through OpenAI's dialect; see `encode_request`."""
     ids = UniqueCallIds()
     messages: list[Message] = []
     for message in request.messages:
@@ -78,7 +78,7 @@ def as_openai(request: Request) -> Request:
 
 
 def as_anthropic(request: Request) -> Request:
-    """What is left of a request after Anthropic's dialect: see `encode_request`."""
+    """The request after a lossy round trip through Anthropic's dialect; see `encode_request`."""
     ids = UniqueCallIds()
     messages: list[Message] = []
     for role, group in groupby(request.messages, key=lambda message: message.role):

@@ -1,4 +1,4 @@
-"""What the simulated model reads from its cache, and tells, as the real ones do."""
+"""Prompt cache of the simulated provider, with usage reports like the real ones."""
 
 import pytest
 

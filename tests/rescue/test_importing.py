@@ -1,4 +1,4 @@
-"""An imported session is a session like any other."""
+"""An imported session behaves like any other."""
 
 from pathlib import Path
 

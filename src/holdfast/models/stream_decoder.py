@@ -41,7 +41,7 @@ class AnswerDecoder(ABC):
 
     @property
     def is_complete(self) -> bool:
-        """Whether further bytes cannot change the outcome."""
+        """Return whether further bytes cannot change the outcome."""
         return self._refusal is not None or self._is_ended()
 
     @property
@@ -97,7 +97,7 @@ class AnswerDecoder(ABC):
             try:
                 deltas += self._take_event(event)
             except (msgspec.MsgspecError, UnicodeDecodeError):
-                self._fail("an event of the stream is malformed", event.payload)
+                self._fail("the response has a malformed event", event.payload)
         return deltas
 
     def _decode_json_body(self, body: bytes) -> None:
@@ -135,7 +135,7 @@ class AnswerDecoder(ABC):
 
     @abstractmethod
     def _is_ended(self) -> bool:
-        """Whether the stream announced its end."""
+        """Return whether the stream announced its end."""
 
     @abstractmethod
     def _reply(self) -> Reply | None:

@@ -172,7 +172,7 @@ class LiveEncoder(ABC):
 
     @abstractmethod
     def _is_thinking(self) -> bool:
-        """Whether a reasoning block is open."""
+        """Return whether a reasoning block is open."""
 
     @abstractmethod
     def _write_text(self, text: str) -> list[bytes]:

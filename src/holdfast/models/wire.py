@@ -184,7 +184,7 @@ def schema_text(parameters: str) -> str:
 
 
 def is_json(text: str) -> bool:
-    """Whether a text is one complete JSON value."""
+    """Return whether a text is one complete JSON value."""
     try:
         msgspec.json.decode(text)
     except (msgspec.DecodeError, UnicodeEncodeError, RecursionError):

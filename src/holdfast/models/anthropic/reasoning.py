@@ -36,7 +36,7 @@ def thinking_settings(effort: Effort, model: str, output_tokens_max: int) -> dic
 
 
 def is_adaptive(model: str) -> bool:
-    """Whether a model accepts an effort instead of a budget. Names without a version use a budget."""
+    """Return whether a model accepts an effort instead of a budget. Names without a version use a budget."""
     found = _VERSION.search(model) if "claude" in model else None
     return found is not None and (int(found[1]), int(found[2] or 0)) >= _ADAPTIVE_SINCE
 

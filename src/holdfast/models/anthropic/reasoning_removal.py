@@ -33,7 +33,7 @@ def without_reasoning(element: bytes) -> bytes | None:
 
 
 def continues_without_thinking(turns: Sequence[tuple[str, Sequence[str]]]) -> bool:
-    """Whether the request continues a tool loop whose calls came without thinking, or with another model's.
+    """Return whether the request continues a tool loop whose calls came without thinking, or with another model's.
 
     The API rejects enabled thinking in such a request. `turns` has alternating roles, each with its block types.
     """

@@ -53,7 +53,7 @@ _LINE_CHARS = 160
 
 
 def wants_summary(system: str, prompts: Sequence[str]) -> bool:
-    """Whether the system text or a part of the newest user message asks for a summary."""
+    """Return whether the system text or a part of the newest user message asks for a summary."""
     ends = [end for part in prompts for end in (part[:_INSTRUCTION_CHARS], part[-_INSTRUCTION_CHARS:])]
     return any(_INSTRUCTION.search(text) for text in (system[:_INSTRUCTION_CHARS], *ends))
 
@@ -181,31 +181,51 @@ def compose(request: Request) -> Draft:
 
 
 def asks_for_summary(request: Request) -> bool:
-    """Whether a request asks for a summary."""
+    """Return whether a request asks for a summary."""
     return wants_summary(request.system, _prompt(request.messages).parts)
 
 
 def _prompt(messages: Sequence[Message]) -> _Prompt:
     """Find the newest user messages and the rounds of calls after them."""
-    results: tuple[ToolResult, ...] = ()
-    users: list[Message] = []
-    rounds = 0
-    for message in reversed(messages):
-        if message.role is Role.ASSISTANT:
-            if users:
-                break
-            rounds += any(isinstance(part, ToolCall) for part in message.parts)
-        elif message.role is Role.TOOL and not rounds and not users:
-            results = tuple(part for part in message.parts if isinstance(part, ToolResult))
-        elif message.role is Role.USER and not _is_attachment(message):
-            users.append(message)
+    exchange = _last_exchange(messages)
+    users = [message for message in exchange if _is_user(message)]
     asks = [_FRAMED.sub("", text_of(message.parts)) for message in reversed(users)]
     parts = [_FRAMED.sub("", part.text) for message in users for part in message.parts if isinstance(part, Text)]
-    return _Prompt("\n".join(asks), tuple(parts), results, rounds)
+    return _Prompt("\n".join(asks), tuple(parts), _newest_results(exchange), sum(map(_has_calls, exchange)))
+
+
+def _last_exchange(messages: Sequence[Message]) -> list[Message]:
+    """Return the newest user messages and everything after them, newest first."""
+    exchange: list[Message] = []
+    has_user = False
+    for message in reversed(messages):
+        if message.role is Role.ASSISTANT and has_user:
+            break
+        has_user = has_user or _is_user(message)
+        exchange.append(message)
+    return exchange
+
+
+def _newest_results(exchange: Sequence[Message]) -> tuple[ToolResult, ...]:
+    results: tuple[ToolResult, ...] = ()
+    for message in exchange:
+        if _is_user(message) or _has_calls(message):
+            break
+        if message.role is Role.TOOL:
+            results = tuple(part for part in message.parts if isinstance(part, ToolResult))
+    return results
+
+
+def _has_calls(message: Message) -> bool:
+    return message.role is Role.ASSISTANT and any(isinstance(part, ToolCall) for part in message.parts)
+
+
+def _is_user(message: Message) -> bool:
+    return message.role is Role.USER and not _is_attachment(message)
 
 
 def _is_attachment(message: Message) -> bool:
-    """Whether a user message only has attachments of tool results."""
+    """Return whether a user message only has attachments of tool results."""
     first = message.parts[0] if message.parts else None
     return isinstance(first, Text) and first.text == ATTACHED_ABOVE
 
@@ -316,11 +336,11 @@ def _words(count: int) -> str:
 def _echo(request: Request, ask: str) -> str:
     text = " ".join(ask.split())
     quote = text if len(text) <= _QUOTED_CHARS else text[:_QUOTED_CHARS].rstrip() + "…"
-    people = [message for message in request.messages if message.role is Role.USER and not _is_attachment(message)]
-    media = [part for part in (people[-1].parts if people else ()) if isinstance(part, Media)]
+    users = [message for message in request.messages if _is_user(message)]
+    media = [part for part in (users[-1].parts if users else ()) if isinstance(part, Media)]
     seen = "".join(
         f" I see an attachment: {part.media_type}, {part.width_pixels}x{part.height_pixels} pixels, "
         f"{part.blob.size_bytes:,} bytes."
         for part in media
     )
-    return f'You said: "{quote}".{seen} This is message {len(people)} from you that I see.'
+    return f'You said: "{quote}".{seen} This is message {len(users)} from you that I see.'

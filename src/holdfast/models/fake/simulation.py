@@ -82,7 +82,7 @@ class Simulation:
         # Token limit of summary requests; 0 rejects each by content policy, None applies no extra limit.
         self.summary_tokens_max: int | None = None
         self.delta_seconds = delta_seconds
-        # Whether prompt caching is enabled.
+        # Enables prompt caching.
         self.caches = True
         self.request_count = 0
         # Set by every request, cleared by tests that wait for the next one.

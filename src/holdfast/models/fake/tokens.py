@@ -103,12 +103,12 @@ def seal(model: str, thought: str) -> str:
 
 
 def is_signed(model: str, thought: str, signature: str) -> bool:
-    """Whether a signature matches model and text."""
+    """Return whether a signature matches model and text."""
     return signature == sign(model, thought)
 
 
 def is_sealed(model: str, sealed: str) -> bool:
-    """Whether opaque reasoning is unaltered and from this model."""
+    """Return whether opaque reasoning is unaltered and from this model."""
     try:
         raw = base64.b64decode(sealed, validate=True)
     except binascii.Error:

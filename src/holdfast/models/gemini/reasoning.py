@@ -42,7 +42,7 @@ def series(model: str) -> int:
 
 
 def requires_signatures(model: str) -> bool:
-    """Whether a model rejects calls without a signature."""
+    """Return whether a model rejects calls without a signature."""
     return series(model) >= _LEVELS_SINCE_SERIES
 
 
@@ -60,5 +60,5 @@ def effort_of(level: str | None, budget: int | None) -> Effort | None:
 
 
 def is_signature(part: Reasoning) -> bool:
-    """Whether a part is only the signature of the next part."""
+    """Return whether a part is only the signature of the next part."""
     return bool(part.opaque) and not part.text

@@ -211,7 +211,7 @@ class StreamDecoder(AnswerDecoder):
 
 
 def _is_new_call(known: _Call, piece: _CallPiece, function: _Function) -> bool:
-    """Whether a chunk with a known index starts a new call, from servers that reuse one index."""
+    """Return whether a chunk with a known index starts a new call, from servers that reuse one index."""
     if piece.id and known.call_id:
         return piece.id != known.call_id
     return piece.index is None and not piece.id and bool(function.name) and bool(known.arguments)

@@ -54,7 +54,7 @@ _kind_decoder = msgspec.json.Decoder(_Kind)
 
 
 def supports_reasoning(model: str) -> bool:
-    """Whether a model is known to return encrypted reasoning."""
+    """Return whether a model is known to return encrypted reasoning."""
     return _REASONING_MODELS.search(model) is not None
 
 
