@@ -53,14 +53,14 @@ def redacted_reasoning(issuer: str, data: str) -> Reasoning:
     return Reasoning("", issuer, _REDACTED + data)
 
 
-def redacted_data(opaque: str) -> str | None:
+def redacted_text(opaque: str) -> str | None:
     """Return the data of a `redacted_thinking` block, or None if `opaque` is a signature."""
     return opaque.removeprefix(_REDACTED) if opaque.startswith(_REDACTED) else None
 
 
 def thinking_block(part: Reasoning) -> dict[str, WireNode]:
     """Return the original block of a part, byte for byte."""
-    data = redacted_data(part.opaque)
+    data = redacted_text(part.opaque)
     if data is not None:
         return {"type": "redacted_thinking", "data": data}
     return {"type": "thinking", "thinking": part.text, "signature": part.opaque}

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 
 import msgspec
 
-from holdfast.models.anthropic.reasoning import redacted_data, thinking_block
+from holdfast.models.anthropic.reasoning import redacted_text, thinking_block
 from holdfast.models.anthropic.request_decoder import encode_error
 from holdfast.models.sse import encode_event
 from holdfast.models.stream_encoder import AnswerHead, LiveEncoder, replay
@@ -101,7 +101,7 @@ class MessagesEncoder(LiveEncoder):
         return [] if self._open == "thinking" else self._begin("thinking", block)
 
     def _sign_thinking(self, opaque: str) -> list[bytes]:
-        redacted = redacted_data(opaque)
+        redacted = redacted_text(opaque)
         if redacted is not None:
             return [*self._begin("hidden", {"type": "redacted_thinking", "data": redacted}), *self._stop_block()]
         begun = self._begin_thinking()

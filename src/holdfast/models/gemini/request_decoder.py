@@ -31,14 +31,14 @@ from holdfast.types.messages import Part as OurPart
 # --- Wire types (unused fields are ignored) ---
 
 
-class InlineData(msgspec.Struct, rename="camel"):
+class InlineMedia(msgspec.Struct, rename="camel"):
     """Inline media."""
 
     mime_type: str = ""
     data: str = ""
 
 
-class FileData(msgspec.Struct, rename="camel"):
+class MediaLink(msgspec.Struct, rename="camel"):
     """Media by URI."""
 
     file_uri: str = ""
@@ -66,8 +66,8 @@ class Part(msgspec.Struct, rename="camel"):
     text: str | None = None
     thought: bool | None = None
     thought_signature: str | None = None
-    inline_data: InlineData | None = None
-    file_data: FileData | None = None
+    inline_data: InlineMedia | None = None
+    file_data: MediaLink | None = None
     function_call: FunctionCall | None = None
     function_response: FunctionResponse | None = None
 

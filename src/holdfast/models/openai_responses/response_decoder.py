@@ -83,7 +83,7 @@ class _Event(msgspec.Struct):
     error: msgspec.Raw = msgspec.Raw(b"null")
 
 
-class _PartialItem:
+class _PartialOutput:
     """An item while it is streamed. `wire` is the finished item."""
 
     def __init__(self, wire: msgspec.Raw | None, kind: str = "") -> None:
@@ -119,7 +119,7 @@ class StreamDecoder(AnswerDecoder):
 
     def __init__(self, issuer: str, nonce: str = "0") -> None:
         super().__init__(issuer, nonce)
-        self._items: dict[int, _PartialItem] = {}
+        self._items: dict[int, _PartialOutput] = {}
         self._response: _Response | None = None
 
     @property
@@ -139,7 +139,7 @@ class StreamDecoder(AnswerDecoder):
         elif read.type in _CLOSING and read.response is not None:
             self._close(read.response, event.payload)
         elif read.type in (_ITEM_ADDED, _ITEM_DONE) and bytes(read.item) != b"null":
-            return self._take_item(read.type, read.output_index, read.item)
+            return self._take_output(read.type, read.output_index, read.item)
         elif read.type == "response.reasoning_summary_part.added" and read.summary_index:
             return self._take_delta(_THINKING[0], read.output_index, PARAGRAPH)
         elif read.delta:
@@ -171,19 +171,19 @@ class StreamDecoder(AnswerDecoder):
             return [ToolCallDelta(self._call_number(index), partial.name, piece, self._final_call_id(index))]
         return []  # Progress, audio and unknown events.
 
-    def _append(self, index: int, kind: str, piece: str) -> _PartialItem:
+    def _append(self, index: int, kind: str, piece: str) -> _PartialOutput:
         self._count(piece)
         if index not in self._items:
-            self._items[index] = _PartialItem(None, kind)
+            self._items[index] = _PartialOutput(None, kind)
         partial = self._items[index]
         partial.text.append(piece)
         return partial
 
-    def _take_item(self, kind: str, index: int, output: msgspec.Raw) -> list[Delta]:
+    def _take_output(self, kind: str, index: int, output: msgspec.Raw) -> list[Delta]:
         partial = self._items.get(index)
         if partial is None or kind == _ITEM_ADDED:
             self._count(_ITEM_WEIGHT)
-            partial = self._items[index] = _PartialItem(output)
+            partial = self._items[index] = _PartialOutput(output)
         if kind == _ITEM_ADDED:
             return []
         partial.wire = bytes(output)
@@ -215,12 +215,12 @@ class StreamDecoder(AnswerDecoder):
                 parts += self._parts(self._items[index], len(parts), used_ids)
         else:
             for wire in response.output or ():
-                item = _PartialItem(wire)
+                item = _PartialOutput(wire)
                 item.wire = bytes(wire)
                 parts += self._parts(item, len(parts), used_ids)
         return Reply(tuple(parts), _stop_reason(response, parts), _usage(response.usage), response.model or "")
 
-    def _parts(self, item: _PartialItem, position: int, used_ids: set[str]) -> Sequence[Text | ToolCall | Reasoning]:
+    def _parts(self, item: _PartialOutput, position: int, used_ids: set[str]) -> Sequence[Text | ToolCall | Reasoning]:
         match item.kind:
             case "message":
                 return _texts(item)
@@ -231,14 +231,14 @@ class StreamDecoder(AnswerDecoder):
             case _:
                 return []
 
-    def _reasoning(self, item: _PartialItem) -> list[Reasoning]:
+    def _reasoning(self, item: _PartialOutput) -> list[Reasoning]:
         if item.wire is not None:
             part = read_reasoning(item.wire, self.issuer)
         else:
             part = Reasoning("".join(item.text), self.issuer)
         return [part] if part.text or part.opaque else []
 
-    def _call(self, item: _PartialItem, position: int, used_ids: set[str]) -> ToolCall:
+    def _call(self, item: _PartialOutput, position: int, used_ids: set[str]) -> ToolCall:
         finished = item.finished
         call_id = finished.call_id or item.call_id
         if not call_id or call_id in used_ids:
@@ -247,7 +247,7 @@ class StreamDecoder(AnswerDecoder):
         return ToolCall(call_id, finished.name or item.name, finished.arguments or "".join(item.text) or "{}")
 
 
-def _texts(item: _PartialItem) -> list[Text]:
+def _texts(item: _PartialOutput) -> list[Text]:
     if item.wire is None:
         texts = ["".join(item.text)]
     else:

@@ -20,7 +20,7 @@ _INCOMPLETE: Mapping[StopReason, str] = {
 
 def encode_reply(reply: Reply, reply_id: str, created: int = 0) -> bytes:
     """Encode a reply as one JSON body."""
-    output = [_item(part, f"{reply_id}_{at}") for at, part in enumerate(reply.parts)]
+    output = [_output_node(part, f"{reply_id}_{at}") for at, part in enumerate(reply.parts)]
     return to_bytes(_final_response(AnswerHead(reply_id, reply.model, created), reply, output))
 
 
@@ -69,7 +69,7 @@ def _usage_node(usage: Usage) -> WireNode:
     }
 
 
-def _item(part: Text | ToolCall | Reasoning, name: str) -> WireNode:
+def _output_node(part: Text | ToolCall | Reasoning, name: str) -> WireNode:
     match part:
         case Text():
             return _message(f"msg_{name}", [_text(part.text)])
