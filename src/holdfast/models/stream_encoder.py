@@ -54,8 +54,8 @@ class LiveEncoder(ABC):
     def __init__(self, head: AnswerHead, *, wants_usage: bool = True) -> None:
         self.head = head
         self.wants_usage = wants_usage
-        self._text = ""
-        self._thinking = ""
+        self._text: list[str] = []
+        self._thinking: list[str] = []
         self._opaques: set[str] = set()
         self._calls: dict[int, _Call] = {}
 
@@ -63,7 +63,7 @@ class LiveEncoder(ABC):
         """Encode a delta."""
         match delta:
             case TextDelta():
-                self._text += delta.text
+                self._text.append(delta.text)
                 return [*self._end_calls(), *self._write_text(delta.text)] if delta.text else []
             case ReasoningDelta():
                 return self._take_reasoning(delta)
@@ -81,7 +81,7 @@ class LiveEncoder(ABC):
         return opaque if self.head.issuer.partition(":")[0] in ("", self.dialect) else ""
 
     def _take_reasoning(self, delta: ReasoningDelta) -> list[bytes]:
-        self._thinking += delta.text
+        self._thinking.append(delta.text)
         events = self._end_calls()
         if delta.text:
             events += self._write_thinking(delta.text, delta.part_id)
@@ -124,8 +124,10 @@ class LiveEncoder(ABC):
     # --- Unsent rest ---
 
     def _unsent_events(self, reply: Reply) -> Iterator[bytes]:
-        texts = _Unsent(self._text, "".join(part.text for part in reply.parts if isinstance(part, Text)))
-        thoughts = _Unsent(self._thinking, "".join(part.text for part in reply.parts if isinstance(part, Reasoning)))
+        texts = _Unsent("".join(self._text), "".join(part.text for part in reply.parts if isinstance(part, Text)))
+        thoughts = _Unsent(
+            "".join(self._thinking), "".join(part.text for part in reply.parts if isinstance(part, Reasoning))
+        )
         number = 0
         for part in reply.parts:
             match part:
