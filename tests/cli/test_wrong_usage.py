@@ -30,7 +30,7 @@ WRONG: list[tuple[str, int, str]] = [
     ("keys remove bob", USAGE, "no key named 'bob'; keys: none"),
     ("keys add A!", USAGE, "use up to 32 lowercase letters"),
     ("config --set nope=1", USAGE, "there is no setting 'nope'; `holdfast config` lists them all"),
-    ("config --config {folder}/none.toml", USAGE, "`holdfast config --init` prints one to begin with"),
+    ("config --config {folder}/none.toml", USAGE, "`holdfast config --init` prints an example"),
     ("serve --port 99999", USAGE, "is not in the range 0<=x<=65535. See `holdfast serve --help`."),
     ("serve --host 0.0.0.0", USAGE, "create one with `holdfast keys add NAME`, or listen on 127.0.0.1"),
     ("serve --model foo", USAGE, "Known are sim, openai:NAME"),

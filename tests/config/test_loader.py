@@ -1,4 +1,4 @@
-"""Settings: one schema, four places, and whatever is wrong is told with the nearest right name."""
+"""Configuration loader: one schema, four sources, and errors with the closest name."""
 
 import json
 import tomllib
@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.config.loader import example, read_configuration, shown
+from holdfast.config.loader import example, read_configuration, to_toml
 from holdfast.config.schema import Settings, all_settings
 from holdfast.errors import StoreIoError, UsageError
 from tests.cli.programs import holdfast
@@ -58,7 +58,9 @@ def test_the_file_is_the_one_that_is_named_else_one_that_is_there(elsewhere: Pat
 
     at_home = read_configuration(environ={"XDG_CONFIG_HOME": str(elsewhere)})
     by_variable = read_configuration(environ={"HOLDFAST_CONFIG": str(named)})
-    with pytest.raises(UsageError, match=r"no configuration at .*gone.toml; `holdfast config --init` prints one"):
+    with pytest.raises(
+        UsageError, match=r"no configuration at .*gone.toml; `holdfast config --init` prints an example"
+    ):
         read_configuration(path=elsewhere / "gone.toml", environ={})
 
     assert (at_home.settings.gateway.port, by_variable.settings.gateway.port) == (5, 6)
@@ -72,7 +74,7 @@ def test_the_file_is_the_one_that_is_named_else_one_that_is_there(elsewhere: Pat
         ("port = 1", "no setting 'port'; did you mean"),
         ("[gateway]\nport = 70000", r"gateway.port cannot be 70000 \(Expected `int` <= 65535\)"),
         ('[gateway]\nport = "x"', "gateway.port cannot be 'x'"),
-        ("[bounds]\nsteps_max = -1", "bounds.steps_max cannot be -1; it takes a number from 0 on"),
+        ("[bounds]\nsteps_max = -1", "bounds.steps_max cannot be -1; it must be a number of at least 0"),
         ('[bounds]\non_oversize = "panic"', "bounds.on_oversize cannot be 'panic'"),
         ("[deadlines]\nidle_seconds = nan", "deadlines.idle_seconds cannot be nan"),
         ("[gateway", "is not TOML"),
@@ -95,7 +97,7 @@ def test_a_variable_that_is_for_something_else_is_not_taken_for_a_mistyped_one(v
 
 @pytest.mark.usefixtures("elsewhere")
 def test_what_is_wrong_elsewhere_is_told_too(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match=r"HOLDFAST_GATEWAY_PROT is no setting; did you mean HOLDFAST_GATEWAY_PORT\?"):
+    with pytest.raises(UsageError, match=r"GATEWAY_PROT is not a setting; did you mean HOLDFAST_GATEWAY_PORT\?"):
         sources(HOLDFAST_GATEWAY_PROT="1")
     with pytest.raises(UsageError, match=r"HOLDFAST_GATEWAY_PORT: gateway.port cannot be 'many'"):
         sources(HOLDFAST_GATEWAY_PORT="many")
@@ -104,7 +106,7 @@ def test_what_is_wrong_elsewhere_is_told_too(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"--set: there is no setting 'gateway.prt'; did you mean 'gateway.port'"):
         read_configuration(assignments=["gateway.prt=1"], environ={})
     (tmp_path / "long.toml").write_bytes(b"#" * (2**20 + 1))
-    with pytest.raises(UsageError, match="that is no configuration"):
+    with pytest.raises(UsageError, match="that is not a configuration"):
         sources(tmp_path / "long.toml")
     (tmp_path / "bytes.toml").write_bytes(b"\xff")
     with pytest.raises(UsageError, match="is not TOML"):
@@ -131,7 +133,7 @@ def test_a_file_that_cannot_be_read_is_the_operators(tmp_path: Path, monkeypatch
 
 def test_every_setting_is_documented_and_has_a_variable_of_its_own() -> None:
     settings = all_settings()
-    assert [one.name for one in settings if not one.told] == []
+    assert [one.name for one in settings if not one.description] == []
     assert len({one.variable for one in settings}) == len(settings)
 
 
@@ -161,7 +163,7 @@ def test_the_example_sets_nothing_and_says_everything() -> None:
     ],
 )
 def test_values_are_shown_as_the_file_has_them(value: object, text: str) -> None:
-    assert shown(value) == text
+    assert to_toml(value) == text
 
 
 def test_the_command_shows_values_and_where_they_came_from(elsewhere: Path) -> None:

@@ -13,7 +13,7 @@ from holdfast.models.catalogue import PROVIDERS
 from holdfast.models.fake import FaultStep, SeenRequest, Simulation
 from holdfast.models.fake.server import serve_simulation
 from holdfast.models.http import HttpModel, ModelCard
-from holdfast.models.transport import Answer, SocketTransport
+from holdfast.models.transport import HttpResponse, SocketTransport
 from holdfast.ports import Model
 from holdfast.runtime.sessions.client import Client
 from holdfast.runtime.sessions.session import Session
@@ -48,7 +48,7 @@ class Provider(Simulation):
     bad_notes: Reply | None = None
     has_bad_notes: Callable[[SeenRequest], bool] = staticmethod(lambda _: True)
 
-    def respond(self, dialect: str, body: bytes, path: str = "") -> Answer:
+    def respond(self, dialect: str, body: bytes, path: str = "") -> HttpResponse:
         """Take a request, after seeing which fault it meets."""
         if fault := self.fault_of(body):
             self.set_faults(fault)

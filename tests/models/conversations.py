@@ -1,4 +1,4 @@
-"""Requests and answers for the tests of this room: builders, hypothesis strategies, and the outcome of a stream."""
+"""Builders of requests and replies, hypothesis strategies, and the outcome of a stream."""
 
 import hashlib
 import json

@@ -1,4 +1,4 @@
-"""The simulated model as its tests ask it: by dialect."""
+"""Helpers that send requests to the simulated model, by dialect."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""A client's request with another conversation in it, and what is kept of the rest."""
+"""Rewriting the conversation of a client's request; all other bytes stay."""
 
 import json
 from typing import Any

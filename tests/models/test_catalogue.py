@@ -1,4 +1,4 @@
-"""Which model a reference opens, and what is said where it opens none."""
+"""Model references: the opened model, and errors for unknown ones."""
 
 import subprocess
 import sys

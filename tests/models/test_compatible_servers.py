@@ -1,4 +1,4 @@
-"""Servers that speak OpenAI's dialect in their own way: what they send is understood, what they refuse is not sent."""
+"""OpenAI-compatible servers: their deviations are decoded, and rejected settings are not sent."""
 
 import json
 

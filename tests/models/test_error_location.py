@@ -1,4 +1,4 @@
-"""The place that a refusal names is resolved to the image that stood there, by the SHA-256 of its bytes."""
+"""An error path resolves to the SHA-256 of the offending image."""
 
 import json
 from base64 import b64encode
@@ -9,7 +9,7 @@ import pytest
 
 from holdfast.models.catalogue import simulated_model
 from holdfast.models.fake import Simulation
-from holdfast.models.http import blamed_image
+from holdfast.models.http import offending_image
 from holdfast.types.limits import Limits
 from holdfast.types.messages import BlobRef, Media, Message, Role, Text
 from tests.e2e.images import a_png
@@ -56,7 +56,7 @@ GEMINI = {"contents": [{"parts": [{"inlineData": {"mimeType": "image/png", "data
     ],
 )
 def test_the_image_at_the_place_is_found(body: dict[str, Any], told: str, image: bytes) -> None:
-    assert blamed_image(json.dumps(body).encode(), told) == named(image)
+    assert offending_image(json.dumps(body).encode(), told) == named(image)
 
 
 @pytest.mark.parametrize(
@@ -74,11 +74,11 @@ def test_the_image_at_the_place_is_found(body: dict[str, Any], told: str, image:
     ],
 )
 def test_what_points_at_none_or_at_many_blames_nobody(body: object, told: str) -> None:
-    assert blamed_image(json.dumps(body).encode(), told) == ""
+    assert offending_image(json.dumps(body).encode(), told) == ""
 
 
 def test_a_body_that_is_no_json_blames_nobody() -> None:
-    assert blamed_image(b"{", "messages.0.content.0") == ""
+    assert offending_image(b"{", "messages.0.content.0") == ""
 
 
 async def test_a_refusal_over_the_wire_names_the_image_that_is_too_large() -> None:

@@ -1,4 +1,4 @@
-"""What the simulated model reads from its cache, and tells, as the real ones do."""
+"""Prompt cache of the simulated provider, with usage reports like the real ones."""
 
 import pytest
 
@@ -95,7 +95,7 @@ async def test_a_provider_without_a_cache_finds_nothing() -> None:
 
 
 async def test_what_was_not_used_for_longest_is_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("holdfast.models.fake.state._PREFIXES_KEPT_MAX", 1)
+    monkeypatch.setattr("holdfast.models.fake.state._PREFIXES_MAX", 1)
     model = official(Simulation(), ANTHROPIC)
     other = asking(said("other " * 5_000))
 

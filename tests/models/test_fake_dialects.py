@@ -1,4 +1,4 @@
-"""How the simulated model refuses in the responses and Gemini dialects, and what the classifier makes of it."""
+"""Errors of the simulated provider in the responses and Gemini dialects, and their classification."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""The faults that the simulated model is told to have, and what tests can read of it."""
+"""Fault script of the simulated provider, and its request history."""
 
 import asyncio
 from contextlib import aclosing

@@ -1,4 +1,4 @@
-"""What the simulated model refuses: what is beyond its limits, or against the rules of the real ones."""
+"""Limits and validation rules of the simulated provider."""
 
 import asyncio
 import json

@@ -1,4 +1,4 @@
-"""What the simulated model answers: from what it sees alone, with tools, thinking and summaries."""
+"""Replies of the simulated model: facts, tools, thinking and summaries."""
 
 import pytest
 from msgspec.structs import replace

@@ -1,4 +1,4 @@
-"""The simulated server beside its two dialects: control, models, and the command that runs it."""
+"""Simulated server besides the dialects: control path, model list and the `sim` command."""
 
 import asyncio
 import json

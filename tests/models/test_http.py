@@ -1,4 +1,4 @@
-"""The client over a real socket, against the simulated server and against servers that misbehave."""
+"""HTTP client over a real socket, against the simulated server and misbehaving servers."""
 
 import asyncio
 import logging
@@ -193,7 +193,7 @@ async def test_a_server_that_refuses_before_it_has_read_everything_is_understood
         model = a_model(provider, url)
         refusal = await refusal_of(model, asking(said("x" * 20_000_000)))
         await model.close()
-    # Whether the answer gets through before the connection breaks is the network's choice; either way the size is told.
+    # The response may arrive before the connection breaks; the error has the size in both cases.
     assert (refusal.status, refusal.body) == (413, "too large") or "request of 20,0" in refusal.cause
 
 
@@ -263,7 +263,7 @@ async def test_a_server_that_hangs_up_is_told_with_the_size_of_the_request() -> 
         refusal = await refusal_of(model, HI)
         await model.close()
     assert refusal.phase is Phase.CONNECT
-    assert "the connection was closed before an answer came to a request of" in refusal.cause
+    assert "the connection was closed before a response to a request of" in refusal.cause
 
 
 async def test_a_server_without_encryption_behind_https_is_told() -> None:
@@ -319,7 +319,7 @@ async def test_a_proxy_that_refuses_is_named_without_its_password() -> None:
     assert refusal == Refusal(
         "openai-chat",
         Phase.CONNECT,
-        cause=f"the proxy {place}: it refused to connect us (status 407); check the proxy's settings",
+        cause=f"the proxy {place}: it did not connect (status 407); check the proxy's settings",
     )
 
 

@@ -1,4 +1,4 @@
-"""The providers' own clients against the simulated server: what they take for real, other clients will too."""
+"""The providers' own clients against the simulated server."""
 
 import base64
 import json

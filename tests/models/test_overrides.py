@@ -1,4 +1,4 @@
-"""What the user says of models, in a file: it wins over the table, and a slip in it is named."""
+"""Overrides file: it takes precedence over the tables, and mistakes are named."""
 
 import asyncio
 import json
@@ -38,13 +38,13 @@ def a_file(tmp_path: Path, text: str) -> Path:
 
 def test_the_most_exact_name_that_sets_a_limit_counts(tmp_path: Path) -> None:
     overrides = load_overrides(a_file(tmp_path, FILE))
-    assert overrides.said("openai:gpt-5.4") == {
+    assert overrides.overridden_limits("openai:gpt-5.4") == {
         "window_tokens": 200_000,
         "output_tokens_max": 9,
         "media_count_max": 3,
     }
-    assert overrides.said("openai:gpt-5-mini")["window_tokens"] == 100_000
-    assert overrides.said("anthropic:x") == {}
+    assert overrides.overridden_limits("openai:gpt-5-mini")["window_tokens"] == 100_000
+    assert overrides.overridden_limits("anthropic:x") == {}
 
 
 def test_the_file_wins_over_the_table_and_speaks_for_servers_of_ones_own_too(tmp_path: Path) -> None:
@@ -58,13 +58,13 @@ def test_the_file_wins_over_the_table_and_speaks_for_servers_of_ones_own_too(tmp
 @pytest.mark.parametrize(
     ("text", "complaint"),
     [
-        ('[models."openai:m"]\nwindow_token = 5', "'window_token' is not known; did you mean 'window_tokens'?"),
-        ('[models."openai:m"]\nzzz = 5', "'zzz' is not known; there are window_tokens,"),
+        ('[models."openai:m"]\nwindow_token = 5', "unknown field 'window_token'; did you mean 'window_tokens'?"),
+        ('[models."openai:m"]\nzzz = 5', "unknown field 'zzz'; known are window_tokens,"),
         ('[models."openai:m"]\nwindow_tokens = "5"', "window_tokens must be a whole number above 0, not '5'"),
         ('[models."openai:m"]\nwindow_tokens = 0', "must be a whole number above 0"),
         ('[models."openai:m"]\nwindow_tokens = true', "must be a whole number above 0"),
         ('[models."gpt-5"]\nwindow_tokens = 5', "such as openai:gpt-5"),
-        ('[model."openai:m"]\nwindow_tokens = 5', "'model' is not known at the top"),
+        ('[model."openai:m"]\nwindow_tokens = 5', "unknown top-level key 'model'"),
         ("models = 5", "models must be a table"),
         ('[models]\n"openai:m" = 5', "must be a table of limits"),
         ("[models", "is not TOML"),
@@ -87,7 +87,7 @@ def test_the_file_is_found_by_its_variable_or_in_the_config_folder(
     assert model_overrides() == NO_OVERRIDES
     (tmp_path / "holdfast").mkdir()
     a_file(tmp_path / "holdfast", FILE)
-    assert model_overrides().said("openai:x") == {"media_count_max": 3}
+    assert model_overrides().overridden_limits("openai:x") == {"media_count_max": 3}
     monkeypatch.setenv("HOLDFAST_MODELS", str(tmp_path / "nowhere.toml"))
     with pytest.raises(UsageError, match="cannot be read"):
         model_overrides()

@@ -1,4 +1,4 @@
-"""What models are declared to cost, and what the user says instead."""
+"""Declared prices and their overrides."""
 
 from pathlib import Path
 
@@ -70,5 +70,5 @@ def test_the_file_wins_over_the_table_and_speaks_for_servers_of_ones_own(tmp_pat
 def test_a_price_that_cannot_be_one_is_named(tmp_path: Path, price: str) -> None:
     path = a_file(tmp_path, f'[models."openai:x"]\ninput_usd = {price}')
 
-    with pytest.raises(UsageError, match="input_usd must be dollars for a million tokens"):
+    with pytest.raises(UsageError, match="input_usd must be dollars per million tokens"):
         load_overrides(path)

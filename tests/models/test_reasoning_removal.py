@@ -1,4 +1,4 @@
-"""Thinking that is left out of a client's request: the rest stays to the byte, and the settings agree with it."""
+"""Removal of thinking from a client's request: other bytes stay, and settings are adjusted."""
 
 import json
 from typing import Any

@@ -1,4 +1,4 @@
-"""What a server reads of a request: all that clients may send, and a sentence for what it cannot take."""
+"""Request decoders: everything clients may send, and errors for the rest."""
 
 import json
 
@@ -37,8 +37,8 @@ def test_a_malformed_body_is_refused_with_a_sentence(dialect: str, body: bytes) 
 @pytest.mark.parametrize(
     ("dialect", "message", "complaint"),
     [
-        (OPENAI, {"role": "king", "content": "x"}, r"messages\[0\] cannot be read: Invalid enum value 'king'"),
-        (ANTHROPIC, {"role": "king", "content": "x"}, r"messages\.0 cannot be read: Invalid enum value 'king'"),
+        (OPENAI, {"role": "king", "content": "x"}, r"messages\[0\] is malformed: Invalid enum value 'king'"),
+        (ANTHROPIC, {"role": "king", "content": "x"}, r"messages\.0 is malformed: Invalid enum value 'king'"),
         (OPENAI, {"role": "tool", "content": "x"}, "no tool_call_id"),
         (OPENAI, {"role": "assistant", "tool_calls": [{"id": "a"}]}, "the call 'a' has no function"),
         (OPENAI, {"role": "user", "content": [{"type": "input_audio"}]}, "input_audio"),

@@ -1,4 +1,4 @@
-"""What both dialects promise about a request."""
+"""Request codecs of the OpenAI chat and Anthropic dialects."""
 
 import json
 from itertools import groupby
@@ -12,7 +12,7 @@ from holdfast.models.anthropic.request_encoder import OUTPUT_TOKENS_DEFAULT
 from holdfast.models.dialects import DIALECTS
 from holdfast.models.fake import Simulation
 from holdfast.models.openai_chat.request_encoder import ATTACHED_ABOVE, ATTACHED_BELOW
-from holdfast.models.wire import CallIds, bare_outcome, object_text
+from holdfast.models.wire import UniqueCallIds, object_text, outcome_text
 from holdfast.types.messages import (
     LargeText,
     Media,
@@ -46,8 +46,8 @@ many = settings(max_examples=60, suppress_health_check=[HealthCheck.too_slow])
 
 
 def as_openai(request: Request) -> Request:
-    """What is left of a request after OpenAI's dialect: see `encode_request`."""
-    ids = CallIds()
+    """The request after a lossy round trip through OpenAI's dialect; see `encode_request`."""
+    ids = UniqueCallIds()
     messages: list[Message] = []
     for message in request.messages:
         if message.role is Role.ASSISTANT:
@@ -64,7 +64,7 @@ def as_openai(request: Request) -> Request:
                 ToolResult(
                     ids.of_result(result.call_id),
                     tuple(Text(ATTACHED_BELOW) if isinstance(part, Media) else part for part in result.parts)
-                    or (Text(bare_outcome(result)),),
+                    or (Text(outcome_text(result)),),
                 )
                 for result in results
             ]
@@ -78,8 +78,8 @@ def as_openai(request: Request) -> Request:
 
 
 def as_anthropic(request: Request) -> Request:
-    """What is left of a request after Anthropic's dialect: see `encode_request`."""
-    ids = CallIds()
+    """The request after a lossy round trip through Anthropic's dialect; see `encode_request`."""
+    ids = UniqueCallIds()
     messages: list[Message] = []
     for role, group in groupby(request.messages, key=lambda message: message.role):
         parts: list[Part] = []
@@ -87,7 +87,7 @@ def as_anthropic(request: Request) -> Request:
             if isinstance(part, ToolCall):
                 parts.append(ToolCall(ids.of_call(part.call_id), part.name, object_text(part.arguments)))
             elif isinstance(part, ToolResult):
-                inner = part.parts or (Text(bare_outcome(part)),)
+                inner = part.parts or (Text(outcome_text(part)),)
                 parts.append(ToolResult(ids.of_result(part.call_id), inner, part.outcome))
             else:
                 parts.append(part)
@@ -266,7 +266,7 @@ def test_anthropic_tells_a_failed_call_from_a_good_one(outcome: ToolOutcome) -> 
     request = asking(said("go"), answered(ToolCall("a", "echo", "{}")), returned(ToolResult("a", (), outcome)))
     result = wire(ANTHROPIC, request)["messages"][2]["content"][0]
     assert result.get("is_error", False) is (outcome is not ToolOutcome.DONE)
-    assert result["content"][0]["text"] == bare_outcome(ToolResult("a", (), outcome))
+    assert result["content"][0]["text"] == outcome_text(ToolResult("a", (), outcome))
 
 
 def _first_image() -> tuple[bytes, int, int]:

@@ -1,4 +1,4 @@
-"""What a model is told about thinking, and that its thoughts go back to their issuer alone."""
+"""Effort settings, and reasoning that is sent back only to its issuer."""
 
 import json
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""What every dialect promises about an answer, streamed in any pieces or whole."""
+"""Response decoders of all dialects, streamed in any chunks or as one body."""
 
 import json
 from collections.abc import Callable, Iterable, Mapping
@@ -8,19 +8,22 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from holdfast.core.faults.classifier import classify
 from holdfast.core.limits.bounds import Bounds
 from holdfast.models import stream_decoder
 from holdfast.models.dialects import DIALECTS
 from holdfast.models.openai_responses.reasoning import encrypted_reasoning
 from holdfast.models.sse import encode_event
 from holdfast.ports import Delta, ReasoningDelta, TextDelta, ToolCallDelta
-from holdfast.types.faults import Phase, Refusal
+from holdfast.types.faults import FaultKind, Phase, Refusal
 from holdfast.types.messages import Reasoning, Reply, StopReason, Text, ToolCall, Usage
 
 OPENAI, ANTHROPIC, RESPONSES, GEMINI = "openai-chat", "anthropic", "openai-responses", "gemini"
 ALL = [OPENAI, ANTHROPIC, RESPONSES, GEMINI]
 ISSUER = "dialect:host:m"
 every = pytest.mark.parametrize("dialect", ALL)
+# The decoder's own error texts are classified like provider texts; none may blame the request.
+RETRIED = (FaultKind.TRANSIENT, FaultKind.STREAM_STALL)
 
 
 def decoded(dialect: str, chunks: Iterable[bytes]) -> tuple[list[Delta], Reply | Refusal]:
@@ -261,7 +264,7 @@ def test_an_error_inside_openais_stream_is_kept_as_it_came(error: dict[str, obje
         OPENAI,
         Phase.STREAM,
         body=json.dumps(error),
-        cause="the provider reported an error in place of an answer",
+        cause="the provider returned an error instead of a response",
     )
 
 
@@ -347,13 +350,15 @@ def test_something_else_in_place_of_an_answer_is_kept(dialect: str, page: bytes)
 def test_an_event_that_cannot_be_read_ends_the_stream(dialect: str, payload: bytes) -> None:
     _, refusal = decoded(dialect, [encode_event(payload), encode_event(b"[DONE]")])
     assert isinstance(refusal, Refusal)
-    assert refusal.cause == "an event of the stream could not be read"
+    assert refusal.cause == "the response has a malformed event"
+    assert classify(refusal).kind in RETRIED
 
 
 @every
 def test_the_words_of_half_an_answer_are_not_taken_for_the_providers(dialect: str) -> None:
     _, refusal = decoded(dialect, a_text(dialect, "prompt is too long"))
-    assert refusal == Refusal(dialect, Phase.STREAM, cause="the stream ended before the answer was complete")
+    assert refusal == Refusal(dialect, Phase.STREAM, cause="the stream ended before the response was complete")
+    assert classify(refusal).kind in RETRIED
 
 
 @every
@@ -370,7 +375,8 @@ def test_an_answer_without_end_is_refused(dialect: str, monkeypatch: pytest.Monk
     monkeypatch.setattr(stream_decoder, "ANSWER_BYTES_MAX", 1_000)
     _, refusal = decoded(dialect, a_text(dialect, "x" * 100) * 20)
     assert isinstance(refusal, Refusal)
-    assert refusal.cause == "the answer has more than 1,000 characters"
+    assert refusal.cause == "the response has more than 1,000 characters"
+    assert classify(refusal).kind in RETRIED
 
 
 @every
@@ -378,7 +384,8 @@ def test_a_body_without_end_is_refused(dialect: str, monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(stream_decoder, "ANSWER_BYTES_MAX", 1_000)
     _, refusal = decoded(dialect, [b"{", *[b" " * 100] * 20])
     assert isinstance(refusal, Refusal)
-    assert refusal.cause == "the answer has more than 1,000 bytes"
+    assert refusal.cause == "the response has more than 1,000 bytes"
+    assert classify(refusal).kind in RETRIED
 
 
 @every
@@ -395,7 +402,7 @@ def test_calls_without_end_are_refused_however_small(dialect: str, monkeypatch: 
     stream = [encode_event(json.dumps(one[dialect](at)).encode()) for at in range(200)]
     _, refusal = decoded(dialect, stream)
     assert isinstance(refusal, Refusal)
-    assert refusal.cause == "the answer has more than 10,000 characters"
+    assert refusal.cause == "the response has more than 10,000 characters"
 
 
 def test_a_line_without_end_is_refused() -> None:

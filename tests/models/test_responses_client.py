@@ -1,4 +1,4 @@
-"""OpenAI's own client speaks the responses dialect with the simulated server, and hand-made requests speak Gemini's."""
+"""OpenAI's own client in the responses dialect, and hand-made Gemini requests, against the simulated server."""
 
 import base64
 import json

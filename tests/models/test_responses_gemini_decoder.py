@@ -1,4 +1,4 @@
-"""Answers in the responses and Gemini dialects, as the providers and servers like them send them."""
+"""Response decoders of the responses and Gemini dialects, for official and compatible servers."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""What the responses and Gemini dialects promise about a request."""
+"""Request codecs of the responses and Gemini dialects."""
 
 import json
 from itertools import groupby
@@ -15,7 +15,7 @@ from holdfast.models.fake.tokens import seal
 from holdfast.models.gemini.reasoning import NO_SIGNATURE
 from holdfast.models.openai_chat.request_encoder import ATTACHED_ABOVE, ATTACHED_BELOW
 from holdfast.models.openai_responses.reasoning import encrypted_reasoning
-from holdfast.models.wire import CallIds, MalformedRequestError, bare_outcome, object_text
+from holdfast.models.wire import MalformedRequestError, UniqueCallIds, object_text, outcome_text
 from holdfast.types.messages import (
     Effort,
     Media,
@@ -61,8 +61,8 @@ def wire(dialect: str, request: Request, model: str = "m", blobs: dict[str, byte
 
 
 def as_responses(request: Request) -> Request:
-    """What is left of a request after the responses dialect: see `encode_request`."""
-    ids = CallIds()
+    """The request after a lossy round trip through the responses dialect; see `encode_request`."""
+    ids = UniqueCallIds()
     messages: list[Message] = []
     for message in request.messages:
         parts: list[Part] = []
@@ -70,7 +70,7 @@ def as_responses(request: Request) -> Request:
             if isinstance(part, ToolCall):
                 parts.append(ToolCall(ids.of_call(part.call_id), part.name, object_text(part.arguments)))
             elif isinstance(part, ToolResult):
-                parts.append(ToolResult(ids.of_result(part.call_id), part.parts or (Text(bare_outcome(part)),)))
+                parts.append(ToolResult(ids.of_result(part.call_id), part.parts or (Text(outcome_text(part)),)))
             else:
                 parts.append(part)
         if messages and messages[-1].role is message.role is Role.ASSISTANT:
@@ -80,8 +80,8 @@ def as_responses(request: Request) -> Request:
 
 
 def as_gemini(request: Request) -> Request:
-    """What is left of a request after the Gemini dialect: see `encode_request`."""
-    ids = CallIds()
+    """The request after a lossy round trip through the Gemini dialect; see `encode_request`."""
+    ids = UniqueCallIds()
     turns: list[Message] = []
     for message in request.messages:
         parts: list[Part] = []
@@ -92,7 +92,7 @@ def as_gemini(request: Request) -> Request:
             elif isinstance(part, ToolResult):
                 inner = tuple(Text(ATTACHED_BELOW) if isinstance(one, Media) else one for one in part.parts)
                 parts.append(
-                    ToolResult(ids.of_result(part.call_id), inner or (Text(bare_outcome(part)),), part.outcome)
+                    ToolResult(ids.of_result(part.call_id), inner or (Text(outcome_text(part)),), part.outcome)
                 )
                 attached += [one for one in part.parts if isinstance(one, Media)]
             else:
@@ -360,7 +360,7 @@ def test_responses_read_what_clients_may_send() -> None:
         ({"type": "function_call_output", "output": "x"}, "no call_id"),
         ({"type": "item_reference", "id": "x"}, "item_reference"),
         ({"role": "user", "content": [{"type": "input_audio"}]}, "input_audio"),
-        ({"role": 5}, r"input\[0\] cannot be read"),
+        ({"role": 5}, r"input\[0\] is malformed"),
     ],
 )
 def test_what_cannot_be_read_in_a_response_is_named(element: dict[str, object], complaint: str) -> None:
@@ -371,7 +371,7 @@ def test_what_cannot_be_read_in_a_response_is_named(element: dict[str, object], 
 
 def test_a_response_that_is_kept_elsewhere_is_refused_unless_the_reader_is_tolerant() -> None:
     body = b'{"model":"m","input":"go on","previous_response_id":"resp_1","reasoning":{"effort":"vast"}}'
-    with pytest.raises(MalformedRequestError, match="send the whole conversation"):
+    with pytest.raises(MalformedRequestError, match="send the full conversation"):
         DIALECTS[RESPONSES].decode_request(body)
     assert DIALECTS[RESPONSES].decode_request(body, is_tolerant=True).request.effort is None
     with pytest.raises(MalformedRequestError, match="vast"):

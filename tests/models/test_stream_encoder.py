@@ -1,4 +1,4 @@
-"""Answers written live for clients: the providers' own libraries read them over a socket, as each delta comes."""
+"""Live response encoding: the providers' own libraries read it over a socket, delta by delta."""
 
 import asyncio
 import json

@@ -1,4 +1,4 @@
-"""Requests as two dialects write them, to be looked at."""
+"""Requests encoded in two dialects, decoded as JSON."""
 
 import json
 from typing import Any

@@ -1,4 +1,4 @@
-"""Reading transcripts of other agents in the neutral format."""
+"""Reader of the neutral transcript format."""
 
 import base64
 import gzip

@@ -1,1 +1,1 @@
-"""Configuration: one schema for the file, the environment and flags, and where each value came from."""
+"""Configuration: one schema for file, environment and flags, and a loader that tracks the source of each value."""

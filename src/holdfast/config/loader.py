@@ -1,6 +1,6 @@
-"""What is set, and where: flags win over the environment, that over the file, that over the default.
+"""Configuration loader: flags override the environment, which overrides the file, which overrides the defaults.
 
-Whatever is wrong is told with where it stands and, for a name, the nearest right one.
+Errors name the source of a bad value and, for an unknown name, the closest known one.
 """
 
 import difflib
@@ -19,18 +19,18 @@ from holdfast.config.schema import Setting, Settings, all_settings
 from holdfast.errors import StoreIoError, UsageError
 
 FILE_NAME = "holdfast.toml"
-# The variable that names the file, and those that are for something else.
+# Variables that are not settings: the path of the file, and those of other modules.
 FILE_VARIABLE = "HOLDFAST_CONFIG"
 _OTHER_VARIABLES = frozenset({FILE_VARIABLE, "HOLDFAST_ARCHIVE", "HOLDFAST_CORPUS", "HOLDFAST_MODELS"})
-# Names that were there before there was a schema.
+# Legacy names.
 _ALIASES = {"HOLDFAST_LOG": "observing.log"}
-# A name this much like a right one is that one, mistyped.
-_LIKENESS = 0.75
+# A variable at least this similar to a known one is a typing error.
+_SIMILARITY_MIN = 0.75
 _FILE_BYTES_MAX = 2**20
 
 
-class Found(msgspec.Struct, frozen=True):
-    """A value, and where it came from."""
+class ResolvedSetting(msgspec.Struct, frozen=True):
+    """A setting's value and its source."""
 
     setting: Setting
     value: Any
@@ -38,10 +38,10 @@ class Found(msgspec.Struct, frozen=True):
 
 
 class Configuration(msgspec.Struct, frozen=True):
-    """All values with their sources, and the settings they make."""
+    """The settings, and every value with its source."""
 
     settings: Settings
-    found: tuple[Found, ...]
+    found: tuple[ResolvedSetting, ...]
     path: Path | None
 
 
@@ -52,21 +52,21 @@ def read_configuration(
     path: Path | None = None,
     environ: Mapping[str, str] | None = None,
 ) -> Configuration:
-    """Return what is set. `flags` are by name of their setting, `assignments` as in "gateway.port=80"."""
+    """Load the configuration. `flags` are keyed by setting name, `assignments` are like "gateway.port=80"."""
     environ = os.environ if environ is None else environ
     known = {setting.name: setting for setting in all_settings()}
-    found = {name: Found(setting, setting.default, "default") for name, setting in known.items()}
-    chosen = _file(path, environ)
+    found = {name: ResolvedSetting(setting, setting.default, "default") for name, setting in known.items()}
+    file = _file(path, environ)
     layers = (
-        _from_file(chosen, known) if chosen else iter(()),
+        _from_file(file, known) if file else iter(()),
         _from_environment(environ, known),
         ((name, value, f"flag --{_flag(name)}") for name, value in (flags or {}).items() if value is not None),
         _from_assignments(assignments, known),
     )
     for layer in layers:
         for name, value, source in layer:
-            found[name] = Found(known[name], _checked(known[name], value, source), source)
-    return Configuration(_settings(found), tuple(found.values()), chosen)
+            found[name] = ResolvedSetting(known[name], _validated(known[name], value, source), source)
+    return Configuration(_settings(found), tuple(found.values()), file)
 
 
 def _flag(name: str) -> str:
@@ -74,11 +74,11 @@ def _flag(name: str) -> str:
 
 
 def _file(given: Path | None, environ: Mapping[str, str]) -> Path | None:
-    """Return the file to read: the one that was named, else the first that is there."""
+    """Return the configuration file: the given one, else the first that exists."""
     named = given or (Path(environ[FILE_VARIABLE]) if environ.get(FILE_VARIABLE) else None)
     if named is not None:
         if not named.is_file():
-            raise UsageError(f"there is no configuration at {named}; `holdfast config --init` prints one to begin with")
+            raise UsageError(f"there is no configuration at {named}; `holdfast config --init` prints an example")
         return named
     home = Path(environ.get("XDG_CONFIG_HOME") or "~/.config").expanduser()
     return next((path for path in (Path(FILE_NAME), home / "holdfast" / FILE_NAME) if path.is_file()), None)
@@ -87,7 +87,7 @@ def _file(given: Path | None, environ: Mapping[str, str]) -> Path | None:
 def _from_file(path: Path, known: Mapping[str, Setting]) -> Iterator[tuple[str, object, str]]:
     try:
         if path.stat().st_size > _FILE_BYTES_MAX:
-            raise UsageError(f"{path} has more than {_FILE_BYTES_MAX:,} bytes; that is no configuration")
+            raise UsageError(f"{path} has more than {_FILE_BYTES_MAX:,} bytes; that is not a configuration")
         table = tomllib.loads(path.read_text("utf-8"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise UsageError(f"{path} is not TOML: {error}") from error
@@ -111,8 +111,8 @@ def _from_environment(environ: Mapping[str, str], known: Mapping[str, Setting]) 
             continue
         if variable in variables:
             yield variables[variable], environ[variable].strip(), variable
-        elif near := difflib.get_close_matches(variable, variables, n=1, cutoff=_LIKENESS):
-            raise UsageError(f"{variable} is no setting; did you mean {near[0]}?")
+        elif near := difflib.get_close_matches(variable, variables, n=1, cutoff=_SIMILARITY_MIN):
+            raise UsageError(f"{variable} is not a setting; did you mean {near[0]}?")
 
 
 def _from_assignments(assignments: Sequence[str], known: Mapping[str, Setting]) -> Iterator[tuple[str, object, str]]:
@@ -132,30 +132,30 @@ def _known_name(name: str, known: Mapping[str, Setting], where: str) -> str:
 def _nearest(name: str, names: Sequence[str] | Mapping[str, object] | set[str]) -> str:
     near = difflib.get_close_matches(name, names, n=1, cutoff=0.5)
     if not near:
-        # Right name, wrong section.
+        # The right name in the wrong section.
         last = name.rpartition(".")[2]
         near = [one for one in names if one.rpartition(".")[2] == last]
     return f"; did you mean {near[0]!r}?" if near else "; `holdfast config` lists them all"
 
 
-def _checked(setting: Setting, value: object, source: str) -> object:
-    """Return a value of the right type. What is text may stand for anything but a table."""
+def _validated(setting: Setting, value: object, source: str) -> object:
+    """Convert a value to the setting's type. Text is accepted for every type."""
     if isinstance(value, str) and get_origin(setting.kind) is tuple:
         value = [part.strip() for part in value.split(",") if part.strip()]
     try:
         converted = msgspec.convert(value, setting.kind, strict=not isinstance(value, str))
     except msgspec.ValidationError as error:
-        said = re.sub(r" - at `.*`$", "", str(error))
+        reason = re.sub(r" - at `.*`$", "", str(error))
         raise UsageError(
-            f"{source}: {setting.name} cannot be {value!r} ({said}); {setting.told} Its default is "
-            f"{shown(setting.default)}"
+            f"{source}: {setting.name} cannot be {value!r} ({reason}); {setting.description} Its default is "
+            f"{to_toml(setting.default)}"
         ) from error
     if isinstance(converted, int | float) and not isinstance(converted, bool) and not converted >= 0:
-        raise UsageError(f"{source}: {setting.name} cannot be {value!r}; it takes a number from 0 on")
+        raise UsageError(f"{source}: {setting.name} cannot be {value!r}; it must be a number of at least 0")
     return converted
 
 
-def _settings(found: Mapping[str, Found]) -> Settings:
+def _settings(found: Mapping[str, ResolvedSetting]) -> Settings:
     tables: dict[str, Any] = {}
     for name, one in found.items():
         section, _, field = name.rpartition(".")
@@ -163,15 +163,15 @@ def _settings(found: Mapping[str, Found]) -> Settings:
     return msgspec.convert(tables, Settings)
 
 
-def shown(value: object) -> str:
-    """Return a value as TOML writes it."""
+def to_toml(value: object) -> str:
+    """Format a value as TOML."""
     match value:
         case bool():
             return "true" if value else "false"
         case str():
             return msgspec.json.encode(value).decode()
         case tuple() | list():
-            return "[" + ", ".join(shown(one) for one in value) + "]"
+            return "[" + ", ".join(to_toml(one) for one in value) + "]"
         case float() if value.is_integer():
             return f"{value:.1f}"
         case int():
@@ -180,36 +180,35 @@ def shown(value: object) -> str:
             return str(value)
 
 
-# From here on digits are grouped; a port is not.
+# Numbers from here on get digit groups; ports do not.
 _GROUPED_FROM = 100_000
 
 
-# --- The schema for people: an example to begin with, and a page of the docs.
-
+# --- Documentation ---
 
 _COLUMNS = 100
 
 
 def example() -> str:
-    """Return a file that sets nothing, with everything that can be set as a comment."""
-    lines = ["# Holdfast. Everything here has the value it has anyway; take away a `#` to change one.", ""]
+    """Return an example file with every setting commented out."""
+    lines = ["# Holdfast. All settings with their defaults; remove a `#` to change one.", ""]
     for section, settings in groupby(all_settings(), key=lambda setting: setting.section):
         if section:
-            lines += [f"[{section}]", *_wrapped(_section_told(section)), ""]
+            lines += [f"[{section}]", *_comment_lines(_section_description(section)), ""]
         for setting in settings:
-            lines += [*_wrapped(setting.told), f"# {_field(setting)} = {shown(setting.default)}", ""]
+            lines += [*_comment_lines(setting.description), f"# {_field(setting)} = {to_toml(setting.default)}", ""]
     return "\n".join(lines)
 
 
 def reference() -> str:
-    """Return all settings as tables, for the docs."""
+    """Return all settings as Markdown tables."""
     lines: list[str] = []
     for section, settings in groupby(all_settings(), key=lambda setting: setting.section):
-        lines += [f"### `[{section}]`" if section else "### At the top", ""]
+        lines += [f"### `[{section}]`" if section else "### Top level", ""]
         if section:
-            lines += [_section_told(section), ""]
-        lines += ["| name | default | what it is |", "|---|---|---|"]
-        lines += [f"| `{_field(one)}` | `{shown(one.default)}` | {one.told} |" for one in settings]
+            lines += [_section_description(section), ""]
+        lines += ["| name | default | description |", "|---|---|---|"]
+        lines += [f"| `{_field(one)}` | `{to_toml(one.default)}` | {one.description} |" for one in settings]
         lines.append("")
     return "\n".join(lines).rstrip()
 
@@ -218,10 +217,10 @@ def _field(setting: Setting) -> str:
     return setting.name.rpartition(".")[2]
 
 
-def _section_told(section: str) -> str:
+def _section_description(section: str) -> str:
     kind = next(field.type for field in msgspec.structs.fields(Settings) if field.name == section)
     return " ".join((kind.__doc__ or "").split())
 
 
-def _wrapped(text: str) -> list[str]:
+def _comment_lines(text: str) -> list[str]:
     return textwrap.wrap(text, _COLUMNS, initial_indent="# ", subsequent_indent="# ")

@@ -1,1 +1,1 @@
-"""Models: the wire dialects in both directions, the client over HTTP, the catalogue, and the simulated model."""
+"""Models: wire dialects, HTTP client, catalogue and the simulated provider."""

@@ -1,18 +1,18 @@
-"""Rewrite the conversation of a client's request; parts that are kept stay as the client wrote them."""
+"""Rewrite the conversation of a client request; unchanged messages keep their bytes."""
 
 from collections.abc import Mapping, Sequence
 from itertools import groupby
 
 import msgspec
 
-from holdfast.models.dialects import SERVED
+from holdfast.models.dialects import SERVED, ServedDialect
 from holdfast.models.json_spans import locate, replaced
 from holdfast.models.message_merge import merge_user_elements
 from holdfast.types.messages import Message
 
 
 class Kept(msgspec.Struct, frozen=True):
-    """A message of the client's own, by its place in what it sent, counted from 0; with its thinking, or without."""
+    """A client message to keep, by its index in the request, with or without its reasoning."""
 
     place: int
     with_reasoning: bool = True
@@ -25,38 +25,40 @@ def rewrite(
     blobs: Mapping[str, bytes],
     issuer: str,
 ) -> bytes:
-    """Return the body with this conversation in place of its own.
+    """Return the body with its conversation replaced.
 
-    `body` must have been decoded in this dialect before. Messages of ours are encoded with the ids of calls as they
-    are, so a result that is replaced still answers a call that is kept. Reasoning of ours goes only to `issuer`.
+    `body` must be valid in this dialect. Call ids of new messages stay unchanged, so that a replaced result still
+    matches a kept call. Reasoning in new messages is sent only to its own `issuer`.
     """
-    spoken = SERVED[dialect]
-    without = spoken.without_reasoning
-    own = own_elements(dialect, body)
+    codec = SERVED[dialect]
+    client_elements = own_elements(dialect, body)
     elements: list[bytes] = []
-    for kept, group in groupby(conversation, key=lambda one: isinstance(one, Kept)):
-        if kept:
-            kept_own = (one for one in group if isinstance(one, Kept))
-            written = (own[one.place] if one.with_reasoning else without(own[one.place]) for one in kept_own)
-            elements += [element for element in written if element is not None]
-        else:
-            ours = [one for one in group if isinstance(one, Message)]
-            elements += spoken.encode_messages(ours, blobs, issuer)
-    return replaced(body, spoken.MESSAGES_FIELD, merge_user_elements(dialect, elements))
+    for _, group in groupby(conversation, key=lambda one: isinstance(one, Kept)):
+        run = list(group)
+        elements += _kept_elements(codec, client_elements, [one for one in run if isinstance(one, Kept)])
+        elements += codec.encode_messages([one for one in run if isinstance(one, Message)], blobs, issuer)
+    return replaced(body, codec.MESSAGES_FIELD, merge_user_elements(dialect, elements))
+
+
+def _kept_elements(codec: ServedDialect, elements: Sequence[bytes], kept: Sequence[Kept]) -> list[bytes]:
+    written = (
+        elements[one.place] if one.with_reasoning else codec.without_reasoning(elements[one.place]) for one in kept
+    )
+    return [element for element in written if element is not None]
 
 
 def own_elements(dialect: str, body: bytes) -> list[bytes]:
-    """Return the messages of a body, each as the client wrote it."""
+    """Return the messages of a body, each as the client's bytes."""
     field = locate(body, SERVED[dialect].MESSAGES_FIELD)
     own = [body[span.start : span.end] for span in field.elements] if field is not None else []
     if field is not None and not own and body[field.value.start : field.value.start + 1] == b'"':
-        # The responses dialect takes a plain text for a conversation of one message.
+        # The responses dialect accepts a plain string as a conversation of one message.
         own = [b'{"role":"user","content":' + body[field.value.start : field.value.end] + b"}"]
     return own
 
 
 def count_messages(dialect: str, body: bytes) -> int:
-    """Return how many messages a request holds, without reading them."""
+    """Count the messages of a request without decoding them."""
     field = locate(body, SERVED[dialect].MESSAGES_FIELD)
     if field is None:
         return 0

@@ -1,8 +1,8 @@
-"""Which model a reference names, where it is reached, and what it is declared to accept.
+"""Model catalogue: open a model by its reference, with endpoint, key, limits and prices.
 
 References: "sim" or "sim:DIALECT", "openai:NAME" (chat completions), "responses:NAME" (OpenAI's responses),
-"anthropic:NAME", "gemini:NAME". Keys and addresses come from the environment that is handed in. A model that stands in
-no table has no declared limits: they are learned.
+"anthropic:NAME", "gemini:NAME". Keys and base URLs come from the `environ` argument. A model in no table has no
+declared limits: they are learned.
 """
 
 import difflib
@@ -42,11 +42,11 @@ def open_model(
     simulation: "Simulation | None" = None,
     overrides: Overrides = NO_OVERRIDES,
 ) -> HttpModel:
-    """Return the model that a reference names. Nothing is connected before the first request.
+    """Open the model of a reference. It connects with the first request.
 
-    `base_url` wins over the dialect's variable, such as OPENAI_BASE_URL. An endpoint other than the provider's own may
-    do without a key. `overrides` win over the table of limits. Raises `UnknownModelError`, `MissingKeyError`, or
-    `UsageError` for a malformed address.
+    `base_url` takes precedence over the dialect's variable, such as OPENAI_BASE_URL. Only the provider's own endpoint
+    requires a key. `overrides` take precedence over the tables. Raises `UnknownModelError`, `MissingKeyError`, or
+    `UsageError` for a malformed URL.
     """
     prefix, _, name = reference.partition(":")
     if prefix == "sim":
@@ -54,7 +54,7 @@ def open_model(
     if prefix not in PROVIDERS:
         raise UnknownModelError(_unknown(reference))
     if not name:
-        raise UnknownModelError(f"model {reference!r} has no name behind the colon; write it as {prefix}:NAME")
+        raise UnknownModelError(f"model {reference!r} has no name after the colon; write it as {prefix}:NAME")
     dialect = PROVIDERS[prefix]
     if base_url is not None:
         url, source = base_url, "base_url"
@@ -64,7 +64,7 @@ def open_model(
     endpoint = parse_endpoint(url, source, environ)
     official = parse_endpoint(dialect.DEFAULT_BASE_URL, source, {})
     is_official = endpoint.place == official.place
-    # A compatible server may give its own model a provider's name; the name of an open model means what it says.
+    # A compatible server may reuse a provider's model name for its own model; names of open-weight models are reliable.
     declared = declared_limits(reference) if is_official else open_limits(name)
     prices = overrides.priced(reference, declared_prices(reference) if is_official else NO_PRICES)
     card = ModelCard(reference, name, endpoint.place, overrides.applied(reference, declared), is_official, prices)
@@ -75,11 +75,11 @@ def open_model(
 def simulated_model(
     simulation: "Simulation", dialect: str = "openai-chat", *, name: str = "sim", declared: Limits | None = None
 ) -> HttpModel:
-    """Return the simulated model without a socket, speaking a dialect.
+    """Return the simulated model in a dialect, without a socket.
 
-    It declares the simulation's own limits; `declared` says otherwise, so that learning the real ones can be tested.
+    It declares the simulation's own limits; `declared` overrides them, to test learning of the real ones.
     """
-    # Half of what importing this room costs, and only whoever simulates needs it.
+    # Half of this package's import time, needed only for simulations.
     from holdfast.models.fake import SimulationTransport  # noqa: PLC0415
 
     limits = simulation.limits if declared is None else declared
@@ -104,7 +104,7 @@ def _unknown(reference: str) -> str:
 
 
 def _nearest(reference: str) -> str:
-    """Guess what was meant: a prefix with a slip in it, or a well-known name without its prefix."""
+    """Suggest a reference: for a mistyped prefix, or a known name without its prefix."""
     prefix, colon, name = reference.partition(":")
     family = FAMILIES.get(reference.partition("-")[0]) if not colon else None
     if family:
@@ -123,5 +123,5 @@ def _key(dialect: Dialect, environ: Mapping[str, str], reference: str, *, is_nee
         either = " or ".join(variables)
         raise MissingKeyError(f"model {reference!r} needs a key: set {either}, or set {dialect.BASE_URL_VARIABLE}")
     if not key.isascii() or not key.isprintable() or " " in key:
-        raise UsageError(f"{variable} has characters that cannot stand in a header; copy the key again")
+        raise UsageError(f"{variable} has characters that are invalid in a header; copy the key again")
     return key

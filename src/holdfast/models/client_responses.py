@@ -1,6 +1,6 @@
-"""What a client of a drop-in endpoint is told besides answers: our errors, the list of models, a count of tokens.
+"""Responses of the proxy endpoints other than forwarded ones: errors, model lists and token counts.
 
-Each in the client's own dialect, so that its library raises the error it knows and retries what is worth retrying.
+Each is encoded in the client's dialect, so that its library raises and retries the right errors.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -26,7 +26,7 @@ from holdfast.types.messages import Reasoning, Reply
 
 
 class ClientError(msgspec.Struct, frozen=True):
-    """An error as a client is told it. `kind` and `code` are words of its dialect; `body` is ready to be sent."""
+    """An error response in a client's dialect. `kind` and `code` are the dialect's terms; `body` is encoded."""
 
     status: int
     kind: str
@@ -35,7 +35,7 @@ class ClientError(msgspec.Struct, frozen=True):
     body: bytes
 
 
-# What became of a turn, by its stable reason -> the status that makes a client do what is right.
+# Failure reason of a turn -> HTTP status that makes a client retry or give up correctly.
 _REASONS: Mapping[str, int] = MappingProxyType(
     {
         "token_overflow": 400,
@@ -53,7 +53,7 @@ _REASONS: Mapping[str, int] = MappingProxyType(
         "content_policy": 400,
         "empty_response": 502,
         "bad_request": 400,
-        # The client went away or asked for it; nobody is left to read this.
+        # The client disconnected or cancelled.
         "cancelled": 499,
     }
 )
@@ -85,7 +85,7 @@ _OPENAI_KINDS: Mapping[int, str] = MappingProxyType(
         429: "rate_limit_error",
     }
 )
-# Codes that OpenAI's clients know; all others are our own.
+# Error codes known to OpenAI clients; all others are Holdfast's own.
 _OPENAI_CODES: Mapping[str, str] = MappingProxyType(
     {
         "token_overflow": "context_length_exceeded",
@@ -101,18 +101,18 @@ _OPENAI_CODES: Mapping[str, str] = MappingProxyType(
 
 
 def client_error(dialect: str, error: HoldfastError) -> ClientError:
-    """Return one of our errors in a client's dialect."""
+    """Encode a Holdfast error in a client's dialect."""
     reason = error.reason if isinstance(error, TurnFailedError) else error.code
     message = error.sentence if isinstance(error, TurnFailedError) else str(error)
     return told_error(dialect, _status(error), reason, message)
 
 
 def told_error(dialect: str, status: int, reason: str, message: str) -> ClientError:
-    """Return an error of the endpoint itself, such as a path that is not there, in a client's dialect."""
+    """Encode an error of the endpoint itself, such as an unknown path, in a client's dialect."""
     if dialect == anthropic.NAME:
         kind = _ANTHROPIC_KINDS.get(status, "api_error")
         return ClientError(status, kind, reason, message, anthropic.encode_error(kind, message))
-    # 402 and 529 are not OpenAI's: it says these with statuses that its clients know.
+    # OpenAI does not use 402 and 529; its clients know 429 and 503.
     status = {402: 429, 529: 503}.get(status, status)
     kind = "insufficient_quota" if reason == "quota" else _OPENAI_KINDS.get(status, "server_error")
     code = _OPENAI_CODES.get(reason, reason)
@@ -139,11 +139,11 @@ def _status(error: HoldfastError) -> int:
             return 500
 
 
-# --- whole answers -----------------------------------------------------------------------------------------------
+# --- Replies ---
 
 
 def whole_reply(dialect: str, reply: Reply, reply_id: str, created: int, issuer: str) -> bytes:
-    """Return a whole answer for a client, without what only an issuer of another dialect could check."""
+    """Encode a reply for a client, without signatures that only an issuer of another dialect can verify."""
     if issuer.partition(":")[0] not in ("", dialect):
         readable = (part for part in reply.parts if not isinstance(part, Reasoning) or part.text)
         unsigned = (Reasoning(part.text) if isinstance(part, Reasoning) else part for part in readable)
@@ -151,7 +151,7 @@ def whole_reply(dialect: str, reply: Reply, reply_id: str, created: int, issuer:
     return DIALECTS[dialect].encode_reply(reply, reply_id, created)
 
 
-# --- lists of models, and counting -------------------------------------------------------------------------------
+# --- Model lists and token counts ---
 
 
 def _openai_models(names: Sequence[str], created: int) -> bytes:
@@ -185,10 +185,10 @@ _LISTS: Mapping[str, Callable[[Sequence[str], int], bytes]] = MappingProxyType(
 
 
 def encode_models(dialect: str, names: Sequence[str], created: int = 0) -> bytes:
-    """Return the list of models that a client may name, all on one page."""
+    """Encode the list of available models as one page."""
     return _LISTS[dialect](names, created)
 
 
 def encode_token_count(tokens: int) -> bytes:
-    """Return the answer to Anthropic's count_tokens."""
+    """Encode the response to Anthropic's count_tokens."""
     return to_bytes({"input_tokens": tokens})

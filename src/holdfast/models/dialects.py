@@ -1,4 +1,4 @@
-"""The dialects by name: what every one of them can do, as a client and as a server."""
+"""Registry of wire dialects and their interface, for clients and servers."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
@@ -37,65 +37,65 @@ class _DecodeRequest(Protocol):
 
 
 class Dialect(Protocol):
-    """One way of speaking with a model. Each is a package of pure functions."""
+    """Codec of one provider API. Each dialect is a package of pure functions."""
 
     NAME: str
-    # Where a server of this dialect listens; for Gemini, what the address begins with.
+    # Request path at a server; for Gemini, its prefix.
     SERVER_PATH: str
     DEFAULT_BASE_URL: str
-    # The variables that may hold the key; the first that is set counts.
+    # Environment variables for the key; the first one set wins.
     KEY_VARIABLES: tuple[str, ...]
     BASE_URL_VARIABLE: str
 
     def request_path(self, model: str) -> str:
-        """Return where requests to a model go, behind the base URL."""
+        """Return the path of requests to a model, relative to the base URL."""
         ...
 
     @property
     def encode_request(self) -> _EncodeRequest:
-        """Return the body of a request."""
+        """Encode a request body."""
         ...
 
     @property
     def StreamDecoder(self) -> type[AnswerDecoder]:  # noqa: N802 - a class, named like one
-        """Read one answer."""
+        """Decoder of one response."""
         ...
 
     def key_headers(self, key: str) -> dict[str, str]:
-        """Return the headers that a request needs, the key among them."""
+        """Return the authentication and version headers of a request."""
         ...
 
     @property
     def decode_request(self) -> _DecodeRequest:
-        """Read the body of a request, and the path that it came to."""
+        """Decode a request body and its path."""
         ...
 
     def encode_reply(self, reply: Reply, reply_id: str, created: int = 0) -> bytes:
-        """Return a whole answer."""
+        """Encode a reply as one JSON body."""
         ...
 
     @property
     def encode_stream(self) -> _EncodeStream:
-        """Yield an answer as the events of a stream."""
+        """Encode a reply as stream events."""
         ...
 
 
 class ServedDialect(Dialect, Protocol):
-    """A dialect in which clients may speak to us: it can also answer live, and rewrite what a client sent."""
+    """A dialect of the proxy endpoints: it can also encode live streams and rewrite client requests."""
 
-    # The field of a request that holds the conversation.
+    # The request field with the conversation.
     MESSAGES_FIELD: str
 
     def encode_messages(self, messages: Sequence[Message], blobs: Mapping[str, bytes], issuer: str) -> list[bytes]:
-        """Return messages as elements of the field that holds the conversation."""
+        """Encode messages as elements of `MESSAGES_FIELD`."""
         ...
 
     def without_reasoning(self, element: bytes) -> bytes | None:
-        """Return an element of that field without signed thinking; None where it is nothing else."""
+        """Remove signed reasoning from an element; None if nothing is left."""
         ...
 
     def settled(self, body: bytes) -> bytes:
-        """Return a request whose settings agree with the thinking that is left in it."""
+        """Adjust reasoning settings of a rewritten request to the reasoning that is left in it."""
         ...
 
 
@@ -126,7 +126,7 @@ LIVE_ENCODERS: Mapping[str, type[LiveEncoder]] = MappingProxyType(
 
 
 def dialect_at(path: str) -> str | None:
-    """Return the name of the dialect that is spoken at a path, or None where none is."""
+    """Return the name of the dialect served at a path, or None."""
     for name, dialect in DIALECTS.items():
         if path == dialect.SERVER_PATH or (dialect.SERVER_PATH.endswith("/") and path.startswith(dialect.SERVER_PATH)):
             return name

@@ -1,4 +1,4 @@
-"""What models are declared to accept, as their makers publish it. Where a number comes from stands beside it."""
+"""Declared limits of models, as their providers publish them, each with its source."""
 
 import re
 from collections.abc import Mapping
@@ -8,7 +8,7 @@ from holdfast.types.limits import Limits
 
 _MIB = 2**20
 
-# OpenAI's models answer in two dialects, under two names.
+# OpenAI's models are reachable in two dialects, under two prefixes.
 _SAME_MODELS = {"responses": "openai"}
 
 
@@ -24,13 +24,13 @@ def _anthropic(window: int, output: int) -> Limits:
 
 
 def _gemini(window: int, output: int) -> Limits:
-    # Input and output are counted apart; the input is the bound that is met first. Per request: 3,600 images; the
-    # payload's limit is what its refusal says: "Request payload size exceeds the limit: 20971520 bytes".
+    # The API limits input and output separately; the input limit is reached first. Per request: 3,600 images. The
+    # payload limit is taken from the error: "Request payload size exceeds the limit: 20971520 bytes".
     # https://ai.google.dev/gemini-api/docs/models and .../image-understanding
     return Limits(window, output, 20 * _MIB, media_count_max=3_600)
 
 
-# The longest name that a model's own starts with counts. Windows and outputs as the providers publish them.
+# Keyed by name prefix; the longest matching prefix wins.
 DECLARED: Mapping[str, Limits] = MappingProxyType(
     {
         "openai:gpt-3.5-turbo": _openai(16_385, 4_096),
@@ -40,7 +40,7 @@ DECLARED: Mapping[str, Limits] = MappingProxyType(
         "openai:chatgpt-4o": _openai(128_000, 16_384),
         "openai:gpt-4.1": _openai(1_047_576, 32_768),
         "openai:gpt-4.5": _openai(128_000, 16_384),
-        # Of 400,000 tokens no more than 272,000 may be input, which is the bound that is met first.
+        # Input is limited to 272,000 of the 400,000 tokens; that limit is reached first.
         "openai:gpt-5": _openai(272_000, 128_000),
         "openai:gpt-5-chat": _openai(128_000, 16_384),
         "openai:gpt-5.1-chat": _openai(128_000, 16_384),
@@ -84,9 +84,9 @@ DECLARED: Mapping[str, Limits] = MappingProxyType(
     }
 )
 
-# Open models, by what stands in the names that servers give them ("llama3.1:8b", "meta-llama/Llama-3.1-8B-Instruct").
-# The windows are what the models were made for, from their published configurations; a server may allow less, which its
-# first refusal teaches. The first that fits counts.
+# Open-weight models, by a pattern in the names that servers use ("llama3.1:8b", "meta-llama/Llama-3.1-8B-Instruct").
+# Windows are from the published model configurations. A server may allow less; its first overflow error teaches that.
+# The first matching pattern wins.
 OPEN_MODELS: tuple[tuple[str, int], ...] = (
     (r"gpt-oss", 131_072),
     (r"llama-?4-?scout", 10_485_760),
@@ -111,14 +111,14 @@ OPEN_MODELS: tuple[tuple[str, int], ...] = (
 )
 _OPEN = tuple((re.compile(pattern), Limits(window)) for pattern, window in OPEN_MODELS)
 
-# How a model's name begins -> whose it is, to guess what was meant by a name alone.
+# First word of a model name -> its provider, for suggestions when the prefix is missing.
 FAMILIES: Mapping[str, str] = MappingProxyType(
     {name.partition(":")[2].partition("-")[0]: name.partition(":")[0] for name in DECLARED}
 )
 
 
 def declared_limits(reference: str) -> Limits:
-    """Return what a provider's model is declared to accept; nothing where it is not in the table."""
+    """Return the declared limits of a provider's model; empty limits for an unknown one."""
     prefix, _, name = reference.partition(":")
     full = f"{_SAME_MODELS.get(prefix, prefix)}:{name}"
     known = [declared for declared in DECLARED if full.startswith(declared)]
@@ -126,5 +126,5 @@ def declared_limits(reference: str) -> Limits:
 
 
 def open_limits(name: str) -> Limits:
-    """Return what an open model was made for, by its name on any server; nothing where it is not in the table."""
+    """Return the limits of an open-weight model by its name on any server; empty limits for an unknown one."""
     return next((limits for pattern, limits in _OPEN if pattern.search(name.lower())), Limits())

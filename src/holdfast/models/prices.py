@@ -1,7 +1,6 @@
-"""What models are declared to cost, as their makers list it for plain calls. A price that is not certain is left out.
+"""List prices of models for standard calls; uncertain prices are left out.
 
-Prices change more often than limits. The file of overrides wins, and a call keeps in its record what it cost when it
-was made.
+Prices change more often than limits. The overrides file takes precedence, and each call records its cost at the time.
 """
 
 import re
@@ -12,13 +11,13 @@ from holdfast.core.limits.prices import NO_PRICES, Prices
 
 
 def _anthropic(input_usd: float, output_usd: float) -> Prices:
-    # Reading from the cache costs a tenth of input, writing to it for five minutes a quarter more.
+    # A cache read costs a tenth of the input price, a five-minute cache write 1.25 times as much.
     return Prices(input_usd, round(input_usd / 10, 6), output_usd, round(input_usd * 1.25, 6))
 
 
-# Dollars for a million tokens: input, cached input, output.
+# US dollars per million tokens: input, cached input, output.
 # https://platform.openai.com/docs/pricing, https://platform.claude.com/docs/en/about-claude/pricing and
-# https://ai.google.dev/gemini-api/docs/pricing, for prompts of usual length and without batching.
+# https://ai.google.dev/gemini-api/docs/pricing, for prompts of standard length, without batching.
 PRICED: Mapping[str, Prices] = MappingProxyType(
     {
         "openai:gpt-3.5-turbo": Prices(0.50, None, 1.50),
@@ -65,15 +64,15 @@ PRICED: Mapping[str, Prices] = MappingProxyType(
     }
 )
 
-# OpenAI's models answer in two dialects, under two names.
+# OpenAI's models are reachable in two dialects, under two prefixes.
 _SAME_MODELS = {"responses": "openai"}
-# What may follow a name and is the same model: a date, or a word for the newest. A further word or number is another
-# model with another price, such as `-mini` or `.4`.
+# Suffixes of the same model: a date or an alias such as `-latest`. Any other suffix, such as `-mini` or `.4`, is
+# another model with another price.
 _SAME = re.compile(r"-(?:\d{8}|\d{4}-\d{2}-\d{2}|\d{4}|latest|preview|001|002)")
 
 
 def declared_prices(reference: str) -> Prices:
-    """Return what a provider's model is listed at; nothing where it is not in the table."""
+    """Return the list prices of a provider's model; `NO_PRICES` for an unknown one."""
     prefix, _, name = reference.partition(":")
     full = f"{_SAME_MODELS.get(prefix, prefix)}:{name}"
     for listed, prices in PRICED.items():

@@ -1,14 +1,13 @@
-"""Server-sent events: bytes in any pieces in, whole events out, and back.
+"""Server-sent events: incremental parser and encoder.
 
-The parser keeps only the line and the event it is in the middle of, and both are bounded: an endpoint that never ends
-a line cannot fill memory.
+The parser buffers only the current line and event, and both are bounded: an endless line cannot fill memory.
 """
 
 import re
 
 import msgspec
 
-# One event carries at most a whole answer or the whole arguments of a call, from servers that send them in one piece.
+# Some servers send a complete response, or all arguments of a call, in one event.
 EVENT_BYTES_MAX = 16 * 2**20
 
 _LINE_END = re.compile(rb"\r\n|\n|\r")
@@ -16,18 +15,18 @@ _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 
 class Event(msgspec.Struct, frozen=True):
-    """One event: its name ("" where it has none) and its payload, lines joined."""
+    """One event: its name (or "") and its payload, with data lines joined."""
 
     name: str
     payload: bytes
 
 
 class EventTooLargeError(Exception):
-    """An event grew beyond the bound."""
+    """An event exceeds the size limit."""
 
 
 class EventParser:
-    """Cuts a byte stream into events. Comments and fields other than `event` and `data` are dropped."""
+    """Splits a byte stream into events. Comments and fields other than `event` and `data` are dropped."""
 
     def __init__(self, event_bytes_max: int = EVENT_BYTES_MAX) -> None:
         self._event_bytes_max = event_bytes_max
@@ -39,13 +38,13 @@ class EventParser:
         self._size = 0
 
     def feed(self, chunk: bytes) -> list[Event]:
-        """Take the next bytes and return the events they complete."""
+        """Add bytes and return the completed events."""
         self._pending += chunk
         events: list[Event] = []
         start = 0
         for end in _LINE_END.finditer(self._pending, self._scanned):
             if end.group() == b"\r" and end.end() == len(self._pending):
-                break  # Its line feed may be the first byte of the next chunk.
+                break  # The matching line feed may be in the next chunk.
             self._take_line(bytes(self._pending[start : end.start()]), events)
             start = end.end()
         del self._pending[:start]
@@ -55,7 +54,7 @@ class EventParser:
         return events
 
     def finish(self) -> list[Event]:
-        """Return the event that the stream ended in, if its last blank line was left out."""
+        """Return the last event of a stream that ended without a blank line."""
         events: list[Event] = []
         self._take_line(bytes(self._pending).rstrip(b"\r"), events)
         self._pending.clear()
@@ -87,6 +86,6 @@ class EventParser:
 
 
 def encode_event(payload: bytes, name: str = "") -> bytes:
-    """Return one event as it stands on the wire. The payload must be a single line, as JSON is."""
+    """Encode one event. The payload must be a single line, such as JSON."""
     head = f"event: {name}\n".encode() if name else b""
     return head + b"data: " + payload + b"\n\n"

@@ -1,7 +1,7 @@
-"""An answer on its way to a client while it is still being written: deltas in, events of the client's dialect out.
+"""Incremental encoder of a reply for a client: deltas in, stream events of the client's dialect out.
 
-What was sent cannot be taken back, so an encoder sends only what is certain: a call waits until its id is known and the
-call before it is complete. The `Reply` at the end has the last word about whatever has not been sent by then.
+Sent events cannot be revoked, so an encoder sends only final content: a call waits until its id is known and the call
+before it is complete. The `Reply` at the end supplies everything that is still unsent.
 """
 
 from abc import ABC, abstractmethod
@@ -13,15 +13,15 @@ from holdfast.models.wire import is_json
 from holdfast.ports import Delta, ReasoningDelta, TextDelta, ToolCallDelta
 from holdfast.types.messages import Reasoning, Reply, Text, ToolCall
 
-# Letters per delta: about five tokens, so that a page shows a smooth stream and long answers stay cheap.
+# Characters per delta: about five tokens, smooth to read and cheap for long replies.
 _DELTA_CHARS = 20
 
 
 class AnswerHead(msgspec.Struct, frozen=True):
-    """What a client is told of an answer before its first word.
+    """Metadata of a response, known before its first delta.
 
-    `issuer` is who gives the answer, as `Model.issuer` says it; what only an issuer of another dialect could check is
-    not shown to the client. `input_tokens` is an estimate, for dialects that tell the sum before the answer.
+    `issuer` is the replying model's `Model.issuer`; signatures from another dialect are withheld from the client.
+    `input_tokens` is an estimate, for dialects that report it before the reply.
     """
 
     reply_id: str
@@ -32,7 +32,7 @@ class AnswerHead(msgspec.Struct, frozen=True):
 
 
 class _Call:
-    """A call while its pieces come. `arguments` is all there is of it, `sent` how much of that the client has."""
+    """A partial call. `arguments` is the text so far, `sent` the number of its characters already sent."""
 
     def __init__(self) -> None:
         self.call_id = ""
@@ -44,7 +44,7 @@ class _Call:
 
 
 class LiveEncoder(ABC):
-    """Writes one streamed answer in a dialect. Every method returns events, each ready for the wire.
+    """Encodes one streamed reply. Every method returns encoded events.
 
     Call `start` once, `feed` for each delta, then `finish` or `fail`.
     """
@@ -54,16 +54,16 @@ class LiveEncoder(ABC):
     def __init__(self, head: AnswerHead, *, wants_usage: bool = True) -> None:
         self.head = head
         self.wants_usage = wants_usage
-        self._text = ""
-        self._thinking = ""
+        self._text: list[str] = []
+        self._thinking: list[str] = []
         self._opaques: set[str] = set()
         self._calls: dict[int, _Call] = {}
 
     def feed(self, delta: Delta) -> list[bytes]:
-        """Write a piece of the answer."""
+        """Encode a delta."""
         match delta:
             case TextDelta():
-                self._text += delta.text
+                self._text.append(delta.text)
                 return [*self._end_calls(), *self._write_text(delta.text)] if delta.text else []
             case ReasoningDelta():
                 return self._take_reasoning(delta)
@@ -71,24 +71,24 @@ class LiveEncoder(ABC):
                 return self._take_call(delta)
 
     def finish(self, reply: Reply) -> list[bytes]:
-        """Write what the answer has beyond what was sent, and end the stream."""
-        return [*self._rest(reply), *self._end_calls(), *self._end(reply)]
+        """Encode the unsent rest of the reply and end the stream."""
+        return [*self._unsent_events(reply), *self._end_calls(), *self._end(reply)]
 
-    # --- what was sent -------------------------------------------------------------------------------------------
+    # --- Deltas ---
 
-    def _shown(self, opaque: str) -> str:
-        """Return what of an opaque text the client may have: its dialect's own alone."""
+    def _visible_opaque(self, opaque: str) -> str:
+        """Return a signature that the client may see: only one of its own dialect."""
         return opaque if self.head.issuer.partition(":")[0] in ("", self.dialect) else ""
 
     def _take_reasoning(self, delta: ReasoningDelta) -> list[bytes]:
-        self._thinking += delta.text
+        self._thinking.append(delta.text)
         events = self._end_calls()
         if delta.text:
             events += self._write_thinking(delta.text, delta.part_id)
-        opaque = self._shown(delta.opaque)
+        opaque = self._visible_opaque(delta.opaque)
         if opaque:
             self._opaques.add(opaque)
-            events += self._seal_thinking(opaque)
+            events += self._sign_thinking(opaque)
         return events
 
     def _take_call(self, delta: ToolCallDelta) -> list[bytes]:
@@ -99,7 +99,7 @@ class LiveEncoder(ABC):
         return self._advance(is_last=False)
 
     def _advance(self, *, is_last: bool) -> list[bytes]:
-        """Write as much of the calls as is certain, one call after the other."""
+        """Encode the final part of the calls, one call after the other."""
         events: list[bytes] = []
         for index in sorted(self._calls):
             call = self._calls[index]
@@ -121,11 +121,13 @@ class LiveEncoder(ABC):
     def _end_calls(self) -> list[bytes]:
         return self._advance(is_last=True)
 
-    # --- what is missing -----------------------------------------------------------------------------------------
+    # --- Unsent rest ---
 
-    def _rest(self, reply: Reply) -> Iterator[bytes]:
-        texts = _Unsent(self._text, "".join(part.text for part in reply.parts if isinstance(part, Text)))
-        thoughts = _Unsent(self._thinking, "".join(part.text for part in reply.parts if isinstance(part, Reasoning)))
+    def _unsent_events(self, reply: Reply) -> Iterator[bytes]:
+        texts = _Unsent("".join(self._text), "".join(part.text for part in reply.parts if isinstance(part, Text)))
+        thoughts = _Unsent(
+            "".join(self._thinking), "".join(part.text for part in reply.parts if isinstance(part, Reasoning))
+        )
         number = 0
         for part in reply.parts:
             match part:
@@ -133,17 +135,19 @@ class LiveEncoder(ABC):
                     for piece in pieces(texts.of(part.text)):
                         yield from self.feed(TextDelta(piece))
                 case Reasoning():
-                    missing = thoughts.of(part.text)
-                    for piece in pieces(missing):
-                        yield from self.feed(ReasoningDelta(piece, part_id=self._part_id(part)))
-                    # A signature belongs to its thinking: once that has been sent and ended, it is too late.
-                    if part.opaque and part.opaque not in self._opaques and (missing or self._can_seal(part)):
-                        yield from self.feed(ReasoningDelta("", part.opaque))
+                    yield from self._unsent_reasoning_events(part, thoughts.of(part.text))
                 case ToolCall():
-                    yield from self._rest_of_call(number, part)
+                    yield from self._unsent_call_events(number, part)
                     number += 1
 
-    def _rest_of_call(self, index: int, part: ToolCall) -> Iterator[bytes]:
+    def _unsent_reasoning_events(self, part: Reasoning, unsent: str) -> Iterator[bytes]:
+        for piece in pieces(unsent):
+            yield from self.feed(ReasoningDelta(piece, part_id=self._part_id(part)))
+        # A signature can only follow its own reasoning, before that block ends.
+        if part.opaque and part.opaque not in self._opaques and (unsent or self._can_sign(part)):
+            yield from self.feed(ReasoningDelta("", part.opaque))
+
+    def _unsent_call_events(self, index: int, part: ToolCall) -> Iterator[bytes]:
         call = self._calls.setdefault(index, _Call())
         call.call_id, call.name = call.call_id or part.call_id, call.name or part.name
         if call.is_closed or not part.arguments.startswith(call.arguments):
@@ -151,14 +155,14 @@ class LiveEncoder(ABC):
         for piece in pieces(part.arguments[len(call.arguments) :]):
             yield from self.feed(ToolCallDelta(index, part.name, piece, part.call_id))
 
-    def _part_id(self, part: Reasoning) -> str:  # noqa: ARG002 - only some dialects name their thinking
-        """Return what the provider calls a stretch of thinking."""
+    def _part_id(self, part: Reasoning) -> str:  # noqa: ARG002 - only some dialects have reasoning ids
+        """Return the provider's id of a reasoning part."""
         return ""
 
-    def _can_seal(self, part: Reasoning) -> bool:
+    def _can_sign(self, part: Reasoning) -> bool:
         return not part.text or self._is_thinking()
 
-    # --- what a dialect says -------------------------------------------------------------------------------------
+    # --- Dialect events ---
 
     @abstractmethod
     def start(self) -> list[bytes]:
@@ -170,31 +174,31 @@ class LiveEncoder(ABC):
 
     @abstractmethod
     def _is_thinking(self) -> bool:
-        """Whether thinking has been begun and not ended."""
+        """Return whether a reasoning block is open."""
 
     @abstractmethod
     def _write_text(self, text: str) -> list[bytes]:
-        """Write a piece of text."""
+        """Encode a piece of text."""
 
     @abstractmethod
     def _write_thinking(self, text: str, part_id: str) -> list[bytes]:
-        """Write a piece of thinking."""
+        """Encode a piece of reasoning."""
 
     @abstractmethod
-    def _seal_thinking(self, opaque: str) -> list[bytes]:
-        """End the thinking with what its issuer will want to see again; there may have been none to see."""
+    def _sign_thinking(self, opaque: str) -> list[bytes]:
+        """End a reasoning block, which may be empty, with its signature."""
 
     @abstractmethod
     def _open_call(self, index: int, call_id: str, name: str) -> list[bytes]:
-        """Begin a call."""
+        """Encode the start of a call."""
 
     @abstractmethod
     def _write_call(self, index: int, piece: str) -> list[bytes]:
-        """Write a piece of a call's arguments."""
+        """Encode a piece of a call's arguments."""
 
     @abstractmethod
     def _close_call(self, index: int, call_id: str, name: str, arguments: str) -> list[bytes]:
-        """End a call."""
+        """Encode the end of a call."""
 
     @abstractmethod
     def _end(self, reply: Reply) -> list[bytes]:
@@ -202,24 +206,24 @@ class LiveEncoder(ABC):
 
 
 class _Unsent:
-    """Walks over texts of which a beginning has been sent; where something else was sent, nothing follows."""
+    """Yields the unsent rest of consecutive texts; nothing if the sent text differs."""
 
-    def __init__(self, sent: str, whole: str) -> None:
-        self._left = len(sent) if whole.startswith(sent) else len(whole)
+    def __init__(self, sent: str, full: str) -> None:
+        self._left = len(sent) if full.startswith(sent) else len(full)
 
     def of(self, text: str) -> str:
-        """Return what of the next text has not been sent."""
+        """Return the unsent rest of the next text."""
         skipped = min(self._left, len(text))
         self._left -= skipped
         return text[skipped:]
 
 
 def pieces(text: str) -> Iterator[str]:
-    """Cut a text into pieces as a model would have written them."""
+    """Split a text into delta-sized pieces."""
     return (text[at : at + _DELTA_CHARS] for at in range(0, len(text), _DELTA_CHARS))
 
 
 def replay(encoder: LiveEncoder, reply: Reply) -> Iterator[bytes]:
-    """Yield a whole answer as the events of a stream."""
+    """Encode a complete reply as stream events."""
     yield from encoder.start()
     yield from encoder.finish(reply)

@@ -1,7 +1,7 @@
-"""How a request reaches a provider: one POST, an answer in pieces, and nothing followed behind our back.
+"""HTTP transport to a provider: one POST, a streamed response, no redirects.
 
-`Transport` is the seam between the codecs and the network. `SocketTransport` is the real one; the simulated model has
-one of its own, so that the same client code runs with and without a socket.
+`Transport` separates the codecs from the network. `SocketTransport` uses aiohttp; the simulated provider implements its
+own, so the same client code runs with and without a socket.
 """
 
 import io
@@ -17,12 +17,12 @@ from holdfast.errors import UsageError
 if TYPE_CHECKING:
     import aiohttp
 
-# Names, TCP and TLS together. Reaching a living host takes under a second; behind 10 s no one waits for us.
+# DNS, TCP and TLS together. Connecting to a healthy host takes under a second.
 CONNECT_SECONDS_MAX = 10.0
 
 
-class Answer(msgspec.Struct, frozen=True):
-    """What came back: the status, the headers with names in lower case, and the body as it arrives."""
+class HttpResponse(msgspec.Struct, frozen=True):
+    """Status, headers with lower-case names, and the body as a stream of chunks."""
 
     status: int
     headers: Mapping[str, str]
@@ -30,30 +30,30 @@ class Answer(msgspec.Struct, frozen=True):
 
 
 class UnreachableError(Exception):
-    """No answer came. The message is a plain sentence that names the host and what to check."""
+    """No response was received. The message names the host and what to check."""
 
 
 class BrokenOffError(Exception):
-    """The answer had begun and the connection broke."""
+    """The connection broke in the middle of a response."""
 
 
 class Transport(Protocol):
-    """One endpoint that takes POST requests."""
+    """An endpoint for POST requests."""
 
-    def post(self, path: str, headers: Mapping[str, str], body: bytes) -> AbstractAsyncContextManager[Answer]:
-        """Send a request; leaving the context closes the connection at once if the answer was not read to its end.
+    def post(self, path: str, headers: Mapping[str, str], body: bytes) -> AbstractAsyncContextManager[HttpResponse]:
+        """Send a request; leaving the context closes the connection unless the response was read to its end.
 
-        Raises `UnreachableError` on entry where no answer came, and `BrokenOffError` from the chunks.
+        Raises `UnreachableError` on entry if there is no response, and `BrokenOffError` from the chunks.
         """
         ...
 
     async def close(self) -> None:
-        """Let go of connections."""
+        """Close all connections."""
         ...
 
 
 class SocketTransport:
-    """An endpoint over HTTP. The session opens with the first request, in the loop that makes it."""
+    """HTTP transport by aiohttp. The client session opens with the first request, in the running event loop."""
 
     def __init__(self, base_url: str, *, proxy: str | None = None) -> None:
         self._base_url = base_url.rstrip("/")
@@ -61,8 +61,8 @@ class SocketTransport:
         self._session: aiohttp.ClientSession | None = None
 
     @asynccontextmanager
-    async def post(self, path: str, headers: Mapping[str, str], body: bytes) -> AsyncIterator[Answer]:
-        """Send a request and give its answer, without following a redirect: the key is for this host alone."""
+    async def post(self, path: str, headers: Mapping[str, str], body: bytes) -> AsyncIterator[HttpResponse]:
+        """Send a request without following redirects: the key belongs to this host only."""
         import aiohttp  # noqa: PLC0415 - costs 0.2 s, and a process that never calls a model should not pay it
 
         try:
@@ -74,13 +74,13 @@ class SocketTransport:
                 proxy=self._proxy,
             )
         except (aiohttp.ClientError, OSError, ValueError) as error:
-            raise UnreachableError(self._unreached(error, len(body))) from error
+            raise UnreachableError(self._error_text(error, len(body))) from error
         try:
             names = {name.lower(): text for name, text in response.headers.items()}
             async with aclosing(chunks_of(response)) as chunks:
-                yield Answer(response.status, names, chunks)
+                yield HttpResponse(response.status, names, chunks)
         finally:
-            # A response that was read to its end has given its connection back already; this closes all others.
+            # A fully read response has already returned its connection to the pool; this closes all others.
             response.close()
 
     async def close(self) -> None:
@@ -93,22 +93,22 @@ class SocketTransport:
         import aiohttp  # noqa: PLC0415 - as above
 
         if self._session is None or self._session.closed:
-            # No total timeout: an answer may take many minutes. Who waits decides how long silence may last.
+            # No total timeout: a response may take many minutes. The caller enforces the stall timeout.
             timeout = aiohttp.ClientTimeout(total=None, connect=CONNECT_SECONDS_MAX, sock_read=None)
-            # One connection per session that is being answered; the supervisor bounds those.
+            # One connection per running turn; the supervisor limits those.
             connector = aiohttp.TCPConnector(limit=0)
             self._session = aiohttp.ClientSession(
                 connector=connector, timeout=timeout, cookie_jar=aiohttp.DummyCookieJar(), auto_decompress=False
             )
         return self._session
 
-    def _unreached(self, error: BaseException, body_bytes: int) -> str:
-        """Say what failed in words, without the request: it carries the key."""
+    def _error_text(self, error: BaseException, body_bytes: int) -> str:
+        """Describe a connection failure without the request, which holds the key."""
         place = host_and_port(self._proxy or self._base_url)
-        return f"{'the proxy ' if self._proxy else ''}{place}: {_why(error, body_bytes)}"
+        return f"{'the proxy ' if self._proxy else ''}{place}: {_reason(error, body_bytes)}"
 
 
-def _why(error: BaseException, body_bytes: int) -> str:
+def _reason(error: BaseException, body_bytes: int) -> str:
     import aiohttp  # noqa: PLC0415 - as above
 
     match error:
@@ -125,22 +125,22 @@ def _why(error: BaseException, body_bytes: int) -> str:
         case aiohttp.ClientConnectorError():
             return f"no connection could be made ({error.os_error.strerror}); check the address and the network"
         case aiohttp.ClientHttpProxyError():
-            return f"it refused to connect us (status {error.status}); check the proxy's settings"
+            return f"it did not connect (status {error.status}); check the proxy's settings"
         case aiohttp.ServerDisconnectedError() | OSError():
-            return f"the connection was closed before an answer came to a request of {body_bytes:,} bytes"
+            return f"the connection was closed before a response to a request of {body_bytes:,} bytes"
         case _:
-            return f"no answer came ({type(error).__name__}); check the address and the network"
+            return f"no response ({type(error).__name__}); check the address and the network"
 
 
 def host_and_port(url: str) -> str:
-    """Return the host of an address, with its port; never the user or password in it."""
+    """Return host and port of a URL, without its user and password."""
     parts = urlsplit(url)
     port = parts.port or {"http": 80, "https": 443}.get(parts.scheme, 0)
     return f"{parts.hostname or 'unknown'}:{port}"
 
 
 async def chunks_of(response: "aiohttp.ClientResponse") -> AsyncGenerator[bytes, None]:
-    """Yield the body of an answer as it comes. Raises `BrokenOffError` where the connection breaks."""
+    """Yield the body of a response as it arrives. Raises `BrokenOffError` if the connection breaks."""
     import aiohttp  # noqa: PLC0415 - as above
 
     try:
@@ -151,19 +151,18 @@ async def chunks_of(response: "aiohttp.ClientResponse") -> AsyncGenerator[bytes,
 
 
 def broken_off(error: BaseException) -> BrokenOffError:
-    """Return what is told of a connection that broke."""
-    return BrokenOffError(f"the connection broke before the answer was complete ({type(error).__name__})")
+    """Return the error for a broken connection."""
+    return BrokenOffError(f"the connection broke before the response was complete ({type(error).__name__})")
 
 
-# --- Where an endpoint is: a checked address, the name it goes by, and the proxy on the way to it.
-
+# --- Endpoint ---
 
 _PORTS = {"http": 80, "https": 443}
 _LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 
 
 class Endpoint(msgspec.Struct, frozen=True):
-    """An address that requests go to. `place` is its host, with its port where it is unusual."""
+    """A validated base URL. `place` is its host, with any non-default port."""
 
     base_url: str
     place: str
@@ -171,8 +170,8 @@ class Endpoint(msgspec.Struct, frozen=True):
 
 
 def parse_endpoint(url: str, source: str, environ: Mapping[str, str]) -> Endpoint:
-    """Check an address; `source` says where it was set, for whoever must correct it."""
-    parts = _split(url, source)
+    """Validate a base URL; `source` names the setting for error messages."""
+    parts = _split_url(url, source)
     if parts.query or parts.fragment:
         raise UsageError(f"{source}: the address must end with its path, without '?' and '#'")
     host = parts.hostname or ""
@@ -181,7 +180,7 @@ def parse_endpoint(url: str, source: str, environ: Mapping[str, str]) -> Endpoin
     return Endpoint(url.strip().rstrip("/"), place, _proxy(parts, environ))
 
 
-def _split(url: str, source: str) -> SplitResult:
+def _split_url(url: str, source: str) -> SplitResult:
     example = "such as https://example.com/v1"
     try:
         parts = urlsplit(url.strip())
@@ -191,17 +190,17 @@ def _split(url: str, source: str) -> SplitResult:
     if parts.scheme not in _PORTS or not parts.hostname or port == 0 or any(mark.isspace() for mark in url.strip()):
         raise UsageError(f"{source}: the address must start with http:// or https:// and name a host, {example}")
     if parts.username is not None or parts.password is not None:
-        # Addresses are shown to people; a password in one would be shown too.
+        # Addresses are displayed; a password in one would leak.
         raise UsageError(f"{source}: the address must not carry a user or password; put the key into its own variable")
     return parts
 
 
 def _proxy(parts: SplitResult, environ: Mapping[str, str]) -> str | None:
-    """Find the proxy by the variables that other programs use; the machine itself is never behind one."""
+    """Find the proxy in the usual environment variables; loopback addresses never use one."""
     host = (parts.hostname or "").lower()
-    if host in _LOOPBACK or _is_exempt(host, _either(environ, "no_proxy")):
+    if host in _LOOPBACK or _is_exempt(host, _environment_value(environ, "no_proxy")):
         return None
-    proxy = _either(environ, f"{parts.scheme}_proxy") or _either(environ, "all_proxy")
+    proxy = _environment_value(environ, f"{parts.scheme}_proxy") or _environment_value(environ, "all_proxy")
     if not proxy:
         return None
     if urlsplit(proxy).scheme not in _PORTS:
@@ -209,7 +208,7 @@ def _proxy(parts: SplitResult, environ: Mapping[str, str]) -> str | None:
     return proxy
 
 
-def _either(environ: Mapping[str, str], name: str) -> str:
+def _environment_value(environ: Mapping[str, str], name: str) -> str:
     return (environ.get(name) or environ.get(name.upper()) or "").strip()
 
 

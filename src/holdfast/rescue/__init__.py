@@ -1,1 +1,1 @@
-"""Sessions of other agents: reading their transcripts, and making sessions of ours of them."""
+"""Import of other agents' sessions: transcript reader and record builder."""

@@ -1,7 +1,7 @@
-"""A foreign transcript becomes a session of ours: the records that our own engine would have written for it.
+"""Import a foreign transcript as a session, with the records that the engine would have written.
 
-So an imported session can be viewed, searched, compacted and continued like any other. Each message keeps its own
-number as `origin`, and a number that the session has already is not imported again: the same file twice is one session.
+An imported session can be viewed, searched, compacted and continued like any other. Each message keeps its number as
+`origin`, and numbers already in the session are skipped: importing a file twice is idempotent.
 """
 
 from collections import defaultdict, deque
@@ -21,17 +21,17 @@ from holdfast.runtime.tools.toolbox import bound_output
 from holdfast.types.messages import ContentPart, LargeText, Media, Part, Reasoning, Text, ToolCall, ToolResult
 from holdfast.types.records import LeasedRecord, origin_of
 
-# Records appended at once: enough that the disk is seldom waited for, few enough that others are not.
+# Records per append: large enough for few disk syncs, small enough not to delay other sessions.
 BATCH_RECORDS = 400
 _LEASE_SECONDS = 60.0
 _OWNER = "import"
 _MODEL = "imported"
-# Of text that goes to a blob this much stays in the record.
+# Characters of a large text that stay in the record.
 _HEAD_CHARS = Bounds().head_chars
 
 
 class Imported(msgspec.Struct, frozen=True):
-    """What an import came to. System texts are no messages here: they are re-read from their source each time."""
+    """Result of an import. System texts are not imported as messages."""
 
     session: str
     messages: int
@@ -41,19 +41,19 @@ class Imported(msgspec.Struct, frozen=True):
 
 
 class Turns:
-    """Makes records of messages, turn by turn, for a log that ends at `seq`."""
+    """Builds records from messages, turn by turn, for a log that ends at `seq`."""
 
     def __init__(self, seq: int) -> None:
-        self._made = TurnRecords(seq, _MODEL)
+        self._turn_records = TurnRecords(seq, _MODEL)
 
     @property
     def seq(self) -> int:
-        """The last record that was made."""
-        return self._made.seq
+        """Number of the last record."""
+        return self._turn_records.seq
 
     def records(self, messages: Sequence[NeutralMessage]) -> Iterator[LeasedRecord]:
-        """Yield the records of one turn: a message of a person, if it begins with one, and what came of it."""
-        messages = _numbered(messages)
+        """Yield the records of one turn: an optional user message and everything after it."""
+        messages = _with_call_ids(messages)
         results: _Results = defaultdict(deque)
         for message in messages:
             for part in message.parts:
@@ -62,32 +62,32 @@ class Turns:
         for message in messages:
             match message.role:
                 case NeutralRole.USER:
-                    yield from self._made.input(message.parts, message.seq)
+                    yield from self._turn_records.input(message.parts, message.seq)
                 case NeutralRole.ASSISTANT:
                     yield from self._reply(reply_parts(message.parts), message.seq, results)
                 case _:
                     continue
         for call_id in [call_id for call_id, waiting in results.items() for _ in waiting]:
-            # Its call is not in the file; a result needs one to be shown.
+            # An orphaned tool result: add a call, without which the view cannot show it.
             yield from self._reply((ToolCall(call_id, NO_CALL, "{}"),), None, results)
-        yield from self._made.end()
+        yield from self._turn_records.end()
 
     def _reply(
         self, parts: tuple[Text | ToolCall | Reasoning, ...], origin: int | None, results: "_Results"
     ) -> Iterator[LeasedRecord]:
-        yield from self._made.reply(self._made.said(parts), origin)
+        yield from self._turn_records.reply(self._turn_records.said(parts), origin)
         calls = [part for part in parts if isinstance(part, ToolCall)]
-        yield from self._made.results(
+        yield from self._turn_records.results(
             [(call, *results[call.call_id].popleft()) for call in calls if results[call.call_id]]
         )
 
 
-# Results by the call they answer, oldest first, each with the number of its message.
+# Results by call id, oldest first, each with the number of its message.
 _Results: TypeAlias = defaultdict[str, deque[tuple[ToolResult, int]]]
 
 
-def _numbered(messages: Sequence[NeutralMessage]) -> list[NeutralMessage]:
-    """Give names to calls that have none, and to the results that answer them: the oldest call first."""
+def _with_call_ids(messages: Sequence[NeutralMessage]) -> list[NeutralMessage]:
+    """Generate missing call ids, and match results without an id to the oldest open call."""
     waiting: deque[str] = deque()
 
     def named(part: Part, name: str) -> Part:
@@ -108,7 +108,7 @@ def _numbered(messages: Sequence[NeutralMessage]) -> list[NeutralMessage]:
 
 
 def turns_of(messages: Iterable[NeutralMessage]) -> Iterator[list[NeutralMessage]]:
-    """Yield the messages of each turn: one of a person and whatever follows it up to the next."""
+    """Yield the messages of each turn: a user message and everything up to the next one."""
     turn: list[NeutralMessage] = []
     for message in messages:
         if message.role is NeutralRole.USER and turn:
@@ -123,7 +123,7 @@ def turns_of(messages: Iterable[NeutralMessage]) -> Iterator[list[NeutralMessage
 async def import_session(
     messages: Sequence[NeutralMessage], key: str, *, store: Store, blobs: Blobs, bounds: Bounds
 ) -> Imported:
-    """Bring the messages of one foreign session into the session `key`, those that it does not have yet."""
+    """Import the messages of one foreign session into the session `key`; known messages are skipped."""
     known = await _origins(store, key)
     fresh: list[NeutralMessage] = []
     for message in messages:
@@ -136,7 +136,7 @@ async def import_session(
     if fresh:
         lease = await store.acquire(key, _OWNER, seconds=_LEASE_SECONDS)
         if lease is None:
-            raise RetryLaterError(f"session {key!r} is being worked on; import again when it is at rest")
+            raise RetryLaterError(f"session {key!r} is in use by another worker; import again when it is idle")
         try:
             written = await _append(fresh, lease, store=store, blobs=blobs, bounds=bounds)
         finally:
@@ -161,7 +161,7 @@ async def _append(
     for turn in turns_of(messages):
         kept = [message async for message in kept_messages(turn, blobs, bounds)]
         batch += turns.records(kept)
-        # Whole turns only: wherever an import is cut off, the session is at rest and the next one goes on.
+        # Only complete turns: after an interrupted import the session is idle and the next import resumes.
         if len(batch) >= BATCH_RECORDS:
             last = await store.append(lease, batch, after=last)
             batch = []
@@ -173,18 +173,18 @@ async def _append(
 async def kept_messages(
     messages: Sequence[NeutralMessage], blobs: Blobs, bounds: Bounds
 ) -> AsyncIterator[NeutralMessage]:
-    """Yield messages with their large parts in blobs, as those of our own sessions are."""
+    """Yield messages with their large parts moved to blobs."""
     for message in messages:
         for content in message.blobs.values():
             await blobs.put(content)
-        parts = [await _kept_part(part, message.role, blobs, bounds) for part in message.parts]
+        parts = [await _store_part(part, message.role, blobs, bounds) for part in message.parts]
         yield msgspec.structs.replace(message, parts=tuple(parts), blobs={})
 
 
-async def _kept_part(part: Part, role: NeutralRole, blobs: Blobs, bounds: Bounds) -> Part:
+async def _store_part(part: Part, role: NeutralRole, blobs: Blobs, bounds: Bounds) -> Part:
     match part:
         case Text(text=text) if role is NeutralRole.USER:
-            return await _kept_text(well_formed(text), blobs, bounds)
+            return await _store_text(well_formed(text), blobs, bounds)
         case Text(text=text):
             return Text(well_formed(text))
         case ToolResult(parts=inner):
@@ -196,7 +196,7 @@ async def _kept_part(part: Part, role: NeutralRole, blobs: Blobs, bounds: Bounds
             return part
 
 
-async def _kept_text(text: str, blobs: Blobs, bounds: Bounds) -> ContentPart:
+async def _store_text(text: str, blobs: Blobs, bounds: Bounds) -> ContentPart:
     raw = text.encode()
     if len(raw) <= bounds.inline_text_bytes_max:
         return Text(text)

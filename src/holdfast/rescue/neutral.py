@@ -1,7 +1,7 @@
-"""Reads the neutral transcript format: one message per line, `.jsonl` or `.jsonl.gz`, whatever agent wrote it.
+"""Reader of the neutral transcript format: one message per line, `.jsonl` or `.jsonl.gz`.
 
-Two objects on one line are both read, because real files hold such lines. A line that stands for no message stops
-the reading with an error that names it: a rescue that skips silently would lose what it came for.
+Real files have lines with two objects; both are read. A malformed line raises an error with its number: skipping it
+would lose data.
 """
 
 import base64
@@ -32,12 +32,12 @@ from holdfast.types.messages import (
     ToolResult,
 )
 
-# One message with its pictures. The longest line seen has 3 MB; a line without end must not fill the memory.
+# One message with its images. The longest line observed has 3 MB; an endless line must not fill memory.
 LINE_BYTES_MAX = 256 * 2**20
 
 
 class NeutralRole(StrEnum):
-    """Who speaks. Foreign transcripts keep system texts and markers between the messages, so they have a value too."""
+    """Role of a message. Foreign transcripts have system texts between the messages."""
 
     USER = "user"
     ASSISTANT = "assistant"
@@ -46,7 +46,7 @@ class NeutralRole(StrEnum):
 
 
 class NeutralMessage(msgspec.Struct, frozen=True):
-    """One message of a foreign session. `blobs` has the bytes of its media by SHA-256; `meta` is as it was written."""
+    """One message of a foreign session. `blobs` has the bytes of its media by SHA-256; `meta` is unchanged."""
 
     session_id: str
     seq: int
@@ -58,13 +58,13 @@ class NeutralMessage(msgspec.Struct, frozen=True):
 
     @property
     def message(self) -> Message | None:
-        """The message as ours, or None for a system text, which is no message here."""
+        """The converted message, or None for a system text."""
         if self.role is NeutralRole.SYSTEM:
             return None
         return Message(Role(self.role.value), self.parts)
 
 
-# What stands in a line. Fields that are not named here are ignored: the format may grow.
+# --- Line format (unknown fields are ignored) ---
 
 
 class _TextPart(msgspec.Struct, tag_field="type", tag="text"):
@@ -73,7 +73,7 @@ class _TextPart(msgspec.Struct, tag_field="type", tag="text"):
 
 
 class _CallPart(msgspec.Struct, tag_field="type", tag="tool_call"):
-    # None where the agent numbered nothing; such a call is answered by the next message.
+    # None if the agent has no call ids; the next message has the result.
     id: str | None
     name: str
     args: msgspec.Raw
@@ -143,11 +143,11 @@ def _message(line: _Line) -> NeutralMessage:
 
 
 def _objects(text: str) -> Iterator[bytes]:
-    """Yield each JSON object of a line by itself, with lone surrogates replaced."""
+    """Yield each JSON object of a line, with lone surrogates replaced."""
     at = 0
     while at < len(text):
         found, at = _scanner.raw_decode(text, at)
-        # Half of an emoji cannot be stored or sent; U+FFFD in its place says that something was there.
+        # A lone surrogate cannot be stored or sent; U+FFFD replaces it.
         yield (
             json.dumps(found, ensure_ascii=False).encode("utf-16", "surrogatepass").decode("utf-16", "replace").encode()
         )
@@ -158,7 +158,7 @@ def _messages(body: bytes) -> list[NeutralMessage]:
     try:
         return [_message(_decoder.decode(body))]
     except msgspec.DecodeError:
-        # Rare lines only: several objects, or escapes that stand for half a character.
+        # Rare: several objects on a line, or lone surrogate escapes.
         return [_message(_decoder.decode(found)) for found in _objects(body.decode().strip())]
 
 
@@ -175,9 +175,9 @@ def _lines(stream: BinaryIO, path: Path) -> Iterator[tuple[int, bytes]]:
 
 
 def read_neutral(path: Path, session: str | None = None) -> Iterator[NeutralMessage]:
-    """Yield the messages of a file in its order, or those of one session, without holding more than one line.
+    """Yield the messages of a file in order, optionally of one session, with one line in memory at a time.
 
-    Raises `BadInputError` naming file and line where a line stands for no message.
+    Raises `BadInputError` with file and line for a malformed line.
     """
     with cast("BinaryIO", gzip.open(path, "rb")) if path.suffix == ".gz" else path.open("rb") as stream:
         for number, body in _lines(stream, path):

@@ -93,10 +93,13 @@ async def _learned(store: Place | None) -> dict[str, Learned]:
 
 
 def _rows(overrides: Overrides, learned: dict[str, Learned]) -> list[KnownModel]:
-    rows = [_row(f"{name}*", declared_limits(name), overrides.said(name)) for name in DECLARED]
+    rows = [_row(f"{name}*", declared_limits(name), overrides.overridden_limits(name)) for name in DECLARED]
     rows += [_row(f"*:{pattern}", Limits(window), {}) for pattern, window in OPEN_MODELS]
     own = (name for name in overrides.by_name if name not in DECLARED)
-    rows += [replace(_row(name, Limits(), overrides.said(name)), prices=_prices(name, overrides)) for name in own]
+    rows += [
+        replace(_row(name, Limits(), overrides.overridden_limits(name)), prices=_prices(name, overrides))
+        for name in own
+    ]
     # A price holds for one model, not for all whose names begin alike.
     rows += [KnownModel(name, {}, _prices(name, overrides)) for name in PRICED]
     rows += [_learned_row(issuer, teaching, overrides) for issuer, teaching in sorted(learned.items())]
@@ -106,20 +109,20 @@ def _rows(overrides: Overrides, learned: dict[str, Learned]) -> list[KnownModel]
 def _prices(reference: str, overrides: Overrides, *, is_official: bool = True) -> dict[str, KnownPrice]:
     declared = asdict(declared_prices(reference) if is_official else NO_PRICES)
     known = {field: KnownPrice(usd, "declared") for field, usd in declared.items() if usd is not None}
-    said = overrides.said_of_prices(reference)
-    return known | {field: KnownPrice(usd, "override") for field, usd in said.items()}
+    overridden = overrides.overridden_prices(reference)
+    return known | {field: KnownPrice(usd, "override") for field, usd in overridden.items()}
 
 
-def _row(name: str, declared: Limits, said: dict[str, int]) -> KnownModel:
+def _row(name: str, declared: Limits, overridden: dict[str, int]) -> KnownModel:
     limits = {field: KnownLimit(count, "declared") for field, count in asdict(declared).items() if count is not None}
-    return KnownModel(name, limits | {field: KnownLimit(count, "override") for field, count in said.items()})
+    return KnownModel(name, limits | {field: KnownLimit(count, "override") for field, count in overridden.items()})
 
 
 def _learned_row(issuer: str, teaching: Learned, overrides: Overrides) -> KnownModel:
     """Return what to go by for a model that has been called, by its issuer."""
     reference, is_official = _reference(issuer)
     declared = declared_limits(reference) if is_official else open_limits(reference.partition(":")[2])
-    before = _row(issuer, declared, overrides.said(reference))
+    before = _row(issuer, declared, overrides.overridden_limits(reference))
     go_by = asdict(effective(overrides.applied(reference, declared), teaching))
     limits: dict[str, KnownLimit] = {}
     for field, count in go_by.items():

@@ -13,7 +13,7 @@ import uvloop
 
 from holdfast.cli.completion import model_names
 from holdfast.cli.output import columns, harmless, json_option
-from holdfast.config.loader import Found, example, read_configuration, shown
+from holdfast.config.loader import ResolvedSetting, example, read_configuration, to_toml
 from holdfast.config.schema import Settings
 from holdfast.errors import UsageError
 from holdfast.gateway.http.auth import KeyFile
@@ -50,12 +50,12 @@ def config(path: Path | None, assignments: tuple[str, ...], *, as_json: bool, is
         ]
         click.echo(msgspec.json.encode(told))
         return
-    rows = [(one.setting.name, harmless(shown(_told(one))), harmless(one.source)) for one in found.found]
+    rows = [(one.setting.name, harmless(to_toml(_told(one))), harmless(one.source)) for one in found.found]
     for line in columns([("setting", "value", "from"), *rows]):
         click.echo(line)
 
 
-def _told(one: Found) -> object:
+def _told(one: ResolvedSetting) -> object:
     """Return a value as it may be shown: the address of a server may hold a password."""
     return shown_place(str(one.value)) if one.setting.name == "store" else one.value
 

@@ -27,7 +27,7 @@ from holdfast.models.catalogue import PROVIDERS
 from holdfast.models.fake import Simulation, SimulationTransport
 from holdfast.models.http import HttpModel, ModelCard
 from holdfast.models.json_spans import locate
-from holdfast.models.transport import Answer
+from holdfast.models.transport import HttpResponse
 from holdfast.rescue.importing import Turns, turns_of
 from holdfast.rescue.neutral import NeutralMessage
 from holdfast.runtime.engine.log import Log
@@ -84,7 +84,7 @@ class _Provider(Simulation):
         super().__init__(limits)
         self.bodies: list[bytes] = []
 
-    def respond(self, dialect: str, body: bytes, path: str = "") -> Answer:
+    def respond(self, dialect: str, body: bytes, path: str = "") -> HttpResponse:
         """Take a request; one for the notes of a compaction is no part of the conversation."""
         if _SYSTEM.encode() in body:
             self.bodies.append(body)

@@ -1,6 +1,6 @@
-"""The dialect "anthropic": Anthropic's messages, as a client writes and reads it and as a server does.
+"""Dialect "anthropic": Anthropic messages, client and server side.
 
-Pure: bytes in, values out. What the dialect cannot say is listed where it is dropped, in `request.encode_request`.
+Pure functions. The docstring of `encode_request` lists what the dialect cannot express.
 """
 
 from holdfast.models.anthropic.reasoning_removal import settled, without_reasoning
@@ -16,17 +16,17 @@ KEY_VARIABLES: tuple[str, ...] = ("ANTHROPIC_API_KEY",)
 BASE_URL_VARIABLE = "ANTHROPIC_BASE_URL"
 MESSAGES_FIELD = "messages"
 
-# The version that every endpoint speaks, Anthropic's own and the compatible ones; what it means never changes.
+# The API version that all endpoints support; its meaning is frozen.
 _VERSION = "2023-06-01"
 
 
-def request_path(model: str) -> str:  # noqa: ARG001 - one address for all models
-    """Return where requests go, behind the base URL."""
+def request_path(model: str) -> str:  # noqa: ARG001 - one path for all models
+    """Return the request path, relative to the base URL."""
     return "/v1/messages"
 
 
 def key_headers(key: str) -> dict[str, str]:
-    """Return the version, and the header that carries the key where there is one."""
+    """Return the version header, and the authentication header if there is a key."""
     version = {"anthropic-version": _VERSION}
     return {**version, "x-api-key": key} if key else version
 

@@ -1,4 +1,4 @@
-"""How effort and hidden thinking are said in the Anthropic dialect, in both directions."""
+"""Effort settings and thinking blocks of the Anthropic dialect."""
 
 import re
 from collections.abc import Mapping
@@ -6,29 +6,29 @@ from collections.abc import Mapping
 from holdfast.models.wire import WireNode
 from holdfast.types.messages import Effort, Reasoning
 
-# The types of blocks that hold thinking.
-THINKING = ("thinking", "redacted_thinking")
+# Block types with thinking.
+THINKING_TYPES = ("thinking", "redacted_thinking")
 
-# The API's own floor.
+# Minimum of the API.
 BUDGET_TOKENS_MIN = 1_024
-# Four times more from step to step: a few steps of reasoning, a page, and as much as helps with code.
+# Each level is four times the one before: a few steps of reasoning, a page, enough for code.
 _BUDGETS: Mapping[Effort, int] = {Effort.LOW: BUDGET_TOKENS_MIN, Effort.MEDIUM: 4_096, Effort.HIGH: 16_384}
 
-# Models from 4.6 on decide themselves how long to think and take an effort; from 4.7 on they refuse a budget.
+# Models since 4.6 accept an effort and choose their own budget; since 4.7 they reject a budget.
 _ADAPTIVE_SINCE = (4, 6)
 _VERSION = re.compile(r"(?:^|[-.])(\d{1,2})(?:[-.](\d{1,2}))?(?=$|[-.@:])")
 
-# A signature is base64 and has no colon, so hidden thinking cannot be taken for a signature.
+# Signatures are base64 without a colon, so this prefix cannot occur in one.
 _REDACTED = "redacted_thinking:"
 
 
 def thinking_settings(effort: Effort, model: str, output_tokens_max: int) -> dict[str, WireNode]:
-    """Return the settings that ask for this much thinking; none where it would not fit into the output."""
+    """Return the thinking settings for an effort; none if the budget does not fit into the output."""
     if effort is Effort.NONE:
         return {"thinking": {"type": "disabled"}}
     if is_adaptive(model):
         return {"thinking": {"type": "adaptive"}, "output_config": {"effort": str(effort)}}
-    # Thinking counts as output: at least half of what is allowed stays for the answer.
+    # Thinking counts as output: reserve at least half of it for the reply.
     budget = min(_BUDGETS[effort], output_tokens_max // 2)
     if budget < BUDGET_TOKENS_MIN:
         return {}
@@ -36,31 +36,31 @@ def thinking_settings(effort: Effort, model: str, output_tokens_max: int) -> dic
 
 
 def is_adaptive(model: str) -> bool:
-    """Whether a model takes an effort in place of a budget. A name without a version takes a budget."""
+    """Return whether a model accepts an effort instead of a budget. Names without a version use a budget."""
     found = _VERSION.search(model) if "claude" in model else None
     return found is not None and (int(found[1]), int(found[2] or 0)) >= _ADAPTIVE_SINCE
 
 
 def effort_of_budget(budget_tokens: int) -> Effort:
-    """Name the effort that asks for about this budget."""
+    """Return the effort closest to a budget."""
     if budget_tokens < _BUDGETS[Effort.MEDIUM]:
         return Effort.LOW
     return Effort.MEDIUM if budget_tokens < _BUDGETS[Effort.HIGH] else Effort.HIGH
 
 
-def hidden(issuer: str, sealed: str) -> Reasoning:
-    """Return thinking that the provider keeps to itself."""
-    return Reasoning("", issuer, _REDACTED + sealed)
+def redacted_reasoning(issuer: str, data: str) -> Reasoning:
+    """Return a reasoning part for a `redacted_thinking` block."""
+    return Reasoning("", issuer, _REDACTED + data)
 
 
-def hidden_text(opaque: str) -> str | None:
-    """Return what the provider keeps to itself, or None where the thinking is open and this is its signature."""
+def redacted_text(opaque: str) -> str | None:
+    """Return the data of a `redacted_thinking` block, or None if `opaque` is a signature."""
     return opaque.removeprefix(_REDACTED) if opaque.startswith(_REDACTED) else None
 
 
 def thinking_block(part: Reasoning) -> dict[str, WireNode]:
-    """Return the block that a part came from, to the byte."""
-    sealed = hidden_text(part.opaque)
-    if sealed is not None:
-        return {"type": "redacted_thinking", "data": sealed}
+    """Return the original block of a part, byte for byte."""
+    data = redacted_text(part.opaque)
+    if data is not None:
+        return {"type": "redacted_thinking", "data": data}
     return {"type": "thinking", "thinking": part.text, "signature": part.opaque}

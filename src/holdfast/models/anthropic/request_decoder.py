@@ -1,18 +1,18 @@
-"""The Anthropic dialect as a server reads it: requests in, and the errors that answer them."""
+"""Request decoder and error encoder of the Anthropic dialect, server side."""
 
 from collections.abc import Mapping
 from typing import Literal
 
 import msgspec
 
-from holdfast.models.anthropic.reasoning import effort_of_budget, hidden
+from holdfast.models.anthropic.reasoning import effort_of_budget, redacted_reasoning
 from holdfast.models.wire import (
     ANY_OBJECT,
+    DecodeContext,
     DecodedRequest,
-    Intake,
     MalformedRequestError,
     Original,
-    received_media,
+    media_from_base64,
     to_bytes,
 )
 from holdfast.types.messages import (
@@ -31,11 +31,11 @@ from holdfast.types.messages import (
     ToolSpec,
 )
 
-# --- The shape of a request in the Anthropic dialect, as a server reads it. Fields that nobody here uses are dropped.
+# --- Wire types (unused fields are ignored) ---
 
 
 class Source(msgspec.Struct):
-    """Where an image or document is."""
+    """Source of an image or document."""
 
     type: str
     media_type: str = ""
@@ -44,11 +44,11 @@ class Source(msgspec.Struct):
 
 
 class Block(msgspec.Struct):
-    """One block of a message, whatever its type. Blocks of tools that run at the provider have shapes of their own."""
+    """One content block of any type. Blocks of server-side tools have other fields, which are ignored."""
 
     type: str
     text: str = ""
-    # An address or a list, in blocks that are not read here.
+    # A string in blocks that are not decoded.
     source: Source | str | None = None
     id: str = ""
     name: str = ""
@@ -62,16 +62,16 @@ class Block(msgspec.Struct):
     title: str | None = None
 
 
-class Turn(msgspec.Struct):
+class InputMessage(msgspec.Struct):
     """One message."""
 
-    # A system message may stand behind a person's turn, and holds from there on.
+    # A system message may follow a user message and applies from there on.
     role: Literal["user", "assistant", "system"]
     content: str | list[Block]
 
 
-class OfferedTool(msgspec.Struct):
-    """A tool that is offered."""
+class ToolDefinition(msgspec.Struct):
+    """A tool definition."""
 
     name: str
     description: str | None = None
@@ -79,56 +79,56 @@ class OfferedTool(msgspec.Struct):
 
 
 class Thinking(msgspec.Struct):
-    """Whether and how much to think."""
+    """Thinking mode and budget."""
 
     type: str
     budget_tokens: int = 0
 
 
 class OutputConfig(msgspec.Struct):
-    """How much effort to take."""
+    """Output settings."""
 
     effort: str | None = None
 
 
 class MessagesBody(msgspec.Struct):
-    """The body of a request."""
+    """Request body."""
 
     model: str
     max_tokens: int
     messages: list[msgspec.Raw]
     system: str | list[Block] | None = None
-    tools: list[OfferedTool] | None = None
+    tools: list[ToolDefinition] | None = None
     thinking: Thinking | None = None
     output_config: OutputConfig | None = None
     stream: bool | None = None
 
 
-_turns = msgspec.json.Decoder(Turn)
-_bodies = msgspec.json.Decoder(MessagesBody)
+_message_decoder = msgspec.json.Decoder(InputMessage)
+_body_decoder = msgspec.json.Decoder(MessagesBody)
 
 
 def read_body(body: bytes) -> MessagesBody:
-    """Read the body of a request, or raise `MalformedRequestError`."""
+    """Decode a request body, or raise `MalformedRequestError`."""
     try:
-        return _bodies.decode(body)
+        return _body_decoder.decode(body)
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
         raise MalformedRequestError(f"the body is not a messages request: {error}") from error
 
 
-def read_turns(body: MessagesBody) -> list[tuple[bytes, Turn]]:
-    """Return the messages, each as it was written and as it was read."""
-    read: list[tuple[bytes, Turn]] = []
+def read_messages(body: MessagesBody) -> list[tuple[bytes, InputMessage]]:
+    """Return the messages, each as bytes and decoded."""
+    read: list[tuple[bytes, InputMessage]] = []
     for at, wire in enumerate(body.messages):
         try:
-            read.append((bytes(wire), _turns.decode(wire)))
+            read.append((bytes(wire), _message_decoder.decode(wire)))
         except (msgspec.MsgspecError, UnicodeDecodeError) as error:
-            raise MalformedRequestError(f"messages.{at} cannot be read: {error}") from error
+            raise MalformedRequestError(f"messages.{at} is malformed: {error}") from error
     return read
 
 
 def blocks_of(content: str | list[Block] | None) -> list[Block]:
-    """Return content as blocks: a plain string is one block of text."""
+    """Return content as blocks; a string is one text block."""
     if isinstance(content, str):
         return [Block("text", text=content)]
     return content or []
@@ -146,29 +146,28 @@ _EFFORTS: Mapping[str, Effort] = {
 def decode_request(
     body: bytes,
     issuer: str = "",
-    path: str = "",  # noqa: ARG001 - one address for all models
+    path: str = "",  # noqa: ARG001 - one path for all models
     *,
     is_tolerant: bool = False,
 ) -> DecodedRequest:
-    """Read the body of a request, or raise `MalformedRequestError`.
+    """Decode a request body, or raise `MalformedRequestError`.
 
-    Results and a person's words that came in one message become two. Instructions in the middle of the conversation
-    are added to the system text. Thinking is said to come from `issuer`. An image
-    that is named by an address becomes a line of text. Settings that `Request` does not know are dropped; blocks it
-    does not know are refused, or named in `unread` where the reader is tolerant.
+    A message with tool results and user content becomes two. System messages in the middle of the conversation are
+    appended to the system text. Thinking is attributed to `issuer`. An image URL becomes a line of text. Settings
+    unknown to `Request` are dropped; unknown blocks are rejected, or listed in `unread` if `is_tolerant`.
     """
     wire = read_body(body)
-    intake = Intake(issuer, is_tolerant=is_tolerant)
+    context = DecodeContext(issuer, is_tolerant=is_tolerant)
     messages: list[Message] = []
     originals: list[Original] = []
     instructions = [_text_of(wire.system)]
-    for written, turn in read_turns(wire):
+    for written, message in read_messages(wire):
         first = len(messages)
-        if turn.role == "system":
-            instructions.append(_text_of(turn.content))
+        if message.role == "system":
+            instructions.append(_text_of(message.content))
             originals.append(Original(written, max(first - 1, 0), first, instructions[-1]))
             continue
-        messages += _decoded(turn, intake)
+        messages += _decode_message(message, context)
         originals.append(Original(written, first, len(messages)))
     request = Request(
         tuple(messages),
@@ -177,15 +176,15 @@ def decode_request(
             ToolSpec(tool.name, tool.description or "", bytes(tool.input_schema).decode()) for tool in wire.tools or ()
         ),
         wire.max_tokens,
-        _effort(wire, intake),
+        _effort(wire, context),
     )
     return DecodedRequest(
         request,
         wire.model,
         bool(wire.stream),
-        intake.blobs,
+        context.blobs,
         originals=tuple(originals),
-        unread=tuple(intake.unread),
+        unread=tuple(context.unread),
     )
 
 
@@ -193,72 +192,74 @@ def _text_of(content: str | list[Block] | None) -> str:
     return "\n\n".join(block.text for block in blocks_of(content) if block.text)
 
 
-def _effort(wire: MessagesBody, intake: Intake) -> Effort | None:
-    thinking = wire.thinking
-    if thinking is not None and thinking.type == "disabled":
-        return Effort.NONE
-    if thinking is not None and thinking.type == "enabled":
-        return effort_of_budget(thinking.budget_tokens)
+def _effort(wire: MessagesBody, context: DecodeContext) -> Effort | None:
+    match wire.thinking:
+        case Thinking(type="disabled"):
+            return Effort.NONE
+        case Thinking(type="enabled", budget_tokens=budget):
+            return effort_of_budget(budget)
+    # Adaptive thinking without a known effort is the API's default: high.
+    default = None if wire.thinking is None else Effort.HIGH
     named = wire.output_config.effort if wire.output_config is not None else None
-    if named is not None and named not in _EFFORTS and not intake.is_tolerant:
+    if named is None:
+        return default
+    if named not in _EFFORTS and not context.is_tolerant:
         raise MalformedRequestError(f"output_config.effort {named!r} is none of {', '.join(_EFFORTS)}")
-    if named is not None and named in _EFFORTS:
-        return _EFFORTS[named]
-    return Effort.HIGH if thinking is not None else None
+    return _EFFORTS.get(named, default)
 
 
-def _decoded(turn: Turn, intake: Intake) -> list[Message]:
-    parts = [_part(block, intake) for block in blocks_of(turn.content)]
-    if turn.role == "assistant":
+def _decode_message(message: InputMessage, context: DecodeContext) -> list[Message]:
+    parts = [_part(block, context) for block in blocks_of(message.content)]
+    if message.role == "assistant":
         return [Message(Role.ASSISTANT, tuple(parts))]
     results = tuple(part for part in parts if isinstance(part, ToolResult))
-    words = tuple(part for part in parts if not isinstance(part, ToolResult))
+    content = tuple(part for part in parts if not isinstance(part, ToolResult))
     messages = [Message(Role.TOOL, results)] if results else []
-    return [*messages, Message(Role.USER, words)] if words or not results else messages
+    return [*messages, Message(Role.USER, content)] if content or not results else messages
 
 
-def _part(block: Block, intake: Intake) -> Part:
+def _part(block: Block, context: DecodeContext) -> Part:
     match block.type:
         case "tool_use":
             return ToolCall(block.id, block.name, bytes(block.input).decode())
         case "tool_result":
             outcome = ToolOutcome.FAILED if block.is_error else ToolOutcome.DONE
             content = block.content if isinstance(block.content, str | list) else None
-            return ToolResult(block.tool_use_id, _result_parts(content, intake), outcome)
+            return ToolResult(block.tool_use_id, _result_parts(content, context), outcome)
         case "thinking":
-            return Reasoning(block.thinking, intake.issuer, block.signature)
+            return Reasoning(block.thinking, context.issuer, block.signature)
         case "redacted_thinking":
-            return hidden(intake.issuer, block.data)
+            return redacted_reasoning(context.issuer, block.data)
         case _:
-            return _content_part(block, intake)
+            return _content_part(block, context)
 
 
-def _result_parts(content: str | list[Block] | None, intake: Intake) -> tuple[ContentPart, ...]:
-    return tuple(_content_part(block, intake) for block in blocks_of(content))
+def _result_parts(content: str | list[Block] | None, context: DecodeContext) -> tuple[ContentPart, ...]:
+    return tuple(_content_part(block, context) for block in blocks_of(content))
 
 
-def _content_part(block: Block, intake: Intake) -> ContentPart:
+def _content_part(block: Block, context: DecodeContext) -> ContentPart:
     match block.type:
         case "text":
             return Text(block.text)
         case "image" | "document" if isinstance(block.source, Source):
-            return _sourced(block.source, block.title or "", intake)
+            return _source_part(block.source, block.title or "", context)
         case kind:
-            return intake.unknown(kind, "send text, image or document")
+            return context.unknown_part(kind, "send text, image or document")
 
 
-def _sourced(source: Source, title: str, intake: Intake) -> Text | Media:
+def _source_part(source: Source, title: str, context: DecodeContext) -> Text | Media:
     match source.type:
         case "base64":
-            return received_media(source.data, source.media_type, intake.blobs, title)
+            return media_from_base64(source.data, source.media_type, context.blobs, title)
         case "text":
             return Text(source.data)
         case "url":
             return Text(f"[file at {source.url}]")
         case kind:
-            return intake.unknown(f"{kind} source", "send base64, text or url")
+            return context.unknown_part(f"{kind} source", "send base64, text or url")
 
 
 def encode_error(kind: str, message: str) -> bytes:
-    """Return the body of an error; inside a stream it is the payload of an `error` event."""
+    """Encode an error body; inside a stream it is the payload of an `error` event."""
     return to_bytes({"type": "error", "error": {"type": kind, "message": message}})

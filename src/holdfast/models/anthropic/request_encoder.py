@@ -1,7 +1,7 @@
-"""A request in the Anthropic dialect: the bytes to send.
+"""Request encoder of the Anthropic dialect.
 
-The order of keys is fixed and everything that grows stands in `messages`, followed only by settings: a longer
-conversation starts with the bytes of a shorter one up to where it grows.
+The key order is fixed and only settings follow `messages`, so a longer conversation shares its prefix with a shorter
+one.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -11,18 +11,18 @@ import msgspec
 from holdfast.core.limits.bounds import Bounds
 from holdfast.core.text.media_type import PDF
 from holdfast.models.anthropic.reasoning import thinking_block, thinking_settings
-from holdfast.models.anthropic.reasoning_removal import goes_on_without_thinking
+from holdfast.models.anthropic.reasoning_removal import continues_without_thinking
 from holdfast.models.wire import (
     EMPTY_MESSAGE,
     IMAGE_TYPES,
-    CallIds,
-    KeptIds,
+    UnchangedCallIds,
+    UniqueCallIds,
     WireNode,
-    bare_outcome,
     base64_text,
     inline_text,
     media_line,
     object_text,
+    outcome_text,
     schema_text,
     to_bytes,
 )
@@ -40,7 +40,7 @@ from holdfast.types.messages import (
     ToolSpec,
 )
 
-# The dialect demands a number; this is what the engine keeps free for an answer when nothing was asked for.
+# The API requires a number; this is the engine's default output reserve.
 OUTPUT_TOKENS_DEFAULT = Bounds().output_tokens_reserved
 
 _Block = dict[str, WireNode]
@@ -55,16 +55,15 @@ def encode_request(
     is_official: bool = True,
     wants_stream: bool = True,
 ) -> bytes:
-    """Return the body of a request.
+    """Encode a request body.
 
-    What changes on the way: messages of one role in a row become one, results stand first in theirs; blank text is
-    left out; reasoning of another issuer or without a signature is left out; an outcome is told only as good or bad;
-    a conversation that does not start with a person gets an empty first message. Caching, for which writing is paid,
-    is asked for where more will follow and the endpoint is Anthropic's own (`is_official`): others refuse settings
-    that they do not know.
+    Lossy: consecutive messages of one role are merged, with tool results first; blank text and reasoning of another
+    issuer or without a signature are dropped; a tool outcome becomes success or error; a conversation that does not
+    start with a user message gets an empty one. Prompt caching, whose writes cost extra, is enabled only if more
+    requests will follow and the endpoint is Anthropic's own (`is_official`): others reject unknown settings.
     """
     output_tokens_max = request.output_tokens_max or OUTPUT_TOKENS_DEFAULT
-    turns = _opened(_turns(request.messages, CallIds(), blobs, issuer))
+    turns = _starting_with_user(_turns(request.messages, UniqueCallIds(), blobs, issuer))
     body: dict[str, WireNode] = {"model": model}
     if request.tools:
         body["tools"] = [_tool(spec) for spec in request.tools]
@@ -72,14 +71,21 @@ def encode_request(
         body["system"] = request.system
     body["messages"] = [{"role": role, "content": blocks} for role, blocks in turns]
     body["max_tokens"] = output_tokens_max
-    types = [(role, [str(block["type"]) for block in blocks]) for role, blocks in turns]
-    if request.effort is not None and not goes_on_without_thinking(types):
-        body.update(thinking_settings(request.effort, model, output_tokens_max))
+    body.update(_thinking(request, model, turns, output_tokens_max))
     if is_official and not request.is_last:
         body["cache_control"] = {"type": "ephemeral"}
     if wants_stream:
         body["stream"] = True
     return to_bytes(body)
+
+
+def _thinking(
+    request: Request, model: str, turns: list[tuple[str, list[_Block]]], output_tokens_max: int
+) -> dict[str, WireNode]:
+    types = [(role, [str(block["type"]) for block in blocks]) for role, blocks in turns]
+    if request.effort is None or continues_without_thinking(types):
+        return {}
+    return thinking_settings(request.effort, model, output_tokens_max)
 
 
 def _tool(spec: ToolSpec) -> WireNode:
@@ -88,15 +94,15 @@ def _tool(spec: ToolSpec) -> WireNode:
 
 
 def encode_messages(messages: Sequence[Message], blobs: Mapping[str, bytes], issuer: str) -> list[bytes]:
-    """Return messages as elements of a request's `messages`, with the ids of calls as they are."""
-    turns = _turns(messages, KeptIds(), blobs, issuer)
+    """Encode messages as elements of `messages`, with unchanged call ids."""
+    turns = _turns(messages, UnchangedCallIds(), blobs, issuer)
     return [to_bytes({"role": role, "content": blocks}) for role, blocks in turns]
 
 
 def _turns(
-    messages: Iterable[Message], ids: KeptIds, blobs: Mapping[str, bytes], issuer: str
+    messages: Iterable[Message], ids: UnchangedCallIds, blobs: Mapping[str, bytes], issuer: str
 ) -> list[tuple[str, list[_Block]]]:
-    """Return the messages with roles taking turns, none of them empty."""
+    """Encode messages as non-empty turns with alternating roles."""
     turns: list[tuple[str, list[_Block]]] = []
     for message in messages:
         role = "assistant" if message.role is Role.ASSISTANT else "user"
@@ -110,19 +116,19 @@ def _turns(
         else:
             turns.append((role, blocks))
     for _, blocks in turns:
-        # Stable: results come first, in their order, as the API demands; all else keeps its place.
+        # Stable sort: the API requires tool results first.
         blocks.sort(key=lambda block: block["type"] != "tool_result")
     return turns
 
 
-def _opened(turns: list[tuple[str, list[_Block]]]) -> list[tuple[str, list[_Block]]]:
-    """Let a person speak first, as the API demands."""
+def _starting_with_user(turns: list[tuple[str, list[_Block]]]) -> list[tuple[str, list[_Block]]]:
+    """Start the conversation with a user message, as the API requires."""
     if turns and turns[0][0] == "user":
         return turns
     return [("user", [_text(EMPTY_MESSAGE)]), *turns]
 
 
-def _blocks(message: Message, ids: KeptIds, blobs: Mapping[str, bytes], issuer: str) -> list[_Block]:
+def _blocks(message: Message, ids: UnchangedCallIds, blobs: Mapping[str, bytes], issuer: str) -> list[_Block]:
     is_assistant = message.role is Role.ASSISTANT
     blocks: list[_Block] = []
     for part in message.parts:
@@ -143,8 +149,8 @@ def _blocks(message: Message, ids: KeptIds, blobs: Mapping[str, bytes], issuer: 
     return blocks
 
 
-def _result(result: ToolResult, ids: KeptIds, blobs: Mapping[str, bytes]) -> _Block:
-    content = _content(result.parts, blobs) or [_text(bare_outcome(result))]
+def _result(result: ToolResult, ids: UnchangedCallIds, blobs: Mapping[str, bytes]) -> _Block:
+    content = _content(result.parts, blobs) or [_text(outcome_text(result))]
     block: _Block = {"type": "tool_result", "tool_use_id": ids.of_result(result.call_id), "content": content}
     if result.outcome is not ToolOutcome.DONE:
         block["is_error"] = True
@@ -158,7 +164,7 @@ def _content(parts: Iterable[Part], blobs: Mapping[str, bytes]) -> list[_Block]:
             blocks.append(_media(part, blobs))
         elif isinstance(part, ContentPart):
             text = inline_text(part, blobs)
-            # The API refuses text that is nothing but white space.
+            # The API rejects blank text.
             blocks += [_text(text)] if text.strip() else []
     return blocks
 

@@ -1,14 +1,13 @@
-"""An answer in the Anthropic dialect, read as it comes.
+"""Response decoder of the Anthropic dialect.
 
-The type of an event stands in its payload; the name beside it is not needed. Errors arrive inside a stream whose
-status was 200.
+Event types are read from the payload; SSE event names are ignored. Errors can occur inside a stream with status 200.
 """
 
 from typing import ClassVar
 
 import msgspec
 
-from holdfast.models.anthropic.reasoning import hidden
+from holdfast.models.anthropic.reasoning import redacted_reasoning
 from holdfast.models.sse import Event
 from holdfast.models.stream_decoder import AnswerDecoder
 from holdfast.ports import Delta, ReasoningDelta, TextDelta, ToolCallDelta
@@ -23,7 +22,7 @@ STOP_REASONS = {
     "refusal": StopReason.CONTENT_FILTER,
 }
 
-# What one block weighs in the bound of an answer besides its text, so that empty ones without end are bounded too.
+# Size charged per block besides its text, so that endless empty blocks reach the limit too.
 _BLOCK_WEIGHT = " " * 256
 
 
@@ -51,7 +50,7 @@ class _Block(msgspec.Struct):
 
 
 class _BlockDelta(msgspec.Struct):
-    """Also what `message_delta` carries: only one of the fields is ever there."""
+    """Delta of a block or of `message_delta`; only one of the fields is set."""
 
     text: str | None = None
     thinking: str | None = None
@@ -77,34 +76,34 @@ class _Event(msgspec.Struct):
     usage: _Usage | None = None
 
 
-class _Growing:
-    """A block while its pieces come."""
+class _PartialBlock:
+    """A block while it is streamed."""
 
     def __init__(self, block: _Block, position: int) -> None:
         self.kind = block.type
         self.position = position
         self.call_id = block.id or ""
         self.name = block.name or ""
-        self.sealed = block.data or ""
+        self.redacted = block.data or ""
         self.signature = block.signature or ""
         self.text = [block.text or block.thinking or ""]
-        self.whole_input = bytes(block.input).decode()
+        self.initial_input = bytes(block.input).decode()
         self.arguments: list[str] = []
 
 
-_events = msgspec.json.Decoder(_Event)
-_messages = msgspec.json.Decoder(_Message)
+_event_decoder = msgspec.json.Decoder(_Event)
+_message_decoder = msgspec.json.Decoder(_Message)
 
 
 class StreamDecoder(AnswerDecoder):
-    """Reads one answer of the messages API, streamed or whole."""
+    """Decodes one response of the messages API, streamed or as one body."""
 
     dialect: ClassVar[str] = "anthropic"
 
     def __init__(self, issuer: str, nonce: str = "0") -> None:
         super().__init__(issuer, nonce)
         self._model = ""
-        self._blocks: dict[int, _Growing] = {}
+        self._blocks: dict[int, _PartialBlock] = {}
         self._stop_reason: str | None = None
         self._usage: _Usage | None = None
         self._is_stopped = False
@@ -113,7 +112,7 @@ class StreamDecoder(AnswerDecoder):
         return self._is_stopped
 
     def _take_event(self, event: Event) -> list[Delta]:
-        read = _events.decode(event.payload)
+        read = _event_decoder.decode(event.payload)
         match read.type:
             case "message_start" if read.message is not None:
                 return self._take_message(read.message)
@@ -126,19 +125,19 @@ class StreamDecoder(AnswerDecoder):
                     self._stop_reason = read.delta.stop_reason or self._stop_reason
                 self._take_usage(read.usage)
             case "content_block_stop":
-                return self._seal(read.index)
+                return self._take_block_stop(read.index)
             case "message_stop":
                 self._is_stopped = True
             case "error":
-                self._refuse("the provider reported an error inside the stream", event.payload)
+                self._fail("the provider reported an error inside the stream", event.payload)
             case _:
-                pass  # Pings, and whatever the API adds: it says that clients must bear new events.
+                pass  # Pings and new event types: the API requires clients to ignore unknown ones.
         return []
 
     def _take_body(self, body: bytes) -> None:
-        message = _messages.decode(body)
+        message = _message_decoder.decode(body)
         if message.type != "message":
-            self._refuse("the provider sent something else in place of an answer", body)
+            self._fail("the provider returned something other than a response", body)
             return
         self._take_message(message)
         self._is_stopped = True
@@ -153,7 +152,7 @@ class StreamDecoder(AnswerDecoder):
         return deltas
 
     def _take_usage(self, usage: _Usage | None) -> None:
-        """Later numbers replace earlier ones: they are sums, not differences."""
+        """Merge usage; later numbers replace earlier ones because they are cumulative."""
         if usage is None:
             return
         known = msgspec.structs.asdict(self._usage) if self._usage is not None else {}
@@ -162,26 +161,26 @@ class StreamDecoder(AnswerDecoder):
 
     def _take_block(self, index: int, block: _Block) -> list[Delta]:
         self._count(_BLOCK_WEIGHT)
-        growing = _Growing(block, len(self._blocks))
-        self._blocks[index] = growing
-        text = growing.text[0]
-        self._count(text + growing.sealed + growing.whole_input)
+        partial = _PartialBlock(block, len(self._blocks))
+        self._blocks[index] = partial
+        text = partial.text[0]
+        self._count(text + partial.redacted + partial.initial_input)
         if not text:
             return []
-        return [TextDelta(text)] if growing.kind == "text" else [ReasoningDelta(text)]
+        return [TextDelta(text)] if partial.kind == "text" else [ReasoningDelta(text)]
 
     def _take_delta(self, index: int, delta: _BlockDelta) -> list[Delta]:
         block = self._blocks.get(index)
         if block is None:
-            # A server that leaves the start of a text out; calls have their names there and cannot do without.
+            # Some servers omit the start of a text block. A call needs its start event for the name.
             kind = "thinking" if delta.thinking is not None else "text"
-            block = self._blocks[index] = _Growing(_Block(kind), len(self._blocks))
+            block = self._blocks[index] = _PartialBlock(_Block(kind), len(self._blocks))
         block.signature += delta.signature or ""
         if delta.partial_json is not None:
             self._count(delta.partial_json)
             block.arguments.append(delta.partial_json)
             number = self._call_number(block)
-            return [ToolCallDelta(number, block.name, delta.partial_json, self._certain_id(block))]
+            return [ToolCallDelta(number, block.name, delta.partial_json, self._final_call_id(block))]
         text = delta.text or delta.thinking or ""
         self._count(text)
         block.text.append(text)
@@ -189,47 +188,47 @@ class StreamDecoder(AnswerDecoder):
             return []
         return [TextDelta(text)] if delta.text else [ReasoningDelta(text)]
 
-    def _seal(self, index: int) -> list[Delta]:
-        """Tell what the provider wants to see again of thinking that has ended."""
+    def _take_block_stop(self, index: int) -> list[Delta]:
+        """Return the signature or redacted data of a finished thinking block."""
         block = self._blocks.get(index)
         if block is None:
             return []
-        opaque = hidden(self.issuer, block.sealed).opaque if block.sealed else block.signature
+        opaque = redacted_reasoning(self.issuer, block.redacted).opaque if block.redacted else block.signature
         return [ReasoningDelta("", opaque)] if opaque and block.kind in ("thinking", "redacted_thinking") else []
 
-    def _certain_id(self, block: _Growing) -> str:
-        """Return the id that the reply will have for a call: the first of several with one id keeps it."""
+    def _final_call_id(self, block: _PartialBlock) -> str:
+        """Return the call id that the reply will have; "" for a duplicate id, which gets a new one."""
         before = (other.call_id for other in self._blocks.values() if other.position < block.position)
         return "" if block.call_id in before else block.call_id
 
-    def _call_number(self, block: _Growing) -> int:
+    def _call_number(self, block: _PartialBlock) -> int:
         return sum(1 for other in self._blocks.values() if other.kind == "tool_use" and other.position < block.position)
 
     def _reply(self) -> Reply | None:
         if self._stop_reason is None and not self._is_stopped:
             return None
         parts: list[Text | ToolCall | Reasoning] = []
-        taken: set[str] = set()
+        used_ids: set[str] = set()
         for block in self._blocks.values():
             match block.kind:
                 case "text" if text := "".join(block.text):
                     parts.append(Text(text))
-                case "thinking" if (thought := "".join(block.text)) or block.signature:
-                    parts.append(Reasoning(thought, self.issuer, block.signature))
-                case "redacted_thinking" if block.sealed:
-                    parts.append(hidden(self.issuer, block.sealed))
+                case "thinking" if (thinking := "".join(block.text)) or block.signature:
+                    parts.append(Reasoning(thinking, self.issuer, block.signature))
+                case "redacted_thinking" if block.redacted:
+                    parts.append(redacted_reasoning(self.issuer, block.redacted))
                 case "tool_use":
-                    parts.append(self._call(block, taken))
+                    parts.append(self._call(block, used_ids))
                 case _:
                     pass
         return Reply(tuple(parts), self._reason(parts), self._total(), self._model)
 
-    def _call(self, block: _Growing, taken: set[str]) -> ToolCall:
+    def _call(self, block: _PartialBlock, used_ids: set[str]) -> ToolCall:
         call_id = block.call_id
-        if not call_id or call_id in taken:
+        if not call_id or call_id in used_ids:
             call_id = f"call_{self.nonce}_{block.position}"
-        taken.add(call_id)
-        return ToolCall(call_id, block.name, "".join(block.arguments) or block.whole_input)
+        used_ids.add(call_id)
+        return ToolCall(call_id, block.name, "".join(block.arguments) or block.initial_input)
 
     def _reason(self, parts: list[Text | ToolCall | Reasoning]) -> StopReason:
         reason = STOP_REASONS.get(self._stop_reason or "end_turn", StopReason.OTHER)
@@ -245,7 +244,7 @@ class StreamDecoder(AnswerDecoder):
         cached = usage.cache_read_input_tokens or 0
         details = usage.output_tokens_details
         return Usage(
-            # The dialect counts what was read from and written to the cache apart.
+            # The API excludes cache reads and writes from `input_tokens`.
             input_tokens=(usage.input_tokens or 0) + cached + (usage.cache_creation_input_tokens or 0),
             output_tokens=usage.output_tokens or 0,
             cached_input_tokens=cached,

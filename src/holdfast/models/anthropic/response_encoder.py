@@ -1,10 +1,10 @@
-"""The Anthropic dialect as a server answers in it: whole, or as the events of a stream."""
+"""Response encoder of the Anthropic dialect, as one body or as stream events."""
 
 from collections.abc import Iterator, Mapping
 
 import msgspec
 
-from holdfast.models.anthropic.reasoning import hidden_text, thinking_block
+from holdfast.models.anthropic.reasoning import redacted_text, thinking_block
 from holdfast.models.anthropic.request_decoder import encode_error
 from holdfast.models.sse import encode_event
 from holdfast.models.stream_encoder import AnswerHead, LiveEncoder, replay
@@ -21,7 +21,7 @@ _STOP_REASONS: Mapping[StopReason, str] = {
 
 
 def encode_reply(reply: Reply, reply_id: str, created: int = 0) -> bytes:  # noqa: ARG001 - no time in this dialect
-    """Return a whole answer as a JSON body."""
+    """Encode a reply as one JSON body."""
     return to_bytes(
         {
             **_message_head(reply_id, reply.model),
@@ -34,21 +34,21 @@ def encode_reply(reply: Reply, reply_id: str, created: int = 0) -> bytes:  # noq
 
 
 def encode_stream(reply: Reply, reply_id: str, created: int = 0, *, wants_usage: bool = True) -> Iterator[bytes]:
-    """Yield an answer as the events of a stream."""
+    """Encode a reply as stream events."""
     usage = reply.usage or Usage()
-    head = AnswerHead(reply_id, reply.model, created, input_tokens=_read_plainly(usage))
+    head = AnswerHead(reply_id, reply.model, created, input_tokens=_uncached_input_tokens(usage))
     return replay(MessagesEncoder(head, wants_usage=wants_usage), reply)
 
 
 class MessagesEncoder(LiveEncoder):
-    """Writes an answer as events of the messages API: one block at a time, each with its number."""
+    """Encodes a reply as events of the messages API: one numbered block at a time."""
 
     dialect = "anthropic"
 
     def __init__(self, head: AnswerHead, *, wants_usage: bool = True) -> None:
         super().__init__(head, wants_usage=wants_usage)
         self._index = -1
-        # "text", "thinking", "tool_use", or "" where no block is open.
+        # Type of the open block: "text", "thinking", "tool_use", or "".
         self._open = ""
 
     def start(self) -> list[bytes]:
@@ -81,7 +81,7 @@ class MessagesEncoder(LiveEncoder):
     def _stop(self) -> list[bytes]:
         if not self._open:
             return []
-        # A client takes thinking for complete only with its signature; an empty one says that there is none.
+        # Clients treat thinking as complete only after a signature; an empty one means none.
         unsigned = [self._delta({"type": "signature_delta", "signature": ""})] if self._open == "thinking" else []
         return [*unsigned, *self._stop_block()]
 
@@ -93,21 +93,21 @@ class MessagesEncoder(LiveEncoder):
         begun = [] if self._open == "text" else self._begin("text", {"type": "text", "text": ""})
         return [*begun, self._delta({"type": "text_delta", "text": text})]
 
-    def _write_thinking(self, text: str, part_id: str) -> list[bytes]:  # noqa: ARG002 - thinking has no name here
+    def _write_thinking(self, text: str, part_id: str) -> list[bytes]:  # noqa: ARG002 - thinking blocks have no id
         return [*self._begin_thinking(), self._delta({"type": "thinking_delta", "thinking": text})]
 
     def _begin_thinking(self) -> list[bytes]:
         block: WireNode = {"type": "thinking", "thinking": "", "signature": ""}
         return [] if self._open == "thinking" else self._begin("thinking", block)
 
-    def _seal_thinking(self, opaque: str) -> list[bytes]:
-        sealed = hidden_text(opaque)
-        if sealed is not None:
-            return [*self._begin("hidden", {"type": "redacted_thinking", "data": sealed}), *self._stop_block()]
+    def _sign_thinking(self, opaque: str) -> list[bytes]:
+        redacted = redacted_text(opaque)
+        if redacted is not None:
+            return [*self._begin("hidden", {"type": "redacted_thinking", "data": redacted}), *self._stop_block()]
         begun = self._begin_thinking()
         return [*begun, self._delta({"type": "signature_delta", "signature": opaque}), *self._stop_block()]
 
-    def _open_call(self, index: int, call_id: str, name: str) -> list[bytes]:  # noqa: ARG002 - blocks count here
+    def _open_call(self, index: int, call_id: str, name: str) -> list[bytes]:  # noqa: ARG002 - blocks have their own index
         return self._begin("tool_use", {"type": "tool_use", "id": call_id, "name": name, "input": {}})
 
     def _write_call(self, index: int, piece: str) -> list[bytes]:  # noqa: ARG002 - as above
@@ -145,14 +145,14 @@ def _block(part: Text | ToolCall | Reasoning) -> dict[str, WireNode]:
             return thinking_block(part)
 
 
-def _read_plainly(usage: Usage) -> int:
-    """Return what was neither read from the cache nor written to it: the dialect counts each apart."""
+def _uncached_input_tokens(usage: Usage) -> int:
+    """Return input tokens without cache reads and writes, which the API reports separately."""
     return usage.input_tokens - usage.cached_input_tokens - usage.cache_write_tokens
 
 
 def _usage_node(usage: Usage) -> WireNode:
     node: dict[str, WireNode] = {
-        "input_tokens": _read_plainly(usage),
+        "input_tokens": _uncached_input_tokens(usage),
         "cache_creation_input_tokens": usage.cache_write_tokens,
         "cache_read_input_tokens": usage.cached_input_tokens,
         "output_tokens": usage.output_tokens,

@@ -1,7 +1,7 @@
-"""The simulated model: a deterministic stand-in for a provider, at the level of the wire.
+"""Simulated provider: a deterministic fake at the wire level.
 
-It takes the bytes of a request in a dialect and gives a status, headers and a body or a stream, within limits and with
-failures that can be set. All it knows is what stands in the request, so a test of memory with it is honest.
+It turns the bytes of a request into a status, headers and a body or stream, with configurable limits and faults. Its
+replies depend only on the request, so it can test memory.
 """
 
 from holdfast.models.fake.faults import FaultStep, parse_faults

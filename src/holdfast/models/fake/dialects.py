@@ -1,4 +1,4 @@
-"""How the simulated model behaves in each dialect: signs of life, ids, errors inside a stream, thinking, rules."""
+"""Dialect rules of the simulated provider: keep-alives, ids, stream errors, reasoning and validation."""
 
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
@@ -7,18 +7,18 @@ import msgspec
 
 from holdfast.models import anthropic, gemini, openai_chat, openai_responses
 from holdfast.models.anthropic import request_decoder as anthropic_shapes
-from holdfast.models.anthropic.reasoning import hidden
+from holdfast.models.anthropic.reasoning import redacted_reasoning
 from holdfast.models.fake.replies import Thought
 from holdfast.models.fake.rules import (
     PlacedImage,
+    anthropic_error,
     anthropic_images,
-    anthropic_objection,
+    gemini_error,
     gemini_images,
-    gemini_objection,
+    openai_error,
     openai_images,
-    openai_objection,
+    responses_error,
     responses_images,
-    responses_objection,
 )
 from holdfast.models.fake.tokens import seal, sign
 from holdfast.models.gemini import request_decoder as gemini_shapes
@@ -32,40 +32,40 @@ from holdfast.types.messages import Reasoning
 _ERROR = "The server had an error while answering."
 _COMMENT = b": keep-alive\n\n"
 
-Look = tuple[str | None, list[PlacedImage]]
+Inspection = tuple[str | None, list[PlacedImage]]
 
 
-class Manners(msgspec.Struct, frozen=True):
-    """One provider's manners. `look` holds a body against its rules and finds its images."""
+class DialectRules(msgspec.Struct, frozen=True):
+    """Rules of one provider API. `inspect` validates a body and finds its images."""
 
     reply_prefix: str
     request_id_header: str
     keep_alive: bytes
-    # What only the deltas of a stream have, apart from the first event, which opens it.
+    # Marks delta events; the first event of a stream does not count.
     delta_mark: bytes
     error_event: bytes
-    look: Callable[[bytes, str], Look]
+    inspect: Callable[[bytes, str], Inspection]
     thinking: Callable[[Thought, str, str], list[Reasoning]]
 
 
-def _openai_look(body: bytes, model: str) -> Look:  # noqa: ARG001 - thinking does not go back
+def _openai_inspect(body: bytes, model: str) -> Inspection:  # noqa: ARG001 - reasoning is never sent back
     read = openai_shapes.read_body(body)
-    return openai_objection(read), list(openai_images(read))
+    return openai_error(read), list(openai_images(read))
 
 
-def _anthropic_look(body: bytes, model: str) -> Look:  # noqa: ARG001 - the body names it
+def _anthropic_inspect(body: bytes, model: str) -> Inspection:  # noqa: ARG001 - the body names it
     read = anthropic_shapes.read_body(body)
-    return anthropic_objection(read), list(anthropic_images(read))
+    return anthropic_error(read), list(anthropic_images(read))
 
 
-def _responses_look(body: bytes, model: str) -> Look:  # noqa: ARG001 - the body names it
+def _responses_inspect(body: bytes, model: str) -> Inspection:  # noqa: ARG001 - the body names it
     read = responses_shapes.read_body(body)
-    return responses_objection(read), list(responses_images(read))
+    return responses_error(read), list(responses_images(read))
 
 
-def _gemini_look(body: bytes, model: str) -> Look:
+def _gemini_inspect(body: bytes, model: str) -> Inspection:
     read = gemini_shapes.read_body(body)
-    return gemini_objection(read, model), list(gemini_images(read))
+    return gemini_error(read, model), list(gemini_images(read))
 
 
 def _openai_thinking(thought: Thought, model: str, reply_id: str) -> list[Reasoning]:  # noqa: ARG001 - unsigned
@@ -74,7 +74,7 @@ def _openai_thinking(thought: Thought, model: str, reply_id: str) -> list[Reason
 
 def _anthropic_thinking(thought: Thought, model: str, reply_id: str) -> list[Reasoning]:  # noqa: ARG001 - no ids
     if thought.is_quiet:
-        return [hidden("", seal(model, thought.text))]
+        return [redacted_reasoning("", seal(model, thought.text))]
     return [Reasoning(thought.text, "", sign(model, thought.text))]
 
 
@@ -88,27 +88,27 @@ def _gemini_thinking(thought: Thought, model: str, reply_id: str) -> list[Reason
     return [signature] if thought.is_quiet else [Reasoning(thought.text), signature]
 
 
-MANNERS: Mapping[str, Manners] = MappingProxyType(
+DIALECT_RULES: Mapping[str, DialectRules] = MappingProxyType(
     {
-        openai_chat.NAME: Manners(
+        openai_chat.NAME: DialectRules(
             "chatcmpl",
             "x-request-id",
             _COMMENT,
             b'"finish_reason":null',
             encode_event(openai_chat.encode_error("server_error", _ERROR)),
-            _openai_look,
+            _openai_inspect,
             _openai_thinking,
         ),
-        anthropic.NAME: Manners(
+        anthropic.NAME: DialectRules(
             "msg",
             "request-id",
             encode_event(b'{"type":"ping"}', "ping"),
             b"event: content_block_delta",
             encode_event(anthropic.encode_error("overloaded_error", "Overloaded"), "error"),
-            _anthropic_look,
+            _anthropic_inspect,
             _anthropic_thinking,
         ),
-        openai_responses.NAME: Manners(
+        openai_responses.NAME: DialectRules(
             "resp",
             "x-request-id",
             _COMMENT,
@@ -119,16 +119,16 @@ MANNERS: Mapping[str, Manners] = MappingProxyType(
                 ),
                 "error",
             ),
-            _responses_look,
+            _responses_inspect,
             _responses_thinking,
         ),
-        gemini.NAME: Manners(
+        gemini.NAME: DialectRules(
             "sim",
             "x-request-id",
             _COMMENT,
             b'"index":0}],"modelVersion"',
             encode_event(gemini.encode_error(503, "UNAVAILABLE", "The model is overloaded. Please try again later.")),
-            _gemini_look,
+            _gemini_inspect,
             _gemini_thinking,
         ),
     }

@@ -1,7 +1,7 @@
-"""The script of faults: which request of the simulated model fails, and how.
+"""Fault script of the simulated provider.
 
-Words are separated by commas and consumed one per request; when they are used up, all goes well. "429:retry-after=2*3"
-is a rate limit with a header, three times.
+Words are separated by commas, one per request; after the last word there are no faults. "429:retry-after=2*3" is a rate
+limit with a header, three times.
 """
 
 import difflib
@@ -13,51 +13,51 @@ import msgspec
 
 from holdfast.errors import UsageError
 
-# word -> (the setting it takes, or "" for none; what happens)
+# word -> (its setting, or ""; description)
 FAULTS: Mapping[str, tuple[str, str]] = MappingProxyType(
     {
         "ok": ("", "no fault"),
-        "401": ("", "the key is refused"),
-        "403": ("", "the key may not use this model"),
+        "401": ("", "invalid key"),
+        "403": ("", "no permission for this model"),
         "404": ("", "the model does not exist"),
         "413": ("", "the request has too many bytes"),
         "429": ("retry-after", "rate limit; retry-after in seconds"),
-        "500": ("", "the provider's own error"),
-        "502": ("", "a gateway's error, as a page of HTML"),
-        "503": ("retry-after", "the provider is not available"),
-        "529": ("", "the provider is overloaded"),
-        "quota": ("", "the account has no money left"),
-        "overflow": ("limit", "the request has too many tokens; with a limit the numbers are told"),
-        "reasoning-400": ("", "the request's reasoning is refused"),
-        "content-filter": ("", "the request is refused by a content policy"),
-        "filtered": ("", "the answer stops in the middle for a content policy"),
-        "bad-request": ("", "a parameter is refused"),
-        "bare-400": ("", "the request is refused without a word"),
-        "empty": ("", "an answer without anything in it"),
-        "length": ("", "an answer that stops for its length before it begins"),
-        "truncate": ("limit", "only so many tokens of the request are read, the newest, and nothing is said"),
-        "cut": ("after", "the stream ends in the middle, after so many deltas"),
+        "500": ("", "internal error of the provider"),
+        "502": ("", "gateway error as an HTML page"),
+        "503": ("retry-after", "provider unavailable"),
+        "529": ("", "provider overloaded"),
+        "quota": ("", "account quota used up"),
+        "overflow": ("limit", "the request has too many tokens; with a limit, the error has numbers"),
+        "reasoning-400": ("", "the request's reasoning is rejected"),
+        "content-filter": ("", "the request is rejected by a content policy"),
+        "filtered": ("", "a content policy stops the reply in the middle"),
+        "bad-request": ("", "a parameter is rejected"),
+        "bare-400": ("", "the request is rejected with an empty body"),
+        "empty": ("", "an empty reply"),
+        "length": ("", "an empty reply with stop reason length"),
+        "truncate": ("limit", "the request is silently truncated to its newest tokens"),
+        "cut": ("after", "the stream breaks off, after so many deltas"),
         "error-event": ("after", "an error inside the stream, after so many deltas"),
-        "stall": ("after", "the stream falls silent, after so many deltas"),
-        "mute": ("", "the stream opens, and falls silent before it says anything"),
-        "keepalive": ("", "nothing but signs of life, without end"),
+        "stall": ("after", "the stream stalls, after so many deltas"),
+        "mute": ("", "the stream opens and stalls before the first delta"),
+        "keepalive": ("", "endless keep-alives and nothing else"),
     }
 )
 
-# A script is typed by hand; more would be a slip of the finger.
+# Scripts are typed by hand; more steps are a mistake.
 _REPEAT_MAX = 10_000
 _STEP = re.compile(r"(?P<word>[\w-]+)(?::(?P<name>[\w-]+)=(?P<value>\d+(?:\.\d+)?))?(?:\*(?P<times>\d+))?")
 
 
 class FaultStep(msgspec.Struct, frozen=True):
-    """What happens to one request. `setting` is the number behind the word, if there was one."""
+    """The fault of one request. `setting` is the number after the word, if any."""
 
     word: str
     setting: float | None = None
 
     @property
     def count(self) -> int | None:
-        """Return the setting as a whole number."""
+        """The setting as a whole number."""
         return None if self.setting is None else int(self.setting)
 
 
@@ -65,7 +65,7 @@ OK = FaultStep("ok")
 
 
 def parse_faults(script: str) -> tuple[FaultStep, ...]:
-    """Read a script such as "429*3,ok,cut". Raises `UsageError` that names what is known."""
+    """Parse a script such as "429*3,ok,cut". Raises `UsageError` with the known words."""
     steps: list[FaultStep] = []
     for entry in (part.strip() for part in script.split(",")):
         if entry:
@@ -91,14 +91,13 @@ def _parse_step(entry: str) -> list[FaultStep]:
     return [FaultStep(word, number)] * times
 
 
-# --- A refusal of the simulated model, ready for the wire.
-
+# --- Error response ---
 
 _HTML_502 = b"<html>\r\n<head><title>502 Bad Gateway</title></head>\r\n<body><h1>502 Bad Gateway</h1></body>\r\n</html>"
 
 
-class No(msgspec.Struct, frozen=True):
-    """A refusal: its status, body and headers."""
+class ErrorResponse(msgspec.Struct, frozen=True):
+    """An encoded error response."""
 
     status: int
     body: bytes
@@ -106,12 +105,12 @@ class No(msgspec.Struct, frozen=True):
     content_type: str = "application/json"
 
 
-def in_front(word: str) -> No | None:
-    """Return what stands in front of every provider: a gateway that speaks HTML, or says nothing at all."""
+def proxy_error(word: str) -> ErrorResponse | None:
+    """Error response of a proxy before the provider: an HTML page, or an empty body."""
     match word:
         case "502":
-            return No(502, _HTML_502, content_type="text/html")
+            return ErrorResponse(502, _HTML_502, content_type="text/html")
         case "bare-400":
-            return No(400, b"")
+            return ErrorResponse(400, b"")
         case _:
             return None

@@ -1,8 +1,8 @@
-"""What the simulated model answers: a pure function of the request, with a few words that it understands.
+"""Replies of the simulated model: a pure function of the request.
 
-In the newest message of a person: "remember NAME = VALUE", "what is NAME?", "call TOOL {json}" (several make parallel
-calls, "then call" makes a later one), "write N words", "think" and "think quietly". Anything else is reflected. Text
-in a frame of tags is reference: facts in it are seen, and what it says is not done again.
+Commands in the newest user message: "remember NAME = VALUE", "what is NAME?", "call TOOL {json}" (several make parallel
+calls, "then call" starts the next round), "write N words", "think" and "think quietly". Anything else is echoed. Text
+inside tags is reference: its facts are visible, its commands are ignored.
 """
 
 import hashlib
@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 
 import msgspec
 
-from holdfast.models.fake.tokens import count_text, cut_to_tokens
+from holdfast.models.fake.tokens import count_text, truncate_to_tokens
 from holdfast.models.openai_chat.request_encoder import ATTACHED_ABOVE
 from holdfast.types.messages import (
     Effort,
@@ -28,40 +28,39 @@ from holdfast.types.messages import (
     text_of,
 )
 
-# --- How the simulated model summarises: exact facts first, then the beginnings of lines, within what was asked.
+# --- Summaries: exact facts first, then line beginnings, within the requested length ---
 
-
-# An order to summarise, not the mere mention of a summary: conversations that carry one must not set it off.
-_ORDER = re.compile(
+# An instruction to summarise; the mere mention of a summary must not match.
+_INSTRUCTION = re.compile(
     r"\bsummari[sz]e\b|\byou are (?:an?|the) [^.\n]{0,60}\bsummari[sz]"
     r"|\b(?:write|give|make|produce|provide|create|return|compose)\b[^.\n]{0,60}\b(?:summary|notes)\b",
     re.IGNORECASE,
 )
-# Where an order may stand: a system text starts with it, a part of a message starts or ends with it.
-_ORDER_CHARS = 1_200
+# The instruction is at the start of a system text, or at the start or end of a message part.
+_INSTRUCTION_CHARS = 1_200
 _BOUND = re.compile(r"(\d[\d,]*)\s+(tokens|words)\b", re.IGNORECASE)
 _FRAMED_NOTES = re.compile(r"<(conversation|previous-summary)>\n(.*?)\n</\1>", re.DOTALL)
 _LISTED = re.compile(r"<messages>\n(.*?)\n</messages>", re.DOTALL)
 _REFERENCE = re.compile(r"<([a-z][a-z0-9_-]*)>.*?</\1>", re.DOTALL)
 _FACT = re.compile(r"(?<![\w.-])([A-Za-z][\w.-]{0,63})\s*=\s*([^\n;,\"\[\]<>|]{1,200})")
 
-# What a summary has where nothing was asked: about a page.
+# Default length of a summary: about a page.
 _TOKENS_DEFAULT = 800
-# A summary keeps below its bound by this much, since the one who asked counts differently.
+# Share of the requested length to use, because the client counts tokens differently.
 _SHARE = 0.8
 _TOKENS_PER_WORD = 1.3
 _LINE_CHARS = 160
 
 
-def wants_summary(system: str, asked: Sequence[str]) -> bool:
-    """Whether the system text or a part of what a person says now orders a summary."""
-    ends = [end for part in asked for end in (part[:_ORDER_CHARS], part[-_ORDER_CHARS:])]
-    return any(_ORDER.search(text) for text in (system[:_ORDER_CHARS], *ends))
+def wants_summary(system: str, prompts: Sequence[str]) -> bool:
+    """Return whether the system text or a part of the newest user message asks for a summary."""
+    ends = [end for part in prompts for end in (part[:_INSTRUCTION_CHARS], part[-_INSTRUCTION_CHARS:])]
+    return any(_INSTRUCTION.search(text) for text in (system[:_INSTRUCTION_CHARS], *ends))
 
 
 def summarise(request: Request, ask: str) -> str:
-    """Return a summary of everything that the request shows."""
-    room = int(_tokens_asked(request, ask) * _SHARE)
+    """Summarise everything in the request."""
+    room = int(_tokens_requested(request, ask) * _SHARE)
     lines: list[str] = []
     used = 0
     for line in _lines(request):
@@ -70,12 +69,12 @@ def summarise(request: Request, ask: str) -> str:
             break
         lines.append(line)
         used += cost
-    return "\n".join(lines) if lines else cut_to_tokens("Summary: there is no room for more", max(room, 1))
+    return "\n".join(lines) if lines else truncate_to_tokens("Summary: there is no room for more", max(room, 1))
 
 
-def _tokens_asked(request: Request, ask: str) -> int:
+def _tokens_requested(request: Request, ask: str) -> int:
     bounds = [request.output_tokens_max] if request.output_tokens_max is not None else []
-    for text in (request.system[:_ORDER_CHARS], ask[:_ORDER_CHARS], ask[-_ORDER_CHARS:]):
+    for text in (request.system[:_INSTRUCTION_CHARS], ask[:_INSTRUCTION_CHARS], ask[-_INSTRUCTION_CHARS:]):
         for number, unit in _BOUND.findall(text):
             count = int(number.replace(",", ""))
             bounds.append(count if unit.lower() == "tokens" else int(count * _TOKENS_PER_WORD))
@@ -83,7 +82,7 @@ def _tokens_asked(request: Request, ask: str) -> int:
 
 
 def _lines(request: Request) -> Iterator[str]:
-    """Yield a summary's lines, the most valuable first: whoever has no room for all keeps the facts."""
+    """Yield the lines of a summary, facts first: truncation drops the least valuable lines."""
     source = "\n".join(_source(request))
     facts = {name: value.partition(". ")[0].strip(" \t.!?\"'`*)") for name, value in _FACT.findall(source)}
     yield "## Facts"
@@ -92,28 +91,37 @@ def _lines(request: Request) -> Iterator[str]:
     seen: set[str] = set()
     for raw in source.splitlines():
         line = " ".join(raw.split())[:_LINE_CHARS]
-        if line and line not in seen and not _ORDER.search(line):
+        if line and line not in seen and not _INSTRUCTION.search(line):
             seen.add(line)
             yield f"- {line}"
 
 
 def _source(request: Request) -> Iterator[str]:
-    # Where the conversation is summarised that it stands in, the order says so by a list of its messages, and wants
-    # nothing of what is marked as reference, itself included.
+    # A request that appends the instruction to the conversation lists the messages to summarise. It excludes tagged
+    # reference text, the instruction included.
     is_listed = bool(request.messages) and bool(_LISTED.search(text_of(request.messages[-1].parts)))
     for message in request.messages:
         for part in message.parts:
-            if isinstance(part, Text) and is_listed:
-                yield "" if _LISTED.search(part.text) else _REFERENCE.sub("", part.text)
-            elif isinstance(part, Text):
-                # Where the conversation is handed over in a frame, what stands around it is the order.
-                framed = [found[2] for found in _FRAMED_NOTES.finditer(part.text)]
-                yield "\n".join(framed) if framed else part.text
+            if isinstance(part, Text):
+                yield _untagged(part.text) if is_listed else _framed(part.text)
             elif isinstance(part, ToolResult):
                 yield text_of(part.parts)
 
 
-# A value ends with its line, or where a list, a quotation or a bracket goes on.
+def _untagged(text: str) -> str:
+    return "" if _LISTED.search(text) else _REFERENCE.sub("", text)
+
+
+def _framed(text: str) -> str:
+    """Return the tagged conversation of a text, without the instruction around it; all of it if nothing is tagged."""
+    framed = [found[2] for found in _FRAMED_NOTES.finditer(text)]
+    return "\n".join(framed) if framed else text
+
+
+# --- Commands ---
+
+
+# A value ends at a line end, separator, quote or bracket.
 _VALUE = r"([^\n;,\"\[\]<>|]+)"
 _REMEMBER = re.compile(r"\bremember\s+([A-Za-z][\w.-]*)\s*=\s*" + _VALUE, re.IGNORECASE)
 _QUESTION = re.compile(r"\bwhat\s+is\s+([A-Za-z][\w.-]*)\s*\?", re.IGNORECASE)
@@ -122,10 +130,10 @@ _THINK = re.compile(r"\bthink(\s+quietly)?\b", re.IGNORECASE)
 _FRAMED = re.compile(r"<([a-z][a-z0-9_-]*)>.*?</\1>", re.DOTALL)
 _CALL = re.compile(r"\b(then\s+)?call\s+([A-Za-z_][\w.-]*)[ \t]*", re.IGNORECASE)
 
-# A million words are more than any model writes; the output limit cuts far earlier.
+# More than any model writes; the output limit truncates far earlier.
 _WORDS_MAX = 1_000_000
 _SENTENCE = "the ship keeps its course while the wind turns and the crew reads every line of the old log aloud"
-# How much of a message or result an answer quotes, so that answers do not grow with what they answer.
+# Quoted characters of a message or result, so that replies do not grow with the request.
 _QUOTED_CHARS = 60
 _RESULT_CHARS = 400
 
@@ -133,24 +141,24 @@ _json = json.JSONDecoder()
 
 
 class Thought(msgspec.Struct, frozen=True):
-    """What the model thinks before it answers; a quiet thought is kept hidden."""
+    """Reasoning before a reply; quiet reasoning is redacted."""
 
     text: str
     is_quiet: bool
 
 
 class Draft(msgspec.Struct, frozen=True):
-    """An answer before it is cut to length, signed and counted."""
+    """A reply before truncation, signing and token counting."""
 
     text: str
     calls: tuple[ToolCall, ...] = ()
     thought: Thought | None = None
 
 
-class _Scene(msgspec.Struct, frozen=True):
-    """The end of the conversation: what a person asks, what tools returned, and how many rounds of calls there were."""
+class _Prompt(msgspec.Struct, frozen=True):
+    """The end of the conversation: newest user text, newest tool results and rounds of calls since."""
 
-    # All that a person says now, and the texts that it came in.
+    # Newest user text, joined and by part.
     ask: str
     parts: tuple[str, ...]
     results: tuple[ToolResult, ...]
@@ -158,64 +166,84 @@ class _Scene(msgspec.Struct, frozen=True):
 
 
 def compose(request: Request) -> Draft:
-    """Return the answer to a request."""
-    scene = _scene(request.messages)
-    if wants_summary(request.system, scene.parts):
-        return Draft(summarise(request, scene.ask))
-    thought = _thought(request, scene)
-    rounds = list(_rounds_of_calls(scene.ask, request))
-    if scene.rounds < len(rounds):
-        return Draft("", _named(rounds[scene.rounds], request), thought)
-    sentences = [_quoted(result, request.messages) for result in scene.results]
-    if not scene.results:
-        sentences = list(_sentences(request, scene.ask))
+    """Return the reply to a request."""
+    prompt = _prompt(request.messages)
+    if wants_summary(request.system, prompt.parts):
+        return Draft(summarise(request, prompt.ask))
+    thought = _thought(request, prompt)
+    rounds = list(_rounds_of_calls(prompt.ask, request))
+    if prompt.rounds < len(rounds):
+        return Draft("", _tool_calls(rounds[prompt.rounds], request), thought)
+    sentences = [_quote_result(result, request.messages) for result in prompt.results]
+    if not prompt.results:
+        sentences = list(_sentences(request, prompt.ask))
     return Draft(" ".join(sentences), thought=thought)
 
 
 def asks_for_summary(request: Request) -> bool:
-    """Return whether a request is for a summary of what it shows."""
-    return wants_summary(request.system, _scene(request.messages).parts)
+    """Return whether a request asks for a summary."""
+    return wants_summary(request.system, _prompt(request.messages).parts)
 
 
-def _scene(messages: Sequence[Message]) -> _Scene:
-    """Look back from the end to the newest words of a person, over the rounds of calls since."""
-    results: tuple[ToolResult, ...] = ()
-    asks: list[str] = []
-    parts: list[str] = []
-    rounds = 0
+def _prompt(messages: Sequence[Message]) -> _Prompt:
+    """Find the newest user messages and the rounds of calls after them."""
+    exchange = _last_exchange(messages)
+    users = [message for message in exchange if _is_user(message)]
+    asks = [_FRAMED.sub("", text_of(message.parts)) for message in reversed(users)]
+    parts = [_FRAMED.sub("", part.text) for message in users for part in message.parts if isinstance(part, Text)]
+    return _Prompt("\n".join(asks), tuple(parts), _newest_results(exchange), sum(map(_has_calls, exchange)))
+
+
+def _last_exchange(messages: Sequence[Message]) -> list[Message]:
+    """Return the newest user messages and everything after them, newest first."""
+    exchange: list[Message] = []
+    has_user = False
     for message in reversed(messages):
-        if message.role is Role.ASSISTANT:
-            if asks:
-                break
-            rounds += any(isinstance(part, ToolCall) for part in message.parts)
-        elif message.role is Role.TOOL and not rounds and not asks:
+        if message.role is Role.ASSISTANT and has_user:
+            break
+        has_user = has_user or _is_user(message)
+        exchange.append(message)
+    return exchange
+
+
+def _newest_results(exchange: Sequence[Message]) -> tuple[ToolResult, ...]:
+    results: tuple[ToolResult, ...] = ()
+    for message in exchange:
+        if _is_user(message) or _has_calls(message):
+            break
+        if message.role is Role.TOOL:
             results = tuple(part for part in message.parts if isinstance(part, ToolResult))
-        elif message.role is Role.USER and not _is_attachment(message):
-            asks.append(_FRAMED.sub("", text_of(message.parts)))
-            parts += [_FRAMED.sub("", part.text) for part in message.parts if isinstance(part, Text)]
-    return _Scene("\n".join(reversed(asks)), tuple(parts), results, rounds)
+    return results
+
+
+def _has_calls(message: Message) -> bool:
+    return message.role is Role.ASSISTANT and any(isinstance(part, ToolCall) for part in message.parts)
+
+
+def _is_user(message: Message) -> bool:
+    return message.role is Role.USER and not _is_attachment(message)
 
 
 def _is_attachment(message: Message) -> bool:
-    """Whether a message only brings what a tool attached, which this dialect puts into a person's mouth."""
+    """Return whether a user message only has attachments of tool results."""
     first = message.parts[0] if message.parts else None
     return isinstance(first, Text) and first.text == ATTACHED_ABOVE
 
 
-def _thought(request: Request, scene: _Scene) -> Thought | None:
-    asked = _THINK.search(scene.ask)
-    if asked is None and request.effort in (None, Effort.NONE):
+def _thought(request: Request, prompt: _Prompt) -> Thought | None:
+    requested = _THINK.search(prompt.ask)
+    if requested is None and request.effort in (None, Effort.NONE):
         return None
-    words = len(scene.ask.split())
+    words = len(prompt.ask.split())
     text = f"The newest message has {words} words and the conversation {len(request.messages)} messages."
-    return Thought(text, is_quiet=asked is not None and asked[1] is not None)
+    return Thought(text, is_quiet=requested is not None and requested[1] is not None)
 
 
-# --- tools -------------------------------------------------------------------------------------------------------
+# --- Tools ---
 
 
 def _rounds_of_calls(ask: str, request: Request) -> Iterator[list[tuple[str, str]]]:
-    """Yield the calls that a message asks for, round by round; tools that are not offered are left out."""
+    """Yield the requested calls by round; unknown tools are skipped."""
     offered = {tool.name for tool in request.tools}
     current: list[tuple[str, str]] = []
     for found in _CALL.finditer(ask):
@@ -230,7 +258,7 @@ def _rounds_of_calls(ask: str, request: Request) -> Iterator[list[tuple[str, str
 
 
 def _arguments(ask: str, start: int) -> str:
-    """Return the JSON that stands here to the byte; broken JSON too, since real models write it."""
+    """Return the JSON at `start` byte for byte; broken JSON too, since real models write it."""
     if not ask.startswith("{", start):
         return "{}"
     try:
@@ -240,13 +268,13 @@ def _arguments(ask: str, start: int) -> str:
     return ask[start:end]
 
 
-def _named(calls: Sequence[tuple[str, str]], request: Request) -> tuple[ToolCall, ...]:
-    """Give calls ids that no other place of any conversation gives."""
+def _tool_calls(calls: Sequence[tuple[str, str]], request: Request) -> tuple[ToolCall, ...]:
+    """Give calls ids that are unique across conversations."""
     fingerprint = hashlib.sha256(msgspec.json.encode(request.messages)).hexdigest()[:16]
     return tuple(ToolCall(f"call_{fingerprint}_{at}", name, text) for at, (name, text) in enumerate(calls))
 
 
-def _quoted(result: ToolResult, messages: Sequence[Message]) -> str:
+def _quote_result(result: ToolResult, messages: Sequence[Message]) -> str:
     calls = (part for message in messages for part in message.parts if isinstance(part, ToolCall))
     name = next((call.name for call in calls if call.call_id == result.call_id), "unknown")
     text = text_of(result.parts)[:_RESULT_CHARS]
@@ -255,33 +283,33 @@ def _quoted(result: ToolResult, messages: Sequence[Message]) -> str:
     return f"The tool {name} {verb}: {text}{media}"
 
 
-# --- words -------------------------------------------------------------------------------------------------------
+# --- Text ---
 
 
 def _sentences(request: Request, ask: str) -> Iterator[str]:
-    understood = False
+    is_command = False
     for found in _REMEMBER.finditer(ask):
-        understood = True
-        yield f"I will remember that {found[1]} = {_tidied(found[2])}."
+        is_command = True
+        yield f"I will remember that {found[1]} = {_tidy(found[2])}."
     for found in _QUESTION.finditer(ask):
-        understood = True
+        is_command = True
         seen = _value_of(found[1], request)
         yield f"{found[1]} = {seen}." if seen is not None else f"I do not see {found[1]} in what I was given."
     for found in _WRITE.finditer(ask):
-        understood = True
-        yield _written(int(found[1].replace(",", "")))
-    if not understood:
-        yield _reflection(request, ask)
+        is_command = True
+        yield _words(int(found[1].replace(",", "")))
+    if not is_command:
+        yield _echo(request, ask)
 
 
 def _value_of(name: str, request: Request) -> str | None:
-    """Find the newest value of a name in everything that is visible, a summary or a tool's output included."""
+    """Find the newest value of a name in the request, including summaries and tool output."""
     pattern = re.compile(rf"(?<![\w.-]){re.escape(name)}\s*=\s*{_VALUE}", re.IGNORECASE)
     texts = [text for message in request.messages for text in _texts(message.parts)]
     for text in reversed([request.system, *texts]):
         found = pattern.findall(text)
         if found:
-            return _tidied(found[-1])
+            return _tidy(found[-1])
     return None
 
 
@@ -293,26 +321,26 @@ def _texts(parts: Sequence[Part]) -> Iterator[str]:
             yield text_of(part.parts)
 
 
-def _tidied(value: str) -> str:
-    """Cut a value at the end of its sentence and take off what surrounds it."""
+def _tidy(value: str) -> str:
+    """Strip the rest of the sentence, and punctuation around a value."""
     return value.partition(". ")[0].strip(" \t.!?\"'`*)")
 
 
-def _written(count: int) -> str:
+def _words(count: int) -> str:
     count = min(count, _WORDS_MAX)
     words = _SENTENCE.split()
     repeats = -(-count // len(words))
     return " ".join((words * repeats)[:count])
 
 
-def _reflection(request: Request, ask: str) -> str:
-    said = " ".join(ask.split())
-    quote = said if len(said) <= _QUOTED_CHARS else said[:_QUOTED_CHARS].rstrip() + "…"
-    people = [message for message in request.messages if message.role is Role.USER and not _is_attachment(message)]
-    media = [part for part in (people[-1].parts if people else ()) if isinstance(part, Media)]
+def _echo(request: Request, ask: str) -> str:
+    text = " ".join(ask.split())
+    quote = text if len(text) <= _QUOTED_CHARS else text[:_QUOTED_CHARS].rstrip() + "…"
+    users = [message for message in request.messages if _is_user(message)]
+    media = [part for part in (users[-1].parts if users else ()) if isinstance(part, Media)]
     seen = "".join(
         f" I see an attachment: {part.media_type}, {part.width_pixels}x{part.height_pixels} pixels, "
         f"{part.blob.size_bytes:,} bytes."
         for part in media
     )
-    return f'You said: "{quote}".{seen} This is message {len(people)} from you that I see.'
+    return f'You said: "{quote}".{seen} This is message {len(users)} from you that I see.'

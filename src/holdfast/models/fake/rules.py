@@ -1,6 +1,6 @@
-"""What the real APIs refuse in a request, however small: wrong pairs, empty text, changed thinking, bad images.
+"""Request validation of the real APIs: call pairing, empty text, altered reasoning, unsupported images.
 
-Each rule returns the provider's sentence, or None. They read the wire shapes, since the sentences name places there.
+Each rule returns the provider's error message, or None. Rules read the wire types, because messages name paths in them.
 """
 
 import re
@@ -9,7 +9,8 @@ from collections.abc import Iterator, Mapping
 import msgspec
 
 from holdfast.models.anthropic.reasoning import BUDGET_TOKENS_MIN
-from holdfast.models.anthropic.request_decoder import Block, MessagesBody, Source, Turn, blocks_of, read_turns
+from holdfast.models.anthropic.request_decoder import Block, InputMessage, MessagesBody, Source, blocks_of
+from holdfast.models.anthropic.request_decoder import read_messages as read_anthropic_messages
 from holdfast.models.fake.tokens import is_sealed, is_signed
 from holdfast.models.gemini.reasoning import NO_SIGNATURE
 from holdfast.models.gemini.request_decoder import Content as GeminiContent
@@ -18,25 +19,25 @@ from holdfast.models.openai_chat.request_decoder import ChatBody, ChatMessage, I
 from holdfast.models.openai_responses.request_decoder import Content, Element, ResponsesBody, contents_of, read_elements
 from holdfast.models.wire import IMAGE_TYPES
 
-# OpenAI's own bound.
+# Limit of the chat completions API.
 _OPENAI_ID_CHARS_MAX = 40
 _ANTHROPIC_ID = re.compile(r"[a-zA-Z0-9_-]+")
 _THINKING = ("thinking", "redacted_thinking")
 
 
 class PlacedImage(msgspec.Struct, frozen=True):
-    """An image in a request: the place that an error names it by, its type, and its base64."""
+    """An inline image of a request, with its path for error messages."""
 
     path: str
     media_type: str
     encoded: str
 
 
-# --- OpenAI chat -------------------------------------------------------------------------------------------------
+# --- OpenAI chat ---
 
 
-def openai_objection(body: ChatBody) -> str | None:
-    """Return what OpenAI would say about a request, or None where it would take it."""
+def openai_error(body: ChatBody) -> str | None:
+    """Return OpenAI's error message for an invalid request, or None."""
     if not body.messages:
         return "Invalid 'messages': empty array. Expected an array with minimum length 1, but got an empty array."
     messages = [message for _, message in read_messages(body)]
@@ -55,24 +56,24 @@ def _openai_ids(messages: list[ChatMessage]) -> str | None:
 
 
 def _openai_pairs(messages: list[ChatMessage]) -> str | None:
-    owed: dict[str, None] = {}
+    pending: dict[str, None] = {}
     for message in messages:
         if message.role == "tool":
-            if message.tool_call_id not in owed:
+            if message.tool_call_id not in pending:
                 return (
                     "Invalid parameter: messages with role 'tool' must be a response to a preceeding message with "
                     "'tool_calls'."
                 )
-            del owed[message.tool_call_id]
+            del pending[message.tool_call_id]
             continue
-        if owed:
+        if pending:
             break
-        owed = {call.id: None for call in message.tool_calls or ()}
-    if not owed:
+        pending = {call.id: None for call in message.tool_calls or ()}
+    if not pending:
         return None
     return (
         "An assistant message with 'tool_calls' must be followed by tool messages responding to each 'tool_call_id'. "
-        f"The following tool_call_ids did not have response messages: {', '.join(owed)}"
+        f"The following tool_call_ids did not have response messages: {', '.join(pending)}"
     )
 
 
@@ -87,7 +88,7 @@ def _openai_images(body: ChatBody) -> str | None:
 
 
 def openai_images(body: ChatBody) -> Iterator[PlacedImage]:
-    """Yield the images that a request carries inline."""
+    """Yield the inline images of a request."""
     for at, (_, message) in enumerate(read_messages(body)):
         for number, piece in enumerate(message.content if isinstance(message.content, list) else ()):
             url = piece.image_url.url if isinstance(piece.image_url, ImageUrl) else piece.image_url or ""
@@ -97,23 +98,20 @@ def openai_images(body: ChatBody) -> Iterator[PlacedImage]:
                 yield PlacedImage(f"messages[{at}].content[{number}].image_url", media_type, encoded)
 
 
-# --- Anthropic ---------------------------------------------------------------------------------------------------
+# --- Anthropic ---
 
 
-def anthropic_objection(body: MessagesBody) -> str | None:
-    """Return what Anthropic would say about a request, or None where it would take it."""
+def anthropic_error(body: MessagesBody) -> str | None:
+    """Return Anthropic's error message for an invalid request, or None."""
     if not body.messages:
         return "messages: at least one message is required"
     if body.max_tokens < 1:
         return "max_tokens: must be greater than or equal to 1"
-    messages = [turn for _, turn in read_turns(body)]
-    if messages[0].role == "assistant":
-        return 'messages: first message must use the "user" role'
-    if messages[-1].role == "assistant":
-        return "This model does not support assistant message prefill. The conversation must end with a user message."
+    messages = [message for _, message in read_anthropic_messages(body)]
     turns = _combined([message for message in messages if message.role != "system"])
     return (
-        _anthropic_places(messages)
+        _anthropic_ends(messages)
+        or _anthropic_systems(messages)
         or _anthropic_empties(messages)
         or _anthropic_ids(messages)
         or _anthropic_pairs(turns)
@@ -122,8 +120,16 @@ def anthropic_objection(body: MessagesBody) -> str | None:
     )
 
 
-def _combined(messages: list[Turn]) -> list[tuple[str, list[Block]]]:
-    """Return messages as the API reads them: those of one role in a row are one."""
+def _anthropic_ends(messages: list[InputMessage]) -> str | None:
+    if messages[0].role == "assistant":
+        return 'messages: first message must use the "user" role'
+    if messages[-1].role == "assistant":
+        return "This model does not support assistant message prefill. The conversation must end with a user message."
+    return None
+
+
+def _combined(messages: list[InputMessage]) -> list[tuple[str, list[Block]]]:
+    """Merge consecutive messages of one role, as the API does."""
     turns: list[tuple[str, list[Block]]] = []
     for message in messages:
         blocks = blocks_of(message.content)
@@ -134,8 +140,8 @@ def _combined(messages: list[Turn]) -> list[tuple[str, list[Block]]]:
     return turns
 
 
-def _anthropic_places(messages: list[Turn]) -> str | None:
-    """Instructions in the middle stand behind a person's turn, and in front of an answer or of nothing."""
+def _anthropic_systems(messages: list[InputMessage]) -> str | None:
+    """Check that system messages follow a user message and are last or precede an assistant message."""
     roles = [message.role for message in messages]
     for at, role in enumerate(roles):
         if role != "system":
@@ -147,11 +153,11 @@ def _anthropic_places(messages: list[Turn]) -> str | None:
     return None
 
 
-def _anthropic_empties(messages: list[Turn]) -> str | None:
+def _anthropic_empties(messages: list[InputMessage]) -> str | None:
     for at, message in enumerate(messages):
         if not message.content and message.role != "system":
-            told = "all messages must have non-empty content except for the optional final assistant message"
-            return f"messages.{at}: {told}"
+            rule = "all messages must have non-empty content except for the optional final assistant message"
+            return f"messages.{at}: {rule}"
         for block in blocks_of(message.content):
             inner = blocks_of(block.content) if isinstance(block.content, list) else []
             for text in (piece.text for piece in (block, *inner) if piece.type == "text"):
@@ -162,7 +168,7 @@ def _anthropic_empties(messages: list[Turn]) -> str | None:
     return None
 
 
-def _anthropic_ids(messages: list[Turn]) -> str | None:
+def _anthropic_ids(messages: list[InputMessage]) -> str | None:
     used: set[str] = set()
     for at, message in enumerate(messages):
         for number, block in enumerate(blocks_of(message.content)):
@@ -177,19 +183,19 @@ def _anthropic_ids(messages: list[Turn]) -> str | None:
 
 
 def _anthropic_pairs(turns: list[tuple[str, list[Block]]]) -> str | None:
-    owed: list[str] = []
+    pending: list[str] = []
     for at, (role, blocks) in enumerate(turns):
         results = [block.tool_use_id for block in blocks if block.type == "tool_result"]
         for number, name in enumerate(results):
-            if name not in owed:
+            if name not in pending:
                 return (
                     f"messages.{at}.content.{number}: unexpected `tool_use_id` found in `tool_result` blocks: {name}. "
                     "Each `tool_result` block must have a corresponding `tool_use` block in the previous message."
                 )
-        missing = [name for name in owed if name not in results]
+        missing = [name for name in pending if name not in results]
         if missing:
             return _missing_results(at - 1, missing)
-        owed = [block.id for block in blocks if block.type == "tool_use"] if role == "assistant" else []
+        pending = [block.id for block in blocks if block.type == "tool_use"] if role == "assistant" else []
     return None
 
 
@@ -202,7 +208,7 @@ def _missing_results(at: int, missing: list[str]) -> str:
 
 
 def _anthropic_thinking(body: MessagesBody, turns: list[tuple[str, list[Block]]]) -> str | None:
-    for at, (_, message) in enumerate(read_turns(body)):
+    for at, (_, message) in enumerate(read_anthropic_messages(body)):
         for number, block in enumerate(blocks_of(message.content)):
             if block.type == "thinking" and not is_signed(body.model, block.thinking, block.signature):
                 return f"messages.{at}.content.{number}: Invalid `signature` in `thinking` block"
@@ -214,12 +220,12 @@ def _anthropic_thinking(body: MessagesBody, turns: list[tuple[str, list[Block]]]
         return f"thinking.enabled.budget_tokens: Input should be greater than or equal to {BUDGET_TOKENS_MIN}"
     if body.thinking.budget_tokens >= body.max_tokens:
         return "`max_tokens` must be greater than `thinking.budget_tokens`."
-    return _goes_on_without_thinking(turns)
+    return _missing_thinking(turns)
 
 
-def _goes_on_without_thinking(turns: list[tuple[str, list[Block]]]) -> str | None:
-    goes_on = any(block.type == "tool_result" for block in turns[-1][1])
-    if not goes_on or turns[-2][1][0].type in _THINKING:
+def _missing_thinking(turns: list[tuple[str, list[Block]]]) -> str | None:
+    continues = any(block.type == "tool_result" for block in turns[-1][1])
+    if not continues or turns[-2][1][0].type in _THINKING:
         return None
     return (
         f"messages.{len(turns) - 2}.content.0.type: Expected `thinking` or `redacted_thinking`, but found "
@@ -231,14 +237,14 @@ def _goes_on_without_thinking(turns: list[tuple[str, list[Block]]]) -> str | Non
 def _anthropic_images(body: MessagesBody) -> str | None:
     for image in anthropic_images(body):
         if image.media_type not in IMAGE_TYPES:
-            told = "Input should be 'image/jpeg', 'image/png', 'image/gif' or 'image/webp'"
-            return f"{image.path}.source.base64.media_type: {told}"
+            rule = "Input should be 'image/jpeg', 'image/png', 'image/gif' or 'image/webp'"
+            return f"{image.path}.source.base64.media_type: {rule}"
     return None
 
 
 def anthropic_images(body: MessagesBody) -> Iterator[PlacedImage]:
-    """Yield the images that a request carries inline, those inside of tool results too."""
-    for at, (_, message) in enumerate(read_turns(body)):
+    """Yield the inline images of a request, including those in tool results."""
+    for at, (_, message) in enumerate(read_anthropic_messages(body)):
         for number, block in enumerate(blocks_of(message.content)):
             places: Mapping[str, Block] = {f"messages.{at}.content.{number}": block}
             if block.type == "tool_result" and isinstance(block.content, list):
@@ -249,33 +255,33 @@ def anthropic_images(body: MessagesBody) -> Iterator[PlacedImage]:
                     yield PlacedImage(f"{place}.image", piece.source.media_type, piece.source.data)
 
 
-# --- What Google refuses in a request, however small: wrong pairs, altered signatures, empty messages, bad images.
+# --- Gemini ---
 
 
-def gemini_objection(body: GenerateBody, model: str) -> str | None:
-    """Return what Google would say about a request, or None where it would take it."""
+def gemini_error(body: GenerateBody, model: str) -> str | None:
+    """Return Google's error message for an invalid request, or None."""
     if not body.contents:
         return "* GenerateContentRequest.contents: contents is not specified"
     for at, content in enumerate(body.contents):
         if not content.parts:
             return f"* GenerateContentRequest.contents[{at}].parts: contents.parts must not be empty."
-    return _gemini_pairs(body.contents) or _signatures(body.contents, model) or _gemini_images(body)
+    return _gemini_pairs(body.contents) or _gemini_signatures(body.contents, model) or _gemini_images(body)
 
 
 def _gemini_pairs(contents: list[GeminiContent]) -> str | None:
-    owed = 0
+    pending = 0
     for content in contents:
         answered = sum(part.function_response is not None for part in content.parts)
-        if answered != owed:
+        if answered != pending:
             return (
                 "Please ensure that the number of function response parts is equal to the number of function call "
                 "parts of the function call turn."
             )
-        owed = sum(part.function_call is not None for part in content.parts)
-    return None if not owed else "Please ensure that function call turn comes immediately after a user turn."
+        pending = sum(part.function_call is not None for part in content.parts)
+    return None if not pending else "Please ensure that function call turn comes immediately after a user turn."
 
 
-def _signatures(contents: list[GeminiContent], model: str) -> str | None:
+def _gemini_signatures(contents: list[GeminiContent], model: str) -> str | None:
     signatures = (part.thought_signature for content in contents for part in content.parts if part.thought_signature)
     for signature in signatures:
         if signature != NO_SIGNATURE and not is_sealed(model, signature):
@@ -291,7 +297,7 @@ def _gemini_images(body: GenerateBody) -> str | None:
 
 
 def gemini_images(body: GenerateBody) -> Iterator[PlacedImage]:
-    """Yield the images that a request carries inline."""
+    """Yield the inline images of a request."""
     for at, content in enumerate(body.contents):
         for number, part in enumerate(content.parts):
             inline = part.inline_data
@@ -299,23 +305,22 @@ def gemini_images(body: GenerateBody) -> Iterator[PlacedImage]:
                 yield PlacedImage(f"contents[{at}].parts[{number}].inline_data", inline.mime_type, inline.data)
 
 
-# --- What OpenAI refuses in a request for a response, however small: wrong pairs, thinking without an end, bad images.
+# --- OpenAI responses ---
 
-
-# OpenAI's own bound.
+# Limit of the responses API.
 _ID_CHARS_MAX = 64
 
 
-def responses_objection(body: ResponsesBody) -> str | None:
-    """Return what OpenAI would say about a request, or None where it would take it."""
+def responses_error(body: ResponsesBody) -> str | None:
+    """Return OpenAI's error message for an invalid request, or None."""
     elements = [element for _, element in read_elements(body)]
     if not elements:
         return "One of \"input\" or \"previous_response_id\" or 'prompt' or 'conversation_id' must be provided."
-    return _response_pairs(elements) or _thinking(elements, body.model) or _response_images(body)
+    return _response_pairs(elements) or _response_reasoning(elements, body.model) or _response_images(body)
 
 
 def _response_pairs(elements: list[Element]) -> str | None:
-    owed: dict[str, None] = {}
+    pending: dict[str, None] = {}
     for at, element in enumerate(elements):
         if element.type == "function_call":
             if len(element.call_id) > _ID_CHARS_MAX:
@@ -323,15 +328,15 @@ def _response_pairs(elements: list[Element]) -> str | None:
                     f"Invalid 'input[{at}].call_id': string too long. Expected a string with maximum length "
                     f"{_ID_CHARS_MAX}, but got a string with length {len(element.call_id)} instead."
                 )
-            owed[element.call_id] = None
+            pending[element.call_id] = None
         elif element.type == "function_call_output":
-            if element.call_id not in owed:
+            if element.call_id not in pending:
                 return f"No tool call found for function call output with call_id {element.call_id}."
-            del owed[element.call_id]
-    return f"No tool output found for function call {next(iter(owed))}." if owed else None
+            del pending[element.call_id]
+    return f"No tool output found for function call {next(iter(pending))}." if pending else None
 
 
-def _thinking(elements: list[Element], model: str) -> str | None:
+def _response_reasoning(elements: list[Element], model: str) -> str | None:
     for at, element in enumerate(elements):
         if element.type != "reasoning":
             continue
@@ -353,7 +358,7 @@ def _response_images(body: ResponsesBody) -> str | None:
 
 
 def responses_images(body: ResponsesBody) -> Iterator[PlacedImage]:
-    """Yield the images that a request carries inline, those inside of tool outputs too."""
+    """Yield the inline images of a request, including those in tool outputs."""
     for at, (_, element) in enumerate(read_elements(body)):
         field = "output" if element.type == "function_call_output" else "content"
         content: list[Content] = contents_of(element.output if field == "output" else element.content)

@@ -1,6 +1,6 @@
-"""The simulated model over a real socket: every dialect, a list of models, and an address to set faults and limits.
+"""HTTP server of the simulated provider: all dialects, a model list, and a control path for faults and limits.
 
-Raw ASGI, because a test must see that a client's disconnect arrives and that a stream can break in the middle.
+Raw ASGI, because tests need client disconnects and streams that break in the middle.
 """
 
 import asyncio
@@ -15,25 +15,25 @@ import uvicorn
 from holdfast.errors import UsageError
 from holdfast.models.dialects import DIALECTS, dialect_at
 from holdfast.models.fake import Simulation
-from holdfast.models.transport import Answer, BrokenOffError
+from holdfast.models.transport import BrokenOffError, HttpResponse
 from holdfast.types.limits import Limits
 
-# ASGI's own shapes.
+# ASGI types.
 _Scope: TypeAlias = MutableMapping[str, Any]
 _Receive: TypeAlias = Callable[[], Awaitable[MutableMapping[str, Any]]]
 _Send: TypeAlias = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 
 CONTROL_PATH = "/simulation"
-# Above every limit that a test sets; what is longer is not kept, only counted as too long.
+# Above every limit that a test sets; longer bodies are truncated.
 _BODY_BYTES_MAX = 256 * 2**20
-# A stream that is still open when the server stops is cancelled; this is for the rest.
+# Open streams are cancelled at shutdown; this is for everything else.
 _SHUTDOWN_SECONDS_MAX = 2
 
 _PATHS = [dialect.SERVER_PATH for dialect in DIALECTS.values()]
 
 
 class _Settings(msgspec.Struct, forbid_unknown_fields=True):
-    """What the control address takes; what is left out stays as it is. Null is a length of summaries: any."""
+    """Body of the control path; omitted fields stay unchanged. A null `summary_tokens_max` removes the limit."""
 
     faults: str | None = None
     limits: Limits | None = None
@@ -61,22 +61,24 @@ class SimulationApp:
         elif method == "GET" and path == "/v1/models":
             await _reply(send, 200, _MODELS)
         elif method == "POST" and path == "/v1/conversations":
-            begun = self._simulation.stored.begin()
-            await _reply(send, 200, {"id": begun, "object": "conversation", "created_at": 0, "metadata": {}})
+            conversation = self._simulation.responses.create_conversation()
+            await _reply(send, 200, {"id": conversation, "object": "conversation", "created_at": 0, "metadata": {}})
         elif path == CONTROL_PATH and method in ("GET", "POST"):
             await self._control(method, receive, send)
         else:
-            told = f"{method} {path} is not served here; there are {', '.join(_PATHS)}, /v1/models and {CONTROL_PATH}"
-            await _reply(send, 404, {"error": {"message": told, "type": "invalid_request_error"}})
+            message = (
+                f"{method} {path} is not served here; available are {', '.join(_PATHS)}, /v1/models and {CONTROL_PATH}"
+            )
+            await _reply(send, 404, {"error": {"message": message, "type": "invalid_request_error"}})
 
     async def close(self) -> None:
-        """Cut all streams that are still open."""
+        """Cancel all open streams."""
         for stream in self._streams:
             stream.cancel()
         await asyncio.gather(*self._streams, return_exceptions=True)
 
     async def _body(self, receive: _Receive) -> bytes:
-        """Read a request to its end, keeping no more than it takes to see that it is too long."""
+        """Read a request body, truncated just above the byte limit."""
         wire_bytes_max = self._simulation.limits.wire_bytes_max
         keep = _BODY_BYTES_MAX if wire_bytes_max is None else min(wire_bytes_max + 1, _BODY_BYTES_MAX)
         body = bytearray()
@@ -86,19 +88,19 @@ class SimulationApp:
             if event["type"] == "http.disconnect" or not event.get("more_body", False):
                 return bytes(body)
 
-    async def _stream(self, answer: Answer, receive: _Receive, send: _Send) -> None:
-        """Send an answer until it ends, breaks, or the client goes away."""
-        pump = asyncio.create_task(_pump(answer, send))
-        gone = asyncio.create_task(_gone(receive))
+    async def _stream(self, response: HttpResponse, receive: _Receive, send: _Send) -> None:
+        """Send a response until it ends, breaks, or the client disconnects."""
+        pump = asyncio.create_task(_pump(response, send))
+        disconnected = asyncio.create_task(_disconnected(receive))
         self._streams.add(pump)
         pump.add_done_callback(self._streams.discard)
         try:
-            await asyncio.wait({pump, gone}, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait({pump, disconnected}, return_when=asyncio.FIRST_COMPLETED)
         finally:
-            gone.cancel()
+            disconnected.cancel()
             pump.cancel()
             with suppress(asyncio.CancelledError, BrokenOffError):
-                # A broken stream leaves the response incomplete, and the server then drops the connection.
+                # After a broken stream the server drops the connection.
                 await pump
 
     async def _control(self, method: str, receive: _Receive, send: _Send) -> None:
@@ -117,7 +119,7 @@ class SimulationApp:
                 simulation.delta_seconds = settings.delta_seconds
             if settings.summary_tokens_max is not msgspec.UNSET:
                 simulation.summary_tokens_max = settings.summary_tokens_max
-        seen = [
+        requests = [
             {
                 "number": one.number,
                 "dialect": one.dialect,
@@ -132,7 +134,7 @@ class SimulationApp:
             "faults_left": simulation.faults_left,
             "limits": simulation.limits,
             "summary_tokens_max": simulation.summary_tokens_max,
-            "requests": seen,
+            "requests": requests,
         }
         await _reply(send, 200, counters)
 
@@ -144,15 +146,15 @@ _MODELS = {
 }
 
 
-async def _pump(answer: Answer, send: _Send) -> None:
-    headers = [(name.encode(), text.encode()) for name, text in answer.headers.items()]
-    await send({"type": "http.response.start", "status": answer.status, "headers": headers})
-    async for chunk in answer.chunks:
+async def _pump(response: HttpResponse, send: _Send) -> None:
+    headers = [(name.encode(), text.encode()) for name, text in response.headers.items()]
+    await send({"type": "http.response.start", "status": response.status, "headers": headers})
+    async for chunk in response.chunks:
         await send({"type": "http.response.body", "body": chunk, "more_body": True})
     await send({"type": "http.response.body", "body": b"", "more_body": False})
 
 
-async def _gone(receive: _Receive) -> None:
+async def _disconnected(receive: _Receive) -> None:
     while (await receive())["type"] != "http.disconnect":
         pass
 
@@ -164,7 +166,7 @@ async def _reply(send: _Send, status: int, body: object) -> None:
 
 
 class _QuietServer(uvicorn.Server):
-    """A server inside of someone else's process, whose signals are not ours to take."""
+    """A server inside another process; it leaves the signal handlers alone."""
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -173,12 +175,12 @@ class _QuietServer(uvicorn.Server):
 
 @asynccontextmanager
 async def serve_simulation(simulation: Simulation, host: str = "127.0.0.1", port: int = 0) -> AsyncIterator[str]:
-    """Serve a simulation and give its base URL, without a path; port 0 takes a free one."""
+    """Serve a simulation and yield its base URL without a path; port 0 selects a free one."""
     app = SimulationApp(simulation)
     config = uvicorn.Config(
         app,
         log_config=None,
-        # A stream that is cut on purpose is an error to the server, and a line in the log to no one's use.
+        # uvicorn logs intentionally broken streams as errors.
         log_level="critical",
         access_log=False,
         lifespan="off",
@@ -190,7 +192,7 @@ async def serve_simulation(simulation: Simulation, host: str = "127.0.0.1", port
     server.lifespan = config.lifespan_class(config)
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     listener = socket.create_server((host, port), family=family)
-    # Connections inherit it; without it the first piece of a stream waits 40 ms for the client's acknowledgement.
+    # Inherited by connections; otherwise Nagle's algorithm delays the first chunk of a stream by 40 ms.
     listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     bound = listener.getsockname()[1]
     await server.startup(sockets=[listener])

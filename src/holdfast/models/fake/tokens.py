@@ -1,7 +1,6 @@
-"""How the simulated model counts tokens: in pieces of words, as real tokenizers roughly do.
+"""Token counter of the simulated provider: word pieces, roughly as real tokenizers do.
 
-Deterministic and on purpose not a division of the length: an estimate that is right here by accident would be wrong
-everywhere else.
+Deterministic, and deliberately not proportional to the length: an estimate tuned to that would be wrong elsewhere.
 """
 
 import base64
@@ -16,32 +15,32 @@ from holdfast.types.messages import LargeText, Media, Part, Reasoning, Request, 
 # Six letters, three digits, a run of spaces or line ends, or any other single character make one token.
 _PIECE = re.compile(r"[A-Za-z]{1,6}|\d{1,3}|[ \t]{2,16}|\n+|[^\sA-Za-z0-9]")
 
-# Each message and tool is wrapped in a few tokens of its own.
+# Overhead per message and tool.
 _MESSAGE_TOKENS = 4
 _TOOL_TOKENS = 8
-# An image costs a token per 750 pixels, within what providers charge for the smallest and the largest.
+# An image costs a token per 750 pixels, between the minimum and maximum of real providers.
 _PIXELS_PER_TOKEN = 750
 _IMAGE_TOKENS_MIN, _IMAGE_TOKENS_MAX = 85, 1_600
 _DOCUMENT_BYTES_PER_TOKEN = 20
-# Texts whose count is remembered, and how long they may be: some megabytes.
-_REMEMBERED, _REMEMBERED_CHARS_MAX = 2_048, 2_000
+# Size of the count cache and of its texts: some megabytes.
+_CACHED_TEXTS, _CACHED_CHARS_MAX = 2_048, 2_000
 
 
 def count_text(text: str) -> int:
-    """Return the tokens of a text."""
-    return _remembered(text) if len(text) <= _REMEMBERED_CHARS_MAX else _counted(text)
+    """Count the tokens of a text."""
+    return _count_cached(text) if len(text) <= _CACHED_CHARS_MAX else _count(text)
 
 
-def _counted(text: str) -> int:
+def _count(text: str) -> int:
     return len(_PIECE.findall(text))
 
 
-# Requests repeat what stood in the ones before.
-_remembered = lru_cache(maxsize=_REMEMBERED)(_counted)
+# Requests repeat the texts of earlier ones.
+_count_cached = lru_cache(maxsize=_CACHED_TEXTS)(_count)
 
 
-def cut_to_tokens(text: str, tokens_max: int) -> str:
-    """Return the beginning of a text that has at most this many tokens."""
+def truncate_to_tokens(text: str, tokens_max: int) -> str:
+    """Truncate a text to a number of tokens."""
     for number, piece in enumerate(_PIECE.finditer(text)):
         if number == tokens_max:
             return text[: piece.start()].rstrip(" ")
@@ -49,12 +48,12 @@ def cut_to_tokens(text: str, tokens_max: int) -> str:
 
 
 def count_request(request: Request) -> int:
-    """Return the tokens of everything that a request sends."""
+    """Count the tokens of a request."""
     return count_opening(request) + sum(count_parts(message.parts) for message in request.messages)
 
 
 def count_opening(request: Request) -> int:
-    """Return the tokens of what stands before the messages: system text and tools."""
+    """Count the tokens before the messages: system text and tools."""
     total = count_text(request.system) + (_MESSAGE_TOKENS if request.system else 0)
     for tool in request.tools:
         total += _TOOL_TOKENS + count_text(tool.name) + count_text(tool.description) + count_text(tool.parameters)
@@ -62,7 +61,7 @@ def count_opening(request: Request) -> int:
 
 
 def count_parts(parts: Iterable[Part], *, is_first: bool = True) -> int:
-    """Return the tokens of parts of a message; the first have its frame."""
+    """Count the tokens of message parts; the first ones include the message overhead."""
     return (_MESSAGE_TOKENS if is_first else 0) + sum(_count_part(part) for part in parts)
 
 
@@ -87,30 +86,29 @@ def _count_media(media: Media) -> int:
     return min(max(tokens, _IMAGE_TOKENS_MIN), _IMAGE_TOKENS_MAX)
 
 
-# --- Signatures of simulated thinking: made from the model and the text, so that a changed or foreign one is …
-
+# --- Reasoning signatures: bound to model and text, so that altered or foreign ones are detected ---
 
 _DIGEST_BYTES = 32
 
 
 def sign(model: str, thought: str) -> str:
-    """Return the signature of a thought."""
+    """Return the signature of reasoning text."""
     return base64.b64encode(_digest(model, thought.encode())).decode()
 
 
 def seal(model: str, thought: str) -> str:
-    """Return a thought that only its model can read, signed."""
+    """Return signed, opaque reasoning."""
     raw = thought.encode()
     return base64.b64encode(_digest(model, raw) + raw).decode()
 
 
 def is_signed(model: str, thought: str, signature: str) -> bool:
-    """Whether this model made this signature for this thought."""
+    """Return whether a signature matches model and text."""
     return signature == sign(model, thought)
 
 
 def is_sealed(model: str, sealed: str) -> bool:
-    """Whether this model sealed this thought and nobody changed it."""
+    """Return whether opaque reasoning is unaltered and from this model."""
     try:
         raw = base64.b64decode(sealed, validate=True)
     except binascii.Error:

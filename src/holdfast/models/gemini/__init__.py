@@ -1,7 +1,7 @@
-"""The dialect "gemini": Google's generateContent, as a client writes and reads it and as a server does.
+"""Dialect "gemini": Google's generateContent, client and server side.
 
-Pure: bytes in, values out. The model stands in the address, not in the body. What the dialect cannot say is listed
-where it is dropped, in `request.encode_request`.
+Pure functions. The model is in the URL, not in the body. The docstring of `encode_request` lists what the dialect
+cannot express.
 """
 
 from urllib.parse import quote
@@ -12,21 +12,21 @@ from holdfast.models.gemini.response_decoder import StreamDecoder
 from holdfast.models.gemini.response_encoder import encode_reply, encode_stream
 
 NAME = "gemini"
-# What stands behind it is the model and what to do: "NAME:generateContent" or "NAME:streamGenerateContent?alt=sse".
+# Followed by model and method: "NAME:generateContent" or "NAME:streamGenerateContent?alt=sse".
 SERVER_PATH = "/v1beta/models/"
 DEFAULT_BASE_URL = "https://generativelanguage.googleapis.com"
-# In the order in which Google's own client looks for them.
+# In the order of Google's own client.
 KEY_VARIABLES: tuple[str, ...] = ("GOOGLE_API_KEY", "GEMINI_API_KEY")
 BASE_URL_VARIABLE = "GOOGLE_GEMINI_BASE_URL"
 
 
 def request_path(model: str) -> str:
-    """Return where requests go, behind the base URL; the key never stands in it."""
+    """Return the request path, relative to the base URL; it never contains the key."""
     return f"{SERVER_PATH}{quote(model.removeprefix('models/'), safe='')}:streamGenerateContent?alt=sse"
 
 
 def key_headers(key: str) -> dict[str, str]:
-    """Return the headers that carry the key; none where there is none."""
+    """Return the authentication headers; none without a key."""
     return {"x-goog-api-key": key} if key else {}
 
 

@@ -1,7 +1,7 @@
-"""How effort and signatures of thinking are said in the Gemini dialect, in both directions.
+"""Effort settings and thought signatures of the Gemini dialect.
 
-A signature stands on the part that came after the thinking, a call or a text, and must go back on that part. Here it is
-a `Reasoning` without text right before the part; one with text is a thought that was shown, with its own signature.
+A signature is attached to the call or text after the thinking and must be sent back on that part. It is represented as
+a `Reasoning` without text before that part; a `Reasoning` with text is a visible thought with its own signature.
 """
 
 import re
@@ -10,24 +10,24 @@ from collections.abc import Mapping
 from holdfast.models.wire import WireNode
 from holdfast.types.messages import Effort, Reasoning
 
-# What the API takes in place of a signature on calls that another model made, or that lost theirs.
+# Accepted by the API instead of a signature, for calls by another model or with a lost signature.
 # https://ai.google.dev/gemini-api/docs/thought-signatures
 NO_SIGNATURE = "skip_thought_signature_validator"
 
-# Four times more from step to step, within what every model of the 2.5 series takes.
+# Each level is four times the one before, within the range of all 2.5 models.
 _BUDGETS: Mapping[Effort, int] = {Effort.LOW: 1_024, Effort.MEDIUM: 4_096, Effort.HIGH: 16_384}
-# The least that 2.5 Pro takes: it cannot be told not to think.
+# Minimum of 2.5 Pro, which cannot disable thinking.
 _PRO_BUDGET_MIN = 128
 
 _VERSION = re.compile(r"gemini-(\d+)")
-# From here on a model takes a level in place of a budget, and demands signatures on its calls.
-_LEVELS_SINCE = 3
+# Models since this series accept a level instead of a budget, and require signatures on calls.
+_LEVELS_SINCE_SERIES = 3
 
 
 def thinking_config(effort: Effort, model: str) -> WireNode:
-    """Return the setting that asks for this much thinking."""
-    if version(model) >= _LEVELS_SINCE:
-        # The lowest level that every model of the series takes; none of them can be told not to think.
+    """Return the thinking settings for an effort."""
+    if series(model) >= _LEVELS_SINCE_SERIES:
+        # "low" is the lowest level of all models in the series; none can disable thinking.
         levels = {Effort.NONE: "low", Effort.MEDIUM: "high" if "pro" in model else "medium"}
         return {"thinkingLevel": levels.get(effort, str(effort)), "includeThoughts": effort is not Effort.NONE}
     if effort is Effort.NONE:
@@ -35,19 +35,19 @@ def thinking_config(effort: Effort, model: str) -> WireNode:
     return {"thinkingBudget": _BUDGETS[effort], "includeThoughts": True}
 
 
-def version(model: str) -> int:
-    """Return the number of a model's series, 0 where its name has none."""
+def series(model: str) -> int:
+    """Return the series number of a model name, or 0."""
     found = _VERSION.search(model)
     return int(found[1]) if found else 0
 
 
-def demands_signatures(model: str) -> bool:
-    """Whether a model refuses calls without a signature."""
-    return version(model) >= _LEVELS_SINCE
+def requires_signatures(model: str) -> bool:
+    """Return whether a model rejects calls without a signature."""
+    return series(model) >= _LEVELS_SINCE_SERIES
 
 
 def effort_of(level: str | None, budget: int | None) -> Effort | None:
-    """Name the effort that a request asked for."""
+    """Return the effort of a level or budget."""
     if level:
         return {"minimal": Effort.LOW, "low": Effort.LOW, "medium": Effort.MEDIUM}.get(level.lower(), Effort.HIGH)
     if budget is None or budget < 0:
@@ -60,5 +60,5 @@ def effort_of(level: str | None, budget: int | None) -> Effort | None:
 
 
 def is_signature(part: Reasoning) -> bool:
-    """Whether a part is nothing but the signature of the part behind it."""
+    """Return whether a part is only the signature of the next part."""
     return bool(part.opaque) and not part.text

@@ -1,4 +1,4 @@
-"""The Gemini dialect as a server reads it: requests in, and the errors that answer them."""
+"""Request decoder and error encoder of the Gemini dialect, server side."""
 
 from collections import deque
 
@@ -7,11 +7,11 @@ import msgspec
 from holdfast.models.gemini.reasoning import NO_SIGNATURE, effort_of
 from holdfast.models.wire import (
     ANY_OBJECT,
+    DecodeContext,
     DecodedRequest,
-    Intake,
     MalformedRequestError,
     WireNode,
-    received_media,
+    media_from_base64,
     to_bytes,
 )
 from holdfast.types.messages import (
@@ -28,32 +28,32 @@ from holdfast.types.messages import (
 )
 from holdfast.types.messages import Part as OurPart
 
-# --- The shape of a request in the Gemini dialect, as a server reads it. Fields that nobody here uses are dropped.
+# --- Wire types (unused fields are ignored) ---
 
 
-class Inline(msgspec.Struct, rename="camel"):
-    """Bytes inside the request."""
+class InlineMedia(msgspec.Struct, rename="camel"):
+    """Inline media."""
 
     mime_type: str = ""
     data: str = ""
 
 
-class FileAt(msgspec.Struct, rename="camel"):
-    """Bytes elsewhere."""
+class MediaLink(msgspec.Struct, rename="camel"):
+    """Media by URI."""
 
     file_uri: str = ""
 
 
-class Call(msgspec.Struct):
-    """A call that a model made."""
+class FunctionCall(msgspec.Struct):
+    """A tool call."""
 
     name: str = ""
     args: msgspec.Raw = msgspec.Raw(b"{}")
     id: str | None = None
 
 
-class Answered(msgspec.Struct):
-    """What a tool returned."""
+class FunctionResponse(msgspec.Struct):
+    """A tool result."""
 
     name: str = ""
     response: dict[str, msgspec.Raw] = {}
@@ -61,15 +61,15 @@ class Answered(msgspec.Struct):
 
 
 class Part(msgspec.Struct, rename="camel"):
-    """One part of a message, whatever its kind."""
+    """One part of a message, of any kind."""
 
     text: str | None = None
     thought: bool | None = None
     thought_signature: str | None = None
-    inline_data: Inline | None = None
-    file_data: FileAt | None = None
-    function_call: Call | None = None
-    function_response: Answered | None = None
+    inline_data: InlineMedia | None = None
+    file_data: MediaLink | None = None
+    function_call: FunctionCall | None = None
+    function_response: FunctionResponse | None = None
 
 
 class Content(msgspec.Struct):
@@ -80,7 +80,7 @@ class Content(msgspec.Struct):
 
 
 class Declaration(msgspec.Struct, rename="camel"):
-    """A function that is offered."""
+    """A function definition."""
 
     name: str
     description: str = ""
@@ -89,33 +89,33 @@ class Declaration(msgspec.Struct, rename="camel"):
 
     @property
     def schema(self) -> str:
-        """Return the schema as JSON text."""
+        """Parameter schema as JSON text."""
         written = bytes(self.parameters_json_schema)
         return (bytes(self.parameters) if written == b"null" else written).decode()
 
 
 class Tool(msgspec.Struct, rename="camel"):
-    """Functions that are offered together."""
+    """A group of function definitions."""
 
     function_declarations: list[Declaration] | None = None
 
 
 class ThinkingConfig(msgspec.Struct, rename="camel"):
-    """How much to think."""
+    """Thinking settings."""
 
     thinking_budget: int | None = None
     thinking_level: str | None = None
 
 
 class GenerationConfig(msgspec.Struct, rename="camel"):
-    """How to answer."""
+    """Generation settings."""
 
     max_output_tokens: int | None = None
     thinking_config: ThinkingConfig | None = None
 
 
 class GenerateBody(msgspec.Struct, rename="camel"):
-    """The body of a request."""
+    """Request body."""
 
     contents: list[Content]
     system_instruction: Content | None = None
@@ -123,13 +123,13 @@ class GenerateBody(msgspec.Struct, rename="camel"):
     generation_config: GenerationConfig | None = None
 
 
-_bodies = msgspec.json.Decoder(GenerateBody)
+_body_decoder = msgspec.json.Decoder(GenerateBody)
 
 
 def read_body(body: bytes) -> GenerateBody:
-    """Read the body of a request, or raise `MalformedRequestError`."""
+    """Decode a request body, or raise `MalformedRequestError`."""
     try:
-        return _bodies.decode(body)
+        return _body_decoder.decode(body)
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
         raise MalformedRequestError(f"Invalid JSON payload received. {error}") from error
 
@@ -138,17 +138,17 @@ _STREAMS = ":streamGenerateContent"
 
 
 def decode_request(body: bytes, issuer: str = "", path: str = "", *, is_tolerant: bool = False) -> DecodedRequest:
-    """Read the body of a request and the address it came to, or raise `MalformedRequestError`.
+    """Decode a request body and its path, or raise `MalformedRequestError`.
 
-    A call without an id is named by its place, and a result without one answers the oldest open call of its name. A
-    file that is named by an address becomes a line of text. Settings that `Request` does not know are dropped.
+    A call without an id gets one from its position, and a result without one matches the oldest open call of its name.
+    A file URI becomes a line of text. Settings unknown to `Request` are dropped.
     """
     wire = read_body(body)
-    intake = Intake(issuer, is_tolerant=is_tolerant)
+    context = DecodeContext(issuer, is_tolerant=is_tolerant)
     calls = _OpenCalls()
     messages: list[Message] = []
     for content in wire.contents:
-        messages += _messages(content, calls, intake)
+        messages += _messages(content, calls, context)
     settings = wire.generation_config
     thinking = settings.thinking_config if settings is not None else None
     system = wire.system_instruction
@@ -160,25 +160,25 @@ def decode_request(body: bytes, issuer: str = "", path: str = "", *, is_tolerant
         effort_of(thinking.thinking_level, thinking.thinking_budget) if thinking is not None else None,
     )
     model = path.rpartition("/")[2].partition(":")[0]
-    return DecodedRequest(request, model, _STREAMS in path, intake.blobs, unread=tuple(intake.unread))
+    return DecodedRequest(request, model, _STREAMS in path, context.blobs, unread=tuple(context.unread))
 
 
 class _OpenCalls:
-    """Calls that have no result yet, in their order."""
+    """Calls without a result, in order."""
 
     def __init__(self) -> None:
         self._open: deque[ToolCall] = deque()
         self._count = 0
 
     def add(self, call_id: str | None, name: str, arguments: str) -> ToolCall:
-        """Name a call."""
+        """Add a call; generate its id if it has none."""
         self._count += 1
         call = ToolCall(call_id or f"call_{self._count}", name, arguments)
         self._open.append(call)
         return call
 
-    def answer(self, result: Answered) -> str:
-        """Return the id of the call that a result answers."""
+    def close(self, result: FunctionResponse) -> str:
+        """Remove the call that a result belongs to and return its id."""
         for call in self._open:
             if call.call_id == result.id if result.id else call.name == result.name:
                 self._open.remove(call)
@@ -190,58 +190,64 @@ def _specs(tool: Tool) -> list[ToolSpec]:
     return [ToolSpec(one.name, one.description, one.schema) for one in tool.function_declarations or ()]
 
 
-def _messages(content: Content, calls: _OpenCalls, intake: Intake) -> list[Message]:
+def _messages(content: Content, calls: _OpenCalls, context: DecodeContext) -> list[Message]:
     if content.role == "model":
-        return [Message(Role.ASSISTANT, tuple(part for wire in content.parts for part in _spoken(wire, calls, intake)))]
+        return [
+            Message(
+                Role.ASSISTANT, tuple(part for wire in content.parts for part in _model_parts(wire, calls, context))
+            )
+        ]
     if content.role not in ("user", "function"):
         raise MalformedRequestError(f"Please use a valid role: user, model. Found {content.role!r}.")
-    results = tuple(
-        _result(part.function_response, calls) for part in content.parts if part.function_response is not None
-    )
-    words = tuple(_content(part, intake) for part in content.parts if part.function_response is None)
+    return _user_messages(content.parts, calls, context)
+
+
+def _user_messages(parts: list[Part], calls: _OpenCalls, context: DecodeContext) -> list[Message]:
+    results = tuple(_result(part.function_response, calls) for part in parts if part.function_response is not None)
+    user_parts = tuple(_content(part, context) for part in parts if part.function_response is None)
     messages = [Message(Role.TOOL, results)] if results else []
-    return [*messages, Message(Role.USER, words)] if words or not results else messages
+    return [*messages, Message(Role.USER, user_parts)] if user_parts or not results else messages
 
 
-def _spoken(wire: Part, calls: _OpenCalls, intake: Intake) -> list[OurPart]:
+def _model_parts(wire: Part, calls: _OpenCalls, context: DecodeContext) -> list[OurPart]:
     signature = wire.thought_signature or ""
     if wire.thought:
-        return [Reasoning(wire.text or "", intake.issuer, signature)]
+        return [Reasoning(wire.text or "", context.issuer, signature)]
     parts: list[OurPart] = []
     if signature and signature != NO_SIGNATURE:
-        parts.append(Reasoning("", intake.issuer, signature))
+        parts.append(Reasoning("", context.issuer, signature))
     if wire.function_call is not None:
         call = wire.function_call
         parts.append(calls.add(call.id, call.name, bytes(call.args).decode()))
     elif wire.text or not signature:
-        parts.append(_content(wire, intake))
+        parts.append(_content(wire, context))
     return parts
 
 
-def _result(answered: Answered, calls: _OpenCalls) -> ToolResult:
-    call_id = calls.answer(answered)
-    outcome = ToolOutcome.FAILED if "error" in answered.response else ToolOutcome.DONE
-    told = answered.response.get("error", answered.response.get("output"))
-    if told is None:
-        return ToolResult(call_id, (Text(msgspec.json.encode(answered.response).decode()),), outcome)
-    read = msgspec.json.decode(told)
+def _result(response: FunctionResponse, calls: _OpenCalls) -> ToolResult:
+    call_id = calls.close(response)
+    outcome = ToolOutcome.FAILED if "error" in response.response else ToolOutcome.DONE
+    output = response.response.get("error", response.response.get("output"))
+    if output is None:
+        return ToolResult(call_id, (Text(msgspec.json.encode(response.response).decode()),), outcome)
+    read = msgspec.json.decode(output)
     pieces = read if isinstance(read, list) else [read]
     texts = (piece if isinstance(piece, str) else msgspec.json.encode(piece).decode() for piece in pieces)
     return ToolResult(call_id, tuple(Text(text) for text in texts), outcome)
 
 
-def _content(wire: Part, intake: Intake) -> ContentPart:
+def _content(wire: Part, context: DecodeContext) -> ContentPart:
     if wire.inline_data is not None:
-        return received_media(wire.inline_data.data, wire.inline_data.mime_type, intake.blobs)
+        return media_from_base64(wire.inline_data.data, wire.inline_data.mime_type, context.blobs)
     if wire.file_data is not None:
         return Text(f"[file at {wire.file_data.file_uri}]")
     if wire.text is not None:
         return Text(wire.text)
-    return intake.unknown("other", "send text, inlineData, functionCall or functionResponse")
+    return context.unknown_part("other", "send text, inlineData, functionCall or functionResponse")
 
 
 def encode_error(status: int, name: str, message: str, details: list[WireNode] | None = None) -> bytes:
-    """Return the body of an error."""
+    """Encode an error body."""
     error: dict[str, WireNode] = {"code": status, "message": message, "status": name}
     if details:
         error["details"] = details

@@ -1,7 +1,7 @@
-"""A request in the Gemini dialect: the bytes to send.
+"""Request encoder of the Gemini dialect.
 
-The order of keys is fixed and everything that grows stands in `contents`, followed only by settings: a longer
-conversation starts with the bytes of a shorter one up to where it grows.
+The key order is fixed and only settings follow `contents`, so a longer conversation shares its prefix with a shorter
+one.
 """
 
 from collections.abc import Iterable, Mapping
@@ -9,18 +9,18 @@ from collections.abc import Iterable, Mapping
 import msgspec
 
 from holdfast.core.text.media_type import PDF
-from holdfast.models.gemini.reasoning import NO_SIGNATURE, demands_signatures, is_signature, thinking_config
+from holdfast.models.gemini.reasoning import NO_SIGNATURE, is_signature, requires_signatures, thinking_config
 from holdfast.models.openai_chat.request_encoder import ATTACHED_ABOVE, ATTACHED_BELOW
 from holdfast.models.wire import (
     EMPTY_MESSAGE,
     IMAGE_TYPES,
-    CallIds,
+    UniqueCallIds,
     WireNode,
-    bare_outcome,
     base64_text,
     inline_text,
     media_line,
     object_text,
+    outcome_text,
     schema_text,
     to_bytes,
 )
@@ -48,14 +48,14 @@ def encode_request(
     blobs: Mapping[str, bytes],
     issuer: str,
     *,
-    is_official: bool = True,  # noqa: ARG001 - compatible servers take the same
-    wants_stream: bool = True,  # noqa: ARG001 - the address says it, not the body
+    is_official: bool = True,  # noqa: ARG001 - same for compatible servers
+    wants_stream: bool = True,  # noqa: ARG001 - set in the URL, not in the body
 ) -> bytes:
-    """Return the body of a request.
+    """Encode a request body.
 
-    What changes on the way: messages of one role in a row become one; reasoning of another issuer or without a
-    signature is left out; media of tool results stand behind the results; an outcome is told only as good or bad; empty
-    text is left out; a conversation that does not start with a person gets an empty first message.
+    Lossy: consecutive messages of one role are merged; reasoning of another issuer or without a signature and empty
+    text are dropped; media of tool results move after the results; a tool outcome becomes success or error; a
+    conversation that does not start with a user message gets an empty one.
     """
     body: _Node = {}
     if request.system:
@@ -74,77 +74,96 @@ def encode_request(
 
 
 def _tool(spec: ToolSpec) -> WireNode:
-    # `parameters` takes a narrow part of JSON Schema; this field takes all of it.
+    # `parameters` supports only a subset of JSON Schema; this field supports all of it.
     schema = msgspec.Raw(schema_text(spec.parameters).encode())
     return {"name": spec.name, "description": spec.description, "parametersJsonSchema": schema}
 
 
 def _contents(messages: Iterable[Message], model: str, blobs: Mapping[str, bytes], issuer: str) -> list[WireNode]:
-    """Return the messages with roles taking turns, the first a person's, none of them empty."""
-    ids = CallIds()
+    """Encode messages as non-empty contents with alternating roles, starting with the user."""
+    turns = _turns(messages, blobs, issuer)
+    if not turns or turns[0][0] == "model":
+        turns.insert(0, ("user", [{"text": EMPTY_MESSAGE}]))
+    for role, parts in turns:
+        if role == "user":
+            # Stable sort: all results of one reply must be adjacent.
+            parts.sort(key=lambda part: "functionResponse" not in part)
+        elif requires_signatures(model):
+            _sign(parts)
+    return [{"role": role, "parts": parts} for role, parts in turns]
+
+
+def _turns(messages: Iterable[Message], blobs: Mapping[str, bytes], issuer: str) -> list[tuple[str, list[_Node]]]:
+    ids = UniqueCallIds()
     names: dict[str, str] = {}
     turns: list[tuple[str, list[_Node]]] = []
     for message in messages:
         if message.role is Role.ASSISTANT:
-            role, parts = "model", _spoken(message, ids, blobs, issuer)
+            role, parts = "model", _model_parts(message, ids, blobs, issuer)
             names |= {part.call_id: part.name for part in message.parts if isinstance(part, ToolCall)}
         else:
-            role, parts = "user", _told(message, ids, names, blobs)
+            role, parts = "user", _user_parts(message, ids, names, blobs)
         if not parts:
             continue
         if turns and turns[-1][0] == role:
             turns[-1][1].extend(parts)
         else:
             turns.append((role, parts))
-    if not turns or turns[0][0] == "model":
-        turns.insert(0, ("user", [{"text": EMPTY_MESSAGE}]))
-    for role, parts in turns:
-        if role == "user":
-            # Stable: all results of one answer must stand together; all else keeps its place.
-            parts.sort(key=lambda part: "functionResponse" not in part)
-        elif demands_signatures(model):
-            _sign(parts)
-    return [{"role": role, "parts": parts} for role, parts in turns]
+    return turns
 
 
 def _sign(parts: list[_Node]) -> None:
-    """Say of a call whose signature is not ours to give that it has none; only an answer's first call needs one."""
+    """Mark the first call as unsigned if it has no signature; only the first call of a reply needs one."""
     first = next((part for part in parts if "functionCall" in part), None)
     if first is not None and "thoughtSignature" not in first:
         first["thoughtSignature"] = NO_SIGNATURE
 
 
-def _spoken(message: Message, ids: CallIds, blobs: Mapping[str, bytes], issuer: str) -> list[_Node]:
+def _model_parts(message: Message, ids: UniqueCallIds, blobs: Mapping[str, bytes], issuer: str) -> list[_Node]:
     nodes: list[_Node] = []
     signature = ""
+    node: _Node | None
     for part in message.parts:
-        node: _Node | None = None
-        match part:
-            case Text() | LargeText() | Media():
-                text = media_line(part) if isinstance(part, Media) else inline_text(part, blobs)
-                node = {"text": text} if text else None
-            case ToolCall():
-                arguments = msgspec.Raw(object_text(part.arguments).encode("utf-8", "replace"))
-                call: _Node = {"id": ids.of_call(part.call_id), "name": part.name, "args": arguments}
-                node = {"functionCall": call}
-            case Reasoning() if part.opaque and part.issuer == issuer:
-                # Two signatures in a row: the first stood on a part without text.
-                nodes += _signed({"text": ""}, signature) if signature else []
-                signature = part.opaque
-                node = None if is_signature(part) else {"text": part.text, "thought": True}
-            case Reasoning() | ToolResult():
-                pass  # Thinking without a signature of ours stays here; results are the tool's words.
+        if isinstance(part, Reasoning):
+            if not part.opaque or part.issuer != issuer:
+                continue
+            # Two signatures in a row: the first belongs to a part without text.
+            nodes += _unattached(signature)
+            signature = part.opaque
+            node = None if is_signature(part) else {"text": part.text, "thought": True}
+        else:
+            node = _model_node(part, ids, blobs)
         if node is not None:
             nodes += _signed(node, signature)
             signature = ""
-    return nodes + (_signed({"text": ""}, signature) if signature else [])
+    return nodes + _unattached(signature)
+
+
+def _model_node(
+    part: Text | LargeText | Media | ToolCall | ToolResult, ids: UniqueCallIds, blobs: Mapping[str, bytes]
+) -> _Node | None:
+    match part:
+        case Text() | LargeText() | Media():
+            text = media_line(part) if isinstance(part, Media) else inline_text(part, blobs)
+            return {"text": text} if text else None
+        case ToolCall():
+            arguments = msgspec.Raw(object_text(part.arguments).encode("utf-8", "replace"))
+            return {"functionCall": {"id": ids.of_call(part.call_id), "name": part.name, "args": arguments}}
+        case ToolResult():
+            return None  # Tool results belong to user turns.
+
+
+def _unattached(signature: str) -> list[_Node]:
+    return _signed({"text": ""}, signature) if signature else []
 
 
 def _signed(node: _Node, signature: str) -> list[_Node]:
     return [{**node, "thoughtSignature": signature}] if signature else [node]
 
 
-def _told(message: Message, ids: CallIds, names: Mapping[str, str], blobs: Mapping[str, bytes]) -> list[_Node]:
+def _user_parts(
+    message: Message, ids: UniqueCallIds, names: Mapping[str, str], blobs: Mapping[str, bytes]
+) -> list[_Node]:
     results = [part for part in message.parts if isinstance(part, ToolResult)]
     nodes: list[_Node] = [_result(result, ids, names, blobs) for result in results]
     attached = [part for result in results for part in result.parts if isinstance(part, Media)]
@@ -155,9 +174,9 @@ def _told(message: Message, ids: CallIds, names: Mapping[str, str], blobs: Mappi
     return nodes or [{"text": EMPTY_MESSAGE}]
 
 
-def _result(result: ToolResult, ids: CallIds, names: Mapping[str, str], blobs: Mapping[str, bytes]) -> _Node:
+def _result(result: ToolResult, ids: UniqueCallIds, names: Mapping[str, str], blobs: Mapping[str, bytes]) -> _Node:
     texts = [ATTACHED_BELOW if isinstance(part, Media) else inline_text(part, blobs) for part in result.parts]
-    content: list[WireNode] = [text for text in texts if text] or [bare_outcome(result)]
+    content: list[WireNode] = [text for text in texts if text] or [outcome_text(result)]
     key = "output" if result.outcome is ToolOutcome.DONE else "error"
     response: _Node = {key: content[0] if len(content) == 1 else content}
     call_id = ids.of_result(result.call_id)

@@ -1,7 +1,7 @@
-"""An answer in the Gemini dialect, read as it comes.
+"""Response decoder of the Gemini dialect.
 
-Each event is a whole response with the parts that are new. An error may come as the body of the answer or inside the
-stream, alone or in a list; a prompt that is blocked comes as a response without candidates.
+Each event is a response with the new parts. An error is the body or an event, alone or in a list; a blocked prompt is
+a response without candidates.
 """
 
 from typing import ClassVar
@@ -20,7 +20,7 @@ _STOP_REASONS = {
     **dict.fromkeys(_FILTERED, StopReason.CONTENT_FILTER),
 }
 
-# What one part weighs in the bound of an answer besides its text, so that empty ones without end are bounded too.
+# Size charged per part besides its text, so that endless empty parts reach the limit too.
 _PART_WEIGHT = " " * 64
 
 
@@ -66,13 +66,13 @@ class _Response(msgspec.Struct, rename="camel"):
     error: msgspec.Raw = msgspec.Raw(b"null")
 
 
-_responses = msgspec.json.Decoder(_Response)
+_response_decoder = msgspec.json.Decoder(_Response)
 # Without `alt=sse` a stream is one list of responses.
-_lists = msgspec.json.Decoder(list[_Response])
+_list_decoder = msgspec.json.Decoder(list[_Response])
 
 
 class StreamDecoder(AnswerDecoder):
-    """Reads one answer of generateContent, streamed or whole."""
+    """Decodes one response of generateContent, streamed or as one body."""
 
     dialect: ClassVar[str] = "gemini"
 
@@ -86,22 +86,22 @@ class StreamDecoder(AnswerDecoder):
         self._usage: Usage | None = None
 
     def _is_ended(self) -> bool:
-        return False  # Usage may follow the reason; the end of the stream is the end.
+        return False  # Usage may follow the finish reason, so only the end of the stream is final.
 
     def _take_event(self, event: Event) -> list[Delta]:
         if event.payload.lstrip().startswith(b"["):
             self._take_body(event.payload)
             return []
-        return self._take_response(_responses.decode(event.payload), event.payload)
+        return self._take_response(_response_decoder.decode(event.payload), event.payload)
 
     def _take_body(self, body: bytes) -> None:
-        whole = _lists.decode(body) if body.lstrip().startswith(b"[") else [_responses.decode(body)]
-        for response in whole:
+        is_list = body.lstrip().startswith(b"[")
+        for response in _list_decoder.decode(body) if is_list else [_response_decoder.decode(body)]:
             self._take_response(response, body)
 
     def _take_response(self, response: _Response, payload: bytes) -> list[Delta]:
         if bytes(response.error) != b"null":
-            self._refuse("the provider reported an error in place of an answer", payload)
+            self._fail("the provider returned an error instead of a response", payload)
             return []
         self._model = response.model_version or self._model
         if response.usage_metadata is not None:
@@ -109,12 +109,17 @@ class StreamDecoder(AnswerDecoder):
         if response.prompt_feedback is not None and response.prompt_feedback.block_reason:
             self._is_blocked = True
         deltas: list[Delta] = []
-        # Only one answer is ever asked for, so every candidate belongs to it.
+        # Requests ask for one candidate, so all belong to the same reply.
         for candidate in response.candidates or ():
-            for part in (candidate.content.parts if candidate.content else None) or ():
-                deltas += self._take_part(part)
-            reason = candidate.finish_reason
-            self._finish_reason = reason if reason and reason != "FINISH_REASON_UNSPECIFIED" else self._finish_reason
+            deltas += self._take_candidate(candidate)
+        return deltas
+
+    def _take_candidate(self, candidate: _Candidate) -> list[Delta]:
+        deltas: list[Delta] = []
+        for part in (candidate.content.parts if candidate.content else None) or ():
+            deltas += self._take_part(part)
+        if candidate.finish_reason not in (None, "", "FINISH_REASON_UNSPECIFIED"):
+            self._finish_reason = candidate.finish_reason
         return deltas
 
     def _take_part(self, part: _Part) -> list[Delta]:
@@ -176,7 +181,7 @@ def _usage(usage: _Usage) -> Usage:
     thinking = usage.thoughts_token_count or 0
     return Usage(
         input_tokens=(usage.prompt_token_count or 0) + (usage.tool_use_prompt_token_count or 0),
-        # The dialect counts thinking apart from what is said.
+        # The API reports thinking tokens separately.
         output_tokens=(usage.candidates_token_count or 0) + thinking,
         cached_input_tokens=usage.cached_content_token_count or 0,
         reasoning_tokens=thinking,

@@ -1,4 +1,4 @@
-"""The Gemini dialect as a server answers in it: whole, or as the events of a stream."""
+"""Response encoder of the Gemini dialect, as one body or as stream events."""
 
 from collections.abc import Iterator, Mapping
 
@@ -21,8 +21,8 @@ _FINISH_REASONS: Mapping[StopReason, str] = {
 
 
 def encode_reply(reply: Reply, reply_id: str, created: int = 0) -> bytes:  # noqa: ARG001 - no time in this dialect
-    """Return a whole answer as a JSON body."""
-    parts = [part for whole in _wire_parts(reply) for part in whole]
+    """Encode a reply as one JSON body."""
+    parts = [node for nodes in _wire_parts(reply) for node in nodes]
     return to_bytes(_response(reply, reply_id, parts, is_last=True))
 
 
@@ -31,12 +31,12 @@ def encode_stream(
     reply_id: str,
     created: int = 0,  # noqa: ARG001 - as above
     *,
-    wants_usage: bool = True,  # noqa: ARG001 - this dialect always tells
+    wants_usage: bool = True,  # noqa: ARG001 - this dialect always reports usage
 ) -> Iterator[bytes]:
-    """Yield an answer as the events of a stream."""
-    for whole in _wire_parts(reply):
-        for part in whole:
-            for piece in _split(part):
+    """Encode a reply as stream events."""
+    for nodes in _wire_parts(reply):
+        for node in nodes:
+            for piece in _split(node):
                 yield encode_event(to_bytes(_response(reply, reply_id, [piece], is_last=False)))
     yield encode_event(to_bytes(_response(reply, reply_id, [], is_last=True)))
 
@@ -52,7 +52,7 @@ def _response(reply: Reply, reply_id: str, parts: list[_Node], *, is_last: bool)
 
 
 def _wire_parts(reply: Reply) -> Iterator[list[_Node]]:
-    """Yield the parts of an answer; a signature stands on the part behind it."""
+    """Yield the wire parts of a reply; a signature is attached to the next part."""
     signature = ""
     for part in reply.parts:
         match part:
@@ -79,7 +79,7 @@ def _signed(node: _Node, signature: str) -> list[_Node]:
 
 
 def _split(part: _Node) -> Iterator[_Node]:
-    """Cut a text into pieces. A signature stands on the last piece of a thought, and keeps a text in one piece."""
+    """Split a text into pieces. The last piece of a thought has its signature; a signed text stays in one piece."""
     text = part.get("text")
     if not isinstance(text, str) or not text or ("thoughtSignature" in part and "thought" not in part):
         yield part

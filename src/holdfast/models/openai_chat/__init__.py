@@ -1,6 +1,6 @@
-"""The dialect "openai-chat": OpenAI's chat completions, as a client writes and reads it and as a server does.
+"""Dialect "openai-chat": OpenAI chat completions, client and server side.
 
-Pure: bytes in, values out. What the dialect cannot say is listed where it is dropped, in `request.encode_request`.
+Pure functions. The docstring of `encode_request` lists what the dialect cannot express.
 """
 
 from holdfast.models.openai_chat.request_decoder import decode_request, encode_error
@@ -16,23 +16,23 @@ BASE_URL_VARIABLE = "OPENAI_BASE_URL"
 MESSAGES_FIELD = "messages"
 
 
-def request_path(model: str) -> str:  # noqa: ARG001 - one address for all models
-    """Return where requests go, behind a base URL that ends in the version, as OpenAI's own clients have it."""
+def request_path(model: str) -> str:  # noqa: ARG001 - one path for all models
+    """Return the request path, relative to a base URL that ends in the version, as in OpenAI's clients."""
     return "/chat/completions"
 
 
 def key_headers(key: str) -> dict[str, str]:
-    """Return the headers that carry the key; none where there is none."""
+    """Return the authentication headers; none without a key."""
     return {"authorization": f"Bearer {key}"} if key else {}
 
 
 def without_reasoning(element: bytes) -> bytes:
-    """Return a message as it is: nothing in this dialect is signed."""
+    """Return the message unchanged: this dialect has no signed reasoning."""
     return element
 
 
 def settled(body: bytes) -> bytes:
-    """Return a request as it is: no setting of this dialect depends on what was thought."""
+    """Return the request unchanged: no setting of this dialect depends on earlier reasoning."""
     return body
 
 

@@ -1,4 +1,4 @@
-"""The OpenAI chat dialect as a server reads it: requests in, and the errors that answer them."""
+"""Request decoder and error encoder of the OpenAI chat dialect, server side."""
 
 from collections.abc import Mapping
 from typing import Literal
@@ -7,11 +7,11 @@ import msgspec
 
 from holdfast.models.wire import (
     ANY_OBJECT,
+    DecodeContext,
     DecodedRequest,
-    Intake,
     MalformedRequestError,
     Original,
-    media_of_url,
+    media_from_url,
     to_bytes,
 )
 from holdfast.types.messages import (
@@ -28,24 +28,24 @@ from holdfast.types.messages import (
     ToolSpec,
 )
 
-# --- The shape of a request in the OpenAI chat dialect, as a server reads it. Fields that nobody here uses …
+# --- Wire types (unused fields are ignored) ---
 
 
 class ImageUrl(msgspec.Struct):
-    """Where an image is: for us, inside the address itself."""
+    """URL of an image; only data URLs are decoded."""
 
     url: str
 
 
 class File(msgspec.Struct):
-    """A document, inside an address."""
+    """A document as a data URL."""
 
     file_data: str = ""
     filename: str = ""
 
 
 class Piece(msgspec.Struct):
-    """One part of a message."""
+    """One content part of a message."""
 
     type: str
     text: str = ""
@@ -55,21 +55,21 @@ class Piece(msgspec.Struct):
 
 
 class Function(msgspec.Struct):
-    """Which function a call asks for."""
+    """Function and arguments of a call."""
 
     name: str
     arguments: str = ""
 
 
 class Custom(msgspec.Struct):
-    """Which free-form tool a call asks for."""
+    """Free-form tool and input of a call."""
 
     name: str
     input: str = ""
 
 
 class Call(msgspec.Struct):
-    """A call that an assistant made."""
+    """A tool call of an assistant message."""
 
     id: str = ""
     function: Function | None = None
@@ -77,7 +77,7 @@ class Call(msgspec.Struct):
 
 
 class ChatMessage(msgspec.Struct):
-    """One message, whatever its role. "function" and `function_call` are the older form of calls."""
+    """One message of any role. Role "function" and `function_call` are the legacy form of calls."""
 
     role: Literal["system", "developer", "user", "assistant", "tool", "function"]
     content: str | list[Piece] | None = None
@@ -86,13 +86,13 @@ class ChatMessage(msgspec.Struct):
     name: str = ""
     refusal: str | None = None
     function_call: Function | None = None
-    # Two names for the same thing, neither of them OpenAI's own.
+    # Two names for reasoning text, both from compatible servers.
     reasoning_content: str | None = None
     reasoning: str | None = None
 
 
 class ToolFunction(msgspec.Struct):
-    """What the model is told about a function."""
+    """Function definition."""
 
     name: str
     description: str | None = None
@@ -100,25 +100,25 @@ class ToolFunction(msgspec.Struct):
 
     @property
     def schema(self) -> str:
-        """Return the schema as JSON text."""
+        """Parameter schema as JSON text."""
         written = bytes(self.parameters).decode()
         return ANY_OBJECT if written == "null" else written
 
 
 class ChatTool(msgspec.Struct):
-    """A tool that is offered; free-form ones have no function."""
+    """A tool definition; free-form tools have no function."""
 
     function: ToolFunction | None = None
 
 
 class StreamOptions(msgspec.Struct):
-    """What a stream should tell besides the answer."""
+    """Stream settings."""
 
     include_usage: bool | None = None
 
 
 class ChatBody(msgspec.Struct):
-    """The body of a request."""
+    """Request body."""
 
     model: str
     messages: list[msgspec.Raw]
@@ -130,26 +130,26 @@ class ChatBody(msgspec.Struct):
     stream_options: StreamOptions | None = None
 
 
-_messages = msgspec.json.Decoder(ChatMessage)
-_bodies = msgspec.json.Decoder(ChatBody)
+_message_decoder = msgspec.json.Decoder(ChatMessage)
+_body_decoder = msgspec.json.Decoder(ChatBody)
 
 
 def read_body(body: bytes) -> ChatBody:
-    """Read the body of a request, or raise `MalformedRequestError`."""
+    """Decode a request body, or raise `MalformedRequestError`."""
     try:
-        return _bodies.decode(body)
+        return _body_decoder.decode(body)
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
         raise MalformedRequestError(f"the body is not a chat completion request: {error}") from error
 
 
 def read_messages(body: ChatBody) -> list[tuple[bytes, ChatMessage]]:
-    """Return the messages, each as it was written and as it was read."""
+    """Return the messages, each as bytes and decoded."""
     read: list[tuple[bytes, ChatMessage]] = []
     for at, wire in enumerate(body.messages):
         try:
-            read.append((bytes(wire), _messages.decode(wire)))
+            read.append((bytes(wire), _message_decoder.decode(wire)))
         except (msgspec.MsgspecError, UnicodeDecodeError) as error:
-            raise MalformedRequestError(f"messages[{at}] cannot be read: {error}") from error
+            raise MalformedRequestError(f"messages[{at}] is malformed: {error}") from error
     return read
 
 
@@ -167,30 +167,27 @@ _EFFORTS: Mapping[str, Effort] = {
 def decode_request(
     body: bytes,
     issuer: str = "",
-    path: str = "",  # noqa: ARG001 - one address for all models
+    path: str = "",  # noqa: ARG001 - one path for all models
     *,
     is_tolerant: bool = False,
 ) -> DecodedRequest:
-    """Read the body of a request, or raise `MalformedRequestError`.
+    """Decode a request body, or raise `MalformedRequestError`.
 
-    All system messages become the system text, in order; results of one answer become one message; an image that is
-    named by an address becomes a line of text. Settings that `Request` does not know are dropped; parts it does not
-    know are refused, or named in `unread` where the reader is tolerant.
+    System messages are joined to the system text in order; consecutive tool results become one message; an image URL
+    becomes a line of text. Settings unknown to `Request` are dropped; unknown parts are rejected, or listed in `unread`
+    if `is_tolerant`.
     """
     wire = read_body(body)
-    intake = Intake(issuer, is_tolerant=is_tolerant)
+    context = DecodeContext(issuer, is_tolerant=is_tolerant)
     systems: list[str] = []
     messages: list[Message] = []
     originals: list[Original] = []
     for written, message in read_messages(wire):
         if message.role in ("system", "developer"):
-            systems.append("".join(part.text for part in _parts(message.content, intake) if isinstance(part, Text)))
+            systems.append("".join(part.text for part in _parts(message.content, context) if isinstance(part, Text)))
             originals.append(Original(written, len(messages), len(messages)))
             continue
-        decoded = _message(message, intake)
-        if decoded.role is Role.TOOL and messages and messages[-1].role is Role.TOOL:
-            decoded = Message(Role.TOOL, messages.pop().parts + decoded.parts)
-        messages.append(decoded)
+        _append(messages, _message(message, context))
         originals.append(Original(written, len(messages) - 1, len(messages)))
     output_tokens_max = wire.max_tokens if wire.max_completion_tokens is None else wire.max_completion_tokens
     request = Request(
@@ -198,18 +195,25 @@ def decode_request(
         "\n\n".join(system for system in systems if system),
         tuple(_tool(tool) for tool in wire.tools or () if tool.function is not None),
         output_tokens_max,
-        _effort(wire.reasoning_effort, intake),
+        _effort(wire.reasoning_effort, context),
     )
     wants_usage = wire.stream_options is not None and bool(wire.stream_options.include_usage)
     return DecodedRequest(
-        request, wire.model, bool(wire.stream), intake.blobs, wants_usage, tuple(originals), tuple(intake.unread)
+        request, wire.model, bool(wire.stream), context.blobs, wants_usage, tuple(originals), tuple(context.unread)
     )
 
 
-def _effort(named: str | None, intake: Intake) -> Effort | None:
+def _append(messages: list[Message], message: Message) -> None:
+    """Append a message; consecutive tool results are merged."""
+    if message.role is Role.TOOL and messages and messages[-1].role is Role.TOOL:
+        message = Message(Role.TOOL, messages.pop().parts + message.parts)
+    messages.append(message)
+
+
+def _effort(named: str | None, context: DecodeContext) -> Effort | None:
     if named is None:
         return None
-    if named not in _EFFORTS and not intake.is_tolerant:
+    if named not in _EFFORTS and not context.is_tolerant:
         raise MalformedRequestError(f"reasoning_effort {named!r} is none of {', '.join(_EFFORTS)}")
     return _EFFORTS.get(named)
 
@@ -220,20 +224,24 @@ def _tool(tool: ChatTool) -> ToolSpec:
     return ToolSpec(function.name, function.description or "", function.schema)
 
 
-def _message(message: ChatMessage, intake: Intake) -> Message:
-    content = _parts(message.content, intake)
+def _message(message: ChatMessage, context: DecodeContext) -> Message:
+    content = _parts(message.content, context)
     if message.role in ("tool", "function"):
-        # The older form names the function; it has no ids.
+        # The legacy form has the function name instead of an id.
         call_id = message.tool_call_id or (message.name if message.role == "function" else "")
         if not call_id:
             raise MalformedRequestError("a message with role 'tool' has no tool_call_id")
         return Message(Role.TOOL, (ToolResult(call_id, content),))
     if message.role == "user":
         return Message(Role.USER, content)
+    return _assistant_message(message, content, context)
+
+
+def _assistant_message(message: ChatMessage, content: tuple[ContentPart, ...], context: DecodeContext) -> Message:
     parts: list[Part] = []
-    thought = message.reasoning_content or message.reasoning
-    if thought:
-        parts.append(Reasoning(thought, intake.issuer))
+    reasoning = message.reasoning_content or message.reasoning
+    if reasoning:
+        parts.append(Reasoning(reasoning, context.issuer))
     parts += content
     if message.refusal:
         parts.append(Text(message.refusal))
@@ -251,15 +259,15 @@ def _call(call: Call) -> ToolCall:
     raise MalformedRequestError(f"the call {call.id!r} has no function")
 
 
-def _parts(content: str | list[Piece] | None, intake: Intake) -> tuple[ContentPart, ...]:
+def _parts(content: str | list[Piece] | None, context: DecodeContext) -> tuple[ContentPart, ...]:
     if content is None:
         return ()
     if isinstance(content, str):
         return (Text(content),)
-    return tuple(_part(piece, intake) for piece in content)
+    return tuple(_part(piece, context) for piece in content)
 
 
-def _part(piece: Piece, intake: Intake) -> ContentPart:
+def _part(piece: Piece, context: DecodeContext) -> ContentPart:
     match piece.type:
         case "text":
             return Text(piece.text)
@@ -267,13 +275,13 @@ def _part(piece: Piece, intake: Intake) -> ContentPart:
             return Text(piece.refusal)
         case "image_url" if piece.image_url is not None:
             image = piece.image_url
-            return media_of_url(image if isinstance(image, str) else image.url, "", intake.blobs)
+            return media_from_url(image if isinstance(image, str) else image.url, "", context.blobs)
         case "file" if piece.file is not None and piece.file.file_data:
-            return media_of_url(piece.file.file_data, piece.file.filename, intake.blobs)
+            return media_from_url(piece.file.file_data, piece.file.filename, context.blobs)
         case kind:
-            return intake.unknown(kind, "send text, image_url or file")
+            return context.unknown_part(kind, "send text, image_url or file")
 
 
 def encode_error(kind: str, message: str, *, code: str | None = None, param: str | None = None) -> bytes:
-    """Return the body of an error."""
+    """Encode an error body."""
     return to_bytes({"error": {"message": message, "type": kind, "param": param, "code": code}})

@@ -1,7 +1,7 @@
-"""A request in the OpenAI chat dialect: the bytes to send.
+"""Request encoder of the OpenAI chat dialect.
 
-The order of keys is fixed and everything that grows stands in `messages`, followed only by settings: a longer
-conversation starts with the bytes of a shorter one up to where it grows.
+The key order is fixed and only settings follow `messages`, so a longer conversation shares its prefix with a shorter
+one.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -12,14 +12,14 @@ from holdfast.core.text.media_type import PDF
 from holdfast.models.wire import (
     EMPTY_MESSAGE,
     IMAGE_TYPES,
-    CallIds,
-    KeptIds,
+    UnchangedCallIds,
+    UniqueCallIds,
     WireNode,
-    bare_outcome,
     data_url,
     inline_text,
     media_line,
     object_text,
+    outcome_text,
     schema_text,
     to_bytes,
 )
@@ -38,7 +38,7 @@ from holdfast.types.messages import (
     ToolSpec,
 )
 
-# How a tool's attachments are announced, since a tool message carries text alone. The simulated model knows it too.
+# Markers for attachments of tool results, since a tool message has only text. The simulated model knows them too.
 ATTACHED_BELOW = "[an attachment of this result follows the results]"
 ATTACHED_ABOVE = "[attachments of the tool results above]"
 
@@ -54,22 +54,22 @@ def encode_request(
     request: Request,
     model: str,
     blobs: Mapping[str, bytes],
-    issuer: str,  # noqa: ARG001 - every dialect has it; here reasoning never goes back, so nobody asks who issued it
+    issuer: str,  # noqa: ARG001 - part of the interface; this dialect never sends reasoning
     *,
     is_official: bool = True,
     wants_stream: bool = True,
 ) -> bytes:
-    """Return the body of a request.
+    """Encode a request body.
 
-    What changes on the way: reasoning is left out; media of tool results stand in a user message behind the results;
-    text of an assistant is joined; assistant messages without text and calls are left out, empty text too. Where the
-    endpoint is not OpenAI's own (`is_official`), the limit of the output goes by its older name, known to all servers.
+    Lossy: reasoning, empty text and assistant messages without text and calls are dropped; media of tool results move
+    to a user message after the results; assistant text is joined. Endpoints other than OpenAI's own (`is_official`)
+    get the output limit under its legacy name, which all servers know.
     """
     body: dict[str, WireNode] = {"model": model}
     if request.tools:
         body["tools"] = [_tool(spec) for spec in request.tools]
     system: list[WireNode] = [{"role": "system", "content": request.system}] if request.system else []
-    body["messages"] = system + _messages(request.messages, CallIds(), blobs)
+    body["messages"] = system + _messages(request.messages, UniqueCallIds(), blobs)
     if request.output_tokens_max is not None:
         body["max_completion_tokens" if is_official else "max_tokens"] = request.output_tokens_max
     if request.effort is not None:
@@ -89,34 +89,42 @@ def _tool(spec: ToolSpec) -> WireNode:
 
 
 def encode_messages(messages: Sequence[Message], blobs: Mapping[str, bytes], issuer: str) -> list[bytes]:  # noqa: ARG001
-    """Return messages as elements of a request's `messages`, with the ids of calls as they are."""
-    return [to_bytes(node) for node in _messages(messages, KeptIds(), blobs)]
+    """Encode messages as elements of `messages`, with unchanged call ids."""
+    return [to_bytes(node) for node in _messages(messages, UnchangedCallIds(), blobs)]
 
 
-def _messages(messages: Iterable[Message], ids: KeptIds, blobs: Mapping[str, bytes]) -> list[WireNode]:
+def _messages(messages: Iterable[Message], ids: UnchangedCallIds, blobs: Mapping[str, bytes]) -> list[WireNode]:
     wire: list[WireNode] = []
     attachments: list[Media] = []
     for message in messages:
         results = [part for part in message.parts if isinstance(part, ToolResult)]
-        if attachments and not results:
-            # Not before: all results of one answer must follow it without a gap.
-            wire.append(_attachments_message(attachments, blobs))
+        if not results:
+            # All results of one reply must follow it without a gap, so attachments wait until after the last.
+            wire += _attachments_message(attachments, blobs)
             attachments = []
         if message.role is Role.ASSISTANT:
             wire += _assistant_message(message, ids, blobs)
-            continue
-        for result in results:
-            wire.append(_tool_message(result, ids, blobs))
-            attachments += [part for part in result.parts if isinstance(part, Media)]
-        content = [part for part in message.parts if isinstance(part, Text | LargeText | Media)]
-        if content or not results:
-            wire.append({"role": "user", "content": _content(content, blobs)})
-    if attachments:
-        wire.append(_attachments_message(attachments, blobs))
+        else:
+            wire += _tool_and_user_messages(message, results, ids, blobs)
+            attachments += _media_of(results)
+    return wire + _attachments_message(attachments, blobs)
+
+
+def _tool_and_user_messages(
+    message: Message, results: Sequence[ToolResult], ids: UnchangedCallIds, blobs: Mapping[str, bytes]
+) -> list[WireNode]:
+    wire = [_tool_message(result, ids, blobs) for result in results]
+    content = [part for part in message.parts if isinstance(part, Text | LargeText | Media)]
+    if content or not results:
+        wire.append({"role": "user", "content": _content(content, blobs)})
     return wire
 
 
-def _assistant_message(message: Message, ids: KeptIds, blobs: Mapping[str, bytes]) -> list[WireNode]:
+def _media_of(results: Iterable[ToolResult]) -> list[Media]:
+    return [part for result in results for part in result.parts if isinstance(part, Media)]
+
+
+def _assistant_message(message: Message, ids: UnchangedCallIds, blobs: Mapping[str, bytes]) -> list[WireNode]:
     texts: list[str] = []
     calls: list[WireNode] = []
     for part in message.parts:
@@ -129,16 +137,16 @@ def _assistant_message(message: Message, ids: KeptIds, blobs: Mapping[str, bytes
                 function = {"name": part.name, "arguments": object_text(part.arguments)}
                 calls.append({"id": ids.of_call(part.call_id), "type": "function", "function": function})
             case Reasoning() | ToolResult():
-                pass  # Reasoning does not go back in this dialect; results are the tool's words.
+                pass  # The dialect has no reasoning; tool results are separate messages.
     text = "".join(texts)
     if calls:
         return [{"role": "assistant", "content": text or None, "tool_calls": calls}]
     return [{"role": "assistant", "content": text}] if text else []
 
 
-def _tool_message(result: ToolResult, ids: KeptIds, blobs: Mapping[str, bytes]) -> WireNode:
+def _tool_message(result: ToolResult, ids: UnchangedCallIds, blobs: Mapping[str, bytes]) -> WireNode:
     texts = [ATTACHED_BELOW if isinstance(part, Media) else inline_text(part, blobs) for part in result.parts]
-    content = [text for text in texts if text] or [bare_outcome(result)]
+    content = [text for text in texts if text] or [outcome_text(result)]
     return {
         "role": "tool",
         "tool_call_id": ids.of_result(result.call_id),
@@ -146,8 +154,10 @@ def _tool_message(result: ToolResult, ids: KeptIds, blobs: Mapping[str, bytes]) 
     }
 
 
-def _attachments_message(attachments: Iterable[Media], blobs: Mapping[str, bytes]) -> WireNode:
-    return {"role": "user", "content": _content([Text(ATTACHED_ABOVE), *attachments], blobs)}
+def _attachments_message(attachments: Sequence[Media], blobs: Mapping[str, bytes]) -> list[WireNode]:
+    if not attachments:
+        return []
+    return [{"role": "user", "content": _content([Text(ATTACHED_ABOVE), *attachments], blobs)}]
 
 
 def _content(parts: Iterable[ContentPart], blobs: Mapping[str, bytes]) -> WireNode:

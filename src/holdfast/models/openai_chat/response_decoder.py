@@ -1,7 +1,7 @@
-"""An answer in the OpenAI chat dialect, read as it comes.
+"""Response decoder of the OpenAI chat dialect.
 
-Tolerant where compatible servers differ: calls without ids or index, whole calls in one piece, usage in every chunk or
-in none, no `[DONE]`, thinking under either of two names, text as a list of parts.
+Tolerates differences between compatible servers: calls without id or index, calls in one chunk, usage in every chunk
+or in none, a missing `[DONE]`, reasoning under either of two names, text as a list of parts.
 """
 
 from typing import ClassVar
@@ -22,13 +22,13 @@ _STOP_REASONS = {
     "content_filter": StopReason.CONTENT_FILTER,
 }
 
-# What one call weighs in the bound of an answer besides its text, so that empty calls without end are bounded too.
+# Size charged per call besides its text, so that endless empty calls reach the limit too.
 _CALL_WEIGHT = " " * 256
 
 
 class _Function(msgspec.Struct):
     name: str | None = None
-    # A string by the book; some servers send the object itself.
+    # A string in the specification; some servers send an object.
     arguments: str | dict[str, msgspec.Raw] | None = None
 
 
@@ -43,18 +43,18 @@ class _TextPiece(msgspec.Struct):
     text: str | None = None
 
 
-class _Words(msgspec.Struct):
+class _MessageDelta(msgspec.Struct):
     content: str | list[_TextPiece] | None = None
     refusal: str | None = None
-    # Two names for the same thing, neither of them OpenAI's own.
+    # Two names for reasoning text, both from compatible servers.
     reasoning_content: str | None = None
     reasoning: str | None = None
     tool_calls: list[_CallPiece] | None = None
 
 
 class _Choice(msgspec.Struct):
-    delta: _Words | None = None
-    message: _Words | None = None
+    delta: _MessageDelta | None = None
+    message: _MessageDelta | None = None
     finish_reason: str | None = None
 
 
@@ -74,7 +74,7 @@ class _Usage(msgspec.Struct):
 
 
 class _Chunk(msgspec.Struct):
-    """A chunk of a stream, or a whole answer: they differ only in `delta` and `message`."""
+    """A stream chunk or a complete response; they differ only in `delta` and `message`."""
 
     object: str | None = None
     model: str | None = None
@@ -84,7 +84,7 @@ class _Chunk(msgspec.Struct):
 
 
 class _Call:
-    """A call while its pieces come."""
+    """A call while it is streamed."""
 
     def __init__(self, index: int) -> None:
         self.index = index
@@ -93,11 +93,11 @@ class _Call:
         self.arguments: list[str] = []
 
 
-_chunks = msgspec.json.Decoder(_Chunk)
+_chunk_decoder = msgspec.json.Decoder(_Chunk)
 
 
 class StreamDecoder(AnswerDecoder):
-    """Reads one answer of a chat completion, streamed or whole."""
+    """Decodes one chat completion, streamed or as one body."""
 
     dialect: ClassVar[str] = "openai-chat"
 
@@ -124,61 +124,61 @@ class StreamDecoder(AnswerDecoder):
         self._take_chunk(body)
 
     def _take_chunk(self, payload: bytes) -> list[Delta]:
-        chunk = _chunks.decode(payload)
+        chunk = _chunk_decoder.decode(payload)
         if bytes(chunk.error) != b"null" or chunk.object == "error":
-            self._refuse("the provider reported an error in place of an answer", payload)
+            self._fail("the provider returned an error instead of a response", payload)
             return []
         self._model = self._model or chunk.model or ""
         if chunk.usage is not None:
             self._usage = _usage(chunk.usage)
         deltas: list[Delta] = []
-        # Only one answer is ever asked for, so every choice belongs to it.
+        # Requests ask for one choice, so all belong to the same reply.
         for choice in chunk.choices or ():
-            words = choice.delta or choice.message
-            if words is not None:
-                deltas += self._take_words(words)
+            message = choice.delta or choice.message
+            if message is not None:
+                deltas += self._take_message(message)
             self._finish_reason = choice.finish_reason or self._finish_reason
         return deltas
 
-    def _take_words(self, words: _Words) -> list[Delta]:
+    def _take_message(self, message: _MessageDelta) -> list[Delta]:
         deltas: list[Delta] = []
-        thought = words.reasoning_content or words.reasoning
-        if thought:
-            self._count(thought)
-            self._reasoning.append(thought)
-            deltas.append(ReasoningDelta(thought))
-        for text in (_text_of(words.content), words.refusal):
+        reasoning = message.reasoning_content or message.reasoning
+        if reasoning:
+            self._count(reasoning)
+            self._reasoning.append(reasoning)
+            deltas.append(ReasoningDelta(reasoning))
+        for text in (_text_of(message.content), message.refusal):
             if text:
                 self._count(text)
                 self._text.append(text)
                 deltas.append(TextDelta(text))
-        deltas += [self._take_call(piece) for piece in words.tool_calls or ()]
+        deltas += [self._take_call(piece) for piece in message.tool_calls or ()]
         return deltas
 
     def _take_call(self, piece: _CallPiece) -> Delta:
         function = piece.function or _Function()
         call = self._call_of(piece, function)
         call.call_id = call.call_id or piece.id or ""
-        # Some servers repeat the name in every piece; none sends it in pieces.
+        # Some servers repeat the name in every chunk; none splits it.
         call.name = call.name or function.name or ""
         arguments = function.arguments or ""
         if isinstance(arguments, dict):
             arguments = msgspec.json.encode(arguments).decode()
         self._count(arguments)
         call.arguments.append(arguments)
-        return ToolCallDelta(self._calls.index(call), call.name, arguments, self._certain_id(call))
+        return ToolCallDelta(self._calls.index(call), call.name, arguments, self._final_call_id(call))
 
-    def _certain_id(self, call: _Call) -> str:
-        """Return the id that the reply will have for a call: the first of several with one id keeps it."""
+    def _final_call_id(self, call: _Call) -> str:
+        """Return the call id that the reply will have; "" for a duplicate id, which gets a new one."""
         before = self._calls[: self._calls.index(call)]
         return "" if any(other.call_id == call.call_id for other in before) else call.call_id
 
     def _call_of(self, piece: _CallPiece, function: _Function) -> _Call:
-        """Find the call that a piece goes on with, or start one."""
+        """Find the call that a chunk continues, or start one."""
         last_index = self._calls[-1].index if self._calls else 0
         index = last_index if piece.index is None else piece.index
         known = next((call for call in reversed(self._calls) if call.index == index), None)
-        if known is not None and not _starts_another(known, piece, function):
+        if known is not None and not _is_new_call(known, piece, function):
             return known
         self._count(_CALL_WEIGHT)
         call = _Call(index)
@@ -193,25 +193,25 @@ class StreamDecoder(AnswerDecoder):
             parts.append(Reasoning("".join(self._reasoning), self.issuer))
         if self._text:
             parts.append(Text("".join(self._text)))
-        taken: set[str] = set()
+        used_ids: set[str] = set()
         for position, call in enumerate(self._calls):
             call_id = call.call_id
-            if not call_id or call_id in taken:
+            if not call_id or call_id in used_ids:
                 call_id = f"call_{self.nonce}_{position}"
-            taken.add(call_id)
+            used_ids.add(call_id)
             parts.append(ToolCall(call_id, call.name, "".join(call.arguments) or "{}"))
         return Reply(tuple(parts), self._stop_reason(), self._usage, self._model)
 
     def _stop_reason(self) -> StopReason:
         reason = _STOP_REASONS.get(self._finish_reason or "stop", StopReason.OTHER)
-        # Servers have been seen to end calls with "stop", and texts with "tool_calls".
+        # Some servers end calls with "stop", or text with "tool_calls".
         if reason in (StopReason.END, StopReason.TOOL_CALLS):
             return StopReason.TOOL_CALLS if self._calls else StopReason.END
         return reason
 
 
-def _starts_another(known: _Call, piece: _CallPiece, function: _Function) -> bool:
-    """Whether a piece under a known index is another call, from a server that numbers all calls alike."""
+def _is_new_call(known: _Call, piece: _CallPiece, function: _Function) -> bool:
+    """Return whether a chunk with a known index starts a new call, from servers that reuse one index."""
     if piece.id and known.call_id:
         return piece.id != known.call_id
     return piece.index is None and not piece.id and bool(function.name) and bool(known.arguments)

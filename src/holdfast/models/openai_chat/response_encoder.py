@@ -1,4 +1,4 @@
-"""The OpenAI chat dialect as a server answers in it: whole, or as the events of a stream."""
+"""Response encoder of the OpenAI chat dialect, as one body or as stream events."""
 
 from collections.abc import Iterator, Mapping
 
@@ -17,11 +17,11 @@ _FINISH_REASONS: Mapping[StopReason, str] = {
 
 
 def encode_reply(reply: Reply, reply_id: str, created: int = 0) -> bytes:
-    """Return a whole answer as a JSON body."""
+    """Encode a reply as one JSON body."""
     message: dict[str, WireNode] = {"role": "assistant", "content": _joined(reply, Text) or None, "refusal": None}
-    thought = _joined(reply, Reasoning)
-    if thought:
-        message["reasoning_content"] = thought
+    reasoning = _joined(reply, Reasoning)
+    if reasoning:
+        message["reasoning_content"] = reasoning
     calls = [part for part in reply.parts if isinstance(part, ToolCall)]
     if calls:
         message["tool_calls"] = [
@@ -47,12 +47,12 @@ def encode_reply(reply: Reply, reply_id: str, created: int = 0) -> bytes:
 
 
 def encode_stream(reply: Reply, reply_id: str, created: int = 0, *, wants_usage: bool = True) -> Iterator[bytes]:
-    """Yield an answer as the events of a stream."""
+    """Encode a reply as stream events."""
     return replay(ChatEncoder(AnswerHead(reply_id, reply.model, created), wants_usage=wants_usage), reply)
 
 
 class ChatEncoder(LiveEncoder):
-    """Writes an answer as chunks of a chat completion. Signatures have no place in this dialect."""
+    """Encodes a reply as chat completion chunks. The dialect has no field for signatures."""
 
     dialect = "openai-chat"
 
@@ -61,7 +61,7 @@ class ChatEncoder(LiveEncoder):
         return [self._chunk({"role": "assistant", "content": ""})]
 
     def fail(self, kind: str, message: str, code: str | None = None) -> list[bytes]:
-        """End the stream with an error, as OpenAI and the servers that speak its dialect do."""
+        """End the stream with an error, as OpenAI and compatible servers do."""
         error: WireNode = {"message": message, "type": kind, "param": None, "code": code}
         return [encode_event(to_bytes({"error": error})), encode_event(b"[DONE]")]
 
@@ -87,10 +87,10 @@ class ChatEncoder(LiveEncoder):
     def _write_text(self, text: str) -> list[bytes]:
         return [self._chunk({"content": text})]
 
-    def _write_thinking(self, text: str, part_id: str) -> list[bytes]:  # noqa: ARG002 - thinking has no name here
+    def _write_thinking(self, text: str, part_id: str) -> list[bytes]:  # noqa: ARG002 - reasoning has no id
         return [self._chunk({"reasoning_content": text})]
 
-    def _seal_thinking(self, opaque: str) -> list[bytes]:  # noqa: ARG002 - no place for it
+    def _sign_thinking(self, opaque: str) -> list[bytes]:  # noqa: ARG002 - no field for it
         return []
 
     def _open_call(self, index: int, call_id: str, name: str) -> list[bytes]:
@@ -101,7 +101,7 @@ class ChatEncoder(LiveEncoder):
         return [self._call_chunk({"index": index, "function": {"arguments": piece}})]
 
     def _close_call(self, index: int, call_id: str, name: str, arguments: str) -> list[bytes]:  # noqa: ARG002
-        return []  # A call ends where the next one begins.
+        return []  # A call ends with the start of the next one.
 
     def _end(self, reply: Reply) -> list[bytes]:
         events = [self._chunk({}, _FINISH_REASONS[reply.stop_reason])]

@@ -1,7 +1,7 @@
-"""The dialect "openai-responses": OpenAI's responses, as a client writes and reads it and as a server does.
+"""Dialect "openai-responses": OpenAI responses, client and server side.
 
-Pure: bytes in, values out. Nothing is kept at the provider (`store: false`): the whole conversation goes with each
-request, and thinking comes back encrypted. What the dialect cannot say is listed in `request.encode_request`.
+Pure functions. Nothing is stored at the provider (`store: false`): each request has the full conversation, and
+reasoning is returned encrypted. The docstring of `encode_request` lists what the dialect cannot express.
 """
 
 from holdfast.models.openai_responses.reasoning import without_reasoning
@@ -18,18 +18,18 @@ BASE_URL_VARIABLE = "OPENAI_BASE_URL"
 MESSAGES_FIELD = "input"
 
 
-def request_path(model: str) -> str:  # noqa: ARG001 - one address for all models
-    """Return where requests go, behind a base URL that ends in the version, as OpenAI's own clients have it."""
+def request_path(model: str) -> str:  # noqa: ARG001 - one path for all models
+    """Return the request path, relative to a base URL that ends in the version, as in OpenAI's clients."""
     return "/responses"
 
 
 def key_headers(key: str) -> dict[str, str]:
-    """Return the headers that carry the key; none where there is none."""
+    """Return the authentication headers; none without a key."""
     return {"authorization": f"Bearer {key}"} if key else {}
 
 
 def settled(body: bytes) -> bytes:
-    """Return a request as it is: no setting of this dialect depends on what was thought."""
+    """Return the request unchanged: no setting of this dialect depends on earlier reasoning."""
     return body
 
 

@@ -1,6 +1,6 @@
-"""How effort and encrypted thinking are said in the responses dialect, in both directions.
+"""Effort settings and encrypted reasoning items of the responses dialect.
 
-`Reasoning.opaque` is the whole reasoning item, the JSON text as the provider wrote it: it goes back to the byte.
+`Reasoning.opaque` is the complete reasoning item as the provider's JSON text; it is sent back byte for byte.
 """
 
 import re
@@ -19,11 +19,11 @@ EFFORTS: Mapping[Effort, str] = {
     Effort.HIGH: "high",
 }
 
-# Models that do not think refuse to be asked for encrypted thinking: "Encrypted content is not supported with this
-# model". These think: the o series, gpt-5 and later but for the chat variants, and codex.
-_THINKS = re.compile(r"(?:^|/)(?:o\d|gpt-[5-9](?!.*-chat)|gpt-\d{2}|codex|gpt-oss)")
+# Other models reject requests for encrypted reasoning: "Encrypted content is not supported with this model".
+# Reasoning models: the o series, gpt-5 and later except the chat variants, and codex.
+_REASONING_MODELS = re.compile(r"(?:^|/)(?:o\d|gpt-[5-9](?!.*-chat)|gpt-\d{2}|codex|gpt-oss)")
 
-# Between the parts of a summary, each of which is a paragraph of its own.
+# Separator between the parts of a reasoning summary.
 PARAGRAPH = "\n\n"
 
 
@@ -36,7 +36,7 @@ class _Summary(msgspec.Struct):
 
 
 class WireReasoning(msgspec.Struct):
-    """A stretch of thinking: a summary for people, raw text from open models, and the encrypted whole."""
+    """A reasoning item: a readable summary, raw text from open models, and the encrypted content."""
 
     id: str = ""
     summary: list[_Summary] | None = None
@@ -45,32 +45,32 @@ class WireReasoning(msgspec.Struct):
 
     @property
     def text(self) -> str:
-        """Return what there is to read."""
+        """Readable text."""
         return PARAGRAPH.join(piece.text for piece in self.summary or self.content or () if piece.text)
 
 
-_outputs = msgspec.json.Decoder(WireReasoning)
-_kinds = msgspec.json.Decoder(_Kind)
+_item_decoder = msgspec.json.Decoder(WireReasoning)
+_kind_decoder = msgspec.json.Decoder(_Kind)
 
 
-def thinks(model: str) -> bool:
-    """Whether a model is known to think, and so to encrypt what it thought."""
-    return _THINKS.search(model) is not None
+def supports_reasoning(model: str) -> bool:
+    """Return whether a model is known to return encrypted reasoning."""
+    return _REASONING_MODELS.search(model) is not None
 
 
 def read_reasoning(wire: bytes, issuer: str) -> Reasoning:
-    """Return the part that an item stands for. Without the encrypted whole it is only for people."""
-    read = _outputs.decode(wire)
+    """Decode a reasoning item. Without encrypted content it cannot be sent back."""
+    read = _item_decoder.decode(wire)
     return Reasoning(read.text, issuer, wire.decode() if read.encrypted_content else "")
 
 
 def reasoning_id(wire: str) -> str:
-    """Return what the provider calls an item; "" where it has no name."""
-    return _outputs.decode(wire).id
+    """Return the provider's id of an item, or ""."""
+    return _item_decoder.decode(wire).id
 
 
 def reasoning_node(part: Reasoning, item_id: str) -> WireNode:
-    """Return the item that a part came from, to the byte, or one that is only for people."""
+    """Return the original item of a part, byte for byte, or a new one with only the readable text."""
     if part.opaque:
         return msgspec.Raw(part.opaque.encode())
     summary: list[WireNode] = [{"type": "summary_text", "text": part.text}] if part.text else []
@@ -78,15 +78,15 @@ def reasoning_node(part: Reasoning, item_id: str) -> WireNode:
 
 
 def encrypted_reasoning(item_id: str, text: str, encrypted: str) -> str:
-    """Return an item as a provider writes it."""
+    """Encode a reasoning item as the provider does."""
     summary: list[WireNode] = [{"type": "summary_text", "text": text}] if text else []
     node: WireNode = {"id": item_id, "type": "reasoning", "summary": summary, "encrypted_content": encrypted}
     return to_bytes(node).decode()
 
 
 def without_reasoning(element: bytes) -> bytes | None:
-    """Return an element of a message whose thinking is left out; None where it is thinking.
+    """Remove the reasoning of an element; None if it is a reasoning item.
 
-    Its name goes with that: by it the provider knows what was thought, and refuses the one without the other.
+    Its id is removed too: the provider links ids to reasoning items and rejects one without the other.
     """
-    return None if _kinds.decode(element).type == "reasoning" else without(element, "id")
+    return None if _kind_decoder.decode(element).type == "reasoning" else without(element, "id")

@@ -1,4 +1,4 @@
-"""The responses dialect as a server reads it: requests in, and the errors that answer them."""
+"""Request decoder and error encoder of the responses dialect, server side."""
 
 from collections.abc import Mapping
 
@@ -7,11 +7,11 @@ import msgspec
 from holdfast.models.openai_responses.reasoning import read_reasoning
 from holdfast.models.wire import (
     ANY_OBJECT,
+    DecodeContext,
     DecodedRequest,
-    Intake,
     MalformedRequestError,
     Original,
-    media_of_url,
+    media_from_url,
     to_bytes,
 )
 from holdfast.types.messages import (
@@ -27,11 +27,11 @@ from holdfast.types.messages import (
     ToolSpec,
 )
 
-# --- The shape of a request in the responses dialect, as a server reads it. Fields that nobody here uses are dropped.
+# --- Wire types (unused fields are ignored) ---
 
 
 class Content(msgspec.Struct):
-    """One part of a message or of a tool's output."""
+    """One content part of a message or tool output."""
 
     type: str = "input_text"
     text: str = ""
@@ -43,7 +43,7 @@ class Content(msgspec.Struct):
 
 
 class Element(msgspec.Struct):
-    """One element of `input`, whatever its type; a message may come without one."""
+    """One element of `input` of any type; messages may omit the type."""
 
     type: str = "message"
     role: str = ""
@@ -53,18 +53,18 @@ class Element(msgspec.Struct):
     arguments: str = ""
     output: str | list[Content] | None = None
     encrypted_content: str | None = None
-    # What free-form tools take in place of arguments.
+    # Input of free-form tools, instead of arguments.
     input: str = ""
 
 
 class Reasoning(msgspec.Struct):
-    """How much to think."""
+    """Reasoning settings."""
 
     effort: str | None = None
 
 
-class OfferedTool(msgspec.Struct):
-    """A tool that is offered; those that run at the provider have a type of their own and may have no name."""
+class ToolDefinition(msgspec.Struct):
+    """A tool definition; server-side tools have other types and may have no name."""
 
     type: str = "function"
     name: str = ""
@@ -73,52 +73,52 @@ class OfferedTool(msgspec.Struct):
 
     @property
     def schema(self) -> str:
-        """Return the schema as JSON text."""
+        """Parameter schema as JSON text."""
         written = bytes(self.parameters).decode()
         return ANY_OBJECT if written == "null" else written
 
 
 class ResponsesBody(msgspec.Struct):
-    """The body of a request."""
+    """Request body."""
 
     model: str
     input: str | list[msgspec.Raw] = ""
     instructions: str | None = None
-    tools: list[OfferedTool] | None = None
+    tools: list[ToolDefinition] | None = None
     max_output_tokens: int | None = None
     reasoning: Reasoning | None = None
     stream: bool | None = None
     previous_response_id: str | None = None
 
 
-_bodies = msgspec.json.Decoder(ResponsesBody)
-_elements = msgspec.json.Decoder(Element)
+_body_decoder = msgspec.json.Decoder(ResponsesBody)
+_element_decoder = msgspec.json.Decoder(Element)
 
 
 def read_body(body: bytes) -> ResponsesBody:
-    """Read the body of a request, or raise `MalformedRequestError`."""
+    """Decode a request body, or raise `MalformedRequestError`."""
     try:
-        return _bodies.decode(body)
+        return _body_decoder.decode(body)
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
         raise MalformedRequestError(f"the body is not a responses request: {error}") from error
 
 
 def read_elements(body: ResponsesBody) -> list[tuple[bytes, Element]]:
-    """Return what stands in `input`, each as it was written and as it was read."""
+    """Return the elements of `input`, each as bytes and decoded."""
     if isinstance(body.input, str):
         wire = msgspec.json.encode({"role": "user", "content": body.input})
         return [(wire, Element(role="user", content=body.input))]
     elements: list[tuple[bytes, Element]] = []
     for at, wire in enumerate(body.input):
         try:
-            elements.append((bytes(wire), _elements.decode(wire)))
+            elements.append((bytes(wire), _element_decoder.decode(wire)))
         except (msgspec.MsgspecError, UnicodeDecodeError) as error:
-            raise MalformedRequestError(f"input[{at}] cannot be read: {error}") from error
+            raise MalformedRequestError(f"input[{at}] is malformed: {error}") from error
     return elements
 
 
 def contents_of(content: str | list[Content] | None) -> list[Content]:
-    """Return content as parts: a plain string is one part of text."""
+    """Return content as parts; a string is one text part."""
     if isinstance(content, str):
         return [Content(text=content)]
     return content or []
@@ -141,20 +141,20 @@ _RESULTS = ("function_call_output", "custom_tool_call_output")
 def decode_request(
     body: bytes,
     issuer: str = "",
-    path: str = "",  # noqa: ARG001 - one address for all models
+    path: str = "",  # noqa: ARG001 - one path for all models
     *,
     is_tolerant: bool = False,
 ) -> DecodedRequest:
-    """Read the body of a request, or raise `MalformedRequestError`.
+    """Decode a request body, or raise `MalformedRequestError`.
 
-    Elements of one speaker in a row become one message. System and developer messages join the instructions. Settings
-    that `Request` does not know are dropped; parts it does not know are refused, or named in `unread` where the reader
-    is tolerant. An answer that is kept at the provider (`previous_response_id`) cannot be known here.
+    Consecutive elements of one role become one message. System and developer messages are appended to the instructions.
+    Settings unknown to `Request` are dropped; unknown parts are rejected, or listed in `unread` if `is_tolerant`.
+    Responses stored at the provider (`previous_response_id`) are not available.
     """
     wire = read_body(body)
     if wire.previous_response_id and not is_tolerant:
-        raise MalformedRequestError("previous_response_id: answers are not kept here; send the whole conversation")
-    intake = Intake(issuer, is_tolerant=is_tolerant)
+        raise MalformedRequestError("previous_response_id: responses are not stored here; send the full conversation")
+    context = DecodeContext(issuer, is_tolerant=is_tolerant)
     systems = [wire.instructions or ""]
     messages: list[Message] = []
     originals: list[Original] = []
@@ -163,83 +163,87 @@ def decode_request(
             systems.append("".join(piece.text for piece in contents_of(element.content)))
             originals.append(Original(written, len(messages), len(messages)))
             continue
-        _join(messages, _message(written, element, intake))
+        _join(messages, _message(written, element, context))
         originals.append(Original(written, len(messages) - 1, len(messages)))
-    tools = tuple(ToolSpec(tool.name, tool.description or "", tool.schema) for tool in wire.tools or () if tool.name)
     request = Request(
         tuple(messages),
         "\n\n".join(system for system in systems if system),
-        tools,
+        _tools(wire),
         wire.max_output_tokens,
-        _effort(wire.reasoning.effort if wire.reasoning is not None else None, intake),
+        _effort(wire.reasoning, context),
     )
     return DecodedRequest(
         request,
         wire.model,
         bool(wire.stream),
-        intake.blobs,
+        context.blobs,
         originals=tuple(originals),
-        unread=tuple(intake.unread),
+        unread=tuple(context.unread),
     )
 
 
 def _join(messages: list[Message], message: Message) -> None:
-    """Add a message; what an assistant says and what its tools return come in pieces that belong together."""
+    """Append a message; consecutive assistant items and consecutive tool results are merged."""
     if messages and messages[-1].role is message.role and message.role is not Role.USER:
         message = Message(message.role, messages.pop().parts + message.parts)
     messages.append(message)
 
 
-def _effort(named: str | None, intake: Intake) -> Effort | None:
+def _tools(wire: ResponsesBody) -> tuple[ToolSpec, ...]:
+    return tuple(ToolSpec(tool.name, tool.description or "", tool.schema) for tool in wire.tools or () if tool.name)
+
+
+def _effort(reasoning: Reasoning | None, context: DecodeContext) -> Effort | None:
+    named = reasoning.effort if reasoning is not None else None
     if named is None:
         return None
-    if named not in _EFFORTS and not intake.is_tolerant:
+    if named not in _EFFORTS and not context.is_tolerant:
         raise MalformedRequestError(f"reasoning.effort {named!r} is none of {', '.join(_EFFORTS)}")
     return _EFFORTS.get(named)
 
 
-def _message(written: bytes, element: Element, intake: Intake) -> Message:
+def _message(written: bytes, element: Element, context: DecodeContext) -> Message:
     match element.type:
         case "message" if element.role in ("user", "assistant"):
-            return Message(Role(element.role), _contents(element.content, intake))
+            return Message(Role(element.role), _contents(element.content, context))
         case "message":
             raise MalformedRequestError(f"role {element.role!r} is none of user, assistant, system, developer")
         case kind if kind in _ASSISTANT:
-            return Message(Role.ASSISTANT, (_spoken(written, element, intake),))
+            return Message(Role.ASSISTANT, (_assistant_part(written, element, context),))
         case kind if kind in _RESULTS:
             if not element.call_id:
                 raise MalformedRequestError(f"an element of type {kind!r} has no call_id")
-            return Message(Role.TOOL, (ToolResult(element.call_id, _contents(element.output, intake)),))
+            return Message(Role.TOOL, (ToolResult(element.call_id, _contents(element.output, context)),))
         case kind:
-            return Message(Role.ASSISTANT, (intake.unknown(kind, "send messages, calls and their outputs"),))
+            return Message(Role.ASSISTANT, (context.unknown_part(kind, "send messages, calls and their outputs"),))
 
 
-def _spoken(written: bytes, element: Element, intake: Intake) -> Part:
+def _assistant_part(written: bytes, element: Element, context: DecodeContext) -> Part:
     if element.type == "reasoning":
-        return read_reasoning(written, intake.issuer)
+        return read_reasoning(written, context.issuer)
     return ToolCall(element.call_id, element.name, element.arguments or element.input)
 
 
-def _contents(content: str | list[Content] | None, intake: Intake) -> tuple[ContentPart, ...]:
-    return tuple(_content(piece, intake) for piece in contents_of(content))
+def _contents(content: str | list[Content] | None, context: DecodeContext) -> tuple[ContentPart, ...]:
+    return tuple(_content(piece, context) for piece in contents_of(content))
 
 
-def _content(piece: Content, intake: Intake) -> ContentPart:
+def _content(piece: Content, context: DecodeContext) -> ContentPart:
     match piece.type:
         case "input_text" | "output_text" | "text" | "summary_text":
             return Text(piece.text)
         case "refusal":
             return Text(piece.refusal)
         case "input_image" if piece.image_url:
-            return media_of_url(piece.image_url, "", intake.blobs)
+            return media_from_url(piece.image_url, "", context.blobs)
         case "input_file" if piece.file_data:
-            return media_of_url(piece.file_data, piece.filename or "", intake.blobs)
+            return media_from_url(piece.file_data, piece.filename or "", context.blobs)
         case "input_file" if piece.file_url:
             return Text(f"[file at {piece.file_url}]")
         case kind:
-            return intake.unknown(kind, _ADVICE)
+            return context.unknown_part(kind, _ADVICE)
 
 
 def encode_error(kind: str, message: str, *, code: str | None = None, param: str | None = None) -> bytes:
-    """Return the body of an error."""
+    """Encode an error body."""
     return to_bytes({"error": {"message": message, "type": kind, "param": param, "code": code}})

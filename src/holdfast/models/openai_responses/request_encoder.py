@@ -1,7 +1,6 @@
-"""A request in the responses dialect: the bytes to send.
+"""Request encoder of the responses dialect.
 
-The order of keys is fixed and everything that grows stands in `input`, followed only by settings: a longer
-conversation starts with the bytes of a shorter one up to where it grows.
+The key order is fixed and only settings follow `input`, so a longer conversation shares its prefix with a shorter one.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -9,19 +8,19 @@ from collections.abc import Iterable, Mapping, Sequence
 import msgspec
 
 from holdfast.core.text.media_type import PDF
-from holdfast.models.openai_responses.reasoning import EFFORTS, thinks
+from holdfast.models.openai_responses.reasoning import EFFORTS, supports_reasoning
 from holdfast.models.wire import (
     EMPTY_MESSAGE,
     IMAGE_TYPES,
-    CallIds,
-    KeptIds,
+    UnchangedCallIds,
+    UniqueCallIds,
     WireNode,
-    bare_outcome,
     data_url,
     inline_text,
     is_json,
     media_line,
     object_text,
+    outcome_text,
     schema_text,
     to_bytes,
 )
@@ -48,29 +47,28 @@ def encode_request(
     blobs: Mapping[str, bytes],
     issuer: str,
     *,
-    is_official: bool = True,  # noqa: ARG001 - compatible servers take the same
+    is_official: bool = True,  # noqa: ARG001 - same for compatible servers
     wants_stream: bool = True,
 ) -> bytes:
-    """Return the body of a request.
+    """Encode a request body.
 
-    What changes on the way: reasoning of another issuer, without its encrypted whole, or with nothing behind it in its
-    message is left out; how a tool call ended is not told apart from what it returned; empty text is left out, and so
-    are assistant messages with nothing else.
+    Lossy: reasoning of another issuer, without encrypted content, or at the end of its message is dropped; tool
+    outcomes are dropped; empty text and empty assistant messages are dropped.
     """
     body: _Node = {"model": model}
     if request.system:
         body["instructions"] = request.system
     if request.tools:
         body["tools"] = [_tool(spec) for spec in request.tools]
-    nodes = [node for message in _nodes(request.messages, CallIds(), blobs, issuer) for node in message]
-    body["input"] = nodes or [_person([_text("input_text", EMPTY_MESSAGE)])]
+    nodes = [node for message in _nodes(request.messages, UniqueCallIds(), blobs, issuer) for node in message]
+    body["input"] = nodes or [_user_node([_text("input_text", EMPTY_MESSAGE)])]
     if request.output_tokens_max is not None:
         body["max_output_tokens"] = request.output_tokens_max
     if request.effort is not None:
         body["reasoning"] = {"effort": EFFORTS[request.effort]}
-    if thinks(model):
+    if supports_reasoning(model):
         body["include"] = ["reasoning.encrypted_content"]
-    # What people say is not left with the provider; the log has it.
+    # The log has the conversation; the provider must not store it.
     body["store"] = False
     if wants_stream:
         body["stream"] = True
@@ -78,13 +76,13 @@ def encode_request(
 
 
 def encode_messages(messages: Sequence[Message], blobs: Mapping[str, bytes], issuer: str) -> list[bytes]:
-    """Return messages as elements of a request's `input`, with the ids of calls as they are."""
-    return [to_bytes(node) for nodes in _nodes(messages, KeptIds(), blobs, issuer) for node in nodes]
+    """Encode messages as elements of `input`, with unchanged call ids."""
+    return [to_bytes(node) for nodes in _nodes(messages, UnchangedCallIds(), blobs, issuer) for node in nodes]
 
 
 def _tool(spec: ToolSpec) -> WireNode:
     schema = msgspec.Raw(schema_text(spec.parameters).encode())
-    # Strict is the default here, and refuses schemas that do not list every property as required.
+    # The default, strict, rejects schemas with optional properties.
     return {
         "type": "function",
         "name": spec.name,
@@ -95,7 +93,7 @@ def _tool(spec: ToolSpec) -> WireNode:
 
 
 def _nodes(
-    messages: Iterable[Message], ids: KeptIds, blobs: Mapping[str, bytes], issuer: str
+    messages: Iterable[Message], ids: UnchangedCallIds, blobs: Mapping[str, bytes], issuer: str
 ) -> Iterable[list[WireNode]]:
     for message in messages:
         if message.role is Role.ASSISTANT:
@@ -105,44 +103,46 @@ def _nodes(
         content = [part for part in message.parts if isinstance(part, Text | LargeText | Media)]
         nodes: list[WireNode] = [_result(result, ids, blobs) for result in results]
         if content or not results:
-            nodes.append(_person(_content(content, blobs) or [_text("input_text", EMPTY_MESSAGE)]))
+            nodes.append(_user_node(_content(content, blobs) or [_text("input_text", EMPTY_MESSAGE)]))
         yield nodes
 
 
-def _assistant_nodes(message: Message, ids: KeptIds, blobs: Mapping[str, bytes], issuer: str) -> list[WireNode]:
+def _assistant_nodes(
+    message: Message, ids: UnchangedCallIds, blobs: Mapping[str, bytes], issuer: str
+) -> list[WireNode]:
     nodes: list[WireNode] = []
-    thought = 0
+    trailing_reasoning = 0
     for part in message.parts:
         match part:
             case Text() | LargeText() | Media():
                 text = media_line(part) if isinstance(part, Media) else inline_text(part, blobs)
                 if text:
                     nodes.append({"type": "message", "role": "assistant", "content": [_text("output_text", text)]})
-                    thought = 0
+                    trailing_reasoning = 0
             case ToolCall():
                 call_id, arguments = ids.of_call(part.call_id), object_text(part.arguments)
                 nodes.append({"type": "function_call", "call_id": call_id, "name": part.name, "arguments": arguments})
-                thought = 0
+                trailing_reasoning = 0
             case Reasoning():
                 if part.opaque and part.issuer == issuer and is_json(part.opaque):
                     nodes.append(msgspec.Raw(part.opaque.encode()))
-                    thought += 1
+                    trailing_reasoning += 1
             case ToolResult():
-                pass  # Results are the tool's words.
-    # Thinking that led to nothing is refused: "was provided without its required following item".
-    return nodes[: len(nodes) - thought]
+                pass  # Tool results are separate elements.
+    # The API rejects trailing reasoning: "was provided without its required following item".
+    return nodes[: len(nodes) - trailing_reasoning]
 
 
-def _person(content: Sequence[WireNode]) -> WireNode:
+def _user_node(content: Sequence[WireNode]) -> WireNode:
     return {"type": "message", "role": "user", "content": content}
 
 
-def _result(result: ToolResult, ids: KeptIds, blobs: Mapping[str, bytes]) -> WireNode:
+def _result(result: ToolResult, ids: UnchangedCallIds, blobs: Mapping[str, bytes]) -> WireNode:
     content = _content(result.parts, blobs)
     output: WireNode = content
     match content:
         case []:
-            output = bare_outcome(result)
+            output = outcome_text(result)
         case [{"type": "input_text", "text": str(only)}]:
             output = only
     return {"type": "function_call_output", "call_id": ids.of_result(result.call_id), "output": output}

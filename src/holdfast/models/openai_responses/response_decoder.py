@@ -1,9 +1,10 @@
-"""An answer in the responses dialect, read as it comes.
+"""Response decoder of the responses dialect.
 
-Deltas are for whoever looks on; what counts is each item when it is done, and the response that closes the stream. Of
-an item that a server never closes, the deltas are what there is.
+Finished items and the closing response are authoritative. Deltas only feed the live stream, and replace an item that
+the server never finishes.
 """
 
+from collections.abc import Sequence
 from typing import ClassVar
 
 import msgspec
@@ -14,7 +15,7 @@ from holdfast.models.stream_decoder import AnswerDecoder
 from holdfast.ports import Delta, ReasoningDelta, TextDelta, ToolCallDelta
 from holdfast.types.messages import Reasoning, Reply, StopReason, Text, ToolCall, Usage
 
-# What one item weighs in the bound of an answer besides its text, so that empty ones without end are bounded too.
+# Size charged per item besides its text, so that endless empty items reach the limit too.
 _ITEM_WEIGHT = " " * 256
 
 _INCOMPLETE = {
@@ -78,15 +79,15 @@ class _Event(msgspec.Struct):
     delta: str | None = None
     item: msgspec.Raw = _NOTHING
     response: _Response | None = None
-    # Behind some gateways an error stands bare, as an event without a type.
+    # Some gateways send a bare error, as an event without a type.
     error: msgspec.Raw = msgspec.Raw(b"null")
 
 
-class _Growing:
-    """An item while its pieces come. `wire` is the item itself once it is done."""
+class _PartialOutput:
+    """An item while it is streamed. `wire` is the finished item."""
 
     def __init__(self, wire: msgspec.Raw | None, kind: str = "") -> None:
-        output = _outputs.decode(wire) if wire is not None else _Output(kind)
+        output = _item_decoder.decode(wire) if wire is not None else _Output(kind)
         self.kind = output.type
         self.item_id = output.id or ""
         self.call_id = output.call_id or ""
@@ -94,29 +95,36 @@ class _Growing:
         self.text: list[str] = []
         self.wire: bytes | None = None
 
+    @property
+    def finished(self) -> _Output:
+        """The finished item; empty before that."""
+        return _item_decoder.decode(self.wire) if self.wire is not None else _Output()
 
-_events = msgspec.json.Decoder(_Event)
-_outputs = msgspec.json.Decoder(_Output)
-_responses = msgspec.json.Decoder(_Response)
+
+_event_decoder = msgspec.json.Decoder(_Event)
+_item_decoder = msgspec.json.Decoder(_Output)
+_response_decoder = msgspec.json.Decoder(_Response)
 
 _TEXT = ("response.output_text.delta", "response.refusal.delta")
 _THINKING = ("response.reasoning_summary_text.delta", "response.reasoning_text.delta")
 _CLOSING = ("response.completed", "response.incomplete")
+_FAILED = ("error", "response.failed")
+_ITEM_ADDED, _ITEM_DONE = "response.output_item.added", "response.output_item.done"
 
 
 class StreamDecoder(AnswerDecoder):
-    """Reads one answer of the responses API, streamed or whole."""
+    """Decodes one response of the responses API, streamed or as one body."""
 
     dialect: ClassVar[str] = "openai-responses"
 
     def __init__(self, issuer: str, nonce: str = "0") -> None:
         super().__init__(issuer, nonce)
-        self._growing: dict[int, _Growing] = {}
+        self._items: dict[int, _PartialOutput] = {}
         self._response: _Response | None = None
 
     @property
     def answer_id(self) -> str:
-        """The name by which its client may go on from it."""
+        """The response id that a client can continue from."""
         return (self._response.id or "") if self._response is not None else ""
 
     def _is_ended(self) -> bool:
@@ -125,16 +133,13 @@ class StreamDecoder(AnswerDecoder):
     def _take_event(self, event: Event) -> list[Delta]:
         if event.payload.strip() == b"[DONE]":
             return []
-        read = _events.decode(event.payload)
-        if read.type in ("error", "response.failed") or bytes(read.error) != b"null":
-            self._refuse("the provider reported an error inside the stream", event.payload)
+        read = _event_decoder.decode(event.payload)
+        if read.type in _FAILED or bytes(read.error) != b"null":
+            self._fail("the provider reported an error inside the stream", event.payload)
         elif read.type in _CLOSING and read.response is not None:
             self._close(read.response, event.payload)
-        elif read.type == "response.output_item.added" and bytes(read.item) != b"null":
-            self._count(_ITEM_WEIGHT)
-            self._growing[read.output_index] = _Growing(read.item)
-        elif read.type == "response.output_item.done" and bytes(read.item) != b"null":
-            return self._take_done(read.output_index, read.item)
+        elif read.type in (_ITEM_ADDED, _ITEM_DONE) and bytes(read.item) != b"null":
+            return self._take_output(read.type, read.output_index, read.item)
         elif read.type == "response.reasoning_summary_part.added" and read.summary_index:
             return self._take_delta(_THINKING[0], read.output_index, PARAGRAPH)
         elif read.delta:
@@ -142,96 +147,112 @@ class StreamDecoder(AnswerDecoder):
         return []
 
     def _take_body(self, body: bytes) -> None:
-        response = _responses.decode(body)
+        response = _response_decoder.decode(body)
         if response.object != "response" or bytes(response.error) != b"null":
-            self._refuse("the provider sent something else in place of an answer", body)
+            self._fail("the provider returned something other than a response", body)
             return
         self._close(response, body)
 
     def _close(self, response: _Response, payload: bytes) -> None:
         if response.status in ("failed", "cancelled"):
-            self._refuse("the provider gave the answer up", payload)
+            self._fail("the provider gave up the response", payload)
             return
         self._response = response
 
     def _take_delta(self, kind: str, index: int, piece: str) -> list[Delta]:
         if kind in _TEXT:
-            self._grow(index, "message", piece)
+            self._append(index, "message", piece)
             return [TextDelta(piece)]
         if kind in _THINKING:
-            growing = self._grow(index, "reasoning", piece)
-            return [ReasoningDelta(piece, part_id=growing.item_id)]
+            partial = self._append(index, "reasoning", piece)
+            return [ReasoningDelta(piece, part_id=partial.item_id)]
         if kind == "response.function_call_arguments.delta":
-            growing = self._grow(index, "function_call", piece)
-            return [ToolCallDelta(self._call_number(index), growing.name, piece, self._certain_id(index))]
-        return []  # What a client must bear: signs of progress, audio, events that come later.
+            partial = self._append(index, "function_call", piece)
+            return [ToolCallDelta(self._call_number(index), partial.name, piece, self._final_call_id(index))]
+        return []  # Progress, audio and unknown events.
 
-    def _grow(self, index: int, kind: str, piece: str) -> _Growing:
+    def _append(self, index: int, kind: str, piece: str) -> _PartialOutput:
         self._count(piece)
-        if index not in self._growing:
-            self._growing[index] = _Growing(None, kind)
-        growing = self._growing[index]
-        growing.text.append(piece)
-        return growing
+        if index not in self._items:
+            self._items[index] = _PartialOutput(None, kind)
+        partial = self._items[index]
+        partial.text.append(piece)
+        return partial
 
-    def _take_done(self, index: int, output: msgspec.Raw) -> list[Delta]:
-        growing = self._growing.get(index)
-        if growing is None:
+    def _take_output(self, kind: str, index: int, output: msgspec.Raw) -> list[Delta]:
+        partial = self._items.get(index)
+        if partial is None or kind == _ITEM_ADDED:
             self._count(_ITEM_WEIGHT)
-            growing = self._growing[index] = _Growing(output)
-        growing.wire = bytes(output)
-        self._count(growing.wire.decode())
-        if growing.kind != "reasoning":
+            partial = self._items[index] = _PartialOutput(output)
+        if kind == _ITEM_ADDED:
             return []
-        opaque = read_reasoning(growing.wire, self.issuer).opaque
-        return [ReasoningDelta("", opaque, growing.item_id)] if opaque else []
+        partial.wire = bytes(output)
+        self._count(partial.wire.decode())
+        if partial.kind != "reasoning":
+            return []
+        opaque = read_reasoning(partial.wire, self.issuer).opaque
+        return [ReasoningDelta("", opaque, partial.item_id)] if opaque else []
 
     def _call_number(self, index: int) -> int:
-        return sum(1 for at, other in self._growing.items() if other.kind == "function_call" and at < index)
+        return sum(1 for at, other in self._items.items() if other.kind == "function_call" and at < index)
 
-    def _certain_id(self, index: int) -> str:
-        """Return the id that the reply will have for a call: the first of several with one id keeps it."""
-        call_id = self._growing[index].call_id
-        before = (other.call_id for at, other in self._growing.items() if at < index)
+    def _final_call_id(self, index: int) -> str:
+        """Return the call id that the reply will have; "" for a duplicate id, which gets a new one."""
+        call_id = self._items[index].call_id
+        before = (other.call_id for at, other in self._items.items() if at < index)
         return "" if call_id in before else call_id
 
-    # --- the outcome ---------------------------------------------------------------------------------------------
+    # --- Reply ---
 
     def _reply(self) -> Reply | None:
         response = self._response
         if response is None:
             return None
         parts: list[Text | ToolCall | Reasoning] = []
-        taken: set[str] = set()
-        if self._growing:
-            for index in sorted(self._growing):
-                parts += self._parts(self._growing[index], len(parts), taken)
+        used_ids: set[str] = set()
+        if self._items:
+            for index in sorted(self._items):
+                parts += self._parts(self._items[index], len(parts), used_ids)
         else:
             for wire in response.output or ():
-                whole = _Growing(wire)
-                whole.wire = bytes(wire)
-                parts += self._parts(whole, len(parts), taken)
+                item = _PartialOutput(wire)
+                item.wire = bytes(wire)
+                parts += self._parts(item, len(parts), used_ids)
         return Reply(tuple(parts), _stop_reason(response, parts), _usage(response.usage), response.model or "")
 
-    def _parts(self, growing: _Growing, position: int, taken: set[str]) -> list[Text | ToolCall | Reasoning]:
-        output = _outputs.decode(growing.wire) if growing.wire is not None else None
-        told = "".join(growing.text)
-        match growing.kind:
+    def _parts(self, item: _PartialOutput, position: int, used_ids: set[str]) -> Sequence[Text | ToolCall | Reasoning]:
+        match item.kind:
             case "message":
-                texts = [piece.text or piece.refusal or "" for piece in output.content or ()] if output else [told]
-                return [Text(text) for text in texts if text]
+                return _texts(item)
             case "reasoning":
-                thought = read_reasoning(growing.wire, self.issuer) if growing.wire else Reasoning(told, self.issuer)
-                return [thought] if thought.text or thought.opaque else []
+                return self._reasoning(item)
             case "function_call":
-                call_id = (output and output.call_id) or growing.call_id
-                if not call_id or call_id in taken:
-                    call_id = f"call_{self.nonce}_{position}"
-                taken.add(call_id)
-                arguments = (output and output.arguments) or told or "{}"
-                return [ToolCall(call_id, (output and output.name) or growing.name, arguments)]
+                return [self._call(item, position, used_ids)]
             case _:
                 return []
+
+    def _reasoning(self, item: _PartialOutput) -> list[Reasoning]:
+        if item.wire is not None:
+            part = read_reasoning(item.wire, self.issuer)
+        else:
+            part = Reasoning("".join(item.text), self.issuer)
+        return [part] if part.text or part.opaque else []
+
+    def _call(self, item: _PartialOutput, position: int, used_ids: set[str]) -> ToolCall:
+        finished = item.finished
+        call_id = finished.call_id or item.call_id
+        if not call_id or call_id in used_ids:
+            call_id = f"call_{self.nonce}_{position}"
+        used_ids.add(call_id)
+        return ToolCall(call_id, finished.name or item.name, finished.arguments or "".join(item.text) or "{}")
+
+
+def _texts(item: _PartialOutput) -> list[Text]:
+    if item.wire is None:
+        texts = ["".join(item.text)]
+    else:
+        texts = [piece.text or piece.refusal or "" for piece in item.finished.content or ()]
+    return [Text(text) for text in texts if text]
 
 
 def _stop_reason(response: _Response, parts: list[Text | ToolCall | Reasoning]) -> StopReason:

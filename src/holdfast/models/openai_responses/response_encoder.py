@@ -1,4 +1,4 @@
-"""The responses dialect as a server answers in it: whole, or as the events of a stream."""
+"""Response encoder of the responses dialect, as one body or as stream events."""
 
 from collections.abc import Iterator, Mapping
 
@@ -19,18 +19,18 @@ _INCOMPLETE: Mapping[StopReason, str] = {
 
 
 def encode_reply(reply: Reply, reply_id: str, created: int = 0) -> bytes:
-    """Return a whole answer as a JSON body."""
-    output = [_whole(part, f"{reply_id}_{at}") for at, part in enumerate(reply.parts)]
-    return to_bytes(_closed(AnswerHead(reply_id, reply.model, created), reply, output))
+    """Encode a reply as one JSON body."""
+    output = [_output_node(part, f"{reply_id}_{at}") for at, part in enumerate(reply.parts)]
+    return to_bytes(_final_response(AnswerHead(reply_id, reply.model, created), reply, output))
 
 
 def encode_stream(reply: Reply, reply_id: str, created: int = 0, *, wants_usage: bool = True) -> Iterator[bytes]:
-    """Yield an answer as the events of a stream."""
+    """Encode a reply as stream events."""
     return replay(ResponsesEncoder(AnswerHead(reply_id, reply.model, created), wants_usage=wants_usage), reply)
 
 
 def _response(head: AnswerHead, status: str, output: list[WireNode]) -> _Node:
-    """Return a response with every field that the official client needs."""
+    """Return a response with every field that the official client requires."""
     return {
         "id": head.reply_id,
         "object": "response",
@@ -51,7 +51,7 @@ def _response(head: AnswerHead, status: str, output: list[WireNode]) -> _Node:
     }
 
 
-def _closed(head: AnswerHead, reply: Reply, output: list[WireNode]) -> _Node:
+def _final_response(head: AnswerHead, reply: Reply, output: list[WireNode]) -> _Node:
     reason = _INCOMPLETE.get(reply.stop_reason)
     node = _response(head, "completed" if reason is None else "incomplete", output)
     node["incomplete_details"] = None if reason is None else {"reason": reason}
@@ -69,7 +69,7 @@ def _usage_node(usage: Usage) -> WireNode:
     }
 
 
-def _whole(part: Text | ToolCall | Reasoning, name: str) -> WireNode:
+def _output_node(part: Text | ToolCall | Reasoning, name: str) -> WireNode:
     match part:
         case Text():
             return _message(f"msg_{name}", [_text(part.text)])
@@ -99,15 +99,15 @@ def _call(item_id: str, call_id: str, name: str, arguments: str, status: str = "
 
 
 class ResponsesEncoder(LiveEncoder):
-    """Writes an answer as events of the responses API; each carries its number."""
+    """Encodes a reply as numbered events of the responses API."""
 
     dialect = "openai-responses"
 
     def __init__(self, head: AnswerHead, *, wants_usage: bool = True) -> None:
         super().__init__(head, wants_usage=wants_usage)
         self._number = 0
-        self._done: list[WireNode] = []
-        # What is being written: its kind, its id, and its text so far.
+        self._items: list[WireNode] = []
+        # Kind, id and text of the open item.
         self._kind = ""
         self._item_id = ""
         self._written = ""
@@ -122,7 +122,7 @@ class ResponsesEncoder(LiveEncoder):
 
     def fail(self, kind: str, message: str, code: str | None = None) -> list[bytes]:
         """End the stream with an error."""
-        failed = _response(self.head, "failed", self._done)
+        failed = _response(self.head, "failed", self._items)
         failed["error"] = {"code": code or kind, "message": message}
         return [self._event("response.failed", {"response": failed})]
 
@@ -135,33 +135,33 @@ class ResponsesEncoder(LiveEncoder):
         return self._kind == "reasoning"
 
     def _part_id(self, part: Reasoning) -> str:
-        return reasoning_id(part.opaque) if self._shown(part.opaque) else ""
+        return reasoning_id(part.opaque) if self._visible_opaque(part.opaque) else ""
 
     @property
     def _place(self) -> _Node:
-        return {"item_id": self._item_id, "output_index": len(self._done)}
+        return {"item_id": self._item_id, "output_index": len(self._items)}
 
-    def _added(self, kind: str, item_id: str, output: WireNode) -> bytes:
+    def _item_added(self, kind: str, item_id: str, output: WireNode) -> bytes:
         self._kind, self._item_id, self._written = kind, item_id, ""
-        return self._event("response.output_item.added", {"output_index": len(self._done), "item": output})
+        return self._event("response.output_item.added", {"output_index": len(self._items), "item": output})
 
-    def _settled(self, output: WireNode) -> bytes:
-        event = self._event("response.output_item.done", {"output_index": len(self._done), "item": output})
-        self._done.append(output)
+    def _item_done(self, output: WireNode) -> bytes:
+        event = self._event("response.output_item.done", {"output_index": len(self._items), "item": output})
+        self._items.append(output)
         self._kind, self._item_id = "", ""
         return event
 
     def _own_id(self, prefix: str) -> str:
-        return f"{prefix}_{self.head.reply_id}_{len(self._done)}"
+        return f"{prefix}_{self.head.reply_id}_{len(self._items)}"
 
-    # --- text ----------------------------------------------------------------------------------------------------
+    # --- Text ---
 
     def _write_text(self, text: str) -> list[bytes]:
         events: list[bytes] = []
         if self._kind != "message":
             events += self._end_part()
             item_id = self._own_id("msg")
-            events.append(self._added("message", item_id, _message(item_id, [], "in_progress")))
+            events.append(self._item_added("message", item_id, _message(item_id, [], "in_progress")))
             part: _Node = {**self._place, "content_index": 0, "part": _text("")}
             events.append(self._event("response.content_part.added", part))
         self._written += text
@@ -169,20 +169,20 @@ class ResponsesEncoder(LiveEncoder):
         return [*events, self._event("response.output_text.delta", delta)]
 
     def _end_part(self) -> list[bytes]:
-        """End whatever text or thinking is being written."""
+        """End the open text or reasoning item."""
         if self._kind == "message":
             place: _Node = {**self._place, "content_index": 0}
             output = _message(self._item_id, [_text(self._written)])
             return [
                 self._event("response.output_text.done", {**place, "text": self._written, "logprobs": []}),
                 self._event("response.content_part.done", {**place, "part": _text(self._written)}),
-                self._settled(output),
+                self._item_done(output),
             ]
         if self._kind == "reasoning":
-            return [*self._end_summary(), self._settled(reasoning_node(Reasoning(self._written), self._item_id))]
+            return [*self._end_summary(), self._item_done(reasoning_node(Reasoning(self._written), self._item_id))]
         return []
 
-    # --- thinking ------------------------------------------------------------------------------------------------
+    # --- Reasoning ---
 
     def _write_thinking(self, text: str, part_id: str) -> list[bytes]:
         events: list[bytes] = []
@@ -190,7 +190,7 @@ class ResponsesEncoder(LiveEncoder):
             events += self._end_part()
             item_id = part_id or self._own_id("rs")
             opening: WireNode = {"id": item_id, "type": "reasoning", "summary": []}
-            events.append(self._added("reasoning", item_id, opening))
+            events.append(self._item_added("reasoning", item_id, opening))
             part: _Node = {**self._place, "summary_index": 0, "part": {"type": "summary_text", "text": ""}}
             events.append(self._event("response.reasoning_summary_part.added", part))
         self._written += text
@@ -205,20 +205,20 @@ class ResponsesEncoder(LiveEncoder):
             self._event("response.reasoning_summary_part.done", {**place, "part": part}),
         ]
 
-    def _seal_thinking(self, opaque: str) -> list[bytes]:
+    def _sign_thinking(self, opaque: str) -> list[bytes]:
         output, item_id = msgspec.Raw(opaque.encode()), reasoning_id(opaque)
         if self._kind == "reasoning" and item_id == self._item_id:
-            return [*self._end_summary(), self._settled(output)]
+            return [*self._end_summary(), self._item_done(output)]
         events = self._end_part()
         opening: WireNode = {"id": item_id, "type": "reasoning", "summary": []}
-        return [*events, self._added("reasoning", item_id, opening), self._settled(output)]
+        return [*events, self._item_added("reasoning", item_id, opening), self._item_done(output)]
 
-    # --- calls and the end ---------------------------------------------------------------------------------------
+    # --- Calls and end ---
 
-    def _open_call(self, index: int, call_id: str, name: str) -> list[bytes]:  # noqa: ARG002 - items count here
+    def _open_call(self, index: int, call_id: str, name: str) -> list[bytes]:  # noqa: ARG002 - items have their own index
         events = self._end_part()
         item_id = self._own_id("fc")
-        return [*events, self._added("call", item_id, _call(item_id, call_id, name, "", "in_progress"))]
+        return [*events, self._item_added("call", item_id, _call(item_id, call_id, name, "", "in_progress"))]
 
     def _write_call(self, index: int, piece: str) -> list[bytes]:  # noqa: ARG002 - as above
         return [self._event("response.function_call_arguments.delta", {**self._place, "delta": piece})]
@@ -226,9 +226,9 @@ class ResponsesEncoder(LiveEncoder):
     def _close_call(self, index: int, call_id: str, name: str, arguments: str) -> list[bytes]:  # noqa: ARG002 - as above
         done: _Node = {**self._place, "name": name, "arguments": arguments}
         output = _call(self._item_id, call_id, name, arguments)
-        return [self._event("response.function_call_arguments.done", done), self._settled(output)]
+        return [self._event("response.function_call_arguments.done", done), self._item_done(output)]
 
     def _end(self, reply: Reply) -> list[bytes]:
         events = self._end_part()
         name = "response.completed" if reply.stop_reason not in _INCOMPLETE else "response.incomplete"
-        return [*events, self._event(name, {"response": _closed(self.head, reply, self._done)})]
+        return [*events, self._event(name, {"response": _final_response(self.head, reply, self._items)})]
