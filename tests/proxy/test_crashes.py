@@ -1,7 +1,7 @@
 """A gateway that dies at any write of a rescue leaves a session with which the next one answers the same request."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, cast
 
 from holdfast.core.fold.session_state import InFlight
 from holdfast.core.limits.bounds import Bounds
@@ -14,8 +14,10 @@ from holdfast.stores.memory import MemoryStore
 from holdfast.types.limits import Limits
 from holdfast.types.records import InboxRecord, InputAdmitted, LeasedRecord, Logged, ReplyRecorded
 from tests.proxy.proxies import DropInRunning, a_dropin
+from tests.proxy.test_truncation import WINDOW, codex_body, filled, respond, talk
 
 SMALL = Limits(window_tokens=4_000, output_tokens_max=800)
+CODEX = "You are performing a CONTEXT CHECKPOINT COMPACTION. Create a handoff summary."
 FILLER = "the crew writes down what it saw on this day and what it means to do on the next. " * 40
 MESSAGES: Any = [
     *(
@@ -126,3 +128,56 @@ async def test_a_gateway_that_died_at_any_write_around_a_link_leaves_none_that_l
         assert named == (key if is_linked else None), f"cut after write {count}"
         replies = sum(isinstance(record, ReplyRecorded) for record in kept)
         assert replies == (2 if is_linked else any(session == key for session, _ in writes[:count]))
+
+
+async def _replayed(writes: Sequence[tuple[str, list[Logged]]]) -> MemoryStore:
+    """Return a store as a gateway left it that died after so many writes, which is before the next one."""
+    half = MemoryStore(clock=SystemClock(), bounds=Bounds())
+    for session, records in writes:
+        lease = await half.acquire(session, "a gateway that died", seconds=30)
+        assert lease is not None
+        await half.adopt(lease, records)
+        await half.release(lease)
+    return half
+
+
+async def test_a_gateway_that_died_at_any_write_around_a_truncated_answer_answers_it_whole() -> None:
+    """The retry of a client is recovered by whichever gateway gets it: the truncation is in the log."""
+    store = _Writes()
+    async with a_dropin(Simulation(Limits(window_tokens=WINDOW)), store=store) as running:
+        items = filled(await talk(running))
+        before = len(store.written)
+        assert (await respond(running, codex_body(items)))[0] == ""
+        assert (await respond(running, codex_body(items)))[0] == "response.completed"
+        (key,) = await running.sessions()
+    assert len(store.written) - before > 4
+    for count in range(before, len(store.written)):
+        half = await _replayed(store.written[:count])
+        async with a_dropin(Simulation(Limits(window_tokens=WINDOW)), store=half) as running:
+            endings = [(await respond(running, codex_body(items)))[0] for _ in range(2)]
+            log = await open_log(half, key)
+            records = await running.records(key)
+        # Before the truncation is recorded it happens once more; after that the first retry is whole.
+        assert "response.completed" in endings, f"died after write {count}"
+        assert not log.wounds
+        inputs = [record.origin for record in records if isinstance(record, InputAdmitted)]
+        assert len(inputs) == len(set(inputs)), f"died after write {count}"
+
+
+async def test_a_gateway_that_died_at_any_write_of_a_clients_own_compactions_still_ends_the_loop() -> None:
+    store, compaction = _Writes(), [{"role": "user", "content": CODEX}]
+
+    async def rounds(running: DropInRunning, number: int) -> list[bool]:
+        rescued = []
+        for _ in range(number):
+            raw = await running.openai.chat.completions.with_raw_response.create(model="sim", messages=MESSAGES)
+            rescued.append("x-holdfast-rescued" in raw.headers)
+            await running.openai.chat.completions.create(model="sim", messages=cast("Any", compaction))
+        return rescued
+
+    async with a_dropin(store=store) as running:
+        assert await rounds(running, 3) == [False, False, True]
+    for count in range(len(store.written) + 1):
+        async with a_dropin(store=await _replayed(store.written[:count])) as running:
+            # Whatever was counted before, the loop ends after two more compactions at the latest.
+            assert True in await rounds(running, 3), f"died after write {count}"

@@ -26,7 +26,7 @@ def _item(role: str, text: str) -> dict[str, Any]:
     return {"type": "message", "role": role, "content": [{"type": kind, "text": text}]}
 
 
-def _body(items: list[dict[str, Any]]) -> dict[str, Any]:
+def codex_body(items: list[dict[str, Any]]) -> dict[str, Any]:
     """Return a request as Codex makes it."""
     return {
         "model": "sim",
@@ -49,14 +49,14 @@ def _tokens(body: dict[str, Any]) -> int:
     return count_request(DIALECTS["openai-responses"].decode_request(json.dumps(body).encode()).request)
 
 
-def _filled(items: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def filled(items: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Return a conversation whose last message leaves little of the window for the answer."""
     last = _item("user", ASKED)
-    left = WINDOW - LEFT - _tokens(_body([*items, last]))
+    left = WINDOW - LEFT - _tokens(codex_body([*items, last]))
     return [*items, _item("user", "ha " * left + ASKED)]
 
 
-async def _respond(
+async def respond(
     running: DropInRunning, body: dict[str, Any], client: str = "codex_exec/0.166.0 (Debian)"
 ) -> tuple[str, dict[str, Any], dict[str, str]]:
     """Return how a stream ended, the response that closed it, and the headers; nothing where it was broken off."""
@@ -75,22 +75,22 @@ def _text(response: dict[str, Any]) -> str:
     return "".join(piece["text"] for item in response["output"] for piece in item.get("content") or [])
 
 
-async def _talk(running: DropInRunning) -> list[dict[str, Any]]:
+async def talk(running: DropInRunning) -> list[dict[str, Any]]:
     items = [_item("developer", "Run what you like."), _item("user", "<environment_context>here</environment_context>")]
     for number in range(4):
         items.append(_item("user", f"remember fact{number} = value{number}.\n{FILLER}"))
-        _, response, _ = await _respond(running, _body(items))
+        _, response, _ = await respond(running, codex_body(items))
         items.append(_item("assistant", _text(response)))
     return items
 
 
 async def test_an_answer_that_fills_the_window_is_broken_off_and_had_whole_when_codex_asks_again() -> None:
     async with a_dropin(Simulation(Limits(window_tokens=WINDOW))) as running:
-        items = _filled(await _talk(running))
-        first = await _respond(running, _body(items))
-        again, response, headers = await _respond(running, _body(items))
+        items = filled(await talk(running))
+        first = await respond(running, codex_body(items))
+        again, response, headers = await respond(running, codex_body(items))
         items += [_item("assistant", _text(response)), _item("user", "what is fact0? what is fact3?")]
-        _, told, _ = await _respond(running, _body(items))
+        _, told, _ = await respond(running, codex_body(items))
         sessions = await running.sessions()
         statuses = {seen.status for seen in running.simulation.requests}
     assert first[0] == ""
@@ -106,31 +106,31 @@ async def test_an_answer_that_fills_the_window_is_broken_off_and_had_whole_when_
 
 async def test_with_the_piece_of_the_answer_in_it_the_request_is_still_the_same() -> None:
     async with a_dropin(Simulation(Limits(window_tokens=WINDOW))) as running:
-        items = _filled(await _talk(running))
-        await _respond(running, _body(items))
-        again, response, _ = await _respond(running, _body([*items, _item("assistant", "the ship keeps")]))
+        items = filled(await talk(running))
+        await respond(running, codex_body(items))
+        again, response, _ = await respond(running, codex_body([*items, _item("assistant", "the ship keeps")]))
     assert again == "response.completed"
     assert len(_text(response).split()) == 300
 
 
 async def test_other_clients_get_as_much_of_the_answer_as_there_is() -> None:
     async with a_dropin(Simulation(Limits(window_tokens=WINDOW))) as running:
-        items = _filled(await _talk(running))
-        ends = [(await _respond(running, _body(items), "OpenAI/Python 2.1"))[0] for _ in range(2)]
+        items = filled(await talk(running))
+        ends = [(await respond(running, codex_body(items), "OpenAI/Python 2.1"))[0] for _ in range(2)]
         sent = [json.loads(body) for body in running.sent[-2:]]
     assert ends == ["response.incomplete"] * 2
-    assert sent == [_body(items)] * 2
+    assert sent == [codex_body(items)] * 2
 
 
 async def test_an_answer_that_is_as_long_as_the_server_lets_any_be_ends_as_it_ends() -> None:
     async with a_dropin(Simulation(Limits(window_tokens=WINDOW * 2, output_tokens_max=LEFT))) as running:
-        items = _filled(await _talk(running))
+        items = filled(await talk(running))
         # What it reads and writes together is no size that a window has.
         items[-1]["content"][0]["text"] += " and then"
-        ends = [(await _respond(running, _body(items)))[0] for _ in range(2)]
+        ends = [(await respond(running, codex_body(items)))[0] for _ in range(2)]
         sent = [json.loads(body) for body in running.sent[-2:]]
     assert ends == ["response.incomplete"] * 2
-    assert sent == [_body(items)] * 2
+    assert sent == [codex_body(items)] * 2
 
 
 @pytest.mark.parametrize(

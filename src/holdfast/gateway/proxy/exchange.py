@@ -205,7 +205,8 @@ class Exchange:
         if request.speculative is not None:
             # The upstream need not answer the request as it came.
             await request.speculative.cancel()
-        whole = await services.links.unfolded(replace(request, speculative=None))
+            request = self._request = replace(request, speculative=None)
+        whole = await services.links.unfolded(request)
         if whole is None:
             if outcome is None:
                 await self._forward_unparsed()
@@ -216,6 +217,9 @@ class Exchange:
             # The log continues after this request: another answer to it is another conversation.
             session = await services.matcher.branch(whole.prefix, whole.digests)
             self._name(session)
+            if failure is None and not request.held and not session.state.shows_changed:
+                await self._forward(session, facts, await services.limits.of(request.models[0]))
+                return
         services.cache.learn(request.owner, request.body, is_plain=False)
         recovered = await recover(whole, writer, session, services.recorder, services.forwarder, failure)
         if recovered.reply is not None:
