@@ -68,7 +68,7 @@ class Client:
 
     def working(self) -> tuple[str, ...]:
         """Return the sessions that this process works on now, or waits for: by their keys, in no order."""
-        return self._supervisor.attending
+        return self._supervisor.active
 
     def export(self, key: str) -> AsyncGenerator[bytes, None]:
         """Yield a session as the lines of one file: records as they were written, with the blobs that they name."""
