@@ -29,7 +29,7 @@ from holdfast.errors import (
 )
 from holdfast.ports import SessionInfo
 from holdfast.runtime.sessions.client import Client
-from holdfast.runtime.sessions.record_text import FAULTS, OUTCOMES, RUNGS, spoken
+from holdfast.runtime.sessions.record_text import FAULTS, OUTCOMES, RUNGS, describe_record
 from holdfast.testing.builders import a_reply, a_tool_call
 from holdfast.types.faults import Confidence, Fault, FaultKind, Phase, Refusal, Rung
 from holdfast.types.messages import BlobRef, LargeText, Media, Reasoning, Text, ToolCall, ToolOutcome, ToolResult
@@ -360,15 +360,15 @@ SPOKEN: list[tuple[AnyRecord, str]] = [
 
 @pytest.mark.parametrize(("record", "words"), SPOKEN)
 def test_a_record_is_told_in_plain_words(record: AnyRecord, words: str) -> None:
-    assert spoken(record) == words
+    assert describe_record(record) == words
 
 
 def test_parts_that_are_not_text_are_named() -> None:
     parts = (Reasoning("hm"), Reasoning("", "x", "sealed"), ToolCall("c", "pay", "{}"))
 
-    assert spoken(msgspec.structs.replace(a_reply(), reply=msgspec.structs.replace(a_reply().reply, parts=parts))) == (
-        "answer: [thinks: hm]\n[thinks: hidden]\n[calls pay {}]"
-    )
+    assert describe_record(
+        msgspec.structs.replace(a_reply(), reply=msgspec.structs.replace(a_reply().reply, parts=parts))
+    ) == ("answer: [thinks: hm]\n[thinks: hidden]\n[calls pay {}]")
 
 
 class Screen(io.StringIO):

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 from playwright.async_api import Page, expect
 
-from holdfast.runtime.sessions.record_text import spoken
+from holdfast.runtime.sessions.record_text import describe_record
 from holdfast.testing.builders import a_reply, a_tool_call
 from holdfast.types.faults import Confidence, Fault, FaultKind, Phase, Refusal, Rung
 from holdfast.types.limits import Learned
@@ -126,7 +126,7 @@ async def test_the_page_says_of_every_record_what_the_command_line_says(browsing
             "async (records) => { const { spoken } = await import('/app/words.js'); return records.map(spoken); }",
             [msgspec.json.decode(msgspec.json.encode(record)) for record in EXAMPLES],
         )
-    assert said == [spoken(record) for record in EXAMPLES]
+    assert said == [describe_record(record) for record in EXAMPLES]
 
 
 async def test_every_view_loads(browsing: Browsing) -> None:

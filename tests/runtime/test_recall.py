@@ -241,6 +241,6 @@ async def test_where_tools_may_show_less_than_a_page_pages_are_shorter_and_still
     page = await recall.read("s", seq=1)
     following = await recall.read("s", seq=1, offset=page.end)
 
-    assert len(page.told().encode()) <= 1_024
+    assert len(page.as_text().encode()) <= 1_024
     assert page.text + following.text == LONG.encode()[: following.end].decode()
     assert (page.seq, page.start, following.start) == (1, 0, page.end)

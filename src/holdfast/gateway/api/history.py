@@ -9,7 +9,7 @@ from holdfast.core.view import MASKED_BYTES_MIN, bytes_shown
 from holdfast.gateway.api.report_schemas import CompactionMade, InForce, Left, Past
 from holdfast.gateway.api.request_context import RequestContext
 from holdfast.runtime.engine.log import Log, open_log
-from holdfast.runtime.sessions.record_text import in_words, spoken
+from holdfast.runtime.sessions.record_text import describe_parts, describe_record
 from holdfast.runtime.sessions.session import Session
 from holdfast.types.messages import Reasoning
 from holdfast.types.records import (
@@ -85,7 +85,7 @@ def _compacted(turn: Turn, made: Sequence[Logged], compactions: Sequence[Compact
     for logged, one in reversed(list(zip(made, compactions, strict=True))):
         if one.last:
             reason = _reason(logged)
-            yield Left(one.first, one.last, reason, logged.seq, spoken(logged.record))
+            yield Left(one.first, one.last, reason, logged.seq, describe_record(logged.record))
     if turn.first_step > turn.boundary + 1 and made:
         words = f"of turn {turn.boundary} only what came from record {turn.first_step} on is shown word for word"
         yield Left(turn.boundary + 1, turn.first_step - 1, _reason(made[0]), made[0].seq, words)
@@ -120,7 +120,7 @@ def _changed(log: Log) -> Iterator[Left]:
     for replaced in turn.replaced:
         if replaced.seq >= turn.boundary:
             by = written.get((replaced.seq, replaced.place), 0)
-            yield Left(replaced.seq, replaced.seq, "replaced", by, replaced.why, in_words([replaced.shown]))
+            yield Left(replaced.seq, replaced.seq, "replaced", by, replaced.why, describe_parts([replaced.shown]))
 
 
 def _thinks(logged: Logged) -> bool:

@@ -84,7 +84,7 @@ async def _stream_turn(stream: EventStream, session: Session, turn: int) -> None
 
 
 async def _until_ended(session: Session, turn: int) -> AsyncGenerator[LiveDelta | Logged, None]:
-    async with aclosing(session.sights(after=turn)) as sights:
+    async with aclosing(session.live(after=turn)) as sights:
         async for sight in sights:
             if (sight.turn if isinstance(sight, LiveDelta) else turn_of(sight.record)) != turn:
                 continue
@@ -104,7 +104,7 @@ async def show_turn(call: RequestContext) -> schemas.TurnState:
     wanted = call.query(schemas.WaitFor)
     session, _ = await call.session()
     turn = await _turn(call, session)
-    standing = await session.standing()
+    standing = await session.state()
     if not wanted.wait_seconds and turn in (standing.number, *standing.waiting):
         return schemas.TurnState(turn, None)
     try:

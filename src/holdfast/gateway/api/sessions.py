@@ -50,7 +50,7 @@ def specs(tools: list[schemas.DeclaredTool] | None) -> list[ToolSpec] | None:
 async def show_session(call: RequestContext) -> schemas.SessionDetail:
     """Answer with what a session was told and where it stands."""
     session, known = await call.session()
-    turn = await session.standing()
+    turn = await session.state()
     newest = await session.read(known.last_seq)
     tools = [
         schemas.DeclaredTool(one.name, one.description, msgspec.json.decode(one.parameters, type=dict))

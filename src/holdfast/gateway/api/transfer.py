@@ -14,7 +14,7 @@ from holdfast.gateway.api.sessions import check_model
 from holdfast.gateway.http.asgi import body_chunks
 from holdfast.gateway.http.problems import ExistsError
 from holdfast.runtime.sessions.delete import Deleted
-from holdfast.runtime.sessions.transfer import origin_of_whole
+from holdfast.runtime.sessions.transfer import verified_origin
 from holdfast.runtime.tools.client_tools import check_declared
 from holdfast.types.records import Logged, SessionConfigured
 
@@ -87,7 +87,7 @@ async def import_session(call: RequestContext) -> schemas.Imported:
     upload_id, kept = await uploads.keep(call.tenant.name, "session.jsonl", chunks)
     try:
         # As much as a request may have in one piece of JSON is held at once, and no more.
-        origin = await asyncio.to_thread(origin_of_whole, kept.path, line_bytes_max=bounds.body_bytes_max)
+        origin = await asyncio.to_thread(verified_origin, kept.path, line_bytes_max=bounds.body_bytes_max)
         key = wanted.key or _TENANT.sub("", origin)
         copied = await call.gateway.hold.import_(
             kept.path, key=await _free(call, key), check=lambda logged: _check(call, logged)

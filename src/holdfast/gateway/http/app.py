@@ -195,12 +195,12 @@ class Gateway:
 
     async def _readyz(self, _scope: Scope, _receive: Receive, send: Send) -> None:
         self.shared.streams.check_running()
-        await self.shared.hold.owing()
+        await self.shared.hold.pending()
         await answer(send, 200, b'{"status":"ready"}')
 
     async def _metrics(self, scope: Scope, _receive: Receive, send: Send) -> None:
         self.shared.check_operator(self._tenant(scope), "counters")
-        owing = await self.shared.hold.owing()
+        owing = await self.shared.hold.pending()
         shown = self._meters.shown(owing=owing, streams=len(self.shared.streams))
         await answer(send, 200, shown, kind=CONTENT_TYPE.encode())
 

@@ -285,7 +285,7 @@ async def watch(stream: EventStream, session: Session, known: SessionInfo, start
     else:
         cursor = await _cursor_at(session, epoch, start.after)
         await stream.event("watching", Watching(cursor, start.after), cursor=cursor)
-    async with aclosing(session.sights(after=start.after)) as sights:
+    async with aclosing(session.live(after=start.after)) as sights:
         async for sight in sights:
             # Asked when the record was read: what is the same life now was the same life then.
             if isinstance(sight, Logged) and (ended := await stream.ending()) is not None:

@@ -1,7 +1,7 @@
 """Supervisor of the sessions of one process: takes leases, runs runners, hands work over at shutdown.
 
-A wake starts or resumes a session: on its first message, on every later one, and at startup for work that a dead process
-left pending. Starting is recovering.
+A wake starts or resumes a session: on its first message, on every later one, and at startup for pending work of a dead
+process. Starting is recovering.
 """
 
 import asyncio
@@ -17,7 +17,7 @@ from holdfast.runtime.engine.lease import LEASE_SECONDS, RENEWALS_PER_LEASE, kep
 from holdfast.runtime.engine.log import open_log
 from holdfast.runtime.engine.runner import open_runner
 from holdfast.runtime.maintenance.sealing import Sealer
-from holdfast.runtime.sessions.delete import SECONDS_PER_DAY, pruned
+from holdfast.runtime.sessions.delete import SECONDS_PER_DAY, prune_sessions
 
 log = logging.getLogger(__name__)
 
@@ -101,7 +101,9 @@ class Supervisor:
     async def _prune(self, since: float) -> None:
         engine = self._engine
         try:
-            gone = await pruned(engine.store, engine.blobs, engine.archive, since=since, sessions_max=_PRUNED_AT_ONCE)
+            gone = await prune_sessions(
+                engine.store, engine.blobs, engine.archive, since=since, sessions_max=_PRUNED_AT_ONCE
+            )
         except HoldfastError as error:
             log.warning("removal of untouched sessions failed", extra={"code": error.code, "reason": str(error)})
         else:
@@ -191,10 +193,10 @@ class Supervisor:
         runner = await open_runner(lease, self._engine, known)
         await runner.run()
         # No caller waits now, and sealing stops for the next message.
-        await self._sealer.seal_behind(lease, runner.log)
+        await self._sealer.seal_due(lease, runner.log)
 
     async def _seal_old_records(self, lease: Lease) -> None:
-        await self._sealer.seal_behind(lease, await open_log(self._engine.store, lease.session))
+        await self._sealer.seal_due(lease, await open_log(self._engine.store, lease.session))
 
     async def _under(self, lease: Lease, work: Callable[[Lease], Awaitable[None]]) -> None:
         """Work under a lease. A lost lease ends the work without an error: the other worker continues from the log."""
