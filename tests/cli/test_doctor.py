@@ -210,7 +210,7 @@ def test_an_older_store_is_checked_as_it_is(tmp_path: Path, capfd: pytest.Captur
 
     assert doctor(old) == 0
 
-    assert "layout 1; the next command that writes brings it to layout" in capfd.readouterr().out
+    assert "layout 1; the next command that writes migrates it to layout" in capfd.readouterr().out
     assert schema_of(old) == before
 
 

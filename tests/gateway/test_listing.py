@@ -149,7 +149,7 @@ async def test_sessions_are_found_by_a_text_in_their_key_page_by_page(tmp_path: 
         (Turn(in_flight=InFlight.READY, number=1), ("ready", "about to go on")),
         (
             Turn(in_flight=InFlight.RUNG, number=1, climbing=Rung.SUMMARISE, waiting=(2, 3)),
-            ("rung", "summarising what is old; 2 messages behind it"),
+            ("rung", "summarising old messages; 2 messages behind it"),
         ),
         (
             Turn(in_flight=InFlight.TOOLS, number=1, calls_running=(Call(a_tool_call("look_up")),)),

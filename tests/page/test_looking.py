@@ -223,7 +223,7 @@ async def test_health_tells_of_faults_queues_and_what_was_learned(browsing: Brow
         await tell_story(running)
         page = await browsing.open(running.url, "#/health")
         faults = page.get_by_role("region", name="Recent faults")
-        await expect(faults).to_contain_text("the provider limits how often it is asked (429)")
+        await expect(faults).to_contain_text("the provider limits the request rate (429)")
         await expect(page.get_by_role("region", name="Limits learned")).to_contain_text("test:nowhere:test:model")
         await expect(page.get_by_role("region", name="Queues")).to_contain_text("Nothing waits")
         await faults.get_by_role("link").first.click()

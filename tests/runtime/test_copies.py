@@ -125,11 +125,11 @@ async def test_two_sessions_in_one_file_and_a_newer_format_are_refused() -> None
     lines = await lines_of(here)
     newer = json.loads(lines[0]) | {"version": 99}
 
-    with pytest.raises(BadInputError, match="second head"):
+    with pytest.raises(BadInputError, match="second header"):
         await import_lines(as_lines([lines[0], *lines]), there.store, there.blobs)
     with pytest.raises(BadInputError, match="version 99"):
         await import_lines(as_lines([json.dumps(newer).encode()]), there.store, there.blobs)
-    with pytest.raises(BadInputError, match="does not begin with the head"):
+    with pytest.raises(BadInputError, match="does not begin with the header"):
         await import_lines(as_lines(lines[1:]), there.store, there.blobs)
 
 
@@ -137,7 +137,7 @@ async def test_what_cannot_be_exported_says_why() -> None:
     world = World()
     await world.fill()
 
-    with pytest.raises(BadInputError, match="no session 'nobody'"):
+    with pytest.raises(BadInputError, match="session 'nobody' does not exist"):
         await lines_of(world, "nobody")
     world.blobs._blobs.clear()
     with pytest.raises(BlobMissingError):
@@ -251,7 +251,7 @@ async def test_a_deleted_session_takes_its_own_blobs_with_it_and_leaves_those_of
 
     assert (gone.records, gone.segments, gone.blobs) == (5, 0, 1)
     assert (await keys(world.store), await world.blobs.get(shared)) == (["other"], CONTENT)
-    with pytest.raises(BadInputError, match="no session 's'"):
+    with pytest.raises(BadInputError, match="session 's' does not exist"):
         await delete_session(world.store, world.blobs, None, "s")
 
 
@@ -334,7 +334,7 @@ async def test_of_many_sessions_those_that_cannot_go_stay_and_the_others_go() ->
     assert none.sessions == ()
     assert "used meanwhile" in none.stayed["late"]
     assert (gone.sessions, set(gone.stayed)) == (("s", "late"), {"open", "held", "nobody"})
-    assert "is open" in gone.stayed["open"]
+    assert "has an open turn" in gone.stayed["open"]
     assert set(await keys(world.store)) == {"open", "held"}
 
 

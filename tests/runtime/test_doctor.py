@@ -92,7 +92,7 @@ async def test_a_segment_that_holds_something_else_is_named() -> None:
     (finding,) = await Doctor(ArchivedStore(live, archive), MemoryBlobs(), archive).check("s")
 
     assert (finding.code, finding.seq) == ("segment", 1)
-    assert "other records than its seal says" in finding.what
+    assert "does not hold the records of its seal" in finding.what
     assert await Doctor(ArchivedStore(live, archive), MemoryBlobs()).check("s") == []
 
 

@@ -299,7 +299,7 @@ async def test_nothing_is_sealed_that_does_not_come_back_whole() -> None:
     lease = await lease_on(store)
     await store.append(lease, [a_notice("kept")], after=0)
 
-    with pytest.raises(SegmentMissingError, match="comes back altered"):
+    with pytest.raises(SegmentMissingError, match="reads back altered"):
         await put_segment(ForgetfulArchive(), "s", await store.kept("s", limit=5))
 
 

@@ -197,8 +197,8 @@ def _compaction_request(record: CompactionRequested | CompactionUndone | Compact
         case CompactionRequested(trigger=trigger, focus=focus):
             return f"compaction requested ({TRIGGERS[trigger]})" + (f", keeping: {focus}" if focus else "")
         case CompactionUndone(undone=undone, restored=restored):
-            then = f"from message {restored.boundary} on" if restored else "from the beginning"
-            return f"the compaction in record {undone} was undone; the view has every message {then} again"
+            start = f"message {restored.boundary}" if restored else "the beginning"
+            return f"the compaction in record {undone} was undone; the view starts at {start} again"
         case CompactionSettled(request=request, outcome=outcome, why=why):
             result = outcome.value.replace("_", " ")
             return f"compaction requested in record {request}: {result}" + (f" ({why})" if why else "")
