@@ -63,7 +63,7 @@ MESSAGES = [
     pytest.param(["chat", b"caf\xe9"], "a lone surrogate (U+DCE9) at position 4", id="invalid Unicode"),
     pytest.param(["chat", "--session", "a\nb", "hi"], "use printable characters only", id="session key"),
     pytest.param(["chat", "--session", b"\xff", "hi"], "use printable characters only", id="session key of bytes"),
-    pytest.param(["chat", "--system", b"\xff", "hi"], "half a character (U+DCFF) at position 1", id="system text"),
+    pytest.param(["chat", "--system", b"\xff", "hi"], "a lone surrogate (U+DCFF) at position 1", id="system text"),
     pytest.param(["chat", "--faults", "boom", "hi"], "fault 'boom' is not known", id="fault script"),
     pytest.param(
         ["chat", "--model", "openai:gpt-5", "--faults", "429", "hi"],

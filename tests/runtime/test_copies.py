@@ -13,6 +13,7 @@ from holdfast.core.limits.bounds import Bounds
 from holdfast.errors import BadInputError, BlobMissingError, RetryLaterError, StoreDamagedError
 from holdfast.ports import Store
 from holdfast.runtime.engine.log import open_log
+from holdfast.runtime.sessions import transfer
 from holdfast.runtime.sessions.delete import Deleted, delete_session, delete_sessions
 from holdfast.runtime.sessions.transfer import COPYING, export_session, forked, import_lines, is_exported_session
 from holdfast.stores.archives import MemoryArchive
@@ -89,6 +90,30 @@ async def test_an_exported_session_comes_back_as_it_was_in_another_store() -> No
     assert (await there.store.admit("s", records[0].record)).seq == 1  # type: ignore[arg-type]
     assert is_exported_session(lines[0])
     assert max(map(len, lines)) < 400_000, "a blob goes in pieces"
+
+
+async def test_an_import_from_a_slow_sender_keeps_its_lease_while_another_removes_unfinished_copies(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    here, there = World(), World()
+    await here.fill()
+    lines = await lines_of(here)
+    monkeypatch.setattr(transfer, "_CLOCK", there.clock)
+    monkeypatch.setattr(transfer, "_BATCH_RECORDS", 1)
+
+    async def slowly() -> AsyncIterator[bytes]:
+        for line in lines[:-1]:
+            yield line
+        for _ in range(6):
+            there.clock.advance(20)
+            for _ in range(5):
+                await asyncio.sleep(0)
+        await transfer.sweep_copies(there.store)
+        yield lines[-1]
+
+    copied = await import_lines(slowly(), there.store, there.blobs)
+
+    assert (copied.records, await keys(there.store)) == (5, ["s"])
 
 
 async def test_an_export_takes_another_key_beside_its_original_and_none_that_is_taken() -> None:

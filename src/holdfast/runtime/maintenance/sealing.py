@@ -93,7 +93,7 @@ class Sealer:
         if archive is None or policy is None or not self.may_seal(folded):
             return
         sealing = asyncio.create_task(self._seal_all(lease, folded, archive, policy), name=f"seal {lease.session}")
-        watch = asyncio.create_task(self._inbox_record(folded), name=f"watch {lease.session}")
+        watch = asyncio.create_task(self._wait_for_inbox(folded), name=f"watch {lease.session}")
         try:
             await asyncio.wait([sealing, watch], return_when=asyncio.FIRST_COMPLETED)
         finally:
@@ -103,9 +103,9 @@ class Sealer:
         for task in (sealing, watch):
             error = None if task.cancelled() else task.exception()
             if error is not None:
-                self._handle_error(folded, error, policy)
+                self._back_off(folded, error, policy)
 
-    def _handle_error(self, folded: Log, error: BaseException, policy: Sealing) -> None:
+    def _back_off(self, folded: Log, error: BaseException, policy: Sealing) -> None:
         if not isinstance(error, HoldfastError) or isinstance(error, LeaseLostError):
             raise error
         if isinstance(error, ConflictError):
@@ -121,7 +121,7 @@ class Sealer:
             self._nothing_due.clear()
         self._nothing_due[folded.session] = _NothingDue(sealable_until(folded.turn, policy), due_at)
 
-    async def _inbox_record(self, folded: Log) -> None:
+    async def _wait_for_inbox(self, folded: Log) -> None:
         """Return when a new inbox record arrives."""
         async with aclosing(self._engine.store.feed(folded.session, after=folded.turn.seq)) as feed:
             async for logged in feed:

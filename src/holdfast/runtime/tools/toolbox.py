@@ -57,13 +57,13 @@ async def _with_attachments(
     """Store the attachments of an output, up to the maximum number, and return it with media or placeholders."""
     attached = 0
     pieces: list[str | Media] = []
-    for item in output:
-        if isinstance(item, str):
-            pieces.append(item)
+    for given in output:
+        if isinstance(given, str):
+            pieces.append(given)
             continue
         attached += 1
         if attached <= bounds.attachments_max:
-            pieces.append(await _stored_attachment(item, originals, bounds))
+            pieces.append(await _stored_attachment(given, originals, bounds))
     if attached > bounds.attachments_max:
         pieces.append(f"[{attached - bounds.attachments_max:,} more attachments are left out; ask for fewer at once]")
     return pieces
