@@ -181,7 +181,7 @@ async def test_an_import_cannot_name_bytes_that_it_does_not_bring_nor_a_model_th
         there = await keys_in(running)
 
     assert blob.code == (422, "bad_input")
-    assert "which is not in the file" in blob.body["detail"]
+    assert "which the file lacks" in blob.body["detail"]
     assert model.code == (422, "unknown_model")
     assert there == ["telegram:42"]
 

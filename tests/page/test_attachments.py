@@ -90,7 +90,7 @@ async def test_what_was_exported_is_imported_and_what_was_not_is_refused_in_word
         dialog = page.get_by_role("dialog", name="Import a session")
         chosen, problem = dialog.get_by_label("File that was exported"), dialog.get_by_role("alert")
         for content, sentence in (
-            (b"hello", "This is no exported session"),
+            (b"hello", "Not an exported session"),
             (exported[:-9], "or incomplete"),
             (exported, f"There is a session '{KEY}' already; name another key"),
         ):

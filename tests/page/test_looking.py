@@ -227,7 +227,7 @@ async def test_health_tells_of_faults_queues_and_what_was_learned(browsing: Brow
         await expect(page.get_by_role("region", name="Limits learned")).to_contain_text("test:nowhere:test:model")
         await expect(page.get_by_role("region", name="Queues")).to_contain_text("Nothing waits")
         await faults.get_by_role("link").first.click()
-        await expect(page.get_by_role("feed", name="Timeline")).to_contain_text("limits how often it is asked")
+        await expect(page.get_by_role("feed", name="Timeline")).to_contain_text("limits the request rate")
 
 
 UNNAMED = """[...document.querySelectorAll("button, a, input, textarea, [role]")].filter((node) => {
