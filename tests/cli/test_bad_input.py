@@ -60,10 +60,10 @@ MESSAGES = [
         ["chat", "--model", "openai:gpt-5", "--base-url", "ftp://x", "hi"], "must start with http://", id="address"
     ),
     pytest.param(["chat", "   "], "the message is empty", id="empty message"),
-    pytest.param(["chat", b"caf\xe9"], "half a character (U+DCE9) at position 4", id="invalid Unicode"),
+    pytest.param(["chat", b"caf\xe9"], "a lone surrogate (U+DCE9) at position 4", id="invalid Unicode"),
     pytest.param(["chat", "--session", "a\nb", "hi"], "use printable characters only", id="session key"),
     pytest.param(["chat", "--session", b"\xff", "hi"], "use printable characters only", id="session key of bytes"),
-    pytest.param(["chat", "--system", b"\xff", "hi"], "half a character (U+DCFF) at position 1", id="system text"),
+    pytest.param(["chat", "--system", b"\xff", "hi"], "a lone surrogate (U+DCFF) at position 1", id="system text"),
     pytest.param(["chat", "--faults", "boom", "hi"], "fault 'boom' is not known", id="fault script"),
     pytest.param(
         ["chat", "--model", "openai:gpt-5", "--faults", "429", "hi"],
@@ -114,7 +114,7 @@ def test_reading_does_not_make_a_store(tmp_path: Path, command: list[str]) -> No
     ("name", "content", "sentence"),
     [
         ("photo.jpg", PNG, "claims to be a JPEG image but is a PNG image"),
-        ("notes.txt", b"\x00\x01\x02\xff" * 64, "is of a type that models do not take"),
+        ("notes.txt", b"\x00\x01\x02\xff" * 64, "has a type that models do not accept"),
         ("empty.txt", b"", "is empty"),
     ],
 )

@@ -294,11 +294,11 @@ def test_what_happens_beside_an_answer_is_told_on_lines_of_its_own() -> None:
         "thinking …",
         "let me",
         "running look_up …",
-        "look_up: ran out of time",
+        "look_up: timed out",
         "so",
         VOID,
         "the provider is overloaded; waiting 4.0 s",
-        "the model answered nothing; trying again",
+        "the model's answer was empty; retrying",
         "Something was cut.",
         "done",
     ]

@@ -29,7 +29,7 @@ from holdfast.errors import (
 )
 from holdfast.ports import SessionInfo
 from holdfast.runtime.sessions.client import Client
-from holdfast.runtime.sessions.record_text import FAULTS, OUTCOMES, RUNGS, spoken
+from holdfast.runtime.sessions.record_text import FAULTS, OUTCOMES, RUNGS, describe_record
 from holdfast.testing.builders import a_reply, a_tool_call
 from holdfast.types.faults import Confidence, Fault, FaultKind, Phase, Refusal, Rung
 from holdfast.types.messages import BlobRef, LargeText, Media, Reasoning, Text, ToolCall, ToolOutcome, ToolResult
@@ -226,7 +226,7 @@ def test_show_prints_records_with_their_numbers_and_indents_long_ones(store: Pat
     assert [line.split("  ")[-1].strip() for line in lines] == [
         "you: hello",
         "there",
-        "turn 1 begins",
+        "turn 1 starts",
         lines[3].split("  ")[-1],
         'answer: You said: "hello there". This is message 1 from you that I see.',
         "turn 1 ends: answered",
@@ -322,35 +322,35 @@ SPOKEN: list[tuple[AnyRecord, str]] = [
     (SessionConfigured("sim", "Be brief."), "settings: model sim, a system text of 9 characters"),
     (InputAdmitted((Text("a"), Media(BLOB, "image/png", "b.png"))), "you: a\n[image/png b.png, 48,213 bytes]"),
     (InputAdmitted((LargeText(BLOB, "It began"),)), "you: It began…\n[text abababababab, 48,213 bytes in all]"),
-    (CancelRequested(3), "asked to cancel turn 3"),
-    (TurnStarted(3), "turn 3 begins"),
+    (CancelRequested(3), "cancel of turn 3 requested"),
+    (TurnStarted(3), "turn 3 starts"),
     (AttemptStarted(1, 2, "sim", 1_234), "attempt 2: asking sim, about 1,234 tokens"),
     (a_reply("", a_tool_call("pay", '{"to": "Ada"}')), 'answer: [calls pay {"to": "Ada"}]'),
     (REFUSED, 'attempt 2 failed: the provider is overloaded (status 529): "Overloaded"'),
-    (AttemptAbandoned(1, 2, Abandonment.INTERRUPTED), "attempt 2 was given up: the process stopped"),
-    (AttemptAbandoned(1, 2, Abandonment.CANCELLED), "attempt 2 was given up: it was cancelled"),
-    (AttemptAbandoned(1, 2, Abandonment.STORE_FULL), "attempt 2 was given up: the disk was full"),
+    (AttemptAbandoned(1, 2, Abandonment.INTERRUPTED), "attempt 2 was abandoned: the process stopped"),
+    (AttemptAbandoned(1, 2, Abandonment.CANCELLED), "attempt 2 was abandoned: it was cancelled"),
+    (AttemptAbandoned(1, 2, Abandonment.STORE_FULL), "attempt 2 was abandoned: the disk was full"),
     (ToolStarted(1, "c1", "pay"), "tool pay is about to run (intent of c1)"),
-    (ToolInterrupted(1, "c1"), "the process stopped while c1 ran; it may be started again"),
+    (ToolInterrupted(1, "c1"), "the process stopped while c1 ran; it may run again"),
     (ToolSettled(1, ToolResult("c1", (Text("paid"),))), "tool result, done (receipt of c1): paid"),
     (RungStarted(1, Rung.BACKOFF, FaultKind.OVERLOADED, 4.2), "the provider is overloaded; waiting 4.2 s"),
-    (OutputClamped(1, 2_048), "asking for an answer of at most 2,048 tokens"),
-    (RungFinished(1, Rung.DIGEST, RungResult.CHANGED), "making a digest of what is old: done"),
+    (OutputClamped(1, 2_048), "the answer is limited to 2,048 tokens"),
+    (RungFinished(1, Rung.DIGEST, RungResult.CHANGED), "building a digest of old messages: done"),
     (
         CompactionApplied(1, 12, "…", 5_000, 2_000),
-        "compaction: everything before message 12 is represented by a digest; 5,000 tokens became 2,000",
+        "compaction: a digest replaces everything before message 12; 5,000 tokens became 2,000",
     ),
     (
         GenerationStarted(9, 9, "…", 500, 20, generation=3, left=2),
-        "generation 3 begins: of everything before, only message 9 and a digest are in the view; 500 tokens became 20",
+        "generation 3 starts: of all before, the view has only message 9 and a digest; 500 tokens became 20",
     ),
     (
         CompactionUndone(7, CompactionApplied(1, 12, "…", 5_000, 2_000), 5),
-        "what record 7 made of the view was undone; the past is shown as since message 12 again",
+        "the compaction in record 7 was undone; the view starts at message 12 again",
     ),
-    (CompactionUndone(7), "what record 7 made of the view was undone; the past is shown word for word again"),
-    (PieceSummarised(0, 9, "…", "m"), "m wrote notes on everything up to record 9"),
-    (PieceSummarised(0, 9, "…", "m", is_merged=True), "m merged its notes on everything up to record 9"),
+    (CompactionUndone(7), "the compaction in record 7 was undone; the view starts at the beginning again"),
+    (PieceSummarised(0, 9, "…", "m"), "m summarised everything up to record 9"),
+    (PieceSummarised(0, 9, "…", "m", is_merged=True), "m merged its summaries of everything up to record 9"),
     (NoticePosted(1, "compacted", "Something was cut."), "notice: Something was cut."),
     (SegmentSealed(1, 900, "x/1-900", "ab", 48_213), "records 1 to 900 moved into the archive: 48,213 bytes"),
     (TurnEnded(3, Outcome.ANSWERED), "turn 3 ends: answered"),
@@ -360,15 +360,15 @@ SPOKEN: list[tuple[AnyRecord, str]] = [
 
 @pytest.mark.parametrize(("record", "words"), SPOKEN)
 def test_a_record_is_told_in_plain_words(record: AnyRecord, words: str) -> None:
-    assert spoken(record) == words
+    assert describe_record(record) == words
 
 
 def test_parts_that_are_not_text_are_named() -> None:
     parts = (Reasoning("hm"), Reasoning("", "x", "sealed"), ToolCall("c", "pay", "{}"))
 
-    assert spoken(msgspec.structs.replace(a_reply(), reply=msgspec.structs.replace(a_reply().reply, parts=parts))) == (
-        "answer: [thinks: hm]\n[thinks: hidden]\n[calls pay {}]"
-    )
+    assert describe_record(
+        msgspec.structs.replace(a_reply(), reply=msgspec.structs.replace(a_reply().reply, parts=parts))
+    ) == ("answer: [thinks: hm]\n[thinks: hidden]\n[calls pay {}]")
 
 
 class Screen(io.StringIO):

@@ -108,7 +108,7 @@ def test_a_generation_is_told_by_view_and_show_and_undone(tmp_path: Path) -> Non
 
     assert "generation: 2; `holdfast show` has the ones before\n" in invoked("view", KEY, "--store", path)
     shown = invoked("show", KEY, "--limit", "1000", "--store", path)
-    assert "generation 2 begins: of everything before, only message" in shown
+    assert "generation 2 starts: of all before, the view has only message" in shown
     assert "rule 0: never touch src/part0.py" in shown, "the old generation is there to be read"
     assert "word for word from" in invoked("undo", KEY, "--store", path)
     assert "generation" not in invoked("view", KEY, "--store", path).splitlines()[0]

@@ -12,7 +12,7 @@ from holdfast.cli import command_line
 from holdfast.cli.exit_codes import run
 from holdfast.core.integrity.segments import Kept, unpack_segment
 from holdfast.runtime.maintenance.sealing import put_segment
-from holdfast.runtime.sessions.delete import deleted
+from holdfast.runtime.sessions.delete import delete_session
 from holdfast.stores.archives import FolderArchive
 from holdfast.stores.blobs import FolderBlobs
 from holdfast.stores.rows import record_crc32
@@ -160,7 +160,7 @@ def test_a_table_of_names_that_had_to_be_made_again_is_not_taken_for_the_word_th
     async def known() -> tuple[list[str], int, list[str]]:
         store, blobs = SqliteStore(path, clock=ManualClock()), FolderBlobs(path.with_name("s.db-blobs"))
         before = await store.blobs_unknown()
-        await deleted(store, blobs, None, "two")
+        await delete_session(store, blobs, None, "two")
         after = (len(await store.blobs_of("one")), await store.blobs_unknown())
         await store.close()
         return before, *after
@@ -210,7 +210,7 @@ def test_an_older_store_is_checked_as_it_is(tmp_path: Path, capfd: pytest.Captur
 
     assert doctor(old) == 0
 
-    assert "layout 1; the next command that writes brings it to layout" in capfd.readouterr().out
+    assert "layout 1; the next command that writes migrates it to layout" in capfd.readouterr().out
     assert schema_of(old) == before
 
 

@@ -40,7 +40,7 @@ def test_a_session_goes_into_a_file_and_comes_back_in_another_store_under_anothe
     assert shown("t", there, capfd) == shown("s", old, capfd)
     assert schema_of(old) == before
     assert holdfast("import", file, "--key", "t", "--store", there) == 2
-    assert "there is a session 't' already" in capfd.readouterr().err
+    assert "session 't' already exists" in capfd.readouterr().err
     assert holdfast("import", file, "--json", "--store", there) == 0
     assert json.loads(capfd.readouterr().out)["origin"] == "s"
 

@@ -9,7 +9,7 @@ import pytest
 from holdfast.errors import BadInputError
 from holdfast.ports import Archive, Blobs, Store
 from holdfast.runtime.maintenance.sealing import put_segment
-from holdfast.runtime.sessions.delete import deleted, deleted_all
+from holdfast.runtime.sessions.delete import delete_session, delete_sessions
 from holdfast.stores.archived import ArchivedStore
 from holdfast.stores.archives import MemoryArchive
 from holdfast.stores.memory import MemoryBlobs, MemoryStore
@@ -80,7 +80,7 @@ class World:
 
 
 async def delete(store: Store, blobs: Blobs, archive: Archive) -> None:
-    await deleted_all(store, blobs, archive, GOING)
+    await delete_sessions(store, blobs, archive, GOING)
 
 
 async def dying(world: World, point: CrashPoint | None) -> int:
@@ -137,7 +137,9 @@ async def test_the_deletion_of_one_session_is_finished_by_that_of_another(writes
         await world.fill()
         store = CrashingStore(world.store, point)
         with suppress(Died):
-            await deleted(store, CrashingBlobs(world.blobs, store), CrashingArchive(world.archive, store), GOING[0])
+            await delete_session(
+                store, CrashingBlobs(world.blobs, store), CrashingArchive(world.archive, store), GOING[0]
+            )
         world.clock.advance(100)
         await delete(world.store, world.blobs, world.archive)
 
@@ -162,13 +164,13 @@ async def test_a_deletion_that_dies_anywhere_in_a_store_from_before_names_were_k
         bare = SqliteStore(path, clock=clock)
         first = CrashingStore(bare, point)
         with suppress(Died):
-            await deleted(first, CrashingBlobs(blobs, first), None, "b")
+            await delete_session(first, CrashingBlobs(blobs, first), None, "b")
         await bare.close()
         second = SqliteStore(path, clock=clock)
         clock.advance(100)
         with suppress(BadInputError):
-            await deleted(second, blobs, None, "b")
-        await deleted(second, blobs, None, "c")
+            await delete_session(second, blobs, None, "b")
+        await delete_session(second, blobs, None, "c")
         left = [known.key for known in await second.sessions()]
         await second.close()
         return first.writes, set(blobs._blobs), left

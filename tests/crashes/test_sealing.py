@@ -62,7 +62,7 @@ async def seal(store: Store, archive: Archive, owner: str) -> None:
     lease = await engine.store.acquire(SESSION, owner, seconds=30)
     assert lease is not None, "a dead process's lease is free"
     log = await open_log(engine.store, SESSION)
-    await Sealer(engine).seal_behind(lease, compacted(log))
+    await Sealer(engine).seal_due(lease, compacted(log))
     await engine.store.release(lease)
 
 

@@ -134,7 +134,7 @@ async def test_the_library_the_api_and_the_command_line_read_the_same_text_as_th
             session, fact, output = await a_past(world, hold)
             by_model = await recalled(world, session, seq=output)
             page = await session.recall(seq=output)
-            assert by_model == page.told()
+            assert by_model == page.as_text()
 
             async with a_gateway_on(hold) as client:
                 path = f"/api/sessions/{KEY.replace(':', '%3A')}"

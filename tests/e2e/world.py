@@ -167,7 +167,7 @@ async def next_record(session: Session, kind: type[AnyRecord], *, after: int = 0
 
 async def at_rest(hold: Client) -> None:
     """Wait until nobody works on any session, what we do of our own accord included."""
-    while tasks := list(hold._supervisor._attending.values()):
+    while tasks := list(hold._supervisor._workers.values()):
         await asyncio.wait(tasks)
 
 

@@ -149,7 +149,7 @@ async def test_sessions_are_found_by_a_text_in_their_key_page_by_page(tmp_path: 
         (Turn(in_flight=InFlight.READY, number=1), ("ready", "about to continue")),
         (
             Turn(in_flight=InFlight.RUNG, number=1, climbing=Rung.SUMMARISE, waiting=(2, 3)),
-            ("rung", "summarising what is old; 2 messages queued"),
+            ("rung", "summarising old messages; 2 messages queued"),
         ),
         (
             Turn(in_flight=InFlight.TOOLS, number=1, calls_running=(Call(a_tool_call("look_up")),)),

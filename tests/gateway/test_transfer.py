@@ -12,7 +12,7 @@ from holdfast.core.limits.bounds import Bounds
 from holdfast.gateway.bounds import GatewayBounds
 from holdfast.models.catalogue import simulated_model
 from holdfast.models.fake import Simulation
-from holdfast.runtime.sessions.transfer import COPYING, exported
+from holdfast.runtime.sessions.transfer import COPYING, export_session
 from holdfast.testing.engines import ScriptedModel
 from holdfast.types.limits import Limits
 from tests.core.images import a_png
@@ -78,7 +78,7 @@ async def test_an_export_is_the_file_that_the_command_writes_with_a_name_for_it(
     async with a_gateway() as running:
         await running.client.send('tele gram/"42', "hello")
         answer = await running.client.get("/api/sessions/tele%20gram%2F%2242/export")
-        lines = [line async for line in exported(running.engine.store, running.engine.blobs, 'tele gram/"42')]
+        lines = [line async for line in export_session(running.engine.store, running.engine.blobs, 'tele gram/"42')]
 
     assert answer.status == 200
     assert answer.body == b"".join(lines)
@@ -181,7 +181,7 @@ async def test_an_import_cannot_name_bytes_that_it_does_not_bring_nor_a_model_th
         there = await keys_in(running)
 
     assert blob.code == (422, "bad_input")
-    assert "which is not in the file" in blob.body["detail"]
+    assert "which the file lacks" in blob.body["detail"]
     assert model.code == (422, "unknown_model")
     assert there == ["telegram:42"]
 

@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 
 from holdfast.lab.benches.postgres_server import OwnServer
-from holdfast.runtime.sessions.transfer import exported
+from holdfast.runtime.sessions.transfer import export_session
 from holdfast.stores.archived import ArchivedStore
 from holdfast.stores.archives import FolderArchive
 from holdfast.stores.blobs import FolderBlobs
@@ -99,7 +99,7 @@ async def _export(folder: Path) -> None:
     for content in CONTENTS.values():
         await blobs.put(content)
     await store.adopt(await lease_on(store, SESSION), list(LOG))
-    (folder / "export.jsonl").write_bytes(b"".join([line async for line in exported(store, blobs, SESSION)]))
+    (folder / "export.jsonl").write_bytes(b"".join([line async for line in export_session(store, blobs, SESSION)]))
 
 
 async def _sqlite(folder: Path) -> None:

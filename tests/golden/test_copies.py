@@ -8,7 +8,13 @@ import pytest
 
 from holdfast.core.integrity.segments import folder_of, name_of, pack_segment, range_in, salvage, unpack_segment
 from holdfast.ports import Blobs, Store
-from holdfast.runtime.sessions.transfer import exported, imported, is_ours, lines_of, origin_of_whole
+from holdfast.runtime.sessions.transfer import (
+    export_session,
+    import_lines,
+    is_exported_session,
+    lines_of,
+    verified_origin,
+)
 from holdfast.stores.blobs import FolderBlobs
 from holdfast.stores.memory import MemoryBlobs, MemoryStore
 from holdfast.stores.sqlite import SqliteStore
@@ -35,10 +41,10 @@ def _place(kind: str, folder: Path) -> tuple[Store, Blobs]:
 async def test_an_exported_session_is_imported_whole_and_exported_as_the_same_bytes(kind: str, tmp_path: Path) -> None:
     store, blobs = _place(kind, tmp_path)
 
-    copied = await imported(lines_of(EXPORT), store, blobs)
+    copied = await import_lines(lines_of(EXPORT), store, blobs)
     found = [line_of(logged).encode() for logged in await store.read(SESSION)]
     contents = {ref.sha256: await blobs.get(ref) for ref in await store.blobs_of(SESSION)}
-    again = b"".join([line async for line in exported(store, blobs, SESSION)])
+    again = b"".join([line async for line in export_session(store, blobs, SESSION)])
     await store.close()
 
     assert (copied.session, copied.origin, copied.records, copied.blobs) == (SESSION, SESSION, len(LOG), len(CONTENTS))
@@ -48,13 +54,13 @@ async def test_an_exported_session_is_imported_whole_and_exported_as_the_same_by
 
 
 def test_an_exported_file_is_known_by_its_beginning_and_found_whole() -> None:
-    assert is_ours(EXPORT.read_bytes())
-    assert origin_of_whole(EXPORT) == SESSION
+    assert is_exported_session(EXPORT.read_bytes())
+    assert verified_origin(EXPORT) == SESSION
 
 
 async def test_a_blob_of_an_exported_session_is_kept_under_its_own_name() -> None:
     store, blobs = MemoryStore(clock=ManualClock()), MemoryBlobs()
-    await imported(lines_of(EXPORT), store, blobs, key="another")
+    await import_lines(lines_of(EXPORT), store, blobs, key="another")
 
     assert {name: await blobs.get(BlobRef(name, len(content))) for name, content in CONTENTS.items()} == CONTENTS
 

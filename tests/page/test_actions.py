@@ -45,7 +45,7 @@ async def test_a_compaction_is_previewed_appears_live_and_is_undone(browsing: Br
         await expect(dialog.locator(".preview")).to_contain_text("Would leave the view")
         await expect(dialog.locator(".preview")).to_contain_text("10 messages of 5 turns")
         await dialog.get_by_role("button", name="Compact", exact=True).click()
-        await expect(page.locator(".tone-turning")).to_contain_text("is represented by a summary")
+        await expect(page.locator(".tone-turning")).to_contain_text("a summary replaces everything before message")
         await expect(page.locator(".is-out").first).to_be_visible()
 
         await page.get_by_role("button", name="Summary and originals").click()

@@ -90,8 +90,8 @@ async def test_what_was_exported_is_imported_and_what_was_not_is_refused_in_word
         dialog = page.get_by_role("dialog", name="Import a session")
         chosen, problem = dialog.get_by_label("Exported file"), dialog.get_by_role("alert")
         for content, sentence in (
-            (b"hello", "This is no exported session"),
-            (exported[:-9], "it is not whole"),
+            (b"hello", "Not an exported session"),
+            (exported[:-9], "or incomplete"),
             (exported, f"Session '{KEY}' already exists; choose another key"),
         ):
             await chosen.set_input_files([FilePayload(name="a.jsonl", mimeType="text/plain", buffer=content)])

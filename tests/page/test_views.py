@@ -6,7 +6,7 @@ import msgspec
 import pytest
 from playwright.async_api import Page, expect
 
-from holdfast.runtime.sessions.record_text import spoken
+from holdfast.runtime.sessions.record_text import describe_record
 from holdfast.testing.builders import a_reply, a_tool_call
 from holdfast.types.faults import Confidence, Fault, FaultKind, Phase, Refusal, Rung
 from holdfast.types.limits import Learned
@@ -126,7 +126,7 @@ async def test_the_page_says_of_every_record_what_the_command_line_says(browsing
             "async (records) => records.map((await import('/app/record_text.js')).spoken)",
             [msgspec.json.decode(msgspec.json.encode(record)) for record in EXAMPLES],
         )
-    assert said == [spoken(record) for record in EXAMPLES]
+    assert said == [describe_record(record) for record in EXAMPLES]
 
 
 async def test_every_view_loads(browsing: Browsing) -> None:
@@ -223,11 +223,11 @@ async def test_health_tells_of_faults_queues_and_what_was_learned(browsing: Brow
         await tell_story(running)
         page = await browsing.open(running.url, "#/health")
         faults = page.get_by_role("region", name="Recent faults")
-        await expect(faults).to_contain_text("the provider limits how often it is asked (429)")
+        await expect(faults).to_contain_text("the provider limits the request rate (429)")
         await expect(page.get_by_role("region", name="Learned limits")).to_contain_text("test:nowhere:test:model")
         await expect(page.get_by_role("region", name="Queues")).to_contain_text("No queued sessions")
         await faults.get_by_role("link").first.click()
-        await expect(page.get_by_role("feed", name="Timeline")).to_contain_text("limits how often it is asked")
+        await expect(page.get_by_role("feed", name="Timeline")).to_contain_text("limits the request rate")
 
 
 UNNAMED = """[...document.querySelectorAll("button, a, input, textarea, [role]")].filter((node) => {

@@ -82,7 +82,7 @@ async def test_a_conversation_with_tools_of_the_client_stays_one_turn_with_its_p
         (key,) = await running.sessions()
         records = await running.records(key)
         view = await (await running.hold.session(key)).view()
-        owing = await running.hold.owing()
+        owing = await running.hold.pending()
     assert [type(record) for record in records].count(InputAdmitted) == 1
     assert isinstance(records[-1], TurnEnded)
     assert [message.role for message in view.messages] == [Role.USER, Role.ASSISTANT, Role.TOOL, Role.ASSISTANT]

@@ -78,7 +78,7 @@ async def test_a_session_that_is_being_worked_on_is_left_alone(tmp_path: Path) -
     engine = an_engine(ScriptedModel(["hi"]))
     await engine.store.acquire("s", "a worker", seconds=60)
 
-    with pytest.raises(RetryLaterError, match="import again when it is idle"):
+    with pytest.raises(RetryLaterError, match="is being worked on elsewhere"):
         await bring_in(engine, a_session(tmp_path))
 
     assert await engine.store.info("s") is None

@@ -163,11 +163,11 @@ async def _refusal(
     [
         ("", "the message is empty; write something or attach a file"),
         (" \n\t\u3000", "the message is empty; write something or attach a file"),
-        ("é" * 51, "the message has 102 bytes, at most 100 are taken; attach it as a file"),
+        ("é" * 51, "the message has 102 bytes, the maximum is 100; attach it as a file"),
         (
             "ab\ud83d",
             (
-                "the message has half a character (U+D83D) at position 3; "
+                "the message has a lone surrogate (U+D83D) at position 3; "
                 "remove it, or decode the text with the encoding it was written in"
             ),
         ),
@@ -193,7 +193,7 @@ ACCEPTED = "accepted are PNG, JPEG, GIF and WebP images, PDF, and text in UTF-8"
         (Attachment(b"", "a.txt"), "attachment 'a.txt' is empty; leave it out or attach the right file"),
         (
             Attachment(b"x" * 1_001),
-            "an attachment without a name has 1,001 bytes, at most 1,000 are taken; send a part of it",
+            "an attachment without a name has 1,001 bytes, the maximum is 1,000; send a part of it",
         ),
         (
             Attachment(b"%PDF-1.7", "photo.png"),
@@ -211,15 +211,15 @@ ACCEPTED = "accepted are PNG, JPEG, GIF and WebP images, PDF, and text in UTF-8"
         ),
         (
             Attachment(b"PK\x03\x04\x00", "a.zip"),
-            f"attachment 'a.zip' is of a type that models do not take; {ACCEPTED}",
+            f"attachment 'a.zip' has a type that models do not accept; {ACCEPTED}",
         ),
         (
             Attachment(PNG[:20], "cut.png"),
-            "attachment 'cut.png' is a PNG image that is damaged or cut short; attach a whole copy",
+            "attachment 'cut.png' is a PNG image that is damaged or truncated; attach a complete copy",
         ),
         (
             Attachment(b"abc\xe4\xb8", "a.txt"),
-            f"attachment 'a.txt' starts as text but is not UTF-8 to its end; save it as UTF-8. A{ACCEPTED[1:]}",
+            f"attachment 'a.txt' starts as text but is not valid UTF-8; save it as UTF-8. A{ACCEPTED[1:]}",
         ),
     ],
 )
@@ -232,7 +232,7 @@ async def test_an_attachment_that_cannot_be_used_is_refused(
 async def test_a_text_file_that_breaks_late_is_refused(blobs: CountingBlobs, tmp_path: Path) -> None:
     path = tmp_path / "dump.txt"
     path.write_bytes(b"a" * 2**20 + b"\xff")
-    assert "is not UTF-8 to its end" in await _refusal(blobs, "", path, bounds=BOUNDS)
+    assert "is not valid UTF-8" in await _refusal(blobs, "", path, bounds=BOUNDS)
 
 
 async def test_a_path_that_leads_nowhere_is_refused(blobs: CountingBlobs, tmp_path: Path) -> None:
@@ -255,13 +255,13 @@ async def test_a_file_that_may_not_be_read_is_refused(blobs: CountingBlobs, tmp_
     path.chmod(0)
     if os.access(path, os.R_OK):
         pytest.skip("this user may read every file, whatever its permissions")
-    assert "may not be read by this process" in await _refusal(blobs, "", path)
+    assert "is not readable by this process" in await _refusal(blobs, "", path)
 
 
 @pytest.mark.parametrize(
     ("path", "sentence"),
     [
-        ("a\0b", "file 'a\\x00b' has a character that no path can have; check the path"),
+        ("a\0b", "file 'a\\x00b' has a character that is invalid in a path; check the path"),
         ("x" * 5_000, f"file {'x' * 300!r} cannot be read (File name too long); attach another copy"),
     ],
 )
@@ -271,7 +271,7 @@ async def test_a_path_no_system_takes_is_refused(blobs: CountingBlobs, path: str
 
 async def test_too_many_attachments_are_refused(blobs: CountingBlobs) -> None:
     assert await _refusal(blobs, "", *[Attachment(b"x")] * 3) == (
-        "3 attachments are more than the 2 one message takes; send them in several messages"
+        "3 attachments exceed the maximum of 2 per message; send them in several messages"
     )
 
 
@@ -333,7 +333,7 @@ def test_a_plain_name_is_a_session_key_and_a_client_id(name: str) -> None:
     ("key", "sentence"),
     [
         ("", 'the session key is empty; give one, such as "telegram:42"'),
-        ("é" * 129, "the session key has 258 bytes, at most 256 are taken; use a shorter one"),
+        ("é" * 129, "the session key has 258 bytes, the maximum is 256; use a shorter one"),
         (" a", "the session key ' a' starts or ends with white space; remove it"),
         ("a\n", "the session key 'a\\n' starts or ends with white space; remove it"),
         ("a\x07b", "the session key 'a\\x07b' has U+0007 at position 2; use printable characters only"),

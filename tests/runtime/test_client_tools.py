@@ -125,7 +125,7 @@ async def test_a_result_of_a_call_that_nobody_was_told_to_run_is_refused(reply: 
     async with an_open_call() as (_, session, _turn, call):
         before = await session.history()
         assert (reply, call_id) != (reply_of(call), "call-1")
-        with pytest.raises(BadInputError, match="no client was told to run call"):
+        with pytest.raises(BadInputError, match="is not a call for a client"):
             await session.submit(reply, call_id, ["12"])
         assert await session.history() == before
 
@@ -136,10 +136,10 @@ async def test_a_result_of_a_call_that_nobody_was_told_to_run_is_refused(reply: 
         ([SOUND, SOUND], "one of this session's tools has that name"),
         ([ToolSpec("recall", "", "{}")], "one of the server's own tools has that name"),
         ([ToolSpec("so und", "", "{}")], "a name has 1 to 64"),
-        ([ToolSpec("sound", "", "{")], "its parameters are no JSON"),
+        ([ToolSpec("sound", "", "{")], "its parameters are not valid JSON"),
         ([ToolSpec("sound", "", "[]")], "must be a JSON Schema of type object"),
-        ([ToolSpec("sound", "x" * 300_000, "{}")], "at most 262,144 are taken"),
-        ([ToolSpec(f"t{number}", "", "{}") for number in range(129)], "129 tools are more than the 128"),
+        ([ToolSpec("sound", "x" * 300_000, "{}")], "the maximum is 262,144"),
+        ([ToolSpec(f"t{number}", "", "{}") for number in range(129)], "129 tools exceed the maximum of 128"),
     ],
 )
 async def test_tools_that_cannot_be_declared_are_refused_and_nothing_is_stored(tools: list[ToolSpec], why: str) -> None:

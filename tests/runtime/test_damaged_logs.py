@@ -13,7 +13,7 @@ from holdfast.runtime.engine.log import open_log
 from holdfast.runtime.maintenance.doctor import SEGMENT, Doctor
 from holdfast.runtime.maintenance.healing import heal_whole, open_healed
 from holdfast.runtime.maintenance.sealing import Sealer, put_again, put_segment
-from holdfast.runtime.sessions.delete import deleted, deleted_all
+from holdfast.runtime.sessions.delete import delete_session, delete_sessions
 from holdfast.stores.archived import ArchivedStore
 from holdfast.stores.archives import MemoryArchive
 from holdfast.stores.memory import MemoryBlobs
@@ -77,7 +77,7 @@ async def test_a_blob_is_kept_as_long_as_a_damaged_record_of_another_session_may
     """FM-118: a row that was moved is put back, and would then name what is gone."""
     world.change(f"UPDATE recent SET seq = 1025 WHERE session = {NUMBER}", "stays")
 
-    gone = await deleted(world.store, world.blobs, None, "goes")
+    gone = await delete_session(world.store, world.blobs, None, "goes")
     lease = await lease_on(world.store, "stays")
     await heal_whole(lease, world.store)
 
@@ -91,7 +91,7 @@ async def test_a_blob_that_is_named_by_what_was_set_aside_is_kept_and_others_go(
     await open_healed(await lease_on(world.store, "stays"), world.store)
     assert len(await world.store.quarantine("stays")) == 1
 
-    gone = await deleted(world.store, world.blobs, None, "goes")
+    gone = await delete_session(world.store, world.blobs, None, "goes")
 
     assert (gone.blobs, world.left) == (1, {world.shared.sha256})
 
@@ -106,7 +106,7 @@ async def test_a_blob_is_kept_while_a_segment_that_may_name_it_is_away(world: Wo
     await world.archive.remove(segment.name)
     store = ArchivedStore(world.store, world.archive)
 
-    gone = await deleted(store, world.blobs, world.archive, "goes")
+    gone = await delete_session(store, world.blobs, world.archive, "goes")
     await world.archive.put(segment.name, body)
 
     assert (gone.blobs, world.left) == (1, {world.shared.sha256})
@@ -121,7 +121,7 @@ async def test_a_session_of_a_newer_version_neither_stops_deletions_nor_loses_it
     with pytest.raises(StoreDamagedError, match="no record is known"):
         await open_log(world.store, "stays")
 
-    gone = await deleted_all(world.store, world.blobs, None, ["goes", "too"])
+    gone = await delete_sessions(world.store, world.blobs, None, ["goes", "too"])
 
     assert (gone.sessions, gone.stayed, gone.blobs) == (("goes", "too"), {}, 1)
     assert [known.key for known in await world.store.sessions()] == ["stays"]
@@ -132,7 +132,7 @@ async def test_a_session_that_nobody_can_read_can_be_deleted(world: World) -> No
     """FM-114: getting rid of a session does not need to understand it."""
     world.write_newer("stays")
 
-    await deleted(world.store, world.blobs, None, "stays")
+    await delete_session(world.store, world.blobs, None, "stays")
 
     assert [known.key for known in await world.store.sessions()] == ["goes"]
     assert world.left == {world.shared.sha256, world.own.sha256}
@@ -147,7 +147,7 @@ async def test_of_sessions_that_have_expired_one_that_is_not_clean_stays(world: 
     world.tear("a")
     world.clock.advance(100.0)
 
-    gone = await deleted_all(world.store, world.blobs, None, ["a", "b"], untouched_since=world.clock.now())
+    gone = await delete_sessions(world.store, world.blobs, None, ["a", "b"], untouched_since=world.clock.now())
 
     assert gone.sessions == ("b",)
     assert "doctor --fix" in gone.stayed["a"]
@@ -166,7 +166,7 @@ async def test_records_of_a_log_that_is_not_clean_are_not_sealed(
     assert Sealer(engine).may_seal(log)
     world.change(f"UPDATE recent SET crc32 = crc32 + 1 WHERE session = {NUMBER} AND seq = 5", "s")
 
-    await Sealer(engine).seal_behind(lease, log)
+    await Sealer(engine).seal_due(lease, log)
 
     assert (await world.store.segments("s"), await world.archive.names()) == ([], [])
     assert (await world.store.examine("s")).whole[0].first == 1
@@ -232,7 +232,7 @@ async def test_records_that_are_sealed_and_live_stay_live_where_the_archive_does
     lease = await lease_on(spanning, "s")
 
     assert await heal_whole(lease, spanning) == []
-    findings = await Doctor(spanning, world.blobs, world.archive).look_at("s")
+    findings = await Doctor(spanning, world.blobs, world.archive).check("s")
 
     assert await spanning.read("s") == before
     assert await _live(world) == list(range(1, 9))
@@ -249,7 +249,7 @@ async def test_a_segment_that_is_gone_is_put_again_from_records_that_are_live_an
     await world.archive.remove(name)
     if loss == "damaged":
         await world.archive.put(name, body[:-9] + b"altered!!")
-    (finding,) = [one for one in await Doctor(store, world.blobs, world.archive).look_at("s") if one.code == SEGMENT]
+    (finding,) = [one for one in await Doctor(store, world.blobs, world.archive).check("s") if one.code == SEGMENT]
     (segment,) = await store.segments("s")
 
     await put_again(store, world.archive, segment)
@@ -259,7 +259,7 @@ async def test_a_segment_that_is_gone_is_put_again_from_records_that_are_live_an
     made = await heal_whole(await lease_on(store, "s"), store)
     assert [type(one).__name__ for one in made] == ["ClearSealed"]
     assert (await store.read("s"))[: len(before)] == before
-    assert await Doctor(store, world.blobs, world.archive).look_at("s") == []
+    assert await Doctor(store, world.blobs, world.archive).check("s") == []
 
 
 @pytest.mark.parametrize("damage", ["another body", "torn", "one is not live"])
@@ -281,5 +281,5 @@ async def test_a_segment_is_not_put_again_from_other_records_than_were_sealed(wo
     await put_again(store, world.archive, segment)
 
     assert await world.archive.names() == []
-    findings = await Doctor(store, world.blobs, world.archive).look_at("s")
+    findings = await Doctor(store, world.blobs, world.archive).check("s")
     assert [one.remedy for one in findings if one.code == SEGMENT] == [""]

@@ -46,7 +46,7 @@ async def test_what_nobody_can_read_is_told_and_does_not_stop_the_look() -> None
     store = Unreadable(clock=ManualClock())
     await store.admit("s", an_input())
 
-    (finding,) = await Doctor(store, MemoryBlobs()).look_at("s")
+    (finding,) = await Doctor(store, MemoryBlobs()).check("s")
 
     assert (finding.code, finding.session, finding.remedy) == ("unreadable", "s", "")
     assert "no record is known" in finding.what
@@ -56,7 +56,7 @@ async def test_a_session_that_is_written_to_meanwhile_is_not_called_wrong() -> N
     store = Growing(clock=ManualClock())
     await store.admit("s", an_input())
 
-    assert await Doctor(store, MemoryBlobs()).look_at("s") == []
+    assert await Doctor(store, MemoryBlobs()).check("s") == []
 
 
 async def test_segments_without_a_seal_wait_unless_they_alone_have_their_records() -> None:
@@ -89,11 +89,11 @@ async def test_a_segment_that_holds_something_else_is_named() -> None:
     await archive.remove(segment.name)
     await archive.put(segment.name, body)
 
-    (finding,) = await Doctor(ArchivedStore(live, archive), MemoryBlobs(), archive).look_at("s")
+    (finding,) = await Doctor(ArchivedStore(live, archive), MemoryBlobs(), archive).check("s")
 
     assert (finding.code, finding.seq) == ("segment", 1)
-    assert "other records than its seal says" in finding.what
-    assert await Doctor(ArchivedStore(live, archive), MemoryBlobs()).look_at("s") == []
+    assert "does not hold the records of its seal" in finding.what
+    assert await Doctor(ArchivedStore(live, archive), MemoryBlobs()).check("s") == []
 
 
 async def test_a_store_is_copied_also_where_files_cannot_be_linked_or_it_says_why(

@@ -176,26 +176,26 @@ WRONG: list[tuple[Callable[..., object], str]] = [
     (
         _takes_anything,
         (
-            "tool _takes_anything, parameter 'options': a model cannot be told what it takes; name each argument, "
-            "or take a list or a dict"
+            "tool _takes_anything, parameter 'options': variable arguments have no schema; name each argument, "
+            "or use a list or a dict"
         ),
     ),
     (
         _takes_many,
         (
-            "tool _takes_many, parameter 'names': a model cannot be told what it takes; name each argument, "
-            "or take a list or a dict"
+            "tool _takes_many, parameter 'names': variable arguments have no schema; name each argument, "
+            "or use a list or a dict"
         ),
     ),
     (
         _by_position,
-        "tool _by_position, parameter 'path': it can only be given by position and a model gives names; remove the '/'",
+        "tool _by_position, parameter 'path': it is positional-only, and a model passes names; remove the '/'",
     ),
     (
         _untyped,
         (
             "tool _untyped, parameter 'path': it has no type; annotate it, as in `path: str`. "
-            "For a method, pass the bound one"
+            "Pass a method bound to its object"
         ),
     ),
     (
@@ -209,7 +209,7 @@ WRONG: list[tuple[Callable[..., object], str]] = [
         _unresolved,
         (
             "tool _unresolved: its type hints cannot be read (name 'Nowhere' is not defined); "
-            "define the types it names at the top of the module"
+            "define its types at the top of the module"
         ),
     ),
     (_yields, "tool _yields: it yields; return a list instead"),
@@ -321,7 +321,7 @@ async def test_a_result_that_no_json_can_hold_is_told() -> None:
     with pytest.raises(TypeError) as caught:
         await give.run("{}")
     assert str(caught.value) == (
-        "the tool ran, but its result of type Opaque cannot be written as JSON "
+        "the tool ran, but its result of type Opaque cannot be encoded as JSON "
         "(Encoding objects of type Opaque is unsupported)"
     )
 

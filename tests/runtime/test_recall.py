@@ -66,7 +66,7 @@ async def read_all(place: Place, **arguments: str | int) -> str:
         head, _, page = (await place.ask(**arguments, offset=offset)).partition("\n")
         assert len(page.encode()) <= PAGE_BYTES
         text += page
-        if "go on with" not in head:
+        if "continue with" not in head:
             return text
         offset = int(head.partition("offset=")[2].partition(")")[0])
 
@@ -87,9 +87,11 @@ async def test_a_record_is_read_in_pages_that_join_byte_for_byte(place: Place) -
     await place.store.append(lease, [a_reply(LONG)], after=0)
 
     assert await read_all(place, seq=1) == LONG
-    assert (await place.ask(seq=1)).startswith(f"[record 1, bytes 0 to {PAGE_BYTES:,} of {len(LONG.encode()):,}; go on")
+    assert (await place.ask(seq=1)).startswith(
+        f"[record 1, bytes 0 to {PAGE_BYTES:,} of {len(LONG.encode()):,}; continue"
+    )
     assert await place.ask(seq=1, offset=10**6) == (
-        f"[record 1 has {len(LONG.encode()):,} bytes; there is nothing behind them]"
+        f"[record 1 has {len(LONG.encode()):,} bytes; the offset is past its end]"
     )
 
 
@@ -241,6 +243,6 @@ async def test_where_tools_may_show_less_than_a_page_pages_are_shorter_and_still
     page = await recall.read("s", seq=1)
     following = await recall.read("s", seq=1, offset=page.end)
 
-    assert len(page.told().encode()) <= 1_024
+    assert len(page.as_text().encode()) <= 1_024
     assert page.text + following.text == LONG.encode()[: following.end].decode()
     assert (page.seq, page.start, following.start) == (1, 0, page.end)

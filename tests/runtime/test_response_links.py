@@ -8,7 +8,7 @@ import pytest
 from holdfast.errors import BadInputError
 from holdfast.ports import Store
 from holdfast.runtime.clock import SystemClock
-from holdfast.runtime.sessions.delete import deleted, deleted_all
+from holdfast.runtime.sessions.delete import delete_session, delete_sessions
 from holdfast.runtime.sessions.response_links import links_in, log_of
 from holdfast.stores.memory import MemoryBlobs, MemoryStore
 from holdfast.stores.postgres import PostgresStore
@@ -68,7 +68,7 @@ async def test_links_go_with_their_session_and_those_of_others_stay() -> None:
     store = MemoryStore(clock=SystemClock())
     staying = await _linked(store)
 
-    await deleted(store, MemoryBlobs(), None, GONE)
+    await delete_session(store, MemoryBlobs(), None, GONE)
 
     assert await _found(store, _names()) == {link.answer: link for link in staying}
     kept = [known.key for known in await store.sessions(limit=1_000)]
@@ -79,7 +79,7 @@ async def test_links_in_a_file_go_with_their_session(tmp_path: Path) -> None:
     store = SqliteStore(tmp_path / "links.db", clock=SystemClock())
     staying = await _linked(store, 10)
 
-    await deleted(store, MemoryBlobs(), None, GONE)
+    await delete_session(store, MemoryBlobs(), None, GONE)
 
     assert await _found(store, _names(10)) == {link.answer: link for link in staying}
     await store.close()
@@ -89,7 +89,7 @@ async def test_links_on_a_server_go_with_their_session(postgres_url: str) -> Non
     store = PostgresStore(postgres_url)
     staying = await _linked(store, 10)
 
-    await deleted(store, MemoryBlobs(), None, GONE)
+    await delete_session(store, MemoryBlobs(), None, GONE)
 
     assert await _found(store, _names(10)) == {link.answer: link for link in staying}
     await store.close()
@@ -99,7 +99,7 @@ async def test_links_go_with_sessions_that_have_expired() -> None:
     store = MemoryStore(clock=SystemClock())
     staying = await _linked(store, 20)
 
-    gone = await deleted_all(store, MemoryBlobs(), None, [GONE, LATER, "dropin:unknown"])
+    gone = await delete_sessions(store, MemoryBlobs(), None, [GONE, LATER, "dropin:unknown"])
 
     assert gone.sessions == (GONE, LATER)
     assert await _found(store, _names(20)) == {link.answer: link for link in staying}
@@ -111,7 +111,7 @@ async def test_a_session_of_our_own_has_no_links_and_its_end_looks_for_none() ->
     await store.admit("telegram:42", InputAdmitted((Text("hello"),), "", None))
     before = await _found(store, _names(2))
 
-    await deleted(store, MemoryBlobs(), None, "telegram:42")
+    await delete_session(store, MemoryBlobs(), None, "telegram:42")
 
     assert await _found(store, _names(2)) == before
 
@@ -125,7 +125,7 @@ async def test_instructions_that_a_branch_shares_with_a_session_that_goes_stay_w
     await _keep(store, source)
     await _keep(store, branch)
 
-    await deleted(store, MemoryBlobs(), None, GONE)
+    await delete_session(store, MemoryBlobs(), None, GONE)
 
     own = _link("branch", STAYS, 4, instructions=source.instructions)
     assert await _found(store, ["source", "branch"]) == {own.answer: own}
@@ -138,10 +138,10 @@ async def test_a_log_of_links_that_another_process_works_on_is_left_to_the_next_
     lease = await store.acquire(busy, "another process", seconds=60)
     assert lease is not None
 
-    await deleted(store, MemoryBlobs(), None, GONE)
+    await delete_session(store, MemoryBlobs(), None, GONE)
     held = await _found(store, _names(1))
     await store.release(lease)
-    await deleted(store, MemoryBlobs(), None, LATER)
+    await delete_session(store, MemoryBlobs(), None, LATER)
 
     assert _answer("gone 0") in held
     assert await _found(store, _names(1)) == {link.answer: link for link in staying}
@@ -151,7 +151,7 @@ async def _deletes(store: Store) -> None:
     """Delete the session, as whoever finds it there still; then another one, as anybody does some day."""
     for session in (GONE, LATER):
         try:
-            await deleted(store, MemoryBlobs(), None, session)
+            await delete_session(store, MemoryBlobs(), None, session)
         except BadInputError:
             # It went before the process died.
             continue
@@ -164,7 +164,7 @@ async def test_a_process_that_dies_at_any_write_of_a_deletion_loses_no_link_and_
     counting = CrashingStore(MemoryStore(clock=SystemClock()))
     await _linked(counting, count)
     before = counting.writes
-    await deleted(counting, MemoryBlobs(), None, GONE)
+    await delete_session(counting, MemoryBlobs(), None, GONE)
     points = [point for point in every_point(counting.writes) if point.write > before]
     assert len(points) > 20
     for point in points:
@@ -173,7 +173,7 @@ async def test_a_process_that_dies_at_any_write_of_a_deletion_loses_no_link_and_
         staying = {link.answer: link for link in await _linked(store, count)}
         dying = CrashingStore(store, type(point)(point.write - before, point.side))
         with pytest.raises(Died):
-            await deleted(dying, MemoryBlobs(), None, GONE)
+            await delete_session(dying, MemoryBlobs(), None, GONE)
         # Whatever was in the middle of it, those that stay are found at every moment.
         halfway = await _found(store, _names(count))
         assert staying.items() <= halfway.items(), point

@@ -10,7 +10,7 @@ from holdfast.core.limits.bounds import RESERVED_KEYS
 from holdfast.ports import Examined
 from holdfast.runtime.engine.context import Engine
 from holdfast.runtime.maintenance import supervisor as supervising
-from holdfast.runtime.sessions.delete import pruned
+from holdfast.runtime.sessions.delete import prune_sessions
 from holdfast.stores.memory import MemoryBlobs, MemoryStore
 from holdfast.testing.builders import a_notice, a_turn_ended, a_turn_started
 from holdfast.testing.clock import ManualClock
@@ -95,7 +95,7 @@ async def test_what_is_in_use_owes_an_answer_or_is_ours_stays() -> None:
     held = await world.store.acquire("worked on", "somebody", seconds=3_600)
     assert held is not None
 
-    gone = await pruned(world.store, world.blobs, None, since=world.clock.now() - 30 * DAY)
+    gone = await prune_sessions(world.store, world.blobs, None, since=world.clock.now() - 30 * DAY)
 
     assert gone.sessions == ("going",)
     assert list(gone.stayed) == ["worked on"]
@@ -121,7 +121,7 @@ async def test_a_message_that_comes_while_a_session_is_looked_at_keeps_it() -> N
     world.clock.advance(31 * DAY)
     world.store.is_quiet = False
 
-    gone = await pruned(world.store, world.blobs, None, since=world.clock.now() - 30 * DAY)
+    gone = await prune_sessions(world.store, world.blobs, None, since=world.clock.now() - 30 * DAY)
 
     assert (gone.sessions, await world.keys()) == ((), ["old"])
     assert "used meanwhile" in gone.stayed["old"]

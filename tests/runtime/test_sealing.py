@@ -255,13 +255,13 @@ async def test_an_archive_that_is_away_is_told_to_the_operator_and_tried_again_l
     folded = await open_log(engine.store, "s")
     sealer, lease = Sealer(engine), await lease_on(store, "s")
 
-    await sealer.seal_behind(lease, folded)
+    await sealer.seal_due(lease, folded)
     tried = archive.puts
     archive.is_down = False
-    await sealer.seal_behind(lease, folded)
+    await sealer.seal_due(lease, folded)
     assert (archive.puts, await store.segments("s")) == (tried, [])
     clock.advance(RETRY_SECONDS)
-    await sealer.seal_behind(lease, folded)
+    await sealer.seal_due(lease, folded)
 
     assert await sealed_seqs(store)
     assert {record.message for record in caplog.records} == {"records were not sealed"}
@@ -299,7 +299,7 @@ async def test_nothing_is_sealed_that_does_not_come_back_whole() -> None:
     lease = await lease_on(store)
     await store.append(lease, [a_notice("kept")], after=0)
 
-    with pytest.raises(SegmentMissingError, match="comes back altered"):
+    with pytest.raises(SegmentMissingError, match="reads back altered"):
         await put_segment(ForgetfulArchive(), "s", await store.kept("s", limit=5))
 
 
@@ -315,7 +315,7 @@ async def test_whoever_finds_another_has_sealed_gives_way() -> None:
     stale.turn = replace(folded.turn, seq=folded.turn.seq - 1, compaction=CompactionApplied(1, 46, "s", 2, 1))
 
     sealer = Sealer(dataclasses.replace(engine, sealing=replace(EAGER, margin_records=0)))
-    await sealer.seal_behind(lease, stale)
+    await sealer.seal_due(lease, stale)
 
     assert await store.segments("s") == before
 

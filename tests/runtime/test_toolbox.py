@@ -87,7 +87,7 @@ def test_a_name_that_some_provider_refuses_is_refused(blobs: MemoryBlobs, name: 
 
 def test_a_deadline_above_the_bound_is_refused(blobs: MemoryBlobs) -> None:
     with pytest.raises(
-        UsageError, match="asks for 31 seconds, the bound is 30; raise tool_seconds_max or ask for less"
+        UsageError, match="has a timeout of 31 seconds, the maximum is 30; raise tool_seconds_max or reduce it"
     ):
         Toolbox([tool(zebra, seconds_max=31)], blobs=blobs, bounds=BOUNDS)
 
@@ -103,10 +103,10 @@ def test_what_is_neither_a_function_nor_a_tool_is_refused(blobs: MemoryBlobs) ->
 async def test_a_tool_that_does_not_exist_is_answered_with_those_that_do(blobs: MemoryBlobs) -> None:
     toolbox = Toolbox([zebra, ant], blobs=blobs, bounds=BOUNDS)
     assert await toolbox.run(ToolCall("c1", "bee", "{}")) == _said(
-        "there is no tool named 'bee'; there are: ant, zebra"
+        "there is no tool named 'bee'; available tools: ant, zebra"
     )
     empty = Toolbox([], blobs=blobs, bounds=BOUNDS)
-    assert await empty.run(ToolCall("c1", "bee", "{}")) == _said("there is no tool named 'bee'; there are: none")
+    assert await empty.run(ToolCall("c1", "bee", "{}")) == _said("there is no tool named 'bee'; available tools: none")
 
 
 async def test_arguments_that_do_not_fit_are_told_to_the_model() -> None:
@@ -182,8 +182,8 @@ async def test_a_tool_past_its_deadline_times_out_and_its_effect_is_unknown() ->
         await asyncio.Event().wait()
 
     overdue = _said(
-        "the tool slow had no result after 0.01 seconds. Its effect is unknown: it may have happened, in part or in "
-        "full, or may still happen. Find out before you call it again",
+        "the tool slow timed out after 0.01 seconds. Its effect is unknown: it may have happened, in part or in full, "
+        "or may still happen. Check before you call it again",
         ToolOutcome.TIMED_OUT,
     )
     try:
@@ -362,7 +362,7 @@ async def test_attachments_beyond_the_bounds_are_left_out_and_counted(blobs: Mem
         "c1",
         (
             Text(
-                "[output: 0 bytes]\n[output: 3,000 bytes are more than the 2,000 that are taken; it is not kept]\n"
+                "[output: 0 bytes]\n[output: 3,000 bytes exceed the maximum of 2,000; it is not stored]\n"
                 "[2 more attachments are left out; ask for fewer at once]"
             ),
         ),
@@ -372,8 +372,8 @@ async def test_attachments_beyond_the_bounds_are_left_out_and_counted(blobs: Mem
 @pytest.mark.parametrize(
     ("value", "told"),
     [
-        ("x" * 5_000, "bytes left out here; it could not be kept (StoreFullError); or ask the tool"),
-        (a_png(3, 2), "[output: 29 bytes, a PNG image; it could not be kept (StoreFullError)]"),
+        ("x" * 5_000, "bytes left out here; it could not be stored (StoreFullError); or ask the tool"),
+        (a_png(3, 2), "[output: 29 bytes, a PNG image; it could not be stored (StoreFullError)]"),
     ],
 )
 async def test_a_full_disk_does_not_lose_the_result_of_a_tool_that_ran(value: object, told: str) -> None:

@@ -13,8 +13,9 @@ from holdfast.core.limits.bounds import Bounds
 from holdfast.errors import BadInputError, BlobMissingError, RetryLaterError, StoreDamagedError
 from holdfast.ports import Store
 from holdfast.runtime.engine.log import open_log
-from holdfast.runtime.sessions.delete import Deleted, deleted, deleted_all
-from holdfast.runtime.sessions.transfer import COPYING, exported, forked, imported, is_ours
+from holdfast.runtime.sessions import transfer
+from holdfast.runtime.sessions.delete import Deleted, delete_session, delete_sessions
+from holdfast.runtime.sessions.transfer import COPYING, export_session, forked, import_lines, is_exported_session
 from holdfast.stores.archives import MemoryArchive
 from holdfast.stores.memory import MemoryBlobs, MemoryStore
 from holdfast.testing.builders import (
@@ -69,7 +70,7 @@ async def as_lines(lines: list[bytes]) -> AsyncIterator[bytes]:
 
 
 async def lines_of(world: World, session: str = "s") -> list[bytes]:
-    return [line async for line in exported(world.store, world.blobs, session)]
+    return [line async for line in export_session(world.store, world.blobs, session)]
 
 
 async def keys(store: Store) -> list[str]:
@@ -81,14 +82,38 @@ async def test_an_exported_session_comes_back_as_it_was_in_another_store() -> No
     records = await here.fill()
     lines = await lines_of(here)
 
-    copied = await imported(as_lines(lines), there.store, there.blobs)
+    copied = await import_lines(as_lines(lines), there.store, there.blobs)
 
     assert (copied.session, copied.records, copied.blobs, copied.origin) == ("s", 5, 2, "s")
     assert await there.store.read("s") == records
     assert [await there.blobs.get(part.blob) for part in records[0].record.parts] == [CONTENT, b""]  # type: ignore[union-attr]
     assert (await there.store.admit("s", records[0].record)).seq == 1  # type: ignore[arg-type]
-    assert is_ours(lines[0])
+    assert is_exported_session(lines[0])
     assert max(map(len, lines)) < 400_000, "a blob goes in pieces"
+
+
+async def test_an_import_from_a_slow_sender_keeps_its_lease_while_another_removes_unfinished_copies(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    here, there = World(), World()
+    await here.fill()
+    lines = await lines_of(here)
+    monkeypatch.setattr(transfer, "_CLOCK", there.clock)
+    monkeypatch.setattr(transfer, "_BATCH_RECORDS", 1)
+
+    async def slowly() -> AsyncIterator[bytes]:
+        for line in lines[:-1]:
+            yield line
+        for _ in range(6):
+            there.clock.advance(20)
+            for _ in range(5):
+                await asyncio.sleep(0)
+        await transfer.sweep_copies(there.store)
+        yield lines[-1]
+
+    copied = await import_lines(slowly(), there.store, there.blobs)
+
+    assert (copied.records, await keys(there.store)) == (5, ["s"])
 
 
 async def test_an_export_takes_another_key_beside_its_original_and_none_that_is_taken() -> None:
@@ -96,11 +121,11 @@ async def test_an_export_takes_another_key_beside_its_original_and_none_that_is_
     records = await world.fill()
     lines = await lines_of(world)
 
-    await imported(as_lines(lines), world.store, world.blobs, key="t")
+    await import_lines(as_lines(lines), world.store, world.blobs, key="t")
 
     assert await world.store.read("t") == records
     with pytest.raises(BadInputError, match="'s' already"):
-        await imported(as_lines(lines), world.store, world.blobs)
+        await import_lines(as_lines(lines), world.store, world.blobs)
     assert await keys(world.store) == ["s", "t"]
 
 
@@ -114,7 +139,7 @@ async def test_a_file_that_was_altered_or_cut_leaves_nothing(place: int) -> None
 
     for broken in (lines[:place], altered if altered != lines else lines[:place], lines[:place] + lines[place + 1 :]):
         with pytest.raises(BadInputError):
-            await imported(as_lines(broken), there.store, there.blobs)
+            await import_lines(as_lines(broken), there.store, there.blobs)
 
     assert await keys(there.store) == []
 
@@ -125,19 +150,19 @@ async def test_two_sessions_in_one_file_and_a_newer_format_are_refused() -> None
     lines = await lines_of(here)
     newer = json.loads(lines[0]) | {"version": 99}
 
-    with pytest.raises(BadInputError, match="second head"):
-        await imported(as_lines([lines[0], *lines]), there.store, there.blobs)
+    with pytest.raises(BadInputError, match="second header"):
+        await import_lines(as_lines([lines[0], *lines]), there.store, there.blobs)
     with pytest.raises(BadInputError, match="version 99"):
-        await imported(as_lines([json.dumps(newer).encode()]), there.store, there.blobs)
-    with pytest.raises(BadInputError, match="does not begin with the head"):
-        await imported(as_lines(lines[1:]), there.store, there.blobs)
+        await import_lines(as_lines([json.dumps(newer).encode()]), there.store, there.blobs)
+    with pytest.raises(BadInputError, match="does not begin with the header"):
+        await import_lines(as_lines(lines[1:]), there.store, there.blobs)
 
 
 async def test_what_cannot_be_exported_says_why() -> None:
     world = World()
     await world.fill()
 
-    with pytest.raises(BadInputError, match="no session 'nobody'"):
+    with pytest.raises(BadInputError, match="session 'nobody' does not exist"):
         await lines_of(world, "nobody")
     world.blobs._blobs.clear()
     with pytest.raises(BlobMissingError):
@@ -149,20 +174,20 @@ async def test_an_import_that_dies_at_any_write_leaves_the_whole_session_or_noth
     records = await here.fill()
     lines = await lines_of(here)
     whole = CrashingStore(World().store)
-    await imported(as_lines(lines), whole, MemoryBlobs())
+    await import_lines(as_lines(lines), whole, MemoryBlobs())
 
     for point in every_point(whole.writes):
         there = World()
         with suppress(Died):
-            await imported(as_lines(lines), CrashingStore(there.store, point), there.blobs)
+            await import_lines(as_lines(lines), CrashingStore(there.store, point), there.blobs)
         found = await there.store.read("s")
         assert found in ([], records), str(point)
 
         there.clock.advance(100)
         if not found:
-            await imported(as_lines(lines), there.store, there.blobs)
+            await import_lines(as_lines(lines), there.store, there.blobs)
         else:
-            await imported(as_lines(lines), there.store, there.blobs, key="again")
+            await import_lines(as_lines(lines), there.store, there.blobs, key="again")
         assert not any(key.startswith(COPYING) for key in await keys(there.store)), str(point)
 
 
@@ -247,12 +272,12 @@ async def test_a_deleted_session_takes_its_own_blobs_with_it_and_leaves_those_of
     shared = await world.blobs.put(CONTENT)
     await world.store.admit("other", InputAdmitted((LargeText(shared, "long"),)))
 
-    gone = await deleted(world.store, world.blobs, MemoryArchive(), "s")
+    gone = await delete_session(world.store, world.blobs, MemoryArchive(), "s")
 
     assert (gone.records, gone.segments, gone.blobs) == (5, 0, 1)
     assert (await keys(world.store), await world.blobs.get(shared)) == (["other"], CONTENT)
-    with pytest.raises(BadInputError, match="no session 's'"):
-        await deleted(world.store, world.blobs, None, "s")
+    with pytest.raises(BadInputError, match="session 's' does not exist"):
+        await delete_session(world.store, world.blobs, None, "s")
 
 
 class CountingStore(MemoryStore):
@@ -279,18 +304,18 @@ async def _sharing_sessions(count: int) -> tuple[CountingStore, MemoryBlobs]:
 async def test_deleting_a_session_with_blobs_reads_no_log_and_a_blob_that_another_names_stays() -> None:
     store, blobs = await _sharing_sessions(50)
 
-    shared = await deleted(store, blobs, None, "s000")
-    own = await deleted(store, blobs, None, "s001")
+    shared = await delete_session(store, blobs, None, "s000")
+    own = await delete_session(store, blobs, None, "s001")
 
     assert (shared.blobs, own.blobs, store.read_of) == (0, 1, [])
     assert await blobs.get(BlobRef(sha256(b"blob 0").hexdigest(), 6)) == b"blob 0"
-    assert (await deleted(store, blobs, None, "s049")).blobs == 1
+    assert (await delete_session(store, blobs, None, "s049")).blobs == 1
 
 
 async def test_deleting_many_sessions_reads_no_log_and_no_blob_of_others_goes() -> None:
     store, blobs = await _sharing_sessions(80)
 
-    gone = await deleted_all(store, blobs, None, [f"s{number:03}" for number in range(40)])
+    gone = await delete_sessions(store, blobs, None, [f"s{number:03}" for number in range(40)])
 
     assert (len(gone.sessions), gone.stayed, gone.blobs, store.read_of) == (40, {}, 39, [])
     assert await keys(store) == [f"s{number:03}" for number in range(40, 80)]
@@ -301,7 +326,7 @@ async def test_two_that_delete_a_session_at_once_do_not_take_each_others_lease()
     await world.fill()
 
     ends = await asyncio.gather(
-        *(deleted(world.store, world.blobs, None, "s") for _ in range(3)), return_exceptions=True
+        *(delete_session(world.store, world.blobs, None, "s") for _ in range(3)), return_exceptions=True
     )
 
     assert [end for end in ends if not isinstance(end, RetryLaterError | BadInputError)] == [Deleted("s", 5, 0, 2)]
@@ -311,7 +336,9 @@ async def test_two_that_delete_a_session_at_once_do_not_take_each_others_lease()
 async def test_two_that_delete_the_only_sessions_that_name_a_blob_do_not_leave_it_to_each_other() -> None:
     store, blobs = await _sharing_sessions(2)
 
-    one, other = await asyncio.gather(deleted(store, blobs, None, "s000"), deleted(store, blobs, None, "s001"))
+    one, other = await asyncio.gather(
+        delete_session(store, blobs, None, "s000"), delete_session(store, blobs, None, "s001")
+    )
 
     assert (one.blobs + other.blobs, await keys(store)) == (1, [])
 
@@ -326,13 +353,13 @@ async def test_of_many_sessions_those_that_cannot_go_stay_and_the_others_go() ->
     everything = ["s", "open", "held", "nobody", "late"]
     now = world.clock.now()
 
-    none = await deleted_all(world.store, world.blobs, None, everything, untouched_since=now - 1)
-    gone = await deleted_all(world.store, world.blobs, None, everything, untouched_since=now)
+    none = await delete_sessions(world.store, world.blobs, None, everything, untouched_since=now - 1)
+    gone = await delete_sessions(world.store, world.blobs, None, everything, untouched_since=now)
 
     assert none.sessions == ()
     assert "used meanwhile" in none.stayed["late"]
     assert (gone.sessions, set(gone.stayed)) == (("s", "late"), {"open", "held", "nobody"})
-    assert "is open" in gone.stayed["open"]
+    assert "has an open turn" in gone.stayed["open"]
     assert set(await keys(world.store)) == {"open", "held"}
 
 
@@ -341,32 +368,32 @@ async def test_a_session_that_is_worked_on_or_not_clean_is_not_deleted() -> None
     await world.fill()
     lease = await lease_on(world.store, "s")
     with pytest.raises(RetryLaterError, match="being worked on"):
-        await deleted(world.store, world.blobs, None, "s")
+        await delete_session(world.store, world.blobs, None, "s")
     await world.store.release(lease)
     world.store._logs["s"][2] = type(world.store._logs["s"][2])(3, 0.0, 0, b"torn")
 
     with pytest.raises(StoreDamagedError, match="record 3"):
-        await deleted(world.store, world.blobs, None, "s")
+        await delete_session(world.store, world.blobs, None, "s")
     assert len(await world.store.read("s")) == 5
 
-    assert (await deleted(world.store, world.blobs, None, "s", force=True)).records == 5
+    assert (await delete_session(world.store, world.blobs, None, "s", force=True)).records == 5
 
 
 async def test_a_deletion_that_dies_at_any_write_leaves_the_session_or_nothing_of_it() -> None:
     world = World()
     records = await world.fill()
     whole = CrashingStore(world.store)
-    await deleted(whole, world.blobs, None, "s")
+    await delete_session(whole, world.blobs, None, "s")
 
     for point in every_point(whole.writes):
         world = World()
         records = await world.fill()
         with suppress(Died):
-            await deleted(CrashingStore(world.store, point), world.blobs, None, "s")
+            await delete_session(CrashingStore(world.store, point), world.blobs, None, "s")
         assert await world.store.read("s") in (records, []), str(point)
         world.clock.advance(100)
         await world.store.admit("last", an_input())
-        await deleted(world.store, world.blobs, None, "last")
+        await delete_session(world.store, world.blobs, None, "last")
         assert set(await keys(world.store)) <= {"s"}, str(point)
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from holdfast.errors import StoreIoError
 from holdfast.runtime.maintenance.sealing import put_segment
-from holdfast.runtime.sessions.delete import deleted, learn_blobs
+from holdfast.runtime.sessions.delete import delete_session, learn_blobs
 from holdfast.stores.archived import ArchivedStore
 from holdfast.stores.archives import MemoryArchive
 from holdfast.stores.memory import MemoryBlobs
@@ -47,13 +47,13 @@ async def test_the_first_deletion_in_an_older_store_reads_each_log_once_and_the_
     store = CountingStore(path)
     assert await store.blobs_unknown() == ["a", "b", "c"]
 
-    first = await deleted(store, blobs, None, "a")
+    first = await delete_session(store, blobs, None, "a")
     assert (first.blobs, sorted(store.read_of), await store.blobs_unknown()) == (1, ["a", "b", "c"], [])
 
     store.read_of.clear()
-    assert (await deleted(store, blobs, None, "c")).blobs == 0
+    assert (await delete_session(store, blobs, None, "c")).blobs == 0
     assert await blobs.get(shared) == b"shared"
-    assert ((await deleted(store, blobs, None, "b")).blobs, store.read_of) == (1, [])
+    assert ((await delete_session(store, blobs, None, "b")).blobs, store.read_of) == (1, [])
     await store.close()
 
 
@@ -69,7 +69,7 @@ async def test_while_a_part_of_an_older_log_is_out_of_reach_no_blob_goes(tmp_pat
     await store.seal(lease, segment, after=2)
     await archive.remove(segment.name)
 
-    assert (await deleted(store, blobs, archive, "a")).blobs == 0
+    assert (await delete_session(store, blobs, archive, "a")).blobs == 0
     assert (await store.blobs_unknown(), await blobs.get(shared)) == (["b"], b"shared")
 
     await archive.put(segment.name, body)

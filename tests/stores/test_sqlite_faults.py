@@ -27,7 +27,7 @@ from holdfast.testing.builders import a_notice, a_turn_started, an_input
 from holdfast.testing.clock import ManualClock
 from holdfast.testing.store_fixture import lease_on, log_of
 from holdfast.types.records import Outcome, TurnEnded
-from holdfast.wiring.doctor import look_over
+from holdfast.wiring.doctor import check_store
 
 
 class Trouble:
@@ -263,7 +263,7 @@ async def test_what_ends_a_turn_is_written_on_a_full_disk_and_nothing_else_is_un
         await another.acquire("t", "other", seconds=30)
     assert await log_of(store) == [an_input("hello"), a_turn_started(1), FULL]
     assert await store.search("s", "hello") == [], "what is not indexed yet cannot be; reading goes on"
-    assert any("space kept for the ends of turns" in note for note in (await look_over(path, None, _quiet)).notes)
+    assert any("space reserved for turn endings" in note for note in (await check_store(path, None, _quiet)).notes)
 
     trouble.end()
     monkeypatch.setattr(sqlite_reserve, "_SPARE_BYTES", 0)

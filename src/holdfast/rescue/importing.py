@@ -12,10 +12,11 @@ import msgspec
 
 from holdfast.core.limits.bounds import Bounds
 from holdfast.core.text.truncation import well_formed
-from holdfast.errors import RetryLaterError
 from holdfast.ports import Blobs, Lease, Store
 from holdfast.rescue.neutral import NeutralMessage, NeutralRole
 from holdfast.rescue.turn_records import NO_CALL, TurnRecords, reply_parts
+from holdfast.runtime.clock import SystemClock
+from holdfast.runtime.engine.lease import kept_lease, take_lease, unique_owner
 from holdfast.runtime.engine.log import pages
 from holdfast.runtime.tools.toolbox import bound_output
 from holdfast.types.messages import ContentPart, LargeText, Media, Part, Reasoning, Text, ToolCall, ToolResult
@@ -24,7 +25,7 @@ from holdfast.types.records import LeasedRecord, origin_of
 # Records per append: large enough for few disk syncs, small enough not to delay other sessions.
 BATCH_RECORDS = 400
 _LEASE_SECONDS = 60.0
-_OWNER = "import"
+_CLOCK = SystemClock()
 _MODEL = "imported"
 # Characters of a large text that stay in the record.
 _HEAD_CHARS = Bounds().head_chars
@@ -134,13 +135,9 @@ async def import_session(
     already_there = len(messages) - len(fresh) - system_texts
     written = 0
     if fresh:
-        lease = await store.acquire(key, _OWNER, seconds=_LEASE_SECONDS)
-        if lease is None:
-            raise RetryLaterError(f"session {key!r} is in use by another worker; import again when it is idle")
-        try:
+        lease = await take_lease(store, _CLOCK, key, unique_owner("import"), seconds=_LEASE_SECONDS)
+        async with kept_lease(store, _CLOCK, lease, seconds=_LEASE_SECONDS):
             written = await _append(fresh, lease, store=store, blobs=blobs, bounds=bounds)
-        finally:
-            await store.release(lease)
     return Imported(key, len(fresh), already_there, system_texts, written)
 
 
@@ -165,7 +162,6 @@ async def _append(
         if len(batch) >= BATCH_RECORDS:
             last = await store.append(lease, batch, after=last)
             batch = []
-            lease = await store.renew(lease, seconds=_LEASE_SECONDS)
     last = await store.append(lease, batch, after=last)
     return last - first
 

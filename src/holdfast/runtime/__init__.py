@@ -1,1 +1,1 @@
-"""Makes happen what the core decides: once, in order, over asyncio."""
+"""The runtime: performs the decisions of the core over asyncio, once and in order."""

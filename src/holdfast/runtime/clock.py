@@ -1,16 +1,16 @@
-"""The time of this machine."""
+"""System clock."""
 
 import asyncio
 import time
 
 
 class SystemClock:
-    """Real time."""
+    """The `Clock` port over the time of this machine."""
 
     def now(self) -> float:
         """Return seconds since the epoch."""
         return time.time()
 
     async def sleep(self, seconds: float) -> None:
-        """Return when this much time has passed."""
+        """Sleep on the event loop."""
         await asyncio.sleep(seconds)

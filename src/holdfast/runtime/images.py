@@ -1,7 +1,7 @@
-"""Images made smaller with Pillow: the only module that touches an imaging library, and does so in a thread.
+"""Image resizing with Pillow, in a thread. No other module uses an imaging library.
 
-The bytes are foreign. Nothing is decoded before the header has told a bounded size, one image is in hand at a time, and
-whatever the decoder raises means that this image cannot be made smaller: the caller then goes on without it.
+The bytes are untrusted. An image is decoded only if its header gives a bounded size, and one at a time. After any error
+of the decoder the caller continues without the image.
 """
 
 import asyncio
@@ -24,13 +24,13 @@ if TYPE_CHECKING:
 log = logging.getLogger("holdfast")
 
 _FORMATS = {PNG: "PNG", JPEG: "JPEG", WEBP: "WEBP", GIF: "GIF"}
-# Phones make 50 megapixels. Decoded, so many are 256 MiB at the most: what is held of one image.
+# Phone cameras have 50 megapixels. Decoded, this many take at most 256 MiB.
 _PIXELS_MAX = 64 * 2**20
-# Held whole while it is decoded. No camera's picture in these formats is larger.
+# The encoded image is in memory while it is decoded. No camera writes larger files in these formats.
 _ORIGINAL_BYTES_MAX = 128 * 2**20
-# Text on a screenshot stays readable; below 80 it frays.
+# Keeps text on screenshots readable; below 80 it blurs.
 _JPEG_QUALITY = 85
-# Each try is three quarters as wide as the one before: six of them are a thirtieth of the area.
+# Each attempt has three quarters of the previous width: after six, a thirtieth of the area.
 _TRIES_MAX = 6
 
 
@@ -42,24 +42,24 @@ class _Picture(msgspec.Struct, frozen=True):
 
 
 class PillowImages:
-    """See `Images`. Without Pillow (the extra `images`) no image can be made smaller."""
+    """The `Images` port. Without Pillow (the extra `images`) it resizes no image."""
 
     def __init__(self, blobs: Blobs) -> None:
         self._blobs = blobs
-        self._in_hand = asyncio.Lock()
+        self._one_at_a_time = asyncio.Lock()
 
     async def shrink(self, image: Media, fit: ImageFit) -> Media | None:
-        """Return the same image within these bounds, kept as a blob of its own; None where that cannot be done."""
+        """Return the image resized to these bounds and stored as a blob of its own; None if that is not possible."""
         if image.media_type not in _FORMATS or image.blob.size_bytes > _ORIGINAL_BYTES_MAX:
             return None
-        async with self._in_hand:
+        async with self._one_at_a_time:
             try:
                 original = await self._blobs.get(image.blob)
                 picture = await asyncio.to_thread(_shrunk, original, _FORMATS[image.media_type], fit)
                 kept = None if picture is None else await self._blobs.put(picture.body)
             except (BlobMissingError, StoreFullError, StoreIoError) as error:
-                # Showing it by a line needs no blob, and comes next.
-                log.warning("image not made smaller", extra={"code": error.code, "blob": image.blob.sha256})
+                # The next step replaces the image by a placeholder, which needs no blob.
+                log.warning("image not resized", extra={"code": error.code, "blob": image.blob.sha256})
                 return None
         if picture is None or kept is None:
             return None
@@ -76,18 +76,18 @@ def _shrunk(original: bytes, kind: str, fit: ImageFit) -> _Picture | None:
         return None
     try:
         with Image.open(io.BytesIO(original), formats=(kind,)) as opened:
-            # A header may be written twice, with two sizes; this is the one that would be decoded.
+            # A file can have two headers with different sizes; this is the size that would be decoded.
             return _fitted(opened, fit) if opened.width * opened.height <= _PIXELS_MAX else None
-    except Exception:  # noqa: BLE001 - a decoder of foreign bytes raises a dozen kinds, and all mean the same
+    except Exception:  # noqa: BLE001 - a decoder of untrusted bytes raises a dozen types, all with this meaning
         return None
 
 
 def _fitted(opened: "Image.Image", fit: ImageFit) -> _Picture | None:
-    """Reduce an image until it fits. Turned as its camera meant it, and without what the camera wrote beside it."""
+    """Reduce an image until it fits, rotated by its EXIF orientation and without metadata."""
     from PIL import Image, ImageOps  # noqa: PLC0415 - see above
 
     if opened.mode in ("P", "PA"):
-        # Colours of a palette cannot be mixed.
+        # Palette images cannot be interpolated.
         opened = opened.convert("RGBA")
     side = min(fit.pixels_max, max(opened.size))
     opened.thumbnail((side, side), Image.Resampling.LANCZOS)
@@ -105,7 +105,7 @@ def _fitted(opened: "Image.Image", fit: ImageFit) -> _Picture | None:
 
 
 def _encoded(frame: "Image.Image") -> Iterator[tuple[str, bytes]]:
-    """Yield an image as bytes, the better likeness first: what is transparent as PNG, anything as JPEG on white."""
+    """Yield encodings of an image, the best first: PNG if it has transparency, then JPEG on white."""
     from PIL import Image  # noqa: PLC0415 - see above
 
     if frame.mode == "RGBA":
@@ -118,7 +118,7 @@ def _encoded(frame: "Image.Image") -> Iterator[tuple[str, bytes]]:
 
 def _saved(frame: "Image.Image", kind: str) -> bytes:
     body = io.BytesIO()
-    # Nothing the camera wrote, such as a place, goes along: `info` is not saved unless it is passed.
+    # Drops metadata such as the location: `info` is not saved unless it is passed.
     settings = {"quality": _JPEG_QUALITY} if kind == "JPEG" else {}
     frame.save(body, kind, **settings)
     return body.getvalue()

@@ -140,7 +140,7 @@ def _inspection_of_file(path: Path) -> "Inspection":
     from holdfast.gateway.health import Inspection, Node  # noqa: PLC0415 - imported on use
     from holdfast.stores.sqlite.inspect import lease_holders  # noqa: PLC0415
     from holdfast.stores.sqlite.process_lock import living  # noqa: PLC0415
-    from holdfast.wiring.doctor import look_over  # noqa: PLC0415
+    from holdfast.wiring.doctor import check_store  # noqa: PLC0415
 
     def held() -> list[Node]:
         alive = living(path)
@@ -151,7 +151,7 @@ def _inspection_of_file(path: Path) -> "Inspection":
         return await asyncio.to_thread(held)
 
     async def check() -> tuple[int, Sequence["Finding"], Sequence[str]]:
-        found = await look_over(path, None, lambda _what, _step, _steps: None)
+        found = await check_store(path, None, lambda _what, _step, _steps: None)
         return found.sessions, found.findings, found.notes
 
     return Inspection(nodes, check)
@@ -162,7 +162,7 @@ def _inspection_of_server(url: str, client: Client) -> "Inspection":
     from holdfast.gateway.health import Inspection, Node  # noqa: PLC0415 - imported on use
     from holdfast.stores.archived import ArchivedStore  # noqa: PLC0415
     from holdfast.stores.postgres import PostgresStore  # noqa: PLC0415 - an extra, and 0.3 s to import
-    from holdfast.wiring.doctor import look_over_server  # noqa: PLC0415
+    from holdfast.wiring.doctor import check_server  # noqa: PLC0415
 
     configured = client.engine.store
     store = configured.live if isinstance(configured, ArchivedStore) else configured
@@ -172,7 +172,7 @@ def _inspection_of_server(url: str, client: Client) -> "Inspection":
         return [Node(owner, is_alive, sessions) for owner, is_alive, sessions in await store.holders()]
 
     async def check() -> tuple[int, Sequence["Finding"], Sequence[str]]:
-        found = await look_over_server(url, None, lambda _what, _step, _steps: None)
+        found = await check_server(url, None, lambda _what, _step, _steps: None)
         return found.sessions, found.findings, found.notes
 
     return Inspection(nodes, check)

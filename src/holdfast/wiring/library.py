@@ -19,9 +19,10 @@ from holdfast.ports import Archive, Attachment, Model, Tool
 from holdfast.runtime.clock import SystemClock
 from holdfast.runtime.engine.context import Engine, unobserved
 from holdfast.runtime.engine.learning import Learning
+from holdfast.runtime.engine.lease import LEASE_SECONDS
 from holdfast.runtime.engine.live import Live
 from holdfast.runtime.images import PillowImages
-from holdfast.runtime.maintenance.supervisor import LEASE_SECONDS, Supervisor
+from holdfast.runtime.maintenance.supervisor import Supervisor
 from holdfast.runtime.sessions.client import Client
 from holdfast.runtime.sessions.delete import check_days
 from holdfast.runtime.sessions.session import Answer

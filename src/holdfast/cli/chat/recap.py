@@ -8,7 +8,7 @@ import msgspec
 from holdfast.cli.output import shortened
 from holdfast.core.limits.bounds import Bounds
 from holdfast.runtime.engine.log import Log, open_log
-from holdfast.runtime.sessions.record_text import in_words
+from holdfast.runtime.sessions.record_text import describe_parts
 from holdfast.types.messages import Text
 from holdfast.types.records import InputAdmitted, Logged, Outcome, ReplyRecorded, TurnEnded
 from holdfast.wiring import MEMORY, Place, open_store
@@ -33,7 +33,7 @@ class Unanswered(msgspec.Struct, frozen=True):
     @property
     def words(self) -> str:
         """What it says."""
-        return in_words(self.message.parts)
+        return describe_parts(self.message.parts)
 
     @property
     def sentence(self) -> str:
@@ -67,7 +67,7 @@ async def look_back(path: Place, key: str) -> Past:
     return Past(
         turn.seq,
         _last_exchange(log, inputs),
-        tuple(in_words(message.parts) for message in inputs.values()),
+        tuple(describe_parts(message.parts) for message in inputs.values()),
         tuple(Unanswered(number, inputs[number]) for number in waiting if number in inputs),
     )
 
@@ -76,7 +76,7 @@ def _last_exchange(log: Log, inputs: dict[int, InputAdmitted]) -> Exchange | Non
     ended = next((logged.record for logged in reversed(log.tail) if isinstance(logged.record, TurnEnded)), None)
     if ended is None or ended.turn not in inputs:
         return None
-    return Exchange(in_words(inputs[ended.turn].parts), _answer(log.tail, ended))
+    return Exchange(describe_parts(inputs[ended.turn].parts), _answer(log.tail, ended))
 
 
 def _answer(tail: list[Logged], ended: TurnEnded) -> str:
@@ -84,4 +84,4 @@ def _answer(tail: list[Logged], ended: TurnEnded) -> str:
         return f"({ended.sentence})"
     replies = (logged.record for logged in reversed(tail) if isinstance(logged.record, ReplyRecorded))
     reply = next((record.reply for record in replies if record.turn == ended.turn), None)
-    return in_words(reply.parts) if reply is not None else ""
+    return describe_parts(reply.parts) if reply is not None else ""

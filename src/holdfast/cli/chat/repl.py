@@ -19,7 +19,7 @@ from holdfast.cli.output import shortened
 from holdfast.errors import HoldfastError, RetryLaterError, UsageError
 from holdfast.ports import ReasoningDelta, TextDelta
 from holdfast.runtime.engine.live import LiveDelta
-from holdfast.runtime.sessions.record_text import in_words
+from holdfast.runtime.sessions.record_text import describe_parts
 from holdfast.runtime.sessions.session import Session
 from holdfast.types.records import (
     CompactionApplied,
@@ -197,7 +197,7 @@ class Talk:
     # Following the session.
 
     async def _watch(self) -> None:
-        async with aclosing(self.session.sights(after=self._past.last_seq)) as sights:
+        async with aclosing(self.session.live(after=self._past.last_seq)) as sights:
             async for sight in sights:
                 if isinstance(sight, LiveDelta):
                     if isinstance(sight.delta, TextDelta | ReasoningDelta):
@@ -222,7 +222,7 @@ class Talk:
         self._face.changed()
 
     def _see_input(self, seq: int, message: InputAdmitted) -> None:
-        words = in_words(message.parts)
+        words = describe_parts(message.parts)
         if message.client_id not in self._client_ids:
             self.tell(f"From elsewhere: {shortened(words, _WAITING_CHARS)}")
         if self._unanswered:

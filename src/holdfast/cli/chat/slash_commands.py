@@ -11,7 +11,7 @@ import msgspec
 from holdfast.cli.options import check_message
 from holdfast.cli.output import columns, shortened
 from holdfast.errors import BadInputError, HoldfastError
-from holdfast.runtime.sessions.record_text import in_words
+from holdfast.runtime.sessions.record_text import describe_parts
 from holdfast.runtime.sessions.session import Session, View
 
 # --- How full the fullest of the three budgets is, as a bar and as a sentence.
@@ -162,7 +162,7 @@ async def _view(talk: Talking, rest: str) -> None:
     if seen.boundary:
         talk.tell(f"Word for word from message {seen.boundary} on; what came before is represented:")
     for message in seen.messages:
-        talk.tell(f"{message.role.value}: {shortened(in_words(message.parts), _LINE_CHARS)}")
+        talk.tell(f"{message.role.value}: {shortened(describe_parts(message.parts), _LINE_CHARS)}")
 
 
 async def _pin(talk: Talking, rest: str) -> None:

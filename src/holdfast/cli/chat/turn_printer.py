@@ -9,7 +9,7 @@ from typing import Protocol, TextIO
 from holdfast.cli.output import aside, harmless
 from holdfast.core.turn.ladder import SUMMARIES
 from holdfast.ports import ReasoningDelta, TextDelta
-from holdfast.runtime.sessions.record_text import OUTCOMES, climbing
+from holdfast.runtime.sessions.record_text import OUTCOMES, describe_rung
 from holdfast.runtime.sessions.session import Event
 from holdfast.types.faults import Rung
 from holdfast.types.messages import ToolOutcome, text_of
@@ -160,7 +160,7 @@ class Telling:
 
     def _tell_rung(self) -> None:
         if self._rung is not None:
-            self._sheet.aside(climbing(self._rung))
+            self._sheet.aside(describe_rung(self._rung))
         self._rung = None
 
     def _complete(self, text: str) -> None:

@@ -14,7 +14,7 @@ from holdfast.stores.sqlite.copy import BESIDE, beside, copy_store
 from holdfast.stores.sqlite.inspect import segment_names
 from holdfast.stores.sqlite.process_lock import living
 from holdfast.wiring import Place
-from holdfast.wiring.doctor import look_over
+from holdfast.wiring.doctor import check_store
 
 
 class BackedUp(msgspec.Struct, frozen=True):
@@ -83,7 +83,7 @@ def restore(src: Path, store: Place | None, *, force: bool, as_json: bool) -> No
     send_logs()
     target = file_of(store_to_write(store), "restore")
     with showing() as progress:
-        checkup = asyncio.run(look_over(src, None, progress))
+        checkup = asyncio.run(check_store(src, None, progress))
     if checkup.findings:
         first = checkup.findings[0]
         raise StoreIoError(f"{src} is not whole: {first.what}; `holdfast doctor --store {src}` says more")

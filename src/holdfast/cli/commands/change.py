@@ -26,7 +26,7 @@ from holdfast.errors import UsageError
 from holdfast.ports import Model, SessionInfo
 from holdfast.runtime.engine.log import open_log
 from holdfast.runtime.engine.preview import Preview
-from holdfast.runtime.sessions.delete import SECONDS_PER_DAY, DeletedAll, check_days, untouched
+from holdfast.runtime.sessions.delete import SECONDS_PER_DAY, DeletedAll, check_days, untouched_sessions
 from holdfast.runtime.sessions.session import Session
 from holdfast.types.records import CancelRequested, CompactionApplied, CompactionOutcome, CompactionSettled
 from holdfast.wiring import Place
@@ -274,7 +274,7 @@ def prune(store: Place | None, days: float, *, dry_run: bool, as_json: bool) -> 
 
 async def _prune(place: Place | None, days: float, *, dry_run: bool) -> Pruned:
     async with reading(place) as store:
-        found = tuple(await untouched(store, time.time() - days * SECONDS_PER_DAY))
+        found = tuple(await untouched_sessions(store, time.time() - days * SECONDS_PER_DAY))
     if dry_run or not found:
         return Pruned(found, None)
     async with wiring.open(store_to_read(place), tuning=wiring.Tuning(adopts=False)) as hold:

@@ -14,7 +14,7 @@ from holdfast.cli.output import harmless, showing
 from holdfast.errors import UsageError
 from holdfast.runtime.maintenance.doctor import Finding
 from holdfast.wiring import Place
-from holdfast.wiring.doctor import Checkup, copy_first, look_over, look_over_server, repair, repair_server
+from holdfast.wiring.doctor import Checkup, check_server, check_store, copy_first, repair, repair_server
 
 
 class Told(msgspec.Struct, frozen=True):
@@ -62,13 +62,13 @@ async def _doctor(path: Path, key: str | None, *, fix: bool) -> Told:
         async with reading(path) as store:
             await known_session(store, key)
     with showing() as progress:
-        found = await look_over(path, key, progress)
+        found = await check_store(path, key, progress)
     if not fix or not found.findings:
         return Told(found)
     backup = await asyncio.to_thread(copy_first, path)
     undone = await repair(path, found)
     with showing() as progress:
-        return Told(found, str(backup), await look_over(path, key, progress), tuple(undone))
+        return Told(found, str(backup), await check_store(path, key, progress), tuple(undone))
 
 
 async def _doctor_of_server(url: str, key: str | None, *, fix: bool) -> Told:
@@ -76,12 +76,12 @@ async def _doctor_of_server(url: str, key: str | None, *, fix: bool) -> Told:
         async with reading(url) as store:
             await known_session(store, key)
     with showing() as progress:
-        found = await look_over_server(url, key, progress)
+        found = await check_server(url, key, progress)
     if not fix or not found.findings:
         return Told(found)
     undone = await repair_server(url, found)
     with showing() as progress:
-        return Told(found, "", await look_over_server(url, key, progress), tuple(undone))
+        return Told(found, "", await check_server(url, key, progress), tuple(undone))
 
 
 def _lines(told: Told, *, fix: bool) -> Iterator[str]:

@@ -23,7 +23,7 @@ from holdfast.cli.output import columns, harmless, json_option, local_time
 from holdfast.core.limits.bounds import RESERVED_KEYS, Bounds
 from holdfast.ports import Model, SessionInfo
 from holdfast.runtime.engine.log import every_session, open_log
-from holdfast.runtime.sessions.record_text import in_words, spending, spoken
+from holdfast.runtime.sessions.record_text import describe_parts, describe_record, describe_spend
 from holdfast.runtime.sessions.session import View
 from holdfast.runtime.tools.recall import Recall
 from holdfast.types.records import Logged
@@ -101,12 +101,12 @@ async def _show(place: Place | None, key: str, after: int | None, limit: int, *,
             click.echo(f"({last_seq - position:,} later records: --after {position})")
         turn = (await open_log(store, key)).turn
         if turn.spent.calls and not as_json:
-            click.echo(f"(spent so far: {spending(turn.spent, turn.spent_on_notes)})")
+            click.echo(f"(spent so far: {describe_spend(turn.spent, turn.spent_on_notes)})")
 
 
 def _lines(logged: Logged) -> str:
     head = f"{logged.seq:>6}  {local_time(logged.at)}  "
-    first, *more = harmless(spoken(logged.record)).split("\n")
+    first, *more = harmless(describe_record(logged.record)).split("\n")
     return "\n".join([head + first, *(" " * len(head) + line for line in more)])
 
 
@@ -131,7 +131,7 @@ def view(key: str, store: Place | None, models: Sequence[str], base_url: str | N
     if seen.system:
         click.echo(f"\n--- system\n{harmless(seen.system)}")
     for message in seen.messages:
-        click.echo(f"\n--- {message.role.value}\n{harmless(in_words(message.parts))}")
+        click.echo(f"\n--- {message.role.value}\n{harmless(describe_parts(message.parts))}")
 
 
 async def _look(place: Place | None, key: str, models: Sequence[Model]) -> View:
@@ -153,7 +153,7 @@ def _sizes(seen: View) -> list[str]:
         f"tokens:    about {seen.tokens_estimated:,}{of_window}",
         f"request:   about {seen.wire_bytes_estimated:,} bytes",
         f"verbatim:  from {boundary}",
-        *([f"spent:     {spending(seen.spent, seen.spent_on_notes)}"] if seen.spent.calls else []),
+        *([f"spent:     {describe_spend(seen.spent, seen.spent_on_notes)}"] if seen.spent.calls else []),
     ]
 
 

@@ -18,7 +18,7 @@ from holdfast.ports import Progress
 from holdfast.rescue.importing import Imported, import_session
 from holdfast.rescue.neutral import NeutralMessage, read_neutral
 from holdfast.runtime.sessions.admission import check_session_key
-from holdfast.runtime.sessions.transfer import Copied, exported, imported, is_ours, lines_of
+from holdfast.runtime.sessions.transfer import Copied, export_session, import_lines, is_exported_session, lines_of
 from holdfast.wiring import Place, look_at_store, open_store
 
 
@@ -41,7 +41,7 @@ async def _export(place: Place, key: str, out: Path | None) -> None:
     records, blobs = look_at_store(place, Bounds())
     try:
         known = await known_session(records, key)
-        async with aclosing(exported(records, blobs, key)) as lines:
+        async with aclosing(export_session(records, blobs, key)) as lines:
             if out is None:
                 async for line in lines:
                     await asyncio.to_thread(_write, sys.stdout.buffer, line)
@@ -89,7 +89,7 @@ def import_(file: Path, session: str | None, key: str | None, store: Place | Non
     """  # noqa: D301 - click's mark for lines that stay as they are is this very character
     send_logs()
     with file.open("rb") as beginning:
-        is_export = is_ours(beginning.read(100))
+        is_export = is_exported_session(beginning.read(100))
     if is_export:
         copied = asyncio.run(_import_export(file, key, store_to_write(store)))
         told = f"{harmless(copied.session)}: {copied.records:,} records and {copied.blobs:,} blobs imported"
@@ -105,7 +105,7 @@ async def _import_export(file: Path, key: str | None, place: Place) -> Copied:
     try:
         with showing() as progress:
             async with aclosing(lines_of(file)) as lines, aclosing(_counted(lines, file, progress)) as counted:
-                return await imported(counted, records, blobs, key=key)
+                return await import_lines(counted, records, blobs, key=key)
     finally:
         await records.close()
 

@@ -9,7 +9,7 @@ from holdfast.core.view import MASKED_BYTES_MIN, bytes_shown
 from holdfast.gateway.api.report_schemas import CompactionMade, InForce, Left, Past
 from holdfast.gateway.api.request_context import RequestContext
 from holdfast.runtime.engine.log import Log, open_log
-from holdfast.runtime.sessions.record_text import in_words, spoken
+from holdfast.runtime.sessions.record_text import describe_parts, describe_record
 from holdfast.runtime.sessions.session import Session
 from holdfast.types.messages import Reasoning
 from holdfast.types.records import (
@@ -90,7 +90,7 @@ def _compacted(turn: Turn, chain: Sequence[Logged], compactions: Sequence[Compac
     for logged, one in reversed(list(zip(chain, compactions, strict=True))):
         if one.last:
             reason = _reason(logged)
-            yield Left(one.first, one.last, reason, logged.seq, spoken(logged.record))
+            yield Left(one.first, one.last, reason, logged.seq, describe_record(logged.record))
     if turn.first_step > turn.boundary + 1 and chain:
         words = f"turn {turn.boundary} is shown verbatim only from record {turn.first_step} on"
         yield Left(turn.boundary + 1, turn.first_step - 1, _reason(chain[0]), chain[0].seq, words)
@@ -133,7 +133,7 @@ def _replaced_parts(log: Log) -> Iterator[Left]:
     for replaced in log.turn.replaced:
         if replaced.seq >= log.turn.boundary:
             by = recorded.get((replaced.seq, replaced.place), 0)
-            yield Left(replaced.seq, replaced.seq, "replaced", by, replaced.why, in_words([replaced.shown]))
+            yield Left(replaced.seq, replaced.seq, "replaced", by, replaced.why, describe_parts([replaced.shown]))
 
 
 def _has_reasoning(logged: Logged) -> bool:

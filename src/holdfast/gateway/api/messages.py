@@ -80,7 +80,7 @@ async def _stream_turn(stream: EventStream, session: Session, turn: int) -> None
 
 
 async def _until_ended(session: Session, turn: int) -> AsyncGenerator[LiveDelta | Logged, None]:
-    async with aclosing(session.sights(after=turn)) as updates:
+    async with aclosing(session.live(after=turn)) as updates:
         async for update in updates:
             if (update.turn if isinstance(update, LiveDelta) else turn_of(update.record)) != turn:
                 continue
@@ -100,7 +100,7 @@ async def show_turn(context: RequestContext) -> schemas.TurnState:
     query = context.query(schemas.WaitQuery)
     session, _ = await context.session()
     turn = await _turn(context, session)
-    standing = await session.standing()
+    standing = await session.state()
     if not query.wait_seconds and turn in (standing.number, *standing.waiting):
         return schemas.TurnState(turn, None)
     try:

@@ -50,7 +50,7 @@ def tool_specs(tools: list[schemas.DeclaredTool] | None) -> list[ToolSpec] | Non
 async def show_session(context: RequestContext) -> schemas.SessionDetail:
     """Return the configuration and state of a session."""
     session, known = await context.session()
-    turn = await session.standing()
+    turn = await session.state()
     newest = await session.read(known.last_seq)
     tools = [
         schemas.DeclaredTool(one.name, one.description, msgspec.json.decode(one.parameters, type=dict))

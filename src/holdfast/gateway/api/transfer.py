@@ -14,7 +14,7 @@ from holdfast.gateway.api.sessions import check_model
 from holdfast.gateway.http.asgi import body_chunks
 from holdfast.gateway.http.problems import ExistsError
 from holdfast.runtime.sessions.delete import Deleted
-from holdfast.runtime.sessions.transfer import origin_of_whole
+from holdfast.runtime.sessions.transfer import verified_origin
 from holdfast.runtime.tools.client_tools import check_declared
 from holdfast.types.records import Logged, SessionConfigured
 
@@ -87,7 +87,7 @@ async def import_session(context: RequestContext) -> schemas.Imported:
     upload_id, saved = await uploads.save(context.tenant.name, "session.jsonl", chunks)
     try:
         # A line may be as long as a JSON body, which bounds memory use.
-        origin = await asyncio.to_thread(origin_of_whole, saved.path, line_bytes_max=bounds.body_bytes_max)
+        origin = await asyncio.to_thread(verified_origin, saved.path, line_bytes_max=bounds.body_bytes_max)
         key = query.key or _TENANT.sub("", origin)
         copied = await context.state.client.import_(
             saved.path, key=await _unused_key(context, key), check=lambda logged: _check(context, logged)

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from holdfast.gateway.api.report_schemas import BudgetsOverTime, BudgetsQuery, Mark, RequestMade
 from holdfast.gateway.api.request_context import RequestContext
 from holdfast.gateway.status_cache import gauge_of
-from holdfast.runtime.sessions.record_text import spoken
+from holdfast.runtime.sessions.record_text import describe_record
 from holdfast.types.messages import Usage
 from holdfast.types.records import (
     AnyRecord,
@@ -77,7 +77,7 @@ def _page(records: Iterable[Logged], limit: int) -> BudgetsOverTime:
             places[record.turn, record.attempt] = len(requests)
             requests.append(_request(logged, record))
         if kind is not None:
-            marks.append(Mark(logged.seq, logged.at, kind, spoken(record)[:_WORDS_CHARS_MAX]))
+            marks.append(Mark(logged.seq, logged.at, kind, describe_record(record)[:_WORDS_CHARS_MAX]))
     return BudgetsOverTime(requests, marks, following)
 
 

@@ -191,12 +191,12 @@ class Gateway:
 
     async def _serve_readyz(self, _scope: Scope, _receive: Receive, send: Send) -> None:
         self.state.streams.check_running()
-        await self.state.client.owing()
+        await self.state.client.pending()
         await send_response(send, 200, b'{"status":"ready"}')
 
     async def _serve_metrics(self, scope: Scope, _receive: Receive, send: Send) -> None:
         self.state.check_operator(self._tenant(scope), "counters")
-        owing = await self.state.client.owing()
+        owing = await self.state.client.pending()
         shown = self._metrics.render(owing=owing, streams=len(self.state.streams))
         await send_response(send, 200, shown, kind=CONTENT_TYPE.encode())
 

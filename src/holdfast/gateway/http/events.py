@@ -286,7 +286,7 @@ async def watch(stream: EventStream, session: Session, known: SessionInfo, start
     else:
         cursor = await _cursor_at(session, epoch, start.after)
         await stream.event("watching", Watching(cursor, start.after), cursor=cursor)
-    async with aclosing(session.sights(after=start.after)) as updates:
+    async with aclosing(session.live(after=start.after)) as updates:
         async for update in updates:
             # Checked after the record was read: if the epoch is unchanged now, it was unchanged then.
             if isinstance(update, Logged) and (ended := await stream.check_ended()) is not None:

@@ -81,7 +81,7 @@ async def _seal(store: Store, archive: FolderArchive) -> None:
     engine = dataclasses.replace(engine_over(store), archive=archive)
     lease = await store.acquire("long", "bench", seconds=3_600)
     assert lease is not None, "nobody works on it"
-    await Sealer(engine).seal_behind(lease, await open_log(store, "long"))
+    await Sealer(engine).seal_due(lease, await open_log(store, "long"))
     await store.release(lease)
 
 

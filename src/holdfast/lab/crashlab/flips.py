@@ -39,7 +39,7 @@ from holdfast.types.records import (
     TurnStarted,
     WorkRecord,
 )
-from holdfast.wiring.doctor import look_over, repair
+from holdfast.wiring.doctor import check_store, repair
 
 # --- Flipping single bits of a SQLite store where it hurts: records, folds, blobs and segments, chosen by a seed.
 
@@ -218,7 +218,7 @@ def _flip_one(path: Path, seed: int, before: dict[str, list[Logged]], figures: F
 
 
 async def _look(path: Path, flipped: Flip, before: dict[str, list[Logged]], figures: FlipFigures, where: str) -> None:
-    found = await look_over(path, None, ignore)
+    found = await check_store(path, None, ignore)
     if not found.findings:
         figures.undetected.append(where)
     after = await _records(path)
@@ -228,7 +228,7 @@ async def _look(path: Path, flipped: Flip, before: dict[str, list[Logged]], figu
         figures.unrepaired += [f"{where}: {one.remedy}" for one in found.findings if one.remedy]
         return
     figures.unrepaired += [f"{where}: {sentence}" for sentence in await repair(path, found)]
-    left = (await look_over(path, None, ignore)).findings
+    left = (await check_store(path, None, ignore)).findings
     figures.unrepaired += [f"{where}: {finding.what}" for finding in left]
     for key, records in (await _records(path)).items():
         if [each.seq for each in records[:RECORDS]] != list(range(1, RECORDS + 1)):

@@ -14,7 +14,7 @@ from rich.text import Text
 
 from holdfast.cli.output import aside, harmless, shortened
 from holdfast.gateway.api.schemas import ViewNow
-from holdfast.runtime.sessions.record_text import in_words, spoken
+from holdfast.runtime.sessions.record_text import describe_parts, describe_record
 from holdfast.types.faults import Rung
 from holdfast.types.messages import Role
 from holdfast.types.records import (
@@ -116,7 +116,7 @@ class Lines:
     def see(self, logged: Logged) -> None:
         """Write a record, where it is worth it."""
         if is_worth_telling(logged.record):
-            aside(f"    record {logged.seq}: {shortened(spoken(logged.record), _LINE_CHARS)}", self._out)
+            aside(f"    record {logged.seq}: {shortened(describe_record(logged.record), _LINE_CHARS)}", self._out)
 
     def show(self, view: ViewNow) -> None:
         """Write what the three budgets come to."""
@@ -196,7 +196,7 @@ class Picture:
         """Show a record among the events, where it is worth it."""
         self._records = logged.seq
         if is_worth_telling(logged.record):
-            self._events.append(("dim", f"#{logged.seq} {harmless(spoken(logged.record))}"))
+            self._events.append(("dim", f"#{logged.seq} {harmless(describe_record(logged.record))}"))
 
     def show(self, view: ViewNow) -> None:
         """Show what the model sees now."""
@@ -262,7 +262,7 @@ class Picture:
             who, colour = _WHO[message.role]
             line = Text(no_wrap=True, overflow="ellipsis")
             line.append(f"{who:>5} ", colour)
-            line.append(harmless(shortened(in_words(message.parts), self._console.width)))
+            line.append(harmless(shortened(describe_parts(message.parts), self._console.width)))
             yield line
 
     def _told(self, height: int) -> Panel:

@@ -11,7 +11,7 @@ const SENTENCES = {
   ReplyRecorded: (r) => `answer: ${inWords(r.reply.parts)}`,
   NoticePosted: (r) => `notice: ${r.sentence}`,
   WindowWarned: (r) => `notice: ${r.sentence}`,
-  TurnStarted: (r) => `turn ${r.turn} begins`,
+  TurnStarted: (r) => `turn ${r.turn} starts`,
   TurnEnded: (r) => {
     if (r.outcome === "answered") return `turn ${r.turn} ends: answered${paidFor(r.cost_usd)}`;
     return `turn ${r.turn} ends: ${r.outcome} (${r.code ?? ""}). ${r.sentence ?? ""}`;
@@ -22,51 +22,53 @@ const SENTENCES = {
     const said = r.fault.said ? `: "${r.fault.said}"` : "";
     return `attempt ${r.attempt} failed: ${FAULTS[r.fault.kind]}${status}${said}`;
   },
-  AttemptAbandoned: (r) => `attempt ${r.attempt} was given up: ${ABANDONED[r.reason] ?? r.reason}`,
+  AttemptAbandoned: (r) => `attempt ${r.attempt} was abandoned: ${ABANDONED[r.reason] ?? r.reason}`,
   ToolStarted: (r) =>
     r.reply ? `a client is to run tool ${r.name} (intent of ${r.call_id})` : `tool ${r.name} is about to run (intent of ${r.call_id})`,
-  ToolInterrupted: (r) => `the process stopped while ${r.call_id} ran; it may be started again`,
+  ToolInterrupted: (r) => `the process stopped while ${r.call_id} ran; it may run again`,
   ToolSettled: (r) => `tool result, ${toolOutcome(r.result)} (receipt of ${r.result.call_id}): ${inWords(r.result.parts)}`,
   RungStarted: (r) => {
     const waits = r.rung === "back_off" ? ` ${(r.seconds ?? 0).toFixed(1)} s` : "";
-    return `${r.kind == null ? "a compaction was asked for" : FAULTS[r.kind]}; ${RUNGS[r.rung]}${waits}`;
+    return `${r.kind == null ? "a compaction was requested" : FAULTS[r.kind]}; ${RUNGS[r.rung]}${waits}`;
   },
   RungFinished: (r) => `${RUNGS[r.rung]}: ${RESULTS[r.result]}`,
   CompactionApplied: (r) =>
-    `compaction: everything before message ${r.boundary} is represented by a ${r.kind ?? "digest"}; ` +
+    `compaction: a ${r.kind ?? "digest"} replaces everything before message ${r.boundary}; ` +
     `${count(r.tokens_before)} tokens became ${count(r.tokens_after)}${paidAndSaved(r)}`,
   GenerationStarted: (r) =>
-    `generation ${r.generation ?? 2} begins: of everything before, only message ${r.boundary} and a digest are in the view; ` +
+    `generation ${r.generation ?? 2} starts: of all before, the view has only message ${r.boundary} and a digest; ` +
     `${count(r.tokens_before)} tokens became ${count(r.tokens_after)}`,
   SummaryRefused: (r) =>
-    `the summary that ${r.model} was asked for${r.is_riding ? " behind the conversation" : ""} cannot be used: ${r.why}`,
+    `the summary by ${r.model}${r.is_riding ? ", requested with the cached conversation," : ""} is rejected: ${r.why}`,
   PieceSummarised: (r) =>
-    `${r.model} ${r.is_merged ? "merged its" : "wrote"} notes on everything up to record ${r.until}${paidFor(r.cost_usd)}` +
-    (r.is_riding ? ", behind the conversation as it was last sent" : ""),
-  ReasoningDropped: (r) => `the model's thinking before record ${r.before} is not sent back any more`,
-  EffortChanged: (r) => `asking for ${r.effort ?? "the usual amount of"} thinking from here on`,
-  OutputClamped: (r) => `asking for an answer of at most ${count(r.output_tokens_max)} tokens`,
-  OutputMasked: (r) => `tool output before record ${r.before} is shown by a line each`,
-  PartReplaced: (r) => `a part of record ${r.seq} is shown as '${excerpt(partInWords(r.shown))}': ${r.why}`,
-  DamageSetAside: (r) => `what stood here is damaged: ${r.why}${r.kept ? ` (its bytes are kept as ${r.kept})` : ""}`,
-  AnswerLinked: (r) => `an answer that its client may go on from: message ${r.count} of ${r.session}`,
+    `${r.model} ${r.is_merged ? "merged its summaries of" : "summarised"} everything up to record ${r.until}${paidFor(r.cost_usd)}` +
+    (r.is_riding ? ", with the cached conversation" : ""),
+  ReasoningDropped: (r) => `the model's reasoning before record ${r.before} is no longer sent`,
+  EffortChanged: (r) => `reasoning effort is ${r.effort ?? "the default"} from here on`,
+  OutputClamped: (r) => `the answer is limited to ${count(r.output_tokens_max)} tokens`,
+  OutputMasked: (r) => `tool output before record ${r.before} is masked, one line each`,
+  PartReplaced: (r) => `a part of record ${r.seq} is replaced by '${excerpt(partInWords(r.shown))}': ${r.why}`,
+  DamageSetAside: (r) => `this record is damaged: ${r.why}${r.kept ? ` (its bytes are kept as ${r.kept})` : ""}`,
+  AnswerLinked: (r) => `link to an answer that its client can continue from: message ${r.count} of ${r.session}`,
+  ClientCompacted: () => "a client compacted its own history",
+  ClientResumed: (r) => `a client continued after its own compaction, with a request of ${count(r.wire_bytes)} bytes`,
   SegmentSealed: (r) => `records ${r.first} to ${r.last} moved into the archive: ${count(r.size)} bytes`,
   SessionConfigured: (r) => {
     const system = r.system == null ? "no system text of its own" : `a system text of ${count(r.system.length)} characters`;
     const tools = r.tools?.length ? `, tools run by a client: ${r.tools.map((/** @type {any} */ one) => one.name).join(", ")}` : "";
-    return `settings: model ${r.model || "as the process is set up"}, ${system}${tools}`;
+    return `settings: model ${r.model || "of the process"}, ${system}${tools}`;
   },
-  CancelRequested: (r) => `asked to cancel turn ${r.turn}`,
-  CompactionRequested: (r) => `asked for a compaction (${TRIGGERS[r.trigger ?? "person"]})${r.focus ? `, keeping: ${r.focus}` : ""}`,
+  CancelRequested: (r) => `cancel of turn ${r.turn} requested`,
+  CompactionRequested: (r) => `compaction requested (${TRIGGERS[r.trigger ?? "person"]})${r.focus ? `, keeping: ${r.focus}` : ""}`,
   CompactionUndone: (r) => {
-    const then = r.restored ? `as since message ${r.restored.boundary}` : "word for word";
-    return `what record ${r.undone} made of the view was undone; the past is shown ${then} again`;
+    const start = r.restored ? `message ${r.restored.boundary}` : "the beginning";
+    return `the compaction in record ${r.undone} was undone; the view starts at ${start} again`;
   },
   CompactionSettled: (r) =>
-    `the compaction asked for in record ${r.request}: ${r.outcome.replaceAll("_", " ")}${r.why ? ` (${r.why})` : ""}`,
+    `compaction requested in record ${r.request}: ${r.outcome.replaceAll("_", " ")}${r.why ? ` (${r.why})` : ""}`,
   MessagePinned: (r) => `message ${r.pinned} is ${r.is_pinned === false ? "no longer pinned" : "pinned"}`,
-  ResultSubmitted: (r) => `a client reports the result of ${r.result.call_id}: ${inWords(r.result.parts)}`,
-  LimitsLearned: (r) => `learned from calls what ${r.issuer} accepts`,
+  ResultSubmitted: (r) => `a client submits the result of ${r.result.call_id}: ${inWords(r.result.parts)}`,
+  LimitsLearned: (r) => `limits of ${r.issuer} learned from calls`,
 };
 
 /** Characters of a replacement part in a sentence, as long as a line of a terminal. */

@@ -5,54 +5,54 @@
 /** @type {Record<string, string>} */
 export const FAULTS = {
   token_overflow: "the conversation exceeds the model's window",
-  wire_overflow: "the request has more bytes than the provider takes",
-  media_overflow: "the provider does not take an image",
-  rate_limit: "the provider limits how often it is asked",
+  wire_overflow: "the request has more bytes than the provider accepts",
+  media_overflow: "the provider does not accept an image",
+  rate_limit: "the provider limits the request rate",
   quota: "the provider's quota or credit is used up",
   overloaded: "the provider is overloaded",
   transient: "the provider could not be reached or failed",
   stream_stall: "the provider went silent",
   auth: "the provider does not accept the key",
   model_not_found: "the provider does not know the model",
-  bad_request_reasoning: "the model does not take the reasoning setting",
-  tool_pairing: "the provider refuses to read the conversation so far",
-  content_policy: "the provider's content filter refused",
-  empty_response: "the model answered nothing",
-  bad_request: "the provider refused the request",
+  bad_request_reasoning: "the model does not accept the reasoning setting",
+  tool_pairing: "the provider rejects the conversation so far",
+  content_policy: "the provider's content filter rejected the request",
+  empty_response: "the model's answer was empty",
+  bad_request: "the provider rejected the request",
 };
 /** @type {Record<string, string>} */
 export const RUNGS = {
   back_off: "waiting",
-  try_again: "trying again",
+  try_again: "retrying",
   next_model: "trying the next model",
   next_summariser: "asking the next model for a summary",
   clamp_output: "asking for a shorter answer",
-  drop_reasoning: "sending none of the model's earlier thinking back",
-  change_effort: "asking for another amount of thinking",
-  mask: "showing old tool output by a line each",
-  summarise: "summarising what is old",
-  summarise_less: "summarising what is old, with less of each message",
-  summarise_pieces: "summarising what is old, piece by piece",
-  digest: "making a digest of what is old",
+  drop_reasoning: "leaving out the model's earlier reasoning",
+  change_effort: "changing the reasoning effort",
+  mask: "masking old tool output, one line each",
+  summarise: "summarising old messages",
+  summarise_less: "summarising old messages, each truncated",
+  summarise_pieces: "summarising old messages, piece by piece",
+  digest: "building a digest of old messages",
   keep_newest: "keeping only the newest message, and a digest of the rest",
-  shrink_image: "showing the image that is too large smaller",
-  replace_largest: "showing the largest part by a line that says what it was",
+  shrink_image: "shrinking the image that is too large",
+  replace_largest: "replacing the largest part by a placeholder",
   send_anyway: "sending it anyway: the estimate may be wrong",
-  roll_over: "beginning a new generation with the newest message, and a digest of all before",
+  roll_over: "starting a new generation with the newest message, and a digest of all before",
 };
 /** @type {Record<string, string>} */
 export const TOOL_OUTCOMES = {
   done: "done",
   failed: "failed",
-  timed_out: "ran out of time",
+  timed_out: "timed out",
   cancelled: "cancelled",
   unknown: "outcome unknown, and not repeated",
 };
 /** @type {Record<string, string>} */
 export const RESULTS = {
   changed: "done",
-  unchanged: "there was nothing to change",
-  interrupted: "interrupted half-way; nothing changed",
+  unchanged: "nothing to change",
+  interrupted: "interrupted; nothing changed",
 };
 /** @type {Record<string, string>} */
 export const TRIGGERS = {

@@ -1,10 +1,10 @@
-"""Healing a session on the way: what was found damaged is set aside under the lease, in one write, and told.
+"""Repair of a damaged session while it is opened: quarantine damage under the lease, in one write, with a notice.
 
-Nothing more is read, and nothing written, for a log that is healthy. What must be done is decided by `core.reconcile`;
-here is only how. A process may die before or after the write: the next one finds the same damage, or none.
+A healthy log costs no further read and no write. `core.integrity.reconcile` decides the repairs; this module performs
+them. If the process dies before or after the write, the next one finds the same damage or none.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from contextlib import suppress
 from itertools import islice
 
@@ -38,70 +38,70 @@ from holdfast.runtime.engine.log import Log, against, open_log
 from holdfast.types.records import CompactionSettled, DamageSetAside, Logged, NoticePosted, turn_of
 
 NOTICE = "damage"
-# Repairs in one write: some milliseconds of the writer's time. More are made in further writes.
+# Repairs per write: some milliseconds of the writer's time.
 REPAIRS_MAX = 500
-# Each round makes the repairs that the one before left, or finds that a message came in between.
+# Each round makes the repairs that the one before left, or starts again after a new inbox record.
 _ROUNDS_MAX = 1_000
-# Repairs that a notice names; the marks in the log name all.
-_TOLD_MAX = 5
+# Repairs listed in a notice; the markers in the log list all.
+_LISTED_MAX = 5
 _PAGE_ROWS = 1_000
 
 
 async def open_healed(lease: Lease, store: Store, known: SessionInfo | None = None) -> Log:
-    """Open a session's log to work on it, and set aside what is found damaged on the way.
+    """Open the log of a session for work, and set aside damage that is found.
 
-    `known` is what was known of the session a moment ago: with it a counter that is wrong is seen without a read.
+    `known` is recent information on the session: it shows a wrong counter without a further read.
     """
     log = await open_log(store, lease.session)
     for _ in range(_ROUNDS_MAX):
-        if not _is_hurt(log, known):
+        if not _is_damaged(log, known):
             return log
-        # Where something came into the inbox, the repairs are found again.
+        # After a new inbox record the repairs are computed again.
         with suppress(SeqMovedError):
             if not await _heal(lease, _fold_of(log), store):
-                # What is wrong is not for us to repair.
+                # Not repairable here.
                 return log
         known = await store.info(lease.session)
         log = await open_log(store, lease.session)
-    raise StoreDamagedError(lease.session, log.turn.seq, "repairing it does not come to an end")
+    raise StoreDamagedError(lease.session, log.turn.seq, f"damage is left after {_ROUNDS_MAX:,} rounds of repair")
 
 
-def _is_hurt(log: Log, known: SessionInfo | None) -> bool:
-    # Where records came since `known` was read, its count is of another moment.
+def _is_damaged(log: Log, known: SessionInfo | None) -> bool:
+    # The counter in `known` is comparable only at the same last record.
     miscounted = known is not None and known.last_seq == log.turn.seq and known.owed != log.turn.owed
     return bool(log.wounds or log.against_snapshot or miscounted)
 
 
 class Fold(msgspec.Struct):
-    """What folding a log came to, and what was found wrong with it on the way."""
+    """The fold of a log, and the damage found in it."""
 
     session: str
     turn: Turn
     wounds: dict[int, str] = msgspec.field(default_factory=dict)
     misfits: set[int] = msgspec.field(default_factory=set)
     against_snapshot: str = ""
-    # Messages and requests that some record is about: they are known to have begun or ended.
-    spoken_of: set[int] = msgspec.field(default_factory=set)
+    # Inputs and requests that a later record refers to: they have begun or ended.
+    referenced: set[int] = msgspec.field(default_factory=set)
 
 
 def _fold_of(log: Log) -> Fold:
-    spoken_of = {seq for logged in log.tail for seq in _spoken_of(logged)}
-    return Fold(log.session, log.turn, log.wounds, log.misfits, log.against_snapshot, spoken_of)
+    referenced = {seq for logged in log.tail for seq in _referenced(logged)}
+    return Fold(log.session, log.turn, log.wounds, log.misfits, log.against_snapshot, referenced)
 
 
 async def fold_whole(store: Store, session: str) -> Fold:
-    """Fold a log from its first record, whatever is kept of it, and note what is wrong. Memory stays flat."""
+    """Fold a log from its first record without the snapshot, and collect damage. Memory stays flat."""
     snapshot = await store.load_snapshot(session)
     fold = Fold(session, Turn())
-    has_holes = False
+    has_gaps = False
     while page := await store.read(session, after=fold.turn.seq, limit=_PAGE_ROWS):
         log = Log(session, fold.turn)
         for logged in page:
             log.extend([logged], is_ours=False)
             log.tail.clear()
-            has_holes = has_holes or isinstance(logged.record, DamageSetAside) or bool(log.wounds)
-            fold.spoken_of.update(_spoken_of(logged))
-            if snapshot is not None and logged.seq == snapshot.seq and not has_holes:
+            has_gaps = has_gaps or isinstance(logged.record, DamageSetAside) or bool(log.wounds)
+            fold.referenced.update(_referenced(logged))
+            if snapshot is not None and logged.seq == snapshot.seq and not has_gaps:
                 fold.against_snapshot = against(snapshot, log.turn)
         fold.turn = log.turn
         fold.wounds.update(log.wounds)
@@ -110,7 +110,7 @@ async def fold_whole(store: Store, session: str) -> Fold:
 
 
 async def heal_whole(lease: Lease, store: Store) -> list[LogRepair]:
-    """Look at every row and every record of a session, repair what is wrong, and return what that was."""
+    """Check every row and record of a session, repair the damage, and return the repairs."""
     made: list[LogRepair] = []
     for _ in range(_ROUNDS_MAX):
         with suppress(SeqMovedError):
@@ -118,7 +118,7 @@ async def heal_whole(lease: Lease, store: Store) -> list[LogRepair]:
             made += repairs
             if not repairs:
                 return made
-    raise StoreDamagedError(lease.session, 0, "repairing it does not come to an end")
+    raise StoreDamagedError(lease.session, 0, f"damage is left after {_ROUNDS_MAX:,} rounds of repair")
 
 
 async def needed(store: Store, fold: Fold) -> list[LogRepair]:
@@ -128,12 +128,12 @@ async def needed(store: Store, fold: Fold) -> list[LogRepair]:
     repairs = [one for one in due if not isinstance(one, ClearSealed) or await _is_archived(store, fold.session, one)]
     repairs += [SetAside(seq, fold.wounds[seq]) for seq in sorted(fold.misfits)][: REPAIRS_MAX - len(repairs)]
     moved: list[LogRepair] = [repair for repair in repairs if isinstance(repair, PutBack)]
-    # What comes back changes the fold, so the rest is judged anew behind it.
-    return moved or await _counted(repairs, found.bad, fold, store)
+    # Records put back change the fold, so the other repairs are computed again after them.
+    return moved or await _with_pending_count(repairs, found.bad, fold, store)
 
 
 async def needed_of_segments(store: Store, session: str, copies: Mapping[str, Copy]) -> list[SegmentRepair]:
-    """Return what must be done about the segments of a session, given those that the archive does not have whole."""
+    """Return the repairs of the segments of a session, given the condition of their copies in the archive."""
     found = await _found(Fold(session, Turn()), store)
     segments = tuple(msgspec.structs.replace(one, copy=copies.get(one.name, Copy.WHOLE)) for one in found.segments)
     repairs = reconcile(msgspec.structs.replace(found, segments=segments))
@@ -141,13 +141,13 @@ async def needed_of_segments(store: Store, session: str, copies: Mapping[str, Co
 
 
 async def contested(store: Store, session: str) -> list[ClearSealed]:
-    """Return what is sealed and live, and must stay live: the archive does not give it back as it is."""
+    """Return the runs that are sealed and live and must stay live, because the archive has no identical copy."""
     clears = (one for one in reconcile(await _found(Fold(session, Turn()), store)) if isinstance(one, ClearSealed))
     return [one for one in clears if not await _is_archived(store, session, one)]
 
 
 async def _is_archived(store: Store, session: str, clear: ClearSealed) -> bool:
-    """Whether the archive has, byte for byte, the records that are about to be nowhere else."""
+    """Return whether the archive has a byte-identical copy of the records that are about to be cleared."""
     if not isinstance(store, Archived):
         return False
     try:
@@ -155,7 +155,7 @@ async def _is_archived(store: Store, session: str, clear: ClearSealed) -> bool:
             last = min(first + _PAGE_ROWS - 1, clear.run.last)
             live = await store.kept(session, after=first - 1, limit=last - first + 1)
             sealed = await store.archived(session, first=first, last=last)
-            # A checksum holds the number that the session has in its store, so that is not compared.
+            # Checksums are not compared: they include the session's row number in its store.
             if [(row.seq, row.at, row.body) for row in live] != [(row.seq, row.at, row.body) for row in sealed]:
                 return False
     except (SegmentMissingError, StoreDamagedError):
@@ -164,7 +164,7 @@ async def _is_archived(store: Store, session: str, clear: ClearSealed) -> bool:
 
 
 async def _heal(lease: Lease, fold: Fold, store: Store) -> list[LogRepair]:
-    """Make what repairs can be made in one write, and return them."""
+    """Make the repairs of one write, and return them."""
     repairs = await needed(store, fold)
     if repairs:
         await store.mend(lease, repairs, [_notice(fold, repairs)], after=fold.turn.seq)
@@ -172,8 +172,8 @@ async def _heal(lease: Lease, fold: Fold, store: Store) -> list[LogRepair]:
 
 
 async def _found(fold: Fold, store: Store) -> Found:
-    """Look at all live rows: what is missing in one place may stand in another, before it or behind it."""
-    # Whether the archive still has them is for `doctor` to find out: opening a session does not read its past.
+    """Examine all live rows: a record missing in one place can be in another."""
+    # Opening a session does not read the archive; `doctor` checks the segments there.
     sealed = [
         FoundSegment(one.name, Run(one.first, one.last), place, Copy.WHOLE)
         for place, one in enumerate(await store.segments(fold.session), start=1)
@@ -194,38 +194,48 @@ def _log_repairs(repairs: Iterable[object]) -> Iterable[LogRepair]:
     return (repair for repair in repairs if isinstance(repair, RowRepair | ClearSealed | DropSnapshot))
 
 
-async def _counted(repairs: list[LogRepair], bad: Iterable[BadRow], fold: Fold, store: Store) -> list[LogRepair]:
-    """Say of each hole whether it was a message without an outcome, and set the count to what the records come to."""
+async def _with_pending_count(
+    repairs: list[LogRepair], bad: Iterable[BadRow], fold: Fold, store: Store
+) -> list[LogRepair]:
+    """Mark the gaps that were inputs without an outcome, and correct the stored count of pending inputs."""
     known = await store.info(fold.session)
-    kept = known.owed if known is not None and known.last_seq == fold.turn.seq else fold.turn.owed
+    stored = known.owed if known is not None and known.last_seq == fold.turn.seq else fold.turn.owed
+    lost = owed_among(_gaps(repairs, bad, fold), stored - fold.turn.owed)
+    marked: list[LogRepair] = [_as_pending(repair, lost) for repair in repairs]
+    pending = fold.turn.owed + len(lost)
+    if pending != stored:
+        marked.append(Recount(pending, f"the records have {pending} pending outcomes, the stored count is {stored}"))
+    return marked
+
+
+def _gaps(repairs: Iterable[LogRepair], bad: Iterable[BadRow], fold: Fold) -> list[BadRow]:
+    """Return the rows that the repairs leave as gaps and that no other record refers to."""
     rows = {row.seq: row for row in bad}
-    spoken_of = fold.spoken_of | {fold.turn.number, *fold.turn.waiting}
-    holes = [
+    referenced = fold.referenced | {fold.turn.number, *fold.turn.waiting}
+    return [
         rows.get(repair.seq, BadRow(repair.seq, repair.why))
         for repair in repairs
-        if isinstance(repair, SetAside | MarkMissing) and _leaves_hole(repair) and repair.seq not in spoken_of
+        if isinstance(repair, SetAside | MarkMissing) and _leaves_gap(repair) and repair.seq not in referenced
     ]
-    lost = owed_among(holes, kept - fold.turn.owed)
-    counted: list[LogRepair] = [
-        SetAside(repair.seq, repair.why, is_owed=True)
-        if isinstance(repair, SetAside) and repair.seq in lost
-        else MarkMissing(repair.seq, repair.why, is_owed=True)
-        if isinstance(repair, MarkMissing) and repair.seq in lost
-        else repair
-        for repair in repairs
-    ]
-    owed = fold.turn.owed + len(lost)
-    if owed != kept:
-        counted.append(Recount(owed, f"the records come to {owed} outcomes that are owed, and {kept} is kept"))
-    return counted
 
 
-def _leaves_hole(repair: SetAside | MarkMissing) -> bool:
+def _leaves_gap(repair: SetAside | MarkMissing) -> bool:
     return isinstance(repair, MarkMissing) or repair.leaves_mark
 
 
-def _spoken_of(logged: Logged) -> Iterable[int]:
-    """Yield the messages and requests that a record is about: they are known to have begun or ended."""
+def _as_pending(repair: LogRepair, lost: Container[int]) -> LogRepair:
+    """Return a repair, marked as a lost pending input if it is one."""
+    match repair:
+        case SetAside(seq=seq, why=why) if seq in lost:
+            return SetAside(seq, why, is_owed=True)
+        case MarkMissing(seq=seq, why=why) if seq in lost:
+            return MarkMissing(seq, why, is_owed=True)
+        case _:
+            return repair
+
+
+def _referenced(logged: Logged) -> Iterable[int]:
+    """Yield the inputs and requests that a record refers to: they have begun or ended."""
     if isinstance(logged.record, CompactionSettled):
         yield logged.record.request
     elif (turn := turn_of(logged.record)) is not None:
@@ -233,14 +243,14 @@ def _spoken_of(logged: Logged) -> Iterable[int]:
 
 
 def _notice(fold: Fold, repairs: Sequence[LogRepair]) -> NoticePosted:
-    said = "; ".join(describe(repair) for repair in repairs[:_TOLD_MAX])
-    more = f"; and {len(repairs) - _TOLD_MAX} more" if len(repairs) > _TOLD_MAX else ""
-    sentence = f"This session was damaged on the disk and has been mended: {said}{more}. Everything else is as it was."
+    listed = "; ".join(describe(repair) for repair in repairs[:_LISTED_MAX])
+    more = f"; and {len(repairs) - _LISTED_MAX} more" if len(repairs) > _LISTED_MAX else ""
+    sentence = f"This session was damaged on disk and has been repaired: {listed}{more}. Everything else is unchanged."
     return NoticePosted(fold.turn.number, NOTICE, sentence)
 
 
 async def check_clean(store: Store, session: str) -> None:
-    """Raise `StoreDamagedError` where a log is not as it must be: what cannot be taken back is not done to it."""
+    """Raise `StoreDamagedError` if a log is damaged: nothing irreversible is done to a damaged log."""
     found = await _found(Fold(session, Turn()), store)
     first = next(iter(reconcile(found)), None)
     if isinstance(first, RowRepair):

@@ -1,102 +1,99 @@
-"""Who works on which session in this process: leases, start, and a shutdown that hands the work over.
+"""Supervisor of the sessions of one process: takes leases, runs runners, hands work over at shutdown.
 
-Waking a session is all it takes to get it going: on the first message, on the next, and at the start for whatever a
-dead process left owing. Starting is recovering.
+A wake starts or resumes a session: on its first message, on every later one, and at startup for pending work of a dead
+process. Starting is recovering.
 """
 
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
-from contextlib import suppress
 from functools import partial
 
 from holdfast.core.limits.bounds import is_proxy_session
-from holdfast.errors import HoldfastError, InternalError, LeaseLostError, StoppingError, StoreFullError
+from holdfast.errors import HoldfastError, InternalError, LeaseLostError, StoppingError
 from holdfast.ports import Lease, SessionInfo
 from holdfast.runtime.engine.context import Engine
+from holdfast.runtime.engine.lease import LEASE_SECONDS, RENEWALS_PER_LEASE, kept_lease, try_lease
 from holdfast.runtime.engine.log import open_log
 from holdfast.runtime.engine.runner import open_runner
 from holdfast.runtime.maintenance.sealing import Sealer
-from holdfast.runtime.sessions.delete import SECONDS_PER_DAY, pruned
+from holdfast.runtime.sessions.delete import SECONDS_PER_DAY, prune_sessions
 
 log = logging.getLogger(__name__)
 
-# A worker that is gone without a trace holds its session for so long. Three renewals fit in, so that one or two that
-# come late on a busy machine do not cost the lease.
-LEASE_SECONDS = 30.0
-_RENEWALS_PER_LEASE = 3
-# How often a session that another worker holds is asked for. It is answered there; this is for when that worker dies.
+# Interval between attempts to take the lease of a session that another worker holds. That worker answers; the attempts
+# are for the case that it dies.
 _LEASE_POLL_SECONDS = 0.25
-# How often a process looks for work whose owner has died elsewhere. A lease that ran out waits this long at most, and
-# with short leases less: work whose owner dies goes on elsewhere within two of them.
+# Interval between scans for work whose owner died in another process. An expired lease waits this long at most, less
+# with short leases: pending work of a dead owner resumes within two lease terms.
 _WATCH_SECONDS = 10.0
-# Sessions that are looked at then for old records to seal: a store of 10,000 is gone through in an hour and a half, and
-# a look costs a millisecond.
-_SESSIONS_PER_LOOK = 20
-# How often a process looks for sessions to remove that nobody has touched for days, and how many it removes then; where
-# there are more, it goes on with the next look. Which blobs go is found out once for all of them.
+# Sessions per scan that are checked for old records to seal: a store of 10,000 takes an hour and a half, and one check
+# costs a millisecond.
+_SESSIONS_PER_SCAN = 20
+# Interval between removals of sessions past their retention, and sessions per removal. If there are more, the next scan
+# continues. The blobs to remove are determined once per removal.
 _PRUNE_SECONDS = 3_600.0
 _PRUNED_AT_ONCE = 100
-_STOPPING = "this Holdfast is closing; what was accepted is kept and goes on at the next start"
+_STOPPING = "Holdfast is shutting down; accepted messages are stored and resume at the next start"
 
 
 class Supervisor:
-    """Runs one runner per session that owes something, and keeps its lease."""
+    """Runs one runner per session with pending work, under its lease."""
 
     def __init__(self, engine: Engine, *, owner: str, lease_seconds: float = LEASE_SECONDS) -> None:
         self._engine = engine
         self._sealer = Sealer(engine)
         self._owner = owner
         self._lease_seconds = lease_seconds
-        self._attending: dict[str, asyncio.Task[None]] = {}
-        # Sessions that were woken again while somebody was already busy with them.
+        self._workers: dict[str, asyncio.Task[None]] = {}
+        # Sessions woken again while their worker was running.
         self._woken: set[str] = set()
         self._is_stopping = False
-        # The last session that was looked at for old records.
-        self._looked_at = ""
+        # Cursor of the scan for old records: the last session key checked.
+        self._scanned_until = ""
         self._watchdog: asyncio.Task[None] | None = None
         self._pruning: asyncio.Task[None] | None = None
         self._next_prune = 0.0
 
     async def start(self) -> None:
-        """Resume every session that owes an outcome, and from now on those whose owner dies elsewhere."""
-        for session in await self._owing():
+        """Resume every session with pending work, and start the watchdog for sessions whose owner dies elsewhere."""
+        for session in await self._pending_sessions():
             self.wake(session)
         self._watchdog = asyncio.create_task(self._watch(), name="watchdog")
 
-    async def _owing(self) -> list[str]:
-        """Return the sessions to be worked on; those that follow a client wait for it."""
+    async def _pending_sessions(self) -> list[str]:
+        """Return the sessions with pending work, without those that a proxied client drives."""
         return [session for session in await self._engine.store.owing() if not is_proxy_session(session)]
 
     async def _watch(self) -> None:
-        """Find work without a living owner, again and again, and take it over."""
-        pause_seconds = min(_WATCH_SECONDS, self._lease_seconds / _RENEWALS_PER_LEASE)
+        """Periodically take over pending work without a living owner, seal old records and remove expired sessions."""
+        pause_seconds = min(_WATCH_SECONDS, self._lease_seconds / RENEWALS_PER_LEASE)
         while True:
             await self._engine.clock.sleep(pause_seconds)
             try:
-                for session in await self._owing():
-                    if session not in self._attending:
-                        self._attend_to(session, partial(self._work_off, session, is_patient=False))
-                await self._look_for_old_records()
+                for session in await self._pending_sessions():
+                    if session not in self._workers:
+                        self._start_worker(session, partial(self._finish_pending, session, waits_for_lease=False))
+                await self._scan_for_old_records()
                 self._prune_if_due()
             except HoldfastError as error:
-                log.warning("the watchdog could not look", extra={"code": error.code, "reason": str(error)})
+                log.warning("watchdog scan failed", extra={"code": error.code, "reason": str(error)})
 
-    async def _look_for_old_records(self) -> None:
-        """Look at the next few sessions, and seal what is due in those that nobody works on."""
-        page = await self._engine.store.sessions(after=self._looked_at, limit=_SESSIONS_PER_LOOK)
-        self._looked_at = page[-1].key if len(page) == _SESSIONS_PER_LOOK else ""
+    async def _scan_for_old_records(self) -> None:
+        """Check the next few sessions, and seal old records in those without a worker."""
+        page = await self._engine.store.sessions(after=self._scanned_until, limit=_SESSIONS_PER_SCAN)
+        self._scanned_until = page[-1].key if len(page) == _SESSIONS_PER_SCAN else ""
         for known in page:
-            if await self._sealer.is_worth_opening(known) and known.key not in self._attending:
-                self._attend_to(known.key, partial(self._seal, known.key))
+            if await self._sealer.is_worth_opening(known) and known.key not in self._workers:
+                self._start_worker(known.key, partial(self._seal, known.key))
 
     def _prune_if_due(self) -> None:
-        """Begin to remove what nobody has touched for long, where that is wanted and nothing else is to be done here.
+        """Start removing sessions past their retention, if retention is set and this process is idle.
 
-        Beside the watchdog: whoever waits for work that a dead process left does not wait for this.
+        Runs beside the watchdog, so the takeover of pending work does not wait for it.
         """
         days, now = self._engine.retention_days, self._engine.clock.now()
-        if days is None or self._attending or self._pruning is not None or now < self._next_prune:
+        if days is None or self._workers or self._pruning is not None or now < self._next_prune:
             return
         self._next_prune = now + _PRUNE_SECONDS
         self._pruning = asyncio.create_task(self._prune(now - days * SECONDS_PER_DAY), name="prune")
@@ -104,9 +101,11 @@ class Supervisor:
     async def _prune(self, since: float) -> None:
         engine = self._engine
         try:
-            gone = await pruned(engine.store, engine.blobs, engine.archive, since=since, sessions_max=_PRUNED_AT_ONCE)
+            gone = await prune_sessions(
+                engine.store, engine.blobs, engine.archive, since=since, sessions_max=_PRUNED_AT_ONCE
+            )
         except HoldfastError as error:
-            log.warning("untouched sessions could not be removed", extra={"code": error.code, "reason": str(error)})
+            log.warning("removal of untouched sessions failed", extra={"code": error.code, "reason": str(error)})
         else:
             if gone.sessions:
                 fields = {"sessions": len(gone.sessions), "records": gone.records, "blobs": gone.blobs}
@@ -117,28 +116,28 @@ class Supervisor:
             self._pruning = None
 
     @property
-    def attending(self) -> tuple[str, ...]:
-        """The sessions that this process is busy with."""
-        return tuple(self._attending)
+    def active(self) -> tuple[str, ...]:
+        """The sessions that have a worker in this process."""
+        return tuple(self._workers)
 
     def wake(self, session: str) -> None:
-        """See to it that whatever this session owes is worked on, here or by whoever holds its lease."""
+        """Ensure that pending work of a session is done, here or by the holder of its lease."""
         self._woken.add(session)
-        if session not in self._attending and not self._is_stopping:
-            self._attend_to(session, partial(self._work_off, session, is_patient=True))
+        if session not in self._workers and not self._is_stopping:
+            self._start_worker(session, partial(self._finish_pending, session, waits_for_lease=True))
 
-    def _attend_to(self, session: str, work: Callable[[], Awaitable[None]]) -> None:
-        self._attending[session] = asyncio.create_task(self._attend(session, work), name=f"attend {session}")
+    def _start_worker(self, session: str, work: Callable[[], Awaitable[None]]) -> None:
+        self._workers[session] = asyncio.create_task(self._work(session, work), name=f"worker {session}")
 
     async def stop(self, *, grace_seconds: float) -> None:
-        """Let running turns end for a while, then leave them to the next start, which closes what was in flight."""
+        """Wait for running turns up to the grace period, then cancel them. The next start closes what was in flight."""
         self._is_stopping = True
-        # A deletion that is cut off is finished by the next.
+        # The next deletion finishes one that is cancelled here.
         for task in (self._watchdog, self._pruning):
             if task is not None:
                 task.cancel()
                 await asyncio.wait([task])
-        if tasks := list(self._attending.values()):
+        if tasks := list(self._workers.values()):
             await asyncio.wait(tasks, timeout=grace_seconds)
             for task in tasks:
                 task.cancel()
@@ -146,23 +145,23 @@ class Supervisor:
         self._engine.live.end(StoppingError(_STOPPING))
 
     def check_running(self) -> None:
-        """Raise where no more work is taken."""
+        """Raise `StoppingError` during shutdown."""
         if self._is_stopping:
             raise StoppingError(_STOPPING)
 
-    async def _attend(self, session: str, work: Callable[[], Awaitable[None]]) -> None:
-        """Work on a session for as long as it is woken again."""
+    async def _work(self, session: str, work: Callable[[], Awaitable[None]]) -> None:
+        """Work on a session until no wake is left."""
         try:
             await work()
             while session in self._woken:
-                await self._work_off(session, is_patient=True)
+                await self._finish_pending(session, waits_for_lease=True)
         except Exception as error:  # noqa: BLE001 - one session's failure must not stop the others
             self._report(session, error)
         finally:
-            del self._attending[session]
+            del self._workers[session]
 
     def _report(self, session: str, error: Exception) -> None:
-        """Tell everyone who waits for this session that nobody works on it any more, and why."""
+        """Log the failure of a session's worker, and raise it in every waiter of the session."""
         cause = _cause(error)
         if not isinstance(cause, HoldfastError):
             cause = InternalError(session, cause)
@@ -171,60 +170,63 @@ class Supervisor:
             log.error("session stopped", extra={"session": session, "code": cause.code, "reason": str(cause)})
         self._engine.live.publish(session, cause)
 
-    async def _work_off(self, session: str, *, is_patient: bool) -> None:
-        """Work on a session until it owes nothing. Where another holds it, wait if patient, else leave it to them."""
+    async def _finish_pending(self, session: str, *, waits_for_lease: bool) -> None:
+        """Work on a session until it has no pending work. Return if another worker holds it, unless told to wait."""
         self._woken.discard(session)
         store = self._engine.store
         while (known := await store.info(session)) is not None and known.owed > 0:
-            lease = await store.acquire(session, self._owner, seconds=self._lease_seconds)
-            if lease is None and not is_patient:
-                return
-            if lease is None:
+            lease = await try_lease(store, session, self._owner, seconds=self._lease_seconds)
+            if lease is not None:
+                await self._under(lease, partial(self._run, known=known))
+            elif waits_for_lease:
                 await self._engine.clock.sleep(_LEASE_POLL_SECONDS)
-                continue
-            await self._under(lease, partial(self._run, known=known))
+            else:
+                return
 
     async def _seal(self, session: str) -> None:
-        """Seal what is due in a session at rest, unless another works on it."""
-        lease = await self._engine.store.acquire(session, self._owner, seconds=self._lease_seconds)
+        """Seal old records of an idle session, unless another worker holds it."""
+        lease = await try_lease(self._engine.store, session, self._owner, seconds=self._lease_seconds)
         if lease is not None:
-            await self._under(lease, self._seal_behind)
+            await self._under(lease, self._seal_old_records)
 
     async def _run(self, lease: Lease, *, known: SessionInfo) -> None:
         runner = await open_runner(lease, self._engine, known)
         await runner.run()
-        # Nobody waits any more, and whoever comes meanwhile does not have to.
-        await self._sealer.seal_behind(lease, runner.log)
+        # No caller waits now, and sealing stops for the next message.
+        await self._sealer.seal_due(lease, runner.log)
 
-    async def _seal_behind(self, lease: Lease) -> None:
-        await self._sealer.seal_behind(lease, await open_log(self._engine.store, lease.session))
+    async def _seal_old_records(self, lease: Lease) -> None:
+        await self._sealer.seal_due(lease, await open_log(self._engine.store, lease.session))
 
     async def _under(self, lease: Lease, work: Callable[[Lease], Awaitable[None]]) -> None:
-        """Work under a lease, keeping it as long as the work lasts."""
+        """Work under a lease. A lost lease ends the work without an error: the other worker continues from the log."""
         try:
-            async with asyncio.TaskGroup() as group:
-                keeper = group.create_task(self._keep(lease))
-                await work(lease)
-                keeper.cancel()
+            async with kept_lease(self._engine.store, self._engine.clock, lease, seconds=self._lease_seconds):
+                try:
+                    await work(lease)
+                except Exception:
+                    await self._check_held(lease)
+                    raise
         except* LeaseLostError as lost:
-            # Another worker took over while this one was held up. It goes on where the log stands; nothing is lost.
             fields = {"session": lease.session, "fence": lease.fence, "writes_refused": len(lost.exceptions)}
             log.warning("lease lost", extra=fields)
-        finally:
-            # On a full disk it runs out by itself, and until then we can have it again.
-            with suppress(StoreFullError):
-                await self._engine.store.release(lease)
 
-    async def _keep(self, lease: Lease) -> None:
-        while True:
-            await self._engine.clock.sleep(self._lease_seconds / _RENEWALS_PER_LEASE)
-            # A lease that has run out holds until another takes it, and on a full disk nobody can.
-            with suppress(StoreFullError):
-                await self._engine.store.renew(lease, seconds=self._lease_seconds)
+    async def _check_held(self, lease: Lease) -> None:
+        """Raise `LeaseLostError` if another worker has taken the lease.
+
+        Its records can break the assumptions of a worker that was held up between a write and the next read. The error
+        is then not the outcome of the session, because the other worker answers.
+        """
+        try:
+            await self._engine.store.renew(lease, seconds=self._lease_seconds)
+        except LeaseLostError:
+            raise
+        except HoldfastError as error:
+            log.warning("lease check failed", extra={"session": lease.session, "code": error.code})
 
 
 def _cause(error: Exception) -> Exception:
-    """Return the first real failure in a group of them."""
+    """Return the first leaf of an exception group."""
     while isinstance(error, ExceptionGroup):
         error = error.exceptions[0]
     return error

@@ -1,4 +1,4 @@
-"""The public API: a store, models and tools at work, from which sessions are opened, listed, copied and deleted."""
+"""The public client: open, list, copy and delete the sessions of a store."""
 
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 from contextlib import aclosing
@@ -10,16 +10,23 @@ from holdfast.runtime.engine.context import Engine
 from holdfast.runtime.engine.log import open_log
 from holdfast.runtime.maintenance.supervisor import Supervisor
 from holdfast.runtime.sessions.admission import check_session_key
-from holdfast.runtime.sessions.delete import SECONDS_PER_DAY, Deleted, DeletedAll, check_days, deleted, pruned
+from holdfast.runtime.sessions.delete import (
+    SECONDS_PER_DAY,
+    Deleted,
+    DeletedAll,
+    check_days,
+    delete_session,
+    prune_sessions,
+)
 from holdfast.runtime.sessions.session import Session
-from holdfast.runtime.sessions.transfer import Copied, exported, imported, lines_of, taken_as_it_is
+from holdfast.runtime.sessions.transfer import Copied, accept_any, export_session, import_lines, lines_of
 from holdfast.runtime.tools.client_tools import check_declared
 from holdfast.types.messages import ToolSpec
 from holdfast.types.records import Logged, SessionConfigured
 
 
 class Client:
-    """A store with its sessions, open. Get one from `holdfast.open()`."""
+    """An open store with its sessions. Get one from `holdfast.open()`."""
 
     def __init__(self, engine: Engine, supervisor: Supervisor) -> None:
         self._engine = engine
@@ -27,7 +34,7 @@ class Client:
 
     @property
     def engine(self) -> Engine:
-        """What its sessions are worked on with, for other faces of the same store."""
+        """The engine of its sessions, for other interfaces to the same store."""
         return self._engine
 
     async def session(
@@ -40,79 +47,79 @@ class Client:
     ) -> Session:
         """Return the session under a key, such as "telegram:42". It exists from its first message on.
 
-        `model`, `system` and `tools` are kept with the session: whoever resumes it, now or after a crash, uses them
-        too. Left out, they stay as they are. `tools` are those that a client runs itself: their calls are records in
-        the log, and `submit` brings the results.
+        `model`, `system` and `tools` are stored with the session, and every process that resumes it uses them. Omitted,
+        they stay unchanged. `tools` are tools that the client runs itself: their calls are records in the log, and
+        `submit` returns the results.
         """
         check_session_key(key, bounds=self._engine.bounds)
         if tools is not None:
             check_declared(tools, self._engine.toolbox, self._engine.bounds)
         if model is not None:
-            # A model that cannot be used is refused here, before anything is stored.
+            # Raises for an unknown model before anything is stored.
             self._engine.models(model)
         if model is not None or system is not None or tools is not None:
             await self._configure(key, model, system, tools)
         return Session(key, self._engine, self._supervisor)
 
     async def sessions(self, *, after: str = "", limit: int = 100) -> list[SessionInfo]:
-        """Return what is known of the sessions in this store, in order of their keys, those behind `after`."""
+        """Return information on the sessions of this store with keys after `after`, ordered by key."""
         found: list[SessionInfo] = []
         while len(found) < limit and (page := await self._engine.store.sessions(after=after, limit=limit)):
             found += [known for known in page if not known.key.startswith(RESERVED_KEYS)]
             after = page[-1].key
         return found[:limit]
 
-    async def owing(self) -> int:
-        """Return how many sessions owe an outcome."""
+    async def pending(self) -> int:
+        """Return the number of sessions with pending work."""
         return sum(not is_proxy_session(session) for session in await self._engine.store.owing())
 
     def working(self) -> tuple[str, ...]:
-        """Return the sessions that this process works on now, or waits for: by their keys, in no order."""
-        return self._supervisor.attending
+        """Return the keys of the sessions that this process works on now or waits for, in no order."""
+        return self._supervisor.active
 
     def export(self, key: str) -> AsyncGenerator[bytes, None]:
-        """Yield a session as the lines of one file: records as they were written, with the blobs that they name."""
+        """Yield the lines of an export of a session: its records as they were written, and the blobs they name."""
         check_session_key(key, bounds=self._engine.bounds)
-        return exported(self._engine.store, self._engine.blobs, key)
+        return export_session(self._engine.store, self._engine.blobs, key)
 
     async def import_(
         self,
         source: Path | AsyncIterator[bytes],
         *,
         key: str | None = None,
-        check: Callable[[Logged], None] = taken_as_it_is,
+        check: Callable[[Logged], None] = accept_any,
     ) -> Copied:
-        """Make a session of an exported file, or of its lines, under its own key or another: all of it, or nothing.
+        """Create a session from an export file, or its lines, under its own key or another: completely or not at all.
 
-        `check` is shown every record first; where it raises, nothing is imported.
+        `check` is called with every record first; if it raises, nothing is imported.
         """
         self._supervisor.check_running()
         if key is not None:
             check_session_key(key, bounds=self._engine.bounds)
         store, blobs, bounds = self._engine.store, self._engine.blobs, self._engine.bounds
         if not isinstance(source, Path):
-            return await imported(source, store, blobs, key=key, bounds=bounds, check=check)
+            return await import_lines(source, store, blobs, key=key, bounds=bounds, check=check)
         async with aclosing(lines_of(source)) as lines:
-            return await imported(lines, store, blobs, key=key, bounds=bounds, check=check)
+            return await import_lines(lines, store, blobs, key=key, bounds=bounds, check=check)
 
     async def delete(self, key: str, *, force: bool = False) -> Deleted:
-        """Remove a session for good: its records, also archived ones, and the blobs that it alone names.
+        """Delete a session: its records, including archived ones, and the blobs that only it names.
 
-        Raises `RetryLaterError` while somebody works on it, and `StoreDamagedError` where its log is not clean, unless
-        forced: what is left of a damaged log may be all there is.
+        Raises `RetryLaterError` while a worker holds it, and `StoreDamagedError` if its log is damaged, unless forced:
+        the rest of a damaged log may be the only copy.
         """
         self._supervisor.check_running()
         check_session_key(key, bounds=self._engine.bounds)
-        return await deleted(self._engine.store, self._engine.blobs, self._engine.archive, key, force=force)
+        return await delete_session(self._engine.store, self._engine.blobs, self._engine.archive, key, force=force)
 
     async def prune(self, *, days: float) -> DeletedAll:
-        """Remove for good every session that nobody has touched for so many days, as `delete` does, in one go.
+        """Delete every session that was not used for this many days.
 
-        One with an open turn stays, and so does one that somebody works on or that is damaged; the result says why.
+        A session that has an open turn, is in use or is damaged stays; the result gives the reason.
         """
         self._supervisor.check_running()
         engine, since = self._engine, self._engine.clock.now() - check_days(days) * SECONDS_PER_DAY
-        return await pruned(engine.store, engine.blobs, engine.archive, since=since)
+        return await prune_sessions(engine.store, engine.blobs, engine.archive, since=since)
 
     async def _configure(
         self, key: str, model: str | None, system: str | None, tools: Sequence[ToolSpec] | None
@@ -123,6 +130,6 @@ class Client:
             system=turn.system if system is None else system,
             tools=turn.tools if tools is None else tuple(tools),
         )
-        # Whoever configures a session makes it, even with nothing to say.
+        # Configuring creates a session, even with default settings.
         if turn.seq == 0 or wanted != SessionConfigured(turn.model, turn.system, turn.tools):
             await self._engine.store.admit(key, wanted)

@@ -1,8 +1,8 @@
-"""The end of a session: everything that is kept of it goes, and the blobs that it alone names.
+"""Deletion of sessions, with their segments and the blobs that no other session names.
 
-It is gone for everybody in one step, by a key of ours that nobody sees. Then its blobs go, its segments, and its rows
-last: as long as anything is left of it, its rows tell what. So whoever deletes next goes on where a process died. Which
-blobs it names and nobody else does is asked of the store, which notes that with every append; no log is read for it.
+A rename to a reserved key hides the session in one step. Then its blobs are removed, its segments, and its rows last,
+because the rows list what is left: the next deletion finishes the work of a dead process. The store records with every
+append the blobs that a session names, so no log is read to find them.
 """
 
 import math
@@ -23,62 +23,66 @@ from holdfast.errors import (
     StoreDamagedError,
 )
 from holdfast.ports import Archive, Blobs, Lease, Segment, SessionInfo, Store
+from holdfast.runtime.clock import SystemClock
+from holdfast.runtime.engine.lease import renewed_lease, try_lease, unique_owner
 from holdfast.runtime.engine.log import every_session, pages
 from holdfast.runtime.maintenance.healing import check_clean
 from holdfast.runtime.sessions.response_links import unlink
-from holdfast.runtime.sessions.transfer import leased, sweep_copies
+from holdfast.runtime.sessions.transfer import exclusive_lease, sweep_copies
 from holdfast.types.messages import BlobRef
 from holdfast.types.records import AnyRecord, DamageSetAside, refs_in
 
-# --- Which blobs sessions name: learned from the logs of those that are older than a store's own knowledge of it.
+# --- Blob references of sessions that are older than the store's own table of them ---
 
 
 async def learn_blobs(store: Store) -> list[str]:
-    """Read every log that was never looked at for blobs, and return the sessions whose logs cannot be read now.
+    """Record the blob references of every log that has none; return the sessions whose logs are unreadable now.
 
-    One after the other, each for good: whoever dies on the way has less to do next time.
+    Each log is recorded by itself, so a process that dies leaves less work to the next.
     """
     return [session for session in await store.blobs_unknown() if not await learn_blobs_of(store, session)]
 
 
 async def learn_blobs_of(store: Store, session: str) -> bool:
-    """Read a log and note which blobs it names. False, and nothing is noted, where a part of it cannot be read now."""
+    """Record the blobs that a log names. Return False and record nothing if a part of the log is unreadable now."""
     refs: dict[str, BlobRef] = {}
     try:
         async for page in pages(store, session):
-            if any(_is_out_of_reach(logged.record) for logged in page):
+            if any(_is_unavailable(logged.record) for logged in page):
                 return False
             refs |= {ref.sha256: ref for ref in refs_in(logged.record for logged in page)}
     except HoldfastError:
-        # A newer version's record, or a segment without its archive: it may name anything.
+        # A record of a newer version, or a segment without its archive, can name any blob.
         return False
     await store.know_blobs(session, list(refs.values()))
     return True
 
 
-def _is_out_of_reach(record: AnyRecord) -> bool:
-    """Whether this stands for a record in a segment that may come back, unlike one that was lost and set aside."""
+def _is_unavailable(record: AnyRecord) -> bool:
+    """Return whether this marks a record in a segment that can become readable again, not one that is lost."""
     return isinstance(record, DamageSetAside) and record.until == NOT_SET_ASIDE and bool(record.kept)
 
 
 SECONDS_PER_DAY = 86_400.0
-# What is being removed stands under such a key until nothing is left of it.
+# Key prefix of a session while it is being deleted.
 DELETING = f"{RESERVED_KEYS}deleting:"
 _PAGE_SESSIONS = 100
+_LEASE_SECONDS = 60.0
+_CLOCK = SystemClock()
 
 
 class Deleted(msgspec.Struct, frozen=True):
-    """What a deletion came to."""
+    """Result of a deletion."""
 
     session: str
     records: int
     segments: int
-    # Those that no other session names. One that was put within the last hour stays; `holdfast doctor` tells of it.
+    # Blobs that no other session names. One stored within the last hour stays; `holdfast doctor` reports it.
     blobs: int
 
 
-class _Leaving(msgspec.Struct, frozen=True):
-    """A session that is gone for everybody, and what has to go with it."""
+class _Hidden(msgspec.Struct, frozen=True):
+    """A session that is renamed to a reserved key, and what is to be removed with it."""
 
     lease: Lease
     records: int
@@ -86,29 +90,32 @@ class _Leaving(msgspec.Struct, frozen=True):
 
 
 class DeletedAll(msgspec.Struct, frozen=True):
-    """What the deletion of many sessions came to: those that went, in order, and why others stayed, by their keys."""
+    """Result of the deletion of many sessions."""
 
     sessions: tuple[str, ...]
+    # The reason by the key of each session that was not deleted.
     stayed: dict[str, str]
     records: int
     segments: int
     blobs: int
 
 
-async def deleted(store: Store, blobs: Blobs, archive: Archive | None, session: str, *, force: bool = False) -> Deleted:
-    """Remove a session for good: records, folds, index, quarantine, segments, links, and the blobs it alone names.
+async def delete_session(
+    store: Store, blobs: Blobs, archive: Archive | None, session: str, *, force: bool = False
+) -> Deleted:
+    """Delete a session: records, snapshots, index, quarantine, segments, links, and the blobs that only it names.
 
-    What a process that died on the way left is removed first. Raises `StoreDamagedError` where the log is not clean,
-    unless forced, and `RetryLaterError` where somebody works on it.
+    Unfinished deletions of dead processes are finished first. Raises `StoreDamagedError` if the log is damaged, unless
+    forced, and `RetryLaterError` if a worker holds the session.
     """
-    await _sweep(store, blobs, archive)
-    leaving = await _taken_away(store, session, force=force)
+    await _finish_deletions(store, blobs, archive)
+    hidden = await _hide(store, session, force=force)
     await unlink(store, {session})
-    count = await _removed(store, blobs, archive, [leaving])
-    return Deleted(session, leaving.records, len(leaving.segments), count)
+    count = await _remove(store, blobs, archive, [hidden])
+    return Deleted(session, hidden.records, len(hidden.segments), count)
 
 
-async def deleted_all(
+async def delete_sessions(
     store: Store,
     blobs: Blobs,
     archive: Archive | None,
@@ -116,17 +123,17 @@ async def deleted_all(
     *,
     untouched_since: float | None = None,
 ) -> DeletedAll:
-    """Remove many sessions for good. Which blobs go with them is found out once for all.
+    """Delete many sessions. The blobs to remove are determined once for all of them.
 
-    With `untouched_since`, only those that owe nobody an answer and have no record from after then. One that is worked
-    on, damaged or unknown stays, and the others go all the same.
+    With `untouched_since`, only sessions without pending work and without a record after that time. A session that is
+    in use, damaged or unknown stays; the others are deleted.
     """
-    await _sweep(store, blobs, archive)
-    gone: dict[str, _Leaving] = {}
+    await _finish_deletions(store, blobs, archive)
+    gone: dict[str, _Hidden] = {}
     stayed: dict[str, str] = {}
     for session in sessions:
         try:
-            gone[session] = await _taken_away(store, session, untouched_since=untouched_since)
+            gone[session] = await _hide(store, session, untouched_since=untouched_since)
         except (RetryLaterError, StoreDamagedError, BadInputError) as error:
             stayed[session] = str(error)
     await unlink(store, set(gone))
@@ -135,27 +142,27 @@ async def deleted_all(
         stayed,
         sum(one.records for one in gone.values()),
         sum(len(one.segments) for one in gone.values()),
-        await _removed(store, blobs, archive, list(gone.values())),
+        await _remove(store, blobs, archive, list(gone.values())),
     )
 
 
-async def pruned(
+async def prune_sessions(
     store: Store, blobs: Blobs, archive: Archive | None, *, since: float, sessions_max: int | None = None
 ) -> DeletedAll:
-    """Remove the sessions that are untouched since then, so many at most; see `deleted_all`."""
-    keys = [known.key for known in await untouched(store, since)]
-    return await deleted_all(store, blobs, archive, keys[:sessions_max], untouched_since=since)
+    """Delete the sessions untouched since then, at most `sessions_max`; see `delete_sessions`."""
+    keys = [known.key for known in await untouched_sessions(store, since)]
+    return await delete_sessions(store, blobs, archive, keys[:sessions_max], untouched_since=since)
 
 
 def check_days(days: float) -> float:
-    """Refuse to take for old what is not even a moment old, or what cannot be counted."""
+    """Return a retention in days. Raises `BadInputError` unless it is positive and finite."""
     if not 0 < days < math.inf:
         raise BadInputError(f"sessions cannot be untouched for {days} days; give a positive number")
     return days
 
 
-async def untouched(store: Store, since: float) -> list[SessionInfo]:
-    """Return the sessions without a record from after then that owe nobody an answer. Ours are not among them."""
+async def untouched_sessions(store: Store, since: float) -> list[SessionInfo]:
+    """Return the sessions without pending work and without a record after that time, except reserved ones."""
     return [
         known
         async for known in every_session(store)
@@ -163,62 +170,61 @@ async def untouched(store: Store, since: float) -> list[SessionInfo]:
     ]
 
 
-async def _taken_away(
-    store: Store, session: str, *, force: bool = False, untouched_since: float | None = None
-) -> _Leaving:
-    """Have a session be gone for everybody."""
+async def _hide(store: Store, session: str, *, force: bool = False, untouched_since: float | None = None) -> _Hidden:
+    """Rename a session to a reserved key, which hides it from all readers."""
     known = await store.info(session)
     if known is None:
-        raise BadInputError(f"there is no session {session!r} to delete")
-    lease = await leased(store, session)
+        raise BadInputError(f"session {session!r} does not exist; nothing to delete")
+    lease = await exclusive_lease(store, session)
     try:
-        # Under the lease: something may have come in since.
-        known = await store.info(session) or known
-        if untouched_since is not None:
-            _check_untouched(known, untouched_since)
-        if not force:
-            await check_clean(store, session)
-        segments = await store.segments(session)
-        # Looking a long log over takes a while, and anybody may send a message meanwhile, up to the moment it goes.
+        async with renewed_lease(store, _CLOCK, lease, seconds=_LEASE_SECONDS):
+            # Read again under the lease: a record may have been appended since.
+            known = await store.info(session) or known
+            if untouched_since is not None:
+                _check_untouched(known, untouched_since)
+            if not force:
+                await check_clean(store, session)
+            segments = await store.segments(session)
+        # The check of a long log takes a while, and a message can arrive until the rename.
         after = known.last_seq if untouched_since is not None else None
         lease = await store.rename(lease, f"{DELETING}{uuid4().hex}", after=after)
     except SeqMovedError as moved:
         await store.release(lease)
-        raise RetryLaterError(f"session {session!r} has been used meanwhile; it stays") from moved
+        raise RetryLaterError(f"session {session!r} was used meanwhile; it is not deleted") from moved
     except BaseException:
         await store.release(lease)
         raise
-    return _Leaving(lease, known.last_seq, segments)
+    return _Hidden(lease, known.last_seq, segments)
 
 
-async def _removed(store: Store, blobs: Blobs, archive: Archive | None, gone: Sequence[_Leaving]) -> int:
-    """Remove everything of sessions that are gone for everybody, and return how many blobs went with them."""
-    if not gone:
+async def _remove(store: Store, blobs: Blobs, archive: Archive | None, hidden: Sequence[_Hidden]) -> int:
+    """Remove blobs, segments and rows of hidden sessions, and return the number of blobs removed."""
+    if not hidden:
         return 0
-    count = sum([await blobs.remove(ref) for ref in await _named_by_nobody(store)])
-    for one in gone:
+    count = sum([await blobs.remove(ref) for ref in await _unreferenced_blobs(store)])
+    for one in hidden:
         if archive is not None:
             for segment in one.segments:
                 await archive.remove(segment.name)
-        # Where that took so long that another took it for dead, it goes on with the same.
+        # If this took longer than the lease, another process finishes the same removal.
         with suppress(LeaseLostError):
             await store.delete(one.lease)
     return count
 
 
-async def _named_by_nobody(store: Store) -> list[BlobRef]:
-    """Return the blobs that go with all sessions that are going, those included that other processes are removing.
+async def _unreferenced_blobs(store: Store) -> list[BlobRef]:
+    """Return the blobs that only hidden sessions name, including sessions that other processes are deleting.
 
-    Two that name a blob together would otherwise leave it to each other. Where a session that stays has a log that
-    cannot be read now, and was never looked at for blobs, no blob goes; `holdfast doctor` tells of what is left over.
+    Otherwise two processes that delete sessions with a common blob would each leave it. No blob is removed while the
+    references of a remaining session are unknown and its log is unreadable; `holdfast doctor` reports what is left.
     """
     if not all(session.startswith(DELETING) for session in await learn_blobs(store)):
         return []
-    return await store.blobs_only_of([known.key async for known in _leaving(store)])
+    return await store.blobs_only_of([known.key async for known in _hidden_sessions(store)])
 
 
-async def _leaving(store: Store) -> AsyncIterator[SessionInfo]:
-    """Yield what is left of sessions that are gone for everybody."""
+async def _hidden_sessions(store: Store) -> AsyncIterator[SessionInfo]:
+    """Yield the sessions that are being deleted."""
     after = DELETING
     while page := await store.sessions(after=after, limit=_PAGE_SESSIONS):
         for known in page:
@@ -228,21 +234,21 @@ async def _leaving(store: Store) -> AsyncIterator[SessionInfo]:
         after = page[-1].key
 
 
-async def _sweep(store: Store, blobs: Blobs, archive: Archive | None) -> None:
-    """Finish what others began and died over. What is still under way has its lease."""
+async def _finish_deletions(store: Store, blobs: Blobs, archive: Archive | None) -> None:
+    """Finish copies and deletions of dead processes. Those in progress hold their lease and are skipped."""
     await sweep_copies(store)
-    # Under the keys they have: what is sealed of a session is not found under another.
+    # Before any rename: segments of a session are found under its own key only.
     await learn_blobs(store)
-    left = [known async for known in _leaving(store)]
-    leases = [(known, await store.acquire(known.key, f"sweep:{uuid4().hex}", seconds=60.0)) for known in left]
-    found = [
-        _Leaving(lease, known.last_seq, await store.segments(known.key)) for known, lease in leases if lease is not None
-    ]
-    await _removed(store, blobs, archive, found)
+    found: list[_Hidden] = []
+    for known in [known async for known in _hidden_sessions(store)]:
+        lease = await try_lease(store, known.key, unique_owner("sweep"), seconds=_LEASE_SECONDS)
+        if lease is not None:
+            found.append(_Hidden(lease, known.last_seq, await store.segments(known.key)))
+    await _remove(store, blobs, archive, found)
 
 
 def _check_untouched(known: SessionInfo, since: float) -> None:
     if known.owed:
-        raise RetryLaterError(f"session {known.key!r} has a turn that is open; it stays until that has its outcome")
+        raise RetryLaterError(f"session {known.key!r} has an open turn; it is not deleted before that ends")
     if known.updated_at > since:
-        raise RetryLaterError(f"session {known.key!r} has been used meanwhile; it stays")
+        raise RetryLaterError(f"session {known.key!r} was used meanwhile; it is not deleted")

@@ -1,4 +1,4 @@
-"""Records in plain words, for people who read a log or look on while it is written."""
+"""Descriptions of records for people who read or watch a log."""
 
 from collections.abc import Iterable, Mapping
 from types import MappingProxyType
@@ -54,48 +54,48 @@ from holdfast.types.records import (
 FAULTS: Mapping[FaultKind, str] = MappingProxyType(
     {
         FaultKind.TOKEN_OVERFLOW: "the conversation exceeds the model's window",
-        FaultKind.WIRE_OVERFLOW: "the request has more bytes than the provider takes",
-        FaultKind.MEDIA_OVERFLOW: "the provider does not take an image",
-        FaultKind.RATE_LIMIT: "the provider limits how often it is asked",
+        FaultKind.WIRE_OVERFLOW: "the request has more bytes than the provider accepts",
+        FaultKind.MEDIA_OVERFLOW: "the provider does not accept an image",
+        FaultKind.RATE_LIMIT: "the provider limits the request rate",
         FaultKind.QUOTA: "the provider's quota or credit is used up",
         FaultKind.OVERLOADED: "the provider is overloaded",
         FaultKind.TRANSIENT: "the provider could not be reached or failed",
         FaultKind.STREAM_STALL: "the provider went silent",
         FaultKind.AUTH: "the provider does not accept the key",
         FaultKind.MODEL_NOT_FOUND: "the provider does not know the model",
-        FaultKind.BAD_REQUEST_REASONING: "the model does not take the reasoning setting",
-        FaultKind.TOOL_PAIRING: "the provider refuses to read the conversation so far",
-        FaultKind.CONTENT_POLICY: "the provider's content filter refused",
-        FaultKind.EMPTY_RESPONSE: "the model answered nothing",
-        FaultKind.BAD_REQUEST: "the provider refused the request",
+        FaultKind.BAD_REQUEST_REASONING: "the model does not accept the reasoning setting",
+        FaultKind.TOOL_PAIRING: "the provider rejects the conversation so far",
+        FaultKind.CONTENT_POLICY: "the provider's content filter rejected the request",
+        FaultKind.EMPTY_RESPONSE: "the model's answer was empty",
+        FaultKind.BAD_REQUEST: "the provider rejected the request",
     }
 )
 RUNGS: Mapping[Rung, str] = MappingProxyType(
     {
         Rung.BACKOFF: "waiting",
-        Rung.RETRY: "trying again",
+        Rung.RETRY: "retrying",
         Rung.FALLBACK_MODEL: "trying the next model",
         Rung.NEXT_SUMMARISER: "asking the next model for a summary",
         Rung.CLAMP_OUTPUT: "asking for a shorter answer",
-        Rung.DROP_REASONING: "sending none of the model's earlier thinking back",
-        Rung.CHANGE_EFFORT: "asking for another amount of thinking",
-        Rung.MASK: "showing old tool output by a line each",
-        Rung.SUMMARISE: "summarising what is old",
-        Rung.SUMMARISE_LESS: "summarising what is old, with less of each message",
-        Rung.SUMMARISE_PIECES: "summarising what is old, piece by piece",
-        Rung.DIGEST: "making a digest of what is old",
+        Rung.DROP_REASONING: "leaving out the model's earlier reasoning",
+        Rung.CHANGE_EFFORT: "changing the reasoning effort",
+        Rung.MASK: "masking old tool output, one line each",
+        Rung.SUMMARISE: "summarising old messages",
+        Rung.SUMMARISE_LESS: "summarising old messages, each truncated",
+        Rung.SUMMARISE_PIECES: "summarising old messages, piece by piece",
+        Rung.DIGEST: "building a digest of old messages",
         Rung.KEEP_NEWEST: "keeping only the newest message, and a digest of the rest",
-        Rung.SHRINK_IMAGE: "showing the image that is too large smaller",
-        Rung.REPLACE_LARGEST: "showing the largest part by a line that says what it was",
+        Rung.SHRINK_IMAGE: "shrinking the image that is too large",
+        Rung.REPLACE_LARGEST: "replacing the largest part by a placeholder",
         Rung.SEND_ANYWAY: "sending it anyway: the estimate may be wrong",
-        Rung.ROLL_OVER: "beginning a new generation with the newest message, and a digest of all before",
+        Rung.ROLL_OVER: "starting a new generation with the newest message, and a digest of all before",
     }
 )
 OUTCOMES: Mapping[ToolOutcome, str] = MappingProxyType(
     {
         ToolOutcome.DONE: "done",
         ToolOutcome.FAILED: "failed",
-        ToolOutcome.TIMED_OUT: "ran out of time",
+        ToolOutcome.TIMED_OUT: "timed out",
         ToolOutcome.CANCELLED: "cancelled",
         ToolOutcome.UNKNOWN: "outcome unknown, and not repeated",
     }
@@ -118,31 +118,31 @@ TRIGGERS: Mapping[Trigger, str] = MappingProxyType(
 RESULTS: Mapping[RungResult, str] = MappingProxyType(
     {
         RungResult.CHANGED: "done",
-        RungResult.UNCHANGED: "there was nothing to change",
-        RungResult.INTERRUPTED: "interrupted half-way; nothing changed",
+        RungResult.UNCHANGED: "nothing to change",
+        RungResult.INTERRUPTED: "interrupted; nothing changed",
     }
 )
 
-# Of a part that stands for another one, as much as a line of a terminal has beside the rest.
-_GLIMPSE_CHARS = 100
+# Characters of a placeholder in a description, which fits it into one line of a terminal.
+_EXCERPT_CHARS = 100
 
 
-def climbing(record: RungStarted) -> str:
-    """Say why something is being tried, and what."""
+def describe_rung(record: RungStarted) -> str:
+    """Return the fault and the recovery step that starts because of it."""
     waits = f" {record.seconds:.1f} s" if record.rung is Rung.BACKOFF else ""
-    why = "a compaction was asked for" if record.kind is None else FAULTS[record.kind]
+    why = "a compaction was requested" if record.kind is None else FAULTS[record.kind]
     return f"{why}; {RUNGS[record.rung]}{waits}"
 
 
-def spoken(record: AnyRecord) -> str:
-    """Say what a record says."""
+def describe_record(record: AnyRecord) -> str:
+    """Return a record as a sentence."""
     match record:
         case InputAdmitted(parts=parts):
-            return f"you: {in_words(parts)}"
+            return f"you: {describe_parts(parts)}"
         case NoticePosted(sentence=sentence) | WindowWarned(sentence=sentence):
             return f"notice: {sentence}"
         case TurnStarted(turn=turn):
-            return f"turn {turn} begins"
+            return f"turn {turn} starts"
         case TurnEnded():
             return _ending(record)
         case AttemptStarted() | ReplyRecorded() | AttemptFailed() | AttemptAbandoned():
@@ -150,27 +150,26 @@ def spoken(record: AnyRecord) -> str:
         case ToolStarted() | ToolInterrupted() | ToolSettled():
             return _tool(record)
         case RungStarted():
-            return climbing(record)
+            return describe_rung(record)
         case RungFinished(rung=rung, result=result):
             return f"{RUNGS[rung]}: {RESULTS[result]}"
         case CompactionApplied() | GenerationStarted() | SummaryRefused() | PieceSummarised():
             return _compaction(record)
         case ReasoningDropped() | EffortChanged() | OutputClamped() | OutputMasked() | PartReplaced():
-            return _change_of_view(record)
+            return _view_change(record)
         case DamageSetAside(why=why, kept=kept):
-            return f"what stood here is damaged: {why}" + (f" (its bytes are kept as {kept})" if kept else "")
+            return f"this record is damaged: {why}" + (f" (its bytes are kept as {kept})" if kept else "")
         case SegmentSealed(first=first, last=last, size=size):
             return f"records {first} to {last} moved into the archive: {size:,} bytes"
+        case CompactionRequested() | CompactionUndone() | CompactionSettled():
+            return _compaction_request(record)
         case _:
-            return _wish(record)
+            return _request(record)
 
 
-def _wish(
+def _request(
     record: SessionConfigured
     | CancelRequested
-    | CompactionRequested
-    | CompactionUndone
-    | CompactionSettled
     | MessagePinned
     | ResultSubmitted
     | LimitsLearned
@@ -179,28 +178,18 @@ def _wish(
     | ClientResumed,
 ) -> str:
     match record:
-        case SessionConfigured(model=model, system=system, tools=tools):
-            told = f"a system text of {len(system):,} characters" if system is not None else "no system text of its own"
-            by_client = f", tools run by a client: {', '.join(one.name for one in tools)}" if tools else ""
-            return f"settings: model {model or 'as the process is set up'}, {told}{by_client}"
+        case SessionConfigured():
+            return _settings(record)
         case CancelRequested(turn=turn):
-            return f"asked to cancel turn {turn}"
-        case CompactionRequested(trigger=trigger, focus=focus):
-            return f"asked for a compaction ({TRIGGERS[trigger]})" + (f", keeping: {focus}" if focus else "")
-        case CompactionUndone(undone=undone, restored=restored):
-            then = f"as since message {restored.boundary}" if restored else "word for word"
-            return f"what record {undone} made of the view was undone; the past is shown {then} again"
-        case CompactionSettled(request=request, outcome=outcome, why=why):
-            told = outcome.value.replace("_", " ")
-            return f"the compaction asked for in record {request}: {told}" + (f" ({why})" if why else "")
+            return f"cancel of turn {turn} requested"
         case MessagePinned(pinned=pinned, is_pinned=is_pinned):
             return f"message {pinned} is {'pinned' if is_pinned else 'no longer pinned'}"
         case ResultSubmitted(result=result):
-            return f"a client reports the result of {result.call_id}: {in_words(result.parts)}"
+            return f"a client submits the result of {result.call_id}: {describe_parts(result.parts)}"
         case LimitsLearned(issuer=issuer):
-            return f"learned from calls what {issuer} accepts"
+            return f"limits of {issuer} learned from calls"
         case AnswerLinked(session=session, count=count):
-            return f"an answer that its client may go on from: message {count} of {session}"
+            return f"link to an answer that its client can continue from: message {count} of {session}"
         case ClientCompacted():
             return "a client compacted its own history"
         case ClientResumed(wire_bytes=wire_bytes):
@@ -209,47 +198,68 @@ def _wish(
             assert_never(record)
 
 
-def _compaction(record: CompactionApplied | GenerationStarted | SummaryRefused | PieceSummarised) -> str:
+def _settings(record: SessionConfigured) -> str:
+    system, tools = record.system, record.tools
+    text = f"a system text of {len(system):,} characters" if system is not None else "no system text of its own"
+    by_client = f", tools run by a client: {', '.join(one.name for one in tools)}" if tools else ""
+    return f"settings: model {record.model or 'of the process'}, {text}{by_client}"
+
+
+def _compaction_request(record: CompactionRequested | CompactionUndone | CompactionSettled) -> str:
     match record:
-        case GenerationStarted(generation=generation, boundary=boundary, tokens_before=before, tokens_after=after):
-            return (
-                f"generation {generation} begins: of everything before, only message {boundary} and a digest are in "
-                f"the view; {before:,} tokens became {after:,}"
-            )
-        case CompactionApplied(boundary=boundary, kind=kind, tokens_before=before, tokens_after=after):
-            return (
-                f"compaction: everything before message {boundary} is represented by a {kind.value}; "
-                f"{before:,} tokens became {after:,}{_paid(record)}"
-            )
-        case SummaryRefused(model=model, why=why):
-            riding = " behind the conversation" if record.is_riding else ""
-            return f"the summary that {model} was asked for{riding} cannot be used: {why}"
-        case PieceSummarised(until=until, model=model, is_merged=is_merged):
-            wrote = "merged its" if is_merged else "wrote"
-            riding = ", behind the conversation as it was last sent" if record.is_riding else ""
-            return f"{model} {wrote} notes on everything up to record {until}{_for(record.cost_usd)}{riding}"
+        case CompactionRequested(trigger=trigger, focus=focus):
+            return f"compaction requested ({TRIGGERS[trigger]})" + (f", keeping: {focus}" if focus else "")
+        case CompactionUndone(undone=undone, restored=restored):
+            start = f"message {restored.boundary}" if restored else "the beginning"
+            return f"the compaction in record {undone} was undone; the view starts at {start} again"
+        case CompactionSettled(request=request, outcome=outcome, why=why):
+            result = outcome.value.replace("_", " ")
+            return f"compaction requested in record {request}: {result}" + (f" ({why})" if why else "")
         case _:
             assert_never(record)
 
 
-def _glimpse(text: str) -> str:
-    """Return enough of a text to know it by, on one line."""
-    whole = " ".join(text.split())
-    return whole if len(whole) <= _GLIMPSE_CHARS else f"{whole[:_GLIMPSE_CHARS]}…"
+def _compaction(record: CompactionApplied | GenerationStarted | SummaryRefused | PieceSummarised) -> str:
+    match record:
+        case GenerationStarted(generation=generation, boundary=boundary, tokens_before=before, tokens_after=after):
+            return (
+                f"generation {generation} starts: of all before, the view has only message {boundary} and a digest; "
+                f"{before:,} tokens became {after:,}"
+            )
+        case CompactionApplied(boundary=boundary, kind=kind, tokens_before=before, tokens_after=after):
+            return (
+                f"compaction: a {kind.value} replaces everything before message {boundary}; "
+                f"{before:,} tokens became {after:,}{_cost_and_saving(record)}"
+            )
+        case SummaryRefused(model=model, why=why):
+            cached = ", requested with the cached conversation," if record.is_riding else ""
+            return f"the summary by {model}{cached} is rejected: {why}"
+        case PieceSummarised(until=until, model=model, is_merged=is_merged):
+            action = "merged its summaries of" if is_merged else "summarised"
+            cached = ", with the cached conversation" if record.is_riding else ""
+            return f"{model} {action} everything up to record {until}{_cost(record.cost_usd)}{cached}"
+        case _:
+            assert_never(record)
 
 
-def _change_of_view(record: ReasoningDropped | EffortChanged | OutputClamped | OutputMasked | PartReplaced) -> str:
+def _excerpt(text: str) -> str:
+    """Return the beginning of a text on one line."""
+    line = " ".join(text.split())
+    return line if len(line) <= _EXCERPT_CHARS else f"{line[:_EXCERPT_CHARS]}…"
+
+
+def _view_change(record: ReasoningDropped | EffortChanged | OutputClamped | OutputMasked | PartReplaced) -> str:
     match record:
         case ReasoningDropped(before=seq):
-            return f"the model's thinking before record {seq} is not sent back any more"
+            return f"the model's reasoning before record {seq} is no longer sent"
         case EffortChanged(effort=effort):
-            return f"asking for {effort.value if effort else 'the usual amount of'} thinking from here on"
+            return f"reasoning effort is {effort.value if effort else 'the default'} from here on"
         case OutputClamped(output_tokens_max=most):
-            return f"asking for an answer of at most {most:,} tokens"
+            return f"the answer is limited to {most:,} tokens"
         case OutputMasked(before=seq):
-            return f"tool output before record {seq} is shown by a line each"
+            return f"tool output before record {seq} is masked, one line each"
         case PartReplaced(seq=seq, shown=shown, why=why):
-            return f"a part of record {seq} is shown as '{_glimpse(_part(shown))}': {why}"
+            return f"a part of record {seq} is replaced by '{_excerpt(_part(shown))}': {why}"
         case _:
             assert_never(record)
 
@@ -259,13 +269,13 @@ def _attempt(record: AttemptStarted | ReplyRecorded | AttemptFailed | AttemptAba
         case AttemptStarted(attempt=attempt, model=model, tokens_estimated=tokens):
             return f"attempt {attempt}: asking {model}, about {tokens:,} tokens"
         case ReplyRecorded(reply=reply):
-            return f"answer: {in_words(reply.parts)}"
+            return f"answer: {describe_parts(reply.parts)}"
         case AttemptFailed(attempt=attempt, refusal=refusal, fault=fault):
             status = f" (status {refusal.status})" if refusal.status is not None else ""
             said = f': "{fault.said}"' if fault.said else ""
             return f"attempt {attempt} failed: {FAULTS[fault.kind]}{status}{said}"
         case AttemptAbandoned(attempt=attempt, reason=reason):
-            return f"attempt {attempt} was given up: {_ABANDONMENTS[reason]}"
+            return f"attempt {attempt} was abandoned: {_ABANDONMENTS[reason]}"
         case _:
             assert_never(record)
 
@@ -277,44 +287,45 @@ def _tool(record: ToolStarted | ToolInterrupted | ToolSettled) -> str:
         case ToolStarted(name=name, call_id=call_id):
             return f"tool {name} is about to run (intent of {call_id})"
         case ToolInterrupted(call_id=call_id):
-            return f"the process stopped while {call_id} ran; it may be started again"
+            return f"the process stopped while {call_id} ran; it may run again"
         case ToolSettled(result=result):
-            return f"tool result, {OUTCOMES[result.outcome]} (receipt of {result.call_id}): {in_words(result.parts)}"
+            output = describe_parts(result.parts)
+            return f"tool result, {OUTCOMES[result.outcome]} (receipt of {result.call_id}): {output}"
         case _:
             assert_never(record)
 
 
 def _ending(record: TurnEnded) -> str:
     if record.outcome is Outcome.ANSWERED:
-        return f"turn {record.turn} ends: answered{_for(record.cost_usd)}"
+        return f"turn {record.turn} ends: answered{_cost(record.cost_usd)}"
     return f"turn {record.turn} ends: {record.outcome.value} ({record.code}). {record.sentence}"
 
 
-def _for(usd: float | None) -> str:
+def _cost(usd: float | None) -> str:
     return "" if usd is None else f", for {spoken_usd(usd)}"
 
 
-def _paid(record: CompactionApplied) -> str:
-    """Say both what a compaction cost and what it saves: fewer tokens need not be less money."""
+def _cost_and_saving(record: CompactionApplied) -> str:
+    """Return the cost of a compaction and its saving per request: fewer tokens need not cost less."""
     saves = (
         "" if record.saves_usd is None else f"; each further request costs about {spoken_usd(record.saves_usd)} less"
     )
     return "" if record.cost_usd is None else f", for {spoken_usd(record.cost_usd)}{saves}"
 
 
-def spending(spent: Spent, on_notes: Spent) -> str:
-    """Say what the calls of a session came to, and how much of it was for summaries."""
+def describe_spend(spent: Spent, on_summaries: Spent) -> str:
+    """Return the usage and cost of a session's calls, and the share of its summaries."""
     money = spoken_usd(spent.known_usd)
     if spent.unpriced and spent.known_usd is not None:
         money += f" and {spent.unpriced:,} calls at an unknown price"
-    of_it = f"; {on_notes.calls:,} of them for summaries, {spoken_usd(on_notes.known_usd)}" if on_notes.calls else ""
+    share = f"; {on_summaries.calls:,} of them for summaries, {spoken_usd(on_summaries.known_usd)}"
     read, wrote = spent.input_tokens, spent.output_tokens
     calls = "1 call" if spent.calls == 1 else f"{spent.calls:,} calls"
-    return f"{calls}, {read:,} tokens read and {wrote:,} written, {money}{of_it}"
+    return f"{calls}, {read:,} tokens read and {wrote:,} written, {money}{share if on_summaries.calls else ''}"
 
 
-def in_words(parts: Iterable[Part]) -> str:
-    """Return the parts of a message as text; what is not text is named."""
+def describe_parts(parts: Iterable[Part]) -> str:
+    """Return the parts of a message as text, with a placeholder for each other type."""
     return "\n".join(_part(part) for part in parts) or "(nothing)"
 
 
@@ -329,7 +340,7 @@ def _part(part: Part) -> str:
         case ToolCall(name=name, arguments=arguments):
             return f"[calls {name} {arguments}]"
         case ToolResult(outcome=outcome, parts=inner):
-            return f"[result, {OUTCOMES[outcome]}: {in_words(inner)}]"
+            return f"[result, {OUTCOMES[outcome]}: {describe_parts(inner)}]"
         case Reasoning(text=text):
             return f"[thinks: {text or 'hidden'}]"
         case _:

@@ -1,12 +1,13 @@
-"""Links from the names that providers give answers to the sessions that hold them: where they are, and how they go.
+"""Links from provider response ids to the sessions that hold the responses, and their removal.
 
-They are in logs of their own, many sessions in each, and a log is never changed. So links to a session that was deleted
-are left out of a copy: the log is set aside under a name that is still read, what stays is written anew, and then what
-was set aside goes. A process that dies on the way leaves all that stays in one of the two; the next deletion goes on.
+Links are stored in logs of their own, each shared by many sessions, and a log is append-only. The links to a deleted
+session are removed by a rewrite: the log is renamed to a side key that is still read, the remaining links are appended
+to a new log, and the side log is deleted. If a process dies in between, every remaining link is in one of the two logs,
+and the next deletion continues.
 """
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Collection
+from collections.abc import AsyncIterator, Collection, Sequence
 from contextlib import suppress
 
 import msgspec
@@ -15,58 +16,64 @@ from holdfast.core.limits.bounds import RESERVED_KEYS, is_proxy_session
 from holdfast.errors import LeaseLostError, RetryLaterError
 from holdfast.ports import Lease, Store
 from holdfast.runtime.engine.log import pages
-from holdfast.runtime.sessions.transfer import leased
+from holdfast.runtime.sessions.transfer import exclusive_lease
 from holdfast.types.records import AnswerLinked
 
 ANSWERS_KEY = RESERVED_KEYS + "answers:"
-# Logs that links are spread over, by digits of an answer's digest: of a million answers each has four thousand, read in
-# some ten milliseconds.
+# Hex digits of a response's digest that select its log: with a million responses each log has four thousand links, read
+# in some ten milliseconds.
 _LOG_DIGITS = 2
 _ASIDE = ".aside"
-# Links that are written anew at once: a store gathers them into one sync.
+# Links appended concurrently: a store groups them into one sync.
 _AT_ONCE = 200
-# Logs in one page of the store's list; there are twice as many at most as digits have values.
+# Logs in one page of the store's list. There are at most two per value of the digits.
 _PAGE = 1_000
 
 
 def log_of(answer: str) -> str:
-    """Return the log that a link is written to."""
+    """Return the key of the log that holds the link of a response."""
     return ANSWERS_KEY + answer[:_LOG_DIGITS]
 
 
 async def links_in(store: Store, log: str) -> AsyncIterator[AnswerLinked]:
-    """Yield the links of a log, oldest first; also those that were set aside while others are taken out."""
+    """Yield the links of a log, oldest first, including those of its side log during a rewrite."""
     for key in (log + _ASIDE, log):
-        async for link in _plain(store, key):
+        async for link in _links_of(store, key):
             yield link
 
 
 async def unlink(store: Store, gone: Collection[str]) -> int:
-    """Remove the links to sessions that were deleted, and return how many; also what an earlier process left.
+    """Remove the links to deleted sessions and return their number. Also finishes rewrites of dead processes.
 
-    A log that another process works on is left to the next deletion.
+    A log that another process holds is left to the next deletion.
     """
     if not any(is_proxy_session(session) for session in gone):
         return 0
-    dead = _Dead(store, gone)
-    logs = [log async for log in _logs(store)]
-    removed: dict[str, AnswerLinked] = {}
-    for log in logs:
-        async for link in links_in(store, log):
-            if await dead.has(link.session):
-                removed[link.answer] = link
+    dead = _DeadSessions(store, gone)
+    logs = await _logs(store)
+    removed = await _dead_links(store, logs, dead)
     if not removed and not any([await store.info(log + _ASIDE) for log in logs]):
         return 0
     for log in logs:
-        await _inherit(store, log, removed, dead)
+        await _inherit_instructions(store, log, removed, dead)
     for log in logs:
         with suppress(RetryLaterError, LeaseLostError):
             await _rewrite(store, log, dead)
     return len(removed)
 
 
-class _Dead:
-    """Which sessions are gone: those that were just deleted, and those that are not there."""
+async def _dead_links(store: Store, logs: Sequence[str], dead: "_DeadSessions") -> dict[str, AnswerLinked]:
+    """Return the links to deleted sessions, by response."""
+    found: dict[str, AnswerLinked] = {}
+    for log in logs:
+        async for link in links_in(store, log):
+            if await dead.has(link.session):
+                found[link.answer] = link
+    return found
+
+
+class _DeadSessions:
+    """The sessions that were just deleted or do not exist."""
 
     def __init__(self, store: Store, gone: Collection[str]) -> None:
         self._store = store
@@ -78,16 +85,15 @@ class _Dead:
         return self._known[session]
 
 
-async def _logs(store: Store) -> AsyncGenerator[str, None]:
-    """Yield the logs that have links, each once."""
+async def _logs(store: Store) -> list[str]:
+    """Return the keys of all link logs."""
     found = await store.sessions(after=ANSWERS_KEY, limit=_PAGE)
     names = [known.key.removesuffix(_ASIDE) for known in found if known.key.startswith(ANSWERS_KEY)]
-    for log in dict.fromkeys(names):
-        yield log
+    return list(dict.fromkeys(names))
 
 
-async def _inherit(store: Store, log: str, removed: dict[str, AnswerLinked], dead: _Dead) -> None:
-    """Give links that stay the instructions that stand in one that goes: two conversations may have one past."""
+async def _inherit_instructions(store: Store, log: str, removed: dict[str, AnswerLinked], dead: _DeadSessions) -> None:
+    """Copy instructions from removed links into the remaining links that refer to them, as forked conversations do."""
     newest = {link.answer: link async for link in links_in(store, log)}
     for link in newest.values():
         source = removed.get(link.instructions_of)
@@ -96,30 +102,30 @@ async def _inherit(store: Store, log: str, removed: dict[str, AnswerLinked], dea
             await store.admit(log, own)
 
 
-async def _rewrite(store: Store, log: str, dead: _Dead) -> None:
-    """Leave out of a log what leads nowhere."""
+async def _rewrite(store: Store, log: str, dead: _DeadSessions) -> None:
+    """Rewrite a log without the links to deleted sessions."""
     lease = await _set_aside(store, log, dead)
     if lease is None:
         return
-    newer = {link.answer async for link in _plain(store, log)}
-    kept = {
+    newer = {link.answer async for link in _links_of(store, log)}
+    remaining = {
         link.answer: link
-        async for link in _plain(store, log + _ASIDE)
+        async for link in _links_of(store, log + _ASIDE)
         if link.answer not in newer and not await dead.has(link.session)
     }
-    staying = list(kept.values())
-    for first in range(0, len(staying), _AT_ONCE):
-        await asyncio.gather(*(store.admit(log, link) for link in staying[first : first + _AT_ONCE]))
+    links = list(remaining.values())
+    for first in range(0, len(links), _AT_ONCE):
+        await asyncio.gather(*(store.admit(log, link) for link in links[first : first + _AT_ONCE]))
     await store.delete(lease)
 
 
-async def _set_aside(store: Store, log: str, dead: _Dead) -> Lease | None:
-    """Return the lease of what is set aside of a log; None where all of it stays."""
+async def _set_aside(store: Store, log: str, dead: _DeadSessions) -> Lease | None:
+    """Rename a log to its side key and return the lease of it; None if no link is to be removed."""
     if await store.info(log + _ASIDE) is not None:
-        return await leased(store, log + _ASIDE)
+        return await exclusive_lease(store, log + _ASIDE)
     if not any([await dead.has(link.session) async for link in links_in(store, log)]):
         return None
-    lease = await leased(store, log)
+    lease = await exclusive_lease(store, log)
     try:
         return await store.rename(lease, log + _ASIDE)
     except BaseException:
@@ -127,7 +133,7 @@ async def _set_aside(store: Store, log: str, dead: _Dead) -> Lease | None:
         raise
 
 
-async def _plain(store: Store, key: str) -> AsyncIterator[AnswerLinked]:
+async def _links_of(store: Store, key: str) -> AsyncIterator[AnswerLinked]:
     async for page in pages(store, key):
         for logged in page:
             if isinstance(logged.record, AnswerLinked):

@@ -1,6 +1,6 @@
-"""The public API: sessions that you can send to, watch and cancel.
+"""The public session: send, watch, cancel, compact and read a conversation.
 
-A message is accepted when it is on disk, and from then on it is answered, whether or not anybody waits for the answer.
+A message is accepted when it is on disk. From then on it is answered, even if no caller waits for the answer.
 """
 
 import asyncio
@@ -53,17 +53,17 @@ Event: TypeAlias = TextDelta | ReasoningDelta | Logged
 
 
 class Answer(msgspec.Struct, frozen=True):
-    """What came of a message: the model's last reply, and what the person should know besides."""
+    """The answer to a message: the model's last reply, with notices and cost."""
 
     text: str
-    # The turn that gave it, by the seq of its input.
+    # Its turn: the seq of the input.
     turn: int
     model: str
     parts: tuple[Part, ...]
     usage: Usage | None = None
-    # What the engine had to do to get the answer, in plain words; usually nothing.
+    # Notices of the turn, such as recovery steps; usually none.
     notices: tuple[str, ...] = ()
-    # What all calls of the turn cost, in US dollars; None where no price is known.
+    # Cost of all calls of the turn in US dollars; None if no price is known.
     cost_usd: float | None = None
 
     def __str__(self) -> str:
@@ -71,28 +71,28 @@ class Answer(msgspec.Struct, frozen=True):
 
 
 class View(msgspec.Struct, frozen=True):
-    """What the model would see now, and what that comes to."""
+    """The next request as the model would see it, and its size."""
 
     system: str
     messages: tuple[Message, ...]
     tokens_estimated: int
     wire_bytes_estimated: int
     window_tokens: int | None
-    # Turns before this one are represented by a summary, not shown.
+    # Turns before this one are replaced by a summary.
     boundary: int
-    # What it comes to in each of the three budgets, and what the model accepts, as far as that is known.
+    # Its size in each of the three budgets, and the known limits of the model.
     sizes: Sizes
     limits: Limits
     tools: tuple[ToolSpec, ...] = ()
-    # Rises with every roll-over.
+    # Incremented by every roll-over.
     generation: int = 1
-    # What all calls of the session came to so far, and those for summaries alone.
+    # Spend of all calls of the session so far, and of its summary calls.
     spent: Spent = NOTHING_SPENT
     spent_on_notes: Spent = NOTHING_SPENT
 
 
 class Session:
-    """A conversation under a stable key. It outlives the process: open it again by the same key and go on."""
+    """A conversation under a stable key. It survives the process: open it again by its key and continue."""
 
     def __init__(self, key: str, engine: Engine, supervisor: Supervisor) -> None:
         self.key = key
@@ -104,19 +104,19 @@ class Session:
     ) -> Answer:
         """Send a message and wait for its answer.
 
-        `attachments` are paths, or bytes as `Attachment`. The same `client_id` sent twice is one message, from wherever
-        it is sent: both calls return its one answer. Raises `TurnFailedError` where the turn ended without an answer;
-        the session goes on, and the next message works.
+        `attachments` are paths, or bytes as `Attachment`. Two messages with the same `client_id` are one message, also
+        across processes: both calls return its one answer. Raises `TurnFailedError` if the turn ends without an answer;
+        the next message works.
         """
         return await self._answer(await self.post(text, attachments=attachments, client_id=client_id))
 
     async def stream(
         self, text: str = "", *, attachments: Sequence[Attachment | Path | str] = (), client_id: str = ""
     ) -> AsyncGenerator[Event, None]:
-        """Send a message and yield what happens until its turn has ended.
+        """Send a message and yield the events of its turn until it ends.
 
-        `TextDelta` is the answer as it is written; `Logged` is a record: a tool started, an attempt failed, a notice.
-        Text of an attempt that failed is void: the next attempt begins anew. Raises `TurnFailedError` at the end, as
+        `TextDelta` is streamed text of the answer; `Logged` is a record: a tool started, an attempt failed, a notice.
+        Discard the text of a failed attempt: the next attempt starts over. Raises `TurnFailedError` at the end, as
         `send` does. Leaving the loop early does not cancel the turn.
         """
         turn = await self.post(text, attachments=attachments, client_id=client_id)
@@ -125,9 +125,9 @@ class Session:
                 yield event
 
     async def follow(self, turn: int) -> AsyncGenerator[Event, None]:
-        """Yield what happens in a turn, from its start, until it has ended; posted by whom and whenever.
+        """Yield the events of a turn from its start until it ends, as `stream` does. Any process may have posted it.
 
-        As `stream` otherwise. Of what was written before, or in another process, each answer comes as one `TextDelta`.
+        An answer that was written earlier or in another process arrives as one `TextDelta`.
         """
         self._supervisor.check_running()
         await self._check_turn(turn)
@@ -147,15 +147,15 @@ class Session:
         bounds = self._engine.bounds
         if client_id:
             check_client_id(client_id, bounds=bounds)
-        shown, originals = await leave_out_base64(text, blobs=self._engine.blobs, bounds=bounds)
-        parts = await admit_parts(shown, attachments, blobs=self._engine.blobs, bounds=bounds)
+        stripped, originals = await leave_out_base64(text, blobs=self._engine.blobs, bounds=bounds)
+        parts = await admit_parts(stripped, attachments, blobs=self._engine.blobs, bounds=bounds)
         admitted = InputAdmitted(parts, client_id, originals=originals)
         admission = await self._engine.store.admit(self.key, admitted)
         self._supervisor.wake(self.key)
         return admission.seq
 
     async def wait(self, turn: int) -> Answer:
-        """Wait for the answer to a message that was posted, by whom and whenever. Raises as `send` does."""
+        """Wait for the answer to a posted message. Any process may have posted it. Raises as `send` does."""
         self._supervisor.check_running()
         await self._check_turn(turn)
         self._supervisor.wake(self.key)
@@ -165,11 +165,11 @@ class Session:
         reply: Reply | None = None
         notices: list[str] = []
         cost: float | None = None
-        async with aclosing(self._follow(turn)) as sights:
-            async for sight in sights:
-                match sight:
-                    case Logged(record=ReplyRecorded(reply=said)):
-                        reply = said
+        async with aclosing(self._follow(turn)) as updates:
+            async for update in updates:
+                match update:
+                    case Logged(record=ReplyRecorded(reply=recorded)):
+                        reply = recorded
                     case Logged(record=NoticePosted(sentence=sentence)):
                         notices.append(sentence)
                     case Logged(record=TurnEnded(cost_usd=paid)):
@@ -180,7 +180,7 @@ class Session:
         return Answer(text_of(reply.parts), turn, reply.model, reply.parts, reply.usage, tuple(notices), cost)
 
     async def cancel(self, turn: int | None = None) -> None:
-        """Stop working on a turn, at once; without a turn, on all that are open. What was done stays done."""
+        """Cancel a turn immediately; without a turn, all open turns. Effects of finished steps remain."""
         self._supervisor.check_running()
         if turn is not None:
             await self._check_turn(turn)
@@ -189,10 +189,10 @@ class Session:
         self._supervisor.wake(self.key)
 
     async def compact(self, *, focus: str = "") -> CompactionSettled:
-        """Make the view smaller now, and return what came of it.
+        """Compact the view now, and return the outcome.
 
-        `focus` says what the summary should keep in particular. Whoever else asks before it is made gets the same
-        compaction, even where the request comes to the log behind it.
+        `focus` names what the summary should preserve. Other requests made before the compaction share it, even if
+        they reach the log after it.
         """
         self._supervisor.check_running()
         known = await self._engine.store.info(self.key)
@@ -200,32 +200,32 @@ class Session:
         request = (await self._engine.store.admit(self.key, wanted)).seq
         with self._engine.live.subscribe(self.key) as mailbox:
             self._supervisor.wake(self.key)
-            async with self._pumping(mailbox, after=request), aclosing(mailbox.sights()) as sights:
-                async for sight in sights:
-                    match sight:
+            async with self._pumping(mailbox, after=request), aclosing(mailbox.sights()) as updates:
+                async for update in updates:
+                    match update:
                         case Logged(record=CompactionSettled(request=settled) as outcome) if settled == request:
                             return outcome
                         case _:
                             pass
-        raise AssertionError("sights end only by an exception")
+        raise AssertionError("a mailbox ends only by an exception")
 
     async def preview(self, *, focus: str = "", with_model: bool = False) -> "Preview | None":
-        """Return what `compact` would do now, without doing it; None where there is nothing to do.
+        """Return the effect that `compact` would have now; None if there is nothing to compact.
 
-        Nothing is written. With `with_model` a model is asked for the real summary, which costs a call; it is kept, so
-        a `compact` with the same focus uses exactly that text and asks nobody again.
+        Nothing is written. With `with_model` a model writes the real summary, which costs a call; the summary is
+        cached, and a `compact` with the same focus uses that text without another call.
         """
-        from holdfast.runtime.engine.preview import preview  # noqa: PLC0415 - what summaries are made with is loaded late
+        from holdfast.runtime.engine.preview import preview  # noqa: PLC0415 - the summary code is loaded when it is used
 
         self._supervisor.check_running()
         log = await open_log(self._engine.store, self.key)
         return await preview(log, self._engine, focus=focus, with_model=with_model)
 
     async def undo(self, *, compaction: int | None = None) -> bool:
-        """Undo the compaction or roll-over in force: the view is again as it was before it. False where there is none.
+        """Undo the current compaction or roll-over, which restores the view before it. Return False if there is none.
 
-        Again and again goes back one after the other. With `compaction`, the seq of its record, only that one is
-        undone, so that asking twice does no more than once.
+        Repeated calls undo one compaction after the other. With `compaction`, the seq of its record, only that one is
+        undone, so the call is idempotent.
         """
         self._supervisor.check_running()
         turn = (await open_log(self._engine.store, self.key)).turn
@@ -235,48 +235,48 @@ class Session:
         assert restored is None or isinstance(restored, CompactionApplied), "a compaction names the one before it"
         undone = CompactionUndone(turn.compaction_seq, restored, turn.compaction.before)
         seq = (await self._engine.store.admit(self.key, undone)).seq
-        # Whoever changed the view meanwhile came first, and then there is nothing of this to undo.
+        # A change of the view that reached the log first makes this undo void.
         meanwhile = await self._engine.store.read(self.key, after=turn.seq, limit=seq - turn.seq - 1)
         return not any(isinstance(logged.record, CompactionApplied | CompactionUndone) for logged in meanwhile)
 
     async def pin(self, turn: int, *, keep: bool = True) -> None:
-        """Keep the message that began a turn in the view, whatever is compacted; with `keep=False`, no longer."""
+        """Pin the message of a turn, which keeps it in the view through compactions; with `keep=False`, unpin it."""
         self._supervisor.check_running()
         await self._check_turn(turn)
         await self._engine.store.admit(self.key, MessagePinned(turn, keep))
 
     async def history(self, *, after: int = 0, limit: int = 100) -> list[Logged]:
-        """Return records of this session as they were written, those behind `after`."""
+        """Return the records of this session after the seq `after`."""
         return await self._engine.store.read(self.key, after=after, limit=limit)
 
     async def search(self, query: str, *, limit: int = 10) -> list[Hit]:
-        """Return the messages and tool steps that answer a question best, also those the model no longer sees.
+        """Return the messages and tool steps that match a query best, also those outside the view.
 
-        A question is words, a path, a name or an id; `read` gives what a hit names.
+        A query is words, a path, a name or an id; `read` returns the record of a hit.
         """
         return await self._engine.store.search(self.key, query, limit=limit)
 
     async def read(self, seq: int) -> Logged:
-        """Return one record as it was written."""
+        """Return one record."""
         found = await self._engine.store.read(self.key, after=seq - 1, limit=1) if seq > 0 else []
         if not found:
             raise BadInputError(f"session {self.key!r} has no record {seq}; records are numbered from 1")
         return found[0]
 
     async def recall(self, *, seq: int = 0, blob: str = "", offset: int = 0) -> Page:
-        """Return a page of what a record holds as text, spilled output and long messages whole, or of a blob it names.
+        """Return a page of the text of a record, with truncated output and long messages in full, or of a blob.
 
-        The next page begins at `end`; where `end` is `total`, there is none. The model reads the same by its own tool.
+        The next page begins at `end`; the last page has `end` equal to `total`. The model has the same as a tool.
         """
         if (seq > 0) == bool(blob.strip()) or seq < 0 or offset < 0:
-            raise BadInputError("give the seq of a record or the beginning of a blob's id, one of the two")
+            raise BadInputError("give either the seq of a record or the beginning of a blob's id")
         reader = Recall(self._engine.store, self._engine.blobs, self._engine.bounds)
         return await reader.read(self.key, seq=seq, blob=blob, offset=offset)
 
     async def fork(self, key: str, *, at: int | None = None) -> "Session":
-        """Make a session of its own of this one's log, up to the record `at`, and return it. This one stays as it is.
+        """Fork this session: copy its log up to the record `at` into a new session, and return that.
 
-        What was being answered there is not answered in the new one. It is there as a whole or not at all.
+        Turns that are open here are closed in the fork. The fork exists completely or not at all.
         """
         self._supervisor.check_running()
         check_session_key(key, bounds=self._engine.bounds)
@@ -284,48 +284,48 @@ class Session:
         return Session(key, self._engine, self._supervisor)
 
     def watch(self, *, after: int = 0) -> Feed:
-        """Yield every record behind `after`, then each new one as it is written, without end."""
+        """Yield every record after the seq `after`, then each new one, without end."""
         return self._engine.store.feed(self.key, after=after)
 
-    async def sights(self, *, after: int = 0) -> AsyncGenerator[LiveDelta | Logged, None]:
-        """Yield every record behind `after` and the deltas of answers, in one order as they come, without end.
+    async def live(self, *, after: int = 0) -> AsyncGenerator[LiveDelta | Logged, None]:
+        """Yield every record after the seq `after` and the live deltas of answers, in one order, without end.
 
-        However slowly it is read, a bounded number of them waits in memory; of the deltas some may then be left out.
+        The queue is bounded: a slow reader misses deltas, never records.
         """
         with self._engine.live.subscribe(self.key) as mailbox:
-            async with self._pumping(mailbox, after=after), aclosing(mailbox.sights()) as sights:
-                async for sight in sights:
-                    yield sight
+            async with self._pumping(mailbox, after=after), aclosing(mailbox.sights()) as updates:
+                async for update in updates:
+                    yield update
 
     async def known(self) -> SessionInfo | None:
-        """Return what is known of this session without reading its log; None before its first record."""
+        """Return information on this session without reading its log; None before its first record."""
         return await self._engine.store.info(self.key)
 
-    async def standing(self) -> Turn:
-        """Return where this session stands: what waits, what is in flight, and what it was told about itself."""
+    async def state(self) -> Turn:
+        """Return the folded state of this session: waiting inputs, work in flight and settings."""
         return (await open_log(self._engine.store, self.key)).turn
 
     async def submit(
         self, reply: int, call_id: str, output: Sequence[str | Attachment], *, is_failure: bool = False
     ) -> bool:
-        """Report what came of a call that this client was told to run; False where it was reported before.
+        """Submit the result of a call that this client runs. Return False if it already has a result.
 
-        The call is named by the record of the reply that asked for it, and its id. What is too long is shortened, and
-        kept whole in a blob. When this returns it is on disk, and the turn goes on with it.
+        The call is identified by the record of its reply and its id. Long output is truncated, and stored in full as a
+        blob. When this returns, the result is on disk and the turn continues with it.
         """
         self._supervisor.check_running()
-        asked = await find_call(self._engine.store, self.key, reply, call_id)
-        if asked.is_settled:
+        call = await find_call(self._engine.store, self.key, reply, call_id)
+        if call.is_settled:
             return False
         bounded = await bound_output(output, blobs=self._engine.blobs, bounds=self._engine.bounds)
         outcome = ToolOutcome.FAILED if is_failure else ToolOutcome.DONE
         result = ToolResult(call_id, bounded.parts, outcome, bounded.originals)
-        await self._engine.store.admit(self.key, ResultSubmitted(asked.turn, reply, result))
+        await self._engine.store.admit(self.key, ResultSubmitted(call.turn, reply, result))
         self._supervisor.wake(self.key)
         return True
 
     async def view(self) -> View:
-        """Return what the model would see now."""
+        """Return the next request as the model would see it."""
         log = await open_log(self._engine.store, self.key)
         known = await self._engine.learning.known(self._engine.models(log.turn.model)[0])
         prepared = prepare(log, self._engine, known)
@@ -345,52 +345,50 @@ class Session:
         )
 
     async def generation(self) -> int:
-        """Return which generation the view is of: 1 until the session rolled over. All of them are in the log."""
+        """Return the generation of the view: 1 before the first roll-over. The log has all generations."""
         return (await open_log(self._engine.store, self.key)).turn.generation
 
     async def _check_turn(self, turn: int) -> None:
         found = await self._engine.store.read(self.key, after=turn - 1, limit=1) if turn > 0 else []
         record = found[0].record if found else None
         if isinstance(record, DamageSetAside) and not record.until:
-            # Whoever works on the session sets it aside, and then it has an outcome.
+            # The worker of the session sets it aside, which gives it an outcome.
             self._supervisor.wake(self.key)
-            raise StoreDamagedError(self.key, turn, f"{record.why}; it is being set aside, ask again")
+            raise StoreDamagedError(self.key, turn, f"{record.why}; it is being set aside, retry")
         if not isinstance(record, InputAdmitted) and not (isinstance(record, DamageSetAside) and record.is_owed):
-            raise BadInputError(
-                f"session {self.key!r} has no turn {turn}; a turn is named by the number that `post` returned"
-            )
+            raise BadInputError(f"session {self.key!r} has no turn {turn}; use a number that `post` returned")
 
     async def _open_turns(self) -> tuple[int, ...]:
         turn = (await open_log(self._engine.store, self.key)).turn
         return (turn.number, *turn.waiting) if turn.number else turn.waiting
 
     async def _events(self, turn: int) -> AsyncGenerator[Event, None]:
-        async with aclosing(self._follow(turn)) as sights:
-            async for sight in sights:
-                if isinstance(sight, Logged):
-                    yield sight
-                elif isinstance(sight.delta, TextDelta | ReasoningDelta):
-                    yield sight.delta
+        async with aclosing(self._follow(turn)) as updates:
+            async for update in updates:
+                if isinstance(update, Logged):
+                    yield update
+                elif isinstance(update.delta, TextDelta | ReasoningDelta):
+                    yield update.delta
 
     async def _follow(self, turn: int) -> AsyncGenerator[LiveDelta | Logged, None]:
-        """Yield what happens in a turn until it has ended, and raise if it ended without an answer."""
-        seen_live: set[int] = set()
-        async with aclosing(self.sights(after=turn)) as sights:
-            async for sight in sights:
-                if isinstance(sight, LiveDelta):
-                    if sight.turn == turn:
-                        seen_live.add(sight.attempt)
-                        yield sight
+        """Yield the records and deltas of a turn until it ends, and raise if it ends without an answer."""
+        streamed_attempts: set[int] = set()
+        async with aclosing(self.live(after=turn)) as updates:
+            async for update in updates:
+                if isinstance(update, LiveDelta):
+                    if update.turn == turn:
+                        streamed_attempts.add(update.attempt)
+                        yield update
                     continue
-                if turn_of(sight.record) != turn:
+                if turn_of(update.record) != turn:
                     continue
-                if isinstance(sight.record, ReplyRecorded) and sight.record.attempt not in seen_live:
-                    # Written by another process: show it whole, so that a reader of deltas misses nothing.
-                    whole = TextDelta(text_of(sight.record.reply.parts))
-                    yield LiveDelta(turn, sight.record.attempt, whole)
-                yield sight
-                if isinstance(sight.record, TurnEnded):
-                    self._check_answered(sight.record)
+                if isinstance(update.record, ReplyRecorded) and update.record.attempt not in streamed_attempts:
+                    # Written by another process: yield its text as one delta, so that readers of deltas have it all.
+                    text = TextDelta(text_of(update.record.reply.parts))
+                    yield LiveDelta(turn, update.record.attempt, text)
+                yield update
+                if isinstance(update.record, TurnEnded):
+                    self._check_answered(update.record)
                     return
 
     def _check_answered(self, ended: TurnEnded) -> None:
@@ -399,7 +397,7 @@ class Session:
 
     @asynccontextmanager
     async def _pumping(self, mailbox: Mailbox, *, after: int) -> AsyncGenerator[None, None]:
-        """Bring records into the mailbox for a while."""
+        """Copy records into the mailbox while the block runs."""
         pump = asyncio.create_task(self._pump(mailbox, after=after), name=f"pump {self.key}")
         try:
             yield
@@ -408,7 +406,7 @@ class Session:
             await asyncio.wait([pump])
 
     async def _pump(self, mailbox: Mailbox, *, after: int) -> None:
-        """Bring records into the mailbox, so that they and the deltas come in one order."""
+        """Copy records into the mailbox, which puts them and the deltas into one order."""
         try:
             async with aclosing(self._engine.store.feed(self.key, after=after)) as feed:
                 async for logged in feed:

@@ -1,10 +1,11 @@
-"""One session as a whole: into a file and back, and as a session of its own. Its end is in `deleting`.
+"""Export, import and fork of a whole session.
 
-A file is JSON lines: a head, the blobs in pieces, the records as they were written, and a foot with the number of lines
-and the SHA-256 of all before it. It is written and read line by line, so memory does not grow with a session.
+An export is a file of JSON lines: a header, the blobs in chunks, the records as they were written, and a footer with
+the number of lines and the SHA-256 of all lines before it. It is written and read line by line, so memory does not grow
+with the session.
 
-A session that is copied in is first made under a key of ours, which nobody sees, and then renamed in one step: it is
-there as a whole or not at all. What a process that died left under such a key is removed by the next that copies.
+An import or fork writes under a reserved, hidden key and renames it in one step: the session exists completely or not
+at all. The next copy removes what a dead process left under such a key.
 """
 
 import asyncio
@@ -21,24 +22,26 @@ from holdfast.core.fold.session_state import Turn
 from holdfast.core.integrity.log_gaps import NOT_SET_ASIDE
 from holdfast.core.limits.bounds import RESERVED_KEYS, Bounds
 from holdfast.core.turn.abort import WAS_COPIED, closing
-from holdfast.errors import BadInputError, RetryLaterError
+from holdfast.errors import BadInputError
 from holdfast.ports import Blobs, Lease, Store
+from holdfast.runtime.clock import SystemClock
+from holdfast.runtime.engine.lease import renewed_lease, take_lease, try_lease, unique_owner
 from holdfast.runtime.engine.log import Log
 from holdfast.types.messages import BlobRef
 from holdfast.types.records import DamageSetAside, Logged, refs_of
 
 FORMAT: Final = "holdfast-session"
-# The version of the format. One that is higher was written by a newer Holdfast.
+# Format version. A higher one was written by a newer Holdfast.
 VERSION = 1
 COPYING = f"{RESERVED_KEYS}copying:"
 
-# Bytes of a blob in one line, and records that are appended at once.
+# Blob bytes per line, and limits of one append.
 _PIECE_BYTES = 256 * 2**10
 _BATCH_RECORDS = 400
 _BATCH_BYTES = 4 * 2**20
 _LEASE_SECONDS = 60.0
-_OWNER = "copy"
-# A line holds a record or a piece of a blob. Records have a bound of their own, see `RECORD_BYTES_MAX`.
+_CLOCK = SystemClock()
+# A line holds a record or a blob chunk. The size of a record is bounded by `RECORD_BYTES_MAX`.
 LINE_BYTES_MAX = 300 * 2**20
 
 
@@ -69,23 +72,23 @@ _lines: msgspec.json.Decoder[_Head | _Piece | _Line | _Foot] = msgspec.json.Deco
 
 
 class Copied(msgspec.Struct, frozen=True):
-    """What a copy came to."""
+    """Result of an import or fork."""
 
     session: str
     records: int
     blobs: int
-    # The key that the session had where it comes from.
+    # The key of the source session.
     origin: str
 
 
-# --- out -----------------------------------------------------------------------------------------------------------
+# --- Export ---
 
 
-async def exported(store: Store, blobs: Blobs, session: str) -> AsyncGenerator[bytes, None]:
-    """Yield a session as the lines of a file: what it was when this began. Raises `BlobMissingError`."""
+async def export_session(store: Store, blobs: Blobs, session: str) -> AsyncGenerator[bytes, None]:
+    """Yield the lines of an export of a session, up to its last record at the start. Raises `BlobMissingError`."""
     known = await store.info(session)
     if known is None:
-        raise BadInputError(f"there is no session {session!r} to export")
+        raise BadInputError(f"session {session!r} does not exist; nothing to export")
     digest, count = hashlib.sha256(), 0
 
     def line(shape: _Head | _Piece | _Line | _Foot) -> bytes:
@@ -108,7 +111,7 @@ async def exported(store: Store, blobs: Blobs, session: str) -> AsyncGenerator[b
 
 
 async def records_of(store: Store, session: str, until: int) -> AsyncGenerator[Logged, None]:
-    """Yield the records of a session up to one, page by page."""
+    """Yield the records of a session up to the seq `until`, read page by page."""
     after = 0
     while after < until and (page := await store.read(session, after=after, limit=min(_BATCH_RECORDS, until - after))):
         for logged in page:
@@ -126,45 +129,45 @@ async def _pieces(blobs: Blobs, ref: BlobRef) -> AsyncIterator[_Piece]:
             break
 
 
-# --- in ------------------------------------------------------------------------------------------------------------
+# --- Import and fork ---
 
 
-def taken_as_it_is(_logged: Logged) -> None:
-    """Nothing speaks against a record."""
+def accept_any(_logged: Logged) -> None:
+    """Accept a record without a check."""
 
 
-async def imported(
+async def import_lines(
     lines: AsyncIterator[bytes],
     store: Store,
     blobs: Blobs,
     *,
     key: str | None = None,
     bounds: Bounds | None = None,
-    check: Callable[[Logged], None] = taken_as_it_is,
+    check: Callable[[Logged], None] = accept_any,
 ) -> Copied:
-    """Make a session of the lines of a file, under its own key or another: all of it, or nothing.
+    """Create a session from the lines of an export, under its own key or another: completely or not at all.
 
-    What was open when it was exported is ended: the answer is owed where it came from, not here. `check` is shown every
-    record; where it raises, nothing is imported.
+    Turns that were open at the export are closed: they are answered in the source session, not here. `check` is called
+    with every record; if it raises, nothing is imported.
     """
     reader = _Reader(lines, blobs, check)
     head = await reader.head()
     target = head.session if key is None else key
     if await store.info(target) is not None:
-        raise BadInputError(f"there is a session {target!r} already; name another key")
+        raise BadInputError(f"session {target!r} already exists; choose another key")
     records = await _copied_in(reader.records(), store, target, bounds or Bounds())
     return Copied(target, records, reader.blobs_kept, head.session)
 
 
 async def forked(store: Store, session: str, key: str, *, at: int | None, bounds: Bounds) -> Copied:
-    """Make a session of its own of the log of another, up to a record."""
+    """Copy the log of a session up to the record `at` into a new session."""
     known = await store.info(session)
     last_seq = known.last_seq if known is not None else 0
     until = last_seq if at is None else at
     if not 1 <= until <= last_seq:
         raise BadInputError(f"session {session!r} has no record {until} to fork at; its records are 1 to {last_seq}")
     if await store.info(key) is not None:
-        raise BadInputError(f"there is a session {key!r} already; name another key")
+        raise BadInputError(f"session {key!r} already exists; choose another key")
     async with aclosing(records_of(store, session, until)) as records:
         count = await _copied_in(records, store, key, bounds)
     return Copied(key, count, 0, session)
@@ -172,9 +175,10 @@ async def forked(store: Store, session: str, key: str, *, at: int | None, bounds
 
 async def _copied_in(records: AsyncIterator[Logged], store: Store, key: str, bounds: Bounds) -> int:
     await sweep_copies(store)
-    lease = await leased(store, f"{COPYING}{uuid4().hex}")
+    lease = await exclusive_lease(store, f"{COPYING}{uuid4().hex}")
     try:
-        last = await _adopt(records, store, lease, bounds)
+        async with renewed_lease(store, _CLOCK, lease, seconds=_LEASE_SECONDS):
+            last = await _adopt(records, store, lease, bounds)
         lease = await store.rename(lease, key)
     except BaseException:
         await store.delete(lease)
@@ -183,21 +187,13 @@ async def _copied_in(records: AsyncIterator[Logged], store: Store, key: str, bou
     return last
 
 
-async def leased(store: Store, key: str) -> Lease:
-    """Take the lease on a session that nobody may work on meanwhile, not even another task of this process."""
-    lease = await store.acquire(key, _owner(), seconds=_LEASE_SECONDS)
-    if lease is None:
-        raise RetryLaterError(f"session {key!r} is being worked on; try again when it is at rest")
-    return lease
-
-
-def _owner() -> str:
-    """Return a name of its own for each who asks: under one that holds a lease already it would be taken over."""
-    return f"{_OWNER}:{uuid4().hex}"
+async def exclusive_lease(store: Store, key: str) -> Lease:
+    """Take the lease of a session, or raise `RetryLaterError` if any worker holds it, also one of this process."""
+    return await take_lease(store, _CLOCK, key, unique_owner("copy"), seconds=_LEASE_SECONDS)
 
 
 async def _adopt(records: AsyncIterator[Logged], store: Store, lease: Lease, bounds: Bounds) -> int:
-    """Append records as they are, then what ends whatever is open behind them."""
+    """Append records as they are, then the records that close what they leave open."""
     log, batch, size_bytes = Log(lease.session, Turn()), list[Logged](), 0
     async for found in records:
         logged = _settled(found)
@@ -207,17 +203,16 @@ async def _adopt(records: AsyncIterator[Logged], store: Store, lease: Lease, bou
         size_bytes += len(msgspec.json.encode(logged))
         if len(batch) >= _BATCH_RECORDS or size_bytes >= _BATCH_BYTES:
             await store.adopt(lease, batch)
-            lease = await store.renew(lease, seconds=_LEASE_SECONDS)
             batch, size_bytes = [], 0
     last = await store.adopt(lease, batch)
     if last == 0:
-        raise BadInputError("there are no records to copy")
+        raise BadInputError("the source has no records; nothing to copy")
     ends = list(closing(log.turn, bounds, WAS_COPIED))
     return await store.append(lease, ends, after=last) if ends else last
 
 
 def _settled(logged: Logged) -> Logged:
-    """Return a record as it goes into a copy: damage that was found on the way has no bytes there to be set aside."""
+    """Return a record as written to the copy: unrepaired damage becomes set aside, as its bytes are not copied."""
     record = logged.record
     if not isinstance(record, DamageSetAside) or record.until:
         return logged
@@ -225,12 +220,12 @@ def _settled(logged: Logged) -> Logged:
 
 
 async def sweep_copies(store: Store) -> None:
-    """Remove what copies left that died half-way. One that is still under way holds its lease."""
+    """Remove unfinished copies of dead processes. A copy in progress holds its lease and stays."""
     while page := await store.sessions(after=COPYING, limit=100):
         stale = [known.key for known in page if known.key.startswith(COPYING)]
         removed = 0
         for key in stale:
-            lease = await store.acquire(key, _owner(), seconds=_LEASE_SECONDS)
+            lease = await try_lease(store, key, unique_owner("copy"), seconds=_LEASE_SECONDS)
             if lease is not None:
                 await store.delete(lease)
                 removed += 1
@@ -239,7 +234,7 @@ async def sweep_copies(store: Store) -> None:
 
 
 class _Reader:
-    """Reads the lines of a file, checks them, and keeps the blobs on the way."""
+    """Reads and checks the lines of an export, and stores its blobs."""
 
     def __init__(self, lines: AsyncIterator[bytes], blobs: Blobs, check: Callable[[Logged], None]) -> None:
         self._lines, self._blobs, self._check = lines, blobs, check
@@ -249,7 +244,7 @@ class _Reader:
 
     @property
     def blobs_kept(self) -> int:
-        """How many blobs the file had."""
+        """Number of blobs read."""
         return len(self._kept)
 
     async def _next(self) -> _Head | _Piece | _Line | _Foot:
@@ -259,33 +254,33 @@ class _Reader:
         try:
             line = await anext(self._lines)
         except StopAsyncIteration:
-            raise BadInputError(f"the file ends after line {self._count} and has no foot; it is not whole") from None
+            raise BadInputError(f"the file ends after line {self._count} without a footer; it is incomplete") from None
         try:
             found = _lines.decode(line)
         except msgspec.DecodeError as error:
-            raise BadInputError(f"line {self._count + 1} cannot be read ({error}); the file is not whole") from error
+            raise BadInputError(f"line {self._count + 1} is invalid ({error}); the file is damaged") from error
         if not isinstance(found, _Foot):
             self._digest.update(line)
             self._count += 1
         return found
 
     async def head(self) -> _Head:
-        """Return the first line."""
+        """Return the header."""
         found = await self._next()
         if not isinstance(found, _Head):
-            raise BadInputError("the file does not begin with the head of an exported session")
+            raise BadInputError("the file does not begin with the header of an exported session")
         if found.version > VERSION:
-            raise BadInputError(f"the file has version {found.version} of the format, this Holdfast knows {VERSION}")
+            raise BadInputError(f"the file has format version {found.version}; this Holdfast reads up to {VERSION}")
         return found
 
     async def records(self) -> AsyncIterator[Logged]:
-        """Yield the records, and check at the end that nothing is missing."""
+        """Yield the records, and verify the footer at the end."""
         last = 0
         while True:
             match await self._next():
                 case _Line(logged=logged):
                     if logged.seq != last + 1:
-                        raise BadInputError(f"record {last + 1} is not in the file; it was altered or cut")
+                        raise BadInputError(f"record {last + 1} is missing; the file was altered or truncated")
                     last = logged.seq
                     self._check_refs(logged)
                     self._check(logged)
@@ -294,60 +289,60 @@ class _Reader:
                     await self._keep(piece)
                 case _Foot(lines=lines, sha256=sha256):
                     if (lines, sha256) != (self._count, self._digest.hexdigest()):
-                        raise BadInputError("the lines of the file do not match its foot; it was altered or cut")
+                        raise BadInputError("the lines do not match the footer; the file was altered or truncated")
                     return
                 case _Head():
-                    raise BadInputError(f"line {self._count} is a second head; import one session at a time")
+                    raise BadInputError(f"line {self._count} is a second header; import one session at a time")
 
     def _check_refs(self, logged: Logged) -> None:
-        """Raise where a record names bytes that the file does not bring: they would be somebody else's."""
+        """Raise if a record names a blob that the file lacks: the name could resolve to another session's blob."""
         for ref in refs_of(logged.record):
             if ref.sha256 not in self._kept:
-                raise BadInputError(f"record {logged.seq} names blob {ref.sha256[:12]}…, which is not in the file")
+                raise BadInputError(f"record {logged.seq} names blob {ref.sha256[:12]}…, which the file lacks")
 
     async def _keep(self, first: _Piece) -> None:
-        """Keep one blob, piece by piece."""
+        """Store one blob from its chunks."""
 
         async def content() -> AsyncIterator[bytes]:
             piece, expected = first, 0
             while True:
                 if piece.start != expected:
-                    raise BadInputError(f"a piece of blob {first.sha256[:12]}… is missing; the file is not whole")
+                    raise BadInputError(f"a chunk of blob {first.sha256[:12]}… is missing; the file is damaged")
                 yield piece.content
                 expected += len(piece.content)
                 if expected >= first.size_bytes:
                     return
                 following = await self._next()
                 if not isinstance(following, _Piece) or following.sha256 != first.sha256:
-                    raise BadInputError(f"blob {first.sha256[:12]}… is not whole in the file")
+                    raise BadInputError(f"blob {first.sha256[:12]}… is incomplete in the file")
                 piece = following
 
         ref = await self._blobs.put(content())
         if ref.sha256 != first.sha256:
-            raise BadInputError(f"blob {first.sha256[:12]}… is not what its name says; the file was altered")
+            raise BadInputError(f"blob {first.sha256[:12]}… does not match its hash; the file was altered")
         self._kept.add(ref.sha256)
 
 
-def is_ours(beginning: bytes) -> bool:
-    """Whether a file that begins so is an exported session."""
+def is_exported_session(beginning: bytes) -> bool:
+    """Return whether a file that begins with these bytes is an exported session."""
     return beginning.startswith(f'{{"line":"head","format":"{FORMAT}"'.encode())
 
 
 async def lines_of(path: Path) -> AsyncGenerator[bytes, None]:
-    """Yield the lines of a file, none of which may be without end."""
+    """Yield the lines of a file. Raises `BadInputError` for a line above the maximum length."""
     with await asyncio.to_thread(path.open, "rb") as file:
         while line := await asyncio.to_thread(file.readline, LINE_BYTES_MAX + 1):
             if len(line) > LINE_BYTES_MAX:
                 raise BadInputError(
-                    f"{path} has a line of more than {LINE_BYTES_MAX:,} bytes; it is no exported session"
+                    f"{path} has a line of more than {LINE_BYTES_MAX:,} bytes; it is not an exported session"
                 )
             yield line
 
 
-def origin_of_whole(path: Path, *, line_bytes_max: int = LINE_BYTES_MAX) -> str:
-    """Return the key of the session in a file, having read all of it and found it whole. Slow: call it in a thread.
+def verified_origin(path: Path, *, line_bytes_max: int = LINE_BYTES_MAX) -> str:
+    """Verify an export completely and return the key of its session. Slow: call it in a thread.
 
-    Raises `BadInputError` where it is cut, altered, or has a line that is too long to be held.
+    Raises `BadInputError` if the file is truncated or altered, or if a line is too long.
     """
     digest, count = hashlib.sha256(), 0
     with path.open("rb") as file:
@@ -357,13 +352,13 @@ def origin_of_whole(path: Path, *, line_bytes_max: int = LINE_BYTES_MAX) -> str:
             count += 1
             last = line
             if len(line) > line_bytes_max:
-                raise BadInputError(f"line {count + 1} has more than {line_bytes_max:,} bytes, which is the most")
+                raise BadInputError(f"line {count + 1} has more than the maximum of {line_bytes_max:,} bytes")
     try:
         head, foot = _lines.decode(first), _lines.decode(last)
     except msgspec.DecodeError as error:
-        raise BadInputError(f"this is no exported session, or it is not whole ({error})") from error
+        raise BadInputError(f"not an exported session, or incomplete ({error})") from error
     if not isinstance(head, _Head) or not isinstance(foot, _Foot):
-        raise BadInputError("this is no exported session, or it is not whole: it has no head or no foot")
+        raise BadInputError("not an exported session, or incomplete: header or footer is missing")
     if (foot.lines, foot.sha256) != (count, digest.hexdigest()):
-        raise BadInputError("the lines do not match the foot; the file was altered or cut")
+        raise BadInputError("the lines do not match the footer; the file was altered or truncated")
     return head.session

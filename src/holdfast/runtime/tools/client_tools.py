@@ -1,13 +1,13 @@
-"""Tools that a client runs: what it may declare, and how the result of a call comes back.
+"""Client tools: declaration of tools that a client runs, and the wait for their results.
 
-The call goes out as a record (`ToolStarted` with the reply that asked for it), the result comes back as one
-(`ResultSubmitted`). Nothing is kept beside the log, so either side may die and come back in between. A call is named by
-the record of its reply and its id, because models reuse ids from one reply to the next.
+A call is a record (`ToolStarted` with the seq of its reply), and so is its result (`ResultSubmitted`). The log is the
+only state, so either side may restart in between. A call is identified by the record of its reply and its id, because
+models reuse ids in later replies.
 """
 
 import asyncio
 import re
-from collections.abc import Sequence
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 
 import msgspec
@@ -19,20 +19,20 @@ from holdfast.runtime.engine.context import Engine
 from holdfast.runtime.engine.log import Log
 from holdfast.runtime.tools.toolbox import Toolbox
 from holdfast.types.messages import Reply, Text, ToolCall, ToolOutcome, ToolResult, ToolSpec
-from holdfast.types.records import Logged, ReplyRecorded, ResultSubmitted, ToolSettled, ToolStarted
+from holdfast.types.records import AnyRecord, Logged, ReplyRecorded, ResultSubmitted, ToolSettled, ToolStarted
 
-# What all providers take as a tool's name.
+# Tool names that all providers accept.
 _NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
-# After a restart that took longer than the deadline, what was submitted meanwhile is still read.
+# Minimum wait after a restart past the deadline, to read results that were submitted meanwhile.
 _READING_SECONDS = 5.0
-# Records of one turn are read in pages of so many.
+# Records per read of a turn.
 _PAGE_RECORDS = 200
 
 
 def check_declared(tools: Sequence[ToolSpec], toolbox: Toolbox, bounds: Bounds) -> None:
-    """Raise `BadInputError` where a client cannot declare these tools."""
+    """Raise `BadInputError` if a client cannot declare these tools."""
     if len(tools) > bounds.client_tools_max:
-        raise BadInputError(f"{len(tools):,} tools are more than the {bounds.client_tools_max} that a session takes")
+        raise BadInputError(f"{len(tools):,} tools exceed the maximum of {bounds.client_tools_max} per session")
     size_bytes = 0
     names: set[str] = set()
     for spec in tools:
@@ -48,8 +48,8 @@ def check_declared(tools: Sequence[ToolSpec], toolbox: Toolbox, bounds: Bounds) 
         _check_parameters(spec)
     if size_bytes > bounds.client_tools_bytes_max:
         raise BadInputError(
-            f"descriptions and parameters of the tools have {size_bytes:,} bytes, at most "
-            f"{bounds.client_tools_bytes_max:,} are taken; shorten them"
+            f"descriptions and parameters of the tools have {size_bytes:,} bytes, the maximum is "
+            f"{bounds.client_tools_bytes_max:,}; shorten them"
         )
 
 
@@ -57,65 +57,70 @@ def _check_parameters(spec: ToolSpec) -> None:
     try:
         schema = msgspec.json.decode(spec.parameters)
     except msgspec.DecodeError as error:
-        raise BadInputError(f"tool {spec.name!r}: its parameters are no JSON ({error}); give a JSON Schema") from error
+        raise BadInputError(
+            f"tool {spec.name!r}: its parameters are not valid JSON ({error}); give a JSON Schema"
+        ) from error
     if not isinstance(schema, dict) or schema.get("type", "object") != "object":
         raise BadInputError(f"tool {spec.name!r}: its parameters must be a JSON Schema of type object")
 
 
-class AskedCall(msgspec.Struct, frozen=True):
-    """A call that a client was told to run: its turn, and whether its result is known already."""
+class ClientCall(msgspec.Struct, frozen=True):
+    """A call that a client runs: its turn, and whether it has a result."""
 
     turn: int
     is_settled: bool
 
 
-async def find_call(store: Store, session: str, reply: int, call_id: str) -> AskedCall:
-    """Return a call that a client was told to run. Raises `BadInputError` where there is none."""
-    after = reply - 1
-    turn: int | None = None
-    while reply > 0 and (page := await store.read(session, after=after, limit=_PAGE_RECORDS)):
-        for logged in page:
-            record = logged.record
-            if logged.seq > reply and isinstance(record, ReplyRecorded):
-                break
+async def find_call(store: Store, session: str, reply: int, call_id: str) -> ClientCall:
+    """Return a call that a client runs. Raises `BadInputError` if there is none."""
+    started: ClientCall | None = None
+    async with aclosing(_steps_of(store, session, reply)) as steps:
+        async for record in steps:
             match record:
-                case ToolStarted(reply=asked_in, call_id=found) if (asked_in, found) == (reply, call_id):
-                    turn = record.turn
-                case ResultSubmitted(reply=asked_in, result=result) if (asked_in, result.call_id) == (reply, call_id):
-                    return AskedCall(record.turn, is_settled=True)
-                case ToolSettled(result=result) if turn == record.turn and result.call_id == call_id:
-                    return AskedCall(record.turn, is_settled=True)
+                case ToolStarted() if (record.reply, record.call_id) == (reply, call_id):
+                    started = ClientCall(record.turn, is_settled=False)
+                case ResultSubmitted() if (record.reply, record.result.call_id) == (reply, call_id):
+                    return ClientCall(record.turn, is_settled=True)
+                case ToolSettled() if started and (record.turn, record.result.call_id) == (started.turn, call_id):
+                    return ClientCall(record.turn, is_settled=True)
                 case _:
                     pass
-        else:
-            after = page[-1].seq
-            continue
-        break
-    if turn is None:
+    if started is None:
         raise BadInputError(
-            f"session {session!r}: no client was told to run call {call_id[:80]!r} of record {reply}; "
-            "name a call by `reply` and `call_id` as its event does"
+            f"session {session!r}: call {call_id[:80]!r} of record {reply} is not a call for a client; "
+            "take `reply` and `call_id` from its event"
         )
-    return AskedCall(turn, is_settled=False)
+    return started
+
+
+async def _steps_of(store: Store, session: str, reply: int) -> AsyncGenerator[AnyRecord, None]:
+    """Yield the records from a reply up to the next reply."""
+    after = reply - 1
+    while reply > 0 and (page := await store.read(session, after=after, limit=_PAGE_RECORDS)):
+        for logged in page:
+            if logged.seq > reply and isinstance(logged.record, ReplyRecorded):
+                return
+            yield logged.record
+        after = page[-1].seq
 
 
 def newest_reply(tail: Sequence[Logged]) -> tuple[int, Reply]:
-    """Return the newest reply with its seq: the one that asked for the calls that are to run, or ended the turn."""
+    """Return the newest reply with its seq: it has the calls to run, or ends the turn."""
     return next(
         (logged.seq, logged.record.reply) for logged in reversed(tail) if isinstance(logged.record, ReplyRecorded)
     )
 
 
 def arguments_of(reply: Logged, call_id: str) -> str:
-    """Return the arguments of a call, as the model wrote them."""
+    """Return the arguments of a call as the model wrote them."""
     parts = reply.record.reply.parts if isinstance(reply.record, ReplyRecorded) else ()
     return next((part.arguments for part in parts if isinstance(part, ToolCall) and part.call_id == call_id), "")
 
 
 async def await_result(log: Log, engine: Engine, intent: ToolStarted) -> ToolResult:
-    """Wait until a client has submitted the result of a call whose intent is on disk.
+    """Wait until a client submits the result of a call whose intent is on disk.
 
-    The deadline counts from the first intent, so a restart does not prolong it. Whoever never comes leaves the outcome
+    The deadline counts from the first intent, so a restart does not extend it. After the deadline the outcome is
     unknown.
     """
     first = next(logged for logged in log.tail if _is_intent_of(logged, intent))
@@ -134,8 +139,8 @@ async def await_result(log: Log, engine: Engine, intent: ToolStarted) -> ToolRes
                     case _:
                         pass
     except TimeoutError:
-        return _never_came(intent, seconds_max)
-    raise StoppingError("the store was closed while a client's result was awaited; the next start goes on waiting")
+        return _unknown_outcome(intent, seconds_max)
+    raise StoppingError("the store was closed during the wait for a client's result; the next start resumes the wait")
 
 
 def _is_intent_of(logged: Logged, intent: ToolStarted) -> bool:
@@ -143,7 +148,7 @@ def _is_intent_of(logged: Logged, intent: ToolStarted) -> bool:
     return isinstance(record, ToolStarted) and (record.reply, record.call_id) == (intent.reply, intent.call_id)
 
 
-def _never_came(intent: ToolStarted, seconds: float) -> ToolResult:
+def _unknown_outcome(intent: ToolStarted, seconds: float) -> ToolResult:
     sentence = (
         f"Outcome unknown: the client that runs {intent.name} did not report within {seconds:g} seconds. The call may "
         "or may not have had its effect. Check before you call it again."

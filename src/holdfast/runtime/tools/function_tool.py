@@ -1,7 +1,7 @@
-"""A tool made of a typed Python function: its type hints are what the model is told and what its arguments must obey.
+"""Tools from typed Python functions: the type hints give the JSON Schema for the model and validate its arguments.
 
-What cannot be a tool is refused where it is declared, not when a model first calls it. A plain function runs in a
-thread of its own, because it may block; such a thread cannot be stopped, only no longer waited for.
+A function that cannot be a tool is rejected at its declaration, not at its first call. A synchronous function runs in a
+thread of its own, because it may block; such a thread cannot be stopped, only abandoned.
 """
 
 import asyncio
@@ -24,13 +24,12 @@ from holdfast.types.messages import ToolSpec
 P = ParamSpec("P")
 R = TypeVar("R")
 
-# Threads of one tool that passed their deadline and still run. More of them is a leak: the tool is not started again
-# until one of them returns.
+# Threads of one tool that run past their deadline. At this number the tool is not started until one returns.
 STUCK_THREADS_MAX = 16
 
 
 class FunctionTool(Generic[P, R]):
-    """A function that a model may call; called from Python it is the function itself."""
+    """A function that a model can call. A call from Python runs the function itself."""
 
     def __init__(
         self,
@@ -43,7 +42,7 @@ class FunctionTool(Generic[P, R]):
     ) -> None:
         self.spec = spec
         self.is_idempotent = idempotent
-        # Infinite: as long as the toolbox allows.
+        # Infinite: the maximum of the toolbox applies.
         self.seconds_max = seconds
         self._function = function
         self._decoder = msgspec.json.Decoder(arguments)
@@ -52,11 +51,11 @@ class FunctionTool(Generic[P, R]):
         update_wrapper(self, function)
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
-        """Call the function as it was written."""
+        """Call the function."""
         return self._function(*args, **kwargs)
 
     async def run(self, arguments: str) -> Sequence[str | Attachment]:
-        """Run with the JSON text the model wrote. Raises `BadInputError` where it does not fit; then nothing ran."""
+        """Run with the JSON arguments of the model. Invalid ones raise `BadInputError` before anything runs."""
         call: Callable[[], object] = partial(self._function, **self._decode(arguments))
         value = call() if self._is_async else await self._in_thread(call)
         if inspect.isawaitable(value):
@@ -64,7 +63,7 @@ class FunctionTool(Generic[P, R]):
         return _output(value)
 
     def _decode(self, arguments: str) -> dict[str, Any]:
-        """Return the arguments by name. Where there are none some models write nothing at all."""
+        """Return the arguments by name. Some models write an empty string for no arguments."""
         try:
             decoded = self._decoder.decode(arguments.encode() if arguments.strip() else b"{}")
         except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
@@ -75,7 +74,7 @@ class FunctionTool(Generic[P, R]):
         return {name: getattr(decoded, name) for name in decoded.__struct_fields__}
 
     async def _in_thread(self, call: Callable[[], object]) -> object:
-        """Wait for a thread made for this call alone: a pool would be used up by calls that never return."""
+        """Run a call in a thread of its own: calls that never return would exhaust a pool."""
         if self._stuck_threads >= STUCK_THREADS_MAX:
             raise RetryLaterError(
                 f"the tool {self.spec.name} did not run: {self._stuck_threads} earlier runs passed their deadline and "
@@ -83,9 +82,9 @@ class FunctionTool(Generic[P, R]):
             )
         loop = asyncio.get_running_loop()
         settled: asyncio.Future[object] = loop.create_future()
-        returned = _Returned(loop, settled)
-        work = partial(contextvars.copy_context().run, returned.deliver, call)
-        # A daemon, so that a call that never returns does not keep the process alive.
+        result = _ThreadResult(loop, settled)
+        work = partial(contextvars.copy_context().run, result.deliver, call)
+        # A daemon thread, so that a call that never returns does not keep the process alive.
         threading.Thread(target=work, name=f"tool {self.spec.name}", daemon=True).start()
         try:
             return await asyncio.shield(settled)
@@ -97,12 +96,12 @@ class FunctionTool(Generic[P, R]):
 
     def _unstuck(self, settled: asyncio.Future[object]) -> None:
         self._stuck_threads -= 1
-        # Nobody waits for it any more; asking marks a failure as seen.
+        # Retrieve the exception so that asyncio does not log it.
         settled.exception()
 
 
-class _Returned:
-    """Carries what came of a call from its thread to the loop that waits for it."""
+class _ThreadResult:
+    """Delivers the result of a call from its thread to the event loop."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, settled: asyncio.Future[object]) -> None:
         self._loop = loop
@@ -113,14 +112,14 @@ class _Returned:
         try:
             settle = partial(self._settled.set_result, call())
         except StopIteration as error:
-            # The one exception a future cannot hold.
+            # A future cannot hold a StopIteration.
             settle = partial(self._settled.set_exception, RuntimeError(f"StopIteration: {error}"))
         except BaseException as error:  # noqa: BLE001 - around a tool; it is raised again where the call is awaited
             settle = partial(self._settled.set_exception, error)
         try:
             self._loop.call_soon_threadsafe(settle)
         except RuntimeError:
-            # The loop was closed meanwhile: nobody is left to tell.
+            # The loop is closed, and no task waits for the result.
             return
 
 
@@ -154,11 +153,10 @@ def tool(
     idempotent: bool = False,
     seconds_max: float = math.inf,
 ) -> FunctionTool[P, R] | Callable[[Callable[P, R]], FunctionTool[P, R]]:
-    """Make a typed function something a model may call; as a decorator, bare or with arguments.
+    """Make a typed function a tool; use it as a decorator, with or without arguments.
 
-    The description is the first paragraph of the docstring. `idempotent` says that running it twice does no more than
-    running it once, so that a crash may repeat it. Without `seconds_max` it may run as long as the toolbox allows.
-    Raises `UsageError` for a function that cannot be a tool.
+    The description is the first paragraph of the docstring. An `idempotent` tool may run again after a crash. Without
+    `seconds_max` the maximum of the toolbox applies. Raises `UsageError` for a function that cannot be a tool.
     """
     if function is None:
 
@@ -179,7 +177,7 @@ def tool(
     return FunctionTool(function, spec, arguments, idempotent=idempotent, seconds=seconds_max)
 
 
-# --- from the function to its arguments --------------------------------------------------------------------------
+# --- Arguments ---
 
 
 def _function_name(function: Callable[..., object]) -> str:
@@ -195,13 +193,12 @@ def _first_paragraph(function: Callable[..., object]) -> str:
 
 
 def _arguments_struct(function: Callable[..., object], called: str) -> type[msgspec.Struct]:
-    """Return a struct with a field per parameter: what decodes the model's arguments and refuses all others."""
+    """Return a struct with a field per parameter, which decodes the model's arguments and rejects unknown ones."""
     try:
         hints = get_type_hints(function, include_extras=True)
     except (NameError, TypeError) as error:
         raise UsageError(
-            f"tool {called}: its type hints cannot be read ({error}); "
-            "define the types it names at the top of the module"
+            f"tool {called}: its type hints cannot be read ({error}); define its types at the top of the module"
         ) from error
     fields = [_field(called, parameter, hints) for parameter in inspect.signature(function).parameters.values()]
     return msgspec.defstruct(f"{called}_arguments", fields, kw_only=True, forbid_unknown_fields=True)
@@ -210,12 +207,12 @@ def _arguments_struct(function: Callable[..., object], called: str) -> type[msgs
 def _field(called: str, parameter: inspect.Parameter, hints: Mapping[str, Any]) -> tuple[str, Any, Any]:
     where = f"tool {called}, parameter {parameter.name!r}"
     if parameter.kind in {parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD}:
-        raise UsageError(f"{where}: a model cannot be told what it takes; name each argument, or take a list or a dict")
+        raise UsageError(f"{where}: variable arguments have no schema; name each argument, or use a list or a dict")
     if parameter.kind is parameter.POSITIONAL_ONLY:
-        raise UsageError(f"{where}: it can only be given by position and a model gives names; remove the '/'")
+        raise UsageError(f"{where}: it is positional-only, and a model passes names; remove the '/'")
     if parameter.name not in hints:
         raise UsageError(
-            f"{where}: it has no type; annotate it, as in `{parameter.name}: str`. For a method, pass the bound one"
+            f"{where}: it has no type; annotate it, as in `{parameter.name}: str`. Pass a method bound to its object"
         )
     hint = hints[parameter.name]
     try:
@@ -232,8 +229,8 @@ def _field(called: str, parameter: inspect.Parameter, hints: Mapping[str, Any]) 
 
 
 def _default(default: object) -> object:
-    # Whatever can be altered is given by a factory, as a struct demands; a call without the argument then gets the very
-    # object that Python would have given it. The model is then not told the default, nor one that JSON cannot write.
+    # A struct requires a factory for a mutable default; the factory returns the same object as a Python call would get.
+    # The schema then has no default, and none that JSON cannot represent.
     if default is None or isinstance(default, str | int | Enum):
         return default
     if isinstance(default, float) and math.isfinite(default):
@@ -242,7 +239,7 @@ def _default(default: object) -> object:
 
 
 def _parameters_schema(arguments: type[msgspec.Struct]) -> str:
-    """Return the JSON Schema as providers want it: an object at the top, what it refers to under $defs."""
+    """Return the JSON Schema in the form that providers accept: an object at the top, referenced types in $defs."""
     (reference,), components = msgspec.json.schema_components([arguments], ref_template="#/$defs/{name}")
     schema = components.pop(reference["$ref"].removeprefix("#/$defs/"))
     del schema["title"]
@@ -252,7 +249,7 @@ def _parameters_schema(arguments: type[msgspec.Struct]) -> str:
 
 
 def _signature(spec: ToolSpec) -> str:
-    """Return the arguments as a line a model can follow, as in "path (string, required), depth (integer)"."""
+    """Return the arguments on one line for a model, as in "path (string, required), depth (integer)"."""
     schema = json.loads(spec.parameters)
     required = schema.get("required", [])
     named = [
@@ -270,7 +267,7 @@ def _kind(shape: Mapping[str, Any]) -> str:
     return str(shape.get("type", "see its schema"))
 
 
-# --- from the function to its output -----------------------------------------------------------------------------
+# --- Output ---
 
 
 def _output(value: object) -> Sequence[str | Attachment]:
@@ -289,9 +286,9 @@ def _piece(value: object) -> str | Attachment:
     try:
         return msgspec.json.encode(value).decode()
     except UnicodeEncodeError:
-        # Half a character somewhere inside: written as an escape it is plain text.
+        # A lone surrogate; `json` escapes it.
         return json.dumps(msgspec.to_builtins(value, str_keys=True))
     except (TypeError, ValueError, RecursionError) as error:
         raise TypeError(
-            f"the tool ran, but its result of type {type(value).__name__} cannot be written as JSON ({error})"
+            f"the tool ran, but its result of type {type(value).__name__} cannot be encoded as JSON ({error})"
         ) from error

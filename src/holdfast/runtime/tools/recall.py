@@ -1,7 +1,7 @@
-"""The built-in tool by which a model finds and reads what has left its view: every record, and what was spilled.
+"""The built-in recall tool: a model searches and reads records and stored originals that are no longer in its view.
 
-It reads the log of the session that calls it and nothing else: a blob is only given out where a record of this session
-names it. Pages are bounded and join without a gap, so whoever reads all of them has the original, byte for byte.
+It reads only the log of the calling session, and a blob only if a record of that session names it. Pages are bounded
+and contiguous: together they are the original, byte for byte.
 """
 
 import codecs
@@ -29,13 +29,13 @@ from holdfast.types.records import (
     refs_of,
 )
 
-# A page is read whole and stays in the view: about 2,500 tokens.
+# A page stays in the view: about 2,500 tokens.
 PAGE_BYTES = 8_192
-# What stands above a page, at most: where it is from and how to go on. Where tools may show less than a page with it, a
-# page is shorter; else it would itself be cut and spilled. Below the least a reader would not get on.
+# Maximum size of the line above a page. If the output limit of tools is smaller than a page with this line, the page is
+# shorter, or it would itself be truncated. The minimum ensures progress.
 _HEAD_BYTES, _PAGE_BYTES_MIN = 256, 256
 HITS_SHOWN = 10
-# Fewer characters of a blob's name could stand for two blobs.
+# Fewer characters of a blob's hash could be ambiguous.
 _BLOB_CHARS_MIN = 12
 _SECONDS_MAX = 60.0
 
@@ -63,12 +63,12 @@ _SPEC = ToolSpec(
     ),
     parameters=_parameters(),
 )
-# Models write numbers as strings now and then; there is only one thing that can mean.
+# Models sometimes write numbers as strings, which is unambiguous here.
 _decoder = msgspec.json.Decoder(_Arguments, strict=False)
 
 
 class Recall:
-    """Finds and reads in the log of one session at a time."""
+    """Searches and reads the log of one session at a time."""
 
     is_idempotent = True
     seconds_max = _SECONDS_MAX
@@ -79,28 +79,28 @@ class Recall:
         self._page_bytes = min(PAGE_BYTES, max(bounds.tool_output_bytes_max - _HEAD_BYTES, _PAGE_BYTES_MIN))
 
     async def run(self, session: str, arguments: str) -> Sequence[str]:
-        """Answer what a model asks for. Raises `BadInputError`, which says what to write instead."""
+        """Run a search or a read for a model. Raises `BadInputError`, which explains the usage."""
         try:
-            asked = _decoder.decode(arguments.encode() if arguments.strip() else b"{}")
+            wanted = _decoder.decode(arguments.encode() if arguments.strip() else b"{}")
         except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
             raise BadInputError(f"{RECALL} did not run: {error}. {_USAGE}") from error
-        if asked.offset < 0 or asked.seq < 0:
-            raise BadInputError(f"{RECALL} did not run: seq and offset are not negative. {_USAGE}")
-        if asked.seq or asked.blob.strip():
-            return [(await self.read(session, seq=asked.seq, blob=asked.blob, offset=asked.offset)).told()]
-        if asked.query.strip():
-            return [_told(asked.query, await self._store.search(session, asked.query, limit=HITS_SHOWN))]
-        raise BadInputError(f"{RECALL} did not run: it was asked for nothing. {_USAGE}")
+        if wanted.offset < 0 or wanted.seq < 0:
+            raise BadInputError(f"{RECALL} did not run: seq and offset must not be negative. {_USAGE}")
+        if wanted.seq or wanted.blob.strip():
+            return [(await self.read(session, seq=wanted.seq, blob=wanted.blob, offset=wanted.offset)).as_text()]
+        if wanted.query.strip():
+            return [_hits_text(wanted.query, await self._store.search(session, wanted.query, limit=HITS_SHOWN))]
+        raise BadInputError(f"{RECALL} did not run: it has no arguments. {_USAGE}")
 
     async def read(self, session: str, *, seq: int = 0, blob: str = "", offset: int = 0) -> "Page":
-        """Return a page of what a record holds, or else of a blob. Raises `BadInputError` where there is none."""
+        """Return a page of the content of a record or blob. Raises `BadInputError` if there is none."""
         if seq:
             logged = await self._record(session, seq)
-            said = [source async for source in self._sources(logged.record)]
-            return replace(await self._page(said, offset), seq=seq)
+            sources = [source async for source in self._sources(logged.record)]
+            return replace(await self._page(sources, offset), seq=seq)
         name = blob.strip().lower()
-        kept = await self._kept(await self._blob(session, name), "kept")
-        return replace(await self._page([kept], offset), blob=name)
+        source = await self._blob_source(await self._blob(session, name), "kept")
+        return replace(await self._page([source], offset), blob=name)
 
     async def _record(self, session: str, seq: int) -> Logged:
         found = await self._store.read(session, after=seq - 1, limit=1)
@@ -114,11 +114,11 @@ class Recall:
             raise BadInputError(f"{name!r} is too short to name a blob; give its first {_BLOB_CHARS_MIN} characters")
         ref = await self._find_blob(session, name)
         if ref is None:
-            raise BadInputError(f"no record of this conversation names a blob {name!r}; look for it with a query")
+            raise BadInputError(f"no record of this conversation names a blob {name!r}; search for it with a query")
         return ref
 
     async def _find_blob(self, session: str, name: str) -> BlobRef | None:
-        """Look where the name is written first, then everywhere: a log can be long."""
+        """Try the search index first, then scan the log, which can be long."""
         for hit in await self._store.search(session, name, limit=HITS_SHOWN):
             found = _named(await self._record(session, hit.seq), name)
             if found is not None:
@@ -131,19 +131,19 @@ class Recall:
         return None
 
     async def _sources(self, record: AnyRecord) -> AsyncIterator["bytes | BlobRef"]:
-        """Yield what a record holds, in order: its own text, and the blobs that hold the rest."""
+        """Yield the content of a record in order: its own text, and the blobs with the rest."""
         match record:
-            case InputAdmitted(parts=parts):
-                said: Sequence[Part] = parts
+            case InputAdmitted(parts=content):
+                parts: Sequence[Part] = content
             case ReplyRecorded(reply=reply):
-                said = reply.parts
+                parts = reply.parts
             case ToolSettled(result=result):
-                said = (result,)
+                parts = (result,)
             case CompactionApplied(summary=summary):
-                said = (Text(summary),)
+                parts = (Text(summary),)
             case _:
-                said = (Text(f"(a {type(record).__name__}: nothing was said in it)"),)
-        for part in said:
+                parts = (Text(f"(a {type(record).__name__} without text)"),)
+        for part in parts:
             async for source in self._part_sources(part):
                 yield source
 
@@ -154,22 +154,27 @@ class Recall:
             case Reasoning(text=text):
                 yield f"(thinking) {text}".encode()
             case LargeText(blob=blob) | Media(blob=blob):
-                yield await self._kept(blob, part.name)
+                yield await self._blob_source(blob, part.name)
             case ToolCall(name=name, arguments=arguments):
                 yield f"calls {name} {arguments}".encode()
-            case ToolResult(parts=inner, originals=originals):
-                whole = [await self._kept(blob, "kept") for blob in originals]
-                is_spilled = any(isinstance(one, BlobRef) for one in whole)
-                for one in whole:
-                    yield one
-                for piece in inner:
-                    # Of what is there as a whole the shortened form says nothing more.
-                    if not (is_spilled and isinstance(piece, Text)):
-                        async for source in self._part_sources(piece):
-                            yield source
+            case ToolResult():
+                async for source in self._result_sources(part):
+                    yield source
 
-    async def _kept(self, blob: BlobRef, name: str) -> "bytes | BlobRef":
-        """Return a blob that is text, or a line that says what it is."""
+    async def _result_sources(self, result: ToolResult) -> AsyncIterator["bytes | BlobRef"]:
+        """Yield the originals of a tool result, then its parts."""
+        originals = [await self._blob_source(blob, "kept") for blob in result.originals]
+        for source in originals:
+            yield source
+        # The truncated text adds nothing to an original in full.
+        has_full_text = any(isinstance(one, BlobRef) for one in originals)
+        for part in result.parts:
+            if not (has_full_text and isinstance(part, Text)):
+                async for source in self._part_sources(part):
+                    yield source
+
+    async def _blob_source(self, blob: BlobRef, name: str) -> "bytes | BlobRef":
+        """Return a blob that is text, or a placeholder for another type."""
         head = await self._blobs.read(blob, start=0, length=HEAD_BYTES)
         media_type = sniff(head)
         if media_type == TEXT or not blob.size_bytes:
@@ -177,7 +182,7 @@ class Recall:
         return f"[{name or 'an attachment'}, {media_type or 'not text'}, {blob.size_bytes:,} bytes]".encode()
 
     async def _page(self, sources: Sequence[bytes | BlobRef], offset: int) -> "Page":
-        """Read a page out of sources that stand one after the other, a line break between two."""
+        """Read a page from the concatenation of sources, which a line break separates."""
         total = sum(_size(source) for source in sources) + max(len(sources) - 1, 0)
         page = bytearray()
         start = 0
@@ -190,13 +195,13 @@ class Recall:
             if skip < _size(source) and room > 0:
                 page += await self._bytes(source, skip, room)
             start += _size(source)
-        whole = bytes(page)
-        if offset + len(whole) < total:
-            # The rest of a character that was cut comes with the next page.
+        content = bytes(page)
+        if offset + len(content) < total:
+            # A character that the page would split belongs to the next page.
             decoder = codecs.getincrementaldecoder("utf-8")("replace")
-            text = decoder.decode(whole)
-            return Page(text, offset, offset + len(whole) - len(decoder.getstate()[0]), total)
-        return Page(whole.decode("utf-8", "replace"), offset, offset + len(whole), total)
+            text = decoder.decode(content)
+            return Page(text, offset, offset + len(content) - len(decoder.getstate()[0]), total)
+        return Page(content.decode("utf-8", "replace"), offset, offset + len(content), total)
 
     async def _bytes(self, source: bytes | BlobRef, start: int, length: int) -> bytes:
         if isinstance(source, bytes):
@@ -205,7 +210,7 @@ class Recall:
 
 
 class Page(msgspec.Struct, frozen=True):
-    """Some text, which bytes of the whole it is, how many there are, and which record or blob it stands in."""
+    """A page of text: its byte range, the total size, and its record or blob."""
 
     text: str
     start: int
@@ -214,15 +219,15 @@ class Page(msgspec.Struct, frozen=True):
     seq: int = 0
     blob: str = ""
 
-    def told(self) -> str:
-        """Say what is shown and how to go on, above the text, so that the text ends where it ends."""
+    def as_text(self) -> str:
+        """Return the text below a line with its range and the call for the next page."""
         what = f"record {self.seq}" if self.seq else f"blob {self.blob}"
         following = f"{RECALL}(seq={self.seq}" if self.seq else f'{RECALL}(blob="{self.blob}"'
         if self.start >= self.total > 0:
-            return f"[{what} has {self.total:,} bytes; there is nothing behind them]"
+            return f"[{what} has {self.total:,} bytes; the offset is past its end]"
         if self.start == 0 and self.end == self.total:
             return f"[{what}, all {self.total:,} bytes]\n{self.text}"
-        more = f"; go on with {following}, offset={self.end})" if self.end < self.total else "; this is the end"
+        more = f"; continue with {following}, offset={self.end})" if self.end < self.total else "; this is the end"
         return f"[{what}, bytes {self.start:,} to {self.end:,} of {self.total:,}{more}]\n{self.text}"
 
 
@@ -233,7 +238,7 @@ def _size(source: bytes | BlobRef) -> int:
     return len(source) if isinstance(source, bytes) else source.size_bytes
 
 
-def _told(query: str, hits: Sequence[Hit]) -> str:
+def _hits_text(query: str, hits: Sequence[Hit]) -> str:
     if not hits:
         return f"Nothing in this conversation matches {query[:200]!r}. Try other words, or fewer."
     lines = [f"[#{hit.seq}] {'tool step ' if hit.call else ''}{hit.excerpt}" for hit in hits]
@@ -241,7 +246,7 @@ def _told(query: str, hits: Sequence[Hit]) -> str:
 
 
 def _named(logged: Logged, name: str) -> BlobRef | None:
-    """Return the blob whose name begins so, where a record names it."""
-    # What is shown in place of a part is no original.
+    """Return the blob of a record whose hash begins with a name."""
+    # The replacement of a part is not an original.
     refs = () if isinstance(logged.record, PartReplaced) else refs_of(logged.record)
     return next((ref for ref in refs if ref.sha256.startswith(name)), None)

@@ -1,7 +1,7 @@
-"""The tools of a session: run what a model asks for, within a deadline, and always have a result to show it.
+"""Toolbox: run a model's tool calls within a deadline, always with a result for the model.
 
-A result is bounded before anything stores it, so one huge output cannot fill every later request. That a tool runs at
-most once is not decided here: whoever calls `run` has recorded the intent and records the receipt.
+Output is bounded before it is stored, so one huge output cannot fill every later request. The caller of `run` records
+the intent before and the receipt after, which makes a tool run at most once.
 """
 
 import asyncio
@@ -22,70 +22,79 @@ from holdfast.ports import Attachment, Blobs, SessionTool, Tool
 from holdfast.runtime.tools.function_tool import FunctionTool, tool
 from holdfast.types.messages import BlobRef, Media, Text, ToolCall, ToolOutcome, ToolResult, ToolSpec
 
-# --- What a tool gave becomes the parts of its result: bounded, well-formed, never empty, with the originals in blobs.
-
+# --- Output limits ---
 
 _NO_OUTPUT = "(no output)"
-# Enough of a blob's name to be told from all others: 2^48 values.
+# Characters of a blob's hash that identify it in a session: 2^48 values.
 _BLOB_NAME_CHARS = 12
-# Searching more than this for base64 takes long enough (some 20 ms) that other sessions would feel it.
+# A longer text is searched for base64 in a thread: on the event loop it would delay other sessions by some 20 ms.
 _CHARS_ON_LOOP_MAX = 2**20
 
 
 class BoundedOutput(msgspec.Struct, frozen=True):
-    """The parts to show, and the blobs with the whole of what they shorten or leave out."""
+    """The parts of a result, and the blobs of the originals that they truncate or omit."""
 
     parts: tuple[Text | Media, ...]
     originals: tuple[BlobRef, ...]
 
 
 async def bound_output(output: Sequence[str | Attachment], *, blobs: Blobs, bounds: Bounds) -> BoundedOutput:
-    """Keep what must be kept and return what is shown. Raises nothing where a blob cannot be put: the text says so."""
-    shelf = _Shelf(blobs)
-    listed = [output] if isinstance(output, str) else output
+    """Return the output of a tool as bounded parts, with the originals in blobs.
+
+    A blob that cannot be stored raises nothing; the text says so.
+    """
+    originals = _Originals(blobs)
+    pieces = await _with_attachments([output] if isinstance(output, str) else output, originals, bounds)
+    pieces = list(_joined(pieces))
+    texts = iter(await _bounded_texts([piece for piece in pieces if isinstance(piece, str)], originals, bounds))
+    parts = tuple(Text(next(texts)) if isinstance(piece, str) else piece for piece in pieces)
+    return BoundedOutput(parts or (Text(_NO_OUTPUT),), tuple(originals.refs))
+
+
+async def _with_attachments(
+    output: Iterable[str | Attachment], originals: "_Originals", bounds: Bounds
+) -> list[str | Media]:
+    """Store the attachments of an output, up to the maximum number, and return it with media or placeholders."""
     attached = 0
     pieces: list[str | Media] = []
-    for given in listed:
+    for given in output:
         if isinstance(given, str):
             pieces.append(given)
             continue
         attached += 1
         if attached <= bounds.attachments_max:
-            pieces.append(await _shown_attachment(given, shelf, bounds))
+            pieces.append(await _stored_attachment(given, originals, bounds))
     if attached > bounds.attachments_max:
         pieces.append(f"[{attached - bounds.attachments_max:,} more attachments are left out; ask for fewer at once]")
-    pieces = list(_joined(pieces))
-    texts = iter(await _shown_texts([piece for piece in pieces if isinstance(piece, str)], shelf, bounds))
-    parts = tuple(Text(next(texts)) if isinstance(piece, str) else piece for piece in pieces)
-    return BoundedOutput(parts or (Text(_NO_OUTPUT),), tuple(shelf.originals))
+    return pieces
 
 
-class _Shelf:
-    """Where originals are put, and the words for where they are."""
+class _Originals:
+    """Stores originals in blobs, and describes their location to the model."""
 
     def __init__(self, blobs: Blobs) -> None:
         self._blobs = blobs
-        self.originals: list[BlobRef] = []
+        self.refs: list[BlobRef] = []
 
     async def put(self, content: bytes) -> BlobRef | str:
-        """Return the blob, or why there is none. The tool has had its effect: its result must not be lost for this."""
+        """Store a blob, or return the reason for a failure: the tool has run, so its result must not be lost."""
         try:
             return await self._blobs.put(content)
         except (HoldfastError, OSError) as error:
-            return f"it could not be kept ({type(error).__name__})"
+            return f"it could not be stored ({type(error).__name__})"
 
     async def keep(self, content: bytes, *, is_text: bool) -> str:
-        """Put an original that is not shown as it is, and return where it is and how to read it, in words."""
-        kept = await self.put(content)
-        if isinstance(kept, str):
-            return kept
-        self.originals.append(kept)
-        name = kept.sha256[:_BLOB_NAME_CHARS]
+        """Store an original, and return a phrase that tells the model how to read it."""
+        ref = await self.put(content)
+        if isinstance(ref, str):
+            return ref
+        self.refs.append(ref)
+        name = ref.sha256[:_BLOB_NAME_CHARS]
         return f"kept whole: recall(blob={name!r}) reads it" if is_text else f"kept whole as blob {name}"
 
 
 def _joined(pieces: Iterable[str | Media]) -> Iterator[str | Media]:
-    """Make one text of texts that follow each other, and drop those with nothing to read: providers refuse them."""
+    """Merge consecutive texts, and drop blank ones, which providers reject."""
     waiting: list[str] = []
     for piece in pieces:
         if isinstance(piece, str):
@@ -103,59 +112,66 @@ def _one_text(texts: list[str]) -> Iterator[str]:
         yield text
 
 
-async def _shown_texts(texts: list[str], shelf: _Shelf, bounds: Bounds) -> list[str]:
+async def _bounded_texts(texts: list[str], originals: _Originals, bounds: Bounds) -> list[str]:
     bytes_max = bounds.tool_output_bytes_max
     is_short = sum(map(len, texts)) <= _CHARS_ON_LOOP_MAX
-    shaped = _shape(texts, bytes_max) if is_short else await asyncio.to_thread(_shape, texts, bytes_max)
-    if shaped == texts:
+    bounded = _bound(texts, bytes_max) if is_short else await asyncio.to_thread(_bound, texts, bytes_max)
+    if bounded == texts:
         return texts
-    where = await shelf.keep("\n".join(texts).encode(), is_text=True)
-    return _shape(texts, bytes_max, where) if is_short else await asyncio.to_thread(_shape, texts, bytes_max, where)
+    where = await originals.keep("\n".join(texts).encode(), is_text=True)
+    return _bound(texts, bytes_max, where) if is_short else await asyncio.to_thread(_bound, texts, bytes_max, where)
 
 
-def _shape(texts: list[str], bytes_max: int, where: str = "") -> list[str]:
-    """Return the texts without base64 and within the bound together; those that are neither come back as they are."""
+def _bound(texts: list[str], bytes_max: int, where: str = "") -> list[str]:
+    """Return the texts without base64 and truncated to a total size; others are returned unchanged."""
     stripped = [without_base64(text, where).text for text in texts]
     shares = fair_shares([len(text.encode()) for text in stripped], bytes_max)
     advice = f"{where}; or ask the tool for a part (a range, a filter, fewer lines), not for all of it again"
     return [excerpt(text, share, advice) for text, share in zip(stripped, shares, strict=True)]
 
 
-async def _shown_attachment(attachment: Attachment, shelf: _Shelf, bounds: Bounds) -> Media | str:
+async def _stored_attachment(attachment: Attachment, originals: _Originals, bounds: Bounds) -> Media | str:
+    """Store an attachment and return it as media, or as text if a model cannot read it as media."""
     content, name = attachment.data, safe_name(attachment.name)
     what = f"{name or 'output'}: {len(content):,} bytes"
     if not content:
         return f"[{what}]"
     if len(content) > bounds.attachment_bytes_max:
-        return f"[{what} are more than the {bounds.attachment_bytes_max:,} that are taken; it is not kept]"
+        return f"[{what} exceed the maximum of {bounds.attachment_bytes_max:,}; it is not stored]"
     head = content[:HEAD_BYTES]
     media_type = sniff(head)
     if media_type == TEXT:
         return content.decode(errors="replace")
     width, height = pixels(head)
-    is_readable = media_type == PDF or (media_type != "" and 0 not in (width, height))
-    if not is_readable and not (media_type and len(content) > HEAD_BYTES):
-        # A model would refuse it, and the request that carries it, in every later turn.
-        where = await shelf.keep(content, is_text=False)
+    if not _is_readable(media_type, content, width * height):
+        # A model would reject it, and every later request that contains it.
+        where = await originals.keep(content, is_text=False)
         return f"[{what}, {spoken(media_type)}{' that is damaged' if media_type else ''}, {where}]"
-    kept = await shelf.put(content)
-    if isinstance(kept, str):
-        return f"[{what}, {spoken(media_type)}; {kept}]"
-    return Media(blob=kept, media_type=media_type, name=name, width_pixels=width, height_pixels=height)
+    ref = await originals.put(content)
+    if isinstance(ref, str):
+        return f"[{what}, {spoken(media_type)}; {ref}]"
+    return Media(blob=ref, media_type=media_type, name=name, width_pixels=width, height_pixels=height)
 
+
+def _is_readable(media_type: str, content: bytes, area_pixels: int) -> bool:
+    """Return whether a model can read media. An image header may lie beyond the bytes that were searched for it."""
+    return media_type == PDF or (media_type != "" and (area_pixels > 0 or len(content) > HEAD_BYTES))
+
+
+# --- Toolbox ---
 
 __all__ = ["FunctionTool", "Toolbox", "tool"]
 
-# What all providers take as a tool's name.
+# Tool names that all providers accept.
 _NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
-# A failure is told in a sentence or two; this keeps what is useful of one that quotes a whole response.
+# Truncates an error that quotes a whole response; most have a sentence or two.
 _FAILURE_BYTES_MAX = 2_048
-# Causes of a group of exceptions that are told: what fails in parallel mostly fails alike.
+# Causes reported from an exception group: parallel failures are mostly alike.
 _CAUSES_MAX = 5
 
 
 class Toolbox:
-    """Tools by name. It holds no state of a session, so all sessions share one."""
+    """Tools by name. It has no session state, so all sessions share one."""
 
     def __init__(
         self,
@@ -175,7 +191,7 @@ class Toolbox:
         for given in tools:
             plain = _as_tool(given)
             self._add(plain)
-            self._run[plain.spec.name] = partial(_run_anywhere, plain)
+            self._run[plain.spec.name] = partial(_run_without_session, plain)
 
     def _add(self, one: Tool | SessionTool) -> None:
         name, seconds = one.spec.name, one.seconds_max
@@ -185,35 +201,35 @@ class Toolbox:
             raise UsageError(f"two tools are named {name!r}; give one of them another name")
         if self._bounds.tool_seconds_max < seconds < math.inf:
             raise UsageError(
-                f"tool {name!r} asks for {seconds:g} seconds, the bound is {self._bounds.tool_seconds_max:g}; "
-                "raise tool_seconds_max or ask for less"
+                f"tool {name!r} has a timeout of {seconds:g} seconds, the maximum is "
+                f"{self._bounds.tool_seconds_max:g}; raise tool_seconds_max or reduce it"
             )
         self._tools[name] = one
 
     @property
     def specs(self) -> tuple[ToolSpec, ...]:
-        """What the model is told, in order of name: the same tools give the same bytes, so prompt caches stay warm."""
+        """The tool specs, ordered by name: the same tools give the same bytes, which keeps prompt caches warm."""
         return tuple(self._tools[name].spec for name in sorted(self._tools))
 
     def has(self, name: str) -> bool:
-        """Return whether there is a tool of this name."""
+        """Return whether the toolbox has a tool."""
         return name in self._tools
 
     def is_idempotent(self, name: str) -> bool:
-        """Return whether a crash may repeat this tool; never one that is not here."""
+        """Return whether a tool may run again after a crash; False for an unknown one."""
         one = self._tools.get(name)
         return one is not None and one.is_idempotent
 
     async def run(self, call: ToolCall, *, session: str = "") -> ToolResult:
-        """Run a call of a session and return what came of it.
+        """Run a tool call of a session and return its result.
 
-        Raises nothing but `asyncio.CancelledError`, when it is cancelled. What asks the whole process to end
-        (SystemExit, KeyboardInterrupt) is not a tool's failure and passes through.
+        Raises only `asyncio.CancelledError`, and SystemExit and KeyboardInterrupt, which end the process and are not a
+        failure of the tool.
         """
         one = self._tools.get(call.name)
         if one is None:
             names = ", ".join(sorted(self._tools)) or "none"
-            return _failure(call, f"there is no tool named {call.name[:64]!r}; there are: {names}")
+            return _failure(call, f"there is no tool named {call.name[:64]!r}; available tools: {names}")
         seconds = min(one.seconds_max, self._bounds.tool_seconds_max)
         deadline = asyncio.timeout(seconds)
         try:
@@ -226,13 +242,13 @@ class Toolbox:
             return _failure(call, "the tool cancelled itself before it had a result")
         except Exception as error:  # noqa: BLE001 - around a tool: its failure is for the model to read
             if isinstance(error, TimeoutError) and deadline.expired():
-                return _overdue(call, seconds)
-            return _failure(call, _told(error))
+                return _timeout(call, seconds)
+            return _failure(call, _error_text(error))
         return ToolResult(call.call_id, bounded.parts, originals=bounded.originals)
 
 
-async def _run_anywhere(one: Tool, _session: str, arguments: str) -> Sequence[str | Attachment]:
-    """Run a tool that does not care in which session it runs."""
+async def _run_without_session(one: Tool, _session: str, arguments: str) -> Sequence[str | Attachment]:
+    """Run a tool that is independent of the session."""
     return await one.run(arguments)
 
 
@@ -240,20 +256,20 @@ def _as_tool(given: Tool | Callable[..., object]) -> Tool:
     if isinstance(given, FunctionType | MethodType):
         return tool(given)
     if isinstance(getattr(given, "spec", None), ToolSpec):
-        return given  # type: ignore[return-value]  # what has a spec is a Tool: the union leaves nothing else
+        return given  # type: ignore[return-value]  # an object with a spec is a Tool: the union has no other
     raise UsageError(f"{given!r} is neither a function nor a tool; pass a typed function")
 
 
 def _is_being_cancelled() -> bool:
-    """Return whether someone cancelled us, as against a tool that raised CancelledError by itself."""
+    """Return whether this task was cancelled, as opposed to a tool that raised CancelledError itself."""
     task = asyncio.current_task()
     return task is None or task.cancelling() > 0
 
 
-def _overdue(call: ToolCall, seconds: float) -> ToolResult:
+def _timeout(call: ToolCall, seconds: float) -> ToolResult:
     sentence = (
-        f"the tool {call.name} had no result after {seconds:g} seconds. Its effect is unknown: it may have happened, "
-        "in part or in full, or may still happen. Find out before you call it again"
+        f"the tool {call.name} timed out after {seconds:g} seconds. Its effect is unknown: it may have happened, in "
+        "part or in full, or may still happen. Check before you call it again"
     )
     return _failure(call, sentence, ToolOutcome.TIMED_OUT)
 
@@ -263,15 +279,15 @@ def _failure(call: ToolCall, sentence: str, outcome: ToolOutcome = ToolOutcome.F
     return ToolResult(call.call_id, (Text(bounded),), outcome)
 
 
-def _told(error: Exception) -> str:
-    """Say what went wrong without a traceback: paths and lines of ours tell a model nothing."""
+def _error_text(error: Exception) -> str:
+    """Return an error without its traceback, which is of no use to a model."""
     if isinstance(error, HoldfastError):
         return str(error)
     causes = list(_causes(error))
-    told = [_one_line(cause) for cause in causes[:_CAUSES_MAX]]
+    lines = [_one_line(cause) for cause in causes[:_CAUSES_MAX]]
     if len(causes) > _CAUSES_MAX:
-        told.append(f"and {len(causes) - _CAUSES_MAX:,} more")
-    return "\n".join(told)
+        lines.append(f"and {len(causes) - _CAUSES_MAX:,} more")
+    return "\n".join(lines)
 
 
 def _causes(error: BaseException) -> Iterator[BaseException]:
@@ -283,5 +299,5 @@ def _causes(error: BaseException) -> Iterator[BaseException]:
 
 
 def _one_line(error: BaseException) -> str:
-    """Return type and message. The library does it so that a message that cannot be made does no harm."""
+    """Return the type and message of an error. `traceback` copes with an error whose `__str__` fails."""
     return "".join(traceback.format_exception_only(error)).strip()
