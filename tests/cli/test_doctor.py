@@ -159,9 +159,9 @@ def test_a_table_of_names_that_had_to_be_made_again_is_not_taken_for_the_word_th
 
     async def known() -> tuple[list[str], int, list[str]]:
         store, blobs = SqliteStore(path, clock=ManualClock()), FolderBlobs(path.with_name("s.db-blobs"))
-        before = await store.blobs_unknown()
+        before = await store.unscanned_sessions()
         await deleted(store, blobs, None, "two")
-        after = (len(await store.blobs_of("one")), await store.blobs_unknown())
+        after = (len(await store.blob_refs("one")), await store.unscanned_sessions())
         await store.close()
         return before, *after
 
@@ -218,7 +218,7 @@ async def a_sealed_session(path: Path) -> FolderArchive:
     store, archive = SqliteStore(path, clock=ManualClock()), FolderArchive(path.with_name("s.db-archive"))
     lease = await lease_on(store, "sealed")
     await store.append(lease, [a_notice(f"notice {number}") for number in range(1, 8)], after=0)
-    rows: list[Kept] = await store.kept("sealed", limit=4)
+    rows: list[Kept] = await store.live_rows("sealed", limit=4)
     await store.search("sealed", "notice")
     await store.seal(lease, await put_segment(archive, "sealed", rows), after=7)
     await store.release(lease)
@@ -345,7 +345,7 @@ async def _seal_elsewhere(path: Path, archive: FolderArchive) -> None:
     store = SqliteStore(path, clock=ManualClock())
     lease = await lease_on(store, "two")
     await store.search("two", "aye")
-    rows = await store.kept("two", limit=2)
+    rows = await store.live_rows("two", limit=2)
     await store.seal(lease, await put_segment(archive, "two", rows), after=5)
     await store.release(lease)
     await store.close()

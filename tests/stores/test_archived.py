@@ -20,7 +20,7 @@ from holdfast.stores.memory import MemoryStore
 from holdfast.stores.sqlite import SqliteStore
 from holdfast.testing.builders import a_notice, a_reply, a_tool_call, a_turn_ended, a_turn_started, an_input
 from holdfast.testing.clock import ManualClock
-from holdfast.testing.sealing_contract import seal_record, segment_of, ten_notices
+from holdfast.testing.maintenance_contract import seal_record, segment_of, ten_notices
 from holdfast.testing.store_contract import StoreContract
 from holdfast.testing.store_fixture import lease_on
 from holdfast.types.messages import Text, ToolResult
@@ -148,7 +148,7 @@ async def test_a_log_reads_the_same_however_it_was_sealed(
         records = [a_notice("word " * rng.randint(0, 60)) for _ in range(rng.randint(1, 30))]
         await store.append(lease, records, after=len(expected))
         expected += records
-        live = await store.kept("s", limit=1_000)
+        live = await store.live_rows("s", limit=1_000)
         if rng.random() < 0.7:
             segment = await seal(store, archive, lease, rng.choice(live).seq)
             expected.append(seal_record(segment))

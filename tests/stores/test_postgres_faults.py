@@ -93,7 +93,7 @@ async def test_a_server_that_stays_away_is_told_and_nothing_waits_for_ever(
     monkeypatch.setattr(connections, "PATIENCE_SECONDS", 0.3)
     await asyncio.to_thread(server.stop)
     try:
-        asked = [store.admit("s", an_input("down")), store.read("s"), store.renew(lease, seconds=30), store.owing()]
+        asked = [store.admit("s", an_input("down")), store.read("s"), store.renew(lease, seconds=30), store.pending()]
         refusals = await asyncio.gather(*asked, return_exceptions=True)
     finally:
         await asyncio.to_thread(server.start)
@@ -149,7 +149,7 @@ async def test_a_server_that_was_never_there_is_told_at_once(server: OwnServer) 
     try:
         async with asyncio.timeout(5):
             with pytest.raises(StoreUnreachableError):
-                await store.owing()
+                await store.pending()
             with pytest.raises(StoreUnreachableError):
                 await store.admit("s", an_input())
     finally:

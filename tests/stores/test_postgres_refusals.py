@@ -65,7 +65,7 @@ async def test_a_wrong_password_a_missing_database_and_a_missing_right_are_told_
         for kind, address in addresses.items():
             store = PostgresStore(address)
             with pytest.raises(kind):
-                await store.owing()
+                await store.pending()
             await store.close()
         store = PostgresStore(locked)
         with pytest.raises(StoreAccessError) as told:
@@ -82,7 +82,7 @@ async def _until_reloaded(store: PostgresStore) -> None:
     """Ask until the server has read its rules again; before that the user may enter without a right to anything."""
     while True:
         try:
-            await store.owing()
+            await store.pending()
         except StoreAccessError as error:
             if "let us in" in str(error):
                 raise
@@ -161,12 +161,12 @@ async def test_when_all_connections_are_busy_a_question_is_refused_and_the_next_
     await asyncio.gather(*(begun.wait() for begun in begins))
 
     with pytest.raises(StoreBusyError) as told:
-        await store.owing()
+        await store.pending()
 
     gate.set()
     await asyncio.gather(*holding)
     assert "busy" in str(told.value)
-    assert await store.owing() == []
+    assert await store.pending() == []
 
 
 @pytest.mark.parametrize(
@@ -212,7 +212,7 @@ async def test_an_address_that_asyncpg_cannot_read_is_refused_without_being_quot
     store = PostgresStore(f"{server.url().replace('holdfast@', f'holdfast:{SECRET}@')}&sslmode=sometimes")
 
     with pytest.raises(StorePathError) as told:
-        await store.owing()
+        await store.pending()
 
     assert SECRET not in f"{told.value} {told.value.__cause__}"
     await store.close()

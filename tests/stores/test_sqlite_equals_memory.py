@@ -116,7 +116,7 @@ async def everything_in(store: Store) -> list[object]:
     """Return all that a store can tell."""
     sessions = await store.sessions(limit=10)
     logs = [(await store.read(info.key), await store.load_snapshot(info.key)) for info in sessions]
-    return [sessions, await store.owing(), logs]
+    return [sessions, await store.pending(), logs]
 
 
 async def answer_of(asked: Coroutine[Any, Any, Any]) -> tuple[str, Any]:

@@ -46,7 +46,7 @@ async def test_everything_is_there_after_opening_again(tmp_path: Path) -> None:
     again = opened(str(tmp_path / "s.db"))
 
     assert await log_of(again) == [an_input("kept", client_id="c")]
-    assert (await again.sessions(), await again.owing()) == (before, ["s"])
+    assert (await again.sessions(), await again.pending()) == (before, ["s"])
     assert await again.load_snapshot("s") == Snapshot(seq=1, body=b"fold")
     assert (await again.admit("s", an_input("kept", client_id="c"))).is_new is False
     assert (await lease_on(again)).fence > lease.fence

@@ -29,11 +29,11 @@ from holdfast.errors import RecordsSealedError, SegmentMissingError, StoreDamage
 from holdfast.ports import (
     Admission,
     Archive,
-    Examined,
     Feed,
     Hit,
     Lease,
     Quarantined,
+    RowCheck,
     Segment,
     SessionInfo,
     Snapshot,
@@ -203,7 +203,7 @@ class ArchivedStore:
                 records += [_decoded(session, row) for row in rows]
         return records
 
-    async def archived(self, session: str, *, first: int, last: int) -> list[Kept]:
+    async def sealed_rows(self, session: str, *, first: int, last: int) -> list[Kept]:
         """Return sealed records as the archive has them now; see `Archived.archived`."""
         reader, rows = SegmentReader(self._archive), list[Kept]()
         for segment in await self._store.segments(session):
@@ -227,9 +227,9 @@ class ArchivedStore:
         hits = await self._store.search(session, query, limit=limit)
         return [hit if hit.excerpt else await self._with_excerpt(session, hit, query) for hit in hits]
 
-    async def mentioning(self, sessions: Sequence[SessionInfo], query: str) -> list[str]:
+    async def candidates(self, sessions: Sequence[SessionInfo], query: str) -> list[str]:
         """Return where a search may find something; see `Store.mentioning`. Sealed words stay in the store."""
-        return await self._store.mentioning(sessions, query)
+        return await self._store.candidates(sessions, query)
 
     async def _with_excerpt(self, session: str, hit: Hit, query: str) -> Hit:
         records: list[Logged] = []
@@ -268,9 +268,9 @@ class ArchivedStore:
         """Return the newest snapshot, if there is one."""
         return await self._store.load_snapshot(session)
 
-    async def kept(self, session: str, *, after: int = 0, limit: int) -> list[Kept]:
+    async def live_rows(self, session: str, *, after: int = 0, limit: int) -> list[Kept]:
         """Return live records exactly as they are kept; see `Store.kept`."""
-        return await self._store.kept(session, after=after, limit=limit)
+        return await self._store.live_rows(session, after=after, limit=limit)
 
     async def seal(self, lease: Lease, segment: Segment, *, after: int) -> int:
         """Take records out of the live ones; see `Store.seal`."""
@@ -280,15 +280,15 @@ class ArchivedStore:
         """Return what was sealed, in order."""
         return await self._store.segments(session)
 
-    async def examine(self, session: str, *, after: int | None = None, limit: int = 1_000) -> Examined:
+    async def check_rows(self, session: str, *, after: int | None = None, limit: int = 1_000) -> RowCheck:
         """Look at live rows; see `Store.examine`."""
-        return await self._store.examine(session, after=after, limit=limit)
+        return await self._store.check_rows(session, after=after, limit=limit)
 
-    async def mend(
+    async def repair(
         self, lease: Lease, repairs: Sequence[LogRepair], records: Sequence[WorkRecord] = (), *, after: int
     ) -> int:
         """Repair a log and say so in it; see `Store.mend`."""
-        return await self._store.mend(lease, repairs, records, after=after)
+        return await self._store.repair(lease, repairs, records, after=after)
 
     async def quarantine(self, session: str, *, after: str = "", limit: int = 100) -> list[Quarantined]:
         """Return what was set aside of a session; see `Store.quarantine`."""
@@ -308,21 +308,21 @@ class ArchivedStore:
         self._known.drop(lease.session)
         await self._store.delete(lease)
 
-    async def blobs_of(self, session: str) -> list[BlobRef]:
-        """Return the blobs that a session names; see `Store.blobs_of`."""
-        return await self._store.blobs_of(session)
+    async def blob_refs(self, session: str) -> list[BlobRef]:
+        """Return the blobs that a session names; see `Store.blob_refs`."""
+        return await self._store.blob_refs(session)
 
-    async def blobs_only_of(self, sessions: Collection[str]) -> list[BlobRef]:
-        """Return the blobs that these sessions alone name; see `Store.blobs_only_of`."""
-        return await self._store.blobs_only_of(sessions)
+    async def unshared_blobs(self, sessions: Collection[str]) -> list[BlobRef]:
+        """Return the blobs that these sessions alone name; see `Store.unshared_blobs`."""
+        return await self._store.unshared_blobs(sessions)
 
-    async def blobs_unknown(self) -> list[str]:
-        """Return the sessions whose blobs are not known; see `Store.blobs_unknown`."""
-        return await self._store.blobs_unknown()
+    async def unscanned_sessions(self) -> list[str]:
+        """Return the sessions whose blobs are not known; see `Store.unscanned_sessions`."""
+        return await self._store.unscanned_sessions()
 
-    async def know_blobs(self, session: str, refs: Collection[BlobRef]) -> None:
-        """Note which blobs a session names; see `Store.know_blobs`."""
-        await self._store.know_blobs(session, refs)
+    async def add_blob_refs(self, session: str, refs: Collection[BlobRef]) -> None:
+        """Note which blobs a session names; see `Store.add_blob_refs`."""
+        await self._store.add_blob_refs(session, refs)
 
     async def info(self, session: str) -> SessionInfo | None:
         """Return what is known of one session."""
@@ -332,9 +332,9 @@ class ArchivedStore:
         """Return sessions in order of their keys."""
         return await self._store.sessions(after=after, limit=limit)
 
-    async def owing(self) -> list[str]:
+    async def pending(self) -> list[str]:
         """Return the keys of all sessions that owe an outcome, in order."""
-        return await self._store.owing()
+        return await self._store.pending()
 
     async def close(self) -> None:
         """Close the store; an archive has nothing to close."""

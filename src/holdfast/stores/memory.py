@@ -23,7 +23,7 @@ from holdfast.errors import (
     SeqMovedError,
     StoppingError,
 )
-from holdfast.ports import Admission, Clock, Examined, Hit, Lease, Quarantined, Segment, SessionInfo, Snapshot
+from holdfast.ports import Admission, Clock, Hit, Lease, Quarantined, RowCheck, Segment, SessionInfo, Snapshot
 from holdfast.stores.feeds import Bells, Feed
 from holdfast.stores.rows import (
     SessionRow,
@@ -134,7 +134,7 @@ class MemoryStore:
             for size in (index.rows[scored.row],)
         ]
 
-    async def mentioning(self, sessions: Sequence[SessionInfo], query: str) -> list[str]:
+    async def candidates(self, sessions: Sequence[SessionInfo], query: str) -> list[str]:
         """Return where a search may find something; see `Store.mentioning`."""
         return [one.key for one in sessions if self._indexed(one.key)[0].mentions(query)]
 
@@ -183,7 +183,7 @@ class MemoryStore:
         row.check_lease(lease)
         self._snapshots[lease.session] = snapshot
 
-    async def kept(self, session: str, *, after: int = 0, limit: int) -> list[Kept]:
+    async def live_rows(self, session: str, *, after: int = 0, limit: int) -> list[Kept]:
         """Return live records exactly as they are kept; see `Store.kept`."""
         await self._row(session)
         return self._kept(session, after=max(after, 0), limit=limit)
@@ -217,26 +217,26 @@ class MemoryStore:
         await self._row(session)
         return self._snapshots.get(session)
 
-    async def blobs_of(self, session: str) -> list[BlobRef]:
-        """Return the blobs that a session names; see `Store.blobs_of`."""
+    async def blob_refs(self, session: str) -> list[BlobRef]:
+        """Return the blobs that a session names; see `Store.blob_refs`."""
         await self._row(session)
         named = self._named.get(session, {})
         return [named[sha256] for sha256 in sorted(named)]
 
-    async def blobs_only_of(self, sessions: Collection[str]) -> list[BlobRef]:
-        """Return the blobs that these sessions alone name; see `Store.blobs_only_of`."""
+    async def unshared_blobs(self, sessions: Collection[str]) -> list[BlobRef]:
+        """Return the blobs that these sessions alone name; see `Store.unshared_blobs`."""
         await self._give_way()
         elsewhere = {sha256 for key, named in self._named.items() if key not in sessions for sha256 in named}
         own = {sha256: ref for key in sessions for sha256, ref in self._named.get(key, {}).items()}
         return [own[sha256] for sha256 in sorted(own.keys() - elsewhere)]
 
-    async def blobs_unknown(self) -> list[str]:
+    async def unscanned_sessions(self) -> list[str]:
         """Return none: nothing here is older than what is known of blobs."""
         await self._give_way()
         return []
 
-    async def know_blobs(self, session: str, refs: Collection[BlobRef]) -> None:
-        """Note which blobs a session names; see `Store.know_blobs`."""
+    async def add_blob_refs(self, session: str, refs: Collection[BlobRef]) -> None:
+        """Note which blobs a session names; see `Store.add_blob_refs`."""
         await self._row(session)
         if session in self._logs:
             self._name(session, refs)
@@ -256,21 +256,21 @@ class MemoryStore:
         found = [self._rows[key].info() for key in behind[: max(limit, 0)]]
         return [info for info in found if info is not None]
 
-    async def owing(self) -> list[str]:
+    async def pending(self) -> list[str]:
         """Return the keys of all sessions that owe an outcome, in order."""
         await self._give_way()
         return sorted(key for key, row in self._rows.items() if row.owed > 0)
 
-    async def examine(self, session: str, *, after: int | None = None, limit: int = 1_000) -> Examined:
+    async def check_rows(self, session: str, *, after: int | None = None, limit: int = 1_000) -> RowCheck:
         """Look at a log; see `Store.examine`. In memory nothing is altered but by whoever tests what comes of it."""
         await self._row(session)
         page = self._kept(session, after=max(after or 0, 0), limit=max(limit, 1))
         bad = [row.seq for row in page if _decoded(row.body) == DamageSetAside(_ALTERED)]
         whole = tuple(Run(row.seq, row.seq) for row in page if row.seq not in bad)
         until = page[-1].seq if len(page) == max(limit, 1) else None
-        return Examined(whole, tuple(BadRow(seq, _ALTERED) for seq in bad), until)
+        return RowCheck(whole, tuple(BadRow(seq, _ALTERED) for seq in bad), until)
 
-    async def mend(
+    async def repair(
         self, lease: Lease, repairs: Sequence[LogRepair], records: Sequence[WorkRecord] = (), *, after: int
     ) -> int:
         """Repair a log and say so in it; see `Store.mend`."""

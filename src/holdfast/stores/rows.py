@@ -16,7 +16,7 @@ from holdfast.core.integrity.reconcile import BadRow, Run
 from holdfast.core.integrity.segments import Kept
 from holdfast.core.limits.bounds import RESERVED_KEYS
 from holdfast.errors import BadInputError, LeaseLostError, QueueFullError, SeqMovedError, StoreDamagedError
-from holdfast.ports import Examined, Lease, Segment, SessionInfo
+from holdfast.ports import Lease, RowCheck, Segment, SessionInfo
 from holdfast.types.records import (
     AnyRecord,
     DamageSetAside,
@@ -271,7 +271,7 @@ def kept_rows(session: str, number: int, rows: Sequence[Sequence[Any]], after: i
     return [Kept(*row) for row in rows]
 
 
-def examined(number: int, rows: Sequence[Sequence[Any]], limit: int) -> Examined:
+def examined(number: int, rows: Sequence[Sequence[Any]], limit: int) -> RowCheck:
     """Look at rows one by one, of which `limit` were asked for; see `Store.examine`.
 
     Where more came, they say the same number as the last.
@@ -286,7 +286,7 @@ def examined(number: int, rows: Sequence[Sequence[Any]], limit: int) -> Examined
             whole[-1] = Run(whole[-1].first, max(seq, whole[-1].last))
         else:
             whole.append(Run(seq, seq))
-    return Examined(tuple(whole), tuple(bad), rows[-1][0] if len(rows) >= limit else None)
+    return RowCheck(tuple(whole), tuple(bad), rows[-1][0] if len(rows) >= limit else None)
 
 
 def _bad(number: int, row: Sequence[Any]) -> BadRow:

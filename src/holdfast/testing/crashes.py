@@ -18,11 +18,11 @@ from holdfast.core.turn.transitions import evolve
 from holdfast.ports import (
     Admission,
     Archive,
-    Examined,
     Feed,
     Hit,
     Lease,
     Quarantined,
+    RowCheck,
     Segment,
     SessionInfo,
     Snapshot,
@@ -153,22 +153,22 @@ class CrashingStore:
         self.maybe_die(write, Side.AFTER)
         return seq
 
-    async def kept(self, session: str, *, after: int = 0, limit: int) -> list[Kept]:
+    async def live_rows(self, session: str, *, after: int = 0, limit: int) -> list[Kept]:
         """Not a write."""
         self.check_alive()
-        return await self._store.kept(session, after=after, limit=limit)
+        return await self._store.live_rows(session, after=after, limit=limit)
 
     async def segments(self, session: str) -> list[Segment]:
         """Not a write."""
         self.check_alive()
         return await self._store.segments(session)
 
-    async def mend(
+    async def repair(
         self, lease: Lease, repairs: Sequence[LogRepair], records: Sequence[WorkRecord] = (), *, after: int
     ) -> int:
         """A write."""
         write = self.before_write()
-        seq = await self._store.mend(lease, repairs, records, after=after)
+        seq = await self._store.repair(lease, repairs, records, after=after)
         self.maybe_die(write, Side.AFTER)
         return seq
 
@@ -192,10 +192,10 @@ class CrashingStore:
         await self._store.delete(lease)
         self.maybe_die(write, Side.AFTER)
 
-    async def examine(self, session: str, *, after: int | None = None, limit: int = 1_000) -> Examined:
+    async def check_rows(self, session: str, *, after: int | None = None, limit: int = 1_000) -> RowCheck:
         """Not a write."""
         self.check_alive()
-        return await self._store.examine(session, after=after, limit=limit)
+        return await self._store.check_rows(session, after=after, limit=limit)
 
     async def quarantine(self, session: str, *, after: str = "", limit: int = 100) -> list[Quarantined]:
         """Not a write."""
@@ -217,36 +217,36 @@ class CrashingStore:
         self.check_alive()
         return await self._store.search(session, query, limit=limit)
 
-    async def mentioning(self, sessions: Sequence[SessionInfo], query: str) -> list[str]:
+    async def candidates(self, sessions: Sequence[SessionInfo], query: str) -> list[str]:
         """Not a write."""
         self.check_alive()
-        return await self._store.mentioning(sessions, query)
+        return await self._store.candidates(sessions, query)
 
     async def load_snapshot(self, session: str) -> Snapshot | None:
         """Not a write."""
         self.check_alive()
         return await self._store.load_snapshot(session)
 
-    async def know_blobs(self, session: str, refs: Collection[BlobRef]) -> None:
+    async def add_blob_refs(self, session: str, refs: Collection[BlobRef]) -> None:
         """A write."""
         write = self.before_write()
-        await self._store.know_blobs(session, refs)
+        await self._store.add_blob_refs(session, refs)
         self.maybe_die(write, Side.AFTER)
 
-    async def blobs_of(self, session: str) -> list[BlobRef]:
+    async def blob_refs(self, session: str) -> list[BlobRef]:
         """Not a write."""
         self.check_alive()
-        return await self._store.blobs_of(session)
+        return await self._store.blob_refs(session)
 
-    async def blobs_only_of(self, sessions: Collection[str]) -> list[BlobRef]:
+    async def unshared_blobs(self, sessions: Collection[str]) -> list[BlobRef]:
         """Not a write."""
         self.check_alive()
-        return await self._store.blobs_only_of(sessions)
+        return await self._store.unshared_blobs(sessions)
 
-    async def blobs_unknown(self) -> list[str]:
+    async def unscanned_sessions(self) -> list[str]:
         """Not a write."""
         self.check_alive()
-        return await self._store.blobs_unknown()
+        return await self._store.unscanned_sessions()
 
     async def info(self, session: str) -> SessionInfo | None:
         """Not a write."""
@@ -258,10 +258,10 @@ class CrashingStore:
         self.check_alive()
         return await self._store.sessions(after=after, limit=limit)
 
-    async def owing(self) -> list[str]:
+    async def pending(self) -> list[str]:
         """Not a write."""
         self.check_alive()
-        return await self._store.owing()
+        return await self._store.pending()
 
     async def close(self) -> None:
         """Not a write: the store outlives the process that died."""

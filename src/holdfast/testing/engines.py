@@ -7,7 +7,7 @@ import msgspec
 
 from holdfast.core.limits.bounds import Bounds, Deadlines
 from holdfast.core.limits.prices import NO_PRICES, Prices
-from holdfast.ports import Blobs, Clock, Delta, Model, Store, TextDelta, Tool
+from holdfast.ports import Blobs, Clock, Delta, Log, Model, TextDelta, Tool
 from holdfast.runtime.clock import SystemClock
 from holdfast.runtime.engine.context import Engine
 from holdfast.runtime.engine.learning import Learning
@@ -24,7 +24,7 @@ from holdfast.types.messages import Reply, Request, StopReason, Text, ToolCall, 
 
 def an_engine(
     *models: Model,
-    store: Store | None = None,
+    store: Log | None = None,
     blobs: Blobs | None = None,
     clock: Clock | None = None,
     tools: Sequence[Tool | Callable[..., object]] = (),

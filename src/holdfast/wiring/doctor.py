@@ -236,7 +236,7 @@ async def _repair_session(store: Store, key: str, snapshot: Finding | None) -> N
     try:
         if snapshot is not None:
             seq = (await fold_whole(store, key)).turn.seq
-            await store.mend(lease, [DropSnapshot(snapshot.seq, snapshot.what)], after=seq)
+            await store.repair(lease, [DropSnapshot(snapshot.seq, snapshot.what)], after=seq)
         await heal_whole(lease, store)
     finally:
         await store.release(lease)

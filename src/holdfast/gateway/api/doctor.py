@@ -21,7 +21,7 @@ async def show_health(call: RequestContext) -> report_schemas.Health:
     """Answer with how this gateway is, as far as the asker may know."""
     gateway, engine = call.gateway, call.gateway.hold.engine
     is_operator = gateway.is_operator(call.tenant)
-    owing = [key for one in await engine.store.owing() if (key := _own(call, one, is_operator)) is not None]
+    owing = [key for one in await engine.store.pending() if (key := _own(call, one, is_operator)) is not None]
     working = [key for one in gateway.hold.working() if (key := _own(call, one, is_operator)) is not None]
     return report_schemas.Health(
         is_operator=is_operator,

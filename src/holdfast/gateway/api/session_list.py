@@ -12,6 +12,8 @@ from holdfast.gateway.http.events import EventStream
 from holdfast.gateway.http.problems import InvalidError
 from holdfast.gateway.session_watch import Change, SessionWatch
 from holdfast.ports import SessionInfo
+from holdfast.stores.fallbacks import candidates
+from holdfast.stores.fallbacks import search as search_log
 
 # Sessions that are searched side by side: as many as a store reads side by side.
 _SEARCHED_AT_ONCE = 4
@@ -44,7 +46,7 @@ async def search_all(call: RequestContext) -> schemas.HitsOfAll:
         nonlocal hits, searched
         while waiting:
             session = waiting.pop(0)
-            found = await store.search(session, wanted.query, limit=limit)
+            found = await search_log(store, session, wanted.query, limit=limit)
             searched += 1
             hits += [schemas.SessionHit(names[session], one.seq, one.score, one.excerpt, one.call) for one in found]
             if len(hits) > 2 * limit:
@@ -56,7 +58,7 @@ async def search_all(call: RequestContext) -> schemas.HitsOfAll:
         async with asyncio.timeout(bounds.search_seconds_max):
             for start in range(0, len(newest_first), _LOOKED_AT_AT_ONCE):
                 page = newest_first[start : start + _LOOKED_AT_AT_ONCE]
-                worth = await store.mentioning(page, wanted.query)
+                worth = await candidates(store, page, wanted.query)
                 searched += len(page) - len(worth)
                 async with asyncio.TaskGroup() as group:
                     for _ in range(_SEARCHED_AT_ONCE):

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from holdfast.core.fold.session_state import Turn
 from holdfast.core.limits.bounds import DROPIN_MARK, Bounds
 from holdfast.errors import BadInputError, RetryLaterError
-from holdfast.ports import Store
+from holdfast.ports import Log
 from holdfast.runtime.engine.log import open_log, pages
 from holdfast.runtime.sessions.transfer import forked
 from holdfast.types.messages import LargeText, Media, Message, Part, Role, Text, ToolCall, ToolResult
@@ -46,7 +46,7 @@ class Shared:
     messages: int
 
 
-async def branched(store: Store, shared: Shared, key: str, bounds: Bounds) -> bool:
+async def branched(store: Log, shared: Shared, key: str, bounds: Bounds) -> bool:
     """Make a session of what is shared, and return whether that was of use.
 
     It is where the view was changed before the two part, so that the change need not be made again.
@@ -62,7 +62,7 @@ async def branched(store: Store, shared: Shared, key: str, bounds: Bounds) -> bo
     return True
 
 
-async def _parting(store: Store, shared: Shared) -> int | None:
+async def _parting(store: Log, shared: Shared) -> int | None:
     """Return the last record before the message at which two conversations part, None where nothing is gained."""
     parting: int | None = None
     is_changed = False
@@ -187,7 +187,7 @@ class _Family:
 class Recognition:
     """All conversations that this process has seen, and those of the store when they are asked for."""
 
-    def __init__(self, store: Store, bounds: Bounds) -> None:
+    def __init__(self, store: Log, bounds: Bounds) -> None:
         self._store = store
         self._bounds = bounds
         self._families: OrderedDict[str, _Family] = OrderedDict()
@@ -269,14 +269,14 @@ class Recognition:
             family.branches.append(await _loaded(self._store, key))
 
 
-async def refresh(store: Store, conversation: Conversation) -> None:
+async def refresh(store: Log, conversation: Conversation) -> None:
     """Remember of a conversation what its log has now, and nothing else."""
     found = await _loaded(store, conversation.key)
     conversation.digests, conversation.until = found.digests, found.until
     conversation.is_rescued = found.is_rescued
 
 
-async def _loaded(store: Store, key: str) -> Conversation:
+async def _loaded(store: Log, key: str) -> Conversation:
     """Return a conversation as its log has it."""
     found: dict[int, bytes | None] = {}
     until = 0

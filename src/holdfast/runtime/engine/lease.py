@@ -9,7 +9,7 @@ from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager, suppress
 
 from holdfast.errors import RetryLaterError, StoreFullError
-from holdfast.ports import Clock, Lease, Store
+from holdfast.ports import Clock, Lease, Log
 
 # A worker that dies without a trace holds its session this long at most.
 LEASE_SECONDS = 30.0
@@ -20,7 +20,7 @@ POLL_SECONDS = 0.1
 
 
 async def take_lease(
-    store: Store,
+    store: Log,
     clock: Clock,
     session: str,
     owner: str,
@@ -39,7 +39,7 @@ async def take_lease(
 
 @asynccontextmanager
 async def kept_lease(
-    store: Store, clock: Clock, lease: Lease, *, seconds: float = LEASE_SECONDS
+    store: Log, clock: Clock, lease: Lease, *, seconds: float = LEASE_SECONDS
 ) -> AsyncGenerator[Lease, None]:
     """Renew a lease while the block runs, and release it after. Losing it cancels the block."""
     try:
@@ -53,7 +53,7 @@ async def kept_lease(
             await store.release(lease)
 
 
-async def _renew(store: Store, clock: Clock, lease: Lease, seconds: float) -> None:
+async def _renew(store: Log, clock: Clock, lease: Lease, seconds: float) -> None:
     while True:
         await clock.sleep(seconds / RENEWALS_PER_LEASE)
         # An expired lease holds until another worker takes it, and on a full disk none can.

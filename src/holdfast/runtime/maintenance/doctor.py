@@ -146,8 +146,8 @@ class Doctor:
                     if self._named[name]:
                         yield Finding("blob", self._named[name], session, logged.seq)
         # After the log: what has come since is noted in the same step.
-        lacking = seen - {ref.sha256 for ref in await self._store.blobs_of(session)}
-        if lacking and session not in await self._store.blobs_unknown():
+        lacking = seen - {ref.sha256 for ref in await self._store.blob_refs(session)}
+        if lacking and session not in await self._store.unscanned_sessions():
             what = f"{len(lacking):,} blobs that its records name are not noted, and would go with another session"
             yield Finding(UNNOTED, what, session, remedy="they are noted again")
 

@@ -10,6 +10,7 @@ from itertools import islice
 
 import msgspec
 
+from holdfast import ports
 from holdfast.core.fold.session_state import Turn
 from holdfast.core.integrity.reconcile import (
     BadRow,
@@ -33,8 +34,9 @@ from holdfast.core.integrity.reconcile import (
     told,
 )
 from holdfast.errors import SegmentMissingError, SeqMovedError, StoreDamagedError
-from holdfast.ports import Archived, Lease, SessionInfo, Store
+from holdfast.ports import Lease, Maintenance, SealedRows, SessionInfo
 from holdfast.runtime.engine.log import Log, against, open_log
+from holdfast.stores.fallbacks import load_snapshot
 from holdfast.types.records import CompactionSettled, DamageSetAside, Logged, NoticePosted, turn_of
 
 NOTICE = "damage"
@@ -47,14 +49,14 @@ _TOLD_MAX = 5
 _PAGE_ROWS = 1_000
 
 
-async def open_healed(lease: Lease, store: Store, known: SessionInfo | None = None) -> Log:
+async def open_healed(lease: Lease, store: ports.Log, known: SessionInfo | None = None) -> Log:
     """Open a session's log to work on it, and set aside what is found damaged on the way.
 
     `known` is what was known of the session a moment ago: with it a counter that is wrong is seen without a read.
     """
     log = await open_log(store, lease.session)
     for _ in range(_ROUNDS_MAX):
-        if not _is_hurt(log, known):
+        if not _is_hurt(log, known) or not isinstance(store, Maintenance):
             return log
         # Where something came into the inbox, the repairs are found again.
         with suppress(SeqMovedError):
@@ -89,9 +91,9 @@ def _fold_of(log: Log) -> Fold:
     return Fold(log.session, log.turn, log.wounds, log.misfits, log.against_snapshot, spoken_of)
 
 
-async def fold_whole(store: Store, session: str) -> Fold:
+async def fold_whole(store: ports.Log, session: str) -> Fold:
     """Fold a log from its first record, whatever is kept of it, and note what is wrong. Memory stays flat."""
-    snapshot = await store.load_snapshot(session)
+    snapshot = await load_snapshot(store, session)
     fold = Fold(session, Turn())
     has_holes = False
     while page := await store.read(session, after=fold.turn.seq, limit=_PAGE_ROWS):
@@ -109,7 +111,7 @@ async def fold_whole(store: Store, session: str) -> Fold:
     return fold
 
 
-async def heal_whole(lease: Lease, store: Store) -> list[LogRepair]:
+async def heal_whole(lease: Lease, store: Maintenance) -> list[LogRepair]:
     """Look at every row and every record of a session, repair what is wrong, and return what that was."""
     made: list[LogRepair] = []
     for _ in range(_ROUNDS_MAX):
@@ -121,7 +123,7 @@ async def heal_whole(lease: Lease, store: Store) -> list[LogRepair]:
     raise StoreDamagedError(lease.session, 0, "repairing it does not come to an end")
 
 
-async def needed(store: Store, fold: Fold) -> list[LogRepair]:
+async def needed(store: Maintenance, fold: Fold) -> list[LogRepair]:
     """Return the repairs that a log needs, without making any."""
     found = await _found(fold, store)
     due = islice(_log_repairs(reconcile(found)), REPAIRS_MAX)
@@ -132,7 +134,7 @@ async def needed(store: Store, fold: Fold) -> list[LogRepair]:
     return moved or await _counted(repairs, found.bad, fold, store)
 
 
-async def needed_of_segments(store: Store, session: str, copies: Mapping[str, Copy]) -> list[SegmentRepair]:
+async def needed_of_segments(store: Maintenance, session: str, copies: Mapping[str, Copy]) -> list[SegmentRepair]:
     """Return what must be done about the segments of a session, given those that the archive does not have whole."""
     found = await _found(Fold(session, Turn()), store)
     segments = tuple(msgspec.structs.replace(one, copy=copies.get(one.name, Copy.WHOLE)) for one in found.segments)
@@ -140,21 +142,21 @@ async def needed_of_segments(store: Store, session: str, copies: Mapping[str, Co
     return [one for one in repairs if isinstance(one, SegmentRepair)]
 
 
-async def contested(store: Store, session: str) -> list[ClearSealed]:
+async def contested(store: Maintenance, session: str) -> list[ClearSealed]:
     """Return what is sealed and live, and must stay live: the archive does not give it back as it is."""
     clears = (one for one in reconcile(await _found(Fold(session, Turn()), store)) if isinstance(one, ClearSealed))
     return [one for one in clears if not await _is_archived(store, session, one)]
 
 
-async def _is_archived(store: Store, session: str, clear: ClearSealed) -> bool:
+async def _is_archived(store: Maintenance, session: str, clear: ClearSealed) -> bool:
     """Whether the archive has, byte for byte, the records that are about to be nowhere else."""
-    if not isinstance(store, Archived):
+    if not isinstance(store, SealedRows):
         return False
     try:
         for first in range(clear.run.first, clear.run.last + 1, _PAGE_ROWS):
             last = min(first + _PAGE_ROWS - 1, clear.run.last)
-            live = await store.kept(session, after=first - 1, limit=last - first + 1)
-            sealed = await store.archived(session, first=first, last=last)
+            live = await store.live_rows(session, after=first - 1, limit=last - first + 1)
+            sealed = await store.sealed_rows(session, first=first, last=last)
             # A checksum holds the number that the session has in its store, so that is not compared.
             if [(row.seq, row.at, row.body) for row in live] != [(row.seq, row.at, row.body) for row in sealed]:
                 return False
@@ -163,15 +165,15 @@ async def _is_archived(store: Store, session: str, clear: ClearSealed) -> bool:
     return True
 
 
-async def _heal(lease: Lease, fold: Fold, store: Store) -> list[LogRepair]:
+async def _heal(lease: Lease, fold: Fold, store: Maintenance) -> list[LogRepair]:
     """Make what repairs can be made in one write, and return them."""
     repairs = await needed(store, fold)
     if repairs:
-        await store.mend(lease, repairs, [_notice(fold, repairs)], after=fold.turn.seq)
+        await store.repair(lease, repairs, [_notice(fold, repairs)], after=fold.turn.seq)
     return repairs
 
 
-async def _found(fold: Fold, store: Store) -> Found:
+async def _found(fold: Fold, store: Maintenance) -> Found:
     """Look at all live rows: what is missing in one place may stand in another, before it or behind it."""
     # Whether the archive still has them is for `doctor` to find out: opening a session does not read its past.
     sealed = [
@@ -182,8 +184,8 @@ async def _found(fold: Fold, store: Store) -> Found:
     bad: list[BadRow] = []
     after = None
     while True:
-        page = await store.examine(fold.session, after=after, limit=_PAGE_ROWS)
-        whole, bad, after = joined((*whole, *page.whole)), [*bad, *page.bad], page.until
+        page = await store.check_rows(fold.session, after=after, limit=_PAGE_ROWS)
+        whole, bad, after = joined((*whole, *page.intact)), [*bad, *page.bad], page.until
         if after is None:
             break
     against = FoundSnapshot(fold.turn.seq, fold.against_snapshot) if fold.against_snapshot else None
@@ -194,7 +196,7 @@ def _log_repairs(repairs: Iterable[object]) -> Iterable[LogRepair]:
     return (repair for repair in repairs if isinstance(repair, RowRepair | ClearSealed | DropSnapshot))
 
 
-async def _counted(repairs: list[LogRepair], bad: Iterable[BadRow], fold: Fold, store: Store) -> list[LogRepair]:
+async def _counted(repairs: list[LogRepair], bad: Iterable[BadRow], fold: Fold, store: Maintenance) -> list[LogRepair]:
     """Say of each hole whether it was a message without an outcome, and set the count to what the records come to."""
     known = await store.info(fold.session)
     kept = known.owed if known is not None and known.last_seq == fold.turn.seq else fold.turn.owed
@@ -239,8 +241,10 @@ def _notice(fold: Fold, repairs: Sequence[LogRepair]) -> NoticePosted:
     return NoticePosted(fold.turn.number, NOTICE, sentence)
 
 
-async def check_clean(store: Store, session: str) -> None:
+async def check_clean(store: ports.Log, session: str) -> None:
     """Raise `StoreDamagedError` where a log is not as it must be: what cannot be taken back is not done to it."""
+    if not isinstance(store, Maintenance):
+        return
     found = await _found(Fold(session, Turn()), store)
     first = next(iter(reconcile(found)), None)
     if isinstance(first, RowRepair):

@@ -66,7 +66,7 @@ class Supervisor:
 
     async def _owing(self) -> list[str]:
         """Return the sessions to be worked on; those that follow a client wait for it."""
-        return [session for session in await self._engine.store.owing() if not follows_a_client(session)]
+        return [session for session in await self._engine.store.pending() if not follows_a_client(session)]
 
     async def _watch(self) -> None:
         """Find work without a living owner, again and again, and take it over."""

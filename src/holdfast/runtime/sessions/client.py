@@ -64,7 +64,7 @@ class Client:
 
     async def owing(self) -> int:
         """Return how many sessions owe an outcome."""
-        return sum(not follows_a_client(session) for session in await self._engine.store.owing())
+        return sum(not follows_a_client(session) for session in await self._engine.store.pending())
 
     def working(self) -> tuple[str, ...]:
         """Return the sessions that this process works on now, or waits for: by their keys, in no order."""

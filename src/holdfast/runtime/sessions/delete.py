@@ -22,26 +22,29 @@ from holdfast.errors import (
     SeqMovedError,
     StoreDamagedError,
 )
-from holdfast.ports import Archive, Blobs, Lease, Segment, SessionInfo, Store
+from holdfast.ports import Archive, BlobRefs, Blobs, Lease, Log, Segment, SessionAdmin, SessionInfo
 from holdfast.runtime.engine.log import every_session, pages
 from holdfast.runtime.maintenance.healing import check_clean
 from holdfast.runtime.sessions.response_links import unlink
 from holdfast.runtime.sessions.transfer import leased, sweep_copies
+from holdfast.stores.fallbacks import need_session_admin, segments
 from holdfast.types.messages import BlobRef
 from holdfast.types.records import AnyRecord, DamageSetAside, refs_in
 
 # --- Which blobs sessions name: learned from the logs of those that are older than a store's own knowledge of it.
 
 
-async def learn_blobs(store: Store) -> list[str]:
+async def learn_blobs(store: Log) -> list[str]:
     """Read every log that was never looked at for blobs, and return the sessions whose logs cannot be read now.
 
     One after the other, each for good: whoever dies on the way has less to do next time.
     """
-    return [session for session in await store.blobs_unknown() if not await learn_blobs_of(store, session)]
+    if not isinstance(store, BlobRefs):
+        return []
+    return [session for session in await store.unscanned_sessions() if not await learn_blobs_of(store, session)]
 
 
-async def learn_blobs_of(store: Store, session: str) -> bool:
+async def learn_blobs_of(store: BlobRefs, session: str) -> bool:
     """Read a log and note which blobs it names. False, and nothing is noted, where a part of it cannot be read now."""
     refs: dict[str, BlobRef] = {}
     try:
@@ -52,7 +55,7 @@ async def learn_blobs_of(store: Store, session: str) -> bool:
     except HoldfastError:
         # A newer version's record, or a segment without its archive: it may name anything.
         return False
-    await store.know_blobs(session, list(refs.values()))
+    await store.add_blob_refs(session, list(refs.values()))
     return True
 
 
@@ -95,21 +98,22 @@ class DeletedAll(msgspec.Struct, frozen=True):
     blobs: int
 
 
-async def deleted(store: Store, blobs: Blobs, archive: Archive | None, session: str, *, force: bool = False) -> Deleted:
+async def deleted(store: Log, blobs: Blobs, archive: Archive | None, session: str, *, force: bool = False) -> Deleted:
     """Remove a session for good: records, folds, index, quarantine, segments, links, and the blobs it alone names.
 
     What a process that died on the way left is removed first. Raises `StoreDamagedError` where the log is not clean,
     unless forced, and `RetryLaterError` where somebody works on it.
     """
-    await _sweep(store, blobs, archive)
-    leaving = await _taken_away(store, session, force=force)
-    await unlink(store, {session})
-    count = await _removed(store, blobs, archive, [leaving])
+    admin = need_session_admin(store, "delete sessions")
+    await _sweep(admin, blobs, archive)
+    leaving = await _taken_away(admin, session, force=force)
+    await unlink(admin, {session})
+    count = await _removed(admin, blobs, archive, [leaving])
     return Deleted(session, leaving.records, len(leaving.segments), count)
 
 
 async def deleted_all(
-    store: Store,
+    store: Log,
     blobs: Blobs,
     archive: Archive | None,
     sessions: Iterable[str],
@@ -121,26 +125,27 @@ async def deleted_all(
     With `untouched_since`, only those that owe nobody an answer and have no record from after then. One that is worked
     on, damaged or unknown stays, and the others go all the same.
     """
-    await _sweep(store, blobs, archive)
+    admin = need_session_admin(store, "delete sessions")
+    await _sweep(admin, blobs, archive)
     gone: dict[str, _Leaving] = {}
     stayed: dict[str, str] = {}
     for session in sessions:
         try:
-            gone[session] = await _taken_away(store, session, untouched_since=untouched_since)
+            gone[session] = await _taken_away(admin, session, untouched_since=untouched_since)
         except (RetryLaterError, StoreDamagedError, BadInputError) as error:
             stayed[session] = str(error)
-    await unlink(store, set(gone))
+    await unlink(admin, set(gone))
     return DeletedAll(
         tuple(gone),
         stayed,
         sum(one.records for one in gone.values()),
         sum(len(one.segments) for one in gone.values()),
-        await _removed(store, blobs, archive, list(gone.values())),
+        await _removed(admin, blobs, archive, list(gone.values())),
     )
 
 
 async def pruned(
-    store: Store, blobs: Blobs, archive: Archive | None, *, since: float, sessions_max: int | None = None
+    store: Log, blobs: Blobs, archive: Archive | None, *, since: float, sessions_max: int | None = None
 ) -> DeletedAll:
     """Remove the sessions that are untouched since then, so many at most; see `deleted_all`."""
     keys = [known.key for known in await untouched(store, since)]
@@ -154,7 +159,7 @@ def check_days(days: float) -> float:
     return days
 
 
-async def untouched(store: Store, since: float) -> list[SessionInfo]:
+async def untouched(store: Log, since: float) -> list[SessionInfo]:
     """Return the sessions without a record from after then that owe nobody an answer. Ours are not among them."""
     return [
         known
@@ -164,7 +169,7 @@ async def untouched(store: Store, since: float) -> list[SessionInfo]:
 
 
 async def _taken_away(
-    store: Store, session: str, *, force: bool = False, untouched_since: float | None = None
+    store: SessionAdmin, session: str, *, force: bool = False, untouched_since: float | None = None
 ) -> _Leaving:
     """Have a session be gone for everybody."""
     known = await store.info(session)
@@ -178,7 +183,7 @@ async def _taken_away(
             _check_untouched(known, untouched_since)
         if not force:
             await check_clean(store, session)
-        segments = await store.segments(session)
+        sealed = await segments(store, session)
         # Looking a long log over takes a while, and anybody may send a message meanwhile, up to the moment it goes.
         after = known.last_seq if untouched_since is not None else None
         lease = await store.rename(lease, f"{DELETING}{uuid4().hex}", after=after)
@@ -188,10 +193,10 @@ async def _taken_away(
     except BaseException:
         await store.release(lease)
         raise
-    return _Leaving(lease, known.last_seq, segments)
+    return _Leaving(lease, known.last_seq, sealed)
 
 
-async def _removed(store: Store, blobs: Blobs, archive: Archive | None, gone: Sequence[_Leaving]) -> int:
+async def _removed(store: SessionAdmin, blobs: Blobs, archive: Archive | None, gone: Sequence[_Leaving]) -> int:
     """Remove everything of sessions that are gone for everybody, and return how many blobs went with them."""
     if not gone:
         return 0
@@ -206,18 +211,18 @@ async def _removed(store: Store, blobs: Blobs, archive: Archive | None, gone: Se
     return count
 
 
-async def _named_by_nobody(store: Store) -> list[BlobRef]:
+async def _named_by_nobody(store: Log) -> list[BlobRef]:
     """Return the blobs that go with all sessions that are going, those included that other processes are removing.
 
     Two that name a blob together would otherwise leave it to each other. Where a session that stays has a log that
     cannot be read now, and was never looked at for blobs, no blob goes; `holdfast doctor` tells of what is left over.
     """
-    if not all(session.startswith(DELETING) for session in await learn_blobs(store)):
+    if not isinstance(store, BlobRefs) or not all(session.startswith(DELETING) for session in await learn_blobs(store)):
         return []
-    return await store.blobs_only_of([known.key async for known in _leaving(store)])
+    return await store.unshared_blobs([known.key async for known in _leaving(store)])
 
 
-async def _leaving(store: Store) -> AsyncIterator[SessionInfo]:
+async def _leaving(store: Log) -> AsyncIterator[SessionInfo]:
     """Yield what is left of sessions that are gone for everybody."""
     after = DELETING
     while page := await store.sessions(after=after, limit=_PAGE_SESSIONS):
@@ -228,7 +233,7 @@ async def _leaving(store: Store) -> AsyncIterator[SessionInfo]:
         after = page[-1].key
 
 
-async def _sweep(store: Store, blobs: Blobs, archive: Archive | None) -> None:
+async def _sweep(store: SessionAdmin, blobs: Blobs, archive: Archive | None) -> None:
     """Finish what others began and died over. What is still under way has its lease."""
     await sweep_copies(store)
     # Under the keys they have: what is sealed of a session is not found under another.
@@ -236,7 +241,9 @@ async def _sweep(store: Store, blobs: Blobs, archive: Archive | None) -> None:
     left = [known async for known in _leaving(store)]
     leases = [(known, await store.acquire(known.key, f"sweep:{uuid4().hex}", seconds=60.0)) for known in left]
     found = [
-        _Leaving(lease, known.last_seq, await store.segments(known.key)) for known, lease in leases if lease is not None
+        _Leaving(lease, known.last_seq, await segments(store, known.key))
+        for known, lease in leases
+        if lease is not None
     ]
     await _removed(store, blobs, archive, found)
 

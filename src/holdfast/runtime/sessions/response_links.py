@@ -13,7 +13,7 @@ import msgspec
 
 from holdfast.core.limits.bounds import RESERVED_KEYS, follows_a_client
 from holdfast.errors import LeaseLostError, RetryLaterError
-from holdfast.ports import Lease, Store
+from holdfast.ports import Lease, Log, SessionAdmin
 from holdfast.runtime.engine.log import pages
 from holdfast.runtime.sessions.transfer import leased
 from holdfast.types.records import AnswerLinked
@@ -34,14 +34,14 @@ def log_of(answer: str) -> str:
     return ANSWERS_KEY + answer[:_LOG_DIGITS]
 
 
-async def links_in(store: Store, log: str) -> AsyncIterator[AnswerLinked]:
+async def links_in(store: Log, log: str) -> AsyncIterator[AnswerLinked]:
     """Yield the links of a log, oldest first; also those that were set aside while others are taken out."""
     for key in (log + _ASIDE, log):
         async for link in _plain(store, key):
             yield link
 
 
-async def unlink(store: Store, gone: Collection[str]) -> int:
+async def unlink(store: SessionAdmin, gone: Collection[str]) -> int:
     """Remove the links to sessions that were deleted, and return how many; also what an earlier process left.
 
     A log that another process works on is left to the next deletion.
@@ -68,7 +68,7 @@ async def unlink(store: Store, gone: Collection[str]) -> int:
 class _Dead:
     """Which sessions are gone: those that were just deleted, and those that are not there."""
 
-    def __init__(self, store: Store, gone: Collection[str]) -> None:
+    def __init__(self, store: Log, gone: Collection[str]) -> None:
         self._store = store
         self._known = dict.fromkeys(gone, True)
 
@@ -78,7 +78,7 @@ class _Dead:
         return self._known[session]
 
 
-async def _logs(store: Store) -> AsyncGenerator[str, None]:
+async def _logs(store: Log) -> AsyncGenerator[str, None]:
     """Yield the logs that have links, each once."""
     found = await store.sessions(after=ANSWERS_KEY, limit=_PAGE)
     names = [known.key.removesuffix(_ASIDE) for known in found if known.key.startswith(ANSWERS_KEY)]
@@ -86,7 +86,7 @@ async def _logs(store: Store) -> AsyncGenerator[str, None]:
         yield log
 
 
-async def _inherit(store: Store, log: str, removed: dict[str, AnswerLinked], dead: _Dead) -> None:
+async def _inherit(store: Log, log: str, removed: dict[str, AnswerLinked], dead: _Dead) -> None:
     """Give links that stay the instructions that stand in one that goes: two conversations may have one past."""
     newest = {link.answer: link async for link in links_in(store, log)}
     for link in newest.values():
@@ -96,7 +96,7 @@ async def _inherit(store: Store, log: str, removed: dict[str, AnswerLinked], dea
             await store.admit(log, own)
 
 
-async def _rewrite(store: Store, log: str, dead: _Dead) -> None:
+async def _rewrite(store: SessionAdmin, log: str, dead: _Dead) -> None:
     """Leave out of a log what leads nowhere."""
     lease = await _set_aside(store, log, dead)
     if lease is None:
@@ -113,7 +113,7 @@ async def _rewrite(store: Store, log: str, dead: _Dead) -> None:
     await store.delete(lease)
 
 
-async def _set_aside(store: Store, log: str, dead: _Dead) -> Lease | None:
+async def _set_aside(store: SessionAdmin, log: str, dead: _Dead) -> Lease | None:
     """Return the lease of what is set aside of a log; None where all of it stays."""
     if await store.info(log + _ASIDE) is not None:
         return await leased(store, log + _ASIDE)
@@ -127,7 +127,7 @@ async def _set_aside(store: Store, log: str, dead: _Dead) -> Lease | None:
         raise
 
 
-async def _plain(store: Store, key: str) -> AsyncIterator[AnswerLinked]:
+async def _plain(store: Log, key: str) -> AsyncIterator[AnswerLinked]:
     async for page in pages(store, key):
         for logged in page:
             if isinstance(logged.record, AnswerLinked):

@@ -17,13 +17,15 @@ from uuid import uuid4
 
 import msgspec
 
+from holdfast import ports
 from holdfast.core.fold.session_state import Turn
 from holdfast.core.integrity.log_gaps import NOT_SET_ASIDE
 from holdfast.core.limits.bounds import RESERVED_KEYS, Bounds
 from holdfast.core.turn.abort import WAS_COPIED, closing
 from holdfast.errors import BadInputError, RetryLaterError
-from holdfast.ports import Blobs, Lease, Store
+from holdfast.ports import Blobs, Lease, SessionAdmin
 from holdfast.runtime.engine.log import Log
+from holdfast.stores.fallbacks import need_session_admin
 from holdfast.types.messages import BlobRef
 from holdfast.types.records import DamageSetAside, Logged, refs_of
 
@@ -81,7 +83,7 @@ class Copied(msgspec.Struct, frozen=True):
 # --- out -----------------------------------------------------------------------------------------------------------
 
 
-async def exported(store: Store, blobs: Blobs, session: str) -> AsyncGenerator[bytes, None]:
+async def exported(store: ports.Log, blobs: Blobs, session: str) -> AsyncGenerator[bytes, None]:
     """Yield a session as the lines of a file: what it was when this began. Raises `BlobMissingError`."""
     known = await store.info(session)
     if known is None:
@@ -107,7 +109,7 @@ async def exported(store: Store, blobs: Blobs, session: str) -> AsyncGenerator[b
     yield msgspec.json.encode(_Foot(count, digest.hexdigest())) + b"\n"
 
 
-async def records_of(store: Store, session: str, until: int) -> AsyncGenerator[Logged, None]:
+async def records_of(store: ports.Log, session: str, until: int) -> AsyncGenerator[Logged, None]:
     """Yield the records of a session up to one, page by page."""
     after = 0
     while after < until and (page := await store.read(session, after=after, limit=min(_BATCH_RECORDS, until - after))):
@@ -135,7 +137,7 @@ def taken_as_it_is(_logged: Logged) -> None:
 
 async def imported(
     lines: AsyncIterator[bytes],
-    store: Store,
+    store: ports.Log,
     blobs: Blobs,
     *,
     key: str | None = None,
@@ -147,17 +149,19 @@ async def imported(
     What was open when it was exported is ended: the answer is owed where it came from, not here. `check` is shown every
     record; where it raises, nothing is imported.
     """
+    admin = need_session_admin(store, "import sessions")
     reader = _Reader(lines, blobs, check)
     head = await reader.head()
     target = head.session if key is None else key
     if await store.info(target) is not None:
         raise BadInputError(f"there is a session {target!r} already; name another key")
-    records = await _copied_in(reader.records(), store, target, bounds or Bounds())
+    records = await _copied_in(reader.records(), admin, target, bounds or Bounds())
     return Copied(target, records, reader.blobs_kept, head.session)
 
 
-async def forked(store: Store, session: str, key: str, *, at: int | None, bounds: Bounds) -> Copied:
+async def forked(store: ports.Log, session: str, key: str, *, at: int | None, bounds: Bounds) -> Copied:
     """Make a session of its own of the log of another, up to a record."""
+    admin = need_session_admin(store, "fork sessions")
     known = await store.info(session)
     last_seq = known.last_seq if known is not None else 0
     until = last_seq if at is None else at
@@ -166,11 +170,11 @@ async def forked(store: Store, session: str, key: str, *, at: int | None, bounds
     if await store.info(key) is not None:
         raise BadInputError(f"there is a session {key!r} already; name another key")
     async with aclosing(records_of(store, session, until)) as records:
-        count = await _copied_in(records, store, key, bounds)
+        count = await _copied_in(records, admin, key, bounds)
     return Copied(key, count, 0, session)
 
 
-async def _copied_in(records: AsyncIterator[Logged], store: Store, key: str, bounds: Bounds) -> int:
+async def _copied_in(records: AsyncIterator[Logged], store: SessionAdmin, key: str, bounds: Bounds) -> int:
     await sweep_copies(store)
     lease = await leased(store, f"{COPYING}{uuid4().hex}")
     try:
@@ -183,7 +187,7 @@ async def _copied_in(records: AsyncIterator[Logged], store: Store, key: str, bou
     return last
 
 
-async def leased(store: Store, key: str) -> Lease:
+async def leased(store: ports.Log, key: str) -> Lease:
     """Take the lease on a session that nobody may work on meanwhile, not even another task of this process."""
     lease = await store.acquire(key, _owner(), seconds=_LEASE_SECONDS)
     if lease is None:
@@ -196,7 +200,7 @@ def _owner() -> str:
     return f"{_OWNER}:{uuid4().hex}"
 
 
-async def _adopt(records: AsyncIterator[Logged], store: Store, lease: Lease, bounds: Bounds) -> int:
+async def _adopt(records: AsyncIterator[Logged], store: SessionAdmin, lease: Lease, bounds: Bounds) -> int:
     """Append records as they are, then what ends whatever is open behind them."""
     log, batch, size_bytes = Log(lease.session, Turn()), list[Logged](), 0
     async for found in records:
@@ -224,7 +228,7 @@ def _settled(logged: Logged) -> Logged:
     return Logged(logged.seq, logged.at, DamageSetAside(record.why, until=NOT_SET_ASIDE))
 
 
-async def sweep_copies(store: Store) -> None:
+async def sweep_copies(store: SessionAdmin) -> None:
     """Remove what copies left that died half-way. One that is still under way holds its lease."""
     while page := await store.sessions(after=COPYING, limit=100):
         stale = [known.key for known in page if known.key.startswith(COPYING)]

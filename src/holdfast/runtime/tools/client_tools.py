@@ -12,9 +12,9 @@ from contextlib import aclosing
 
 import msgspec
 
+from holdfast import ports
 from holdfast.core.limits.bounds import Bounds
 from holdfast.errors import BadInputError, StoppingError
-from holdfast.ports import Store
 from holdfast.runtime.engine.context import Engine
 from holdfast.runtime.engine.log import Log
 from holdfast.runtime.tools.toolbox import Toolbox
@@ -69,7 +69,7 @@ class AskedCall(msgspec.Struct, frozen=True):
     is_settled: bool
 
 
-async def find_call(store: Store, session: str, reply: int, call_id: str) -> AskedCall:
+async def find_call(store: ports.Log, session: str, reply: int, call_id: str) -> AskedCall:
     """Return a call that a client was told to run. Raises `BadInputError` where there is none."""
     after = reply - 1
     turn: int | None = None

@@ -16,7 +16,7 @@ from holdfast.core.integrity.reconcile import LogRepair
 from holdfast.core.integrity.segments import Kept
 from holdfast.core.limits.bounds import Bounds
 from holdfast.errors import BadInputError, StoreBusyError, StoreUnreachableError
-from holdfast.ports import Admission, Clock, Examined, Hit, Lease, Quarantined, Segment, SessionInfo, Snapshot
+from holdfast.ports import Admission, Clock, Hit, Lease, Quarantined, RowCheck, Segment, SessionInfo, Snapshot
 from holdfast.stores.feeds import Bells, Feed
 from holdfast.stores.postgres import leases, reading, session_admin
 from holdfast.stores.postgres import reading as searching
@@ -104,9 +104,9 @@ class PostgresStore:
                 break
         return await self.connections.ask(lambda db: searching.find(db, session, query, limit))
 
-    async def mentioning(self, sessions: Sequence[SessionInfo], query: str) -> list[str]:
+    async def candidates(self, sessions: Sequence[SessionInfo], query: str) -> list[str]:
         """Return where a search may find something; see `Store.mentioning`."""
-        return await self.connections.ask(lambda db: searching.mentioning(db, sessions, query))
+        return await self.connections.ask(lambda db: searching.candidates(db, sessions, query))
 
     async def _index(self, session: str, part: searching.Slice) -> bool:
         """Index some records, and return whether that led any further: rows that cannot be believed do not."""
@@ -153,10 +153,10 @@ class PostgresStore:
         check_key(session)
         return await self.connections.ask(lambda db: leases.load_snapshot(db, session))
 
-    async def kept(self, session: str, *, after: int = 0, limit: int) -> list[Kept]:
+    async def live_rows(self, session: str, *, after: int = 0, limit: int) -> list[Kept]:
         """Return live records exactly as they are kept; see `Store.kept`."""
         check_key(session)
-        return await self.connections.ask(lambda db: reading.kept(db, session, after, limit))
+        return await self.connections.ask(lambda db: reading.live_rows(db, session, after, limit))
 
     async def seal(self, lease: Lease, segment: Segment, *, after: int) -> int:
         """Take records out of the live ones; see `Store.seal`. What is not indexed yet is indexed first."""
@@ -179,23 +179,23 @@ class PostgresStore:
         check_key(session)
         return await self.connections.ask(lambda db: reading.segments(db, session))
 
-    async def blobs_of(self, session: str) -> list[BlobRef]:
-        """Return the blobs that a session names; see `Store.blobs_of`."""
+    async def blob_refs(self, session: str) -> list[BlobRef]:
+        """Return the blobs that a session names; see `Store.blob_refs`."""
         check_key(session)
-        return await self.connections.ask(lambda db: naming.blobs_of(db, session))
+        return await self.connections.ask(lambda db: naming.blob_refs(db, session))
 
-    async def blobs_only_of(self, sessions: Collection[str]) -> list[BlobRef]:
-        """Return the blobs that these sessions alone name; see `Store.blobs_only_of`."""
-        return await self.connections.ask(lambda db: naming.blobs_only_of(db, sessions))
+    async def unshared_blobs(self, sessions: Collection[str]) -> list[BlobRef]:
+        """Return the blobs that these sessions alone name; see `Store.unshared_blobs`."""
+        return await self.connections.ask(lambda db: naming.unshared_blobs(db, sessions))
 
-    async def blobs_unknown(self) -> list[str]:
-        """Return the sessions whose blobs are not known; see `Store.blobs_unknown`."""
-        return await self.connections.ask(naming.blobs_unknown)
+    async def unscanned_sessions(self) -> list[str]:
+        """Return the sessions whose blobs are not known; see `Store.unscanned_sessions`."""
+        return await self.connections.ask(naming.unscanned_sessions)
 
-    async def know_blobs(self, session: str, refs: Collection[BlobRef]) -> None:
-        """Note which blobs a session names; see `Store.know_blobs`."""
+    async def add_blob_refs(self, session: str, refs: Collection[BlobRef]) -> None:
+        """Note which blobs a session names; see `Store.add_blob_refs`."""
         check_key(session)
-        await self.connections.ask(lambda db: naming.know_blobs(db, session, refs))
+        await self.connections.ask(lambda db: naming.add_blob_refs(db, session, refs))
 
     async def info(self, session: str) -> SessionInfo | None:
         """Return what is known of one session."""
@@ -206,16 +206,16 @@ class PostgresStore:
         """Return sessions in order of their keys."""
         return await self.connections.ask(lambda db: reading.sessions(db, after, limit))
 
-    async def owing(self) -> list[str]:
+    async def pending(self) -> list[str]:
         """Return the keys of all sessions that owe an outcome, in order."""
-        return await self.connections.ask(reading.owing)
+        return await self.connections.ask(reading.pending)
 
-    async def examine(self, session: str, *, after: int | None = None, limit: int = 1_000) -> Examined:
+    async def check_rows(self, session: str, *, after: int | None = None, limit: int = 1_000) -> RowCheck:
         """Look at the rows of a log; see `Store.examine`."""
         check_key(session)
-        return await self.connections.ask(lambda db: reading.examine(db, session, after, limit))
+        return await self.connections.ask(lambda db: reading.check_rows(db, session, after, limit))
 
-    async def mend(
+    async def repair(
         self, lease: Lease, repairs: Sequence[LogRepair], records: Sequence[WorkRecord] = (), *, after: int
     ) -> int:
         """Repair a log and say so in it; see `Store.mend`."""
@@ -225,7 +225,7 @@ class PostgresStore:
         async def work(db: "Connection", row: SessionRow, now: float) -> int:
             row.check_after(after)
             await naming.insert_names(db, row.number, refs_in(records))
-            return await mending.mend(db, row, repairs, bodies, now)
+            return await mending.apply_repairs(db, row, repairs, bodies, now)
 
         return await self._change(lease, work)
 

@@ -11,7 +11,7 @@ import msgspec
 from holdfast.core.integrity.segments import Kept
 from holdfast.core.search.rank import Posting, RowSize, counted, glimpse, query_words, rank, read_rows, row_again
 from holdfast.errors import RecordsSealedError
-from holdfast.ports import Examined, Hit, Segment, SessionInfo
+from holdfast.ports import Hit, RowCheck, Segment, SessionInfo
 from holdfast.stores.rows import LOWEST_SEQ, examined, kept_rows, read_marked
 from holdfast.types.records import Logged
 
@@ -106,7 +106,7 @@ def decode(session: str, page: Page, after: int, *, is_last: bool) -> list[Logge
     return list(read_marked(session, page.number, page.rows, after, until=page.last_seq if is_last else 0))
 
 
-async def kept(connection: "Connection", session: str, after: int, limit: int) -> list[Kept]:
+async def live_rows(connection: "Connection", session: str, after: int, limit: int) -> list[Kept]:
     """Return live records as they are kept. Raises `StoreDamagedError` at one that is altered or missing."""
     start = max(after, 0)
     page = await page_of(connection, session, start, limit)
@@ -117,7 +117,7 @@ async def kept(connection: "Connection", session: str, after: int, limit: int) -
     return kept_rows(session, page.number, page.rows, start)
 
 
-async def examine(connection: "Connection", session: str, after: int | None, limit: int) -> Examined:
+async def check_rows(connection: "Connection", session: str, after: int | None, limit: int) -> RowCheck:
     """Look at rows one by one; see `Store.examine`."""
     at_most = max(limit, 1)
     page = await page_of(connection, session, LOWEST_SEQ if after is None else after, at_most)
@@ -142,7 +142,7 @@ async def sessions(connection: "Connection", after: str, limit: int) -> list[Ses
     return [_info_of(row) for row in await connection.fetch(_SELECT_PAGE, behind, max(limit, 0))]
 
 
-async def owing(connection: "Connection") -> list[str]:
+async def pending(connection: "Connection") -> list[str]:
     """Return the keys of all sessions that owe an outcome, in order."""
     return [bytes(key).decode() for (key,) in await connection.fetch(_SELECT_OWING)]
 
@@ -286,7 +286,7 @@ async def find(connection: "Connection", session: str, query: str, limit: int) -
     return hits
 
 
-async def mentioning(connection: "Connection", sessions: Sequence[SessionInfo], query: str) -> list[str]:
+async def candidates(connection: "Connection", sessions: Sequence[SessionInfo], query: str) -> list[str]:
     """Return those sessions whose index has a word of a question, or lacks records that may have one."""
     keys, newest = [one.key.encode() for one in sessions], [one.last_seq for one in sessions]
     found = await connection.fetch(_SELECT_MENTIONING, keys, newest, list(query_words(query)))

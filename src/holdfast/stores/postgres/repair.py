@@ -80,7 +80,7 @@ async def seal(connection: "Connection", row: SessionRow, segment: Segment, body
     return await extend(connection, row, (body,), now)
 
 
-async def mend(
+async def apply_repairs(
     connection: "Connection", row: SessionRow, repairs: Sequence[LogRepair], bodies: Sequence[bytes], now: float
 ) -> int:
     """Make repairs and append records. The caller has checked the lease and how far the log goes."""

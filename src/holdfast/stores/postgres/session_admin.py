@@ -39,12 +39,12 @@ _SELECT_ONLY_OF = """
     ORDER BY own.sha256
 """
 _SELECT_UNKNOWN = """
-    SELECT key FROM holdfast.blobs_unknown JOIN holdfast.sessions ON number = session ORDER BY key
+    SELECT key FROM holdfast.unscanned_sessions JOIN holdfast.sessions ON number = session ORDER BY key
 """
 # In one statement, so that it is made as a whole; made twice it comes to the same.
 _KNOW = """
     WITH known AS (
-        DELETE FROM holdfast.blobs_unknown WHERE session = (SELECT number FROM holdfast.sessions WHERE key = $1)
+        DELETE FROM holdfast.unscanned_sessions WHERE session = (SELECT number FROM holdfast.sessions WHERE key = $1)
     )
     INSERT INTO holdfast.blob_names (session, sha256, size)
     SELECT number, a.sha256, a.size
@@ -59,23 +59,23 @@ async def insert_names(connection: "Connection", number: int, refs: Sequence[Blo
         await connection.execute(_INSERT, number, *_columns(refs))
 
 
-async def blobs_of(connection: "Connection", session: str) -> list[BlobRef]:
-    """Return the blobs that a session names; see `Store.blobs_of`."""
+async def blob_refs(connection: "Connection", session: str) -> list[BlobRef]:
+    """Return the blobs that a session names; see `Store.blob_refs`."""
     return [_ref(*row) for row in await connection.fetch(_SELECT_OF, session.encode())]
 
 
-async def blobs_only_of(connection: "Connection", sessions: Collection[str]) -> list[BlobRef]:
-    """Return the blobs that these sessions alone name; see `Store.blobs_only_of`."""
+async def unshared_blobs(connection: "Connection", sessions: Collection[str]) -> list[BlobRef]:
+    """Return the blobs that these sessions alone name; see `Store.unshared_blobs`."""
     return [_ref(*row) for row in await connection.fetch(_SELECT_ONLY_OF, [key.encode() for key in sessions])]
 
 
-async def blobs_unknown(connection: "Connection") -> list[str]:
-    """Return the sessions whose blobs are not known; see `Store.blobs_unknown`."""
+async def unscanned_sessions(connection: "Connection") -> list[str]:
+    """Return the sessions whose blobs are not known; see `Store.unscanned_sessions`."""
     return [bytes(key).decode() for (key,) in await connection.fetch(_SELECT_UNKNOWN)]
 
 
-async def know_blobs(connection: "Connection", session: str, refs: Collection[BlobRef]) -> None:
-    """Note all blobs that a session names; see `Store.know_blobs`."""
+async def add_blob_refs(connection: "Connection", session: str, refs: Collection[BlobRef]) -> None:
+    """Note all blobs that a session names; see `Store.add_blob_refs`."""
     await connection.execute(_KNOW, session.encode(), *_columns(refs))
 
 

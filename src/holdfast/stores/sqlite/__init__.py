@@ -21,7 +21,7 @@ from holdfast.core.integrity.reconcile import LogRepair
 from holdfast.core.integrity.segments import Kept
 from holdfast.core.limits.bounds import Bounds
 from holdfast.errors import StoppingError, StoreFullError, StorePathError
-from holdfast.ports import Admission, Clock, Examined, Hit, Lease, Quarantined, Segment, SessionInfo, Snapshot
+from holdfast.ports import Admission, Clock, Hit, Lease, Quarantined, RowCheck, Segment, SessionInfo, Snapshot
 from holdfast.stores.feeds import Bells, Feed
 from holdfast.stores.rows import SessionRow, body_of, check_key, check_lease_term, not_settled, seal_of
 from holdfast.stores.sqlite import blob_refs as naming
@@ -145,9 +145,9 @@ class SqliteStore:
             await self._index_all(session)
         return await self._read(lambda db: searching.find(db, session, query, limit))
 
-    async def mentioning(self, sessions: Sequence[SessionInfo], query: str) -> list[str]:
+    async def candidates(self, sessions: Sequence[SessionInfo], query: str) -> list[str]:
         """Return where a search may find something; see `Store.mentioning`."""
-        return await self._read(lambda db: searching.mentioning(db, sessions, query))
+        return await self._read(lambda db: searching.candidates(db, sessions, query))
 
     async def _index_all(self, session: str) -> None:
         known = await self.info(session)
@@ -184,10 +184,10 @@ class SqliteStore:
         check_key(lease.session)
         await self._writer.run(lambda batch: batch.save_snapshot(lease, snapshot), size_bytes=len(snapshot.body))
 
-    async def kept(self, session: str, *, after: int = 0, limit: int) -> list[Kept]:
+    async def live_rows(self, session: str, *, after: int = 0, limit: int) -> list[Kept]:
         """Return live records exactly as they are kept; see `Store.kept`."""
         check_key(session)
-        return await self._read(lambda db: reading.kept(db, session, after, limit))
+        return await self._read(lambda db: reading.live_rows(db, session, after, limit))
 
     async def seal(self, lease: Lease, segment: Segment, *, after: int) -> int:
         """Take records out of the live ones; see `Store.seal`. What is not indexed yet is indexed first."""
@@ -210,23 +210,23 @@ class SqliteStore:
         check_key(session)
         return await self._read_little(lambda db: reading.snapshot(db, session))
 
-    async def blobs_of(self, session: str) -> list[BlobRef]:
-        """Return the blobs that a session names; see `Store.blobs_of`."""
+    async def blob_refs(self, session: str) -> list[BlobRef]:
+        """Return the blobs that a session names; see `Store.blob_refs`."""
         check_key(session)
-        return await self._read(lambda db: naming.blobs_of(db, session))
+        return await self._read(lambda db: naming.blob_refs(db, session))
 
-    async def blobs_only_of(self, sessions: Collection[str]) -> list[BlobRef]:
-        """Return the blobs that these sessions alone name; see `Store.blobs_only_of`."""
-        return await self._read(lambda db: naming.blobs_only_of(db, sessions))
+    async def unshared_blobs(self, sessions: Collection[str]) -> list[BlobRef]:
+        """Return the blobs that these sessions alone name; see `Store.unshared_blobs`."""
+        return await self._read(lambda db: naming.unshared_blobs(db, sessions))
 
-    async def blobs_unknown(self) -> list[str]:
-        """Return the sessions whose blobs are not known; see `Store.blobs_unknown`."""
-        return await self._read(naming.blobs_unknown)
+    async def unscanned_sessions(self) -> list[str]:
+        """Return the sessions whose blobs are not known; see `Store.unscanned_sessions`."""
+        return await self._read(naming.unscanned_sessions)
 
-    async def know_blobs(self, session: str, refs: Collection[BlobRef]) -> None:
-        """Note which blobs a session names; see `Store.know_blobs`."""
+    async def add_blob_refs(self, session: str, refs: Collection[BlobRef]) -> None:
+        """Note which blobs a session names; see `Store.add_blob_refs`."""
         check_key(session)
-        await self._writer.run(lambda batch: batch.know_blobs(session, refs))
+        await self._writer.run(lambda batch: batch.add_blob_refs(session, refs))
 
     async def info(self, session: str) -> SessionInfo | None:
         """Return what is known of one session."""
@@ -237,16 +237,16 @@ class SqliteStore:
         """Return sessions in order of their keys."""
         return await self._read(lambda db: reading.sessions(db, after, limit))
 
-    async def owing(self) -> list[str]:
+    async def pending(self) -> list[str]:
         """Return the keys of all sessions that owe an outcome, in order."""
-        return await self._read(reading.owing)
+        return await self._read(reading.pending)
 
-    async def examine(self, session: str, *, after: int | None = None, limit: int = 1_000) -> Examined:
+    async def check_rows(self, session: str, *, after: int | None = None, limit: int = 1_000) -> RowCheck:
         """Look at the rows of a log; see `Store.examine`."""
         check_key(session)
-        return await self._read(lambda db: checking.examine(db, session, after, limit))
+        return await self._read(lambda db: checking.check_rows(db, session, after, limit))
 
-    async def mend(
+    async def repair(
         self,
         lease: Lease,
         repairs: Sequence[LogRepair],
@@ -260,7 +260,7 @@ class SqliteStore:
 
         def make(db: apsw.Connection, row: SessionRow, now: float) -> int:
             row.check_after(after)
-            mending.mend(db, row, repairs, bodies, now)
+            mending.apply_repairs(db, row, repairs, bodies, now)
             naming.insert_names(db, row.number, refs_in(records))
             return row.last_seq
 

@@ -16,7 +16,7 @@ from holdfast.errors import ClientIdReusedError, StoreFullError
 from holdfast.ports import Admission, Lease, Segment, Snapshot
 from holdfast.stores.feeds import Fresh
 from holdfast.stores.rows import SessionRow, record_crc32
-from holdfast.stores.sqlite.blob_refs import insert_names, know_blobs, move_out
+from holdfast.stores.sqlite.blob_refs import add_blob_refs, insert_names, move_out
 from holdfast.stores.sqlite.inspect import RecentEnds, end_of_log
 from holdfast.stores.sqlite.process_lock import Owners
 from holdfast.stores.sqlite.search import Slice, write_slice
@@ -259,9 +259,9 @@ class Batch:
         checksum = record_crc32(row.number, snapshot.seq, 0.0, snapshot.body)
         self._db.execute(_UPSERT_SNAPSHOT, (row.number, snapshot.seq, checksum, snapshot.body))
 
-    def know_blobs(self, session: str, refs: Collection[BlobRef]) -> None:
+    def add_blob_refs(self, session: str, refs: Collection[BlobRef]) -> None:
         """Note all blobs that the records of a session name."""
-        know_blobs(self._db, session, refs)
+        add_blob_refs(self._db, session, refs)
 
     def index(self, part: Slice) -> None:
         """Make records that are in the log findable."""

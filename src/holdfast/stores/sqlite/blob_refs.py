@@ -29,14 +29,14 @@ def insert_names(db: apsw.Connection, number: int, refs: Iterable[BlobRef]) -> N
     db.executemany(_INSERT, [(number, ref.sha256, ref.size_bytes) for ref in refs])
 
 
-def blobs_of(db: apsw.Connection, session: str) -> list[BlobRef]:
-    """Return the blobs that a session names; see `Store.blobs_of`."""
+def blob_refs(db: apsw.Connection, session: str) -> list[BlobRef]:
+    """Return the blobs that a session names; see `Store.blob_refs`."""
     number = db.execute(_SELECT_NUMBER, (session,)).get
     return [BlobRef(sha256, size) for sha256, size in db.execute(_SELECT_OF, (number,))]
 
 
-def blobs_only_of(db: apsw.Connection, sessions: Collection[str]) -> list[BlobRef]:
-    """Return the blobs that these sessions alone name; see `Store.blobs_only_of`."""
+def unshared_blobs(db: apsw.Connection, sessions: Collection[str]) -> list[BlobRef]:
+    """Return the blobs that these sessions alone name; see `Store.unshared_blobs`."""
     with db:
         found = [db.execute(_SELECT_NUMBER, (key,)).get for key in sessions]
         numbers = msgspec.json.encode([number for number in found if number is not None]).decode()
@@ -48,13 +48,13 @@ def blobs_only_of(db: apsw.Connection, sessions: Collection[str]) -> list[BlobRe
     return [BlobRef(sha256, own[sha256]) for sha256 in sorted(own)]
 
 
-def blobs_unknown(db: apsw.Connection) -> list[str]:
-    """Return the sessions whose blobs are not known; see `Store.blobs_unknown`."""
+def unscanned_sessions(db: apsw.Connection) -> list[str]:
+    """Return the sessions whose blobs are not known; see `Store.unscanned_sessions`."""
     return [str(key) for (key,) in db.execute(_SELECT_UNKNOWN)]
 
 
-def know_blobs(db: apsw.Connection, session: str, refs: Collection[BlobRef]) -> None:
-    """Within a transaction: note all blobs that a session names; see `Store.know_blobs`."""
+def add_blob_refs(db: apsw.Connection, session: str, refs: Collection[BlobRef]) -> None:
+    """Within a transaction: note all blobs that a session names; see `Store.add_blob_refs`."""
     number = db.execute(_SELECT_NUMBER, (session,)).get
     if number is not None:
         insert_names(db, number, refs)

@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 import apsw
 import msgspec
 
-from holdfast.ports import Examined, Segment
+from holdfast.ports import RowCheck, Segment
 from holdfast.stores.rows import LOWEST_SEQ, LogEnd, examined, is_whole, record_crc32
 from holdfast.stores.sqlite.blob_refs import sealed_until
 from holdfast.stores.sqlite.file import APPLICATION_ID, connect, migrations
@@ -296,7 +296,7 @@ def rows_behind(db: apsw.Connection, number: int, after: int, limit: int) -> lis
     return [row for row in rows if row[0] != last] + db.execute(_SELECT_ROWS_AT, (number, last)).fetchall()
 
 
-def examine(db: apsw.Connection, session: str, after: int | None, limit: int) -> Examined:
+def check_rows(db: apsw.Connection, session: str, after: int | None, limit: int) -> RowCheck:
     """Look at rows one by one; see `Store.examine`."""
     number = db.execute("SELECT number FROM sessions WHERE key = ?", (session,)).get
     start, at_most = LOWEST_SEQ if after is None else after, max(limit, 1)

@@ -59,7 +59,7 @@ class SqliteView(SqliteStore):
             hits.append(Hit(size.seq, scored.score, glimpse(row_again(size, read), query), size.call))
         return hits
 
-    async def mentioning(self, sessions: Sequence[SessionInfo], query: str) -> list[str]:  # noqa: ARG002 - no index yet
+    async def candidates(self, sessions: Sequence[SessionInfo], query: str) -> list[str]:  # noqa: ARG002 - no index yet
         """Return all of them: what is in them is seen when they are searched."""
         return [one.key for one in sessions]
 

@@ -52,7 +52,7 @@ _SELECT_SNAPSHOT = """
 NEWEST_MAX = 64
 
 
-def kept(db: apsw.Connection, session: str, after: int, limit: int | None) -> list[Kept]:
+def live_rows(db: apsw.Connection, session: str, after: int, limit: int | None) -> list[Kept]:
     """Return live records behind `after` as they are kept. Raises `StoreDamagedError` at one altered or missing."""
     number = db.execute(_SELECT_NUMBER, (session,)).get
     if number is None:
@@ -145,7 +145,7 @@ def sessions(db: apsw.Connection, after: str, limit: int) -> list[SessionInfo]:
     return [SessionInfo(*row) for row in db.execute(_SELECT_PAGE, (after, max(limit, 0)))]
 
 
-def owing(db: apsw.Connection) -> list[str]:
+def pending(db: apsw.Connection) -> list[str]:
     """Return the keys of all sessions that owe an outcome, in order."""
     return [key for (key,) in db.execute(_SELECT_OWING)]
 

@@ -36,7 +36,7 @@ _INSERT_QUARANTINE = """
 """
 
 
-def mend(
+def apply_repairs(
     db: apsw.Connection, row: SessionRow, repairs: Sequence[LogRepair], bodies: Sequence[bytes], now: float
 ) -> None:
     """Make repairs and append records. The caller has checked the lease and how far the log goes."""

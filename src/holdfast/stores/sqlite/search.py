@@ -155,7 +155,7 @@ def _find(db: apsw.Connection, session: str, query: str, limit: int) -> list[Hit
     return [Hit(size.seq, score, _glimpse(db, session, size, query), size.call) for size, score in sized]
 
 
-def mentioning(db: apsw.Connection, sessions: Sequence[SessionInfo], query: str) -> list[str]:
+def candidates(db: apsw.Connection, sessions: Sequence[SessionInfo], query: str) -> list[str]:
     """Return those sessions whose index has a word of a question, or lacks records that may have one."""
     known = msgspec.json.encode([(one.key, one.last_seq) for one in sessions]).decode()
     words = msgspec.json.encode(list(query_words(query))).decode()
