@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import apsw
-from holdfast.testing.maintenance_contract import segment_of
 
 from holdfast.core.fold.session_state import Turn
 from holdfast.core.integrity.reconcile import SetAside
@@ -16,6 +15,7 @@ from holdfast.stores.sqlite import SqliteStore
 from holdfast.stores.sqlite import file as sqlite_file
 from holdfast.testing.builders import a_notice
 from holdfast.testing.clock import ManualClock
+from holdfast.testing.maintenance_contract import segment_of
 from holdfast.testing.store_fixture import lease_on
 from holdfast.types.records import Logged
 from tests.golden.script import (

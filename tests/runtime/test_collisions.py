@@ -185,7 +185,7 @@ def read_every_way(path: Path) -> list[tuple[int, int | None]]:
         for after in range(RECORDS + 3):
             for limit in (None, 1, 2, 5, 100):
                 with db:
-                    closer = reading._credible(db, KEY, number, after, limit)
+                    closer = reading._read_checked(db, KEY, number, after, limit)
                 if reading.records(db, KEY, after, limit) != closer:
                     differing.append((after, limit))
     return differing

@@ -14,7 +14,7 @@ from holdfast.core.limits.bounds import Bounds
 from holdfast.errors import SegmentMissingError, StoreDamagedError
 from holdfast.ports import Archive, Hit, Lease, Segment, Store
 from holdfast.stores import archived
-from holdfast.stores.archived import ArchivedStore, Recent, SegmentReader
+from holdfast.stores.archived import ArchivedStore, LruCache, SegmentReader
 from holdfast.stores.archives import FolderArchive, MemoryArchive
 from holdfast.stores.memory import MemoryStore
 from holdfast.stores.sqlite import SqliteStore
@@ -329,17 +329,17 @@ async def test_a_header_longer_than_usual_is_read_too() -> None:
 
 
 def test_what_was_used_last_is_kept_within_the_bound() -> None:
-    recent: Recent[str, str] = Recent(10, len)
+    recent: LruCache[str, str] = LruCache(10, len)
     for key, value in (("a", "xxxx"), ("b", "xxxx")):
-        recent.keep(key, value)
+        recent.put(key, value)
     recent.get("a")
-    recent.keep("c", "xxxx")
-    recent.keep("too large", "x" * 11)
+    recent.put("c", "xxxx")
+    recent.put("too large", "x" * 11)
 
     assert [recent.get(key) for key in ("a", "b", "c", "too large")] == ["xxxx", None, "xxxx", None]
     recent.drop("a")
     recent.drop("a")
-    recent.keep("d", "xxxxxx")
+    recent.put("d", "xxxxxx")
     assert [recent.get(key) for key in ("a", "c", "d")] == [None, "xxxx", "xxxxxx"]
 
 
@@ -348,7 +348,7 @@ async def test_frames_in_the_wrong_place_are_not_taken_for_others() -> None:
     store, segment = await a_sealed_store(archive)
     reader = SegmentReader(archive)
     rows = await reader.rows(segment, 1, 6)
-    reader._frames.keep((segment.name, 0), rows[2:])
+    reader._frames.put((segment.name, 0), rows[2:])
 
     with pytest.raises(SegmentMissingError, match="not those that its header names"):
         await reader.rows(segment, 1, 3)

@@ -101,7 +101,7 @@ async def test_where_nobody_can_say_what_came_of_a_change_that_is_what_is_told(
     store: PostgresStore, proxy: Proxy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lease = await ten_notices(store)
-    monkeypatch.setattr(connections, "PATIENCE_SECONDS", 0.2)
+    monkeypatch.setattr(connections, "OUTAGE_SECONDS_MAX", 0.2)
     proxy.cut_at(b"COMMIT", after_it_was_done=True, stays_away=True)
 
     with pytest.raises(OutcomeUnknownError, match="session 's'"):

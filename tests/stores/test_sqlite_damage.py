@@ -14,7 +14,7 @@ from holdfast.ports import Admission, Snapshot
 from holdfast.stores.rows import ALTERED, MISSING, record_crc32
 from holdfast.stores.sqlite import SqliteStore
 from holdfast.stores.sqlite import batch as sqlite_batch
-from holdfast.stores.sqlite.writer import WRITTEN_HERE_BYTES_MAX
+from holdfast.stores.sqlite.writer import INLINE_BYTES_MAX
 from holdfast.testing.builders import a_notice, an_input
 from holdfast.testing.clock import ManualClock
 from holdfast.testing.store_fixture import lease_on
@@ -30,7 +30,7 @@ async def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterato
     await store.append(lease, [a_notice(f"notice {number}") for number in range(1, 6)], after=0)
     await store.save_snapshot(lease, Snapshot(seq=5, body=b"a fold of five"))
     # Too large for the event loop, so the thread does it, after it has moved the records.
-    await store._writer.run(lambda _batch: None, size_bytes=WRITTEN_HERE_BYTES_MAX + 1)
+    await store._writer.run(lambda _batch: None, size_bytes=INLINE_BYTES_MAX + 1)
     yield store
     await store.close()
 

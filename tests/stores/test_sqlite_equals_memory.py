@@ -93,7 +93,7 @@ class TwoStores(RuleBasedStateMachine):
 
     @rule()
     def forget_what_is_cached(self) -> None:
-        self.sqlite._writer._pen._cache.forget()
+        self.sqlite._writer._connection._cache.forget()
 
     @rule(session=SESSIONS, after=st.integers(-1, 6), limit=st.none() | st.integers(0, 4))
     def read(self, session: str, after: int, limit: int | None) -> None:

@@ -58,7 +58,7 @@ class StorePromises(ABC):
         """The store under test, empty. The fixture closes it."""
 
 
-def require_ports(store: Log, *ports: type[Log]) -> None:
+def require_ports(store: Log, *ports: type) -> None:
     """Skip a test if the store does not implement these optional ports."""
     missing = [port.__name__ for port in ports if not isinstance(store, port)]
     if missing:
