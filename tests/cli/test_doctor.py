@@ -17,7 +17,7 @@ from holdfast.stores.archives import FolderArchive
 from holdfast.stores.blobs import FolderBlobs
 from holdfast.stores.rows import record_crc32
 from holdfast.stores.sqlite import SqliteStore
-from holdfast.stores.sqlite.process_lock import ProcessLock
+from holdfast.stores.sqlite.process_lock import Instances
 from holdfast.testing.builders import a_notice, a_reply, a_turn_ended, a_turn_started, an_attempt_started, an_input
 from holdfast.testing.clock import ManualClock
 from holdfast.testing.store_fixture import lease_on
@@ -330,7 +330,7 @@ def test_a_store_in_use_is_not_replaced_and_a_damaged_backup_not_restored(
 ) -> None:
     copy = tmp_path / "copy.db"
     run(command_line, ["backup", str(copy), "--store", str(path)])
-    busy = ProcessLock(path)
+    busy = Instances(path)
     assert run(command_line, ["restore", str(copy), "--store", str(path), "--force"]) == 75
     busy.close()
     damage(copy, "UPDATE recent SET body = x'00' WHERE session = 1 AND seq = 3")

@@ -25,7 +25,7 @@ WRONG: list[tuple[str, int, str]] = [
     ("prune --older-than -1", USAGE, "give a positive number"),
     ("doctor --store {folder}/none.db", USAGE, "`holdfast chat` makes one, or name another with --store"),
     ("doctor --store {text}", USAGE, "is not a database; choose another path, or move that file away"),
-    ("backup {text}", USAGE, "is there already; name a path where nothing is"),
+    ("backup {text}", USAGE, "already exists; choose a new path"),
     ("restore {folder}/none.db", USAGE, "does not exist. See `holdfast restore --help`."),
     ("keys remove bob", USAGE, "there is no key named 'bob'; there are: none"),
     ("keys add A!", USAGE, "use up to 32 small letters"),

@@ -258,7 +258,7 @@ async def test_another_segment_under_the_name_of_one_is_not_taken_for_it() -> No
     await archive.remove(segment.name)
     await archive.put(segment.name, body)
 
-    assert "other records than its seal says" in (await marked(store))[1]
+    assert "does not hold the records of its seal" in (await marked(store))[1]
 
 
 async def test_a_record_of_a_newer_version_is_named_also_in_a_segment(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -350,6 +350,6 @@ async def test_frames_in_the_wrong_place_are_not_taken_for_others() -> None:
     rows = await reader.rows(segment, 1, 6)
     reader._frames.put((segment.name, 0), rows[2:])
 
-    with pytest.raises(SegmentMissingError, match="not those that its header names"):
+    with pytest.raises(SegmentMissingError, match="do not match its header"):
         await reader.rows(segment, 1, 3)
     await store.close()

@@ -84,7 +84,7 @@ async def _until_reloaded(store: PostgresStore) -> None:
         try:
             await store.pending()
         except StoreAccessError as error:
-            if "let us in" in str(error):
+            if "denies access" in str(error):
                 raise
 
 

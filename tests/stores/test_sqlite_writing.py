@@ -307,7 +307,7 @@ async def test_what_another_process_writes_right_before_a_move_is_noticed(
 ) -> None:
     lease = await lease_on(store)
     monkeypatch.setattr(sqlite_batch, "RECENT_RECORDS_MAX", 1)
-    enter_queue, turns = store._process_lock.enter_queue, list[float]()
+    enter_queue, turns = store._instances.enter_queue, list[float]()
 
     def let_another_take_the_lease(seconds_max: float) -> None:
         turns.append(seconds_max)
@@ -317,7 +317,7 @@ async def test_what_another_process_writes_right_before_a_move_is_noticed(
                 other.execute("UPDATE sessions SET fence = fence + 1")
         enter_queue(seconds_max)
 
-    monkeypatch.setattr(store._process_lock, "enter_queue", let_another_take_the_lease)
+    monkeypatch.setattr(store._instances, "enter_queue", let_another_take_the_lease)
     await store.append(lease, [a_notice("mine")], after=0)
 
     with pytest.raises(LeaseLostError):

@@ -26,7 +26,7 @@ class SessionTool(Protocol):
 
     @property
     def is_idempotent(self) -> bool:
-        """Whether a call may be repeated after a crash without further effect."""
+        """Return whether a call may be repeated after a crash without further effect."""
         ...
 
     @property
@@ -49,7 +49,7 @@ class Tool(Protocol):
 
     @property
     def is_idempotent(self) -> bool:
-        """Whether a call may be repeated after a crash without further effect."""
+        """Return whether a call may be repeated after a crash without further effect."""
         ...
 
     @property

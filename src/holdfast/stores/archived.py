@@ -316,7 +316,7 @@ class ArchivedStore:
         return await self._store.unshared_blobs(sessions)
 
     async def unscanned_sessions(self) -> list[str]:
-        """Return the sessions whose blobs are not known; see `Store.unscanned_sessions`."""
+        """Return the sessions with incomplete references; see `BlobRefs.unscanned_sessions`."""
         return await self._store.unscanned_sessions()
 
     async def add_blob_refs(self, session: str, refs: Collection[BlobRef]) -> None:

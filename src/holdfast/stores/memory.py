@@ -266,9 +266,9 @@ class MemoryStore:
         await self._row(session)
         page = self._kept(session, after=max(after or 0, 0), limit=max(limit, 1))
         bad = [row.seq for row in page if _decoded(row.body) == DamageSetAside(_ALTERED)]
-        whole = tuple(Run(row.seq, row.seq) for row in page if row.seq not in bad)
+        intact = tuple(Run(row.seq, row.seq) for row in page if row.seq not in bad)
         until = page[-1].seq if len(page) == max(limit, 1) else None
-        return RowCheck(whole, tuple(BadRow(seq, _ALTERED) for seq in bad), until)
+        return RowCheck(intact, tuple(BadRow(seq, _ALTERED) for seq in bad), until)
 
     async def repair(
         self, lease: Lease, repairs: Sequence[LogRepair], records: Sequence[WorkRecord] = (), *, after: int

@@ -103,18 +103,7 @@ async def open(  # noqa: A001, PLR0913 - `holdfast.open()` reads as it should; e
     tuning, lineup = tuning or Tuning(), ModelList(model, base_url)
     async with AsyncExitStack() as stack:
         stack.push_async_callback(lineup.close)
-        place = made_store_path() if store is None else store
-        records: Log
-        if not isinstance(place, str | Path):
-            kept = None if archive is None else open_archive(archive, MEMORY)
-            records, content = combine(place, blobs, kept)
-        elif blobs is not None:
-            raise UsageError("`blobs` goes with a store object; a store that is opened by its path has its own")
-        else:
-            kept = open_archive(archive, place)
-            reads_only = not tuning.migrates and str(place) != MEMORY
-            opened = look_at_store(place, tuning.bounds) if reads_only else open_store(place, tuning.bounds, kept)
-            records, content = opened
+        records, content, kept = _open_parts(store, blobs, archive, tuning)
         stack.push_async_callback(records.close)
         recall = Recall(records, content, tuning.bounds)
         engine = Engine(
@@ -140,6 +129,25 @@ async def open(  # noqa: A001, PLR0913 - `holdfast.open()` reads as it should; e
         if tuning.adopts:
             await supervisor.start()
         yield Client(engine, supervisor)
+
+
+def _open_parts(
+    store: str | Path | Log | None,
+    blobs: str | Path | Blobs | None,
+    archive: str | Path | Archive | None,
+    tuning: Tuning,
+) -> tuple[Log, Blobs, Archive | None]:
+    """Open the store with its blobs and its archive."""
+    place = made_store_path() if store is None else store
+    if not isinstance(place, str | Path):
+        kept = None if archive is None else open_archive(archive, MEMORY)
+        return *combine(place, blobs, kept), kept
+    if blobs is not None:
+        raise UsageError("`blobs` goes with a store object; a store that is opened by its path has its own")
+    kept = open_archive(archive, place)
+    if tuning.migrates or str(place) == MEMORY:
+        return *open_store(place, tuning.bounds, kept), kept
+    return *look_at_store(place, tuning.bounds), kept
 
 
 class ModelList:

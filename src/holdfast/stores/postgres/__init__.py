@@ -185,7 +185,7 @@ class PostgresStore:
         return await self.connections.query(lambda db: session_admin.unshared_blobs(db, sessions))
 
     async def unscanned_sessions(self) -> list[str]:
-        """Return the sessions whose blobs are not known; see `Store.unscanned_sessions`."""
+        """Return the sessions with incomplete references; see `BlobRefs.unscanned_sessions`."""
         return await self.connections.query(session_admin.unscanned_sessions)
 
     async def add_blob_refs(self, session: str, refs: Collection[BlobRef]) -> None:

@@ -303,12 +303,12 @@ ORDER BY own.sha256
 
 -- list_unscanned_sessions --
 -- List the sessions whose blob references are incomplete
-SELECT key FROM holdfast.unscanned_sessions JOIN holdfast.sessions ON number = session ORDER BY key
+SELECT key FROM holdfast.blobs_unknown JOIN holdfast.sessions ON number = session ORDER BY key
 
 -- add_blob_refs --
 -- Add all blob references of a session and mark it as scanned; idempotent
 WITH known AS (
-    DELETE FROM holdfast.unscanned_sessions WHERE session = (SELECT number FROM holdfast.sessions WHERE key = $1)
+    DELETE FROM holdfast.blobs_unknown WHERE session = (SELECT number FROM holdfast.sessions WHERE key = $1)
 )
 INSERT INTO holdfast.blob_names (session, sha256, size)
 SELECT number, a.sha256, a.size

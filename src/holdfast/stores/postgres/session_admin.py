@@ -42,7 +42,7 @@ async def unshared_blobs(connection: "Connection", sessions: Collection[str]) ->
 
 
 async def unscanned_sessions(connection: "Connection") -> list[str]:
-    """Return the sessions whose blobs are not known; see `Store.unscanned_sessions`."""
+    """Return the sessions with incomplete references; see `BlobRefs.unscanned_sessions`."""
     return [bytes(key).decode() for (key,) in await connection.fetch(_SELECT_UNSCANNED)]
 
 

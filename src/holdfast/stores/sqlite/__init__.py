@@ -28,7 +28,7 @@ from holdfast.stores.sqlite import blob_refs, inspect, reading, repair, session_
 from holdfast.stores.sqlite import search as search_index
 from holdfast.stores.sqlite.batch import Batch
 from holdfast.stores.sqlite.file import OUT_OF_SPACE, BusyHandler, check_path, connect, full, prepare
-from holdfast.stores.sqlite.process_lock import ProcessLock
+from holdfast.stores.sqlite.process_lock import Instances
 from holdfast.stores.sqlite.reading import Readers
 from holdfast.stores.sqlite.reserve import RESERVE_BYTES, release_reserve
 from holdfast.stores.sqlite.search import Slice
@@ -69,14 +69,14 @@ class SqliteStore:
         self._path, self._bounds = Path(path), bounds or Bounds()
         check_path(self._path)
         try:
-            self._process_lock = _prepared(self._path)
+            self._instances = _prepared(self._path)
         except StoreFullError:
             # A start on a full disk: a few pages are enough to end the turns of a dead process.
             if not release_reserve(self._path):
                 raise
-            self._process_lock = _prepared(self._path)
+            self._instances = _prepared(self._path)
         self._registry = FeedRegistry()
-        self._writer = Writer(self._path, self._process_lock, clock, self._registry)
+        self._writer = Writer(self._path, self._instances, clock, self._registry)
         self._registry.on_first_wait = self._writer.start_polling
         self._readers = Readers(self._path, self._connect)
 
@@ -218,7 +218,7 @@ class SqliteStore:
         return await self._read(lambda db: blob_refs.unshared_blobs(db, sessions))
 
     async def unscanned_sessions(self) -> list[str]:
-        """Return the sessions whose blobs are not known; see `Store.unscanned_sessions`."""
+        """Return the sessions with incomplete references; see `BlobRefs.unscanned_sessions`."""
         return await self._read(blob_refs.unscanned_sessions)
 
     async def add_blob_refs(self, session: str, refs: Collection[BlobRef]) -> None:
@@ -315,7 +315,7 @@ class SqliteStore:
 
     def _close_files(self) -> None:
         self._readers.close()
-        self._process_lock.close()
+        self._instances.close()
 
     async def _read_page(self, session: str, after: int, limit: int) -> list[Logged]:
         return await self.read(session, after=after, limit=limit)
@@ -342,10 +342,10 @@ class SqliteStore:
         return connect(self._path, is_reader=True, busy_handler=busy_handler)
 
 
-def _prepared(path: Path) -> ProcessLock:
+def _prepared(path: Path) -> Instances:
     """Register this store, and create or migrate the file."""
     try:
-        process_lock = ProcessLock(path)
+        instances = Instances(path)
     except OSError as error:
         if error.errno in OUT_OF_SPACE:
             raise full(path) from error
@@ -353,8 +353,8 @@ def _prepared(path: Path) -> ProcessLock:
             f"the folder {path}-owners cannot be used ({error.strerror}); remove the file in its place"
         ) from error
     try:
-        prepare(path, process_lock)
+        prepare(path, instances)
     except BaseException:
-        process_lock.close()
+        instances.close()
         raise
-    return process_lock
+    return instances

@@ -18,7 +18,7 @@ from holdfast.stores.feeds import NewRow
 from holdfast.stores.rows import SessionRow, record_crc32
 from holdfast.stores.sqlite.blob_refs import add_blob_refs, insert_refs, seal_rows
 from holdfast.stores.sqlite.inspect import RecentEnds, end_of_log
-from holdfast.stores.sqlite.process_lock import ProcessLock
+from holdfast.stores.sqlite.process_lock import Instances
 from holdfast.stores.sqlite.search import Slice, write_slice
 from holdfast.types.messages import BlobRef
 
@@ -166,9 +166,9 @@ class Batch:
     """A transaction in progress. Its public methods are the operations of the store."""
 
     def __init__(
-        self, db: apsw.Connection, cache: RowCache, process_lock: ProcessLock, now: float, *, uses_reserve: bool = False
+        self, db: apsw.Connection, cache: RowCache, instances: Instances, now: float, *, uses_reserve: bool = False
     ) -> None:
-        self._db, self._cache, self._process_lock, self._now = db, cache, process_lock, now
+        self._db, self._cache, self._instances, self._now = db, cache, instances, now
         # The disk is full, and this transaction uses the reserved space.
         self._uses_reserve = uses_reserve
         self._records: list[_Value] = []
@@ -234,11 +234,11 @@ class Batch:
             raise StoreFullError(
                 f"disk full: the reserved space is only for sessions with pending work; {session!r} has none"
             )
-        is_free = row.is_expired(self._now) or row.is_held_by(owner, self._process_lock.instance)
-        if not is_free and not self._process_lock.is_dead(row.instance or ""):
+        is_free = row.is_expired(self._now) or row.is_held_by(owner, self._instances.instance)
+        if not is_free and not self._instances.is_dead(row.instance or ""):
             return None
         self._save(row)
-        return row.grant_lease(owner, self._process_lock.instance, self._now + seconds)
+        return row.grant_lease(owner, self._instances.instance, self._now + seconds)
 
     def renew(self, lease: Lease, seconds: float) -> Lease:
         """Extend a lease."""

@@ -49,7 +49,7 @@ def unshared_blobs(db: apsw.Connection, sessions: Collection[str]) -> list[BlobR
 
 
 def unscanned_sessions(db: apsw.Connection) -> list[str]:
-    """Return the sessions whose blobs are not known; see `Store.unscanned_sessions`."""
+    """Return the sessions with incomplete references; see `BlobRefs.unscanned_sessions`."""
     return [str(key) for (key,) in db.execute(_SELECT_UNSCANNED)]
 
 

@@ -19,7 +19,7 @@ from holdfast.errors import (
     StoreVersionError,
 )
 from holdfast.stores.sqlite.page_copy import copy_pages
-from holdfast.stores.sqlite.process_lock import LOCK_POLL_SECONDS, ProcessLock
+from holdfast.stores.sqlite.process_lock import LOCK_POLL_SECONDS, Instances
 
 # --- Check after an unclean shutdown ---
 
@@ -36,10 +36,10 @@ _SELECT_TABLES = (
 )
 
 
-def is_unclean(path: Path, process_lock: ProcessLock) -> bool:
+def is_unclean(path: Path, instances: Instances) -> bool:
     """Return whether the last process died: its lock file is left, or the WAL was not checkpointed."""
     log = path.with_name(f"{path.name}-wal")
-    return process_lock.found_dead or (process_lock.is_alone and log.exists() and log.stat().st_size > 0)
+    return instances.found_dead or (instances.is_alone and log.exists() and log.stat().st_size > 0)
 
 
 def check_pages(db: apsw.Connection, path: Path, *, seconds_max: float = CHECK_SECONDS_MAX) -> int:
@@ -131,14 +131,14 @@ def check_path(path: Path) -> None:
         )
 
 
-def prepare(path: Path, process_lock: ProcessLock) -> None:
+def prepare(path: Path, instances: Instances) -> None:
     """Create the file if it is missing, check that it is ours, and migrate it to the newest layout."""
     try:
-        process_lock.enter_queue(BUSY_SECONDS)
+        instances.enter_queue(BUSY_SECONDS)
     except TimeoutError as error:
         raise translate_error(path, error) from error
     db: apsw.Connection | None = None
-    is_left_unclean = is_unclean(path, process_lock)
+    is_left_unclean = is_unclean(path, instances)
     try:
         if not path.exists():
             # Conversations are private. The -wal and -shm files inherit these permissions.
@@ -153,7 +153,7 @@ def prepare(path: Path, process_lock: ProcessLock) -> None:
     finally:
         if db is not None:
             db.close()
-        process_lock.leave_queue()
+        instances.leave_queue()
 
 
 def connect(path: Path, *, is_reader: bool = False, busy_handler: BusyHandler | None = None) -> apsw.Connection:

@@ -17,7 +17,7 @@ from uuid import uuid4
 LOCK_POLL_SECONDS = 0.0005
 
 
-class ProcessLock:
+class Instances:
     """Registration of this store among the stores that are open on the same database."""
 
     def __init__(self, database: Path) -> None:

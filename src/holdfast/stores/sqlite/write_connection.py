@@ -20,7 +20,7 @@ from holdfast.stores.feeds import FeedRegistry, NewRow
 from holdfast.stores.sqlite import batch as batches
 from holdfast.stores.sqlite.batch import Batch, RowCache
 from holdfast.stores.sqlite.file import BUSY_SECONDS, BusyHandler, connect, full, translate_error
-from holdfast.stores.sqlite.process_lock import ProcessLock
+from holdfast.stores.sqlite.process_lock import Instances
 from holdfast.stores.sqlite.reserve import Reserve
 
 # --- Write-ahead log ---
@@ -162,10 +162,10 @@ class WriteResult:
 class WriteConnection:
     """The write connection of one store. The caller holds `lock` for every method except `is_quick`."""
 
-    def __init__(self, path: Path, process_lock: ProcessLock, clock: Clock) -> None:
+    def __init__(self, path: Path, instances: Instances, clock: Clock) -> None:
         self.lock = Lock()
         self._reserve = Reserve(path)
-        self._path, self._process_lock, self._clock = path, process_lock, clock
+        self._path, self._instances, self._clock = path, instances, clock
         self._db: apsw.Connection | None = None
         # The connection may be broken, and no other could be opened yet.
         self._is_broken = False
@@ -194,13 +194,13 @@ class WriteConnection:
     def begin(self, seconds_max: float) -> None:
         """Begin a transaction, with a timeout for other processes. `error_of` translates its exceptions."""
         db = self.db()
-        self._process_lock.enter_queue(seconds_max)
+        self._instances.enter_queue(seconds_max)
         self._busy_handler.seconds_max = seconds_max
         try:
             db.execute("BEGIN IMMEDIATE")
         finally:
             self._busy_handler.seconds_max = BUSY_SECONDS
-            self._process_lock.leave_queue()
+            self._instances.leave_queue()
 
     def error_of(self, error: apsw.Error | OSError) -> HoldfastError:
         """Return the error for the operations of a transaction that could not begin."""
@@ -237,7 +237,7 @@ class WriteConnection:
         db = self.db()
         try:
             self._cache.begin(db)
-            batch = Batch(db, self._cache, self._process_lock, self._clock.now(), uses_reserve=uses_reserve)
+            batch = Batch(db, self._cache, self._instances, self._clock.now(), uses_reserve=uses_reserve)
             outcomes = [self._outcome(each, batch) for each in waiting]
             batch.flush()
             db.execute("COMMIT")

@@ -23,7 +23,7 @@ from holdfast.ports import Clock
 from holdfast.stores.feeds import FeedRegistry
 from holdfast.stores.sqlite.batch import Batch
 from holdfast.stores.sqlite.file import BUSY_SECONDS
-from holdfast.stores.sqlite.process_lock import ProcessLock
+from holdfast.stores.sqlite.process_lock import Instances
 from holdfast.stores.sqlite.write_connection import ChangePoller, PendingWrite, WriteConnection, WriteResult, rejected
 
 # --- Queues between the event loop and the thread ---
@@ -146,9 +146,9 @@ ResultT = TypeVar("ResultT")
 class Writer:
     """The writer of one store."""
 
-    def __init__(self, path: Path, process_lock: ProcessLock, clock: Clock, registry: FeedRegistry) -> None:
+    def __init__(self, path: Path, instances: Instances, clock: Clock, registry: FeedRegistry) -> None:
         self._path, self._registry = path, registry
-        self._connection = WriteConnection(path, process_lock, clock)
+        self._connection = WriteConnection(path, instances, clock)
         # On the loop: operations of this iteration, whether the last iteration with any had just one, operations for
         # the thread, and how many of those are not settled.
         self._requested = 0
