@@ -25,7 +25,7 @@ import os, shutil, signal, sys
 from pathlib import Path
 import apsw
 from holdfast.stores.sqlite.file import prepare
-from holdfast.stores.sqlite.owners import Owners
+from holdfast.stores.sqlite.process_lock import Instances
 
 source, folder = map(Path, sys.argv[1:])
 
@@ -38,7 +38,7 @@ def live(path, point):
             os.kill(os.getpid(), signal.SIGKILL)
         return True
     apsw.connection_hooks.append(lambda db: setattr(db, "exec_trace", die))
-    prepare(path, Owners(path))
+    prepare(path, Instances(path))
 
 for point in range(1, 10_000):
     path = folder / str(point) / "s.db"
