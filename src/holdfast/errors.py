@@ -3,6 +3,7 @@
 HoldfastError
 ├── UsageError              the caller: the call is invalid
 │   ├── BadInputError         an invalid message, key or attachment
+│   │   └── UnsupportedError    the store does not implement an optional port
 │   ├── ClientIdReusedError   one client id for two different messages
 │   ├── UnknownModelError     no such model
 │   └── MissingKeyError       a model needs an API key that is not set
@@ -51,6 +52,16 @@ class BadInputError(UsageError):
     """An invalid message, key or attachment; nothing was stored."""
 
     code = "bad_input"
+
+
+class UnsupportedError(BadInputError):
+    """The store does not implement the optional port that a call needs; nothing was changed."""
+
+    code = "unsupported"
+
+    def __init__(self, action: str, port: str) -> None:
+        self.port = port
+        super().__init__(f"this store cannot {action}: it does not implement holdfast.ports.{port}; use another store")
 
 
 class ClientIdReusedError(UsageError):

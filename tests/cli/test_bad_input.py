@@ -181,8 +181,8 @@ def test_a_hundred_megabytes_on_standard_input_are_refused_without_being_read(st
 
 
 def test_a_folder_is_no_store(tmp_path: Path) -> None:
-    refused(holdfast("chat", "--store", tmp_path, "hi"), 2, "is a folder; give the path of a file in it")
-    refused(holdfast("sessions", "--store", tmp_path), 2, "is a folder; give the path of a file in it")
+    refused(holdfast("chat", "--store", tmp_path, "hi"), 2, "is a folder; use the path of a file in it")
+    refused(holdfast("sessions", "--store", tmp_path), 2, "is a folder; use the path of a file in it")
 
     assert list(tmp_path.iterdir()) == []
 

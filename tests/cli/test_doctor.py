@@ -17,7 +17,7 @@ from holdfast.stores.archives import FolderArchive
 from holdfast.stores.blobs import FolderBlobs
 from holdfast.stores.rows import record_crc32
 from holdfast.stores.sqlite import SqliteStore
-from holdfast.stores.sqlite.process_lock import Owners
+from holdfast.stores.sqlite.process_lock import Instances
 from holdfast.testing.builders import a_notice, a_reply, a_turn_ended, a_turn_started, an_attempt_started, an_input
 from holdfast.testing.clock import ManualClock
 from holdfast.testing.store_fixture import lease_on
@@ -159,9 +159,9 @@ def test_a_table_of_names_that_had_to_be_made_again_is_not_taken_for_the_word_th
 
     async def known() -> tuple[list[str], int, list[str]]:
         store, blobs = SqliteStore(path, clock=ManualClock()), FolderBlobs(path.with_name("s.db-blobs"))
-        before = await store.blobs_unknown()
+        before = await store.unscanned_sessions()
         await delete_session(store, blobs, None, "two")
-        after = (len(await store.blobs_of("one")), await store.blobs_unknown())
+        after = (len(await store.blob_refs("one")), await store.unscanned_sessions())
         await store.close()
         return before, *after
 
@@ -218,7 +218,7 @@ async def a_sealed_session(path: Path) -> FolderArchive:
     store, archive = SqliteStore(path, clock=ManualClock()), FolderArchive(path.with_name("s.db-archive"))
     lease = await lease_on(store, "sealed")
     await store.append(lease, [a_notice(f"notice {number}") for number in range(1, 8)], after=0)
-    rows: list[Kept] = await store.kept("sealed", limit=4)
+    rows: list[Kept] = await store.live_rows("sealed", limit=4)
     await store.search("sealed", "notice")
     await store.seal(lease, await put_segment(archive, "sealed", rows), after=7)
     await store.release(lease)
@@ -330,7 +330,7 @@ def test_a_store_in_use_is_not_replaced_and_a_damaged_backup_not_restored(
 ) -> None:
     copy = tmp_path / "copy.db"
     run(command_line, ["backup", str(copy), "--store", str(path)])
-    busy = Owners(path)
+    busy = Instances(path)
     assert run(command_line, ["restore", str(copy), "--store", str(path), "--force"]) == 75
     busy.close()
     damage(copy, "UPDATE recent SET body = x'00' WHERE session = 1 AND seq = 3")
@@ -345,7 +345,7 @@ async def _seal_elsewhere(path: Path, archive: FolderArchive) -> None:
     store = SqliteStore(path, clock=ManualClock())
     lease = await lease_on(store, "two")
     await store.search("two", "aye")
-    rows = await store.kept("two", limit=2)
+    rows = await store.live_rows("two", limit=2)
     await store.seal(lease, await put_segment(archive, "two", rows), after=5)
     await store.release(lease)
     await store.close()

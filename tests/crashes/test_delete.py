@@ -58,7 +58,7 @@ class World:
             lease = await lease_on(self.bare, session)
             await self.bare.append(lease, [a_notice("between")], after=2)
             await self.bare.admit(session, InputAdmitted((LargeText(refs[2], "long"),)))
-            segment = await put_segment(self.archive, session, await self.bare.kept(session, limit=3))
+            segment = await put_segment(self.archive, session, await self.bare.live_rows(session, limit=3))
             await self.bare.seal(lease, segment, after=4)
             await self.bare.release(lease)
 

@@ -38,7 +38,7 @@ def live(path, point):
             os.kill(os.getpid(), signal.SIGKILL)
         return True
     apsw.connection_hooks.append(lambda db: setattr(db, "exec_trace", die))
-    prepare(path, Owners(path))
+    prepare(path, Instances(path))
 
 for point in range(1, 10_000):
     path = folder / str(point) / "s.db"

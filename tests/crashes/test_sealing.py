@@ -77,7 +77,7 @@ def compacted(log: Log) -> Log:
 async def check(store: Store, archive: Archive, expected: list[AnyRecord], *, is_done: bool) -> None:
     """Check that every record is there once, live or sealed, and that each seal has its segment."""
     segments = await store.segments(SESSION)
-    live = await store.kept(SESSION, limit=1_000)
+    live = await store.live_rows(SESSION, limit=1_000)
     read: list[Logged] = await ArchivedStore(store, archive).read(SESSION)
     said = [logged.record for logged in read if not isinstance(logged.record, SegmentSealed)]
     seals = [logged.record.name for logged in read if isinstance(logged.record, SegmentSealed)]

@@ -20,7 +20,7 @@ from holdfast.runtime.sessions.client import Client
 from holdfast.runtime.sessions.session import Session
 from holdfast.stores.blobs import FolderBlobs
 from holdfast.stores.sqlite import SqliteStore
-from holdfast.stores.sqlite.reserve import is_given_up
+from holdfast.stores.sqlite.reserve import is_released
 from holdfast.testing.crashes import check_log
 from holdfast.testing.engines import FunctionModel, a_hold, an_engine, says
 from holdfast.types.messages import Reply, Request, text_of
@@ -76,13 +76,13 @@ async def fills_up(folder: Path) -> dict[str, object]:
         session = await hold.session(KEY)
         happened["before"] = await told(session, "hello")
         happened["filling"] = await told(session, "fill it " + "x" * 20_000)
-        happened["given up"] = is_given_up(folder / "s.db")
+        happened["given up"] = is_released(folder / "s.db")
         happened["while full"] = [await told(session, "more"), await told(session, "more")]
         happened["attached while full"] = await told(session, "look", Attachment(b"y" * 200_000, "notes.txt"))
         happened["others while full"] = await told(await hold.session("telegram:7"), "hello")
         free(folder)
         happened["with room"] = await until_taken(hold)
-        happened["made again"] = not is_given_up(folder / "s.db")
+        happened["made again"] = not is_released(folder / "s.db")
         fill(folder)
         happened["full again"] = await told(session, "fill it " + "x" * 20_000)
         free(folder)

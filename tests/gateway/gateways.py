@@ -25,7 +25,7 @@ from holdfast.gateway.session_watch import SessionWatches
 from holdfast.gateway.uploads import Uploads
 from holdfast.models.catalogue import simulated_model
 from holdfast.models.fake import Simulation
-from holdfast.ports import Delta, Model, Store
+from holdfast.ports import Delta, Log, Model
 from holdfast.runtime.clock import SystemClock
 from holdfast.runtime.engine.context import Engine
 from holdfast.runtime.sessions.client import Client
@@ -230,7 +230,7 @@ async def _all_of(reader: asyncio.StreamReader) -> bytes:
 @asynccontextmanager
 async def a_gateway(
     *models: Model,
-    store: Store | None = None,
+    store: Log | None = None,
     keys: Path | None = None,
     bounds: GatewayBounds | None = None,
     engine_bounds: Bounds | None = None,

@@ -11,7 +11,7 @@ from holdfast.core.limits.bounds import Bounds
 from holdfast.gateway.api import usage
 from holdfast.models.catalogue import simulated_model
 from holdfast.models.fake import Simulation
-from holdfast.ports import Store
+from holdfast.ports import Log
 from holdfast.testing.builders import a_message, a_tool_call, a_turn_ended, a_turn_started, an_input
 from holdfast.types.faults import Confidence, Fault, FaultKind, Phase, Refusal, Rung
 from holdfast.types.limits import Limits
@@ -80,7 +80,7 @@ TURN: tuple[LeasedRecord, ...] = (
 )
 
 
-async def keep(store: Store, *records: LeasedRecord, after: int = 0) -> None:
+async def keep(store: Log, *records: LeasedRecord, after: int = 0) -> None:
     """Append records as a worker would."""
     lease = await store.acquire(LEFT_ALONE, "test", seconds=60)
     assert lease is not None

@@ -24,11 +24,11 @@ def line_of(logged: Logged) -> str:
 async def listing(store: Store, logs: Mapping[str, Sequence[str]]) -> dict[str, Any]:
     """Return what a store holds. Of each log, only the lines that differ from those in `logs`, by their numbers."""
     found = {key: [line_of(logged) for logged in await store.read(key)] for key in KEYS}
-    unknown = await store.blobs_unknown()
+    unknown = await store.unscanned_sessions()
     await learn_blobs(store)
     return {
         "sessions": [expanded(known) for known in await store.sessions()],
-        "owing": await store.owing(),
+        "owing": await store.pending(),
         "differing": {key: _differing(found[key], logs.get(key, ())) for key in KEYS},
         "client_ids": {key: await _client_ids(store, key) for key in KEYS},
         "hits": {f"{key}: {query}": await _hits(store, key, query) for key in KEYS for query in QUERIES},
@@ -39,9 +39,9 @@ async def listing(store: Store, logs: Mapping[str, Sequence[str]]) -> dict[str, 
             ]
             for key in KEYS
         },
-        "bad_rows": {key: expanded((await store.examine(key)).bad) for key in KEYS},
+        "bad_rows": {key: expanded((await store.check_rows(key)).bad) for key in KEYS},
         "blobs_unknown": unknown,
-        "blobs": {key: [[ref.sha256, ref.size_bytes] for ref in await store.blobs_of(key)] for key in KEYS},
+        "blobs": {key: [[ref.sha256, ref.size_bytes] for ref in await store.blob_refs(key)] for key in KEYS},
     }
 
 

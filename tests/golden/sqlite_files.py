@@ -15,7 +15,7 @@ from holdfast.stores.sqlite import SqliteStore
 from holdfast.stores.sqlite import file as sqlite_file
 from holdfast.testing.builders import a_notice
 from holdfast.testing.clock import ManualClock
-from holdfast.testing.sealing_contract import segment_of
+from holdfast.testing.maintenance_contract import segment_of
 from holdfast.testing.store_fixture import lease_on
 from holdfast.types.records import Logged
 from tests.golden.script import (
@@ -76,7 +76,7 @@ async def fill(path: Path, layout: int, archive: Archive) -> None:
     if layout >= _HEALING:
         lease = await lease_on(store, CLIENT_SESSION)
         repairs = [SetAside(SET_ASIDE_AT, "its checksum does not match")]
-        await store.mend(lease, repairs, [a_notice("One record was set aside.")], after=len(SHORT_CLIENT_LOG))
+        await store.repair(lease, repairs, [a_notice("One record was set aside.")], after=len(SHORT_CLIENT_LOG))
         await store.release(lease)
     await store.close()
     with closing(apsw.Connection(str(path))) as db:

@@ -43,7 +43,7 @@ async def test_an_exported_session_is_imported_whole_and_exported_as_the_same_by
 
     copied = await import_lines(lines_of(EXPORT), store, blobs)
     found = [line_of(logged).encode() for logged in await store.read(SESSION)]
-    contents = {ref.sha256: await blobs.get(ref) for ref in await store.blobs_of(SESSION)}
+    contents = {ref.sha256: await blobs.get(ref) for ref in await store.blob_refs(SESSION)}
     again = b"".join([line async for line in export_session(store, blobs, SESSION)])
     await store.close()
 

@@ -10,7 +10,7 @@ from holdfast.core.limits.bounds import Bounds
 from holdfast.errors import StoreFullError
 from holdfast.models.fake import Simulation
 from holdfast.models.json_spans import without
-from holdfast.ports import Admission, Store
+from holdfast.ports import Admission, Log
 from holdfast.runtime.clock import SystemClock
 from holdfast.runtime.sessions.response_links import ANSWERS_KEY
 from holdfast.stores.memory import MemoryStore
@@ -134,7 +134,7 @@ async def test_links_outlive_the_process() -> None:
     assert await _links(store)
 
 
-async def _links(store: Store) -> list[AnswerLinked]:
+async def _links(store: Log) -> list[AnswerLinked]:
     found: list[AnswerLinked] = []
     for number in range(256):
         records = await store.read(f"{ANSWERS_KEY}{number:02x}")

@@ -87,7 +87,7 @@ def test_what_cannot_be_an_archive_is_refused_with_a_sentence(tmp_path: Path) ->
         open_archive("", tmp_path / "a.db")
     with pytest.raises(UsageError, match="neither a folder nor an address"):
         open_archive("gs://bucket/prefix", tmp_path / "a.db")
-    with pytest.raises(BadInputError, match="names no bucket"):
+    with pytest.raises(BadInputError, match="has no bucket"):
         open_archive("s3://", tmp_path / "a.db")
     with pytest.raises(StorePathError, match="is a file"):
         open_archive(tmp_path / "file", tmp_path / "a.db")

@@ -110,7 +110,7 @@ async def test_a_seal_whose_number_meets_the_record_before_it_is_healed(tmp_path
     lease = await lease_on(store, KEY)
     await store.append(lease, [a_notice("the last before it")], after=RECORDS)
     await store.search(KEY, "ahoy")
-    await store.seal(lease, await put_segment(archive, KEY, await store.kept(KEY, limit=5)), after=RECORDS + 1)
+    await store.seal(lease, await put_segment(archive, KEY, await store.live_rows(KEY, limit=5)), after=RECORDS + 1)
     before = await store.read(KEY, after=5)
     await store.release(lease)
     await store.close()
@@ -168,7 +168,7 @@ async def test_where_two_rows_of_one_number_end_a_page_both_are_read(tmp_path: P
 
     store = SqliteStore(path, clock=ManualClock())
     read = [await store.read(KEY, limit=limit) for limit in range(1, RECORDS + 1)]
-    looked_at = [await store.examine(KEY, limit=limit) for limit in range(1, RECORDS + 1)]
+    looked_at = [await store.check_rows(KEY, limit=limit) for limit in range(1, RECORDS + 1)]
     await store.close()
 
     assert [[one for one in page if one.seq != 7] for page in read] == [
@@ -185,7 +185,7 @@ def read_every_way(path: Path) -> list[tuple[int, int | None]]:
         for after in range(RECORDS + 3):
             for limit in (None, 1, 2, 5, 100):
                 with db:
-                    closer = reading._credible(db, KEY, number, after, limit)
+                    closer = reading._read_checked(db, KEY, number, after, limit)
                 if reading.records(db, KEY, after, limit) != closer:
                     differing.append((after, limit))
     return differing

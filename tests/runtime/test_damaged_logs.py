@@ -100,7 +100,7 @@ async def test_a_blob_is_kept_while_a_segment_that_may_name_it_is_away(world: Wo
     lease = await lease_on(world.store, "stays")
     await world.store.append(lease, [a_notice("behind")], after=1)
     await world.store.search("stays", "behind")
-    segment = await put_segment(world.archive, "stays", await world.store.kept("stays", limit=1))
+    segment = await put_segment(world.archive, "stays", await world.store.live_rows("stays", limit=1))
     await world.store.seal(lease, segment, after=2)
     body = await world.archive.get(segment.name)
     await world.archive.remove(segment.name)
@@ -118,7 +118,7 @@ async def test_a_session_of_a_newer_version_neither_stops_deletions_nor_loses_it
     """FM-114: what nobody here can read is in nobody's way but its own session's."""
     await world.store.admit("too", InputAdmitted((LargeText(world.own, "o"),)))
     world.write_newer("stays")
-    with pytest.raises(StoreDamagedError, match="no record is known"):
+    with pytest.raises(StoreDamagedError, match="its record type is unknown"):
         await open_log(world.store, "stays")
 
     gone = await delete_sessions(world.store, world.blobs, None, ["goes", "too"])
@@ -169,7 +169,7 @@ async def test_records_of_a_log_that_is_not_clean_are_not_sealed(
     await Sealer(engine).seal_due(lease, log)
 
     assert (await world.store.segments("s"), await world.archive.names()) == ([], [])
-    assert (await world.store.examine("s")).whole[0].first == 1
+    assert (await world.store.check_rows("s")).intact[0].first == 1
     assert [record.getMessage() for record in caplog.records] == ["records were not sealed"]
 
 
@@ -181,7 +181,7 @@ async def _sealed_and_live(world: World) -> tuple[ArchivedStore, str]:
     lease = await lease_on(world.store, "s")
     await world.store.append(lease, [a_notice(f"notice {number}") for number in range(1, 8)], after=0)
     await world.store.search("s", "notice")
-    rows = await world.store.kept("s", limit=4)
+    rows = await world.store.live_rows("s", limit=4)
     segment = await put_segment(world.archive, "s", rows)
     await world.store.seal(lease, segment, after=7)
     await world.store.release(lease)
@@ -192,7 +192,7 @@ async def _sealed_and_live(world: World) -> tuple[ArchivedStore, str]:
 
 
 async def _live(world: World) -> list[int]:
-    return [seq for run in (await world.store.examine("s")).whole for seq in range(run.first, run.last + 1)]
+    return [seq for run in (await world.store.check_rows("s")).intact for seq in range(run.first, run.last + 1)]
 
 
 async def test_a_lost_clear_is_made_up_for_where_the_archive_has_the_records_and_only_once(world: World) -> None:

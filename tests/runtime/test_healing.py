@@ -201,7 +201,7 @@ async def test_a_wrong_count_of_what_is_owed_is_put_right_and_stops_nobody(tmp_p
     lease = await lease_on(store, KEY)
     await open_healed(lease, store, await store.info(KEY))
 
-    assert await store.owing() == []
+    assert await store.pending() == []
     assert len(notices(await store.read(KEY))) == (1 if owed else 0)
     await store.release(lease)
     await store.close()

@@ -7,7 +7,7 @@ import logging
 import pytest
 
 from holdfast.core.limits.bounds import RESERVED_KEYS
-from holdfast.ports import Examined
+from holdfast.ports import RowCheck
 from holdfast.runtime.engine.context import Engine
 from holdfast.runtime.maintenance import supervisor as supervising
 from holdfast.runtime.sessions.delete import prune_sessions
@@ -107,11 +107,11 @@ class Talkative(MemoryStore):
 
     is_quiet = True
 
-    async def examine(self, session: str, *, after: int | None = None, limit: int = 1_000) -> Examined:
+    async def check_rows(self, session: str, *, after: int | None = None, limit: int = 1_000) -> RowCheck:
         if not self.is_quiet:
             self.is_quiet = True
             await self.admit(session, InputAdmitted((Text("wait for me"),)))
-        return await super().examine(session, after=after, limit=limit)
+        return await super().check_rows(session, after=after, limit=limit)
 
 
 async def test_a_message_that_comes_while_a_session_is_looked_at_keeps_it() -> None:

@@ -85,7 +85,7 @@ async def test_what_lies_well_behind_the_boundary_is_sealed_at_rest_and_nothing_
     assert log.turn.boundary > 20
     assert await sealed_seqs(store) == list(range(1, log.turn.boundary - EAGER.margin_records))
     assert await archive.names() == [segment.name for segment in await store.segments("s")]
-    assert (await store.kept("s", limit=1))[0].seq == log.turn.boundary - EAGER.margin_records
+    assert (await store.live_rows("s", limit=1))[0].seq == log.turn.boundary - EAGER.margin_records
     whole = await engine.store.read("s")
     assert [logged.seq for logged in whole] == list(range(1, log.turn.seq + 1))
     seals = [logged.record for logged in whole if isinstance(logged.record, SegmentSealed)]
@@ -274,7 +274,7 @@ async def test_a_segment_that_a_crash_left_is_used_and_a_damaged_one_is_healed()
     store = MemoryStore(clock=ManualClock())
     lease = await lease_on(store)
     await store.append(lease, [a_notice(str(number)) for number in range(5)], after=0)
-    rows = await store.kept("s", limit=5)
+    rows = await store.live_rows("s", limit=5)
 
     first = await put_segment(archive, "s", rows)
     again = await put_segment(archive, "s", rows)
@@ -300,7 +300,7 @@ async def test_nothing_is_sealed_that_does_not_come_back_whole() -> None:
     await store.append(lease, [a_notice("kept")], after=0)
 
     with pytest.raises(SegmentMissingError, match="reads back altered"):
-        await put_segment(ForgetfulArchive(), "s", await store.kept("s", limit=5))
+        await put_segment(ForgetfulArchive(), "s", await store.live_rows("s", limit=5))
 
 
 async def test_whoever_finds_another_has_sealed_gives_way() -> None:

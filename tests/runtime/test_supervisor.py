@@ -177,12 +177,12 @@ async def test_a_watchdog_that_cannot_look_looks_again(caplog: pytest.LogCapture
     looks = 0
 
     class Busy(MemoryStore):
-        async def owing(self) -> list[str]:
+        async def pending(self) -> list[str]:
             nonlocal looks
             looks += 1
             if looks == 2:
                 raise StoreBusyError("the store is busy; try again")
-            return await super().owing()
+            return await super().pending()
 
     object.__setattr__(engine, "store", Busy(clock=clock))
     supervisor = Supervisor(engine, owner="me")

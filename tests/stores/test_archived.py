@@ -14,13 +14,13 @@ from holdfast.core.limits.bounds import Bounds
 from holdfast.errors import SegmentMissingError, StoreDamagedError
 from holdfast.ports import Archive, Hit, Lease, Segment, Store
 from holdfast.stores import archived
-from holdfast.stores.archived import ArchivedStore, Recent, SegmentReader
+from holdfast.stores.archived import ArchivedStore, LruCache, SegmentReader
 from holdfast.stores.archives import FolderArchive, MemoryArchive
 from holdfast.stores.memory import MemoryStore
 from holdfast.stores.sqlite import SqliteStore
 from holdfast.testing.builders import a_notice, a_reply, a_tool_call, a_turn_ended, a_turn_started, an_input
 from holdfast.testing.clock import ManualClock
-from holdfast.testing.sealing_contract import seal_record, segment_of, ten_notices
+from holdfast.testing.maintenance_contract import seal_record, segment_of, ten_notices
 from holdfast.testing.store_contract import StoreContract
 from holdfast.testing.store_fixture import lease_on
 from holdfast.types.messages import Text, ToolResult
@@ -148,7 +148,7 @@ async def test_a_log_reads_the_same_however_it_was_sealed(
         records = [a_notice("word " * rng.randint(0, 60)) for _ in range(rng.randint(1, 30))]
         await store.append(lease, records, after=len(expected))
         expected += records
-        live = await store.kept("s", limit=1_000)
+        live = await store.live_rows("s", limit=1_000)
         if rng.random() < 0.7:
             segment = await seal(store, archive, lease, rng.choice(live).seq)
             expected.append(seal_record(segment))
@@ -258,7 +258,7 @@ async def test_another_segment_under_the_name_of_one_is_not_taken_for_it() -> No
     await archive.remove(segment.name)
     await archive.put(segment.name, body)
 
-    assert "other records than its seal says" in (await marked(store))[1]
+    assert "does not hold the records of its seal" in (await marked(store))[1]
 
 
 async def test_a_record_of_a_newer_version_is_named_also_in_a_segment(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -329,17 +329,17 @@ async def test_a_header_longer_than_usual_is_read_too() -> None:
 
 
 def test_what_was_used_last_is_kept_within_the_bound() -> None:
-    recent: Recent[str, str] = Recent(10, len)
+    recent: LruCache[str, str] = LruCache(10, len)
     for key, value in (("a", "xxxx"), ("b", "xxxx")):
-        recent.keep(key, value)
+        recent.put(key, value)
     recent.get("a")
-    recent.keep("c", "xxxx")
-    recent.keep("too large", "x" * 11)
+    recent.put("c", "xxxx")
+    recent.put("too large", "x" * 11)
 
     assert [recent.get(key) for key in ("a", "b", "c", "too large")] == ["xxxx", None, "xxxx", None]
     recent.drop("a")
     recent.drop("a")
-    recent.keep("d", "xxxxxx")
+    recent.put("d", "xxxxxx")
     assert [recent.get(key) for key in ("a", "c", "d")] == [None, "xxxx", "xxxxxx"]
 
 
@@ -348,7 +348,7 @@ async def test_frames_in_the_wrong_place_are_not_taken_for_others() -> None:
     store, segment = await a_sealed_store(archive)
     reader = SegmentReader(archive)
     rows = await reader.rows(segment, 1, 6)
-    reader._frames.keep((segment.name, 0), rows[2:])
+    reader._frames.put((segment.name, 0), rows[2:])
 
     with pytest.raises(SegmentMissingError, match="do not match its header"):
         await reader.rows(segment, 1, 3)

@@ -99,7 +99,7 @@ async def test_a_place_where_no_folder_can_be_is_refused_with_a_sentence(tmp_pat
     (tmp_path / "file").write_text("not a folder")
 
     for folder in (tmp_path / "no" / "such" / "parent", tmp_path / "file"):
-        with pytest.raises(StorePathError, match="segments cannot be kept in"):
+        with pytest.raises(StorePathError, match="segments cannot be stored in"):
             await FolderArchive(folder).put("a", b"x")
 
 
@@ -115,7 +115,7 @@ async def test_a_folder_in_the_place_of_a_segment_is_told(tmp_path: Path) -> Non
 
 @pytest.mark.parametrize("url", ["s3://", "s3:///prefix", "bucket/prefix"])
 def test_an_address_without_a_bucket_is_refused(url: str) -> None:
-    with pytest.raises(BadInputError, match="names no bucket"):
+    with pytest.raises(BadInputError, match="has no bucket"):
         S3Archive(url)
 
 
@@ -134,7 +134,7 @@ async def test_a_server_that_is_not_there_is_told(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "test-secret")
     monkeypatch.setenv("AWS_REGION", "us-east-1")
 
-    with pytest.raises(StoreIoError, match="try again later") as refusal:
+    with pytest.raises(StoreIoError, match="retry later") as refusal:
         await S3Archive("s3://bucket").get("a")
 
     assert "test-secret" not in str(refusal.value)

@@ -136,7 +136,7 @@ async def test_a_failing_disk_is_told_before_anything_is_acknowledged(
 def test_a_folder_that_cannot_be_used_is_refused_with_a_sentence(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("not a folder")
 
-    with pytest.raises(StorePathError, match="blobs cannot be kept in"):
+    with pytest.raises(StorePathError, match="blobs cannot be stored in"):
         FolderBlobs(tmp_path / "file")
     with pytest.raises(StorePathError, match="create that folder"):
         FolderBlobs(tmp_path / "no" / "such" / "parent")

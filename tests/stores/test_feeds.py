@@ -3,7 +3,7 @@
 import asyncio
 import gc
 
-from holdfast.stores.feeds import FEED_PAGE, Bells, Feed, Fresh
+from holdfast.stores.feeds import FEED_PAGE, Feed, FeedRegistry, NewRow
 from holdfast.testing.builders import a_notice
 from holdfast.types.records import Logged, encode_record
 
@@ -25,135 +25,135 @@ class Log:
 
 
 async def test_a_feed_reads_whole_pages_and_no_more_often_than_needed() -> None:
-    log, bells = Log(), Bells()
+    log, registry = Log(), FeedRegistry()
     log.add(2 * FEED_PAGE + 1)
-    feed = Feed(bells, "s", 0, log.read_page)
+    feed = Feed(registry, "s", 0, log.read_page)
 
     seqs = [(await anext(feed)).seq for _ in range(2 * FEED_PAGE + 1)]
     waiting = asyncio.ensure_future(anext(feed))
     await asyncio.sleep(0)
 
-    assert (seqs, log.reads, bells.waiting_count) == (list(range(1, 2 * FEED_PAGE + 2)), 3, 1)
+    assert (seqs, log.reads, registry.waiting_count) == (list(range(1, 2 * FEED_PAGE + 2)), 3, 1)
     log.add(1)
-    bells.ring(["s"])
-    assert ((await waiting).seq, log.reads, bells.waiting_count) == (2 * FEED_PAGE + 2, 4, 0)
+    registry.wake(["s"])
+    assert ((await waiting).seq, log.reads, registry.waiting_count) == (2 * FEED_PAGE + 2, 4, 0)
 
 
 async def test_a_record_that_comes_during_a_read_is_not_missed() -> None:
-    log, bells = Log(), Bells()
+    log, registry = Log(), FeedRegistry()
 
     async def read_and_miss(_session: str, after: int, limit: int) -> list[Logged]:
         page = await log.read_page("s", after, limit)
         if not log.logged:
             log.add(1)
-            bells.ring(["s"])
+            registry.wake(["s"])
         return page
 
-    feed = Feed(bells, "s", 0, read_and_miss)
+    feed = Feed(registry, "s", 0, read_and_miss)
 
     assert (await anext(feed)).seq == 1
 
 
 async def test_a_feed_dropped_without_closing_leaves_no_trace() -> None:
-    bells = Bells()
-    kept = Feed(bells, "kept", 3, Log().read_page)
-    dropped = Feed(bells, "dropped", 0, Log().read_page)
-    before = bells.positions()
+    registry = FeedRegistry()
+    kept = Feed(registry, "kept", 3, Log().read_page)
+    dropped = Feed(registry, "dropped", 0, Log().read_page)
+    before = registry.positions()
 
     del dropped
     gc.collect()
 
-    assert (before, bells.positions()) == ({"kept": 3, "dropped": 0}, {"kept": 3})
+    assert (before, registry.positions()) == ({"kept": 3, "dropped": 0}, {"kept": 3})
     await kept.aclose()
-    assert bells.positions() == {}
+    assert registry.positions() == {}
 
 
 async def test_the_lowest_position_of_a_sessions_feeds_counts() -> None:
-    bells = Bells()
-    feeds = [Feed(bells, "s", after, Log().read_page) for after in (7, 2, 5)]
+    registry = FeedRegistry()
+    feeds = [Feed(registry, "s", after, Log().read_page) for after in (7, 2, 5)]
 
-    assert bells.positions() == {"s": 2}
+    assert registry.positions() == {"s": 2}
     for feed in feeds:
         await feed.aclose()
         await feed.aclose()
 
 
 async def test_the_first_that_waits_is_announced() -> None:
-    bells, log, announced = Bells(), Log(), asyncio.Event()
-    bells.on_first_wait = announced.set
-    feed = Feed(bells, "s", 0, log.read_page)
+    registry, log, announced = FeedRegistry(), Log(), asyncio.Event()
+    registry.on_first_wait = announced.set
+    feed = Feed(registry, "s", 0, log.read_page)
     waiting = asyncio.ensure_future(anext(feed, None))
 
     await announced.wait()
 
-    bells.close()
+    registry.close()
     assert await waiting is None
 
 
-def fresh(log: Log, count: int) -> dict[str, list[Fresh]]:
+def fresh(log: Log, count: int) -> dict[str, list[NewRow]]:
     """Add records, and return them as a store tells of them that has just written them."""
     log.add(count)
     return {"s": [(one.seq, one.at, encode_record(one.record)) for one in log.logged[-count:]]}
 
 
 async def test_a_feed_that_has_come_so_far_takes_what_was_just_written_without_reading() -> None:
-    log, bells = Log(), Bells()
+    log, registry = Log(), FeedRegistry()
     log.add(1)
-    feed = Feed(bells, "s", 0, log.read_page)
+    feed = Feed(registry, "s", 0, log.read_page)
     first = await anext(feed)
     waiting = asyncio.ensure_future(anext(feed))
     await asyncio.sleep(0)
 
-    bells.tell(fresh(log, 2))
+    registry.deliver(fresh(log, 2))
     fed = [first, await waiting, await anext(feed)]
     waiting = asyncio.ensure_future(anext(feed))
     await asyncio.sleep(0)
-    bells.tell(fresh(log, 1))
+    registry.deliver(fresh(log, 1))
     fed.append(await waiting)
 
-    assert (fed, log.reads, bells.positions()) == (log.logged, 1, {"s": 4})
+    assert (fed, log.reads, registry.positions()) == (log.logged, 1, {"s": 4})
 
 
 async def test_a_feed_that_missed_a_record_reads_instead_of_taking_the_one_behind_it() -> None:
-    log, bells = Log(), Bells()
-    feed = Feed(bells, "s", 0, log.read_page)
+    log, registry = Log(), FeedRegistry()
+    feed = Feed(registry, "s", 0, log.read_page)
     waiting = asyncio.ensure_future(anext(feed))
     await asyncio.sleep(0)
 
     # Another process has written the first of these.
     log.add(1)
-    bells.tell(fresh(log, 1))
+    registry.deliver(fresh(log, 1))
 
     assert [await waiting, await anext(feed)] == log.logged
     assert log.reads == 2
 
 
 async def test_what_is_written_while_a_feed_reads_is_fed_once() -> None:
-    log, bells = Log(), Bells()
+    log, registry = Log(), FeedRegistry()
 
     async def read_and_be_told(_session: str, after: int, limit: int) -> list[Logged]:
         if not log.logged:
-            bells.tell(fresh(log, 1))
+            registry.deliver(fresh(log, 1))
         return await log.read_page("s", after, limit)
 
-    feed = Feed(bells, "s", 0, read_and_be_told)
+    feed = Feed(registry, "s", 0, read_and_be_told)
     one = await anext(feed)
     waiting = asyncio.ensure_future(anext(feed))
     for _ in range(3):
         await asyncio.sleep(0)
-    bells.tell(fresh(log, 1))
+    registry.deliver(fresh(log, 1))
 
     assert [one, await waiting] == log.logged
 
 
 async def test_the_backlog_of_a_slow_reader_stays_in_the_store() -> None:
-    log, bells = Log(), Bells()
-    feed = Feed(bells, "s", 0, log.read_page)
+    log, registry = Log(), FeedRegistry()
+    feed = Feed(registry, "s", 0, log.read_page)
     waiting = asyncio.ensure_future(anext(feed))
     await asyncio.sleep(0)
 
     for _ in range(3 * FEED_PAGE):
-        bells.tell(fresh(log, 1))
+        registry.deliver(fresh(log, 1))
     held = feed.position
     fed = [await waiting] + [await anext(feed) for _ in range(3 * FEED_PAGE - 1)]
 

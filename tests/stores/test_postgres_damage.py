@@ -11,7 +11,7 @@ from holdfast.stores.postgres import PostgresStore
 from holdfast.stores.rows import ALTERED, MISSING, record_crc32
 from holdfast.testing.builders import a_notice, a_reply, an_input
 from holdfast.testing.clock import ManualClock
-from holdfast.testing.sealing_contract import segment_of
+from holdfast.testing.maintenance_contract import segment_of
 from holdfast.testing.store_fixture import lease_on
 from holdfast.types.records import DamageSetAside
 from tests.stores.postgres_server import on
@@ -40,16 +40,16 @@ async def marked(store: PostgresStore) -> list[tuple[int, str]]:
 
 async def mended(store: PostgresStore) -> tuple[Repair, ...]:
     """Repair what is found, with a snapshot that vouches for the end, and return what that was."""
-    page = await store.examine("s")
+    page = await store.check_rows("s")
     known = await store.info("s")
     assert known is not None
-    repairs = reconcile(Found((*page.whole,), page.bad))
+    repairs = reconcile(Found((*page.intact,), page.bad))
     missing = [MarkMissing(seq, MISSING) for seq, why in await marked(store) if why == MISSING]
     rows = [repair for repair in repairs if isinstance(repair, SetAside | PutBack | MarkMissing)]
     named = {repair.to if isinstance(repair, PutBack) else repair.seq for repair in rows}
     rows += [repair for repair in missing if repair.seq not in named]
     lease = await lease_on(store)
-    await store.mend(lease, rows, after=known.last_seq)
+    await store.repair(lease, rows, after=known.last_seq)
     return tuple(rows)
 
 
@@ -78,8 +78,8 @@ async def test_an_altered_moved_or_missing_record_is_marked_mended_and_then_all_
     assert [logged.seq for logged in await store.read("s")] == [1, 2, 3, 4, 5]
     assert await mended(store) != ()
 
-    page = await store.examine("s")
-    assert reconcile(Found(page.whole, page.bad)) == ()
+    page = await store.check_rows("s")
+    assert reconcile(Found(page.intact, page.bad)) == ()
     assert await marked(store) == [found]
     assert await store.admit("s", an_input()) == Admission(6, is_new=True)
 
@@ -100,7 +100,7 @@ async def test_a_row_that_is_no_longer_what_was_found_is_not_put_back(store: Pos
     before = await store.read("s")
     lease = await lease_on(store)
 
-    await store.mend(
+    await store.repair(
         lease, [PutBack(3, 4, "why"), PutBack(70, 4, "why"), SetAside(3, "why", leaves_mark=False)], after=5
     )
 
@@ -152,11 +152,11 @@ async def test_a_record_of_a_newer_version_is_named(store: PostgresStore, postgr
 async def test_what_is_not_clean_is_not_given_to_be_sealed(store: PostgresStore, postgres_url: str) -> None:
     await damage(postgres_url, "UPDATE holdfast.records SET crc32 = crc32 + 1 WHERE seq = 2")
     with pytest.raises(StoreDamagedError, match="record 2"):
-        await store.kept("s", limit=10)
+        await store.live_rows("s", limit=10)
 
     await damage(postgres_url, "DELETE FROM holdfast.records WHERE seq = 2")
     with pytest.raises(StoreDamagedError, match="record 2"):
-        await store.kept("s", limit=10)
+        await store.live_rows("s", limit=10)
 
 
 async def test_a_feed_goes_on_past_the_damage(store: PostgresStore, postgres_url: str) -> None:
@@ -211,7 +211,7 @@ async def test_words_of_sealed_records_stay_when_those_behind_them_are_read_agai
     segment, _ = await segment_of(store, 2)
     await store.seal(lease, segment, after=4)
 
-    await store.mend(lease, [SetAside(3, "torn")], after=5)
+    await store.repair(lease, [SetAside(3, "torn")], after=5)
 
     found = {word: sorted(hit.seq for hit in await store.search("s", word)) for word in ("apples", "pears", "plums")}
     assert found == {"apples": [1, 4], "pears": [2], "plums": [4]}

@@ -20,7 +20,7 @@ from holdfast.errors import (
 )
 from holdfast.lab.benches.postgres_server import OwnServer
 from holdfast.stores.postgres import PostgresStore, connections
-from holdfast.stores.postgres.errors import Trouble, is_lost, translated
+from holdfast.stores.postgres.errors import SERVER_ERRORS, is_connection_lost, translate_error
 from holdfast.testing.builders import an_input
 from holdfast.testing.store_fixture import log_of
 from tests.stores.own_servers import a_database, an_own_server
@@ -65,7 +65,7 @@ async def test_a_wrong_password_a_missing_database_and_a_missing_right_are_told_
         for kind, address in addresses.items():
             store = PostgresStore(address)
             with pytest.raises(kind):
-                await store.owing()
+                await store.pending()
             await store.close()
         store = PostgresStore(locked)
         with pytest.raises(StoreAccessError) as told:
@@ -82,9 +82,9 @@ async def _until_reloaded(store: PostgresStore) -> None:
     """Ask until the server has read its rules again; before that the user may enter without a right to anything."""
     while True:
         try:
-            await store.owing()
+            await store.pending()
         except StoreAccessError as error:
-            if "let us in" in str(error):
+            if "denies access" in str(error):
                 raise
 
 
@@ -157,16 +157,16 @@ async def test_when_all_connections_are_busy_a_question_is_refused_and_the_next_
         begun.set()
         await gate.wait()
 
-    holding = [asyncio.create_task(store.connections.ask(partial(hold, begun))) for begun in begins]
+    holding = [asyncio.create_task(store.connections.query(partial(hold, begun))) for begun in begins]
     await asyncio.gather(*(begun.wait() for begun in begins))
 
     with pytest.raises(StoreBusyError) as told:
-        await store.owing()
+        await store.pending()
 
     gate.set()
     await asyncio.gather(*holding)
     assert "busy" in str(told.value)
-    assert await store.owing() == []
+    assert await store.pending() == []
 
 
 @pytest.mark.parametrize(
@@ -192,7 +192,7 @@ async def test_when_all_connections_are_busy_a_question_is_refused_and_the_next_
 def test_every_code_of_the_server_has_a_meaning_of_its_own(code: str, kind: type[HoldfastError]) -> None:
     error = asyncpg.PostgresError.new({"C": code, "M": "the server says so"})
 
-    assert type(translated("postgresql://host/db", error)) is kind
+    assert type(translate_error("postgresql://host/db", error)) is kind
 
 
 def test_whatever_asyncpg_says_of_a_connection_that_broke_is_a_lost_connection() -> None:
@@ -204,15 +204,15 @@ def test_whatever_asyncpg_says_of_a_connection_that_broke_is_a_lost_connection()
         ConnectionResetError(),
     ]
 
-    assert [isinstance(error, Trouble) and is_lost(error) for error in told] == [True] * 5
-    assert {type(translated("postgresql://host/db", error)) for error in told} == {StoreUnreachableError}
+    assert [isinstance(error, SERVER_ERRORS) and is_connection_lost(error) for error in told] == [True] * 5
+    assert {type(translate_error("postgresql://host/db", error)) for error in told} == {StoreUnreachableError}
 
 
 async def test_an_address_that_asyncpg_cannot_read_is_refused_without_being_quoted(server: OwnServer) -> None:
     store = PostgresStore(f"{server.url().replace('holdfast@', f'holdfast:{SECRET}@')}&sslmode=sometimes")
 
     with pytest.raises(StorePathError) as told:
-        await store.owing()
+        await store.pending()
 
     assert SECRET not in f"{told.value} {told.value.__cause__}"
     await store.close()

@@ -44,7 +44,7 @@ async def until_ended(store: PostgresStore, session: str) -> None:
 
 
 async def until_nothing_is_owed(store: PostgresStore) -> None:
-    while await store.owing():  # noqa: ASYNC110 - nobody tells when a whole store has come to rest
+    while await store.pending():  # noqa: ASYNC110 - nobody tells when a whole store has come to rest
         await asyncio.sleep(0.05)
 
 

@@ -90,10 +90,10 @@ async def test_a_server_that_stays_away_is_told_and_nothing_waits_for_ever(
 ) -> None:
     lease = await lease_on(store)
     await store.admit("s", an_input("before"))
-    monkeypatch.setattr(connections, "PATIENCE_SECONDS", 0.3)
+    monkeypatch.setattr(connections, "OUTAGE_SECONDS_MAX", 0.3)
     await asyncio.to_thread(server.stop)
     try:
-        asked = [store.admit("s", an_input("down")), store.read("s"), store.renew(lease, seconds=30), store.owing()]
+        asked = [store.admit("s", an_input("down")), store.read("s"), store.renew(lease, seconds=30), store.pending()]
         refusals = await asyncio.gather(*asked, return_exceptions=True)
     finally:
         await asyncio.to_thread(server.start)
@@ -107,7 +107,7 @@ async def test_a_server_that_stays_away_is_told_and_nothing_waits_for_ever(
 async def test_a_turn_that_an_outage_stopped_is_taken_up_again_when_the_server_is_back(
     server: OwnServer, store: PostgresStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(connections, "PATIENCE_SECONDS", 0.2)
+    monkeypatch.setattr(connections, "OUTAGE_SECONDS_MAX", 0.2)
     called, gate = asyncio.Event(), asyncio.Event()
 
     @tool(idempotent=True)
@@ -149,7 +149,7 @@ async def test_a_server_that_was_never_there_is_told_at_once(server: OwnServer) 
     try:
         async with asyncio.timeout(5):
             with pytest.raises(StoreUnreachableError):
-                await store.owing()
+                await store.pending()
             with pytest.raises(StoreUnreachableError):
                 await store.admit("s", an_input())
     finally:

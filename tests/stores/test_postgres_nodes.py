@@ -148,7 +148,7 @@ async def test_rows_that_are_kept_are_bounded(nodes: list[PostgresStore], monkey
     for number in range(10):
         await nodes[0].admit(f"s{number}", an_input())
 
-    kept = [writer.cache._kept for writer in nodes[0]._writers._writers]
+    kept = [writer.cache._rows for writer in nodes[0]._writers._writers]
     assert max(map(len, kept)) <= 4
     assert (await nodes[0].admit("s0", an_input())).seq == 2
 
@@ -157,7 +157,7 @@ async def test_rows_that_are_kept_are_bounded(nodes: list[PostgresStore], monkey
 
 
 async def test_nodes_feed_each_other_at_once(nodes: list[PostgresStore], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(notify, "LOOK_SECONDS", 3_600.0)
+    monkeypatch.setattr(notify, "POLL_SECONDS", 3_600.0)
     feeds = [node.feed("s") for node in nodes]
     waiting = [asyncio.create_task(_take(feed, 60)) for feed in feeds]
 
@@ -175,7 +175,7 @@ async def test_nodes_feed_each_other_at_once(nodes: list[PostgresStore], monkeyp
 async def test_what_nobody_told_of_is_found_by_looking(
     nodes: list[PostgresStore], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(notify, "LOOK_SECONDS", 0.05)
+    monkeypatch.setattr(notify, "POLL_SECONDS", 0.05)
     # A node that died before it could tell, as it looks from here.
     monkeypatch.setattr(notify, "_NOTIFY", "SELECT $1::text, $2::text")
     feed = nodes[0].feed("s")
@@ -190,13 +190,13 @@ async def test_what_nobody_told_of_is_found_by_looking(
 async def test_more_news_than_can_be_told_tell_everyone_to_look(
     nodes: list[PostgresStore], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(notify, "LOOK_SECONDS", 3_600.0)
+    monkeypatch.setattr(notify, "POLL_SECONDS", 3_600.0)
     feed = nodes[0].feed("s")
     first = asyncio.create_task(_take(feed, 1))
     await nodes[1].admit("s", an_input("one"))
     await asyncio.wait_for(first, 10)
     waiting = asyncio.create_task(_take(feed, 1))
-    monkeypatch.setattr(notify, "_UNTOLD_MAX", 0)
+    monkeypatch.setattr(notify, "_UNSENT_MAX", 0)
 
     await nodes[1].admit("s", an_input("two"))
 

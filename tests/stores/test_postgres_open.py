@@ -11,8 +11,8 @@ from holdfast.runtime.sessions.delete import learn_blobs
 from holdfast.stores.postgres import PostgresStore, migrations
 from holdfast.stores.postgres.connections import Address
 from holdfast.stores.rows import record_crc32
+from holdfast.testing.blob_refs_contract import FIRST, SECOND, referencing
 from holdfast.testing.builders import an_input
-from holdfast.testing.sealing_contract import FIRST, SECOND, naming
 from holdfast.types.records import encode_record
 from tests.stores.postgres_server import on
 
@@ -32,12 +32,12 @@ async def store(url: str) -> AsyncIterator[PostgresStore]:
 
 
 async def test_a_newer_layout_is_refused_with_a_sentence(url: str, store: PostgresStore) -> None:
-    await store.owing()
+    await store.pending()
     await on(url, lambda db: db.execute("UPDATE holdfast.layout SET version = 99"))
     older = PostgresStore(url)
 
     with pytest.raises(StoreVersionError, match="layout 99"):
-        await older.owing()
+        await older.pending()
     with pytest.raises(StoreVersionError):
         await older.admit("s", an_input())
 
@@ -49,7 +49,7 @@ async def test_a_schema_of_another_program_is_left_alone(url: str) -> None:
     store = PostgresStore(url)
 
     with pytest.raises(StorePathError, match="another program"):
-        await store.owing()
+        await store.pending()
 
     await store.close()
 
@@ -104,7 +104,7 @@ async def test_of_sessions_from_before_names_were_kept_it_is_said_that_their_blo
     steps = migrations.migrations()
     monkeypatch.setattr(migrations, "migrations", lambda: steps[:4])
     session = "INSERT INTO holdfast.sessions VALUES (7, 'old', 1, 1, 0, 1, 1, 0, NULL, NULL, 0)"
-    record, body = "INSERT INTO holdfast.records VALUES (7, 1, 1, $1, $2)", encode_record(naming(FIRST))
+    record, body = "INSERT INTO holdfast.records VALUES (7, 1, 1, $1, $2)", encode_record(referencing(FIRST))
 
     async def fill(db: "asyncpg.Connection[asyncpg.Record]") -> None:
         await migrations.prepare(db, "old")
@@ -114,12 +114,12 @@ async def test_of_sessions_from_before_names_were_kept_it_is_said_that_their_blo
     await on(url, fill)
     monkeypatch.setattr(migrations, "migrations", lambda: steps)
     store = PostgresStore(url)
-    await store.admit("new", naming(FIRST, SECOND))
+    await store.admit("new", referencing(FIRST, SECOND))
 
-    assert (await store.blobs_unknown(), await store.blobs_of("old")) == (["old"], [])
+    assert (await store.unscanned_sessions(), await store.blob_refs("old")) == (["old"], [])
     assert await learn_blobs(store) == []
-    assert (await store.blobs_unknown(), await store.blobs_of("old")) == ([], [FIRST])
-    assert await store.blobs_only_of(["new"]) == [SECOND]
+    assert (await store.unscanned_sessions(), await store.blob_refs("old")) == ([], [FIRST])
+    assert await store.unshared_blobs(["new"]) == [SECOND]
     await store.close()
 
 
@@ -128,12 +128,12 @@ async def test_a_migration_that_fails_leaves_nothing_behind(url: str, monkeypatc
     monkeypatch.setattr(migrations, "migrations", lambda: [*steps, (len(steps) + 1, "SELECT 1 / 0")])
     store = PostgresStore(url)
     with pytest.raises(StoreIoError):
-        await store.owing()
+        await store.pending()
     assert await on(url, lambda db: db.fetchval("SELECT to_regnamespace('holdfast') IS NULL")) is True
 
     monkeypatch.setattr(migrations, "migrations", lambda: steps)
 
-    assert await store.owing() == []
+    assert await store.pending() == []
     await store.close()
 
 

@@ -11,7 +11,7 @@ from holdfast.errors import BadInputError, LeaseLostError, OutcomeUnknownError
 from holdfast.ports import Lease
 from holdfast.stores.postgres import PostgresStore, connections, session_admin
 from holdfast.testing.builders import a_notice, an_input
-from holdfast.testing.sealing_contract import segment_of, ten_notices
+from holdfast.testing.maintenance_contract import segment_of, ten_notices
 from holdfast.testing.store_fixture import lease_on, log_of
 from holdfast.types.records import Logged
 from tests.stores.postgres_proxy import Proxy
@@ -38,7 +38,7 @@ async def _seal(store: PostgresStore, lease: Lease) -> object:
 
 
 async def _mend(store: PostgresStore, lease: Lease) -> object:
-    return await store.mend(lease, [SetAside(3, "torn")], [a_notice("mended")], after=10)
+    return await store.repair(lease, [SetAside(3, "torn")], [a_notice("mended")], after=10)
 
 
 async def _adopt(store: PostgresStore, lease: Lease) -> object:
@@ -101,7 +101,7 @@ async def test_where_nobody_can_say_what_came_of_a_change_that_is_what_is_told(
     store: PostgresStore, proxy: Proxy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lease = await ten_notices(store)
-    monkeypatch.setattr(connections, "PATIENCE_SECONDS", 0.2)
+    monkeypatch.setattr(connections, "OUTAGE_SECONDS_MAX", 0.2)
     proxy.cut_at(b"COMMIT", after_it_was_done=True, stays_away=True)
 
     with pytest.raises(OutcomeUnknownError, match="session 's'"):
@@ -163,7 +163,7 @@ async def test_a_session_with_many_rows_is_deleted_in_pieces(
     monkeypatch.setattr(session_admin, "DELETED_ROWS_MAX", 3)
     store = PostgresStore(postgres_url)
     lease = await ten_notices(store)
-    await store.mend(lease, [SetAside(2, "torn")], after=10)
+    await store.repair(lease, [SetAside(2, "torn")], after=10)
     before = await on(postgres_url, lambda db: db.fetchval("SELECT count(*) FROM holdfast.changes"))
 
     await store.delete(lease)

@@ -12,9 +12,9 @@ from holdfast.stores.archived import ArchivedStore
 from holdfast.stores.archives import MemoryArchive
 from holdfast.stores.memory import MemoryBlobs
 from holdfast.stores.sqlite import SqliteStore
+from holdfast.testing.blob_refs_contract import FIRST, SECOND, THIRD, referencing
 from holdfast.testing.builders import a_notice, an_input
 from holdfast.testing.clock import ManualClock
-from holdfast.testing.sealing_contract import FIRST, SECOND, THIRD, naming
 from holdfast.testing.store_fixture import lease_on
 from holdfast.types.messages import BlobRef, LargeText
 from holdfast.types.records import InputAdmitted, Logged
@@ -45,10 +45,10 @@ async def test_the_first_deletion_in_an_older_store_reads_each_log_once_and_the_
     for key, refs in {"a": (shared, own), "b": (shared,), "c": ()}.items():
         fill(path, InputAdmitted(tuple(LargeText(ref, "long") for ref in refs)), a_notice(), session=key)
     store = CountingStore(path)
-    assert await store.blobs_unknown() == ["a", "b", "c"]
+    assert await store.unscanned_sessions() == ["a", "b", "c"]
 
     first = await delete_session(store, blobs, None, "a")
-    assert (first.blobs, sorted(store.read_of), await store.blobs_unknown()) == (1, ["a", "b", "c"], [])
+    assert (first.blobs, sorted(store.read_of), await store.unscanned_sessions()) == (1, ["a", "b", "c"], [])
 
     store.read_of.clear()
     assert (await delete_session(store, blobs, None, "c")).blobs == 0
@@ -64,25 +64,25 @@ async def test_while_a_part_of_an_older_log_is_out_of_reach_no_blob_goes(tmp_pat
         fill(path, InputAdmitted((LargeText(shared, "long"),)), a_notice(), session=key)
     store = ArchivedStore(SqliteStore(path, clock=ManualClock()), archive)
     lease = await lease_on(store, "b")
-    segment = await put_segment(archive, "b", await store.kept("b", limit=1))
+    segment = await put_segment(archive, "b", await store.live_rows("b", limit=1))
     body = await archive.get(segment.name)
     await store.seal(lease, segment, after=2)
     await archive.remove(segment.name)
 
     assert (await delete_session(store, blobs, archive, "a")).blobs == 0
-    assert (await store.blobs_unknown(), await blobs.get(shared)) == (["b"], b"shared")
+    assert (await store.unscanned_sessions(), await blobs.get(shared)) == (["b"], b"shared")
 
     await archive.put(segment.name, body)
     assert await learn_blobs(store) == []
-    assert await store.blobs_of("b") == [shared]
+    assert await store.blob_refs("b") == [shared]
     await store.close()
 
 
 async def test_a_flipped_bit_is_never_taken_for_the_word_that_nobody_names_a_blob(tmp_path: Path) -> None:
     path = tmp_path / "s.db"
     store = SqliteStore(path, clock=ManualClock())
-    await store.admit("a", naming(FIRST, SECOND))
-    await store.admit("b", naming(SECOND, THIRD))
+    await store.admit("a", referencing(FIRST, SECOND))
+    await store.admit("b", referencing(SECOND, THIRD))
     await store.close()
     whole, name = path.read_bytes(), SECOND.sha256.encode()
     places = [place for place in range(len(whole)) if whole.startswith(name, place)]
@@ -93,7 +93,7 @@ async def test_a_flipped_bit_is_never_taken_for_the_word_that_nobody_names_a_blo
         hit[place] ^= 1
         path.write_bytes(hit)
         store = SqliteStore(path, clock=ManualClock())
-        found = await store.blobs_only_of(["a"])
+        found = await store.unshared_blobs(["a"])
         await store.close()
 
         assert SECOND not in found, place
@@ -111,8 +111,8 @@ async def test_names_come_and_go_with_the_transaction_of_their_record(
 
     monkeypatch.setattr("holdfast.stores.sqlite.batch.Batch.flush", failing)
     with pytest.raises(StoreIoError):
-        await store.admit("s", naming(BlobRef("d" * 64, 4)))
+        await store.admit("s", referencing(BlobRef("d" * 64, 4)))
     monkeypatch.undo()
 
-    assert (len(await store.read("s")), await store.blobs_of("s")) == (1, [])
+    assert (len(await store.read("s")), await store.blob_refs("s")) == (1, [])
     await store.close()

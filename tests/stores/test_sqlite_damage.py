@@ -14,7 +14,7 @@ from holdfast.ports import Admission, Snapshot
 from holdfast.stores.rows import ALTERED, MISSING, record_crc32
 from holdfast.stores.sqlite import SqliteStore
 from holdfast.stores.sqlite import batch as sqlite_batch
-from holdfast.stores.sqlite.writer import WRITTEN_HERE_BYTES_MAX
+from holdfast.stores.sqlite.writer import INLINE_BYTES_MAX
 from holdfast.testing.builders import a_notice, an_input
 from holdfast.testing.clock import ManualClock
 from holdfast.testing.store_fixture import lease_on
@@ -30,7 +30,7 @@ async def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterato
     await store.append(lease, [a_notice(f"notice {number}") for number in range(1, 6)], after=0)
     await store.save_snapshot(lease, Snapshot(seq=5, body=b"a fold of five"))
     # Too large for the event loop, so the thread does it, after it has moved the records.
-    await store._writer.run(lambda _batch: None, size_bytes=WRITTEN_HERE_BYTES_MAX + 1)
+    await store._writer.run(lambda _batch: None, size_bytes=INLINE_BYTES_MAX + 1)
     yield store
     await store.close()
 
@@ -54,13 +54,13 @@ async def marked(store: SqliteStore) -> list[tuple[int, str]]:
 
 async def mended(store: SqliteStore) -> tuple[Repair, ...]:
     """Repair what is found, and return what that was."""
-    page = await store.examine("s")
-    repairs = reconcile(Found(page.whole, page.bad))
+    page = await store.check_rows("s")
+    repairs = reconcile(Found(page.intact, page.bad))
     known = await store.info("s")
     assert known is not None
     lease = await lease_on(store)
     rows = [repair for repair in repairs if isinstance(repair, SetAside | PutBack | MarkMissing)]
-    await store.mend(lease, rows, after=max(5, *(run.last for run in page.whole)))
+    await store.repair(lease, rows, after=max(5, *(run.last for run in page.intact)))
     return repairs
 
 
@@ -100,8 +100,8 @@ async def test_an_altered_moved_or_missing_record_is_marked_mended_and_then_all_
     repairs = await mended(store)
 
     assert repairs != ()
-    page = await store.examine("s")
-    assert reconcile(Found(page.whole, page.bad)) == ()
+    page = await store.check_rows("s")
+    assert reconcile(Found(page.intact, page.bad)) == ()
     assert await marked(store) == [found]
     assert await store.admit("s", an_input()) == Admission(6, is_new=True)
 
@@ -193,7 +193,7 @@ async def test_a_search_ends_where_numbers_cannot_be_believed(store: SqliteStore
     damage(store, "UPDATE records SET seq = 1 << 41 WHERE seq = 4")
 
     assert await store.search("s", "lighthouse") == []
-    assert (await store.examine("s")).bad != ()
+    assert (await store.check_rows("s")).bad != ()
 
 
 async def test_a_damaged_snapshot_is_as_good_as_none(store: SqliteStore) -> None:

@@ -93,7 +93,7 @@ class TwoStores(RuleBasedStateMachine):
 
     @rule()
     def forget_what_is_cached(self) -> None:
-        self.sqlite._writer._pen._cache.forget()
+        self.sqlite._writer._connection._cache.forget()
 
     @rule(session=SESSIONS, after=st.integers(-1, 6), limit=st.none() | st.integers(0, 4))
     def read(self, session: str, after: int, limit: int | None) -> None:
@@ -116,7 +116,7 @@ async def everything_in(store: Store) -> list[object]:
     """Return all that a store can tell."""
     sessions = await store.sessions(limit=10)
     logs = [(await store.read(info.key), await store.load_snapshot(info.key)) for info in sessions]
-    return [sessions, await store.owing(), logs]
+    return [sessions, await store.pending(), logs]
 
 
 async def answer_of(asked: Coroutine[Any, Any, Any]) -> tuple[str, Any]:

@@ -22,7 +22,7 @@ from holdfast.stores.sqlite import SqliteStore
 from holdfast.stores.sqlite import reserve as sqlite_reserve
 from holdfast.stores.sqlite import write_connection as sqlite_wal
 from holdfast.stores.sqlite.copy import copy_store
-from holdfast.stores.sqlite.reserve import RESERVE_BYTES, is_given_up, reserve_path
+from holdfast.stores.sqlite.reserve import RESERVE_BYTES, is_released, reserve_path
 from holdfast.testing.builders import a_notice, a_turn_started, an_input
 from holdfast.testing.clock import ManualClock
 from holdfast.testing.store_fixture import lease_on, log_of
@@ -30,7 +30,7 @@ from holdfast.types.records import Outcome, TurnEnded
 from holdfast.wiring.doctor import check_store
 
 
-class Trouble:
+class Faults:
     """What goes wrong, by the end of a file's name and the call that fails; nothing at first."""
 
     def __init__(self) -> None:
@@ -53,7 +53,7 @@ class Trouble:
 
 
 class FailingFile(apsw.VFSFile):
-    def __init__(self, usual: str, name: str | apsw.URIFilename | None, flags: list[int], trouble: Trouble) -> None:
+    def __init__(self, usual: str, name: str | apsw.URIFilename | None, flags: list[int], trouble: Faults) -> None:
         self.path = name.filename() if isinstance(name, apsw.URIFilename) else name or ""
         self._trouble = trouble
         super().__init__(usual, name, flags)
@@ -68,7 +68,7 @@ class FailingFile(apsw.VFSFile):
 
 
 class FailingVfs(apsw.VFS):
-    def __init__(self, trouble: Trouble) -> None:
+    def __init__(self, trouble: Faults) -> None:
         self._trouble, self.usual = trouble, apsw.vfs_names()[0]
         super().__init__("failing", self.usual, makedefault=True)
 
@@ -79,8 +79,8 @@ class FailingVfs(apsw.VFS):
 
 
 @pytest.fixture
-def trouble() -> Iterator[Trouble]:
-    trouble = Trouble()
+def trouble() -> Iterator[Faults]:
+    trouble = Faults()
     shim = FailingVfs(trouble)
     yield trouble
     apsw.set_default_vfs(shim.usual)
@@ -93,7 +93,7 @@ def clock() -> ManualClock:
 
 
 @pytest.fixture
-async def store(tmp_path: Path, clock: ManualClock, trouble: Trouble) -> AsyncIterator[SqliteStore]:
+async def store(tmp_path: Path, clock: ManualClock, trouble: Faults) -> AsyncIterator[SqliteStore]:
     store = SqliteStore(tmp_path / "s.db", clock=clock)
     yield store
     trouble.end()
@@ -111,7 +111,7 @@ async def store(tmp_path: Path, clock: ManualClock, trouble: Trouble) -> AsyncIt
 )
 async def test_a_disk_that_fails_refuses_before_it_acknowledges_and_then_goes_on(
     store: SqliteStore,
-    trouble: Trouble,
+    trouble: Faults,
     tmp_path: Path,
     call: str,
     error: type[apsw.Error],
@@ -147,7 +147,7 @@ async def test_a_disk_that_fails_refuses_before_it_acknowledges_and_then_goes_on
     await another.close()
 
 
-async def test_a_disk_that_cannot_even_be_opened_again_is_told_and_passes(store: SqliteStore, trouble: Trouble) -> None:
+async def test_a_disk_that_cannot_even_be_opened_again_is_told_and_passes(store: SqliteStore, trouble: Faults) -> None:
     await store.admit("s", an_input("before"))
 
     trouble.begin("-wal", "sync", apsw.IOError)
@@ -162,7 +162,7 @@ async def test_a_disk_that_cannot_even_be_opened_again_is_told_and_passes(store:
 
 
 async def test_a_copy_into_the_database_that_fails_holds_up_nobody_and_loses_nothing(
-    store: SqliteStore, trouble: Trouble, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    store: SqliteStore, trouble: Faults, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sqlite_wal, "CHECKPOINT_PAGES", 5)
     trouble.begin("s.db", "write", apsw.FullError)
@@ -196,7 +196,7 @@ async def test_a_clock_that_jumps_ahead_makes_of_two_that_believe_they_own_a_ses
     await another.close()
 
 
-async def test_a_clock_that_jumps_back_leaves_the_session_to_whoever_has_it(tmp_path: Path, trouble: Trouble) -> None:
+async def test_a_clock_that_jumps_back_leaves_the_session_to_whoever_has_it(tmp_path: Path, trouble: Faults) -> None:
     today, yesterday = ManualClock(200_000.0), ManualClock(100_000.0)
     before = SqliteStore(tmp_path / "s.db", clock=today)
     lease = await lease_on(before)
@@ -222,22 +222,22 @@ def no_room(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
     return lambda: monkeypatch.setattr(sqlite_reserve, "_SPARE_BYTES", 2**62)
 
 
-def fill_up(trouble: Trouble, path: Path) -> None:
+def fill_up(trouble: Faults, path: Path) -> None:
     """Let nothing be written, until the space that is kept is given up."""
-    trouble.is_over = lambda: is_given_up(path)
+    trouble.is_over = lambda: is_released(path)
     trouble.begin("-wal", "write", apsw.FullError)
 
 
 async def test_what_ends_a_turn_is_written_on_a_full_disk_and_nothing_else_is_until_there_is_room(
     store: SqliteStore,
-    trouble: Trouble,
+    trouble: Faults,
     tmp_path: Path,
     no_room: Callable[[], None],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """FM-124."""
     path = tmp_path / "s.db"
-    monkeypatch.setattr(sqlite_reserve, "_TRY_SECONDS_GIVEN_UP", 0.0)
+    monkeypatch.setattr(sqlite_reserve, "_TRY_SECONDS_RELEASED", 0.0)
     lease = await lease_on(store)
     await store.admit("s", an_input("hello"))
     await store.append(lease, [a_turn_started(1)], after=1)
@@ -253,7 +253,7 @@ async def test_what_ends_a_turn_is_written_on_a_full_disk_and_nothing_else_is_un
     )
 
     assert [type(answer) for answer in answers] == [StoreFullError, int, StoreFullError]
-    assert is_given_up(path)
+    assert is_released(path)
     another = SqliteStore(path, clock=ManualClock())
     for one in (store, another):
         with pytest.raises(StoreFullError):
@@ -268,7 +268,7 @@ async def test_what_ends_a_turn_is_written_on_a_full_disk_and_nothing_else_is_un
     trouble.end()
     monkeypatch.setattr(sqlite_reserve, "_SPARE_BYTES", 0)
     assert await another.admit("s", an_input("there is room")) == Admission(4, is_new=True)
-    assert not is_given_up(path)
+    assert not is_released(path)
     assert await store.admit("s", an_input("for both")) == Admission(5, is_new=True)
     await another.close()
 
@@ -278,7 +278,7 @@ def _quiet(_what: str, _step: int, _steps: int) -> None:
 
 
 async def test_a_message_alone_does_not_cost_the_space_that_is_kept(
-    store: SqliteStore, trouble: Trouble, tmp_path: Path
+    store: SqliteStore, trouble: Faults, tmp_path: Path
 ) -> None:
     """FM-124."""
     await store.admit("s", an_input("hello"))
@@ -287,7 +287,7 @@ async def test_a_message_alone_does_not_cost_the_space_that_is_kept(
     with pytest.raises(StoreFullError):
         await store.admit("s", an_input("refused"))
 
-    assert not is_given_up(tmp_path / "s.db")
+    assert not is_released(tmp_path / "s.db")
 
 
 @pytest.mark.parametrize("why", [errno.EOPNOTSUPP, errno.ENOSPC])
@@ -306,9 +306,9 @@ async def test_where_no_space_can_be_kept_the_store_works_without(
 
 
 async def test_space_that_can_never_be_kept_again_does_not_stop_the_store(
-    store: SqliteStore, trouble: Trouble, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    store: SqliteStore, trouble: Faults, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sqlite_reserve, "_TRY_SECONDS_GIVEN_UP", 0.0)
+    monkeypatch.setattr(sqlite_reserve, "_TRY_SECONDS_RELEASED", 0.0)
     lease = await lease_on(store)
     await store.admit("s", an_input("hello"))
     fill_up(trouble, tmp_path / "s.db")

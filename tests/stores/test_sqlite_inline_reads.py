@@ -71,7 +71,7 @@ async def test_a_disk_that_was_slow_once_is_left_to_the_threads_for_a_while(
         slowly.setattr(sqlite_readers, "SLOW_AGAIN_SECONDS", math.inf)
         await store.read("s")
     await store.read("s")
-    store._readers._not_before = 0.0
+    store._readers._inline_after = 0.0
     await store.read("s")
 
     assert readers == [True, False, True]
@@ -87,9 +87,9 @@ async def test_the_loop_waits_for_nobody_who_holds_the_file(store: SqliteStore) 
             raise apsw.BusyError
         return asked[-1]
 
-    assert "holdfast-reader" in await store._read_little(held)
+    assert "holdfast-reader" in await store._read_small(held)
     assert len(asked) == 2
-    assert await store._read_little(held) == main_thread().name, "the next is read here again"
+    assert await store._read_small(held) == main_thread().name, "the next is read here again"
 
 
 async def test_what_goes_wrong_on_the_loop_is_told_by_a_thread_and_passes(store: SqliteStore) -> None:
@@ -102,10 +102,10 @@ async def test_what_goes_wrong_on_the_loop_is_told_by_a_thread_and_passes(store:
         return int(db.execute("SELECT count(*) FROM sessions").get)
 
     with pytest.raises(StoreIoError, match="nowhere"):
-        await store._read_little(ask)
+        await store._read_small(ask)
     is_broken = False
-    assert await store._read_little(ask) == 1
-    assert await store._readers.ask_here(ask) == (1,)
+    assert await store._read_small(ask) == 1
+    assert await store._readers.query_inline(ask) == (1,)
 
 
 async def test_others_have_their_turn_beside_whoever_reads_without_end(store: SqliteStore) -> None:

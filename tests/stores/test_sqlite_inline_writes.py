@@ -48,7 +48,7 @@ async def writes_here(store: SqliteStore, *, size_bytes: int = 0) -> bool:
 
 async def test_what_is_alone_and_small_is_written_by_the_loop(store: SqliteStore) -> None:
     assert await writes_here(store)
-    assert not await writes_here(store, size_bytes=sqlite_writer.WRITTEN_HERE_BYTES_MAX + 1)
+    assert not await writes_here(store, size_bytes=sqlite_writer.INLINE_BYTES_MAX + 1)
 
 
 async def test_a_slow_disk_is_left_to_the_thread(store: SqliteStore, monkeypatch: pytest.MonkeyPatch) -> None:

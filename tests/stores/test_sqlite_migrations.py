@@ -104,11 +104,11 @@ async def test_a_store_of_a_past_layout_is_read_as_it_is(tmp_path: Path, version
     assert known is not None
     assert (known.last_seq, await log_of(store), await store.read("s", after=2)) == (2, list(RECORDS), [])
     assert [(hit.seq, hit.excerpt) for hit in await store.search("s", "long ago")] == [(1, "written long ago")]
-    assert (await store.segments("s"), await store.quarantine("s"), (await store.examine("s")).bad) == ([], [], ())
-    assert (await store.blobs_of("s"), await store.blobs_unknown()) == ([], ["s"])
-    with pytest.raises(StoreVersionError, match="only looked at"):
+    assert (await store.segments("s"), await store.quarantine("s"), (await store.check_rows("s")).bad) == ([], [], ())
+    assert (await store.blob_refs("s"), await store.unscanned_sessions()) == ([], ["s"])
+    with pytest.raises(StoreVersionError, match="open read-only"):
         await store.admit("s", an_input())
-    with pytest.raises(StoreVersionError, match="only looked at"):
+    with pytest.raises(StoreVersionError, match="open read-only"):
         await lease_on(store)
     await store.close()
 

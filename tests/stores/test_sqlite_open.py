@@ -24,7 +24,7 @@ from holdfast.ports import Snapshot
 from holdfast.stores.sqlite import SqliteStore
 from holdfast.stores.sqlite import file as sqlite_file
 from holdfast.stores.sqlite.file import check_pages, is_unclean
-from holdfast.stores.sqlite.process_lock import Owners
+from holdfast.stores.sqlite.process_lock import Instances
 from holdfast.testing.builders import an_input
 from holdfast.testing.clock import ManualClock
 from holdfast.testing.store_fixture import lease_on, log_of
@@ -46,7 +46,7 @@ async def test_everything_is_there_after_opening_again(tmp_path: Path) -> None:
     again = opened(str(tmp_path / "s.db"))
 
     assert await log_of(again) == [an_input("kept", client_id="c")]
-    assert (await again.sessions(), await again.owing()) == (before, ["s"])
+    assert (await again.sessions(), await again.pending()) == (before, ["s"])
     assert await again.load_snapshot("s") == Snapshot(seq=1, body=b"fold")
     assert (await again.admit("s", an_input("kept", client_id="c"))).is_new is False
     assert (await lease_on(again)).fence > lease.fence
@@ -108,7 +108,7 @@ def a_database_with_another_mark(folder: Path) -> Path:
 @pytest.mark.parametrize(
     ("place", "advice"),
     [
-        (a_folder, "is a folder; give the path of a file"),
+        (a_folder, "is a folder; use the path of a file"),
         (a_missing_parent, "does not exist; create it"),
         (a_text_file, "is not a database; choose another path"),
         (another_programs_database, "another program; choose another path"),
@@ -140,7 +140,7 @@ def test_something_else_in_place_of_the_owners_folder_is_refused(tmp_path: Path)
 def test_a_folder_that_may_not_be_written_to_is_refused(tmp_path: Path) -> None:
     tmp_path.chmod(0o500)
     try:
-        with pytest.raises(StorePathError, match="may not be written to"):
+        with pytest.raises(StorePathError, match="is not writable"):
             opened(tmp_path / "s.db")
     finally:
         tmp_path.chmod(0o700)
@@ -186,13 +186,13 @@ def test_a_store_that_another_process_is_opening_for_too_long_is_busy(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sqlite_file, "BUSY_SECONDS", 0.01)
-    other = Owners(tmp_path / "s.db")
-    other.take_turn(0)
+    other = Instances(tmp_path / "s.db")
+    other.enter_queue(0)
 
-    with pytest.raises(StoreBusyError, match="try again"):
+    with pytest.raises(StoreBusyError, match="retry"):
         opened(tmp_path / "s.db")
 
-    other.give_turn()
+    other.leave_queue()
     other.close()
     assert names_in(tmp_path) == []
 
@@ -214,14 +214,14 @@ def test_a_store_that_another_process_is_opening_for_too_long_is_busy(
 )
 def test_every_trouble_has_its_own_error(error: apsw.Error | OSError, expected: type[Exception]) -> None:
     with closing(apsw.Connection(":memory:")) as db:
-        assert type(sqlite_file.translated(Path("s.db"), error, db)) is expected
+        assert type(sqlite_file.translate_error(Path("s.db"), error, db)) is expected
 
 
 def test_many_that_come_and_go_at_once_leave_nothing(tmp_path: Path) -> None:
     def come_and_go(_: int) -> bool:
-        owners = Owners(tmp_path / "s.db")
-        is_alone = owners.is_dead("nobody")
-        owners.close()
+        instances = Instances(tmp_path / "s.db")
+        is_alone = instances.is_dead("nobody")
+        instances.close()
         return is_alone
 
     with ThreadPoolExecutor(4) as pool:
@@ -231,14 +231,14 @@ def test_many_that_come_and_go_at_once_leave_nothing(tmp_path: Path) -> None:
 
 
 async def test_files_of_dead_stores_are_swept_when_one_opens(tmp_path: Path) -> None:
-    owners = tmp_path / "s.db-owners"
-    owners.mkdir()
-    (owners / "left-by-a-crash").touch()
+    instances = tmp_path / "s.db-owners"
+    instances.mkdir()
+    (instances / "left-by-a-crash").touch()
 
     store = opened(tmp_path / "s.db")
 
-    assert len(names_in(owners)) == 1
-    assert names_in(owners) != ["left-by-a-crash"]
+    assert len(names_in(instances)) == 1
+    assert names_in(instances) != ["left-by-a-crash"]
     await store.close()
     assert names_in(tmp_path) == ["s.db", "s.db-reserve"]
 
@@ -247,9 +247,9 @@ async def test_files_of_dead_stores_are_swept_when_one_opens(tmp_path: Path) -> 
 
 
 def left_by_a_crash(path: Path) -> None:
-    owners = path.with_name(f"{path.name}-owners")
-    owners.mkdir()
-    (owners / "left-by-a-crash").touch()
+    instances = path.with_name(f"{path.name}-owners")
+    instances.mkdir()
+    (instances / "left-by-a-crash").touch()
 
 
 async def a_store_with_a_bad_page(path: Path) -> bytes:
@@ -272,7 +272,7 @@ async def test_a_bad_page_is_found_at_the_start_after_a_death_and_nothing_is_wri
     content = await a_store_with_a_bad_page(path)
     left_by_a_crash(path)
 
-    with pytest.raises(StoreIoError, match=r"is damaged.*restore a backup beside it"):
+    with pytest.raises(StoreIoError, match=r"is damaged.*restore a backup next to it"):
         opened(path)
 
     assert path.read_bytes() == content
@@ -298,19 +298,19 @@ async def test_only_a_death_makes_the_next_start_look_at_pages(tmp_path: Path) -
     path = tmp_path / "s.db"
     first = opened(path)
     await first.admit("s", an_input("hello"))
-    second = Owners(path)
+    second = Instances(path)
     assert not is_unclean(path, second), "others are at work on it"
     second.close()
     await first.close()
 
-    after_an_end = Owners(path)
+    after_an_end = Instances(path)
     assert not is_unclean(path, after_an_end)
     after_an_end.close()
     left_by_a_crash(path)
-    after_a_death = Owners(path)
+    after_a_death = Instances(path)
     assert is_unclean(path, after_a_death)
     after_a_death.close()
     path.with_name("s.db-wal").write_bytes(b"left")
-    after_a_power_loss = Owners(path)
+    after_a_power_loss = Instances(path)
     assert is_unclean(path, after_a_power_loss)
     after_a_power_loss.close()

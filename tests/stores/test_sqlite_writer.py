@@ -307,7 +307,7 @@ async def test_what_another_process_writes_right_before_a_move_is_noticed(
 ) -> None:
     lease = await lease_on(store)
     monkeypatch.setattr(sqlite_batch, "RECENT_RECORDS_MAX", 1)
-    take_turn, turns = store._owners.take_turn, list[float]()
+    enter_queue, turns = store._instances.enter_queue, list[float]()
 
     def let_another_take_the_lease(seconds_max: float) -> None:
         turns.append(seconds_max)
@@ -315,9 +315,9 @@ async def test_what_another_process_writes_right_before_a_move_is_noticed(
         if len(turns) == 2:
             with closing(apsw.Connection(str(path))) as other:
                 other.execute("UPDATE sessions SET fence = fence + 1")
-        take_turn(seconds_max)
+        enter_queue(seconds_max)
 
-    monkeypatch.setattr(store._owners, "take_turn", let_another_take_the_lease)
+    monkeypatch.setattr(store._instances, "enter_queue", let_another_take_the_lease)
     await store.append(lease, [a_notice("mine")], after=0)
 
     with pytest.raises(LeaseLostError):

@@ -12,7 +12,7 @@ import msgspec
 
 from holdfast.core.limits.bounds import RESERVED_KEYS
 from holdfast.errors import HoldfastError, StoppingError
-from holdfast.ports import Clock, Store
+from holdfast.ports import Clock, Log, SearchIndex
 from holdfast.runtime.engine.log import every_session
 from holdfast.runtime.maintenance.doctor import Finding
 from holdfast.runtime.sessions.record_text import FAULTS
@@ -142,7 +142,7 @@ _WORD = "holdfast"
 class Indexer:
     """Background task that makes the store index new records before the first search."""
 
-    def __init__(self, store: Store, clock: Clock) -> None:
+    def __init__(self, store: Log, clock: Clock) -> None:
         self._store, self._clock = store, clock
         # Last indexed record of each session, by its key.
         self._until: dict[str, int] = {}
@@ -160,15 +160,18 @@ class Indexer:
 
     async def index_all(self) -> int:
         """Index every session with new records, most recently used first, and return their number."""
+        store = self._store
+        if not isinstance(store, SearchIndex):
+            return 0
         waiting = [
             (known.updated_at, known.key, known.last_seq)
-            async for known in every_session(self._store)
+            async for known in every_session(store)
             if self._until.get(known.key) != known.last_seq and not known.key.startswith(RESERVED_KEYS)
         ]
         waiting.sort(reverse=True)
         for first in range(0, len(waiting), _AT_ONCE):
             some, began = waiting[first : first + _AT_ONCE], monotonic()
-            await asyncio.gather(*(self._store.search(key, _WORD, limit=1) for _, key, _ in some))
+            await asyncio.gather(*(store.search(key, _WORD, limit=1) for _, key, _ in some))
             for _, key, last_seq in some:
                 if len(self._until) < _KNOWN_MAX or key in self._until:
                     self._until[key] = last_seq

@@ -14,7 +14,7 @@ import msgspec
 from holdfast.core.fold.session_state import InFlight, Turn
 from holdfast.core.limits.bounds import is_proxy_session
 from holdfast.gateway.api.schemas import Budget, Gauge, SessionSummary
-from holdfast.ports import SessionInfo, Store
+from holdfast.ports import Log, SessionInfo
 from holdfast.runtime.engine.log import stand
 from holdfast.runtime.engine.runner import SNAPSHOT_EVERY_RECORDS
 from holdfast.runtime.sessions.record_text import RUNGS
@@ -47,7 +47,7 @@ class SessionStatus(msgspec.Struct, frozen=True):
 class StatusCache:
     """LRU caches of statuses and of the folds they come from."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: Log) -> None:
         self._store = store
         self._statuses: OrderedDict[str, tuple[SessionInfo, SessionStatus]] = OrderedDict()
         self._turns: OrderedDict[str, tuple[float, Turn]] = OrderedDict()

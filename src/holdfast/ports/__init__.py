@@ -1,21 +1,27 @@
-"""What the engine needs from the outside, each as a Protocol with its promises.
+"""Ports: Protocols for everything outside the engine.
 
-A promise written here is tested by the contract suites in `holdfast.testing`, over every implementation.
+The contract suites in `holdfast.testing` test the promises of each port over every implementation.
 """
 
 from holdfast.ports.blobs import Archive, Blobs, Images
 from holdfast.ports.model import Clock, Delta, Model, Progress, ReasoningDelta, TextDelta, ToolCallDelta
 from holdfast.ports.store import (
     Admission,
-    Archived,
-    Examined,
+    BlobRefs,
     Feed,
     Hit,
     Lease,
+    Log,
+    Maintenance,
     Quarantined,
+    RowCheck,
+    SealedRows,
+    SearchIndex,
     Segment,
+    SessionAdmin,
     SessionInfo,
     Snapshot,
+    Snapshots,
     Store,
 )
 from holdfast.ports.tools import Attachment, SessionTool, Tool
@@ -23,24 +29,30 @@ from holdfast.ports.tools import Attachment, SessionTool, Tool
 __all__ = [
     "Admission",
     "Archive",
-    "Archived",
     "Attachment",
+    "BlobRefs",
     "Blobs",
     "Clock",
     "Delta",
-    "Examined",
     "Feed",
     "Hit",
     "Images",
     "Lease",
+    "Log",
+    "Maintenance",
     "Model",
     "Progress",
     "Quarantined",
     "ReasoningDelta",
+    "RowCheck",
+    "SealedRows",
+    "SearchIndex",
     "Segment",
+    "SessionAdmin",
     "SessionInfo",
     "SessionTool",
     "Snapshot",
+    "Snapshots",
     "Store",
     "TextDelta",
     "Tool",

@@ -1,21 +1,22 @@
-"""Original bytes, smaller images and sealed segments, as the engine needs them."""
+"""Ports for binary content: blobs, image resizing, and the archive of sealed segments."""
 
 from collections.abc import AsyncIterator
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from holdfast.core.view.offending_part import ImageFit
 from holdfast.types.messages import BlobRef, Media
 
 
+@runtime_checkable
 class Blobs(Protocol):
-    """Original bytes, named by their SHA-256. What is put is durable, and is never altered or put twice."""
+    """Content-addressed blobs, named by their SHA-256. A blob is durable and immutable, and stored once."""
 
     async def put(self, chunks: AsyncIterator[bytes] | bytes) -> BlobRef:
-        """Keep these bytes and return their name. Memory does not grow with the length of a stream."""
+        """Store bytes and return their reference. Memory does not grow with the length of a stream."""
         ...
 
     async def get(self, ref: BlobRef) -> bytes:
-        """Return all bytes, checked against the name. Raises `BlobMissingError`."""
+        """Return all bytes, verified against the hash. Raises `BlobMissingError`."""
         ...
 
     async def read(self, ref: BlobRef, *, start: int, length: int) -> bytes:
@@ -23,38 +24,38 @@ class Blobs(Protocol):
         ...
 
     async def remove(self, ref: BlobRef) -> bool:
-        """Forget bytes that no record names, and say whether they are gone.
+        """Delete a blob that no record references, and return whether it is gone.
 
-        What was put a short while ago stays: somebody may be about to name it. Where there is nothing, nothing happens.
+        A blob that was put recently stays: a record that references it may be on its way. No-op if it does not exist.
         """
         ...
 
 
 class Images(Protocol):
-    """Makes images smaller, one at a time, so that memory does not grow with how many there are."""
+    """Image resizing, one image at a time, so that memory does not grow with their number."""
 
     async def shrink(self, image: Media, fit: ImageFit) -> Media | None:
-        """Return the same image within these bounds, its bytes kept as a blob of their own. The original stays.
+        """Return the image within these bounds, stored as a blob of its own. The original stays.
 
-        None where that cannot be done: it is no image, is damaged, would take too much memory, or nothing is at hand to
-        do it with. Whatever the bytes are, nothing is raised.
+        Returns None if it cannot be resized: not an image, damaged, too large for memory, or no decoder installed.
+        Never raises, whatever the bytes are.
         """
         ...
 
 
 class Archive(Protocol):
-    """Sealed segments on a folder or in an object store. What is put is durable, and is never altered."""
+    """Sealed segments in a folder or an object store. A segment is durable and immutable."""
 
     async def put(self, name: str, body: bytes) -> bool:
-        """Keep these bytes under this name if nothing is there yet, and say whether they are new.
+        """Store bytes under a name unless it exists, and return whether they are new.
 
-        Where something is there already it stays as it is, even if it differs: whoever cares reads it back. A name is
-        words of letters, digits, dots, dashes and underscores, none of which begins with a dot, with slashes between.
+        An existing segment stays even if it differs; a caller that cares reads it back. A name consists of words of
+        letters, digits, dots, dashes and underscores, separated by slashes. No word begins with a dot.
         """
         ...
 
     async def get(self, name: str) -> bytes:
-        """Return the bytes as they are. Raises `SegmentMissingError` where there are none."""
+        """Return the bytes unverified. Raises `SegmentMissingError` if there are none."""
         ...
 
     async def read(self, name: str, *, start: int, length: int) -> bytes:
@@ -62,9 +63,9 @@ class Archive(Protocol):
         ...
 
     async def names(self, prefix: str = "") -> list[str]:
-        """Return the names that begin so, in order."""
+        """Return the names with this prefix, in order."""
         ...
 
     async def remove(self, name: str) -> None:
-        """Forget these bytes. Where there are none nothing happens."""
+        """Delete a segment. No-op if it does not exist."""
         ...

@@ -1,4 +1,4 @@
-"""A model at an endpoint, as the engine needs it."""
+"""Ports for models, time and progress reports."""
 
 from collections.abc import AsyncGenerator, Callable, Mapping
 from typing import Protocol, TypeAlias
@@ -12,16 +12,16 @@ from holdfast.types.messages import Reply, Request
 
 
 class TextDelta(msgspec.Struct, frozen=True):
-    """A piece of an answer as it is written. Live only: the whole answer is what counts."""
+    """A streamed piece of an answer. Live only: the log records the complete answer."""
 
     text: str
 
 
 class ReasoningDelta(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A piece of a model's thinking.
+    """A streamed piece of a model's reasoning.
 
-    `opaque` comes once, whole, when the thinking ends: what `Reasoning.opaque` will be. `part_id` is what the provider
-    calls this stretch of thinking, where it has a name.
+    `opaque` comes once, complete, with the last piece: the value of `Reasoning.opaque`. `part_id` is the provider's id
+    of this reasoning part, if it has one.
     """
 
     text: str
@@ -30,9 +30,9 @@ class ReasoningDelta(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class ToolCallDelta(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A piece of a tool call's arguments; `index` tells parallel calls apart.
+    """A streamed piece of a tool call's arguments; `index` distinguishes parallel calls.
 
-    `call_id` is the id that the reply will have for this call; "" while it is not certain.
+    `call_id` is the id of this call in the reply; "" while it is not known.
     """
 
     index: int
@@ -49,58 +49,52 @@ class Model(Protocol):
 
     @property
     def name(self) -> str:
-        """What people call it, as in "openai:gpt-5"."""
+        """The name that users give it, such as "openai:gpt-5"."""
         ...
 
     @property
     def issuer(self) -> str:
-        """Dialect, endpoint and model in one word: who can check its signatures, and whose limits are learned."""
+        """Dialect, endpoint and model in one string: the key for reasoning signatures and learned limits."""
         ...
 
     @property
     def limits(self) -> Limits:
-        """What it is declared to accept."""
+        """The declared limits."""
         ...
 
     @property
     def prices(self) -> Prices:
-        """What it is declared to cost."""
+        """The declared prices."""
         ...
 
     def stream(self, request: Request, blobs: Mapping[str, bytes]) -> AsyncGenerator[Delta | Reply | Refusal, None]:
         """Send a request. Yields deltas, then exactly one `Reply` or `Refusal`, and ends.
 
-        `blobs` has the bytes of every blob the request names, by SHA-256. Failures of the provider and of the network
-        are yielded, never raised. Closing the iterator closes the connection, so the provider stops working.
+        `blobs` maps the SHA-256 of every blob that the request references to its bytes. Errors of the provider and of
+        the network are yielded, never raised. Closing the iterator closes the connection, so the provider stops.
         """
         ...
 
     async def close(self) -> None:
-        """Let go of connections."""
+        """Close all connections."""
         ...
 
 
-# --- Time, as the engine needs it.
-
-
 class Clock(Protocol):
-    """Time, so that tests can set it."""
+    """Time source, so that tests can control it."""
 
     def now(self) -> float:
         """Return seconds since the epoch."""
         ...
 
     async def sleep(self, seconds: float) -> None:
-        """Return when this much time has passed."""
+        """Sleep for this long."""
         ...
 
 
-# --- How far something long is, for whoever waits for it.
-
-
-# What is being done, the step, and how many steps there are. Called from whichever thread does the work.
+# Progress callback: the operation, the current step and the number of steps. Called from the worker thread.
 Progress: TypeAlias = Callable[[str, int, int], None]
 
 
 def ignore(_what: str, _step: int, _steps: int) -> None:
-    """Nobody wants to know how far it is."""
+    """No-op progress callback."""

@@ -1,4 +1,9 @@
-"""Logs of sessions and who may work on them, as the engine needs them."""
+"""Store ports: `Log` is required, every other port is optional.
+
+A runner needs `Log` alone. A store that can do more implements further ports; callers discover them with `isinstance`
+and otherwise use a fallback or raise `UnsupportedError` (see `holdfast.stores.fallbacks`). Every optional port extends
+`Log`. `Store` is the composition that the shipped stores implement.
+"""
 
 from collections.abc import AsyncIterator, Collection, Sequence
 from typing import Protocol, runtime_checkable
@@ -12,14 +17,17 @@ from holdfast.types.records import InboxRecord, LeasedRecord, Logged, WorkRecord
 
 
 class Admission(msgspec.Struct, frozen=True):
-    """Where an inbox record stands in the log; `is_new` is False where the same client id was admitted before."""
+    """The seq of an inbox record; `is_new` is False if the same client id was admitted before."""
 
     seq: int
     is_new: bool
 
 
 class Lease(msgspec.Struct, frozen=True):
-    """The right to work on a session until `expires_at`. A higher fence makes every write under a lower one fail."""
+    """The exclusive right to work on a session until `expires_at`.
+
+    `fence` is the fencing token: a store rejects every write under a lower fence than the newest.
+    """
 
     session: str
     owner: str
@@ -28,7 +36,7 @@ class Lease(msgspec.Struct, frozen=True):
 
 
 class SessionInfo(msgspec.Struct, frozen=True):
-    """What is known of a session without reading its log. `owed` counts inputs that have no outcome yet."""
+    """Summary of a session, available without reading its log. `owed` counts inputs without an outcome."""
 
     key: str
     last_seq: int
@@ -38,14 +46,14 @@ class SessionInfo(msgspec.Struct, frozen=True):
 
 
 class Snapshot(msgspec.Struct, frozen=True):
-    """A fold of the log up to `seq`, kept so that opening need not repeat it. It may be thrown away at any time."""
+    """A cached fold of the log up to `seq`. It may be dropped at any time."""
 
     seq: int
     body: bytes
 
 
 class Hit(msgspec.Struct, frozen=True):
-    """A record that answers a search, how well, and a glimpse of it. For the output of a tool, `call` has the call."""
+    """A search result: a record, its score and a snippet. For the output of a tool, `call` is the seq of the call."""
 
     seq: int
     score: float
@@ -53,19 +61,19 @@ class Hit(msgspec.Struct, frozen=True):
     call: int = 0
 
 
-class Examined(msgspec.Struct, frozen=True):
-    """Rows of a log, looked at one by one: runs of those that check out, and those that do not.
+class RowCheck(msgspec.Struct, frozen=True):
+    """Result of checking a page of stored rows: runs of intact rows, and the damaged ones.
 
-    `until` is where the look ended; None: at the end of the log.
+    `until` is the seq of the last row of the page; None at the end of the log.
     """
 
-    whole: tuple[Run, ...]
+    intact: tuple[Run, ...]
     bad: tuple[BadRow, ...]
     until: int | None
 
 
 class Quarantined(msgspec.Struct, frozen=True):
-    """Bytes that could not stay in a log, as they were found, and why."""
+    """The original bytes of a damaged row that a repair moved out of the log, and the reason."""
 
     name: str
     seq: int
@@ -75,178 +83,183 @@ class Quarantined(msgspec.Struct, frozen=True):
 
 
 class Segment(msgspec.Struct, frozen=True):
-    """A sealed, compressed run of a session's records in the archive: the seqs it holds, and how to check it."""
+    """A sealed, compressed run of a session's records in the archive."""
 
     session: str
     first: int
     last: int
-    # The name in the archive ends in this SHA-256 of the compressed bytes, so two segments never share a name.
+    # The name in the archive ends in this SHA-256 of the compressed bytes, so no two segments share a name.
     name: str
     sha256: str
     size: int
 
 
 class Feed(Protocol):
-    """Records of a session as they come, an async iterator. Whoever leaves early closes it."""
+    """An async iterator over the records of a session as they are appended. A reader that stops early closes it."""
 
     def __aiter__(self) -> AsyncIterator[Logged]:
         """Return itself."""
         ...
 
     async def __anext__(self) -> Logged:
-        """Return the next record, waiting for it as long as it takes."""
+        """Return the next record. Waits for it without a timeout."""
         ...
 
     async def aclose(self) -> None:
-        """Stop waiting."""
+        """End the feed."""
         ...
 
 
-class Store(Protocol):
-    """Logs of sessions, and who may work on them.
+@runtime_checkable
+class Log(Protocol):
+    """Append-only logs of sessions and their leases: the only port that a store must implement.
 
-    Whatever returns has happened for good: it is on disk, or whatever the store has instead. Whatever raises has not
-    happened at all; a call that is cancelled, or raises `OutcomeUnknownError`, may be either. A session exists from its
-    first record on; reading one that does not exist finds it empty. A key is not empty and is well-formed Unicode, a
-    record's text as well: anything else is refused with `BadInputError`.
+    A call that returns is durable. A call that raises had no effect, with two exceptions: a cancelled call and
+    `OutcomeUnknownError` may have happened or not. A session exists from its first record on; a session that does not
+    exist reads as empty. A key is not empty and is well-formed Unicode, and so is the text of a record: the store
+    rejects anything else with `BadInputError`.
     """
 
     async def admit(self, session: str, record: InboxRecord) -> Admission:
-        """Append one inbox record, whoever holds the lease.
+        """Append one inbox record. No lease is needed.
 
-        An input whose client id the session already knows is not stored again: its first place is returned, and if
-        its parts differ `ClientIdReusedError` is raised. `QueueFullError` where too many inputs wait.
+        The store keeps the client ids of inputs. A known client id is not stored again: the first seq is returned, or
+        `ClientIdReusedError` is raised if the parts differ. Raises `QueueFullError` if too many inputs are pending.
         """
         ...
 
     async def append(self, lease: Lease, records: Sequence[LeasedRecord], *, after: int) -> int:
-        """Append work records in one piece, all or none, and return the seq of the last.
+        """Append work records atomically and return the seq of the last one.
 
-        An import may append inputs in the same way, together with their outcomes; their client ids are not looked at.
+        An import may append inputs together with their outcomes; their client ids are not checked.
 
-        Raises `LeaseLostError` where the lease's fence is no longer the session's newest or the lease was released,
-        and `SeqMovedError` where `after` is not the session's last seq. An expired lease that nobody took still holds.
+        Raises `LeaseLostError` if the lease was released or its fence is not the newest of the session, and
+        `SeqMovedError` if `after` is not the last seq. An expired lease stays valid until another worker takes it.
         """
         ...
 
     async def read(self, session: str, *, after: int = 0, limit: int | None = None) -> list[Logged]:
-        """Return the records behind `after` in order of seq, at most `limit` of them.
+        """Return at most `limit` records with a seq above `after`, in order.
 
-        A record that is damaged or gone does not hide the others: `DamageSetAside` stands in its place. What is whole
-        but of a kind that this code does not know was written by a newer version, and raises `StoreDamagedError`.
+        A damaged or missing record is replaced by `DamageSetAside`. An intact record of an unknown type was written by
+        a newer version and raises `StoreDamagedError`.
 
-        Raises `RecordsSealedError` where the first of them was sealed: `ArchivedStore` reads on in the archive.
+        Raises `RecordsSealedError` if the first of them is sealed; `ArchivedStore` reads those from the archive.
         """
         ...
 
     def feed(self, session: str, *, after: int = 0) -> Feed:
-        """Yield every record behind `after`, in order, each once, waiting for new ones without end.
+        """Yield every record above `after`, in order, each once, and wait for new ones without end.
 
-        Records appended by other processes on the same store arrive too. Closing the store ends it.
-        """
-        ...
-
-    async def search(self, session: str, query: str, *, limit: int = 10) -> list[Hit]:
-        """Return the messages and tool steps of one session that answer a question best, best first.
-
-        A question is words, a path, a name or an id, in no particular syntax; nothing in it is an error. Whatever was
-        appended before is found, of this session alone. Of two that answer alike the newer one comes first. What was
-        sealed is found too; its excerpt is empty, because its text is in the archive.
-        """
-        ...
-
-    async def mentioning(self, sessions: Sequence[SessionInfo], query: str) -> list[str]:
-        """Return the keys of those sessions that a search may find something in, in their order.
-
-        It looks at all of them at once and writes nothing, so whoever searches thousands asks here first. One whose
-        newest records are not indexed yet is among them.
+        Records appended by other processes on the same store arrive too. Closing the store ends the feed.
         """
         ...
 
     async def acquire(self, session: str, owner: str, *, seconds: float) -> Lease | None:
-        """Take the right to work on a session, or return None while another living owner holds it.
+        """Take the lease of a session, or return None while another live owner holds it.
 
-        Each success has a higher fence than all before. A lease that has expired, or whose owner is known to be dead,
-        can be taken at once. An owner that asks again for what it holds gets a new fence.
+        Every success returns a higher fence than all before. An expired lease, or one whose owner is known to be dead,
+        is available at once. An owner that acquires its own lease again gets a new fence.
         """
         ...
 
     async def renew(self, lease: Lease, *, seconds: float) -> Lease:
-        """Prolong a lease from now on. Raises `LeaseLostError` where another worker has taken it."""
+        """Extend a lease, counted from now. Raises `LeaseLostError` if another worker has taken it."""
         ...
 
     async def release(self, lease: Lease) -> None:
-        """Give a lease back. Where it was lost already nothing happens."""
-        ...
-
-    async def save_snapshot(self, lease: Lease, snapshot: Snapshot) -> None:
-        """Keep a fold in place of the one before. Raises `LeaseLostError` as `append` does."""
-        ...
-
-    async def load_snapshot(self, session: str) -> Snapshot | None:
-        """Return the newest snapshot, if there is one."""
-        ...
-
-    async def kept(self, session: str, *, after: int = 0, limit: int) -> list[Kept]:
-        """Return live records behind `after` exactly as they are kept, at most `limit`; those that were sealed are not.
-
-        Raises `StoreDamagedError` at one that is altered or missing: what is not clean is not to be sealed.
-        """
-        ...
-
-    async def seal(self, lease: Lease, segment: Segment, *, after: int) -> int:
-        """Take the records of a segment out of the live ones and append `SegmentSealed`, in one piece; return its seq.
-
-        The segment must be in the archive by then, read back and checked. It begins with the first live record. What
-        was sealed stays findable, and its client ids stay known. Raises as `append` does, and `BadInputError` where
-        those are not the records that come next.
-        """
-        ...
-
-    async def segments(self, session: str) -> list[Segment]:
-        """Return what was sealed, in order: without a gap from record 1 to the last before the first live one."""
-        ...
-
-    async def blobs_of(self, session: str) -> list[BlobRef]:
-        """Return the blobs that records of a session name or have named, in order of their names.
-
-        Kept with each append. What was sealed or set aside since is still among them, so there may be more than the
-        records that can be read now name, and never fewer.
-        """
-        ...
-
-    async def blobs_only_of(self, sessions: Collection[str]) -> list[BlobRef]:
-        """Return the blobs that these sessions name and no other does, in order of their names.
-
-        No log is read for it, so it holds only where `blobs_unknown` has nothing.
-        """
-        ...
-
-    async def blobs_unknown(self) -> list[str]:
-        """Return the sessions whose records were not all looked at for blobs: those from before that was kept."""
-        ...
-
-    async def know_blobs(self, session: str, refs: Collection[BlobRef]) -> None:
-        """Note which blobs the records of a session name, all of them: it is no longer unknown. Others stay noted."""
+        """Release a lease. No-op if it was lost."""
         ...
 
     async def info(self, session: str) -> SessionInfo | None:
-        """Return what is known of one session, or None where there is none."""
+        """Return the summary of a session, or None if it does not exist."""
         ...
 
     async def sessions(self, *, after: str = "", limit: int = 100) -> list[SessionInfo]:
-        """Return sessions in order of their keys, those behind the key `after`."""
+        """Return sessions in order of their keys, starting after the key `after`."""
         ...
 
-    async def owing(self) -> list[str]:
-        """Return the keys of all sessions that owe an outcome: what a start must resume."""
+    async def pending(self) -> list[str]:
+        """Return the keys of all sessions with pending work, in order: what a start must resume."""
         ...
 
-    async def examine(self, session: str, *, after: int | None = None, limit: int = 1_000) -> Examined:
-        """Look at the rows of a log behind `after`, at most `limit` of them, whatever numbers they claim to have."""
+    async def close(self) -> None:
+        """Finish running calls, then release all resources. Feeds end; later calls raise `StoppingError`."""
         ...
 
-    async def mend(
+
+@runtime_checkable
+class Snapshots(Log, Protocol):
+    """Cached folds. Without this port a session is folded from its first record each time it is opened."""
+
+    async def save_snapshot(self, lease: Lease, snapshot: Snapshot) -> None:
+        """Replace the snapshot of a session. Raises `LeaseLostError` as `append` does."""
+        ...
+
+    async def load_snapshot(self, session: str) -> Snapshot | None:
+        """Return the newest snapshot, or None."""
+        ...
+
+
+@runtime_checkable
+class SearchIndex(Log, Protocol):
+    """Full-text search over one session. Without this port a search scans the log."""
+
+    async def search(self, session: str, query: str, *, limit: int = 10) -> list[Hit]:
+        """Return the best matching messages and tool steps of a session, best first.
+
+        A query is words, a path, a name or an id. It has no syntax, so no query is an error. The result covers every
+        record appended before the call. Of two equal scores the newer record comes first. The excerpt of a sealed
+        record is empty, because its text is in the archive.
+        """
+        ...
+
+    async def candidates(self, sessions: Sequence[SessionInfo], query: str) -> list[str]:
+        """Return the keys of the sessions that may contain a match, in the given order.
+
+        One read-only query for all of them, to filter thousands of sessions before searching each. A session with
+        records that are not indexed yet is always a candidate.
+        """
+        ...
+
+
+@runtime_checkable
+class BlobRefs(Log, Protocol):
+    """References from sessions to blobs. Without this port no deletion removes a blob."""
+
+    async def blob_refs(self, session: str) -> list[BlobRef]:
+        """Return the blobs that records of a session reference or have referenced, ordered by hash.
+
+        Every append updates them. References of sealed and quarantined records stay, so the result may contain more
+        than the readable records reference, but never less.
+        """
+        ...
+
+    async def unshared_blobs(self, sessions: Collection[str]) -> list[BlobRef]:
+        """Return the blobs that only these sessions reference, ordered by hash.
+
+        Reads no log, so the result is complete only if `unscanned_sessions` returns none.
+        """
+        ...
+
+    async def unscanned_sessions(self) -> list[str]:
+        """Return the sessions whose blob references are incomplete: those older than this table."""
+        ...
+
+    async def add_blob_refs(self, session: str, refs: Collection[BlobRef]) -> None:
+        """Add the blobs that all records of a session reference, and mark the session as scanned."""
+        ...
+
+
+@runtime_checkable
+class Maintenance(Log, Protocol):
+    """Check and repair of logs, and sealing of old records. Without this port logs are neither repaired nor sealed."""
+
+    async def check_rows(self, session: str, *, after: int | None = None, limit: int = 1_000) -> RowCheck:
+        """Verify the stored rows above `after`, at most `limit` of them, whatever seqs they claim."""
+        ...
+
+    async def repair(
         self,
         lease: Lease,
         repairs: Sequence[LogRepair],
@@ -254,51 +267,78 @@ class Store(Protocol):
         *,
         after: int,
     ) -> int:
-        """Repair a log and append what is to be said about it, all or none, and return the seq of the last record.
+        """Apply repairs and append records that report them, atomically. Return the seq of the last record.
 
-        The bytes of what is set aside are kept for good; see `quarantine`. Raises as `append` does.
+        The original bytes of removed rows are kept forever; see `quarantine`. Raises as `append` does.
         """
         ...
 
     async def quarantine(self, session: str, *, after: str = "", limit: int = 100) -> list[Quarantined]:
-        """Return what was set aside of one session, in the order in which it was, behind the name `after`."""
+        """Return the quarantined rows of a session, oldest first, starting after the name `after`."""
         ...
 
-    async def adopt(self, lease: Lease, records: Sequence[Logged]) -> int:
-        """Append records of another log as they are, with their own numbers and times, and return the last seq.
+    async def live_rows(self, session: str, *, after: int = 0, limit: int) -> list[Kept]:
+        """Return at most `limit` rows above `after` exactly as stored, without those that are sealed.
 
-        They must go on where this log ends, else `SeqMovedError`; `LeaseLostError` as for `append`. Client ids are
-        known from then on. All or none.
+        Raises `StoreDamagedError` at a damaged or missing row: only clean rows may be sealed.
         """
         ...
 
-    async def rename(self, lease: Lease, key: str, *, after: int | None = None) -> Lease:
-        """Give a session another key, under which it is from now on; its old one is free.
+    async def seal(self, lease: Lease, segment: Segment, *, after: int) -> int:
+        """Remove the rows of a segment and append `SegmentSealed`, atomically. Return the seq of that record.
 
-        Raises `BadInputError` where the new key has a log already, and `SeqMovedError` where `after` is given and no
-        longer the last record: who takes a session away may want to know of all that came.
+        The caller has put the segment into the archive, read it back and checked it. It begins with the first live
+        row. Sealed records stay searchable and their client ids stay known. Raises as `append` does, and
+        `BadInputError` if the segment does not hold the next rows.
         """
         ...
 
-    async def delete(self, lease: Lease) -> None:
-        """Remove a session with all that is kept of it, quarantine included. It cannot be had back.
-
-        Large ones go in pieces: one that is interrupted is less than it was, so it is renamed to a key of ours first.
-        """
-        ...
-
-    async def close(self) -> None:
-        """Finish what was asked for, then let go of everything. Feeds end; later calls raise `StoppingError`."""
+    async def segments(self, session: str) -> list[Segment]:
+        """Return the sealed segments in order, without a gap from record 1 to the first live record."""
         ...
 
 
 @runtime_checkable
-class Archived(Protocol):
-    """A store that has an archive behind it, and can say what that really holds."""
+class SessionAdmin(Log, Protocol):
+    """Operations on whole sessions. Without this port sessions are neither deleted, imported nor forked."""
 
-    async def archived(self, session: str, *, first: int, last: int) -> list[Kept]:
-        """Return sealed records as the archive has them now, nothing of it remembered.
+    async def adopt(self, lease: Lease, records: Sequence[Logged]) -> int:
+        """Append records of another log with their own seqs and times, atomically. Return the last seq.
 
-        Raises `SegmentMissingError` where one of them is gone or damaged there.
+        Their client ids become known. Raises `SeqMovedError` if they do not follow the end of this log, and
+        `LeaseLostError` as `append` does.
+        """
+        ...
+
+    async def rename(self, lease: Lease, key: str, *, after: int | None = None) -> Lease:
+        """Give a session another key, and free the old one.
+
+        Raises `BadInputError` if the new key has a log, and `SeqMovedError` if `after` is given and is not the last
+        seq: a caller that removes a session wants to know all its records.
+        """
+        ...
+
+    async def delete(self, lease: Lease) -> None:
+        """Delete a session with its snapshots, search index and quarantine. This cannot be undone.
+
+        A large session is deleted in several transactions. A caller renames it to a reserved key first, so that an
+        interrupted deletion leaves no partial session under the old key.
+        """
+        ...
+
+
+@runtime_checkable
+class Store(Snapshots, SearchIndex, BlobRefs, Maintenance, SessionAdmin, Protocol):
+    """All store ports together, as the shipped stores implement them."""
+
+
+@runtime_checkable
+class SealedRows(Protocol):
+    """A store that can read its archive directly."""
+
+    async def sealed_rows(self, session: str, *, first: int, last: int) -> list[Kept]:
+        """Return sealed rows as the archive has them now, without any cache.
+
+        Raises `SegmentMissingError` if a segment is missing or damaged.
         """
         ...

@@ -1,4 +1,4 @@
-"""What a model may ask for, as the engine needs it."""
+"""Ports for the tools that a model may call."""
 
 from collections.abc import Sequence
 from typing import Protocol
@@ -9,7 +9,7 @@ from holdfast.types.messages import ToolSpec
 
 
 class Attachment(msgspec.Struct, frozen=True):
-    """Bytes that are not text, such as an image, on their way into a message or out of a tool."""
+    """Binary content, such as an image, for a message or from a tool."""
 
     data: bytes
     name: str = ""
@@ -17,46 +17,46 @@ class Attachment(msgspec.Struct, frozen=True):
 
 
 class SessionTool(Protocol):
-    """Something a model may ask for that works on the session it is asked in. As `Tool` otherwise."""
+    """A tool that works on the session of its call. Otherwise as `Tool`."""
 
     @property
     def spec(self) -> ToolSpec:
-        """What the model is told."""
+        """The declaration that is sent to the model."""
         ...
 
     @property
     def is_idempotent(self) -> bool:
-        """Whether running it twice does no more than running it once, so that a crash may repeat it."""
+        """Return whether a call may be repeated after a crash without further effect."""
         ...
 
     @property
     def seconds_max(self) -> float:
-        """How long one run may take."""
+        """The timeout of one run."""
         ...
 
     async def run(self, session: str, arguments: str) -> Sequence[str | Attachment]:
-        """Run with the JSON text the model wrote. What it raises is told to the model."""
+        """Run with the JSON arguments of the model. An exception is returned to the model as the result."""
         ...
 
 
 class Tool(Protocol):
-    """Something a model may ask for."""
+    """A tool that a model may call."""
 
     @property
     def spec(self) -> ToolSpec:
-        """What the model is told."""
+        """The declaration that is sent to the model."""
         ...
 
     @property
     def is_idempotent(self) -> bool:
-        """Whether running it twice does no more than running it once, so that a crash may repeat it."""
+        """Return whether a call may be repeated after a crash without further effect."""
         ...
 
     @property
     def seconds_max(self) -> float:
-        """How long one run may take."""
+        """The timeout of one run."""
         ...
 
     async def run(self, arguments: str) -> Sequence[str | Attachment]:
-        """Run with the JSON text the model wrote. What it raises is told to the model."""
+        """Run with the JSON arguments of the model. An exception is returned to the model as the result."""
         ...

@@ -12,7 +12,7 @@ import msgspec
 
 from holdfast.core.limits.bounds import Bounds
 from holdfast.core.text.truncation import well_formed
-from holdfast.ports import Blobs, Lease, Store
+from holdfast.ports import Blobs, Lease, Log
 from holdfast.rescue.neutral import NeutralMessage, NeutralRole
 from holdfast.rescue.turn_records import NO_CALL, TurnRecords, reply_parts
 from holdfast.runtime.clock import SystemClock
@@ -122,7 +122,7 @@ def turns_of(messages: Iterable[NeutralMessage]) -> Iterator[list[NeutralMessage
 
 
 async def import_session(
-    messages: Sequence[NeutralMessage], key: str, *, store: Store, blobs: Blobs, bounds: Bounds
+    messages: Sequence[NeutralMessage], key: str, *, store: Log, blobs: Blobs, bounds: Bounds
 ) -> Imported:
     """Import the messages of one foreign session into the session `key`; known messages are skipped."""
     known = await _origins(store, key)
@@ -141,16 +141,14 @@ async def import_session(
     return Imported(key, len(fresh), already_there, system_texts, written)
 
 
-async def _origins(store: Store, key: str) -> set[int]:
+async def _origins(store: Log, key: str) -> set[int]:
     found: set[int] = set()
     async for page in pages(store, key):
         found.update(origin for logged in page if (origin := origin_of(logged.record)) is not None)
     return found
 
 
-async def _append(
-    messages: Sequence[NeutralMessage], lease: Lease, *, store: Store, blobs: Blobs, bounds: Bounds
-) -> int:
+async def _append(messages: Sequence[NeutralMessage], lease: Lease, *, store: Log, blobs: Blobs, bounds: Bounds) -> int:
     known = await store.info(lease.session)
     first = last = known.last_seq if known else 0
     turns = Turns(last)

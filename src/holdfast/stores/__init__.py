@@ -1,1 +1,1 @@
-"""Where logs, leases and blobs are kept: in memory, in SQLite, in a folder."""
+"""Stores for logs, leases, blobs and archives: in memory, SQLite, PostgreSQL, folders and S3."""

@@ -1,7 +1,7 @@
-"""A store together with its archive: a log reads the same whether its older records are live or sealed.
+"""A store combined with its archive: a log reads the same whether its older records are live or sealed.
 
-Everything is the store's own, but for what reaches behind the first live record. That is read from the archive; where
-records are sealed while somebody reads, the reading goes on there.
+All calls go to the store; only records before the first live one are read from the archive. A read continues there if
+records are sealed while it runs.
 """
 
 import asyncio
@@ -29,11 +29,11 @@ from holdfast.errors import RecordsSealedError, SegmentMissingError, StoreDamage
 from holdfast.ports import (
     Admission,
     Archive,
-    Examined,
     Feed,
     Hit,
     Lease,
     Quarantined,
+    RowCheck,
     Segment,
     SessionInfo,
     Snapshot,
@@ -43,10 +43,9 @@ from holdfast.stores.feeds import FEED_PAGE
 from holdfast.types.messages import BlobRef
 from holdfast.types.records import DamageSetAside, InboxRecord, LeasedRecord, Logged, WorkRecord, decode_record
 
-# --- Reading records out of sealed segments: one frame at a time, the newest few kept.
+# --- Reading sealed segments ---
 
-
-# Records of frames that were read last, so that whoever pages through a log reads each frame once: 250 frames.
+# Cache of decoded frames, so that a reader that pages through a log reads each frame once: 250 frames.
 FRAMES_BYTES_MAX = 32 * 2**20
 # Headers take about a KiB each.
 HEADERS_MAX = 1_000
@@ -55,53 +54,53 @@ KeyT = TypeVar("KeyT")
 ValueT = TypeVar("ValueT")
 
 
-class Recent(Generic[KeyT, ValueT]):
-    """What was used last, up to a bound on how much it comes to."""
+class LruCache(Generic[KeyT, ValueT]):
+    """LRU cache with a bound on the total size of its values."""
 
     def __init__(self, size_max: int, size_of: Callable[[ValueT], int]) -> None:
         self._size_max, self._size_of = size_max, size_of
-        self._kept: OrderedDict[KeyT, ValueT] = OrderedDict()
+        self._entries: OrderedDict[KeyT, ValueT] = OrderedDict()
         self._size = 0
 
     def get(self, key: KeyT) -> ValueT | None:
-        """Return what is kept, as the last used from now on."""
-        if key in self._kept:
-            self._kept.move_to_end(key)
-        return self._kept.get(key)
+        """Return a value and mark it as used."""
+        if key in self._entries:
+            self._entries.move_to_end(key)
+        return self._entries.get(key)
 
-    def keep(self, key: KeyT, value: ValueT) -> None:
-        """Keep something, at the cost of what was not used for longest. What is too large by itself is not kept."""
+    def put(self, key: KeyT, value: ValueT) -> None:
+        """Add a value and evict the least recently used ones. A value above the bound is not cached."""
         self.drop(key)
         if self._size_of(value) > self._size_max:
             return
-        self._kept[key] = value
+        self._entries[key] = value
         self._size += self._size_of(value)
         while self._size > self._size_max:
-            _, oldest = self._kept.popitem(last=False)
+            _, oldest = self._entries.popitem(last=False)
             self._size -= self._size_of(oldest)
 
     def drop(self, key: KeyT) -> None:
-        """Keep this no longer."""
-        dropped = self._kept.pop(key, None)
+        """Remove a value."""
+        dropped = self._entries.pop(key, None)
         if dropped is not None:
             self._size -= self._size_of(dropped)
 
 
 class SegmentReader:
-    """Reads the segments of one archive."""
+    """Reads segments of an archive, with a cache of headers and frames."""
 
     def __init__(self, archive: Archive) -> None:
         self._archive = archive
-        # Each header with where its first frame begins.
-        self._headers: Recent[str, tuple[Header, int]] = Recent(HEADERS_MAX, lambda _: 1)
-        self._frames: Recent[tuple[str, int], list[Kept]] = Recent(
+        # Each header with the position of its first frame.
+        self._headers: LruCache[str, tuple[Header, int]] = LruCache(HEADERS_MAX, lambda _: 1)
+        self._frames: LruCache[tuple[str, int], list[Kept]] = LruCache(
             FRAMES_BYTES_MAX, lambda rows: sum(len(row.body) for row in rows)
         )
 
     async def rows(self, segment: Segment, first: int, last: int) -> list[Kept]:
-        """Return the records of a segment from `first` to `last`, which it must hold.
+        """Return the rows `first` to `last` of a segment that contains them.
 
-        Raises `SegmentMissingError` where it is gone, or is not what was sealed.
+        Raises `SegmentMissingError` if the segment is missing or is not what was sealed.
         """
         try:
             header, start = await self._header(segment)
@@ -125,15 +124,15 @@ class SegmentReader:
             beginning = await self._archive.read(segment.name, start=0, length=header_size(beginning))
         header = unpack_header(beginning)
         if (header.session, header.first, header.last) != (segment.session, segment.first, segment.last):
-            raise SegmentMissingError(segment.name, "holds other records than its seal says")
+            raise SegmentMissingError(segment.name, "does not hold the records of its seal")
         found = header, header_size(beginning)
-        self._headers.keep(segment.name, found)
+        self._headers.put(segment.name, found)
         return found
 
     async def _read(
         self, segment: Segment, frames: tuple[Frame, ...], start: int, missing: list[int]
     ) -> dict[int, list[Kept]]:
-        """Read frames in one request, those between the first and the last that are missing included."""
+        """Read all frames from the first to the last missing one in one request."""
         if not missing:
             return {}
         wanted = range(missing[0], missing[-1] + 1)
@@ -147,11 +146,11 @@ class SegmentReader:
 
         read = await asyncio.to_thread(unpack)
         for place, rows in read.items():
-            self._frames.keep((segment.name, place), rows)
+            self._frames.put((segment.name, place), rows)
         return read
 
 
-# Segments whose places are remembered, of all sessions together: some 20 MiB.
+# Cached segment entries of all sessions together: some 20 MiB.
 SEGMENTS_KNOWN_MAX = 50_000
 
 
@@ -161,15 +160,15 @@ class ArchivedStore:
     def __init__(self, store: Store, archive: Archive) -> None:
         self._store, self._archive = store, archive
         self._reader = SegmentReader(archive)
-        self._known: Recent[str, list[Segment]] = Recent(SEGMENTS_KNOWN_MAX, len)
+        self._known: LruCache[str, list[Segment]] = LruCache(SEGMENTS_KNOWN_MAX, len)
 
     @property
     def live(self) -> Store:
-        """The store that has what was not sealed."""
+        """The wrapped store, with the live records."""
         return self._store
 
     async def read(self, session: str, *, after: int = 0, limit: int | None = None) -> list[Logged]:
-        """Return records behind `after`, live or sealed; see `Store.read`."""
+        """Return records above `after`, live or sealed; see `Log.read`."""
         records: list[Logged] = []
         position = max(after, 0)
         while True:
@@ -183,7 +182,7 @@ class ArchivedStore:
             position = records[-1].seq
 
     async def _sealed(self, session: str, after: int, limit: int | None, until: int) -> list[Logged]:
-        """Return records behind `after` up to `until`, all of which were sealed, at most `limit`."""
+        """Return at most `limit` sealed records above `after`, up to `until`."""
         last = until if limit is None else min(until, after + limit)
         segments = await self._segments_up_to(session, until)
         records: list[Logged] = []
@@ -194,8 +193,8 @@ class ArchivedStore:
             try:
                 rows = await self._reader.rows(segment, places[0], places[-1])
             except SegmentMissingError as error:
-                # One segment does not hide the others. Once it is restored, or somebody has set the seal right, the
-                # next reading sees that, so nothing of this is written down.
+                # A missing segment does not hide the others. The next read sees a restored segment or a corrected
+                # seal, so the placeholders are not stored.
                 self._known.drop(session)
                 mark = DamageSetAside(str(error), segment.name, NOT_SET_ASIDE)
                 records += [Logged(seq, 0.0, mark) for seq in places]
@@ -203,8 +202,8 @@ class ArchivedStore:
                 records += [_decoded(session, row) for row in rows]
         return records
 
-    async def archived(self, session: str, *, first: int, last: int) -> list[Kept]:
-        """Return sealed records as the archive has them now; see `Archived.archived`."""
+    async def sealed_rows(self, session: str, *, first: int, last: int) -> list[Kept]:
+        """Return sealed rows as the archive has them now; see `SealedRows.sealed_rows`."""
         reader, rows = SegmentReader(self._archive), list[Kept]()
         for segment in await self._store.segments(session):
             if segment.first <= last and segment.last >= first:
@@ -215,21 +214,21 @@ class ArchivedStore:
         known = self._known.get(session)
         if known is None or known[-1].last < until:
             known = await self._store.segments(session)
-            self._known.keep(session, known)
+            self._known.put(session, known)
         return known
 
     def feed(self, session: str, *, after: int = 0) -> "SpanningFeed":
-        """Yield records as they come, sealed ones first; see `Store.feed`."""
+        """Yield records as they are appended, sealed ones first; see `Log.feed`."""
         return SpanningFeed(self, self._store, session, max(after, 0))
 
     async def search(self, session: str, query: str, *, limit: int = 10) -> list[Hit]:
-        """Return what answers a question best, with excerpts of sealed records too; see `Store.search`."""
+        """Search a session, with excerpts of sealed records too; see `SearchIndex.search`."""
         hits = await self._store.search(session, query, limit=limit)
         return [hit if hit.excerpt else await self._with_excerpt(session, hit, query) for hit in hits]
 
-    async def mentioning(self, sessions: Sequence[SessionInfo], query: str) -> list[str]:
-        """Return where a search may find something; see `Store.mentioning`. Sealed words stay in the store."""
-        return await self._store.mentioning(sessions, query)
+    async def candidates(self, sessions: Sequence[SessionInfo], query: str) -> list[str]:
+        """Return the sessions that may match; see `SearchIndex.candidates`. Sealed records stay indexed."""
+        return await self._store.candidates(sessions, query)
 
     async def _with_excerpt(self, session: str, hit: Hit, query: str) -> Hit:
         records: list[Logged] = []
@@ -238,117 +237,117 @@ class ArchivedStore:
         row = rebuild_row(RowSize(hit.seq, hit.call, 0, 0), records)
         return msgspec.structs.replace(hit, excerpt=snippet(row, query))
 
-    # The store's own.
+    # Delegation to the store.
 
     async def admit(self, session: str, record: InboxRecord) -> Admission:
-        """Append one inbox record; see `Store.admit`."""
+        """Append one inbox record; see `Log.admit`."""
         return await self._store.admit(session, record)
 
     async def append(self, lease: Lease, records: Sequence[LeasedRecord], *, after: int) -> int:
-        """Append work records, all or none; see `Store.append`."""
+        """Append work records atomically; see `Log.append`."""
         return await self._store.append(lease, records, after=after)
 
     async def acquire(self, session: str, owner: str, *, seconds: float) -> Lease | None:
-        """Take the right to work on a session; see `Store.acquire`."""
+        """Take the lease of a session; see `Log.acquire`."""
         return await self._store.acquire(session, owner, seconds=seconds)
 
     async def renew(self, lease: Lease, *, seconds: float) -> Lease:
-        """Prolong a lease; see `Store.renew`."""
+        """Extend a lease; see `Log.renew`."""
         return await self._store.renew(lease, seconds=seconds)
 
     async def release(self, lease: Lease) -> None:
-        """Give a lease back; see `Store.release`."""
+        """Release a lease; see `Log.release`."""
         await self._store.release(lease)
 
     async def save_snapshot(self, lease: Lease, snapshot: Snapshot) -> None:
-        """Keep a fold in place of the one before; see `Store.save_snapshot`."""
+        """Replace the snapshot; see `Snapshots.save_snapshot`."""
         await self._store.save_snapshot(lease, snapshot)
 
     async def load_snapshot(self, session: str) -> Snapshot | None:
-        """Return the newest snapshot, if there is one."""
+        """Return the newest snapshot, or None."""
         return await self._store.load_snapshot(session)
 
-    async def kept(self, session: str, *, after: int = 0, limit: int) -> list[Kept]:
-        """Return live records exactly as they are kept; see `Store.kept`."""
-        return await self._store.kept(session, after=after, limit=limit)
+    async def live_rows(self, session: str, *, after: int = 0, limit: int) -> list[Kept]:
+        """Return live rows exactly as stored; see `Maintenance.live_rows`."""
+        return await self._store.live_rows(session, after=after, limit=limit)
 
     async def seal(self, lease: Lease, segment: Segment, *, after: int) -> int:
-        """Take records out of the live ones; see `Store.seal`."""
+        """Remove sealed rows; see `Maintenance.seal`."""
         return await self._store.seal(lease, segment, after=after)
 
     async def segments(self, session: str) -> list[Segment]:
-        """Return what was sealed, in order."""
+        """Return the sealed segments, in order."""
         return await self._store.segments(session)
 
-    async def examine(self, session: str, *, after: int | None = None, limit: int = 1_000) -> Examined:
-        """Look at live rows; see `Store.examine`."""
-        return await self._store.examine(session, after=after, limit=limit)
+    async def check_rows(self, session: str, *, after: int | None = None, limit: int = 1_000) -> RowCheck:
+        """Check live rows; see `Maintenance.check_rows`."""
+        return await self._store.check_rows(session, after=after, limit=limit)
 
-    async def mend(
+    async def repair(
         self, lease: Lease, repairs: Sequence[LogRepair], records: Sequence[WorkRecord] = (), *, after: int
     ) -> int:
-        """Repair a log and say so in it; see `Store.mend`."""
-        return await self._store.mend(lease, repairs, records, after=after)
+        """Repair a log and report it there; see `Maintenance.repair`."""
+        return await self._store.repair(lease, repairs, records, after=after)
 
     async def quarantine(self, session: str, *, after: str = "", limit: int = 100) -> list[Quarantined]:
-        """Return what was set aside of a session; see `Store.quarantine`."""
+        """Return quarantined rows; see `Maintenance.quarantine`."""
         return await self._store.quarantine(session, after=after, limit=limit)
 
     async def adopt(self, lease: Lease, records: Sequence[Logged]) -> int:
-        """Append records of another log; see `Store.adopt`."""
+        """Append records of another log; see `SessionAdmin.adopt`."""
         return await self._store.adopt(lease, records)
 
     async def rename(self, lease: Lease, key: str, *, after: int | None = None) -> Lease:
-        """Give a session another key; see `Store.rename`."""
+        """Rename a session; see `SessionAdmin.rename`."""
         self._known.drop(lease.session)
         return await self._store.rename(lease, key, after=after)
 
     async def delete(self, lease: Lease) -> None:
-        """Remove a session; see `Store.delete`. Its segments stay in the archive until somebody removes them."""
+        """Delete a session; see `SessionAdmin.delete`. Its segments stay in the archive."""
         self._known.drop(lease.session)
         await self._store.delete(lease)
 
-    async def blobs_of(self, session: str) -> list[BlobRef]:
-        """Return the blobs that a session names; see `Store.blobs_of`."""
-        return await self._store.blobs_of(session)
+    async def blob_refs(self, session: str) -> list[BlobRef]:
+        """Return the blobs that a session references; see `BlobRefs.blob_refs`."""
+        return await self._store.blob_refs(session)
 
-    async def blobs_only_of(self, sessions: Collection[str]) -> list[BlobRef]:
-        """Return the blobs that these sessions alone name; see `Store.blobs_only_of`."""
-        return await self._store.blobs_only_of(sessions)
+    async def unshared_blobs(self, sessions: Collection[str]) -> list[BlobRef]:
+        """Return the blobs that only these sessions reference; see `BlobRefs.unshared_blobs`."""
+        return await self._store.unshared_blobs(sessions)
 
-    async def blobs_unknown(self) -> list[str]:
-        """Return the sessions whose blobs are not known; see `Store.blobs_unknown`."""
-        return await self._store.blobs_unknown()
+    async def unscanned_sessions(self) -> list[str]:
+        """Return the sessions with incomplete references; see `BlobRefs.unscanned_sessions`."""
+        return await self._store.unscanned_sessions()
 
-    async def know_blobs(self, session: str, refs: Collection[BlobRef]) -> None:
-        """Note which blobs a session names; see `Store.know_blobs`."""
-        await self._store.know_blobs(session, refs)
+    async def add_blob_refs(self, session: str, refs: Collection[BlobRef]) -> None:
+        """Add blob references; see `BlobRefs.add_blob_refs`."""
+        await self._store.add_blob_refs(session, refs)
 
     async def info(self, session: str) -> SessionInfo | None:
-        """Return what is known of one session."""
+        """Return the summary of a session, or None."""
         return await self._store.info(session)
 
     async def sessions(self, *, after: str = "", limit: int = 100) -> list[SessionInfo]:
         """Return sessions in order of their keys."""
         return await self._store.sessions(after=after, limit=limit)
 
-    async def owing(self) -> list[str]:
-        """Return the keys of all sessions that owe an outcome, in order."""
-        return await self._store.owing()
+    async def pending(self) -> list[str]:
+        """Return the keys of all sessions with pending work, in order."""
+        return await self._store.pending()
 
     async def close(self) -> None:
-        """Close the store; an archive has nothing to close."""
+        """Close the store. An archive needs no closing."""
         await self._store.close()
 
 
 class SpanningFeed:
-    """Every record of a session behind a position: those that were sealed from the archive, then the store's own feed.
+    """Every record of a session after a position: sealed ones from the archive, then the feed of the store.
 
-    It survives a cancelled wait, and being overtaken by a seal.
+    It survives a cancelled wait, and a seal of records that it has not read yet.
     """
 
-    def __init__(self, spanning: ArchivedStore, store: Store, session: str, after: int) -> None:
-        self._spanning, self._store, self._session = spanning, store, session
+    def __init__(self, archived: ArchivedStore, store: Store, session: str, after: int) -> None:
+        self._archived, self._store, self._session = archived, store, session
         self._position = after
         self._page: deque[Logged] = deque()
         self._live: Feed = store.feed(session, after=after)
@@ -368,14 +367,14 @@ class SpanningFeed:
         return self._page.popleft()
 
     async def _fetch(self) -> None:
-        page = await self._spanning.read(self._session, after=self._position, limit=FEED_PAGE)
+        page = await self._archived.read(self._session, after=self._position, limit=FEED_PAGE)
         await self._live.aclose()
         self._page.extend(page)
         self._position = page[-1].seq
         self._live = self._store.feed(self._session, after=self._position)
 
     async def aclose(self) -> None:
-        """Stop. A task that waits in this feed ends too."""
+        """End the feed, also for a task that waits in it."""
         self._page.clear()
         await self._live.aclose()
 
@@ -385,5 +384,5 @@ def _decoded(session: str, row: Kept) -> Logged:
         return Logged(row.seq, row.at, decode_record(row.body))
     except msgspec.DecodeError as error:
         raise StoreDamagedError(
-            session, row.seq, f"its bytes are whole, but no record is known by them: {error}"
+            session, row.seq, f"its bytes are intact, but its record type is unknown: {error}"
         ) from error

@@ -1,9 +1,8 @@
-"""Blobs in a folder: original bytes under their SHA-256, complete and durable or not there at all.
+"""Blobs in a folder, named by their SHA-256.
 
-A blob is written to a temporary file in the folder `incoming`, synced, and then linked to its name; the link either
-exists or does not, so a crash leaves no half blob, and two writers of the same bytes end with one file. Blobs lie in
-256 folders named by the first two digits, so that no folder gets too large: a million blobs are 4,000 in each.
-Everything that touches the disk happens in threads.
+A blob is written to a temporary file in the folder `incoming`, synced, and then linked to its name, so a crash leaves
+no partial blob, and two writers of the same bytes end with one file. Blobs are spread over 256 folders by their first
+two digits, so that no folder gets too large: a million blobs are 4,000 in each. All disk operations run in threads.
 """
 
 import asyncio
@@ -18,19 +17,19 @@ from typing import TypeVar
 from uuid import uuid4
 
 from holdfast.errors import BlobMissingError, HoldfastError, StorePathError
-from holdfast.stores.folder import Incoming, link_if_absent, make_private_folder, sweep, sync_folder, translated
+from holdfast.stores.folder import Incoming, link_if_absent, make_private_folder, sweep, sync_folder, translate_error
 from holdfast.types.messages import BlobRef
 
-# Read, hashed and written at once: large enough that calls cost nothing, small enough for memory with many at work.
+# Large enough that the cost of calls is negligible, small enough for memory with many writers.
 CHUNK_BYTES = 2**20
-# A blob that was put more lately may belong to a message that is still on its way to the log.
+# A younger blob may belong to a message that is not in the log yet.
 UNNAMED_SECONDS_MIN = 3_600.0
 
 ResultT = TypeVar("ResultT")
 
 
 class FolderBlobs:
-    """Blobs in a local folder, which is created where it does not exist. Its parent must exist."""
+    """Blobs in a local folder, created if it does not exist. Its parent must exist."""
 
     def __init__(self, folder: str | Path) -> None:
         self._folder = Path(folder)
@@ -41,24 +40,24 @@ class FolderBlobs:
             sweep(self._incoming)
         except OSError as error:
             raise StorePathError(
-                f"blobs cannot be kept in {folder} ({error.strerror}); create that folder or change its permissions"
+                f"blobs cannot be stored in {folder} ({error.strerror}); create that folder or change its permissions"
             ) from error
 
     async def put(self, chunks: AsyncIterator[bytes] | bytes) -> BlobRef:
-        """Keep these bytes; see `Blobs.put`. Of a stream one chunk and at most a MiB more is in memory."""
+        """Store bytes; see `Blobs.put`. Holds one chunk of a stream and at most a MiB more in memory."""
         incoming = Incoming(self._incoming)
         try:
             if isinstance(chunks, bytes):
-                await self._in_a_thread(partial(incoming.write, chunks))
+                await self._in_thread(partial(incoming.write, chunks))
             else:
-                async for piece in gathered(chunks):
-                    await self._in_a_thread(partial(incoming.write, piece))
-            return await self._in_a_thread(partial(self._keep, incoming))
+                async for piece in coalesced(chunks):
+                    await self._in_thread(partial(incoming.write, piece))
+            return await self._in_thread(partial(self._keep, incoming))
         finally:
             await asyncio.to_thread(incoming.close)
 
     async def get(self, ref: BlobRef) -> bytes:
-        """Return all bytes, checked against the name; see `Blobs.get`."""
+        """Return all bytes, verified against the hash; see `Blobs.get`."""
 
         def read_checked() -> bytes:
             content = self._path_of(ref).read_bytes()
@@ -66,23 +65,23 @@ class FolderBlobs:
                 raise BlobMissingError(ref.sha256, "was altered: its bytes do not match its name")
             return content
 
-        return await self._in_a_thread(read_checked, ref)
+        return await self._in_thread(read_checked, ref)
 
     async def read(self, ref: BlobRef, *, start: int, length: int) -> bytes:
-        """Return a range of the bytes; see `Blobs.read`. A range is not checked: that would take reading everything."""
+        """Return a range of the bytes; see `Blobs.read`. A range is not verified: that needs all bytes."""
 
         def read_range() -> bytes:
             with self._path_of(ref).open("rb") as file:
                 file.seek(max(start, 0))
                 return file.read(max(length, 0))
 
-        return await self._in_a_thread(read_range, ref)
+        return await self._in_thread(read_range, ref)
 
     async def remove(self, ref: BlobRef) -> bool:
-        """Forget bytes that no record names; see `Blobs.remove`.
+        """Delete an unreferenced blob; see `Blobs.remove`.
 
-        They are moved away first and looked at again: whoever puts the same bytes meanwhile either finds no file, and
-        makes one, or has marked the one that is then put back.
+        The file is renamed first and its time is checked again. A concurrent `put` of the same bytes either finds no
+        file and writes one, or has touched this one, which is then restored.
         """
 
         def remove() -> bool:
@@ -99,51 +98,51 @@ class FolderBlobs:
             return True
 
         try:
-            return await self._in_a_thread(remove, ref)
+            return await self._in_thread(remove, ref)
         except BlobMissingError:
-            # Somebody else has removed it meanwhile, or it is no name that bytes could have.
+            # Removed by another process meanwhile, or the name is not a hash.
             return False
 
-    async def _in_a_thread(self, work: Callable[[], ResultT], ref: BlobRef | None = None) -> ResultT:
+    async def _in_thread(self, work: Callable[[], ResultT], ref: BlobRef | None = None) -> ResultT:
         try:
             return await asyncio.to_thread(work)
         except FileNotFoundError as error:
             if ref is None:
-                raise self._translated(error) from error
+                raise self._translate_error(error) from error
             raise BlobMissingError(ref.sha256, f"is not in {self._folder}") from error
         except OSError as error:
-            raise self._translated(error) from error
+            raise self._translate_error(error) from error
 
-    def _translated(self, error: OSError) -> HoldfastError:
-        return translated(error, f"blobs in {self._folder}")
+    def _translate_error(self, error: OSError) -> HoldfastError:
+        return translate_error(error, f"blobs in {self._folder}")
 
     def _path_of(self, ref: BlobRef) -> Path:
-        # A name that is no hash could lead out of the folder.
+        # A name that is not a hash could lead out of the folder.
         if len(ref.sha256) != hashlib.sha256().digest_size * 2 or not set(ref.sha256) <= set("0123456789abcdef"):
             raise BlobMissingError(ref.sha256, "is not named by a SHA-256")
         return self._folder / ref.sha256[:2] / ref.sha256
 
     def _keep(self, incoming: Incoming) -> BlobRef:
-        """Give complete bytes their name, unless they have it already; durable when this returns."""
+        """Link a complete file to its hash unless it exists. Durable on return."""
         ref = incoming.finish()
         path = self._path_of(ref)
         while not link_if_absent(incoming, path):
             try:
-                # Its time says that somebody is about to name it: see `remove`.
+                # The new time tells `remove` that a reference is on its way.
                 os.utime(path)
                 if _sha256_of(path) != ref.sha256:
-                    # Damaged since it was put. The right bytes are at hand, so this heals it.
+                    # The stored file is damaged; replace it with the intact bytes.
                     incoming.path.replace(path)
                     sync_folder(path.parent)
             except FileNotFoundError:
-                # Removed between the two.
+                # Removed between the link and the touch.
                 continue
             break
         return ref
 
 
-async def gathered(chunks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
-    """Join small chunks, because each piece costs a way to another thread and back."""
+async def coalesced(chunks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+    """Join small chunks, because each piece costs a round trip to a thread."""
     pending: list[bytes] = []
     size_bytes = 0
     async for chunk in chunks:

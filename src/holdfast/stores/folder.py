@@ -1,7 +1,7 @@
-"""Bytes in a folder, complete and durable under their name or not there at all.
+"""Atomic, durable file writes in a folder.
 
-They are written to a temporary file, synced, and then linked to their name; the link either exists or does not, so a
-crash leaves no half of anything, and of two writers of one name the first wins. All of it blocks: call it in a thread.
+Content is written to a temporary file, synced, and then linked to its name. The link exists or does not, so a crash
+leaves no partial file, and of two writers of one name the first wins. All functions block: call them in a thread.
 """
 
 import errno
@@ -21,96 +21,96 @@ from holdfast.types.messages import BlobRef
 _OUT_OF_SPACE = frozenset({errno.ENOSPC, errno.EDQUOT})
 
 
-class Witness:
-    """Sees what is asked of the disk, in order, right after it was done. This one takes no notice.
+class DiskObserver:
+    """Observer of disk operations, called in order after each one. The base class ignores them.
 
-    The laboratory works out from it what a loss of power may leave, as it does for SQLite's own files.
+    The crash lab derives from them the states that a power loss may leave, as it does for SQLite's files.
     """
 
     def made(self, folder: Path) -> None:
-        """A folder has its name."""
+        """A folder was created."""
 
     def wrote(self, path: Path, content: bytes) -> None:
-        """Bytes were added at the end of a file, which was made for them where it was not there."""
+        """Bytes were appended to a file, which was created if it did not exist."""
 
     def linked(self, path: Path, source: Path) -> None:
-        """A file has another name."""
+        """A file got another name."""
 
     def synced(self, path: Path) -> None:
-        """The bytes of a file, or the names in a folder, are on the disk."""
+        """A file or a folder was synced."""
 
     def removed(self, path: Path) -> None:
-        """A name is gone."""
+        """A name was removed."""
 
 
-# Who sees all of it, in this process.
-_witnesses = [Witness()]
+# The observers of this process; the last one is active.
+_observers = [DiskObserver()]
 
 
 @contextmanager
-def witnessed(witness: Witness) -> Iterator[None]:
-    """Have somebody see what is asked of the disk, whoever asks for it."""
-    _witnesses.append(witness)
+def observe_disk(observer: DiskObserver) -> Iterator[None]:
+    """Observe all disk operations of this process while the context is open."""
+    _observers.append(observer)
     try:
         yield
     finally:
-        _witnesses.remove(witness)
+        _observers.remove(observer)
 
 
 def make_private_folder(folder: Path) -> None:
-    """Make a folder where there is none. Its parent must exist. It is durable when this returns, whoever made it."""
-    # Conversations are private: nobody else may read them, or what was attached to them.
+    """Create a folder unless it exists, and sync its parent, which must exist."""
+    # Conversations and attachments are private.
     folder.mkdir(mode=0o700, exist_ok=True)
-    _witnesses[-1].made(folder)
+    _observers[-1].made(folder)
     sync_folder(folder.parent)
 
 
 def link_if_absent(incoming: "Incoming", path: Path) -> bool:
-    """Give finished bytes their name, unless something has it, and say whether; durable when this returns."""
+    """Link a finished file to its name unless the name exists; return whether it was linked. Durable on return."""
     if not path.parent.exists():
         make_private_folder(path.parent)
     try:
         os.link(incoming.path, path)
     except FileExistsError:
-        # Another writer linked it, but its sync may still be under way.
+        # Another writer linked it, but its sync may still be running.
         sync_folder(path.parent)
         return False
-    _witnesses[-1].linked(path, incoming.path)
+    _observers[-1].linked(path, incoming.path)
     sync_folder(path.parent)
     return True
 
 
 def sweep(folder: Path) -> None:
-    """Remove what writers that died left behind in their folder for temporary files: whatever is not locked."""
+    """Remove the temporary files of dead writers: those that are not locked."""
     for path in folder.iterdir():
         with suppress(FileNotFoundError, BlockingIOError), path.open("rb") as file:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            # Without a name it was swept by somebody else, and what has its name now belongs to a living writer.
+            # A file without a name was swept by another process; its name now belongs to a live writer.
             if os.fstat(file.fileno()).st_nlink:
                 path.unlink()
 
 
-def translated(error: OSError, what: str) -> HoldfastError:
-    """Return what an error of the disk means to the caller, and what to do about it."""
+def translate_error(error: OSError, what: str) -> HoldfastError:
+    """Return the error of ours for an error of the disk."""
     if error.errno in _OUT_OF_SPACE:
-        return StoreFullError(f"no space is left for {what}; nothing was stored: free some space and try again")
+        return StoreFullError(f"no space is left for {what}; nothing was stored: free some space and retry")
     return StoreIoError(f"{what} cannot be read or written ({error.strerror}); check the disk and its permissions")
 
 
 def sync_folder(folder: Path) -> None:
-    """Bring the names in a folder to the disk."""
+    """Sync the names in a folder."""
     fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         os.fsync(fd)
     finally:
         os.close(fd)
-    _witnesses[-1].synced(folder)
+    _observers[-1].synced(folder)
 
 
 class Incoming:
-    """Bytes on their way in. Their temporary file is locked for as long as someone writes to it.
+    """A temporary file that is being written. It is locked until it is closed.
 
-    A task that is cancelled goes away while its thread still works, so whoever touches the file holds `_lock`.
+    The thread of a cancelled task may still run, so every access to the file holds `_lock`.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -121,31 +121,31 @@ class Incoming:
         self._size_bytes = 0
 
     def write(self, content: bytes) -> None:
-        """Add bytes."""
+        """Append bytes."""
         with self._lock:
             self._open().write(content)
-            _witnesses[-1].wrote(self.path, content)
+            _observers[-1].wrote(self.path, content)
             self._hash.update(content)
             self._size_bytes += len(content)
 
     def finish(self) -> BlobRef:
-        """Bring everything to the disk and return what to call it."""
+        """Sync the file and return its reference."""
         with self._lock:
             file = self._open()
             file.flush()
             os.fsync(file.fileno())
-            _witnesses[-1].synced(self.path)
+            _observers[-1].synced(self.path)
             return BlobRef(self._hash.hexdigest(), self._size_bytes)
 
     def close(self) -> None:
-        """Remove the temporary name; what was linked keeps its bytes under its own."""
+        """Remove the temporary name. A linked file keeps its content."""
         with self._lock:
-            # Where the folder could not even be made there is nothing to remove.
+            # The folder does not exist if it could not be created.
             with suppress(NotADirectoryError):
                 self.path.unlink(missing_ok=True)
-                _witnesses[-1].removed(self.path)
+                _observers[-1].removed(self.path)
             if self._file is not None:
-                # What could not be flushed belongs to what was given up.
+                # Unflushed bytes belong to an abandoned file.
                 with suppress(OSError):
                     self._file.close()
 
@@ -156,6 +156,6 @@ class Incoming:
             if os.fstat(file.fileno()).st_nlink:
                 self._file = file
             else:
-                # Swept away between its creation and its lock.
+                # Swept between its creation and its lock.
                 file.close()
         return self._file

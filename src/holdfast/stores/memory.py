@@ -1,7 +1,7 @@
-"""A store and blobs that live in memory: for tests, demonstrations and sessions that need not outlive the process.
+"""In-memory store and blobs, for tests, demos and sessions that need not survive the process.
 
-Same promises as the others, but for what a crash leaves: nothing. Records are kept as the bytes that a disk would hold,
-so what cannot be stored is refused here too and a reader never shares an object with a writer.
+They keep the promises of the other stores except durability. Records are stored encoded, so that a record that cannot
+be stored is rejected here too, and a reader never shares an object with a writer.
 """
 
 import asyncio
@@ -23,18 +23,18 @@ from holdfast.errors import (
     SeqMovedError,
     StoppingError,
 )
-from holdfast.ports import Admission, Clock, Examined, Hit, Lease, Quarantined, Segment, SessionInfo, Snapshot
-from holdfast.stores.feeds import Bells, Feed
+from holdfast.ports import Admission, Clock, Hit, Lease, Quarantined, RowCheck, Segment, SessionInfo, Snapshot
+from holdfast.stores.feeds import Feed, FeedRegistry
 from holdfast.stores.rows import (
     SessionRow,
     body_of,
     check_key,
     check_lease_term,
     check_not_sealed,
-    not_next,
-    not_settled,
+    not_next_error,
+    open_call_error,
     record_crc32,
-    seal_of,
+    seal_record,
 )
 from holdfast.types.messages import BlobRef
 from holdfast.types.records import (
@@ -51,31 +51,31 @@ from holdfast.types.records import (
     refs_in,
 )
 
-# There is one instance, and it cannot die before its leases do.
+# There is one instance, and its leases end with it.
 _INSTANCE = "memory"
-_ALTERED = "its bytes are no record"
+_ALTERED = "its bytes are not a record"
 
 
 class MemoryStore:
-    """Logs of sessions in memory. Every call gives way to other tasks once, as a store on a disk does."""
+    """Logs of sessions in memory. Every call yields to other tasks once, as a store on a disk does."""
 
     def __init__(self, *, clock: Clock, bounds: Bounds | None = None) -> None:
         self._clock, self._bounds = clock, bounds or Bounds()
         self._rows: dict[str, SessionRow] = {}
-        # Live records, and what was sealed before them.
+        # Live rows, and the segments sealed before them.
         self._logs: dict[str, list[Kept]] = {}
         self._segments: dict[str, list[Segment]] = {}
         self._client_ids: dict[tuple[str, str], tuple[int, bytes]] = {}
         self._snapshots: dict[str, Snapshot] = {}
-        # What can be found in each session that was searched, and how far its log was read for that.
+        # The search index of each searched session, and the position up to which it covers the log.
         self._indexes: dict[str, tuple[Index, Reading]] = {}
         self._quarantine: dict[str, list[Quarantined]] = {}
-        # The blobs that each session names, by their hashes.
-        self._named: dict[str, dict[str, BlobRef]] = {}
-        self._bells = Bells()
+        # The blobs that each session references, by hash.
+        self._blob_refs: dict[str, dict[str, BlobRef]] = {}
+        self._registry = FeedRegistry()
 
     async def admit(self, session: str, record: InboxRecord) -> Admission:
-        """Append one inbox record; see `Store.admit`."""
+        """Append one inbox record; see `Log.admit`."""
         row = await self._row(session)
         body = body_of(session, record)
         client_id = record.client_id if isinstance(record, InputAdmitted) else ""
@@ -86,14 +86,14 @@ class MemoryStore:
                 raise ClientIdReusedError(session, client_id, seq)
             return Admission(seq, is_new=False)
         if owed(record):
-            row.check_room(self._bounds.inputs_waiting_max)
+            row.check_queue(self._bounds.inputs_waiting_max)
         if client_id:
             self._client_ids[session, client_id] = row.last_seq + 1, body
         self._extend(row, [record], [body])
         return Admission(row.last_seq, is_new=True)
 
     async def append(self, lease: Lease, records: Sequence[LeasedRecord], *, after: int) -> int:
-        """Append work records, all or none; see `Store.append`."""
+        """Append work records atomically; see `Log.append`."""
         row = await self._row(lease.session)
         bodies = [body_of(lease.session, record) for record in records]
         row.check_lease(lease)
@@ -102,7 +102,7 @@ class MemoryStore:
         return row.last_seq
 
     async def read(self, session: str, *, after: int = 0, limit: int | None = None) -> list[Logged]:
-        """Return records behind `after`; see `Store.read`."""
+        """Return records above `after`; see `Log.read`."""
         await self._row(session)
         return self._records(session, after=max(after, 0), limit=limit)
 
@@ -121,25 +121,25 @@ class MemoryStore:
         return sealed[-1].last if sealed else 0
 
     def feed(self, session: str, *, after: int = 0) -> Feed:
-        """Yield records as they come; see `Store.feed`."""
-        return Feed(self._bells, session, after, self._read_page)
+        """Yield records as they are appended; see `Log.feed`."""
+        return Feed(self._registry, session, after, self._read_page)
 
     async def search(self, session: str, query: str, *, limit: int = 10) -> list[Hit]:
-        """Return what answers a question best; see `Store.search`."""
+        """Search a session; see `SearchIndex.search`."""
         await self._row(session)
         index, _ = self._indexed(session)
         return [
-            Hit(size.seq, scored.score, self._glimpse(session, size, query), size.call)
+            Hit(size.seq, scored.score, self._snippet(session, size, query), size.call)
             for scored in index.find(query, limit=limit)
             for size in (index.rows[scored.row],)
         ]
 
-    async def mentioning(self, sessions: Sequence[SessionInfo], query: str) -> list[str]:
-        """Return where a search may find something; see `Store.mentioning`."""
+    async def candidates(self, sessions: Sequence[SessionInfo], query: str) -> list[str]:
+        """Return the sessions that may match; see `SearchIndex.candidates`."""
         return [one.key for one in sessions if self._indexed(one.key)[0].mentions(query)]
 
     def _indexed(self, session: str) -> tuple[Index, Reading]:
-        """Return the index of a session with everything in it, and how far its log was read."""
+        """Bring the index of a session up to date, and return it with its position in the log."""
         index, read = self._indexes.get(session) or (Index(), Reading((), until=0, reread=1))
         read = read_rows(self._records(session, after=min(read.reread - 1, read.until)), after=read.until)
         for row in read.rows:
@@ -147,7 +147,7 @@ class MemoryStore:
         self._indexes[session] = index, msgspec.structs.replace(read, rows=())
         return self._indexes[session]
 
-    def _glimpse(self, session: str, size: RowSize, query: str) -> str:
+    def _snippet(self, session: str, size: RowSize, query: str) -> str:
         seqs = sorted({size.call, size.seq} - {0})
         if seqs[0] <= self._sealed_until(session):
             return ""
@@ -155,125 +155,125 @@ class MemoryStore:
         return snippet(rebuild_row(size, records), query)
 
     async def acquire(self, session: str, owner: str, *, seconds: float) -> Lease | None:
-        """Take the right to work on a session; see `Store.acquire`."""
+        """Take the lease of a session; see `Log.acquire`."""
         check_lease_term(session, owner, seconds)
         row = await self._row(session)
         now = self._clock.now()
         if not row.is_expired(now) and not row.is_held_by(owner, _INSTANCE):
             return None
         self._rows[session] = row
-        return row.give_lease(owner, _INSTANCE, now + seconds)
+        return row.grant_lease(owner, _INSTANCE, now + seconds)
 
     async def renew(self, lease: Lease, *, seconds: float) -> Lease:
-        """Prolong a lease; see `Store.renew`."""
+        """Extend a lease; see `Log.renew`."""
         check_lease_term(lease.session, lease.owner, seconds)
         row = await self._row(lease.session)
         row.check_lease(lease)
-        return row.prolong_lease(self._clock.now() + seconds)
+        return row.extend_lease(self._clock.now() + seconds)
 
     async def release(self, lease: Lease) -> None:
-        """Give a lease back; see `Store.release`."""
+        """Release a lease; see `Log.release`."""
         row = await self._row(lease.session)
         if row.fence == lease.fence:
-            row.end_lease()
+            row.clear_lease()
 
     async def save_snapshot(self, lease: Lease, snapshot: Snapshot) -> None:
-        """Keep a fold in place of the one before; see `Store.save_snapshot`."""
+        """Replace the snapshot; see `Snapshots.save_snapshot`."""
         row = await self._row(lease.session)
         row.check_lease(lease)
         self._snapshots[lease.session] = snapshot
 
-    async def kept(self, session: str, *, after: int = 0, limit: int) -> list[Kept]:
-        """Return live records exactly as they are kept; see `Store.kept`."""
+    async def live_rows(self, session: str, *, after: int = 0, limit: int) -> list[Kept]:
+        """Return live rows exactly as stored; see `Maintenance.live_rows`."""
         await self._row(session)
         return self._kept(session, after=max(after, 0), limit=limit)
 
     async def seal(self, lease: Lease, segment: Segment, *, after: int) -> int:
-        """Take records out of the live ones; see `Store.seal`."""
+        """Remove sealed rows; see `Maintenance.seal`."""
         row = await self._row(lease.session)
-        sealed = seal_of(lease, segment)
+        sealed = seal_record(lease, segment)
         body = body_of(lease.session, sealed)
         row.check_lease(lease)
         row.check_after(after)
         live = self._logs.get(lease.session, [])
         count = segment.last - segment.first + 1
         if len(live) < count or live[0].seq != segment.first:
-            raise not_next(segment, live[0].seq if live else 0, row.last_seq)
+            raise not_next_error(segment, live[0].seq if live else 0, row.last_seq)
         _, read = self._indexed(lease.session)
         if read.reread <= segment.last:
-            raise not_settled(segment, read.reread)
+            raise open_call_error(segment, read.reread)
         del live[:count]
         self._segments.setdefault(lease.session, []).append(segment)
         self._extend(row, [sealed], [body])
         return row.last_seq
 
     async def segments(self, session: str) -> list[Segment]:
-        """Return what was sealed, in order."""
+        """Return the sealed segments, in order."""
         await self._row(session)
         return list(self._segments.get(session, ()))
 
     async def load_snapshot(self, session: str) -> Snapshot | None:
-        """Return the newest snapshot, if there is one."""
+        """Return the newest snapshot, or None."""
         await self._row(session)
         return self._snapshots.get(session)
 
-    async def blobs_of(self, session: str) -> list[BlobRef]:
-        """Return the blobs that a session names; see `Store.blobs_of`."""
+    async def blob_refs(self, session: str) -> list[BlobRef]:
+        """Return the blobs that a session references; see `BlobRefs.blob_refs`."""
         await self._row(session)
-        named = self._named.get(session, {})
-        return [named[sha256] for sha256 in sorted(named)]
+        refs = self._blob_refs.get(session, {})
+        return [refs[sha256] for sha256 in sorted(refs)]
 
-    async def blobs_only_of(self, sessions: Collection[str]) -> list[BlobRef]:
-        """Return the blobs that these sessions alone name; see `Store.blobs_only_of`."""
-        await self._give_way()
-        elsewhere = {sha256 for key, named in self._named.items() if key not in sessions for sha256 in named}
-        own = {sha256: ref for key in sessions for sha256, ref in self._named.get(key, {}).items()}
+    async def unshared_blobs(self, sessions: Collection[str]) -> list[BlobRef]:
+        """Return the blobs that only these sessions reference; see `BlobRefs.unshared_blobs`."""
+        await self._yield_to_others()
+        elsewhere = {sha256 for key, refs in self._blob_refs.items() if key not in sessions for sha256 in refs}
+        own = {sha256: ref for key in sessions for sha256, ref in self._blob_refs.get(key, {}).items()}
         return [own[sha256] for sha256 in sorted(own.keys() - elsewhere)]
 
-    async def blobs_unknown(self) -> list[str]:
-        """Return none: nothing here is older than what is known of blobs."""
-        await self._give_way()
+    async def unscanned_sessions(self) -> list[str]:
+        """Return none: every append stores its references."""
+        await self._yield_to_others()
         return []
 
-    async def know_blobs(self, session: str, refs: Collection[BlobRef]) -> None:
-        """Note which blobs a session names; see `Store.know_blobs`."""
+    async def add_blob_refs(self, session: str, refs: Collection[BlobRef]) -> None:
+        """Add blob references; see `BlobRefs.add_blob_refs`."""
         await self._row(session)
         if session in self._logs:
-            self._name(session, refs)
+            self._add_refs(session, refs)
 
-    def _name(self, session: str, refs: Iterable[BlobRef]) -> None:
+    def _add_refs(self, session: str, refs: Iterable[BlobRef]) -> None:
         for ref in refs:
-            self._named.setdefault(session, {}).setdefault(ref.sha256, ref)
+            self._blob_refs.setdefault(session, {}).setdefault(ref.sha256, ref)
 
     async def info(self, session: str) -> SessionInfo | None:
-        """Return what is known of one session."""
+        """Return the summary of a session, or None."""
         return (await self._row(session)).info()
 
     async def sessions(self, *, after: str = "", limit: int = 100) -> list[SessionInfo]:
         """Return sessions in order of their keys."""
-        await self._give_way()
-        behind = sorted(key for key in self._logs if key > after)
-        found = [self._rows[key].info() for key in behind[: max(limit, 0)]]
+        await self._yield_to_others()
+        keys = sorted(key for key in self._logs if key > after)
+        found = [self._rows[key].info() for key in keys[: max(limit, 0)]]
         return [info for info in found if info is not None]
 
-    async def owing(self) -> list[str]:
-        """Return the keys of all sessions that owe an outcome, in order."""
-        await self._give_way()
+    async def pending(self) -> list[str]:
+        """Return the keys of all sessions with pending work, in order."""
+        await self._yield_to_others()
         return sorted(key for key, row in self._rows.items() if row.owed > 0)
 
-    async def examine(self, session: str, *, after: int | None = None, limit: int = 1_000) -> Examined:
-        """Look at a log; see `Store.examine`. In memory nothing is altered but by whoever tests what comes of it."""
+    async def check_rows(self, session: str, *, after: int | None = None, limit: int = 1_000) -> RowCheck:
+        """Check a log; see `Maintenance.check_rows`. In memory only tests alter rows."""
         await self._row(session)
         page = self._kept(session, after=max(after or 0, 0), limit=max(limit, 1))
         bad = [row.seq for row in page if _decoded(row.body) == DamageSetAside(_ALTERED)]
-        whole = tuple(Run(row.seq, row.seq) for row in page if row.seq not in bad)
+        intact = tuple(Run(row.seq, row.seq) for row in page if row.seq not in bad)
         until = page[-1].seq if len(page) == max(limit, 1) else None
-        return Examined(whole, tuple(BadRow(seq, _ALTERED) for seq in bad), until)
+        return RowCheck(intact, tuple(BadRow(seq, _ALTERED) for seq in bad), until)
 
-    async def mend(
+    async def repair(
         self, lease: Lease, repairs: Sequence[LogRepair], records: Sequence[WorkRecord] = (), *, after: int
     ) -> int:
-        """Repair a log and say so in it; see `Store.mend`."""
+        """Repair a log and report it there; see `Maintenance.repair`."""
         row = await self._row(lease.session)
         bodies = [body_of(lease.session, record) for record in records]
         row.check_lease(lease)
@@ -287,7 +287,7 @@ class MemoryStore:
             elif isinstance(repair, SetAside | MarkMissing) and self._sealed_until(lease.session) < repair.seq <= until:
                 self._set_aside(lease.session, repair, until)
         if lease.session not in self._segments:
-            # What is sealed cannot be read for a new one here.
+            # The sealed records are not readable here, so their index could not be rebuilt.
             self._indexes.pop(lease.session, None)
         owed_now = row.owed
         self._extend(row, records, bodies)
@@ -304,13 +304,13 @@ class MemoryStore:
         log[place] = Kept(repair.seq, now, record_crc32(0, repair.seq, now, body), body)
 
     async def quarantine(self, session: str, *, after: str = "", limit: int = 100) -> list[Quarantined]:
-        """Return what was set aside of one session; see `Store.quarantine`."""
+        """Return quarantined rows; see `Maintenance.quarantine`."""
         await self._row(session)
         start = int(after.rpartition(":")[2] or 0)
         return self._quarantine.get(session, [])[start : start + max(limit, 0)]
 
     async def adopt(self, lease: Lease, records: Sequence[Logged]) -> int:
-        """Append records of another log; see `Store.adopt`."""
+        """Append records of another log; see `SessionAdmin.adopt`."""
         row = await self._row(lease.session)
         row.check_lease(lease)
         for seq, logged in enumerate(records, start=row.last_seq + 1):
@@ -324,13 +324,13 @@ class MemoryStore:
         return row.last_seq
 
     async def rename(self, lease: Lease, key: str, *, after: int | None = None) -> Lease:
-        """Give a session another key; see `Store.rename`."""
+        """Rename a session; see `SessionAdmin.rename`."""
         row = await self._row(lease.session)
         row.check_lease(lease)
         check_key(key)
         row.check_after(after)
         if key in self._logs:
-            raise BadInputError(f"there is a session {key!r} already; choose another key")
+            raise BadInputError(f"session {key!r} already exists; choose another key")
         check_not_sealed(lease.session, key, self._segments.get(lease.session))
         for table in self._tables():
             table.pop(key, None)
@@ -342,7 +342,7 @@ class MemoryStore:
         return msgspec.structs.replace(lease, session=key)
 
     async def delete(self, lease: Lease) -> None:
-        """Remove a session; see `Store.delete`."""
+        """Delete a session; see `SessionAdmin.delete`."""
         row = await self._row(lease.session)
         row.check_lease(lease)
         for table in self._tables():
@@ -350,23 +350,23 @@ class MemoryStore:
         self._client_ids = {known: seq for known, seq in self._client_ids.items() if known[0] != lease.session}
 
     def _tables(self) -> tuple[dict[str, Any], ...]:
-        """Everything that is kept by the key of a session."""
-        return self._rows, self._logs, self._snapshots, self._indexes, self._quarantine, self._segments, self._named
+        """All tables that are keyed by session."""
+        return self._rows, self._logs, self._snapshots, self._indexes, self._quarantine, self._segments, self._blob_refs
 
     async def close(self) -> None:
-        """End all feeds and take no more calls."""
-        self._bells.close()
+        """End all feeds; later calls raise `StoppingError`."""
+        self._registry.close()
 
-    async def _give_way(self) -> None:
-        # Code that holds only while nothing else runs must fail over memory as it would over a disk.
-        if self._bells.is_closed:
+    async def _yield_to_others(self) -> None:
+        # Code that is correct only without concurrency must fail here as it would on a disk.
+        if self._registry.is_closed:
             raise StoppingError("the store was closed; open it again")
         await asyncio.sleep(0)
 
     async def _row(self, session: str) -> SessionRow:
-        """Return a session's row. One that is not known yet is kept only when something is written to it."""
+        """Return the row of a session. A new row is stored only by a write."""
         check_key(session)
-        await self._give_way()
+        await self._yield_to_others()
         return self._rows.get(session) or SessionRow(session)
 
     async def _read_page(self, session: str, after: int, limit: int) -> list[Logged]:
@@ -379,17 +379,17 @@ class MemoryStore:
             return
         at = self._clock.now() if at is None else at
         self._rows[row.key] = row
-        # The number in the checksum is a store's own; here there is none.
+        # Sessions have no numbers here, so the checksum uses 0.
         self._logs.setdefault(row.key, []).extend(
             Kept(seq, at, record_crc32(0, seq, at, body), body) for seq, body in enumerate(bodies, row.last_seq + 1)
         )
         row.extend(len(records), sum(map(owed, records)), at)
-        self._name(row.key, refs_in(records))
-        self._bells.ring([row.key])
+        self._add_refs(row.key, refs_in(records))
+        self._registry.wake([row.key])
 
 
 def _decoded(body: bytes) -> AnyRecord:
-    """Return a record, or a mark where its bytes were altered."""
+    """Return a record, or a placeholder if its bytes are damaged."""
     try:
         return decode_record(body)
     except msgspec.DecodeError:
@@ -397,13 +397,13 @@ def _decoded(body: bytes) -> AnyRecord:
 
 
 class MemoryBlobs:
-    """Original bytes in memory, by their SHA-256."""
+    """Blobs in memory, by SHA-256."""
 
     def __init__(self) -> None:
         self._blobs: dict[str, bytes] = {}
 
     async def put(self, chunks: AsyncIterator[bytes] | bytes) -> BlobRef:
-        """Keep these bytes. A stream ends up in memory whole, as everything here does."""
+        """Store bytes. A stream is read into memory completely."""
         content = chunks if isinstance(chunks, bytes) else b"".join([chunk async for chunk in chunks])
         sha256 = hashlib.sha256(content).hexdigest()
         self._blobs.setdefault(sha256, content)
@@ -412,11 +412,11 @@ class MemoryBlobs:
     async def get(self, ref: BlobRef) -> bytes:
         """Return all bytes."""
         if ref.sha256 not in self._blobs:
-            raise BlobMissingError(ref.sha256, "was never put here")
+            raise BlobMissingError(ref.sha256, "is not in this store")
         return self._blobs[ref.sha256]
 
     async def remove(self, ref: BlobRef) -> bool:
-        """Forget these bytes."""
+        """Delete a blob."""
         return self._blobs.pop(ref.sha256, None) is not None
 
     async def read(self, ref: BlobRef, *, start: int, length: int) -> bytes:

@@ -1,1 +1,1 @@
-"""What tests of Holdfast and of stores written by others build on. Nothing outside of tests imports it."""
+"""Test support: contract suites of the ports, fakes and builders. Only tests import it."""

@@ -1,4 +1,4 @@
-"""What every keeper of blobs promises, as tests: subclass `BlobsContract` and give it the `blobs` under test."""
+"""Contract suites of the `Blobs` and `Archive` ports: subclass one and provide the object under test as a fixture."""
 
 import asyncio
 import hashlib
@@ -13,12 +13,12 @@ from holdfast.types.messages import BlobRef
 
 
 def ref_of(content: bytes) -> BlobRef:
-    """The name that bytes must get."""
+    """Return the reference of some bytes."""
     return BlobRef(hashlib.sha256(content).hexdigest(), len(content))
 
 
 async def in_pieces(content: bytes, size: int) -> AsyncIterator[bytes]:
-    """Bytes as a stream."""
+    """Yield bytes as a stream."""
     for start in range(0, len(content), size):
         await asyncio.sleep(0)
         yield content[start : start + size]
@@ -115,10 +115,9 @@ class BlobsContract(ABC):
         assert await blobs.remove(BlobRef("no hash at all", 1)) is False
 
 
-# --- What every archive promises, as tests: subclass `ArchiveContract` and give it the `archive` under test.
+# --- Archive ---
 
-
-# What would lead out of a folder, or means something else to a file system or a server.
+# Names that could lead out of a folder, or have a meaning for a file system or a server.
 ODD_NAMES = ("", "/", "../a", "a/../b", "a//b", ".hidden", "a/.hidden", "/a", "a/", "a b", "a\n", "ü", "a" * 300)
 
 

@@ -1,7 +1,7 @@
-"""Dying at every write: a store that kills its process right before or right after a chosen write.
+"""Crash injection: a store that kills its process right before or right after a chosen write.
 
-Both sides are needed. Dying only after a write would let code pass that acts first and records its intent later; dying
-only before it would let code pass that forgets to look at what it already wrote.
+Both sides are needed. Crashes only after a write would miss code that acts first and records its intent later; crashes
+only before it would miss code that ignores its own earlier writes.
 """
 
 import asyncio
@@ -18,11 +18,11 @@ from holdfast.core.turn.transitions import evolve
 from holdfast.ports import (
     Admission,
     Archive,
-    Examined,
     Feed,
     Hit,
     Lease,
     Quarantined,
+    RowCheck,
     Segment,
     SessionInfo,
     Snapshot,
@@ -44,14 +44,14 @@ from holdfast.types.records import (
 
 
 class Side(StrEnum):
-    """Whether the write still happens."""
+    """The side of the write: `BEFORE` loses it."""
 
     BEFORE = "before"
     AFTER = "after"
 
 
 class CrashPoint(msgspec.Struct, frozen=True):
-    """One instant to die at: the n-th write of the process, counted from 1."""
+    """A crash point: the n-th write of the process, counted from 1."""
 
     write: int
     side: Side
@@ -68,16 +68,16 @@ def every_point(writes: int) -> Iterator[CrashPoint]:
 
 
 class Died(BaseException):
-    """The process is dead. Everything it still tries raises this again."""
+    """The process is dead. Every later call raises this again."""
 
 
 def die_in_process() -> NoReturn:
-    """Die as far as a coroutine can: by an exception that no code of ours catches."""
+    """Simulate a crash within the process by an exception that no code of ours catches."""
     raise Died
 
 
 class CrashingStore:
-    """A store that counts its writes, and dies at one of them. A dead one does nothing any more."""
+    """A store that counts its writes and dies at one of them. A dead store does nothing."""
 
     def __init__(
         self, store: Store, point: CrashPoint | None = None, *, die: Callable[[], NoReturn] = die_in_process
@@ -89,20 +89,20 @@ class CrashingStore:
         self.died = asyncio.Event()
 
     def before_write(self) -> int:
-        """Count a write and return its number: others may begin before it has ended."""
+        """Count a write and return its number: writes may overlap."""
         self.check_alive()
         self.writes += 1
         self.maybe_die(self.writes, Side.BEFORE)
         return self.writes
 
     def maybe_die(self, write: int, side: Side) -> None:
-        """Die, if this is the write and the side to die at."""
+        """Die if this is the crash point."""
         if self._point == CrashPoint(write, side):
             self.died.set()
             self._die()
 
     def check_alive(self) -> None:
-        """Die again, if it has died."""
+        """Die again if the store is dead."""
         if self.died.is_set():
             self._die()
 
@@ -153,22 +153,22 @@ class CrashingStore:
         self.maybe_die(write, Side.AFTER)
         return seq
 
-    async def kept(self, session: str, *, after: int = 0, limit: int) -> list[Kept]:
+    async def live_rows(self, session: str, *, after: int = 0, limit: int) -> list[Kept]:
         """Not a write."""
         self.check_alive()
-        return await self._store.kept(session, after=after, limit=limit)
+        return await self._store.live_rows(session, after=after, limit=limit)
 
     async def segments(self, session: str) -> list[Segment]:
         """Not a write."""
         self.check_alive()
         return await self._store.segments(session)
 
-    async def mend(
+    async def repair(
         self, lease: Lease, repairs: Sequence[LogRepair], records: Sequence[WorkRecord] = (), *, after: int
     ) -> int:
         """A write."""
         write = self.before_write()
-        seq = await self._store.mend(lease, repairs, records, after=after)
+        seq = await self._store.repair(lease, repairs, records, after=after)
         self.maybe_die(write, Side.AFTER)
         return seq
 
@@ -192,10 +192,10 @@ class CrashingStore:
         await self._store.delete(lease)
         self.maybe_die(write, Side.AFTER)
 
-    async def examine(self, session: str, *, after: int | None = None, limit: int = 1_000) -> Examined:
+    async def check_rows(self, session: str, *, after: int | None = None, limit: int = 1_000) -> RowCheck:
         """Not a write."""
         self.check_alive()
-        return await self._store.examine(session, after=after, limit=limit)
+        return await self._store.check_rows(session, after=after, limit=limit)
 
     async def quarantine(self, session: str, *, after: str = "", limit: int = 100) -> list[Quarantined]:
         """Not a write."""
@@ -213,40 +213,40 @@ class CrashingStore:
         return self._store.feed(session, after=after)
 
     async def search(self, session: str, query: str, *, limit: int = 10) -> list[Hit]:
-        """Not a write: what it adds to an index can be made again."""
+        """Not a write: the index can be rebuilt."""
         self.check_alive()
         return await self._store.search(session, query, limit=limit)
 
-    async def mentioning(self, sessions: Sequence[SessionInfo], query: str) -> list[str]:
+    async def candidates(self, sessions: Sequence[SessionInfo], query: str) -> list[str]:
         """Not a write."""
         self.check_alive()
-        return await self._store.mentioning(sessions, query)
+        return await self._store.candidates(sessions, query)
 
     async def load_snapshot(self, session: str) -> Snapshot | None:
         """Not a write."""
         self.check_alive()
         return await self._store.load_snapshot(session)
 
-    async def know_blobs(self, session: str, refs: Collection[BlobRef]) -> None:
+    async def add_blob_refs(self, session: str, refs: Collection[BlobRef]) -> None:
         """A write."""
         write = self.before_write()
-        await self._store.know_blobs(session, refs)
+        await self._store.add_blob_refs(session, refs)
         self.maybe_die(write, Side.AFTER)
 
-    async def blobs_of(self, session: str) -> list[BlobRef]:
+    async def blob_refs(self, session: str) -> list[BlobRef]:
         """Not a write."""
         self.check_alive()
-        return await self._store.blobs_of(session)
+        return await self._store.blob_refs(session)
 
-    async def blobs_only_of(self, sessions: Collection[str]) -> list[BlobRef]:
+    async def unshared_blobs(self, sessions: Collection[str]) -> list[BlobRef]:
         """Not a write."""
         self.check_alive()
-        return await self._store.blobs_only_of(sessions)
+        return await self._store.unshared_blobs(sessions)
 
-    async def blobs_unknown(self) -> list[str]:
+    async def unscanned_sessions(self) -> list[str]:
         """Not a write."""
         self.check_alive()
-        return await self._store.blobs_unknown()
+        return await self._store.unscanned_sessions()
 
     async def info(self, session: str) -> SessionInfo | None:
         """Not a write."""
@@ -258,17 +258,17 @@ class CrashingStore:
         self.check_alive()
         return await self._store.sessions(after=after, limit=limit)
 
-    async def owing(self) -> list[str]:
+    async def pending(self) -> list[str]:
         """Not a write."""
         self.check_alive()
-        return await self._store.owing()
+        return await self._store.pending()
 
     async def close(self) -> None:
-        """Not a write: the store outlives the process that died."""
+        """Not a write: the store outlives the dead process."""
 
 
 class CrashingArchive:
-    """An archive whose writes are counted with those of a store, and that dies with it."""
+    """An archive whose writes count with those of a store, and that dies with it."""
 
     def __init__(self, archive: Archive, store: CrashingStore) -> None:
         self._archive, self._store = archive, store
@@ -287,7 +287,7 @@ class CrashingArchive:
         self._store.maybe_die(write, Side.AFTER)
 
     async def get(self, name: str) -> bytes:
-        """Not a write, but a step of sealing: what was put is read back and checked."""
+        """Not a write, but a step of sealing: the segment is read back and checked."""
         write = self._store.before_write()
         body = await self._archive.get(name)
         self._store.maybe_die(write, Side.AFTER)
@@ -305,10 +305,10 @@ class CrashingArchive:
 
 
 def check_log(records: Iterable[Logged], *, accepted: Iterable[int]) -> None:
-    """Check what must hold of a log after whatever happened to the processes that wrote it.
+    """Check the invariants of a log after any crashes of its writers.
 
-    Every input that was accepted is there and has exactly one outcome, nothing is in flight, and no call has two
-    receipts or was started twice unless it was declared idempotent.
+    Every accepted input is in the log and has exactly one outcome, nothing is in flight, and no call has two results or
+    was started twice unless it is idempotent.
     """
     records = list(records)
     turn = Turn()
@@ -334,7 +334,7 @@ def check_log(records: Iterable[Logged], *, accepted: Iterable[int]) -> None:
 
 
 def _check_calls(records: Iterable[Logged]) -> None:
-    """Check that each call of a reply was started at most once, or declared idempotent, and has at most one receipt."""
+    """Check that each call was started at most once, unless it is idempotent, and has at most one result."""
     starts: dict[str, int] = {}
     settled: set[str] = set()
     for logged in records:
@@ -344,10 +344,10 @@ def _check_calls(records: Iterable[Logged]) -> None:
                 settled = set()
             case ToolStarted(call_id=call_id, is_idempotent=is_idempotent, reply=reply):
                 starts[call_id] += 1
-                # What a client runs is awaited again; it knows the call by its name and runs it once.
+                # A client-side call is awaited again; the client identifies it by its id and runs it once.
                 assert starts[call_id] == 1 or is_idempotent or reply, f"record {logged.seq}: {call_id} ran twice"
             case ToolSettled(result=result):
-                assert result.call_id not in settled, f"record {logged.seq}: {result.call_id} has two receipts"
+                assert result.call_id not in settled, f"record {logged.seq}: {result.call_id} has two results"
                 settled.add(result.call_id)
             case _:
                 pass

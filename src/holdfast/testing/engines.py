@@ -1,4 +1,4 @@
-"""An engine for a test in one line: memory, a scripted model, and whatever the test cares about."""
+"""Engines and scripted models for tests."""
 
 from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
@@ -7,7 +7,7 @@ import msgspec
 
 from holdfast.core.limits.bounds import Bounds, Deadlines
 from holdfast.core.limits.prices import NO_PRICES, Prices
-from holdfast.ports import Blobs, Clock, Delta, Model, Store, TextDelta, Tool
+from holdfast.ports import Blobs, Clock, Delta, Log, Model, TextDelta, Tool
 from holdfast.runtime.clock import SystemClock
 from holdfast.runtime.engine.context import Engine
 from holdfast.runtime.engine.learning import Learning
@@ -24,14 +24,14 @@ from holdfast.types.messages import Reply, Request, StopReason, Text, ToolCall, 
 
 def an_engine(
     *models: Model,
-    store: Store | None = None,
+    store: Log | None = None,
     blobs: Blobs | None = None,
     clock: Clock | None = None,
     tools: Sequence[Tool | Callable[..., object]] = (),
     bounds: Bounds | None = None,
     deadlines: Deadlines | None = None,
 ) -> Engine:
-    """Put an engine together. What is left out is in memory and as in production."""
+    """Build an engine. Defaults are in memory, otherwise as in production."""
     clock = clock or SystemClock()
     bounds = bounds or Bounds()
     blobs = blobs or MemoryBlobs()
@@ -52,7 +52,7 @@ def an_engine(
 
 @asynccontextmanager
 async def a_hold(engine: Engine, *, owner: str = "test", lease_seconds: float = 30.0) -> AsyncGenerator[Client, None]:
-    """Run an engine as a process would: resume what is owed, and stop at once at the end. The store stays open."""
+    """Run an engine as a process does: resume pending work, and stop at once at the end. The store stays open."""
     supervisor = Supervisor(engine, owner=owner, lease_seconds=lease_seconds)
     await supervisor.start()
     try:
@@ -61,11 +61,11 @@ async def a_hold(engine: Engine, *, owner: str = "test", lease_seconds: float = 
         await supervisor.stop(grace_seconds=0)
 
 
-# --- Models that answer as a test says: from a script, or by a function of what they see.
+# --- Scripted models ---
 
 
 class FunctionModel:
-    """A model whose answer depends on nothing but the request, so that it answers alike after a restart."""
+    """A model whose reply is a function of the request, so that it replies alike after a restart."""
 
     def __init__(
         self,
@@ -85,9 +85,9 @@ class FunctionModel:
     async def stream(
         self,
         request: Request,
-        blobs: Mapping[str, bytes],  # noqa: ARG002 - a script needs no bytes
+        blobs: Mapping[str, bytes],  # noqa: ARG002 - a script needs no blobs
     ) -> AsyncGenerator[Delta | Reply | Refusal, None]:
-        """Show the text word by word, then give the whole reply."""
+        """Yield the text line by line, then the complete reply."""
         self.requests.append(request)
         outcome = self._respond(request)
         if isinstance(outcome, Reply):
@@ -96,11 +96,11 @@ class FunctionModel:
         yield outcome
 
     async def close(self) -> None:
-        """Have nothing to let go of."""
+        """No-op."""
 
 
 class ScriptedModel(FunctionModel):
-    """A model that gives the answers of a script in order, then the last one for ever."""
+    """A model that returns the replies of a script in order, then repeats the last one."""
 
     def __init__(
         self, script: Iterable[Reply | Refusal | str], *, name: str = "test:model", limits: Limits | None = None
@@ -114,12 +114,12 @@ class ScriptedModel(FunctionModel):
 
 
 def says(text: str, *calls: ToolCall) -> Reply:
-    """A reply with this text and these calls."""
+    """Return a reply with this text and these calls."""
     parts: tuple[Text | ToolCall, ...] = (Text(text), *calls) if text else calls
     return Reply(parts, StopReason.TOOL_CALLS if calls else StopReason.END, None, "test:model")
 
 
 def refuses(status: int, message: str = "", *, headers: Mapping[str, str] | None = None) -> Refusal:
-    """A refusal with this status and message, in the form of an OpenAI-compatible server."""
+    """Return an error response with this status and message, in the form of an OpenAI-compatible server."""
     body = msgspec.json.encode({"error": {"message": message, "type": "error"}}).decode()
     return Refusal("openai-chat", Phase.RESPONSE, status=status, headers=dict(headers or {}), body=body)

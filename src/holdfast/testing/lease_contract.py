@@ -1,4 +1,4 @@
-"""Leases and snapshots: one worker at a time, and a stale one writes nothing."""
+"""Promises of the `Log` port about leases and feeds."""
 
 import asyncio
 import math
@@ -6,7 +6,7 @@ import math
 import pytest
 
 from holdfast.errors import BadInputError, LeaseLostError, StoppingError
-from holdfast.ports import Feed, Lease, Snapshot, Store
+from holdfast.ports import Feed, Lease, Log
 from holdfast.testing.builders import a_notice, an_input
 from holdfast.testing.clock import ManualClock
 from holdfast.testing.store_fixture import StorePromises, lease_on, log_of
@@ -14,16 +14,16 @@ from holdfast.types.records import Logged
 
 
 class LeasePromises(StorePromises):
-    """Promises of `acquire`, `renew`, `release` and the snapshots."""
+    """`acquire`, `renew` and `release`: one worker at a time, and a stale one writes nothing."""
 
-    async def test_a_free_session_can_be_taken_before_it_has_records(self, store: Store, clock: ManualClock) -> None:
+    async def test_a_free_session_can_be_taken_before_it_has_records(self, store: Log, clock: ManualClock) -> None:
         lease = await store.acquire("s", "a", seconds=30)
 
         assert lease is not None
         assert lease == Lease(session="s", owner="a", fence=lease.fence, expires_at=clock.now() + 30)
         assert await store.info("s") is None
 
-    async def test_nobody_else_gets_a_lease_that_is_held(self, store: Store, clock: ManualClock) -> None:
+    async def test_nobody_else_gets_a_lease_that_is_held(self, store: Log, clock: ManualClock) -> None:
         held = await lease_on(store, owner="a", seconds=30)
         clock.advance(29.9)
 
@@ -31,18 +31,18 @@ class LeasePromises(StorePromises):
 
         assert await store.append(held, [a_notice()], after=0) == 1
 
-    async def test_of_many_that_ask_at_once_one_gets_it(self, store: Store) -> None:
+    async def test_of_many_that_ask_at_once_one_gets_it(self, store: Log) -> None:
         got = await asyncio.gather(*(store.acquire("s", f"worker {number}", seconds=30) for number in range(10)))
 
         assert sum(lease is not None for lease in got) == 1
 
-    async def test_a_lease_on_one_session_says_nothing_of_another(self, store: Store) -> None:
+    async def test_a_lease_on_one_session_says_nothing_of_another(self, store: Log) -> None:
         await lease_on(store, "s", "a")
 
         assert await store.acquire("t", "b", seconds=30) is not None
 
     async def test_an_expired_lease_can_be_taken_and_the_old_holder_is_fenced_off(
-        self, store: Store, clock: ManualClock
+        self, store: Log, clock: ManualClock
     ) -> None:
         old = await lease_on(store, owner="a", seconds=30)
         clock.advance(30)
@@ -57,7 +57,7 @@ class LeasePromises(StorePromises):
         assert await store.append(taken, [a_notice("current")], after=0) == 1
         assert await log_of(store) == [a_notice("current")]
 
-    async def test_an_expired_lease_that_nobody_took_still_holds(self, store: Store, clock: ManualClock) -> None:
+    async def test_an_expired_lease_that_nobody_took_still_holds(self, store: Log, clock: ManualClock) -> None:
         lease = await lease_on(store, seconds=30)
         clock.advance(3_600)
 
@@ -67,7 +67,7 @@ class LeasePromises(StorePromises):
         assert await store.acquire("s", "b", seconds=30) is None
         assert await store.append(renewed, [a_notice()], after=1) == 2
 
-    async def test_an_owner_that_asks_again_gets_a_new_fence_and_the_old_one_fails(self, store: Store) -> None:
+    async def test_an_owner_that_asks_again_gets_a_new_fence_and_the_old_one_fails(self, store: Log) -> None:
         first = await lease_on(store, owner="a")
 
         second = await lease_on(store, owner="a")
@@ -77,7 +77,7 @@ class LeasePromises(StorePromises):
             await store.append(first, [a_notice()], after=0)
         assert await store.append(second, [a_notice()], after=0) == 1
 
-    async def test_every_lease_has_a_higher_fence_than_all_before(self, store: Store, clock: ManualClock) -> None:
+    async def test_every_lease_has_a_higher_fence_than_all_before(self, store: Log, clock: ManualClock) -> None:
         fences = []
         for number in range(6):
             lease = await lease_on(store, owner=f"worker {number}", seconds=10)
@@ -89,7 +89,7 @@ class LeasePromises(StorePromises):
 
         assert fences == sorted(set(fences))
 
-    async def test_renewing_counts_from_now_and_keeps_the_fence(self, store: Store, clock: ManualClock) -> None:
+    async def test_renewing_counts_from_now_and_keeps_the_fence(self, store: Log, clock: ManualClock) -> None:
         lease = await lease_on(store, owner="a", seconds=30)
         clock.advance(20)
 
@@ -101,14 +101,14 @@ class LeasePromises(StorePromises):
         clock.advance(0.2)
         assert await store.acquire("s", "b", seconds=30) is not None
 
-    async def test_what_was_written_under_a_lease_before_renewing_goes_on_after_it(self, store: Store) -> None:
+    async def test_what_was_written_under_a_lease_before_renewing_goes_on_after_it(self, store: Log) -> None:
         lease = await lease_on(store)
         renewed = await store.renew(lease, seconds=60)
 
         assert await store.append(lease, [a_notice("old copy")], after=0) == 1
         assert await store.append(renewed, [a_notice("new copy")], after=1) == 2
 
-    async def test_a_released_lease_is_free_at_once_and_no_longer_writes(self, store: Store) -> None:
+    async def test_a_released_lease_is_free_at_once_and_no_longer_writes(self, store: Log) -> None:
         lease = await lease_on(store, owner="a")
 
         await store.release(lease)
@@ -119,7 +119,7 @@ class LeasePromises(StorePromises):
             await store.renew(lease, seconds=30)
         assert await store.acquire("s", "b", seconds=30) is not None
 
-    async def test_releasing_what_was_lost_already_does_nothing(self, store: Store, clock: ManualClock) -> None:
+    async def test_releasing_what_was_lost_already_does_nothing(self, store: Log, clock: ManualClock) -> None:
         old = await lease_on(store, owner="a", seconds=30)
         clock.advance(30)
         current = await lease_on(store, owner="b")
@@ -133,42 +133,11 @@ class LeasePromises(StorePromises):
     @pytest.mark.parametrize(
         ("owner", "seconds"), [("", 30.0), ("\ud800", 30.0), ("a", 0.0), ("a", -1.0), ("a", math.nan), ("a", math.inf)]
     )
-    async def test_a_lease_for_nobody_or_for_no_time_is_refused(self, store: Store, owner: str, seconds: float) -> None:
+    async def test_a_lease_for_nobody_or_for_no_time_is_refused(self, store: Log, owner: str, seconds: float) -> None:
         with pytest.raises(BadInputError):
             await store.acquire("s", owner, seconds=seconds)
 
         assert await store.acquire("s", "a", seconds=30) is not None
-
-    # Snapshots.
-
-    async def test_there_is_no_snapshot_until_one_is_saved(self, store: Store) -> None:
-        await store.admit("s", an_input())
-
-        assert await store.load_snapshot("s") is None
-        assert await store.load_snapshot("nobody") is None
-
-    async def test_the_newest_snapshot_replaces_the_one_before(self, store: Store) -> None:
-        lease = await lease_on(store)
-        body = bytes(range(256)) * 40
-
-        await store.save_snapshot(lease, Snapshot(seq=4, body=b"older"))
-        await store.save_snapshot(lease, Snapshot(seq=9, body=body))
-
-        assert await store.load_snapshot("s") == Snapshot(seq=9, body=body)
-        assert await store.load_snapshot("t") is None
-
-    async def test_a_stale_worker_saves_no_snapshot(self, store: Store) -> None:
-        stale = await lease_on(store, owner="a")
-        await store.save_snapshot(stale, Snapshot(seq=1, body=b"kept"))
-        await lease_on(store, owner="a")
-
-        with pytest.raises(LeaseLostError):
-            await store.save_snapshot(stale, Snapshot(seq=2, body=b"stale"))
-
-        assert await store.load_snapshot("s") == Snapshot(seq=1, body=b"kept")
-
-
-# --- Feeds: every record behind a place, in order, each once, as it comes.
 
 
 async def take(feed: Feed, count: int) -> list[Logged]:
@@ -177,9 +146,9 @@ async def take(feed: Feed, count: int) -> list[Logged]:
 
 
 class FeedPromises(StorePromises):
-    """Promises of `feed` and `close`."""
+    """`feed` and `close`: every record in order, each once, as it is appended."""
 
-    async def test_a_feed_yields_what_is_there_and_then_what_comes(self, store: Store) -> None:
+    async def test_a_feed_yields_what_is_there_and_then_what_comes(self, store: Log) -> None:
         await store.admit("s", an_input("before"))
         feed = store.feed("s")
         assert [each.record for each in await take(feed, 1)] == [an_input("before")]
@@ -191,7 +160,7 @@ class FeedPromises(StorePromises):
         assert await waiting == (await store.read("s"))[1:]
         await feed.aclose()
 
-    async def test_a_feed_may_start_anywhere(self, store: Store) -> None:
+    async def test_a_feed_may_start_anywhere(self, store: Log) -> None:
         lease = await lease_on(store)
         await store.append(lease, [a_notice(str(number)) for number in range(1, 6)], after=0)
         everything = await store.read("s")
@@ -201,7 +170,7 @@ class FeedPromises(StorePromises):
             assert await take(feed, 5 - after) == everything[after:]
             await feed.aclose()
 
-    async def test_a_feed_of_a_session_that_does_not_exist_waits_for_it(self, store: Store) -> None:
+    async def test_a_feed_of_a_session_that_does_not_exist_waits_for_it(self, store: Log) -> None:
         feed = store.feed("later")
         waiting = asyncio.create_task(take(feed, 1))
         await store.admit("another", an_input("not for this feed"))
@@ -211,7 +180,7 @@ class FeedPromises(StorePromises):
         assert [each.record for each in await waiting] == [an_input("first")]
         await feed.aclose()
 
-    async def test_a_feed_that_starts_ahead_of_the_log_waits_for_that_place(self, store: Store) -> None:
+    async def test_a_feed_that_starts_ahead_of_the_log_waits_for_that_place(self, store: Log) -> None:
         feed = store.feed("s", after=2)
         waiting = asyncio.create_task(take(feed, 1))
 
@@ -221,7 +190,7 @@ class FeedPromises(StorePromises):
         assert [(each.seq, each.record) for each in await waiting] == [(3, an_input("three"))]
         await feed.aclose()
 
-    async def test_nothing_is_missed_or_doubled_while_many_append(self, store: Store) -> None:
+    async def test_nothing_is_missed_or_doubled_while_many_append(self, store: Log) -> None:
         sessions = [f"s{number}" for number in range(4)]
         rounds = 60
         feeds = [store.feed(session, after=after) for session in sessions for after in (0, 25)]
@@ -244,7 +213,7 @@ class FeedPromises(StorePromises):
         for feed in feeds:
             await feed.aclose()
 
-    async def test_a_long_log_is_fed_whole(self, store: Store) -> None:
+    async def test_a_long_log_is_fed_whole(self, store: Log) -> None:
         lease = await lease_on(store)
         await store.append(lease, [a_notice(str(number)) for number in range(1_001)], after=0)
         feed = store.feed("s")
@@ -254,7 +223,7 @@ class FeedPromises(StorePromises):
         assert fed == await store.read("s")
         await feed.aclose()
 
-    async def test_a_wait_that_was_cancelled_loses_nothing(self, store: Store) -> None:
+    async def test_a_wait_that_was_cancelled_loses_nothing(self, store: Log) -> None:
         feed = store.feed("s")
         impatient = asyncio.create_task(take(feed, 1))
         await store.admit("other", an_input("gives the feed time to wait"))
@@ -267,7 +236,7 @@ class FeedPromises(StorePromises):
         assert [each.record for each in await take(feed, 1)] == [an_input("after all")]
         await feed.aclose()
 
-    async def test_a_closed_feed_ends_for_the_task_that_waits_in_it(self, store: Store) -> None:
+    async def test_a_closed_feed_ends_for_the_task_that_waits_in_it(self, store: Log) -> None:
         feed = store.feed("s")
         waiting = asyncio.create_task(_all_of(feed))
         await store.admit("s", an_input("seen"))
@@ -277,7 +246,18 @@ class FeedPromises(StorePromises):
 
         assert [each.record for each in await waiting] in ([an_input("seen")], [])
 
-    async def test_closing_the_store_ends_its_feeds(self, store: Store) -> None:
+    async def test_closing_one_feed_leaves_the_others_waiting(self, store: Log) -> None:
+        closed, other = store.feed("s"), store.feed("s")
+        waiting = asyncio.create_task(take(other, 1))
+        await store.admit("other", an_input("gives the feed time to wait"))
+
+        await closed.aclose()
+        await store.admit("s", an_input("later"))
+
+        assert [each.record for each in await waiting] == [an_input("later")]
+        await other.aclose()
+
+    async def test_closing_the_store_ends_its_feeds(self, store: Log) -> None:
         await store.admit("s", an_input("seen"))
         waiting = [asyncio.create_task(_all_of(store.feed("s"))) for _ in range(3)]
         ready = store.feed("s")
@@ -290,7 +270,7 @@ class FeedPromises(StorePromises):
         ] == [True] * 3
         assert await _all_of(ready) == []
 
-    async def test_a_closed_store_finishes_what_was_asked_and_takes_nothing_more(self, store: Store) -> None:
+    async def test_a_closed_store_finishes_what_was_asked_and_takes_nothing_more(self, store: Log) -> None:
         asked = [asyncio.ensure_future(store.admit("s", an_input(str(number)))) for number in range(10)]
         await asyncio.sleep(0)
 

@@ -1,26 +1,26 @@
-"""The log: order, all or nothing, each input once, and a bound on what waits."""
+"""Promises of the `Log` port about records and sessions."""
 
 import asyncio
 
 import pytest
 
 from holdfast.errors import BadInputError, ClientIdReusedError, LeaseLostError, QueueFullError, SeqMovedError
-from holdfast.ports import Admission, Lease, SessionInfo, Snapshot, Store
+from holdfast.ports import Admission, Lease, Log, SessionInfo
 from holdfast.testing.builders import a_notice, a_reply, a_turn_ended, a_turn_started, an_attempt_started, an_input
 from holdfast.testing.clock import ManualClock
-from holdfast.testing.store_fixture import INPUTS_WAITING_MAX, StorePromises, lease_on, log_of
+from holdfast.testing.store_fixture import INPUTS_WAITING_MAX, ODD_KEYS, StorePromises, lease_on, log_of
 from holdfast.types.messages import Text
 from holdfast.types.records import CancelRequested, InputAdmitted, Logged, Outcome, SessionConfigured
 
 
-class LogPromises(StorePromises):
-    """Promises of `admit`, `append` and `read`."""
+class AppendPromises(StorePromises):
+    """`admit`, `append` and `read`: order, atomicity, idempotent inputs, and a bound on pending inputs."""
 
-    async def test_a_session_that_does_not_exist_is_empty(self, store: Store) -> None:
+    async def test_a_session_that_does_not_exist_is_empty(self, store: Log) -> None:
         assert await store.read("nobody") == []
         assert await store.info("nobody") is None
 
-    async def test_records_are_numbered_from_one_in_the_order_they_came(self, store: Store, clock: ManualClock) -> None:
+    async def test_records_are_numbered_from_one_in_the_order_they_came(self, store: Log, clock: ManualClock) -> None:
         started = clock.now()
         first = await store.admit("s", an_input("hi"))
         lease = await lease_on(store)
@@ -37,7 +37,7 @@ class LogPromises(StorePromises):
             Logged(4, started + 5, an_input("more")),
         ]
 
-    async def test_anyone_may_admit_while_another_holds_the_lease(self, store: Store) -> None:
+    async def test_anyone_may_admit_while_another_holds_the_lease(self, store: Log) -> None:
         await lease_on(store, owner="someone else")
 
         await store.admit("s", an_input("hi"))
@@ -46,7 +46,7 @@ class LogPromises(StorePromises):
 
         assert await log_of(store) == [an_input("hi"), CancelRequested(turn=1), SessionConfigured(model="m")]
 
-    async def test_appending_nothing_changes_nothing(self, store: Store) -> None:
+    async def test_appending_nothing_changes_nothing(self, store: Log) -> None:
         lease = await lease_on(store)
         await store.append(lease, [a_notice()], after=0)
 
@@ -54,7 +54,7 @@ class LogPromises(StorePromises):
 
         assert await log_of(store) == [a_notice()]
 
-    async def test_a_writer_that_missed_a_record_is_refused_and_nothing_is_written(self, store: Store) -> None:
+    async def test_a_writer_that_missed_a_record_is_refused_and_nothing_is_written(self, store: Log) -> None:
         lease = await lease_on(store)
         await store.admit("s", an_input("came first"))
 
@@ -64,7 +64,7 @@ class LogPromises(StorePromises):
         assert (refusal.value.session, refusal.value.expected, refusal.value.found) == ("s", 0, 1)
         assert await log_of(store) == [an_input("came first")]
 
-    async def test_a_writer_ahead_of_the_log_is_refused(self, store: Store) -> None:
+    async def test_a_writer_ahead_of_the_log_is_refused(self, store: Log) -> None:
         lease = await lease_on(store)
 
         with pytest.raises(SeqMovedError):
@@ -72,7 +72,7 @@ class LogPromises(StorePromises):
 
         assert await log_of(store) == []
 
-    async def test_a_writer_without_the_lease_is_refused_and_nothing_is_written(self, store: Store) -> None:
+    async def test_a_writer_without_the_lease_is_refused_and_nothing_is_written(self, store: Log) -> None:
         stale = await lease_on(store)
         await store.release(stale)
         await lease_on(store, owner="successor")
@@ -83,7 +83,7 @@ class LogPromises(StorePromises):
         assert (refusal.value.session, refusal.value.fence) == ("s", stale.fence)
         assert await log_of(store) == []
 
-    async def test_a_lease_that_was_never_given_is_refused(self, store: Store) -> None:
+    async def test_a_lease_that_was_never_given_is_refused(self, store: Log) -> None:
         forged = Lease(session="s", owner="nobody", fence=0, expires_at=1e12)
 
         with pytest.raises(LeaseLostError):
@@ -91,7 +91,7 @@ class LogPromises(StorePromises):
 
         assert await store.info("s") is None
 
-    async def test_one_unstorable_record_keeps_out_the_whole_append(self, store: Store) -> None:
+    async def test_one_unstorable_record_keeps_out_the_whole_append(self, store: Log) -> None:
         lease = await lease_on(store)
 
         with pytest.raises(BadInputError):
@@ -99,7 +99,7 @@ class LogPromises(StorePromises):
 
         assert await log_of(store) == []
 
-    async def test_reading_starts_behind_after_and_stops_at_the_limit(self, store: Store) -> None:
+    async def test_reading_starts_behind_after_and_stops_at_the_limit(self, store: Log) -> None:
         lease = await lease_on(store)
         await store.append(lease, [a_notice(str(number)) for number in range(1, 11)], after=0)
 
@@ -114,7 +114,7 @@ class LogPromises(StorePromises):
         assert await seqs(11, 5) == []
         assert await seqs(-3, 2) == [1, 2]
 
-    async def test_large_records_come_back_whole(self, store: Store) -> None:
+    async def test_large_records_come_back_whole(self, store: Log) -> None:
         text = "é" * 2**19  # one MiB
         lease = await lease_on(store)
 
@@ -122,7 +122,7 @@ class LogPromises(StorePromises):
 
         assert await log_of(store) == [a_reply(text), a_turn_ended()]
 
-    async def test_any_well_formed_text_comes_back_as_it_was(self, store: Store) -> None:
+    async def test_any_well_formed_text_comes_back_as_it_was(self, store: Log) -> None:
         texts = [
             "",
             "\x00",
@@ -138,7 +138,7 @@ class LogPromises(StorePromises):
 
         assert await log_of(store) == [an_input(text) for text in texts]
 
-    async def test_many_tasks_at_once_leave_one_gapless_log(self, store: Store) -> None:
+    async def test_many_tasks_at_once_leave_one_gapless_log(self, store: Log) -> None:
         lease = await lease_on(store)
 
         async def work() -> None:
@@ -166,9 +166,9 @@ class LogPromises(StorePromises):
         notices = [record for record in log if not isinstance(record, InputAdmitted)]
         assert notices == [a_notice(f"work {number}") for number in range(10) for _ in range(2)]
 
-    # One client id, one message.
+    # Idempotent inputs.
 
-    async def test_the_same_message_sent_twice_is_one(self, store: Store) -> None:
+    async def test_the_same_message_sent_twice_is_one(self, store: Log) -> None:
         first = await store.admit("s", an_input("hi", client_id="c1"))
         await store.admit("s", an_input("other"))
 
@@ -177,14 +177,14 @@ class LogPromises(StorePromises):
         assert (first, again) == (Admission(1, is_new=True), Admission(1, is_new=False))
         assert await log_of(store) == [an_input("hi", client_id="c1"), an_input("other")]
 
-    async def test_a_message_sent_many_times_at_once_is_one(self, store: Store) -> None:
+    async def test_a_message_sent_many_times_at_once_is_one(self, store: Log) -> None:
         admissions = await asyncio.gather(*(store.admit("s", an_input("hi", client_id="c1")) for _ in range(10)))
 
         assert sorted(admission.is_new for admission in admissions) == [False] * 9 + [True]
         assert {admission.seq for admission in admissions} == {1}
         assert await log_of(store) == [an_input("hi", client_id="c1")]
 
-    async def test_one_client_id_for_two_messages_is_refused_and_nothing_is_written(self, store: Store) -> None:
+    async def test_one_client_id_for_two_messages_is_refused_and_nothing_is_written(self, store: Log) -> None:
         await store.admit("s", an_input("hi", client_id="c1"))
 
         with pytest.raises(ClientIdReusedError) as refusal:
@@ -193,7 +193,7 @@ class LogPromises(StorePromises):
         assert (refusal.value.session, refusal.value.client_id, refusal.value.seq) == ("s", "c1", 1)
         assert await log_of(store) == [an_input("hi", client_id="c1")]
 
-    async def test_client_ids_belong_to_their_session(self, store: Store) -> None:
+    async def test_client_ids_belong_to_their_session(self, store: Log) -> None:
         await store.admit("s", an_input("hi", client_id="c1"))
 
         elsewhere = await store.admit("t", an_input("something else", client_id="c1"))
@@ -201,14 +201,14 @@ class LogPromises(StorePromises):
         assert elsewhere == Admission(1, is_new=True)
         assert await log_of(store, "t") == [an_input("something else", client_id="c1")]
 
-    async def test_messages_without_a_client_id_are_never_merged(self, store: Store) -> None:
+    async def test_messages_without_a_client_id_are_never_merged(self, store: Log) -> None:
         await store.admit("s", an_input("hi"))
 
         assert await store.admit("s", an_input("hi")) == Admission(2, is_new=True)
 
-    # A bound on what waits.
+    # A bound on pending inputs.
 
-    async def test_a_full_queue_refuses_inputs_until_one_has_its_outcome(self, store: Store) -> None:
+    async def test_a_full_queue_refuses_inputs_until_one_has_its_outcome(self, store: Log) -> None:
         for number in range(INPUTS_WAITING_MAX):
             await store.admit("s", an_input(str(number)))
 
@@ -220,7 +220,7 @@ class LogPromises(StorePromises):
         await store.append(lease, [a_turn_ended(1)], after=INPUTS_WAITING_MAX)
         assert await store.admit("s", an_input("now")) == Admission(INPUTS_WAITING_MAX + 2, is_new=True)
 
-    async def test_a_full_queue_still_takes_what_is_no_input_and_knows_what_it_has(self, store: Store) -> None:
+    async def test_a_full_queue_still_takes_what_is_no_input_and_knows_what_it_has(self, store: Log) -> None:
         for number in range(INPUTS_WAITING_MAX):
             await store.admit("s", an_input(str(number), client_id=str(number)))
 
@@ -229,7 +229,7 @@ class LogPromises(StorePromises):
 
         assert (cancel, again) == (Admission(INPUTS_WAITING_MAX + 1, is_new=True), Admission(4, is_new=False))
 
-    async def test_a_refused_input_does_not_use_up_its_client_id(self, store: Store) -> None:
+    async def test_a_refused_input_does_not_use_up_its_client_id(self, store: Log) -> None:
         for number in range(INPUTS_WAITING_MAX):
             await store.admit("s", an_input(str(number)))
         with pytest.raises(QueueFullError):
@@ -242,38 +242,10 @@ class LogPromises(StorePromises):
         assert admitted == Admission(INPUTS_WAITING_MAX + 2, is_new=True)
 
 
-# --- Sessions: what is known of them, what they owe, and that any key will do.
-
-
-ODD_KEYS = (
-    "telegram:42",
-    "'; DROP TABLE sessions; --",
-    'a "quoted" key',
-    "slashes/../and\\more",
-    "%_*?[]",
-    " spaces ",
-    "line\nbreak",
-    "nul\x00inside",
-    "nul\x00inside2",
-    "nul",
-    "Ünïcödé",
-    "U\u0308ni",
-    "\u200b",
-    "会话",
-    "😀",
-    "\uffff",
-    "CASE",
-    "case",
-    "0",
-    "00",
-    "k" * 256,
-)
-
-
 class SessionPromises(StorePromises):
-    """Promises of `info`, `sessions`, `owing`, and of keeping sessions apart."""
+    """`info`, `sessions`, `pending`, and isolation between sessions."""
 
-    async def test_info_tells_what_the_log_holds(self, store: Store, clock: ManualClock) -> None:
+    async def test_info_tells_what_the_log_holds(self, store: Log, clock: ManualClock) -> None:
         created = clock.now()
         await store.admit("s", an_input("one"))
         clock.advance(10)
@@ -287,7 +259,7 @@ class SessionPromises(StorePromises):
             key="s", last_seq=4, owed=1, created_at=created, updated_at=created + 20
         )
 
-    async def test_a_lease_alone_does_not_make_a_session(self, store: Store, clock: ManualClock) -> None:
+    async def test_a_lease_alone_does_not_make_a_session(self, store: Log, clock: ManualClock) -> None:
         lease = await lease_on(store)
         clock.advance(7)
         assert (await store.info("s"), await store.sessions()) == (None, [])
@@ -297,18 +269,17 @@ class SessionPromises(StorePromises):
         now = clock.now()
         assert await store.info("s") == SessionInfo("s", last_seq=1, owed=0, created_at=now, updated_at=now)
 
-    async def test_leases_and_snapshots_do_not_count_as_news(self, store: Store, clock: ManualClock) -> None:
+    async def test_leases_do_not_count_as_news(self, store: Log, clock: ManualClock) -> None:
         await store.admit("s", an_input())
         before = await store.info("s")
         clock.advance(60)
 
         lease = await lease_on(store)
-        await store.save_snapshot(lease, Snapshot(seq=1, body=b"fold"))
         await store.release(await store.renew(lease, seconds=30))
 
         assert await store.info("s") == before
 
-    async def test_sessions_come_in_order_of_their_keys_page_by_page(self, store: Store) -> None:
+    async def test_sessions_come_in_order_of_their_keys_page_by_page(self, store: Log) -> None:
         keys = [f"k{number:02}" for number in range(25)]
         for key in reversed(keys):
             await store.admit(key, an_input(key))
@@ -321,13 +292,13 @@ class SessionPromises(StorePromises):
         assert pages[0][3] == await store.info("k03")
         assert await store.sessions(limit=0) == []
 
-    async def test_a_page_may_start_behind_a_key_that_does_not_exist(self, store: Store) -> None:
+    async def test_a_page_may_start_behind_a_key_that_does_not_exist(self, store: Log) -> None:
         for key in ("a", "c", "e"):
             await store.admit(key, an_input())
 
         assert [info.key for info in await store.sessions(after="b")] == ["c", "e"]
 
-    async def test_every_input_is_owed_an_outcome_until_it_has_one(self, store: Store) -> None:
+    async def test_every_input_is_owed_an_outcome_until_it_has_one(self, store: Log) -> None:
         async def owed() -> list[tuple[str, int]]:
             return [(info.key, info.owed) for info in await store.sessions()]
 
@@ -335,17 +306,17 @@ class SessionPromises(StorePromises):
         await store.admit("a", an_input("two"))
         await store.admit("b", an_input("three"))
         await store.admit("c", SessionConfigured(model="m"))
-        assert (await store.owing(), await owed()) == (["a", "b"], [("a", 2), ("b", 1), ("c", 0)])
+        assert (await store.pending(), await owed()) == (["a", "b"], [("a", 2), ("b", 1), ("c", 0)])
 
         lease_a, lease_b = await lease_on(store, "a"), await lease_on(store, "b")
         await store.append(lease_a, [a_turn_started(1), a_turn_ended(1, Outcome.FAILED)], after=2)
         await store.append(lease_b, [a_turn_ended(1, Outcome.CANCELLED)], after=1)
-        assert (await store.owing(), await owed()) == (["a"], [("a", 1), ("b", 0), ("c", 0)])
+        assert (await store.pending(), await owed()) == (["a"], [("a", 1), ("b", 0), ("c", 0)])
 
         await store.append(lease_a, [a_turn_ended(2)], after=4)
-        assert (await store.owing(), await owed()) == ([], [("a", 0), ("b", 0), ("c", 0)])
+        assert (await store.pending(), await owed()) == ([], [("a", 0), ("b", 0), ("c", 0)])
 
-    async def test_what_is_refused_owes_nothing(self, store: Store) -> None:
+    async def test_what_is_refused_owes_nothing(self, store: Log) -> None:
         await store.admit("s", an_input("hi", client_id="c"))
         await store.admit("s", an_input("hi", client_id="c"))
         with pytest.raises(BadInputError):
@@ -355,21 +326,19 @@ class SessionPromises(StorePromises):
         assert info is not None
         assert (info.last_seq, info.owed) == (1, 1)
 
-    async def test_any_key_names_a_session_of_its_own(self, store: Store) -> None:
+    async def test_any_key_names_a_session_of_its_own(self, store: Log) -> None:
         await asyncio.gather(*(store.admit(key, an_input(f"to {key}", client_id=key)) for key in ODD_KEYS))
         for key in ODD_KEYS:
             lease = await lease_on(store, key)
             await store.append(lease, [a_notice(f"of {key}")], after=1)
-            await store.save_snapshot(lease, Snapshot(seq=2, body=key.encode()))
 
         for key in ODD_KEYS:
             assert await log_of(store, key) == [an_input(f"to {key}", client_id=key), a_notice(f"of {key}")]
-            assert await store.load_snapshot(key) == Snapshot(seq=2, body=key.encode())
         assert [info.key for info in await store.sessions(limit=100)] == sorted(ODD_KEYS)
-        assert sorted(await store.owing()) == sorted(ODD_KEYS)
+        assert sorted(await store.pending()) == sorted(ODD_KEYS)
 
     @pytest.mark.parametrize("key", ["", "\ud800", "half \udcff a character"])
-    async def test_a_key_that_cannot_be_kept_is_refused(self, store: Store, key: str) -> None:
+    async def test_a_key_that_cannot_be_kept_is_refused(self, store: Log, key: str) -> None:
         with pytest.raises(BadInputError):
             await store.admit(key, an_input())
         with pytest.raises(BadInputError):

@@ -23,9 +23,9 @@ from holdfast.stores.blobs import FolderBlobs
 from holdfast.stores.sqlite import inspect
 from holdfast.stores.sqlite.copy import beside, copy_store
 from holdfast.stores.sqlite.file import layout_of
-from holdfast.stores.sqlite.process_lock import living
+from holdfast.stores.sqlite.process_lock import live_instances
 from holdfast.stores.sqlite.read_only import SqliteView
-from holdfast.stores.sqlite.reserve import is_given_up
+from holdfast.stores.sqlite.reserve import is_released
 from holdfast.wiring.stores import Place, open_archive, open_store, shown_place
 
 _LEASE_SECONDS = 60.0
@@ -129,7 +129,7 @@ def _file_notes(path: Path, doctor: Doctor) -> list[str]:
     orphans = _orphan_blobs(path, doctor)
     notes = [f"{len(orphans):,} blobs that no record names, {sum(orphans):,} bytes"] if orphans else []
     notes += _dead_leases(path)
-    return [*notes, _GIVEN_UP] if is_given_up(path) else notes
+    return [*notes, _GIVEN_UP] if is_released(path) else notes
 
 
 def _file_findings(path: Path, progress: Progress) -> list[Finding]:
@@ -149,7 +149,7 @@ def _file_findings(path: Path, progress: Progress) -> list[Finding]:
         findings.append(Finding(fault.code, fault.what, remedy="create it, empty" if is_missing else ""))
     findings += [
         Finding(fault.code, fault.what, remedy=f"move them to the session 'recovered:{fault.number}'")
-        for fault in inspect.rows_of_nobody(path)
+        for fault in inspect.orphaned_rows(path)
         if fault.table in {"records", "recent"}
     ]
     findings += [
@@ -171,7 +171,7 @@ def _orphan_blobs(path: Path, doctor: Doctor) -> list[int]:
 
 
 def _dead_leases(path: Path) -> list[str]:
-    alive = living(path)
+    alive = live_instances(path)
     dead = [key for key, _, instance in inspect.lease_holders(path) if instance not in alive]
     return [f"{len(dead):,} leases of dead processes; the next worker takes them over"] if dead else []
 
@@ -197,7 +197,7 @@ async def repair(path: Path, checkup: Checkup) -> list[str]:
     if any(finding.code == "pages" for finding in checkup.findings):
         return ["pages of the file are damaged; nothing was changed"]
     await asyncio.to_thread(inspect.create_missing, path)
-    keys = await asyncio.to_thread(inspect.adopt_rows_of_nobody, path)
+    keys = await asyncio.to_thread(inspect.adopt_orphaned_rows, path)
     await _restore_seals(path)
     return await _repair_sessions(path, checkup, keys)
 
@@ -247,7 +247,7 @@ async def _restore_seals(path: Path) -> None:
     finally:
         await view.close()
     for segment in sorted(lost, key=lambda one: one.first):
-        await asyncio.to_thread(inspect.note_seal, path, segment)
+        await asyncio.to_thread(inspect.restore_seal, path, segment)
 
 
 async def _repair_session(store: Store, key: str, snapshot: Finding | None) -> None:
@@ -257,5 +257,5 @@ async def _repair_session(store: Store, key: str, snapshot: Finding | None) -> N
     async with kept_lease(store, _CLOCK, lease, seconds=_LEASE_SECONDS):
         if snapshot is not None:
             seq = (await fold_whole(store, key)).turn.seq
-            await store.mend(lease, [DropSnapshot(snapshot.seq, snapshot.what)], after=seq)
+            await store.repair(lease, [DropSnapshot(snapshot.seq, snapshot.what)], after=seq)
         await heal_whole(lease, store)

@@ -139,11 +139,11 @@ def _inspection(settings: "Settings", client: Client) -> "Inspection | None":
 def _inspection_of_file(path: Path) -> "Inspection":
     from holdfast.gateway.health import Inspection, Node  # noqa: PLC0415 - imported on use
     from holdfast.stores.sqlite.inspect import lease_holders  # noqa: PLC0415
-    from holdfast.stores.sqlite.process_lock import living  # noqa: PLC0415
+    from holdfast.stores.sqlite.process_lock import live_instances  # noqa: PLC0415
     from holdfast.wiring.doctor import check_store  # noqa: PLC0415
 
     def held() -> list[Node]:
-        alive = living(path)
+        alive = live_instances(path)
         found = Counter((owner, instance in alive) for _, owner, instance in lease_holders(path))
         return [Node(owner, is_alive, count) for (owner, is_alive), count in sorted(found.items())]
 

@@ -15,7 +15,7 @@ import msgspec
 from holdfast.core.integrity.segments import Sealing
 from holdfast.core.limits.bounds import SUMMARY_DEADLINES, Bounds, Deadlines
 from holdfast.errors import UsageError
-from holdfast.ports import Archive, Attachment, Model, Tool
+from holdfast.ports import Archive, Attachment, Blobs, Log, Model, Tool
 from holdfast.runtime.clock import SystemClock
 from holdfast.runtime.engine.context import Engine, unobserved
 from holdfast.runtime.engine.learning import Learning
@@ -29,7 +29,7 @@ from holdfast.runtime.sessions.session import Answer
 from holdfast.runtime.tools.recall import Recall
 from holdfast.runtime.tools.toolbox import Toolbox
 from holdfast.types.records import Logged
-from holdfast.wiring.stores import MEMORY, look_at_store, made_store_path, open_archive, open_store
+from holdfast.wiring.stores import MEMORY, combine, look_at_store, made_store_path, open_archive, open_store
 
 if TYPE_CHECKING:
     from holdfast.models.overrides import Overrides
@@ -73,13 +73,14 @@ def model_overrides() -> "Overrides":
 
 @asynccontextmanager
 async def open(  # noqa: A001, PLR0913 - `holdfast.open()` reads as it should; each part can be named, none has to be
-    store: str | Path | None = None,
+    store: str | Path | Log | None = None,
     *,
     model: str | Model | Sequence[str | Model] = "sim",
     system: str | Callable[[], str] = "",
     tools: Sequence[Tool | Callable[..., object]] = (),
     base_url: str | None = None,
     archive: str | Path | Archive | None = None,
+    blobs: str | Path | Blobs | None = None,
     tuning: Tuning | None = None,
 ) -> AsyncGenerator[Client, None]:
     """Open a store and its sessions.
@@ -96,24 +97,21 @@ async def open(  # noqa: A001, PLR0913 - `holdfast.open()` reads as it should; e
     Python functions. `base_url` is any server that speaks the model's dialect. `archive` is where old records go: a
     folder, or "s3://BUCKET/PREFIX" with the usual AWS_ variables; otherwise HOLDFAST_ARCHIVE, else a folder beside the
     store; a store on a server has none beside it. Give the same one every time, on every machine: what was sealed is
-    only there. Whatever a crash left unanswered in the store is resumed at once.
+    only there. `store` may also be a store object of your own that implements `holdfast.ports.Log`; `open` closes it at
+    the end. It needs `blobs`: a folder, or an object that implements `holdfast.ports.Blobs`. Whatever a crash left
+    unanswered in the store is resumed at once.
     """
     tuning, lineup = tuning or Tuning(), ModelList(model, base_url)
     async with AsyncExitStack() as stack:
         stack.push_async_callback(lineup.close)
-        place = made_store_path() if store is None else store
-        kept = open_archive(archive, place)
-        if tuning.migrates or str(place) == MEMORY:
-            records, blobs = open_store(place, tuning.bounds, kept)
-        else:
-            records, blobs = look_at_store(place, tuning.bounds)
+        records, content, kept = _open_parts(store, blobs, archive, tuning)
         stack.push_async_callback(records.close)
-        recall = Recall(records, blobs, tuning.bounds)
+        recall = Recall(records, content, tuning.bounds)
         engine = Engine(
             store=records,
-            blobs=blobs,
+            blobs=content,
             clock=SystemClock(),
-            toolbox=Toolbox(tools, blobs=blobs, bounds=tuning.bounds, for_sessions=(recall,)),
+            toolbox=Toolbox(tools, blobs=content, bounds=tuning.bounds, for_sessions=(recall,)),
             models=lineup.models,
             system=system if callable(system) else lambda: system,
             learning=Learning(records),
@@ -124,7 +122,7 @@ async def open(  # noqa: A001, PLR0913 - `holdfast.open()` reads as it should; e
             sealing=tuning.sealing,
             retention_days=None if tuning.retention_days is None else check_days(tuning.retention_days),
             summary_deadlines=tuning.summary_deadlines,
-            images=PillowImages(blobs),
+            images=PillowImages(content),
             observe=tuning.observe,
         )
         supervisor = Supervisor(engine, owner=owner_name(), lease_seconds=tuning.lease_seconds)
@@ -132,6 +130,25 @@ async def open(  # noqa: A001, PLR0913 - `holdfast.open()` reads as it should; e
         if tuning.adopts:
             await supervisor.start()
         yield Client(engine, supervisor)
+
+
+def _open_parts(
+    store: str | Path | Log | None,
+    blobs: str | Path | Blobs | None,
+    archive: str | Path | Archive | None,
+    tuning: Tuning,
+) -> tuple[Log, Blobs, Archive | None]:
+    """Open the store with its blobs and its archive."""
+    place = made_store_path() if store is None else store
+    if not isinstance(place, str | Path):
+        kept = None if archive is None else open_archive(archive, MEMORY)
+        return *combine(place, blobs, kept), kept
+    if blobs is not None:
+        raise UsageError("`blobs` goes with a store object; a store that is opened by its path has its own")
+    kept = open_archive(archive, place)
+    if tuning.migrates or str(place) == MEMORY:
+        return *open_store(place, tuning.bounds, kept), kept
+    return *look_at_store(place, tuning.bounds), kept
 
 
 class ModelList:

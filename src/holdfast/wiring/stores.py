@@ -6,8 +6,8 @@ from typing import TypeAlias
 from urllib.parse import urlsplit
 
 from holdfast.core.limits.bounds import Bounds
-from holdfast.errors import StorePathError, UsageError
-from holdfast.ports import Archive, Blobs, Store
+from holdfast.errors import StorePathError, UnsupportedError, UsageError
+from holdfast.ports import Archive, Blobs, Log, Store
 from holdfast.runtime.clock import SystemClock
 
 # A store that lives as long as the process: for tests and for trying things.
@@ -96,6 +96,23 @@ def look_at_store(store: str | Path, bounds: Bounds) -> tuple[Store, Blobs]:
     records, archive = SqliteView(path), open_archive(None, path)
     blobs = FolderBlobs(path.with_name(path.name + "-blobs"))
     return records if archive is None else ArchivedStore(records, archive), blobs
+
+
+def combine(store: Log, blobs: str | Path | Blobs | None, archive: Archive | None) -> tuple[Log, Blobs]:
+    """Combine a store object with its blobs and its archive. An archive needs a store with all ports."""
+    from holdfast.stores.archived import ArchivedStore  # noqa: PLC0415 - only what is used is loaded
+    from holdfast.stores.blobs import FolderBlobs  # noqa: PLC0415
+
+    if not isinstance(store, Log):
+        raise UsageError(f"{store!r} is not a store: it does not implement holdfast.ports.Log")
+    if blobs is None:
+        raise UsageError("a store object needs blobs; pass `blobs`, a folder or a holdfast.ports.Blobs")
+    kept = FolderBlobs(blobs) if isinstance(blobs, str | Path) else blobs
+    if archive is None:
+        return store, kept
+    if not isinstance(store, Store):
+        raise UnsupportedError("use an archive", Store.__name__)
+    return ArchivedStore(store, archive), kept
 
 
 def open_archive(archive: str | Path | Archive | None, store: str | Path) -> Archive | None:

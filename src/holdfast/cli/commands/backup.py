@@ -12,7 +12,7 @@ from holdfast.cli.output import json_option, showing
 from holdfast.errors import StoreBusyError, StoreIoError, UsageError
 from holdfast.stores.sqlite.copy import BESIDE, beside, copy_store
 from holdfast.stores.sqlite.inspect import segment_names
-from holdfast.stores.sqlite.process_lock import living
+from holdfast.stores.sqlite.process_lock import live_instances
 from holdfast.wiring import Place
 from holdfast.wiring.doctor import check_store
 
@@ -106,7 +106,7 @@ def _move_away(target: Path, *, force: bool) -> Path | None:
         return None
     if not force:
         raise UsageError(f"{there[0]} is there already; with --force it is moved away, not deleted")
-    if living(target):
+    if live_instances(target):
         raise StoreBusyError(f"{target} is in use; end whoever uses it first")
     stamp = datetime.now(tz=UTC).strftime("%Y%m%dT%H%M%S")
     away = target.with_name(f"{target.stem}-replaced-{stamp}{target.suffix}")

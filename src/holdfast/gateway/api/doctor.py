@@ -21,7 +21,7 @@ _LISTED_MAX = 100
 async def show_health(context: RequestContext) -> report_schemas.Health:
     """Return the health of this gateway, limited to the caller's own sessions unless it is the operator."""
     state, engine = context.state, context.state.client.engine
-    pending = _visible(context, await engine.store.owing())
+    pending = _visible(context, await engine.store.pending())
     own = report_schemas.Health(
         is_operator=False,
         models=list(state.models),

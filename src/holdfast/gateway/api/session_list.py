@@ -12,6 +12,8 @@ from holdfast.gateway.http.events import EventStream
 from holdfast.gateway.http.problems import InvalidError
 from holdfast.gateway.session_watch import Change, SessionWatch
 from holdfast.ports import SessionInfo
+from holdfast.stores.fallbacks import candidates
+from holdfast.stores.fallbacks import search as search_log
 
 # Concurrent searches: as many as a store has readers.
 _SEARCHED_AT_ONCE = 4
@@ -44,7 +46,7 @@ async def search_all(context: RequestContext) -> schemas.HitsOfAll:
         nonlocal hits, searched
         while waiting:
             session = waiting.pop(0)
-            found = await store.search(session, query.query, limit=limit)
+            found = await search_log(store, session, query.query, limit=limit)
             searched += 1
             hits += [schemas.SessionHit(names[session], one.seq, one.score, one.excerpt, one.call) for one in found]
             if len(hits) > 2 * limit:
@@ -56,11 +58,11 @@ async def search_all(context: RequestContext) -> schemas.HitsOfAll:
         async with asyncio.timeout(bounds.search_seconds_max):
             for start in range(0, len(newest_first), _LOOKUP_SESSIONS):
                 page = newest_first[start : start + _LOOKUP_SESSIONS]
-                candidates = await store.mentioning(page, query.query)
-                searched += len(page) - len(candidates)
+                worth = await candidates(store, page, query.query)
+                searched += len(page) - len(worth)
                 async with asyncio.TaskGroup() as group:
                     for _ in range(_SEARCHED_AT_ONCE):
-                        group.create_task(search(candidates))
+                        group.create_task(search(worth))
     return schemas.HitsOfAll(_best(hits, limit), searched, len(sessions), is_complete=searched == len(sessions))
 
 

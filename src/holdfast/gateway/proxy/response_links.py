@@ -20,7 +20,7 @@ from holdfast.models.body_rewrite import own_elements
 from holdfast.models.dialects import SERVED
 from holdfast.models.json_spans import replaced, without
 from holdfast.models.wire import Original
-from holdfast.ports import Store
+from holdfast.ports import Log
 from holdfast.runtime.engine.context import Engine
 from holdfast.runtime.engine.log import pages
 from holdfast.runtime.engine.requests import load_blobs
@@ -40,7 +40,7 @@ _LINKING_FIELDS = ("previous_response_id", "conversation")
 class Links:
     """Which answer belongs to which conversation: in memory, and in logs of the store."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: Log) -> None:
         self._store = store
         self._links: OrderedDict[str, AnswerLinked] = OrderedDict()
 
@@ -185,7 +185,7 @@ async def _unfolded(request: ProxyRequest, session: str, instructions: str, engi
     )
 
 
-async def _history(store: Store, session: str, count: int) -> list[Message]:
+async def _history(store: Log, session: str, count: int) -> list[Message]:
     """Return the first messages of a conversation as its log has them, up to the first that it does not have."""
     found: dict[int, Message] = {}
     async for page in pages(store, session):

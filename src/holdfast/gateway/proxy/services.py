@@ -19,7 +19,7 @@ from holdfast.gateway.proxy.session_match import SessionMatcher
 from holdfast.gateway.proxy.speculative_forward import PassThroughCache
 from holdfast.gateway.proxy.upstream import UpstreamClient
 from holdfast.models.http import HttpModel
-from holdfast.ports import Store
+from holdfast.ports import Log
 from holdfast.runtime.engine.context import Engine
 from holdfast.runtime.engine.learning import Known, Learning
 from holdfast.runtime.engine.log import pages
@@ -36,7 +36,7 @@ _KNOWN_SECONDS = 1.0
 class ClientLoops:
     """The state of each client's compactions, cached up to the last record that was read."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: Log) -> None:
         self._store = store
         self._states: OrderedDict[str, tuple[int, ClientLoop]] = OrderedDict()
 

@@ -16,7 +16,7 @@ from holdfast.core.fold.session_state import Turn
 from holdfast.core.limits.bounds import DROPIN_MARK, Bounds
 from holdfast.core.proxy.matching import common_messages, digest_of
 from holdfast.errors import BadInputError, RetryLaterError
-from holdfast.ports import Store
+from holdfast.ports import Log
 from holdfast.runtime.engine.log import open_log, pages
 from holdfast.runtime.sessions.transfer import forked
 from holdfast.types.messages import Message, Reply, Role
@@ -96,7 +96,7 @@ class _Family:
 class SessionMatcher:
     """Finds the session of a request in the cache and in the store."""
 
-    def __init__(self, store: Store, bounds: Bounds) -> None:
+    def __init__(self, store: Log, bounds: Bounds) -> None:
         self._store = store
         self._bounds = bounds
         self._families: OrderedDict[str, _Family] = OrderedDict()
@@ -190,7 +190,7 @@ class SessionMatcher:
             family.branches.append(session)
 
 
-async def refresh(store: Store, session: ProxySession) -> None:
+async def refresh(store: Log, session: ProxySession) -> None:
     """Read what a log has beyond the cached session; all of it if the session was deleted since."""
     info = await store.info(session.key)
     if info is None or info.last_seq < session.until:
@@ -220,7 +220,7 @@ async def refresh(store: Store, session: ProxySession) -> None:
     session.until = min(session.state.seq, until)
 
 
-async def fork_shared(store: Store, shared: SharedHistory, key: str, bounds: Bounds) -> bool:
+async def fork_shared(store: Log, shared: SharedHistory, key: str, bounds: Bounds) -> bool:
     """Fork a session from shared history, and return whether a compaction was carried over."""
     at = await _fork_point(store, shared)
     if at is None:
@@ -233,7 +233,7 @@ async def fork_shared(store: Store, shared: SharedHistory, key: str, bounds: Bou
     return True
 
 
-async def _fork_point(store: Store, shared: SharedHistory) -> int | None:
+async def _fork_point(store: Log, shared: SharedHistory) -> int | None:
     """Return the last record before the message at which two histories differ, None if forking gains nothing."""
     point: int | None = None
     is_changed = False

@@ -14,7 +14,7 @@ from pathlib import Path
 import apsw
 import msgspec
 
-from holdfast.stores.folder import Witness, witnessed
+from holdfast.stores.folder import DiskObserver, observe_disk
 
 # The smallest unit that disks write as a whole.
 SECTOR_BYTES = 512
@@ -73,7 +73,7 @@ class Recorder:
         self.events.append(Event(Change.SAID, session=session, seq=seq))
 
 
-class RecordingWitness(Witness):
+class RecordingWitness(DiskObserver):
     """Records what is asked of the disk for blobs and segments."""
 
     def __init__(self, recorder: Recorder, root: Path) -> None:
@@ -318,7 +318,7 @@ def recorded(recorder: Recorder, root: Path, work: Callable[[], None]) -> None:
     usual = apsw.vfs_names()[0]
     shim = RecordingVfs(recorder, usual)
     try:
-        with witnessed(RecordingWitness(recorder, root)):
+        with observe_disk(RecordingWitness(recorder, root)):
             work()
     finally:
         apsw.set_default_vfs(usual)

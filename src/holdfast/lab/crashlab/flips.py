@@ -265,7 +265,7 @@ async def fill(path: Path) -> None:
             await store.save_snapshot(lease, (await open_log(store, key)).snapshot())
             await store.search(key, "answer")
             if key == KEYS[0]:
-                rows = await store.kept(key, limit=SEALED)
+                rows = await store.live_rows(key, limit=SEALED)
                 await store.seal(lease, await put_segment(archive, key, rows), after=RECORDS)
             await store.release(lease)
     finally:

@@ -184,7 +184,7 @@ class _Bench:
         for segment in await store.segments(self._session):
             _, rows = unpack_segment(await archive.get(segment.name))
             seqs += [row.seq for row in rows]
-        seqs += [row.seq for row in await store.kept(self._session, limit=_ROWS_MAX)]
+        seqs += [row.seq for row in await store.live_rows(self._session, limit=_ROWS_MAX)]
         if seqs != list(range(1, count + 1)):
             self._third("segments and live rows overlap or leave a gap")
 

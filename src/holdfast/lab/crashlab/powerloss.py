@@ -126,7 +126,7 @@ async def _truth(folder: Path) -> Truth:
             segments = await store.segments(session)
             sealed[session] = [(segment.first, segment.last) for segment in segments]
             rows = [row for one in segments for row in unpack_segment(await archive.get(one.name))[1]]
-            rows += await store.kept(session, limit=_ROWS_MAX)
+            rows += await store.live_rows(session, limit=_ROWS_MAX)
             assert [row.seq for row in rows] == list(range(1, len(rows) + 1)), "nothing has failed yet"
             bodies[session] = [row.body for row in rows]
     finally:
@@ -155,7 +155,7 @@ async def _judge(disk: Disk, folder: Path, truth: Truth, figures: PowerFigures) 
         for session in SESSIONS:
             where = f"power lost after event {disk.point}: {session}"
             segments = await store.segments(session)
-            rows = await store.kept(session, limit=_ROWS_MAX)
+            rows = await store.live_rows(session, limit=_ROWS_MAX)
             behind = segments[-1].last if segments else 0
             last = rows[-1].seq if rows else behind
             if last < disk.acknowledged.get(session, 0):

@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Callable, Sequence
 import msgspec
 from msgspec.structs import replace
 
+from holdfast import ports
 from holdfast.core.compaction.digest import represent
 from holdfast.core.compaction.facts import Passage
 from holdfast.core.compaction.ledger import make_ledger
@@ -22,7 +23,6 @@ from holdfast.core.limits.prices import spoken_usd
 from holdfast.core.limits.sizing import bytes_of_message, tokens_of_text
 from holdfast.core.view import ViewMessage, conversation, lens_of, through
 from holdfast.errors import StoreDamagedError
-from holdfast.ports import Store
 from holdfast.runtime.engine.context import Engine
 from holdfast.runtime.engine.learning import Known
 from holdfast.runtime.engine.log import Log, pages
@@ -194,7 +194,7 @@ def _told(log: Log, record: CompactionApplied | None) -> list[WorkRecord] | None
     return [record, NoticePosted(log.turn.number, "compacted", sentence)]
 
 
-async def originals_before(store: Store, log: Log, cut: Plan) -> list[ViewMessage]:
+async def originals_before(store: ports.Log, log: Log, cut: Plan) -> list[ViewMessage]:
     """Return what is to be represented, from the records themselves, never from what stands for them."""
     after = max(cut.boundary - _ORIGINALS_RECORDS_MAX, 0)
     records: list[Logged] = []

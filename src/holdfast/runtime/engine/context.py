@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from holdfast.core.fold.session_state import Turn
 from holdfast.core.integrity.segments import USUAL_SEALING, Sealing
 from holdfast.core.limits.bounds import SUMMARY_DEADLINES, Bounds, Deadlines
-from holdfast.ports import Archive, Blobs, Clock, Images, Model, Store
+from holdfast.ports import Archive, Blobs, Clock, Images, Log, Model
 from holdfast.runtime.engine.learning import Known, Learning
 from holdfast.runtime.engine.live import Live
 from holdfast.runtime.tools.toolbox import Toolbox
@@ -28,7 +28,7 @@ def unobserved(_session: str, _logged: Logged) -> None:
 class Engine:
     """What the wiring put together. All runners of a process share one."""
 
-    store: Store
+    store: Log
     blobs: Blobs
     clock: Clock
     toolbox: Toolbox

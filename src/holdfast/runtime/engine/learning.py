@@ -13,7 +13,7 @@ from holdfast.core.limits.bounds import RESERVED_KEYS
 from holdfast.core.limits.fit import Sizes
 from holdfast.core.limits.learning import after_fault, after_guess, after_reply, after_suspicion, effective, is_news
 from holdfast.errors import StoreFullError, StoreIoError
-from holdfast.ports import Model, Store
+from holdfast.ports import Log, Model
 from holdfast.runtime.engine.log import pages
 from holdfast.types.faults import Fault, Phase, Refusal
 from holdfast.types.limits import NOTHING_LEARNED, Calibration, Learned, Limits
@@ -42,7 +42,7 @@ class Known(msgspec.Struct, frozen=True):
 class Learning:
     """What is known of every model, by its issuer."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: Log) -> None:
         self._store = store
         self._seq = 0
         self._learned: dict[str, Learned] = {}

@@ -10,7 +10,7 @@ from contextlib import asynccontextmanager, suppress
 from uuid import uuid4
 
 from holdfast.errors import RetryLaterError, StoreFullError
-from holdfast.ports import Clock, Lease, Store
+from holdfast.ports import Clock, Lease, Log
 
 # A worker that dies without a trace holds its session this long at most.
 LEASE_SECONDS = 30.0
@@ -25,13 +25,13 @@ def unique_owner(role: str) -> str:
     return f"{role}:{uuid4().hex}"
 
 
-async def try_lease(store: Store, session: str, owner: str, *, seconds: float = LEASE_SECONDS) -> Lease | None:
+async def try_lease(store: Log, session: str, owner: str, *, seconds: float = LEASE_SECONDS) -> Lease | None:
     """Return the lease of a session, or None while another worker holds it."""
     return await store.acquire(session, owner, seconds=seconds)
 
 
 async def take_lease(
-    store: Store,
+    store: Log,
     clock: Clock,
     session: str,
     owner: str,
@@ -50,7 +50,7 @@ async def take_lease(
 
 @asynccontextmanager
 async def renewed_lease(
-    store: Store, clock: Clock, lease: Lease, *, seconds: float = LEASE_SECONDS
+    store: Log, clock: Clock, lease: Lease, *, seconds: float = LEASE_SECONDS
 ) -> AsyncGenerator[Lease, None]:
     """Renew a lease while the block runs. Losing it cancels the block and raises `LeaseLostError`.
 
@@ -71,7 +71,7 @@ async def renewed_lease(
 
 @asynccontextmanager
 async def kept_lease(
-    store: Store, clock: Clock, lease: Lease, *, seconds: float = LEASE_SECONDS
+    store: Log, clock: Clock, lease: Lease, *, seconds: float = LEASE_SECONDS
 ) -> AsyncGenerator[Lease, None]:
     """Renew a lease while the block runs as `renewed_lease` does, and release it after."""
     try:
@@ -83,7 +83,7 @@ async def kept_lease(
             await store.release(lease)
 
 
-async def _renew(store: Store, clock: Clock, lease: Lease, seconds: float) -> None:
+async def _renew(store: Log, clock: Clock, lease: Lease, seconds: float) -> None:
     while True:
         await clock.sleep(seconds / RENEWALS_PER_LEASE)
         # An expired lease holds until another worker takes it. On a full disk none can, and a store that is busy or

@@ -11,10 +11,12 @@ from collections.abc import AsyncIterator, Iterable
 
 import msgspec
 
+from holdfast import ports
 from holdfast.core.fold.session_state import IllegalStepError, Turn
 from holdfast.core.turn.transitions import evolve
 from holdfast.errors import StoreDamagedError
-from holdfast.ports import SessionInfo, Snapshot, Store
+from holdfast.ports import SessionInfo, Snapshot
+from holdfast.stores.fallbacks import load_snapshot
 from holdfast.types.records import AnyRecord, CompactionApplied, DamageSetAside, Logged
 
 # Raise this whenever a fold of the same records would come out differently: older snapshots are then not used.
@@ -34,14 +36,14 @@ class _Fold(msgspec.Struct, frozen=True):
 _decoder = msgspec.json.Decoder(_Fold)
 
 
-async def pages(store: Store, session: str, *, after: int = 0) -> AsyncIterator[list[Logged]]:
+async def pages(store: ports.Log, session: str, *, after: int = 0) -> AsyncIterator[list[Logged]]:
     """Yield the records behind `after` page by page, those included that are appended while somebody reads."""
     while page := await store.read(session, after=after, limit=_PAGE_RECORDS):
         yield page
         after = page[-1].seq
 
 
-async def every_session(store: Store) -> AsyncIterator[SessionInfo]:
+async def every_session(store: ports.Log) -> AsyncIterator[SessionInfo]:
     """Yield what is known of each session of a store, in order of their keys."""
     after = ""
     while page := await store.sessions(after=after, limit=_PAGE_SESSIONS):
@@ -107,13 +109,13 @@ class Log:
         """Return the fold as something to keep."""
         return Snapshot(self.turn.seq, msgspec.json.encode(_Fold(FOLD_VERSION, self.turn)))
 
-    async def catch_up(self, store: Store) -> None:
+    async def catch_up(self, store: ports.Log) -> None:
         """Fold whatever was appended since."""
         async for page in pages(store, self.session, after=self.turn.seq):
             self.extend(page, is_ours=False)
         await self._complete(store)
 
-    async def _complete(self, store: Store) -> None:
+    async def _complete(self, store: ports.Log) -> None:
         """Read what the view needs and the tail lacks: an undo moves the boundary back, a pin reaches behind it."""
         first = self.tail[0].seq if self.tail else self.turn.seq + 1
         after = max(self.turn.boundary - 1, 0)
@@ -125,9 +127,9 @@ class Log:
             self.pinned = [logged for page in pages for logged in page]
 
 
-async def open_log(store: Store, session: str) -> Log:
+async def open_log(store: ports.Log, session: str) -> Log:
     """Read what is needed to go on with a session, and nothing else."""
-    turn = _folded(await store.load_snapshot(session))
+    turn = _folded(await load_snapshot(store, session))
     log = await _open(store, session, turn)
     if log.misfits and turn.seq:
         # The records are the truth: a fold that they cannot follow is thrown away.
@@ -137,7 +139,7 @@ async def open_log(store: Store, session: str) -> Log:
     return log
 
 
-async def _open(store: Store, session: str, turn: Turn) -> Log:
+async def _open(store: ports.Log, session: str, turn: Turn) -> Log:
     log = Log(session, turn)
     async for page in pages(store, session, after=max(turn.boundary - 1, 0)):
         log.extend(page, is_ours=False)
@@ -152,13 +154,13 @@ def against(snapshot: Snapshot, turn: Turn) -> str:
     return "it is not what the records fold to" if kept.seq and kept != turn else ""
 
 
-async def stand(store: Store, session: str, *, since: Turn | None = None, records_max: int) -> Turn | None:
+async def stand(store: ports.Log, session: str, *, since: Turn | None = None, records_max: int) -> Turn | None:
     """Return where a session stands now, without keeping a record of it: for whoever looks at many.
 
     Folded from `since`, where the caller knows it, else from the newest snapshot. None where more than `records_max`
     records lie behind that, or do not follow it: then only `open_log` can say.
     """
-    known = since if since is not None else _folded(await store.load_snapshot(session))
+    known = since if since is not None else _folded(await load_snapshot(store, session))
     records = await store.read(session, after=known.seq, limit=records_max + 1)
     if len(records) > records_max:
         return None
@@ -167,9 +169,9 @@ async def stand(store: Store, session: str, *, since: Turn | None = None, record
     return None if log.misfits and known.seq else log.turn
 
 
-async def last_known(store: Store, session: str) -> Turn:
+async def last_known(store: ports.Log, session: str) -> Turn:
     """Return where a session stood at its newest snapshot, without reading its log."""
-    return _folded(await store.load_snapshot(session))
+    return _folded(await load_snapshot(store, session))
 
 
 def _folded(snapshot: Snapshot | None) -> Turn:

@@ -43,6 +43,7 @@ from holdfast.runtime.engine.requests import Caller, NativeCaller, Prepared, dia
 from holdfast.runtime.engine.rungs import climb
 from holdfast.runtime.maintenance.healing import open_healed
 from holdfast.runtime.tools.client_tools import await_result, newest_reply
+from holdfast.stores.fallbacks import save_snapshot
 from holdfast.types.faults import Confidence, Phase, Refusal, Rung, Sent
 from holdfast.types.messages import Reasoning, Reply, ToolCall
 from holdfast.types.records import (
@@ -203,7 +204,7 @@ class Runner:
 
     async def _save_snapshot(self) -> None:
         if self.turn.seq - self._snapshot_seq >= SNAPSHOT_EVERY_RECORDS:
-            await self.engine.store.save_snapshot(self.lease, self._kept.snapshot())
+            await save_snapshot(self.engine.store, self.lease, self._kept.snapshot())
             self._snapshot_seq = self.turn.seq
 
     # Cancelling.

@@ -146,8 +146,8 @@ class Doctor:
                     if self._named[name]:
                         yield Finding("blob", self._named[name], session, logged.seq)
         # Read after the log: an append records its references in the same transaction.
-        missing = seen - {ref.sha256 for ref in await self._store.blobs_of(session)}
-        if missing and session not in await self._store.blobs_unknown():
+        missing = seen - {ref.sha256 for ref in await self._store.blob_refs(session)}
+        if missing and session not in await self._store.unscanned_sessions():
             what = f"references to {len(missing):,} blobs are missing; deleting another session could remove the blobs"
             yield Finding(UNNOTED, what, session, remedy="record the references again")
 

@@ -10,6 +10,7 @@ from itertools import islice
 
 import msgspec
 
+from holdfast import ports
 from holdfast.core.fold.session_state import Turn
 from holdfast.core.integrity.reconcile import (
     BadRow,
@@ -33,8 +34,9 @@ from holdfast.core.integrity.reconcile import (
     reconcile,
 )
 from holdfast.errors import SegmentMissingError, SeqMovedError, StoreDamagedError
-from holdfast.ports import Archived, Lease, SessionInfo, Store
+from holdfast.ports import Lease, Maintenance, SealedRows, SessionInfo
 from holdfast.runtime.engine.log import Log, against, open_log
+from holdfast.stores.fallbacks import load_snapshot
 from holdfast.types.records import CompactionSettled, DamageSetAside, Logged, NoticePosted, turn_of
 
 NOTICE = "damage"
@@ -47,14 +49,14 @@ _LISTED_MAX = 5
 _PAGE_ROWS = 1_000
 
 
-async def open_healed(lease: Lease, store: Store, known: SessionInfo | None = None) -> Log:
+async def open_healed(lease: Lease, store: ports.Log, known: SessionInfo | None = None) -> Log:
     """Open the log of a session for work, and set aside damage that is found.
 
     `known` is recent information on the session: it shows a wrong counter without a further read.
     """
     log = await open_log(store, lease.session)
     for _ in range(_ROUNDS_MAX):
-        if not _is_damaged(log, known):
+        if not _is_damaged(log, known) or not isinstance(store, Maintenance):
             return log
         # After a new inbox record the repairs are computed again.
         with suppress(SeqMovedError):
@@ -89,9 +91,9 @@ def _fold_of(log: Log) -> Fold:
     return Fold(log.session, log.turn, log.wounds, log.misfits, log.against_snapshot, referenced)
 
 
-async def fold_whole(store: Store, session: str) -> Fold:
+async def fold_whole(store: ports.Log, session: str) -> Fold:
     """Fold a log from its first record without the snapshot, and collect damage. Memory stays flat."""
-    snapshot = await store.load_snapshot(session)
+    snapshot = await load_snapshot(store, session)
     fold = Fold(session, Turn())
     has_gaps = False
     while page := await store.read(session, after=fold.turn.seq, limit=_PAGE_ROWS):
@@ -109,7 +111,7 @@ async def fold_whole(store: Store, session: str) -> Fold:
     return fold
 
 
-async def heal_whole(lease: Lease, store: Store) -> list[LogRepair]:
+async def heal_whole(lease: Lease, store: Maintenance) -> list[LogRepair]:
     """Check every row and record of a session, repair the damage, and return the repairs."""
     made: list[LogRepair] = []
     for _ in range(_ROUNDS_MAX):
@@ -121,7 +123,7 @@ async def heal_whole(lease: Lease, store: Store) -> list[LogRepair]:
     raise StoreDamagedError(lease.session, 0, f"damage is left after {_ROUNDS_MAX:,} rounds of repair")
 
 
-async def needed(store: Store, fold: Fold) -> list[LogRepair]:
+async def needed(store: Maintenance, fold: Fold) -> list[LogRepair]:
     """Return the repairs that a log needs, without making any."""
     found = await _found(fold, store)
     due = islice(_log_repairs(reconcile(found)), REPAIRS_MAX)
@@ -132,7 +134,7 @@ async def needed(store: Store, fold: Fold) -> list[LogRepair]:
     return moved or await _with_pending_count(repairs, found.bad, fold, store)
 
 
-async def needed_of_segments(store: Store, session: str, copies: Mapping[str, Copy]) -> list[SegmentRepair]:
+async def needed_of_segments(store: Maintenance, session: str, copies: Mapping[str, Copy]) -> list[SegmentRepair]:
     """Return the repairs of the segments of a session, given the condition of their copies in the archive."""
     found = await _found(Fold(session, Turn()), store)
     segments = tuple(msgspec.structs.replace(one, copy=copies.get(one.name, Copy.WHOLE)) for one in found.segments)
@@ -140,21 +142,21 @@ async def needed_of_segments(store: Store, session: str, copies: Mapping[str, Co
     return [one for one in repairs if isinstance(one, SegmentRepair)]
 
 
-async def contested(store: Store, session: str) -> list[ClearSealed]:
+async def contested(store: Maintenance, session: str) -> list[ClearSealed]:
     """Return the runs that are sealed and live and must stay live, because the archive has no identical copy."""
     clears = (one for one in reconcile(await _found(Fold(session, Turn()), store)) if isinstance(one, ClearSealed))
     return [one for one in clears if not await _is_archived(store, session, one)]
 
 
-async def _is_archived(store: Store, session: str, clear: ClearSealed) -> bool:
+async def _is_archived(store: Maintenance, session: str, clear: ClearSealed) -> bool:
     """Return whether the archive has a byte-identical copy of the records that are about to be cleared."""
-    if not isinstance(store, Archived):
+    if not isinstance(store, SealedRows):
         return False
     try:
         for first in range(clear.run.first, clear.run.last + 1, _PAGE_ROWS):
             last = min(first + _PAGE_ROWS - 1, clear.run.last)
-            live = await store.kept(session, after=first - 1, limit=last - first + 1)
-            sealed = await store.archived(session, first=first, last=last)
+            live = await store.live_rows(session, after=first - 1, limit=last - first + 1)
+            sealed = await store.sealed_rows(session, first=first, last=last)
             # Checksums are not compared: they include the session's row number in its store.
             if [(row.seq, row.at, row.body) for row in live] != [(row.seq, row.at, row.body) for row in sealed]:
                 return False
@@ -163,15 +165,15 @@ async def _is_archived(store: Store, session: str, clear: ClearSealed) -> bool:
     return True
 
 
-async def _heal(lease: Lease, fold: Fold, store: Store) -> list[LogRepair]:
+async def _heal(lease: Lease, fold: Fold, store: Maintenance) -> list[LogRepair]:
     """Make the repairs of one write, and return them."""
     repairs = await needed(store, fold)
     if repairs:
-        await store.mend(lease, repairs, [_notice(fold, repairs)], after=fold.turn.seq)
+        await store.repair(lease, repairs, [_notice(fold, repairs)], after=fold.turn.seq)
     return repairs
 
 
-async def _found(fold: Fold, store: Store) -> Found:
+async def _found(fold: Fold, store: Maintenance) -> Found:
     """Examine all live rows: a record missing in one place can be in another."""
     # Opening a session does not read the archive; `doctor` checks the segments there.
     sealed = [
@@ -182,8 +184,8 @@ async def _found(fold: Fold, store: Store) -> Found:
     bad: list[BadRow] = []
     after = None
     while True:
-        page = await store.examine(fold.session, after=after, limit=_PAGE_ROWS)
-        whole, bad, after = merge_runs((*whole, *page.whole)), [*bad, *page.bad], page.until
+        page = await store.check_rows(fold.session, after=after, limit=_PAGE_ROWS)
+        whole, bad, after = merge_runs((*whole, *page.intact)), [*bad, *page.bad], page.until
         if after is None:
             break
     against = FoundSnapshot(fold.turn.seq, fold.against_snapshot) if fold.against_snapshot else None
@@ -195,7 +197,7 @@ def _log_repairs(repairs: Iterable[object]) -> Iterable[LogRepair]:
 
 
 async def _with_pending_count(
-    repairs: list[LogRepair], bad: Iterable[BadRow], fold: Fold, store: Store
+    repairs: list[LogRepair], bad: Iterable[BadRow], fold: Fold, store: Maintenance
 ) -> list[LogRepair]:
     """Mark the gaps that were inputs without an outcome, and correct the stored count of pending inputs."""
     known = await store.info(fold.session)
@@ -249,8 +251,10 @@ def _notice(fold: Fold, repairs: Sequence[LogRepair]) -> NoticePosted:
     return NoticePosted(fold.turn.number, NOTICE, sentence)
 
 
-async def check_clean(store: Store, session: str) -> None:
+async def check_clean(store: ports.Log, session: str) -> None:
     """Raise `StoreDamagedError` if a log is damaged: nothing irreversible is done to a damaged log."""
+    if not isinstance(store, Maintenance):
+        return
     found = await _found(Fold(session, Turn()), store)
     first = next(iter(reconcile(found)), None)
     if isinstance(first, RowRepair):

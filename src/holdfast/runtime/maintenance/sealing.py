@@ -32,9 +32,10 @@ from holdfast.errors import (
     SeqMovedError,
     StoreDamagedError,
 )
-from holdfast.ports import Archive, Lease, Segment, SessionInfo, Store
+from holdfast.ports import Archive, Lease, Maintenance, Segment, SessionInfo
 from holdfast.runtime.engine.context import Engine
 from holdfast.runtime.engine.log import Log, last_known
+from holdfast.stores.fallbacks import need_maintenance, save_snapshot
 from holdfast.types.records import InboxRecord, Logged, SegmentSealed
 
 log = logging.getLogger(__name__)
@@ -129,13 +130,13 @@ class Sealer:
                     return
 
     async def _seal_all(self, lease: Lease, folded: Log, archive: Archive, policy: Sealing) -> None:
-        store, clock = self._engine.store, self._engine.clock
+        store, clock = need_maintenance(self._engine.store, "seal records"), self._engine.clock
         sealed = await store.segments(folded.session)
         after = sealed[-1].last if sealed else 0
         until = sealable_until(folded.turn, policy)
         # With this snapshot the next open starts at the boundary and folds no archived record.
-        await store.save_snapshot(lease, folded.snapshot())
-        while rows := await self._first_live(folded.session, after, until, policy):
+        await save_snapshot(store, lease, folded.snapshot())
+        while rows := await self._first_live(store, folded.session, after, until, policy):
             run = run_to_seal(rows, until=until, now=clock.now(), sealing=policy)
             if not run:
                 break
@@ -148,13 +149,14 @@ class Sealer:
             after = segment.last
         self._postpone(folded, (rows[0].at if rows else clock.now()) + policy.age_seconds, policy)
 
-    async def _first_live(self, session: str, after: int, until: int, policy: Sealing) -> list[Kept]:
+    @staticmethod
+    async def _first_live(store: Maintenance, session: str, after: int, until: int, policy: Sealing) -> list[Kept]:
         """Read the first live records, up to `until` or the size of one segment."""
         rows: list[Kept] = []
         size_bytes = 0
         last = min(until, after + policy.segment_records_max)
         while after < last and size_bytes < policy.segment_bytes_max:
-            page = await self._engine.store.kept(session, after=after, limit=min(_PAGE_RECORDS, last - after))
+            page = await store.live_rows(session, after=after, limit=min(_PAGE_RECORDS, last - after))
             if not page or page[0].seq != after + 1:
                 # Another worker has sealed them meanwhile.
                 raise SeqMovedError(session, after, page[0].seq - 1 if page else after)
@@ -180,10 +182,10 @@ async def put_segment(archive: Archive, session: str, rows: Sequence[Kept]) -> S
     return segment
 
 
-async def still_live(store: Store, segment: Segment) -> list[Kept] | None:
+async def still_live(store: Maintenance, segment: Segment) -> list[Kept] | None:
     """Return the records of a segment if they are live and pack to its exact bytes, else None."""
     try:
-        rows = await store.kept(segment.session, after=segment.first - 1, limit=segment.last - segment.first + 1)
+        rows = await store.live_rows(segment.session, after=segment.first - 1, limit=segment.last - segment.first + 1)
     except StoreDamagedError:
         return None
     if [row.seq for row in rows] != list(range(segment.first, segment.last + 1)):
@@ -192,7 +194,7 @@ async def still_live(store: Store, segment: Segment) -> list[Kept] | None:
     return rows if hashlib.sha256(body).hexdigest() == segment.sha256 else None
 
 
-async def put_again(store: Store, archive: Archive, segment: Segment) -> None:
+async def put_again(store: Maintenance, archive: Archive, segment: Segment) -> None:
     """Put a missing or damaged segment into the archive again, if its records are live."""
     rows = await still_live(store, segment)
     if rows is not None:

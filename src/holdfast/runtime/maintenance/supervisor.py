@@ -63,7 +63,7 @@ class Supervisor:
 
     async def _pending_sessions(self) -> list[str]:
         """Return the sessions with pending work, without those that a proxied client drives."""
-        return [session for session in await self._engine.store.owing() if not is_proxy_session(session)]
+        return [session for session in await self._engine.store.pending() if not is_proxy_session(session)]
 
     async def _watch(self) -> None:
         """Periodically take over pending work without a living owner, seal old records and remove expired sessions."""

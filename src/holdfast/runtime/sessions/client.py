@@ -71,7 +71,7 @@ class Client:
 
     async def pending(self) -> int:
         """Return the number of sessions with pending work."""
-        return sum(not is_proxy_session(session) for session in await self._engine.store.owing())
+        return sum(not is_proxy_session(session) for session in await self._engine.store.pending())
 
     def working(self) -> tuple[str, ...]:
         """Return the keys of the sessions that this process works on now or waits for, in no order."""

@@ -22,28 +22,31 @@ from holdfast.errors import (
     SeqMovedError,
     StoreDamagedError,
 )
-from holdfast.ports import Archive, Blobs, Lease, Segment, SessionInfo, Store
+from holdfast.ports import Archive, BlobRefs, Blobs, Lease, Log, Segment, SessionAdmin, SessionInfo
 from holdfast.runtime.clock import SystemClock
 from holdfast.runtime.engine.lease import renewed_lease, try_lease, unique_owner
 from holdfast.runtime.engine.log import every_session, pages
 from holdfast.runtime.maintenance.healing import check_clean
 from holdfast.runtime.sessions.response_links import unlink
 from holdfast.runtime.sessions.transfer import exclusive_lease, sweep_copies
+from holdfast.stores.fallbacks import need_session_admin, segments
 from holdfast.types.messages import BlobRef
 from holdfast.types.records import AnyRecord, DamageSetAside, refs_in
 
 # --- Blob references of sessions that are older than the store's own table of them ---
 
 
-async def learn_blobs(store: Store) -> list[str]:
+async def learn_blobs(store: Log) -> list[str]:
     """Record the blob references of every log that has none; return the sessions whose logs are unreadable now.
 
     Each log is recorded by itself, so a process that dies leaves less work to the next.
     """
-    return [session for session in await store.blobs_unknown() if not await learn_blobs_of(store, session)]
+    if not isinstance(store, BlobRefs):
+        return []
+    return [session for session in await store.unscanned_sessions() if not await learn_blobs_of(store, session)]
 
 
-async def learn_blobs_of(store: Store, session: str) -> bool:
+async def learn_blobs_of(store: BlobRefs, session: str) -> bool:
     """Record the blobs that a log names. Return False and record nothing if a part of the log is unreadable now."""
     refs: dict[str, BlobRef] = {}
     try:
@@ -54,7 +57,7 @@ async def learn_blobs_of(store: Store, session: str) -> bool:
     except HoldfastError:
         # A record of a newer version, or a segment without its archive, can name any blob.
         return False
-    await store.know_blobs(session, list(refs.values()))
+    await store.add_blob_refs(session, list(refs.values()))
     return True
 
 
@@ -101,22 +104,23 @@ class DeletedAll(msgspec.Struct, frozen=True):
 
 
 async def delete_session(
-    store: Store, blobs: Blobs, archive: Archive | None, session: str, *, force: bool = False
+    store: Log, blobs: Blobs, archive: Archive | None, session: str, *, force: bool = False
 ) -> Deleted:
     """Delete a session: records, snapshots, index, quarantine, segments, links, and the blobs that only it names.
 
     Unfinished deletions of dead processes are finished first. Raises `StoreDamagedError` if the log is damaged, unless
     forced, and `RetryLaterError` if a worker holds the session.
     """
-    await _finish_deletions(store, blobs, archive)
-    hidden = await _hide(store, session, force=force)
-    await unlink(store, {session})
-    count = await _remove(store, blobs, archive, [hidden])
+    admin = need_session_admin(store, "delete sessions")
+    await _finish_deletions(admin, blobs, archive)
+    hidden = await _hide(admin, session, force=force)
+    await unlink(admin, {session})
+    count = await _remove(admin, blobs, archive, [hidden])
     return Deleted(session, hidden.records, len(hidden.segments), count)
 
 
 async def delete_sessions(
-    store: Store,
+    store: Log,
     blobs: Blobs,
     archive: Archive | None,
     sessions: Iterable[str],
@@ -128,26 +132,27 @@ async def delete_sessions(
     With `untouched_since`, only sessions without pending work and without a record after that time. A session that is
     in use, damaged or unknown stays; the others are deleted.
     """
-    await _finish_deletions(store, blobs, archive)
+    admin = need_session_admin(store, "delete sessions")
+    await _finish_deletions(admin, blobs, archive)
     gone: dict[str, _Hidden] = {}
     stayed: dict[str, str] = {}
     for session in sessions:
         try:
-            gone[session] = await _hide(store, session, untouched_since=untouched_since)
+            gone[session] = await _hide(admin, session, untouched_since=untouched_since)
         except (RetryLaterError, StoreDamagedError, BadInputError) as error:
             stayed[session] = str(error)
-    await unlink(store, set(gone))
+    await unlink(admin, set(gone))
     return DeletedAll(
         tuple(gone),
         stayed,
         sum(one.records for one in gone.values()),
         sum(len(one.segments) for one in gone.values()),
-        await _remove(store, blobs, archive, list(gone.values())),
+        await _remove(admin, blobs, archive, list(gone.values())),
     )
 
 
 async def prune_sessions(
-    store: Store, blobs: Blobs, archive: Archive | None, *, since: float, sessions_max: int | None = None
+    store: Log, blobs: Blobs, archive: Archive | None, *, since: float, sessions_max: int | None = None
 ) -> DeletedAll:
     """Delete the sessions untouched since then, at most `sessions_max`; see `delete_sessions`."""
     keys = [known.key for known in await untouched_sessions(store, since)]
@@ -161,7 +166,7 @@ def check_days(days: float) -> float:
     return days
 
 
-async def untouched_sessions(store: Store, since: float) -> list[SessionInfo]:
+async def untouched_sessions(store: Log, since: float) -> list[SessionInfo]:
     """Return the sessions without pending work and without a record after that time, except reserved ones."""
     return [
         known
@@ -170,7 +175,9 @@ async def untouched_sessions(store: Store, since: float) -> list[SessionInfo]:
     ]
 
 
-async def _hide(store: Store, session: str, *, force: bool = False, untouched_since: float | None = None) -> _Hidden:
+async def _hide(
+    store: SessionAdmin, session: str, *, force: bool = False, untouched_since: float | None = None
+) -> _Hidden:
     """Rename a session to a reserved key, which hides it from all readers."""
     known = await store.info(session)
     if known is None:
@@ -184,7 +191,7 @@ async def _hide(store: Store, session: str, *, force: bool = False, untouched_si
                 _check_untouched(known, untouched_since)
             if not force:
                 await check_clean(store, session)
-            segments = await store.segments(session)
+            sealed = await segments(store, session)
         # The check of a long log takes a while, and a message can arrive until the rename.
         after = known.last_seq if untouched_since is not None else None
         lease = await store.rename(lease, f"{DELETING}{uuid4().hex}", after=after)
@@ -194,10 +201,10 @@ async def _hide(store: Store, session: str, *, force: bool = False, untouched_si
     except BaseException:
         await store.release(lease)
         raise
-    return _Hidden(lease, known.last_seq, segments)
+    return _Hidden(lease, known.last_seq, sealed)
 
 
-async def _remove(store: Store, blobs: Blobs, archive: Archive | None, hidden: Sequence[_Hidden]) -> int:
+async def _remove(store: SessionAdmin, blobs: Blobs, archive: Archive | None, hidden: Sequence[_Hidden]) -> int:
     """Remove blobs, segments and rows of hidden sessions, and return the number of blobs removed."""
     if not hidden:
         return 0
@@ -212,18 +219,18 @@ async def _remove(store: Store, blobs: Blobs, archive: Archive | None, hidden: S
     return count
 
 
-async def _unreferenced_blobs(store: Store) -> list[BlobRef]:
+async def _unreferenced_blobs(store: Log) -> list[BlobRef]:
     """Return the blobs that only hidden sessions name, including sessions that other processes are deleting.
 
     Otherwise two processes that delete sessions with a common blob would each leave it. No blob is removed while the
     references of a remaining session are unknown and its log is unreadable; `holdfast doctor` reports what is left.
     """
-    if not all(session.startswith(DELETING) for session in await learn_blobs(store)):
+    if not isinstance(store, BlobRefs) or not all(session.startswith(DELETING) for session in await learn_blobs(store)):
         return []
-    return await store.blobs_only_of([known.key async for known in _hidden_sessions(store)])
+    return await store.unshared_blobs([known.key async for known in _hidden_sessions(store)])
 
 
-async def _hidden_sessions(store: Store) -> AsyncIterator[SessionInfo]:
+async def _hidden_sessions(store: Log) -> AsyncIterator[SessionInfo]:
     """Yield the sessions that are being deleted."""
     after = DELETING
     while page := await store.sessions(after=after, limit=_PAGE_SESSIONS):
@@ -234,7 +241,7 @@ async def _hidden_sessions(store: Store) -> AsyncIterator[SessionInfo]:
         after = page[-1].key
 
 
-async def _finish_deletions(store: Store, blobs: Blobs, archive: Archive | None) -> None:
+async def _finish_deletions(store: SessionAdmin, blobs: Blobs, archive: Archive | None) -> None:
     """Finish copies and deletions of dead processes. Those in progress hold their lease and are skipped."""
     await sweep_copies(store)
     # Before any rename: segments of a session are found under its own key only.
@@ -243,7 +250,7 @@ async def _finish_deletions(store: Store, blobs: Blobs, archive: Archive | None)
     for known in [known async for known in _hidden_sessions(store)]:
         lease = await try_lease(store, known.key, unique_owner("sweep"), seconds=_LEASE_SECONDS)
         if lease is not None:
-            found.append(_Hidden(lease, known.last_seq, await store.segments(known.key)))
+            found.append(_Hidden(lease, known.last_seq, await segments(store, known.key)))
     await _remove(store, blobs, archive, found)
 
 

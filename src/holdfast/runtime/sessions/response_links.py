@@ -14,7 +14,7 @@ import msgspec
 
 from holdfast.core.limits.bounds import RESERVED_KEYS, is_proxy_session
 from holdfast.errors import LeaseLostError, RetryLaterError
-from holdfast.ports import Lease, Store
+from holdfast.ports import Lease, Log, SessionAdmin
 from holdfast.runtime.engine.log import pages
 from holdfast.runtime.sessions.transfer import exclusive_lease
 from holdfast.types.records import AnswerLinked
@@ -35,14 +35,14 @@ def log_of(answer: str) -> str:
     return ANSWERS_KEY + answer[:_LOG_DIGITS]
 
 
-async def links_in(store: Store, log: str) -> AsyncIterator[AnswerLinked]:
+async def links_in(store: Log, log: str) -> AsyncIterator[AnswerLinked]:
     """Yield the links of a log, oldest first, including those of its side log during a rewrite."""
     for key in (log + _ASIDE, log):
         async for link in _links_of(store, key):
             yield link
 
 
-async def unlink(store: Store, gone: Collection[str]) -> int:
+async def unlink(store: SessionAdmin, gone: Collection[str]) -> int:
     """Remove the links to deleted sessions and return their number. Also finishes rewrites of dead processes.
 
     A log that another process holds is left to the next deletion.
@@ -62,7 +62,7 @@ async def unlink(store: Store, gone: Collection[str]) -> int:
     return len(removed)
 
 
-async def _dead_links(store: Store, logs: Sequence[str], dead: "_DeadSessions") -> dict[str, AnswerLinked]:
+async def _dead_links(store: Log, logs: Sequence[str], dead: "_DeadSessions") -> dict[str, AnswerLinked]:
     """Return the links to deleted sessions, by response."""
     found: dict[str, AnswerLinked] = {}
     for log in logs:
@@ -75,7 +75,7 @@ async def _dead_links(store: Store, logs: Sequence[str], dead: "_DeadSessions") 
 class _DeadSessions:
     """The sessions that were just deleted or do not exist."""
 
-    def __init__(self, store: Store, gone: Collection[str]) -> None:
+    def __init__(self, store: Log, gone: Collection[str]) -> None:
         self._store = store
         self._known = dict.fromkeys(gone, True)
 
@@ -85,14 +85,14 @@ class _DeadSessions:
         return self._known[session]
 
 
-async def _logs(store: Store) -> list[str]:
+async def _logs(store: Log) -> list[str]:
     """Return the keys of all link logs."""
     found = await store.sessions(after=ANSWERS_KEY, limit=_PAGE)
     names = [known.key.removesuffix(_ASIDE) for known in found if known.key.startswith(ANSWERS_KEY)]
     return list(dict.fromkeys(names))
 
 
-async def _inherit_instructions(store: Store, log: str, removed: dict[str, AnswerLinked], dead: _DeadSessions) -> None:
+async def _inherit_instructions(store: Log, log: str, removed: dict[str, AnswerLinked], dead: _DeadSessions) -> None:
     """Copy instructions from removed links into the remaining links that refer to them, as forked conversations do."""
     newest = {link.answer: link async for link in links_in(store, log)}
     for link in newest.values():
@@ -102,7 +102,7 @@ async def _inherit_instructions(store: Store, log: str, removed: dict[str, Answe
             await store.admit(log, own)
 
 
-async def _rewrite(store: Store, log: str, dead: _DeadSessions) -> None:
+async def _rewrite(store: SessionAdmin, log: str, dead: _DeadSessions) -> None:
     """Rewrite a log without the links to deleted sessions."""
     lease = await _set_aside(store, log, dead)
     if lease is None:
@@ -119,7 +119,7 @@ async def _rewrite(store: Store, log: str, dead: _DeadSessions) -> None:
     await store.delete(lease)
 
 
-async def _set_aside(store: Store, log: str, dead: _DeadSessions) -> Lease | None:
+async def _set_aside(store: SessionAdmin, log: str, dead: _DeadSessions) -> Lease | None:
     """Rename a log to its side key and return the lease of it; None if no link is to be removed."""
     if await store.info(log + _ASIDE) is not None:
         return await exclusive_lease(store, log + _ASIDE)
@@ -133,7 +133,7 @@ async def _set_aside(store: Store, log: str, dead: _DeadSessions) -> Lease | Non
         raise
 
 
-async def _links_of(store: Store, key: str) -> AsyncIterator[AnswerLinked]:
+async def _links_of(store: Log, key: str) -> AsyncIterator[AnswerLinked]:
     async for page in pages(store, key):
         for logged in page:
             if isinstance(logged.record, AnswerLinked):

@@ -26,6 +26,7 @@ from holdfast.runtime.sessions.transfer import forked
 from holdfast.runtime.tools.client_tools import find_call
 from holdfast.runtime.tools.recall import Page, Recall
 from holdfast.runtime.tools.toolbox import bound_output
+from holdfast.stores.fallbacks import search
 from holdfast.types.limits import Limits
 from holdfast.types.messages import Message, Part, Reply, ToolOutcome, ToolResult, ToolSpec, Usage, text_of
 from holdfast.types.records import (
@@ -254,7 +255,7 @@ class Session:
 
         A query is words, a path, a name or an id; `read` returns the record of a hit.
         """
-        return await self._engine.store.search(self.key, query, limit=limit)
+        return await search(self._engine.store, self.key, query, limit=limit)
 
     async def read(self, seq: int) -> Logged:
         """Return one record."""

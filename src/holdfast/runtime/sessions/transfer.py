@@ -18,15 +18,17 @@ from uuid import uuid4
 
 import msgspec
 
+from holdfast import ports
 from holdfast.core.fold.session_state import Turn
 from holdfast.core.integrity.log_gaps import NOT_SET_ASIDE
 from holdfast.core.limits.bounds import RESERVED_KEYS, Bounds
 from holdfast.core.turn.abort import WAS_COPIED, closing
 from holdfast.errors import BadInputError
-from holdfast.ports import Blobs, Lease, Store
+from holdfast.ports import Blobs, Lease, SessionAdmin
 from holdfast.runtime.clock import SystemClock
 from holdfast.runtime.engine.lease import renewed_lease, take_lease, try_lease, unique_owner
 from holdfast.runtime.engine.log import Log
+from holdfast.stores.fallbacks import need_session_admin
 from holdfast.types.messages import BlobRef
 from holdfast.types.records import DamageSetAside, Logged, refs_of
 
@@ -84,7 +86,7 @@ class Copied(msgspec.Struct, frozen=True):
 # --- Export ---
 
 
-async def export_session(store: Store, blobs: Blobs, session: str) -> AsyncGenerator[bytes, None]:
+async def export_session(store: ports.Log, blobs: Blobs, session: str) -> AsyncGenerator[bytes, None]:
     """Yield the lines of an export of a session, up to its last record at the start. Raises `BlobMissingError`."""
     known = await store.info(session)
     if known is None:
@@ -110,7 +112,7 @@ async def export_session(store: Store, blobs: Blobs, session: str) -> AsyncGener
     yield msgspec.json.encode(_Foot(count, digest.hexdigest())) + b"\n"
 
 
-async def records_of(store: Store, session: str, until: int) -> AsyncGenerator[Logged, None]:
+async def records_of(store: ports.Log, session: str, until: int) -> AsyncGenerator[Logged, None]:
     """Yield the records of a session up to the seq `until`, read page by page."""
     after = 0
     while after < until and (page := await store.read(session, after=after, limit=min(_BATCH_RECORDS, until - after))):
@@ -138,7 +140,7 @@ def accept_any(_logged: Logged) -> None:
 
 async def import_lines(
     lines: AsyncIterator[bytes],
-    store: Store,
+    store: ports.Log,
     blobs: Blobs,
     *,
     key: str | None = None,
@@ -150,17 +152,19 @@ async def import_lines(
     Turns that were open at the export are closed: they are answered in the source session, not here. `check` is called
     with every record; if it raises, nothing is imported.
     """
+    admin = need_session_admin(store, "import sessions")
     reader = _Reader(lines, blobs, check)
     head = await reader.head()
     target = head.session if key is None else key
     if await store.info(target) is not None:
         raise BadInputError(f"session {target!r} already exists; choose another key")
-    records = await _copied_in(reader.records(), store, target, bounds or Bounds())
+    records = await _copied_in(reader.records(), admin, target, bounds or Bounds())
     return Copied(target, records, reader.blobs_kept, head.session)
 
 
-async def forked(store: Store, session: str, key: str, *, at: int | None, bounds: Bounds) -> Copied:
+async def forked(store: ports.Log, session: str, key: str, *, at: int | None, bounds: Bounds) -> Copied:
     """Copy the log of a session up to the record `at` into a new session."""
+    admin = need_session_admin(store, "fork sessions")
     known = await store.info(session)
     last_seq = known.last_seq if known is not None else 0
     until = last_seq if at is None else at
@@ -169,11 +173,11 @@ async def forked(store: Store, session: str, key: str, *, at: int | None, bounds
     if await store.info(key) is not None:
         raise BadInputError(f"session {key!r} already exists; choose another key")
     async with aclosing(records_of(store, session, until)) as records:
-        count = await _copied_in(records, store, key, bounds)
+        count = await _copied_in(records, admin, key, bounds)
     return Copied(key, count, 0, session)
 
 
-async def _copied_in(records: AsyncIterator[Logged], store: Store, key: str, bounds: Bounds) -> int:
+async def _copied_in(records: AsyncIterator[Logged], store: SessionAdmin, key: str, bounds: Bounds) -> int:
     await sweep_copies(store)
     lease = await exclusive_lease(store, f"{COPYING}{uuid4().hex}")
     try:
@@ -187,12 +191,12 @@ async def _copied_in(records: AsyncIterator[Logged], store: Store, key: str, bou
     return last
 
 
-async def exclusive_lease(store: Store, key: str) -> Lease:
+async def exclusive_lease(store: ports.Log, key: str) -> Lease:
     """Take the lease of a session, or raise `RetryLaterError` if any worker holds it, also one of this process."""
     return await take_lease(store, _CLOCK, key, unique_owner("copy"), seconds=_LEASE_SECONDS)
 
 
-async def _adopt(records: AsyncIterator[Logged], store: Store, lease: Lease, bounds: Bounds) -> int:
+async def _adopt(records: AsyncIterator[Logged], store: SessionAdmin, lease: Lease, bounds: Bounds) -> int:
     """Append records as they are, then the records that close what they leave open."""
     log, batch, size_bytes = Log(lease.session, Turn()), list[Logged](), 0
     async for found in records:
@@ -219,7 +223,7 @@ def _settled(logged: Logged) -> Logged:
     return Logged(logged.seq, logged.at, DamageSetAside(record.why, until=NOT_SET_ASIDE))
 
 
-async def sweep_copies(store: Store) -> None:
+async def sweep_copies(store: SessionAdmin) -> None:
     """Remove unfinished copies of dead processes. A copy in progress holds its lease and stays."""
     while page := await store.sessions(after=COPYING, limit=100):
         stale = [known.key for known in page if known.key.startswith(COPYING)]

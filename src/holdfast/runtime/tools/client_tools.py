@@ -12,9 +12,9 @@ from contextlib import aclosing
 
 import msgspec
 
+from holdfast import ports
 from holdfast.core.limits.bounds import Bounds
 from holdfast.errors import BadInputError, StoppingError
-from holdfast.ports import Store
 from holdfast.runtime.engine.context import Engine
 from holdfast.runtime.engine.log import Log
 from holdfast.runtime.tools.toolbox import Toolbox
@@ -71,7 +71,7 @@ class ClientCall(msgspec.Struct, frozen=True):
     is_settled: bool
 
 
-async def find_call(store: Store, session: str, reply: int, call_id: str) -> ClientCall:
+async def find_call(store: ports.Log, session: str, reply: int, call_id: str) -> ClientCall:
     """Return a call that a client runs. Raises `BadInputError` if there is none."""
     started: ClientCall | None = None
     async with aclosing(_steps_of(store, session, reply)) as steps:
@@ -93,7 +93,7 @@ async def find_call(store: Store, session: str, reply: int, call_id: str) -> Cli
     return started
 
 
-async def _steps_of(store: Store, session: str, reply: int) -> AsyncGenerator[AnyRecord, None]:
+async def _steps_of(store: ports.Log, session: str, reply: int) -> AsyncGenerator[AnyRecord, None]:
     """Yield the records from a reply up to the next reply."""
     after = reply - 1
     while reply > 0 and (page := await store.read(session, after=after, limit=_PAGE_RECORDS)):

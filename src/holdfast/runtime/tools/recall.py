@@ -15,8 +15,9 @@ from holdfast.core.limits.bounds import Bounds
 from holdfast.core.search.rank import RECALL
 from holdfast.core.text.media_type import HEAD_BYTES, TEXT, sniff
 from holdfast.errors import BadInputError
-from holdfast.ports import Blobs, Hit, Store
+from holdfast.ports import Blobs, Hit, Log
 from holdfast.runtime.engine.log import pages
+from holdfast.stores.fallbacks import search
 from holdfast.types.messages import BlobRef, LargeText, Media, Part, Reasoning, Text, ToolCall, ToolResult, ToolSpec
 from holdfast.types.records import (
     AnyRecord,
@@ -73,7 +74,7 @@ class Recall:
     is_idempotent = True
     seconds_max = _SECONDS_MAX
 
-    def __init__(self, store: Store, blobs: Blobs, bounds: Bounds) -> None:
+    def __init__(self, store: Log, blobs: Blobs, bounds: Bounds) -> None:
         self.spec = _SPEC
         self._store, self._blobs = store, blobs
         self._page_bytes = min(PAGE_BYTES, max(bounds.tool_output_bytes_max - _HEAD_BYTES, _PAGE_BYTES_MIN))
@@ -89,7 +90,7 @@ class Recall:
         if wanted.seq or wanted.blob.strip():
             return [(await self.read(session, seq=wanted.seq, blob=wanted.blob, offset=wanted.offset)).as_text()]
         if wanted.query.strip():
-            return [_hits_text(wanted.query, await self._store.search(session, wanted.query, limit=HITS_SHOWN))]
+            return [_hits_text(wanted.query, await search(self._store, session, wanted.query, limit=HITS_SHOWN))]
         raise BadInputError(f"{RECALL} did not run: it has no arguments. {_USAGE}")
 
     async def read(self, session: str, *, seq: int = 0, blob: str = "", offset: int = 0) -> "Page":
@@ -119,7 +120,7 @@ class Recall:
 
     async def _find_blob(self, session: str, name: str) -> BlobRef | None:
         """Try the search index first, then scan the log, which can be long."""
-        for hit in await self._store.search(session, name, limit=HITS_SHOWN):
+        for hit in await search(self._store, session, name, limit=HITS_SHOWN):
             found = _named(await self._record(session, hit.seq), name)
             if found is not None:
                 return found

@@ -1,8 +1,8 @@
-"""What each operation on a PostgreSQL store checks and changes, computed on rows that may have become old.
+"""Operations on a PostgreSQL store, computed on cached session rows with optimistic locking.
 
-The writer keeps the rows of sessions between batches and computes changes on them; the server takes a change only if
-the row still has the version that it was computed from. So what is written is right, however old the row was. A refusal
-is another matter: one that was read off a row that may be old counts only once the row has been read again.
+The writer caches session rows between batches and computes changes on them. The server accepts a change only if the row
+still has the version that it was computed from, so a stale cache never causes a wrong write. A rejection that was
+computed on a cached row counts only after the row was read again.
 """
 
 import secrets
@@ -15,103 +15,101 @@ import msgspec
 
 from holdfast.errors import ClientIdReusedError
 from holdfast.ports import Admission, Lease
-from holdfast.stores.feeds import Fresh
+from holdfast.stores.feeds import NewRow
 from holdfast.stores.rows import SessionRow, record_crc32
 from holdfast.types.messages import BlobRef
 
 if TYPE_CHECKING:
     import asyncpg
 
-# Sessions whose rows are kept between batches: some MiB at most. Beyond, all are dropped and read again.
+# Rows in the cache: some MiB at most. Above this the cache is cleared.
 ROWS_KEPT_MAX = 20_000
-# Random numbers of sessions: two of a thousand million sessions are the same with a chance of one in ten.
+# Random session numbers: with a thousand million sessions a collision has a chance of one in ten.
 _NUMBER_BITS = 62
 
-ROW_COLUMNS = "number, key, version, last_seq, owed, created_at, updated_at, fence, owner, instance::text, lease_until"
-
-# (session, digest of a client id) -> where it was admitted, and the digest of what was.
+# (session, digest of a client id) -> seq and digest of the admitted record.
 KnownIds: TypeAlias = dict[tuple[str, bytes], tuple[int, bytes]]
 
 
-class SeenRow(msgspec.Struct):
-    """The row of a session as it was last seen, and its version; None where there was no such row."""
+class VersionedRow(msgspec.Struct):
+    """A cached session row and its version; None if the server has no such row."""
 
     row: SessionRow
     version: int | None
 
 
-def seen_row(found: "asyncpg.Record") -> SeenRow:
-    """Return a row as the server tells it, by `ROW_COLUMNS`."""
+def versioned_row(found: "asyncpg.Record") -> VersionedRow:
+    """Return the session row of a query result; see `queries.sql` for the columns."""
     number, key, version, *rest = found
-    return SeenRow(SessionRow(bytes(key).decode(), number, *rest), version)
+    return VersionedRow(SessionRow(bytes(key).decode(), number, *rest), version)
 
 
 class RowCache:
-    """The rows of sessions as this store last saw them."""
+    """Cache of session rows."""
 
     def __init__(self) -> None:
-        self._kept: dict[str, SeenRow] = {}
+        self._rows: dict[str, VersionedRow] = {}
 
-    def lacks(self, sessions: Iterable[str]) -> list[str]:
-        """Return those that have to be read."""
-        return [session for session in dict.fromkeys(sessions) if session not in self._kept]
+    def missing(self, sessions: Iterable[str]) -> list[str]:
+        """Return the sessions that are not cached."""
+        return [session for session in dict.fromkeys(sessions) if session not in self._rows]
 
-    def put(self, kept: SeenRow) -> None:
-        """Keep a row, unless a newer one is known: answers may overtake each other."""
-        known = self._kept.get(kept.row.key)
+    def put(self, kept: VersionedRow) -> None:
+        """Cache a row unless a newer version is cached: responses may arrive out of order."""
+        known = self._rows.get(kept.row.key)
         if known is None or (known.version or 0) < (kept.version or 0):
-            self._kept[kept.row.key] = kept
+            self._rows[kept.row.key] = kept
 
-    def get(self, session: str) -> SeenRow:
-        """Return a session's row; a new one where the server has none."""
-        if session not in self._kept:
-            self._kept[session] = SeenRow(SessionRow(session, secrets.randbits(_NUMBER_BITS)), None)
-        return self._kept[session]
+    def get(self, session: str) -> VersionedRow:
+        """Return the row of a session; a new one if the server has none."""
+        if session not in self._rows:
+            self._rows[session] = VersionedRow(SessionRow(session, secrets.randbits(_NUMBER_BITS)), None)
+        return self._rows[session]
 
-    def find(self, session: str) -> SeenRow | None:
-        """Return a session's row where it is known."""
-        return self._kept.get(session)
+    def find(self, session: str) -> VersionedRow | None:
+        """Return the row of a session if it is cached."""
+        return self._rows.get(session)
 
     def forget(self, sessions: Iterable[str]) -> None:
-        """Drop rows that are not as we thought."""
+        """Remove stale rows."""
         for session in sessions:
-            self._kept.pop(session, None)
+            self._rows.pop(session, None)
 
     def forget_all(self) -> None:
-        """Drop everything, as after a batch that was taken back."""
-        self._kept.clear()
+        """Clear the cache, as after a rollback."""
+        self._rows.clear()
 
     def shrink(self) -> None:
-        """Stay within bounds."""
-        if len(self._kept) > ROWS_KEPT_MAX:
-            self._kept.clear()
+        """Clear the cache if it is too large."""
+        if len(self._rows) > ROWS_KEPT_MAX:
+            self._rows.clear()
 
 
 class Operation(Protocol):
-    """Something to be written for one session."""
+    """A write to one session."""
 
     @property
     def session(self) -> str:
-        """Whose log it is about."""
+        """The session."""
         ...
 
     @property
     def size_bytes(self) -> int:
-        """How much is written, about."""
+        """Approximate size of the write."""
         ...
 
     @property
     def client_id(self) -> bytes:
-        """The digest of the client id that must be looked up first; nothing where there is none."""
+        """The digest of the client id to look up first; empty if there is none."""
         ...
 
-    def apply(self, batch: "Batch") -> Any:  # noqa: ANN401 - each operation has its own answer
-        """Check all conditions, then change. Raises an error of ours where it is refused."""
+    def apply(self, batch: "Batch") -> Any:  # noqa: ANN401 - each operation has its own result
+        """Check all conditions, then change. Raises `HoldfastError` if it is rejected."""
         ...
 
 
 class Admit(msgspec.Struct, frozen=True):
-    """Append an inbox record, unless an input of the same name is known. What is owed an outcome has a bound."""
+    """Append an inbox record unless its client id is known. The number of pending inputs is bounded."""
 
     session: str
     body: bytes
@@ -121,7 +119,7 @@ class Admit(msgspec.Struct, frozen=True):
 
     @property
     def size_bytes(self) -> int:
-        """How much is written, about."""
+        """Approximate size of the write."""
         return len(self.body)
 
     @property
@@ -140,11 +138,11 @@ class Admit(msgspec.Struct, frozen=True):
             return Admission(seq, is_new=False)
         row = batch.row(self.session)
         if self.inputs_waiting_max is not None:
-            row.check_room(self.inputs_waiting_max)
+            row.check_queue(self.inputs_waiting_max)
         batch.extend(row, (self.body,), owed=0 if self.inputs_waiting_max is None else 1)
         if client_id:
-            batch.name(row, client_id, digest)
-        batch.name_blobs(row, self.refs)
+            batch.add_client_id(row, client_id, digest)
+        batch.add_blob_refs(row, self.refs)
         return Admission(row.last_seq, is_new=True)
 
 
@@ -159,17 +157,17 @@ class Append(msgspec.Struct, frozen=True):
 
     @property
     def session(self) -> str:
-        """Whose log it is about."""
+        """The session."""
         return self.lease.session
 
     @property
     def size_bytes(self) -> int:
-        """How much is written, about."""
+        """Approximate size of the write."""
         return sum(map(len, self.bodies))
 
     @property
     def client_id(self) -> bytes:
-        """There is none."""
+        """See `Operation.client_id`."""
         return b""
 
     def apply(self, batch: "Batch") -> int:
@@ -179,19 +177,19 @@ class Append(msgspec.Struct, frozen=True):
         row.check_after(self.after)
         if self.bodies:
             batch.extend(row, self.bodies, self.owed)
-            batch.name_blobs(row, self.refs)
+            batch.add_blob_refs(row, self.refs)
         return row.last_seq
 
 
 class Batch:
-    """Changes to many sessions, gathered as the arrays that `holdfast.write` takes."""
+    """Changes to many sessions, collected as the array arguments of `holdfast.write`."""
 
     def __init__(self, cache: RowCache, known: KnownIds, now: float) -> None:
         self._cache, self._now = cache, now
         self.known = known
-        # The new records of each session that is changed, for those who wait for them.
-        self.fresh: dict[str, list[Fresh]] = {}
-        # Sessions that are changed, by their place in the arrays, from 1.
+        # The new rows of each changed session, for its feeds.
+        self.fresh: dict[str, list[NewRow]] = {}
+        # Changed sessions with their position in the arrays, from 1.
         self._places: dict[str, int] = {}
         self._versions: list[int | None] = []
         self._record_places: list[int] = []
@@ -208,15 +206,15 @@ class Batch:
 
     @property
     def sessions(self) -> AbstractSet[str]:
-        """Those that are changed."""
+        """The changed sessions."""
         return self._places.keys()
 
     def row(self, session: str) -> SessionRow:
-        """Return the row of a session, with what this batch has changed so far."""
+        """Return the row of a session, including the changes of this batch."""
         return self._cache.get(session).row
 
     def extend(self, row: SessionRow, bodies: Sequence[bytes], owed: int) -> None:
-        """Add records to a log."""
+        """Append records to a log."""
         place = self._places.get(row.key)
         if place is None:
             place = self._places[row.key] = len(self._places) + 1
@@ -231,27 +229,27 @@ class Batch:
             fresh.append((seq, at, body))
         row.extend(len(bodies), owed, at)
 
-    def name(self, row: SessionRow, client_id: bytes, digest: bytes) -> None:
-        """Note under which client id the newest record was admitted."""
+    def add_client_id(self, row: SessionRow, client_id: bytes, digest: bytes) -> None:
+        """Add the client id of the newest record."""
         self.known[row.key, client_id] = row.last_seq, digest
         self._id_places.append(self._places[row.key])
         self._ids.append(client_id)
         self._id_seqs.append(row.last_seq)
         self._digests.append(digest)
 
-    def name_blobs(self, row: SessionRow, refs: Sequence[BlobRef]) -> None:
-        """Note which blobs the newest records name."""
+    def add_blob_refs(self, row: SessionRow, refs: Sequence[BlobRef]) -> None:
+        """Add the blob references of the newest records."""
         for ref in refs:
             self._name_places.append(self._places[row.key])
             self._names.append(ref.sha256.encode())
             self._sizes.append(ref.size_bytes)
 
-    def naming(self) -> tuple[Any, ...]:
-        """Return what `holdfast.write_naming` takes behind what `holdfast.write` takes; nothing where it need not."""
+    def blob_arguments(self) -> tuple[Any, ...]:
+        """Return the additional arguments of `holdfast.write_naming`; empty if no blobs are referenced."""
         return (self._name_places, self._names, self._sizes) if self._names else ()
 
     def arguments(self) -> tuple[Any, ...]:
-        """Return what `holdfast.write` takes behind the writer and its number."""
+        """Return the arguments of `holdfast.write` after the writer and the batch number."""
         rows = [self._cache.get(session).row for session in self._places]
         return (
             self._now,
@@ -270,12 +268,12 @@ class Batch:
             self._digests,
         )
 
-    def written(self, refused: Collection[int]) -> set[str]:
-        """After the server has answered: keep the rows it took, drop the others, and return the sessions of those."""
+    def finish(self, refused: Collection[int]) -> set[str]:
+        """After the response: update the cache, and return the sessions that the server rejected."""
         moved = {session for session, place in self._places.items() if place in refused}
         for session, version in zip(self._places, self._versions, strict=True):
             kept = self._cache.find(session)
-            # Otherwise a newer one has come meanwhile. A row that was made and changed in one go is in version 1.
+            # A different version is a newer row. A row that was created in this batch has version 1.
             if kept is not None and kept.version == version:
                 kept.version = (version or 0) + 1
         self._cache.forget(moved)

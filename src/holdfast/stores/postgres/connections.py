@@ -1,7 +1,7 @@
-"""Connections to a PostgreSQL server: made when they are needed, few, and made again when the server comes back.
+"""Connection pool for a PostgreSQL server, with reconnects.
 
-What is asked here may be asked twice: a connection that is lost is replaced and the question repeated, for as long as a
-restart of the server takes. Whatever must not happen twice goes through the writer.
+`query` runs idempotent work: it replaces a lost connection and repeats the work, for as long as a restart of the server
+takes. Writes that must not be repeated go through the writer.
 """
 
 import asyncio
@@ -16,17 +16,16 @@ import asyncpg
 
 from holdfast.errors import HoldfastError, StoppingError, StoreBusyError, StorePathError
 from holdfast.stores.postgres import migrations
-from holdfast.stores.postgres.errors import Trouble, is_lost, may_be_tried_again, translated
+from holdfast.stores.postgres.errors import SERVER_ERRORS, is_connection_lost, is_retryable, translate_error
 
-# --- Where a PostgreSQL store is: its URL, and how to speak of it without its password.
+# --- Address ---
 
-
-# A name, a number or one in brackets, and a port. Several may be named, separated by commas.
+# A host name or IP address, with an optional port. A URL may have several, separated by commas.
 _HOST = re.compile(r"(?:\[[0-9a-fA-F:.%]*\]|[^:\[\]@/]*)(?::\d{1,5})?")
 
 
 class Address:
-    """The address of a database. Whatever is shown of it, a password is not."""
+    """The URL of a database. `shown` has no user and no password."""
 
     def __init__(self, url: str) -> None:
         self._url = url
@@ -35,9 +34,9 @@ class Address:
             hosts = parts.netloc.rpartition("@")[2]
             asked = parse_qs(parts.query, strict_parsing=bool(parts.query))
             if not all(map(_HOST.fullmatch, hosts.split(","))):
-                raise ValueError("a host")  # noqa: TRY301 - the same sentence for whatever cannot be read
+                raise ValueError("a host")  # noqa: TRY301 - the same message for every invalid URL
         except ValueError:
-            # Without the cause: it may quote the address, and that may hold a password.
+            # Without the cause: it may quote the address, which may hold a password.
             raise StorePathError(
                 "the address of the store is not a URL that PostgreSQL knows; write it as "
                 "postgresql://user@host:5432/database, with special characters percent-encoded"
@@ -49,41 +48,40 @@ class Address:
         return f"Address({self.shown!r})"
 
     def arguments(self) -> dict[str, Any]:
-        """Return what `asyncpg.connect` takes. What is not in the URL it takes from libpq's variables and files."""
+        """Return the arguments of `asyncpg.connect`. It reads missing parts from the variables and files of libpq."""
         return {"dsn": self._url}
 
 
 if TYPE_CHECKING:
     Connection: TypeAlias = asyncpg.Connection[asyncpg.Record]
 
-# Connections for everything but writing and listening. A server has 100 for all nodes unless told otherwise.
+# Pool size, without writers and listener. A server has 100 connections for all nodes by default.
 CONNECTIONS_MAX = 8
-# How long a question waits for one of them: as long as SQLite waits for its file.
+# Timeout for a free connection, as for the lock of a SQLite file.
 BUSY_SECONDS = 5.0
 CONNECT_SECONDS = 10.0
-# No statement of ours takes a second unless the server is in trouble; a row is held for milliseconds.
+# Our statements take less than a second on a healthy server, and row locks are held for milliseconds.
 STATEMENT_SECONDS = 30
 LOCK_SECONDS = 5
-# A server that was cut off says nothing at all. The statement's own limit comes first where it still lives.
+# Timeout for an unreachable server. On a live server the statement timeout comes first.
 SILENCE_SECONDS = STATEMENT_SECONDS + 10.0
-# How long a question outlasts a server that is gone: a restart takes a few seconds. Whoever asks for more gets an
-# error.
-PATIENCE_SECONDS = 10.0
-_PAUSES_SECONDS = (0.05, 0.1, 0.2, 0.4, 0.8)
+# Retry time during an outage: a restart takes a few seconds.
+OUTAGE_SECONDS_MAX = 10.0
+_BACKOFF_SECONDS = (0.05, 0.1, 0.2, 0.4, 0.8)
 
 ResultT = TypeVar("ResultT")
 
 
-class Pauses:
-    """When to try again, and when to give up."""
+class Backoff:
+    """Growing pauses between retries, up to a deadline."""
 
     def __init__(self, seconds: float) -> None:
         self._deadline = time.monotonic() + seconds
         self._tries = 0
 
     async def next(self) -> bool:
-        """Wait a little longer each time; return False, at once, where there is no time left."""
-        pause = _PAUSES_SECONDS[min(self._tries, len(_PAUSES_SECONDS) - 1)]
+        """Sleep longer each time. Return False at once if no time is left."""
+        pause = _BACKOFF_SECONDS[min(self._tries, len(_BACKOFF_SECONDS) - 1)]
         self._tries += 1
         if time.monotonic() + pause > self._deadline:
             return False
@@ -92,7 +90,7 @@ class Pauses:
 
 
 class Connections:
-    """The connections of one store. They belong to the event loop that first uses them."""
+    """The connection pool of one store. It belongs to the event loop that first uses it."""
 
     def __init__(self, address: Address) -> None:
         self.address = address
@@ -100,20 +98,20 @@ class Connections:
         self._idle: list[Connection] = []
         self._free = asyncio.Semaphore(CONNECTIONS_MAX)
         self._is_prepared = False
-        self._preparing = asyncio.Lock()
+        self._prepare_lock = asyncio.Lock()
 
     @property
-    def patience_seconds(self) -> float:
-        """How long to wait for a server that is gone. One that was never there is not waited for."""
-        return PATIENCE_SECONDS if self._is_prepared else 0.0
+    def outage_seconds_max(self) -> float:
+        """Retry time during an outage; 0 until the first connection, so that a wrong address fails at once."""
+        return OUTAGE_SECONDS_MAX if self._is_prepared else 0.0
 
     def check_open(self) -> None:
-        """Raise where nothing more is taken."""
+        """Raise `StoppingError` if the pool is closed."""
         if self.is_closed:
-            raise StoppingError(f"the store {self.address.shown} was closed; open it again")
+            raise StoppingError(f"the store {self.address.shown} is closed; open it again")
 
     async def connect(self) -> "Connection":
-        """Return a new connection to a store in its newest layout. Raises what asyncpg raises, or errors of ours."""
+        """Connect, and migrate the schema the first time. Raises exceptions of asyncpg, or errors of ours."""
         try:
             connection: Connection = await asyncpg.connect(
                 **self.address.arguments(),
@@ -124,22 +122,22 @@ class Connections:
                     "statement_timeout": f"{STATEMENT_SECONDS}s",
                     "lock_timeout": f"{LOCK_SECONDS}s",
                     "idle_in_transaction_session_timeout": f"{STATEMENT_SECONDS}s",
-                    # Our statements are small; compiling them would take longer than running them.
+                    # JIT compilation takes longer than our small statements.
                     "jit": "off",
                 },
             )
         except ValueError:
-            # What asyncpg cannot read in the address it quotes, so nothing of that is passed on.
+            # The exception of asyncpg quotes the address, so it is dropped.
             raise StorePathError(
-                f"the address of {self.address.shown} has a part that cannot be read; check what stands behind its `?`"
+                f"the address of {self.address.shown} has an invalid part; check the parameters after its `?`"
             ) from None
         try:
-            # Accepted means on disk. A server that is set to something stronger keeps it.
+            # Accepted means durable. A stronger setting of the server stays.
             await connection.execute(
                 "SELECT set_config('synchronous_commit', 'on', false) "
                 "WHERE current_setting('synchronous_commit') IN ('off', 'local')"
             )
-            async with self._preparing:
+            async with self._prepare_lock:
                 if not self._is_prepared:
                     await migrations.prepare(connection, self.address.shown)
                     self._is_prepared = True
@@ -148,52 +146,52 @@ class Connections:
             raise
         return connection
 
-    async def ask(self, question: "Callable[[Connection], Awaitable[ResultT]]") -> ResultT:
-        """Return the answer to something that may be asked twice."""
+    async def query(self, work: "Callable[[Connection], Awaitable[ResultT]]") -> ResultT:
+        """Run idempotent work on a connection, and retry it if the connection is lost."""
         self.check_open()
-        pauses = Pauses(self.patience_seconds)
+        backoff = Backoff(self.outage_seconds_max)
         while True:
             try:
-                async with self._borrowed() as connection:
-                    return await question(connection)
-            except Trouble as error:
-                if (is_lost(error) or may_be_tried_again(error)) and await pauses.next():
+                async with self._borrow() as connection:
+                    return await work(connection)
+            except SERVER_ERRORS as error:
+                if (is_connection_lost(error) or is_retryable(error)) and await backoff.next():
                     continue
-                raise translated(self.address.shown, error) from error
+                raise translate_error(self.address.shown, error) from error
 
     @asynccontextmanager
-    async def _borrowed(self) -> "AsyncGenerator[Connection, None]":
+    async def _borrow(self) -> "AsyncGenerator[Connection, None]":
         try:
             async with asyncio.timeout(BUSY_SECONDS):
                 await self._free.acquire()
         except TimeoutError as error:
             raise StoreBusyError(
                 f"all {CONNECTIONS_MAX} connections to {self.address.shown} were busy for {BUSY_SECONDS:g} seconds; "
-                "try again"
+                "retry later"
             ) from error
         try:
-            connection = await self._taken()
+            connection = await self._take_idle()
             try:
                 yield connection
             except HoldfastError:
-                # Refused in our words: the server has answered, and the connection is as good as before.
-                await self._give_back(connection)
+                # Rejected by our code: the connection is still usable.
+                await self._return(connection)
                 raise
             except BaseException:
-                # Lost, in the middle of something, or left by a task that was cancelled: the next one starts afresh.
+                # Lost, or interrupted by a cancelled task: its state is unknown.
                 connection.terminate()
                 raise
-            await self._give_back(connection)
+            await self._return(connection)
         finally:
             self._free.release()
 
-    async def _give_back(self, connection: "Connection") -> None:
+    async def _return(self, connection: "Connection") -> None:
         if self.is_closed:
             await connection.close(timeout=CONNECT_SECONDS)
         else:
             self._idle.append(connection)
 
-    async def _taken(self) -> "Connection":
+    async def _take_idle(self) -> "Connection":
         while self._idle:
             connection = self._idle.pop()
             if not connection.is_closed():
@@ -201,11 +199,11 @@ class Connections:
         return await self.connect()
 
     async def close(self) -> None:
-        """Let go of every connection; those that are busy end with their question."""
+        """Close every idle connection; busy ones are closed after their work."""
         self.is_closed = True
         while self._idle:
             connection = self._idle.pop()
             try:
                 await connection.close(timeout=CONNECT_SECONDS)
-            except Trouble:
+            except SERVER_ERRORS:
                 connection.terminate()

@@ -1,7 +1,7 @@
-"""The layout of a PostgreSQL store: whether the schema is ours, in which version, and bringing it to the newest.
+"""Schema migrations of a PostgreSQL store.
 
-Everything lies in the schema `holdfast`, so that a database can be shared with other programs. Whoever migrates holds
-an advisory lock: of several nodes that start at once one migrates, and the others find the work done.
+Everything is in the schema `holdfast`, so that a database can be shared with other programs. A migration holds an
+advisory lock: of several nodes that start at once, one migrates and the others wait.
 """
 
 from importlib import resources
@@ -10,43 +10,34 @@ from typing import TYPE_CHECKING, TypeAlias
 import asyncpg
 
 from holdfast.errors import StorePathError, StoreVersionError
+from holdfast.stores.postgres.queries import SQL
 
 if TYPE_CHECKING:
     Connection: TypeAlias = asyncpg.Connection[asyncpg.Record]
 
-# "HOLD": tells our lock from those of other programs in the same database.
+# "HOLD": distinguishes our lock from those of other programs in the same database.
 _MIGRATION = 0x484F4C44
-# Making an index over a large table takes longer than any question may.
+# Creating an index on a large table takes longer than the timeout of other statements.
 _MIGRATION_SECONDS = 3_600
 
-# From the catalogue itself: `to_regnamespace` answers from a cache, which within a transaction may be older than the
-# lock.
-_FIND = """
-    SELECT EXISTS (SELECT FROM pg_namespace WHERE nspname = 'holdfast') AS is_there,
-           EXISTS (SELECT FROM pg_tables WHERE schemaname = 'holdfast' AND tablename = 'layout') AS is_ours
-"""
-_MAKE = """
-    CREATE SCHEMA holdfast;
-    COMMENT ON SCHEMA holdfast IS 'sessions of Holdfast';
-    CREATE TABLE holdfast.layout (version integer NOT NULL);
-    INSERT INTO holdfast.layout VALUES (0);
-"""
+_FIND = SQL["find_schema"]
+_MAKE = SQL["create_schema"]
 
 
 def migrations() -> list[tuple[int, str]]:
-    """Return the numbered steps from an empty schema to the newest layout."""
+    """Return the numbered migrations."""
     folder = resources.files("holdfast.stores") / "sql" / "postgres"
     files = sorted((entry.name, entry) for entry in folder.iterdir() if entry.name.endswith(".sql"))
     return [(int(name.partition("_")[0]), entry.read_text(encoding="utf-8")) for name, entry in files]
 
 
 async def prepare(connection: "Connection", shown: str) -> None:
-    """Make the schema where there is none, see that it is ours, and bring it to the newest layout."""
+    """Create the schema if it is missing, check that it is ours, and migrate it to the newest layout."""
     newest = migrations()[-1][0]
     if await _version(connection, shown) == newest:
         return
     async with connection.transaction():
-        # Both for this transaction alone, which takes everything back where a step fails.
+        # LOCAL: for this transaction only. It rolls back completely if a migration fails.
         await connection.execute(f"SET LOCAL statement_timeout = '{_MIGRATION_SECONDS}s'; SET LOCAL lock_timeout = 0")
         await connection.execute("SELECT pg_advisory_xact_lock($1)", _MIGRATION)
         version = await _version(connection, shown)
@@ -60,7 +51,7 @@ async def prepare(connection: "Connection", shown: str) -> None:
 
 
 async def _version(connection: "Connection", shown: str) -> int | None:
-    """Return the version of the layout; None where there is none. Raises where it is not ours or newer than we are."""
+    """Return the layout version; None if there is no schema. Raises if the schema is not ours or too new."""
     found = await connection.fetchrow(_FIND)
     assert found is not None, "a SELECT without FROM has one row"
     if not found["is_there"]:
@@ -71,7 +62,7 @@ async def _version(connection: "Connection", shown: str) -> int | None:
     newest = migrations()[-1][0]
     if version > newest:
         raise StoreVersionError(
-            f"{shown} has layout {version}, this version of Holdfast knows {newest} at most; "
+            f"{shown} has layout {version}, this version of Holdfast supports {newest} at most; "
             "install the version that wrote it, or a newer one"
         )
     return version

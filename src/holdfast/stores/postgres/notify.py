@@ -1,8 +1,8 @@
-"""How nodes tell each other that a session has new records: NOTIFY, and a slow look behind it.
+"""Notifications between nodes about new records: NOTIFY, with polling as a backup.
 
-What is told is only that there may be something to read, so it may be told twice, or lost, without harm: whoever waits
-also looks every few seconds, and whenever the connection was made anew. It is told after the commit and apart from it:
-a NOTIFY inside of the writing transaction would make the commits of all nodes stand in line.
+A notification only says that a session may have new records, so it may be lost or repeated without harm: waiting feeds
+are also polled every few seconds and after every reconnect. It is sent after the commit and separately: a NOTIFY in the
+writing transaction would serialize the commits of all nodes.
 """
 
 import asyncio
@@ -14,9 +14,10 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from holdfast.errors import HoldfastError
-from holdfast.stores.feeds import Bells, Fresh
+from holdfast.stores.feeds import FeedRegistry, NewRow
 from holdfast.stores.postgres.connections import CONNECT_SECONDS, Connections
-from holdfast.stores.postgres.errors import Trouble
+from holdfast.stores.postgres.errors import SERVER_ERRORS
+from holdfast.stores.postgres.queries import SQL
 
 if TYPE_CHECKING:
     from holdfast.stores.postgres.connections import Connection
@@ -24,73 +25,70 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 CHANNEL = "holdfast"
-# How often to look although nothing was told. A node that died between its commit and its NOTIFY is the usual reason.
-LOOK_SECONDS = 2.0
-# How long to wait after telling before the next is told: what is written meanwhile is told together. The first is told
-# at once; under load there would otherwise be a NOTIFY behind every batch.
-_TELL_SECONDS = 0.01
-# How long to wait before the next try where the server is gone.
+# Poll interval. It covers a node that died between its commit and its NOTIFY.
+POLL_SECONDS = 2.0
+# Pause after a NOTIFY, so that changes are grouped. The first is sent at once; without the pause a busy node would send
+# one after every batch.
+_SEND_SECONDS = 0.01
+# Pause between reconnects.
 _RECONNECT_SECONDS = 0.5
-# Sessions told of at once. A payload takes 8,000 bytes, a tag of ours 17.
+# Sessions per NOTIFY. A payload has 8,000 bytes, a tag 17.
 _TAGS_MAX = 400
-# Sessions to be told of while the server is gone. Beyond that, all feeds of all nodes are told to look.
-_UNTOLD_MAX = 10_000
-_EVERYONE = "*"
-# Sessions asked about in one look.
-_LOOK_SESSIONS = 5_000
+# Unsent sessions during an outage. Above this all feeds of all nodes are woken.
+_UNSENT_MAX = 10_000
+_ALL_SESSIONS = "*"
+# Sessions per poll query.
+_POLL_SESSIONS = 5_000
 
-_NOTIFY = "SELECT pg_notify($1, $2)"
-_SELECT_GROWN = """
-    SELECT key FROM unnest($1::bytea[], $2::bigint[]) AS asked (key, seq) JOIN holdfast.sessions USING (key)
-    WHERE last_seq > asked.seq
-"""
+_NOTIFY = SQL["send_notification"]
+_SELECT_GROWN = SQL["find_grown"]
 
 
 def tag_of(session: str) -> str:
-    """Return the short name of a session in a payload; two that share one are both woken."""
+    """Return the hash of a session in a payload. On a collision both sessions are woken."""
     return hashlib.blake2b(session.encode(), digest_size=8).hexdigest()
 
 
-class News:
-    """Tells other nodes what was written here, and wakes the feeds here for what was written there."""
+class Notifier:
+    """Notifies other nodes about our writes, and wakes our feeds for theirs."""
 
-    def __init__(self, connections: Connections, bells: Bells) -> None:
-        self._connections, self._bells = connections, bells
-        self._untold: set[str] = set()
-        self._tells_everyone = False
-        # Sessions that have, or had, a feed here, by their tags.
+    def __init__(self, connections: Connections, registry: FeedRegistry) -> None:
+        self._connections, self._registry = connections, registry
+        self._unsent: set[str] = set()
+        self._notifies_all = False
+        # Sessions that have or had a feed here, by tag.
         self._by_tag: dict[str, set[str]] = {}
-        self._stirred = asyncio.Event()
+        self._woken = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
-        self._next_look = self._next_tell = 0.0
+        self._next_poll = self._next_send = 0.0
 
     def watch(self, session: str) -> None:
-        """Be ready to wake the feeds of a session."""
-        if len(self._by_tag) > 2 * _LOOK_SESSIONS:
+        """Register a session that has a feed."""
+        if len(self._by_tag) > 2 * _POLL_SESSIONS:
             self._by_tag = {}
-            for fed in self._bells.positions():
+            for fed in self._registry.positions():
                 self._by_tag.setdefault(tag_of(fed), set()).add(fed)
         self._by_tag.setdefault(tag_of(session), set()).add(session)
 
-    def tell(self, fresh: Mapping[str, Sequence[Fresh]]) -> None:
-        """Tell all nodes which sessions have changed: ours at once, with their new records, and the others soon."""
-        self._bells.tell(fresh)
-        self._untold.update(map(tag_of, fresh))
-        if len(self._untold) > _UNTOLD_MAX:
-            self._untold.clear()
-            self._tells_everyone = True
-        self.stir()
+    def notify(self, written: Mapping[str, Sequence[NewRow]]) -> None:
+        """Wake the local feeds of changed sessions with their new rows, and notify the other nodes soon."""
+        self._registry.deliver(written)
+        self._unsent.update(map(tag_of, written))
+        if len(self._unsent) > _UNSENT_MAX:
+            self._unsent.clear()
+            self._notifies_all = True
+        self.wake()
 
-    def stir(self) -> None:
-        """See to it that somebody listens, and tells what is to be told."""
-        if self._task is None and not self._bells.is_closed:
-            self._task = asyncio.create_task(self._work(), name="holdfast-postgres-news")
-        self._stirred.set()
+    def wake(self) -> None:
+        """Start or wake the task that listens and notifies."""
+        if self._task is None and not self._registry.is_closed:
+            self._task = asyncio.create_task(self._work(), name="holdfast-postgres-notifier")
+        self._woken.set()
 
     async def close(self) -> None:
-        """Tell what is left to tell, where that is possible at once, and stop."""
+        """Send the remaining notifications if possible, and stop."""
         if self._task is not None:
-            self._stirred.set()
+            self._woken.set()
             try:
                 async with asyncio.timeout(CONNECT_SECONDS):
                     await self._task
@@ -100,75 +98,75 @@ class News:
 
     async def _work(self) -> None:
         is_warned = False
-        while not self._bells.is_closed:
+        while not self._registry.is_closed:
             try:
                 await self._listen()
                 is_warned = False
-            except (*Trouble, HoldfastError) as error:
+            except (*SERVER_ERRORS, HoldfastError) as error:
                 if not is_warned:
-                    log.warning("news of other nodes come late", extra={"reason": type(error).__name__})
+                    log.warning("notifications between nodes are delayed", extra={"reason": type(error).__name__})
                 is_warned = True
-            if not self._bells.is_closed:
+            if not self._registry.is_closed:
                 await asyncio.sleep(_RECONNECT_SECONDS)
 
     async def _listen(self) -> None:
-        """Listen and tell until the connection is lost, or the store is closed."""
+        """Listen and notify until the connection is lost or the store is closed."""
         connection = await self._connections.connect()
         try:
-            connection.add_termination_listener(lambda _: self._stirred.set())
-            await connection.add_listener(CHANNEL, self._hear)
-            # Whatever was written while nobody listened.
-            self._next_look = 0.0
+            connection.add_termination_listener(lambda _: self._woken.set())
+            await connection.add_listener(CHANNEL, self._on_notification)
+            # Find the records that were written before this connection listened.
+            self._next_poll = 0.0
             while not connection.is_closed():
-                # Before looking at anything: what comes from here on stirs again.
-                self._stirred.clear()
-                await self._tell_all(connection)
-                if self._bells.is_closed:
+                # Cleared before the checks: later changes set it again.
+                self._woken.clear()
+                await self._send_all(connection)
+                if self._registry.is_closed:
                     break
-                if self._bells.waiting_count and time.monotonic() >= self._next_look:
-                    await self._look(connection)
+                if self._registry.waiting_count and time.monotonic() >= self._next_poll:
+                    await self._poll_sessions(connection)
                 with suppress(TimeoutError):
-                    async with asyncio.timeout(LOOK_SECONDS):
-                        await self._stirred.wait()
-                if not self._bells.is_closed:
-                    await asyncio.sleep(max(self._next_tell - time.monotonic(), 0.0))
+                    async with asyncio.timeout(POLL_SECONDS):
+                        await self._woken.wait()
+                if not self._registry.is_closed:
+                    await asyncio.sleep(max(self._next_send - time.monotonic(), 0.0))
         finally:
             connection.terminate()
 
-    async def _tell_all(self, connection: "Connection") -> None:
-        while self._untold or self._tells_everyone:
-            told = set(list(self._untold)[:_TAGS_MAX])
-            is_for_everyone, self._tells_everyone = self._tells_everyone, False
-            payload = _EVERYONE if is_for_everyone else " ".join(told)
-            # Taken out first: what is written again meanwhile is told again.
-            self._untold -= told
-            self._next_tell = time.monotonic() + _TELL_SECONDS
+    async def _send_all(self, connection: "Connection") -> None:
+        while self._unsent or self._notifies_all:
+            sent = set(list(self._unsent)[:_TAGS_MAX])
+            is_for_all, self._notifies_all = self._notifies_all, False
+            payload = _ALL_SESSIONS if is_for_all else " ".join(sent)
+            # Removed first, so that a session that changes meanwhile is sent again.
+            self._unsent -= sent
+            self._next_send = time.monotonic() + _SEND_SECONDS
             try:
                 await connection.execute(_NOTIFY, CHANNEL, payload)
-            except Trouble:
-                self._untold |= told
-                self._tells_everyone |= is_for_everyone
+            except SERVER_ERRORS:
+                self._unsent |= sent
+                self._notifies_all |= is_for_all
                 raise
 
-    async def _look(self, connection: "Connection") -> None:
-        """Look for records that nobody told of."""
-        self._next_look = time.monotonic() + LOOK_SECONDS
-        positions = list(self._bells.positions().items())
-        for start in range(0, len(positions), _LOOK_SESSIONS):
-            page = positions[start : start + _LOOK_SESSIONS]
+    async def _poll_sessions(self, connection: "Connection") -> None:
+        """Poll for records without a notification."""
+        self._next_poll = time.monotonic() + POLL_SECONDS
+        positions = list(self._registry.positions().items())
+        for start in range(0, len(positions), _POLL_SESSIONS):
+            page = positions[start : start + _POLL_SESSIONS]
             grown = await connection.fetch(
                 _SELECT_GROWN, [session.encode() for session, _ in page], [seq for _, seq in page]
             )
-            self._bells.ring([bytes(key).decode() for (key,) in grown])
+            self._registry.wake([bytes(key).decode() for (key,) in grown])
 
-    def _hear(self, connection: Any, pid: int, _channel: str, payload: object) -> None:  # noqa: ANN401 - asyncpg's
+    def _on_notification(self, connection: Any, pid: int, _channel: str, payload: object) -> None:  # noqa: ANN401 - asyncpg's
         if pid == connection.get_server_pid():
-            # Our own: those who wait here were told at once.
+            # Our own notification: the local feeds were woken at once.
             return
         tags = str(payload).split()
         fed: Collection[str] = (
-            self._bells.positions()
-            if tags == [_EVERYONE]
+            self._registry.positions()
+            if tags == [_ALL_SESSIONS]
             else [session for tag in tags for session in self._by_tag.get(tag, ())]
         )
-        self._bells.ring(fed)
+        self._registry.wake(fed)

@@ -1,9 +1,8 @@
-"""Changing a session of a PostgreSQL store in several statements, under its lease: all of it or nothing, and once.
+"""Transactions that change a session of a PostgreSQL store under its lease, exactly once.
 
-Unlike an append this takes a few round trips, in which the row of the session is held. A change has a name of its own,
-which is written with it: where the connection is lost while it is committed, it is asked for again under the same name,
-behind the same row, and is then known to have been made or not. The version of the row grows, so that no writer goes on
-with what it remembers of the session.
+Unlike an append, a change takes several round trips, during which the session row is locked. Each change has a token
+that is stored with it: if the connection is lost during the commit, a retry takes the row lock and looks the token up,
+so it knows whether the change was committed. The version of the row increases, so that no writer uses a cached row.
 """
 
 from collections.abc import Awaitable, Callable, Sequence
@@ -15,60 +14,49 @@ import msgspec
 
 from holdfast.errors import HoldfastError, OutcomeUnknownError
 from holdfast.ports import Lease
-from holdfast.stores.postgres.batch import ROW_COLUMNS, SeenRow, seen_row
+from holdfast.stores.postgres.batch import VersionedRow, versioned_row
+from holdfast.stores.postgres.queries import SQL
 from holdfast.stores.rows import SessionRow, record_crc32
 
 if TYPE_CHECKING:
     from holdfast.stores.postgres.connections import Connection, Connections
 
-_HOLD = f"SELECT {ROW_COLUMNS} FROM holdfast.sessions WHERE key = $1 FOR UPDATE"  # noqa: S608 - columns of our own
-_NOW = "SELECT extract(epoch FROM clock_timestamp())::float8"
-_KEEP_ROW = f"""
-    UPDATE holdfast.sessions
-    SET version = version + 1, last_seq = $2, owed = $3, created_at = $4, updated_at = $5 WHERE number = $1
-    RETURNING {ROW_COLUMNS}
-"""  # noqa: S608 - columns of our own
-_SELECT_MADE = "SELECT answer FROM holdfast.changes WHERE token = $1"
-_INSERT_MADE = "INSERT INTO holdfast.changes (token, answer) VALUES ($1, $2)"
-# Some at a time, and none that somebody else is at.
-_SWEEP = """
-    DELETE FROM holdfast.changes WHERE token IN (
-        SELECT token FROM holdfast.changes WHERE made_at < now() - interval '1 day'
-        ORDER BY made_at LIMIT 100 FOR UPDATE SKIP LOCKED
-    )
-"""
-_INSERT_RECORDS = """
-    INSERT INTO holdfast.records (session, seq, at, crc32, body)
-    SELECT $1, a.* FROM unnest($2::bigint[], $3::float8[], $4::bigint[], $5::bytea[]) AS a
-"""
+_LOCK_ROW = SQL["lock_session"]
+_NOW = SQL["now"]
+_UPDATE_ROW = SQL["update_session"]
+_FIND_CHANGE = SQL["find_change"]
+_RECORD_CHANGE = SQL["record_change"]
+_SWEEP = SQL["sweep_changes"]
+_INSERT_RECORDS = SQL["insert_records"]
 
-# What is done to a session: on a connection, to its row, at a time. It returns a number, and checks before it changes.
+# The body of a change: connection, session row, time. It checks before it changes, and returns a number.
 Work: TypeAlias = "Callable[[Connection, SessionRow, float], Awaitable[int]]"
 
 
 class Change(msgspec.Struct):
-    """One change, to be tried until it is made or refused."""
+    """One change, retried until it is committed or rejected."""
 
     lease: Lease
     work: Work
-    # The time by the clock that was given; None: the server's own.
+    # The time of the given clock; None: the clock of the server.
     now: float | None
     token: UUID = msgspec.field(default_factory=uuid4)
-    # A commit was sent and its answer has not come.
+    # A commit was sent and its response has not arrived.
     is_in_doubt: bool = False
-    # The row as the change has left it; None where there is none.
-    row: SeenRow | None = None
+    # The row after the change; None if the session was deleted.
+    row: VersionedRow | None = None
 
     async def make(self, connections: "Connections") -> int:
-        """Make the change and return its answer. Raises `LeaseLostError` as `Store.append` does."""
+        """Make the change and return its result. Raises `LeaseLostError` as `Log.append` does."""
         try:
-            return await connections.ask(self._try)
+            return await connections.query(self._try)
         except HoldfastError as error:
             if not self.is_in_doubt:
                 raise
             raise OutcomeUnknownError(
-                f"{connections.address.shown} was lost while session {self.lease.session!r} was changed and has not "
-                "come back, so it is not known whether that was stored; look when the server is back"
+                f"the connection to {connections.address.shown} was lost while session {self.lease.session!r} was "
+                "changed, and the server is still away; whether the change was stored is unknown: read the session "
+                "when the server is back"
             ) from error
 
     async def _try(self, connection: "Connection") -> int:
@@ -77,7 +65,7 @@ class Change(msgspec.Struct):
         try:
             answer = await self._within(connection)
         except HoldfastError:
-            # After anything else the connection is let go of, and the server takes everything back by itself.
+            # After any other error the connection is closed, and the server rolls back by itself.
             await transaction.rollback()
             raise
         self.is_in_doubt = True
@@ -86,25 +74,27 @@ class Change(msgspec.Struct):
         return answer
 
     async def _within(self, connection: "Connection") -> int:
-        # Whoever commits a change holds this row: behind it, what came of an earlier try is certain.
-        found = await connection.fetchrow(_HOLD, self.lease.session.encode())
-        made: int | None = await connection.fetchval(_SELECT_MADE, self.token)
+        # Every commit of a change holds this row lock, so the result of an earlier try is certain now.
+        found = await connection.fetchrow(_LOCK_ROW, self.lease.session.encode())
+        known: int | None = await connection.fetchval(_FIND_CHANGE, self.token)
         self.is_in_doubt = False
-        if made is not None:
-            return made
-        row = SessionRow(self.lease.session) if found is None else seen_row(found).row
+        if known is not None:
+            return known
+        row = SessionRow(self.lease.session) if found is None else versioned_row(found).row
         row.check_lease(self.lease)
         now = await connection.fetchval(_NOW) if self.now is None else self.now
         answer = await self.work(connection, row, now)
-        kept = await connection.fetchrow(_KEEP_ROW, row.number, row.last_seq, row.owed, row.created_at, row.updated_at)
-        self.row = None if kept is None else seen_row(kept)
+        kept = await connection.fetchrow(
+            _UPDATE_ROW, row.number, row.last_seq, row.owed, row.created_at, row.updated_at
+        )
+        self.row = None if kept is None else versioned_row(kept)
         await connection.execute(_SWEEP)
-        await connection.execute(_INSERT_MADE, self.token, answer)
+        await connection.execute(_RECORD_CHANGE, self.token, answer)
         return answer
 
 
 async def extend(connection: "Connection", row: SessionRow, bodies: Sequence[bytes], now: float) -> int:
-    """Within a change: add records to a log that change nothing of what is owed, and return the last seq."""
+    """Within a change: append records that do not change the number of pending inputs. Return the last seq."""
     if bodies:
         await insert_records(connection, row, [now] * len(bodies), bodies)
         row.extend(len(bodies), 0, now)
@@ -114,7 +104,7 @@ async def extend(connection: "Connection", row: SessionRow, bodies: Sequence[byt
 async def insert_records(
     connection: "Connection", row: SessionRow, times: Sequence[float], bodies: Sequence[bytes]
 ) -> None:
-    """Write the rows of records that come behind the last."""
+    """Insert the rows of records after the last one."""
     seqs = list(range(row.last_seq + 1, row.last_seq + 1 + len(bodies)))
     checksums = list(map(partial(record_crc32, row.number), seqs, times, bodies))
     await connection.execute(_INSERT_RECORDS, row.number, seqs, list(times), checksums, list(bodies))

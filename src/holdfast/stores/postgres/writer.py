@@ -1,74 +1,75 @@
-"""The tasks that append to a PostgreSQL store: many operations, one round trip, one commit.
+"""Group commit for a PostgreSQL store: many operations, one round trip, one commit.
 
-While a batch is under way operations gather; the next takes all of them. Nobody is told of success before the commit
-has returned. Where the connection is lost in between, nobody knows what came of the batch; the writer then asks the
-server under the number of the batch, which either was written or, by being asked for, can no longer be. So nothing is
-written twice and nobody is told a guess.
+Operations queue while a batch runs; the next batch takes all of them. An operation succeeds only after the commit has
+returned. If the connection is lost in between, the writer asks the server about the number of the batch: it was
+written, or the question itself makes it void. So nothing is written twice, and every caller gets the true result.
 
-There are two, each for half of the sessions: while one waits for the server, the other computes.
+There are two writers, each for half of the sessions: while one waits for the server, the other computes.
 """
 
 import asyncio
 import time
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 from uuid import UUID, uuid4
 from zlib import crc32
 
 from holdfast.errors import HoldfastError, OutcomeUnknownError, StoppingError, StoreBusyError, StoreIoError
 from holdfast.ports import Clock
-from holdfast.stores.feeds import Fresh
-from holdfast.stores.postgres.batch import ROW_COLUMNS, Batch, KnownIds, Operation, RowCache, seen_row
-from holdfast.stores.postgres.connections import CONNECT_SECONDS, Connections, Pauses
-from holdfast.stores.postgres.errors import VOID, Trouble, is_lost, may_be_tried_again, sqlstate, translated
+from holdfast.stores.feeds import NewRow
+from holdfast.stores.postgres.batch import Batch, KnownIds, Operation, RowCache, versioned_row
+from holdfast.stores.postgres.connections import CONNECT_SECONDS, Backoff, Connections
+from holdfast.stores.postgres.errors import (
+    SERVER_ERRORS,
+    VOID,
+    is_connection_lost,
+    is_retryable,
+    sqlstate,
+    translate_error,
+)
+from holdfast.stores.postgres.queries import SQL
 
 if TYPE_CHECKING:
     from holdfast.stores.postgres.connections import Connection
 
-# Python and the server each take about half of a batch's time, so two keep both at work. A third would only make
-# batches smaller, and each of them is a sync of the server's disk.
+# Python and the server each take about half of the time of a batch, so two writers keep both busy. A third would only
+# make batches smaller, and each batch is a sync of the server's disk.
 WRITERS = 2
-# One round trip takes so many operations and bytes at most: nobody waits for more than some ten milliseconds of other
-# people's work. What is larger by itself goes alone, so that its trouble is nobody else's.
+# Limits of a batch: an operation waits for some ten milliseconds of other work at most. A larger operation is a batch
+# of its own, so that its failure affects no other.
 BATCH_OPERATIONS_MAX = 256
 BATCH_BYTES_MAX = 8 * 2**20
-# Operations that may wait for the writer. A task has one under way, so this many tasks stand still before one is
-# refused.
+# Limit of the queue. A task has one operation in flight, so this many tasks wait before one is rejected.
 WAITING_MAX = 20_000
-# How often an operation is computed anew because others wrote to its session first. Each time somebody got further;
-# this many in a row do not happen unless something is wrong.
+# Retries of an operation whose session was changed by another writer. Each retry means that another one succeeded, so
+# this many in a row indicate a fault.
 ROUNDS_MAX = 50
-# How long a batch whose connection was lost waits for the server to say what came of it: as long as a lease lasts,
-# after which another worker may have gone on anyway.
+# Timeout for the result of a batch whose connection was lost: the length of a lease, after which another worker may
+# have continued.
 IN_DOUBT_SECONDS = 30.0
 
-_ENLIST = "INSERT INTO holdfast.writers (instance, batch) VALUES ($1, $2) ON CONFLICT DO NOTHING"
-# A store that has not written for so long has ended without saying so; one that has not is enlisted again.
-_SWEEP = "DELETE FROM holdfast.writers WHERE seen_at < now() - interval '1 day'"
-_DELIST = "DELETE FROM holdfast.writers WHERE instance = $1"
-_NOW = "SELECT extract(epoch FROM clock_timestamp())::float8"
-_SELECT_ROWS = f"SELECT {ROW_COLUMNS} FROM holdfast.sessions WHERE key = ANY ($1)"  # noqa: S608 - columns and clock of our own
-_SELECT_IDS = """
-    SELECT key, asked.client_id, seq, sha256
-    FROM unnest($1::bytea[], $2::bytea[]) AS asked (key, client_id)
-    JOIN holdfast.sessions USING (key)
-    JOIN holdfast.client_ids ON session = number AND client_ids.client_id = asked.client_id
-"""
+_REGISTER = SQL["register_writer"]
+_SWEEP = SQL["sweep_writers"]
+_UNREGISTER = SQL["unregister_writer"]
+_NOW = SQL["now"]
+_SELECT_ROWS = SQL["read_rows_of_sessions"]
+_SELECT_IDS = SQL["find_client_ids"]
 
 
 def _call(function: str, parameters: int) -> str:
     places = ", ".join(f"${place}" for place in range(1, parameters + 1))
-    return f"SELECT refused, now FROM holdfast.{function}({places})"  # noqa: S608 - a name of ours, numbers of parameters
+    return f"SELECT refused, now FROM holdfast.{function}({places})"  # noqa: S608 - constant function names
 
 
 _WRITE, _WRITE_NAMING = _call("write", 16), _call("write_naming", 19)
-_SETTLE = "SELECT is_known, refused FROM holdfast.settle($1, $2)"
+_SETTLE = SQL["settle_batch"]
 
 
-class _Waiting:
-    """An operation that someone waits for."""
+class _PendingWrite:
+    """An operation in the queue, with the future of its caller."""
 
     __slots__ = ("future", "operation", "rounds", "session")
 
@@ -78,92 +79,92 @@ class _Waiting:
 
 
 class Writers:
-    """All that write for one store. A session is always written to by the same one."""
+    """The writers of one store. Every session has a fixed writer."""
 
     def __init__(
         self,
         connections: Connections,
         clock: Clock | None,
-        on_extended: Callable[[Mapping[str, Sequence[Fresh]]], None],
+        on_extended: Callable[[Mapping[str, Sequence[NewRow]]], None],
     ) -> None:
         self._writers = tuple(Writer(connections, clock, on_extended) for _ in range(WRITERS))
 
     def of(self, session: str) -> "Writer":
-        """Return the one that writes to a session."""
+        """Return the writer of a session."""
         return self._writers[crc32(session.encode()) % WRITERS]
 
     @property
     def instance(self) -> str:
-        """The name of this store among all that use the database."""
+        """The id of this store instance in the database."""
         return self._writers[0].instance
 
     @property
     def commits(self) -> int:
-        """How many batches were written."""
+        """Number of batches written."""
         return sum(writer.commits for writer in self._writers)
 
     async def close(self) -> None:
-        """Finish what was asked for, then let go of the connections."""
+        """Finish queued operations, then close the connections."""
         await asyncio.gather(*(writer.close() for writer in self._writers))
 
 
 class Writer:
-    """Writes for some sessions of one store."""
+    """Writes batches for its share of the sessions."""
 
     def __init__(
         self,
         connections: Connections,
         clock: Clock | None,
-        on_extended: Callable[[Mapping[str, Sequence[Fresh]]], None],
+        on_extended: Callable[[Mapping[str, Sequence[NewRow]]], None],
     ) -> None:
         self._connections, self._clock, self._on_extended = connections, clock, on_extended
         self._shown = connections.address.shown
         self._instance: UUID = uuid4()
         self.cache = RowCache()
-        self._waiting: deque[_Waiting] = deque()
+        self._waiting: deque[_PendingWrite] = deque()
         self._has_work = asyncio.Event()
         self._is_stopping = False
         self._task: asyncio.Task[None] | None = None
         self._connection: Connection | None = None
         self._number = 0
-        # What to add to our own steady clock to have the server's.
+        # Offset from the monotonic clock to the clock of the server.
         self._ahead_seconds = 0.0
-        # Batches written; set against the number of operations it tells how well they group.
+        # Number of batches written.
         self.commits = 0
 
     @property
     def instance(self) -> str:
-        """The name of this store among all that use the database."""
+        """The id of this store instance in the database."""
         return str(self._instance)
 
-    async def run(self, operation: Operation) -> Any:  # noqa: ANN401 - each operation has its own answer
-        """Have something written; return its answer when it is on the server's disk."""
+    async def run(self, operation: Operation) -> Any:  # noqa: ANN401 - each operation has its own result
+        """Queue an operation and return its result once the server has committed it."""
         if self._is_stopping:
-            raise StoppingError(f"the store {self._shown} was closed; open it again")
+            raise StoppingError(f"the store {self._shown} is closed; open it again")
         if len(self._waiting) >= WAITING_MAX:
-            raise StoreBusyError(f"{WAITING_MAX:,} operations wait for {self._shown} already; try again")
+            raise StoreBusyError(f"write queue of {self._shown} is full ({WAITING_MAX:,} operations); retry later")
         if self._task is None:
             self._task = asyncio.create_task(self._work(), name="holdfast-postgres-writer")
-        waiting = _Waiting(operation, asyncio.get_running_loop().create_future())
+        waiting = _PendingWrite(operation, asyncio.get_running_loop().create_future())
         self._waiting.append(waiting)
         self._has_work.set()
         return await waiting.future
 
     async def close(self) -> None:
-        """Finish what was asked for, then let go of the connection."""
+        """Finish queued operations, then close the connection."""
         self._is_stopping = True
         self._has_work.set()
         if self._task is not None:
             await self._task
         if self._connection is not None:
-            with suppress(*Trouble):
-                await self._connection.execute(_DELIST, self._instance)
+            with suppress(*SERVER_ERRORS):
+                await self._connection.execute(_UNREGISTER, self._instance)
                 await self._connection.close(timeout=CONNECT_SECONDS)
             self._drop()
 
     async def _work(self) -> None:
-        """Write what comes until the end is asked for. Whoever still waits when this ends is told so."""
-        batch: list[_Waiting] = []
+        """Write batches until the writer is closed. Operations that are still queued then fail."""
+        batch: list[_PendingWrite] = []
         try:
             while not self._is_stopping or self._waiting:
                 if not self._waiting:
@@ -173,12 +174,12 @@ class Writer:
                 await self._write(batch)
         finally:
             self._is_stopping = True
-            left = StoreIoError(f"the writer of {self._shown} has ended; open the store again")
-            _refuse([*batch, *self._waiting], left)
+            left = StoreIoError(f"the writer of {self._shown} has stopped; open the store again")
+            _fail([*batch, *self._waiting], left)
 
-    def _drain(self) -> list[_Waiting]:
-        """Take what waits, up to the bounds of a batch."""
-        drained: list[_Waiting] = []
+    def _drain(self) -> list[_PendingWrite]:
+        """Take queued operations, up to the limits of a batch."""
+        drained: list[_PendingWrite] = []
         size_bytes = 0
         while self._waiting and len(drained) < BATCH_OPERATIONS_MAX:
             size_bytes += self._waiting[0].operation.size_bytes
@@ -187,64 +188,52 @@ class Writer:
             drained.append(self._waiting.popleft())
         return drained
 
-    async def _write(self, waiting: Sequence[_Waiting]) -> None:
-        """Write all of these, computing anew what others have overtaken, until each has its outcome."""
-        # Sessions whose rows were read since these operations were asked for, so that a refusal can be believed.
+    async def _write(self, waiting: Sequence[_PendingWrite]) -> None:
+        """Write these operations until each has a result; retry those whose session changed."""
+        # Sessions whose rows were read after these operations were queued, so that a rejection is reliable.
         fresh: set[str] = set()
         while waiting := [each for each in waiting if not each.future.done()]:
             try:
                 await self._round(await self._connected(), waiting, fresh)
             except HoldfastError as error:
-                self._give_up(waiting, error)
-            except Trouble as error:
-                # While rows were read: nothing was written.
+                self._fail_all(waiting, error)
+            except SERVER_ERRORS as error:
+                # Raised while reading rows: nothing was written.
                 fresh.clear()
                 self._recover(error)
-                if not is_lost(error) and not may_be_tried_again(error):
-                    self._give_up(waiting, translated(self._shown, error))
+                if not is_connection_lost(error) and not is_retryable(error):
+                    self._fail_all(waiting, translate_error(self._shown, error))
             for each in waiting:
                 each.rounds += 1
-            tired = [each for each in waiting if each.rounds > ROUNDS_MAX]
-            _refuse(
-                tired, StoreBusyError(f"others write to the same sessions of {self._shown} all the time; try again")
-            )
+            busy = StoreBusyError(f"other writers keep changing the same sessions of {self._shown}; retry later")
+            _fail((each for each in waiting if each.rounds > ROUNDS_MAX), busy)
         self.cache.shrink()
 
-    async def _round(self, connection: "Connection", waiting: Sequence[_Waiting], fresh: set[str]) -> None:
-        """Compute, write, tell. Those that have to be computed again are still waiting afterwards."""
-        lacking = self.cache.lacks(each.session for each in waiting)
-        if lacking:
-            for row in await connection.fetch(_SELECT_ROWS, [session.encode() for session in lacking]):
-                self.cache.put(seen_row(row))
-            fresh.update(lacking)
+    async def _round(self, connection: "Connection", waiting: Sequence[_PendingWrite], fresh: set[str]) -> None:
+        """Compute a batch, write it and settle its operations. Those to compute again stay unsettled."""
+        fresh.update(await self._read_rows(connection, waiting))
         batch = Batch(self.cache, await self._known_ids(connection, waiting), self._now())
-        again: set[str] = set()
-        outcomes: list[tuple[_Waiting, Any, HoldfastError | None]] = []
-        for each in waiting:
-            session = each.session
-            if session in again:
-                continue
-            try:
-                answer, refusal = each.operation.apply(batch), None
-            except HoldfastError as error:
-                answer, refusal = None, error
-            if session not in fresh and (refusal is not None or session not in batch.sessions):
-                # Read off a row that may be old, and nothing will be written that would prove it: look again.
-                again.add(session)
-                continue
-            outcomes.append((each, answer, refusal))
+        outcomes, stale = _apply(waiting, batch, fresh)
         overtaken = await self._send(connection, batch) if batch.sessions else set[str]()
         if overtaken is None:
             self.cache.forget_all()
             fresh.clear()
             return
         fresh.update(batch.sessions - overtaken)
-        self.cache.forget(again)
-        self._settle(each for each in outcomes if each[0].session not in overtaken)
+        self.cache.forget(stale)
+        _settle(each for each in outcomes if each[0].session not in overtaken)
         self._on_extended({session: rows for session, rows in batch.fresh.items() if session not in overtaken})
 
-    async def _known_ids(self, connection: "Connection", waiting: Iterable[_Waiting]) -> KnownIds:
-        # After the rows: a client id that is not there yet then comes with another version of its row.
+    async def _read_rows(self, connection: "Connection", waiting: Iterable[_PendingWrite]) -> list[str]:
+        """Read the rows that are not cached, and return their sessions."""
+        missing = self.cache.missing(each.session for each in waiting)
+        if missing:
+            for row in await connection.fetch(_SELECT_ROWS, [session.encode() for session in missing]):
+                self.cache.put(versioned_row(row))
+        return missing
+
+    async def _known_ids(self, connection: "Connection", waiting: Iterable[_PendingWrite]) -> KnownIds:
+        # Read after the rows: a client id that is added later comes with a newer version of its row.
         asked = [(each.session, each.operation.client_id) for each in waiting]
         asked = [(session, client_id) for session, client_id in asked if client_id]
         if not asked:
@@ -255,63 +244,63 @@ class Writer:
         return {(bytes(key).decode(), client_id): (seq, digest) for key, client_id, seq, digest in found}
 
     async def _send(self, connection: "Connection", batch: Batch) -> set[str] | None:
-        """Write a batch and return the sessions whose rows had changed; None where nothing was written at all."""
+        """Write a batch and return the sessions whose rows had changed; None if nothing was written."""
         self._number += 1
         refused: Collection[int] | None
         try:
-            naming = batch.naming()
-            write = _WRITE_NAMING if naming else _WRITE
-            answer = await connection.fetchrow(write, self._instance, self._number, *batch.arguments(), *naming)
+            blob_arguments = batch.blob_arguments()
+            write = _WRITE_NAMING if blob_arguments else _WRITE
+            answer = await connection.fetchrow(write, self._instance, self._number, *batch.arguments(), *blob_arguments)
             assert answer is not None, "a function with OUT parameters has one row"
             refused = answer["refused"]
             self._ahead_seconds = answer["now"] - time.monotonic()
-        except Trouble as error:
+        except SERVER_ERRORS as error:
             self._recover(error)
-            if may_be_tried_again(error) or sqlstate(error) == VOID:
+            if is_retryable(error) or sqlstate(error) == VOID:
                 return None
-            if not is_lost(error):
-                raise translated(self._shown, error) from error
+            if not is_connection_lost(error):
+                raise translate_error(self._shown, error) from error
             refused = await self._settled(self._number)
         if refused is None:
             return None
         self.commits += 1
-        return batch.written(refused)
+        return batch.finish(refused)
 
     async def _settled(self, number: int) -> Collection[int] | None:
-        """Return what was refused of a batch whose connection was lost; None where it was not, and never will be."""
-        pauses = Pauses(IN_DOUBT_SECONDS)
+        """Return the rejected places of a batch whose connection was lost; None if the batch is void."""
+        backoff = Backoff(IN_DOUBT_SECONDS)
         while True:
-            # Whatever keeps us from asking, the answer stays the same until we can.
-            with suppress(*Trouble, HoldfastError):
+            # Errors are retried: the result of the batch does not change meanwhile.
+            with suppress(*SERVER_ERRORS, HoldfastError):
                 connection = await self._open()
                 found = await connection.fetchrow(_SETTLE, self._instance, number)
                 if found is not None and found["is_known"]:
                     refused: list[int] | None = found["refused"]
                     return refused
             self._drop()
-            if not await pauses.next():
+            if not await backoff.next():
                 raise OutcomeUnknownError(
-                    f"{self._shown} was lost in the middle of a write and has not come back for {IN_DOUBT_SECONDS:g} "
-                    "seconds, so it is not known whether it was stored; look when the server is back, or send it again "
-                    "under the same client id"
+                    f"the connection to {self._shown} was lost during a write, and the server has been away for "
+                    f"{IN_DOUBT_SECONDS:g} seconds; whether the write was stored is unknown: read the session when the "
+                    "server is back, or send again with the same client id"
                 )
 
     async def _connected(self) -> "Connection":
-        """Return the connection, made anew where it was lost; where the server is gone, wait for it a little."""
-        pauses = Pauses(self._connections.patience_seconds)
+        """Return the connection, reconnecting if needed. Waits a little during an outage."""
+        backoff = Backoff(self._connections.outage_seconds_max)
         while True:
             try:
                 return await self._open()
-            except Trouble as error:
+            except SERVER_ERRORS as error:
                 self._drop()
-                if not is_lost(error) or not await pauses.next():
-                    raise translated(self._shown, error) from error
+                if not is_connection_lost(error) or not await backoff.next():
+                    raise translate_error(self._shown, error) from error
 
     async def _open(self) -> "Connection":
         if self._connection is None or self._connection.is_closed():
             self._connection = await self._connections.connect()
             await self._connection.execute(_SWEEP)
-            await self._connection.execute(_ENLIST, self._instance, self._number)
+            await self._connection.execute(_REGISTER, self._instance, self._number)
             self._ahead_seconds = await self._connection.fetchval(_NOW) - time.monotonic()
         return self._connection
 
@@ -319,37 +308,64 @@ class Writer:
         return self._clock.now() if self._clock is not None else time.monotonic() + self._ahead_seconds
 
     def _recover(self, error: BaseException) -> None:
-        """After trouble: compute on nothing that was kept, and talk to a server that is gone, or forgot us, anew."""
+        """After an error: clear the row cache, and reconnect if the connection or our registration was lost."""
         self.cache.forget_all()
-        if is_lost(error) or sqlstate(error) == VOID:
+        if is_connection_lost(error) or sqlstate(error) == VOID:
             self._drop()
 
     def _drop(self) -> None:
-        """Trust neither the connection nor the rows that came through it."""
+        """Drop the connection and the row cache."""
         self.cache.forget_all()
         if self._connection is not None:
             self._connection.terminate()
             self._connection = None
 
-    def _give_up(self, waiting: Sequence[_Waiting], why: HoldfastError) -> None:
-        """Tell these what is wrong; where the server is gone, also those behind, who would wait for the same answer."""
+    def _fail_all(self, waiting: Sequence[_PendingWrite], why: HoldfastError) -> None:
+        """Fail these operations; during an outage also the queued ones, which would fail alike."""
         is_down = self._connection is None and not isinstance(why, OutcomeUnknownError)
-        _refuse([*waiting, *self._waiting] if is_down else waiting, why)
-
-    @staticmethod
-    def _settle(outcomes: Iterable[tuple[_Waiting, Any, HoldfastError | None]]) -> None:
-        for each, answer, refusal in outcomes:
-            if each.future.done():
-                # Its task was cancelled meanwhile.
-                continue
-            if refusal is None:
-                each.future.set_result(answer)
-            else:
-                each.future.set_exception(refusal)
+        _fail([*waiting, *self._waiting] if is_down else waiting, why)
 
 
-def _refuse(waiting: Iterable[_Waiting], why: HoldfastError) -> None:
-    """Tell everyone by an error of its own: one exception raised in many tasks would mix up their tracebacks."""
+# An operation, its result, or the error that rejects it.
+_Outcome: TypeAlias = tuple[_PendingWrite, Any, HoldfastError | None]
+
+
+def _apply(waiting: Iterable[_PendingWrite], batch: Batch, fresh: AbstractSet[str]) -> tuple[list[_Outcome], set[str]]:
+    """Apply operations to a batch. Return their outcomes, and the sessions whose rows must be read again first.
+
+    A rejection, or a result that writes nothing, is reliable only if the row was read after the operation was queued:
+    no write would prove that the cached row is current.
+    """
+    outcomes: list[_Outcome] = []
+    stale: set[str] = set()
+    for each in waiting:
+        session = each.session
+        if session in stale:
+            continue
+        try:
+            result, rejection = each.operation.apply(batch), None
+        except HoldfastError as error:
+            result, rejection = None, error
+        if session not in fresh and (rejection is not None or session not in batch.sessions):
+            stale.add(session)
+            continue
+        outcomes.append((each, result, rejection))
+    return outcomes, stale
+
+
+def _settle(outcomes: Iterable[_Outcome]) -> None:
+    for each, result, rejection in outcomes:
+        if each.future.done():
+            # Its task was cancelled.
+            continue
+        if rejection is None:
+            each.future.set_result(result)
+        else:
+            each.future.set_exception(rejection)
+
+
+def _fail(waiting: Iterable[_PendingWrite], why: HoldfastError) -> None:
+    """Fail each operation with an exception of its own: a shared one would mix up the tracebacks."""
     for each in waiting:
         if not each.future.done():
             each.future.set_exception(type(why)(str(why)))

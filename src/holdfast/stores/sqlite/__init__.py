@@ -1,8 +1,8 @@
-"""The store on one SQLite file: the default. Several processes may use the file at once; no server is needed.
+"""Store in one SQLite file: the default. Several processes may use the file at once; no server is needed.
 
-A SQLite store belongs to the event loop that first uses it. Writing happens in one thread per store, reading in a few
-others, so the event loop does not wait for the disk, but for opening, and where the disk takes less time than a thread
-would cost: a single small write (see `writer`), and reading little (see `readers`). It never waits for another process.
+A store belongs to the event loop that first uses it. One thread per store writes and a few others read. The event loop
+itself accesses the disk only to open the store, and where that is cheaper than a thread: for a single small write (see
+`writer`) and for small reads (see `reading`). It never waits for another process.
 
 Never open the file with Python's own `sqlite3` in a process that has a store open on it: that is a second copy of
 SQLite, and closing its connection drops the locks of the first (https://sqlite.org/howtocorrupt.html, section 2.2.1).
@@ -21,20 +21,16 @@ from holdfast.core.integrity.reconcile import LogRepair
 from holdfast.core.integrity.segments import Kept
 from holdfast.core.limits.bounds import Bounds
 from holdfast.errors import StoppingError, StoreFullError, StorePathError
-from holdfast.ports import Admission, Clock, Examined, Hit, Lease, Quarantined, Segment, SessionInfo, Snapshot
-from holdfast.stores.feeds import Bells, Feed
-from holdfast.stores.rows import SessionRow, body_of, check_key, check_lease_term, not_settled, seal_of
-from holdfast.stores.sqlite import blob_refs as naming
-from holdfast.stores.sqlite import blob_refs as sealing
-from holdfast.stores.sqlite import inspect as checking
-from holdfast.stores.sqlite import reading, session_admin
-from holdfast.stores.sqlite import repair as mending
-from holdfast.stores.sqlite import search as searching
+from holdfast.ports import Admission, Clock, Hit, Lease, Quarantined, RowCheck, Segment, SessionInfo, Snapshot
+from holdfast.stores.feeds import Feed, FeedRegistry
+from holdfast.stores.rows import SessionRow, body_of, check_key, check_lease_term, open_call_error, seal_record
+from holdfast.stores.sqlite import blob_refs, inspect, reading, repair, session_admin
+from holdfast.stores.sqlite import search as search_index
 from holdfast.stores.sqlite.batch import Batch
-from holdfast.stores.sqlite.file import OUT_OF_SPACE, Patience, check_place, connect, full, prepare
-from holdfast.stores.sqlite.process_lock import Owners
+from holdfast.stores.sqlite.file import OUT_OF_SPACE, BusyHandler, check_path, connect, full, prepare
+from holdfast.stores.sqlite.process_lock import Instances
 from holdfast.stores.sqlite.reading import Readers
-from holdfast.stores.sqlite.reserve import RESERVE_BYTES, give_up_reserve
+from holdfast.stores.sqlite.reserve import RESERVE_BYTES, release_reserve
 from holdfast.stores.sqlite.search import Slice
 from holdfast.stores.sqlite.writer import Writer
 from holdfast.types.messages import BlobRef
@@ -50,12 +46,12 @@ from holdfast.types.records import (
     refs_of,
 )
 
-# So many records are read on the spot: whoever follows a log finds a few, mostly none.
+# Records to read inline: a reader that follows a log finds a few, mostly none.
 FEW_RECORDS = 16
 
-# What ends turns and may be written in the space that is kept for it: a thousand outcomes at once, each with its
-# sentence, and a sixteenth of that space.
-ENDING_BYTES_MAX = RESERVE_BYTES // 16
+# Size of a turn end that may use the reserved disk space: a thousand outcomes at once with their messages, and a
+# sixteenth of that space.
+TURN_END_BYTES_MAX = RESERVE_BYTES // 16
 
 ResultT = TypeVar("ResultT")
 
@@ -63,34 +59,34 @@ ResultT = TypeVar("ResultT")
 class SqliteStore:
     """Logs of sessions in one SQLite file.
 
-    A lease is held in the name of the owner that the caller gives *and* of this store object: two processes that call
-    themselves the same are still two. Next to the database lies the folder `<path>-owners` with one locked file per
-    open store; when a process dies, the kernel drops its lock and its leases can be taken at once, without waiting for
-    them to expire. Closing the last store removes the folder.
+    A lease belongs to the owner that the caller names *and* to this store object, so two processes with the same owner
+    name are distinct. The folder `<path>-owners` next to the database has one locked file per open store. The kernel
+    drops the lock of a dead process, so its leases are available at once, before they expire. Closing the last store
+    removes the folder.
     """
 
     def __init__(self, path: str | Path, *, clock: Clock, bounds: Bounds | None = None) -> None:
         self._path, self._bounds = Path(path), bounds or Bounds()
-        check_place(self._path)
+        check_path(self._path)
         try:
-            self._owners = _moved_in(self._path)
+            self._instances = _prepared(self._path)
         except StoreFullError:
-            # A start on a full disk: some pages are enough, and what a dead process left can be ended.
-            if not give_up_reserve(self._path):
+            # A start on a full disk: a few pages are enough to end the turns of a dead process.
+            if not release_reserve(self._path):
                 raise
-            self._owners = _moved_in(self._path)
-        self._bells = Bells()
-        self._writer = Writer(self._path, self._owners, clock, self._bells)
-        self._bells.on_first_wait = self._writer.nudge
+            self._instances = _prepared(self._path)
+        self._registry = FeedRegistry()
+        self._writer = Writer(self._path, self._instances, clock, self._registry)
+        self._registry.on_first_wait = self._writer.start_polling
         self._readers = Readers(self._path, self._connect)
 
     @property
     def commits(self) -> int:
-        """How many transactions this store has committed: with the number of calls it tells how well they group."""
+        """Number of commits. With the number of calls it shows how well writes are grouped."""
         return self._writer.commits
 
     async def admit(self, session: str, record: InboxRecord) -> Admission:
-        """Append one inbox record; see `Store.admit`."""
+        """Append one inbox record; see `Log.admit`."""
         check_key(session)
         body = body_of(session, record)
         client_id = record.client_id if isinstance(record, InputAdmitted) else ""
@@ -102,7 +98,7 @@ class SqliteStore:
         )
 
     async def append(self, lease: Lease, records: Sequence[LeasedRecord], *, after: int) -> int:
-        """Append work records, all or none; see `Store.append`."""
+        """Append work records atomically; see `Log.append`."""
         check_key(lease.session)
         bodies = [body_of(lease.session, record) for record in records]
         added, refs = append_bookkeeping(records)
@@ -110,143 +106,145 @@ class SqliteStore:
         return await self._writer.run(
             lambda batch: batch.append(lease, bodies, after=after, owed=added, refs=refs),
             size_bytes=size_bytes,
-            # An answer of megabytes would take the space of all others.
-            is_ending=added < 0 and size_bytes <= ENDING_BYTES_MAX,
+            # A reply of megabytes would use up the reserve.
+            ends_turn=added < 0 and size_bytes <= TURN_END_BYTES_MAX,
         )
 
     async def read(self, session: str, *, after: int = 0, limit: int | None = None) -> list[Logged]:
-        """Return records behind `after`; see `Store.read`."""
+        """Return records above `after`; see `Log.read`."""
         check_key(session)
         few = FEW_RECORDS if limit is None else min(limit, FEW_RECORDS)
-        found = await self._read_here(lambda db: reading.records(db, session, after, few))
+        found = await self._read_inline(lambda db: reading.records(db, session, after, few))
         if found is not None and (few == limit or len(found[0]) < few):
             return found[0]
         return await self._read(lambda db: reading.records(db, session, after, limit))
 
     def feed(self, session: str, *, after: int = 0) -> Feed:
-        """Yield records as they come, from other processes within some 25 ms; see `Store.feed`."""
-        return Feed(self._bells, session, after, self._read_page)
+        """Yield records as they are appended, those of other processes within some 25 ms; see `Log.feed`."""
+        return Feed(self._registry, session, after, self._read_page)
 
     async def search(self, session: str, query: str, *, limit: int = 10) -> list[Hit]:
-        """Return what answers a question best; see `Store.search`. What is not indexed yet is indexed first.
+        """Search a session; see `SearchIndex.search`. Indexes new records first.
 
-        On a full disk it cannot be: what was indexed before is found.
+        On a full disk new records are not indexed, and only older ones are found.
         """
         check_key(session)
 
         def find_indexed(db: apsw.Connection) -> list[Hit] | None:
-            # One that is indexed takes one look: whoever searches thousands of sessions waits for each.
-            return searching.find(db, session, query, limit) if searching.next_slice(db, session) is None else None
+            # One query for an indexed session, because a search over thousands of sessions waits for each.
+            return (
+                search_index.find(db, session, query, limit) if search_index.next_slice(db, session) is None else None
+            )
 
         found = await self._read(find_indexed)
         if found is not None:
             return found
         with suppress(StoreFullError):
             await self._index_all(session)
-        return await self._read(lambda db: searching.find(db, session, query, limit))
+        return await self._read(lambda db: search_index.find(db, session, query, limit))
 
-    async def mentioning(self, sessions: Sequence[SessionInfo], query: str) -> list[str]:
-        """Return where a search may find something; see `Store.mentioning`."""
-        return await self._read(lambda db: searching.mentioning(db, sessions, query))
+    async def candidates(self, sessions: Sequence[SessionInfo], query: str) -> list[str]:
+        """Return the sessions that may match; see `SearchIndex.candidates`."""
+        return await self._read(lambda db: search_index.candidates(db, sessions, query))
 
     async def _index_all(self, session: str) -> None:
         known = await self.info(session)
         while known is not None:
-            part = await self._read(lambda db: searching.next_slice(db, session))
+            part = await self._read(lambda db: search_index.next_slice(db, session))
             if part is None:
                 break
             await self._index(part)
             if part.until >= known.last_seq or part.until <= part.after:
-                # Whatever came since the search began may wait for the next one; rows whose numbers cannot be believed
-                # lead no further.
+                # Records appended since the search began are left to the next one. Rows with wrong seqs do not advance
+                # the index.
                 break
 
     async def _index(self, part: Slice) -> None:
         await self._writer.run(lambda batch: batch.index(part), size_bytes=part.size_bytes)
 
     async def acquire(self, session: str, owner: str, *, seconds: float) -> Lease | None:
-        """Take the right to work on a session; see `Store.acquire`."""
+        """Take the lease of a session; see `Log.acquire`."""
         check_lease_term(session, owner, seconds)
-        return await self._writer.run(lambda batch: batch.acquire(session, owner, seconds), is_ending=True)
+        return await self._writer.run(lambda batch: batch.acquire(session, owner, seconds), ends_turn=True)
 
     async def renew(self, lease: Lease, *, seconds: float) -> Lease:
-        """Prolong a lease; see `Store.renew`."""
+        """Extend a lease; see `Log.renew`."""
         check_lease_term(lease.session, lease.owner, seconds)
         return await self._writer.run(lambda batch: batch.renew(lease, seconds))
 
     async def release(self, lease: Lease) -> None:
-        """Give a lease back; see `Store.release`."""
+        """Release a lease; see `Log.release`."""
         check_key(lease.session)
         await self._writer.run(lambda batch: batch.release(lease))
 
     async def save_snapshot(self, lease: Lease, snapshot: Snapshot) -> None:
-        """Keep a fold in place of the one before; see `Store.save_snapshot`."""
+        """Replace the snapshot; see `Snapshots.save_snapshot`."""
         check_key(lease.session)
         await self._writer.run(lambda batch: batch.save_snapshot(lease, snapshot), size_bytes=len(snapshot.body))
 
-    async def kept(self, session: str, *, after: int = 0, limit: int) -> list[Kept]:
-        """Return live records exactly as they are kept; see `Store.kept`."""
+    async def live_rows(self, session: str, *, after: int = 0, limit: int) -> list[Kept]:
+        """Return live rows exactly as stored; see `Maintenance.live_rows`."""
         check_key(session)
-        return await self._read(lambda db: reading.kept(db, session, after, limit))
+        return await self._read(lambda db: reading.live_rows(db, session, after, limit))
 
     async def seal(self, lease: Lease, segment: Segment, *, after: int) -> int:
-        """Take records out of the live ones; see `Store.seal`. What is not indexed yet is indexed first."""
+        """Remove sealed rows; see `Maintenance.seal`. Indexes new records first."""
         check_key(lease.session)
-        body = body_of(lease.session, seal_of(lease, segment))
-        while (reread := await self._read(lambda db: searching.next_read(db, lease.session))) <= segment.last:
-            part = await self._read(lambda db: searching.next_slice(db, lease.session))
+        body = body_of(lease.session, seal_record(lease, segment))
+        while (reread := await self._read(lambda db: search_index.next_read(db, lease.session))) <= segment.last:
+            part = await self._read(lambda db: search_index.next_slice(db, lease.session))
             if part is None or part.until <= part.after:
-                raise not_settled(segment, reread)
+                raise open_call_error(segment, reread)
             await self._index(part)
         return await self._writer.run(lambda batch: batch.seal(lease, segment, body, after=after))
 
     async def segments(self, session: str) -> list[Segment]:
-        """Return what was sealed, in order."""
+        """Return the sealed segments, in order."""
         check_key(session)
-        return await self._read_little(lambda db: sealing.segments(db, session))
+        return await self._read_small(lambda db: blob_refs.segments(db, session))
 
     async def load_snapshot(self, session: str) -> Snapshot | None:
-        """Return the newest snapshot. One that was damaged is as good as none: the log can be folded again."""
+        """Return the newest snapshot, or None if it is damaged: the log can be folded again."""
         check_key(session)
-        return await self._read_little(lambda db: reading.snapshot(db, session))
+        return await self._read_small(lambda db: reading.snapshot(db, session))
 
-    async def blobs_of(self, session: str) -> list[BlobRef]:
-        """Return the blobs that a session names; see `Store.blobs_of`."""
+    async def blob_refs(self, session: str) -> list[BlobRef]:
+        """Return the blobs that a session references; see `BlobRefs.blob_refs`."""
         check_key(session)
-        return await self._read(lambda db: naming.blobs_of(db, session))
+        return await self._read(lambda db: blob_refs.blob_refs(db, session))
 
-    async def blobs_only_of(self, sessions: Collection[str]) -> list[BlobRef]:
-        """Return the blobs that these sessions alone name; see `Store.blobs_only_of`."""
-        return await self._read(lambda db: naming.blobs_only_of(db, sessions))
+    async def unshared_blobs(self, sessions: Collection[str]) -> list[BlobRef]:
+        """Return the blobs that only these sessions reference; see `BlobRefs.unshared_blobs`."""
+        return await self._read(lambda db: blob_refs.unshared_blobs(db, sessions))
 
-    async def blobs_unknown(self) -> list[str]:
-        """Return the sessions whose blobs are not known; see `Store.blobs_unknown`."""
-        return await self._read(naming.blobs_unknown)
+    async def unscanned_sessions(self) -> list[str]:
+        """Return the sessions with incomplete references; see `BlobRefs.unscanned_sessions`."""
+        return await self._read(blob_refs.unscanned_sessions)
 
-    async def know_blobs(self, session: str, refs: Collection[BlobRef]) -> None:
-        """Note which blobs a session names; see `Store.know_blobs`."""
+    async def add_blob_refs(self, session: str, refs: Collection[BlobRef]) -> None:
+        """Add blob references; see `BlobRefs.add_blob_refs`."""
         check_key(session)
-        await self._writer.run(lambda batch: batch.know_blobs(session, refs))
+        await self._writer.run(lambda batch: batch.add_blob_refs(session, refs))
 
     async def info(self, session: str) -> SessionInfo | None:
-        """Return what is known of one session."""
+        """Return the summary of a session, or None."""
         check_key(session)
-        return await self._read_little(lambda db: reading.info(db, session))
+        return await self._read_small(lambda db: reading.info(db, session))
 
     async def sessions(self, *, after: str = "", limit: int = 100) -> list[SessionInfo]:
         """Return sessions in order of their keys."""
         return await self._read(lambda db: reading.sessions(db, after, limit))
 
-    async def owing(self) -> list[str]:
-        """Return the keys of all sessions that owe an outcome, in order."""
-        return await self._read(reading.owing)
+    async def pending(self) -> list[str]:
+        """Return the keys of all sessions with pending work, in order."""
+        return await self._read(reading.pending)
 
-    async def examine(self, session: str, *, after: int | None = None, limit: int = 1_000) -> Examined:
-        """Look at the rows of a log; see `Store.examine`."""
+    async def check_rows(self, session: str, *, after: int | None = None, limit: int = 1_000) -> RowCheck:
+        """Check the rows of a log; see `Maintenance.check_rows`."""
         check_key(session)
-        return await self._read(lambda db: checking.examine(db, session, after, limit))
+        return await self._read(lambda db: inspect.check_rows(db, session, after, limit))
 
-    async def mend(
+    async def repair(
         self,
         lease: Lease,
         repairs: Sequence[LogRepair],
@@ -254,109 +252,109 @@ class SqliteStore:
         *,
         after: int,
     ) -> int:
-        """Repair a log and say so in it; see `Store.mend`."""
+        """Repair a log and report it there; see `Maintenance.repair`."""
         check_key(lease.session)
         bodies = [body_of(lease.session, record) for record in records]
 
-        def make(db: apsw.Connection, row: SessionRow, now: float) -> int:
+        def work(db: apsw.Connection, row: SessionRow, now: float) -> int:
             row.check_after(after)
-            mending.mend(db, row, repairs, bodies, now)
-            naming.insert_names(db, row.number, refs_in(records))
+            repair.apply_repairs(db, row, repairs, bodies, now)
+            blob_refs.insert_refs(db, row.number, refs_in(records))
             return row.last_seq
 
-        return await self._writer.run(lambda batch: batch.change(lease, make), size_bytes=sum(map(len, bodies)))
+        return await self._writer.run(lambda batch: batch.change(lease, work), size_bytes=sum(map(len, bodies)))
 
     async def quarantine(self, session: str, *, after: str = "", limit: int = 100) -> list[Quarantined]:
-        """Return what was set aside of a session; see `Store.quarantine`."""
+        """Return quarantined rows; see `Maintenance.quarantine`."""
         check_key(session)
-        return await self._read(lambda db: mending.quarantine(db, session, after, limit))
+        return await self._read(lambda db: repair.quarantine(db, session, after, limit))
 
     async def adopt(self, lease: Lease, records: Sequence[Logged]) -> int:
-        """Append records of another log; see `Store.adopt`."""
+        """Append records of another log; see `SessionAdmin.adopt`."""
         check_key(lease.session)
 
-        def make(db: apsw.Connection, row: SessionRow, _now: float) -> int:
+        def work(db: apsw.Connection, row: SessionRow, _now: float) -> int:
             return session_admin.adopt(db, row, records)
 
         size_bytes = sum(len(body_of(lease.session, logged.record)) for logged in records)
-        return await self._writer.run(lambda batch: batch.change(lease, make), size_bytes=size_bytes)
+        return await self._writer.run(lambda batch: batch.change(lease, work), size_bytes=size_bytes)
 
     async def rename(self, lease: Lease, key: str, *, after: int | None = None) -> Lease:
-        """Give a session another key; see `Store.rename`."""
+        """Rename a session; see `SessionAdmin.rename`."""
         check_key(lease.session)
         check_key(key)
 
-        def make(db: apsw.Connection, row: SessionRow, _now: float) -> None:
+        def change_key(db: apsw.Connection, row: SessionRow, _now: float) -> None:
             row.check_after(after)
             session_admin.rename(db, row, key)
 
         def work(batch: Batch) -> None:
-            batch.change(lease, make)
+            batch.change(lease, change_key)
             batch.forget(key)
 
         await self._writer.run(work)
         return msgspec.structs.replace(lease, session=key)
 
     async def delete(self, lease: Lease) -> None:
-        """Remove a session, some thousand rows at a time; see `Store.delete`."""
+        """Delete a session, some thousand rows per transaction; see `SessionAdmin.delete`."""
         check_key(lease.session)
 
-        def make(db: apsw.Connection, row: SessionRow, _now: float) -> bool:
+        def work(db: apsw.Connection, row: SessionRow, _now: float) -> bool:
             return session_admin.delete_some(db, row)
 
-        while await self._writer.run(lambda batch: batch.change(lease, make)):
+        while await self._writer.run(lambda batch: batch.change(lease, work)):
             pass
 
     async def close(self) -> None:
-        """Finish what was asked for, then let go of every thread, file and lock; see `Store.close`."""
-        if self._bells.is_closed:
+        """Finish running calls, then release every thread, file and lock; see `Log.close`."""
+        if self._registry.is_closed:
             return
-        self._bells.close()
+        self._registry.close()
         await self._writer.close()
-        await asyncio.to_thread(self._let_go)
+        await asyncio.to_thread(self._close_files)
 
-    def _let_go(self) -> None:
+    def _close_files(self) -> None:
         self._readers.close()
-        self._owners.close()
+        self._instances.close()
 
     async def _read_page(self, session: str, after: int, limit: int) -> list[Logged]:
         return await self.read(session, after=after, limit=limit)
 
     async def _read(self, query: Callable[[apsw.Connection], ResultT]) -> ResultT:
         self._check_open()
-        return await self._readers.ask(query)
+        return await self._readers.query(query)
 
-    async def _read_little(self, query: Callable[[apsw.Connection], ResultT]) -> ResultT:
-        """Ask something that has a short answer."""
-        found = await self._read_here(query)
+    async def _read_small(self, query: Callable[[apsw.Connection], ResultT]) -> ResultT:
+        """Read something small, inline if possible."""
+        found = await self._read_inline(query)
         return await self._read(query) if found is None else found[0]
 
-    async def _read_here(self, query: Callable[[apsw.Connection], ResultT]) -> tuple[ResultT] | None:
+    async def _read_inline(self, query: Callable[[apsw.Connection], ResultT]) -> tuple[ResultT] | None:
         self._check_open()
-        return await self._readers.ask_here(query)
+        return await self._readers.query_inline(query)
 
     def _check_open(self) -> None:
-        if self._bells.is_closed:
-            raise StoppingError(f"the store {self._path} was closed; open it again")
+        if self._registry.is_closed:
+            raise StoppingError(f"the store {self._path} is closed; open it again")
 
-    def _connect(self, patience: Patience | None) -> apsw.Connection:
-        """Open one more connection for reading."""
-        return connect(self._path, is_reader=True, patience=patience)
+    def _connect(self, busy_handler: BusyHandler | None) -> apsw.Connection:
+        """Open a read connection."""
+        return connect(self._path, is_reader=True, busy_handler=busy_handler)
 
 
-def _moved_in(path: Path) -> Owners:
-    """Return this store's place among its owners, with the file brought to the newest layout."""
+def _prepared(path: Path) -> Instances:
+    """Register this store, and create or migrate the file."""
     try:
-        owners = Owners(path)
+        instances = Instances(path)
     except OSError as error:
         if error.errno in OUT_OF_SPACE:
             raise full(path) from error
         raise StorePathError(
-            f"the folder {path}-owners cannot be used ({error.strerror}); remove what is in its place"
+            f"the folder {path}-owners cannot be used ({error.strerror}); remove the file in its place"
         ) from error
     try:
-        prepare(path, owners)
+        prepare(path, instances)
     except BaseException:
-        owners.close()
+        instances.close()
         raise
-    return owners
+    return instances

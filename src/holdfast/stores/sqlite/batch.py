@@ -1,9 +1,9 @@
-"""What each operation on a SQLite store checks and writes, within one transaction shared by many.
+"""Operations on a SQLite store, within one transaction that many operations share.
 
-An operation checks all its conditions before it changes anything, so one that is refused leaves the others in the same
-transaction untouched. Rows of sessions are kept between transactions for as long as no other process has written; what
-is to be written is gathered and goes into the database in a few statements for the whole batch, because every statement
-gives up the interpreter's lock and may wait a long time for it on a busy process.
+An operation checks all its conditions before it changes anything, so a rejected one does not affect the others in the
+same transaction. Session rows are cached between transactions until another process writes. Writes are collected and
+executed in a few statements per batch, because every statement releases the GIL and may wait long for it in a busy
+process.
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -14,25 +14,25 @@ import apsw
 
 from holdfast.errors import ClientIdReusedError, StoreFullError
 from holdfast.ports import Admission, Lease, Segment, Snapshot
-from holdfast.stores.feeds import Fresh
+from holdfast.stores.feeds import NewRow
 from holdfast.stores.rows import SessionRow, record_crc32
-from holdfast.stores.sqlite.blob_refs import insert_names, know_blobs, move_out
+from holdfast.stores.sqlite.blob_refs import add_blob_refs, insert_refs, seal_rows
 from holdfast.stores.sqlite.inspect import RecentEnds, end_of_log
-from holdfast.stores.sqlite.process_lock import Owners
+from holdfast.stores.sqlite.process_lock import Instances
 from holdfast.stores.sqlite.search import Slice, write_slice
 from holdfast.types.messages import BlobRef
 
-# Sessions whose rows are kept between transactions: some MiB at most. Beyond, all are dropped and read again.
+# Rows in the cache: some MiB at most. Above this the cache is cleared.
 ROWS_KEPT_MAX = 20_000
-# How many records may be recent before they are moved to the others. Moving touches a page or two per session however
-# many records it has, so it pays to wait; yet it takes some milliseconds per thousand, in which nobody else can write.
+# Recent records before they are moved to the main table. A move touches a page or two per session for any number of
+# records, so it pays to wait; but it takes some milliseconds per thousand, in which no other process can write.
 RECENT_RECORDS_MAX = 1_000
-# Rows per statement, largest first: a batch of any size takes few statements and few of them need preparing.
+# Rows per statement, largest first: a batch of any size takes few statements, and few are prepared.
 ROWS_PER_STATEMENT = (64, 8, 1)
 
 
 def _by_size(columns: int, sql: str) -> dict[int, str]:
-    """Return a statement for each number of rows, by the number of values it takes."""
+    """Return a statement for each number of rows, keyed by its number of values."""
     row = f"({','.join('?' * columns)})"
     return {columns * rows: sql.format(",".join([row] * rows)) for rows in ROWS_PER_STATEMENT}
 
@@ -42,7 +42,7 @@ _SELECT_ROW = """
            owed, created_at, fence, owner, instance, lease_until
     FROM sessions WHERE key = ?
 """
-# With where they begin and how many there are, which tells whether a number is missing among them.
+# The first seq and the count show whether a seq is missing.
 _SELECT_RECENT_ENDS = "SELECT session, max(seq), min(seq), count(*) FROM recent GROUP BY session"
 _UPSERT_ROWS = _by_size(
     8,
@@ -60,26 +60,26 @@ _Value: TypeAlias = str | bytes | int | float | None
 
 
 def move_recent(db: apsw.Connection) -> None:
-    """Within a transaction: move all recent records to the others, those of a session side by side."""
+    """Within a transaction: move all recent records to the main table, those of a session side by side."""
     try:
         db.execute("INSERT INTO records SELECT session, seq, at, crc32, body FROM recent ORDER BY session, seq")
     except apsw.ConstraintError:
-        # A damaged number has met another. That session is healed by whoever works on it; the others go on.
+        # A damaged seq collides with another. The next worker of that session repairs it; the others are moved.
         move_recent_apart(db)
     else:
         db.execute("DELETE FROM recent")
 
 
 def move_recent_apart(db: apsw.Connection, number: int | None = None) -> None:
-    """Within a transaction: move the recent records, of all sessions or of one, whose place is free, and only those."""
+    """Within a transaction: move only the recent records, of all sessions or of one, whose seq is free."""
     of = "(?1 IS NULL OR recent.session = ?1)"
     db.execute(
-        "INSERT OR IGNORE INTO records SELECT session, seq, at, crc32, body FROM recent"  # noqa: S608 - ours
+        "INSERT OR IGNORE INTO records SELECT session, seq, at, crc32, body FROM recent"  # noqa: S608 - constant text
         f" WHERE {of} ORDER BY session, seq",
         (number,),
     )
     db.execute(
-        f"DELETE FROM recent WHERE {of} AND EXISTS (SELECT 1 FROM records AS moved"  # noqa: S608 - ours
+        f"DELETE FROM recent WHERE {of} AND EXISTS (SELECT 1 FROM records AS moved"  # noqa: S608 - constant text
         " WHERE moved.session = recent.session AND moved.seq = recent.seq"
         " AND moved.at = recent.at AND moved.crc32 = recent.crc32 AND moved.body = recent.body)",
         (number,),
@@ -87,36 +87,36 @@ def move_recent_apart(db: apsw.Connection, number: int | None = None) -> None:
 
 
 class RowCache:
-    """The rows of sessions as the last transaction of this connection left them."""
+    """Cache of session rows, as the last transaction of this connection left them."""
 
     def __init__(self) -> None:
         self._rows: dict[str, SessionRow] = {}
         self._version = -1
-        # The highest number given to a session, and the last recent seq of each; None: not read yet.
+        # The highest session number, and the recent records of each session; None: not read yet.
         self._last_number: int | None = None
         self._recent_ends: dict[int, RecentEnds] | None = None
-        # How many records are recent, those of earlier and of other processes included, when they were last counted or
-        # added to: processes that live for a few records each would otherwise never move any.
+        # Number of recent records, including those of other processes: short-lived processes would otherwise never move
+        # any.
         self.recent_records = 0
 
     def begin(self, db: apsw.Connection) -> None:
-        """Within a new transaction: forget everything where another connection has written since our last commit."""
+        """Within a new transaction: clear the cache if another connection has written since our last commit."""
         if db.data_version() != self._version or len(self._rows) > ROWS_KEPT_MAX:
             self.forget()
 
     def committed(self, db: apsw.Connection) -> None:
-        """Right after a commit: what is kept is what the file holds."""
+        """Right after a commit: the cache matches the file."""
         self._version = db.data_version()
 
     def forget(self) -> None:
-        """Drop everything, as after a transaction that was taken back."""
+        """Clear the cache, as after a rollback."""
         self._rows.clear()
         self._version = -1
         self._last_number = None
         self._recent_ends = None
 
     def get(self, db: apsw.Connection, session: str) -> SessionRow:
-        """Return a session's row; a new one, without a number, where there is none."""
+        """Return the row of a session; a new one without a number if it does not exist."""
         row = self._rows.get(session)
         if row is None:
             found = db.execute(_SELECT_ROW, (session,)).get
@@ -124,9 +124,9 @@ class RowCache:
         return row
 
     def _ends(self, db: apsw.Connection) -> dict[int, RecentEnds]:
-        """Return where the recent records of each session ended when this was first asked after forgetting.
+        """Return the recent records of each session, as of the first call after `forget`.
 
-        Rows that are kept know better by now; a row that is read for the first time has not been written since.
+        Cached rows are newer; a row that is read for the first time has not changed since.
         """
         if self._recent_ends is None:
             ends: list[tuple[Any, ...]] = db.execute(_SELECT_RECENT_ENDS).fetchall()
@@ -135,12 +135,12 @@ class RowCache:
         return self._recent_ends
 
     def drop(self, session: str) -> None:
-        """Forget one row, and where recent records end: both are read again when they are next asked for."""
+        """Remove a row and the ends of recent records from the cache."""
         self._rows.pop(session, None)
         self._recent_ends = None
 
     def next_number(self, db: apsw.Connection) -> int:
-        """Return a number that no session has."""
+        """Return an unused session number."""
         if self._last_number is None:
             self._last_number = db.execute("SELECT max(number) FROM sessions").get or 0
         self._last_number += 1
@@ -163,18 +163,18 @@ def _row_of(db: apsw.Connection, found: tuple[Any, ...], recent_ends: Mapping[in
 
 
 class Batch:
-    """One transaction in the making: its public methods are the operations of the store."""
+    """A transaction in progress. Its public methods are the operations of the store."""
 
     def __init__(
-        self, db: apsw.Connection, cache: RowCache, owners: Owners, now: float, *, is_short: bool = False
+        self, db: apsw.Connection, cache: RowCache, instances: Instances, now: float, *, uses_reserve: bool = False
     ) -> None:
-        self._db, self._cache, self._owners, self._now = db, cache, owners, now
-        # The disk is full, and this is written in the space that is kept for the ends of turns.
-        self._is_short = is_short
+        self._db, self._cache, self._instances, self._now = db, cache, instances, now
+        # The disk is full, and this transaction uses the reserved space.
+        self._uses_reserve = uses_reserve
         self._records: list[_Value] = []
         self._changed: dict[str, SessionRow] = {}
-        # Sessions that have changed, for those who wait for them, with their new records, and how many these are.
-        self.news: dict[str, list[Fresh]] = {}
+        # The new rows of each changed session, for its feeds, and their number.
+        self.new_rows: dict[str, list[NewRow]] = {}
         self.records_added = 0
 
     def admit(
@@ -186,7 +186,7 @@ class Batch:
         inputs_waiting_max: int | None,
         refs: Sequence[BlobRef] = (),
     ) -> Admission:
-        """Append an inbox record, unless an input of the same name is known. What is owed an outcome has a bound."""
+        """Append an inbox record unless its client id is known. The number of pending inputs is bounded."""
         row = self._row(session)
         digest = sha256(body).digest() if client_id else b""
         if client_id and row.number:
@@ -197,12 +197,12 @@ class Batch:
                     raise ClientIdReusedError(session, client_id, seq)
                 return Admission(seq, is_new=False)
         if inputs_waiting_max is not None:
-            row.check_room(inputs_waiting_max)
+            row.check_queue(inputs_waiting_max)
         self._extend(row, (body,), owed=0 if inputs_waiting_max is None else 1)
         if client_id:
             self._db.execute(_INSERT_CLIENT_ID, (row.number, client_id, row.last_seq, digest))
         if refs:
-            insert_names(self._db, row.number, refs)
+            insert_refs(self._db, row.number, refs)
         return Admission(row.last_seq, is_new=True)
 
     def append(
@@ -215,80 +215,82 @@ class Batch:
         if bodies:
             self._extend(row, bodies, owed)
         if refs:
-            insert_names(self._db, row.number, refs)
+            insert_refs(self._db, row.number, refs)
         return row.last_seq
 
     def seal(self, lease: Lease, segment: Segment, body: bytes, *, after: int) -> int:
-        """Take records out of the live ones that are in the archive now, and append the record that says so."""
+        """Delete the rows of a segment and append the record of the seal."""
         row = self._row(lease.session)
         row.check_lease(lease)
         row.check_after(after)
-        move_out(self._db, row.number, segment)
+        seal_rows(self._db, row.number, segment)
         self._extend(row, (body,), owed=0)
         return row.last_seq
 
     def acquire(self, session: str, owner: str, seconds: float) -> Lease | None:
-        """Give the lease to a worker of this store, unless another living one holds it."""
+        """Give the lease to a worker of this store unless another live one holds it."""
         row = self._row(session)
-        if self._is_short and row.owed <= 0:
-            raise StoreFullError(f"no space is left, and session {session!r} owes nothing that it is kept for")
-        is_free = row.is_expired(self._now) or row.is_held_by(owner, self._owners.instance)
-        if not is_free and not self._owners.is_dead(row.instance or ""):
+        if self._uses_reserve and row.owed <= 0:
+            raise StoreFullError(
+                f"disk full: the reserved space is only for sessions with pending work; {session!r} has none"
+            )
+        is_free = row.is_expired(self._now) or row.is_held_by(owner, self._instances.instance)
+        if not is_free and not self._instances.is_dead(row.instance or ""):
             return None
-        self._keep(row)
-        return row.give_lease(owner, self._owners.instance, self._now + seconds)
+        self._save(row)
+        return row.grant_lease(owner, self._instances.instance, self._now + seconds)
 
     def renew(self, lease: Lease, seconds: float) -> Lease:
-        """Prolong a lease."""
+        """Extend a lease."""
         row = self._row(lease.session)
         row.check_lease(lease)
-        self._keep(row)
-        return row.prolong_lease(self._now + seconds)
+        self._save(row)
+        return row.extend_lease(self._now + seconds)
 
     def release(self, lease: Lease) -> None:
-        """Take a lease back, where it is still the newest."""
+        """Release a lease if it is the newest."""
         row = self._row(lease.session)
         if row.owner is not None and row.fence == lease.fence:
-            self._keep(row)
-            row.end_lease()
+            self._save(row)
+            row.clear_lease()
 
     def save_snapshot(self, lease: Lease, snapshot: Snapshot) -> None:
-        """Keep a fold in place of the one before."""
+        """Replace the snapshot of a session."""
         row = self._row(lease.session)
         row.check_lease(lease)
         checksum = record_crc32(row.number, snapshot.seq, 0.0, snapshot.body)
         self._db.execute(_UPSERT_SNAPSHOT, (row.number, snapshot.seq, checksum, snapshot.body))
 
-    def know_blobs(self, session: str, refs: Collection[BlobRef]) -> None:
-        """Note all blobs that the records of a session name."""
-        know_blobs(self._db, session, refs)
+    def add_blob_refs(self, session: str, refs: Collection[BlobRef]) -> None:
+        """Add all blob references of a session."""
+        add_blob_refs(self._db, session, refs)
 
     def index(self, part: Slice) -> None:
-        """Make records that are in the log findable."""
+        """Add a slice of records to the search index."""
         write_slice(self._db, part)
 
-    def change(self, lease: Lease, make: Callable[[apsw.Connection, SessionRow, float], ResultT]) -> ResultT:
-        """Change a session under its lease in a way of the caller's, who checks everything before it changes anything.
+    def change(self, lease: Lease, work: Callable[[apsw.Connection, SessionRow, float], ResultT]) -> ResultT:
+        """Run a change of a session under its lease. The callable checks everything before it changes anything.
 
-        What was gathered so far is written first, and the row is read again by whoever asks next.
+        Collected writes are executed first, and the row is removed from the cache after the change.
         """
         row = self._row(lease.session)
         row.check_lease(lease)
         self.flush()
-        result = make(self._db, row, self._now)
+        result = work(self._db, row, self._now)
         if self._db.execute("SELECT 1 FROM sessions WHERE number = ?", (row.number,)).get:
-            self._keep(row)
+            self._save(row)
             self.flush()
         self._cache.drop(row.key)
-        self.news.setdefault(row.key, [])
+        self.new_rows.setdefault(row.key, [])
         return result
 
     def forget(self, session: str) -> None:
-        """Have the row of a session read again."""
+        """Remove the row of a session from the cache."""
         self._cache.drop(session)
 
     def flush(self) -> None:
-        """Write what was gathered."""
+        """Execute the collected writes."""
         rows: list[_Value] = []
         for row in self._changed.values():
             rows += (row.key, row.number, row.owed, row.created_at)
@@ -300,17 +302,17 @@ class Batch:
     def _row(self, session: str) -> SessionRow:
         return self._cache.get(self._db, session)
 
-    def _keep(self, row: SessionRow) -> None:
-        """Write this row at the end, under a number of its own."""
+    def _save(self, row: SessionRow) -> None:
+        """Collect this row for the flush, with a number of its own."""
         if not row.number:
             row.number = self._cache.next_number(self._db)
         self._changed[row.key] = row
 
     def _extend(self, row: SessionRow, bodies: Sequence[bytes], owed: int) -> None:
         if owed or row.last_seq == 0:
-            self._keep(row)
+            self._save(row)
         at, number = self._now, row.number
-        fresh = self.news.setdefault(row.key, [])
+        fresh = self.new_rows.setdefault(row.key, [])
         for seq, body in enumerate(bodies, start=row.last_seq + 1):
             self._records += (number, seq, at, record_crc32(number, seq, at, body), body)
             fresh.append((seq, at, body))
@@ -319,7 +321,7 @@ class Batch:
 
 
 def _execute_in_rows(db: apsw.Connection, statements: dict[int, str], values: list[_Value]) -> None:
-    """Write many rows with statements of a few fixed sizes."""
+    """Insert many rows with statements of a few fixed sizes."""
     start, left = 0, len(values)
     for size, statement in statements.items():
         while left >= size:

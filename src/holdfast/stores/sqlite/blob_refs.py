@@ -1,4 +1,4 @@
-"""Which blobs the sessions of a SQLite store name, as it is kept beside their records."""
+"""Blob references and sealed segments of the sessions of a SQLite store."""
 
 from collections.abc import Collection, Iterable
 from typing import Any
@@ -7,36 +7,36 @@ import apsw
 import msgspec
 
 from holdfast.ports import Segment
-from holdfast.stores.rows import not_next
+from holdfast.stores.rows import not_next_error
 from holdfast.types.messages import BlobRef
 
 _INSERT = "INSERT OR IGNORE INTO blob_names (session, sha256, size) VALUES (?, ?, ?)"
 _SELECT_NUMBER = "SELECT number FROM sessions WHERE key = ?"
 _SELECT_OF = "SELECT sha256, size FROM blob_names WHERE session = ? ORDER BY sha256"
 _SELECT_OWN = "SELECT sha256, size FROM blob_names WHERE session IN (SELECT value FROM json_each(?))"
-# Of some blobs, those that other sessions name: once by the index, once by the table itself (as SQLite calls it where
-# rows have no numbers), which is read through. A flipped bit hides a name in one of the two at most.
+# Blobs that other sessions reference: read once by the index and once by the table itself (the autoindex of a table
+# without rowids), which is scanned. A flipped bit hides a reference in one of the two at most.
 _SELECT_ELSEWHERE = tuple(
-    f"SELECT DISTINCT sha256 FROM blob_names INDEXED BY {tree} WHERE sha256 IN (SELECT value FROM json_each(?))"  # noqa: S608 - ours
+    f"SELECT DISTINCT sha256 FROM blob_names INDEXED BY {tree} WHERE sha256 IN (SELECT value FROM json_each(?))"  # noqa: S608 - constant text
     " AND session NOT IN (SELECT value FROM json_each(?))"
     for tree in ("blob_names_by_blob", "sqlite_autoindex_blob_names_1")
 )
-_SELECT_UNKNOWN = "SELECT key FROM blobs_unknown JOIN sessions ON number = session ORDER BY key"
+_SELECT_UNSCANNED = "SELECT key FROM blobs_unknown JOIN sessions ON number = session ORDER BY key"
 
 
-def insert_names(db: apsw.Connection, number: int, refs: Iterable[BlobRef]) -> None:
-    """Within a transaction: note which blobs records of a session name."""
+def insert_refs(db: apsw.Connection, number: int, refs: Iterable[BlobRef]) -> None:
+    """Within a transaction: add blob references of a session."""
     db.executemany(_INSERT, [(number, ref.sha256, ref.size_bytes) for ref in refs])
 
 
-def blobs_of(db: apsw.Connection, session: str) -> list[BlobRef]:
-    """Return the blobs that a session names; see `Store.blobs_of`."""
+def blob_refs(db: apsw.Connection, session: str) -> list[BlobRef]:
+    """Return the blobs that a session references; see `BlobRefs.blob_refs`."""
     number = db.execute(_SELECT_NUMBER, (session,)).get
     return [BlobRef(sha256, size) for sha256, size in db.execute(_SELECT_OF, (number,))]
 
 
-def blobs_only_of(db: apsw.Connection, sessions: Collection[str]) -> list[BlobRef]:
-    """Return the blobs that these sessions alone name; see `Store.blobs_only_of`."""
+def unshared_blobs(db: apsw.Connection, sessions: Collection[str]) -> list[BlobRef]:
+    """Return the blobs that only these sessions reference; see `BlobRefs.unshared_blobs`."""
     with db:
         found = [db.execute(_SELECT_NUMBER, (key,)).get for key in sessions]
         numbers = msgspec.json.encode([number for number in found if number is not None]).decode()
@@ -48,21 +48,20 @@ def blobs_only_of(db: apsw.Connection, sessions: Collection[str]) -> list[BlobRe
     return [BlobRef(sha256, own[sha256]) for sha256 in sorted(own)]
 
 
-def blobs_unknown(db: apsw.Connection) -> list[str]:
-    """Return the sessions whose blobs are not known; see `Store.blobs_unknown`."""
-    return [str(key) for (key,) in db.execute(_SELECT_UNKNOWN)]
+def unscanned_sessions(db: apsw.Connection) -> list[str]:
+    """Return the sessions with incomplete references; see `BlobRefs.unscanned_sessions`."""
+    return [str(key) for (key,) in db.execute(_SELECT_UNSCANNED)]
 
 
-def know_blobs(db: apsw.Connection, session: str, refs: Collection[BlobRef]) -> None:
-    """Within a transaction: note all blobs that a session names; see `Store.know_blobs`."""
+def add_blob_refs(db: apsw.Connection, session: str, refs: Collection[BlobRef]) -> None:
+    """Within a transaction: add all blob references of a session; see `BlobRefs.add_blob_refs`."""
     number = db.execute(_SELECT_NUMBER, (session,)).get
     if number is not None:
-        insert_names(db, number, refs)
+        insert_refs(db, number, refs)
         db.execute("DELETE FROM blobs_unknown WHERE session = ?", (number,))
 
 
-# --- Sealing in a SQLite store: taking records out of the live tables, and knowing what was taken out.
-
+# --- Sealed segments ---
 
 _SELECT_UNTIL = "SELECT max(last) FROM segments WHERE session = ?"
 _SELECT_SEGMENTS = """
@@ -84,21 +83,21 @@ _DELETES = (
 
 
 def sealed_until(db: apsw.Connection, number: int) -> int:
-    """Return the last record of a session that was sealed; 0: none was."""
+    """Return the last sealed seq of a session; 0 if none is sealed."""
     return db.execute(_SELECT_UNTIL, (number,)).get or 0
 
 
 def segments(db: apsw.Connection, session: str) -> list[Segment]:
-    """Return what was sealed of a session, in order."""
+    """Return the sealed segments of a session, in order."""
     return [Segment(*found) for found in db.execute(_SELECT_SEGMENTS, (session,))]
 
 
-def move_out(db: apsw.Connection, number: int, segment: Segment) -> None:
-    """Within a transaction: note a segment and remove its records. Refuses, before any change, what is not next."""
+def seal_rows(db: apsw.Connection, number: int, segment: Segment) -> None:
+    """Within a transaction: record a segment and delete its rows. Rejects a segment that is not the next."""
     first, last, count = db.execute(_SELECT_LIVE, (number, segment.last)).get
     is_next = (first, last) == (segment.first, segment.last) and count == segment.last - segment.first + 1
     if not is_next or segment.first != sealed_until(db, number) + 1:
-        raise not_next(segment, first or 0, last or 0)
+        raise not_next_error(segment, first or 0, last or 0)
     db.execute(_INSERT_SEGMENT, (number, segment.first, segment.last, segment.name, segment.sha256, segment.size))
     for delete in _DELETES:
         db.execute(delete, (number, segment.last))

@@ -1,7 +1,7 @@
-"""Copying a SQLite store while it is in use: one state of the file, whole or not there, with the blobs it names.
+"""Online backup of a SQLite store with its blobs and its archive.
 
-The copy is a store itself: it can be opened, looked at and restored. Blobs are never altered, so they are linked where
-that is possible. Whatever the file names was put before it was named, so blobs are copied after the file.
+The copy is a complete store that can be opened and restored. Blobs are immutable, so they are hard-linked if possible.
+A blob is stored before it is referenced, so blobs are copied after the file.
 """
 
 import os
@@ -14,15 +14,15 @@ import apsw
 from holdfast.errors import StorePathError
 from holdfast.ports.model import Progress, ignore
 from holdfast.stores.folder import sync_folder
-from holdfast.stores.sqlite.file import connect, translated
+from holdfast.stores.sqlite.file import connect, translate_error
 from holdfast.stores.sqlite.page_copy import copy_pages
 
-# The folders that belong to a store, by how their names end.
+# Suffixes of the folders that belong to a store.
 BESIDE = ("-blobs", "-archive")
 
 
 def copy_store(source: Path, target: Path, progress: Progress = ignore) -> int:
-    """Copy a store, its blobs and its archive to a path where nothing is, and return how many files go with it."""
+    """Copy a store, its blobs and its archive to a new path, and return the number of blobs and segments."""
     for suffix in ("", *BESIDE):
         check_free(beside(target, suffix))
     try:
@@ -34,20 +34,20 @@ def copy_store(source: Path, target: Path, progress: Progress = ignore) -> int:
         folders = [(beside(source, suffix), beside(target, suffix)) for suffix in BESIDE]
         return sum(copy_folder(ours, theirs, progress) for ours, theirs in folders if ours.is_dir())
     except apsw.Error as error:
-        raise translated(source, error) from error
+        raise translate_error(source, error) from error
     except OSError as error:
-        raise translated(target, error) from error
+        raise translate_error(target, error) from error
 
 
 def beside(path: Path, suffix: str) -> Path:
-    """Return the path of what belongs to a store."""
+    """Return the path with a suffix."""
     return path.with_name(path.name + suffix)
 
 
 def copy_folder(source: Path, target: Path, progress: Progress = ignore) -> int:
-    """Copy what a folder of blobs or segments holds, by links where possible, and return how many files it is.
+    """Copy a folder of blobs or segments, by hard links if possible, and return the number of files.
 
-    What is there already stays: a file under its name is the same wherever it is.
+    Existing files stay: a file name determines its content.
     """
     files = [path for path in sorted(source.rglob("*")) if path.is_file() and "incoming" not in path.parts]
     for done, path in enumerate(files, start=1):
@@ -66,7 +66,7 @@ def _link(source: Path, target: Path) -> None:
     try:
         os.link(source, target)
     except OSError:
-        # Another file system, or one without links.
+        # Another file system, or one without hard links.
         incoming = target.with_name(f"{target.name}.{uuid4().hex}.incoming")
         shutil.copyfile(source, incoming)
         with incoming.open("rb") as file:
@@ -75,8 +75,8 @@ def _link(source: Path, target: Path) -> None:
 
 
 def check_free(path: Path) -> None:
-    """Refuse a place where something is."""
+    """Reject a path that exists."""
     if path.exists():
-        raise StorePathError(f"{path} is there already; name a path where nothing is")
+        raise StorePathError(f"{path} already exists; choose a new path")
     if not path.parent.is_dir():
         raise StorePathError(f"the folder {path.parent} does not exist; create it or choose another path")

@@ -1,4 +1,4 @@
-"""Opening a SQLite file: whether it is ours, in which version, and what SQLite's errors mean to a caller."""
+"""SQLite file of a store: open, check, migrate, and translate errors."""
 
 import errno
 import os
@@ -19,18 +19,16 @@ from holdfast.errors import (
     StoreVersionError,
 )
 from holdfast.stores.sqlite.page_copy import copy_pages
-from holdfast.stores.sqlite.process_lock import LOCK_POLL_SECONDS, Owners
+from holdfast.stores.sqlite.process_lock import LOCK_POLL_SECONDS, Instances
 
-# --- Whether a SQLite file that a dead process left can be gone on with: a look at its pages that has a bound.
+# --- Check after an unclean shutdown ---
 
-
-# What a start after a death may take longer. Small stores are looked at whole in that time (10,000 pages), of larger
-# ones the tables that are written to all the time.
+# Time limit of the check. It covers small stores completely (10,000 pages), and the most written tables of larger ones.
 CHECK_SECONDS_MAX = 0.05
-# Steps of SQLite between two looks at the clock: some ten microseconds.
+# SQLite VM steps between two reads of the clock: some ten microseconds.
 _STEPS_PER_LOOK = 1_000
 
-# Newest records first, then who has sessions; the others as they come.
+# Recent records first, then sessions, then all other tables.
 _FIRST = ("recent", "sessions")
 _SELECT_TABLES = (
     "SELECT name FROM sqlite_schema"
@@ -38,63 +36,63 @@ _SELECT_TABLES = (
 )
 
 
-def is_unclean(path: Path, owners: Owners) -> bool:
-    """Whether whoever had the store last died with it: its place was not given up, or the log not taken over."""
+def is_unclean(path: Path, instances: Instances) -> bool:
+    """Return whether the last process died: its lock file is left, or the WAL was not checkpointed."""
     log = path.with_name(f"{path.name}-wal")
-    return owners.found_dead or (owners.is_alone and log.exists() and log.stat().st_size > 0)
+    return instances.found_dead or (instances.is_alone and log.exists() and log.stat().st_size > 0)
 
 
 def check_pages(db: apsw.Connection, path: Path, *, seconds_max: float = CHECK_SECONDS_MAX) -> int:
-    """Look at the pages of one table after the other for so long, and return how many were looked at to their end.
+    """Check the pages of one table after the other within a time limit. Return the number of checked tables.
 
-    Raises `StoreIoError` where a page is not what it must be. Nothing is changed.
+    Raises `StoreIoError` at a damaged page. Changes nothing.
     """
     deadline = time.monotonic() + seconds_max
     names = [str(name) for (name,) in db.execute(_SELECT_TABLES)]
     names.sort(key=lambda name: _FIRST.index(name) if name in _FIRST else len(_FIRST))
     db.set_progress_handler(lambda: time.monotonic() > deadline, _STEPS_PER_LOOK)
     try:
-        for looked_at, name in enumerate(names):
+        for checked, name in enumerate(names):
             try:
                 found = [str(line) for (line,) in db.execute(f"PRAGMA quick_check('{name}')")]
             except apsw.InterruptError:
-                return looked_at
+                return checked
             if found != ["ok"] and found[0] != "interrupted":
                 raise StoreIoError(
                     f"{path} is damaged (table {name}: {found[0]}); nothing was changed. Keep the file as it is, see "
                     f"`holdfast doctor --store {path}`, and restore a backup beside it (`holdfast restore`)"
                 )
             if time.monotonic() > deadline:
-                return looked_at
+                return checked
     finally:
         db.set_progress_handler(None)
     return len(names)
 
 
-# "HOLD": tells our files from those of other programs, see https://sqlite.org/pragma.html#pragma_application_id
+# "HOLD": distinguishes our files from those of other programs, see https://sqlite.org/pragma.html#pragma_application_id
 APPLICATION_ID = 0x484F4C44
-# A commit takes milliseconds. Whoever holds the file for longer hangs or was stopped, and the sender should know.
+# A commit takes milliseconds. A process that holds the file longer hangs or was stopped, and callers should know.
 BUSY_SECONDS = 5.0
-# File systems whose locks or shared memory do not hold between machines: SQLite's WAL would be damaged there.
+# File systems without working locks or shared memory between machines: they would damage the WAL.
 # See https://sqlite.org/wal.html, "Noteworthy changes", and https://sqlite.org/howtocorrupt.html, section 2.1.
 NETWORK_FILE_SYSTEMS = frozenset({"nfs", "nfs4", "cifs", "smb3", "smbfs", "afs", "fuse.sshfs", "vboxsf", "prl_fs"})
 
-# What is mounted where; the columns of a line up to the mount point, see proc(5).
+# Mount table, and the number of columns up to the mount point, see proc(5).
 MOUNTS = Path("/proc/self/mountinfo")
 _MOUNT_COLUMNS = 5
 
 OUT_OF_SPACE = frozenset({errno.ENOSPC, errno.EDQUOT})
 
 
-class Patience:
-    """A busy handler that asks again often, for so long. SQLite's own sleeps up to 100 ms between two tries."""
+class BusyHandler:
+    """Busy handler with short sleeps and a timeout. The one of SQLite sleeps up to 100 ms between two tries."""
 
     def __init__(self, seconds_max: float) -> None:
         self.seconds_max = seconds_max
         self._deadline = 0.0
 
     def __call__(self, tries: int) -> bool:
-        """Wait a little and say whether to try again."""
+        """Sleep, and return whether to retry."""
         if tries == 0:
             self._deadline = time.monotonic() + self.seconds_max
         if time.monotonic() >= self._deadline:
@@ -105,66 +103,64 @@ class Patience:
 
 @cache
 def migrations() -> tuple[tuple[int, str], ...]:
-    """Return the numbered steps from an empty file to the newest layout."""
+    """Return the numbered migrations."""
     folder = resources.files("holdfast.stores") / "sql" / "sqlite"
     files = sorted((entry.name, entry) for entry in folder.iterdir() if entry.name.endswith(".sql"))
     return tuple((int(name.partition("_")[0]), entry.read_text(encoding="utf-8")) for name, entry in files)
 
 
-def check_place(path: Path) -> None:
-    """Refuse a path where no store can be, before anything is created there."""
+def check_path(path: Path) -> None:
+    """Reject a path that cannot hold a store, before anything is created there."""
     if path.is_dir():
-        raise StorePathError(f"{path} is a folder; give the path of a file in it, such as {path / 'holdfast.db'}")
+        raise StorePathError(f"{path} is a folder; use the path of a file in it, such as {path / 'holdfast.db'}")
     if not path.parent.is_dir():
         raise StorePathError(f"the folder {path.parent} does not exist; create it or choose another path")
     if os.statvfs(path.parent).f_flag & os.ST_RDONLY:
         raise StorePathError(
-            f"{path.parent} lies on a file system that is mounted read-only; mount it for writing or choose another"
+            f"{path.parent} is on a read-only file system; mount it for writing or choose another path"
         )
     if not os.access(path.parent, os.W_OK | os.X_OK):
-        raise StorePathError(
-            f"the folder {path.parent} may not be written to; change its permissions or choose another"
-        )
+        raise StorePathError(f"the folder {path.parent} is not writable; change its permissions or choose another path")
     if path.exists() and not os.access(path, os.R_OK | os.W_OK):
-        raise StorePathError(f"{path} may not be read and written; change its permissions or choose another path")
+        raise StorePathError(f"{path} is not readable and writable; change its permissions or choose another path")
     file_system = _file_system_of(path.parent)
     if file_system in NETWORK_FILE_SYSTEMS:
         raise StorePathError(
-            f"{path} lies on a network file system ({file_system}), where SQLite's log would be damaged; "
+            f"{path} is on a network file system ({file_system}), which would damage the WAL of SQLite; "
             "choose a path on a local disk"
         )
 
 
-def prepare(path: Path, owners: Owners) -> None:
-    """Create the file where there is none, see that it is ours, and bring it to the newest layout."""
+def prepare(path: Path, instances: Instances) -> None:
+    """Create the file if it is missing, check that it is ours, and migrate it to the newest layout."""
     try:
-        owners.take_turn(BUSY_SECONDS)
+        instances.enter_queue(BUSY_SECONDS)
     except TimeoutError as error:
-        raise translated(path, error) from error
+        raise translate_error(path, error) from error
     db: apsw.Connection | None = None
-    was_left = is_unclean(path, owners)
+    is_left_unclean = is_unclean(path, instances)
     try:
         if not path.exists():
-            # Conversations are private: nobody else may read them. The -wal and -shm files take over these rights.
+            # Conversations are private. The -wal and -shm files inherit these permissions.
             os.close(os.open(path, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600))
         db = connect(path)
         _check_is_ours(db, path)
-        if was_left:
+        if is_left_unclean:
             check_pages(db, path)
         _migrate(db, path)
     except (apsw.Error, OSError) as error:
-        raise _unopenable(path, error, db) from error
+        raise _open_error(path, error, db) from error
     finally:
         if db is not None:
             db.close()
-        owners.give_turn()
+        instances.leave_queue()
 
 
-def connect(path: Path, *, is_reader: bool = False, patience: Patience | None = None) -> apsw.Connection:
-    """Open a connection that waits for others up to `BUSY_SECONDS`, or as long as it is told."""
+def connect(path: Path, *, is_reader: bool = False, busy_handler: BusyHandler | None = None) -> apsw.Connection:
+    """Open a connection with a busy timeout of `BUSY_SECONDS`, or with the given handler."""
     db = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READWRITE)
-    db.set_busy_handler(patience or Patience(BUSY_SECONDS))
-    # What a damaged or hostile file could use to run code or to write behind SQLite's back stays off.
+    db.set_busy_handler(busy_handler or BusyHandler(BUSY_SECONDS))
+    # Disable features that a damaged or hostile file could use to run code or to bypass SQLite.
     db.config(apsw.SQLITE_DBCONFIG_DEFENSIVE, 1)
     db.config(apsw.SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0)
     db.execute("PRAGMA synchronous = FULL")
@@ -174,12 +170,12 @@ def connect(path: Path, *, is_reader: bool = False, patience: Patience | None = 
     return db
 
 
-def translated(path: Path, error: apsw.Error | OSError, db: apsw.Connection | None = None) -> HoldfastError:
-    """Return what an error of SQLite or of the disk means to the caller, and what to do about it."""
+def translate_error(path: Path, error: apsw.Error | OSError, db: apsw.Connection | None = None) -> HoldfastError:
+    """Return the error of ours for an error of SQLite or of the disk."""
     match error:
         case apsw.BusyError() | apsw.LockedError() | TimeoutError():
             return StoreBusyError(
-                f"another process has held {path} for {BUSY_SECONDS:g} seconds; try again, or end it if it hangs"
+                f"another process has held {path} for {BUSY_SECONDS:g} seconds; retry, or end it if it hangs"
             )
         case apsw.FullError():
             return full(path)
@@ -190,33 +186,33 @@ def translated(path: Path, error: apsw.Error | OSError, db: apsw.Connection | No
         case _ if _errno_of(error, db) == errno.EROFS:
             return _read_only(path)
         case apsw.CorruptError() | apsw.NotADBError():
-            return StoreIoError(f"{path} is damaged ({error}); keep the file as it is and restore a backup beside it")
+            return StoreIoError(f"{path} is damaged ({error}); keep the file as it is and restore a backup next to it")
         case _:
             return StoreIoError(f"{path} cannot be read or written ({error}); check the disk and its permissions")
 
 
 def full(path: Path) -> StoreFullError:
-    """Return what to tell whoever wants to write where no space is left."""
-    return StoreFullError(f"no space is left for {path}; nothing was stored: free some space and try again")
+    """Return the error for a full disk."""
+    return StoreFullError(f"no space is left for {path}; nothing was stored: free some space and retry")
 
 
 def _read_only(path: Path) -> StoreReadOnlyError:
     return StoreReadOnlyError(
-        f"{path} may be read and not written: its file system is mounted read-only, often after an error of the disk; "
-        "look into the system's log, then mount it for writing again. Nothing was stored"
+        f"{path} is read-only: its file system is mounted read-only, often after an error of the disk; nothing was "
+        "stored: check the system log, then mount it for writing again"
     )
 
 
 def _errno_of(error: apsw.Error | OSError, db: apsw.Connection | None) -> int:
-    """Return what the system said, where it was the system that failed; else 0."""
+    """Return the errno of a failed system call; 0 for other errors."""
     if isinstance(error, OSError):
         return error.errno or 0
-    # SQLite keeps the last one for good, also one that it got over: it tells only what kind of failure this is.
-    is_of_the_system = isinstance(error, apsw.IOError | apsw.CantOpenError)
-    return db.system_errno if is_of_the_system and db is not None else 0
+    # SQLite never clears the last errno, so it is valid only for these kinds of errors.
+    is_system_error = isinstance(error, apsw.IOError | apsw.CantOpenError)
+    return db.system_errno if is_system_error and db is not None else 0
 
 
-def _unopenable(path: Path, error: apsw.Error | OSError, db: apsw.Connection | None = None) -> HoldfastError:
+def _open_error(path: Path, error: apsw.Error | OSError, db: apsw.Connection | None = None) -> HoldfastError:
     match error:
         case apsw.NotADBError():
             return StorePathError(f"{path} is not a database; choose another path, or move that file away")
@@ -225,7 +221,7 @@ def _unopenable(path: Path, error: apsw.Error | OSError, db: apsw.Connection | N
         ):
             return StorePathError(f"{path} cannot be opened for writing ({error}); check its permissions")
         case _:
-            return translated(path, error, db)
+            return translate_error(path, error, db)
 
 
 def _check_is_ours(db: apsw.Connection, path: Path) -> None:
@@ -239,7 +235,7 @@ def _migrate(db: apsw.Connection, path: Path) -> None:
     version, steps = db.execute("PRAGMA user_version").get, migrations()
     if version > steps[-1][0]:
         raise StoreVersionError(
-            f"{path} has layout {version}, this version of Holdfast knows {steps[-1][0]} at most; "
+            f"{path} has layout {version}, this version of Holdfast supports {steps[-1][0]} at most; "
             "install the version that wrote it, or a newer one"
         )
     mode = db.execute("PRAGMA journal_mode = WAL").get
@@ -249,10 +245,10 @@ def _migrate(db: apsw.Connection, path: Path) -> None:
             "choose a path on a local disk"
         )
     if version < steps[-1][0] and version and db.execute("SELECT count(*) FROM sessions").get:
-        _keep_copy(db, path, version)
+        _backup_before_migration(db, path, version)
     for number, sql in steps:
         if number > version:
-            # One transaction each: closing the connection after an error takes all of it back.
+            # One transaction each; closing the connection after an error rolls it back.
             db.execute("BEGIN IMMEDIATE")
             db.execute(sql)
             db.execute(f"PRAGMA application_id = {APPLICATION_ID}")
@@ -260,19 +256,19 @@ def _migrate(db: apsw.Connection, path: Path) -> None:
             db.execute("COMMIT")
 
 
-def _keep_copy(db: apsw.Connection, path: Path, version: int) -> None:
-    """Keep the store as it is before its layout changes, for whoever wants the older version of Holdfast back."""
+def _backup_before_migration(db: apsw.Connection, path: Path, version: int) -> None:
+    """Copy the store before a migration, so that a user can return to the older version of Holdfast."""
     copy = path.with_name(f"{path.name}-layout-{version}")
     try:
         if not copy.exists():
             copy_pages(db, copy)
     except OSError as error:
-        raise translated(copy, error) from error
+        raise translate_error(copy, error) from error
 
 
 def layout_of(path: Path) -> tuple[int, int]:
-    """Return which layout a store has, and the newest there is, without changing anything. Refuses what is not ours."""
-    check_place(path)
+    """Return the layout of a store and the newest one, without changes. Rejects a file that is not ours."""
+    check_path(path)
     try:
         db = connect(path, is_reader=True)
         try:
@@ -281,12 +277,12 @@ def layout_of(path: Path) -> tuple[int, int]:
         finally:
             db.close()
     except apsw.Error as error:
-        raise _unopenable(path, error) from error
+        raise _open_error(path, error) from error
     return version, migrations()[-1][0]
 
 
 def _file_system_of(folder: Path) -> str | None:
-    """Return the type of the file system that a folder lies on, where the system tells (Linux)."""
+    """Return the file system type of a folder; None where the system has no mount table (Linux only)."""
     try:
         mounts = MOUNTS.read_text(encoding="utf-8", errors="replace").splitlines()
     except OSError:
@@ -295,12 +291,12 @@ def _file_system_of(folder: Path) -> str | None:
     place = f"{folder.resolve()}/"
     for line in mounts:
         # "36 35 98:0 / /mount/point rw,noatime master:1 - ext4 /dev/root rw": the type follows the lone dash.
-        before, _, behind = line.partition(" - ")
-        columns, types = before.split(), behind.split()
+        before, _, after = line.partition(" - ")
+        columns, types = before.split(), after.split()
         if len(columns) < _MOUNT_COLUMNS or not types:
             continue
         mount_point = columns[4].replace("\\040", " ").rstrip("/") + "/"
-        # Later lines cover earlier ones at the same point.
+        # Later lines hide earlier ones at the same mount point.
         if place.startswith(mount_point) and len(mount_point) >= len(best):
             best, found = mount_point, types[0]
     return found

@@ -1,6 +1,6 @@
-"""What is wrong with a SQLite file as a file: its pages, its layout, rows of nobody, folds, leases of the dead.
+"""Checks of a SQLite file for the doctor: pages, schema, orphaned rows, snapshots, leases and the ends of logs.
 
-Everything here only reads, and is safe while others use the store.
+Most functions only read, and are safe while other processes use the store. The repairs at the file level write.
 """
 
 from collections.abc import Iterator
@@ -10,12 +10,12 @@ from typing import Any, TypeAlias
 import apsw
 import msgspec
 
-from holdfast.ports import Examined, Segment
-from holdfast.stores.rows import LOWEST_SEQ, LogEnd, examined, is_whole, record_crc32
+from holdfast.ports import RowCheck, Segment
+from holdfast.stores.rows import LOWEST_SEQ, LogEnd, check_page, is_intact, record_crc32
 from holdfast.stores.sqlite.blob_refs import sealed_until
 from holdfast.stores.sqlite.file import APPLICATION_ID, connect, migrations
 
-# Faults of one table that are told; the first ones say what there is to say.
+# Faults reported per table; the first ones are enough.
 _FAULTS_MAX = 20
 
 # Tables that belong to a session by its number.
@@ -33,7 +33,7 @@ _OWNED = (
 
 
 class FileFault(msgspec.Struct, frozen=True):
-    """Something that is not as it must be. `table` is where; `number` the session's own number, where it is known."""
+    """A fault of the file. `table` is its place; `number` is the internal number of the session, if known."""
 
     code: str
     what: str
@@ -51,7 +51,7 @@ def tables_of(path: Path) -> list[str]:
 
 
 def faults_of_table(path: Path, table: str) -> list[FileFault]:
-    """Return what SQLite's own check finds wrong with a table and its indexes."""
+    """Return the faults that the integrity check of SQLite finds in a table and its indexes."""
     db = connect(path, is_reader=True)
     try:
         found = db.execute(f"PRAGMA integrity_check({_quoted(table)})").fetchall()
@@ -62,8 +62,8 @@ def faults_of_table(path: Path, table: str) -> list[FileFault]:
         return []
     finally:
         db.close(force=True)
-    said = [str(line) for (line,) in found if line != "ok"]
-    return [FileFault("pages", f"table {table}: {line}", table) for line in said[:_FAULTS_MAX]]
+    faults = [str(line) for (line,) in found if line != "ok"]
+    return [FileFault("pages", f"table {table}: {line}", table) for line in faults[:_FAULTS_MAX]]
 
 
 def _quoted(name: str) -> str:
@@ -71,7 +71,7 @@ def _quoted(name: str) -> str:
 
 
 def layout_faults(path: Path) -> list[FileFault]:
-    """Return how the layout of a file differs from what the numbered steps up to its version make."""
+    """Return the differences between the schema of a file and the migrations up to its version."""
     db = connect(path, is_reader=True)
     try:
         version: int = db.execute("PRAGMA user_version").get
@@ -104,7 +104,7 @@ def _objects(db: apsw.Connection) -> dict[str, str]:
 
 
 def create_missing(path: Path) -> int:
-    """Make the tables and indexes that a file lacks, empty, and return how many: a migration that was half applied."""
+    """Create missing tables and indexes, empty, and return their number: a migration was applied partially."""
     db, fresh, made = connect(path), apsw.Connection(":memory:"), 0
     try:
         db.execute("BEGIN IMMEDIATE")
@@ -118,7 +118,7 @@ def create_missing(path: Path) -> int:
                 db.execute(str(sql))
                 made += 1
                 if name in {"blob_names", "blobs_unknown"}:
-                    # Empty, it would say that nobody names any blob.
+                    # An empty table would mean that no session references a blob.
                     _forget_blobs(db)
         db.execute(f"PRAGMA application_id = {APPLICATION_ID}")
         db.execute("COMMIT")
@@ -129,27 +129,27 @@ def create_missing(path: Path) -> int:
 
 
 def _forget_blobs(db: apsw.Connection, which: str = "created_at IS NOT NULL") -> None:
-    """Within a transaction: have logs be read again for the blobs they name, where the layout knows of that."""
+    """Within a transaction: mark sessions as not scanned for blobs, if the layout has that table."""
     if "blobs_unknown" in _objects(db):
-        db.execute(f"INSERT OR IGNORE INTO blobs_unknown SELECT number FROM sessions WHERE {which}")  # noqa: S608 - ours
+        db.execute(f"INSERT OR IGNORE INTO blobs_unknown SELECT number FROM sessions WHERE {which}")  # noqa: S608 - constant text
 
 
-def rows_of_nobody(path: Path) -> list[FileFault]:
-    """Return the numbers that rows belong to and no session has."""
+def orphaned_rows(path: Path) -> list[FileFault]:
+    """Return the session numbers of rows without a session."""
     db = connect(path, is_reader=True)
     try:
         there = {name for (name,) in db.execute("SELECT name FROM sqlite_schema")}
         return [
             FileFault(
                 "orphan_rows",
-                f"{count:,} rows of {table} belong to session number {number}, which is unknown",
+                f"{count:,} rows of {table} belong to session number {number}, which does not exist",
                 table,
                 int(number),
             )
             for table in _OWNED
             if table in there
             for number, count in db.execute(
-                f"SELECT session, count(*) FROM {table}"  # noqa: S608 - a name of ours
+                f"SELECT session, count(*) FROM {table}"  # noqa: S608 - constant table names
                 " WHERE session NOT IN (SELECT number FROM sessions) GROUP BY session"
             )
         ]
@@ -157,8 +157,8 @@ def rows_of_nobody(path: Path) -> list[FileFault]:
         db.close()
 
 
-def adopt_rows_of_nobody(path: Path) -> list[str]:
-    """Give records that belong to no session one of their own, and return the keys of those sessions."""
+def adopt_orphaned_rows(path: Path) -> list[str]:
+    """Create a session for orphaned records, and return the keys of the new sessions."""
     db, keys = connect(path), []
     try:
         db.execute("BEGIN IMMEDIATE")
@@ -179,8 +179,8 @@ def adopt_rows_of_nobody(path: Path) -> list[str]:
     return keys
 
 
-def note_seal(path: Path, segment: Segment) -> bool:
-    """Note a segment whose seal was lost, where it goes on from the last one that has its seal; say whether it did."""
+def restore_seal(path: Path, segment: Segment) -> bool:
+    """Record a segment whose seal was lost, if it follows the last sealed one; return whether it did."""
     db = connect(path)
     try:
         db.execute("BEGIN IMMEDIATE")
@@ -196,7 +196,7 @@ def note_seal(path: Path, segment: Segment) -> bool:
 
 
 def damaged_snapshots(path: Path) -> Iterator[tuple[str, int]]:
-    """Yield the sessions whose kept fold does not match its checksum, with the seq it says."""
+    """Yield the sessions whose snapshot does not match its checksum, with its seq."""
     db = connect(path, is_reader=True)
     try:
         select = "SELECT key, number, seq, crc32, body FROM snapshots JOIN sessions ON number = session"
@@ -208,7 +208,7 @@ def damaged_snapshots(path: Path) -> Iterator[tuple[str, int]]:
 
 
 def segment_names(path: Path) -> list[str]:
-    """Return the names of all segments that seals name, in order."""
+    """Return the names of all sealed segments, in order."""
     db = connect(path, is_reader=True)
     try:
         return [str(name) for (name,) in db.execute("SELECT name FROM segments ORDER BY name")]
@@ -217,7 +217,7 @@ def segment_names(path: Path) -> list[str]:
 
 
 def lease_holders(path: Path) -> list[tuple[str, str, str]]:
-    """Return who holds leases: session, owner and the store instance that was asked."""
+    """Return the lease holders: session, owner and store instance."""
     db = connect(path, is_reader=True)
     try:
         select = "SELECT key, owner, coalesce(instance, '') FROM sessions WHERE owner IS NOT NULL ORDER BY key"
@@ -226,8 +226,7 @@ def lease_holders(path: Path) -> list[tuple[str, str, str]]:
         db.close()
 
 
-# --- Looking at the rows of a SQLite store as they are: where a log ends, and which of its rows check out.
-
+# --- Rows and the end of a log ---
 
 _SELECT_ROWS = """
     SELECT seq, at, crc32, body FROM records WHERE session = ?1 AND seq > ?2
@@ -250,45 +249,45 @@ _SELECT_FIRST = "SELECT min(seq) FROM records WHERE session = ?"
 _SELECT_OLDER = "SELECT max(seq) FROM records WHERE session = ?"
 _SELECT_RECENT = "SELECT max(seq), min(seq), count(*) FROM recent WHERE session = ?"
 
-# The last and the first recent record of a session, and how many there are.
+# The last and the first recent seq of a session, and their count.
 RecentEnds: TypeAlias = tuple[int, int, int]
 
 
 def end_of_log(db: apsw.Connection, number: int, older: int, recent: RecentEnds | None) -> int:
-    """Return how far a log goes. `older` is the last number among `records`, 0: none; `recent` what `recent` has.
+    """Return the last seq of a log. `older` is the last seq in `records` (0: none), `recent` the ends in `recent`.
 
-    Numbers that are as they must be are believed. Where one is missing or too many, or the last row does not check out,
-    a flipped bit may have sent a record to the end of the world or back among the others, and nobody may append there.
+    Consistent seqs are trusted. If a seq is missing or repeated, or the last row is damaged, a flipped bit may have
+    moved a record, so all rows are checked.
     """
     if recent is not None:
         last, first, count = recent
-        return last if last - first + 1 == count and first == older + 1 else _credible_end(db, number)
+        return last if last - first + 1 == count and first == older + 1 else _checked_end(db, number)
     if not older:
         return 0
     rows: list[tuple[Any, ...]] = db.execute(_SELECT_LAST_TWO, (number,)).fetchall()
     follows = older == 1 or len(rows) == 1 or rows[1][0] == older - 1
     begins = db.execute(_SELECT_FIRST, (number,)).get == sealed_until(db, number) + 1
-    return older if follows and begins and is_whole(number, rows[0]) else _credible_end(db, number)
+    return older if follows and begins and is_intact(number, rows[0]) else _checked_end(db, number)
 
 
-def end_now(db: apsw.Connection, number: int) -> int:
-    """Return how far a log goes, for whoever reads: the same as whoever writes would find."""
+def end_of_log_now(db: apsw.Connection, number: int) -> int:
+    """Return the last seq of a log for a reader: the same that a writer finds."""
     last, first, count = db.execute(_SELECT_RECENT, (number,)).get
     return end_of_log(
         db, number, db.execute(_SELECT_OLDER, (number,)).get or 0, (last, first, count) if count else None
     )
 
 
-def _credible_end(db: apsw.Connection, number: int) -> int:
+def _checked_end(db: apsw.Connection, number: int) -> int:
     end = LogEnd(number, sealed_until(db, number))
     for row in db.execute(_SELECT_ALL, (number,)):
         end.add(row)
     return end.seq
 
 
-def rows_behind(db: apsw.Connection, number: int, after: int, limit: int) -> list[tuple[Any, ...]]:
-    """Return so many rows in order of seq, below 0: all; and with the last one all that say the same number."""
-    # All at once: a query left in the middle would keep its connection in the past.
+def rows_after(db: apsw.Connection, number: int, after: int, limit: int) -> list[tuple[Any, ...]]:
+    """Return `limit` rows in order of seq (below 0: all), plus all rows with the seq of the last one."""
+    # Fetched at once: an open query would pin an old snapshot.
     rows: list[tuple[Any, ...]] = db.execute(_SELECT_ROWS, (number, after, limit)).fetchall()
     if limit <= 0 or len(rows) < limit:
         return rows
@@ -296,10 +295,10 @@ def rows_behind(db: apsw.Connection, number: int, after: int, limit: int) -> lis
     return [row for row in rows if row[0] != last] + db.execute(_SELECT_ROWS_AT, (number, last)).fetchall()
 
 
-def examine(db: apsw.Connection, session: str, after: int | None, limit: int) -> Examined:
-    """Look at rows one by one; see `Store.examine`."""
+def check_rows(db: apsw.Connection, session: str, after: int | None, limit: int) -> RowCheck:
+    """Check rows one by one; see `Maintenance.check_rows`."""
     number = db.execute("SELECT number FROM sessions WHERE key = ?", (session,)).get
     start, at_most = LOWEST_SEQ if after is None else after, max(limit, 1)
     with db:
-        rows = [] if number is None else rows_behind(db, number, start, at_most)
-    return examined(number or 0, rows, at_most)
+        rows = [] if number is None else rows_after(db, number, start, at_most)
+    return check_page(number or 0, rows, at_most)

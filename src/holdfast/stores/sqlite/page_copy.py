@@ -9,15 +9,15 @@ import apsw
 from holdfast.ports.model import Progress, ignore
 from holdfast.stores.folder import sync_folder
 
-# Pages between two looks at the progress: 8 MiB, some ten milliseconds.
+# Pages between two progress reports: 8 MiB, some ten milliseconds.
 _PAGES_AT_ONCE = 2_000
 
 
 def copy_pages(theirs: apsw.Connection, target: Path, progress: Progress = ignore) -> None:
-    """Copy a database to a path where nothing is: whole, or not there. Writers are not held up."""
+    """Copy a database to a new path atomically, without blocking writers."""
     incoming = target.with_name(f"{target.name}.{uuid4().hex}.incoming")
     try:
-        # Conversations are private: nobody else may read them.
+        # Conversations are private.
         os.close(os.open(incoming, os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_CLOEXEC, 0o600))
         ours = apsw.Connection(str(incoming))
         try:
@@ -32,7 +32,7 @@ def copy_pages(theirs: apsw.Connection, target: Path, progress: Progress = ignor
 
 
 def _copy(theirs: apsw.Connection, ours: apsw.Connection, progress: Progress) -> None:
-    # Within one transaction all steps see one state: what is committed meanwhile does not make them begin again.
+    # One transaction for all steps: a commit meanwhile does not restart the backup.
     with theirs:
         _ = theirs.execute("SELECT count(*) FROM sqlite_schema").get
         with ours.backup("main", theirs, "main") as backup:

@@ -1,10 +1,9 @@
-"""Which stores are alive on this machine, and whose turn it is to write.
+"""Process locks of a SQLite store: liveness of store instances, and a fair queue for writers.
 
-Every open store has a file of its own in the folder `<database>-owners` and keeps it locked (flock) for as long as it
-lives. The kernel drops the lock when the process ends, however it ends, so a file that can be locked belongs to nobody
-any more. The lock on the folder itself is the turn: whoever wants to write takes it, waits for the database with
-the turn in its hand, and gives it up once the database is its own. So a process that has just written cannot overtake
-one that waits.
+Every open store has a file in the folder `<database>-owners` and keeps it locked (flock). The kernel drops the lock
+when the process ends, however it ends, so a file that can be locked belongs to a dead instance. The lock on the folder
+itself is the write queue: a writer takes it, waits for the database while holding it, and releases it once it has the
+database. So a process that has just written cannot overtake one that waits.
 """
 
 import fcntl
@@ -14,22 +13,22 @@ from contextlib import suppress
 from pathlib import Path
 from uuid import uuid4
 
-# How often a lock that another process holds is asked for. A commit takes about a millisecond.
+# Poll interval for a lock. A commit takes about a millisecond.
 LOCK_POLL_SECONDS = 0.0005
 
 
-class Owners:
-    """This store's place among the stores that are open on the same database."""
+class Instances:
+    """Registration of this store among the stores that are open on the same database."""
 
     def __init__(self, database: Path) -> None:
         self._folder = database.with_name(f"{database.name}-owners")
         self.instance = uuid4().hex
-        self._folder_fd, self._own_fd = self._move_in()
-        # Whether there were places of stores that are gone, and whether there are others that live.
+        self._folder_fd, self._own_fd = self._register()
+        # Lock files of dead instances were found; no other instance is alive.
         self.found_dead, self.is_alone = self._sweep()
 
-    def take_turn(self, seconds_max: float) -> None:
-        """Take the turn to write. Raises `TimeoutError` where it does not come in time."""
+    def enter_queue(self, seconds_max: float) -> None:
+        """Wait for the write queue. Raises `TimeoutError`."""
         if _try_lock(self._folder_fd):
             return
         deadline = time.monotonic() + seconds_max
@@ -38,12 +37,12 @@ class Owners:
                 raise TimeoutError
             time.sleep(LOCK_POLL_SECONDS)
 
-    def give_turn(self) -> None:
-        """Let the next one have the turn."""
+    def leave_queue(self) -> None:
+        """Let the next writer enter the queue."""
         fcntl.flock(self._folder_fd, fcntl.LOCK_UN)
 
     def is_dead(self, instance: str) -> bool:
-        """Whether the store that had this name is gone. Its file, if one is left, is removed."""
+        """Return whether an instance is dead, and remove its file."""
         if instance == self.instance:
             return False
         try:
@@ -53,25 +52,25 @@ class Owners:
         try:
             is_dead = _try_lock(fd)
             if is_dead:
-                # Removed while we hold its lock: whoever is about to lock the same file notices (see `_move_in`).
+                # Removed while locked: a process that is about to lock the same file notices it (see `_register`).
                 self._remove(instance)
             return is_dead
         finally:
             os.close(fd)
 
     def close(self) -> None:
-        """Leave. The folder goes with the last one."""
+        """Unregister. The last instance removes the folder."""
         self._remove(self.instance)
         os.close(self._own_fd)
         os.close(self._folder_fd)
         with suppress(OSError):
-            # Not empty: others are still here.
+            # Not empty: other instances are open.
             self._folder.rmdir()
 
-    def _move_in(self) -> tuple[int, int]:
-        """Create the folder and the locked file in it; tried again where someone swept either away meanwhile."""
+    def _register(self) -> tuple[int, int]:
+        """Create the folder and the locked file in it; retry if another process swept either of them."""
         while True:
-            # Private: the names tell nothing, but whoever may lock files here can hold up the store.
+            # Private: a user who may lock files here could block the store.
             with suppress(FileExistsError):
                 self._folder.mkdir(mode=0o700)
             try:
@@ -98,8 +97,8 @@ class Owners:
             os.unlink(instance, dir_fd=self._folder_fd)
 
 
-def living(database: Path) -> set[str]:
-    """Return the stores that are open on a database, without being one of them."""
+def live_instances(database: Path) -> set[str]:
+    """Return the instances that are open on a database, without registering."""
     folder = database.with_name(f"{database.name}-owners")
     alive: set[str] = set()
     for path in folder.iterdir() if folder.is_dir() else ():

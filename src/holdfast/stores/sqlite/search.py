@@ -1,8 +1,8 @@
-"""Searching a SQLite store: bringing the index of a session up to date, and asking it.
+"""Search index of a SQLite store.
 
-Records are indexed when their session is searched, not when they are appended: most sessions are never searched, and an
-index kept with every append would halve what many sessions can write together. A search catches up first, in slices
-that each take the writer for a few milliseconds, so it finds whatever was appended before it began.
+Records are indexed by the first search after them, not by the append: most sessions are never searched, and indexing
+every append would halve the write throughput of many sessions. A search catches up first, in slices that each take the
+writer a few milliseconds, so it finds every record appended before it began.
 """
 
 from collections import defaultdict
@@ -28,11 +28,10 @@ from holdfast.ports import Hit, SessionInfo
 from holdfast.stores.sqlite import reading
 from holdfast.types.records import Logged
 
-# --- Writing the search index of a SQLite store: rows of a session, behind the mark that those before left.
+# --- Writes ---
 
-
-# A row's number in the word index has the session's number above these bits and its place below: four thousand million
-# rows for one session, and as many sessions.
+# A rowid of the word index has the session number above these bits and the row below: four thousand million rows per
+# session, and as many sessions.
 ROW_BITS = 32
 
 _UPSERT_MARK = """
@@ -44,7 +43,7 @@ _INSERT_WORDS = "INSERT INTO search_words (rowid, called, said) VALUES (?, ?, ?)
 
 
 class IndexedRow(msgspec.Struct, frozen=True):
-    """A row ready to be written: its sizes, and its words as the index takes them."""
+    """A row of the index: its sizes, and its words in the format of the index."""
 
     size: RowSize
     called: str
@@ -52,7 +51,7 @@ class IndexedRow(msgspec.Struct, frozen=True):
 
 
 class Slice(msgspec.Struct, frozen=True):
-    """The next records of a session as rows of the index, and the mark they belong behind."""
+    """The next rows of the index of a session, and the position before them."""
 
     session: int
     after: int
@@ -63,12 +62,12 @@ class Slice(msgspec.Struct, frozen=True):
 
     @property
     def size_bytes(self) -> int:
-        """How much is written, about."""
+        """Approximate size of the write."""
         return sum(len(row.called) + len(row.said) for row in self.rows)
 
 
 def write_slice(db: apsw.Connection, part: Slice) -> None:
-    """Within a transaction: add rows to the index, unless somebody has meanwhile."""
+    """Within a transaction: add rows to the index, unless another process did."""
     last_row = part.first_row + len(part.rows)
     db.execute(_UPSERT_MARK, (part.session, part.until, part.reread, last_row, part.after))
     if not db.changes():
@@ -79,8 +78,9 @@ def write_slice(db: apsw.Connection, part: Slice) -> None:
         db.execute(_INSERT_WORDS, (part.session << ROW_BITS | row, indexed.called, indexed.said))
 
 
-# Records and bytes that are read into the index at once: their words are some 50 ms of work for a reader's thread, and
-# then a few milliseconds for the writer.
+# --- Reads ---
+
+# Records and bytes per slice: tokenizing them takes a reader thread some 50 ms, and writing them a few milliseconds.
 SLICE_RECORDS = 200
 SLICE_BYTES_MAX = 512 * 2**10
 
@@ -90,8 +90,8 @@ _SELECT_MARK = """
 """
 _SELECT_ROWS = "SELECT seq, call, called_words, said_words FROM search_rows WHERE session = ? ORDER BY row"
 _SELECT_PLACES = "SELECT doc, col, count(*) FROM search_places WHERE term = ? GROUP BY doc, col"
-# A word of one session is one place in the index, whoever else says it.
-_SELECT_MENTIONING = """
+# Words are stored per session, so a common word of other sessions costs nothing.
+_SELECT_CANDIDATES = """
     SELECT sessions.key FROM json_each(?1) AS asked
     CROSS JOIN sessions ON sessions.key = asked.value ->> 0
     LEFT JOIN search_marks ON session = number
@@ -99,8 +99,8 @@ _SELECT_MENTIONING = """
     OR EXISTS (SELECT 1 FROM json_each(?2) AS word CROSS JOIN search_places ON term = number || '|' || word.value)
     ORDER BY asked.id
 """
-# Bodies are measured before they are read, so that a slice of large records stays small. Written so that SQLite merges
-# the two tables in order and stops at the limit; as a subquery it would read the rest of the log for every slice.
+# Bodies are measured before they are read, so that a slice of large records stays small. In this form SQLite merges the
+# two tables in order and stops at the limit; as a subquery it would read the rest of the log for every slice.
 _SELECT_SIZES = """
     SELECT seq, length(body) FROM records WHERE session = ?1 AND seq > ?2
     UNION ALL
@@ -116,7 +116,7 @@ def next_read(db: apsw.Connection, session: str) -> int:
 
 
 def next_slice(db: apsw.Connection, session: str) -> Slice | None:
-    """Return what the index of a session lacks, or the first part of it; None where it lacks nothing."""
+    """Return the next slice to index, or None if the index is up to date."""
     mark: tuple[int, int, int, int] | None = db.execute(_SELECT_MARK, (session,)).get
     if mark is None:
         return None
@@ -147,11 +147,11 @@ def _column(number: int, times: dict[str, int]) -> str:
 
 
 def find(db: apsw.Connection, session: str, query: str, limit: int) -> list[Hit]:
-    """Return what answers a question best among the rows that are indexed."""
-    # One state of the file for all that is read.
+    """Rank the indexed rows of a session."""
+    # One transaction for all reads.
     with db:
         found = _find(db, session, query, limit)
-    return found  # noqa: RET504 - for all mypy knows, leaving the context may swallow an exception
+    return found  # noqa: RET504 - to mypy the context may swallow an exception
 
 
 def _find(db: apsw.Connection, session: str, query: str, limit: int) -> list[Hit]:
@@ -162,14 +162,14 @@ def _find(db: apsw.Connection, session: str, query: str, limit: int) -> list[Hit
     asked = query_words(query)
     best = rank(asked, {word: _postings(db, number, word) for word in asked}, rows, limit=limit)
     sized = [(rows[scored.row], scored.score) for scored in best]
-    return [Hit(size.seq, score, _glimpse(db, session, size, query), size.call) for size, score in sized]
+    return [Hit(size.seq, score, _snippet(db, session, size, query), size.call) for size, score in sized]
 
 
-def mentioning(db: apsw.Connection, sessions: Sequence[SessionInfo], query: str) -> list[str]:
-    """Return those sessions whose index has a word of a question, or lacks records that may have one."""
+def candidates(db: apsw.Connection, sessions: Sequence[SessionInfo], query: str) -> list[str]:
+    """Return the sessions whose index has a word of the query, or is not up to date."""
     known = msgspec.json.encode([(one.key, one.last_seq) for one in sessions]).decode()
     words = msgspec.json.encode(list(query_words(query))).decode()
-    return [key for (key,) in db.execute(_SELECT_MENTIONING, (known, words))]
+    return [key for (key,) in db.execute(_SELECT_CANDIDATES, (known, words))]
 
 
 def _postings(db: apsw.Connection, number: int, word: str) -> list[Posting]:
@@ -180,8 +180,8 @@ def _postings(db: apsw.Connection, number: int, word: str) -> list[Posting]:
     return [Posting(place - first, found.get("called", 0), found.get("said", 0)) for place, found in times.items()]
 
 
-def _glimpse(db: apsw.Connection, session: str, size: RowSize, query: str) -> str:
-    """Return an excerpt of a row, an empty one where some of it was sealed."""
+def _snippet(db: apsw.Connection, session: str, size: RowSize, query: str) -> str:
+    """Return a snippet of a row; "" if a part of it is sealed."""
     records: list[Logged] = []
     try:
         for seq in sorted({size.call, size.seq} - {0}):

@@ -1,4 +1,4 @@
-"""Whole sessions of a SQLite store: taking over the records of another log, another key, and the end."""
+"""Whole sessions of a SQLite store: adopt, rename and delete."""
 
 from collections.abc import Sequence
 from hashlib import sha256
@@ -7,11 +7,11 @@ import apsw
 
 from holdfast.errors import BadInputError, SeqMovedError
 from holdfast.stores.rows import SessionRow, check_not_sealed, record_crc32
-from holdfast.stores.sqlite.blob_refs import insert_names, sealed_until
+from holdfast.stores.sqlite.blob_refs import insert_refs, sealed_until
 from holdfast.stores.sqlite.repair import forget_index
 from holdfast.types.records import InputAdmitted, Logged, encode_record, owed, refs_in
 
-# Rows that are deleted in one transaction: some ten milliseconds in which nobody else can write.
+# Rows per transaction of a deletion: some ten milliseconds, in which no other process can write.
 DELETED_ROWS_MAX = 5_000
 
 _INSERT_RECORD = "INSERT INTO recent (session, seq, at, crc32, body) VALUES (?, ?, ?, ?, ?)"
@@ -20,7 +20,7 @@ _BY_ROWID = "DELETE FROM {} WHERE rowid IN (SELECT rowid FROM {} WHERE session =
 
 
 def adopt(db: apsw.Connection, row: SessionRow, records: Sequence[Logged]) -> int:
-    """Append records with their own numbers and times; see `Store.adopt`."""
+    """Append records with their own seqs and times; see `SessionAdmin.adopt`."""
     for seq, logged in enumerate(records, start=row.last_seq + 1):
         if logged.seq != seq:
             raise SeqMovedError(row.key, logged.seq - 1, row.last_seq)
@@ -32,15 +32,15 @@ def adopt(db: apsw.Connection, row: SessionRow, records: Sequence[Logged]) -> in
             digest = sha256(body).digest()
             db.execute(_INSERT_CLIENT_ID, (row.number, logged.record.client_id, logged.seq, digest))
         row.extend(1, owed(logged.record), logged.at)
-    insert_names(db, row.number, refs_in(logged.record for logged in records))
+    insert_refs(db, row.number, refs_in(logged.record for logged in records))
     return row.last_seq
 
 
 def rename(db: apsw.Connection, row: SessionRow, key: str) -> None:
-    """Give a session another key. What only leases are known of under that key is dropped."""
+    """Rename a session. A row of the new key that has only a lease is deleted."""
     taken = db.execute("SELECT created_at IS NOT NULL, number FROM sessions WHERE key = ?", (key,)).get
     if taken is not None and taken[0]:
-        raise BadInputError(f"there is a session {key!r} already; choose another key")
+        raise BadInputError(f"session {key!r} already exists; choose another key")
     check_not_sealed(row.key, key, sealed_until(db, row.number))
     if taken is not None:
         db.execute("DELETE FROM sessions WHERE number = ?", (taken[1],))
@@ -57,6 +57,6 @@ def delete_some(db: apsw.Connection, row: SessionRow) -> bool:
     if left <= 0:
         return True
     for table in ("snapshots", "client_ids", "segments", "blob_names", "blobs_unknown"):
-        db.execute(f"DELETE FROM {table} WHERE session = ?", (row.number,))  # noqa: S608 - a name of ours
+        db.execute(f"DELETE FROM {table} WHERE session = ?", (row.number,))  # noqa: S608 - constant table names
     db.execute("DELETE FROM sessions WHERE number = ?", (row.number,))
     return False

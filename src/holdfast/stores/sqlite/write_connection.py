@@ -1,7 +1,7 @@
-"""The connection that writes to a SQLite store: many operations, one commit.
+"""Write connection of a SQLite store: group commit, checkpoints, and polling for changes of other processes.
 
-Whoever holds the pen may write: the writer's thread most of the time, the event loop itself for a single small
-operation on a quick disk. `hold` is the lock that says who. Nobody is told of success before the commit has returned.
+The writer thread uses it most of the time, the event loop for a single small operation on a fast disk; `lock` decides.
+An operation succeeds only after the commit has returned.
 """
 
 import asyncio
@@ -16,48 +16,47 @@ import apsw
 
 from holdfast.errors import HoldfastError, StoreFullError
 from holdfast.ports import Clock
-from holdfast.stores.feeds import Bells, Fresh
+from holdfast.stores.feeds import FeedRegistry, NewRow
 from holdfast.stores.sqlite import batch as batches
 from holdfast.stores.sqlite.batch import Batch, RowCache
-from holdfast.stores.sqlite.file import BUSY_SECONDS, Patience, connect, full, translated
-from holdfast.stores.sqlite.process_lock import Owners
+from holdfast.stores.sqlite.file import BUSY_SECONDS, BusyHandler, connect, full, translate_error
+from holdfast.stores.sqlite.process_lock import Instances
 from holdfast.stores.sqlite.reserve import Reserve
 
-# --- SQLite's write-ahead log from the writer's side: keeping it short, and noticing what other processes put into it.
+# --- Write-ahead log ---
 
-
-# The log of changes is copied into the database when it has this many pages (4 MiB), as SQLite does by default. A log
-# that starts over in time is written in place, which disks do quicker than letting a file grow: with 4,000 pages one
-# session appended at 0.45 of plain SQLite's pace, with 1,000 at 0.55, all else being equal.
+# Pages in the WAL at which a checkpoint runs (4 MiB), the default of SQLite. A WAL that restarts in time is overwritten
+# in place, which is faster than a growing file: with 4,000 pages one session appended at 0.45 of the speed of plain
+# SQLite, with 1,000 at 0.55, all else being equal.
 CHECKPOINT_PAGES = 1_000
-# Readers that never pause keep the log from starting over. From this many pages on (64 MiB) the writer waits for a
-# moment without any: readers take milliseconds, so it comes soon, unless one of them hangs on to an old state.
+# Continuous readers keep the WAL from restarting. From this many pages on (64 MiB) the writer waits for a moment
+# without readers: they take milliseconds, so it comes soon, unless one of them holds an old snapshot.
 CHECKPOINT_FORCED_PAGES = 16_384
 CHECKPOINT_FORCED_SECONDS = 0.25
-# What is left of the log's file after it has started over: a file that need not grow is written faster.
+# Size of the WAL file after a restart: a file that need not grow is written faster.
 LOG_BYTES_KEPT = 64 * 2**20
 
-# How often other processes' commits are looked for: often while they come, else 40 times a second, which took 0.6 % of
-# one core. Nobody looks while no feed waits. A record of another process came after 17 ms at the median, 27 at most.
+# Interval for polling commits of other processes: short while they come, else 40 times a second, which took 0.6 % of
+# one core. No polling while no feed waits. A record of another process arrived after 17 ms at the median, 27 at most.
 POLL_SECONDS_MIN = 0.002
 POLL_SECONDS_MAX = 0.025
-# However many sessions are waited for, looking takes at most this share of the thread's time.
+# Polling takes at most this share of the time of the thread, for any number of sessions.
 POLL_TIME_SHARE_MAX = 0.1
 
-# The first reads the small table of recent records once for all sessions.
+# The first query reads the small table of recent records once for all sessions.
 _SELECT_RECENT_ENDS = "SELECT key, max(seq) FROM recent JOIN sessions ON number = session GROUP BY session"
 _SELECT_OLDER_END = "SELECT max(seq) FROM records WHERE session = (SELECT number FROM sessions WHERE key = ?)"
 
 
 class Checkpoints:
-    """When to copy the log of changes into the database."""
+    """Checkpoint policy."""
 
     def __init__(self) -> None:
         self._pages = 0
         self._pages_next = CHECKPOINT_PAGES
 
     def watch(self, db: apsw.Connection) -> None:
-        """Take over from SQLite's own checkpoints, which would make a sender wait for the copying."""
+        """Replace the automatic checkpoints of SQLite, which would delay a writer."""
         db.execute(f"PRAGMA journal_size_limit = {LOG_BYTES_KEPT}")
         db.set_wal_hook(self._note)
 
@@ -66,48 +65,48 @@ class Checkpoints:
         return apsw.SQLITE_OK
 
     def are_due(self) -> bool:
-        """Whether the log has grown enough."""
+        """Return whether a checkpoint is due."""
         if self._pages < CHECKPOINT_PAGES:
             self._pages_next = CHECKPOINT_PAGES
         return self._pages >= self._pages_next
 
-    def run(self, db: apsw.Connection, patience: Patience) -> None:
-        """Copy the log into the database. `patience` is the connection's own."""
-        # A checkpoint that fails loses nothing: the log holds everything, and the next one is soon due.
+    def run(self, db: apsw.Connection, busy_handler: BusyHandler) -> None:
+        """Run a checkpoint. `busy_handler` is that of the connection."""
+        # A failed checkpoint loses nothing: the WAL holds everything, and the next one is due soon.
         with suppress(apsw.Error):
             if self._pages < CHECKPOINT_FORCED_PAGES:
                 db.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
             else:
-                patience.seconds_max = CHECKPOINT_FORCED_SECONDS
+                busy_handler.seconds_max = CHECKPOINT_FORCED_SECONDS
                 db.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
-        patience.seconds_max = BUSY_SECONDS
-        # Where readers hold it up, trying again after every commit would make each of them slow.
+        busy_handler.seconds_max = BUSY_SECONDS
+        # If readers block it, a retry after every commit would slow down each commit.
         self._pages_next = self._pages + CHECKPOINT_PAGES
 
 
-class Watch:
-    """Looks for other processes' commits while a feed waits, quickly when there were some a moment ago."""
+class ChangePoller:
+    """Polls for commits of other processes while a feed waits, faster after a recent commit."""
 
-    def __init__(self, bells: Bells) -> None:
-        self._bells = bells
+    def __init__(self, registry: FeedRegistry) -> None:
+        self._registry = registry
         self._version = -1
         self._interval = POLL_SECONDS_MIN
-        self._next_look = 0.0
+        self._next_poll = 0.0
 
     def pause_seconds(self) -> float | None:
-        """Return how long nothing need be looked for; None: until someone waits."""
-        if not self._bells.waiting_count:
+        """Return the time until the next poll; None if no feed waits."""
+        if not self._registry.waiting_count:
             return None
-        return max(self._next_look - time.monotonic(), 0.0)
+        return max(self._next_poll - time.monotonic(), 0.0)
 
     def is_due(self) -> bool:
-        """Whether it is time to look."""
-        return self._bells.waiting_count > 0 and time.monotonic() >= self._next_look
+        """Return whether a poll is due."""
+        return self._registry.waiting_count > 0 and time.monotonic() >= self._next_poll
 
     def has_changed(self, db: apsw.Connection) -> bool:
-        """Whether another connection has written since this was asked last."""
+        """Return whether another connection has written since the last call."""
         self._interval = min(self._interval * 1.5, POLL_SECONDS_MAX)
-        self._next_look = time.monotonic() + self._interval
+        self._next_poll = time.monotonic() + self._interval
         version: int = db.execute("PRAGMA data_version").get
         if version == self._version:
             return False
@@ -115,8 +114,8 @@ class Watch:
         self._interval = POLL_SECONDS_MIN
         return True
 
-    def grown(self, db: apsw.Connection, positions: dict[str, int]) -> list[str]:
-        """Return the sessions whose log goes further than the position given for them."""
+    def grown_sessions(self, db: apsw.Connection, positions: dict[str, int]) -> list[str]:
+        """Return the sessions that have records after their position."""
         started = time.monotonic()
         grown = []
         ends: list[tuple[Any, ...]] = db.execute(_SELECT_RECENT_ENDS).fetchall()
@@ -126,171 +125,171 @@ class Watch:
             if last_seq is not None and last_seq > position:
                 grown.append(session)
         now = time.monotonic()
-        self._next_look = max(self._next_look, now + (now - started) / POLL_TIME_SHARE_MAX)
+        self._next_poll = max(self._next_poll, now + (now - started) / POLL_TIME_SHARE_MAX)
         return grown
 
 
-# An event loop that stands still for so long holds up nobody: a token of a model takes ten times as long.
+# The event loop may block this long: a token of a model takes ten times as long.
 QUICK_SECONDS = 0.001
-# One slow commit in this many makes the disk slow on average, and so many quick ones make it quick again.
+# Window of the moving average: one slow commit makes the disk slow, and this many fast ones make it fast again.
 COMMITS_REMEMBERED = 8
 
 Outcome: TypeAlias = tuple[asyncio.Future[Any], Any, HoldfastError | None]
 
 
-class Waiting:
-    """An operation that someone waits for."""
+class PendingWrite:
+    """An operation in the queue, with the future of its caller."""
 
-    __slots__ = ("future", "is_ending", "operation", "size_bytes")
+    __slots__ = ("ends_turn", "future", "operation", "size_bytes")
 
     def __init__(
-        self, operation: Callable[[Batch], Any], size_bytes: int, future: asyncio.Future[Any], *, is_ending: bool
+        self, operation: Callable[[Batch], Any], size_bytes: int, future: asyncio.Future[Any], *, ends_turn: bool
     ) -> None:
         self.operation, self.size_bytes, self.future = operation, size_bytes, future
-        # It gives a turn its outcome, or is on the way to that: space is kept for it.
-        self.is_ending = is_ending
+        # The operation ends a turn or leads to that, so it may use the reserved space.
+        self.ends_turn = ends_turn
 
 
-class Written:
-    """What came of one transaction: an outcome for everyone who waited, and the new records of each session."""
+class WriteResult:
+    """Result of one transaction: the outcome of each operation, and the new rows of each session."""
 
-    __slots__ = ("news", "outcomes")
+    __slots__ = ("new_rows", "outcomes")
 
-    def __init__(self, outcomes: list[Outcome], news: Mapping[str, Sequence[Fresh]] | None = None) -> None:
-        self.outcomes, self.news = outcomes, news or {}
+    def __init__(self, outcomes: list[Outcome], new_rows: Mapping[str, Sequence[NewRow]] | None = None) -> None:
+        self.outcomes, self.new_rows = outcomes, new_rows or {}
 
 
-class Pen:
-    """Writes for one store. Every method but `is_quick` is for whoever has `hold`."""
+class WriteConnection:
+    """The write connection of one store. The caller holds `lock` for every method except `is_quick`."""
 
-    def __init__(self, path: Path, owners: Owners, clock: Clock) -> None:
-        self.hold = Lock()
+    def __init__(self, path: Path, instances: Instances, clock: Clock) -> None:
+        self.lock = Lock()
         self._reserve = Reserve(path)
-        self._path, self._owners, self._clock = path, owners, clock
+        self._path, self._instances, self._clock = path, instances, clock
         self._db: apsw.Connection | None = None
         # The connection may be broken, and no other could be opened yet.
-        self._is_doubtful = False
-        self._patience = Patience(BUSY_SECONDS)
+        self._is_broken = False
+        self._busy_handler = BusyHandler(BUSY_SECONDS)
         self._cache = RowCache()
         self._checkpoints = Checkpoints()
-        # How long a transaction takes, on average; None: not known yet.
+        # Average duration of a transaction; None before the first.
         self._seconds: float | None = None
-        # Transactions committed; set against the number of operations it tells how well they group.
+        # Number of commits.
         self.commits = 0
 
     @property
     def is_quick(self) -> bool:
-        """Whether a transaction takes so little time that waiting for it costs less than handing it to a thread."""
+        """Return whether a transaction takes less time than a round trip to the thread."""
         return self._seconds is not None and self._seconds < QUICK_SECONDS and self._db is not None
 
-    def connection(self) -> apsw.Connection:
-        """Return the connection, opened where it was not or was given up."""
+    def db(self) -> apsw.Connection:
+        """Return the connection, opened or replaced if needed."""
         if self._db is None:
-            self._db = connect(self._path, patience=self._patience)
+            self._db = connect(self._path, busy_handler=self._busy_handler)
             self._checkpoints.watch(self._db)
-        elif self._is_doubtful:
+        elif self._is_broken:
             self._replace(self._db)
         return self._db
 
     def begin(self, seconds_max: float) -> None:
-        """Start a transaction, waiting so long for other processes. Raises what `refusal_of` understands."""
-        db = self.connection()
-        self._owners.take_turn(seconds_max)
-        self._patience.seconds_max = seconds_max
+        """Begin a transaction, with a timeout for other processes. `error_of` translates its exceptions."""
+        db = self.db()
+        self._instances.enter_queue(seconds_max)
+        self._busy_handler.seconds_max = seconds_max
         try:
             db.execute("BEGIN IMMEDIATE")
         finally:
-            self._patience.seconds_max = BUSY_SECONDS
-            self._owners.give_turn()
+            self._busy_handler.seconds_max = BUSY_SECONDS
+            self._instances.leave_queue()
 
-    def refusal_of(self, error: apsw.Error | OSError) -> HoldfastError:
-        """Return what to tell everyone who waited for a transaction that could not begin."""
-        return translated(self._path, error, self._db)
+    def error_of(self, error: apsw.Error | OSError) -> HoldfastError:
+        """Return the error for the operations of a transaction that could not begin."""
+        return translate_error(self._path, error, self._db)
 
-    def write(self, waiting: Sequence[Waiting]) -> Written:
-        """Do all of it in the transaction that has begun, and commit. On a full disk, only what ends a turn."""
+    def write(self, waiting: Sequence[PendingWrite]) -> WriteResult:
+        """Run all operations in the begun transaction and commit. On a full disk, only those that end a turn."""
         if not self._reserve.allows_all():
-            return self._write_endings(waiting, full(self._path))
+            return self._write_turn_ends(waiting, full(self._path))
         written = self._write_all(waiting)
-        if isinstance(written, Written):
+        if isinstance(written, WriteResult):
             return written
         why = written
-        if isinstance(why, StoreFullError) and any(each.is_ending for each in waiting) and self._reserve.give_up():
+        if isinstance(why, StoreFullError) and any(each.ends_turn for each in waiting) and self._reserve.release():
             try:
                 self.begin(BUSY_SECONDS)
             except (apsw.Error, OSError) as error:
-                return Written(refused(waiting, self.refusal_of(error)))
-            return self._write_endings(waiting, why)
-        return Written(refused(waiting, why))
+                return WriteResult(rejected(waiting, self.error_of(error)))
+            return self._write_turn_ends(waiting, why)
+        return WriteResult(rejected(waiting, why))
 
-    def _write_endings(self, waiting: Sequence[Waiting], why: HoldfastError) -> Written:
-        """Write what ends a turn, in the transaction that has begun, and refuse the rest: the space is for those."""
-        endings = [each for each in waiting if each.is_ending]
-        written = self._write_all(endings, is_short=True)
-        rest = refused([each for each in waiting if not each.is_ending], why)
-        if not isinstance(written, Written):
-            return Written(rest + refused(endings, written))
-        return Written(rest + written.outcomes, written.news)
+    def _write_turn_ends(self, waiting: Sequence[PendingWrite], why: HoldfastError) -> WriteResult:
+        """Run only the operations that end a turn, in the begun transaction, and reject the others."""
+        endings = [each for each in waiting if each.ends_turn]
+        written = self._write_all(endings, uses_reserve=True)
+        rest = rejected([each for each in waiting if not each.ends_turn], why)
+        if not isinstance(written, WriteResult):
+            return WriteResult(rest + rejected(endings, written))
+        return WriteResult(rest + written.outcomes, written.new_rows)
 
-    def _write_all(self, waiting: Sequence[Waiting], *, is_short: bool = False) -> Written | HoldfastError:
-        """Do all of it and commit, or leave nothing of it and return why."""
+    def _write_all(self, waiting: Sequence[PendingWrite], *, uses_reserve: bool = False) -> WriteResult | HoldfastError:
+        """Run all operations and commit, or roll back and return the error."""
         started = time.perf_counter()
-        db = self.connection()
+        db = self.db()
         try:
             self._cache.begin(db)
-            batch = Batch(db, self._cache, self._owners, self._clock.now(), is_short=is_short)
+            batch = Batch(db, self._cache, self._instances, self._clock.now(), uses_reserve=uses_reserve)
             outcomes = [self._outcome(each, batch) for each in waiting]
             batch.flush()
             db.execute("COMMIT")
         except apsw.Error as error:
-            why = translated(self._path, error, db)
-            self._take_back(db, is_usable=isinstance(error, apsw.FullError | apsw.BusyError))
+            why = translate_error(self._path, error, db)
+            self._rollback(db, is_usable=isinstance(error, apsw.FullError | apsw.BusyError))
             return why
         except BaseException:
-            self._take_back(db, is_usable=False)
+            self._rollback(db, is_usable=False)
             raise
         self._cache.committed(db)
         self._cache.recent_records += batch.records_added
         self.commits += 1
-        self._remember(time.perf_counter() - started)
-        return Written(outcomes, batch.news)
+        self._record_time(time.perf_counter() - started)
+        return WriteResult(outcomes, batch.new_rows)
 
-    def is_untidy(self) -> bool:
-        """Whether `tidy` has something to do."""
+    def needs_tidying(self) -> bool:
+        """Return whether `tidy` has work."""
         return self._cache.recent_records >= batches.RECENT_RECORDS_MAX or self._checkpoints.are_due()
 
     def tidy(self) -> None:
-        """What need not be done while someone waits for it."""
+        """Move recent records and run checkpoints: work that no caller waits for."""
         if self._cache.recent_records >= batches.RECENT_RECORDS_MAX:
             self._move_recent()
         if self._db is not None and self._checkpoints.are_due():
-            self._checkpoints.run(self._db, self._patience)
+            self._checkpoints.run(self._db, self._busy_handler)
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file."""
         self._reserve.close()
         if self._db is not None:
             self._db.close()
 
-    def _remember(self, seconds: float) -> None:
+    def _record_time(self, seconds: float) -> None:
         before = seconds if self._seconds is None else self._seconds
         self._seconds = before + (seconds - before) / COMMITS_REMEMBERED
 
     def _move_recent(self) -> None:
-        db = self.connection()
+        db = self.db()
         try:
             self.begin(BUSY_SECONDS)
             self._cache.begin(db)
             batches.move_recent(db)
             db.execute("COMMIT")
         except (apsw.Error, OSError):
-            # Where they are the records are as safe; moving them is tried again after the next commit.
-            self._take_back(db, is_usable=False)
+            # The records are safe where they are; the next commit retries.
+            self._rollback(db, is_usable=False)
             return
         self._cache.recent_records = 0
         self._cache.committed(db)
 
-    def _outcome(self, waiting: Waiting, batch: Batch) -> Outcome:
+    def _outcome(self, waiting: PendingWrite, batch: Batch) -> Outcome:
         if waiting.future.cancelled():
             return waiting.future, None, None
         try:
@@ -298,10 +297,10 @@ class Pen:
         except HoldfastError as refusal:
             return waiting.future, None, refusal
         except OSError as error:
-            return waiting.future, None, translated(self._path, error)
+            return waiting.future, None, translate_error(self._path, error)
 
-    def _take_back(self, db: apsw.Connection, *, is_usable: bool) -> None:
-        """Leave nothing of a transaction that failed. A connection that may be broken is not used again."""
+    def _rollback(self, db: apsw.Connection, *, is_usable: bool) -> None:
+        """Roll back a failed transaction, and replace a connection that may be broken."""
         self._cache.forget()
         try:
             if db.in_transaction:
@@ -312,25 +311,25 @@ class Pen:
             self._replace(db)
 
     def _replace(self, db: apsw.Connection) -> None:
-        """Go on with another connection, as soon as there is one."""
-        successor = self._successor()
-        self._is_doubtful = successor is None
+        """Replace the connection if another one can be opened."""
+        successor = self._open_successor()
+        self._is_broken = successor is None
         if successor is not None:
             self._db = successor
             with suppress(apsw.Error):
                 db.close()
 
-    def _successor(self) -> apsw.Connection | None:
-        """Open another connection beside one that may be broken; None where that fails too.
+    def _open_successor(self) -> apsw.Connection | None:
+        """Open another connection next to one that may be broken; None if that fails too.
 
-        Before the other is closed: with the last one goes what says how far the log of changes counts. Whoever opened
-        it then would take what was written and could not be synced, and was refused, for committed.
+        It is opened before the other is closed: closing the last connection drops the WAL index. A later open would
+        then recover a transaction that was written but not synced, and whose callers got an error.
         """
         db = None
         try:
-            db = connect(self._path, patience=self._patience)
+            db = connect(self._path, busy_handler=self._busy_handler)
             self._checkpoints.watch(db)
-            # Reading is what joins it to the others.
+            # The read attaches it to the shared WAL index.
             db.execute("SELECT count(*) FROM sqlite_schema")
         except apsw.Error:
             if db is not None:
@@ -340,6 +339,6 @@ class Pen:
         return db
 
 
-def refused(waiting: Sequence[Waiting], why: HoldfastError) -> list[Outcome]:
-    """Return outcomes that tell everyone that nothing was written, each by an error of its own."""
+def rejected(waiting: Sequence[PendingWrite], why: HoldfastError) -> list[Outcome]:
+    """Return outcomes that fail every operation, each with an exception of its own."""
     return [(each.future, None, type(why)(str(why))) for each in waiting]

@@ -1,9 +1,9 @@
-"""Who writes to a SQLite store, and when: one thread for many operations, the event loop itself for a single quick one.
+"""Writer of a SQLite store: a thread with group commit, and inline writes for single small operations.
 
-Operations of one round of the loop gather, and those that come while a commit waits for the disk; the next transaction
-takes all of them, so that a hundred sessions cost little more than one. A single small operation, with no other before
-or beside it and a disk that takes less time than handing it to a thread and back, is written on the spot. Between
-commits the thread looks for records that other processes wrote, while someone waits for them.
+Operations of one iteration of the event loop are collected, and so are those that arrive during a commit; the next
+transaction takes all of them, so that a hundred sessions cost little more than one. A single small operation with no
+other in flight is written inline, if the disk is faster than a round trip to the thread. Between commits the thread
+polls for records of other processes while a feed waits.
 """
 
 import asyncio
@@ -20,20 +20,19 @@ import apsw
 
 from holdfast.errors import StoppingError, StoreBusyError, StoreIoError
 from holdfast.ports import Clock
-from holdfast.stores.feeds import Bells
+from holdfast.stores.feeds import FeedRegistry
 from holdfast.stores.sqlite.batch import Batch
 from holdfast.stores.sqlite.file import BUSY_SECONDS
-from holdfast.stores.sqlite.process_lock import Owners
-from holdfast.stores.sqlite.write_connection import Pen, Waiting, Watch, Written, refused
+from holdfast.stores.sqlite.process_lock import Instances
+from holdfast.stores.sqlite.write_connection import ChangePoller, PendingWrite, WriteConnection, WriteResult, rejected
 
-# --- How an event loop and a thread hand things to each other, quickly.
-
+# --- Queues between the event loop and the thread ---
 
 WorkT = TypeVar("WorkT")
 
 
 class _Pipe:
-    """Wakes whoever waits at its other end."""
+    """A pipe that wakes the reader at its other end."""
 
     def __init__(self) -> None:
         self.reading, self._writing = os.pipe()
@@ -48,7 +47,7 @@ class _Pipe:
 
 
 class WorkQueue(Generic[WorkT]):
-    """What an event loop hands to one thread, in order."""
+    """Queue from an event loop to one thread."""
 
     def __init__(self) -> None:
         self._waiting: deque[WorkT] = deque()
@@ -61,35 +60,35 @@ class WorkQueue(Generic[WorkT]):
         return len(self._waiting)
 
     def put(self, *work: WorkT) -> None:
-        """Add some work, all at once, and wake the thread, if it sleeps."""
+        """Add work and wake the thread if it sleeps."""
         self._waiting.extend(work)
-        # The thread says that it sleeps before it looks for the last time, so one of the two always sees the other.
+        # The thread sets the flag before its last check, so one of the two always sees the other.
         if self._is_asleep:
             self._is_asleep = False
             self._pipe.wake()
 
     def wait(self, seconds: float | None) -> bool:
-        """In the thread: return True when there is work, False when this much time has passed without one."""
+        """In the thread: wait for work. Return False on a timeout."""
         if self._waiting:
             return True
         self._is_asleep = True
-        # Without a time limit the read alone waits: one call of the system instead of two.
+        # Without a timeout the read itself waits: one system call instead of two.
         if not self._waiting and (seconds is None or self._poll.poll(seconds * 1_000)):
             os.read(self._pipe.reading, 64)
         self._is_asleep = False
         return bool(self._waiting)
 
     def take(self) -> WorkT | None:
-        """In the thread: return the next piece; None where there is none."""
+        """In the thread: return the next piece of work, or None."""
         return self._waiting.popleft() if self._waiting else None
 
     def close(self) -> None:
-        """Once the thread has ended: let go of the pipe."""
+        """Close the pipe, after the thread has ended."""
         self._pipe.close()
 
 
 class CallQueue:
-    """What a thread hands to an event loop: calls to make there, in order."""
+    """Queue of calls from a thread to an event loop."""
 
     def __init__(self) -> None:
         self._calls: deque[Callable[[], None]] = deque()
@@ -99,14 +98,14 @@ class CallQueue:
         self._loop: asyncio.AbstractEventLoop | None = None
 
     def attach(self) -> asyncio.AbstractEventLoop:
-        """Belong to the event loop that runs now, from the first time on."""
+        """Attach to the running event loop, at the first call."""
         if self._loop is None:
             self._loop = asyncio.get_running_loop()
             self._loop.add_reader(self._pipe.reading, self._run_woken)
         return self._loop
 
     def put(self, call: Callable[[], None]) -> None:
-        """From the thread: have the loop make this call soon."""
+        """From the thread: schedule a call in the loop."""
         self._calls.append(call)
         if not self._is_woken:
             self._is_woken = True
@@ -114,228 +113,233 @@ class CallQueue:
 
     def _run_woken(self) -> None:
         os.read(self._pipe.reading, 64)
-        # Before looking: a call that is put from here on wakes the loop again.
+        # Cleared before the calls: a later `put` wakes the loop again.
         self._is_woken = False
         self.run_all()
 
     def run_all(self) -> None:
-        """Make all calls that wait."""
+        """Run all queued calls."""
         while self._calls:
             self._calls.popleft()()
 
     def close(self) -> None:
-        """Let go of the loop and of the pipe."""
+        """Detach from the loop and close the pipe."""
         if self._loop is not None:
             self._loop.remove_reader(self._pipe.reading)
         self._pipe.close()
 
 
-# One transaction takes so many operations and bytes at most: nobody waits for more than some ten milliseconds of
-# other people's work, and a batch fits in the page cache.
+# --- Writer ---
+
+# Limits of a transaction: an operation waits for some ten milliseconds of other work at most, and a batch fits in the
+# page cache.
 BATCH_OPERATIONS_MAX = 512
 BATCH_BYTES_MAX = 8 * 2**20
-# Operations that may wait for the writer. A task has one under way, so this many tasks stand still before one is
-# refused.
+# Limit of the queue. A task has one operation in flight, so this many tasks wait before one is rejected.
 WAITING_MAX = 20_000
-# What the event loop may write itself: as much as a record with its text in line. More takes the disk longer.
-WRITTEN_HERE_BYTES_MAX = 32 * 2**10
+# Limit of an inline write: a record with its text. A larger one takes the disk longer.
+INLINE_BYTES_MAX = 32 * 2**10
 
 ResultT = TypeVar("ResultT")
 
 
 class Writer:
-    """Writes for one store."""
+    """The writer of one store."""
 
-    def __init__(self, path: Path, owners: Owners, clock: Clock, bells: Bells) -> None:
-        self._path, self._bells = path, bells
-        self._pen = Pen(path, owners, clock)
-        # On the loop: how many operations this round of it asked for, whether the last round with any had just one,
-        # those that go to the thread, and how many it has not settled yet.
-        self._asked = 0
-        self._was_alone = True
-        self._gathered: list[Waiting] = []
-        self._handed_over = 0
-        # What the thread gets: operations, and questions for the watch.
-        self._inbox: WorkQueue[Waiting | Callable[[], None]] = WorkQueue()
+    def __init__(self, path: Path, instances: Instances, clock: Clock, registry: FeedRegistry) -> None:
+        self._path, self._registry = path, registry
+        self._connection = WriteConnection(path, instances, clock)
+        # On the loop: operations of this iteration, whether the last iteration with any had just one, operations for
+        # the thread, and how many of those are not settled.
+        self._requested = 0
+        self._was_single = True
+        self._collected: list[PendingWrite] = []
+        self._unsettled = 0
+        # For the thread: operations, and calls.
+        self._inbox: WorkQueue[PendingWrite | Callable[[], None]] = WorkQueue()
         self._outbox = CallQueue()
         self._is_stopping = False
-        # In the thread: operations of the transaction under way, and questions that came up during it.
-        self._in_flight: list[Waiting] = []
-        self._put_off: list[Callable[[], None]] = []
-        self._watch = Watch(bells)
+        # In the thread: operations of the current transaction, and calls that arrived during it.
+        self._in_flight: list[PendingWrite] = []
+        self._deferred: list[Callable[[], None]] = []
+        self._poller = ChangePoller(registry)
         self._thread = Thread(target=self._work, name=f"holdfast-writer-{path.name}", daemon=True)
         self._thread.start()
 
     @property
     def commits(self) -> int:
-        """How many transactions were committed."""
-        return self._pen.commits
+        """Number of commits."""
+        return self._connection.commits
 
     # On the event loop.
 
     async def run(
-        self, operation: Callable[[Batch], ResultT], *, size_bytes: int = 0, is_ending: bool = False
+        self, operation: Callable[[Batch], ResultT], *, size_bytes: int = 0, ends_turn: bool = False
     ) -> ResultT:
-        """Do something in the next transaction, and return when it is on disk. Raises what it was refused with.
+        """Run an operation in the next transaction and return its result once it is on disk.
 
-        For what ends a turn (`is_ending`) space is kept, should the disk be full.
+        An operation that ends a turn (`ends_turn`) may use the reserved space on a full disk.
         """
         if self._is_stopping:
-            raise StoppingError(f"the store {self._path} was closed; open it again")
-        if self._handed_over + len(self._gathered) >= WAITING_MAX:
-            raise StoreBusyError(f"{WAITING_MAX:,} operations wait for {self._path} already; try again")
+            raise StoppingError(f"the store {self._path} is closed; open it again")
+        if self._unsettled + len(self._collected) >= WAITING_MAX:
+            raise StoreBusyError(f"write queue of {self._path} is full ({WAITING_MAX:,} operations); retry later")
         loop = self._outbox.attach()
         future: asyncio.Future[ResultT] = loop.create_future()
-        waiting = Waiting(operation, size_bytes, future, is_ending=is_ending)
-        self._asked += 1
-        if self._asked == 1:
-            # After everything that is ready now has run, and perhaps asked for more.
-            loop.call_soon(self._end_round)
-        is_alone = self._asked == 1 and self._was_alone and not self._handed_over
-        if not is_alone or not self._write_here(waiting):
-            self._gathered.append(waiting)
+        waiting = PendingWrite(operation, size_bytes, future, ends_turn=ends_turn)
+        self._requested += 1
+        if self._requested == 1:
+            # Runs after all tasks that are ready now, which may add operations.
+            loop.call_soon(self._end_iteration)
+        is_alone = self._requested == 1 and self._was_single and not self._unsettled
+        if not is_alone or not self._write_inline(waiting):
+            self._collected.append(waiting)
         elif future.exception() is None:
-            # Nothing was waited for, so the others have not had their turn.
+            # The inline write did not yield, so let other tasks run.
             await asyncio.sleep(0)
         return await future
 
-    def nudge(self) -> None:
-        """Have the thread look for other processes' records: someone waits for them."""
+    def start_polling(self) -> None:
+        """Start polling for records of other processes: a feed waits."""
         self._outbox.attach()
-        self._inbox.put(_nothing)
+        self._inbox.put(_noop)
 
     async def close(self) -> None:
-        """Finish what was asked for, then end the thread."""
+        """Finish queued operations, then end the thread."""
         self._is_stopping = True
-        self._hand_over()
-        self._inbox.put(_nothing)
+        self._pass_on()
+        self._inbox.put(_noop)
         await asyncio.to_thread(self._thread.join)
         self._outbox.run_all()
         self._outbox.close()
         self._inbox.close()
 
-    def _end_round(self) -> None:
-        """Hand over what this round gathered."""
-        self._was_alone, self._asked = self._asked == 1, 0
-        self._hand_over()
+    def _end_iteration(self) -> None:
+        """Pass the operations of this iteration to the thread."""
+        self._was_single, self._requested = self._requested == 1, 0
+        self._pass_on()
 
-    def _hand_over(self) -> None:
-        gathered, self._gathered = self._gathered, []
-        self._handed_over += len(gathered)
-        if gathered:
-            self._inbox.put(*gathered)
+    def _pass_on(self) -> None:
+        coalesced, self._collected = self._collected, []
+        self._unsettled += len(coalesced)
+        if coalesced:
+            self._inbox.put(*coalesced)
 
-    def _write_here(self, waiting: Waiting) -> bool:
-        """Write on the spot, if nothing at all need be waited for. Returns whether it was."""
-        pen = self._pen
-        if waiting.size_bytes > WRITTEN_HERE_BYTES_MAX or not pen.is_quick or not pen.hold.acquire(blocking=False):
+    def _write_inline(self, waiting: PendingWrite) -> bool:
+        """Write inline if nothing has to be waited for, and return whether it was written."""
+        connection = self._connection
+        if (
+            waiting.size_bytes > INLINE_BYTES_MAX
+            or not connection.is_quick
+            or not connection.lock.acquire(blocking=False)
+        ):
             return False
         try:
-            pen.begin(seconds_max=0.0)
-            written = pen.write([waiting])
+            connection.begin(seconds_max=0.0)
+            written = connection.write([waiting])
         except (apsw.Error, OSError):
-            # Another process has the file, or something is wrong with it: the thread can wait, and finds out.
+            # Another process holds the file, or it fails: the thread waits or reports the error.
             return False
         finally:
-            pen.hold.release()
-        self._settle(written, handed_over=0)
-        if pen.is_untidy():
+            connection.lock.release()
+        self._settle(written, count=0)
+        if connection.needs_tidying():
             self._inbox.put(self._tidy)
         return True
 
-    def _settle(self, written: Written, *, handed_over: int) -> None:
-        self._handed_over -= handed_over
+    def _settle(self, written: WriteResult, *, count: int) -> None:
+        self._unsettled -= count
         for future, result, error in written.outcomes:
             if future.done():
-                # Its task was cancelled meanwhile.
+                # Its task was cancelled.
                 continue
             if error is None:
                 future.set_result(result)
             else:
                 future.set_exception(error)
-        self._bells.tell(written.news)
+        self._registry.deliver(written.new_rows)
 
-    def _seek_elsewhere(self) -> None:
-        """Another process has written: ask which of the sessions that are fed have grown."""
-        positions = self._bells.positions()
-        self._inbox.put(lambda: self._look_for(positions))
+    def _find_grown(self) -> None:
+        """Another process has written: let the thread find the sessions with feeds that have grown."""
+        positions = self._registry.positions()
+        self._inbox.put(lambda: self._wake_grown(positions))
 
     # In the thread.
 
     def _work(self) -> None:
-        """Take what comes until the end is asked for. Whoever still waits when this ends is told so."""
+        """Process the queue until the writer is closed. Operations that are still queued then fail."""
         try:
             while not self._is_stopping or len(self._inbox):
-                if self._inbox.wait(self._watch.pause_seconds()):
+                if self._inbox.wait(self._poller.pause_seconds()):
                     self._take()
-                if self._watch.is_due():
-                    self._look_elsewhere()
+                if self._poller.is_due():
+                    self._poll_changes()
         finally:
             self._is_stopping = True
             self._in_flight += self._drain(bounded=False)
-            ended = StoreIoError(f"the writer of {self._path} has ended; open the store again")
-            self._tell(Written(refused(self._in_flight, ended)))
-            self._pen.close()
+            ended = StoreIoError(f"the writer of {self._path} has stopped; open the store again")
+            self._report(WriteResult(rejected(self._in_flight, ended)))
+            self._connection.close()
 
     def _take(self) -> None:
-        came = self._inbox.take()
-        if isinstance(came, Waiting):
-            self._in_flight = [came]
-            with self._pen.hold:
+        work = self._inbox.take()
+        if isinstance(work, PendingWrite):
+            self._in_flight = [work]
+            with self._connection.lock:
                 written = self._write()
-            self._tell(written)
-            if self._pen.is_untidy():
+            self._report(written)
+            if self._connection.needs_tidying():
                 self._tidy()
-            while self._put_off:
-                self._put_off.pop(0)()
-        elif came is not None:
-            came()
+            while self._deferred:
+                self._deferred.pop(0)()
+        elif work is not None:
+            work()
 
-    def _write(self) -> Written:
-        """Do everything that waits in one transaction."""
+    def _write(self) -> WriteResult:
+        """Run all queued operations in one transaction."""
         try:
-            self._pen.begin(BUSY_SECONDS)
+            self._connection.begin(BUSY_SECONDS)
         except (apsw.Error, OSError) as error:
             self._in_flight += self._drain(bounded=False)
-            return Written(refused(self._in_flight, self._pen.refusal_of(error)))
+            return WriteResult(rejected(self._in_flight, self._connection.error_of(error)))
         self._in_flight += self._drain(bounded=True)
-        return self._pen.write(self._in_flight)
+        return self._connection.write(self._in_flight)
 
-    def _tell(self, written: Written) -> None:
-        """Have the loop tell everyone in flight what came of it."""
+    def _report(self, written: WriteResult) -> None:
+        """Let the loop settle the operations in flight."""
         count, self._in_flight = len(self._in_flight), []
-        self._outbox.put(lambda: self._settle(written, handed_over=count))
+        self._outbox.put(lambda: self._settle(written, count=count))
 
-    def _drain(self, *, bounded: bool) -> list[Waiting]:
-        """Take the operations that wait, up to the bounds of a batch or all of them."""
-        drained: list[Waiting] = []
+    def _drain(self, *, bounded: bool) -> list[PendingWrite]:
+        """Take queued operations, up to the limits of a batch or all of them."""
+        drained: list[PendingWrite] = []
         size_bytes = sum(each.size_bytes for each in self._in_flight)
         while not bounded or (len(drained) < BATCH_OPERATIONS_MAX and size_bytes < BATCH_BYTES_MAX):
-            came = self._inbox.take()
-            if came is None:
+            work = self._inbox.take()
+            if work is None:
                 break
-            if isinstance(came, Waiting):
-                drained.append(came)
-                size_bytes += came.size_bytes
+            if isinstance(work, PendingWrite):
+                drained.append(work)
+                size_bytes += work.size_bytes
             else:
-                self._put_off.append(came)
+                self._deferred.append(work)
         return drained
 
     def _tidy(self) -> None:
-        with self._pen.hold:
-            self._pen.tidy()
+        with self._connection.lock:
+            self._connection.tidy()
 
-    def _look_elsewhere(self) -> None:
-        # A look that fails is repeated soon; the writes themselves tell what is wrong with the file.
-        with suppress(apsw.Error), self._pen.hold:
-            if self._watch.has_changed(self._pen.connection()):
-                self._outbox.put(self._seek_elsewhere)
+    def _poll_changes(self) -> None:
+        # A failed poll is repeated soon; writes report errors of the file.
+        with suppress(apsw.Error), self._connection.lock:
+            if self._poller.has_changed(self._connection.db()):
+                self._outbox.put(self._find_grown)
 
-    def _look_for(self, positions: dict[str, int]) -> None:
-        with suppress(apsw.Error), self._pen.hold:
-            grown = self._watch.grown(self._pen.connection(), positions)
-            self._outbox.put(lambda: self._bells.ring(grown))
+    def _wake_grown(self, positions: dict[str, int]) -> None:
+        with suppress(apsw.Error), self._connection.lock:
+            grown = self._poller.grown_sessions(self._connection.db(), positions)
+            self._outbox.put(lambda: self._registry.wake(grown))
 
 
-def _nothing() -> None:
-    """Only wakes the thread."""
+def _noop() -> None:
+    """Wake the thread and do nothing."""
