@@ -6,7 +6,7 @@ import msgspec
 import pytest
 from click.testing import CliRunner
 
-from holdfast.cli.commands.analyse import classify
+from holdfast.cli.commands.analysis import classify
 from holdfast.errors import BadInputError
 from holdfast.lab.benches.faults import Figures, KindFigures, Miss, corpus_file, faults, measure, read_labelled
 from tests.cli.programs import holdfast

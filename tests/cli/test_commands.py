@@ -76,9 +76,9 @@ def store(tmp_path: Path) -> Path:
         return f"{name} = 17-B"
 
     async def fill() -> None:
-        async with wiring.open(path, tools=[look_up]) as hold:
-            await (await hold.session("telegram:42")).send("hello\nthere")
-            await (await hold.session("signal:7", system="Be brief.")).send('call look_up {"name": "berth"}')
+        async with wiring.open(path, tools=[look_up]) as client:
+            await (await client.session("telegram:42")).send("hello\nthere")
+            await (await client.session("signal:7", system="Be brief.")).send('call look_up {"name": "berth"}')
 
     asyncio.run(fill())
     return path
@@ -249,15 +249,15 @@ def test_show_without_a_start_shows_the_newest_and_says_what_is_left_out(store: 
 def test_show_as_json_is_the_log_itself(store: Path) -> None:
     lines = invoked("show", "signal:7", "--store", store, "--json").splitlines()
 
-    async def read(hold: Client) -> list[Logged]:
-        return await (await hold.session("signal:7")).history()
+    async def read(client: Client) -> list[Logged]:
+        return await (await client.session("signal:7")).history()
 
     assert [msgspec.json.decode(line, type=Logged) for line in lines] == asyncio.run(_in_store(store, read))
 
 
 async def _in_store(store: Path, look: Callable[[Client], object]) -> object:
-    async with wiring.open(store, tuning=wiring.Tuning(adopts=False)) as hold:
-        answer = look(hold)
+    async with wiring.open(store, tuning=wiring.Tuning(adopts=False)) as client:
+        answer = look(client)
         return await answer if asyncio.iscoroutine(answer) else answer
 
 
@@ -282,8 +282,8 @@ def test_view_as_json_has_the_sizes(store: Path) -> None:
 def test_cancel_asks_in_the_log_and_whoever_comes_next_obeys(store: Path) -> None:
     """The turn is left by a process that ended, so nobody works on it when it is cancelled."""
 
-    async def leave(hold: Client) -> None:
-        await hold._engine.store.admit("telegram:42", InputAdmitted((Text("never mind"),)))
+    async def leave(client: Client) -> None:
+        await client._engine.store.admit("telegram:42", InputAdmitted((Text("never mind"),)))
 
     asyncio.run(_in_store(store, leave))
 

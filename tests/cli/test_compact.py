@@ -24,8 +24,8 @@ def store(tmp_path: Path) -> Path:
     path = tmp_path / "store.db"
 
     async def fill() -> None:
-        async with wiring.open(path) as hold:
-            session = await hold.session(KEY)
+        async with wiring.open(path) as client:
+            session = await client.session(KEY)
             for number in range(3):
                 await session.send(f"message {number}: " + f"src/part{number}.py has a bug in line {number}. " * 700)
             await session.send("hello")
@@ -79,8 +79,8 @@ def test_a_compaction_as_json_has_its_outcome_and_its_record(store: Path) -> Non
 
 
 async def test_both_work_on_a_store_that_another_process_serves(store: Path) -> None:
-    async with wiring.open(store) as hold:
-        session = await hold.session(KEY)
+    async with wiring.open(store) as client:
+        session = await client.session(KEY)
 
         compacted = await asyncio.to_thread(holdfast, "compact", KEY, "--store", store)
         assert (compacted.returncode, compacted.stderr) == (0, b"")
@@ -99,8 +99,8 @@ def test_a_generation_is_told_by_view_and_show_and_undone(tmp_path: Path) -> Non
 
     async def fill() -> None:
         tuning = wiring.Tuning(bounds=Bounds(compacts_ahead=False))
-        async with wiring.open(path, model=Narrow(), tuning=tuning) as hold:
-            session = await hold.session(KEY)
+        async with wiring.open(path, model=Narrow(), tuning=tuning) as client:
+            session = await client.session(KEY)
             await pin_all_that_fits(session)
             await session.send(ONE_MORE)
 

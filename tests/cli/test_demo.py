@@ -15,13 +15,12 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
-from holdfast.lab.demo.client import Sent
+from holdfast.lab.demo.client import Sent, Witness
 from holdfast.lab.demo.display import Lines
 from holdfast.lab.demo.inputs import Flip, Made
-from holdfast.lab.demo.report import DISASTERS, reckon, shown_disasters
+from holdfast.lab.demo.report import DISASTERS, Held, read_store, reckon, shown_disasters
 from holdfast.lab.demo.run import Performance, Plan, Told, conclude, perform
 from holdfast.lab.demo.stage import FAST, KEY, STORE
-from holdfast.lab.demo.witness import Held, Witness, read_store
 from holdfast.runtime.maintenance.doctor import Finding
 from holdfast.stores.sqlite.copy import copy_store
 from holdfast.testing.builders import a_reply, a_turn_ended, an_input

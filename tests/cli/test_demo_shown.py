@@ -13,12 +13,12 @@ from rich.console import Console
 import holdfast
 from holdfast.core.limits.fit import Sizes
 from holdfast.gateway.api.schemas import ViewNow
+from holdfast.lab.demo.client import Witness
 from holdfast.lab.demo.display import Lines, Picture
 from holdfast.lab.demo.inputs import flip_a_bit
 from holdfast.lab.demo.processes import Troupe
-from holdfast.lab.demo.report import Figures, Shown
+from holdfast.lab.demo.report import Figures, Shown, read_store
 from holdfast.lab.demo.run import Performance, conclude, open_page, until_enter
-from holdfast.lab.demo.witness import Witness, read_store
 from holdfast.testing.builders import a_notice, a_reply, a_turn_ended, an_input
 from holdfast.types.limits import Limits
 from holdfast.types.messages import Message, Role, Text
@@ -171,8 +171,8 @@ async def test_a_program_that_does_not_start_is_told_with_its_last_words(tmp_pat
 
 async def test_the_bit_that_is_flipped_makes_its_record_unreadable_and_no_other(tmp_path: Path) -> None:
     path = tmp_path / "s.db"
-    async with holdfast.open(path) as hold:
-        session = await hold.session("k")
+    async with holdfast.open(path) as client:
+        session = await client.session("k")
         for number in range(3):
             await session.send(f"message {number}")
     before = (await read_store(path, "k")).records

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from click.testing import CliRunner
 
-from holdfast.cli.commands.analyse import estimate
+from holdfast.cli.commands.analysis import estimate
 from holdfast.core.limits.sizing import bytes_of_message, tokens_of_message
 from holdfast.types.messages import Message, Role, Text
 from tests.cli.transcripts import a_message, write_transcript

@@ -9,7 +9,7 @@ import pytest
 from click.testing import CliRunner
 
 from holdfast.cli import command_line
-from holdfast.cli.commands.change import Pruned
+from holdfast.cli.commands.sessions import Pruned
 from holdfast.runtime.sessions.delete import SECONDS_PER_DAY
 from holdfast.stores.sqlite import SqliteStore
 from holdfast.testing.builders import a_notice, an_input

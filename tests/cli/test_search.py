@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from holdfast.cli.commands.read import show
 from holdfast.cli.commands.search import search
+from holdfast.cli.commands.sessions import show
 from holdfast.cli.commands.transfer import import_
 from tests.cli.transcripts import a_call, a_message, a_result, write_transcript
 

@@ -14,8 +14,7 @@ from click.testing import CliRunner
 
 from holdfast.cli.commands.crashlab import crashlab
 from holdfast.lab.crashlab.judge import Known, Past, Verdict, judge
-from holdfast.lab.crashlab.lane import Pace
-from holdfast.lab.crashlab.report import Figures, Report, percentile, report
+from holdfast.lab.crashlab.lane import Figures, Pace, Report, percentile, report
 from holdfast.lab.crashlab.workload import (
     EFFECTS,
     SESSIONS,

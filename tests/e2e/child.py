@@ -108,16 +108,16 @@ def kill_myself() -> NoReturn:
 async def compacts(world: World, times: str, share: str = "0.1") -> None:
     """Ask for a compaction many times at once, and say what came of each."""
     bounds = replace(ASKED_ONLY, asked_tail_window_share=float(share))
-    async with world.open(world.model(declared=SMALL), bounds=bounds) as hold:
-        session = await hold.session(KEY)
+    async with world.open(world.model(declared=SMALL), bounds=bounds) as client:
+        session = await client.session(KEY)
         for settled in await asyncio.gather(*(session.compact() for _ in range(int(times)))):
             sys.stdout.write(f"{settled.outcome.value}\n")
 
 
 async def attaches(world: World, path: str) -> None:
     """Send a file, or all of a folder, and say by how many bytes the process has grown and what was answered."""
-    async with world.open() as hold:
-        session = await hold.session(KEY)
+    async with world.open() as client:
+        session = await client.session(KEY)
         await session.send("hello")
         before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
         paths = sorted(Path(path).iterdir()) if Path(path).is_dir() else [Path(path)]
@@ -129,8 +129,8 @@ async def attaches(world: World, path: str) -> None:
 async def sends(world: World, text: str) -> None:
     """Send a message with a tool at hand that kills the process; say the answer if there is one."""
     pay = an_errand(world.store.with_name("effects"), kills=True)
-    async with world.open(bounds=PATIENT, tools=[pay]) as hold:
-        session = await hold.session(KEY)
+    async with world.open(bounds=PATIENT, tools=[pay]) as client:
+        session = await client.session(KEY)
         sys.stdout.write((await session.send(text, client_id="errand")).text)
 
 
@@ -141,8 +141,8 @@ async def dies(world: World, write: str, side: str) -> None:
     store = CrashingStore(kept, point, die=kill_myself)
     blobs = FolderBlobs(world.store.with_name(world.store.name + "-blobs"))
     model = world.model(declared=SMALL)
-    async with a_hold(an_engine(model, store=store, blobs=blobs, bounds=PATIENT)) as hold:
-        await (await hold.session(KEY)).send(NEWEST, client_id="newest")
+    async with a_hold(an_engine(model, store=store, blobs=blobs, bounds=PATIENT)) as client:
+        await (await client.session(KEY)).send(NEWEST, client_id="newest")
     await model.close()
     await kept.close()
     note(world.store.with_name("writes"), str(store.writes))
@@ -150,8 +150,8 @@ async def dies(world: World, write: str, side: str) -> None:
 
 async def asks(world: World, text: str) -> None:
     """Send one message with the model as it is known, and say the answer."""
-    async with world.open(bounds=ASKED_ONLY) as hold:
-        sys.stdout.write((await (await hold.session("another")).send(text)).text)
+    async with world.open(bounds=ASKED_ONLY) as client:
+        sys.stdout.write((await (await client.session("another")).send(text)).text)
 
 
 _WORK: dict[str, Callable[..., Awaitable[None]]] = {

@@ -72,16 +72,16 @@ class Program:
 async def fills_up(folder: Path) -> dict[str, object]:
     program = Program(folder)
     happened: dict[str, object] = {}
-    async with a_hold(program.engine) as hold:
-        session = await hold.session(KEY)
+    async with a_hold(program.engine) as client:
+        session = await client.session(KEY)
         happened["before"] = await told(session, "hello")
         happened["filling"] = await told(session, "fill it " + "x" * 20_000)
         happened["given up"] = is_given_up(folder / "s.db")
         happened["while full"] = [await told(session, "more"), await told(session, "more")]
         happened["attached while full"] = await told(session, "look", Attachment(b"y" * 200_000, "notes.txt"))
-        happened["others while full"] = await told(await hold.session("telegram:7"), "hello")
+        happened["others while full"] = await told(await client.session("telegram:7"), "hello")
         free(folder)
-        happened["with room"] = await until_taken(hold)
+        happened["with room"] = await until_taken(client)
         happened["made again"] = not is_given_up(folder / "s.db")
         fill(folder)
         happened["full again"] = await told(session, "fill it " + "x" * 20_000)
@@ -90,9 +90,9 @@ async def fills_up(folder: Path) -> dict[str, object]:
     return happened
 
 
-async def until_taken(hold: Client) -> str:
+async def until_taken(client: Client) -> str:
     """Send until it is taken: whether there is room is looked at twice a second."""
-    session = await hold.session(KEY)
+    session = await client.session(KEY)
     while (answer := await told(session, "and now?")) == "refused: store_full":  # noqa: ASYNC110 - nobody tells of room
         await asyncio.sleep(0.1)
     return answer
@@ -116,22 +116,22 @@ def dies_full(folder: Path) -> dict[str, object]:
 
 
 async def _die(folder: Path) -> None:
-    async with a_hold(Program(folder, dies=True).engine) as hold:
-        await told(await hold.session(KEY), "fill it " + "x" * 20_000)
+    async with a_hold(Program(folder, dies=True).engine) as client:
+        await told(await client.session(KEY), "fill it " + "x" * 20_000)
 
 
 async def _start_full(folder: Path) -> dict[str, object]:
     program = Program(folder)
     happened: dict[str, object] = {}
-    async with a_hold(program.engine) as hold:
-        session = await hold.session(KEY)
+    async with a_hold(program.engine) as client:
+        session = await client.session(KEY)
         try:
             await session.wait(1)
         except TurnFailedError as failed:
             happened["owed"] = f"ended: {failed.reason}"
         happened["while full"] = await told(session, "more")
         free(folder)
-        happened["with room"] = await until_taken(hold)
+        happened["with room"] = await until_taken(client)
     await check(program, happened)
     return happened
 

@@ -165,9 +165,9 @@ async def next_record(session: Session, kind: type[AnyRecord], *, after: int = 0
     raise AssertionError("the feed ended")
 
 
-async def at_rest(hold: Client) -> None:
+async def at_rest(client: Client) -> None:
     """Wait until nobody works on any session, what we do of our own accord included."""
-    while tasks := list(hold._supervisor._attending.values()):
+    while tasks := list(client._supervisor._attending.values()):
         await asyncio.wait(tasks)
 
 

@@ -25,8 +25,8 @@ EAGER = Tuning(sealing=Sealing(margin_records=2, records_min=1))
 async def talk(store: str | Path, archive: str | Path | Archive | None, segments: int) -> list[int]:
     """Talk, have it compacted, and wait until so much was sealed; return what the log then holds."""
     model = FunctionModel(lambda _: says("They spoke of this and that."), limits=Limits(window_tokens=40_000))
-    async with holdfast.open(store, model=model, archive=archive, tuning=EAGER) as hold:
-        session = await hold.session("s")
+    async with holdfast.open(store, model=model, archive=archive, tuning=EAGER) as client:
+        session = await client.session("s")
         for number in range(8):
             await session.send(f"message {number}" + " and more of it" * 400)
         await session.compact()

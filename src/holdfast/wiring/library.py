@@ -190,8 +190,8 @@ def ask(
     """
 
     async def send() -> Answer:
-        async with open(store, model=model, tools=tools, tuning=Tuning(adopts=False)) as hold:
-            return await (await hold.session(session)).send(text, attachments=attachments)
+        async with open(store, model=model, tools=tools, tuning=Tuning(adopts=False)) as client:
+            return await (await client.session(session)).send(text, attachments=attachments)
 
     return _run_apart(send)
 

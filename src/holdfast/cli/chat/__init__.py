@@ -8,10 +8,9 @@ from pathlib import Path
 import click
 
 from holdfast import wiring
-from holdfast.cli.chat.input import Lines
 from holdfast.cli.chat.one_shot import Once
 from holdfast.cli.chat.recap import Past, look_back
-from holdfast.cli.chat.repl import Talk
+from holdfast.cli.chat.repl import Lines, Talk
 from holdfast.cli.completion import session_keys
 from holdfast.cli.options import (
     base_url_option,
@@ -97,8 +96,8 @@ def chat(  # noqa: PLR0913, PLR0917 - one parameter per option, as click hands t
 
     async def talk() -> bool:
         past = await look_back(path, key)
-        async with wiring.open(path, model=opened, tuning=_TUNING) as hold:
-            session = await hold.session(key, system=system)
+        async with wiring.open(path, model=opened, tuning=_TUNING) as client:
+            session = await client.session(key, system=system)
             if text is not None:
                 return await Once(session, past).send(text, attachments, as_json=as_json, is_plain_wanted=plain)
             return await _converse(session, past, opened[0], attachments, is_plain_wanted=plain)

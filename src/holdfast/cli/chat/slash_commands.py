@@ -131,7 +131,7 @@ def _path(written: str) -> Path:
 
 
 async def _compact(talk: Talking, rest: str) -> None:
-    from holdfast.cli.commands.change import compacted, told  # noqa: PLC0415 - what summaries are made with is loaded late
+    from holdfast.cli.commands.compact import compacted, told  # noqa: PLC0415 - what summaries are made with is loaded late
 
     talk.tell("Compacting; you may go on writing.")
     talk.tell(told(talk.session.key, await compacted(talk.session, rest)))

@@ -14,8 +14,8 @@ import msgspec
 from holdfast.cli.exit_codes import BROKEN
 from holdfast.cli.output import columns
 from holdfast.lab.crashlab.flips import FlipFigures
+from holdfast.lab.crashlab.lane import Figures, Report, report
 from holdfast.lab.crashlab.powerloss import PowerFigures
-from holdfast.lab.crashlab.report import Figures, Report, report
 from holdfast.lab.crashlab.run import Plan, run, run_flips, run_power_losses
 
 # Long enough to see every kind of step being killed, short enough to wait for.

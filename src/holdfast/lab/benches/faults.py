@@ -10,7 +10,7 @@ from pathlib import Path
 import click
 import msgspec
 
-from holdfast.cli.commands.analyse import FaultRow, fault_of, read_rows
+from holdfast.cli.commands.analysis import FaultRow, fault_of, read_rows
 from holdfast.cli.output import json_option
 from holdfast.errors import BadInputError
 from holdfast.types.faults import Fault

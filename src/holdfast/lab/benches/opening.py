@@ -173,7 +173,7 @@ async def measure_opening(folder: Path, effort: Effort) -> list[Measured]:
 _HOLD_OPEN = """
 import asyncio, resource, sys
 from pathlib import Path
-from holdfast.cli.benches.opening import open_and_prepare
+from holdfast.lab.benches.opening import open_and_prepare
 from holdfast.runtime.clock import SystemClock
 from holdfast.stores.sqlite import SqliteStore
 

@@ -15,7 +15,7 @@ from uuid import uuid4
 import asyncpg
 
 from holdfast.errors import StoreAccessError
-from holdfast.lab.benches import archive
+from holdfast.lab.benches import store
 from holdfast.lab.benches.harness import RECORD, SESSIONS_TOGETHER, Appender, Effort, Measured, compared
 from holdfast.lab.benches.opening import compare_openings, fill
 from holdfast.lab.benches.postgres_server import OwnServer
@@ -120,4 +120,4 @@ async def measure(url: str | None, effort: Effort) -> list[Measured]:
 async def measure_archive(url: str | None, folder: Path, records: int) -> list[Measured]:
     """Seal a long session into a folder and hold it against a short one, in a database that is gone afterwards."""
     async with a_database(url) as database:
-        return await archive.measure_archive(PostgresStore(database), folder, records)
+        return await store.measure_archive(PostgresStore(database), folder, records)

@@ -44,7 +44,7 @@ from holdfast.types.records import (
     ReasoningDropped,
 )
 from holdfast.wiring import MEMORY
-from holdfast.wiring import open as open_hold
+from holdfast.wiring import open as open_client
 
 SHARE_WANTED = 1.0
 _FILE = "claude_code_dev.jsonl.gz"
@@ -158,8 +158,8 @@ async def measure_session(session: Sequence[NeutralMessage], dialect: str, messa
     provider = _Provider(_LIMITS)
     card = ModelCard(f"{dialect}:sim", "sim", "simulated", _LIMITS)
     model = HttpModel(PROVIDERS[dialect], card, SimulationTransport(provider, PROVIDERS[dialect].NAME))
-    async with open_hold(MEMORY, model=model, system=_SYSTEM, tools=[tool.look]) as hold:
-        chat = await hold.session("measured")
+    async with open_client(MEMORY, model=model, system=_SYSTEM, tools=[tool.look]) as client:
+        chat = await client.session("measured")
         for number, text in enumerate(said[:messages_max]):
             # Framed, because the simulated model would take some of the words for orders to itself.
             asked = f'<said>{text}</said>\ncall look {{"number": {2 * number}}}'

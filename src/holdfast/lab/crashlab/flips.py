@@ -18,7 +18,7 @@ import apsw
 import msgspec
 
 from holdfast.errors import HoldfastError
-from holdfast.lab.crashlab.report import scratch
+from holdfast.lab.crashlab.workload import scratch
 from holdfast.ports.model import ignore
 from holdfast.runtime.clock import SystemClock
 from holdfast.runtime.engine.log import open_log

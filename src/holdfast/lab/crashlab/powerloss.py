@@ -17,8 +17,7 @@ import msgspec
 from holdfast.core.integrity.segments import SegmentTornError, unpack_segment
 from holdfast.errors import HoldfastError
 from holdfast.lab.crashlab.disk import Change, Disk, Recorder, disks, recorded
-from holdfast.lab.crashlab.report import scratch
-from holdfast.lab.crashlab.workload import SESSIONS, STORE, Accepted, Errand, Saying, Script, live
+from holdfast.lab.crashlab.workload import SESSIONS, STORE, Accepted, Errand, Saying, Script, live, scratch
 from holdfast.ports import Segment
 from holdfast.runtime.clock import SystemClock
 from holdfast.stores.archives import FolderArchive

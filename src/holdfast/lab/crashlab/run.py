@@ -15,9 +15,8 @@ import msgspec
 
 from holdfast.lab.crashlab.children import Child, Work, warm_up
 from holdfast.lab.crashlab.flips import FlipFigures, flip_all
-from holdfast.lab.crashlab.lane import Lane, Oracle, Orders
+from holdfast.lab.crashlab.lane import Figures, Lane, Oracle, Orders
 from holdfast.lab.crashlab.powerloss import PowerFigures, lose_power
-from holdfast.lab.crashlab.report import Figures
 
 # Seeds of lanes lie so far apart that those of neighbouring runs do not meet.
 _SEED_STEP = 1_000

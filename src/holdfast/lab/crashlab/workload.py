@@ -8,8 +8,10 @@ ids, so one that was accepted without the acknowledgement being heard is not acc
 import asyncio
 import os
 import random
-from collections.abc import AsyncGenerator, Callable, Mapping
-from contextlib import aclosing, asynccontextmanager, suppress
+import shutil
+import tempfile
+from collections.abc import AsyncGenerator, Callable, Generator, Mapping
+from contextlib import aclosing, asynccontextmanager, contextmanager, suppress
 from enum import StrEnum
 from functools import partial
 from io import BytesIO
@@ -207,16 +209,16 @@ async def opened(
     place = folder / STORE if folder else wiring.MEMORY
     effects = folder / EFFECTS if folder else Path(os.devnull)
     archive = folder / f"{STORE}-archive" if folder else None
-    async with wiring.open(place, model=model, tools=tools(effects), archive=archive, tuning=tuning) as hold:
-        yield hold
+    async with wiring.open(place, model=model, tools=tools(effects), archive=archive, tuning=tuning) as client:
+        yield client
 
 
 async def live(
     errand: Errand, say: Say, clock: Callable[[], float], observe: Callable[[str, Logged], None] = unobserved
 ) -> None:
     """Be a process: recover by starting, say when that is done, then go on with the workload until killed."""
-    async with opened(Path(errand.folder), observe) as hold:
-        sessions = [await hold.session(key) for key in SESSIONS]
+    async with opened(Path(errand.folder), observe) as client:
+        sessions = [await client.session(key) for key in SESSIONS]
         await asyncio.gather(*(_answered(session, errand.last_turns.get(session.key, 0)) for session in sessions))
         say(Recovered(clock()))
         await asyncio.gather(*(walk(session, errand, say) for session in sessions))
@@ -267,3 +269,22 @@ async def _answered(session: Session, turn: int) -> None:
     if turn:
         with suppress(TurnFailedError):
             await session.wait(turn)
+
+
+# --- What a run came to: figures that add up over lanes, as a table for people and as a file for programs. ---
+
+
+# --- Where files live in memory: opening thousands of stores need not wear out a real disk.
+
+
+_IN_MEMORY = Path("/dev/shm")  # noqa: S108 - a folder of random name is made in it
+
+
+@contextmanager
+def scratch(purpose: str) -> Generator[Path, None, None]:
+    """Make a folder, in memory where that is possible, and remove it in the end."""
+    folder = Path(tempfile.mkdtemp(prefix=f"holdfast-{purpose}-", dir=_IN_MEMORY if _IN_MEMORY.is_dir() else None))
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder)

@@ -6,9 +6,9 @@ from collections.abc import Awaitable, Callable
 from holdfast.cli.output import shortened
 from holdfast.core.limits.sizing import tokens_of_text
 from holdfast.gateway.api.schemas import Compacted
+from holdfast.lab.demo.client import Race
 from holdfast.lab.demo.inputs import flip_a_bit
 from holdfast.lab.demo.stage import KEY, Stage
-from holdfast.lab.demo.witness import Race
 from holdfast.types.records import (
     AnyRecord,
     AttemptFailed,

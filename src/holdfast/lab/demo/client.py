@@ -3,9 +3,10 @@
 It knows of the gateway what any client knows. A message whose connection broke is sent again under its client id.
 """
 
+import asyncio
 import io
-from collections.abc import AsyncGenerator
-from contextlib import aclosing, asynccontextmanager
+from collections.abc import AsyncGenerator, Callable
+from contextlib import aclosing, asynccontextmanager, suppress
 from typing import Any, Literal, TypeAlias
 from urllib.parse import quote
 
@@ -23,11 +24,13 @@ from holdfast.gateway.api.schemas import (
     ViewNow,
 )
 from holdfast.gateway.http.problems import Problem
+from holdfast.lab.demo.inputs import Flip
 from holdfast.models.fake.server import CONTROL_PATH
 from holdfast.models.sse import EventParser
-from holdfast.models.transport import chunks_of
+from holdfast.models.transport import BrokenOffError, chunks_of
+from holdfast.runtime.maintenance.doctor import Finding
 from holdfast.types.limits import Limits
-from holdfast.types.records import Logged
+from holdfast.types.records import AnyRecord, CompactionOutcome, Logged
 
 # Above every wait of the demo; an act has a bound of its own, which says more than this one.
 _REQUEST_SECONDS_MAX = 120.0
@@ -175,3 +178,90 @@ async def a_caller(key: str) -> AsyncGenerator[Caller, None]:
     # Environment variables name proxies, which have no business on a loopback address.
     async with aiohttp.ClientSession(timeout=timeout, trust_env=False) as http:
         yield Caller(http, key)
+
+
+# --- Observations ---
+
+
+class Race(msgspec.Struct, frozen=True):
+    """Two gateways were asked for a compaction at once: what both were told, and between which records that was."""
+
+    after: int
+    until: int
+    outcomes: tuple[CompactionOutcome, ...]
+
+
+class Witness(msgspec.Struct):
+    """Everything that was seen from outside, in the order in which it came."""
+
+    window_tokens: int
+    sent: list[Sent] = []
+    # Records as they were told while they were written, and how many came twice or not in order.
+    watched: list[Logged] = []
+    misplaced: int = 0
+    # What the gateways exited with that were killed, and the records that were the newest then.
+    killed: list[tuple[int, int]] = []
+    race: Race | None = None
+    flip: Flip | None = None
+    # What `holdfast doctor` found with the bit flipped, and at the end.
+    found_after_flip: tuple[Finding, ...] = ()
+    found_at_end: tuple[Finding, ...] | None = None
+    # By name: what was planted, what the model answered at the end, and what was found by searching for it.
+    facts: dict[str, str] = {}
+    recalled: dict[str, str] = {}
+    searched: dict[str, str] = {}
+
+
+# --- Whoever watches the session over HTTP: every record once and in order, over every restart of the gateway.
+
+
+# Between two tries to reach a gateway that is down.
+_RETRY_SECONDS = 0.05
+
+
+class Watcher:
+    """Watches one session from its first record on."""
+
+    def __init__(self, caller: Caller, tell: Callable[[Logged], None]) -> None:
+        self._caller, self._tell = caller, tell
+        self._came = asyncio.Condition()
+        self.seen: list[Logged] = []
+        # Records that came twice, or not in order.
+        self.misplaced = 0
+
+    @property
+    def last_seq(self) -> int:
+        """The number of the newest record that was seen."""
+        return self.seen[-1].seq if self.seen else 0
+
+    async def watch(self) -> None:
+        """Watch without end; a gateway that goes away is asked again for what came since."""
+        while True:
+            with suppress(aiohttp.ClientError, BrokenOffError, OSError):
+                async with self._caller.records(self.last_seq) as records:
+                    async for logged in records:
+                        await self._see(logged)
+            await asyncio.sleep(_RETRY_SECONDS)
+
+    async def until(self, is_it: Callable[[AnyRecord], bool], *, after: int) -> Logged:
+        """Return the first record behind a number of which something is true, waiting for it to come."""
+
+        def found() -> Logged | None:
+            return next((logged for logged in self.seen if logged.seq > after and is_it(logged.record)), None)
+
+        async with self._came:
+            logged = await self._came.wait_for(found)
+        assert logged is not None, "it was waited for"
+        return logged
+
+    async def reach(self, seq: int) -> None:
+        """Wait until the record with this number has been seen."""
+        async with self._came:
+            await self._came.wait_for(lambda: self.last_seq >= seq)
+
+    async def _see(self, logged: Logged) -> None:
+        self.misplaced += logged.seq != self.last_seq + 1
+        async with self._came:
+            self.seen.append(logged)
+            self._came.notify_all()
+        self._tell(logged)

@@ -7,14 +7,20 @@ store and the client do not agree on exactly one outcome of it.
 import hashlib
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
 from types import MappingProxyType
+from typing import NamedTuple
 
 import msgspec
 
 from holdfast.core.limits.sizing import tokens_of_text
 from holdfast.core.turn.ladder import SUMMARIES
-from holdfast.lab.demo.client import Sent
-from holdfast.lab.demo.witness import Held, Witness
+from holdfast.lab.demo.client import Sent, Witness
+from holdfast.ports import Quarantined, Store
+from holdfast.stores.archived import ArchivedStore
+from holdfast.stores.blobs import FolderBlobs
+from holdfast.stores.sqlite.copy import beside
+from holdfast.stores.sqlite.read_only import SqliteView
 from holdfast.types.faults import FaultKind
 from holdfast.types.messages import Media, text_of
 from holdfast.types.records import (
@@ -26,6 +32,7 @@ from holdfast.types.records import (
     CompactionSettled,
     DamageSetAside,
     InputAdmitted,
+    Logged,
     Outcome,
     PartReplaced,
     ReplyRecorded,
@@ -37,6 +44,36 @@ from holdfast.types.records import (
     TurnEnded,
     encode_record,
 )
+from holdfast.wiring import open_archive
+
+# --- Store contents ---
+
+
+class Held(NamedTuple):
+    """What the store holds of the session, read from its files by nobody who wrote them."""
+
+    records: list[Logged]
+    quarantined: list[Quarantined]
+    # The attachments that the messages name, by their SHA-256.
+    attachments: dict[str, bytes]
+
+
+async def read_store(path: Path, key: str) -> Held:
+    """Read a session from the files of a store, without writing to them."""
+    view, archive = SqliteView(path), open_archive(None, path)
+    store: Store = view if archive is None else ArchivedStore(view, archive)
+    try:
+        if await store.info(key) is None:
+            return Held([], [], {})
+        records = await store.read(key)
+        blobs = FolderBlobs(beside(path, "-blobs"))
+        inputs = [logged.record for logged in records if isinstance(logged.record, InputAdmitted)]
+        media = [part for one in inputs for part in one.parts if isinstance(part, Media)]
+        attachments = {part.blob.sha256: await blobs.get(part.blob) for part in media}
+        return Held(records, await store.quarantine(key), attachments)
+    finally:
+        await store.close()
+
 
 # --- What shows, afterwards, that each disaster really happened and was survived: read from the log, not …
 

@@ -18,12 +18,11 @@ from holdfast.cli.exit_codes import BROKEN
 from holdfast.cli.output import columns, harmless, shows_colours
 from holdfast.errors import HoldfastError
 from holdfast.lab.demo.acts import ACTS
-from holdfast.lab.demo.client import RefusedError
+from holdfast.lab.demo.client import RefusedError, Witness
 from holdfast.lab.demo.display import Screen
 from holdfast.lab.demo.inputs import Made
-from holdfast.lab.demo.report import Figures, reckon, table
+from holdfast.lab.demo.report import Figures, Held, read_store, reckon, table
 from holdfast.lab.demo.stage import KEY, STORE, Pace, Stage, a_stage
-from holdfast.lab.demo.witness import Held, Witness, read_store
 
 # The longest act takes a few seconds alone, and was seen to take thirty on a busy machine. Silence is what the engine
 # promises never to give.

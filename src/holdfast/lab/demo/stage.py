@@ -11,11 +11,10 @@ import msgspec
 
 from holdfast.cli.commands.doctor import Told
 from holdfast.core.fold.session_state import InFlight
-from holdfast.lab.demo.client import Caller, Mode, RefusedError, Sent, a_caller
+from holdfast.lab.demo.client import Caller, Mode, RefusedError, Sent, Watcher, Witness, a_caller
 from holdfast.lab.demo.display import Screen
 from holdfast.lab.demo.inputs import Made
 from holdfast.lab.demo.processes import Program, Troupe, a_free_port
-from holdfast.lab.demo.witness import Watcher, Witness
 from holdfast.runtime.maintenance.doctor import Finding
 from holdfast.types.limits import Limits
 from holdfast.types.records import TurnEnded

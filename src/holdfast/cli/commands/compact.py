@@ -1,7 +1,6 @@
 """The command `compact`: make what the model sees of a session smaller, or look at what that would do."""
 
 import asyncio
-import time
 from collections.abc import Sequence
 
 import click
@@ -18,17 +17,14 @@ from holdfast.cli.options import (
     send_logs,
     store_option,
     store_to_read,
-    writing,
 )
-from holdfast.cli.output import columns, harmless, json_option, local_time
+from holdfast.cli.output import harmless, json_option
 from holdfast.core.fold.session_state import Turn
-from holdfast.errors import UsageError
-from holdfast.ports import Model, SessionInfo
+from holdfast.ports import Model
 from holdfast.runtime.engine.log import open_log
 from holdfast.runtime.engine.preview import Preview
-from holdfast.runtime.sessions.delete import SECONDS_PER_DAY, DeletedAll, check_days, untouched
 from holdfast.runtime.sessions.session import Session
-from holdfast.types.records import CancelRequested, CompactionApplied, CompactionOutcome, CompactionSettled
+from holdfast.types.records import CompactionApplied, CompactionOutcome, CompactionSettled
 from holdfast.wiring import Place
 
 _OUTCOMES = {
@@ -91,15 +87,15 @@ async def _look(
 ) -> Preview | None:
     async with reading(place) as store:
         await known_session(store, key)
-    async with wiring.open(store_to_read(place), model=models, tuning=wiring.Tuning(adopts=False)) as hold:
-        return await (await hold.session(key)).preview(focus=focus, with_model=with_model)
+    async with wiring.open(store_to_read(place), model=models, tuning=wiring.Tuning(adopts=False)) as client:
+        return await (await client.session(key)).preview(focus=focus, with_model=with_model)
 
 
 async def _compact(place: Place | None, key: str, models: Sequence[Model], focus: str) -> Done:
     async with reading(place) as store:
         await known_session(store, key)
-    async with wiring.open(store_to_read(place), model=models, tuning=wiring.Tuning(adopts=False)) as hold:
-        return await compacted(await hold.session(key), focus)
+    async with wiring.open(store_to_read(place), model=models, tuning=wiring.Tuning(adopts=False)) as client:
+        return await compacted(await client.session(key), focus)
 
 
 async def compacted(session: Session, focus: str) -> Done:
@@ -184,98 +180,6 @@ def undo(key: str, store: Place | None, *, as_json: bool) -> None:
 async def _undo(place: Place | None, key: str) -> Turn | None:
     async with reading(place) as store:
         await known_session(store, key)
-        async with wiring.open(store_to_read(place), tuning=wiring.Tuning(adopts=False)) as hold:
-            is_undone = await (await hold.session(key)).undo()
+        async with wiring.open(store_to_read(place), tuning=wiring.Tuning(adopts=False)) as client:
+            is_undone = await (await client.session(key)).undo()
         return (await open_log(store, key)).turn if is_undone else None
-
-
-# --- The command `cancel`: stop what is being answered in a session, wherever it runs.
-
-
-@click.command()
-@key_argument
-@click.argument("turn", type=click.IntRange(min=1), required=False)
-@store_option
-@json_option
-def cancel(key: str, turn: int | None, store: Place | None, *, as_json: bool) -> None:
-    """Stop working on TURN of the session KEY, or on all that are open.
-
-    Whichever process works on it stops at once. Where none does, it ends when the session is next opened.
-    """
-    send_logs()
-    cancelled = asyncio.run(_cancel(store, key, turn))
-    if as_json:
-        click.echo(msgspec.json.encode({"session": key, "cancelled": cancelled}))
-        return
-    if not cancelled:
-        click.echo(f"session {key!r} has nothing open")
-    for number in cancelled:
-        click.echo(f"turn {number} of session {key!r} is cancelled; what it did stays done")
-
-
-async def _cancel(place: Place | None, key: str, wanted: int | None) -> tuple[int, ...]:
-    """Ask for it in the log and no more: working on the session here would answer what waits behind."""
-    async with writing(place) as store:
-        await known_session(store, key)
-        turn = (await open_log(store, key)).turn
-        unanswered = (turn.number, *turn.waiting) if turn.number else turn.waiting
-        if wanted is not None and wanted not in unanswered:
-            known = ", ".join(map(str, unanswered)) or "none"
-            raise UsageError(f"turn {wanted} of session {key!r} is not open; open turns: {known}")
-        chosen = unanswered if wanted is None else (wanted,)
-        for number in chosen:
-            await store.admit(key, CancelRequested(number))
-        return chosen
-
-
-# --- The command `prune`: remove the sessions that nobody has touched for a long time.
-
-
-class Pruned(msgspec.Struct, frozen=True):
-    """What is printed for programs: what was found untouched, and what came of it; null where it was only looked at."""
-
-    found: tuple[SessionInfo, ...]
-    deleted: DeletedAll | None
-
-
-@click.command()
-@store_option
-@click.option("--older-than", "days", type=float, required=True, metavar="DAYS", help="Untouched for so many days.")
-@click.option("--dry-run", is_flag=True, help="List what would go, and remove nothing.")
-@json_option
-def prune(store: Place | None, days: float, *, dry_run: bool, as_json: bool) -> None:
-    """Remove the sessions for good that nobody has touched for DAYS, with their archived records and blobs.
-
-    One with an open turn stays, and so does one that somebody works on or that is damaged. Nothing is ever removed
-    unless this is called, or `retention.days` is set where `holdfast serve` reads it.
-    """
-    send_logs()
-    pruned = asyncio.run(_prune(store, check_days(days), dry_run=dry_run))
-    if as_json:
-        click.echo(msgspec.json.encode(pruned))
-        return
-    if not pruned.found:
-        click.echo(f"No session was untouched for {days:g} days.")
-        return
-    header = ("session", "records", "last change")
-    rows = [(harmless(one.key), f"{one.last_seq:,}", local_time(one.updated_at)) for one in pruned.found]
-    for line in columns([header, *rows]):
-        click.echo(line)
-    if pruned.deleted is None:
-        click.echo(f"{len(pruned.found):,} sessions would go; nothing was removed")
-        return
-    for sentence in pruned.deleted.stayed.values():
-        click.echo(harmless(sentence))
-    click.echo(
-        f"{len(pruned.deleted.sessions):,} sessions removed, with {pruned.deleted.records:,} records, "
-        f"{pruned.deleted.segments:,} segments and {pruned.deleted.blobs:,} blobs"
-    )
-
-
-async def _prune(place: Place | None, days: float, *, dry_run: bool) -> Pruned:
-    async with reading(place) as store:
-        found = tuple(await untouched(store, time.time() - days * SECONDS_PER_DAY))
-    if dry_run or not found:
-        return Pruned(found, None)
-    async with wiring.open(store_to_read(place), tuning=wiring.Tuning(adopts=False)) as hold:
-        return Pruned(found, await hold.prune(days=days))
