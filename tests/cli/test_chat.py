@@ -6,7 +6,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from holdfast.cli.chat.turn_printer import VOID, Teller
+from holdfast.cli.chat.turn_printer import VOID, PlainTurnPrinter
 from holdfast.ports import ReasoningDelta, TextDelta
 from holdfast.runtime.sessions.session import Event
 from holdfast.testing.builders import a_reply
@@ -240,9 +240,9 @@ class Screen(io.StringIO):
 def told(*events: Event | AnyRecord, on_a_terminal: bool = True) -> str:
     """Return all that is shown of some events, in one order."""
     stream = Screen() if on_a_terminal else io.StringIO()
-    teller = Teller(stream, stream)
+    teller = PlainTurnPrinter(stream, stream)
     for event in events:
-        teller.see(event if isinstance(event, TextDelta | ReasoningDelta | Logged) else Logged(1, 0.0, event))
+        teller.print_event(event if isinstance(event, TextDelta | ReasoningDelta | Logged) else Logged(1, 0.0, event))
     return stream.getvalue()
 
 

@@ -15,7 +15,7 @@ from click.testing import CliRunner
 from holdfast import wiring
 from holdfast.cli import BENCHES, COMMANDS, command_line
 from holdfast.cli.exit_codes import exit_code, run
-from holdfast.cli.output import columns, dimmed, harmless, shortened
+from holdfast.cli.output import align_columns, dim_text, sanitize, shorten
 from holdfast.errors import (
     ConflictError,
     HoldfastError,
@@ -392,20 +392,20 @@ def test_colours_are_for_terminals_that_want_them(
     for name, value in settings.items():
         monkeypatch.setenv(name, value)
 
-    assert dimmed("hm", stream) == shown
+    assert dim_text("hm", stream) == shown
 
 
 def test_foreign_text_is_shown_and_not_obeyed() -> None:
-    assert harmless("a\r\nb\tc\x1b[2J\x07\x7f\x85ü") == "a\nb\tc␛[2J␇␡\ufffdü"
+    assert sanitize("a\r\nb\tc\x1b[2J\x07\x7f\x85ü") == "a\nb\tc␛[2J␇␡\ufffdü"
 
 
 def test_texts_are_shortened_to_one_line() -> None:
-    assert shortened("one\n two", 20) == "one two"
-    assert shortened("one two three", 9) == "one two…"
+    assert shorten("one\n two", 20) == "one two"
+    assert shorten("one two three", 9) == "one two…"
 
 
 def test_columns_are_as_wide_as_their_widest_cell() -> None:
-    assert columns([("a", "bb", "c"), ("aaa", "b", "cc")]) == ["a    bb  c", "aaa  b   cc"]
+    assert align_columns([("a", "bb", "c"), ("aaa", "b", "cc")]) == ["a    bb  c", "aaa  b   cc"]
 
 
 def test_a_terminal_that_cannot_show_a_character_does_not_stop_the_work(tmp_path: Path) -> None:

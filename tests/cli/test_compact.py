@@ -82,8 +82,8 @@ async def test_both_work_on_a_store_that_another_process_serves(store: Path) -> 
     async with wiring.open(store) as client:
         session = await client.session(KEY)
 
-        compacted = await asyncio.to_thread(holdfast, "compact", KEY, "--store", store)
-        assert (compacted.returncode, compacted.stderr) == (0, b"")
+        compact_session = await asyncio.to_thread(holdfast, "compact", KEY, "--store", store)
+        assert (compact_session.returncode, compact_session.stderr) == (0, b"")
         boundary = (await session.view()).boundary
         assert boundary > 1
         assert (await session.send("hello again")).text.startswith("You said")

@@ -6,7 +6,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from holdfast.cli.chat.slash_commands import ORDERS, Filling, bar, order_in
+from holdfast.cli.chat.slash_commands import SLASH_COMMANDS, BudgetUse, bar, parse_command
 from holdfast.types.records import InputAdmitted, Logged, MessagePinned, Outcome, TurnEnded
 from tests.cli.programs import holdfast, terminal
 
@@ -235,10 +235,10 @@ def test_an_answer_as_json_has_its_turn_and_its_notices(store: Path) -> None:
 
 
 def test_the_gauge_tells_the_fullest_budget() -> None:
-    assert Filling(64, 128, "tokens").line == "[#####-----] 50% of 128 tokens"
-    assert Filling(64, 128, "tokens").sentence == "About 64 of 128 tokens (50 %)."
-    assert Filling(64, None, "tokens").line == "64 tokens"
-    assert Filling(64, None, "tokens").sentence == "About 64 tokens; the model's limit is not known yet."
+    assert BudgetUse(64, 128, "tokens").line == "[#####-----] 50% of 128 tokens"
+    assert BudgetUse(64, 128, "tokens").sentence == "About 64 of 128 tokens (50 %)."
+    assert BudgetUse(64, None, "tokens").line == "64 tokens"
+    assert BudgetUse(64, None, "tokens").sentence == "About 64 tokens; the model's limit is not known yet."
     assert (bar(-5), bar(100), bar(250)) == ("[----------]", "[##########]", "[##########]")
 
 
@@ -255,5 +255,5 @@ def test_the_gauge_tells_the_fullest_budget() -> None:
     ],
 )
 def test_an_order_is_a_slash_and_a_word(line: str, order: tuple[str, str] | None) -> None:
-    assert order_in(line) == order
-    assert all(order_in(name) == (name, "") for name in ORDERS)
+    assert parse_command(line) == order
+    assert all(parse_command(name) == (name, "") for name in SLASH_COMMANDS)

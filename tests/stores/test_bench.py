@@ -57,4 +57,4 @@ async def test_what_starting_costs_is_measured_on_compiled_modules_whatever_the_
     await measure_starting(tmp_path, TINY)
 
     compiled = {path.name.partition(".")[0] for path in (tmp_path / "compiled").rglob("holdfast/**/*.pyc")}
-    assert {"__init__", "hold", "library"} <= compiled
+    assert {"__init__", "client", "library"} <= compiled

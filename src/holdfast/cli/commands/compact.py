@@ -1,4 +1,4 @@
-"""The command `compact`: make what the model sees of a session smaller, or look at what that would do."""
+"""`holdfast compact` and `holdfast undo`: summarise the older part of a session, and take that back."""
 
 import asyncio
 from collections.abc import Sequence
@@ -9,16 +9,16 @@ import msgspec
 from holdfast import wiring
 from holdfast.cli.options import (
     base_url_option,
+    configure_logging,
     key_argument,
-    known_session,
     model_option,
     open_models,
-    reading,
-    send_logs,
+    open_to_read,
+    require_session,
     store_option,
     store_to_read,
 )
-from holdfast.cli.output import harmless, json_option
+from holdfast.cli.output import json_option, sanitize
 from holdfast.core.fold.session_state import Turn
 from holdfast.ports import Model
 from holdfast.runtime.engine.log import open_log
@@ -30,13 +30,13 @@ from holdfast.wiring import Place
 _OUTCOMES = {
     CompactionOutcome.APPLIED: "done",
     CompactionOutcome.NOTHING_TO_DO: "there is nothing to compact",
-    CompactionOutcome.DEFERRED: "put off",
-    CompactionOutcome.FAILED: "it failed",
+    CompactionOutcome.DEFERRED: "deferred",
+    CompactionOutcome.FAILED: "failed",
 }
 
 
-class Done(msgspec.Struct, frozen=True):
-    """What came of a compaction that was asked for, and its record where one was applied."""
+class CompactionResult(msgspec.Struct, frozen=True):
+    """JSON output of `compact`: the outcome, and the compaction record if one was applied."""
 
     outcome: CompactionOutcome
     why: str
@@ -46,9 +46,9 @@ class Done(msgspec.Struct, frozen=True):
 @click.command()
 @key_argument
 @click.option("--focus", default="", metavar="TEXT", help="What the summary should keep in particular.")
-@click.option("--preview", is_flag=True, help="Only show what it would do. Nothing is written, and no model is asked.")
+@click.option("--preview", is_flag=True, help="Show the result without writing anything or calling a model.")
 @click.option(
-    "--with-model", is_flag=True, help="With --preview: ask a model for the real summary, and keep it for later."
+    "--with-model", is_flag=True, help="With --preview: call a model for the real summary, and keep it for later."
 )
 @store_option
 @model_option
@@ -65,47 +65,47 @@ def compact(  # noqa: PLR0913 - a parameter per option
     with_model: bool,
     as_json: bool,
 ) -> None:
-    """Represent the older part of the session KEY by a summary, so that there is room again.
+    """Replace the older part of the session KEY in the model's view by a summary.
 
-    Whichever process works on the session does it; where none does, this command does, with the models given here, and
-    then also answers what waits in the session. Nothing is lost: `holdfast undo` takes it back.
+    The process that works on the session compacts it. If there is none, this command does, with the models given here,
+    and then also answers pending messages. Nothing is lost: `holdfast undo` takes it back.
     """
     if with_model and not preview:
-        raise click.UsageError("--with-model belongs to --preview; without it a model is asked anyway.")
-    send_logs()
+        raise click.UsageError("--with-model needs --preview; without --preview a model is called anyway.")
+    configure_logging()
     opened = open_models(models, base_url=base_url)
     if preview:
-        seen = asyncio.run(_look(store, key, opened, focus, with_model=with_model))
-        click.echo(msgspec.json.encode(seen) if as_json else "\n".join(_foreseen(seen)))
+        seen = asyncio.run(_preview(store, key, opened, focus, with_model=with_model))
+        click.echo(msgspec.json.encode(seen) if as_json else "\n".join(_preview_lines(seen)))
         return
     done = asyncio.run(_compact(store, key, opened, focus))
-    click.echo(msgspec.json.encode(done) if as_json else told(key, done))
+    click.echo(msgspec.json.encode(done) if as_json else describe_result(key, done))
 
 
-async def _look(
+async def _preview(
     place: Place | None, key: str, models: Sequence[Model], focus: str, *, with_model: bool
 ) -> Preview | None:
-    async with reading(place) as store:
-        await known_session(store, key)
+    async with open_to_read(place) as store:
+        await require_session(store, key)
     async with wiring.open(store_to_read(place), model=models, tuning=wiring.Tuning(adopts=False)) as client:
         return await (await client.session(key)).preview(focus=focus, with_model=with_model)
 
 
-async def _compact(place: Place | None, key: str, models: Sequence[Model], focus: str) -> Done:
-    async with reading(place) as store:
-        await known_session(store, key)
+async def _compact(place: Place | None, key: str, models: Sequence[Model], focus: str) -> CompactionResult:
+    async with open_to_read(place) as store:
+        await require_session(store, key)
     async with wiring.open(store_to_read(place), model=models, tuning=wiring.Tuning(adopts=False)) as client:
-        return await compacted(await client.session(key), focus)
+        return await compact_session(await client.session(key), focus)
 
 
-async def compacted(session: Session, focus: str) -> Done:
-    """Compact a session and return what came of it."""
+async def compact_session(session: Session, focus: str) -> CompactionResult:
+    """Compact a session and return the result."""
     settled = await session.compact(focus=focus)
-    return Done(settled.outcome, settled.why, await _applied(session, settled))
+    return CompactionResult(settled.outcome, settled.why, await _applied(session, settled))
 
 
 async def _applied(session: Session, settled: CompactionSettled) -> CompactionApplied | None:
-    """Return the compaction that met a request: the first one behind it."""
+    """Return the compaction that a request led to: the first one after it."""
     after = settled.request
     while settled.outcome is CompactionOutcome.APPLIED and (page := await session.history(after=after)):
         for logged in page:
@@ -115,39 +115,39 @@ async def _applied(session: Session, settled: CompactionSettled) -> CompactionAp
     return None
 
 
-def told(key: str, done: Done) -> str:
-    """Say what came of a compaction."""
-    why = f": {harmless(done.why)}" if done.why else ""
+def describe_result(key: str, done: CompactionResult) -> str:
+    """Describe the result of a compaction in one sentence."""
+    why = f": {sanitize(done.why)}" if done.why else ""
     if done.applied is None:
         return f"session {key!r}: {_OUTCOMES[done.outcome]}{why}"
     made = f"a summary by {done.applied.model}" if done.applied.model else "a digest made without a model"
     return (
-        f"session {key!r}: what was said before message {done.applied.boundary} is represented by {harmless(made)}; "
+        f"session {key!r}: the messages before message {done.applied.boundary} are replaced by {sanitize(made)}; "
         f"{done.applied.tokens_before:,} tokens became {done.applied.tokens_after:,}"
     )
 
 
-def _foreseen(seen: Preview | None) -> list[str]:
+def _preview_lines(seen: Preview | None) -> list[str]:
     if seen is None:
         return ["There is nothing to compact."]
     leaving = f"{seen.messages:,} messages of {seen.turns:,} turns, records {seen.first_seq} to {seen.last_seq}"
     pins = f", and pinned: {', '.join(map(str, seen.pins))}" if seen.pins else ""
     return [
-        f"leaves:    {leaving if seen.messages else 'nothing more; the same past would be summarised by a model'}",
+        f"leaves:    {leaving if seen.messages else 'no messages; a model would summarise the same past'}",
         f"stays:     {seen.messages_kept:,} messages from message {seen.boundary} on{pins}",
         f"tokens:    about {seen.tokens_before:,} now, {seen.tokens_after:,} then",
-        *(f"refused:   {harmless(why)}" for why in seen.refused),
+        *(f"refused:   {sanitize(why)}" for why in seen.refused),
         "",
-        f"--- in place of it, {f'by {seen.model}' if seen.model else 'without a model'}",
-        harmless(seen.summary or seen.digest),
+        f"--- replaced by {f'a summary by {seen.model}' if seen.model else 'a digest, without a model'}",
+        sanitize(seen.summary or seen.digest),
     ]
 
 
-# --- The command `undo`: take back what a compaction or a roll-over made of the view.
+# --- holdfast undo ---
 
 
 class Undone(msgspec.Struct, frozen=True):
-    """What is printed for programs: whether something was undone, and from which message on all is shown then."""
+    """JSON output of `undo`: whether something was undone, and the boundary and generation after it."""
 
     is_undone: bool
     boundary: int | None
@@ -159,27 +159,27 @@ class Undone(msgspec.Struct, frozen=True):
 @store_option
 @json_option
 def undo(key: str, store: Place | None, *, as_json: bool) -> None:
-    """Take back the last compaction or roll-over of the session KEY; again goes back one more.
+    """Undo the last compaction or roll-over of the session KEY. Repeat to undo earlier ones.
 
-    It counts from the next request on, in whichever process works on the session.
+    It takes effect with the next request, in any process that works on the session.
     """
-    send_logs()
-    stands = asyncio.run(_undo(store, key))
+    configure_logging()
+    turn = asyncio.run(_undo(store, key))
     if as_json:
-        told = Undone(stands is not None, stands.boundary if stands else None, stands.generation if stands else None)
-        click.echo(msgspec.json.encode(told))
+        result = Undone(turn is not None, turn.boundary if turn else None, turn.generation if turn else None)
+        click.echo(msgspec.json.encode(result))
         return
-    if stands is None:
+    if turn is None:
         click.echo(f"session {key!r}: there is nothing to undo")
         return
-    shown = f"from message {stands.boundary} on" if stands.boundary else "from the beginning"
-    generation = f", generation {stands.generation}" if stands.generation > 1 else ""
-    click.echo(f"session {key!r}: undone; the model sees it word for word {shown} again{generation}")
+    shown = f"from message {turn.boundary} on" if turn.boundary else "from the beginning"
+    generation = f", generation {turn.generation}" if turn.generation > 1 else ""
+    click.echo(f"session {key!r}: undone; the model sees every message {shown} again{generation}")
 
 
 async def _undo(place: Place | None, key: str) -> Turn | None:
-    async with reading(place) as store:
-        await known_session(store, key)
+    async with open_to_read(place) as store:
+        await require_session(store, key)
         async with wiring.open(store_to_read(place), tuning=wiring.Tuning(adopts=False)) as client:
             is_undone = await (await client.session(key)).undo()
         return (await open_log(store, key)).turn if is_undone else None

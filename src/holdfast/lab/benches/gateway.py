@@ -22,7 +22,7 @@ import click
 import msgspec
 
 from holdfast.cli.output import json_option
-from holdfast.lab.benches.harness import Measured, folder_option, tell
+from holdfast.lab.benches.harness import Measured, folder_option, print_figures
 
 # --- What the drop-in endpoints add to the time until the first byte, against a bare proxy, in the same run.
 
@@ -37,7 +37,7 @@ _WARM = 20
 
 
 @asynccontextmanager
-async def a_program(*command: str, folder: Path) -> AsyncGenerator[str, None]:
+async def run_server(*command: str, folder: Path) -> AsyncGenerator[str, None]:
     """Run one of our servers for a while, and give the address that its first line names."""
     program = await asyncio.create_subprocess_exec(
         sys.executable, "-m", *command, stdout=asyncio.subprocess.PIPE, cwd=folder
@@ -55,11 +55,11 @@ async def a_program(*command: str, folder: Path) -> AsyncGenerator[str, None]:
 async def measure_passing(folder: Path, *, rounds: int) -> list[Measured]:
     """Return the added latency of the gateway beside that of the bare proxy, in the middle and at the end."""
     async with AsyncExitStack() as stack:
-        straight = await stack.enter_async_context(a_program("holdfast", "sim", "--port", "0", folder=folder))
-        bare = await stack.enter_async_context(a_program("holdfast.lab.benches.bare_proxy", straight, folder=folder))
+        straight = await stack.enter_async_context(run_server("holdfast", "sim", "--port", "0", folder=folder))
+        bare = await stack.enter_async_context(run_server("holdfast.lab.benches.bare_proxy", straight, folder=folder))
         store = ("--store", str(folder / "passing.db"), "--set", "observing.log=error")
         gateway = await stack.enter_async_context(
-            a_program(
+            run_server(
                 "holdfast", "serve", "--port", "0", *store, "--set", f"upstream.openai_base_url={straight}/v1",
                 folder=folder,
             )
@@ -170,7 +170,7 @@ class Server:
 
 
 @asynccontextmanager
-async def a_server(folder: Path) -> AsyncGenerator[Server, None]:
+async def run_gateway(folder: Path) -> AsyncGenerator[Server, None]:
     """Run `holdfast serve` for a while."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft < _DESCRIPTORS <= hard:
@@ -277,7 +277,7 @@ MEASUREMENTS: tuple[Measurement, ...] = (measure_acknowledgement, measure_stream
 async def measure(folder: Path, effort: Effort) -> list[Measured]:
     """Run every measurement against one server."""
     figures: list[Measured] = []
-    async with a_server(folder) as server:
+    async with run_gateway(folder) as server:
         for measurement in MEASUREMENTS:
             figures += await measurement(server, effort)
     return [*figures, *await measure_passing(folder, rounds=effort.rounds)]
@@ -291,4 +291,4 @@ def gateway(folder: Path | None, *, as_json: bool, is_long: bool) -> None:
     """Measure the gateway: its native API, and what passes through; exit with 1 where a figure is below its floor."""
     with tempfile.TemporaryDirectory(prefix="holdfast-bench-", dir=folder) as place:
         figures = asyncio.run(measure(Path(place), LONG if is_long else SHORT))
-    tell(figures, as_json=as_json)
+    print_figures(figures, as_json=as_json)

@@ -63,7 +63,7 @@ FULL = Effort(turns=25, appends=200, appends_before=1_500)
 QUICK = Effort(turns=7, appends=100, appends_before=700, openings=7, starts=5)
 
 
-def tell(figures: Sequence[Measured], *, as_json: bool) -> None:
+def print_figures(figures: Sequence[Measured], *, as_json: bool) -> None:
     """Print figures, and exit with 1 where one is below its floor."""
     if as_json:
         click.echo(msgspec.json.encode(figures).decode())
@@ -139,7 +139,7 @@ class Appender:
             self._seq = await self._store.append(self._lease, [RECORD], after=self._seq)
 
 
-def compared(name: str, rates: list[float], references: list[float], floor: float) -> Measured:
+def compare_rates(name: str, rates: list[float], references: list[float], floor: float) -> Measured:
     """Appends per second against a reference that ran in turns with them; the ratio is the median over the turns."""
     ratio = median(rate / reference for rate, reference in zip(rates, references, strict=True))
     return Measured(name, median(rates), median(references), ratio, floor, "appends/s")

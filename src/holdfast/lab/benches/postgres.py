@@ -16,7 +16,7 @@ import asyncpg
 
 from holdfast.errors import StoreAccessError
 from holdfast.lab.benches import store
-from holdfast.lab.benches.harness import RECORD, SESSIONS_TOGETHER, Appender, Effort, Measured, compared
+from holdfast.lab.benches.harness import RECORD, SESSIONS_TOGETHER, Appender, Effort, Measured, compare_rates
 from holdfast.lab.benches.opening import compare_openings, fill
 from holdfast.lab.benches.postgres_server import OwnServer
 from holdfast.stores.postgres import PostgresStore
@@ -27,7 +27,7 @@ TOGETHER_FLOOR = 0.5
 
 
 @asynccontextmanager
-async def a_database(url: str | None) -> AsyncGenerator[str, None]:
+async def temporary_database(url: str | None) -> AsyncGenerator[str, None]:
     """Make a database that is gone afterwards: on the server at this address, or on one of our own."""
     server = await asyncio.to_thread(OwnServer) if url is None else None
     name = f"holdfast_bench_{uuid4().hex[:12]}"
@@ -97,7 +97,7 @@ async def measure_appends(url: str, effort: Effort) -> list[Measured]:
     finally:
         await store.close()
         await connection.close()
-    return [compared(f"append, {SESSIONS_TOGETHER} sessions together", our_rates, plain_rates, TOGETHER_FLOOR)]
+    return [compare_rates(f"append, {SESSIONS_TOGETHER} sessions together", our_rates, plain_rates, TOGETHER_FLOOR)]
 
 
 async def measure_opening(url: str, effort: Effort) -> list[Measured]:
@@ -113,11 +113,11 @@ async def measure_opening(url: str, effort: Effort) -> list[Measured]:
 
 async def measure(url: str | None, effort: Effort) -> list[Measured]:
     """Run every measurement, in a database that is gone afterwards."""
-    async with a_database(url) as database:
+    async with temporary_database(url) as database:
         return [*await measure_appends(database, effort), *await measure_opening(database, effort)]
 
 
 async def measure_archive(url: str | None, folder: Path, records: int) -> list[Measured]:
     """Seal a long session into a folder and hold it against a short one, in a database that is gone afterwards."""
-    async with a_database(url) as database:
+    async with temporary_database(url) as database:
         return await store.measure_archive(PostgresStore(database), folder, records)

@@ -28,9 +28,9 @@ from holdfast.lab.benches.harness import (
     Appender,
     Effort,
     Measured,
-    compared,
+    compare_rates,
     folder_option,
-    tell,
+    print_figures,
 )
 from holdfast.lab.benches.opening import compare_openings, engine_over, fill, measure_opening, measure_starting
 from holdfast.ports import Store
@@ -107,8 +107,8 @@ async def measure_appends(folder: Path, effort: Effort) -> list[Measured]:
         await store.close()
         plain.close()
     return [
-        compared("append, one session alone", alone_rates, plain_rates, ALONE_FLOOR),
-        compared(f"append, {SESSIONS_TOGETHER} sessions together", together_rates, plain_rates, TOGETHER_FLOOR),
+        compare_rates("append, one session alone", alone_rates, plain_rates, ALONE_FLOOR),
+        compare_rates(f"append, {SESSIONS_TOGETHER} sessions together", together_rates, plain_rates, TOGETHER_FLOOR),
     ]
 
 
@@ -127,14 +127,14 @@ async def measure(folder: Path, effort: Effort) -> list[Measured]:
     return figures
 
 
-def on_server() -> ModuleType:
+def postgres_bench() -> ModuleType:
     """Return what measures PostgreSQL. Raises `UsageError` where the driver is not installed."""
     if importlib.util.find_spec("asyncpg") is None:
         raise UsageError("measuring PostgreSQL needs the package asyncpg; run `pip install 'holdfast[postgres]'`")
     return importlib.import_module("holdfast.lab.benches.postgres")
 
 
-def address_of(postgres: str) -> str | None:
+def server_url(postgres: str) -> str | None:
     """Return the address that was given with --postgres; None: a server of one's own is wanted."""
     return None if postgres == _OWN_SERVER else postgres
 
@@ -151,11 +151,11 @@ def store(folder: Path | None, postgres: str | None, *, as_json: bool, quick: bo
     if is_long:
         effort = msgspec.structs.replace(effort, long_records=LONG_RECORDS)
     if postgres is not None:
-        figures = asyncio.run(on_server().measure(address_of(postgres), effort))
+        figures = asyncio.run(postgres_bench().measure(server_url(postgres), effort))
     else:
         with tempfile.TemporaryDirectory(prefix="holdfast-bench-", dir=folder) as place:
             figures = asyncio.run(measure(Path(place), effort))
-    tell(figures, as_json=as_json)
+    print_figures(figures, as_json=as_json)
 
 
 # --- What sealing is worth: a session that is mostly in the archive opens like a short one, and sealing keeps up. ---
@@ -236,5 +236,7 @@ def archive(folder: Path | None, postgres: str | None, *, as_json: bool, is_long
         if postgres is None:
             figures = asyncio.run(_measure_file(Path(place), records))
         else:
-            figures = asyncio.run(on_server().measure_archive(address_of(postgres), Path(place) / "archive", records))
-    tell(figures, as_json=as_json)
+            figures = asyncio.run(
+                postgres_bench().measure_archive(server_url(postgres), Path(place) / "archive", records)
+            )
+    print_figures(figures, as_json=as_json)

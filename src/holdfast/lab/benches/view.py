@@ -111,7 +111,7 @@ def conversation_part(body: bytes) -> bytes:
     return body
 
 
-def kept_pairs(bodies: Sequence[bytes], records: Iterable[Logged]) -> tuple[int, int]:
+def count_pairs(bodies: Sequence[bytes], records: Iterable[Logged]) -> tuple[int, int]:
     """Return how many requests followed another with no change of the view between, and how many kept its prefix."""
     # Requests as the log knows them: those that our own estimate refused were never sent.
     sent: list[bool] = []
@@ -165,7 +165,7 @@ async def measure_session(session: Sequence[NeutralMessage], dialect: str, messa
             asked = f'<said>{text}</said>\ncall look {{"number": {2 * number}}}'
             await chat.send(f'{asked} then call look {{"number": {2 * number + 1}}}')
         records = await chat.history(limit=_RECORDS_MAX)
-    pairs, kept = kept_pairs(provider.bodies, records)
+    pairs, kept = count_pairs(provider.bodies, records)
     changes = sum(isinstance(logged.record, _CHANGES) for logged in records)
     return PrefixReport(1, len(provider.bodies), changes, pairs, kept)
 

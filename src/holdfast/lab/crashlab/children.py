@@ -18,7 +18,7 @@ from typing import Any, TypeAlias, TypeVar
 
 import msgspec
 
-from holdfast.lab.crashlab.workload import Errand, Saying, Script, live
+from holdfast.lab.crashlab.workload import ChildMessage, Script, Task, run_workload
 
 # Enough of the workload that all it ever imports is imported.
 _WARM_STEPS = 8
@@ -31,7 +31,7 @@ _FAILED = 70
 ResultT = TypeVar("ResultT")
 # What a child does, given how it says a line.
 Work: TypeAlias = Callable[[Callable[[bytes], None]], None]
-_decoder: msgspec.json.Decoder[Saying] = msgspec.json.Decoder(Saying)
+_decoder: msgspec.json.Decoder[ChildMessage] = msgspec.json.Decoder(ChildMessage)
 
 
 def warm_up() -> None:
@@ -40,28 +40,28 @@ def warm_up() -> None:
     What a life imports by itself it pays for every time: opening took 70 ms with that, and 20 without.
     """
     with tempfile.TemporaryDirectory(prefix="holdfast-warm-") as folder:
-        live_here(Errand(folder, Script(0, 0), {}, {}, _WARM_STEPS), seconds=_WARM_SECONDS)
+        run_here(Task(folder, Script(0, 0), {}, {}, _WARM_STEPS), seconds=_WARM_SECONDS)
 
 
-def live_here(errand: Errand, *, seconds: float) -> list[Saying]:
+def run_here(task: Task, *, seconds: float) -> list[ChildMessage]:
     """Live in this process until an errand is done, and return what was said. Only before the first lane begins.
 
     Whatever it imported, compiled and learned on the way, the lives that are forked from here on have from their birth:
     one that was first to meet an overflow took 60 ms to compile the patterns of all refusals.
     """
     logging.disable(logging.CRITICAL)
-    said: list[Saying] = []
+    messages: list[ChildMessage] = []
 
     async def within() -> None:
         async with asyncio.timeout(seconds):
-            await live(errand, said.append, time.monotonic)
+            await run_workload(task, messages.append, time.monotonic)
 
     asyncio.run(within())
-    settle_down()
-    return said
+    freeze_heap()
+    return messages
 
 
-def settle_down() -> None:
+def freeze_heap() -> None:
     """Have what is there now stay for good: a child that looks for garbage would copy every page that it touches."""
     gc.collect()
     gc.freeze()
@@ -76,39 +76,39 @@ class Child:
         self.pid = os.fork()
         if self.pid == 0:
             os.close(read_fd)
-            _be_child(work, write_fd)
+            _run_child(work, write_fd)
         os.close(write_fd)
         self._fd = read_fd
-        self._heard = b""
+        self._buffer = b""
 
-    def listen(self, seconds: float) -> bool:
+    def read_for(self, seconds: float) -> bool:
         """Hear what it says for so long, or until it ends; return whether it has ended."""
         deadline = time.monotonic() + seconds
         while (left := deadline - time.monotonic()) > 0:
             ready, _, _ = select.select([self._fd], [], [], left)
-            if ready and not self._hear():
+            if ready and not self._read():
                 return True
         return False
 
-    def hears(self, word: bytes, seconds: float) -> bool:
+    def wait_for(self, word: bytes, seconds: float) -> bool:
         """Hear what it says until that has a word in it, for so long at most; return whether it was said."""
         deadline = time.monotonic() + seconds
-        while word not in self._heard and (left := deadline - time.monotonic()) > 0:
+        while word not in self._buffer and (left := deadline - time.monotonic()) > 0:
             ready, _, _ = select.select([self._fd], [], [], left)
-            if ready and not self._hear():
+            if ready and not self._read():
                 break
-        return word in self._heard
+        return word in self._buffer
 
-    def take(self) -> list[bytes]:
+    def take_lines(self) -> list[bytes]:
         """Return the whole lines that were heard since the last time."""
-        *lines, self._heard = self._heard.split(b"\n")
+        *lines, self._buffer = self._buffer.split(b"\n")
         return lines
 
     def kill(self) -> list[bytes]:
         """End it at once, however far it is, and return every whole line that it said."""
         os.kill(self.pid, signal.SIGKILL)
         os.waitpid(self.pid, 0)
-        while self._hear():
+        while self._read():
             pass
         return self._close()
 
@@ -117,18 +117,18 @@ class Child:
         _, status = os.waitpid(self.pid, 0)
         return os.waitstatus_to_exitcode(status), self._close()
 
-    def _hear(self) -> bool:
+    def _read(self) -> bool:
         heard = os.read(self._fd, _PIPE_BYTES)
-        self._heard += heard
+        self._buffer += heard
         return bool(heard)
 
     def _close(self) -> list[bytes]:
         os.close(self._fd)
         # A line that was cut off was not said.
-        return self.take()
+        return self.take_lines()
 
 
-def _be_child(work: Work, fd: int) -> None:
+def _run_child(work: Work, fd: int) -> None:
     """In the child: work, then end without running anything that belongs to the parent."""
     code = _FAILED
     try:
@@ -152,28 +152,28 @@ def _write_line(fd: int, line: bytes) -> None:
         left = left[os.write(fd, left) :]
 
 
-def begin_life(errand: Errand) -> Child:
+def start_child(task: Task) -> Child:
     """Begin a life with an errand. What it says can be read with `sayings`."""
 
-    def work(say: Callable[[bytes], None]) -> None:
-        asyncio.run(live(errand, lambda saying: say(msgspec.json.encode(saying)), time.monotonic))
+    def work(send: Callable[[bytes], None]) -> None:
+        asyncio.run(run_workload(task, lambda message: send(msgspec.json.encode(message)), time.monotonic))
 
     return Child(work)
 
 
-def sayings(lines: list[bytes]) -> list[Saying]:
+def decode_messages(lines: list[bytes]) -> list[ChildMessage]:
     """Return what a life said."""
     return [_decoder.decode(line) for line in lines]
 
 
-def asked_of_child(work: Callable[[], Coroutine[Any, Any, ResultT]], kind: type[ResultT], seconds: float) -> ResultT:
+def run_in_child(work: Callable[[], Coroutine[Any, Any, ResultT]], kind: type[ResultT], seconds: float) -> ResultT:
     """Have a child find something out, which it does with stores of its own, and return it."""
 
-    def tell(say: Callable[[bytes], None]) -> None:
-        say(msgspec.json.encode(asyncio.run(work())))
+    def tell(send: Callable[[bytes], None]) -> None:
+        send(msgspec.json.encode(asyncio.run(work())))
 
     child = Child(tell)
-    if not child.listen(seconds):
+    if not child.read_for(seconds):
         child.kill()
         raise TimeoutError(f"a judge was not done after {seconds:g} s")
     code, lines = child.reap()

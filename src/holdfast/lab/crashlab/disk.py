@@ -36,7 +36,7 @@ class Change(StrEnum):
     FOLDER = "folder"
     LINK = "link"
     SYNC_NAMES = "sync_names"
-    SAID = "said"
+    ACKNOWLEDGED = "said"
 
 
 class Event(msgspec.Struct, frozen=True):
@@ -70,7 +70,7 @@ class Recorder:
 
     def acknowledge(self, session: str, seq: int) -> None:
         """Note that somebody was told of a record."""
-        self.events.append(Event(Change.SAID, session=session, seq=seq))
+        self.events.append(Event(Change.ACKNOWLEDGED, session=session, seq=seq))
 
 
 class RecordingWitness(Witness):
@@ -201,16 +201,16 @@ class Disk(msgspec.Struct, frozen=True):
 
 def disks(events: Sequence[Event], points: Sequence[int], chance: random.Random) -> Iterator[Disk]:
     """Yield a disk for every point, given in order: how many events came before the power failed."""
-    table = _Table()
+    table = _FileTable()
     done = 0
     for point in points:
         for event in events[done:point]:
-            table.take(event)
+            table.apply(event)
         done = point
         yield Disk(table.after_power_loss(chance), dict(table.acknowledged), point)
 
 
-class _Table:
+class _FileTable:
     """All files of a folder."""
 
     def __init__(self) -> None:
@@ -219,9 +219,9 @@ class _Table:
         self._doubtful: dict[str, _File] = {}
         self.acknowledged: dict[str, int] = {}
 
-    def take(self, event: Event) -> None:
+    def apply(self, event: Event) -> None:
         match event.change:
-            case Change.SAID:
+            case Change.ACKNOWLEDGED:
                 self.acknowledged[event.session] = max(self.acknowledged.get(event.session, 0), event.seq)
             case Change.CREATE:
                 self._files[event.file] = _File(self._doubtful.pop(event.file, None))
@@ -313,7 +313,7 @@ def _torn(event: Event, chance: random.Random) -> Iterator[Event]:
         start = border
 
 
-def recorded(recorder: Recorder, root: Path, work: Callable[[], None]) -> None:
+def record_disk(recorder: Recorder, root: Path, work: Callable[[], None]) -> None:
     """Do some work in a folder, with every connection going through the shim, and blobs and segments seen."""
     usual = apsw.vfs_names()[0]
     shim = RecordingVfs(recorder, usual)

@@ -197,7 +197,7 @@ def flip_all(seeds: Sequence[int], tell: Callable[[FlipFigures], None]) -> None:
         before = asyncio.run(_records(original))
         figures, told_at = FlipFigures(), time.monotonic()
         for seed in seeds:
-            _flip_one(copied(original, folder / "copy"), seed, before, figures)
+            _flip_one(copy_files(original, folder / "copy"), seed, before, figures)
             if time.monotonic() - told_at > _TELL_SECONDS:
                 tell(figures)
                 figures, told_at = FlipFigures(), time.monotonic()
@@ -212,12 +212,14 @@ def _flip_one(path: Path, seed: int, before: dict[str, list[Logged]], figures: F
     figures.flips[flipped.target] = figures.flips.get(flipped.target, 0) + 1
     where = f"seed {seed}, {flipped}"
     try:
-        asyncio.run(_look(path, flipped, before, figures, where))
+        asyncio.run(_check_flip(path, flipped, before, figures, where))
     except HoldfastError as error:
         figures.spread.append(f"{where}: the store cannot be used: {error}")
 
 
-async def _look(path: Path, flipped: Flip, before: dict[str, list[Logged]], figures: FlipFigures, where: str) -> None:
+async def _check_flip(
+    path: Path, flipped: Flip, before: dict[str, list[Logged]], figures: FlipFigures, where: str
+) -> None:
     found = await look_over(path, None, ignore)
     if not found.findings:
         figures.undetected.append(where)
@@ -282,7 +284,7 @@ def _work(turn: int) -> tuple[WorkRecord, ...]:
     )
 
 
-def copied(original: Path, folder: Path) -> Path:
+def copy_files(original: Path, folder: Path) -> Path:
     """Copy a store that nobody has open, in place of what is in a folder, and return its path."""
     shutil.rmtree(folder, ignore_errors=True)
     # The space for the ends of turns holds nothing that could be hurt.

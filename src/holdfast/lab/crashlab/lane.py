@@ -15,9 +15,18 @@ from pathlib import Path
 
 import msgspec
 
-from holdfast.lab.crashlab.children import Child, asked_of_child, begin_life, live_here, sayings, settle_down
-from holdfast.lab.crashlab.judge import Known, Past, Verdict, judge
-from holdfast.lab.crashlab.workload import SEASON_STEPS, SESSIONS, Accepted, Errand, Passed, Recovered, Saying, Script
+from holdfast.lab.crashlab.children import Child, decode_messages, freeze_heap, run_here, run_in_child, start_child
+from holdfast.lab.crashlab.store_check import Checkpoint, Expected, Verdict, check_store
+from holdfast.lab.crashlab.workload import (
+    PREFILL_STEPS,
+    SESSIONS,
+    Accepted,
+    ChildMessage,
+    Completed,
+    Recovered,
+    Script,
+    Task,
+)
 
 # Kills before a store is brought to rest: some thousand records, which are judged in about a tenth of a second.
 KILLS_PER_STORE = 100
@@ -160,7 +169,7 @@ def percentile(ordered: Sequence[float], share: float) -> float:
     return ordered[min(int(share * len(ordered)), len(ordered) - 1)] if ordered else 0.0
 
 
-class Orders(msgspec.Struct, frozen=True):
+class LaneConfig(msgspec.Struct, frozen=True):
     """What a lane is told: its seed, and when it has done enough."""
 
     seed: int
@@ -172,15 +181,15 @@ class Orders(msgspec.Struct, frozen=True):
 class Lane:
     """Kills and judges until it has done enough."""
 
-    def __init__(self, seasoned: "Oracle", orders: Orders, tell: Callable[[Figures], None]) -> None:
-        self._seasoned, self._orders, self._tell = seasoned, orders, tell
-        self._chance = random.Random(orders.seed)  # noqa: S311 - what it does can be repeated by its seed
+    def __init__(self, prefilled: "Oracle", config: LaneConfig, tell: Callable[[Figures], None]) -> None:
+        self._prefilled, self._config, self._tell = prefilled, config, tell
+        self._chance = random.Random(config.seed)  # noqa: S311 - what it does can be repeated by its seed
         # What was not told yet; and of what was told, what decides when it is enough.
         self.figures = Figures()
         self._kills_told = 0
         self._is_broken = False
         self._told_at = time.monotonic()
-        self._pace = Pace()
+        self._timing = Timing()
 
     def run(self) -> None:
         """Take one store after the other from its first life to rest."""
@@ -194,8 +203,8 @@ class Lane:
     def _is_done(self) -> bool:
         """Whether enough was killed, or something is broken: then the store is left as it is, to be looked at."""
         kills = self._kills_told + self.figures.kills
-        enough = self._orders.kills_max is not None and kills >= self._orders.kills_max
-        late = self._orders.deadline is not None and time.monotonic() >= self._orders.deadline
+        enough = self._config.kills_max is not None and kills >= self._config.kills_max
+        late = self._config.deadline is not None and time.monotonic() >= self._config.deadline
         return enough or late or self._is_broken
 
     def _tell_figures(self) -> None:
@@ -205,31 +214,31 @@ class Lane:
         self.figures, self._told_at = Figures(), time.monotonic()
 
     def _run_store(self, number: int) -> None:
-        folder = self._seasoned.folder.with_name(f"{self._orders.seed}-{number}")
-        oracle = self._seasoned.copied(folder, seed=self._chance.getrandbits(32))
+        folder = self._prefilled.folder.with_name(f"{self._config.seed}-{number}")
+        oracle = self._prefilled.copy_to(folder, seed=self._chance.getrandbits(32))
         for _ in range(KILLS_PER_STORE):
             if self._is_done:
                 break
-            self._live_and_die(oracle)
+            self._run_and_kill(oracle)
             if time.monotonic() - self._told_at > _TELL_SECONDS:
                 self._tell_figures()
             if self._chance.random() * _KILLS_PER_JUDGEMENT < 1:
-                self._judge(oracle, is_at_rest=False)
-        self._come_to_rest(oracle)
+                self._check(oracle, is_idle=False)
+        self._finish_store(oracle)
         # What every store begins with was acknowledged once.
-        self.figures.acknowledged += oracle.acknowledged - self._seasoned.acknowledged
+        self.figures.acknowledged += oracle.acknowledged - self._prefilled.acknowledged
         self.figures.stores += 1
         self._is_broken = self._is_broken or bool(self.figures.broken())
         if not self._is_broken:
             shutil.rmtree(oracle.folder)
 
-    def _live_and_die(self, oracle: "Oracle") -> None:
-        child = begin_life(oracle.errand())
+    def _run_and_kill(self, oracle: "Oracle") -> None:
+        child = start_child(oracle.task())
         if self._chance.random() < _SHARE_OF_STARTS:
-            has_ended = child.listen(self._chance.uniform(0.0, self._pace.start_seconds))
+            has_ended = child.read_for(self._chance.uniform(0.0, self._timing.start_seconds))
         else:
-            child.hears(Recovered.__name__.encode(), HANGS_SECONDS)
-            has_ended = child.listen(self._chance.uniform(0.0, _STEPS_MAX * self._pace.step_seconds))
+            child.wait_for(Recovered.__name__.encode(), HANGS_SECONDS)
+            has_ended = child.read_for(self._chance.uniform(0.0, _STEPS_MAX * self._timing.step_seconds))
         killed_at = time.monotonic()
         if has_ended:
             code, lines = child.reap()
@@ -238,37 +247,37 @@ class Lane:
             lines = child.kill()
             self.figures.kills += 1
         steps = oracle.steps_taken
-        recovered_at = self._hear(oracle, child, lines)
+        recovered_at = self._record(oracle, child, lines)
         if recovered_at is not None:
-            self._pace.learn(recovered_at - child.began, killed_at - recovered_at, oracle.steps_taken - steps)
+            self._timing.learn(recovered_at - child.began, killed_at - recovered_at, oracle.steps_taken - steps)
 
-    def _come_to_rest(self, oracle: "Oracle") -> None:
+    def _finish_store(self, oracle: "Oracle") -> None:
         """Leave one life alone until everything has its outcome, then judge for the last time."""
-        child = begin_life(oracle.errand(steps=0))
-        if not child.listen(HANGS_SECONDS):
+        child = start_child(oracle.task(steps=0))
+        if not child.read_for(HANGS_SECONDS):
             child.kill()
             self.figures.lost.append(f"{oracle.folder}: not everything had an outcome after {HANGS_SECONDS:g} s")
             return
         code, lines = child.reap()
-        self._hear(oracle, child, lines)
+        self._record(oracle, child, lines)
         if code:
             self.figures.third_states.append(f"{oracle.folder}: recovering ended with {code}")
-        self._judge(oracle, is_at_rest=True)
+        self._check(oracle, is_idle=True)
 
-    def _hear(self, oracle: "Oracle", child: Child, lines: list[bytes]) -> float | None:
-        recovered_at = oracle.hear(lines)
+    def _record(self, oracle: "Oracle", child: Child, lines: list[bytes]) -> float | None:
+        recovered_at = oracle.record_lines(lines)
         if recovered_at is not None:
             self.figures.recoveries_ms.append(round((recovered_at - child.began) * 1_000, 1))
         return recovered_at
 
-    def _judge(self, oracle: "Oracle", *, is_at_rest: bool) -> None:
-        known = oracle.known(is_at_rest=is_at_rest)
+    def _check(self, oracle: "Oracle", *, is_idle: bool) -> None:
+        expected = oracle.expected(is_idle=is_idle)
         try:
-            verdict = asked_of_child(lambda: judge(oracle.folder, known), Verdict, HANGS_SECONDS)
+            verdict = run_in_child(lambda: check_store(oracle.folder, expected), Verdict, HANGS_SECONDS)
         except OSError as error:
             self.figures.third_states.append(f"{oracle.folder}: the store cannot be judged: {error}")
             return
-        oracle.past = verdict.past
+        oracle.checkpoints = verdict.checkpoints
         self.figures.judged += 1
         for found, kept in (
             (verdict.lost, self.figures.lost),
@@ -276,11 +285,11 @@ class Lane:
             (verdict.third_states, self.figures.third_states),
         ):
             kept += [f"{oracle.folder}: {sentence}" for sentence in found]
-        if is_at_rest:
-            self.figures.add(Figures(kinds=dict(Counter(verdict.kinds) - Counter(self._seasoned.kinds))))
+        if is_idle:
+            self.figures.add(Figures(kinds=dict(Counter(verdict.kinds) - Counter(self._prefilled.kinds))))
 
 
-class Pace:
+class Timing:
     """How long lives take here and now, learned from those before: kills should hit work, however busy a machine is."""
 
     def __init__(self) -> None:
@@ -310,27 +319,27 @@ class Oracle:
         # By session: the turn of every acknowledged message by its number, and the next step that was not heard of.
         self.accepted: dict[str, dict[int, int]] = {session: {} for session in SESSIONS}
         self._next_steps = dict.fromkeys(SESSIONS, 1)
-        self.past: dict[str, Past] = {}
+        self.checkpoints: dict[str, Checkpoint] = {}
         # How many records of each kind there are in one that was seasoned.
         self.kinds: dict[str, int] = {}
 
     @classmethod
-    def seasoned(cls, folder: Path, seed: int) -> "Oracle":
+    def prefilled(cls, folder: Path, seed: int) -> "Oracle":
         """Fill a store without killing anybody, here, so that all lives and judges are forked from a warm process.
 
         Stores that begin as copies of it have work worth killing at once.
         """
         oracle = cls(folder, Script(seed, seed))
         folder.mkdir()
-        oracle.note(live_here(oracle.errand(steps=SEASON_STEPS), seconds=HANGS_SECONDS))
-        oracle.kinds = asyncio.run(judge(folder, oracle.known(is_at_rest=True))).kinds
-        settle_down()
+        oracle.record_messages(run_here(oracle.task(steps=PREFILL_STEPS), seconds=HANGS_SECONDS))
+        oracle.kinds = asyncio.run(check_store(folder, oracle.expected(is_idle=True))).kinds
+        freeze_heap()
         return oracle
 
-    def copied(self, folder: Path, *, seed: int) -> "Oracle":
+    def copy_to(self, folder: Path, *, seed: int) -> "Oracle":
         """Copy the store, which nobody has open, and what is known of it. Other steps follow."""
         shutil.copytree(self.folder, folder)
-        copy = Oracle(folder, Script(self._script.season, seed))
+        copy = Oracle(folder, Script(self._script.prefill, seed))
         copy.accepted = {session: dict(turns) for session, turns in self.accepted.items()}
         copy._next_steps = dict(self._next_steps)
         return copy
@@ -345,29 +354,29 @@ class Oracle:
         """How many steps were heard of."""
         return sum(self._next_steps.values())
 
-    def hear(self, lines: list[bytes]) -> float | None:
+    def record_lines(self, lines: list[bytes]) -> float | None:
         """Take in what a life said, and return when it had recovered, if it came to that."""
-        return self.note(sayings(lines))
+        return self.record_messages(decode_messages(lines))
 
-    def note(self, said: Sequence[Saying]) -> float | None:
+    def record_messages(self, messages: Sequence[ChildMessage]) -> float | None:
         """Take in what was said."""
         recovered_at = None
-        for saying in said:
-            match saying:
+        for message in messages:
+            match message:
                 case Accepted(session=session, number=number, turn=turn):
                     self.accepted[session][number] = turn
                     self._next_steps[session] = number + 1
-                case Passed(session=session, number=number):
+                case Completed(session=session, number=number):
                     self._next_steps[session] = number + 1
                 case Recovered(at=at):
                     recovered_at = at
         return recovered_at
 
-    def errand(self, *, steps: int | None = None) -> Errand:
+    def task(self, *, steps: int | None = None) -> Task:
         """Return what the next life has to do; with a number of steps, it ends when all of them have their outcome."""
         last = {session: max(turns.values(), default=0) for session, turns in self.accepted.items()}
-        return Errand(str(self.folder), self._script, dict(self._next_steps), last, steps)
+        return Task(str(self.folder), self._script, dict(self._next_steps), last, steps)
 
-    def known(self, *, is_at_rest: bool) -> Known:
+    def expected(self, *, is_idle: bool) -> Expected:
         """Return what a judge has to know."""
-        return Known(self._script, self.accepted, self.past, is_at_rest)
+        return Expected(self._script, self.accepted, self.checkpoints, is_idle)

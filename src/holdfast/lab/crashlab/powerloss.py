@@ -16,8 +16,8 @@ import msgspec
 
 from holdfast.core.integrity.segments import SegmentTornError, unpack_segment
 from holdfast.errors import HoldfastError
-from holdfast.lab.crashlab.disk import Change, Disk, Recorder, disks, recorded
-from holdfast.lab.crashlab.workload import SESSIONS, STORE, Accepted, Errand, Saying, Script, live, scratch
+from holdfast.lab.crashlab.disk import Change, Disk, Recorder, disks, record_disk
+from holdfast.lab.crashlab.workload import SESSIONS, STORE, Accepted, ChildMessage, Script, Task, run_workload, scratch
 from holdfast.ports import Segment
 from holdfast.runtime.clock import SystemClock
 from holdfast.stores.archives import FolderArchive
@@ -87,7 +87,7 @@ def lose_power(states: int, seed: int, *, ignores_syncs: bool = False) -> PowerF
         recorder = Recorder(ignores_syncs=ignores_syncs)
         kept = folder / "kept"
         kept.mkdir()
-        recorded(recorder, kept, lambda: asyncio.run(_work(kept, seed, recorder)))
+        record_disk(recorder, kept, lambda: asyncio.run(_work(kept, seed, recorder)))
         truth = asyncio.run(_truth(kept))
         figures = PowerFigures(
             acknowledged=sum(map(len, truth.bodies.values())),
@@ -95,7 +95,7 @@ def lose_power(states: int, seed: int, *, ignores_syncs: bool = False) -> PowerF
             syncs=sum(event.change in {Change.SYNC, Change.SYNC_NAMES} for event in recorder.events),
         )
         points = sorted(chance.randint(0, len(recorder.events)) for _ in range(states))
-        asyncio.run(_judge_all(disks(recorder.events, points, chance), folder / "state", truth, figures))
+        asyncio.run(_check_all(disks(recorder.events, points, chance), folder / "state", truth, figures))
         figures.seconds = time.monotonic() - began
         return figures
 
@@ -106,14 +106,14 @@ async def _work(folder: Path, seed: int, recorder: Recorder) -> None:
     def observe(session: str, logged: Logged) -> None:
         recorder.acknowledge(session, logged.seq)
 
-    def say(saying: Saying) -> None:
-        if isinstance(saying, Accepted):
-            recorder.acknowledge(saying.session, saying.turn)
+    def send(message: ChildMessage) -> None:
+        if isinstance(message, Accepted):
+            recorder.acknowledge(message.session, message.turn)
 
     for number in range(_LIVES):
         next_steps = dict.fromkeys(SESSIONS, 1 + number * _STEPS_PER_LIFE)
-        errand = Errand(str(folder), Script(seed, seed), next_steps, {}, _STEPS_PER_LIFE)
-        await live(errand, say, time.monotonic, observe)
+        task = Task(str(folder), Script(seed, seed), next_steps, {}, _STEPS_PER_LIFE)
+        await run_workload(task, send, time.monotonic, observe)
 
 
 async def _truth(folder: Path) -> Truth:
@@ -133,21 +133,21 @@ async def _truth(folder: Path) -> Truth:
     return Truth(bodies, sealed)
 
 
-async def _judge_all(found: Iterable[Disk], folder: Path, truth: Truth, figures: PowerFigures) -> None:
+async def _check_all(found: Iterable[Disk], folder: Path, truth: Truth, figures: PowerFigures) -> None:
     for disk in found:
         folder.mkdir()  # noqa: ASYNC240 - nothing else runs here, and the folder is in memory
         for name, content in disk.files.items():
             (folder / name).parent.mkdir(parents=True, exist_ok=True)
             (folder / name).write_bytes(content)
         try:
-            await _judge(disk, folder, truth, figures)
+            await _check(disk, folder, truth, figures)
         except HoldfastError as error:
             figures.third_states.append(f"power lost after event {disk.point}: it cannot be opened: {error}")
         figures.states += 1
         shutil.rmtree(folder)
 
 
-async def _judge(disk: Disk, folder: Path, truth: Truth, figures: PowerFigures) -> None:
+async def _check(disk: Disk, folder: Path, truth: Truth, figures: PowerFigures) -> None:
     """Open one disk as the next start would, compare it with the truth, and see that work goes on."""
     store = SqliteStore(folder / STORE, clock=SystemClock())
     try:
@@ -166,7 +166,7 @@ async def _judge(disk: Disk, folder: Path, truth: Truth, figures: PowerFigures) 
             if [(one.first, one.last) for one in segments] != truth.sealed[session][: len(segments)]:
                 figures.third_states.append(f"{where} says that something else was sealed than was")
             figures.lost += [
-                f"{where}: {sentence}" for sentence in await _lost_beside(folder, session, segments, truth, figures)
+                f"{where}: {sentence}" for sentence in await _lost_segments(folder, session, segments, truth, figures)
             ]
             figures.lost += [
                 f"{where}: {sentence}" for sentence in await _lost_blobs(folder, truth.bodies[session][:last], figures)
@@ -176,7 +176,7 @@ async def _judge(disk: Disk, folder: Path, truth: Truth, figures: PowerFigures) 
         await store.close()
 
 
-async def _lost_beside(
+async def _lost_segments(
     folder: Path, session: str, segments: Sequence[Segment], truth: Truth, figures: PowerFigures
 ) -> list[str]:
     """Return which segments are not what the log says that they are."""

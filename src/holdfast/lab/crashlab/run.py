@@ -15,7 +15,7 @@ import msgspec
 
 from holdfast.lab.crashlab.children import Child, Work, warm_up
 from holdfast.lab.crashlab.flips import FlipFigures, flip_all
-from holdfast.lab.crashlab.lane import Figures, Lane, Oracle, Orders
+from holdfast.lab.crashlab.lane import Figures, Lane, LaneConfig, Oracle
 from holdfast.lab.crashlab.powerloss import PowerFigures, lose_power
 
 # Seeds of lanes lie so far apart that those of neighbouring runs do not meet.
@@ -41,18 +41,18 @@ def run(folder: Path, plan: Plan, show: Callable[[Figures], None]) -> Figures:
     began = time.monotonic()
     deadline = None if plan.seconds is None else began + plan.seconds
     total = Figures()
-    seasoned = Oracle.seasoned(folder / "seasoned", plan.seed)
-    total.acknowledged = seasoned.acknowledged
+    prefilled = Oracle.prefilled(folder / "seasoned", plan.seed)
+    total.acknowledged = prefilled.acknowledged
 
     works = []
     for number in range(plan.lanes):
         kills = None if plan.kills is None else len(range(number, plan.kills, plan.lanes))
-        orders = Orders(plan.seed * _SEED_STEP + number, kills, deadline)
-        works.append(partial(_be_lane, seasoned, orders))
+        config = LaneConfig(plan.seed * _SEED_STEP + number, kills, deadline)
+        works.append(partial(_run_lane, prefilled, config))
     try:
-        total.third_states += _side_by_side(works, _adding(total, show, began))
+        total.third_states += _run_children(works, _adder(total, show, began))
     finally:
-        shutil.rmtree(seasoned.folder)
+        shutil.rmtree(prefilled.folder)
     return total
 
 
@@ -65,7 +65,7 @@ def run_power_losses(states: int, seed: int, lanes: int, show: Callable[[PowerFi
     # A recording serves for so many states; the next has another workload.
     rounds = [(number, min(_STATES_PER_ROUND, states - start)) for number, start in _numbered(states)]
     works = [partial(_lose_power, seed * _SEED_STEP, rounds[lane::lanes]) for lane in range(lanes)]
-    total.third_states += _side_by_side(works, _adding(total, show, began))
+    total.third_states += _run_children(works, _adder(total, show, began))
     return total
 
 
@@ -77,11 +77,11 @@ def run_flips(flips: int, seed: int, lanes: int, show: Callable[[FlipFigures], N
 
     first = seed * _SEED_STEP
     works = [partial(_flip, range(first + lane, first + flips, lanes)) for lane in range(lanes)]
-    total.undetected += _side_by_side(works, _adding(total, show, began))
+    total.undetected += _run_children(works, _adder(total, show, began))
     return total
 
 
-def _adding(total: _FiguresT, show: Callable[[_FiguresT], None], began: float) -> Callable[[list[bytes]], None]:
+def _adder(total: _FiguresT, show: Callable[[_FiguresT], None], began: float) -> Callable[[list[bytes]], None]:
     """Return what takes the lines of a lane: figures to be added up and shown."""
 
     def take(lines: list[bytes]) -> None:
@@ -93,20 +93,20 @@ def _adding(total: _FiguresT, show: Callable[[_FiguresT], None], began: float) -
     return take
 
 
-def _flip(seeds: Sequence[int], say: Callable[[bytes], None]) -> None:
-    flip_all(seeds, lambda figures: say(msgspec.json.encode(figures)))
+def _flip(seeds: Sequence[int], send: Callable[[bytes], None]) -> None:
+    flip_all(seeds, lambda figures: send(msgspec.json.encode(figures)))
 
 
 def _numbered(states: int) -> Iterator[tuple[int, int]]:
     return enumerate(range(0, states, _STATES_PER_ROUND))
 
 
-def _lose_power(seed: int, rounds: Sequence[tuple[int, int]], say: Callable[[bytes], None]) -> None:
+def _lose_power(seed: int, rounds: Sequence[tuple[int, int]], send: Callable[[bytes], None]) -> None:
     for number, states in rounds:
-        say(msgspec.json.encode(lose_power(states, seed + number)))
+        send(msgspec.json.encode(lose_power(states, seed + number)))
 
 
-def _side_by_side(works: Sequence[Work], take: Callable[[list[bytes]], None]) -> list[str]:
+def _run_children(works: Sequence[Work], take: Callable[[list[bytes]], None]) -> list[str]:
     """Do all of it in children, handing on what they say. Returns a sentence for each that failed."""
     failed: list[str] = []
     children: dict[int, Child] = {}
@@ -115,8 +115,8 @@ def _side_by_side(works: Sequence[Work], take: Callable[[list[bytes]], None]) ->
             children[number] = Child(work)
         while children:
             for number, child in list(children.items()):
-                has_ended = child.listen(_POLL_SECONDS)
-                take(child.take())
+                has_ended = child.read_for(_POLL_SECONDS)
+                take(child.take_lines())
                 if has_ended:
                     del children[number]
                     code, lines = child.reap()
@@ -129,5 +129,5 @@ def _side_by_side(works: Sequence[Work], take: Callable[[list[bytes]], None]) ->
     return failed
 
 
-def _be_lane(seasoned: Oracle, orders: Orders, say: Callable[[bytes], None]) -> None:
-    Lane(seasoned, orders, lambda figures: say(msgspec.json.encode(figures))).run()
+def _run_lane(prefilled: Oracle, config: LaneConfig, send: Callable[[bytes], None]) -> None:
+    Lane(prefilled, config, lambda figures: send(msgspec.json.encode(figures))).run()

@@ -50,7 +50,7 @@ BOUNDS = Bounds(interruptions_max=20, back_off_seconds_min=0.01, back_off_second
 
 # Steps of each session before the first kill: the window is full and the first records are due to be sealed, so that
 # kills meet compactions, seals and roll-overs from the beginning.
-SEASON_STEPS = 30
+PREFILL_STEPS = 30
 
 _WORDS = ("anchor", "bell", "chart", "deck", "ebb", "fathom", "galley", "harbour", "island", "jetty", "keel", "lantern")
 _IMAGE_SIDE = 40
@@ -100,7 +100,7 @@ class Accepted(msgspec.Struct, frozen=True, tag=True):
     turn: int
 
 
-class Passed(msgspec.Struct, frozen=True, tag=True):
+class Completed(msgspec.Struct, frozen=True, tag=True):
     """A life says: this step, which is no message, is done."""
 
     session: str
@@ -113,22 +113,22 @@ class Recovered(msgspec.Struct, frozen=True, tag=True):
     at: float
 
 
-Saying: TypeAlias = Accepted | Passed | Recovered
-Say = Callable[[Saying], None]
+ChildMessage: TypeAlias = Accepted | Completed | Recovered
+Send = Callable[[ChildMessage], None]
 
 
 class Script(msgspec.Struct, frozen=True):
     """Which steps are taken: those of the season, with which every store of a run begins, then those of its own."""
 
-    season: int
+    prefill: int
     own: int
 
     def step(self, session: str, number: int) -> Step:
         """Return one step of a session; the first is number 1."""
-        return step_of(self.season if number <= SEASON_STEPS else self.own, session, number)
+        return step_of(self.prefill if number <= PREFILL_STEPS else self.own, session, number)
 
 
-class Errand(msgspec.Struct, frozen=True):
+class Task(msgspec.Struct, frozen=True):
     """What a life is told: where, the next step of each session, and the last turn that was acknowledged there."""
 
     folder: str
@@ -177,7 +177,7 @@ def tools(effects: Path) -> list[Tool]:
     @tool
     async def pay(order: str) -> str:
         """Pay for an order."""
-        note(effects, order)
+        append_line(effects, order)
         await asyncio.sleep(0)
         return f"paid for {order}"
 
@@ -189,7 +189,7 @@ def tools(effects: Path) -> list[Tool]:
     return [pay, look_up]
 
 
-def note(path: Path, line: str) -> None:
+def append_line(path: Path, line: str) -> None:
     """Write a line that is on disk when this returns."""
     fd = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
@@ -213,45 +213,45 @@ async def opened(
         yield client
 
 
-async def live(
-    errand: Errand, say: Say, clock: Callable[[], float], observe: Callable[[str, Logged], None] = unobserved
+async def run_workload(
+    task: Task, send: Send, clock: Callable[[], float], observe: Callable[[str, Logged], None] = unobserved
 ) -> None:
     """Be a process: recover by starting, say when that is done, then go on with the workload until killed."""
-    async with opened(Path(errand.folder), observe) as client:
+    async with opened(Path(task.folder), observe) as client:
         sessions = [await client.session(key) for key in SESSIONS]
-        await asyncio.gather(*(_answered(session, errand.last_turns.get(session.key, 0)) for session in sessions))
-        say(Recovered(clock()))
-        await asyncio.gather(*(walk(session, errand, say) for session in sessions))
-        await asyncio.gather(*map(_rest, sessions))
+        await asyncio.gather(*(_answered(session, task.last_turns.get(session.key, 0)) for session in sessions))
+        send(Recovered(clock()))
+        await asyncio.gather(*(run_steps(session, task, send) for session in sessions))
+        await asyncio.gather(*map(_wait_until_idle, sessions))
 
 
-async def _rest(session: Session) -> None:
+async def _wait_until_idle(session: Session) -> None:
     """Wait until a session owes nothing, also of what was accepted without anybody hearing of it."""
     while (known := await session.known()) is not None and known.owed:
         async with aclosing(session.watch(after=known.last_seq)) as feed:
             await anext(feed)
 
 
-async def walk(session: Session, errand: Errand, say: Say) -> None:
+async def run_steps(session: Session, task: Task, send: Send) -> None:
     """Take the steps of one session, from the next one on, each acknowledged only after the call has returned."""
-    number = errand.next_steps.get(session.key, 1)
-    end = None if errand.steps is None else number + errand.steps
+    number = task.next_steps.get(session.key, 1)
+    end = None if task.steps is None else number + task.steps
     while number != end:
-        step = errand.script.step(session.key, number)
+        step = task.script.step(session.key, number)
         match step.kind:
             case Kind.COMPACT:
                 await session.compact()
-                say(Passed(session.key, number))
+                send(Completed(session.key, number))
             case Kind.UNDO:
                 await session.undo()
-                say(Passed(session.key, number))
+                send(Completed(session.key, number))
             case _:
-                await _send(session, step, partial(_acknowledge, say, session.key, number))
+                await _send(session, step, partial(_acknowledge, send, session.key, number))
         number += 1
 
 
-def _acknowledge(say: Say, session: str, number: int, turn: int) -> None:
-    say(Accepted(session, number, turn))
+def _acknowledge(send: Send, session: str, number: int, turn: int) -> None:
+    send(Accepted(session, number, turn))
 
 
 async def _send(session: Session, step: Step, acknowledge: Callable[[int], None]) -> None:

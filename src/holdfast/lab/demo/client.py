@@ -67,7 +67,7 @@ class SimulationState(msgspec.Struct, frozen=True):
     requests: list[dict[str, Any]]
 
 
-class Caller:
+class GatewayClient:
     """A client of one session at one gateway, which may be another process after a restart."""
 
     def __init__(self, http: aiohttp.ClientSession, key: str) -> None:
@@ -172,12 +172,12 @@ async def _records(response: aiohttp.ClientResponse) -> AsyncGenerator[Logged, N
 
 
 @asynccontextmanager
-async def a_caller(key: str) -> AsyncGenerator[Caller, None]:
+async def open_gateway_client(key: str) -> AsyncGenerator[GatewayClient, None]:
     """Open a client."""
     timeout = aiohttp.ClientTimeout(total=_REQUEST_SECONDS_MAX)
     # Environment variables name proxies, which have no business on a loopback address.
     async with aiohttp.ClientSession(timeout=timeout, trust_env=False) as http:
-        yield Caller(http, key)
+        yield GatewayClient(http, key)
 
 
 # --- Observations ---
@@ -191,14 +191,14 @@ class Race(msgspec.Struct, frozen=True):
     outcomes: tuple[CompactionOutcome, ...]
 
 
-class Witness(msgspec.Struct):
+class Observations(msgspec.Struct):
     """Everything that was seen from outside, in the order in which it came."""
 
     window_tokens: int
     sent: list[Sent] = []
     # Records as they were told while they were written, and how many came twice or not in order.
     watched: list[Logged] = []
-    misplaced: int = 0
+    out_of_order: int = 0
     # What the gateways exited with that were killed, and the records that were the newest then.
     killed: list[tuple[int, int]] = []
     race: Race | None = None
@@ -222,12 +222,12 @@ _RETRY_SECONDS = 0.05
 class Watcher:
     """Watches one session from its first record on."""
 
-    def __init__(self, caller: Caller, tell: Callable[[Logged], None]) -> None:
-        self._caller, self._tell = caller, tell
+    def __init__(self, client: GatewayClient, tell: Callable[[Logged], None]) -> None:
+        self._client, self._tell = client, tell
         self._came = asyncio.Condition()
         self.seen: list[Logged] = []
         # Records that came twice, or not in order.
-        self.misplaced = 0
+        self.out_of_order = 0
 
     @property
     def last_seq(self) -> int:
@@ -238,7 +238,7 @@ class Watcher:
         """Watch without end; a gateway that goes away is asked again for what came since."""
         while True:
             with suppress(aiohttp.ClientError, BrokenOffError, OSError):
-                async with self._caller.records(self.last_seq) as records:
+                async with self._client.records(self.last_seq) as records:
                     async for logged in records:
                         await self._see(logged)
             await asyncio.sleep(_RETRY_SECONDS)
@@ -260,7 +260,7 @@ class Watcher:
             await self._came.wait_for(lambda: self.last_seq >= seq)
 
     async def _see(self, logged: Logged) -> None:
-        self.misplaced += logged.seq != self.last_seq + 1
+        self.out_of_order += logged.seq != self.last_seq + 1
         async with self._came:
             self.seen.append(logged)
             self._came.notify_all()

@@ -12,7 +12,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from holdfast.cli.output import aside, harmless, shortened
+from holdfast.cli.output import print_note, sanitize, shorten
 from holdfast.gateway.api.schemas import ViewNow
 from holdfast.runtime.sessions.record_text import in_words, spoken
 from holdfast.types.faults import Rung
@@ -40,7 +40,7 @@ _LINE_CHARS = 120
 _QUIET_RUNGS = frozenset({Rung.CLAMP_OUTPUT, Rung.MASK})
 
 
-def is_worth_telling(record: AnyRecord) -> bool:
+def is_worth_printing(record: AnyRecord) -> bool:
     """Return whether somebody who looks on should be told of a record."""
     match record:
         case RungStarted(rung=rung):
@@ -64,7 +64,7 @@ def is_worth_telling(record: AnyRecord) -> bool:
             return False
 
 
-class Screen(Protocol):
+class Display(Protocol):
     """Where a demo is shown."""
 
     # Whether it shows the view all the time, so that somebody should keep asking for it.
@@ -95,7 +95,7 @@ class Screen(Protocol):
         ...
 
 
-class Lines:
+class LineDisplay:
     """A demo as lines of text."""
 
     is_live = False
@@ -110,13 +110,13 @@ class Lines:
 
     def say(self, text: str) -> None:
         """Write a line."""
-        self._out.write(f"  {harmless(text)}\n")
+        self._out.write(f"  {sanitize(text)}\n")
         self._out.flush()
 
     def see(self, logged: Logged) -> None:
         """Write a record, where it is worth it."""
-        if is_worth_telling(logged.record):
-            aside(f"    record {logged.seq}: {shortened(spoken(logged.record), _LINE_CHARS)}", self._out)
+        if is_worth_printing(logged.record):
+            print_note(f"    record {logged.seq}: {shorten(spoken(logged.record), _LINE_CHARS)}", self._out)
 
     def show(self, view: ViewNow) -> None:
         """Write what the three budgets come to."""
@@ -155,12 +155,12 @@ _WHO = {Role.USER: ("you", "cyan"), Role.ASSISTANT: ("model", "green"), Role.TOO
 _TIGHT, _ALMOST_FULL = 0.7, 0.95
 
 
-def a_console() -> Console:
+def stdout_console() -> Console:
     """Return the terminal that this process writes to."""
     return Console()
 
 
-class Picture:
+class LiveDisplay:
     """The picture, while it is shown."""
 
     is_live = True
@@ -190,13 +190,13 @@ class Picture:
 
     def say(self, text: str) -> None:
         """Show a line among the events."""
-        self._events.append(("", harmless(text)))
+        self._events.append(("", sanitize(text)))
 
     def see(self, logged: Logged) -> None:
         """Show a record among the events, where it is worth it."""
         self._records = logged.seq
-        if is_worth_telling(logged.record):
-            self._events.append(("dim", f"#{logged.seq} {harmless(spoken(logged.record))}"))
+        if is_worth_printing(logged.record):
+            self._events.append(("dim", f"#{logged.seq} {sanitize(spoken(logged.record))}"))
 
     def show(self, view: ViewNow) -> None:
         """Show what the model sees now."""
@@ -262,7 +262,7 @@ class Picture:
             who, colour = _WHO[message.role]
             line = Text(no_wrap=True, overflow="ellipsis")
             line.append(f"{who:>5} ", colour)
-            line.append(harmless(shortened(in_words(message.parts), self._console.width)))
+            line.append(sanitize(shorten(in_words(message.parts), self._console.width)))
             yield line
 
     def _told(self, height: int) -> Panel:

@@ -30,7 +30,7 @@ _IMAGE_WIDTH = 4_000
 _RGB_BYTES = 3
 
 
-class Made:
+class Inputs:
     """Everything that one seed makes."""
 
     def __init__(self, seed: int) -> None:
@@ -92,7 +92,7 @@ class Flip(msgspec.Struct, frozen=True):
     bit: int
 
 
-async def flip_a_bit(path: Path, key: str, after: int, chance: random.Random) -> Flip | None:
+async def flip_bit(path: Path, key: str, after: int, chance: random.Random) -> Flip | None:
     """Flip one bit of an answer behind a number, in the file itself; None where there is no such answer.
 
     Nobody may have the store open. An old copy of a row may lie in a page that is free, so it is made sure that the

@@ -45,7 +45,7 @@ def environment(folder: Path, settings: Mapping[str, str]) -> dict[str, str]:
     return {**kept, "TMPDIR": str(folder), **settings}
 
 
-def a_free_port() -> int:
+def free_port() -> int:
     """Return a port of the loopback address that nobody listens on. Ports are handed out at random, so it stays so."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
@@ -54,14 +54,14 @@ def a_free_port() -> int:
     return port
 
 
-class Ended(msgspec.Struct, frozen=True):
+class ProcessResult(msgspec.Struct, frozen=True):
     """A program that ran to its end."""
 
     exit_code: int
-    said: bytes
+    output: bytes
 
 
-class Program:
+class ServerProcess:
     """A server of ours while it lives: its address, and how to end it."""
 
     def __init__(self, program: asyncio.subprocess.Process, url: str) -> None:
@@ -104,13 +104,13 @@ class Program:
         return await self._program.wait()
 
 
-class Troupe:
+class ProcessGroup:
     """All programs of one demo. At the end of the context none of them is left."""
 
     def __init__(self, folder: Path, settings: Mapping[str, str]) -> None:
         self._folder = folder
         self._environment = environment(folder, settings)
-        self._programs: list[Program] = []
+        self._programs: list[ServerProcess] = []
         # The standard input of all of them: a pipe that ends when this process does, however it does.
         self._tie, self._held_end = -1, -1
 
@@ -126,10 +126,10 @@ class Troupe:
         os.close(self._held_end)
         await asyncio.gather(*(program.kill() for program in self._programs))
 
-    async def serve(self, *arguments: str) -> Program:
+    async def serve(self, *arguments: str) -> ServerProcess:
         """Start a server of ours, and return it as soon as it has said where it listens."""
         started = await self._start(arguments)
-        program = Program(started, "")
+        program = ServerProcess(started, "")
         self._programs.append(program)
         assert started.stdout is not None, "it was asked for"
         try:
@@ -143,17 +143,17 @@ class Troupe:
             raise click.ClickException(f"`holdfast {arguments[0]}` did not start; it said: {self._last_words()}")
         return program
 
-    async def run(self, *arguments: str) -> Ended:
+    async def run(self, *arguments: str) -> ProcessResult:
         """Run a command of ours to its end."""
         started = await self._start(arguments)
         try:
             async with asyncio.timeout(_RUN_SECONDS_MAX):
-                said, _ = await started.communicate()
+                output, _ = await started.communicate()
         finally:
             if started.returncode is None:
                 started.kill()
                 await started.wait()
-        return Ended(await started.wait(), said)
+        return ProcessResult(await started.wait(), output)
 
     async def _start(self, arguments: Sequence[str]) -> asyncio.subprocess.Process:
         with self._log.open("ab") as log:

@@ -15,14 +15,14 @@ import click
 import msgspec
 
 from holdfast.cli.exit_codes import BROKEN
-from holdfast.cli.output import columns, harmless, shows_colours
+from holdfast.cli.output import align_columns, sanitize, shows_colours
 from holdfast.errors import HoldfastError
-from holdfast.lab.demo.acts import ACTS
-from holdfast.lab.demo.client import RefusedError, Witness
-from holdfast.lab.demo.display import Screen
-from holdfast.lab.demo.inputs import Made
-from holdfast.lab.demo.report import Figures, Held, read_store, reckon, table
-from holdfast.lab.demo.stage import KEY, STORE, Pace, Stage, a_stage
+from holdfast.lab.demo.client import Observations, RefusedError
+from holdfast.lab.demo.context import KEY, STORE, DemoContext, Pace, open_context
+from holdfast.lab.demo.display import Display
+from holdfast.lab.demo.inputs import Inputs
+from holdfast.lab.demo.report import Figures, StoreContents, count_figures, read_store, table
+from holdfast.lab.demo.scenarios import SCENARIOS
 
 # The longest act takes a few seconds alone, and was seen to take thirty on a busy machine. Silence is what the engine
 # promises never to give.
@@ -39,87 +39,87 @@ class Plan(msgspec.Struct, frozen=True):
     pace: Pace
 
 
-class Performance(msgspec.Struct, frozen=True):
+class DemoResult(msgspec.Struct, frozen=True):
     """What a demo came to, and what was seen of it."""
 
     seed: int
     figures: Figures
-    witness: Witness
+    observed: Observations
 
 
-class Audience:
+class PageHooks:
     """Whoever looks on at the gateway's page: told its address, and waited for at the end."""
 
     def __init__(
-        self, opened: Callable[[str], Awaitable[None]], ended: Callable[[Performance, str], Awaitable[None]]
+        self, opened: Callable[[str], Awaitable[None]], ended: Callable[[DemoResult, str], Awaitable[None]]
     ) -> None:
         self.opened, self.ended = opened, ended
 
 
-async def perform(plan: Plan, screen: Screen, audience: Audience | None = None) -> Performance:
+async def run_demo(plan: Plan, display: Display, page: PageHooks | None = None) -> DemoResult:
     """Perform the demo in a folder and count what it came to. What goes wrong on the way is part of the figures."""
     began = time.monotonic()
-    witness = Witness(window_tokens=0)
+    observed = Observations(window_tokens=0)
     try:
-        async with a_stage(plan.folder, screen, Made(plan.seed), plan.pace) as stage:
-            witness = stage.witness
-            if audience is not None:
-                await audience.opened(stage.caller.gateway)
-            failure = await _act(stage)
-            await stage.stop_gateway()
+        async with open_context(plan.folder, display, Inputs(plan.seed), plan.pace) as demo:
+            observed = demo.observed
+            if page is not None:
+                await page.opened(demo.client.gateway)
+            failure = await _run_scenarios(demo)
+            await demo.stop_gateway()
             if not failure:
-                witness.found_at_end = await stage.doctor()
-            performance = await _reckoned(plan, witness, failure, time.monotonic() - began)
-            if audience is not None:
-                await stage.start_gateway()
-                await audience.ended(performance, stage.caller.gateway)
-            return performance
+                observed.found_at_end = await demo.doctor()
+            result = await _count(plan, observed, failure, time.monotonic() - began)
+            if page is not None:
+                await demo.start_gateway()
+                await page.ended(result, demo.client.gateway)
+            return result
     except _FAILURES as error:
-        return await _reckoned(plan, witness, f"the demo could not go on: {_said(error)}", time.monotonic() - began)
+        return await _count(plan, observed, f"the demo could not go on: {_error_text(error)}", time.monotonic() - began)
 
 
-async def _act(stage: Stage) -> str:
+async def _run_scenarios(demo: DemoContext) -> str:
     """Perform the acts; return why they ended early, nothing where they did not."""
-    for number, (title, act) in enumerate(ACTS.items(), start=1):
-        stage.screen.begin(number, title)
+    for number, (title, scenario) in enumerate(SCENARIOS.items(), start=1):
+        demo.display.begin(number, title)
         try:
             async with asyncio.timeout(_ACT_SECONDS_MAX):
-                await act(stage)
-                await stage.show_view()
+                await scenario(demo)
+                await demo.show_view()
         except TimeoutError:
             return f"act {number} ({title}) was not over after {_ACT_SECONDS_MAX:g} s"
         except _FAILURES as error:
-            return f"act {number} ({title}) could not go on: {_said(error)}"
-        await asyncio.sleep(stage.pace.act_seconds)
+            return f"act {number} ({title}) could not go on: {_error_text(error)}"
+        await asyncio.sleep(demo.pace.act_seconds)
     return ""
 
 
-async def _reckoned(plan: Plan, witness: Witness, failure: str, seconds: float) -> Performance:
+async def _count(plan: Plan, observed: Observations, failure: str, seconds: float) -> DemoResult:
     """Count, with why it ended early before all else."""
-    held, unread = await _held(plan.folder / STORE)
-    figures = reckon(witness, held, seconds)
+    stored, unread = await _read_contents(plan.folder / STORE)
+    figures = count_figures(observed, stored, seconds)
     early = tuple(sentence for sentence in (failure, unread) if sentence)
-    return Performance(plan.seed, msgspec.structs.replace(figures, broken=(*early, *figures.broken)), witness)
+    return DemoResult(plan.seed, msgspec.structs.replace(figures, broken=(*early, *figures.broken)), observed)
 
 
-async def _held(path: Path) -> tuple[Held, str]:
+async def _read_contents(path: Path) -> tuple[StoreContents, str]:
     """Read what the store holds; where it cannot be read, say why."""
     if not await asyncio.to_thread(path.exists):
-        return Held([], [], {}), "there is no store"
+        return StoreContents([], [], {}), "there is no store"
     try:
         return await read_store(path, KEY), ""
     except HoldfastError as error:
-        return Held([], [], {}), f"the store cannot be read: {error}"
+        return StoreContents([], [], {}), f"the store cannot be read: {error}"
 
 
-def _said(error: Exception) -> str:
+def _error_text(error: Exception) -> str:
     return error.format_message() if isinstance(error, click.ClickException) else f"{type(error).__name__}: {error}"
 
 
 # --- The end of a demo: what it came to, for a person or for a program, and the exit code that stands for it.
 
 
-class Told(msgspec.Struct, frozen=True):
+class DemoOutput(msgspec.Struct, frozen=True):
     """What is printed for programs. `store` is where the store was kept to look at; empty: it is gone."""
 
     seed: int
@@ -127,18 +127,18 @@ class Told(msgspec.Struct, frozen=True):
     figures: Figures
 
 
-def conclude(performance: Performance, store: Path, out: TextIO, *, as_json: bool) -> int:
+def print_result(result: DemoResult, store: Path, out: TextIO, *, as_json: bool) -> int:
     """Print what a demo came to, and return the exit code: 0 where every promise held, else 1."""
-    figures = performance.figures
+    figures = result.figures
     kept = str(store) if figures.broken else ""
     if as_json:
-        out.write(msgspec.json.encode(Told(performance.seed, kept, figures)).decode() + "\n")
+        out.write(msgspec.json.encode(DemoOutput(result.seed, kept, figures)).decode() + "\n")
     elif shows_colours(out):
         _print_tables(figures, out)
     else:
         out.writelines(f"{line}\n" for line in _lines(figures))
     if not as_json:
-        out.writelines(f"{harmless(line)}\n" for line in _verdict(figures, kept))
+        out.writelines(f"{sanitize(line)}\n" for line in _verdict(figures, kept))
     out.flush()
     return BROKEN if figures.broken else 0
 
@@ -147,9 +147,9 @@ def _lines(figures: Figures) -> list[str]:
     survived = [(disaster.name, disaster.evidence or "NOT SHOWN") for disaster in figures.disasters]
     return [
         *("", "What was survived, and what shows it"),
-        *(f"  {harmless(line)}" for line in columns(survived)),
+        *(f"  {sanitize(line)}" for line in align_columns(survived)),
         *("", "What it came to"),
-        *(f"  {line}" for line in columns(table(figures))),
+        *(f"  {line}" for line in align_columns(table(figures))),
         "",
     ]
 
@@ -173,7 +173,7 @@ def _print_tables(figures: Figures, out: TextIO) -> None:
     console = Console(file=out)
     survived = Table("disaster", "what shows that it was survived", box=box.SIMPLE_HEAD)
     for disaster in figures.disasters:
-        evidence = Text(harmless(disaster.evidence)) if disaster.evidence else Text("nothing", "bold red")
+        evidence = Text(sanitize(disaster.evidence)) if disaster.evidence else Text("nothing", "bold red")
         survived.add_row(disaster.name, evidence)
     counted = Table("what it came to", "", box=box.SIMPLE_HEAD)
     for name, count in table(figures):

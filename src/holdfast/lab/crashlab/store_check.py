@@ -40,21 +40,21 @@ from holdfast.wiring import open_store
 _ROWS_MAX = 1_000_000
 
 
-class Past(msgspec.Struct, frozen=True):
+class Checkpoint(msgspec.Struct, frozen=True):
     """The records of a session that were seen before: how many, and their fingerprint. They may never change."""
 
     records: int = 0
     sha256: str = ""
 
 
-class Known(msgspec.Struct, frozen=True):
+class Expected(msgspec.Struct, frozen=True):
     """What the oracle knows: by session, the turn of every acknowledged message by its number, and the past."""
 
     script: Script
     accepted: Mapping[str, Mapping[int, int]]
-    past: Mapping[str, Past] = {}
+    checkpoints: Mapping[str, Checkpoint] = {}
     # Work has come to rest: every message has its outcome now.
-    is_at_rest: bool = False
+    is_idle: bool = False
 
 
 class Verdict(msgspec.Struct):
@@ -63,7 +63,7 @@ class Verdict(msgspec.Struct):
     lost: list[str] = []
     duplicated: list[str] = []
     third_states: list[str] = []
-    past: dict[str, Past] = {}
+    checkpoints: dict[str, Checkpoint] = {}
     # How many records of each kind there are, to tell what the kills had a chance to hit.
     kinds: dict[str, int] = {}
 
@@ -73,7 +73,7 @@ class Verdict(msgspec.Struct):
         return not (self.lost or self.duplicated or self.third_states)
 
 
-async def judge(folder: Path, known: Known) -> Verdict:
+async def check_store(folder: Path, expected: Expected) -> Verdict:
     """Judge the store in a folder, which no other process has open."""
     verdict = Verdict()
     archive = FolderArchive(folder / f"{STORE}-archive")
@@ -82,7 +82,7 @@ async def judge(folder: Path, known: Known) -> Verdict:
     ran = Counter(effects.read_text("utf-8").splitlines() if effects.exists() else ())
     try:
         for session in SESSIONS:
-            bench = _Bench(session, known, verdict)
+            bench = _SessionCheck(session, expected, verdict)
             try:
                 records = await store.read(session)
                 await bench.look(records, store, archive, ran)
@@ -94,11 +94,11 @@ async def judge(folder: Path, known: Known) -> Verdict:
     return verdict
 
 
-class _Bench:
+class _SessionCheck:
     """Judges one session."""
 
-    def __init__(self, session: str, known: Known, verdict: Verdict) -> None:
-        self._session, self._known, self._verdict = session, known, verdict
+    def __init__(self, session: str, expected: Expected, verdict: Verdict) -> None:
+        self._session, self._expected, self._verdict = session, expected, verdict
 
     async def look(self, records: Sequence[Logged], store: Store, archive: Archive, ran: Mapping[str, int]) -> None:
         """Look at everything but the messages themselves."""
@@ -117,7 +117,7 @@ class _Bench:
         """Records are numbered without a gap, and those that were seen before are as they were."""
         if [logged.seq for logged in records] != list(range(1, len(records) + 1)):
             self._third("records are not numbered from 1 without a gap")
-        before = self._known.past.get(self._session, Past())
+        before = self._expected.checkpoints.get(self._session, Checkpoint())
         if len(records) < before.records:
             self._verdict.lost.append(f"{self._session}: {before.records} records were seen, {len(records)} are left")
         digest = hashlib.sha256()
@@ -125,14 +125,14 @@ class _Bench:
             digest.update(f"{logged.seq} {logged.at!r} ".encode() + encode_record(logged.record) + b"\n")
             if count == before.records and digest.hexdigest() != before.sha256:
                 self._third(f"the first {count} records are not what they were")
-        self._verdict.past[self._session] = Past(len(records), digest.hexdigest())
+        self._verdict.checkpoints[self._session] = Checkpoint(len(records), digest.hexdigest())
 
     async def check_inputs(self, records: Sequence[Logged], blobs: Blobs) -> None:
         """Every acknowledged message is where it was said to be, byte for byte, and nowhere else."""
         by_seq = {logged.seq: logged.record for logged in records}
         copies = Counter(one.record.client_id for one in records if isinstance(one.record, InputAdmitted))
-        for number, turn in self._known.accepted.get(self._session, {}).items():
-            step = self._known.script.step(self._session, number)
+        for number, turn in self._expected.accepted.get(self._session, {}).items():
+            step = self._expected.script.step(self._session, number)
             found = by_seq.get(turn)
             if not isinstance(found, InputAdmitted) or found.client_id != step.client_id:
                 self._verdict.lost.append(f"{self._session}: message {number}, accepted as turn {turn}")
@@ -150,7 +150,7 @@ class _Bench:
         for turn, times in ended.items():
             if times > 1:
                 self._verdict.duplicated.append(f"{self._session}: turn {turn} has {times} outcomes")
-        if self._known.is_at_rest:
+        if self._expected.is_idle:
             for turn in sorted(inputs - set(ended)):
                 self._verdict.lost.append(f"{self._session}: turn {turn} has no outcome")
 
@@ -204,7 +204,7 @@ class _Bench:
         if counted is not None and counted.owed != turn.owed:
             self._third(f"the store counts {counted.owed} outcomes owed, the records {turn.owed}")
         asked = [wanted.seq for wanted in turn.wanted if wanted.trigger is Trigger.PERSON]
-        if self._known.is_at_rest and (turn.waiting or turn.number or asked):
+        if self._expected.is_idle and (turn.waiting or turn.number or asked):
             # What the engine wants of its own accord may wait for the next idle moment.
             self._verdict.lost.append(f"{self._session}: outcomes are still owed at rest: {turn.waiting} {asked}")
         in_force = records[turn.compaction_seq - 1].record if turn.compaction_seq else None

@@ -9,12 +9,12 @@ from pathlib import Path
 import aiohttp
 import msgspec
 
-from holdfast.cli.commands.doctor import Told
+from holdfast.cli.commands.doctor import DoctorOutput
 from holdfast.core.fold.session_state import InFlight
-from holdfast.lab.demo.client import Caller, Mode, RefusedError, Sent, Watcher, Witness, a_caller
-from holdfast.lab.demo.display import Screen
-from holdfast.lab.demo.inputs import Made
-from holdfast.lab.demo.processes import Program, Troupe, a_free_port
+from holdfast.lab.demo.client import GatewayClient, Mode, Observations, RefusedError, Sent, Watcher, open_gateway_client
+from holdfast.lab.demo.display import Display
+from holdfast.lab.demo.inputs import Inputs
+from holdfast.lab.demo.processes import ProcessGroup, ServerProcess, free_port
 from holdfast.runtime.maintenance.doctor import Finding
 from holdfast.types.limits import Limits
 from holdfast.types.records import TurnEnded
@@ -67,29 +67,31 @@ FAST = Pace(
 )
 
 
-class Stage:
+class DemoContext:
     """One run of the demo."""
 
-    def __init__(self, troupe: Troupe, caller: Caller, folder: Path, screen: Screen, made: Made, pace: Pace) -> None:
-        self.caller, self.screen, self.made, self.pace = caller, screen, made, pace
+    def __init__(
+        self, processes: ProcessGroup, client: GatewayClient, folder: Path, display: Display, inputs: Inputs, pace: Pace
+    ) -> None:
+        self.client, self.display, self.inputs, self.pace = client, display, inputs, pace
         self.store = folder / STORE
-        self.witness = Witness(window_tokens=LIMITS.window_tokens or 0)
-        self.watcher = Watcher(caller, screen.see)
-        self.witness.watched = self.watcher.seen
-        self._troupe, self._folder = troupe, folder
+        self.observed = Observations(window_tokens=LIMITS.window_tokens or 0)
+        self.watcher = Watcher(client, display.see)
+        self.observed.watched = self.watcher.seen
+        self._processes, self._folder = processes, folder
         # Chosen before it starts, so that a gateway can be told of it and start beside it.
-        self._model_port = a_free_port()
-        self._model: Program | None = None
-        self._gateway: Program | None = None
+        self._model_port = free_port()
+        self._model: ServerProcess | None = None
+        self._gateway: ServerProcess | None = None
         self._legs = 0
 
     # Programs.
 
     async def start_model(self) -> None:
         """Start the simulated model, always at the same port."""
-        self._model = await self._troupe.serve("sim", "--port", str(self._model_port))
-        self.caller.model = self._model.url
-        await self.caller.set_limits(LIMITS)
+        self._model = await self._processes.serve("sim", "--port", str(self._model_port))
+        self.client.model = self._model.url
+        await self.client.set_limits(LIMITS)
 
     async def kill_model(self) -> None:
         """Kill the simulated model, which is every model there is."""
@@ -100,9 +102,9 @@ class Stage:
         """Start the gateway, where it was before if it was: clients and pages come back to the same address."""
         port = self._gateway.port if self._gateway is not None else 0
         self._gateway = await self.another_gateway(port)
-        self.caller.gateway = self._gateway.url
+        self.client.gateway = self._gateway.url
 
-    async def another_gateway(self, port: int = 0) -> Program:
+    async def another_gateway(self, port: int = 0) -> ServerProcess:
         """Start a gateway on the same store."""
         models = [argument for name in MODELS for argument in ("--model", name)]
         settings = (
@@ -111,7 +113,7 @@ class Stage:
             "observing.log=warning",
         )
         given = [argument for setting in settings for argument in ("--set", setting)]
-        return await self._troupe.serve(
+        return await self._processes.serve(
             *("serve", "--config", str(self._folder / "holdfast.toml"), "--store", str(self.store)),
             *("--port", str(port), "--base-url", f"http://127.0.0.1:{self._model_port}/v1", *models, *given),
         )
@@ -120,7 +122,7 @@ class Stage:
         """Kill the gateway, and note how it ended and what the newest record was."""
         assert self._gateway is not None, "it was started"
         exit_code = await self._gateway.kill()
-        self.witness.killed.append((exit_code, self.watcher.last_seq))
+        self.observed.killed.append((exit_code, self.watcher.last_seq))
 
     async def stop_gateway(self) -> None:
         """Ask the gateway to end."""
@@ -129,42 +131,42 @@ class Stage:
 
     async def doctor(self) -> tuple[Finding, ...]:
         """Have the store looked over by a process of its own, and return what was found."""
-        ended = await self._troupe.run("doctor", "--store", str(self.store), "--json")
-        return msgspec.json.decode(ended.said, type=Told).found.findings
+        ended = await self._processes.run("doctor", "--store", str(self.store), "--json")
+        return msgspec.json.decode(ended.output, type=DoctorOutput).found.findings
 
     # Talking.
 
     async def send(self, text: str, *, mode: Mode = "wait", expects_reason: bool = False) -> Sent:
         """Send a message, and note what comes back."""
-        sent = self._noted(Sent(f"message-{len(self.witness.sent) + 1}", text, expects_reason=expects_reason))
-        await self.caller.send(sent, mode=mode)
+        sent = self._noted(Sent(f"message-{len(self.observed.sent) + 1}", text, expects_reason=expects_reason))
+        await self.client.send(sent, mode=mode)
         await self._told()
         return sent
 
     async def send_image(self, text: str, content: bytes) -> Sent:
         """Send a message with an image."""
-        upload = await self.caller.upload(content, "chart.png")
+        upload = await self.client.upload(content, "chart.png")
         digest = hashlib.sha256(content).hexdigest()
-        sent = self._noted(Sent(f"message-{len(self.witness.sent) + 1}", text, attached=digest))
-        await self.caller.send(sent, upload=upload)
+        sent = self._noted(Sent(f"message-{len(self.observed.sent) + 1}", text, attached=digest))
+        await self.client.send(sent, upload=upload)
         await self._told()
         return sent
 
     async def travel(self) -> Sent:
         """Let the conversation grow by a page and an answer of a page, an eighth of the window, and see it end."""
         self._legs += 1
-        page = self.made.page(self._legs, sentences=25)
+        page = self.inputs.page(self._legs, sentences=25)
         sent = await self.send(f"Leg {self._legs} of the journey. {page} Please write 400 words")
         await self.watcher.until(lambda one: isinstance(one, TurnEnded), after=sent.turn)
         return sent
 
     async def collect(self, sent: Sent) -> None:
         """Wait for the outcome of a message that was only posted."""
-        await self.caller.collect(sent)
+        await self.client.collect(sent)
         await self._told()
 
     def _noted(self, sent: Sent) -> Sent:
-        self.witness.sent.append(sent)
+        self.observed.sent.append(sent)
         self._count()
         return sent
 
@@ -173,8 +175,8 @@ class Stage:
         await asyncio.sleep(self.pace.message_seconds)
 
     def _count(self) -> None:
-        sent = self.witness.sent
-        self.screen.count(len(sent), sum(one.answer is not None for one in sent))
+        sent = self.observed.sent
+        self.display.count(len(sent), sum(one.answer is not None for one in sent))
 
     # Watching.
 
@@ -182,7 +184,7 @@ class Stage:
         """Wait until nothing is being worked on, and everything that was written has been seen."""
         seen = -1
         while True:
-            detail = await self.caller.detail()
+            detail = await self.client.detail()
             await self.watcher.reach(detail.records)
             is_idle = not detail.unanswered and detail.in_flight == InFlight.REST.value
             # A compaction ahead of need is asked for just after a turn has ended, so one look is not enough.
@@ -194,7 +196,7 @@ class Stage:
     async def show_view(self) -> None:
         """Show once what the model sees. A gateway that is down has nothing to show."""
         with suppress(aiohttp.ClientError, OSError, RefusedError):
-            self.screen.show(await self.caller.view())
+            self.display.show(await self.client.view())
 
     async def keep_looking(self) -> None:
         """Show what the model sees, without end, as it changes."""
@@ -207,23 +209,23 @@ class Stage:
 
 
 @asynccontextmanager
-async def a_stage(folder: Path, screen: Screen, made: Made, pace: Pace) -> AsyncGenerator[Stage, None]:
+async def open_context(folder: Path, display: Display, inputs: Inputs, pace: Pace) -> AsyncGenerator[DemoContext, None]:
     """Start the model and a gateway, and watch the session. At the end of the context no process is left."""
     _write_settings(folder)
     settings = {"OPENAI_API_KEY": "none", "HOLDFAST_MODELS": str(folder / "models.toml")}
-    async with Troupe(folder, settings) as troupe, a_caller(KEY) as caller:
-        stage = Stage(troupe, caller, folder, screen, made, pace)
-        await asyncio.gather(stage.start_model(), stage.start_gateway())
-        with _running(stage):
-            yield stage
-        stage.witness.misplaced = stage.watcher.misplaced
+    async with ProcessGroup(folder, settings) as processes, open_gateway_client(KEY) as client:
+        demo = DemoContext(processes, client, folder, display, inputs, pace)
+        await asyncio.gather(demo.start_model(), demo.start_gateway())
+        with _running(demo):
+            yield demo
+        demo.observed.out_of_order = demo.watcher.out_of_order
 
 
 @contextmanager
-def _running(stage: Stage) -> Iterator[None]:
-    tasks = [asyncio.create_task(stage.watcher.watch())]
-    if stage.screen.is_live:
-        tasks.append(asyncio.create_task(stage.keep_looking()))
+def _running(demo: DemoContext) -> Iterator[None]:
+    tasks = [asyncio.create_task(demo.watcher.watch())]
+    if demo.display.is_live:
+        tasks.append(asyncio.create_task(demo.keep_looking()))
     try:
         yield
     finally:
