@@ -16,11 +16,11 @@ import pytest
 from msgspec.structs import replace
 
 from holdfast.lab.demo.client import Observations, Sent
+from holdfast.lab.demo.context import FAST, KEY, STORE
 from holdfast.lab.demo.display import LineDisplay
 from holdfast.lab.demo.inputs import Flip, Inputs
 from holdfast.lab.demo.report import DISASTERS, StoreContents, count_figures, disaster_evidence, read_store
 from holdfast.lab.demo.run import DemoOutput, DemoResult, Plan, print_result, run_demo
-from holdfast.lab.demo.context import FAST, KEY, STORE
 from holdfast.runtime.maintenance.doctor import Finding
 from holdfast.stores.sqlite.copy import copy_store
 from holdfast.testing.builders import a_reply, a_turn_ended, an_input
@@ -178,7 +178,7 @@ def an_exchange(**told: object) -> tuple[Observations, StoreContents]:
 
 def sentences(observed: Observations, stored: StoreContents) -> list[str]:
     """Return what is broken, but for the disasters that did not happen here."""
-    return [one for one in count_figures(observed, stored, 1.0).broken if not one.startswith("nothing shows")]
+    return [one for one in count_figures(observed, stored, 1.0).broken if not one.startswith("there is no evidence")]
 
 
 def test_a_message_that_both_sides_agree_on_is_not_lost() -> None:
@@ -190,8 +190,8 @@ def test_a_message_that_both_sides_agree_on_is_not_lost() -> None:
     ("told", "records", "sentence"),
     [
         ({"answer": None}, None, "message m was never answered"),
-        ({"answer": "ho"}, None, "message m was answered, and the store does not have that answer"),
-        ({"text": "hallo"}, None, "message m is in the store, but not as it was sent"),
+        ({"answer": "ho"}, None, "message m was answered, but the store does not have that answer"),
+        ({"text": "hallo"}, None, "message m is in the store with another text"),
         ({"turn": 5}, None, "message m was accepted as turn 5 and is turn 1 in the store"),
         ({"attached": "00"}, None, "the attachment of message m is not in the store byte for byte"),
         ({}, (an_input("hello"), a_reply("hi"), a_turn_ended()), "message m is not in the store"),
@@ -199,7 +199,7 @@ def test_a_message_that_both_sides_agree_on_is_not_lost() -> None:
         (
             {},
             (an_input("hello", client_id="m"), a_reply("hi"), a_turn_ended(outcome=Outcome.FAILED)),
-            "message m was answered, and the store does not have that answer",
+            "message m was answered, but the store does not have that answer",
         ),
     ],
 )
@@ -238,16 +238,16 @@ def test_an_answer_that_was_damaged_on_purpose_is_not_lost_and_any_other_is() ->
     [
         (
             {"misplaced": 2},
-            "0 records are not in the store as they were told, and 2 were told twice or not in order",
+            "0 records differ between the event stream and the store, and 2 arrived twice or out of order",
         ),
         (
             {"watched": []},
-            "3 records are not in the store as they were told, and 0 were told twice or not in order",
+            "3 records differ between the event stream and the store, and 0 arrived twice or out of order",
         ),
         ({"facts": {"a": "b"}, "searched": {"a": "b"}}, "1 of 1 facts were not recalled"),
         ({"facts": {"a": "b"}, "recalled": {"a": "b"}}, "1 of 1 facts were not found by search"),
-        ({"found_at_end": None}, "doctor does not call the store well: it did not look"),
-        ({"found_at_end": (Finding("x", "a page is torn"),)}, "doctor does not call the store well: a page is torn"),
+        ({"found_at_end": None}, "doctor did not check the store"),
+        ({"found_at_end": (Finding("x", "a page is torn"),)}, "doctor found: a page is torn"),
     ],
 )
 def test_a_broken_promise_is_told(change: dict[str, object], sentence: str) -> None:

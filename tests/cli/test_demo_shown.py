@@ -134,7 +134,7 @@ def test_on_a_terminal_the_end_is_two_tables(monkeypatch: pytest.MonkeyPatch) ->
     out = FakeTerminal()
     exit_code = print_result(DemoResult(1, FIGURES, Observations(8_000)), Path("gone"), out, as_json=False)
     assert exit_code == 0
-    for text in ("429 came 2 times", "nothing", "planted facts found by search", "Every promise held."):
+    for text in ("429 came 2 times", "no evidence", "planted facts found by search", "Every promise held."):
         assert text in out.getvalue()
 
 
@@ -165,7 +165,7 @@ async def test_a_program_that_does_not_start_is_told_with_its_last_words(tmp_pat
     async with ProcessGroup(tmp_path, {}) as processes:
         with pytest.raises(click.ClickException) as caught:
             await processes.serve("serve", "--port", "0", "--store", str(tmp_path / "missing" / "s.db"))
-    assert caught.value.message.startswith("`holdfast serve` did not start; it said: holdfast: ")
+    assert caught.value.message.startswith("`holdfast serve` did not start: holdfast: ")
     assert "missing" in caught.value.message
 
 

@@ -11,10 +11,10 @@ import apsw
 import msgspec
 import pytest
 from click.testing import CliRunner
-from holdfast.lab.crashlab.store_check import Checkpoint, Expected, Verdict, check_store
 
 from holdfast.cli.commands.crashlab import crashlab
 from holdfast.lab.crashlab.lane import Figures, Report, Timing, percentile, report
+from holdfast.lab.crashlab.store_check import Checkpoint, Expected, Verdict, check_store
 from holdfast.lab.crashlab.workload import (
     EFFECTS,
     SESSIONS,

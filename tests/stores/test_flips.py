@@ -74,10 +74,10 @@ def test_damage_beyond_the_place_that_was_hit_is_found_out() -> None:
     assert spread(body, before, before) == []
     assert spread(body, before, [*before[:2], marked[2], *before[3:]]) == []
     assert spread(segment, before, [*marked[:SEALED], *before[SEALED:]]) == []
-    assert spread(body, before, [*marked[:2], *before[2:]]) == ["records [1, 2] are hurt"]
-    assert spread(body, before, before[:-1]) == [f"{RECORDS} records were there, {RECORDS - 1} are left"]
+    assert spread(body, before, [*marked[:2], *before[2:]]) == ["records [1, 2] are damaged"]
+    assert spread(body, before, before[:-1]) == [f"{RECORDS} records before, {RECORDS - 1} after"]
     another = Logged(1, 0.0, a_notice("another"))
-    assert spread(body, before, [another, *before[1:]]) == ["records [1] read as something else"]
+    assert spread(body, before, [another, *before[1:]]) == ["records [1] have another content"]
 
 
 def test_the_same_seed_flips_the_same_bit_and_an_empty_store_has_none(original: Path, tmp_path: Path) -> None:

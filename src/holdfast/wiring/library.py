@@ -92,10 +92,10 @@ async def open(  # noqa: A001, PLR0913 - `holdfast.open()` is the public name; a
     simulated model, no key needed), "openai:NAME", "responses:NAME" (OpenAI's Responses API), "anthropic:NAME" or
     "gemini:NAME", with the key in OPENAI_API_KEY, ANTHROPIC_API_KEY or GEMINI_API_KEY; further models are fallbacks.
     `system` is the system text, or a function that returns it for each request. `tools` are typed Python functions.
-    `base_url` is the address of any server with the provider's API. `archive` is the place for old records: a folder, or
-    "s3://BUCKET/PREFIX" with the usual AWS_ variables. Default: HOLDFAST_ARCHIVE, else a folder beside the store; a store
-    on a server has none. Use the same archive every time and on every machine: sealed records exist only there. Turns
-    that a crash left unfinished resume at once.
+    `base_url` is the address of any server with the provider's API. `archive` is the place for old records: a folder,
+    or "s3://BUCKET/PREFIX" with the usual AWS_ variables. Default: HOLDFAST_ARCHIVE, else a folder beside the store; a
+    store on a server has none. Use the same archive every time and on every machine: sealed records exist only there.
+    Turns that a crash left unfinished resume at once.
     """
     tuning, model_list = tuning or Tuning(), ModelList(model, base_url)
     async with AsyncExitStack() as stack:

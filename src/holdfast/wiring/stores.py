@@ -109,19 +109,19 @@ def open_archive(archive: str | Path | Archive | None, store: str | Path) -> Arc
     return _open_named(archive)
 
 
-    def _default_archive(store: str | Path) -> Archive | None:
-        if str(store) == MEMORY:
-            return None
-        if (named := os.environ.get("HOLDFAST_ARCHIVE")) is not None:
-            return _open_named(named)
-        if is_server(store):
-            return None
-        from holdfast.stores.archives import FolderArchive  # noqa: PLC0415 - loaded on use
+def _default_archive(store: str | Path) -> Archive | None:
+    if str(store) == MEMORY:
+        return None
+    if (named := os.environ.get("HOLDFAST_ARCHIVE")) is not None:
+        return _open_named(named)
+    if is_server(store):
+        return None
+    from holdfast.stores.archives import FolderArchive  # noqa: PLC0415 - loaded on use
 
-        return FolderArchive(Path(store).with_name(f"{Path(store).name}-archive"))
+    return FolderArchive(Path(store).with_name(f"{Path(store).name}-archive"))
 
 
-    def _open_named(archive: str | Path) -> Archive:
+def _open_named(archive: str | Path) -> Archive:
     if str(archive).startswith("s3://"):
         return _open_s3(str(archive))
     if not str(archive) or "://" in str(archive):
@@ -130,7 +130,7 @@ def open_archive(archive: str | Path | Archive | None, store: str | Path) -> Arc
     if folder.exists() and not folder.is_dir():
         raise StorePathError(f"the archive {folder} is a file; use a folder")
     if not folder.parent.is_dir():
-        raise StorePathError(f"cannot create the archive {folder}: create the folder {folder.parent} first, or use another")
+        raise StorePathError(f"cannot create the archive {folder}: the folder {folder.parent} does not exist")
     from holdfast.stores.archives import FolderArchive  # noqa: PLC0415
 
     return FolderArchive(folder)

@@ -1,7 +1,7 @@
-"""How quick the SQLite store is, against plain SQLite on the same disk in the same minute.
+"""`holdfast bench store` and `bench archive`: speed of the store and of sealed sessions.
 
-Everything that is compared runs in turns of a fraction of a second, and ratios are taken turn by turn, so that a
-noisy neighbour or a slow disk slows both sides alike. A ratio above its floor is what the project promises.
+The compared sides alternate every fraction of a second, and ratios are per round, so that load or a slow disk slows
+both alike. Each ratio has a promised floor.
 """
 
 import asyncio
@@ -42,25 +42,24 @@ from holdfast.stores.archives import FolderArchive
 from holdfast.stores.sqlite import SqliteStore
 from holdfast.types.records import encode_record
 
-# The two floors of the project: what durability with order, leases and checksums may cost one writer, and what
-# writing together must gain.
+# Promised floors: one writer, with ordering, leases and checksums; and many writers that share commits.
 ALONE_FLOOR = 0.7
 TOGETHER_FLOOR = 8.0
-# A session that nobody ever sealed anything of, after years.
+# A session of years without sealing.
 LONG_RECORDS = 1_000_000
-# What --postgres stands for without a URL.
+# Value of --postgres without a URL.
 _OWN_SERVER = "own"
 postgres_option = click.option(
     "--postgres",
     is_flag=False,
     flag_value=_OWN_SERVER,
     metavar="[URL]",
-    help="Measure the PostgreSQL store instead, on this server or, without a URL, on one that is started for it.",
+    help="Measure the PostgreSQL store on this server; without a URL, on a temporary one.",
 )
 
 
 class PlainSqlite:
-    """The reference: the standard library's sqlite3, one row per message, one commit per row, as durable as ours."""
+    """The reference: sqlite3 with one row and one durable commit per message."""
 
     def __init__(self, path: Path) -> None:
         self._db = sqlite3.connect(path, isolation_level=None)
@@ -70,17 +69,17 @@ class PlainSqlite:
         self._body = encode_record(RECORD)
 
     def append(self, times: int) -> None:
-        """Write so many messages, each in a transaction of its own."""
+        """Write messages, each in its own transaction."""
         for _ in range(times):
             self._db.execute("INSERT INTO messages (body) VALUES (?)", (self._body,))
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file."""
         self._db.close()
 
 
 async def measure_appends(folder: Path, effort: Effort) -> list[Measured]:
-    """Appends per second: one session alone, and many together, against plain SQLite one at a time."""
+    """Measure appends per second of one session and of many, compared with plain SQLite."""
     plain = PlainSqlite(folder / "plain.db")
     store = SqliteStore(folder / "holdfast.db", clock=SystemClock())
     try:
@@ -98,7 +97,7 @@ async def measure_appends(folder: Path, effort: Effort) -> list[Measured]:
             await alone.append(effort.appends)
             alone_rates.append(effort.appends / (time.perf_counter() - started))
 
-            # As many appends per session that a turn of all takes about as long as the others.
+            # Fewer appends per session, so that all rounds take about as long.
             each = max(effort.appends // 8, 1)
             started = time.perf_counter()
             await asyncio.gather(*(appender.append(each) for appender in together))
@@ -113,12 +112,12 @@ async def measure_appends(folder: Path, effort: Effort) -> list[Measured]:
 
 
 Measurement = Callable[[Path, Effort], Awaitable[list[Measured]]]
-# What the command measures, in this order; a further measurement is one more line.
+# Measurements, in order.
 MEASUREMENTS: tuple[Measurement, ...] = (measure_appends, measure_opening, measure_starting)
 
 
 async def measure(folder: Path, effort: Effort) -> list[Measured]:
-    """Run every measurement, each in a folder of its own."""
+    """Run every measurement, each in its own folder."""
     figures: list[Measured] = []
     for number, measurement in enumerate(MEASUREMENTS):
         place = folder / str(number)
@@ -128,25 +127,25 @@ async def measure(folder: Path, effort: Effort) -> list[Measured]:
 
 
 def postgres_bench() -> ModuleType:
-    """Return what measures PostgreSQL. Raises `UsageError` where the driver is not installed."""
+    """Import the PostgreSQL benchmark. Raises `UsageError` if the driver is not installed."""
     if importlib.util.find_spec("asyncpg") is None:
-        raise UsageError("measuring PostgreSQL needs the package asyncpg; run `pip install 'holdfast[postgres]'`")
+        raise UsageError("the PostgreSQL benchmark needs the package asyncpg; run `pip install 'holdfast[postgres]'`")
     return importlib.import_module("holdfast.lab.benches.postgres")
 
 
 def server_url(postgres: str) -> str | None:
-    """Return the address that was given with --postgres; None: a server of one's own is wanted."""
+    """Return the URL given with --postgres; None for a temporary server."""
     return None if postgres == _OWN_SERVER else postgres
 
 
 @click.command("store")
 @json_option
-@click.option("--quick", is_flag=True, help="A few seconds instead of half a minute; noisier.")
+@click.option("--quick", is_flag=True, help="A few seconds instead of half a minute; less precise.")
 @folder_option
 @postgres_option
-@click.option("--long", "is_long", is_flag=True, help=f"Open at {LONG_RECORDS:,} records: some minutes more.")
+@click.option("--long", "is_long", is_flag=True, help=f"Open a session of {LONG_RECORDS:,} records: some minutes more.")
 def store(folder: Path | None, postgres: str | None, *, as_json: bool, quick: bool, is_long: bool) -> None:
-    """Measure a store against plain inserts into the same database; exit with 1 where a ratio is below its floor."""
+    """Compare a store with plain inserts into the same database; exit with 1 if a ratio is below its floor."""
     effort = QUICK if quick else FULL
     if is_long:
         effort = msgspec.structs.replace(effort, long_records=LONG_RECORDS)
@@ -158,12 +157,12 @@ def store(folder: Path | None, postgres: str | None, *, as_json: bool, quick: bo
     print_figures(figures, as_json=as_json)
 
 
-# --- What sealing is worth: a session that is mostly in the archive opens like a short one, and sealing keeps up. ---
+# --- holdfast bench archive ---
 
 
-# Sealing must be at least as quick as the session that makes the records.
+# Sealing must be at least as fast as appending.
 KEEPS_UP_FLOOR = 1.0
-# Of a long session at most this share may stay live. What stays is the tail and a margin, however long the session is.
+# Largest share of live records in a long session: the tail and a margin.
 LIVE_SHARE_MAX = 0.1
 
 _SHORT_RECORDS = 1_000
@@ -173,7 +172,7 @@ _APPENDS = 500
 
 
 async def measure_archive(bare: Store, folder: Path, records: int) -> list[Measured]:
-    """Seal a long session into a folder and hold it against a short one; closes the store."""
+    """Seal a long session into a folder and compare it with a short one. Closes the store."""
     archive = FolderArchive(folder)
     store = ArchivedStore(bare, archive)
     try:
@@ -187,11 +186,11 @@ async def measure_archive(bare: Store, folder: Path, records: int) -> list[Measu
         await _seal(store, archive)
         seconds = time.perf_counter() - started
         sealed = (await store.segments("long"))[-1].last
-        # Both go on to their next compaction, as sessions do: a seal is a record too, and seldom are there so many.
+        # Both sessions continue to their next compaction: seals are records too, and there are unusually many.
         for session in ("short", "long"):
             await fill(store, session, 0)
         known = await store.info("long")
-        assert known is not None, "it was filled"
+        assert known is not None, "filled above"
         opened = await compare_openings(store, f"open at {records:,}, sealed", _OPENINGS)
     finally:
         await store.close()
@@ -217,7 +216,7 @@ async def _measure_file(place: Path, records: int) -> list[Measured]:
 async def _seal(store: Store, archive: FolderArchive) -> None:
     engine = dataclasses.replace(engine_over(store), archive=archive)
     lease = await store.acquire("long", "bench", seconds=3_600)
-    assert lease is not None, "nobody works on it"
+    assert lease is not None, "there is no other worker"
     await Sealer(engine).seal_behind(lease, await open_log(store, "long"))
     await store.release(lease)
 
@@ -230,7 +229,7 @@ async def _seal(store: Store, archive: FolderArchive) -> None:
 @folder_option
 @postgres_option
 def archive(folder: Path | None, postgres: str | None, *, as_json: bool, is_long: bool) -> None:
-    """Measure a session that is mostly sealed; exit with 1 where a ratio is below its floor."""
+    """Measure a session that is mostly sealed; exit with 1 if a ratio is below its floor."""
     records = LONG_RECORDS if is_long else _RECORDS
     with tempfile.TemporaryDirectory(prefix="holdfast-bench-", dir=folder) as place:
         if postgres is None:

@@ -1,8 +1,8 @@
-"""One lane of the laboratory: a store, one life after the other on it, each killed at a random instant.
+"""One lane of a crash test: a store, and a series of processes on it, each killed at a random instant.
 
-The lane is the oracle. It outlives every life, hears what was acknowledged, and has the store judged between two lives.
-After a number of kills a life is left alone until everything has its outcome; then the store is judged for the last
-time and the next one begins, so that judging everything from the first record on stays cheap.
+The lane is the oracle: it outlives every process, knows what was acknowledged, and has the store checked between two
+processes. After a number of kills one process runs until every message has its outcome; then the store is checked for
+the last time. The next store keeps the check of all records from the first on cheap.
 """
 
 import asyncio
@@ -28,31 +28,30 @@ from holdfast.lab.crashlab.workload import (
     Task,
 )
 
-# Kills before a store is brought to rest: some thousand records, which are judged in about a tenth of a second.
+# Kills per store: a few thousand records, which are checked in about 0.1 s.
 KILLS_PER_STORE = 100
-# A store is judged after so many kills on average, and once more at its end. Every judgement is of everything from the
-# first record on, a tenth of a second each; at ten kills they took an eighth of all the time there is.
-_KILLS_PER_JUDGEMENT = 16
-# This share of lives is killed while it opens the store and recovers, the others in the middle of their work.
+# Average number of kills between two checks. A check takes 0.1 s; at ten kills, checks took an eighth of the time.
+_KILLS_PER_CHECK = 16
+# Share of processes that are killed while they open the store and recover; the others are killed during their work.
 _SHARE_OF_STARTS = 0.6
-# How many steps such a life takes at most before it is killed, both sessions together; half of that on average. A step
-# costs as much as two starts, so more of them mean fewer kills: with 6 a kill took 0.22 s of a core, with 2 half of it.
+# Most steps of both sessions before such a process is killed. A step costs as much as two starts: with 6 a kill took
+# 0.22 s of a core, with 2 half of that.
 _STEPS_MAX = 2.0
-# What is believed of a machine at first, and how many lives it takes to think otherwise.
+# First estimates for this machine, and the number of processes over which they are averaged.
 _START_SECONDS_FIRST, _STEP_SECONDS_FIRST = 0.1, 0.05
-_LIVES_REMEMBERED = 8
+_LIVES_AVERAGED = 8
 _STEPS_MIN = 0.25
-# Left alone, a life has everything answered within a second or two. Whatever takes longer than this hangs.
+# A process that is not killed answers everything within two seconds. Longer than this, it hangs.
 HANGS_SECONDS = 60.0
-# How often whoever waits for a lane hears of it.
-_TELL_SECONDS = 0.5
+# Interval of progress reports.
+_REPORT_SECONDS = 0.5
 
 
-# --- What a run came to: figures that add up over lanes, as a table for people and as a file for programs. ---
+# --- Figures ---
 
 
-# Records that show what the kills had a chance to hit, with the word for them: work that outlived them, in logs that
-# were judged at their end, and work that they cut off and that was closed or begun again.
+# Records that show what the kills could hit, with their printed names: work that survived, and work that was
+# interrupted and then closed or started again.
 _SURVIVED = {
     "TurnEnded": "turns",
     "ToolStarted": "tools",
@@ -62,12 +61,12 @@ _SURVIVED = {
     "GenerationStarted": "roll-overs",
 }
 _CUT_OFF = {"AttemptAbandoned": "attempts", "tool cut off": "tools", "rung cut off": "rungs"}
-# A list of broken promises is for reading; whoever has more of them than this reads the first.
+# Broken promises in a report.
 _SENTENCES_MAX = 20
 
 
 class Figures(msgspec.Struct):
-    """What one run, or one lane of it, came to so far."""
+    """Figures of a run or of one lane."""
 
     kills: int = 0
     stores: int = 0
@@ -77,12 +76,12 @@ class Figures(msgspec.Struct):
     lost: list[str] = []
     duplicated: list[str] = []
     third_states: list[str] = []
-    # From the start of a process until everything acknowledged before had its outcome, in milliseconds.
+    # Milliseconds from the start of a process until every earlier message had its outcome.
     recoveries_ms: list[float] = []
     kinds: dict[str, int] = {}
 
     def add(self, other: "Figures") -> None:
-        """Take in those of another lane."""
+        """Add the figures of another lane."""
         self.kills += other.kills
         self.stores += other.stores
         self.judged += other.judged
@@ -94,16 +93,16 @@ class Figures(msgspec.Struct):
         self.kinds = dict(Counter(self.kinds) + Counter(other.kinds))
 
     def broken(self) -> list[str]:
-        """Return what was found against the promises, in words."""
+        """Return the broken promises as sentences."""
         return [
             *(f"lost: {one}" for one in self.lost),
             *(f"duplicated: {one}" for one in self.duplicated),
-            *(f"third state: {one}" for one in self.third_states),
+            *(f"invalid state: {one}" for one in self.third_states),
         ][:_SENTENCES_MAX]
 
 
 class Report(msgspec.Struct, frozen=True):
-    """The figures as they are told."""
+    """JSON output of a run."""
 
     kills: int
     acknowledged: int
@@ -123,7 +122,7 @@ class Report(msgspec.Struct, frozen=True):
     broken: list[str]
 
     def rows(self) -> list[tuple[str, str]]:
-        """Return the lines of the table."""
+        """Return the rows of the printed table."""
         recovery = (
             f"p50 {self.recovery_p50_ms:.0f} ms, p99 {self.recovery_p99_ms:.0f} ms, max {self.recovery_max_ms:.0f} ms"
         )
@@ -132,17 +131,17 @@ class Report(msgspec.Struct, frozen=True):
             ("acknowledged", f"{self.acknowledged:,} messages"),
             ("lost", f"{self.lost:,}"),
             ("duplicated", f"{self.duplicated:,}"),
-            ("third states", f"{self.third_states:,}"),
-            ("recovery", f"{recovery} ({self.recoveries:,} seen to their end)"),
+            ("invalid states", f"{self.third_states:,}"),
+            ("recovery", f"{recovery} ({self.recoveries:,} completed)"),
             ("survived", ", ".join(f"{count:,} {word}" for word, count in self.survived.items())),
-            ("cut off", ", ".join(f"{count:,} {word}" for word, count in self.cut_off.items())),
-            ("judged", f"{self.judged:,} times, {self.stores:,} stores to their end"),
+            ("interrupted", ", ".join(f"{count:,} {word}" for word, count in self.cut_off.items())),
+            ("checks", f"{self.judged:,}, {self.stores:,} stores completed"),
             ("seed", str(self.seed)),
         ]
 
 
 def report(figures: Figures, seed: int) -> Report:
-    """Return what is told of a run."""
+    """Build the report of a run."""
     times = sorted(figures.recoveries_ms)
     return Report(
         kills=figures.kills,
@@ -165,53 +164,53 @@ def report(figures: Figures, seed: int) -> Report:
 
 
 def percentile(ordered: Sequence[float], share: float) -> float:
-    """Return the value below which this share of the values lies; 0 where there are none."""
+    """Return a percentile of sorted values; 0 if there are none."""
     return ordered[min(int(share * len(ordered)), len(ordered) - 1)] if ordered else 0.0
 
 
 class LaneConfig(msgspec.Struct, frozen=True):
-    """What a lane is told: its seed, and when it has done enough."""
+    """Settings of a lane: its seed, and its end."""
 
     seed: int
     kills_max: int | None
-    # By the machine's own clock.
+    # By `time.monotonic()`.
     deadline: float | None
 
 
 class Lane:
-    """Kills and judges until it has done enough."""
+    """Kills processes and checks stores until it is done."""
 
-    def __init__(self, prefilled: "Oracle", config: LaneConfig, tell: Callable[[Figures], None]) -> None:
-        self._prefilled, self._config, self._tell = prefilled, config, tell
-        self._chance = random.Random(config.seed)  # noqa: S311 - what it does can be repeated by its seed
-        # What was not told yet; and of what was told, what decides when it is enough.
+    def __init__(self, prefilled: "Oracle", config: LaneConfig, report_figures: Callable[[Figures], None]) -> None:
+        self._prefilled, self._config, self._report = prefilled, config, report_figures
+        self._chance = random.Random(config.seed)  # noqa: S311 - repeatable by its seed
+        # Figures since the last report, and the kills in earlier reports.
         self.figures = Figures()
-        self._kills_told = 0
+        self._kills_reported = 0
         self._is_broken = False
-        self._told_at = time.monotonic()
+        self._reported_at = time.monotonic()
         self._timing = Timing()
 
     def run(self) -> None:
-        """Take one store after the other from its first life to rest."""
+        """Run one store after the other to its end."""
         number = 0
         while not self._is_done:
             number += 1
             self._run_store(number)
-            self._tell_figures()
+            self._report_figures()
 
     @property
     def _is_done(self) -> bool:
-        """Whether enough was killed, or something is broken: then the store is left as it is, to be looked at."""
-        kills = self._kills_told + self.figures.kills
+        """Whether the limits are reached, or a promise was broken: the store is then left for inspection."""
+        kills = self._kills_reported + self.figures.kills
         enough = self._config.kills_max is not None and kills >= self._config.kills_max
         late = self._config.deadline is not None and time.monotonic() >= self._config.deadline
         return enough or late or self._is_broken
 
-    def _tell_figures(self) -> None:
+    def _report_figures(self) -> None:
         self._is_broken = self._is_broken or bool(self.figures.broken())
-        self._kills_told += self.figures.kills
-        self._tell(self.figures)
-        self.figures, self._told_at = Figures(), time.monotonic()
+        self._kills_reported += self.figures.kills
+        self._report(self.figures)
+        self.figures, self._reported_at = Figures(), time.monotonic()
 
     def _run_store(self, number: int) -> None:
         folder = self._prefilled.folder.with_name(f"{self._config.seed}-{number}")
@@ -220,12 +219,12 @@ class Lane:
             if self._is_done:
                 break
             self._run_and_kill(oracle)
-            if time.monotonic() - self._told_at > _TELL_SECONDS:
-                self._tell_figures()
-            if self._chance.random() * _KILLS_PER_JUDGEMENT < 1:
+            if time.monotonic() - self._reported_at > _REPORT_SECONDS:
+                self._report_figures()
+            if self._chance.random() * _KILLS_PER_CHECK < 1:
                 self._check(oracle, is_idle=False)
         self._finish_store(oracle)
-        # What every store begins with was acknowledged once.
+        # Messages of the prefilled store are counted once, in the total.
         self.figures.acknowledged += oracle.acknowledged - self._prefilled.acknowledged
         self.figures.stores += 1
         self._is_broken = self._is_broken or bool(self.figures.broken())
@@ -242,7 +241,7 @@ class Lane:
         killed_at = time.monotonic()
         if has_ended:
             code, lines = child.reap()
-            self.figures.third_states.append(f"{oracle.folder}: a life ended by itself with {code}")
+            self.figures.third_states.append(f"{oracle.folder}: a process exited by itself with {code}")
         else:
             lines = child.kill()
             self.figures.kills += 1
@@ -252,16 +251,16 @@ class Lane:
             self._timing.learn(recovered_at - child.began, killed_at - recovered_at, oracle.steps_taken - steps)
 
     def _finish_store(self, oracle: "Oracle") -> None:
-        """Leave one life alone until everything has its outcome, then judge for the last time."""
+        """Run one process until every message has its outcome, then check for the last time."""
         child = start_child(oracle.task(steps=0))
         if not child.read_for(HANGS_SECONDS):
             child.kill()
-            self.figures.lost.append(f"{oracle.folder}: not everything had an outcome after {HANGS_SECONDS:g} s")
+            self.figures.lost.append(f"{oracle.folder}: some messages had no outcome after {HANGS_SECONDS:g} s")
             return
         code, lines = child.reap()
         self._record(oracle, child, lines)
         if code:
-            self.figures.third_states.append(f"{oracle.folder}: recovering ended with {code}")
+            self.figures.third_states.append(f"{oracle.folder}: recovery exited with {code}")
         self._check(oracle, is_idle=True)
 
     def _record(self, oracle: "Oracle", child: Child, lines: list[bytes]) -> float | None:
@@ -275,7 +274,7 @@ class Lane:
         try:
             verdict = run_in_child(lambda: check_store(oracle.folder, expected), Verdict, HANGS_SECONDS)
         except OSError as error:
-            self.figures.third_states.append(f"{oracle.folder}: the store cannot be judged: {error}")
+            self.figures.third_states.append(f"{oracle.folder}: the store cannot be checked: {error}")
             return
         oracle.checkpoints = verdict.checkpoints
         self.figures.judged += 1
@@ -290,7 +289,7 @@ class Lane:
 
 
 class Timing:
-    """How long lives take here and now, learned from those before: kills should hit work, however busy a machine is."""
+    """Moving averages of start and step times, so that kills hit work however busy the machine is."""
 
     def __init__(self) -> None:
         self.start_seconds = _START_SECONDS_FIRST
@@ -298,36 +297,36 @@ class Timing:
 
     @property
     def step_seconds(self) -> float:
-        """How long a step of the workload takes."""
+        """Average time of a step."""
         return self._seconds / self._steps
 
     def learn(self, start_seconds: float, work_seconds: float, steps: int) -> None:
-        """Take in one life: how long it took to recover, how long it worked then, and how many steps that came to."""
-        self.start_seconds += (start_seconds - self.start_seconds) / _LIVES_REMEMBERED
-        # Sums that fade, not a mean of quotients: a life that is killed in the middle of a step counts for what it is.
-        fading = 1 - 1 / _LIVES_REMEMBERED
+        """Add one process: its recovery time, its work time, and its steps."""
+        self.start_seconds += (start_seconds - self.start_seconds) / _LIVES_AVERAGED
+        # Decaying sums instead of a mean of ratios: a process killed within a step counts correctly.
+        fading = 1 - 1 / _LIVES_AVERAGED
         self._seconds = self._seconds * fading + work_seconds
-        # Never none: a machine that stands still must not make lives last for ever.
+        # Never zero: on a stalled machine the time per step would grow without bound.
         self._steps = max(self._steps * fading + steps, _STEPS_MIN)
 
 
 class Oracle:
-    """What is known of one store, from outside."""
+    """Outside knowledge about one store."""
 
     def __init__(self, folder: Path, script: Script) -> None:
         self.folder, self._script = folder, script
-        # By session: the turn of every acknowledged message by its number, and the next step that was not heard of.
+        # By session: the turn of each acknowledged message, and the next step without a message.
         self.accepted: dict[str, dict[int, int]] = {session: {} for session in SESSIONS}
         self._next_steps = dict.fromkeys(SESSIONS, 1)
         self.checkpoints: dict[str, Checkpoint] = {}
-        # How many records of each kind there are in one that was seasoned.
+        # Records of each kind in the prefilled store.
         self.kinds: dict[str, int] = {}
 
     @classmethod
     def prefilled(cls, folder: Path, seed: int) -> "Oracle":
-        """Fill a store without killing anybody, here, so that all lives and judges are forked from a warm process.
+        """Fill a store in this process, without kills. It also warms up the process that children are forked from.
 
-        Stores that begin as copies of it have work worth killing at once.
+        Copies of this store have compactions and seals to interrupt from the first kill on.
         """
         oracle = cls(folder, Script(seed, seed))
         folder.mkdir()
@@ -337,7 +336,7 @@ class Oracle:
         return oracle
 
     def copy_to(self, folder: Path, *, seed: int) -> "Oracle":
-        """Copy the store, which nobody has open, and what is known of it. Other steps follow."""
+        """Copy the closed store and the knowledge about it. The copy continues with steps of its own seed."""
         shutil.copytree(self.folder, folder)
         copy = Oracle(folder, Script(self._script.prefill, seed))
         copy.accepted = {session: dict(turns) for session, turns in self.accepted.items()}
@@ -346,20 +345,20 @@ class Oracle:
 
     @property
     def acknowledged(self) -> int:
-        """How many messages are known to have been accepted."""
+        """Number of messages known to be accepted."""
         return sum(map(len, self.accepted.values()))
 
     @property
     def steps_taken(self) -> int:
-        """How many steps were heard of."""
+        """Number of steps reported."""
         return sum(self._next_steps.values())
 
     def record_lines(self, lines: list[bytes]) -> float | None:
-        """Take in what a life said, and return when it had recovered, if it came to that."""
+        """Record the lines of a process, and return its recovery time, if it recovered."""
         return self.record_messages(decode_messages(lines))
 
     def record_messages(self, messages: Sequence[ChildMessage]) -> float | None:
-        """Take in what was said."""
+        """Record messages, and return the recovery time."""
         recovered_at = None
         for message in messages:
             match message:
@@ -373,10 +372,10 @@ class Oracle:
         return recovered_at
 
     def task(self, *, steps: int | None = None) -> Task:
-        """Return what the next life has to do; with a number of steps, it ends when all of them have their outcome."""
+        """Return the task of the next process; with `steps`, it ends when all of them have their outcome."""
         last = {session: max(turns.values(), default=0) for session, turns in self.accepted.items()}
         return Task(str(self.folder), self._script, dict(self._next_steps), last, steps)
 
     def expected(self, *, is_idle: bool) -> Expected:
-        """Return what a judge has to know."""
+        """Return the expectations for a check."""
         return Expected(self._script, self.accepted, self.checkpoints, is_idle)

@@ -1,7 +1,6 @@
-"""A run of the laboratory: several lanes at once, each a process of its own, and their figures added up.
+"""Run crash tests in parallel lanes, each a process, and add up their figures.
 
-Lanes share nothing but the disk. The process that starts them opens no store; it waits, adds, and ends them if it is
-ended itself.
+Lanes share only the disk. The parent process opens no store; it adds up figures, and kills the lanes if it ends early.
 """
 
 import shutil
@@ -18,17 +17,17 @@ from holdfast.lab.crashlab.flips import FlipFigures, flip_all
 from holdfast.lab.crashlab.lane import Figures, Lane, LaneConfig, Oracle
 from holdfast.lab.crashlab.powerloss import PowerFigures, lose_power
 
-# Seeds of lanes lie so far apart that those of neighbouring runs do not meet.
+# Distance between the seeds of runs, so that seeds of lanes do not repeat.
 _SEED_STEP = 1_000
 _POLL_SECONDS = 0.05
-# Disks made from one recording, which takes about as long as a hundred of them.
+# Disks per recording; making a recording takes as long as about a hundred disks.
 _STATES_PER_ROUND = 500
 
 _FiguresT = TypeVar("_FiguresT", Figures, PowerFigures, FlipFigures)
 
 
 class Plan(msgspec.Struct, frozen=True):
-    """How much to do: until so many kills or seconds, whichever comes first. None: that does not end it."""
+    """Size of a run: it ends after this many kills or seconds, whichever comes first. None: no such limit."""
 
     seed: int
     kills: int | None
@@ -37,7 +36,7 @@ class Plan(msgspec.Struct, frozen=True):
 
 
 def run(folder: Path, plan: Plan, show: Callable[[Figures], None]) -> Figures:
-    """Kill and judge as planned in a folder, showing the figures as they grow."""
+    """Kill and check as planned in a folder, and report the figures as they grow."""
     began = time.monotonic()
     deadline = None if plan.seconds is None else began + plan.seconds
     total = Figures()
@@ -57,12 +56,12 @@ def run(folder: Path, plan: Plan, show: Callable[[Figures], None]) -> Figures:
 
 
 def run_power_losses(states: int, seed: int, lanes: int, show: Callable[[PowerFigures], None]) -> PowerFigures:
-    """Lose power so many times, showing the figures as they grow."""
+    """Simulate this many power losses, and report the figures as they grow."""
     warm_up()
     began = time.monotonic()
     total = PowerFigures()
 
-    # A recording serves for so many states; the next has another workload.
+    # Each recording has another workload.
     rounds = [(number, min(_STATES_PER_ROUND, states - start)) for number, start in _numbered(states)]
     works = [partial(_lose_power, seed * _SEED_STEP, rounds[lane::lanes]) for lane in range(lanes)]
     total.third_states += _run_children(works, _adder(total, show, began))
@@ -70,7 +69,7 @@ def run_power_losses(states: int, seed: int, lanes: int, show: Callable[[PowerFi
 
 
 def run_flips(flips: int, seed: int, lanes: int, show: Callable[[FlipFigures], None]) -> FlipFigures:
-    """Flip so many bits, each in a store of its own, showing the figures as they grow."""
+    """Flip this many bits, each in a copy of a store, and report the figures as they grow."""
     warm_up()
     began = time.monotonic()
     total = FlipFigures()
@@ -82,7 +81,7 @@ def run_flips(flips: int, seed: int, lanes: int, show: Callable[[FlipFigures], N
 
 
 def _adder(total: _FiguresT, show: Callable[[_FiguresT], None], began: float) -> Callable[[list[bytes]], None]:
-    """Return what takes the lines of a lane: figures to be added up and shown."""
+    """Return a function that adds the figures in the lines of a lane to the total and reports it."""
 
     def take(lines: list[bytes]) -> None:
         for line in lines:
@@ -107,7 +106,7 @@ def _lose_power(seed: int, rounds: Sequence[tuple[int, int]], send: Callable[[by
 
 
 def _run_children(works: Sequence[Work], take: Callable[[list[bytes]], None]) -> list[str]:
-    """Do all of it in children, handing on what they say. Returns a sentence for each that failed."""
+    """Run all work in child processes and pass on their lines. Returns a sentence for each child that failed."""
     failed: list[str] = []
     children: dict[int, Child] = {}
     try:
@@ -122,7 +121,7 @@ def _run_children(works: Sequence[Work], take: Callable[[list[bytes]], None]) ->
                     code, lines = child.reap()
                     take(lines)
                     if code:
-                        failed.append(f"lane {number} ended with {code}")
+                        failed.append(f"lane {number} exited with {code}")
     finally:
         for child in children.values():
             child.kill()

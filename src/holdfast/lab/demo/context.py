@@ -1,4 +1,4 @@
-"""What the acts of a demo share: its programs, the client that talks to them, and the witness of everything."""
+"""Shared context of the scenarios: processes, client, watcher and observations."""
 
 import asyncio
 import hashlib
@@ -22,33 +22,33 @@ from holdfast.types.records import TurnEnded
 KEY = "demo:voyage"
 STORE = "demo.db"
 MODELS = ("openai:first", "openai:second")
-# Small enough that a dozen pages fill it, with bounds on bytes and images as real providers have them.
+# A dozen pages fill the window; limits of bytes and images like those of real providers.
 LIMITS = Limits(8_000, 1_000, 8 * 2**20, media_count_max=20, media_bytes_max=5 * 2**20, media_pixels_max=8_000)
-# How often a live picture asks what the model sees.
+# Poll interval of the live display.
 _LOOK_SECONDS = 0.25
-# How long nothing may happen before a session counts as at rest.
-_REST_SECONDS = 0.05
+# Quiet time after which a session counts as idle.
+_IDLE_SECONDS = 0.05
 
 
 class Pace(msgspec.Struct, frozen=True):
-    """How quickly a demo goes."""
+    """Timing of a demo."""
 
-    # Between two acts and after a message, so that one can read what happened.
-    act_seconds: float
+    # Pauses after a scenario and after a message, for reading.
+    scenario_seconds: float
     message_seconds: float
-    # The first wait after a failure, each that follows being four times as long, and the longest; what a rate limit
-    # asks for. The engine's own first wait is a second, and its longest a minute.
+    # First backoff (each further one is four times as long), longest backoff, and Retry-After of a rate limit. The
+    # engine's own defaults are a second and a minute.
     backoff_seconds: float
     back_off_seconds_max: float
     retry_after_seconds: float
-    # Between two pieces of the summary that is raced for: the second request has to come while it is written.
+    # Delay between deltas of the summary in the race: the second request must arrive while it streams.
     race_delta_seconds: float
-    # How often the conversation has to outgrow its window before the first disaster.
+    # Compactions before the first fault.
     compactions: int
 
 
 FULL = Pace(
-    act_seconds=4.0,
+    scenario_seconds=4.0,
     message_seconds=0.5,
     backoff_seconds=0.5,
     back_off_seconds_max=10.0,
@@ -57,7 +57,7 @@ FULL = Pace(
     compactions=2,
 )
 FAST = Pace(
-    act_seconds=0.0,
+    scenario_seconds=0.0,
     message_seconds=0.0,
     backoff_seconds=0.02,
     back_off_seconds_max=0.2,
@@ -68,7 +68,7 @@ FAST = Pace(
 
 
 class DemoContext:
-    """One run of the demo."""
+    """Context of one run."""
 
     def __init__(
         self, processes: ProcessGroup, client: GatewayClient, folder: Path, display: Display, inputs: Inputs, pace: Pace
@@ -79,27 +79,27 @@ class DemoContext:
         self.watcher = Watcher(client, display.see)
         self.observed.watched = self.watcher.seen
         self._processes, self._folder = processes, folder
-        # Chosen before it starts, so that a gateway can be told of it and start beside it.
+        # Chosen in advance, so that model and gateway can start in parallel.
         self._model_port = free_port()
         self._model: ServerProcess | None = None
         self._gateway: ServerProcess | None = None
         self._legs = 0
 
-    # Programs.
+    # Processes.
 
     async def start_model(self) -> None:
-        """Start the simulated model, always at the same port."""
+        """Start the simulated model, always on the same port."""
         self._model = await self._processes.serve("sim", "--port", str(self._model_port))
         self.client.model = self._model.url
         await self.client.set_limits(LIMITS)
 
     async def kill_model(self) -> None:
-        """Kill the simulated model, which is every model there is."""
-        assert self._model is not None, "it was started"
+        """Kill the simulated model, which serves both models."""
+        assert self._model is not None, "started before"
         await self._model.kill()
 
     async def start_gateway(self) -> None:
-        """Start the gateway, where it was before if it was: clients and pages come back to the same address."""
+        """Start the gateway, after a restart on the same port, so that clients can reconnect."""
         port = self._gateway.port if self._gateway is not None else 0
         self._gateway = await self.another_gateway(port)
         self.client.gateway = self._gateway.url
@@ -119,41 +119,41 @@ class DemoContext:
         )
 
     async def kill_gateway(self) -> None:
-        """Kill the gateway, and note how it ended and what the newest record was."""
-        assert self._gateway is not None, "it was started"
+        """Kill the gateway, and record its exit code and the newest record."""
+        assert self._gateway is not None, "started before"
         exit_code = await self._gateway.kill()
         self.observed.killed.append((exit_code, self.watcher.last_seq))
 
     async def stop_gateway(self) -> None:
-        """Ask the gateway to end."""
-        assert self._gateway is not None, "it was started"
+        """Stop the gateway."""
+        assert self._gateway is not None, "started before"
         await self._gateway.stop()
 
     async def doctor(self) -> tuple[Finding, ...]:
-        """Have the store looked over by a process of its own, and return what was found."""
-        ended = await self._processes.run("doctor", "--store", str(self.store), "--json")
-        return msgspec.json.decode(ended.output, type=DoctorOutput).found.findings
+        """Run `holdfast doctor` and return its findings."""
+        result = await self._processes.run("doctor", "--store", str(self.store), "--json")
+        return msgspec.json.decode(result.output, type=DoctorOutput).found.findings
 
-    # Talking.
+    # Messages.
 
     async def send(self, text: str, *, mode: Mode = "wait", expects_reason: bool = False) -> Sent:
-        """Send a message, and note what comes back."""
-        sent = self._noted(Sent(f"message-{len(self.observed.sent) + 1}", text, expects_reason=expects_reason))
+        """Send a message and record it with its response."""
+        sent = self._record(Sent(f"message-{len(self.observed.sent) + 1}", text, expects_reason=expects_reason))
         await self.client.send(sent, mode=mode)
-        await self._told()
+        await self._pause()
         return sent
 
     async def send_image(self, text: str, content: bytes) -> Sent:
         """Send a message with an image."""
         upload = await self.client.upload(content, "chart.png")
         digest = hashlib.sha256(content).hexdigest()
-        sent = self._noted(Sent(f"message-{len(self.observed.sent) + 1}", text, attached=digest))
+        sent = self._record(Sent(f"message-{len(self.observed.sent) + 1}", text, attached=digest))
         await self.client.send(sent, upload=upload)
-        await self._told()
+        await self._pause()
         return sent
 
-    async def travel(self) -> Sent:
-        """Let the conversation grow by a page and an answer of a page, an eighth of the window, and see it end."""
+    async def add_page(self) -> Sent:
+        """Send a page and wait for an answer of a page, together an eighth of the window."""
         self._legs += 1
         page = self.inputs.page(self._legs, sentences=25)
         sent = await self.send(f"Leg {self._legs} of the journey. {page} Please write 400 words")
@@ -161,16 +161,16 @@ class DemoContext:
         return sent
 
     async def collect(self, sent: Sent) -> None:
-        """Wait for the outcome of a message that was only posted."""
+        """Wait for the outcome of a posted message."""
         await self.client.collect(sent)
-        await self._told()
+        await self._pause()
 
-    def _noted(self, sent: Sent) -> Sent:
+    def _record(self, sent: Sent) -> Sent:
         self.observed.sent.append(sent)
         self._count()
         return sent
 
-    async def _told(self) -> None:
+    async def _pause(self) -> None:
         self._count()
         await asyncio.sleep(self.pace.message_seconds)
 
@@ -178,28 +178,28 @@ class DemoContext:
         sent = self.observed.sent
         self.display.count(len(sent), sum(one.answer is not None for one in sent))
 
-    # Watching.
+    # Events.
 
-    async def rest(self) -> None:
-        """Wait until nothing is being worked on, and everything that was written has been seen."""
+    async def wait_until_idle(self) -> None:
+        """Wait until the session is idle and all its records were received."""
         seen = -1
         while True:
             detail = await self.client.detail()
             await self.watcher.reach(detail.records)
             is_idle = not detail.unanswered and detail.in_flight == InFlight.REST.value
-            # A compaction ahead of need is asked for just after a turn has ended, so one look is not enough.
+            # A proactive compaction is requested just after a turn ended, so check twice.
             if is_idle and detail.records == seen:
                 return
             seen = detail.records
-            await asyncio.sleep(_REST_SECONDS)
+            await asyncio.sleep(_IDLE_SECONDS)
 
     async def show_view(self) -> None:
-        """Show once what the model sees. A gateway that is down has nothing to show."""
+        """Show the model's view once; do nothing if the gateway is down."""
         with suppress(aiohttp.ClientError, OSError, RefusedError):
             self.display.show(await self.client.view())
 
-    async def keep_looking(self) -> None:
-        """Show what the model sees, without end, as it changes."""
+    async def poll_view(self) -> None:
+        """Show the model's view after every change, until cancelled."""
         shown = 0
         while True:
             if self.watcher.last_seq != shown:
@@ -210,7 +210,7 @@ class DemoContext:
 
 @asynccontextmanager
 async def open_context(folder: Path, display: Display, inputs: Inputs, pace: Pace) -> AsyncGenerator[DemoContext, None]:
-    """Start the model and a gateway, and watch the session. At the end of the context no process is left."""
+    """Start the model and a gateway, and watch the session. The end of the context kills all processes."""
     _write_settings(folder)
     settings = {"OPENAI_API_KEY": "none", "HOLDFAST_MODELS": str(folder / "models.toml")}
     async with ProcessGroup(folder, settings) as processes, open_gateway_client(KEY) as client:
@@ -225,7 +225,7 @@ async def open_context(folder: Path, display: Display, inputs: Inputs, pace: Pac
 def _running(demo: DemoContext) -> Iterator[None]:
     tasks = [asyncio.create_task(demo.watcher.watch())]
     if demo.display.is_live:
-        tasks.append(asyncio.create_task(demo.keep_looking()))
+        tasks.append(asyncio.create_task(demo.poll_view()))
     try:
         yield
     finally:
@@ -234,7 +234,7 @@ def _running(demo: DemoContext) -> Iterator[None]:
 
 
 def _write_settings(folder: Path) -> None:
-    """Write files of settings: what the models accept, and nothing else, whatever the person has set up."""
+    """Write configuration files with only the limits of the models, independent of the user's settings."""
     (folder / "holdfast.toml").write_text("", "utf-8")
     known = "".join(f"{name} = {limit}\n" for name, limit in msgspec.structs.asdict(LIMITS).items() if limit)
     (folder / "models.toml").write_text(f'[models."openai:*"]\n{known}', "utf-8")
