@@ -124,9 +124,9 @@ def test_the_program_tells_its_version() -> None:
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        (["chatt"], "there is no command 'chatt'; did you mean 'chat'? See `holdfast --help`."),
-        (["bench", "stor"], "there is no command 'stor'; did you mean 'store'? See `holdfast bench --help`."),
-        (["xyzzy"], f"there is no command 'xyzzy'; there are: {', '.join(COMMANDS)}. See `holdfast --help`."),
+        (["chatt"], "unknown command 'chatt'; did you mean 'chat'? See `holdfast --help`."),
+        (["bench", "stor"], "unknown command 'stor'; did you mean 'store'? See `holdfast bench --help`."),
+        (["xyzzy"], f"unknown command 'xyzzy'; commands: {', '.join(COMMANDS)}. See `holdfast --help`."),
     ],
 )
 def test_an_unknown_command_names_the_nearest(arguments: list[str], sentence: str) -> None:
@@ -169,7 +169,7 @@ def test_every_error_has_its_exit_code_and_one_sentence(
         (
             PermissionError(13, "Permission denied", "/x"),
             74,
-            "holdfast: Permission denied: /x; see that it is there and that you may use it\n",
+            "holdfast: Permission denied: /x; check that it exists and that you have access\n",
         ),
         (OSError(28, "No space left on device"), 74, "holdfast: No space left on device\n"),
         (SystemExit(1), None, ""),
@@ -288,21 +288,21 @@ def test_cancel_asks_in_the_log_and_whoever_comes_next_obeys(store: Path) -> Non
     asyncio.run(_in_store(store, leave))
 
     assert invoked("cancel", "telegram:42", "--store", store) == (
-        "turn 6 of session 'telegram:42' is cancelled; what it did stays done\n"
+        "cancelled turn 6 of session 'telegram:42'; completed tool calls are not undone\n"
     )
     assert holdfast("chat", "--session", "telegram:42", "--store", store, "go on").returncode == 0
     assert "turn 6 ends: cancelled" in invoked("show", "telegram:42", "--store", store)
-    assert invoked("cancel", "telegram:42", "--store", store) == "session 'telegram:42' has nothing open\n"
+    assert invoked("cancel", "telegram:42", "--store", store) == "session 'telegram:42' has no open turn\n"
 
 
 def test_the_log_goes_nowhere_unless_it_is_asked_for(store: Path) -> None:
     wrong = holdfast("sessions", "--store", store, settings={"HOLDFAST_LOG": "loud"})
 
-    assert (wrong.returncode, b"it takes a level" in wrong.stderr) == (2, True)
+    assert (wrong.returncode, b"use debug, info" in wrong.stderr) == (2, True)
     assert holdfast("sessions", "--store", store, settings={"HOLDFAST_LOG": "debug"}).returncode == 0
 
 
-# --- words and paper ---------------------------------------------------------------------------------------------
+# --- text and output ---------------------------------------------------------------------------------------------
 
 
 def test_every_kind_of_fault_rung_and_outcome_has_words() -> None:

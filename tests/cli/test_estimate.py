@@ -33,7 +33,7 @@ def test_every_message_and_all_of_them_are_shown(tmp_path: Path) -> None:
         ["seq", "role", "tokens", "bytes"],
         ["1", "user", str(tokens[0]), str(sizes[0])],
         ["2", "assistant", str(tokens[1]), str(sizes[1])],
-        ["2", "in", "all", str(sum(tokens)), str(sum(sizes))],
+        ["2", "total", str(sum(tokens)), str(sum(sizes))],
     ]
 
 

@@ -165,6 +165,6 @@ BROAD_HANDLERS: Mapping[str, str] = {
     "runtime.images._shrunk": "around a decoder of foreign bytes: an error leaves the image unchanged",
     "runtime.maintenance.supervisor.Supervisor._attend": "around a runner: a failure must not stop the others",
     "gateway.http.app.Gateway._answer": "around a request: its failure must not stop the others, and is answered",
-    "lab.crashlab.children._be_child": "around a forked child, which must not continue as its parent",
+    "lab.crashlab.children._run_child": "around a forked child, which must not continue as its parent",
     "wiring.library._run_apart.run": "swallows nothing: carries it over to the calling thread, where it is raised",
 }

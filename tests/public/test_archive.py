@@ -83,9 +83,9 @@ async def test_the_environment_names_the_archive(tmp_path: Path, monkeypatch: py
 def test_what_cannot_be_an_archive_is_refused_with_a_sentence(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("x")
 
-    with pytest.raises(UsageError, match="neither a folder nor an address"):
+    with pytest.raises(UsageError, match="neither a folder nor a URL"):
         open_archive("", tmp_path / "a.db")
-    with pytest.raises(UsageError, match="neither a folder nor an address"):
+    with pytest.raises(UsageError, match="neither a folder nor a URL"):
         open_archive("gs://bucket/prefix", tmp_path / "a.db")
     with pytest.raises(BadInputError, match="names no bucket"):
         open_archive("s3://", tmp_path / "a.db")

@@ -130,7 +130,7 @@ def _open_named(archive: str | Path) -> Archive:
     if folder.exists() and not folder.is_dir():
         raise StorePathError(f"the archive {folder} is a file; use a folder")
     if not folder.parent.is_dir():
-        raise StorePathError(f"cannot create the archive {folder}: the folder {folder.parent} does not exist")
+        raise StorePathError(f"cannot create the archive {folder}; create the folder {folder.parent} first")
     from holdfast.stores.archives import FolderArchive  # noqa: PLC0415
 
     return FolderArchive(folder)

@@ -208,7 +208,7 @@ async def measure_starting(folder: Path, effort: Effort) -> list[Measured]:
     helped = _milliseconds(["-m", "holdfast", "--help"], effort.starts, settings)
     return [
         Measured("import holdfast", imported, IMPORT_MS_MAX, IMPORT_MS_MAX / imported, 1.0, "ms"),
-        Measured("import with all public names", ready, IMPORT_MS_MAX, IMPORT_MS_MAX / ready, 0.5, "ms"),
+        Measured("import, and everything it loads", ready, IMPORT_MS_MAX, IMPORT_MS_MAX / ready, 0.5, "ms"),
         Measured("holdfast --help", helped, HELP_MS_MAX, HELP_MS_MAX / helped, 1.0, "ms"),
     ]
 

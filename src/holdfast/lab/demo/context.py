@@ -14,7 +14,7 @@ from holdfast.core.fold.session_state import InFlight
 from holdfast.lab.demo.client import GatewayClient, Mode, Observations, RefusedError, Sent, Watcher, open_gateway_client
 from holdfast.lab.demo.display import Display
 from holdfast.lab.demo.inputs import Inputs
-from holdfast.lab.demo.processes import ProcessGroup, ServerProcess, free_port
+from holdfast.lab.demo.processes import ProcessGroup, Server, free_port
 from holdfast.runtime.maintenance.doctor import Finding
 from holdfast.types.limits import Limits
 from holdfast.types.records import TurnEnded
@@ -81,8 +81,8 @@ class DemoContext:
         self._processes, self._folder = processes, folder
         # Chosen in advance, so that model and gateway can start in parallel.
         self._model_port = free_port()
-        self._model: ServerProcess | None = None
-        self._gateway: ServerProcess | None = None
+        self._model: Server | None = None
+        self._gateway: Server | None = None
         self._legs = 0
 
     # Processes.
@@ -104,7 +104,7 @@ class DemoContext:
         self._gateway = await self.another_gateway(port)
         self.client.gateway = self._gateway.url
 
-    async def another_gateway(self, port: int = 0) -> ServerProcess:
+    async def another_gateway(self, port: int = 0) -> Server:
         """Start a gateway on the same store."""
         models = [argument for name in MODELS for argument in ("--model", name)]
         settings = (

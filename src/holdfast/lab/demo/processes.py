@@ -61,7 +61,7 @@ class ProcessResult(msgspec.Struct, frozen=True):
     output: bytes
 
 
-class ServerProcess:
+class Server:
     """A running server process and its address."""
 
     def __init__(self, program: asyncio.subprocess.Process, url: str) -> None:
@@ -110,7 +110,7 @@ class ProcessGroup:
     def __init__(self, folder: Path, settings: Mapping[str, str]) -> None:
         self._folder = folder
         self._environment = environment(folder, settings)
-        self._programs: list[ServerProcess] = []
+        self._programs: list[Server] = []
         # Standard input of all of them: a pipe that closes when this process ends.
         self._stdin, self._write_end = -1, -1
 
@@ -126,10 +126,10 @@ class ProcessGroup:
         os.close(self._write_end)
         await asyncio.gather(*(program.kill() for program in self._programs))
 
-    async def serve(self, *arguments: str) -> ServerProcess:
+    async def serve(self, *arguments: str) -> Server:
         """Start a server command, and return it when it has printed its address."""
         started = await self._start(arguments)
-        program = ServerProcess(started, "")
+        program = Server(started, "")
         self._programs.append(program)
         assert started.stdout is not None, "it was asked for"
         try:
