@@ -237,7 +237,7 @@ def test_an_answer_that_was_damaged_on_purpose_is_not_lost_and_any_other_is() ->
     ("change", "sentence"),
     [
         (
-            {"misplaced": 2},
+            {"out_of_order": 2},
             "0 records differ between the event stream and the store, and 2 arrived twice or out of order",
         ),
         (
@@ -338,7 +338,7 @@ def test_a_demo_whose_gateway_dies_says_so_and_keeps_the_store(tmp_path: Path) -
     assert (program.returncode, is_anybody_left(program.pid)) == (1, False)
     assert kept is not None
     assert Path(kept[1]).is_file()
-    assert re.search(r"^BROKEN: act \d+ \(.*\) could not go on: ", said.decode(), re.MULTILINE), said.decode()
+    assert re.search(r"^BROKEN: scenario \d+ \(.*\) could not continue: ", said.decode(), re.MULTILINE), said.decode()
 
 
 def children_of(parent: int, argument: bytes) -> list[int]:

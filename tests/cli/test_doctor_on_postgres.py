@@ -52,7 +52,7 @@ def test_a_healthy_store_on_a_server_is_said_to_be_well_without_its_password(
     said = capfd.readouterr().out.splitlines()
     assert said[0].startswith("postgresql://")
     assert "@" not in said[0]
-    assert said[0].endswith("2 sessions looked at")
+    assert said[0].endswith("2 sessions checked")
     assert said[-1] == "No problems found."
 
 

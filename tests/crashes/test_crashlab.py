@@ -1,4 +1,4 @@
-"""The laboratory itself: a short run over real processes, and an oracle that notices what was lost, doubled or bent."""
+"""Crash tests: a short run with real processes, and a store check that finds lost, duplicated and invalid state."""
 
 import asyncio
 import subprocess

@@ -1,4 +1,4 @@
-"""Disks after a loss of power: what was synced is there, what was not is at its mercy, and the oracle can tell."""
+"""Simulated power loss: synced data survives, unsynced data may not, and the check finds losses."""
 
 import asyncio
 import random

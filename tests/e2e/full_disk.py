@@ -1,7 +1,6 @@
-"""What a program goes through on a disk that fills up: a small file system of its own, real records, real refusals.
+"""A program on a disk that fills up: a small mounted file system with real records and real errors.
 
-Run by `test_full_disk.py` in a name space of its own, with the folder that the small disk is mounted on. Prints what
-happened, one JSON object.
+Run by `test_full_disk.py` in its own namespace, with the mount folder as argument. Prints one JSON object.
 """
 
 import asyncio
@@ -30,7 +29,7 @@ KEY = "telegram:42"
 
 
 def fill(folder: Path) -> None:
-    """Leave not one page of the disk to anybody."""
+    """Fill the disk completely."""
     with (folder / "filler").open("ab", buffering=0) as filler, suppress(OSError):
         for size_bytes in (2**20, 2**12, 1):
             with suppress(OSError):
@@ -43,7 +42,7 @@ def free(folder: Path) -> None:
 
 
 async def told(session: Session, text: str, *attachments: Attachment) -> str:
-    """Send a message, and return the answer or what it was refused with."""
+    """Send a message, and return the answer or the error."""
     try:
         return (await session.send(text, attachments=attachments)).text
     except TurnFailedError as failed:
@@ -53,7 +52,7 @@ async def told(session: Session, text: str, *attachments: Attachment) -> str:
 
 
 class Program:
-    """A process with a store on the small disk, and a model that fills the disk when it is asked to."""
+    """A process with a store on the small disk, and a model that fills the disk on request."""
 
     def __init__(self, folder: Path, *, dies: bool = False) -> None:
         self._folder, self._dies = folder, dies

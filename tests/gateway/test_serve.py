@@ -134,7 +134,7 @@ async def test_with_keys_it_is_served_to_others(tmp_path: Path) -> None:
 
     assert [answer.status for answer in answers] == [200, 401, 401]
     assert b"alice" in listed.stdout
-    assert removed.stdout == b"alice is removed\n"
+    assert removed.stdout == b"removed alice\n"
     assert run_program("keys", "--store", store, "list").stdout.startswith(b"There are no keys")
     assert run_program("keys", "--store", ":memory:", "list").returncode == 2
 

@@ -21,7 +21,7 @@ _HARMLESS = _PICTURES | dict.fromkeys(range(0x80, 0xA0), 0xFFFD)
 
 _DIM, _PLAIN = "\x1b[2m", "\x1b[0m"
 
-json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON, for programs.")
+json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 
 
 def sanitize(text: str) -> str:

@@ -102,11 +102,11 @@ class MarkdownOutput:
         self._area.print_above(f"{dim(sanitize(sentence))}\n")
 
     def _settle(self, chars: int) -> None:
-        whole, self._text = self._text[:chars], self._text[chars:]
+        settled, self._text = self._text[:chars], self._text[chars:]
         self._look_at_chars = 0
-        if whole.strip():
+        if settled.strip():
             gap = "\n" if self._has_blocks else ""
-            self._area.print_above(f"{gap}{render(whole, columns=self._area.size[0])}\n")
+            self._area.print_above(f"{gap}{render(settled, columns=self._area.size[0])}\n")
             self._has_blocks = True
 
     def _drawn(self) -> str:

@@ -123,20 +123,20 @@ def _recall(session: Searchable, query: str, right: set[tuple[int, str]]) -> flo
 def measure_recall(corpus: Path) -> RecallReport:
     """Search every session of the transcripts and count the hits."""
     folder = corpus / "transcripts" / "neutral"
-    whole: list[float] = []
+    full_path: list[float] = []
     end: list[float] = []
     name: list[float] = []
     for messages in _sessions(folder / _AGENT):
         session = Searchable(messages)
         for path, right in session.reads().items():
             names = path.split("/")
-            whole.append(_recall(session, path, right))
+            full_path.append(_recall(session, path, right))
             end.append(_recall(session, "/".join(names[-2:]), right))
             name.append(_recall(session, names[-1], right))
     hits_first, hits_more = _dialogue(folder)
     return RecallReport(
-        paths=len(whole),
-        path_recall_5=_mean(whole),
+        paths=len(full_path),
+        path_recall_5=_mean(full_path),
         path_end_recall_5=_mean(end),
         file_name_recall_5=_mean(name),
         questions=len(hits_first),
@@ -146,15 +146,15 @@ def measure_recall(corpus: Path) -> RecallReport:
 
 
 def _dialogue(folder: Path) -> tuple[list[float], list[float]]:
-    asked: defaultdict[str, list[_Question]] = defaultdict(list)
+    by_session: defaultdict[str, list[_Question]] = defaultdict(list)
     for line in (folder / _QUESTIONS).read_bytes().splitlines():
         question = msgspec.json.decode(line, type=_Question)
-        asked[question.session_id].append(question)
+        by_session[question.session_id].append(question)
     first: list[float] = []
     more: list[float] = []
     for messages in _sessions(folder / _MEETINGS):
         session = Searchable(messages)
-        for question in asked[messages[0].session_id]:
+        for question in by_session[messages[0].session_id]:
             found = session.origins(question.question, _MORE)
             right = set(question.gold_seqs)
             first.append(float(not right.isdisjoint(found[:_FIRST])))

@@ -225,7 +225,7 @@ def full_tail(sessions: Iterable[list[NeutralMessage]], tokens_max: int) -> Log:
             first = turns.seq
             logged = [Logged(seq, 0.0, record) for seq, record in enumerate(turns.records(turn), start=first + 1)]
             log.extend(logged)
-            left -= sum(tokens_of_message(said.message) for said in conversation(logged))
+            left -= sum(tokens_of_message(shown.message) for shown in conversation(logged))
             if left <= 0:
                 return log
     return log

@@ -36,7 +36,7 @@ class Change(StrEnum):
     FOLDER = "folder"
     LINK = "link"
     SYNC_NAMES = "sync_names"
-    ACKNOWLEDGED = "said"
+    ACKNOWLEDGED = "acknowledged"
 
 
 class Event(msgspec.Struct, frozen=True):

@@ -98,7 +98,7 @@ class Server:
                 self._program.send_signal(number)
 
     async def _gone(self) -> int:
-        assert self._program.stdout is not None, "it was asked for"
+        assert self._program.stdout is not None, "piped"
         # Read the pipe to its end so that it is closed.
         await self._program.stdout.read()
         return await self._program.wait()
@@ -131,7 +131,7 @@ class ProcessGroup:
         started = await self._start(arguments)
         program = Server(started, "")
         self._programs.append(program)
-        assert started.stdout is not None, "it was asked for"
+        assert started.stdout is not None, "piped"
         try:
             async with asyncio.timeout(_START_SECONDS_MAX):
                 line = (await started.stdout.readline()).decode()
