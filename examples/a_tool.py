@@ -1,9 +1,9 @@
-"""A tool that costs something: its intent is on disk before it runs, and it runs once, whatever dies.
+"""A tool with side effects: its start is recorded before it runs, so a crash never makes it run twice.
 
-The answer streams; records tell what happens beside it. It prints:
+The answer streams; records report the tool calls. It prints:
 
-    - book is about to run
-    - book has returned
+    - book started
+    - book returned
     The tool book returned: berth 17-B is booked for Ada
 """
 
@@ -20,7 +20,7 @@ def book(berth: str, guest: str) -> str:
 
 
 async def main() -> None:
-    """Have the model call the tool, and show what happens."""
+    """Let the model call the tool, and print the events."""
     async with holdfast.open("examples.db", tools=[book]) as client:
         chat = await client.session("harbour")
         async for event in chat.stream('call book {"berth": "17-B", "guest": "Ada"}'):
@@ -28,9 +28,9 @@ async def main() -> None:
                 case holdfast.TextDelta(text=text):
                     print(text, end="", flush=True)
                 case holdfast.Logged(record=ToolStarted(name=name)):
-                    print(f"- {name} is about to run")
+                    print(f"- {name} started")
                 case holdfast.Logged(record=ToolSettled()):
-                    print("- book has returned")
+                    print("- book returned")
                 case _:
                     pass
         print()

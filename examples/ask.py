@@ -1,6 +1,6 @@
-"""Ask, and ask again: the session is kept, so a second process goes on where the first one ended.
+"""Send two messages to a stored session; a second process continues where the first one ended.
 
-Run it twice: the second time it is the same conversation. It prints:
+Run it twice: the second run continues the conversation. It prints:
 
     I will remember that harbour = Kiel.
     harbour = Kiel.

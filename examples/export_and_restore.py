@@ -1,4 +1,4 @@
-"""Take a session out of one store and into another, with its attachments and a checksum over all of it.
+"""Export a session from one store and import it into another, with attachments and a checksum.
 
 It prints:
 
@@ -13,7 +13,7 @@ import holdfast
 
 
 async def main() -> None:
-    """Export from one store, import into another, and go on there."""
+    """Export from one store, import into another, and continue there."""
     notes, copy = Path("notes.txt"), Path("kiel.jsonl")
     notes.write_text("The harbour master is Ada.\n")
     async with holdfast.open("examples.db") as client:

@@ -1,4 +1,4 @@
-"""An existing OpenAI client with another base URL, and a conversation that outgrows the window without an error.
+"""Use the OpenAI client through the gateway: the conversation outgrows the context window without an error.
 
 Needs `pip install openai` and `holdfast serve` in another terminal; HOLDFAST_URL names another gateway. With the
 simulated provider (`holdfast sim --window 4000`, `serve --set upstream.openai_base_url=http://127.0.0.1:PORT/v1`)

@@ -1,10 +1,10 @@
-"""Watch a session over HTTP, lose the connection, and miss nothing. Needs `holdfast serve` in another terminal.
+"""Watch a session over HTTP and reconnect without missing a record. Needs `holdfast serve` in another terminal.
 
-Nothing is used but the standard library; HOLDFAST_URL names another gateway. It prints:
+It uses only the standard library; HOLDFAST_URL names another gateway. It prints:
 
     1 InputAdmitted
     2 TurnStarted
-    (the connection is lost, and made again behind record 2)
+    (connection lost; reconnecting after record 2)
     3 AttemptStarted
     4 ReplyRecorded
     5 TurnEnded
@@ -19,7 +19,7 @@ URL = os.environ.get("HOLDFAST_URL", "http://127.0.0.1:8712") + "/api/sessions/w
 
 
 def send(text: str) -> None:
-    """Have a message accepted, without waiting for its answer."""
+    """Post a message without waiting for its answer."""
     body = json.dumps({"text": text, "mode": "post", "client_id": "example-1"}).encode()
     request = urllib.request.Request(  # noqa: S310 - our own gateway
         f"{URL}/messages", body, {"content-type": "application/json"}
@@ -28,9 +28,9 @@ def send(text: str) -> None:
 
 
 def records(cursor: str) -> Iterator[tuple[str, dict[str, object]]]:
-    """Yield each record with the cursor behind it, from a cursor on; without one, from the beginning."""
-    where = f"{URL}/events?after=0" if not cursor else f"{URL}/events?cursor={cursor}"
-    with urllib.request.urlopen(where) as stream:  # noqa: S310 - our own gateway
+    """Yield each record with the cursor after it, from a cursor on; without one, from the beginning."""
+    address = f"{URL}/events?after=0" if not cursor else f"{URL}/events?cursor={cursor}"
+    with urllib.request.urlopen(address) as stream:  # noqa: S310 - our own gateway
         event = position = ""
         for line in stream:
             name, _, value = line.decode().rstrip("\n").partition(": ")
@@ -53,7 +53,7 @@ def main() -> None:
             assert isinstance(record, dict)
             print(logged["seq"], record["type"])
             if logged["seq"] == lost_at:
-                print(f"(the connection is lost, and made again behind record {lost_at})")
+                print(f"(connection lost; reconnecting after record {lost_at})")
                 break
             if record["type"] == "TurnEnded":
                 return

@@ -1,10 +1,10 @@
-"""Keeps the sessions of LLM agents alive: a durable log, a view that always fits, recovery that always answers.
+"""Durable sessions for LLM agents: an append-only log, a view that fits the context window, and recovery.
 
 async with holdfast.open() as client:
     chat = await client.session("telegram:42")
     reply = await chat.send("Hello")
 
-Names are loaded when they are first used, so that importing this package, and asking a command for its help, is quick.
+Public names are imported on first use, so that `import holdfast` and `holdfast --help` stay fast.
 """
 
 from importlib import import_module
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from holdfast.types.records import Logged
     from holdfast.wiring import Tuning, ask, open  # noqa: A004 - `holdfast.open()` reads as it should
 
-# Where each public name lives.
+# Module of each public name.
 _HOMES = {
     "Answer": "runtime.sessions.session",
     "Attachment": "ports",
@@ -95,9 +95,9 @@ __all__ = [
 
 
 if not TYPE_CHECKING:
-    # Not for type checkers: they would take every misspelt name for one that is loaded later.
+    # Hidden from type checkers: with `__getattr__` they would accept any misspelt name.
     def __getattr__(name: str) -> object:
-        """Load a public name when it is first used."""
+        """Import a public name on first use."""
         if name not in _HOMES:
             raise AttributeError(f"module 'holdfast' has no attribute {name!r}")
         found: object = getattr(import_module(f"holdfast.{_HOMES[name]}"), name)

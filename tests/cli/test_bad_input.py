@@ -67,7 +67,7 @@ MESSAGES = [
     pytest.param(["chat", "--faults", "boom", "hi"], "fault 'boom' is not known", id="fault script"),
     pytest.param(
         ["chat", "--model", "openai:gpt-5", "--faults", "429", "hi"],
-        "--faults is a script for the simulated model",
+        "--faults works with the simulated model only",
         id="faults of a real model",
     ),
     pytest.param(["chat", "--attach", "/nowhere/at/all.txt", "hi"], "does not exist", id="missing attachment"),
@@ -103,7 +103,7 @@ def test_what_is_refused_makes_no_store(tmp_path: Path, arguments: list[str | by
 def test_reading_does_not_make_a_store(tmp_path: Path, command: list[str]) -> None:
     ended = holdfast(*command, "--store", tmp_path / "none.db")
 
-    refused(ended, 2, f"there is no store at {tmp_path}/none.db; `holdfast chat` makes one")
+    refused(ended, 2, f"there is no store at {tmp_path}/none.db; `holdfast chat` creates one")
     assert list(tmp_path.iterdir()) == []
 
 
@@ -194,7 +194,7 @@ def test_a_path_below_a_file_is_no_store(tmp_path: Path) -> None:
     refused(
         holdfast("chat", "hi", settings={"XDG_DATA_HOME": str(tmp_path / "file")}),
         2,
-        "cannot be made (Not a directory",
+        f"cannot create the folder {tmp_path / 'file' / 'holdfast'} (Not a directory",
     )
     assert contents(tmp_path) == {"file": hashlib.sha256(b"something else").hexdigest()}
 

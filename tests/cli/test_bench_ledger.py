@@ -97,12 +97,12 @@ def test_the_figures_are_printed_for_people_and_for_programs(tmp_path: Path) -> 
     corpus = a_corpus(tmp_path, *BEFORE, *AFTER)
     spoken = CliRunner().invoke(ledger, ["--corpus", str(corpus)])
     as_json = CliRunner().invoke(ledger, ["--json"], env={"HOLDFAST_CORPUS": str(corpus)})
-    assert "all: 1 compactions, 4 identifiers used again; held in 3,000 tokens: 100.0% of all" in spoken.output
+    assert "all: 1 compactions, 4 identifiers used again; kept in 3,000 tokens: 100.0% of all" in spoken.output
     assert json.loads(as_json.output)["all"]["pooled"] == 1.0
 
 
 def test_without_transcripts_it_says_what_it_needs(tmp_path: Path) -> None:
     nowhere = CliRunner().invoke(ledger, env={"HOLDFAST_CORPUS": None})
     empty = CliRunner().invoke(ledger, ["--corpus", str(tmp_path)])
-    assert "name their folder with --corpus or HOLDFAST_CORPUS" in str(nowhere.exception)
+    assert "choose their folder with --corpus or HOLDFAST_CORPUS" in str(nowhere.exception)
     assert "has no transcripts/neutral/*.jsonl.gz" in str(empty.exception)

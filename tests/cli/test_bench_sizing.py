@@ -98,6 +98,6 @@ def test_the_figures_are_printed_for_people_and_for_programs(tmp_path: Path) -> 
     corpus = a_corpus(tmp_path, a_session("a", 12, scale=1.2, hidden=0))
     spoken = CliRunner().invoke(sizing, ["--corpus", str(corpus)])
     as_json = CliRunner().invoke(sizing, ["--json"], env={"HOLDFAST_CORPUS": str(corpus)})
-    assert "12 requests of 1 sessions that say what was reported" in spoken.output
+    assert "12 requests of 1 sessions with reported usage" in spoken.output
     assert "whole, per session            2 requests, 100.0% within 10 %" in spoken.output
     assert json.loads(as_json.output)["requests"] == 12

@@ -10,7 +10,7 @@ from holdfast.core.limits.sizing import tokens_of_message
 from holdfast.errors import UsageError
 from holdfast.lab.benches.digest import STATEMENTS, measure_digest, measure_told, told
 from holdfast.lab.benches.masking import costs_of, masking, measure_masking
-from holdfast.lab.benches.view import conversation_part, kept_pairs, measure_prefix, measure_view, prefix, view
+from holdfast.lab.benches.view import conversation_part, count_pairs, measure_prefix, measure_view, prefix, view
 from holdfast.types.faults import Confidence, Fault, FaultKind, Phase, Refusal
 from holdfast.types.messages import Message, Reply, Role, StopReason, Text, ToolCall, ToolResult
 from holdfast.types.records import (
@@ -133,7 +133,7 @@ def test_what_must_be_kept_is_the_conversation_without_the_settings() -> None:
 def test_only_requests_without_a_change_between_them_are_compared(
     bodies: list[bytes], records: tuple[AnyRecord, ...], found: tuple[int, int]
 ) -> None:
-    assert kept_pairs(bodies, logged(*records)) == found
+    assert count_pairs(bodies, logged(*records)) == found
 
 
 def test_the_engine_keeps_the_prefix_of_a_real_conversation(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from holdfast.cli.chat.turn_printer import VOID, Teller
+from holdfast.cli.chat.turn_printer import VOID, PlainTurnPrinter
 from holdfast.ports import ReasoningDelta, TextDelta
 from holdfast.runtime.sessions.session import Event
 from holdfast.testing.builders import a_reply
@@ -129,8 +129,8 @@ def test_a_conversation_goes_on_until_the_person_leaves(store: Path) -> None:
 
     with terminal("chat", "--store", store) as screen:
         greeting = screen.until("> ")
-        assert "Last time you said: hello\n" in greeting
-        assert 'and the answer was: You said: "hello". This is message 1 from you that I see.\n' in greeting
+        assert "Your last message: hello\n" in greeting
+        assert 'The answer to it: You said: "hello". This is message 1 from you that I see.\n' in greeting
         assert screen.leave() == 130
 
 
@@ -196,7 +196,7 @@ def test_a_killed_chat_is_resumed_by_the_next_one(store: Path) -> None:
 
     with terminal("chat", "--store", store) as screen:
         shown = screen.until("> ")
-        assert "Message 1 (are you there?) was left without an answer; resuming it.\n" in shown
+        assert "Message 1 (are you there?) has no answer yet; resuming it.\n" in shown
         assert 'You said: "are you there?". This is message 1 from you that I see.\n' in shown
         screen.write("\x04")
         assert screen.end() == 0
@@ -240,9 +240,9 @@ class Screen(io.StringIO):
 def told(*events: Event | AnyRecord, on_a_terminal: bool = True) -> str:
     """Return all that is shown of some events, in one order."""
     stream = Screen() if on_a_terminal else io.StringIO()
-    teller = Teller(stream, stream)
+    teller = PlainTurnPrinter(stream, stream)
     for event in events:
-        teller.see(event if isinstance(event, TextDelta | ReasoningDelta | Logged) else Logged(1, 0.0, event))
+        teller.print_event(event if isinstance(event, TextDelta | ReasoningDelta | Logged) else Logged(1, 0.0, event))
     return stream.getvalue()
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from holdfast.cli.chat.slash_commands import ORDERS, Filling, bar, order_in
+from holdfast.cli.chat.slash_commands import SLASH_COMMANDS, BudgetUse, bar, parse_command
 from holdfast.types.records import InputAdmitted, Logged, MessagePinned, Outcome, TurnEnded
 from tests.cli.programs import holdfast, terminal
 
@@ -54,7 +54,7 @@ def test_what_is_written_while_it_works_is_on_disk_at_once_and_answered_in_its_t
         screen.write("hello\r")
         screen.until("You said:")
         screen.write("are you \x1b\rthere?\r")
-        screen.until("it waits its turn: are you there?")
+        screen.until("queued: are you there?")
         assert inputs(store) == ["hello", "are you \nthere?"]
         screen.write("\x03")
         screen.until("The turn was cancelled, as you asked.")
@@ -71,7 +71,7 @@ def test_ctrl_c_twice_leaves_and_what_was_accepted_is_kept(store: Path) -> None:
         screen.write("hello\r")
         screen.until("You said:")
         screen.write("and then?\r")
-        screen.until("it waits its turn")
+        screen.until("queued")
         screen.write("half a thought")
         screen.until("half a thought")
         screen.write("\x03\x03")
@@ -134,7 +134,7 @@ def test_in_a_dumb_terminal_too_what_is_written_meanwhile_waits_its_turn(store: 
         screen.write("hello\n")
         screen.until("You said:")
         screen.write("are you there?\n")
-        screen.until("it waits its turn: are you there?\n")
+        screen.until("queued: are you there?\n")
         assert inputs(store) == ["hello", "are you there?"]
         screen.interrupt()
         screen.until("answering: are you there?\n")
@@ -156,18 +156,18 @@ def test_orders_are_obeyed_and_not_sent(store: Path, tmp_path: Path) -> None:
         (f"/attach '{notes}'", "With the next message: my notes.txt"),
         ("/attach -", "Nothing is attached."),
         (f"/attach {str(notes).replace(' ', chr(92) + ' ')}", "With the next message: my notes.txt"),
-        ("/pin", "name a message by its number"),
+        ("/pin", "give the number of a message"),
         ("remember harbour = Kiel", "I will remember that harbour = Kiel"),
-        ("/pin", "Message 1 stays in the view"),
-        ("/unpin 1", "Message 1 is no longer pinned."),
+        ("/pin", "Message 1 is pinned"),
+        ("/unpin 1", "Message 1 is unpinned."),
         ("/pin 99", "has no turn 99"),
         ("/search", "/search needs words"),
         ("/search harbour", "[#1]"),
-        ("/search xyzzy", "Nothing was found."),
+        ("/search xyzzy", "Nothing found."),
         ("/view", "user: remember harbour = Kiel"),
         ("/compact the harbour", "session 'default':"),
         ("/undo", "ndo"),
-        ("/frobnicate", "There is no /frobnicate; /help lists what there is."),
+        ("/frobnicate", "Unknown command /frobnicate; see /help."),
         ("/etc/hosts is what?", 'You said: "/etc/hosts is what?"'),
         ("/cancel", ""),
         ("", ""),
@@ -193,7 +193,7 @@ def test_what_another_program_sends_meanwhile_is_told_and_answered_here(store: P
         screen.write("hello\n")
         screen.until("This is message 1 from you that I see.\n")
         assert holdfast("chat", "--store", store, "it is me").returncode == 0
-        screen.until("From elsewhere: it is me\n")
+        screen.until("From another client: it is me\n")
         screen.until("This is message 2 from you that I see.\n")
         screen.until("> ")
         screen.write("\x04")
@@ -206,7 +206,7 @@ def test_leaving_in_the_middle_of_an_answer_says_that_it_is_kept(store: Path) ->
         screen.write("hello\n")
         screen.until("You said:")
         screen.write("\x04")
-        screen.until("1 message is kept, and answered when this session is next opened.\n")
+        screen.until("1 message is stored, and will be answered when this session is next opened.\n")
         assert screen.end() == 0
     assert outcomes(store) == []
 
@@ -235,10 +235,10 @@ def test_an_answer_as_json_has_its_turn_and_its_notices(store: Path) -> None:
 
 
 def test_the_gauge_tells_the_fullest_budget() -> None:
-    assert Filling(64, 128, "tokens").line == "[#####-----] 50% of 128 tokens"
-    assert Filling(64, 128, "tokens").sentence == "About 64 of 128 tokens (50 %)."
-    assert Filling(64, None, "tokens").line == "64 tokens"
-    assert Filling(64, None, "tokens").sentence == "About 64 tokens; the model's limit is not known yet."
+    assert BudgetUse(64, 128, "tokens").line == "[#####-----] 50% of 128 tokens"
+    assert BudgetUse(64, 128, "tokens").sentence == "About 64 of 128 tokens (50 %)."
+    assert BudgetUse(64, None, "tokens").line == "64 tokens"
+    assert BudgetUse(64, None, "tokens").sentence == "About 64 tokens; the model's limit is unknown."
     assert (bar(-5), bar(100), bar(250)) == ("[----------]", "[##########]", "[##########]")
 
 
@@ -255,5 +255,5 @@ def test_the_gauge_tells_the_fullest_budget() -> None:
     ],
 )
 def test_an_order_is_a_slash_and_a_word(line: str, order: tuple[str, str] | None) -> None:
-    assert order_in(line) == order
-    assert all(order_in(name) == (name, "") for name in ORDERS)
+    assert parse_command(line) == order
+    assert all(parse_command(name) == (name, "") for name in SLASH_COMMANDS)

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 from click.testing import CliRunner
 
-from holdfast.cli.commands.analyse import classify
+from holdfast.cli.commands.analysis import classify
 from holdfast.errors import BadInputError
 from holdfast.lab.benches.faults import Figures, KindFigures, Miss, corpus_file, faults, measure, read_labelled
 from tests.cli.programs import holdfast
@@ -111,9 +111,9 @@ def test_the_bench_prints_a_table_or_json(tmp_path: Path) -> None:
     table = CliRunner().invoke(faults, ["--corpus", str(tmp_path)])
     as_json = CliRunner().invoke(faults, ["--json"], env={"HOLDFAST_CORPUS": str(path)})
     assert table.stdout == (
-        "kinds          2 of 3 right (66.7%)\n"
-        "limits         1 of 1 right where stated\n"
-        "requested      0 of 1 right where stated\n"
+        "kinds          2 of 3 correct (66.7%)\n"
+        "limits         1 of 1 correct where stated\n"
+        "requested      0 of 1 correct where stated\n"
         "\n"
         "kind                      rows  precision  recall\n"
         "auth                         1      50.0%  100.0%\n"
@@ -130,8 +130,8 @@ def test_a_corpus_that_is_not_there_or_is_damaged_is_said(tmp_path: Path) -> Non
     missing = holdfast("bench", "faults", "--corpus", tmp_path)
     damaged = holdfast("bench", "faults", "--corpus", a_file(tmp_path, b"{oops"))
     assert (missing.returncode, damaged.returncode) == (2, 2)
-    assert b"there is no file of failures at" in missing.stderr
-    assert b"line 1 is no row of failures" in damaged.stderr
+    assert b"there is no file of errors at" in missing.stderr
+    assert b"line 1 is not a valid row" in damaged.stderr
 
 
 def test_the_file_is_found_below_a_folder_of_corpora(tmp_path: Path) -> None:

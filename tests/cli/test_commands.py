@@ -15,7 +15,7 @@ from click.testing import CliRunner
 from holdfast import wiring
 from holdfast.cli import BENCHES, COMMANDS, command_line
 from holdfast.cli.exit_codes import exit_code, run
-from holdfast.cli.output import columns, dimmed, harmless, shortened
+from holdfast.cli.output import align_columns, dim_text, sanitize, shorten
 from holdfast.errors import (
     ConflictError,
     HoldfastError,
@@ -76,9 +76,9 @@ def store(tmp_path: Path) -> Path:
         return f"{name} = 17-B"
 
     async def fill() -> None:
-        async with wiring.open(path, tools=[look_up]) as hold:
-            await (await hold.session("telegram:42")).send("hello\nthere")
-            await (await hold.session("signal:7", system="Be brief.")).send('call look_up {"name": "berth"}')
+        async with wiring.open(path, tools=[look_up]) as client:
+            await (await client.session("telegram:42")).send("hello\nthere")
+            await (await client.session("signal:7", system="Be brief.")).send('call look_up {"name": "berth"}')
 
     asyncio.run(fill())
     return path
@@ -124,9 +124,9 @@ def test_the_program_tells_its_version() -> None:
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        (["chatt"], "there is no command 'chatt'; did you mean 'chat'? See `holdfast --help`."),
-        (["bench", "stor"], "there is no command 'stor'; did you mean 'store'? See `holdfast bench --help`."),
-        (["xyzzy"], f"there is no command 'xyzzy'; there are: {', '.join(COMMANDS)}. See `holdfast --help`."),
+        (["chatt"], "unknown command 'chatt'; did you mean 'chat'? See `holdfast --help`."),
+        (["bench", "stor"], "unknown command 'stor'; did you mean 'store'? See `holdfast bench --help`."),
+        (["xyzzy"], f"unknown command 'xyzzy'; commands: {', '.join(COMMANDS)}. See `holdfast --help`."),
     ],
 )
 def test_an_unknown_command_names_the_nearest(arguments: list[str], sentence: str) -> None:
@@ -169,7 +169,7 @@ def test_every_error_has_its_exit_code_and_one_sentence(
         (
             PermissionError(13, "Permission denied", "/x"),
             74,
-            "holdfast: Permission denied: /x; see that it is there and that you may use it\n",
+            "holdfast: Permission denied: /x; check that it exists and that you have access\n",
         ),
         (OSError(28, "No space left on device"), 74, "holdfast: No space left on device\n"),
         (SystemExit(1), None, ""),
@@ -249,15 +249,15 @@ def test_show_without_a_start_shows_the_newest_and_says_what_is_left_out(store: 
 def test_show_as_json_is_the_log_itself(store: Path) -> None:
     lines = invoked("show", "signal:7", "--store", store, "--json").splitlines()
 
-    async def read(hold: Client) -> list[Logged]:
-        return await (await hold.session("signal:7")).history()
+    async def read(client: Client) -> list[Logged]:
+        return await (await client.session("signal:7")).history()
 
     assert [msgspec.json.decode(line, type=Logged) for line in lines] == asyncio.run(_in_store(store, read))
 
 
 async def _in_store(store: Path, look: Callable[[Client], object]) -> object:
-    async with wiring.open(store, tuning=wiring.Tuning(adopts=False)) as hold:
-        answer = look(hold)
+    async with wiring.open(store, tuning=wiring.Tuning(adopts=False)) as client:
+        answer = look(client)
         return await answer if asyncio.iscoroutine(answer) else answer
 
 
@@ -282,27 +282,27 @@ def test_view_as_json_has_the_sizes(store: Path) -> None:
 def test_cancel_asks_in_the_log_and_whoever_comes_next_obeys(store: Path) -> None:
     """The turn is left by a process that ended, so nobody works on it when it is cancelled."""
 
-    async def leave(hold: Client) -> None:
-        await hold._engine.store.admit("telegram:42", InputAdmitted((Text("never mind"),)))
+    async def leave(client: Client) -> None:
+        await client._engine.store.admit("telegram:42", InputAdmitted((Text("never mind"),)))
 
     asyncio.run(_in_store(store, leave))
 
     assert invoked("cancel", "telegram:42", "--store", store) == (
-        "turn 6 of session 'telegram:42' is cancelled; what it did stays done\n"
+        "cancelled turn 6 of session 'telegram:42'; completed tool calls are not undone\n"
     )
     assert holdfast("chat", "--session", "telegram:42", "--store", store, "go on").returncode == 0
     assert "turn 6 ends: cancelled" in invoked("show", "telegram:42", "--store", store)
-    assert invoked("cancel", "telegram:42", "--store", store) == "session 'telegram:42' has nothing open\n"
+    assert invoked("cancel", "telegram:42", "--store", store) == "session 'telegram:42' has no open turn\n"
 
 
 def test_the_log_goes_nowhere_unless_it_is_asked_for(store: Path) -> None:
     wrong = holdfast("sessions", "--store", store, settings={"HOLDFAST_LOG": "loud"})
 
-    assert (wrong.returncode, b"it takes a level" in wrong.stderr) == (2, True)
+    assert (wrong.returncode, b"use debug, info" in wrong.stderr) == (2, True)
     assert holdfast("sessions", "--store", store, settings={"HOLDFAST_LOG": "debug"}).returncode == 0
 
 
-# --- words and paper ---------------------------------------------------------------------------------------------
+# --- text and output ---------------------------------------------------------------------------------------------
 
 
 def test_every_kind_of_fault_rung_and_outcome_has_words() -> None:
@@ -392,20 +392,20 @@ def test_colours_are_for_terminals_that_want_them(
     for name, value in settings.items():
         monkeypatch.setenv(name, value)
 
-    assert dimmed("hm", stream) == shown
+    assert dim_text("hm", stream) == shown
 
 
 def test_foreign_text_is_shown_and_not_obeyed() -> None:
-    assert harmless("a\r\nb\tc\x1b[2J\x07\x7f\x85ü") == "a\nb\tc␛[2J␇␡\ufffdü"
+    assert sanitize("a\r\nb\tc\x1b[2J\x07\x7f\x85ü") == "a\nb\tc␛[2J␇␡\ufffdü"
 
 
 def test_texts_are_shortened_to_one_line() -> None:
-    assert shortened("one\n two", 20) == "one two"
-    assert shortened("one two three", 9) == "one two…"
+    assert shorten("one\n two", 20) == "one two"
+    assert shorten("one two three", 9) == "one two…"
 
 
 def test_columns_are_as_wide_as_their_widest_cell() -> None:
-    assert columns([("a", "bb", "c"), ("aaa", "b", "cc")]) == ["a    bb  c", "aaa  b   cc"]
+    assert align_columns([("a", "bb", "c"), ("aaa", "b", "cc")]) == ["a    bb  c", "aaa  b   cc"]
 
 
 def test_a_terminal_that_cannot_show_a_character_does_not_stop_the_work(tmp_path: Path) -> None:

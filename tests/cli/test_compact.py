@@ -24,8 +24,8 @@ def store(tmp_path: Path) -> Path:
     path = tmp_path / "store.db"
 
     async def fill() -> None:
-        async with wiring.open(path) as hold:
-            session = await hold.session(KEY)
+        async with wiring.open(path) as client:
+            session = await client.session(KEY)
             for number in range(3):
                 await session.send(f"message {number}: " + f"src/part{number}.py has a bug in line {number}. " * 700)
             await session.send("hello")
@@ -42,7 +42,7 @@ def test_a_preview_tells_what_would_be_done_and_does_nothing(store: Path) -> Non
 
     assert f"leaves:    {seen.messages} messages of {seen.turns} turns, records 1 to {seen.last_seq}\n" in told
     assert f"tokens:    about {seen.tokens_before:,} now, {seen.tokens_after:,} then\n" in told
-    assert "--- in place of it, without a model\n<earlier-conversation>" in told
+    assert "--- replaced by a digest, without a model\n<earlier-conversation>" in told
     assert "src/part0.py" in told
     assert invoked("show", KEY, "--store", store) == before
 
@@ -55,11 +55,11 @@ def test_a_compaction_does_what_the_preview_with_a_model_showed_and_undo_takes_i
 
     told = invoked(*asked)
 
-    expected = f"is represented by a summary by sim; {seen.tokens_before:,} tokens became {seen.tokens_after:,}\n"
-    assert told == f"session {KEY!r}: what was said before message {seen.boundary} {expected}"
+    expected = f"are replaced by a summary by sim; {seen.tokens_before:,} tokens became {seen.tokens_after:,}\n"
+    assert told == f"session {KEY!r}: the messages before message {seen.boundary} {expected}"
     assert invoked("compact", KEY, "--store", store) == f"session {KEY!r}: there is nothing to compact\n"
     assert "There is nothing to compact." in invoked("compact", KEY, "--preview", "--store", store)
-    undone = f"session {KEY!r}: undone; the model sees it word for word from the beginning again\n"
+    undone = f"session {KEY!r}: undone; the model sees every message from the beginning again\n"
     assert invoked("undo", KEY, "--store", store) == undone
     assert _without_spent(invoked("view", KEY, "--store", store)) == _without_spent(view)
     assert invoked("undo", KEY, "--store", store) == f"session {KEY!r}: there is nothing to undo\n"
@@ -79,11 +79,11 @@ def test_a_compaction_as_json_has_its_outcome_and_its_record(store: Path) -> Non
 
 
 async def test_both_work_on_a_store_that_another_process_serves(store: Path) -> None:
-    async with wiring.open(store) as hold:
-        session = await hold.session(KEY)
+    async with wiring.open(store) as client:
+        session = await client.session(KEY)
 
-        compacted = await asyncio.to_thread(holdfast, "compact", KEY, "--store", store)
-        assert (compacted.returncode, compacted.stderr) == (0, b"")
+        compact_session = await asyncio.to_thread(holdfast, "compact", KEY, "--store", store)
+        assert (compact_session.returncode, compact_session.stderr) == (0, b"")
         boundary = (await session.view()).boundary
         assert boundary > 1
         assert (await session.send("hello again")).text.startswith("You said")
@@ -99,18 +99,18 @@ def test_a_generation_is_told_by_view_and_show_and_undone(tmp_path: Path) -> Non
 
     async def fill() -> None:
         tuning = wiring.Tuning(bounds=Bounds(compacts_ahead=False))
-        async with wiring.open(path, model=Narrow(), tuning=tuning) as hold:
-            session = await hold.session(KEY)
+        async with wiring.open(path, model=Narrow(), tuning=tuning) as client:
+            session = await client.session(KEY)
             await pin_all_that_fits(session)
             await session.send(ONE_MORE)
 
     asyncio.run(fill())
 
-    assert "generation: 2; `holdfast show` has the ones before\n" in invoked("view", KEY, "--store", path)
+    assert "generation: 2; `holdfast show` has the earlier ones\n" in invoked("view", KEY, "--store", path)
     shown = invoked("show", KEY, "--limit", "1000", "--store", path)
     assert "generation 2 starts: of all before, the view has only message" in shown
     assert "rule 0: never touch src/part0.py" in shown, "the old generation is there to be read"
-    assert "word for word from" in invoked("undo", KEY, "--store", path)
+    assert "sees every message from" in invoked("undo", KEY, "--store", path)
     assert "generation" not in invoked("view", KEY, "--store", path).splitlines()[0]
 
 
@@ -119,7 +119,7 @@ def test_a_generation_is_told_by_view_and_show_and_undone(tmp_path: Path) -> Non
     [
         (["compact", "telegram:4"], "there is no session 'telegram:4'; did you mean 'telegram:42'?"),
         (["undo", "telegram:4"], "there is no session 'telegram:4'; did you mean 'telegram:42'?"),
-        (["compact", KEY, "--with-model"], "--with-model belongs to --preview"),
+        (["compact", KEY, "--with-model"], "--with-model needs --preview"),
     ],
 )
 def test_what_is_asked_wrongly_is_told_in_one_sentence(store: Path, arguments: list[str], sentence: str) -> None:

@@ -75,7 +75,7 @@ def test_every_command_has_an_example_and_examples_use_options_that_exist() -> N
 
 def test_examples_stand_below_the_help() -> None:
     shown = holdfast("undo", "--help").stdout.decode()
-    assert "Examples:\n    holdfast undo telegram:42  # once more goes back one more\n" in shown
+    assert "Examples:\n    holdfast undo telegram:42  # repeat to undo earlier ones\n" in shown
 
 
 def test_every_exit_code_has_a_meaning_and_every_error_such_a_code() -> None:
@@ -195,7 +195,7 @@ def test_a_bar_is_shown_on_a_terminal_alone(store: Path, tmp_path: Path) -> None
     with terminal("backup", tmp_path / "copy.db", "--store", store, settings={"TERM": "dumb"}) as dumb:
         assert dumb.end() == 0
 
-    assert (piped.stderr, b"All is well." in piped.stdout) == (b"", True)
+    assert (piped.stderr, b"No problems found." in piped.stdout) == (b"", True)
     assert "\x1b[" in screen.shown
-    assert "All is well." in screen.shown
+    assert "No problems found." in screen.shown
     assert "\x1b" not in dumb.shown

@@ -15,13 +15,12 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
-from holdfast.lab.demo.client import Sent
-from holdfast.lab.demo.display import Lines
-from holdfast.lab.demo.inputs import Flip, Made
-from holdfast.lab.demo.report import DISASTERS, reckon, shown_disasters
-from holdfast.lab.demo.run import Performance, Plan, Told, conclude, perform
-from holdfast.lab.demo.stage import FAST, KEY, STORE
-from holdfast.lab.demo.witness import Held, Witness, read_store
+from holdfast.lab.demo.client import Observations, Sent
+from holdfast.lab.demo.context import FAST, KEY, STORE
+from holdfast.lab.demo.display import LineDisplay
+from holdfast.lab.demo.inputs import Flip, Inputs
+from holdfast.lab.demo.report import DISASTERS, StoreContents, count_figures, disaster_evidence, read_store
+from holdfast.lab.demo.run import DemoOutput, DemoResult, Plan, print_result, run_demo
 from holdfast.runtime.maintenance.doctor import Finding
 from holdfast.stores.sqlite.copy import copy_store
 from holdfast.testing.builders import a_reply, a_turn_ended, an_input
@@ -52,36 +51,36 @@ async def test_a_demo_survives_everything_and_its_figures_fail_with_every_piece_
     folder = tmp_path / "demo"
     folder.mkdir()
     out = io.StringIO()
-    performance = await perform(Plan(folder, 7, FAST), Lines(out))
-    held = await read_store(folder / STORE, KEY)
-    witness = performance.witness
+    result = await run_demo(Plan(folder, 7, FAST), LineDisplay(out))
+    stored = await read_store(folder / STORE, KEY)
+    observed = result.observed
 
-    figures = performance.figures
+    figures = result.figures
     assert figures.broken == (), out.getvalue()
     assert (figures.lost, figures.doubled, figures.altered, figures.kills) == (0, 0, 0, 1)
     assert (figures.answered, figures.told_why) == (figures.sent - 1, 1)
     assert figures.compactions > figures.digests > 0
-    assert figures.facts_recalled == figures.facts_found == figures.facts_planted == len(Made(7).facts)
+    assert figures.facts_recalled == figures.facts_found == figures.facts_planted == len(Inputs(7).facts)
     assert [one.name for one in figures.disasters] == list(DISASTERS)
-    assert conclude(performance, folder / STORE, io.StringIO(), as_json=False) == 0
+    assert print_result(result, folder / STORE, io.StringIO(), as_json=False) == 0
 
-    await sabotaged_copies_are_found(performance, folder / STORE, tmp_path)
+    await sabotaged_copies_are_found(result, folder / STORE, tmp_path)
     for name, spoil in SPOILERS.items():
-        spoilt = dict(shown(witness, spoil(witness, held)))
+        spoilt = dict(shown(observed, spoil(observed, stored)))
         assert spoilt[name] == "", f"{name} is still shown by {spoilt[name]!r}"
 
 
-async def sabotaged_copies_are_found(performance: Performance, store: Path, tmp_path: Path) -> None:
+async def sabotaged_copies_are_found(result: DemoResult, store: Path, tmp_path: Path) -> None:
     """Take one record out of a copy of the store, and count again."""
-    answered = next(sent for sent in performance.witness.sent if sent.answer is not None)
+    answered = next(sent for sent in result.observed.sent if sent.answer is not None)
     for number, (kind, seq) in enumerate([("TurnEnded", 0), ("InputAdmitted", answered.turn)]):
         copy = tmp_path / f"copy-{number}.db"
         copy_store(store, copy)
         removed = remove_record(copy, kind, seq)
-        held = await read_store(copy, KEY)
-        figures = reckon(performance.witness, held, seconds=1.0)
+        stored = await read_store(copy, KEY)
+        figures = count_figures(result.observed, stored, seconds=1.0)
         out = io.StringIO()
-        exit_code = conclude(replace(performance, figures=figures), copy, out, as_json=False)
+        exit_code = print_result(replace(result, figures=figures), copy, out, as_json=False)
 
         assert (exit_code, figures.lost, figures.altered) == (1, 1, 1), f"record {removed}"
         assert re.search(r"^  lost +1$", out.getvalue(), re.MULTILINE), out.getvalue()
@@ -101,33 +100,33 @@ def remove_record(path: Path, kind: str, seq: int) -> int:
     raise AssertionError(f"there is no {kind}")
 
 
-def shown(witness: Witness, held: Held) -> list[tuple[str, str]]:
-    return [(one.name, one.evidence) for one in shown_disasters(witness, held)]
+def shown(observed: Observations, stored: StoreContents) -> list[tuple[str, str]]:
+    return [(one.name, one.evidence) for one in disaster_evidence(observed, stored)]
 
 
-def without(*kinds: type[AnyRecord]) -> Callable[[Witness, Held], Held]:
+def without(*kinds: type[AnyRecord]) -> Callable[[Observations, StoreContents], StoreContents]:
     """Return what spoils the evidence by leaving out records of these kinds."""
 
-    def spoil(_: Witness, held: Held) -> Held:
-        return held._replace(records=[one for one in held.records if not isinstance(one.record, kinds)])
+    def spoil(_: Observations, stored: StoreContents) -> StoreContents:
+        return stored._replace(records=[one for one in stored.records if not isinstance(one.record, kinds)])
 
     return spoil
 
 
-def with_a_second_compaction(witness: Witness, held: Held) -> Held:
+def with_a_second_compaction(observed: Observations, stored: StoreContents) -> StoreContents:
     """Return a store in which both of those who raced made a compaction."""
-    assert witness.race is not None
+    assert observed.race is not None
     applied = next(
-        one for one in held.records if isinstance(one.record, CompactionApplied) and one.seq > witness.race.after
+        one for one in stored.records if isinstance(one.record, CompactionApplied) and one.seq > observed.race.after
     )
-    return held._replace(records=sorted([*held.records, applied], key=lambda one: one.seq))
+    return stored._replace(records=sorted([*stored.records, applied], key=lambda one: one.seq))
 
 
-def with_other_bytes_in_quarantine(_: Witness, held: Held) -> Held:
-    return held._replace(quarantined=[replace(one, body=b"?" * len(one.body)) for one in held.quarantined])
+def with_other_bytes_in_quarantine(_: Observations, stored: StoreContents) -> StoreContents:
+    return stored._replace(quarantined=[replace(one, body=b"?" * len(one.body)) for one in stored.quarantined])
 
 
-SPOILERS: dict[str, Callable[[Witness, Held], Held]] = {
+SPOILERS: dict[str, Callable[[Observations, StoreContents], StoreContents]] = {
     "the conversation outgrows the window": without(CompactionApplied),
     "the summariser is refused": without(SummaryRefused),
     "rate limits": without(AttemptFailed),
@@ -156,7 +155,7 @@ def test_the_program_exits_with_0_prints_one_document_and_leaves_nothing_behind(
         check=False,
     )
 
-    told = msgspec.json.decode(ended.stdout, type=Told)
+    told = msgspec.json.decode(ended.stdout, type=DemoOutput)
     assert (ended.returncode, told.figures.broken, told.store, told.seed) == (0, (), "", 3)
     (address,) = (tmp_path / "opened").read_text().splitlines()
     assert ended.stderr.decode() == f"The page stays at {address} until Enter or Ctrl-C.\n"
@@ -166,33 +165,33 @@ def test_the_program_exits_with_0_prints_one_document_and_leaves_nothing_behind(
 # --- figures ---------------------------------------------------------------------------------------------------------
 
 
-def a_held(*records: AnyRecord) -> Held:
-    return Held([Logged(seq, float(seq), record) for seq, record in enumerate(records, start=1)], [], {})
+def a_held(*records: AnyRecord) -> StoreContents:
+    return StoreContents([Logged(seq, float(seq), record) for seq, record in enumerate(records, start=1)], [], {})
 
 
-def an_exchange(**told: object) -> tuple[Witness, Held]:
+def an_exchange(**told: object) -> tuple[Observations, StoreContents]:
     """Return one message that was answered, on both sides."""
-    held = a_held(an_input("hello", client_id="m"), a_reply("hi"), a_turn_ended())
+    stored = a_held(an_input("hello", client_id="m"), a_reply("hi"), a_turn_ended())
     sent = replace(Sent("m", "hello", turn=1, answer="hi"), **told)
-    return Witness(window_tokens=100, sent=[sent], watched=list(held.records), found_at_end=()), held
+    return Observations(window_tokens=100, sent=[sent], watched=list(stored.records), found_at_end=()), stored
 
 
-def sentences(witness: Witness, held: Held) -> list[str]:
+def sentences(observed: Observations, stored: StoreContents) -> list[str]:
     """Return what is broken, but for the disasters that did not happen here."""
-    return [one for one in reckon(witness, held, 1.0).broken if not one.startswith("nothing shows")]
+    return [one for one in count_figures(observed, stored, 1.0).broken if not one.startswith("there is no evidence")]
 
 
 def test_a_message_that_both_sides_agree_on_is_not_lost() -> None:
-    witness, held = an_exchange()
-    assert (sentences(witness, held), reckon(witness, held, 1.0).lost) == ([], 0)
+    observed, stored = an_exchange()
+    assert (sentences(observed, stored), count_figures(observed, stored, 1.0).lost) == ([], 0)
 
 
 @pytest.mark.parametrize(
     ("told", "records", "sentence"),
     [
         ({"answer": None}, None, "message m was never answered"),
-        ({"answer": "ho"}, None, "message m was answered, and the store does not have that answer"),
-        ({"text": "hallo"}, None, "message m is in the store, but not as it was sent"),
+        ({"answer": "ho"}, None, "message m was answered, but the store does not have that answer"),
+        ({"text": "hallo"}, None, "message m is in the store with another text"),
         ({"turn": 5}, None, "message m was accepted as turn 5 and is turn 1 in the store"),
         ({"attached": "00"}, None, "the attachment of message m is not in the store byte for byte"),
         ({}, (an_input("hello"), a_reply("hi"), a_turn_ended()), "message m is not in the store"),
@@ -200,83 +199,83 @@ def test_a_message_that_both_sides_agree_on_is_not_lost() -> None:
         (
             {},
             (an_input("hello", client_id="m"), a_reply("hi"), a_turn_ended(outcome=Outcome.FAILED)),
-            "message m was answered, and the store does not have that answer",
+            "message m was answered, but the store does not have that answer",
         ),
     ],
 )
 def test_a_message_that_the_two_sides_do_not_agree_on_is_lost(
     told: dict[str, object], records: tuple[AnyRecord, ...] | None, sentence: str
 ) -> None:
-    witness, held = an_exchange(**told)
+    observed, stored = an_exchange(**told)
     if records is not None:
-        held = a_held(*records)
-        witness.watched = list(held.records)
-    figures = reckon(witness, held, 1.0)
-    assert (sentences(witness, held), figures.lost) == ([sentence], 1)
+        stored = a_held(*records)
+        observed.watched = list(stored.records)
+    figures = count_figures(observed, stored, 1.0)
+    assert (sentences(observed, stored), figures.lost) == ([sentence], 1)
 
 
 def test_an_attachment_counts_only_with_the_bytes_that_its_name_stands_for() -> None:
-    witness, held = an_exchange(attached="00")
+    observed, stored = an_exchange(attached="00")
     media = Media(BlobRef("00", 3), "image/png")
     admitted = InputAdmitted((Text("hello"), media), "m")
-    held = a_held(admitted, a_reply("hi"), a_turn_ended())._replace(attachments={"00": b"abc"})
-    witness.watched = list(held.records)
-    assert sentences(witness, held) == ["the attachment of message m is not in the store byte for byte"]
+    stored = a_held(admitted, a_reply("hi"), a_turn_ended())._replace(attachments={"00": b"abc"})
+    observed.watched = list(stored.records)
+    assert sentences(observed, stored) == ["the attachment of message m is not in the store byte for byte"]
 
 
 def test_an_answer_that_was_damaged_on_purpose_is_not_lost_and_any_other_is() -> None:
-    witness, held = an_exchange()
-    records = [*held.records]
+    observed, stored = an_exchange()
+    records = [*stored.records]
     records[1] = Logged(2, 2.0, DamageSetAside("its bytes do not match their checksum", "quarantine:1", until=2))
-    damaged = held._replace(records=records)
-    lost = reckon(witness, damaged, 1.0).lost
-    witness.flip = Flip(seq=2, at=99, bit=1)
-    assert (lost, reckon(witness, damaged, 1.0).lost) == (1, 0)
+    damaged = stored._replace(records=records)
+    lost = count_figures(observed, damaged, 1.0).lost
+    observed.flip = Flip(seq=2, at=99, bit=1)
+    assert (lost, count_figures(observed, damaged, 1.0).lost) == (1, 0)
 
 
 @pytest.mark.parametrize(
     ("change", "sentence"),
     [
         (
-            {"misplaced": 2},
-            "0 records are not in the store as they were told, and 2 were told twice or not in order",
+            {"out_of_order": 2},
+            "0 records differ between the event stream and the store, and 2 arrived twice or out of order",
         ),
         (
             {"watched": []},
-            "3 records are not in the store as they were told, and 0 were told twice or not in order",
+            "3 records differ between the event stream and the store, and 0 arrived twice or out of order",
         ),
         ({"facts": {"a": "b"}, "searched": {"a": "b"}}, "1 of 1 facts were not recalled"),
         ({"facts": {"a": "b"}, "recalled": {"a": "b"}}, "1 of 1 facts were not found by search"),
-        ({"found_at_end": None}, "doctor does not call the store well: it did not look"),
-        ({"found_at_end": (Finding("x", "a page is torn"),)}, "doctor does not call the store well: a page is torn"),
+        ({"found_at_end": None}, "doctor did not check the store"),
+        ({"found_at_end": (Finding("x", "a page is torn"),)}, "doctor found: a page is torn"),
     ],
 )
 def test_a_broken_promise_is_told(change: dict[str, object], sentence: str) -> None:
-    witness, held = an_exchange()
-    assert sentences(replace(witness, **change), held) == [sentence]
+    observed, stored = an_exchange()
+    assert sentences(replace(observed, **change), stored) == [sentence]
 
 
 def test_a_message_that_ends_otherwise_than_it_must_is_told() -> None:
     failed = a_held(an_input("hello", client_id="m"), a_turn_ended(outcome=Outcome.FAILED))
-    witness, held = an_exchange(expects_reason=True)
+    observed, stored = an_exchange(expects_reason=True)
     unexpected, _ = an_exchange(answer=None, reason="no model")
     unexpected.watched = list(failed.records)
-    assert sentences(witness, held) == ["message m was answered although every model was down"]
+    assert sentences(observed, stored) == ["message m was answered although every model was down"]
     assert sentences(unexpected, failed) == ["message m ended without an answer: no model"]
 
 
 def test_a_message_that_stands_twice_is_told_and_so_is_nothing_at_all() -> None:
-    witness, held = an_exchange()
-    twice = a_held(*(one.record for one in held.records), an_input("hello", client_id="m"), a_turn_ended())
-    witness.watched = list(twice.records)
-    figures = reckon(witness, twice, 1.0)
+    observed, stored = an_exchange()
+    twice = a_held(*(one.record for one in stored.records), an_input("hello", client_id="m"), a_turn_ended())
+    observed.watched = list(twice.records)
+    figures = count_figures(observed, twice, 1.0)
     assert (figures.doubled, figures.lost) == (2, 1)
-    assert "nothing was sent" in reckon(Witness(window_tokens=1), a_held(), 1.0).broken
+    assert "nothing was sent" in count_figures(Observations(window_tokens=1), a_held(), 1.0).broken
 
 
 def test_two_seeds_plant_different_facts_and_one_seed_the_same() -> None:
-    assert Made(1).facts == Made(1).facts != Made(2).facts
-    assert Made(1).page(3, 5) == Made(1).page(3, 5) != Made(1).page(4, 5)
+    assert Inputs(1).facts == Inputs(1).facts != Inputs(2).facts
+    assert Inputs(1).page(3, 5) == Inputs(1).page(3, 5) != Inputs(1).page(4, 5)
 
 
 # --- whatever happens to it ------------------------------------------------------------------------------------------
@@ -339,7 +338,7 @@ def test_a_demo_whose_gateway_dies_says_so_and_keeps_the_store(tmp_path: Path) -
     assert (program.returncode, is_anybody_left(program.pid)) == (1, False)
     assert kept is not None
     assert Path(kept[1]).is_file()
-    assert re.search(r"^BROKEN: act \d+ \(.*\) could not go on: ", said.decode(), re.MULTILINE), said.decode()
+    assert re.search(r"^BROKEN: scenario \d+ \(.*\) could not continue: ", said.decode(), re.MULTILINE), said.decode()
 
 
 def children_of(parent: int, argument: bytes) -> list[int]:

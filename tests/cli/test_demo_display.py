@@ -13,12 +13,12 @@ from rich.console import Console
 import holdfast
 from holdfast.core.limits.fit import Sizes
 from holdfast.gateway.api.schemas import ViewNow
-from holdfast.lab.demo.display import Lines, Picture
-from holdfast.lab.demo.inputs import flip_a_bit
-from holdfast.lab.demo.processes import Troupe
-from holdfast.lab.demo.report import Figures, Shown
-from holdfast.lab.demo.run import Performance, conclude, open_page, until_enter
-from holdfast.lab.demo.witness import Witness, read_store
+from holdfast.lab.demo.client import Observations
+from holdfast.lab.demo.display import LineDisplay, LiveDisplay
+from holdfast.lab.demo.inputs import flip_bit
+from holdfast.lab.demo.processes import ProcessGroup
+from holdfast.lab.demo.report import Evidence, Figures, read_store
+from holdfast.lab.demo.run import DemoResult, open_page, print_result, until_enter
 from holdfast.testing.builders import a_notice, a_reply, a_turn_ended, an_input
 from holdfast.types.limits import Limits
 from holdfast.types.messages import Message, Role, Text
@@ -38,7 +38,7 @@ FIGURES = Figures(
     facts_planted=6,
     facts_recalled=6,
     facts_found=6,
-    disasters=(Shown("rate limits", "429 came 2 times"), Shown("restart", "")),
+    disasters=(Evidence("rate limits", "429 came 2 times"), Evidence("restart", "")),
     broken=(),
     seconds=12.5,
 )
@@ -50,27 +50,27 @@ def a_view(*texts: str, window_tokens: int | None = 8_000) -> ViewNow:
     return ViewNow("", messages, [], 0, 4_321, Sizes(4_321, 99, 2, 0, 0), Limits(window_tokens, media_count_max=20))
 
 
-def drawn(picture: Picture, console: Console) -> str:
+def drawn(display: LiveDisplay, console: Console) -> str:
     with console.capture() as captured:
-        console.print(picture, height=console.height - 1)
+        console.print(display, height=console.height - 1)
     return captured.get()
 
 
-def a_console() -> Console:
+def stdout_console() -> Console:
     return Console(width=120, height=32, file=io.StringIO(), force_terminal=True, color_system=None)
 
 
 def test_the_picture_shows_the_act_the_budgets_the_view_and_what_happens() -> None:
-    console = a_console()
-    picture = Picture(("Rate limits", "Restart"), console)
-    picture.begin(2, "Restart")
-    picture.say("Starting is recovering:")
-    picture.see(Logged(7, 0.0, a_notice("Something was cut.")))
-    picture.see(Logged(8, 0.0, a_turn_ended()))
-    picture.show(a_view("remember harbour = Kiel", "I will remember that."))
-    picture.count(5, 4)
+    console = stdout_console()
+    display = LiveDisplay(("Rate limits", "Restart"), console)
+    display.begin(2, "Restart")
+    display.say("Starting is recovering:")
+    display.see(Logged(7, 0.0, a_notice("Something was cut.")))
+    display.see(Logged(8, 0.0, a_turn_ended()))
+    display.show(a_view("remember harbour = Kiel", "I will remember that."))
+    display.count(5, 4)
 
-    shown = drawn(picture, console)
+    shown = drawn(display, console)
 
     for text in ("✓ Rate limits", "▶ Restart", "sent 5  answered 4  records 8", "4,321 / 8,000", "2 / 20"):
         assert text in shown
@@ -81,13 +81,13 @@ def test_the_picture_shows_the_act_the_budgets_the_view_and_what_happens() -> No
 
 
 def test_a_picture_with_more_than_fits_shows_the_beginning_and_the_end() -> None:
-    console = a_console()
-    picture = Picture(("Rate limits",), console)
-    picture.show(a_view(*(f"line {number}." for number in range(100)), window_tokens=None))
+    console = stdout_console()
+    display = LiveDisplay(("Rate limits",), console)
+    display.show(a_view(*(f"line {number}." for number in range(100)), window_tokens=None))
     for number in range(200):
-        picture.say(f"event {number}.")
+        display.say(f"event {number}.")
 
-    shown = drawn(picture, console)
+    shown = drawn(display, console)
 
     assert all(text in shown for text in ("line 0.", "line 99.", "event 199.", " more"))
     assert "line 50." not in shown
@@ -95,12 +95,12 @@ def test_a_picture_with_more_than_fits_shows_the_beginning_and_the_end() -> None
 
 
 def test_what_a_model_wrote_cannot_steer_the_terminal() -> None:
-    console = a_console()
-    picture = Picture(("Rate limits",), console)
-    picture.show(a_view("\x1b]0;renamed\x07 [red]not markup[/red]"))
-    picture.see(Logged(1, 0.0, WindowWarned(1, 70, "\x1b[2J [blue]nor this[/blue]")))
+    console = stdout_console()
+    display = LiveDisplay(("Rate limits",), console)
+    display.show(a_view("\x1b]0;renamed\x07 [red]not markup[/red]"))
+    display.see(Logged(1, 0.0, WindowWarned(1, 70, "\x1b[2J [blue]nor this[/blue]")))
 
-    shown = drawn(picture, console)
+    shown = drawn(display, console)
 
     assert "[red]not markup[/red]" in shown
     assert "[blue]nor this[/blue]" in shown
@@ -110,7 +110,7 @@ def test_what_a_model_wrote_cannot_steer_the_terminal() -> None:
 
 def test_lines_tell_what_is_worth_telling() -> None:
     out = io.StringIO()
-    lines = Lines(out)
+    lines = LineDisplay(out)
     records: list[AnyRecord] = [an_input("hello"), a_reply("hi"), a_notice("Cut."), a_turn_ended()]
     for seq, record in enumerate(records, start=1):
         lines.see(Logged(seq, 0.0, record))
@@ -132,9 +132,9 @@ def test_on_a_terminal_the_end_is_two_tables(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setenv("TERM", "xterm")
     monkeypatch.delenv("NO_COLOR", raising=False)
     out = FakeTerminal()
-    exit_code = conclude(Performance(1, FIGURES, Witness(8_000)), Path("gone"), out, as_json=False)
+    exit_code = print_result(DemoResult(1, FIGURES, Observations(8_000)), Path("gone"), out, as_json=False)
     assert exit_code == 0
-    for text in ("429 came 2 times", "nothing", "planted facts found by search", "Every promise held."):
+    for text in ("429 came 2 times", "no evidence", "planted facts found by search", "Every promise held."):
         assert text in out.getvalue()
 
 
@@ -162,23 +162,23 @@ async def test_a_key_ends_the_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 async def test_a_program_that_does_not_start_is_told_with_its_last_words(tmp_path: Path) -> None:
-    async with Troupe(tmp_path, {}) as troupe:
+    async with ProcessGroup(tmp_path, {}) as processes:
         with pytest.raises(click.ClickException) as caught:
-            await troupe.serve("serve", "--port", "0", "--store", str(tmp_path / "missing" / "s.db"))
-    assert caught.value.message.startswith("`holdfast serve` did not start; it said: holdfast: ")
+            await processes.serve("serve", "--port", "0", "--store", str(tmp_path / "missing" / "s.db"))
+    assert caught.value.message.startswith("`holdfast serve` did not start: holdfast: ")
     assert "missing" in caught.value.message
 
 
 async def test_the_bit_that_is_flipped_makes_its_record_unreadable_and_no_other(tmp_path: Path) -> None:
     path = tmp_path / "s.db"
-    async with holdfast.open(path) as hold:
-        session = await hold.session("k")
+    async with holdfast.open(path) as client:
+        session = await client.session("k")
         for number in range(3):
             await session.send(f"message {number}")
     before = (await read_store(path, "k")).records
 
-    nothing = await flip_a_bit(path, "k", len(before), random.Random(1))
-    flip = await flip_a_bit(path, "k", 0, random.Random(1))
+    nothing = await flip_bit(path, "k", len(before), random.Random(1))
+    flip = await flip_bit(path, "k", 0, random.Random(1))
 
     after = (await read_store(path, "k")).records
     assert nothing is None

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from holdfast.cli.commands.analyse import digest
+from holdfast.cli.commands.analysis import digest
 from holdfast.errors import UsageError
 from tests.cli.transcripts import a_message, write_transcript
 

@@ -76,8 +76,8 @@ def test_a_healthy_store_is_said_to_be_well_and_nothing_is_written(
     assert doctor(path) == 0
 
     said = capfd.readouterr()
-    assert (said.out.splitlines()[-1], said.err) == ("All is well.", "")
-    assert "2 sessions looked at" in said.out
+    assert (said.out.splitlines()[-1], said.err) == ("No problems found.", "")
+    assert "2 sessions checked" in said.out
     assert path.read_bytes() == before
 
 
@@ -101,7 +101,7 @@ def test_each_kind_of_damage_is_named_with_its_place_repaired_after_a_backup_and
     assert doctor(path, "--fix") == 0
 
     said = capfd.readouterr().out
-    assert "Repaired; all is well now." in said
+    assert "Repaired; no problems left." in said
     (backup,) = path.parent.glob("s-before-fix-*.db")
     assert f"Backup: {backup}" in said
     assert codes(backup, capfd) == [(code, "one", seq)]
@@ -317,11 +317,11 @@ def test_nothing_is_overwritten(path: Path, tmp_path: Path, capfd: pytest.Captur
 
     assert run(command_line, ["backup", str(copy), "--store", str(path)]) == 2
     assert run(command_line, ["restore", str(copy), "--store", str(path)]) == 2
-    assert "with --force it is moved away" in capfd.readouterr().err
+    assert "--force renames it" in capfd.readouterr().err
     assert run(command_line, ["restore", str(copy), "--store", str(path), "--force"]) == 0
 
     (moved,) = tmp_path.glob("s-replaced-*.db")
-    assert f"What was there is now {moved}" in capfd.readouterr().out
+    assert f"the previous store is now {moved}" in capfd.readouterr().out
     assert (doctor(moved), doctor(path)) == (0, 0)
 
 
@@ -337,7 +337,7 @@ def test_a_store_in_use_is_not_replaced_and_a_damaged_backup_not_restored(
 
     assert run(command_line, ["restore", str(copy), "--store", str(tmp_path / "other.db")]) == 74
 
-    assert "is not whole" in capfd.readouterr().err
+    assert "is damaged" in capfd.readouterr().err
     assert not (tmp_path / "other.db").exists()
 
 

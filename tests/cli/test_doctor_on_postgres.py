@@ -52,8 +52,8 @@ def test_a_healthy_store_on_a_server_is_said_to_be_well_without_its_password(
     said = capfd.readouterr().out.splitlines()
     assert said[0].startswith("postgresql://")
     assert "@" not in said[0]
-    assert said[0].endswith("2 sessions looked at")
-    assert said[-1] == "All is well."
+    assert said[0].endswith("2 sessions checked")
+    assert said[-1] == "No problems found."
 
 
 def test_damage_on_a_server_is_named_and_repaired_once_a_dump_was_made(
@@ -70,7 +70,7 @@ def test_damage_on_a_server_is_named_and_repaired_once_a_dump_was_made(
     assert doctor(url, "--fix") == 2
     assert "pg_dump" in capfd.readouterr().err
     assert doctor(url, "--fix", "--dumped") == 0
-    assert "Repaired; all is well now." in capfd.readouterr().out
+    assert "Repaired; no problems left." in capfd.readouterr().out
     assert doctor(url) == 0
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from click.testing import CliRunner
 
-from holdfast.cli.commands.analyse import estimate
+from holdfast.cli.commands.analysis import estimate
 from holdfast.core.limits.sizing import bytes_of_message, tokens_of_message
 from holdfast.types.messages import Message, Role, Text
 from tests.cli.transcripts import a_message, write_transcript
@@ -33,7 +33,7 @@ def test_every_message_and_all_of_them_are_shown(tmp_path: Path) -> None:
         ["seq", "role", "tokens", "bytes"],
         ["1", "user", str(tokens[0]), str(sizes[0])],
         ["2", "assistant", str(tokens[1]), str(sizes[1])],
-        ["2", "in", "all", str(sum(tokens)), str(sum(sizes))],
+        ["2", "total", str(sum(tokens)), str(sum(sizes))],
     ]
 
 

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.cli.chat.markdown import MarkdownSheet, dim, rendered, whole_until
-from holdfast.cli.chat.turn_printer import VOID, Telling
+from holdfast.cli.chat.markdown import MarkdownOutput, dim, render, settled_chars
+from holdfast.cli.chat.turn_printer import VOID, TurnPrinter
 from holdfast.ports import TextDelta
 from holdfast.testing.builders import a_reply
 from holdfast.types.records import Logged, Outcome, TurnEnded
@@ -16,7 +16,7 @@ _COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 _CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
 
-class Strip:
+class LiveArea:
     """A strip that remembers what was shown."""
 
     def __init__(self, columns: int = 60, rows: int = 12) -> None:
@@ -24,10 +24,10 @@ class Strip:
         self.stays = ""
         self.drawn: list[str] = []
 
-    def above(self, text: str) -> None:
+    def print_above(self, text: str) -> None:
         self.stays += text
 
-    def below(self, text: str) -> None:
+    def redraw(self, text: str) -> None:
         self.drawn.append(text)
 
 
@@ -43,7 +43,7 @@ def _a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_what_is_bold_or_code_is_shown_so() -> None:
-    shown = rendered("Take **care** of `it`.", columns=60)
+    shown = render("Take **care** of `it`.", columns=60)
 
     assert "\x1b[1mcare\x1b[0m" in shown
     assert plain(shown) == "Take care of it."
@@ -51,7 +51,7 @@ def test_what_is_bold_or_code_is_shown_so() -> None:
 
 def test_without_colours_there_are_none(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NO_COLOR", "1")
-    shown = rendered("Take `it` and\n\n```python\nif x: pass\n```\n", columns=60)
+    shown = render("Take `it` and\n\n```python\nif x: pass\n```\n", columns=60)
 
     # Weight and slant are no colours: parameters from 30 on are.
     parameters = {int(number) for found in _COLOURS.findall(shown) for number in re.findall(r"\d+", found)}
@@ -60,8 +60,8 @@ def test_without_colours_there_are_none(monkeypatch: pytest.MonkeyPatch) -> None
 
 
 def test_html_and_links_stay_text() -> None:
-    assert plain(rendered("use <b>it</b> <!-- now -->", columns=60)) == "use <b>it</b> <!-- now -->"
-    assert plain(rendered("[here](https://example.com/x)", columns=60)) == "here (https://example.com/x)"
+    assert plain(render("use <b>it</b> <!-- now -->", columns=60)) == "use <b>it</b> <!-- now -->"
+    assert plain(render("[here](https://example.com/x)", columns=60)) == "here (https://example.com/x)"
 
 
 @pytest.mark.parametrize(
@@ -80,77 +80,77 @@ def test_html_and_links_stay_text() -> None:
     ],
 )
 def test_all_but_the_last_block_is_whole(text: str, whole: str) -> None:
-    assert text[: whole_until(text)] == whole
+    assert text[: settled_chars(text)] == whole
 
 
 def test_blocks_stay_as_soon_as_they_are_whole_and_the_one_in_hand_is_drawn_anew() -> None:
-    strip = Strip()
-    sheet = MarkdownSheet(strip)
+    strip = LiveArea()
+    output = MarkdownOutput(strip)
 
-    sheet.write("First.\n\nSec")
+    output.write("First.\n\nSec")
     before = plain(strip.stays)
-    sheet.write("ond\n\nThird")
+    output.write("ond\n\nThird")
     meanwhile = plain(strip.stays)
-    sheet.finish()
+    output.finish()
 
     assert (before, meanwhile, plain(strip.stays)) == ("", "First.\n", "First.\n\nSecond\n\nThird\n")
     assert [plain(drawn) for drawn in strip.drawn] == ["First.\n\nSec", "Second\n\nThird", ""]
 
 
 def test_a_long_block_is_drawn_by_its_end_and_stays_whole() -> None:
-    strip = Strip(rows=10)
-    sheet = MarkdownSheet(strip)
-    sheet.write("```\n")
+    strip = LiveArea(rows=10)
+    output = MarkdownOutput(strip)
+    output.write("```\n")
     for number in range(1_000):
-        sheet.write(f"line *{number}*\n")
+        output.write(f"line *{number}*\n")
 
     assert plain(strip.drawn[-1]).split() == ["line", "*997*", "line", "*998*", "line", "*999*"]
     assert strip.stays == ""
-    sheet.finish()
+    output.finish()
     assert plain(strip.stays).split() == [word for n in range(1_000) for word in ("line", f"*{n}*")]
 
 
 def test_an_aside_stands_between_what_was_written_and_what_follows() -> None:
-    strip = Strip()
-    sheet = MarkdownSheet(strip)
+    strip = LiveArea()
+    output = MarkdownOutput(strip)
 
-    sheet.write("let me look")
-    sheet.aside("running look_up …")
-    sheet.write("found it")
-    sheet.finish()
+    output.write("let me look")
+    output.print_note("running look_up …")
+    output.write("found it")
+    output.finish()
 
     assert plain(strip.stays) == "let me look\nrunning look_up …\nfound it\n"
 
 
 def test_an_answer_that_broke_off_is_marked_and_told_anew() -> None:
-    strip = Strip()
-    telling = Telling(MarkdownSheet(strip))
+    strip = LiveArea()
+    telling = TurnPrinter(MarkdownOutput(strip))
 
     for event in (TextDelta("wrong"), Logged(2, 0.0, a_reply("right")), Logged(3, 0.0, TurnEnded(1, Outcome.ANSWERED))):
-        telling.see(event)
+        telling.print_event(event)
 
     assert plain(strip.stays) == f"wrong\n{VOID}\nright\n"
 
 
 def test_the_end_of_a_line_may_come_in_two_pieces() -> None:
-    strip = Strip()
-    sheet = MarkdownSheet(strip)
+    strip = LiveArea()
+    output = MarkdownOutput(strip)
     for piece in ("one\r", "\n\r\ntwo", "\r"):
-        sheet.write(piece)
-    sheet.finish()
+        output.write(piece)
+    output.finish()
 
     assert plain(strip.stays) == "one\n\ntwo␍\n"
 
 
 @given(st.lists(st.text(st.characters(codec="utf-8") | st.sampled_from("\x1b\x9b\x07\r\n`*[]<>|-#")), max_size=20))
 def test_whatever_a_model_writes_only_colours_reach_the_terminal(pieces: list[str]) -> None:
-    strip = Strip()
-    sheet = MarkdownSheet(strip)
+    strip = LiveArea()
+    output = MarkdownOutput(strip)
     for piece in pieces:
-        sheet.write(piece)
-        sheet.aside(piece)
-        sheet.write(piece)
-    sheet.finish()
+        output.write(piece)
+        output.print_note(piece)
+        output.write(piece)
+    output.finish()
 
     for shown in (strip.stays, *strip.drawn):
         assert _CONTROLS.search(plain(shown)) is None

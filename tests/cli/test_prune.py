@@ -9,7 +9,7 @@ import pytest
 from click.testing import CliRunner
 
 from holdfast.cli import command_line
-from holdfast.cli.commands.change import Pruned
+from holdfast.cli.commands.sessions import Pruned
 from holdfast.runtime.sessions.delete import SECONDS_PER_DAY
 from holdfast.stores.sqlite import SqliteStore
 from holdfast.testing.builders import a_notice, an_input
@@ -47,7 +47,7 @@ def test_a_dry_run_lists_what_would_go_and_removes_nothing(store: Path) -> None:
     told = invoked("prune", "--older-than", "90", "--dry-run", "--store", store)
 
     assert told.splitlines()[1].split()[:2] == ["old", "1"]
-    assert told.splitlines()[2:] == ["1 sessions would go; nothing was removed"]
+    assert told.splitlines()[2:] == ["1 sessions would be deleted; nothing was changed"]
     assert listed(store) == ["new", "old", "open"]
 
 
@@ -59,7 +59,7 @@ def test_what_nobody_touched_goes_and_what_is_open_or_new_stays(store: Path) -> 
     assert (told.deleted.sessions, told.deleted.stayed, told.deleted.records) == (("old",), {}, 1)
     assert listed(store) == ["new", "open"]
     again = invoked("prune", "--older-than", "90", "--store", store)
-    assert again == "No session was untouched for 90 days.\n"
+    assert again == "No session is older than 90 days.\n"
 
 
 def test_a_session_that_somebody_holds_stays_and_it_is_said_why(store: Path) -> None:
@@ -74,7 +74,7 @@ def test_a_session_that_somebody_holds_stays_and_it_is_said_why(store: Path) -> 
     told = asyncio.run(held())
 
     assert "session 'old' is being worked on" in told
-    assert "0 sessions removed" in told
+    assert "0 sessions deleted" in told
     assert listed(store) == ["new", "old", "open"]
 
 

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from holdfast.cli.commands.read import show
 from holdfast.cli.commands.search import search
+from holdfast.cli.commands.sessions import show
 from holdfast.cli.commands.transfer import import_
 from tests.cli.transcripts import a_call, a_message, a_result, write_transcript
 
@@ -38,7 +38,7 @@ def found(store: Path, *arguments: str) -> list[dict[str, object]]:
 
 
 def test_an_imported_message_is_found_under_its_own_number(store: Path, tmp_path: Path) -> None:
-    assert imported(store, tmp_path).output == "s1: 5 messages imported, 1 system texts left out\n"
+    assert imported(store, tmp_path).output == "s1: 5 messages imported, 1 system texts skipped\n"
 
     [first, *_] = found(store, "s1", "harbour.md")
 
@@ -54,7 +54,7 @@ def test_the_same_file_twice_changes_nothing(store: Path, tmp_path: Path) -> Non
 
     again = imported(store, tmp_path)
 
-    assert again.output == "s1: 0 messages imported, 5 were there already, 1 system texts left out\n"
+    assert again.output == "s1: 0 messages imported, 5 already there, 1 system texts skipped\n"
     assert CliRunner().invoke(show, ["s1", "--store", str(store), "--json"]).output == before
 
 
@@ -63,7 +63,7 @@ def test_a_file_that_has_grown_brings_only_what_is_new(store: Path, tmp_path: Pa
 
     grown = imported(store, tmp_path, *SESSION, a_message("s1", 15, "assistant", "You are welcome, narwhal."))
 
-    assert grown.output == "s1: 1 messages imported, 5 were there already, 1 system texts left out\n"
+    assert grown.output == "s1: 1 messages imported, 5 already there, 1 system texts skipped\n"
     assert [hit["origin"] for hit in found(store, "s1", "narwhal")] == [15]
 
 
@@ -124,7 +124,7 @@ def test_people_get_a_line_per_hit(store: Path, tmp_path: Path) -> None:
     nothing = CliRunner().invoke(search, ["s1", "narwhal", "--store", str(store)])
 
     assert result.output.endswith("] Thanks.\n")
-    assert nothing.output == "nothing was found\n"
+    assert nothing.output == "nothing found\n"
 
 
 @pytest.mark.parametrize("arguments", [[], ["a question", "--queries", "-"]])

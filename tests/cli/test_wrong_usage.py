@@ -7,23 +7,23 @@ import pytest
 from tests.cli.programs import holdfast
 
 USAGE, IO_ERROR, TRY_LATER = 2, 74, 75
-LISTS_SESSIONS = "there is no session 'nobody'; `holdfast sessions` lists those there are"
-NEEDS_CORPUS = "real transcripts are needed: name their folder with --corpus or HOLDFAST_CORPUS"
+LISTS_SESSIONS = "there is no session 'nobody'; `holdfast sessions` lists all"
+NEEDS_CORPUS = "this benchmark needs real transcripts: choose their folder with --corpus or HOLDFAST_CORPUS"
 WRONG: list[tuple[str, int, str]] = [
-    ("shwo", USAGE, "there is no command 'shwo'; did you mean 'show'? See `holdfast --help`."),
+    ("shwo", USAGE, "unknown command 'shwo'; did you mean 'show'? See `holdfast --help`."),
     ("show", USAGE, "Missing argument 'KEY'. See `holdfast show --help`."),
     *((f"{name} nobody", USAGE, LISTS_SESSIONS) for name in ("show", "view", "compact", "undo", "export", "cancel")),
     ("search nobody words", USAGE, LISTS_SESSIONS),
     ("search default", USAGE, "give a QUERY or --queries FILE, one of the two. See `holdfast search --help`."),
     ("show default --limit x", USAGE, "'x' is not a whole number. See `holdfast show --help`."),
     ("sessions more", USAGE, "Got unexpected extra argument (more). See `holdfast sessions --help`."),
-    ("export default --out {folder}/none/x", IO_ERROR, "see that it is there and that you may use it"),
+    ("export default --out {folder}/none/x", IO_ERROR, "check that it exists and that you have access"),
     ("import {folder}/none", USAGE, "does not exist. See `holdfast import --help`."),
     ("import {text}", USAGE, "not a message of the neutral format"),
     ("prune", USAGE, "Missing option '--older-than'. See `holdfast prune --help`."),
     ("prune --older-than x", USAGE, "'x' is not a number. See `holdfast prune --help`."),
     ("prune --older-than -1", USAGE, "give a positive number"),
-    ("doctor --store {folder}/none.db", USAGE, "`holdfast chat` makes one, or name another with --store"),
+    ("doctor --store {folder}/none.db", USAGE, "`holdfast chat` creates one, or name another with --store"),
     ("doctor --store {text}", USAGE, "is not a database; choose another path, or move that file away"),
     ("backup {text}", USAGE, "already exists; choose a new path"),
     ("restore {folder}/none.db", USAGE, "does not exist. See `holdfast restore --help`."),
@@ -35,16 +35,16 @@ WRONG: list[tuple[str, int, str]] = [
     ("serve --host 0.0.0.0", USAGE, "create one with `holdfast keys add NAME`, or listen on 127.0.0.1"),
     ("serve --model foo", USAGE, "Known are sim, openai:NAME"),
     ("chat --model openai:x hello", USAGE, "needs a key: set OPENAI_API_KEY"),
-    ("chat --store postgresql://nobody@127.0.0.1:1/x hello", TRY_LATER, "check that the server runs"),
-    ("classify {text}", USAGE, "correct the line or leave it out"),
+    ("chat --store postgresql://nobody@127.0.0.1:1/x hello", TRY_LATER, "see that the server runs"),
+    ("classify {text}", USAGE, "correct or remove the line"),
     ("digest {folder}/none", USAGE, "does not exist. See `holdfast digest --help`."),
     ("sim --faults bogus", USAGE, "Known are: ok, 401"),
     ("crashlab --kills x", USAGE, "'x' is not a whole number. See `holdfast crashlab --help`."),
     ("completion tcsh", USAGE, "'bash', 'zsh', 'fish'"),
-    ("bench nope", USAGE, "there is no command 'nope'; there are: archive, store"),
+    ("bench nope", USAGE, "unknown command 'nope'; commands: archive, store"),
     *((f"bench {name}", USAGE, NEEDS_CORPUS) for name in ("masking", "recall", "digest", "view", "ledger", "prefix")),
-    ("bench masking --corpus {folder}", USAGE, "name another folder with --corpus"),
-    ("bench faults --corpus {folder}", USAGE, "name one with --corpus or HOLDFAST_CORPUS"),
+    ("bench masking --corpus {folder}", USAGE, "choose another folder with --corpus"),
+    ("bench faults --corpus {folder}", USAGE, "choose one with --corpus or HOLDFAST_CORPUS"),
     ("demo --seed x", USAGE, "'x' is not a whole number. See `holdfast demo --help`."),
 ]
 

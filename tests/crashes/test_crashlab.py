@@ -1,4 +1,4 @@
-"""The laboratory itself: a short run over real processes, and an oracle that notices what was lost, doubled or bent."""
+"""Crash tests: a short run with real processes, and a store check that finds lost, duplicated and invalid state."""
 
 import asyncio
 import subprocess
@@ -13,54 +13,55 @@ import pytest
 from click.testing import CliRunner
 
 from holdfast.cli.commands.crashlab import crashlab
-from holdfast.lab.crashlab.judge import Known, Past, Verdict, judge
-from holdfast.lab.crashlab.lane import Pace
-from holdfast.lab.crashlab.report import Figures, Report, percentile, report
+from holdfast.lab.crashlab.lane import Figures, Report, Timing, percentile, report
+from holdfast.lab.crashlab.store_check import Checkpoint, Expected, Verdict, check_store
 from holdfast.lab.crashlab.workload import (
     EFFECTS,
     SESSIONS,
     STORE,
     Accepted,
-    Errand,
+    ChildMessage,
+    Completed,
     Kind,
-    Passed,
     Recovered,
-    Saying,
     Script,
-    live,
-    note,
+    Task,
+    append_line,
+    run_workload,
     step_of,
 )
 
-SCRIPT = Script(season=3, own=3)
+SCRIPT = Script(prefill=3, own=3)
 STEPS = 8
 
 
-async def a_life(folder: Path, *, steps: int = STEPS) -> list[Saying]:
-    said: list[Saying] = []
-    await live(Errand(str(folder), SCRIPT, {}, {}, steps), said.append, time.monotonic)
-    return said
+async def a_life(folder: Path, *, steps: int = STEPS) -> list[ChildMessage]:
+    messages: list[ChildMessage] = []
+    await run_workload(Task(str(folder), SCRIPT, {}, {}, steps), messages.append, time.monotonic)
+    return messages
 
 
-def known_from(said: list[Saying], *, is_at_rest: bool = True, past: dict[str, Past] | None = None) -> Known:
+def expected_from(
+    messages: list[ChildMessage], *, is_idle: bool = True, checkpoints: dict[str, Checkpoint] | None = None
+) -> Expected:
     accepted: dict[str, dict[int, int]] = {session: {} for session in SESSIONS}
-    for saying in said:
-        if isinstance(saying, Accepted):
-            accepted[saying.session][saying.number] = saying.turn
-    return Known(SCRIPT, accepted, past or {}, is_at_rest)
+    for message in messages:
+        if isinstance(message, Accepted):
+            accepted[message.session][message.number] = message.turn
+    return Expected(SCRIPT, accepted, checkpoints or {}, is_idle)
 
 
 async def test_a_life_that_nobody_kills_is_judged_clean_and_its_past_does_not_change(tmp_path: Path) -> None:
-    said = await a_life(tmp_path)
+    messages = await a_life(tmp_path)
 
-    verdict = await judge(tmp_path, known_from(said))
+    verdict = await check_store(tmp_path, expected_from(messages))
 
-    assert isinstance(said[0], Recovered)
-    assert sum(isinstance(saying, Accepted | Passed) for saying in said) == STEPS * len(SESSIONS)
+    assert isinstance(messages[0], Recovered)
+    assert sum(isinstance(message, Accepted | Completed) for message in messages) == STEPS * len(SESSIONS)
     assert verdict.is_clean, verdict
-    again = await judge(tmp_path, known_from(said, past=verdict.past))
+    again = await check_store(tmp_path, expected_from(messages, checkpoints=verdict.checkpoints))
     assert again.is_clean
-    assert again.past == verdict.past
+    assert again.checkpoints == verdict.checkpoints
 
 
 async def test_a_life_begun_again_accepts_nothing_twice(tmp_path: Path) -> None:
@@ -68,8 +69,8 @@ async def test_a_life_begun_again_accepts_nothing_twice(tmp_path: Path) -> None:
     second = await a_life(tmp_path)
 
     assert [one for one in second if isinstance(one, Accepted)] != []
-    assert known_from(second).accepted == known_from(first).accepted
-    assert (await judge(tmp_path, known_from(second))).is_clean
+    assert expected_from(second).accepted == expected_from(first).accepted
+    assert (await check_store(tmp_path, expected_from(second))).is_clean
 
 
 def on(folder: Path, *statements: str) -> None:
@@ -82,31 +83,31 @@ def on(folder: Path, *statements: str) -> None:
 OF_A = f"session = (SELECT number FROM sessions WHERE key = '{SESSIONS[0]}')"
 
 
-def take_the_last_record(folder: Path, _said: list[Saying]) -> None:
+def take_the_last_record(folder: Path, _said: list[ChildMessage]) -> None:
     on(folder, f"DELETE FROM recent WHERE {OF_A} AND seq = (SELECT max(seq) FROM recent WHERE {OF_A})")
 
 
-def take_a_record_from_the_middle(folder: Path, _said: list[Saying]) -> None:
+def take_a_record_from_the_middle(folder: Path, _said: list[ChildMessage]) -> None:
     on(folder, f"DELETE FROM recent WHERE {OF_A} AND seq = (SELECT max(seq) - 2 FROM recent WHERE {OF_A})")
 
 
-def pay_once_more(folder: Path, said: list[Saying]) -> None:
+def pay_once_more(folder: Path, messages: list[ChildMessage]) -> None:
     paid = (folder / EFFECTS).read_text().splitlines()
-    assert paid, said
-    note(folder / EFFECTS, paid[0])
+    assert paid, messages
+    append_line(folder / EFFECTS, paid[0])
 
 
-def forget_a_payment(folder: Path, _said: list[Saying]) -> None:
+def forget_a_payment(folder: Path, _said: list[ChildMessage]) -> None:
     paid = (folder / EFFECTS).read_text().splitlines()
     (folder / EFFECTS).write_text("".join(f"{line}\n" for line in paid[1:]))
 
 
-def acknowledge_what_never_was(_folder: Path, said: list[Saying]) -> None:
+def acknowledge_what_never_was(_folder: Path, messages: list[ChildMessage]) -> None:
     number = next(n for n in range(1, 99) if step_of(SCRIPT.own, SESSIONS[0], n).text)
-    said.append(Accepted(SESSIONS[0], number, 10_000))
+    messages.append(Accepted(SESSIONS[0], number, 10_000))
 
 
-def count_another_outcome_owed(folder: Path, _said: list[Saying]) -> None:
+def count_another_outcome_owed(folder: Path, _said: list[ChildMessage]) -> None:
     on(folder, f"UPDATE sessions SET owed = owed + 1 WHERE key = '{SESSIONS[0]}'")
 
 
@@ -122,15 +123,15 @@ def count_another_outcome_owed(folder: Path, _said: list[Saying]) -> None:
     ],
 )
 async def test_the_oracle_notices(
-    tmp_path: Path, harm: Callable[[Path, list[Saying]], None], found: Callable[[Verdict], list[str]]
+    tmp_path: Path, harm: Callable[[Path, list[ChildMessage]], None], found: Callable[[Verdict], list[str]]
 ) -> None:
-    said = await a_life(tmp_path)
-    before = await judge(tmp_path, known_from(said))
+    messages = await a_life(tmp_path)
+    before = await check_store(tmp_path, expected_from(messages))
     assert before.is_clean
 
-    harm(tmp_path, said)
+    harm(tmp_path, messages)
 
-    after = await judge(tmp_path, known_from(said, past=before.past))
+    after = await check_store(tmp_path, expected_from(messages, checkpoints=before.checkpoints))
     assert found(after), after
 
 
@@ -204,7 +205,7 @@ def test_a_broken_promise_is_told_and_exits_with_one(monkeypatch: pytest.MonkeyP
 
 
 def test_kills_follow_the_pace_of_the_machine() -> None:
-    pace = Pace()
+    pace = Timing()
     for _ in range(100):
         pace.learn(start_seconds=2.0, work_seconds=3.0, steps=2)
 
@@ -217,7 +218,7 @@ def test_kills_follow_the_pace_of_the_machine() -> None:
 
 
 def test_lives_that_get_nowhere_do_not_make_the_next_ones_last_for_ever() -> None:
-    pace = Pace()
+    pace = Timing()
     for _ in range(1_000):
         pace.learn(start_seconds=1.0, work_seconds=1.0, steps=0)
 

@@ -46,8 +46,8 @@ class World:
 
     async def _work(self, store: Store) -> None:
         engine = an_engine(a_model(), store=store, clock=self.clock, bounds=BOUNDS, tools=tools(self.effects.append))
-        async with a_hold(engine, lease_seconds=LEASE_SECONDS) as hold:
-            session = await hold.session(SESSION)
+        async with a_hold(engine, lease_seconds=LEASE_SECONDS) as client:
+            session = await client.session(SESSION)
             for text, client_id in zip(INPUTS, CLIENT_IDS, strict=True):
                 self.accepted[client_id] = await session.post(text, client_id=client_id)
             for turn in self.accepted.values():

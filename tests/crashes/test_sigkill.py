@@ -47,8 +47,8 @@ async def live(folder: Path, point: CrashPoint | None) -> int:
     blobs = FolderBlobs(folder / "blobs")
     effects = tools(lambda effect: note(folder / "effects", effect))
     engine = an_engine(a_model(), store=store, blobs=blobs, bounds=BOUNDS, tools=effects)
-    async with a_hold(engine) as hold:
-        session = await hold.session(SESSION)
+    async with a_hold(engine) as client:
+        session = await client.session(SESSION)
         for text, client_id in zip(INPUTS, CLIENT_IDS, strict=True):
             turn = await session.post(text, client_id=client_id)
             note(folder / "accepted", str(turn))

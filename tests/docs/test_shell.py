@@ -12,7 +12,7 @@ from types import MappingProxyType
 
 import pytest
 
-from holdfast.lab.demo.processes import a_free_port
+from holdfast.lab.demo.processes import free_port
 from tests.docs.test_programs import SECONDS_MAX, on_this_machine, serving
 from tests.house.places import ROOT
 
@@ -59,7 +59,7 @@ def test_every_reason_to_leave_a_command_out_is_needed() -> None:
 def test_every_command_of_a_page_works_in_a_fresh_folder(page: str, tmp_path: Path) -> None:
     if shutil.which("curl") is None:
         pytest.skip("curl is not installed, and the page shows requests with it")
-    port = str(a_free_port())
+    port = str(free_port())
     here = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
     # The store is where a newcomer has it.
     settings = {**on_this_machine(tmp_path), "PATH": here, "HOLDFAST_GATEWAY_PORT": port}

@@ -1,4 +1,4 @@
-"""Another process: opened by a test on the same store, at the same provider, and sometimes killed."""
+"""Child processes of tests: they use the same store and provider, and some are killed."""
 
 import asyncio
 import multiprocessing
@@ -24,22 +24,22 @@ from holdfast.testing.engines import a_hold, an_engine
 from tests.e2e.world import ASKED_ONLY, KEY, SMALL, Provider, World, a_message
 
 ROOT = Path(__file__).resolve().parents[2]
-# A process that neither ends nor dies within this time hangs; the slowest seen took three seconds.
+# Longer than this, a process hangs; the slowest took three seconds.
 HANGS_SECONDS = 60
-# A process may die as often as a test wants; the turn is not to blame.
+# Tests kill processes often; that must not end the turn.
 PATIENT = Bounds(compacts_ahead=False, interruptions_max=50)
-# A question, in a message that is one too many for the window.
+# A question in a message that exceeds the window.
 NEWEST = "what is harbour? " + a_message(99)
 
 
 def start(world: World, work: str, *words: str) -> "subprocess.Popen[str]":
-    """Start a process that does some work on the store of a world."""
+    """Start a process that works on the store of a world."""
     command = [sys.executable, "-m", "tests.e2e.child", work, str(world.store), world.url, world.dialect, *words]
     return subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True)
 
 
 async def finished(process: "subprocess.Popen[str]") -> tuple[int, list[str]]:
-    """Wait for a process, and return its exit code and the lines it wrote."""
+    """Wait for a process, and return its exit code and its output lines."""
     try:
         said, _ = await asyncio.to_thread(process.communicate, timeout=HANGS_SECONDS)
     except subprocess.TimeoutExpired:
@@ -50,7 +50,7 @@ async def finished(process: "subprocess.Popen[str]") -> tuple[int, list[str]]:
 
 
 async def forked(world: World, work: str, *words: str) -> int:
-    """Be a process that is quick to start, for tests that need many, and return its exit code."""
+    """Run the work in a forked process, which starts fast, and return its exit code."""
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload([__name__])
     process = context.Process(target=_run, args=(work, str(world.store), world.url, world.dialect, *words))
@@ -70,7 +70,7 @@ def _run(*words: str) -> None:
 
 
 def note(path: Path, line: str) -> None:
-    """Write a line that is on disk when this returns: an effect on the world."""
+    """Append a line and sync it: a side effect."""
     with path.open("a") as file:
         file.write(line + "\n")
         file.flush()
@@ -78,12 +78,12 @@ def note(path: Path, line: str) -> None:
 
 
 def noted(path: Path) -> list[str]:
-    """Return what was written."""
+    """Return the lines of a file."""
     return path.read_text().splitlines() if path.exists() else []
 
 
 def an_errand(effects: Path, *, kills: bool) -> Callable[..., object]:
-    """Return a tool that has an effect, and may take the process with it."""
+    """Return a tool with a side effect that may kill the process."""
 
     @tool
     async def pay(amount: int) -> str:
@@ -97,27 +97,27 @@ def an_errand(effects: Path, *, kills: bool) -> Callable[..., object]:
 
 
 def kill_myself() -> NoReturn:
-    """Die as by a power cut."""
+    """Kill this process with SIGKILL."""
     os.kill(os.getpid(), signal.SIGKILL)
     raise AssertionError("SIGKILL cannot be survived")
 
 
-# What a process can be told to do.
+# Work of a child process, by name.
 
 
 async def compacts(world: World, times: str, share: str = "0.1") -> None:
-    """Ask for a compaction many times at once, and say what came of each."""
+    """Request many compactions at once, and print their outcomes."""
     bounds = replace(ASKED_ONLY, asked_tail_window_share=float(share))
-    async with world.open(world.model(declared=SMALL), bounds=bounds) as hold:
-        session = await hold.session(KEY)
+    async with world.open(world.model(declared=SMALL), bounds=bounds) as client:
+        session = await client.session(KEY)
         for settled in await asyncio.gather(*(session.compact() for _ in range(int(times)))):
             sys.stdout.write(f"{settled.outcome.value}\n")
 
 
 async def attaches(world: World, path: str) -> None:
-    """Send a file, or all of a folder, and say by how many bytes the process has grown and what was answered."""
-    async with world.open() as hold:
-        session = await hold.session(KEY)
+    """Send a file, or all files of a folder, and print the growth of the process in bytes and the answer."""
+    async with world.open() as client:
+        session = await client.session(KEY)
         await session.send("hello")
         before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
         paths = sorted(Path(path).iterdir()) if Path(path).is_dir() else [Path(path)]
@@ -127,31 +127,31 @@ async def attaches(world: World, path: str) -> None:
 
 
 async def sends(world: World, text: str) -> None:
-    """Send a message with a tool at hand that kills the process; say the answer if there is one."""
+    """Send a message with a tool that kills the process; print the answer if there is one."""
     pay = an_errand(world.store.with_name("effects"), kills=True)
-    async with world.open(bounds=PATIENT, tools=[pay]) as hold:
-        session = await hold.session(KEY)
+    async with world.open(bounds=PATIENT, tools=[pay]) as client:
+        session = await client.session(KEY)
         sys.stdout.write((await session.send(text, client_id="errand")).text)
 
 
 async def dies(world: World, write: str, side: str) -> None:
-    """Send a message that does not fit, and die at a write; note how many writes there were if it was not reached."""
+    """Send a message that does not fit, and die at a write; record the number of writes if it is not reached."""
     kept = SqliteStore(world.store, clock=SystemClock(), bounds=PATIENT)
     point = CrashPoint(int(write), Side(side)) if int(write) else None
     store = CrashingStore(kept, point, die=kill_myself)
     blobs = FolderBlobs(world.store.with_name(world.store.name + "-blobs"))
     model = world.model(declared=SMALL)
-    async with a_hold(an_engine(model, store=store, blobs=blobs, bounds=PATIENT)) as hold:
-        await (await hold.session(KEY)).send(NEWEST, client_id="newest")
+    async with a_hold(an_engine(model, store=store, blobs=blobs, bounds=PATIENT)) as client:
+        await (await client.session(KEY)).send(NEWEST, client_id="newest")
     await model.close()
     await kept.close()
     note(world.store.with_name("writes"), str(store.writes))
 
 
 async def asks(world: World, text: str) -> None:
-    """Send one message with the model as it is known, and say the answer."""
-    async with world.open(bounds=ASKED_ONLY) as hold:
-        sys.stdout.write((await (await hold.session("another")).send(text)).text)
+    """Send one message, and print the answer."""
+    async with world.open(bounds=ASKED_ONLY) as client:
+        sys.stdout.write((await (await client.session("another")).send(text)).text)
 
 
 _WORK: dict[str, Callable[..., Awaitable[None]]] = {
@@ -160,7 +160,7 @@ _WORK: dict[str, Callable[..., Awaitable[None]]] = {
 
 
 async def main(work: str, store: str, url: str, dialect: str, *words: str) -> None:
-    """Do what the command line says."""
+    """Run the work named on the command line."""
     world = World(Path(store).parent, Provider(), url, dialect)
     await _WORK[work](world, *words)
 

@@ -1,7 +1,6 @@
-"""What a program goes through on a disk that fills up: a small file system of its own, real records, real refusals.
+"""A program on a disk that fills up: a small mounted file system with real records and real errors.
 
-Run by `test_full_disk.py` in a name space of its own, with the folder that the small disk is mounted on. Prints what
-happened, one JSON object.
+Run by `test_full_disk.py` in its own namespace, with the mount folder as argument. Prints one JSON object.
 """
 
 import asyncio
@@ -30,7 +29,7 @@ KEY = "telegram:42"
 
 
 def fill(folder: Path) -> None:
-    """Leave not one page of the disk to anybody."""
+    """Fill the disk completely."""
     with (folder / "filler").open("ab", buffering=0) as filler, suppress(OSError):
         for size_bytes in (2**20, 2**12, 1):
             with suppress(OSError):
@@ -43,7 +42,7 @@ def free(folder: Path) -> None:
 
 
 async def told(session: Session, text: str, *attachments: Attachment) -> str:
-    """Send a message, and return the answer or what it was refused with."""
+    """Send a message, and return the answer or the error."""
     try:
         return (await session.send(text, attachments=attachments)).text
     except TurnFailedError as failed:
@@ -53,7 +52,7 @@ async def told(session: Session, text: str, *attachments: Attachment) -> str:
 
 
 class Program:
-    """A process with a store on the small disk, and a model that fills the disk when it is asked to."""
+    """A process with a store on the small disk, and a model that fills the disk on request."""
 
     def __init__(self, folder: Path, *, dies: bool = False) -> None:
         self._folder, self._dies = folder, dies
@@ -72,16 +71,16 @@ class Program:
 async def fills_up(folder: Path) -> dict[str, object]:
     program = Program(folder)
     happened: dict[str, object] = {}
-    async with a_hold(program.engine) as hold:
-        session = await hold.session(KEY)
+    async with a_hold(program.engine) as client:
+        session = await client.session(KEY)
         happened["before"] = await told(session, "hello")
         happened["filling"] = await told(session, "fill it " + "x" * 20_000)
         happened["given up"] = is_released(folder / "s.db")
         happened["while full"] = [await told(session, "more"), await told(session, "more")]
         happened["attached while full"] = await told(session, "look", Attachment(b"y" * 200_000, "notes.txt"))
-        happened["others while full"] = await told(await hold.session("telegram:7"), "hello")
+        happened["others while full"] = await told(await client.session("telegram:7"), "hello")
         free(folder)
-        happened["with room"] = await until_taken(hold)
+        happened["with room"] = await until_taken(client)
         happened["made again"] = not is_released(folder / "s.db")
         fill(folder)
         happened["full again"] = await told(session, "fill it " + "x" * 20_000)
@@ -90,9 +89,9 @@ async def fills_up(folder: Path) -> dict[str, object]:
     return happened
 
 
-async def until_taken(hold: Client) -> str:
+async def until_taken(client: Client) -> str:
     """Send until it is taken: whether there is room is looked at twice a second."""
-    session = await hold.session(KEY)
+    session = await client.session(KEY)
     while (answer := await told(session, "and now?")) == "refused: store_full":  # noqa: ASYNC110 - nobody tells of room
         await asyncio.sleep(0.1)
     return answer
@@ -116,22 +115,22 @@ def dies_full(folder: Path) -> dict[str, object]:
 
 
 async def _die(folder: Path) -> None:
-    async with a_hold(Program(folder, dies=True).engine) as hold:
-        await told(await hold.session(KEY), "fill it " + "x" * 20_000)
+    async with a_hold(Program(folder, dies=True).engine) as client:
+        await told(await client.session(KEY), "fill it " + "x" * 20_000)
 
 
 async def _start_full(folder: Path) -> dict[str, object]:
     program = Program(folder)
     happened: dict[str, object] = {}
-    async with a_hold(program.engine) as hold:
-        session = await hold.session(KEY)
+    async with a_hold(program.engine) as client:
+        session = await client.session(KEY)
         try:
             await session.wait(1)
         except TurnFailedError as failed:
             happened["owed"] = f"ended: {failed.reason}"
         happened["while full"] = await told(session, "more")
         free(folder)
-        happened["with room"] = await until_taken(hold)
+        happened["with room"] = await until_taken(client)
     await check(program, happened)
     return happened
 

@@ -1,4 +1,4 @@
-"""A provider that is simulated behind a real socket, a store on disk, and processes that come and go."""
+"""A simulated provider behind a real socket, and a store on disk."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Sequence
@@ -27,29 +27,29 @@ KEY = "telegram:42"
 # Small enough that a dozen messages fill it, large enough for a summary, a tail and an answer.
 WINDOW = 6_000
 SMALL = Limits(window_tokens=WINDOW, output_tokens_max=1_000)
-# What the provider really takes, unless a test says otherwise. It writes as much as the window leaves.
+# Real limits of the provider by default. The output may use the rest of the window.
 REAL = Limits(window_tokens=WINDOW)
-# Where a test is about the answer to a message, nothing else should call the model.
+# No proactive compactions, for tests about the answer to a message.
 ASKED_ONLY = Bounds(compacts_ahead=False)
-# A provider that waits is not waited for in a test; four times the first wait is still nothing.
+# Short backoff.
 HASTY = Bounds(compacts_ahead=False, back_off_seconds_min=0.001, back_off_seconds_max=0.01)
 
-# By this a request is known to ask for the notes that stand for the past.
+# Marks summary requests.
 NOTES_MARK = b"You write the working notes"
 
 _Kind = TypeVar("_Kind", bound=AnyRecord)
 
 
 class Provider(Simulation):
-    """A simulation that can fail by what it is asked, besides by its script."""
+    """A simulation whose faults may depend on the request body."""
 
-    # Names the fault of a request by its body, "" for none; and what notes to write in place of good ones, where.
+    # Fault of a request by its body, "" for none; and a bad summary, with the requests that get it.
     fault_of: Callable[[bytes], str] = staticmethod(lambda _: "")
     bad_notes: Reply | None = None
     has_bad_notes: Callable[[SeenRequest], bool] = staticmethod(lambda _: True)
 
     def respond(self, dialect: str, body: bytes, path: str = "") -> HttpResponse:
-        """Take a request, after seeing which fault it meets."""
+        """HttpResponse a request, with the fault that its body selects."""
         if fault := self.fault_of(body):
             self.set_faults(fault)
         return super().respond(dialect, body, path)
@@ -61,7 +61,7 @@ class Provider(Simulation):
 
 
 def notes_meet(*faults: str, model: str = "") -> Callable[[bytes], str]:
-    """Return a rule by which requests for notes meet these faults in turn, the last one for ever."""
+    """Return a rule that gives summary requests these faults in order, the last one repeatedly."""
     left = list(faults)
 
     def fault_of(body: bytes) -> str:
@@ -73,7 +73,7 @@ def notes_meet(*faults: str, model: str = "") -> Callable[[bytes], str]:
 
 
 class World:
-    """One simulated provider that speaks every dialect, and one store."""
+    """One simulated provider with every dialect, and one store."""
 
     def __init__(self, folder: Path, simulation: Provider, url: str, dialect: str) -> None:
         self.store = folder / "holdfast.db"
@@ -82,7 +82,7 @@ class World:
         self.dialect = dialect
 
     def base_url(self, dialect: str = "") -> str:
-        """Return the address that a client of a dialect is given."""
+        """Return the base URL for a dialect."""
         return self.url + ("/v1" if (dialect or self.dialect) == "openai" else "")
 
     def model(
@@ -94,7 +94,7 @@ class World:
         prices: Prices = NO_PRICES,
         is_official: bool = False,
     ) -> Model:
-        """Return a model of the provider that declares limits and prices, true or not."""
+        """Return a model with declared limits and prices, which may differ from the real ones."""
         dialect = dialect or self.dialect
         place = self.url.removeprefix("http://")
         card = ModelCard(f"{dialect}:{name}", name, place, declared or Limits(), is_official, prices)
@@ -108,7 +108,7 @@ class World:
         system: str | Callable[[], str] = "",
         tools: Sequence[Callable[..., object]] = (),
     ) -> AbstractAsyncContextManager[Client]:
-        """Be a process: open the store with models of the provider, by default one that declares nothing."""
+        """Open the store with models of the provider, by default one without declared limits."""
         return holdfast.open(
             self.store,
             model=models or (f"{self.dialect}:sim",),
@@ -120,17 +120,17 @@ class World:
 
     @property
     def refused(self) -> list[SeenRequest]:
-        """Return what the provider refused."""
+        """Return the requests that the provider rejected."""
         return [seen for seen in self.simulation.requests if seen.status >= 400]
 
     @property
     def notes_asked(self) -> list[SeenRequest]:
-        """Return the requests that asked for a summary."""
+        """Return the summary requests."""
         return [seen for seen in self.simulation.requests if is_for_notes(seen)]
 
 
 def is_for_notes(seen: SeenRequest) -> bool:
-    """Whether a request asks for the notes that stand for the past."""
+    """Return whether a request is a summary request."""
     return NOTES_MARK in seen.body
 
 
@@ -150,7 +150,7 @@ async def records_of(session: Session, kind: type[_Kind]) -> list[_Kind]:
 
 
 async def ended_well(session: Session) -> list[Logged]:
-    """Return all records, after checking what must hold of every log."""
+    """Check the log, and return all records."""
     records = await session.history(limit=100_000)
     check_log(records, accepted=())
     return records
@@ -165,14 +165,14 @@ async def next_record(session: Session, kind: type[AnyRecord], *, after: int = 0
     raise AssertionError("the feed ended")
 
 
-async def at_rest(hold: Client) -> None:
-    """Wait until nobody works on any session, what we do of our own accord included."""
-    while tasks := list(hold._supervisor._workers.values()):
+async def at_rest(client: Client) -> None:
+    """Wait until no session is being worked on, including background work."""
+    while tasks := list(client._supervisor._workers.values()):
         await asyncio.wait(tasks)
 
 
 async def failures_of(session: Session) -> list[str]:
-    """Return the kinds of the faults that attempts met, those foreseen by our own estimate included."""
+    """Return the fault kinds of attempts, including those that the engine's estimate predicted."""
     return [failed.fault.kind.value for failed in await records_of(session, AttemptFailed)]
 
 
@@ -182,12 +182,12 @@ async def rungs_of(session: Session) -> list[str]:
 
 
 def a_message(number: int) -> str:
-    """Return a message of about 750 tokens, each with a fact of its own."""
+    """Return a message of about 750 tokens with a fact of its own."""
     return f"message {number}: " + f"the file src/part{number}.py has a bug in line {number}. " * 45
 
 
 async def talk(session: Session, *, messages: int, first: int = 0) -> list[str]:
-    """Send long messages, and return what the person was told besides the answers."""
+    """Send long messages, and return the notices of their answers."""
     notices: list[str] = []
     for number in range(first, first + messages):
         notices += (await session.send(a_message(number))).notices

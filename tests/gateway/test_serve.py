@@ -35,7 +35,7 @@ async def a_program(store: Path, *more: str) -> AsyncGenerator[tuple["subprocess
     try:
         assert program.stdout is not None
         line = await asyncio.wait_for(asyncio.to_thread(program.stdout.readline), HANGS_SECONDS)
-        assert line.startswith(b"holdfast is served on "), (line, program.stderr and program.stderr.read())
+        assert line.startswith(b"holdfast gateway on "), (line, program.stderr and program.stderr.read())
         url = line.decode().split()[-1]
         async with aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=HANGS_SECONDS)) as http:
             yield program, GatewayClient(http, url)
@@ -136,7 +136,7 @@ async def test_with_keys_it_is_served_to_others(tmp_path: Path) -> None:
 
     assert [answer.status for answer in answers] == [200, 401, 401]
     assert b"alice" in listed.stdout
-    assert removed.stdout == b"alice is removed\n"
+    assert removed.stdout == b"removed alice\n"
     assert run_program("keys", "--store", store, "list").stdout.startswith(b"There are no keys")
     assert run_program("keys", "--store", ":memory:", "list").returncode == 2
 

@@ -32,7 +32,7 @@ async def a_node(url: str, folder: Path) -> AsyncGenerator[tuple["subprocess.Pop
     try:
         assert program.stdout is not None
         line = await asyncio.wait_for(asyncio.to_thread(program.stdout.readline), HANGS_SECONDS)
-        assert line.startswith(b"holdfast is served on "), (line, program.stderr and program.stderr.read())
+        assert line.startswith(b"holdfast gateway on "), (line, program.stderr and program.stderr.read())
         async with aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=HANGS_SECONDS)) as http:
             yield program, GatewayClient(http, line.decode().split()[-1])
     finally:

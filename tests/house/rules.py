@@ -285,8 +285,8 @@ BROAD_HANDLERS: Mapping[str, str] = {
     "runtime.tools.toolbox.Toolbox.run": "around a tool: its failure is for the model to read",
     "runtime.tools.function_tool._ThreadResult.deliver": "the same tool in its thread: re-raised where awaited",
     "runtime.images._shrunk": "around a decoder of foreign bytes: an error leaves the image unchanged",
-    "runtime.maintenance.supervisor.Supervisor._work": "around a runner: a failure must not stop the others",
-    "gateway.http.app.Gateway._respond": "around a request: its failure must not stop the others, and is answered",
-    "lab.crashlab.children._be_child": "around a forked child, which must not continue as its parent",
+    "runtime.maintenance.supervisor.Supervisor._attend": "around a runner: a failure must not stop the others",
+    "gateway.http.app.Gateway._answer": "around a request: its failure must not stop the others, and is answered",
+    "lab.crashlab.children._run_child": "around a forked child, which must not continue as its parent",
     "wiring.library._run_apart.run": "swallows nothing: carries it over to the calling thread, where it is raised",
 }

@@ -25,8 +25,8 @@ EAGER = Tuning(sealing=Sealing(margin_records=2, records_min=1))
 async def talk(store: str | Path, archive: str | Path | Archive | None, segments: int) -> list[int]:
     """Talk, have it compacted, and wait until so much was sealed; return what the log then holds."""
     model = FunctionModel(lambda _: says("They spoke of this and that."), limits=Limits(window_tokens=40_000))
-    async with holdfast.open(store, model=model, archive=archive, tuning=EAGER) as hold:
-        session = await hold.session("s")
+    async with holdfast.open(store, model=model, archive=archive, tuning=EAGER) as client:
+        session = await client.session("s")
         for number in range(8):
             await session.send(f"message {number}" + " and more of it" * 400)
         await session.compact()
@@ -83,9 +83,9 @@ async def test_the_environment_names_the_archive(tmp_path: Path, monkeypatch: py
 def test_what_cannot_be_an_archive_is_refused_with_a_sentence(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("x")
 
-    with pytest.raises(UsageError, match="neither a folder nor an address"):
+    with pytest.raises(UsageError, match="neither a folder nor a URL"):
         open_archive("", tmp_path / "a.db")
-    with pytest.raises(UsageError, match="neither a folder nor an address"):
+    with pytest.raises(UsageError, match="neither a folder nor a URL"):
         open_archive("gs://bucket/prefix", tmp_path / "a.db")
     with pytest.raises(BadInputError, match="has no bucket"):
         open_archive("s3://", tmp_path / "a.db")

@@ -31,10 +31,10 @@ async def test_how_long_a_summary_may_take_can_be_set() -> None:
     hasty = Deadlines(connect_seconds=0.01, first_token_seconds=0.01)
     tuning = holdfast.Tuning(bounds=Bounds(compacts_ahead=False), summary_deadlines=hasty, grace_seconds=0.1)
     async with (
-        holdfast.open(":memory:", model=model, tuning=tuning) as hold,
+        holdfast.open(":memory:", model=model, tuning=tuning) as client,
         asyncio.timeout(30),
     ):
-        session = await hold.session("telegram:42")
+        session = await client.session("telegram:42")
         for number in range(4):
             await session.send(f"{number} " + "the ship keeps its course. " * 300)
 

@@ -4,7 +4,7 @@ import msgspec
 import pytest
 from click.testing import CliRunner
 
-from holdfast.lab.benches import archive as bench
+from holdfast.lab.benches import store as bench
 from holdfast.lab.benches.harness import Measured
 
 

@@ -12,7 +12,7 @@ from click.testing import CliRunner
 
 from holdfast.cli.commands.crashlab import crashlab
 from holdfast.lab.crashlab import flips
-from holdfast.lab.crashlab.flips import RECORDS, SEALED, Flip, FlipFigures, copied, fill, flip, flip_all, spread
+from holdfast.lab.crashlab.flips import RECORDS, SEALED, Flip, FlipFigures, copy_files, fill, flip, flip_all, spread
 from holdfast.runtime.maintenance.doctor import Doctor, Finding
 from holdfast.stores.sqlite import SqliteStore
 from holdfast.testing.builders import a_notice
@@ -32,11 +32,11 @@ def original(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_any_flipped_bit_is_detected_contained_reported_and_repaired() -> None:
-    said: list[FlipFigures] = []
-    flip_all(range(FLIPS), said.append)
+    messages: list[FlipFigures] = []
+    flip_all(range(FLIPS), messages.append)
 
     total = FlipFigures()
-    for figures in said:
+    for figures in messages:
         total.add(figures)
     assert total.broken() == []
     assert total.count > FLIPS * 0.8
@@ -56,15 +56,15 @@ def test_a_doctor_that_finds_nothing_is_found_out(monkeypatch: pytest.MonkeyPatc
     async def blind(_doctor: Doctor, _session: str) -> list[Finding]:
         return []
 
-    monkeypatch.setattr(Doctor, "check", blind)
-    said: list[FlipFigures] = []
+    monkeypatch.setattr(Doctor, "look_at", blind)
+    messages: list[FlipFigures] = []
     # Only what the rows themselves tell is flipped.
     monkeypatch.setattr(flips, "flip", lambda path, seed: flip(path, seed, ["body"]))
-    flip_all(range(3), said.append)
+    flip_all(range(3), messages.append)
 
     # On a slow machine they are told one by one.
-    assert sum(len(figures.undetected) for figures in said) == 3
-    assert sum(len(figures.broken()) for figures in said) >= 3
+    assert sum(len(figures.undetected) for figures in messages) == 3
+    assert sum(len(figures.broken()) for figures in messages) >= 3
 
 
 def test_damage_beyond_the_place_that_was_hit_is_found_out() -> None:
@@ -75,15 +75,15 @@ def test_damage_beyond_the_place_that_was_hit_is_found_out() -> None:
     assert spread(body, before, before) == []
     assert spread(body, before, [*before[:2], marked[2], *before[3:]]) == []
     assert spread(segment, before, [*marked[:SEALED], *before[SEALED:]]) == []
-    assert spread(body, before, [*marked[:2], *before[2:]]) == ["records [1, 2] are hurt"]
-    assert spread(body, before, before[:-1]) == [f"{RECORDS} records were there, {RECORDS - 1} are left"]
+    assert spread(body, before, [*marked[:2], *before[2:]]) == ["records [1, 2] are damaged"]
+    assert spread(body, before, before[:-1]) == [f"{RECORDS} records before, {RECORDS - 1} after"]
     another = Logged(1, 0.0, a_notice("another"))
-    assert spread(body, before, [another, *before[1:]]) == ["records [1] read as something else"]
+    assert spread(body, before, [another, *before[1:]]) == ["records [1] have another content"]
 
 
 def test_the_same_seed_flips_the_same_bit_and_an_empty_store_has_none(original: Path, tmp_path: Path) -> None:
-    first = [flip(copied(original, tmp_path / "copy"), seed) for seed in range(5)]
-    again = [flip(copied(original, tmp_path / "copy"), seed) for seed in range(5)]
+    first = [flip(copy_files(original, tmp_path / "copy"), seed) for seed in range(5)]
+    again = [flip(copy_files(original, tmp_path / "copy"), seed) for seed in range(5)]
 
     assert first == again
     empty = tmp_path / "empty.db"

@@ -9,7 +9,6 @@ import pytest
 from click.testing import CliRunner
 
 from holdfast.errors import UsageError
-from holdfast.lab.benches import archive as archive_bench
 from holdfast.lab.benches import postgres_server
 from holdfast.lab.benches import store as bench
 from holdfast.lab.benches.harness import Effort, Measured
@@ -53,9 +52,9 @@ def test_the_long_form_opens_a_longer_session(postgres_url: str, monkeypatch: py
 
 def test_a_session_on_a_server_is_sealed_and_measured(postgres_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     for name, count in (("_SHORT_RECORDS", 700), ("_RECORDS", 4_000), ("_OPENINGS", 2), ("_APPENDS", 10)):
-        monkeypatch.setattr(archive_bench, name, count)
+        monkeypatch.setattr(bench, name, count)
 
-    ran = CliRunner().invoke(archive_bench.archive, ["--json", "--postgres", postgres_url], catch_exceptions=False)
+    ran = CliRunner().invoke(bench.archive, ["--json", "--postgres", postgres_url], catch_exceptions=False)
 
     figures = msgspec.json.decode(ran.stdout, type=list[Measured])
     assert [figure.name.split()[0] for figure in figures] == ["open", "live", "sealing"]

@@ -1,4 +1,4 @@
-"""The command `completion`: what makes a shell complete commands, options, sessions and models."""
+"""`holdfast completion`: shell completion of commands, options, session keys and models."""
 
 import asyncio
 import os
@@ -16,8 +16,8 @@ from click.shell_completion import (
 )
 
 _VARIABLE = "_HOLDFAST_COMPLETE"
-# A colon ends a word for bash, and most session keys have one. So the line is read as it stands, and of what is offered
-# only the part behind the last colon is handed to bash, which puts it there.
+# bash breaks words at colons, and most session keys contain one. The script parses the whole line itself and returns
+# only the part after the last colon.
 _BASH = """\
 %(complete_func)s() {
     local type value cut
@@ -43,12 +43,12 @@ complete -o nosort -F %(complete_func)s %(prog_name)s
 
 
 class _Bash(BashComplete):
-    """Completion for bash that knows session keys such as `telegram:42`."""
+    """bash completion that supports session keys with colons, such as `telegram:42`."""
 
     source_template = _BASH
 
     def get_completion_args(self) -> tuple[list[str], str]:
-        """Return the words before the cursor, and the one in hand."""
+        """Return the words before the cursor, and the incomplete word."""
         line = os.environ.get("COMP_LINE", "")[: int(os.environ.get("COMP_POINT", "0"))]
         words = split_arg_string(line)[1:]
         return (words, "") if not words or line[-1:].isspace() else (words[:-1], words[-1])
@@ -61,67 +61,67 @@ SHELLS: dict[str, type[ShellComplete]] = {"bash": _Bash, "zsh": ZshComplete, "fi
 @click.argument("shell", type=click.Choice(list(SHELLS)))
 @click.pass_context
 def completion(ctx: click.Context, shell: str) -> None:
-    """Print a script that makes SHELL complete commands, options, session keys and models.
+    """Print a completion script for SHELL: commands, options, session keys and models.
 
-    Keys come from the store that the command would open; none is made for it.
+    Keys are read from the store that the command would open. No store is created.
     """
     click.echo(SHELLS[shell](ctx.find_root().command, {}, "holdfast", _VARIABLE).source())
 
 
 def complete(command: click.Command) -> int | None:
-    """Answer a shell that asks what may stand at the cursor, and return how that ended; None where none asks."""
-    shell, _, order = os.environ.get(_VARIABLE, "").partition("_")
-    if order != "complete" or shell not in SHELLS:
+    """Answer a completion request of a shell and return the exit code; None if there is no request."""
+    shell, _, instruction = os.environ.get(_VARIABLE, "").partition("_")
+    if instruction != "complete" or shell not in SHELLS:
         return None
     click.echo(SHELLS[shell](command, {}, "holdfast", _VARIABLE).complete())
     return 0
 
 
-# --- What a shell may complete: sessions and models by name, read from the store without making one.
+# --- Completion of session keys and model names ---
 
 
-# More than this nobody reads in a list of completions.
+# A longer list of completions is of no use.
 _OFFERED_MAX = 100
-# A shell waits while somebody looks at its cursor; a store that does not answer is as good as an empty one.
+# The user waits at the prompt; a store that does not respond in time counts as empty.
 _SECONDS_MAX = 2.0
 _SIMULATED = "sim"
 
 
 def session_keys(ctx: Context, param: Parameter, incomplete: str) -> list[CompletionItem]:
-    """Offer the sessions of the store that the command would open. Nothing is written, and nothing is ever told."""
+    """Complete session keys of the store that the command would open. Never writes and never prints an error."""
     del param
     return [CompletionItem(key) for key in _keys(ctx.params.get("store"), incomplete)]
 
 
 def model_names(ctx: Context, param: Parameter, incomplete: str) -> list[CompletionItem]:
-    """Offer the models that are known by name."""
+    """Complete the names of known models."""
     del ctx, param
-    from holdfast.models.limits import DECLARED  # noqa: PLC0415 - only a shell that asks for models waits for it
+    from holdfast.models.limits import DECLARED  # noqa: PLC0415 - slow to load, for completion only
 
     names = [_SIMULATED, *DECLARED]
     return [CompletionItem(name) for name in names if name.startswith(incomplete)][:_OFFERED_MAX]
 
 
 def _keys(store: object, incomplete: str) -> list[str]:
-    from holdfast.errors import HoldfastError  # noqa: PLC0415 - what only a shell with a store waits for
+    from holdfast.errors import HoldfastError  # noqa: PLC0415 - slow to load, for completion only
     from holdfast.wiring import default_store_path, is_server  # noqa: PLC0415
 
     place = default_store_path() if store is None else store
     if not isinstance(place, str | Path) or (not is_server(place) and not os.access(place, os.R_OK)):
         return []
     try:
-        return asyncio.run(asyncio.wait_for(_read(place, incomplete), _SECONDS_MAX))
+        return asyncio.run(asyncio.wait_for(_read_keys(place, incomplete), _SECONDS_MAX))
     except (HoldfastError, OSError, TimeoutError):
         return []
 
 
-async def _read(place: str | Path, incomplete: str) -> list[str]:
+async def _read_keys(place: str | Path, incomplete: str) -> list[str]:
     from holdfast.core.limits.bounds import RESERVED_KEYS, Bounds  # noqa: PLC0415 - as above
     from holdfast.wiring import look_at_store  # noqa: PLC0415
 
     records, _ = look_at_store(place, Bounds())
     try:
-        # Sessions are handed out in the order of their keys, so those that begin alike stand together.
+        # Stores list sessions in key order, so keys with the same prefix are adjacent.
         before = incomplete[:-1] + chr(max(ord(incomplete[-1]) - 1, 0)) if incomplete else ""
         found = [known.key for known in await records.sessions(after=before, limit=10 * _OFFERED_MAX)]
     finally:

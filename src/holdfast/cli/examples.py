@@ -1,83 +1,91 @@
-"""What every command is used for, by example: shown below its help and in docs/commands.md."""
+"""Usage examples of each command, shown below its --help and in docs/commands.md."""
 
 from collections.abc import Mapping
 from types import MappingProxyType
 
-# command -> lines to type, each with what it is for
+# command -> (command line, comment)
 EXAMPLES: Mapping[str, tuple[tuple[str, str], ...]] = MappingProxyType(
     {
         "chat": (
-            ("holdfast chat", "talk with the simulated model"),
-            ("holdfast chat --session telegram:42 --model openai:gpt-5", "with a real one; the key is OPENAI_API_KEY"),
-            ("holdfast chat --attach plan.pdf 'What is missing?'", "one message with a file, its answer, and out"),
-            ("git diff | holdfast chat --session review --json", "from a pipe, for a program"),
+            ("holdfast chat", "chat with the simulated model"),
+            ("holdfast chat --session telegram:42 --model openai:gpt-5", "a real model; needs OPENAI_API_KEY"),
+            (
+                "holdfast chat --attach plan.pdf 'What is missing?'",
+                "one message with a file",
+            ),
+            ("git diff | holdfast chat --session review --json", "message from a pipe, answer as JSON"),
         ),
         "serve": (
             ("holdfast serve", "on http://127.0.0.1:8712, with the simulated model"),
             ("holdfast serve --model anthropic:claude-sonnet-4-5 --port 9000", "a real model"),
-            ("holdfast serve --store postgresql://holdfast@db/sessions", "one of several machines"),
+            ("holdfast serve --store postgresql://holdfast@db/sessions", "several machines may share one database"),
         ),
-        "demo": (("holdfast demo", "watch it"), ("holdfast demo --fast --json", "the figures alone")),
+        "demo": (("holdfast demo", "live display"), ("holdfast demo --fast --json", "only the figures")),
         "sim": (
-            ("holdfast sim --port 9001", "any client of OpenAI or Anthropic can talk to it"),
-            ("holdfast sim --window 8000 --faults '429*2,ok,cut'", "a small window, and how it fails"),
+            ("holdfast sim --port 9001", "use it with any OpenAI or Anthropic client"),
+            ("holdfast sim --window 8000 --faults '429*2,ok,cut'", "small window and scripted faults"),
         ),
-        "models": (("holdfast models gpt-5", "limits, and where each is from"), ("holdfast models --json", "all")),
-        "sessions": (("holdfast sessions", ""), ("holdfast sessions --json | jq -r .key", "their keys")),
+        "models": (("holdfast models gpt-5", "limits and their sources"), ("holdfast models --json", "all models")),
+        "sessions": (("holdfast sessions", ""), ("holdfast sessions --json | jq -r .key", "only the keys")),
         "show": (
-            ("holdfast show telegram:42", "the newest records, in words"),
-            ("holdfast show telegram:42 --after 0 --limit 1000 --json", "from the beginning, as they are"),
+            ("holdfast show telegram:42", "the newest records, as text"),
+            ("holdfast show telegram:42 --after 0 --limit 1000 --json", "from the beginning, as JSON"),
         ),
         "view": (("holdfast view telegram:42", ""), ("holdfast view telegram:42 --json | jq .tokens_estimated", "")),
         "search": (
-            ("holdfast search telegram:42 'berth 17'", "by words, a path, a name or an id"),
-            ("holdfast search telegram:42 --queries questions.txt --json", "many at once"),
+            ("holdfast search telegram:42 'berth 17'", "words, a path, a name or an id"),
+            ("holdfast search telegram:42 --queries questions.txt --json", "many queries at once"),
         ),
         "recall": (
-            ("holdfast recall telegram:42 57", "the record 57, spilled output included"),
-            ("holdfast recall telegram:42 --blob 0123456789ab > original.txt", "a kept original, by its id"),
+            ("holdfast recall telegram:42 57", "record 57, including spilled output"),
+            ("holdfast recall telegram:42 --blob 0123456789ab > original.txt", "a stored original, by its id"),
         ),
         "export": (("holdfast export telegram:42 --out kiel.jsonl", ""), ("holdfast export telegram:42 | gzip", "")),
         "import": (
-            ("holdfast import kiel.jsonl --as telegram:43", "an exported session under another key"),
-            ("holdfast import transcripts.jsonl.gz", "every session of a transcript"),
+            ("holdfast import kiel.jsonl --as telegram:43", "import under another key"),
+            ("holdfast import transcripts.jsonl.gz", "all sessions of a transcript"),
         ),
         "compact": (
-            ("holdfast compact telegram:42 --preview", "look first"),
-            ("holdfast compact telegram:42 --focus 'what was decided'", "then do it"),
+            ("holdfast compact telegram:42 --preview", "preview"),
+            ("holdfast compact telegram:42 --focus 'what was decided'", "compact"),
         ),
-        "undo": (("holdfast undo telegram:42", "once more goes back one more"),),
+        "undo": (("holdfast undo telegram:42", "repeat to undo earlier ones"),),
         "prune": (
-            ("holdfast prune --older-than 90 --dry-run", "what would go"),
-            ("holdfast prune --older-than 90", "and it goes"),
+            ("holdfast prune --older-than 90 --dry-run", "list what would be deleted"),
+            ("holdfast prune --older-than 90", "delete"),
         ),
         "doctor": (
-            ("holdfast doctor", "look, and change nothing"),
-            ("holdfast doctor --fix", "repair, after a backup"),
-            ("holdfast doctor --session telegram:42 --json", "one session, for a program"),
+            ("holdfast doctor", "check only"),
+            ("holdfast doctor --fix", "back up, then repair"),
+            ("holdfast doctor --session telegram:42 --json", "one session, as JSON"),
         ),
-        "backup": (("holdfast backup /mnt/backup/holdfast-$(date +%F).db", "also while it is in use"),),
-        "restore": (("holdfast restore /mnt/backup/holdfast-2026-01-31.db --force", "what is there is moved away"),),
-        "cancel": (("holdfast cancel telegram:42", "all that is open"), ("holdfast cancel telegram:42 17", "turn 17")),
+        "backup": (("holdfast backup /mnt/backup/holdfast-$(date +%F).db", "also while the store is in use"),),
+        "restore": (
+            (
+                "holdfast restore /mnt/backup/holdfast-2026-01-31.db --force",
+                "an existing store is renamed",
+            ),
+        ),
+        "cancel": (("holdfast cancel telegram:42", "all open turns"), ("holdfast cancel telegram:42 17", "turn 17")),
         "keys": (
-            ("holdfast keys add alice", "printed this once"),
+            ("holdfast keys add alice", "prints the key once"),
             ("holdfast keys list", ""),
             ("holdfast keys remove alice", ""),
         ),
         "config": (
-            ("holdfast config", "every setting and where its value came from"),
-            ("holdfast config --init > holdfast.toml", "a file to begin with"),
+            ("holdfast config", "every setting and its source"),
+            ("holdfast config --init > holdfast.toml", "a file with all defaults"),
         ),
         "classify": (
             ("holdfast classify errors.jsonl", 'rows such as {"status": 413, "body": "too large"}'),
-            ("echo '{\"status\": 429}' | holdfast classify -", "one of them"),
+            ("echo '{\"status\": 429}' | holdfast classify -", "one row from standard input"),
         ),
         "digest": (("holdfast digest transcript.jsonl --max-tokens 1000", ""),),
         "estimate": (("holdfast estimate transcript.jsonl --json", ""),),
         "crashlab": (
-            ("holdfast crashlab", "a minute of being killed"),
-            ("holdfast crashlab --kills 10000 --folder /mnt/disk", "on a disk of yours"),
-            ("holdfast crashlab --power-loss --states 1000", "as a power cut may leave it"),
+            ("holdfast crashlab", "one minute of kills"),
+            ("holdfast crashlab --kills 10000 --folder /mnt/disk", "on another disk"),
+            ("holdfast crashlab --power-loss --states 1000", "simulate power loss"),
         ),
         "completion": (
             ('eval "$(holdfast completion bash)"', "in ~/.bashrc"),
@@ -90,9 +98,9 @@ EXAMPLES: Mapping[str, tuple[tuple[str, str], ...]] = MappingProxyType(
 
 
 def epilog(name: str) -> str:
-    """Return the examples of a command as they stand below its help."""
+    """Return the examples of a command, formatted for its help."""
     lines = EXAMPLES[name]
     width = max(len(line) for line, _ in lines)
-    shown = [f"  {line.ljust(width)}  # {told}" if told else f"  {line}" for line, told in lines]
-    # click leaves lines behind \\b as they are.
+    shown = [f"  {line.ljust(width)}  # {comment}" if comment else f"  {line}" for line, comment in lines]
+    # click does not rewrap a paragraph that starts with \\b.
     return "\n".join(["\b", "Examples:", *shown])

@@ -1,7 +1,6 @@
-"""How a command ends: one sentence on standard error, and an exit code that a script can rely on.
+"""Exit codes, and the one-line error message on standard error.
 
-The codes are those of sysexits.h where it has a fitting one. A bug of ours still shows its traceback: it is the
-one case in which nobody could say what to do.
+Codes follow sysexits.h where it has a matching one. An unexpected exception still prints its traceback.
 """
 
 import os
@@ -21,50 +20,50 @@ from holdfast.errors import (
     UsageError,
 )
 
-# As click has it, and as shells do, for what was typed wrongly.
+# The usage error of click and of shells.
 USAGE = 2
 UNAVAILABLE = 69
 SOFTWARE = 70
 IO_ERROR = 74
 TRY_LATER = 75
-# 128 and the number of the signal, as shells report SIGINT.
+# 128 plus the signal number, as shells report it.
 INTERRUPTED = 130
 TERMINATED = 143
-# As click ends, quietly, where a pipe breaks while something is printed; and where a check failed.
+# A failed check; also a broken pipe, which click reports with the same code.
 BROKEN = 1
-# Something was found and is still there. 0 says that all is well; other codes, that nobody could look.
+# doctor has findings that are not repaired. 0 means a healthy store; any other code means that the check did not run.
 FOUND = 3
 
-# What each exit code means; docs/commands.md is made from it. A code never changes its meaning.
+# Meaning of each exit code; docs/commands.md is generated from it. A code never changes its meaning.
 EXITS: Mapping[int, str] = MappingProxyType(
     {
         0: "done",
-        BROKEN: "a promise did not hold (demo, crashlab), a figure is below its floor (bench), or a pipe broke",
-        USAGE: "what was typed cannot be done as it was typed; nothing was changed",
-        FOUND: "doctor found something, and with --fix could not repair all of it",
-        UNAVAILABLE: "a message was accepted and its turn ended without an answer; the session goes on",
-        SOFTWARE: "a bug of ours",
-        IO_ERROR: "the disk, the store or its server, or another file; somebody has to look",
-        TRY_LATER: "busy, full or out of reach: the same may work later",
+        BROKEN: "a promise was broken (demo, crashlab), a figure is below its floor (bench), or the output pipe closed",
+        USAGE: "wrong usage or bad input; nothing was changed",
+        FOUND: "doctor has findings, or could not repair all of them with --fix",
+        UNAVAILABLE: "the message was accepted but its turn failed; the session stays usable",
+        SOFTWARE: "a bug in Holdfast",
+        IO_ERROR: "error of the disk, the store, its server or another file; needs an operator",
+        TRY_LATER: "busy, full or unreachable; retry later",
         INTERRUPTED: "Ctrl-C",
-        TERMINATED: "ended by SIGTERM",
+        TERMINATED: "SIGTERM",
     }
 )
 
-# What click calls a number that is none; the longer first.
-_PLAINER = (
+# Plain words for click's number types; the longer pattern first.
+_REPLACEMENTS = (
     ("a valid integer range", "a whole number"),
     ("a valid integer", "a whole number"),
     ("a valid float range", "a number"),
     ("a valid float", "a number"),
 )
 
-# The first class that fits counts.
+# The first matching class wins.
 _CODES: tuple[tuple[type[HoldfastError], int], ...] = (
     (UsageError, USAGE),
     (RetryLaterError, TRY_LATER),
     (ConflictError, TRY_LATER),
-    # Whoever typed the path can type another.
+    # The caller chose the path.
     (StorePathError, USAGE),
     (OperatorError, IO_ERROR),
     (TurnFailedError, UNAVAILABLE),
@@ -72,47 +71,47 @@ _CODES: tuple[tuple[type[HoldfastError], int], ...] = (
 
 
 def exit_code(error: HoldfastError) -> int:
-    """Return the exit code that an error stands for."""
+    """Return the exit code of an error."""
     return next((code for kind, code in _CODES if isinstance(error, kind)), SOFTWARE)
 
 
 def run(command: click.Command, arguments: Sequence[str]) -> int:
-    """Run a command and return its exit code, having told on standard error what went wrong, if anything did."""
+    """Run a command, print an error message on standard error if it fails, and return the exit code."""
     try:
         returned = command.main(list(arguments), prog_name="holdfast", standalone_mode=False)
         sys.stdout.flush()
     except HoldfastError as error:
-        return _told(str(error), exit_code(error))
+        return _report(str(error), exit_code(error))
     except click.exceptions.NoArgsIsHelpError as error:
-        # A name alone is a question: the answer is the help, and nothing around it.
+        # A group without a command prints its help.
         click.echo(error.format_message(), err=True)
         return USAGE
     except click.UsageError as error:
         where = error.ctx.command_path if error.ctx else "holdfast"
-        return _told(f"{_in_plain_words(error.format_message())} See `{where} --help`.", USAGE)
+        return _report(f"{_plain_message(error.format_message())} See `{where} --help`.", USAGE)
     except click.ClickException as error:
-        # A file that click could not open for us, and the demo's programs.
-        return _told(error.format_message(), IO_ERROR)
+        # A file that click could not open, or a process of the demo that did not start.
+        return _report(error.format_message(), IO_ERROR)
     except (KeyboardInterrupt, click.Abort):
         return INTERRUPTED
     except BrokenPipeError:
-        # Whoever read us has gone. What is still buffered would fail again when Python flushes it at the end.
+        # The reader closed the pipe. Redirect the rest, or Python's flush at exit would fail again.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return BROKEN
     except OSError as error:
-        place = f": {error.filename}; see that it is there and that you may use it" if error.filename else ""
-        return _told(f"{error.strerror or error}{place}", IO_ERROR)
-    # A command that was ended by click itself, as --help is, hands back its code.
+        place = f": {error.filename}; check that it exists and that you have access" if error.filename else ""
+        return _report(f"{error.strerror or error}{place}", IO_ERROR)
+    # click returns the exit code of commands that it ends itself, such as --help.
     return returned if isinstance(returned, int) else 0
 
 
-def _in_plain_words(sentence: str) -> str:
-    """Return what click says about arguments as a sentence that a person would say."""
-    for theirs, ours in _PLAINER:
-        sentence = sentence.replace(theirs, ours)
+def _plain_message(sentence: str) -> str:
+    """Return click's message in plainer words, as a sentence."""
+    for technical, plain in _REPLACEMENTS:
+        sentence = sentence.replace(technical, plain)
     return sentence if sentence.endswith((".", "?")) else f"{sentence}."
 
 
-def _told(sentence: str, code: int) -> int:
+def _report(sentence: str, code: int) -> int:
     click.echo(f"holdfast: {sentence}", err=True)
     return code

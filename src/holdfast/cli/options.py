@@ -1,4 +1,4 @@
-"""Opening a store from the command line: where it is, without making one where something is only to be read."""
+"""Options that several commands share: the store, the models, and the session of a transcript."""
 
 import difflib
 import logging
@@ -23,12 +23,12 @@ from holdfast.wiring import Place, default_store_path, is_server, look_at_store,
 
 
 class _PlaceType(click.ParamType[Place]):
-    """A path, or the URL of a database as it was typed: a path would lose one of its slashes."""
+    """A path, or the URL of a database. The URL stays a string: `Path` would drop one of its slashes."""
 
     name = "place"
 
     def convert(self, value: Place, param: click.Parameter | None, ctx: click.Context | None) -> Place:
-        """Return the place that was named."""
+        """Return a URL unchanged and anything else as a path."""
         del param, ctx
         return value if is_server(value) else Path(value)
 
@@ -37,19 +37,18 @@ store_option = click.option(
     "--store",
     type=_PlaceType(),
     metavar="PATH",
-    help="The database file with the sessions, or the postgresql:// URL of a database; otherwise HOLDFAST_STORE, "
-    "else a file in your data folder.",
+    help="Database file or postgresql:// URL. Default: HOLDFAST_STORE, else a file in your data folder.",
 )
 
 key_argument = click.argument("key", shell_complete=session_keys)
 
-# Keys that are looked through for one like the one that was mistyped; a page is what a store hands out at once.
+# Keys that are compared with a mistyped one, and keys per request to the store.
 _KEYS_MAX = 10_000
 _PAGE_SESSIONS = 1_000
 
 
 def store_to_write(given: Place | None) -> Place:
-    """Return where sessions are kept. The user's own data folder is made where it is not there; no other is."""
+    """Return the store to write to. Creates the user's data folder if needed, and no other folder."""
     if given is not None:
         return given
     path = default_store_path()
@@ -59,33 +58,32 @@ def store_to_write(given: Place | None) -> Place:
             path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         except OSError as error:
             raise StorePathError(
-                f"the folder {path.parent} cannot be made ({error.strerror}); "
-                "name a file with --store or HOLDFAST_STORE"
+                f"cannot create the folder {path.parent} ({error.strerror}); name a file with --store or HOLDFAST_STORE"
             ) from error
     return path
 
 
 def store_to_read(given: Place | None) -> Place:
-    """Return where sessions are kept. Raises `UsageError` where there is nothing."""
+    """Return the store to read. Raises `UsageError` if it does not exist."""
     path = default_store_path() if given is None else given
     if isinstance(path, Path) and not path.exists():
-        raise UsageError(f"there is no store at {path}; `holdfast chat` makes one, or name another with --store")
+        raise UsageError(f"there is no store at {path}; `holdfast chat` creates one, or name another with --store")
     return path
 
 
-def file_of(place: Place, command: str) -> Path:
-    """Return the path of a store that is a file. Raises `UsageError`, with what to do instead, for one on a server."""
+def require_file(place: Place, command: str) -> Path:
+    """Return the path of a SQLite store. Raises `UsageError` for a store on a server."""
     if isinstance(place, Path):
         return place
     raise UsageError(
-        f"`holdfast {command}` is for a store that is a file; for one on a server use what comes with the server, "
-        "as pg_dump, pg_restore and pg_amcheck"
+        f"`holdfast {command}` works on SQLite stores; for PostgreSQL use its own tools: "
+        "pg_dump, pg_restore and pg_amcheck"
     )
 
 
 @asynccontextmanager
-async def reading(given: Place | None) -> AsyncGenerator[Store, None]:
-    """Open a store that exists, to look at its logs."""
+async def open_to_read(given: Place | None) -> AsyncGenerator[Store, None]:
+    """Open an existing store for reading."""
     store, _ = look_at_store(store_to_read(given), Bounds())
     try:
         yield store
@@ -94,8 +92,8 @@ async def reading(given: Place | None) -> AsyncGenerator[Store, None]:
 
 
 @asynccontextmanager
-async def writing(given: Place | None) -> AsyncGenerator[Store, None]:
-    """Open a store that exists, to write to its logs. One of an older layout is brought to the newest."""
+async def open_to_write(given: Place | None) -> AsyncGenerator[Store, None]:
+    """Open an existing store for writing. An older layout is migrated."""
     store, _ = open_store(store_to_read(given), Bounds())
     try:
         yield store
@@ -103,15 +101,15 @@ async def writing(given: Place | None) -> AsyncGenerator[Store, None]:
         await store.close()
 
 
-async def known_session(store: Store, key: str) -> SessionInfo:
-    """Return what is known of a session. Raises `UsageError`, with the nearest key, where there is none."""
+async def require_session(store: Store, key: str) -> SessionInfo:
+    """Return the session's info. Raises `UsageError`, with the nearest key, if the session does not exist."""
     check_session_key(key)
     found = await store.info(key)
     if found is not None:
         return found
     near = difflib.get_close_matches(key, await _keys(store), n=1)
     hint = f"did you mean {near[0]!r}? " if near else ""
-    raise UsageError(f"there is no session {key!r}; {hint}`holdfast sessions` lists those there are")
+    raise UsageError(f"there is no session {key!r}; {hint}`holdfast sessions` lists all")
 
 
 async def _keys(store: Store) -> list[str]:
@@ -124,10 +122,10 @@ async def _keys(store: Store) -> list[str]:
     return keys
 
 
-def send_logs() -> None:
-    """Send the engine's log where HOLDFAST_LOG says, a level such as "info"; otherwise nowhere.
+def configure_logging() -> None:
+    """Log to standard error at the level in HOLDFAST_LOG, such as "info"; without it, log nothing.
 
-    What a person must know comes as a sentence; a log line in the middle of an answer would only confuse.
+    Commands print what users need; log lines in the middle of an answer would confuse.
     """
     log = logging.getLogger("holdfast")
     level = os.environ.get("HOLDFAST_LOG", "").strip().upper()
@@ -135,37 +133,37 @@ def send_logs() -> None:
         log.addHandler(logging.NullHandler())
         return
     if level not in logging.getLevelNamesMapping():
-        raise UsageError(f"HOLDFAST_LOG is {level!r}; it takes a level: debug, info, warning or error")
+        raise UsageError(f"HOLDFAST_LOG is {level!r}; use debug, info, warning or error")
     logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
     log.setLevel(level)
 
 
 async def check_message(text: str, attachments: Sequence[Path]) -> None:
-    """Raise `BadInputError` where a message cannot be taken, before there is a store that could take it."""
+    """Validate a message before a store is created. Raises `BadInputError`."""
     await admit_parts(text, attachments, blobs=_NoBlobs(), bounds=Bounds())
 
 
 class _NoBlobs:
-    """Blobs that keep nothing."""
+    """Blob store that discards everything."""
 
     async def put(self, chunks: AsyncIterator[bytes] | bytes) -> BlobRef:
-        """Name what was not kept."""
+        """Discard the bytes."""
         return BlobRef("", len(chunks) if isinstance(chunks, bytes) else 0)
 
     async def get(self, ref: BlobRef) -> bytes:
-        """Have nothing."""
-        raise BlobMissingError(ref.sha256, "was never kept")
+        """Raise `BlobMissingError`."""
+        raise BlobMissingError(ref.sha256, "was never stored")
 
     async def remove(self, ref: BlobRef) -> bool:  # noqa: ARG002 - the port's signature
-        """Have nothing to forget."""
+        """Return False: there is nothing to remove."""
         return False
 
     async def read(self, ref: BlobRef, *, start: int, length: int) -> bytes:  # noqa: ARG002 - the port's signature
-        """Have nothing."""
-        raise BlobMissingError(ref.sha256, "was never kept")
+        """Raise `BlobMissingError`."""
+        raise BlobMissingError(ref.sha256, "was never stored")
 
 
-# --- Which models a command was told to use.
+# --- Models ---
 
 
 DEFAULT_MODEL = "sim"
@@ -176,23 +174,23 @@ model_option = click.option(
     multiple=True,
     metavar="REF",
     shell_complete=model_names,
-    help='"sim", "openai:NAME", "responses:NAME", "anthropic:NAME" or "gemini:NAME"; several are tried in order. '
-    "Otherwise HOLDFAST_MODEL, else sim.",
+    help='"sim", "openai:NAME", "responses:NAME", "anthropic:NAME" or "gemini:NAME"; repeat it to add fallbacks. '
+    "Default: HOLDFAST_MODEL, else sim.",
 )
-base_url_option = click.option("--base-url", metavar="URL", help="A server that speaks the model's dialect.")
+base_url_option = click.option("--base-url", metavar="URL", help="Base URL of a server with the provider's API.")
 
 
 def open_models(models: Sequence[str], *, base_url: str | None, faults: str | None = None) -> list[Model]:
-    """Open the models that were named. Nothing is connected before the first request.
+    """Open the given models. Connections are made with the first request.
 
-    `faults` is the script of the simulated model; it is refused where another model is named.
+    `faults` is a script for the simulated model; with any other model it is an error.
     """
     references = list(models) or [os.environ.get("HOLDFAST_MODEL", "").strip() or DEFAULT_MODEL]
     simulation = None
     if faults is not None:
         real = [reference for reference in references if reference.partition(":")[0] != "sim"]
         if real:
-            raise UsageError(f"--faults is a script for the simulated model; {real[0]!r} cannot be told how to fail")
+            raise UsageError(f"--faults works with the simulated model only, not with {real[0]!r}")
         simulation = Simulation(faults=faults)
     overrides = model_overrides()
     return [
@@ -201,17 +199,17 @@ def open_models(models: Sequence[str], *, base_url: str | None, faults: str | No
     ]
 
 
-# --- Which session of a transcript a command is about, and what to say where that is not clear.
+# --- Sessions of a transcript ---
 
 
-# Enough ids to recognise the one that was meant.
+# Session ids in an error message.
 _SESSIONS_SHOWN = 10
 
 
 def read_session(path: Path, session: str | None) -> list[NeutralMessage]:
-    """Return the messages of one session of a file. A file of a single session needs no id."""
+    """Return the messages of one session of a file. The id is optional if the file has a single session."""
     found: list[NeutralMessage] = []
-    # In the order of the file, and only as many as are shown.
+    # A dict keeps the order of the file.
     sessions: dict[str, None] = {}
     for message in read_neutral(path):
         sessions.setdefault(message.session_id)
@@ -236,5 +234,5 @@ def _shown(sessions: dict[str, None]) -> str:
 
 
 def passages_of(messages: list[NeutralMessage]) -> list[Passage]:
-    """Return what a view would hold of some messages: all but the system texts, which are re-read from their source."""
+    """Return the messages as view passages, without system texts, which a view takes from their source."""
     return [Passage(found.seq, found.message) for found in messages if found.message is not None]

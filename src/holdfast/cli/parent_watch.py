@@ -1,7 +1,7 @@
-"""Run a command that ends when its parent process ends: `python -m holdfast.cli.parent_watch serve`.
+"""Run a command that dies with its parent process: `python -m holdfast.cli.parent_watch serve`.
 
-Its standard input is a pipe that nobody writes to. The system closes the other end when its holder is gone, however
-that came about; a thread that sleeps in a read is woken by it.
+Standard input is a pipe that the parent holds open. The kernel closes it when the parent ends, for whatever reason,
+which wakes a thread that blocks in a read.
 """
 
 import os
@@ -12,14 +12,14 @@ import threading
 from holdfast.cli import main
 
 
-def end_with_holder(tie: int) -> None:
-    """Kill this process as soon as the other end of a pipe is closed."""
-    while os.read(tie, 1):
+def die_with_parent(pipe: int) -> None:
+    """Kill this process when the other end of the pipe closes."""
+    while os.read(pipe, 1):
         pass
-    # Nobody is left to be told anything, and the next start recovers.
+    # No cleanup is needed: the next start recovers.
     os.kill(os.getpid(), signal.SIGKILL)
 
 
 if __name__ == "__main__":
-    threading.Thread(target=end_with_holder, args=(sys.stdin.fileno(),), name="tie", daemon=True).start()
+    threading.Thread(target=die_with_parent, args=(sys.stdin.fileno(),), name="parent-watch", daemon=True).start()
     main()

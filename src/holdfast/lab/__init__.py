@@ -1,1 +1,1 @@
-"""The lab: demo, benches and crash lab. Only the command line imports it, lazily."""
+"""Demo, benchmarks and crash tests. Only the command line imports them, on use."""

@@ -1,4 +1,4 @@
-"""Puts everything together: the only room that knows all the others."""
+"""Composition root: assembles stores, models and engine into the library and the gateway."""
 
 from holdfast.wiring.gateway import keys_path, open_gateway
 from holdfast.wiring.library import (

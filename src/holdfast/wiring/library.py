@@ -1,4 +1,4 @@
-"""The library put together: a store, models and tools, from which sessions are opened."""
+"""Assemble a `Client` from a store, models and tools: `holdfast.open()` and `holdfast.ask()`."""
 
 import asyncio
 import os
@@ -36,33 +36,33 @@ if TYPE_CHECKING:
 
 
 class Tuning(msgspec.Struct, frozen=True):
-    """What few people need to change."""
+    """Advanced settings; the defaults suit most programs."""
 
     bounds: Bounds = Bounds()
     deadlines: Deadlines = Deadlines()
-    # When old records move into the archive; None: never.
+    # Rules for moving old records into the archive; None: never.
     sealing: Sealing | None = Sealing()
-    # Sessions that nobody has touched for so many days are removed for good in idle moments; None: they stay.
+    # Delete sessions that have not changed for this many days, when idle; None: never.
     retention_days: float | None = None
-    # For a call that asks for a summary: a person may wait behind it, and the next rung needs no model.
+    # Deadlines of summary calls: a user may be waiting, and the next rung needs no model.
     summary_deadlines: Deadlines = SUMMARY_DEADLINES
     lease_seconds: float = LEASE_SECONDS
-    # How long `close` lets running turns end before it leaves them to the next start.
+    # Time for running turns to end on close; unfinished turns resume at the next start.
     grace_seconds: float = 5.0
-    # Whether to resume, at the start, what other processes left unanswered in this store.
+    # Whether to resume, at the start, turns that other processes left unfinished in this store.
     adopts: bool = True
-    # Told of every work record that this process has written: for counters and traces. It must not fail.
+    # Called with every work record that this process wrote, for metrics and traces. Must not raise.
     observe: Callable[[str, Logged], None] = unobserved
-    # Whether a store of an older layout is brought to the newest; otherwise it is only looked at, and nothing is sent.
+    # Whether to migrate a store of an older layout; otherwise it is opened read-only, and nothing can be sent.
     migrates: bool = True
 
 
 def model_overrides() -> "Overrides":
-    """Read what the user says models accept: the file in HOLDFAST_MODELS, else models.toml in the config folder.
+    """Read the user's model limits: the file in HOLDFAST_MODELS, else models.toml in the config folder.
 
-    Raises `UsageError` where the file is wrong, or where one was named that is not there.
+    Raises `UsageError` if the file is invalid, or if HOLDFAST_MODELS names a missing file.
     """
-    from holdfast.models.overrides import NO_OVERRIDES, load_overrides  # noqa: PLC0415 - only what is used is loaded
+    from holdfast.models.overrides import NO_OVERRIDES, load_overrides  # noqa: PLC0415 - loaded on use
 
     if named := os.environ.get("HOLDFAST_MODELS"):
         return load_overrides(Path(named).expanduser())
@@ -72,7 +72,7 @@ def model_overrides() -> "Overrides":
 
 
 @asynccontextmanager
-async def open(  # noqa: A001, PLR0913 - `holdfast.open()` reads as it should; each part can be named, none has to be
+async def open(  # noqa: A001, PLR0913 - `holdfast.open()` is the public name; all arguments are optional
     store: str | Path | Log | None = None,
     *,
     model: str | Model | Sequence[str | Model] = "sim",
@@ -83,28 +83,27 @@ async def open(  # noqa: A001, PLR0913 - `holdfast.open()` reads as it should; e
     blobs: str | Path | Blobs | None = None,
     tuning: Tuning | None = None,
 ) -> AsyncGenerator[Client, None]:
-    """Open a store and its sessions.
+    """Open a store and return a client for its sessions.
 
-        async with holdfast.open() as hold:
-            chat = await hold.session("telegram:42")
+        async with holdfast.open() as client:
+            chat = await client.session("telegram:42")
             reply = await chat.send("Hello")
 
-    `store` is the path of a database file, made if it is not there, or the URL of a PostgreSQL database,
-    "postgresql://user@host/name", which any number of machines may share; ":memory:" keeps nothing. `model` is "sim"
-    (the simulated model, no key needed), "openai:NAME", "responses:NAME" (OpenAI's other dialect), "anthropic:NAME" or
-    "gemini:NAME", with the key in OPENAI_API_KEY, ANTHROPIC_API_KEY or GEMINI_API_KEY; several are tried in order when
-    one fails. `system` is the system text, or a function that is asked for it before every request. `tools` are typed
-    Python functions. `base_url` is any server that speaks the model's dialect. `archive` is where old records go: a
-    folder, or "s3://BUCKET/PREFIX" with the usual AWS_ variables; otherwise HOLDFAST_ARCHIVE, else a folder beside the
-    store; a store on a server has none beside it. Give the same one every time, on every machine: what was sealed is
-    only there. `store` may also be a store object of your own that implements `holdfast.ports.Log`; `open` closes it at
-    the end. It needs `blobs`: a folder, or an object that implements `holdfast.ports.Blobs`. Whatever a crash left
-    unanswered in the store is resumed at once.
+    `store` is the path of a database file, created if missing, or the URL of a PostgreSQL database,
+    "postgresql://user@host/name", which several machines may share; ":memory:" stores nothing. `model` is "sim" (the
+    simulated model, no key needed), "openai:NAME", "responses:NAME" (OpenAI's Responses API), "anthropic:NAME" or
+    "gemini:NAME", with the key in OPENAI_API_KEY, ANTHROPIC_API_KEY or GEMINI_API_KEY; further models are fallbacks.
+    `system` is the system text, or a function that returns it for each request. `tools` are typed Python functions.
+    `base_url` is the address of any server with the provider's API. `archive` is the place for old records: a folder,
+    or "s3://BUCKET/PREFIX" with the usual AWS_ variables. Default: HOLDFAST_ARCHIVE, else a folder beside the store; a
+    store on a server has none. Use the same archive every time and on every machine: sealed records exist only there.
+    `store` may also be an object that implements `holdfast.ports.Log`; `open` closes it at the end. It needs `blobs`: a
+    folder, or an object that implements `holdfast.ports.Blobs`. Turns that a crash left unfinished resume at once.
     """
-    tuning, lineup = tuning or Tuning(), ModelList(model, base_url)
+    tuning, model_list = tuning or Tuning(), ModelList(model, base_url)
     async with AsyncExitStack() as stack:
-        stack.push_async_callback(lineup.close)
-        records, content, kept = _open_parts(store, blobs, archive, tuning)
+        stack.push_async_callback(model_list.close)
+        records, content, opened_archive = _open_parts(store, blobs, archive, tuning)
         stack.push_async_callback(records.close)
         recall = Recall(records, content, tuning.bounds)
         engine = Engine(
@@ -112,13 +111,13 @@ async def open(  # noqa: A001, PLR0913 - `holdfast.open()` reads as it should; e
             blobs=content,
             clock=SystemClock(),
             toolbox=Toolbox(tools, blobs=content, bounds=tuning.bounds, for_sessions=(recall,)),
-            models=lineup.models,
+            models=model_list.models,
             system=system if callable(system) else lambda: system,
             learning=Learning(records),
             live=Live(),
             bounds=tuning.bounds,
             deadlines=tuning.deadlines,
-            archive=kept,
+            archive=opened_archive,
             sealing=tuning.sealing,
             retention_days=None if tuning.retention_days is None else check_days(tuning.retention_days),
             summary_deadlines=tuning.summary_deadlines,
@@ -152,18 +151,18 @@ def _open_parts(
 
 
 class ModelList:
-    """The models of a process, opened when they are first asked for, best first."""
+    """The models of a process in order of preference, opened on first use."""
 
     def __init__(self, model: str | Model | Sequence[str | Model], base_url: str | None) -> None:
         self._base_url = base_url
         self._opened: dict[str, Model] = {}
         wanted = [model] if isinstance(model, str) or not isinstance(model, Sequence) else list(model)
         if not wanted:
-            raise UsageError('no model was named; give one, such as model="sim" or model="openai:gpt-5"')
+            raise UsageError('no model given; pass one, such as model="sim" or model="openai:gpt-5"')
         self._default = [self._open(reference) for reference in wanted]
 
     def models(self, preferred: str | None) -> Sequence[Model]:
-        """Return the models to try: the one a session asked for, then those the process was set up with."""
+        """Return the models to try: the session's own choice first, then the defaults."""
         if preferred is None:
             return self._default
         chosen = self._open(preferred)
@@ -173,7 +172,7 @@ class ModelList:
         if not isinstance(reference, str):
             return self._opened.setdefault(reference.name, reference)
         if reference not in self._opened:
-            from holdfast.models.catalogue import open_model  # noqa: PLC0415 - only what is used is loaded
+            from holdfast.models.catalogue import open_model  # noqa: PLC0415 - loaded on use
 
             self._opened[reference] = open_model(
                 reference, base_url=self._base_url, environ=os.environ, overrides=model_overrides()
@@ -181,13 +180,13 @@ class ModelList:
         return self._opened[reference]
 
     async def close(self) -> None:
-        """Let go of connections."""
+        """Close all connections."""
         for model in self._opened.values():
             await model.close()
 
 
 def owner_name() -> str:
-    """Name this worker so that a person can find it; the last word tells apart two in one process."""
+    """Return a lease owner name: host, process id, and a random part that separates clients of one process."""
     return f"{socket.gethostname()}:{os.getpid()}:{secrets.token_hex(4)}"
 
 
@@ -200,16 +199,16 @@ def ask(
     model: str | Model | Sequence[str | Model] = "sim",
     tools: Sequence[Tool | Callable[..., object]] = (),
 ) -> Answer:
-    """Send one message and return its answer, without asyncio: for scripts and notebooks.
+    """Send one message and return its answer, synchronously: for scripts and notebooks.
 
         print(holdfast.ask("What did we decide?", session="planning"))
 
-    The session is kept like any other: ask again, and it goes on.
+    The session is stored: the next call continues it.
     """
 
     async def send() -> Answer:
-        async with open(store, model=model, tools=tools, tuning=Tuning(adopts=False)) as hold:
-            return await (await hold.session(session)).send(text, attachments=attachments)
+        async with open(store, model=model, tools=tools, tuning=Tuning(adopts=False)) as client:
+            return await (await client.session(session)).send(text, attachments=attachments)
 
     return _run_apart(send)
 
@@ -218,14 +217,14 @@ _Result = TypeVar("_Result")
 
 
 def _run_apart(work: Callable[[], Coroutine[Any, Any, _Result]]) -> _Result:
-    """Run a coroutine to its end, also where a loop is already running, as in a notebook."""
+    """Run a coroutine in a thread of its own, so that it works inside a running event loop, as in a notebook."""
     results: list[_Result] = []
     failures: list[BaseException] = []
 
     def run() -> None:
         try:
             results.append(asyncio.run(work()))
-        except BaseException as error:  # noqa: BLE001 - carried over to the calling thread, whatever it is
+        except BaseException as error:  # noqa: BLE001 - re-raised in the calling thread
             failures.append(error)
 
     thread = threading.Thread(target=run, name="holdfast.ask")

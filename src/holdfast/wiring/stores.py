@@ -1,4 +1,4 @@
-"""Where sessions are kept: a file, a database server or memory, with the blobs and the archive that belong to it."""
+"""Open a store by its path or URL, with its blobs and its archive."""
 
 import os
 from pathlib import Path
@@ -10,23 +10,22 @@ from holdfast.errors import StorePathError, UnsupportedError, UsageError
 from holdfast.ports import Archive, Blobs, Log, Store
 from holdfast.runtime.clock import SystemClock
 
-# A store that lives as long as the process: for tests and for trying things.
+# A store in memory, for tests and experiments.
 MEMORY = ":memory:"
-# How the address of a database server begins.
-_SERVERS = ("postgresql://", "postgres://")
+_SERVER_SCHEMES = ("postgresql://", "postgres://")
 
 
-# Where a store is: the path of a file, or the URL of a database.
+# The path of a SQLite file, or the URL of a PostgreSQL database.
 Place: TypeAlias = Path | str
 
 
 def is_server(store: Place) -> bool:
-    """Whether a store is on a database server, and not a file here."""
-    return isinstance(store, str) and store.startswith(_SERVERS)
+    """Return whether a store is the URL of a database server."""
+    return isinstance(store, str) and store.startswith(_SERVER_SCHEMES)
 
 
 def shown_place(store: Place) -> str:
-    """Say where a store is; of a server, without whoever asks it and how: that may hold a password."""
+    """Return the place of a store for display; a URL without user, password and options."""
     if not is_server(store):
         return str(store)
     address = urlsplit(str(store))
@@ -34,7 +33,7 @@ def shown_place(store: Place) -> str:
 
 
 def default_store_path() -> Place:
-    """Return where sessions are kept unless told otherwise: HOLDFAST_STORE, else the user's data folder."""
+    """Return the default store: HOLDFAST_STORE, else a file in the user's data folder."""
     if named := os.environ.get("HOLDFAST_STORE"):
         return named if is_server(named) else Path(named).expanduser()
     data_home = os.environ.get("XDG_DATA_HOME") or "~/.local/share"
@@ -42,7 +41,7 @@ def default_store_path() -> Place:
 
 
 def made_store_path() -> Place:
-    """Return the default path, with its folder made: nobody has chosen it, so nobody can have made it."""
+    """Return the default store, and create its folder."""
     path = default_store_path()
     if isinstance(path, str):
         return path
@@ -51,15 +50,15 @@ def made_store_path() -> Place:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as error:
         raise StorePathError(
-            f"the folder for sessions, {path.parent}, cannot be made ({error.strerror}); "
+            f"cannot create the folder {path.parent} ({error.strerror}); "
             "name another file with HOLDFAST_STORE or as the first argument of open()"
         ) from error
     return path
 
 
 def open_store(store: str | Path, bounds: Bounds, archive: Archive | None = None) -> tuple[Store, Blobs]:
-    """Open a store by its path, with the blobs that belong to it. Sealed records are read from its archive."""
-    from holdfast.stores.archived import ArchivedStore  # noqa: PLC0415 - only what is used is loaded
+    """Open a store and its blobs. Sealed records are read from its archive."""
+    from holdfast.stores.archived import ArchivedStore  # noqa: PLC0415 - loaded on use
 
     if str(store) == MEMORY:
         from holdfast.stores.memory import MemoryBlobs, MemoryStore  # noqa: PLC0415
@@ -73,17 +72,17 @@ def open_store(store: str | Path, bounds: Bounds, archive: Archive | None = None
 
     path = Path(store)
     archive = archive or open_archive(None, path)
-    # The store first: what is wrong with the path it says best, and then nothing else is made there.
+    # The store first: it reports a bad path best, and nothing else is created then.
     records = SqliteStore(path, clock=SystemClock(), bounds=bounds)
     blobs = FolderBlobs(path.with_name(path.name + "-blobs"))
     return records if archive is None else ArchivedStore(records, archive), blobs
 
 
 def look_at_store(store: str | Path, bounds: Bounds) -> tuple[Store, Blobs]:
-    """Open a store to read from it. One of an older layout stays as it is; of such a one nothing is indexed either."""
+    """Open a store for reading. A store of an older layout is opened read-only, without migration or indexing."""
     if is_server(store):
         return open_store(store, bounds)
-    from holdfast.stores.sqlite.file import layout_of  # noqa: PLC0415 - only what is used is loaded
+    from holdfast.stores.sqlite.file import layout_of  # noqa: PLC0415 - loaded on use
 
     found, newest = layout_of(Path(store))
     if found >= newest or found == 0:
@@ -116,31 +115,39 @@ def combine(store: Log, blobs: str | Path | Blobs | None, archive: Archive | Non
 
 
 def open_archive(archive: str | Path | Archive | None, store: str | Path) -> Archive | None:
-    """Open the archive of a store: the one that is named, else HOLDFAST_ARCHIVE, else the folder beside the store.
+    """Open the archive of a store: the given one, else HOLDFAST_ARCHIVE, else the folder beside the store.
 
-    A store in memory has none unless one is named, nor has one on a server: it has no folder that all its nodes share.
+    Stores in memory have no default archive. Stores on a server have none either: their nodes share no folder.
     """
     if archive is None:
-        if str(store) == MEMORY:
-            return None
-        archive = os.environ.get("HOLDFAST_ARCHIVE")
-        if archive is None and is_server(store):
-            return None
-        if archive is None:
-            from holdfast.stores.archives import FolderArchive  # noqa: PLC0415 - only what is used is loaded
-
-            return FolderArchive(Path(store).with_name(f"{Path(store).name}-archive"))
+        return _default_archive(store)
     if not isinstance(archive, str | Path):
         return archive
+    return _open_named(archive)
+
+
+def _default_archive(store: str | Path) -> Archive | None:
+    if str(store) == MEMORY:
+        return None
+    if (named := os.environ.get("HOLDFAST_ARCHIVE")) is not None:
+        return _open_named(named)
+    if is_server(store):
+        return None
+    from holdfast.stores.archives import FolderArchive  # noqa: PLC0415 - loaded on use
+
+    return FolderArchive(Path(store).with_name(f"{Path(store).name}-archive"))
+
+
+def _open_named(archive: str | Path) -> Archive:
     if str(archive).startswith("s3://"):
         return _open_s3(str(archive))
     if not str(archive) or "://" in str(archive):
-        raise UsageError(f"the archive {str(archive)!r} is neither a folder nor an address like s3://BUCKET/PREFIX")
+        raise UsageError(f"the archive {str(archive)!r} is neither a folder nor a URL like s3://BUCKET/PREFIX")
     folder = Path(archive).expanduser()
     if folder.exists() and not folder.is_dir():
-        raise StorePathError(f"the archive {folder} is a file; name a folder")
+        raise StorePathError(f"the archive {folder} is a file; use a folder")
     if not folder.parent.is_dir():
-        raise StorePathError(f"the archive {folder} cannot be made: create the folder {folder.parent}, or name another")
+        raise StorePathError(f"cannot create the archive {folder}; create the folder {folder.parent} first")
     from holdfast.stores.archives import FolderArchive  # noqa: PLC0415
 
     return FolderArchive(folder)
@@ -148,7 +155,7 @@ def open_archive(archive: str | Path | Archive | None, store: str | Path) -> Arc
 
 def _open_s3(address: str) -> Archive:
     try:
-        from holdfast.stores.s3 import S3Archive  # noqa: PLC0415 - an extra, and only where it is used
+        from holdfast.stores.s3 import S3Archive  # noqa: PLC0415 - an optional extra
     except ModuleNotFoundError as error:
         raise UsageError(
             f'the archive {address} needs the package obstore; install it with: pip install "holdfast[s3]"'
@@ -157,7 +164,7 @@ def _open_s3(address: str) -> Archive:
 
 
 def _open_server(url: str, bounds: Bounds, archive: Archive | None) -> tuple[Store, Blobs]:
-    from holdfast.stores.archived import ArchivedStore  # noqa: PLC0415 - only what is used is loaded
+    from holdfast.stores.archived import ArchivedStore  # noqa: PLC0415 - loaded on use
 
     try:
         from holdfast.stores.postgres import PostgresStore  # noqa: PLC0415 - an extra, and 0.3 s to import

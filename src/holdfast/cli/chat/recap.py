@@ -1,11 +1,11 @@
-"""What a session was doing when somebody comes back to it: the last exchange, and what was left unanswered."""
+"""Recap of a session for a returning user: the last exchange and the unanswered messages."""
 
 import asyncio
 from pathlib import Path
 
 import msgspec
 
-from holdfast.cli.output import shortened
+from holdfast.cli.output import shorten
 from holdfast.core.limits.bounds import Bounds
 from holdfast.runtime.engine.log import Log, open_log
 from holdfast.runtime.sessions.record_text import describe_parts
@@ -13,49 +13,49 @@ from holdfast.types.messages import Text
 from holdfast.types.records import InputAdmitted, Logged, Outcome, ReplyRecorded, TurnEnded
 from holdfast.wiring import MEMORY, Place, open_store
 
-# Enough of an old message to recognise it by.
+# Enough to recognise an old message.
 _REMINDER_CHARS = 60
 
 
 class Exchange(msgspec.Struct, frozen=True):
-    """A message and what came of it."""
+    """A message and its answer."""
 
-    asked: str
-    answered: str
+    message: str
+    answer: str
 
 
 class Unanswered(msgspec.Struct, frozen=True):
-    """A message without an outcome: its turn, and the message itself."""
+    """A message whose turn has no outcome yet."""
 
     turn: int
     message: InputAdmitted
 
     @property
-    def words(self) -> str:
-        """What it says."""
+    def text(self) -> str:
+        """The message as text."""
         return describe_parts(self.message.parts)
 
     @property
     def sentence(self) -> str:
-        """What a person is told about it."""
-        asked = shortened("".join(part.text for part in self.message.parts if isinstance(part, Text)), _REMINDER_CHARS)
-        return f"Message {self.turn} ({asked or 'an attachment'}) was left without an answer; resuming it."
+        """A note about it for the user."""
+        excerpt = shorten("".join(part.text for part in self.message.parts if isinstance(part, Text)), _REMINDER_CHARS)
+        return f"Message {self.turn} ({excerpt or 'an attachment'}) has no answer yet; resuming it."
 
 
-class Past(msgspec.Struct, frozen=True):
-    """Where a session stands."""
+class Recap(msgspec.Struct, frozen=True):
+    """State of a session when a chat opens it."""
 
     last_seq: int = 0
     last: Exchange | None = None
-    # What was asked in the part of the log that the model sees, oldest first.
-    asked: tuple[str, ...] = ()
+    # The user's messages in the part of the log that the model sees, oldest first.
+    messages: tuple[str, ...] = ()
     unanswered: tuple[Unanswered, ...] = ()
 
 
-async def look_back(path: Place, key: str) -> Past:
-    """Return where a session stands, without making the store where there is none."""
+async def load_recap(path: Place, key: str) -> Recap:
+    """Load the recap of a session, without creating a store."""
     if str(path) == MEMORY or (isinstance(path, Path) and not await asyncio.to_thread(path.exists)):
-        return Past()
+        return Recap()
     store, _ = open_store(path, Bounds())
     try:
         log = await open_log(store, key)
@@ -64,7 +64,7 @@ async def look_back(path: Place, key: str) -> Past:
     inputs = {logged.seq: logged.record for logged in log.tail if isinstance(logged.record, InputAdmitted)}
     turn = log.turn
     waiting = (turn.number, *turn.waiting) if turn.number else turn.waiting
-    return Past(
+    return Recap(
         turn.seq,
         _last_exchange(log, inputs),
         tuple(describe_parts(message.parts) for message in inputs.values()),

@@ -1,21 +1,24 @@
-"""A person and a session: what they write goes in at once, what happens is told as it happens, Ctrl-C stops an answer.
+"""Interactive chat: the loop that sends messages and follows the session, and the line-based terminal.
 
-The talk follows the session's records and deltas in one order and keeps nothing that the log does not have: a message
-is accepted when it is on disk, whatever else is being answered, and waits there for its turn.
+The loop has no state of its own beyond the log: a message is accepted when it is on disk, also while another one is
+being answered, and is queued there.
 """
 
 import asyncio
-from collections.abc import Coroutine
+import os
+import signal
+import sys
+from collections.abc import Callable, Coroutine
 from contextlib import aclosing, suppress
 from pathlib import Path
-from typing import Any
+from types import TracebackType
+from typing import Any, Protocol, Self
 from uuid import uuid4
 
-from holdfast.cli.chat.input import Face
-from holdfast.cli.chat.recap import Past
-from holdfast.cli.chat.slash_commands import Filling, filling, obey, order_in
-from holdfast.cli.chat.turn_printer import Telling
-from holdfast.cli.output import shortened
+from holdfast.cli.chat.recap import Recap
+from holdfast.cli.chat.slash_commands import BudgetUse, fullest_budget, parse_command, run_command
+from holdfast.cli.chat.turn_printer import AnswerOutput, PlainOutput, TurnPrinter
+from holdfast.cli.output import shorten
 from holdfast.errors import HoldfastError, RetryLaterError, UsageError
 from holdfast.ports import ReasoningDelta, TextDelta
 from holdfast.runtime.engine.live import LiveDelta
@@ -32,45 +35,70 @@ from holdfast.types.records import (
     TurnStarted,
 )
 
-# Enough of an old message to remember it by, and of one that waits.
+# Length of the last exchange and of a queued message in notes.
 _REMINDER_CHARS = 400
 _WAITING_CHARS = 60
-# How long a cancel may take to be on disk when the person has left already; a write takes milliseconds.
+# Time for a cancel to reach the disk after the user left; a write takes milliseconds.
 _STOPPING_SECONDS_MAX = 2.0
 
 
-class Talk:
-    """One session, opened for one person."""
+class Terminal(Protocol):
+    """Input and output of an interactive chat."""
 
-    def __init__(self, session: Session, past: Past, *, model: str) -> None:
+    @property
+    def output(self) -> AnswerOutput:
+        """Output for answers and notes."""
+        ...
+
+    async def read(self) -> str | None:
+        """Return the next input of the user; None when they leave."""
+        ...
+
+    def show_turn_start(self, text: str, *, has_waited: bool) -> None:
+        """Show which message is answered next."""
+        ...
+
+    def await_input(self) -> None:
+        """Show that the chat is idle and waits for input."""
+        ...
+
+    def refresh(self) -> None:
+        """Redraw the status."""
+        ...
+
+
+class Repl:
+    """Interactive chat in one session."""
+
+    def __init__(self, session: Session, recap: Recap, *, model: str) -> None:
         self.session = session
         self.attachments: list[Path] = []
         self.last_turn = 0
-        # Whether the person left by Ctrl-C.
+        # Whether the user left by Ctrl-C.
         self.was_interrupted = False
-        self._past, self._model = past, model
-        # What is being answered and what waits for it, by turn and in order; all of it is in the log.
-        self._unanswered = {left.turn: left.words for left in past.unanswered}
+        self._recap, self._model = recap, model
+        # Text of the running and the queued messages by turn, in order; all of them are in the log.
+        self._unanswered = {unanswered.turn: unanswered.text for unanswered in recap.unanswered}
         self._waited: set[int] = set()
         self._client_ids: set[str] = set()
         self._leaves_next = False
         self._stopping: asyncio.Task[None] | None = None
-        self._filling: Filling | None = None
+        self._use: BudgetUse | None = None
         self._tasks: set[asyncio.Task[None]] = set()
         self._has_left = False
 
-    # What the face asks.
+    # Called by the terminal.
 
     def is_busy(self) -> bool:
-        """Whether something is being answered."""
+        """Return whether a message is being answered."""
         return bool(self._unanswered)
 
     def status(self) -> str:
-        """Return how things stand, in one line."""
+        """Return the status line."""
         waiting = max(len(self._unanswered) - 1, 0)
         parts = [
             f"{self.session.key} · {self._model}",
-            self._filling.line if self._filling else "",
+            self._use.line if self._use else "",
             "answering" if self._unanswered else "",
             f"{waiting} waiting" if waiting else "",
             f"{len(self.attachments)} attached" if self.attachments else "",
@@ -78,84 +106,84 @@ class Talk:
         return " · ".join(part for part in parts if part)
 
     def interrupt(self) -> bool:
-        """Take a Ctrl-C: the first stops the answer in hand, the second leaves, which is what True says."""
+        """Act on Ctrl-C: the first cancels the running turn, the second returns True to leave."""
         if self._leaves_next:
             self.was_interrupted = True
             return True
         self._leaves_next = True
         if self._unanswered:
-            self.tell("stopping; Ctrl-C again leaves at once")
+            self.print_note("stopping; Ctrl-C again leaves at once")
             self._stopping = self._start(self.session.cancel(next(iter(self._unanswered))))
         else:
-            self.tell("Ctrl-C again leaves; so does Ctrl-D")
-            self._face.rests()
+            self.print_note("Ctrl-C again leaves; so does Ctrl-D")
+            self._terminal.await_input()
         return False
 
-    # What an order asks.
+    # Called by slash commands.
 
-    def tell(self, sentence: str) -> None:
-        """Show a sentence to the person."""
-        self._face.sheet.aside(sentence)
+    def print_note(self, sentence: str) -> None:
+        """Show a note to the user."""
+        self._terminal.output.print_note(sentence)
 
     def leave(self) -> None:
-        """End the talk."""
+        """End the chat."""
         self._has_left = True
 
-    # The talk itself.
+    # The loop.
 
-    async def converse(self, face: Face) -> None:
-        """Talk until the person leaves. What then is not answered stays in the log, and goes on at the next start."""
-        self._face, self._telling = face, Telling(face.sheet)
+    async def run(self, terminal: Terminal) -> None:
+        """Chat until the user leaves. Unanswered messages stay in the log and resume at the next start."""
+        self._terminal, self._printer = terminal, TurnPrinter(terminal.output)
         self._greet()
         watching = asyncio.create_task(self._watch(), name=f"watch {self.session.key}")
         try:
             self._resume()
             if not self._unanswered:
-                self._measure()
-                face.rests()
+                self._update_use()
+                terminal.await_input()
             while not self._has_left and (line := await self._next_line(watching)) is not None:
                 self._leaves_next = False
-                await self._take(line)
-            self._part()
+                await self._accept(line)
+            self._print_goodbye()
         finally:
             watching.cancel()
             if self._stopping is not None:
-                # Who stops an answer and leaves at once must not find it answered at the next start.
+                # Wait for the cancel record: otherwise the next start would resume the cancelled turn.
                 await asyncio.wait([self._stopping], timeout=_STOPPING_SECONDS_MAX)
             for task in self._tasks:
                 task.cancel()
             await asyncio.wait([watching, *self._tasks])
 
     async def _next_line(self, watching: asyncio.Task[None]) -> str | None:
-        """Return what the person wrote next. Where nothing can be watched any more, nothing can be said either."""
-        reading = asyncio.create_task(self._face.read())
+        """Return the next input. Raises the error of the watch task if that ended: the chat depends on it."""
+        reading = asyncio.create_task(self._terminal.read())
         await asyncio.wait([reading, watching], return_when=asyncio.FIRST_COMPLETED)
         if watching.done():
             reading.cancel()
             await watching
         return await reading
 
-    async def _take(self, line: str) -> None:
-        order = order_in(line)
-        if order is not None:
-            await self._obey(*order)
+    async def _accept(self, line: str) -> None:
+        command = parse_command(line)
+        if command is not None:
+            await self._run_command(*command)
         elif line.strip():
             await self._post(line)
         elif not self._unanswered:
-            self._face.rests()
+            self._terminal.await_input()
 
-    async def _obey(self, name: str, rest: str) -> None:
-        work = obey(self, name, rest)
+    async def _run_command(self, name: str, rest: str) -> None:
+        work = run_command(self, name, rest)
         if name == "/compact":
-            # It takes as long as a model does, and somebody may want to go on writing.
-            self._start(self._then_rest(work))
+            # Slow: it calls a model. Run it in the background so that the user can keep typing.
+            self._start(self._then_await_input(work))
         else:
-            await self._then_rest(work)
+            await self._then_await_input(work)
 
-    async def _then_rest(self, work: Coroutine[Any, Any, None]) -> None:
+    async def _then_await_input(self, work: Coroutine[Any, Any, None]) -> None:
         await work
         if not self._unanswered and not self._has_left:
-            self._face.rests()
+            self._terminal.await_input()
 
     async def _post(self, text: str) -> None:
         client_id = uuid4().hex
@@ -163,92 +191,162 @@ class Talk:
         try:
             self.last_turn = await self.session.post(text, attachments=self.attachments, client_id=client_id)
         except (UsageError, RetryLaterError) as error:
-            self.tell(str(error))
+            self.print_note(str(error))
             if not self._unanswered:
-                self._face.rests()
+                self._terminal.await_input()
         else:
             self.attachments.clear()
 
-    # Beginning and end.
+    # Start and end.
 
     def _greet(self) -> None:
-        self.tell(f"Session {self.session.key!r}, model {self._model}. Ctrl-C stops an answer, Ctrl-D leaves, /help.")
-        if self._past.last is not None:
-            self.tell(f"Last time you said: {shortened(self._past.last.asked, _REMINDER_CHARS)}")
-            self.tell(f"and the answer was: {shortened(self._past.last.answered, _REMINDER_CHARS)}")
+        self.print_note(
+            f"Session {self.session.key!r}, model {self._model}. Ctrl-C stops an answer, Ctrl-D leaves, /help."
+        )
+        if self._recap.last is not None:
+            self.print_note(f"Your last message: {shorten(self._recap.last.message, _REMINDER_CHARS)}")
+            self.print_note(f"The answer to it: {shorten(self._recap.last.answer, _REMINDER_CHARS)}")
 
     def _resume(self) -> None:
-        for left in self._past.unanswered:
-            self.tell(left.sentence)
-        if self._past.unanswered:
-            self._start(self._wake(self._past.unanswered[0].turn))
+        for unanswered in self._recap.unanswered:
+            self.print_note(unanswered.sentence)
+        if self._recap.unanswered:
+            self._start(self._wake(self._recap.unanswered[0].turn))
 
     async def _wake(self, turn: int) -> None:
-        """Have what a dead process left worked on; what comes of it is told like all else."""
+        """Start work on a turn that a dead process left; its events are printed like all others."""
         with suppress(HoldfastError):
             await self.session.wait(turn)
 
-    def _part(self) -> None:
+    def _print_goodbye(self) -> None:
         if self._unanswered:
             count = len(self._unanswered)
             messages = "1 message is" if count == 1 else f"{count} messages are"
-            self.tell(f"{messages} kept, and answered when this session is next opened.")
+            self.print_note(f"{messages} stored, and will be answered when this session is next opened.")
 
-    # Following the session.
+    # Session events.
 
     async def _watch(self) -> None:
-        async with aclosing(self.session.live(after=self._past.last_seq)) as sights:
-            async for sight in sights:
-                if isinstance(sight, LiveDelta):
-                    if isinstance(sight.delta, TextDelta | ReasoningDelta):
-                        self._telling.see(sight.delta)
+        async with aclosing(self.session.live(after=self._recap.last_seq)) as sights:
+            async for event in sights:
+                if isinstance(event, LiveDelta):
+                    if isinstance(event.delta, TextDelta | ReasoningDelta):
+                        self._printer.print_event(event.delta)
                 else:
-                    self._see(sight)
+                    self._on_record(event)
 
-    def _see(self, logged: Logged) -> None:
+    def _on_record(self, logged: Logged) -> None:
         match logged.record:
             case InputAdmitted() as message:
-                self._see_input(logged.seq, message)
+                self._on_input(logged.seq, message)
             case TurnStarted(turn=turn):
                 self._leaves_next = False
-                self._face.begins(self._unanswered.get(turn, ""), has_waited=turn in self._waited)
+                self._terminal.show_turn_start(self._unanswered.get(turn, ""), has_waited=turn in self._waited)
             case CompactionApplied() | CompactionUndone() | MessagePinned():
-                self._measure()
+                self._update_use()
             case _:
                 pass
-        self._telling.see(logged)
+        self._printer.print_event(logged)
         if isinstance(logged.record, TurnEnded):
-            self._see_end(logged.record)
-        self._face.changed()
+            self._on_turn_end(logged.record)
+        self._terminal.refresh()
 
-    def _see_input(self, seq: int, message: InputAdmitted) -> None:
-        words = describe_parts(message.parts)
+    def _on_input(self, seq: int, message: InputAdmitted) -> None:
+        text = describe_parts(message.parts)
         if message.client_id not in self._client_ids:
-            self.tell(f"From elsewhere: {shortened(words, _WAITING_CHARS)}")
+            self.print_note(f"From another client: {shorten(text, _WAITING_CHARS)}")
         if self._unanswered:
             self._waited.add(seq)
-            self.tell(f"Accepted as message {seq}; it waits its turn: {shortened(words, _WAITING_CHARS)}")
-        self._unanswered[seq] = words
+            self.print_note(f"Accepted as message {seq}; queued: {shorten(text, _WAITING_CHARS)}")
+        self._unanswered[seq] = text
 
-    def _see_end(self, ended: TurnEnded) -> None:
+    def _on_turn_end(self, ended: TurnEnded) -> None:
         if ended.outcome is not Outcome.ANSWERED:
-            self.tell(ended.sentence)
+            self.print_note(ended.sentence)
         self._unanswered.pop(ended.turn, None)
         self._waited.discard(ended.turn)
-        self._measure()
+        self._update_use()
         if not self._unanswered:
-            self._face.rests()
+            self._terminal.await_input()
 
-    def _measure(self) -> None:
-        self._start(self._fill())
+    def _update_use(self) -> None:
+        self._start(self._load_use())
 
-    async def _fill(self) -> None:
+    async def _load_use(self) -> None:
         with suppress(HoldfastError):
-            self._filling = filling(await self.session.view())
-            self._face.changed()
+            self._use = fullest_budget(await self.session.view())
+            self._terminal.refresh()
 
     def _start(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         task = asyncio.create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         return task
+
+
+# --- Line-based terminal ---
+
+
+# Bytes per read; a terminal returns one line at a time.
+_CHUNK_BYTES = 65_536
+
+
+class LineTerminal:
+    """Terminal without redrawing: for dumb terminals, redirected output and --plain."""
+
+    def __init__(self, interrupt: Callable[[], bool]) -> None:
+        self.output = PlainOutput(sys.stdout, sys.stderr)
+        self._interrupt = interrupt
+        self._lines: asyncio.Queue[str | None] = asyncio.Queue()
+        self._half_line = b""
+        self._keyboard = sys.stdin.fileno()
+
+    async def __aenter__(self) -> Self:
+        loop = asyncio.get_running_loop()
+        loop.add_reader(self._keyboard, self._accept)
+        loop.add_signal_handler(signal.SIGINT, self._on_interrupt)
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        loop = asyncio.get_running_loop()
+        loop.remove_reader(self._keyboard)
+        loop.remove_signal_handler(signal.SIGINT)
+        self.output.finish()
+
+    async def read(self) -> str | None:
+        """Return the next line; None at the end of the input."""
+        return await self._lines.get()
+
+    def show_turn_start(self, text: str, *, has_waited: bool) -> None:
+        """Print a message that was queued; any other one is directly above."""
+        if has_waited:
+            self.output.print_note(f"answering: {text}")
+
+    def await_input(self) -> None:
+        """Print the input prompt."""
+        self.output.invite()
+
+    def refresh(self) -> None:
+        """Do nothing: there is no status line."""
+
+    def _accept(self) -> None:
+        try:
+            chunk = os.read(self._keyboard, _CHUNK_BYTES)
+        except OSError:
+            # The terminal is gone, such as after a lost connection.
+            chunk = b""
+        if not chunk:
+            asyncio.get_running_loop().remove_reader(self._keyboard)
+            self._lines.put_nowait(None)
+            return
+        *lines, self._half_line = (self._half_line + chunk).split(b"\n")
+        for line in lines:
+            self.output.take_line()
+            # Invalid UTF-8 stays in the text and is rejected later with an error message.
+            self._lines.put_nowait(line.rstrip(b"\r").decode(errors="surrogateescape"))
+
+    def _on_interrupt(self) -> None:
+        if self._interrupt():
+            self._lines.put_nowait(None)

@@ -1,4 +1,4 @@
-"""What a person can order in a talk: lines that begin with a slash and are not for the model."""
+"""Slash commands of a chat: lines that begin with a slash and are not sent to the model."""
 
 import re
 from collections.abc import Awaitable, Callable, Mapping
@@ -9,20 +9,20 @@ from typing import Protocol
 import msgspec
 
 from holdfast.cli.options import check_message
-from holdfast.cli.output import columns, shortened
+from holdfast.cli.output import align_columns, shorten
 from holdfast.errors import BadInputError, HoldfastError
 from holdfast.runtime.sessions.record_text import describe_parts
 from holdfast.runtime.sessions.session import Session, View
 
-# --- How full the fullest of the three budgets is, as a bar and as a sentence.
+# --- Gauge of the fullest budget ---
 
 
-# As wide as a bar needs to be to tell a tenth from the next.
+# Width of the gauge: one cell per 10 %.
 _CELLS = 10
 
 
-class Filling(msgspec.Struct, frozen=True):
-    """What the view takes of the budget that it takes most of; nothing is known of a limit where `most` is None."""
+class BudgetUse(msgspec.Struct, frozen=True):
+    """Use of one budget by the view; `most` is None if the limit is unknown."""
 
     used: int
     most: int | None
@@ -30,189 +30,189 @@ class Filling(msgspec.Struct, frozen=True):
 
     @property
     def percent(self) -> int | None:
-        """How full it is."""
+        """Use in percent; None if the limit is unknown."""
         return None if self.most is None else 100 * self.used // max(self.most, 1)
 
     @property
     def sentence(self) -> str:
-        """The same for a person to read."""
+        """The use as a sentence."""
         if self.percent is None:
-            return f"About {self.used:,} {self.unit}; the model's limit is not known yet."
+            return f"About {self.used:,} {self.unit}; the model's limit is unknown."
         return f"About {self.used:,} of {self.most:,} {self.unit} ({self.percent} %)."
 
     @property
     def line(self) -> str:
-        """The same with a bar, for a status line."""
+        """The use with a gauge, for the status line."""
         if self.percent is None:
             return f"{self.used:,} {self.unit}"
         return f"{bar(self.percent)} {self.percent}% of {self.most:,} {self.unit}"
 
 
-def filling(seen: View) -> Filling:
-    """Return the budget of which a view takes most; tokens where nothing is known."""
+def fullest_budget(seen: View) -> BudgetUse:
+    """Return the budget with the highest use; tokens if no limit is known."""
     limits = seen.limits
     budgets = [
-        Filling(seen.tokens_estimated, seen.window_tokens, "tokens"),
-        Filling(seen.wire_bytes_estimated, limits.wire_bytes_max, "bytes"),
-        Filling(seen.sizes.media_count, limits.media_count_max, "images"),
+        BudgetUse(seen.tokens_estimated, seen.window_tokens, "tokens"),
+        BudgetUse(seen.wire_bytes_estimated, limits.wire_bytes_max, "bytes"),
+        BudgetUse(seen.sizes.media_count, limits.media_count_max, "images"),
     ]
     return max(budgets, key=lambda budget: -1 if budget.percent is None else budget.percent)
 
 
 def bar(percent: int) -> str:
-    """Return a bar that is so full. Of plain characters: it has to come out right everywhere."""
+    """Return a gauge of ASCII characters, which every terminal shows."""
     full = min(max(percent, 0), 100) * _CELLS // 100
     return f"[{'#' * full}{'-' * (_CELLS - full)}]"
 
 
-# Enough of a message to recognise it by.
+# Enough to recognise a message.
 _LINE_CHARS = 100
 _HITS = 5
-# A word that names an order; "/etc/hosts" and "/ 2" are the beginning of a message.
-_ORDER = re.compile(r"/[a-z]+(?=\s|$)")
+# A command name; "/etc/hosts" and "/ 2" start a message.
+_COMMAND = re.compile(r"/[a-z]+(?=\s|$)")
 
 
-class Talking(Protocol):
-    """What an order needs of a talk."""
+class Conversation(Protocol):
+    """The chat as slash commands see it."""
 
     session: Session
     attachments: list[Path]
-    # The last message that was accepted from here, by its turn; 0 before there is one.
+    # Turn of the last message accepted from this chat; 0 before the first.
     last_turn: int
 
-    def tell(self, sentence: str) -> None:
-        """Show a sentence to the person."""
+    def print_note(self, sentence: str) -> None:
+        """Show a note to the user."""
         ...
 
     def leave(self) -> None:
-        """End the talk."""
+        """End the chat."""
         ...
 
 
-class Order(msgspec.Struct, frozen=True):
-    """One order: how it is written, what it does in a few words, and what does it."""
+class SlashCommand(msgspec.Struct, frozen=True):
+    """One slash command: usage, help text and function."""
 
     usage: str
-    told: str
-    obey: Callable[[Talking, str], Awaitable[None]]
+    help_text: str
+    run: Callable[[Conversation, str], Awaitable[None]]
 
 
-def order_in(line: str) -> tuple[str, str] | None:
-    """Return the name of an order and what stands behind it; None where a line is a message."""
-    found = _ORDER.match(line)
+def parse_command(line: str) -> tuple[str, str] | None:
+    """Return the command name and its arguments; None if the line is a message."""
+    found = _COMMAND.match(line)
     return None if found is None else (found[0], line[found.end() :].strip())
 
 
-async def obey(talk: Talking, name: str, rest: str) -> None:
-    """Do what was ordered. What cannot be done is told, and the talk goes on."""
-    if name not in ORDERS:
-        talk.tell(f"There is no {name}; /help lists what there is. To send it as a message, begin with a space.")
+async def run_command(chat: Conversation, name: str, rest: str) -> None:
+    """Run a command. Errors are shown as notes; the chat continues."""
+    if name not in SLASH_COMMANDS:
+        chat.print_note(f"Unknown command {name}; see /help. To send it as a message, begin with a space.")
         return
     try:
-        await ORDERS[name].obey(talk, rest)
+        await SLASH_COMMANDS[name].run(chat, rest)
     except HoldfastError as error:
-        talk.tell(str(error))
+        chat.print_note(str(error))
 
 
-async def _attach(talk: Talking, rest: str) -> None:
+async def _attach(chat: Conversation, rest: str) -> None:
     if rest == "-":
-        talk.attachments.clear()
+        chat.attachments.clear()
     elif rest:
         path = _path(rest)
         await check_message("…", [path])
-        talk.attachments.append(path)
-    names = ", ".join(path.name for path in talk.attachments)
-    talk.tell(f"With the next message: {names} (/attach - takes that back)" if names else "Nothing is attached.")
+        chat.attachments.append(path)
+    names = ", ".join(path.name for path in chat.attachments)
+    chat.print_note(f"With the next message: {names} (/attach - removes them)" if names else "Nothing is attached.")
 
 
 def _path(written: str) -> Path:
-    """Return a path as it is written in a shell, or dropped on a terminal."""
+    """Parse a path as typed in a shell or dropped on a terminal."""
     return Path(written.strip("'\"").replace("\\ ", " ")).expanduser()
 
 
-async def _compact(talk: Talking, rest: str) -> None:
-    from holdfast.cli.commands.change import compacted, told  # noqa: PLC0415 - what summaries are made with is loaded late
+async def _compact(chat: Conversation, rest: str) -> None:
+    from holdfast.cli.commands.compact import compact_session, describe_result  # noqa: PLC0415 - slow to load
 
-    talk.tell("Compacting; you may go on writing.")
-    talk.tell(told(talk.session.key, await compacted(talk.session, rest)))
+    chat.print_note("Compacting; you can keep typing.")
+    chat.print_note(describe_result(chat.session.key, await compact_session(chat.session, rest)))
 
 
-async def _undo(talk: Talking, rest: str) -> None:
+async def _undo(chat: Conversation, rest: str) -> None:
     del rest
-    if await talk.session.undo():
-        talk.tell("Undone: the model sees again what it saw before the last compaction or roll-over.")
+    if await chat.session.undo():
+        chat.print_note("Undone: the model sees what it saw before the last compaction or roll-over.")
     else:
-        talk.tell("There is nothing to undo.")
+        chat.print_note("There is nothing to undo.")
 
 
-async def _search(talk: Talking, rest: str) -> None:
+async def _search(chat: Conversation, rest: str) -> None:
     if not rest:
-        raise BadInputError("/search needs words to look for, as in /search berth 17")
-    hits = await talk.session.search(rest, limit=_HITS)
+        raise BadInputError("/search needs words to find, such as /search berth 17")
+    hits = await chat.session.search(rest, limit=_HITS)
     for hit in hits:
-        talk.tell(f"[#{hit.seq}] {shortened(hit.excerpt, 2 * _LINE_CHARS)}")
+        chat.print_note(f"[#{hit.seq}] {shorten(hit.excerpt, 2 * _LINE_CHARS)}")
     if not hits:
-        talk.tell("Nothing was found.")
+        chat.print_note("Nothing found.")
 
 
-async def _view(talk: Talking, rest: str) -> None:
+async def _view(chat: Conversation, rest: str) -> None:
     del rest
-    seen = await talk.session.view()
-    talk.tell(filling(seen).sentence)
+    seen = await chat.session.view()
+    chat.print_note(fullest_budget(seen).sentence)
     if seen.boundary:
-        talk.tell(f"Word for word from message {seen.boundary} on; what came before is represented:")
+        chat.print_note(f"Verbatim from message {seen.boundary} on; earlier messages are summarised:")
     for message in seen.messages:
-        talk.tell(f"{message.role.value}: {shortened(describe_parts(message.parts), _LINE_CHARS)}")
+        chat.print_note(f"{message.role.value}: {shorten(describe_parts(message.parts), _LINE_CHARS)}")
 
 
-async def _pin(talk: Talking, rest: str) -> None:
-    turn = _turn(talk, rest)
-    await talk.session.pin(turn)
-    talk.tell(f"Message {turn} stays in the view, whatever is compacted.")
+async def _pin(chat: Conversation, rest: str) -> None:
+    turn = _turn(chat, rest)
+    await chat.session.pin(turn)
+    chat.print_note(f"Message {turn} is pinned: compactions keep it in the view.")
 
 
-async def _unpin(talk: Talking, rest: str) -> None:
-    turn = _turn(talk, rest)
-    await talk.session.pin(turn, keep=False)
-    talk.tell(f"Message {turn} is no longer pinned.")
+async def _unpin(chat: Conversation, rest: str) -> None:
+    turn = _turn(chat, rest)
+    await chat.session.pin(turn, keep=False)
+    chat.print_note(f"Message {turn} is unpinned.")
 
 
-def _turn(talk: Talking, rest: str) -> int:
+def _turn(chat: Conversation, rest: str) -> int:
     if rest.isdecimal():
         return int(rest)
-    if rest or not talk.last_turn:
-        raise BadInputError("name a message by its number, as in /pin 12; `holdfast show` and /search tell the numbers")
-    return talk.last_turn
+    if rest or not chat.last_turn:
+        raise BadInputError("give the number of a message, such as /pin 12; `holdfast show` and /search print numbers")
+    return chat.last_turn
 
 
-async def _cancel(talk: Talking, rest: str) -> None:
+async def _cancel(chat: Conversation, rest: str) -> None:
     del rest
-    await talk.session.cancel()
+    await chat.session.cancel()
 
 
-async def _help(talk: Talking, rest: str) -> None:
+async def _help(chat: Conversation, rest: str) -> None:
     del rest
-    for line in columns((order.usage, order.told) for order in ORDERS.values()):
-        talk.tell(line)
-    talk.tell("Alt-Enter begins a new line. Ctrl-C stops an answer, twice leaves. What you write meanwhile waits.")
+    for line in align_columns((command.usage, command.help_text) for command in SLASH_COMMANDS.values()):
+        chat.print_note(line)
+    chat.print_note("Alt-Enter: new line. Ctrl-C: stop the answer; twice: leave. Messages sent meanwhile are queued.")
 
 
-async def _quit(talk: Talking, rest: str) -> None:
+async def _quit(chat: Conversation, rest: str) -> None:
     del rest
-    talk.leave()
+    chat.leave()
 
 
-ORDERS: Mapping[str, Order] = MappingProxyType(
+SLASH_COMMANDS: Mapping[str, SlashCommand] = MappingProxyType(
     {
-        "/attach": Order("/attach FILE", "send a text, an image or a PDF along with the next message", _attach),
-        "/compact": Order("/compact [FOCUS]", "represent what is old by a summary that keeps FOCUS", _compact),
-        "/undo": Order("/undo", "take the last compaction or roll-over back", _undo),
-        "/search": Order("/search WORDS", "find what was said or done, also long ago", _search),
-        "/view": Order("/view", "show what the model sees now, a line each", _view),
-        "/pin": Order("/pin [NUMBER]", "keep a message in the view; without a number the last one", _pin),
-        "/unpin": Order("/unpin [NUMBER]", "keep it no longer", _unpin),
-        "/cancel": Order("/cancel", "stop everything that is being answered or waits", _cancel),
-        "/help": Order("/help", "this list", _help),
-        "/quit": Order("/quit", "leave; so do Ctrl-D and kill -9", _quit),
+        "/attach": SlashCommand("/attach FILE", "send a text, an image or a PDF along with the next message", _attach),
+        "/compact": SlashCommand("/compact [FOCUS]", "replace older messages by a summary that keeps FOCUS", _compact),
+        "/undo": SlashCommand("/undo", "undo the last compaction or roll-over", _undo),
+        "/search": SlashCommand("/search WORDS", "search all messages and tool steps", _search),
+        "/view": SlashCommand("/view", "show what the model sees now, one line per message", _view),
+        "/pin": SlashCommand("/pin [NUMBER]", "keep a message in the view; default: the last one", _pin),
+        "/unpin": SlashCommand("/unpin [NUMBER]", "remove the pin", _unpin),
+        "/cancel": SlashCommand("/cancel", "cancel the running turn and all queued messages", _cancel),
+        "/help": SlashCommand("/help", "this list", _help),
+        "/quit": SlashCommand("/quit", "leave (also Ctrl-D)", _quit),
     }
 )

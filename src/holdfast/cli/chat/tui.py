@@ -1,7 +1,7 @@
-"""A terminal at which a person types while answers come in: what is written stays below, what is said scrolls above.
+"""Full terminal interface: the input line stays at the bottom while answers scroll above it.
 
-No question is ever put to the terminal (where its cursor is, for instance), so nothing waits for an answer over a slow
-connection, and a terminal that cannot answer is as good as any.
+It sends no queries to the terminal (such as for the cursor position), so it works over slow connections and on
+terminals that do not answer them.
 """
 
 import asyncio
@@ -23,22 +23,22 @@ from prompt_toolkit.output.vt100 import Vt100_Output
 from prompt_toolkit.shortcuts import CompleteStyle
 from prompt_toolkit.styles import Style
 
-from holdfast.cli.chat.markdown import MarkdownSheet
-from holdfast.cli.chat.slash_commands import ORDERS
-from holdfast.cli.output import harmless
+from holdfast.cli.chat.markdown import MarkdownOutput
+from holdfast.cli.chat.slash_commands import SLASH_COMMANDS
+from holdfast.cli.output import sanitize
 
-# Redrawing more often than a person can see only makes a slow connection slower.
+# Faster redraws are not visible and would load a slow connection.
 _REDRAW_SECONDS_MIN = 0.05
 _STYLE = Style.from_dict({"status": "dim", "invitation": "bold"})
 
 
-class Screen:
-    """The prompt with its status line, the block in hand above it, and everything else above that."""
+class TuiTerminal:
+    """Input line with a status line, the block being written above it, and finished text above that."""
 
     def __init__(
         self, *, status: Callable[[], str], is_busy: Callable[[], bool], interrupt: Callable[[], bool]
     ) -> None:
-        self.sheet = MarkdownSheet(self)
+        self.output = MarkdownOutput(self)
         self._status, self._is_busy, self._interrupt = status, is_busy, interrupt
         self._lines: asyncio.Queue[str | None] = asyncio.Queue()
         self._drawn_below = ""
@@ -48,7 +48,7 @@ class Screen:
             multiline=True,
             history=self._history,
             key_bindings=self._keys(),
-            completer=_OrderCompleter(),
+            completer=_CommandCompleter(),
             complete_style=CompleteStyle.READLINE_LIKE,
             complete_while_typing=False,
             reserve_space_for_menu=0,
@@ -65,48 +65,48 @@ class Screen:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        self.sheet.finish()
+        self.output.finish()
         if self._prompt.app.is_running:
             self._prompt.app.exit(result="")
         await asyncio.wait([self._typing])
 
     def remember(self, messages: Iterable[str]) -> None:
-        """Let the person find earlier messages with the arrow keys."""
+        """Add earlier messages to the input history."""
         for message in messages:
             self._history.append_string(message)
 
-    # A face.
+    # Terminal protocol.
 
     async def read(self) -> str | None:
-        """Return the next thing that the person wrote, or None when they leave."""
+        """Return the next input of the user; None when they leave."""
         return await self._lines.get()
 
-    def begins(self, words: str, *, has_waited: bool) -> None:  # noqa: ARG002 - the face's signature
-        """Show the message at the place from which on it is answered."""
-        self.sheet.finish()
-        self.above(f"\n\x1b[1m> \x1b[0m{harmless(words)}\n\n")
+    def show_turn_start(self, text: str, *, has_waited: bool) -> None:  # noqa: ARG002 - the protocol's signature
+        """Print the message above its answer."""
+        self.output.finish()
+        self.print_above(f"\n\x1b[1m> \x1b[0m{sanitize(text)}\n\n")
 
-    def rests(self) -> None:
-        """The prompt is there all the time; only the status changes."""
-        self.changed()
+    def await_input(self) -> None:
+        """Refresh the status; the input line is always shown."""
+        self.refresh()
 
-    def changed(self) -> None:
-        """Draw the status anew."""
+    def refresh(self) -> None:
+        """Redraw the status line."""
         self._prompt.app.invalidate()
 
-    # A strip.
+    # Live area protocol.
 
     @property
     def size(self) -> tuple[int, int]:
-        """Columns and rows of the terminal."""
+        """Width and height of the terminal."""
         shape = shutil.get_terminal_size()
         return shape.columns, shape.lines
 
-    def above(self, text: str) -> None:
-        """Add lines that stay.
+    def print_above(self, text: str) -> None:
+        """Print permanent lines above the prompt.
 
-        The prompt is taken away and drawn anew below them. What is typed meanwhile is not echoed in between, as it
-        would be if the terminal were handed over for that time.
+        The prompt is erased and redrawn below them. The terminal stays in raw mode, so keys typed meanwhile are not
+        echoed between the lines.
         """
         if self._prompt.app.is_running:
             self._prompt.app.renderer.erase()
@@ -114,8 +114,8 @@ class Screen:
         sys.stdout.write(text)
         sys.stdout.flush()
 
-    def below(self, text: str) -> None:
-        """Draw these lines above the prompt in place of those before."""
+    def redraw(self, text: str) -> None:
+        """Replace the redrawn lines above the prompt."""
         self._drawn_below = text
         self._prompt.app.invalidate()
 
@@ -127,7 +127,7 @@ class Screen:
 
     def _message(self) -> StyleAndTextTuples:
         drawn = to_formatted_text(ANSI(f"{self._drawn_below}\n")) if self._drawn_below else []
-        status = harmless(self._status())[: max(self.size[0] - 1, 1)]
+        status = sanitize(self._status())[: max(self.size[0] - 1, 1)]
         return [*drawn, ("class:status", f"{status}\n"), ("class:invitation", "> ")]
 
     async def _type(self) -> None:
@@ -148,7 +148,7 @@ class Screen:
             if text.strip():
                 buffer.append_to_history()
                 if text.startswith("/"):
-                    self.above(f"> {harmless(text)}\n")
+                    self.print_above(f"> {sanitize(text)}\n")
                 self._lines.put_nowait(text)
             buffer.reset()
 
@@ -167,17 +167,17 @@ class Screen:
         return keys
 
 
-class _OrderCompleter(Completer):
-    """Completes what begins with a slash: the order, and behind /attach a path."""
+class _CommandCompleter(Completer):
+    """Completes slash commands, and paths after /attach."""
 
     def __init__(self) -> None:
         self._paths = PathCompleter(expanduser=True)
 
     def get_completions(self, document: Document, complete_event: CompleteEvent) -> Iterable[Completion]:
-        """Yield what may stand here."""
+        """Yield completions."""
         text = document.text_before_cursor
         if text.startswith("/attach "):
             path = text.removeprefix("/attach ")
             yield from self._paths.get_completions(Document(path, len(path)), complete_event)
         elif text.startswith("/") and " " not in text:
-            yield from (Completion(name, start_position=-len(text)) for name in ORDERS if name.startswith(text))
+            yield from (Completion(name, start_position=-len(text)) for name in SLASH_COMMANDS if name.startswith(text))

@@ -1,12 +1,12 @@
-"""One turn told as it happens: the answer on one stream, whatever else a person should know beside it.
+"""Print a turn while it runs: the answer on one stream, notes about tools, retries and warnings on another.
 
-On a terminal an answer appears as it is written. In a pipe it appears once it is whole, and alone, because whoever
-reads it there cannot take back the text of an attempt that failed.
+On a terminal the answer streams. In a pipe it is printed only when it is complete, because the text of a failed
+attempt could not be taken back.
 """
 
 from typing import Protocol, TextIO
 
-from holdfast.cli.output import aside, harmless
+from holdfast.cli.output import print_note, sanitize
 from holdfast.core.turn.ladder import SUMMARIES
 from holdfast.ports import ReasoningDelta, TextDelta
 from holdfast.runtime.sessions.record_text import OUTCOMES, describe_rung
@@ -29,107 +29,99 @@ from holdfast.types.records import (
     WindowWarned,
 )
 
-# --- Where a turn is told: the answer as it is written, and sentences beside it.
 
+class AnswerOutput(Protocol):
+    """Prints an answer in pieces, and notes between them."""
 
-class Sheet(Protocol):
-    """Takes an answer piece by piece, and sentences in between."""
-
-    # Whether an answer is shown while it is written. Otherwise only the whole one is wanted.
+    # Whether the answer streams; otherwise only the complete answer is written.
     is_live: bool
 
     def write(self, text: str) -> None:
-        """Show a piece of an answer."""
+        """Print a piece of an answer."""
         ...
 
     def finish(self) -> None:
-        """End the answer in hand: what comes next stands on lines of its own."""
+        """End the current answer; further output starts on a new line."""
         ...
 
-    def aside(self, sentence: str) -> None:
-        """Show a sentence that is not part of an answer."""
+    def print_note(self, sentence: str) -> None:
+        """Print a line that is not part of an answer."""
         ...
 
 
-class PlainSheet:
-    """Answers on one stream and sentences on another, as they are: for pipes and for terminals that can do no more."""
+class PlainOutput:
+    """Prints answers to one stream and notes to another, without formatting: for pipes and dumb terminals."""
 
-    def __init__(self, answers: TextIO, asides: TextIO) -> None:
-        self._answers, self._asides = answers, asides
+    def __init__(self, answers: TextIO, notes: TextIO) -> None:
+        self._answers, self._notes = answers, notes
         self.is_live = answers.isatty()
         self._is_mid_line = False
 
     def write(self, text: str) -> None:
-        """Show a piece of an answer."""
+        """Print a piece of an answer."""
         if text:
-            self._answers.write(harmless(text))
+            self._answers.write(sanitize(text))
             self._answers.flush()
             self._is_mid_line = not text.endswith("\n")
 
     def finish(self) -> None:
-        """End the line that the answer stands on, if it does not end itself."""
+        """End the current line if the answer did not."""
         if self._is_mid_line:
             self._answers.write("\n")
             self._is_mid_line = False
         self._answers.flush()
 
-    def aside(self, sentence: str) -> None:
-        """Show a sentence on a line of its own."""
+    def print_note(self, sentence: str) -> None:
+        """Print a note on a line of its own."""
         self.finish()
-        aside(sentence, self._asides)
+        print_note(sentence, self._notes)
 
     def invite(self) -> None:
-        """Say that it is the person's turn; whoever writes next has a line of their own."""
-        stream = self._answers if self._answers.isatty() else self._asides
+        """Print the input prompt; further output starts on a new line."""
+        stream = self._answers if self._answers.isatty() else self._notes
         stream.write("> ")
         stream.flush()
         self._is_mid_line = stream is self._answers
 
     def take_line(self) -> None:
-        """Know that the person has ended the line, as a terminal shows it by itself."""
+        """Note that the user ended the line; the terminal echoes the line break."""
         self._is_mid_line = False
 
 
-# Told when they begin, because a person waits for them; all others are told when they have changed something.
+# Slow rungs are printed when they start; others when they have changed something.
 _TAKES_LONG = frozenset({Rung.BACKOFF, *SUMMARIES})
 
-VOID = "(the text above is void: the answer broke off there)"
+VOID = "(ignore the text above: the answer was interrupted there)"
 
 
-class Telling:
-    """Tells the events of turns on a sheet, one turn after the other."""
+class TurnPrinter:
+    """Prints the events of turns, one turn after the other."""
 
-    def __init__(self, sheet: Sheet) -> None:
-        self._sheet = sheet
-        # Text of the attempt in hand that was shown.
+    def __init__(self, output: AnswerOutput) -> None:
+        self._output = output
+        # Printed text of the current attempt.
         self._shown: list[str] = []
         self._is_thinking = False
         self._tools: dict[str, str] = {}
         self._answer = ""
-        # What is being tried and has not been told.
+        # Started rung that is not printed yet.
         self._rung: RungStarted | None = None
 
-    def see(self, event: Event) -> None:
-        """Tell one event."""
+    def print_event(self, event: Event) -> None:
+        """Print one event."""
         match event:
             case TextDelta(text=text):
                 self._is_thinking = False
                 self._shown.append(text)
                 self._write(text)
             case ReasoningDelta():
-                if self._sheet.is_live and not self._is_thinking:
-                    self._sheet.aside("thinking …")
+                if self._output.is_live and not self._is_thinking:
+                    self._output.print_note("thinking …")
                 self._is_thinking = True
             case Logged():
-                self._see_record(event)
+                self._print_record(event)
 
-    def whole(self, text: str) -> None:
-        """Tell an answer of which nothing was seen while it was written."""
-        self._answer = text
-        self._write(text)
-        self._finish()
-
-    def _see_record(self, logged: Logged) -> None:
+    def _print_record(self, logged: Logged) -> None:
         match logged.record:
             case ReplyRecorded(reply=reply):
                 self._complete(text_of(reply.parts))
@@ -137,34 +129,34 @@ class Telling:
                 self._void()
             case ToolStarted(call_id=call_id, name=name):
                 self._tools[call_id] = name
-                self._sheet.aside(f"running {name} …")
+                self._output.print_note(f"running {name} …")
             case ToolSettled(result=result):
                 name = self._tools.get(result.call_id, "a tool")
                 if result.outcome is not ToolOutcome.DONE:
-                    self._sheet.aside(f"{name}: {OUTCOMES[result.outcome]}")
+                    self._output.print_note(f"{name}: {OUTCOMES[result.outcome]}")
             case RungStarted(rung=rung):
                 self._rung = logged.record
                 if rung in _TAKES_LONG:
-                    self._tell_rung()
+                    self._print_rung()
             case RungFinished(result=RungResult.CHANGED):
-                self._tell_rung()
+                self._print_rung()
             case NoticePosted(sentence=sentence) | WindowWarned(sentence=sentence):
-                self._sheet.aside(sentence)
+                self._output.print_note(sentence)
             case TurnEnded(outcome=outcome):
                 if outcome is not Outcome.ANSWERED:
-                    # Words on the way to a call of a tool are no answer.
+                    # Text beside a tool call is not an answer.
                     self._answer = ""
                 self._finish()
             case _:
                 pass
 
-    def _tell_rung(self) -> None:
+    def _print_rung(self) -> None:
         if self._rung is not None:
-            self._sheet.aside(describe_rung(self._rung))
+            self._output.print_note(describe_rung(self._rung))
         self._rung = None
 
     def _complete(self, text: str) -> None:
-        """Make what was shown equal to the answer: deltas are decoration, and some may have been missed."""
+        """Complete the printed text: deltas are best effort, and some may be missing."""
         self._answer = text
         shown = "".join(self._shown)
         if text.startswith(shown):
@@ -173,26 +165,26 @@ class Telling:
             self._void()
             self._write(text)
         self._shown.clear()
-        self._sheet.finish()
+        self._output.finish()
 
     def _void(self) -> None:
-        if self._shown and self._sheet.is_live:
-            self._sheet.aside(VOID)
+        if self._shown and self._output.is_live:
+            self._output.print_note(VOID)
         self._shown.clear()
 
     def _finish(self) -> None:
-        if not self._sheet.is_live and self._answer:
-            self._sheet.write(self._answer.rstrip("\n"))
+        if not self._output.is_live and self._answer:
+            self._output.write(self._answer.rstrip("\n"))
         self._answer = ""
-        self._sheet.finish()
+        self._output.finish()
 
     def _write(self, text: str) -> None:
-        if self._sheet.is_live:
-            self._sheet.write(text)
+        if self._output.is_live:
+            self._output.write(text)
 
 
-class Teller(Telling):
-    """Tells on two streams, without any decoration."""
+class PlainTurnPrinter(TurnPrinter):
+    """Turn printer with plain output on two streams."""
 
-    def __init__(self, answers: TextIO, asides: TextIO) -> None:
-        super().__init__(PlainSheet(answers, asides))
+    def __init__(self, answers: TextIO, notes: TextIO) -> None:
+        super().__init__(PlainOutput(answers, notes))

@@ -1,1 +1,1 @@
-"""Commands of the command line."""
+"""Commands of the `holdfast` command line; `holdfast.cli.COMMANDS` names the module of each."""

@@ -1,4 +1,4 @@
-"""The command `crashlab`: kill the engine over and over on a disk of yours, and count what that cost. No key needed."""
+"""`holdfast crashlab`: kill the engine at random and check the store after it."""
 
 import os
 import secrets
@@ -12,19 +12,19 @@ import click
 import msgspec
 
 from holdfast.cli.exit_codes import BROKEN
-from holdfast.cli.output import columns
+from holdfast.cli.output import align_columns
 from holdfast.lab.crashlab.flips import FlipFigures
+from holdfast.lab.crashlab.lane import Figures, Report, report
 from holdfast.lab.crashlab.powerloss import PowerFigures
-from holdfast.lab.crashlab.report import Figures, Report, report
 from holdfast.lab.crashlab.run import Plan, run, run_flips, run_power_losses
 
-# Long enough to see every kind of step being killed, short enough to wait for.
+# Long enough to kill every kind of step at least once.
 _SECONDS = 60.0
-# Lanes wait for the disk most of the time, so there are three to a core; more than a few wait for each other.
+# Lanes mostly wait for the disk, so each core runs three; above eight they wait for each other.
 _LANES_PER_CORE = 3
 _LANES_MAX = 8
 _SEEDS = 2**20
-# A list of broken promises is for reading; whoever has more of them than this reads the first.
+# Broken promises that are printed.
 _SENTENCES_MAX = 20
 
 
@@ -32,19 +32,22 @@ _SENTENCES_MAX = 20
 @click.option(
     "--folder",
     type=click.Path(exists=True, file_okay=False, path_type=Path),
-    help="Work on the disk of this folder instead of the one for temporary files.",
+    help="Work in this folder instead of the one for temporary files.",
 )
-@click.option("--kills", type=click.IntRange(min=1), help="End after so many kills.")
-@click.option("--seconds", type=click.FloatRange(min=0.1), help="End after so long; a minute unless kills are given.")
-@click.option("--power-loss", is_flag=True, help="Lose power instead: open disks as they may then be left.")
-@click.option("--states", type=click.IntRange(min=1), default=1_000, show_default=True, help="Disks to open then.")
-@click.option("--flips", type=click.IntRange(min=1), help="Flip so many bits instead, each in a store of its own.")
-@click.option("--seed", type=click.IntRange(min=0), help="Repeat the workload and the choices of an earlier run.")
-@click.option("--lanes", type=click.IntRange(1, 64), help="Stores to work on side by side.")
+@click.option("--kills", type=click.IntRange(min=1), help="Stop after this many kills.")
+@click.option("--seconds", type=click.FloatRange(min=0.1), help="Stop after this time; 60 unless --kills is given.")
+@click.option("--power-loss", is_flag=True, help="Simulate power loss instead, and open the disks that may result.")
+@click.option("--states", type=click.IntRange(min=1), default=1_000, show_default=True, help="Disk states to open.")
+@click.option("--flips", type=click.IntRange(min=1), help="Flip this many bits instead, each in a copy of a store.")
+@click.option("--seed", type=click.IntRange(min=0), help="Repeat the workload and the random choices of a run.")
+@click.option("--lanes", type=click.IntRange(1, 64), help="Stores to work on in parallel.")
 @click.option(
-    "--report", "report_path", type=click.Path(dir_okay=False, path_type=Path), help="Write the figures here, as JSON."
+    "--report",
+    "report_path",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Also write the figures here, as JSON.",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print nothing but the figures, as JSON.")
+@click.option("--json", "as_json", is_flag=True, help="Print only the figures, as JSON.")
 def crashlab(  # noqa: PLR0913 - one parameter per option
     *,
     folder: Path | None,
@@ -58,32 +61,32 @@ def crashlab(  # noqa: PLR0913 - one parameter per option
     report_path: Path | None,
     as_json: bool,
 ) -> None:
-    """Prove that nothing acknowledged is lost: work, die by SIGKILL at random instants, recover, over and over.
+    """Run a workload, kill it with SIGKILL at random instants, recover, and check that nothing acknowledged is lost.
 
-    An oracle outside of the processes that die knows what was acknowledged, and checks the store for it. Exits with 1
-    where anything was lost, done twice, or left in a third state; the store in question is then kept.
+    A process outside of those that die knows what was acknowledged, and checks the store for it. Exits with 1 if
+    anything was lost, done twice, or left in an invalid state; the store in question is then kept.
     """
     seed = secrets.randbelow(_SEEDS) if seed is None else seed
     cores = os.cpu_count() or 1
     if power_loss:
         power = run_power_losses(states, seed, lanes or cores, _show_power)
-        _tell(power, power.rows(), power.broken(), report_path, as_json=as_json)
+        _print_report(power, power.rows(), power.broken(), report_path, as_json=as_json)
         return
     if flips is not None:
         flipped = run_flips(flips, seed, lanes or cores, _show_flips)
-        _tell(flipped, flipped.rows(), flipped.broken(), report_path, as_json=as_json)
+        _print_report(flipped, flipped.rows(), flipped.broken(), report_path, as_json=as_json)
         return
     if kills is None and seconds is None:
         seconds = _SECONDS
     plan = Plan(seed, kills, seconds, lanes or min(_LANES_PER_CORE * cores, _LANES_MAX))
     with _place(folder) as place:
-        told = report(run(place, plan, _show), seed)
-    _tell(told, told.rows(), told.broken, report_path, as_json=as_json)
+        result = report(run(place, plan, _show), seed)
+        _print_report(result, result.rows(), result.broken, report_path, as_json=as_json)
 
 
 @contextmanager
 def _place(folder: Path | None) -> Generator[Path, None, None]:
-    """Make a folder to work in, and remove it unless a store was left in it to be looked at."""
+    """Create a work folder. It is removed unless a store is left in it for inspection."""
     place = Path(tempfile.mkdtemp(prefix="holdfast-crashlab-", dir=folder))
     try:
         yield place
@@ -91,11 +94,11 @@ def _place(folder: Path | None) -> Generator[Path, None, None]:
         try:
             place.rmdir()
         except OSError:
-            click.echo(f"holdfast: what is left lies in {place}", err=True)
+            click.echo(f"holdfast: kept for inspection: {place}", err=True)
 
 
-def _tell(
-    told: Report | PowerFigures | FlipFigures,
+def _print_report(
+    result: Report | PowerFigures | FlipFigures,
     rows: list[tuple[str, str]],
     broken: list[str],
     report_path: Path | None,
@@ -104,11 +107,11 @@ def _tell(
 ) -> None:
     _show_line("")
     if report_path is not None:
-        report_path.write_bytes(msgspec.json.format(msgspec.json.encode(told), indent=2) + b"\n")
+        report_path.write_bytes(msgspec.json.format(msgspec.json.encode(result), indent=2) + b"\n")
     if as_json:
-        click.echo(msgspec.json.encode(told))
+        click.echo(msgspec.json.encode(result))
     else:
-        for line in columns(rows):
+        for line in align_columns(rows):
             click.echo(line)
         click.echo("Every promise held." if not broken else "BROKEN: " + "; ".join(broken[:_SENTENCES_MAX]))
     if broken:
@@ -131,7 +134,7 @@ def _show_flips(figures: FlipFigures) -> None:
 
 
 def _show_line(line: str) -> None:
-    """Say on a terminal how far it is, in one line that is written over."""
+    """Overwrite the progress line, on a terminal only."""
     if sys.stderr.isatty():
         sys.stderr.write(f"\r\x1b[K{line}")
         sys.stderr.flush()

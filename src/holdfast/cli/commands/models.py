@@ -1,4 +1,4 @@
-"""The command `models`: what is known of each model, and where each number came from."""
+"""`holdfast models`: limits and prices of each model, and the source of each number."""
 
 import asyncio
 import os
@@ -8,8 +8,8 @@ import click
 import msgspec
 from msgspec.structs import asdict, replace
 
-from holdfast.cli.options import reading, send_logs, store_option
-from holdfast.cli.output import columns, harmless
+from holdfast.cli.options import configure_logging, open_to_read, store_option
+from holdfast.cli.output import align_columns, sanitize
 from holdfast.core.limits.learning import effective
 from holdfast.core.limits.prices import NO_PRICES
 from holdfast.models.catalogue import PROVIDERS
@@ -38,21 +38,21 @@ _PRICE_TITLES = {
 
 
 class KnownLimit(msgspec.Struct, frozen=True, rename={"source": "from"}):
-    """One limit and where it came from: declared, override or learned."""
+    """One limit and its source: declared, override or learned."""
 
     value: int
     source: str
 
 
 class KnownPrice(msgspec.Struct, frozen=True, rename={"source": "from"}):
-    """What a million tokens cost in US dollars, and where that came from: declared or override."""
+    """US dollars per million tokens, and the source: declared or override."""
 
     value: float
     source: str
 
 
 class KnownModel(msgspec.Struct, frozen=True):
-    """What is known of a model. A name that ends in `*` stands for all that begin so."""
+    """Limits and prices of a model. A name that ends in `*` matches every model with that prefix."""
 
     model: str
     limits: dict[str, KnownLimit]
@@ -64,11 +64,11 @@ class KnownModel(msgspec.Struct, frozen=True):
 @store_option
 @click.option("--json", "as_json", is_flag=True, help="One JSON object per line, for programs.")
 def models(wanted: str | None, store: Place | None, *, as_json: bool) -> None:
-    """List what is known of models whose name contains PART: limits and prices as declared, overridden and learned.
+    """List the limits and prices of models whose name contains PART: declared, overridden and learned.
 
-    Your own numbers stand in the file that HOLDFAST_MODELS names, else in models.toml in your config folder.
+    Put your own numbers in the file named by HOLDFAST_MODELS, else in models.toml in your config folder.
     """
-    send_logs()
+    configure_logging()
     overrides = model_overrides()
     learned = asyncio.run(_learned(store))
     known = [row for row in _rows(overrides, learned) if wanted is None or wanted.lower() in row.model.lower()]
@@ -76,19 +76,19 @@ def models(wanted: str | None, store: Place | None, *, as_json: bool) -> None:
         for row in known:
             click.echo(msgspec.json.encode(row))
     elif not known:
-        click.echo(f"Nothing is known of a model named like {wanted!r}; its limits are learned when it is called.")
+        click.echo(f"No model matches {wanted!r}; limits of unknown models are learned from calls.")
     else:
         titles = ("model", *_TITLES.values(), *_PRICE_TITLES.values())
-        for line in columns([titles, *(_cells(row) for row in known)]):
+        for line in align_columns([titles, *(_cells(row) for row in known)]):
             click.echo(line)
 
 
 async def _learned(store: Place | None) -> dict[str, Learned]:
-    """Read what calls have taught; nothing where there is no store yet and none was named."""
+    """Read the learned limits; empty if no store was named and the default one does not exist."""
     usual = default_store_path()
     if store is None and isinstance(usual, Path) and not usual.exists():
         return {}
-    async with reading(store) as logs:
+    async with open_to_read(store) as logs:
         return await Learning(logs).everything()
 
 
@@ -100,9 +100,9 @@ def _rows(overrides: Overrides, learned: dict[str, Learned]) -> list[KnownModel]
         replace(_row(name, Limits(), overrides.overridden_limits(name)), prices=_prices(name, overrides))
         for name in own
     ]
-    # A price holds for one model, not for all whose names begin alike.
+    # Prices apply to exact names, not to prefixes.
     rows += [KnownModel(name, {}, _prices(name, overrides)) for name in PRICED]
-    rows += [_learned_row(issuer, teaching, overrides) for issuer, teaching in sorted(learned.items())]
+    rows += [_learned_row(issuer, model, overrides) for issuer, model in sorted(learned.items())]
     return rows
 
 
@@ -118,22 +118,22 @@ def _row(name: str, declared: Limits, overridden: dict[str, int]) -> KnownModel:
     return KnownModel(name, limits | {field: KnownLimit(count, "override") for field, count in overridden.items()})
 
 
-def _learned_row(issuer: str, teaching: Learned, overrides: Overrides) -> KnownModel:
-    """Return what to go by for a model that has been called, by its issuer."""
+def _learned_row(issuer: str, learned: Learned, overrides: Overrides) -> KnownModel:
+    """Return the effective limits of a model that has been called."""
     reference, is_official = _reference(issuer)
     declared = declared_limits(reference) if is_official else open_limits(reference.partition(":")[2])
     before = _row(issuer, declared, overrides.overridden_limits(reference))
-    go_by = asdict(effective(overrides.applied(reference, declared), teaching))
+    in_effect = asdict(effective(overrides.applied(reference, declared), learned))
     limits: dict[str, KnownLimit] = {}
-    for field, count in go_by.items():
-        told = before.limits.get(field)
+    for field, count in in_effect.items():
+        known = before.limits.get(field)
         if count is not None:
-            limits[field] = told if told is not None and told.value == count else KnownLimit(count, "learned")
+            limits[field] = known if known is not None and known.value == count else KnownLimit(count, "learned")
     return KnownModel(issuer, limits, _prices(reference, overrides, is_official=is_official))
 
 
 def _reference(issuer: str) -> tuple[str, bool]:
-    """Return the reference that an issuer was opened by, and whether it is the provider's own endpoint."""
+    """Return the model reference of an issuer, and whether it is the provider's official endpoint."""
     dialect, _, rest = issuer.partition(":")
     for prefix, spoken in PROVIDERS.items():
         if dialect == spoken.NAME:
@@ -146,7 +146,7 @@ def _reference(issuer: str) -> tuple[str, bool]:
 
 def _cells(row: KnownModel) -> tuple[str, ...]:
     limits, prices = map(row.limits.get, _TITLES), map(row.prices.get, _PRICE_TITLES)
-    return (harmless(row.model), *map(_cell, limits), *map(_price_cell, prices))
+    return (sanitize(row.model), *map(_cell, limits), *map(_price_cell, prices))
 
 
 def _price_cell(price: KnownPrice | None) -> str:

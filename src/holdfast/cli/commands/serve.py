@@ -1,4 +1,4 @@
-"""The command `serve`: the gateway, until somebody ends it."""
+"""`holdfast serve`, `config` and `keys`: run the gateway, show its settings, manage its keys."""
 
 import asyncio
 import gc
@@ -12,7 +12,7 @@ import msgspec
 import uvloop
 
 from holdfast.cli.completion import model_names
-from holdfast.cli.output import columns, harmless, json_option
+from holdfast.cli.output import align_columns, json_option, sanitize
 from holdfast.config.loader import ResolvedSetting, example, read_configuration, to_toml
 from holdfast.config.schema import Settings
 from holdfast.errors import UsageError
@@ -20,66 +20,73 @@ from holdfast.gateway.http.auth import KeyFile
 from holdfast.gateway.http.server import log_as_json
 from holdfast.wiring import keys_path, open_gateway, shown_place
 
-# --- The command `config`: what is set, and where it came from.
+# --- holdfast config ---
 
 
 config_option = click.option(
     "--config",
     "path",
     type=click.Path(path_type=Path),
-    help="The file to read; otherwise HOLDFAST_CONFIG, ./holdfast.toml, or the one in your config folder.",
+    help="Configuration file. Default: HOLDFAST_CONFIG, ./holdfast.toml, or the one in your config folder.",
 )
-set_option = click.option("--set", "assignments", multiple=True, metavar="NAME=VALUE", help="As in gateway.port=80.")
+set_option = click.option(
+    "--set", "assignments", multiple=True, metavar="NAME=VALUE", help="Override a setting, such as gateway.port=80."
+)
 
 
 @click.command()
 @config_option
 @set_option
 @json_option
-@click.option("--init", "is_example", is_flag=True, help="Print a file to begin with.")
+@click.option("--init", "is_example", is_flag=True, help="Print an example configuration file.")
 def config(path: Path | None, assignments: tuple[str, ...], *, as_json: bool, is_example: bool) -> None:
-    """Show every setting, its value, and where that came from."""
+    """Show every setting, its value, and the source of the value."""
     if is_example:
         click.echo(example())
         return
     found = read_configuration(path=path, assignments=assignments)
     if as_json:
-        told = [
-            {"name": one.setting.name, "value": _told(one), "source": one.source, "variable": one.setting.variable}
+        values = [
+            {
+                "name": one.setting.name,
+                "value": _shown_value(one),
+                "source": one.source,
+                "variable": one.setting.variable,
+            }
             for one in found.found
         ]
-        click.echo(msgspec.json.encode(told))
+        click.echo(msgspec.json.encode(values))
         return
-    rows = [(one.setting.name, harmless(to_toml(_told(one))), harmless(one.source)) for one in found.found]
-    for line in columns([("setting", "value", "from"), *rows]):
+    rows = [(one.setting.name, sanitize(to_toml(_shown_value(one))), sanitize(one.source)) for one in found.found]
+    for line in align_columns([("setting", "value", "from"), *rows]):
         click.echo(line)
 
 
-def _told(one: ResolvedSetting) -> object:
-    """Return a value as it may be shown: the address of a server may hold a password."""
+def _shown_value(one: ResolvedSetting) -> object:
+    """Return a value for display; a store URL is to_toml without its password."""
     return shown_place(str(one.value)) if one.setting.name == "store" else one.value
 
 
-# Besides connections: the store, blobs, calls of models.
+# File descriptors besides client connections: the store, blobs, calls to models.
 _OWN_DESCRIPTORS = 512
 
 
 @click.command()
-@click.option("--host", help="Address to listen on; otherwise 127.0.0.1. A public one needs keys.")
-@click.option("--port", type=click.IntRange(0, 65_535), help="0 takes a free one.")
+@click.option("--host", help="Address to listen on. Default: 127.0.0.1. A public one needs keys.")
+@click.option("--port", type=click.IntRange(0, 65_535), help="0 chooses a free port.")
 @click.option(
     "--store",
     metavar="PATH",
-    help="The database file, or the postgresql:// URL, with the sessions; ':memory:' keeps nothing.",
+    help="Database file or postgresql:// URL; ':memory:' keeps nothing after the end.",
 )
 @click.option(
     "--model",
     multiple=True,
     metavar="REF",
     shell_complete=model_names,
-    help='"sim", "openai:NAME"; several are tried in order.',
+    help='"sim", "openai:NAME" and so on; repeat it to add fallbacks.',
 )
-@click.option("--base-url", metavar="URL", help="A server that speaks the model's dialect.")
+@click.option("--base-url", metavar="URL", help="Base URL of a server with the provider's API.")
 @config_option
 @set_option
 def serve(  # noqa: PLR0913 - a parameter per option
@@ -92,7 +99,7 @@ def serve(  # noqa: PLR0913 - a parameter per option
     path: Path | None,
     assignments: tuple[str, ...],
 ) -> None:
-    """Serve sessions over HTTP until Ctrl-C or SIGTERM. Without a model it is the simulated one, which needs no key."""
+    """Serve sessions over HTTP until Ctrl-C or SIGTERM. The default model is the simulated one, which needs no key."""
     flags = {
         "gateway.host": host,
         "gateway.port": port,
@@ -102,13 +109,13 @@ def serve(  # noqa: PLR0913 - a parameter per option
     }
     settings = read_configuration(flags=flags, assignments=assignments, path=path).settings
     log_as_json(settings.observing.log)
-    _take_descriptors(settings.gateway_bounds.connections_max + _OWN_DESCRIPTORS)
+    _raise_descriptor_limit(settings.gateway_bounds.connections_max + _OWN_DESCRIPTORS)
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         runner.run(_serve(settings))
 
 
-def _take_descriptors(wanted: int) -> None:
-    """Let this process have as many connections as it takes, as far as it is allowed to."""
+def _raise_descriptor_limit(wanted: int) -> None:
+    """Raise the limit of open files, as far as the hard limit allows."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     allowed = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
     if soft != resource.RLIM_INFINITY and soft < allowed:
@@ -121,18 +128,17 @@ async def _serve(settings: Settings) -> None:
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, ended.set)
     async with open_gateway(settings) as url:
-        # What is loaded now stays for good. Looking through all of it for garbage takes some 20 ms, in which nobody is
-        # answered.
+        # Objects loaded so far live until the end. Without freezing, a full collection blocks requests for about 20 ms.
         gc.collect()
         gc.freeze()
-        click.echo(f"holdfast is served on {url}")
+        click.echo(f"holdfast gateway on {url}")
         click.echo(f"  models: {', '.join(settings.model)}   API: {url}/api/openapi.json")
         await ended.wait()
-        click.echo("stopping: streams are told to connect again, running turns may end or are left to the next start")
+        click.echo("stopping: clients reconnect their streams; turns that do not end in time resume at the next start")
     click.echo("stopped")
 
 
-# --- The command `keys`: who may use the gateway.
+# --- holdfast keys ---
 
 
 _FILE = "holdfast.keys"
@@ -141,16 +147,15 @@ pass_file = click.decorators.pass_meta_key(_FILE)
 
 @click.group()
 @config_option
-@click.option("--store", metavar="PATH", help="The store whose gateway they are for.")
+@click.option("--store", metavar="PATH", help="Store of the gateway.")
 @click.pass_context
 def keys(context: click.Context, path: Path | None, store: str | None) -> None:
-    """Make, list and remove the gateway's keys. Each key has its own sessions."""
+    """Create, list and remove API keys of the gateway. Each key has its own sessions."""
     settings = read_configuration(path=path, flags={"store": store}).settings
     file = keys_path(settings)
     if file is None:
         raise UsageError(
-            "keys are kept beside a store that is a file; for a store in memory or on a server, name a file for them "
-            "with the setting gateway.keys_file"
+            "the key file is stored beside a SQLite store; for a store in memory or on a server, set gateway.keys_file"
         )
     context.meta[_FILE] = KeyFile(file)
 
@@ -160,7 +165,7 @@ def keys(context: click.Context, path: Path | None, store: str | None) -> None:
 @json_option
 @pass_file
 def add(file: KeyFile, name: str, *, as_json: bool) -> None:
-    """Make a key and print it. It is shown this once: only its hash is kept."""
+    """Create a key and print it, once: only its hash is stored."""
     key = file.add(name)
     click.echo(msgspec.json.encode({"name": name, "key": key}) if as_json else key)
 
@@ -176,10 +181,10 @@ def list_keys(file: KeyFile, *, as_json: bool) -> None:
             click.echo(msgspec.json.encode({"name": key.name, "created_at": key.created_at}))
         return
     if not found:
-        click.echo("There are no keys; `holdfast keys add NAME` makes one.")
+        click.echo("There are no keys; `holdfast keys add NAME` creates one.")
         return
     rows = [(key.name, f"{datetime.fromtimestamp(key.created_at).astimezone():%Y-%m-%d %H:%M}") for key in found]
-    for line in columns([("name", "made"), *rows]):
+    for line in align_columns([("name", "created"), *rows]):
         click.echo(line)
 
 
@@ -188,6 +193,6 @@ def list_keys(file: KeyFile, *, as_json: bool) -> None:
 @json_option
 @pass_file
 def remove(file: KeyFile, name: str, *, as_json: bool) -> None:
-    """Remove a key. A gateway that runs stops taking it within a second; its sessions stay."""
+    """Remove a key. A running gateway rejects it within a second; its sessions stay."""
     file.remove(name)
-    click.echo(msgspec.json.encode({"removed": name}) if as_json else f"{name} is removed")
+    click.echo(msgspec.json.encode({"removed": name}) if as_json else f"removed {name}")

@@ -1,4 +1,4 @@
-"""The command `sim`: the simulated model as a server, for trying things out without a provider."""
+"""`holdfast sim`: serve the simulated model over HTTP."""
 
 import asyncio
 
@@ -12,13 +12,13 @@ from holdfast.types.limits import Limits
 
 @click.command()
 @click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
-@click.option("--port", default=0, show_default=True, type=click.IntRange(0, 65_535), help="0 takes a free one.")
-@click.option("--window", default=DEFAULT_LIMITS.window_tokens, show_default=True, help="Tokens in and out together.")
-@click.option("--output", default=DEFAULT_LIMITS.output_tokens_max, show_default=True, help="Tokens of one answer.")
-@click.option("--wire-bytes", type=click.IntRange(min=1), help="Bytes of one request.")
-@click.option("--faults", default="", metavar="SCRIPT", help='What happens to requests in order, as in "429*2,ok,cut".')
+@click.option("--port", default=0, show_default=True, type=click.IntRange(0, 65_535), help="0 chooses a free port.")
+@click.option("--window", default=DEFAULT_LIMITS.window_tokens, show_default=True, help="Context window in tokens.")
+@click.option("--output", default=DEFAULT_LIMITS.output_tokens_max, show_default=True, help="Output token limit.")
+@click.option("--wire-bytes", type=click.IntRange(min=1), help="Limit of the request body in bytes.")
+@click.option("--faults", default="", metavar="SCRIPT", help='Outcome of each request in order: "429*2,ok,cut".')
 def sim(*, host: str, port: int, window: int, output: int, wire_bytes: int | None, faults: str) -> None:
-    """Serve the simulated model until Ctrl-C. It speaks OpenAI chat and Anthropic messages, and needs no key."""
+    """Serve the simulated model until Ctrl-C. It implements the OpenAI and Anthropic APIs and needs no key."""
     limits = Limits(window, output, wire_bytes)
     try:
         simulation = Simulation(limits, faults=faults)

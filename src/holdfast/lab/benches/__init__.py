@@ -1,1 +1,1 @@
-"""Measurements that anyone can repeat: `holdfast bench`."""
+"""Benchmarks of `holdfast bench`."""

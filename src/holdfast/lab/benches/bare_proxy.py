@@ -1,6 +1,6 @@
-"""A bare streaming reverse proxy with the same server and client library as the gateway, to hold its latency against.
+"""Minimal streaming reverse proxy with the gateway's server and client libraries: the reference for its latency.
 
-It does nothing but pass bytes. Run as `python -m holdfast.lab.benches.bare_proxy UPSTREAM`; it prints its address.
+Run as `python -m holdfast.lab.benches.bare_proxy UPSTREAM`; it prints its address.
 """
 
 import asyncio
@@ -17,14 +17,14 @@ _Send: TypeAlias = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 
 
 class BareProxy:
-    """Passes requests on and answers back."""
+    """Forwards requests and responses unchanged."""
 
     def __init__(self, upstream: str) -> None:
         self._upstream = upstream
         self._session: aiohttp.ClientSession | None = None
 
     async def __call__(self, scope: _Scope, receive: _Receive, send: _Send) -> None:
-        """Pass one request."""
+        """Forward one request."""
         if self._session is None:
             self._session = aiohttp.ClientSession(auto_decompress=False, cookie_jar=aiohttp.DummyCookieJar())
         body = b""
@@ -35,10 +35,10 @@ class BareProxy:
         headers = {name.decode(): text.decode() for name, text in scope["headers"] if name != b"host"}
         async with self._session.request(
             scope["method"], self._upstream + scope["path"], data=body, headers=headers
-        ) as answer:
-            passed = [(name, text) for name, text in answer.raw_headers if name.lower() != b"transfer-encoding"]
-            await send({"type": "http.response.start", "status": answer.status, "headers": passed})
-            async for chunk in answer.content.iter_any():
+        ) as response:
+            forwarded = [(name, text) for name, text in response.raw_headers if name.lower() != b"transfer-encoding"]
+            await send({"type": "http.response.start", "status": response.status, "headers": forwarded})
+            async for chunk in response.content.iter_any():
                 await send({"type": "http.response.body", "body": chunk, "more_body": True})
         await send({"type": "http.response.body", "body": b"", "more_body": False})
 

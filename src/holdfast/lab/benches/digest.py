@@ -1,8 +1,7 @@
-"""`holdfast bench digest`: how long a digest with its ledger takes, of real conversations of up to a megabyte.
+"""`holdfast bench digest` and `bench told`: time to build a digest, and the share of statements that it keeps.
 
-Every long session is cut at a megabyte, and none may take longer than a megabyte may. The reference, run in turns with
-it, is one plain expression that finds the words of the same text: about the least that any reading of a text costs in
-Python.
+Sessions are truncated at one megabyte. The reference, run alternately, is one regular expression that finds the words
+of the same text: about the least that reading a text costs in Python.
 """
 
 import re
@@ -27,17 +26,17 @@ from holdfast.rescue.neutral import NeutralMessage
 from holdfast.types.messages import Message, Role, Text
 
 MS_MAX = 100.0
-# The slowest session took as long as five to six such readings, on a quiet machine as on a busy one.
+# The slowest session took five to six times as long as the reference, on idle and busy machines.
 RATIO_FLOOR = 0.15
 _BYTES_MAX = 1_000_000
-# Shorter sessions tell about what every digest costs, not about a megabyte.
+# In shorter sessions the fixed cost dominates.
 _BYTES_MIN = 500_000
 _ROUNDS = 5
 _WORD = re.compile(r"\w+")
 
 
 class DigestReport(msgspec.Struct, frozen=True):
-    """The figures of one run: the slowest session, the median over all, and the most that a megabyte came to."""
+    """JSON output: the slowest session, the median, and the highest time per megabyte."""
 
     sessions: int
     slowest: Measured
@@ -74,7 +73,7 @@ def _milliseconds(work: Callable[[], object]) -> float:
 
 
 def _measured(name: str, long: _Long, rounds: int) -> Measured:
-    """The quickest of some rounds, in turns: on a busy machine the others tell about the neighbours."""
+    """Return the fastest of some alternating rounds: slower ones measure the load of the machine."""
     makes, reads = [], []
     for _ in range(rounds):
         makes.append(_milliseconds(lambda: represent(long.passages, tokens_max=TOKENS_MAX)))
@@ -84,14 +83,14 @@ def _measured(name: str, long: _Long, rounds: int) -> Measured:
 
 
 def measure_digest(corpus: Path | None, *, bytes_min: int = _BYTES_MIN, rounds: int = _ROUNDS) -> DigestReport:
-    """Make the digest of every long session, some times over."""
+    """Build the digest of every long session, several times."""
     sizes: list[float] = []
     found: list[Measured] = []
     for long in _long_sessions(corpus, bytes_min):
         sizes.append(long.megabytes)
         found.append(_measured("one session", long, rounds))
     if not found:
-        raise UsageError(f"no session has {bytes_min:,} bytes; name a folder with longer ones by --corpus")
+        raise UsageError(f"no session has {bytes_min:,} bytes; choose another folder with --corpus")
     usual = Measured(
         "the median session",
         median(one.value for one in found),
@@ -109,28 +108,28 @@ def measure_digest(corpus: Path | None, *, bytes_min: int = _BYTES_MIN, rounds: 
 @corpus_option
 @json_option
 def digest(corpus: Path | None, *, as_json: bool) -> None:
-    """Measure how long a digest with its ledger takes; exit with 1 where one takes longer than promised."""
+    """Measure the time to build a digest with its ledger; exit with 1 if one takes longer than promised."""
     report = measure_digest(corpus)
     if as_json:
         sys.stdout.write(msgspec.json.encode(report).decode() + "\n")
     else:
-        print(f"{report.sessions} sessions of half a megabyte to one, one core; {MS_MAX:.0f} ms at most are promised")
+        print(f"{report.sessions} sessions of 0.5 to 1 MB, one core; at most {MS_MAX:.0f} ms are promised")
         print(report.usual.line())
         print(report.slowest.line())
-        print(f"by size, at most {report.ms_per_megabyte_max:.0f} ms per MB: what is shorter has less to share")
+        print(f"highest time per size: {report.ms_per_megabyte_max:.0f} ms per MB")
     if report.slowest.value > MS_MAX:
         sys.exit(BROKEN)
 
 
-# --- `holdfast bench told`: how much of what a person told in a few words a digest with its ledger keeps.
+# --- holdfast bench told ---
 
 
 HELD_FLOOR = 0.95
-# Fewer messages than this are no session that anyone compacts.
+# Shorter sessions are not compacted in practice.
 _MESSAGES_MIN = 20
 
-# What people say once and expect to be known for ever, and the piece of it that must not be lost: orders, values,
-# names, dates, and things with neither number nor capital in them. Some ask for it to be remembered, most do not.
+# Statements that users make once and expect to be remembered, with the part that must be kept: instructions, values,
+# names, dates, and words without digits or capitals. Some ask to remember it, most do not.
 STATEMENTS: tuple[tuple[str, str], ...] = (
     ("By the way, the hint for the staging database is 'blue heron 42'.", "blue heron 42"),
     ("Our berth code is QX-7731, remember it.", "QX-7731"),
@@ -151,7 +150,7 @@ STATEMENTS: tuple[tuple[str, str], ...] = (
 
 
 class ToldReport(msgspec.Struct, frozen=True):
-    """How many statements were put in, how many were kept, and which were lost how often."""
+    """JSON output: statements inserted and kept, and how often each was lost."""
 
     sessions: int
     told: int
@@ -160,34 +159,34 @@ class ToldReport(msgspec.Struct, frozen=True):
 
     @property
     def share(self) -> float:
-        """The share of statements that were kept."""
+        """Share of statements that were kept."""
         return self.held / max(1, self.told)
 
 
 def with_statements(passages: list[Passage]) -> list[Passage]:
-    """Return the passages with every statement among them, numbered anew.
+    """Insert the statements at regular distances, and renumber the passages.
 
-    One that would come between a call and its result comes behind the result.
+    A statement is never put between a call and its result.
     """
     due = [(number + 1) * len(passages) // (len(STATEMENTS) + 1) for number in range(len(STATEMENTS))]
     messages: list[Message] = []
-    said = 0
+    inserted = 0
     for place, passage in enumerate(passages):
-        while said < len(due) and place >= due[said] and passage.message.role is not Role.TOOL:
-            messages.append(Message(Role.USER, (Text(STATEMENTS[said][0]),)))
-            said += 1
+        while inserted < len(due) and place >= due[inserted] and passage.message.role is not Role.TOOL:
+            messages.append(Message(Role.USER, (Text(STATEMENTS[inserted][0]),)))
+            inserted += 1
         messages.append(passage.message)
-    messages += [Message(Role.USER, (Text(text),)) for text, _ in STATEMENTS[said:]]
+    messages += [Message(Role.USER, (Text(text),)) for text, _ in STATEMENTS[inserted:]]
     return [Passage(seq, message) for seq, message in enumerate(messages, start=1)]
 
 
 def measure_told(corpus: Path | None, *, tokens_max: int = TOKENS_MAX) -> ToldReport:
-    """Represent every session of the corpus with the statements in it, and look which of them can still be read."""
+    """Build the digest of every session with the statements inserted, and count those that it still contains."""
     sessions = held = 0
     lost = dict.fromkeys((piece for _, piece in STATEMENTS), 0)
     for session in sessions_of(corpus):
         passages = passages_of(session)
-        # Where nobody answers it is a meeting of people, not a session.
+        # Transcripts of meetings have no assistant; skip them.
         if len(passages) < _MESSAGES_MIN or all(one.message.role is Role.USER for one in passages):
             continue
         sessions += 1
@@ -198,7 +197,7 @@ def measure_told(corpus: Path | None, *, tokens_max: int = TOKENS_MAX) -> ToldRe
             else:
                 lost[piece] += 1
     if not sessions:
-        raise UsageError(f"no session has {_MESSAGES_MIN} messages; name a folder with longer ones by --corpus")
+        raise UsageError(f"no session has {_MESSAGES_MIN} messages; choose another folder with --corpus")
     return ToldReport(sessions, sessions * len(STATEMENTS), held, {piece: n for piece, n in lost.items() if n})
 
 
@@ -206,13 +205,13 @@ def measure_told(corpus: Path | None, *, tokens_max: int = TOKENS_MAX) -> ToldRe
 @corpus_option
 @json_option
 def told(corpus: Path | None, *, as_json: bool) -> None:
-    """Measure how much of what a person told is kept without a model; exit with 1 where it is less than promised."""
+    """Measure the share of a user's statements that a digest keeps; exit with 1 if it is less than promised."""
     report = measure_told(corpus)
     if as_json:
         sys.stdout.write(msgspec.json.encode(report).decode() + "\n")
     else:
         print(
-            f"{report.held:,} of {report.told:,} statements in {report.sessions} sessions are held in {TOKENS_MAX:,} "
+            f"{report.held:,} of {report.told:,} statements in {report.sessions} sessions are kept in {TOKENS_MAX:,} "
             f"tokens: {report.share:.1%} (at least {HELD_FLOOR:.0%} is promised)"
         )
         for piece, count in sorted(report.lost.items(), key=lambda row: -row[1]):

@@ -1,7 +1,7 @@
-"""How often the classifier of failures is right, over a file of failures whose kind is known.
+"""`holdfast bench faults`: accuracy of the error classifier on a file of labelled errors.
 
-A row's `alt_kind` counts as right as well. Limits and requests are counted where the row states them. The file is not
-part of the package: point `--corpus` or HOLDFAST_CORPUS at it, or at the folder it lies in.
+A row's `alt_kind` also counts as correct. Limits and requested sizes are compared where the row has them. The file is
+not part of the package: point `--corpus` or HOLDFAST_CORPUS at it or at its folder.
 """
 
 from collections import Counter
@@ -10,17 +10,17 @@ from pathlib import Path
 import click
 import msgspec
 
-from holdfast.cli.commands.analyse import FaultRow, fault_of, read_rows
+from holdfast.cli.commands.analysis import FaultRow, fault_of, read_rows
 from holdfast.cli.output import json_option
 from holdfast.errors import BadInputError
 from holdfast.types.faults import Fault
 
-# Where the file stands below a folder of corpora.
+# Paths of the file below the corpus folder.
 _BELOW = ("provider-errors/errors.jsonl", "errors.jsonl")
 
 
 class LabelledRow(FaultRow):
-    """A failed call with the answer beside it."""
+    """A failed call with its labels."""
 
     kind: str = ""
     alt_kind: str | None = None
@@ -29,7 +29,7 @@ class LabelledRow(FaultRow):
 
 
 class Miss(msgspec.Struct, frozen=True):
-    """One row that was read differently from its label."""
+    """One wrong value."""
 
     id: str | int | None
     what: str
@@ -38,7 +38,7 @@ class Miss(msgspec.Struct, frozen=True):
 
 
 class KindFigures(msgspec.Struct, frozen=True):
-    """How one kind fared: rows that have it, rows that were given it, and how often both agree."""
+    """Counts of one kind: rows labelled with it, rows classified as it, and rows with both."""
 
     kind: str
     labelled: int
@@ -47,17 +47,17 @@ class KindFigures(msgspec.Struct, frozen=True):
 
     @property
     def precision(self) -> float:
-        """The share of the rows given this kind that have it."""
+        """Share of the rows classified as this kind that have it."""
         return self.right / self.given if self.given else 1.0
 
     @property
     def recall(self) -> float:
-        """The share of the rows of this kind that were given it."""
+        """Share of the rows of this kind that are classified as it."""
         return self.right / self.labelled if self.labelled else 1.0
 
 
 class Figures(msgspec.Struct, frozen=True):
-    """Everything one run found."""
+    """JSON output of a run."""
 
     rows: int
     kinds_right: int
@@ -70,22 +70,22 @@ class Figures(msgspec.Struct, frozen=True):
 
     @property
     def accuracy(self) -> float:
-        """The share of rows whose kind was found."""
+        """Share of rows with the correct kind."""
         return self.kinds_right / self.rows if self.rows else 1.0
 
 
 def corpus_file(path: Path) -> Path:
-    """Return the file of failures at this path, or below it where it is a folder."""
+    """Return the file of errors at this path, or below it if it is a folder."""
     if path.is_file():
         return path
     for below in _BELOW:
         if (path / below).is_file():
             return path / below
-    raise BadInputError(f"there is no file of failures at {path}; name one with --corpus or HOLDFAST_CORPUS")
+    raise BadInputError(f"there is no file of errors at {path}; choose one with --corpus or HOLDFAST_CORPUS")
 
 
 def read_labelled(path: Path) -> list[LabelledRow]:
-    """Read all rows of a file; a line that is none stops the measurement, because figures would lie."""
+    """Read all rows of a file. Raises `BadInputError` for an invalid line, which would distort the figures."""
     with path.open("rb") as lines:
         rows = []
         for row in read_rows(lines, LabelledRow):
@@ -103,7 +103,7 @@ def measure(rows: list[LabelledRow]) -> Figures:
     misses: list[Miss] = []
     for row in rows:
         fault = fault_of(row)
-        # Where the second answer is accepted and was given, it counts as the first.
+        # The accepted second label counts as the first.
         kind = row.kind if fault.kind in {row.kind, row.alt_kind} else str(fault.kind)
         labelled[row.kind] += 1
         given[kind] += 1
@@ -142,19 +142,19 @@ def _misses(row: LabelledRow, fault: Fault, kind: str) -> list[Miss]:
     type=click.Path(exists=True, path_type=Path),
     envvar="HOLDFAST_CORPUS",
     required=True,
-    help="The file of failures, or the folder it lies in. Default: HOLDFAST_CORPUS.",
+    help="File of errors, or its folder. Default: HOLDFAST_CORPUS.",
 )
 def faults(corpus: Path, *, as_json: bool) -> None:
-    """Measure how often the classifier of failures is right."""
+    """Measure the accuracy of the error classifier."""
     figures = measure(read_labelled(corpus_file(corpus)))
     click.echo(msgspec.json.encode(figures).decode() if as_json else _table(figures))
 
 
 def _table(figures: Figures) -> str:
     lines = [
-        f"kinds      {figures.kinds_right:>5} of {figures.rows} right ({figures.accuracy:.1%})",
-        f"limits     {figures.limits_right:>5} of {figures.limits_stated} right where stated",
-        f"requested  {figures.requests_right:>5} of {figures.requests_stated} right where stated",
+        f"kinds      {figures.kinds_right:>5} of {figures.rows} correct ({figures.accuracy:.1%})",
+        f"limits     {figures.limits_right:>5} of {figures.limits_stated} correct where stated",
+        f"requested  {figures.requests_right:>5} of {figures.requests_stated} correct where stated",
         "",
         f"{'kind':<24}{'rows':>6}{'precision':>11}{'recall':>8}",
     ]

@@ -1,7 +1,7 @@
-"""How quick and how large the gateway is, as a process of its own on the disk of this machine.
+"""`holdfast bench gateway`: latency and memory of the gateway, run as a process of its own.
 
-What waits for the disk is held against the disk: a message's acknowledgement against plain syncs of a file beside the
-store, in alternating turns, so that a slow disk slows both sides alike.
+The time to acknowledge a message is compared with plain syncs of a file beside the store, alternately, so that a slow
+disk slows both alike.
 """
 
 import asyncio
@@ -22,23 +22,23 @@ import click
 import msgspec
 
 from holdfast.cli.output import json_option
-from holdfast.lab.benches.harness import Measured, folder_option, tell
+from holdfast.lab.benches.harness import Measured, folder_option, print_figures
 
-# --- What the drop-in endpoints add to the time until the first byte, against a bare proxy, in the same run.
+# --- Latency that the proxy adds, compared with a bare proxy in the same run ---
 
 
-# What is promised: at most so many times what the bare proxy adds.
+# Promised: at most this many times the latency that the bare proxy adds.
 P50_TIMES_MAX = 1.5
 P99_TIMES_MAX = 2.0
 _START_SECONDS_MAX = 60
 _PATH = "/v1/chat/completions"
-# Rounds before the clock counts: connections are made, code is warm.
+# Warm-up rounds, not measured.
 _WARM = 20
 
 
 @asynccontextmanager
-async def a_program(*command: str, folder: Path) -> AsyncGenerator[str, None]:
-    """Run one of our servers for a while, and give the address that its first line names."""
+async def run_server(*command: str, folder: Path) -> AsyncGenerator[str, None]:
+    """Run a server process, and yield the address in its first line."""
     program = await asyncio.create_subprocess_exec(
         sys.executable, "-m", *command, stdout=asyncio.subprocess.PIPE, cwd=folder
     )
@@ -53,13 +53,13 @@ async def a_program(*command: str, folder: Path) -> AsyncGenerator[str, None]:
 
 
 async def measure_passing(folder: Path, *, rounds: int) -> list[Measured]:
-    """Return the added latency of the gateway beside that of the bare proxy, in the middle and at the end."""
+    """Return the added latency of the gateway and of the bare proxy, as median and 99th percentile."""
     async with AsyncExitStack() as stack:
-        straight = await stack.enter_async_context(a_program("holdfast", "sim", "--port", "0", folder=folder))
-        bare = await stack.enter_async_context(a_program("holdfast.lab.benches.bare_proxy", straight, folder=folder))
+        straight = await stack.enter_async_context(run_server("holdfast", "sim", "--port", "0", folder=folder))
+        bare = await stack.enter_async_context(run_server("holdfast.lab.benches.bare_proxy", straight, folder=folder))
         store = ("--store", str(folder / "passing.db"), "--set", "observing.log=error")
         gateway = await stack.enter_async_context(
-            a_program(
+            run_server(
                 "holdfast", "serve", "--port", "0", *store, "--set", f"upstream.openai_base_url={straight}/v1",
                 folder=folder,
             )
@@ -70,9 +70,9 @@ async def measure_passing(folder: Path, *, rounds: int) -> list[Measured]:
         messages: list[dict[str, str]] = []
         for number in range(rounds + _WARM):
             messages = messages[-40:] if len(messages) <= 40 else []  # noqa: PLR2004 - a session of twenty turns
-            # No two conversations say the same.
-            said = f"round {number}: " + "words of a message " * 20
-            messages.append({"role": "user", "content": said})
+            # Every conversation has its own text.
+            text = f"round {number}: " + "words of a message " * 20
+            messages.append({"role": "user", "content": text})
             answer = ""
             for name, url in sides.items():
                 first, answer = await _first_byte(http, url, messages)
@@ -90,7 +90,7 @@ async def measure_passing(folder: Path, *, rounds: int) -> list[Measured]:
 
 def _held(name: str, added: dict[str, list[float]], percent: int, most: float) -> Measured:
     bare, ours = (_percentile(added[side], percent) * 1_000 for side in ("bare", "gateway"))
-    # The ratio is to what is promised: 1 is just kept.
+    # Ratio of the promise to the measured value: at least 1 keeps the promise.
     return Measured(name, ours, bare, most * bare / max(ours, 0.001), 1.0, "ms")
 
 
@@ -111,34 +111,37 @@ async def _first_byte(http: aiohttp.ClientSession, url: str, messages: list[dict
 
 
 def _text(stream: bytes) -> str:
-    said = ""
+    text = ""
     for line in stream.splitlines():
         if line.startswith(b"data: {"):
             chunk = msgspec.json.decode(line[6:])
-            said += "".join(choice["delta"].get("content") or "" for choice in chunk["choices"])
-    return said
+            text += "".join(choice["delta"].get("content") or "" for choice in chunk["choices"])
+    return text
 
 
-# What the project promises: milliseconds above a sync of the disk, and megabytes for 2,000 streams.
+# --- Native API ---
+
+
+# Promised: milliseconds above one disk sync, and megabytes for 2,000 streams.
 ACKNOWLEDGED_MS_MAX = 3.0
 STREAMS_MB_MAX = 200.0
 STREAMS_PROMISED = 2_000
-# The session that was served least must have had this part of the mean.
+# Lowest share of turns of a session, relative to the mean.
 SHARE_FLOOR = 0.5
-# Bytes of a sync: a page, as a short commit writes.
+# Bytes per sync: a page, like a short commit.
 _PAGE = b"x" * 4_096
 _START_SECONDS_MAX = 60
 _DESCRIPTORS = 10_000
 
 
 class Effort(msgspec.Struct, frozen=True):
-    """How much work a run does."""
+    """Size of a run."""
 
     messages: int
     streams: int
     sessions: int
     seconds: float
-    # Rounds of a request that passes through, straight, by a bare proxy and by the gateway.
+    # Rounds of a proxied request: direct, through the bare proxy, and through the gateway.
     rounds: int
 
 
@@ -148,7 +151,7 @@ LONG = Effort(messages=400, streams=STREAMS_PROMISED, sessions=500, seconds=30.0
 
 @dataclass(frozen=True)
 class Server:
-    """A gateway in a process of its own."""
+    """A running gateway process."""
 
     url: str
     pid: int
@@ -156,7 +159,7 @@ class Server:
     http: aiohttp.ClientSession
 
     def resident_mb(self) -> float:
-        """Return the memory that the process has now."""
+        """Return the resident memory of the process."""
         pages = int(Path(f"/proc/{self.pid}/statm").read_text("ascii").split()[1])
         return pages * os.sysconf("SC_PAGE_SIZE") / 1e6
 
@@ -165,13 +168,13 @@ class Server:
         body = {"text": text, "mode": mode}
         async with self.http.post(f"{self.url}/api/sessions/{session}/messages", json=body) as response:
             response.raise_for_status()
-            told: dict[str, object] = await response.json()
-            return told
+            answer: dict[str, object] = await response.json()
+            return answer
 
 
 @asynccontextmanager
-async def a_server(folder: Path) -> AsyncGenerator[Server, None]:
-    """Run `holdfast serve` for a while."""
+async def run_gateway(folder: Path) -> AsyncGenerator[Server, None]:
+    """Run `holdfast serve`."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft < _DESCRIPTORS <= hard:
         resource.setrlimit(resource.RLIMIT_NOFILE, (_DESCRIPTORS, hard))
@@ -195,7 +198,7 @@ def _end(program: asyncio.subprocess.Process) -> None:
 
 
 async def measure_acknowledgement(server: Server, effort: Effort) -> list[Measured]:
-    """Return how much longer a message takes to be accepted than one sync of the disk, in the middle."""
+    """Return the median time to accept a message, minus that of one disk sync."""
     syncs, accepted = [], []
     file = os.open(server.folder / "sync", os.O_CREAT | os.O_WRONLY)
     try:
@@ -205,10 +208,10 @@ async def measure_acknowledgement(server: Server, effort: Effort) -> list[Measur
             os.fsync(file)
             syncs.append(time.perf_counter() - started)
             started = time.perf_counter()
-            told = await server.post("alone", f"say {number}", "post")
+            posted = await server.post("alone", f"say {number}", "post")
             accepted.append(time.perf_counter() - started)
-            # Its answer is awaited outside of the clock, so that nothing else is at work in the next round.
-            turn = f"{server.url}/api/sessions/alone/turns/{told['turn']}?wait_seconds=60"
+            # Wait for the answer, not measured, so that the next round starts idle.
+            turn = f"{server.url}/api/sessions/alone/turns/{posted['turn']}?wait_seconds=60"
             async with server.http.get(turn) as response:
                 await response.read()
     finally:
@@ -219,9 +222,9 @@ async def measure_acknowledgement(server: Server, effort: Effort) -> list[Measur
 
 
 async def measure_streams(server: Server, effort: Effort) -> list[Measured]:
-    """Return the memory that event streams take, for as many as are promised."""
+    """Return the memory of event streams, scaled to the promised number."""
     await server.post("watched", "hello", "wait")
-    # The first few pay for what all share.
+    # The first streams allocate what all share.
     warm = [await _watch(server) for _ in range(20)]
     before = server.resident_mb()
     streams = [await _watch(server) for _ in range(effort.streams)]
@@ -234,7 +237,7 @@ async def measure_streams(server: Server, effort: Effort) -> list[Measured]:
 
 
 async def _watch(server: Server) -> asyncio.StreamWriter:
-    """Open an event stream and return when its first event has come."""
+    """Open an event stream, and return after its first event."""
     place = urlsplit(server.url)
     reader, writer = await asyncio.open_connection(place.hostname, place.port)
     writer.write(b"GET /api/sessions/watched/events HTTP/1.1\r\nhost: localhost\r\n\r\n")
@@ -243,14 +246,14 @@ async def _watch(server: Server) -> asyncio.StreamWriter:
 
 
 async def measure_sessions(server: Server, effort: Effort) -> list[Measured]:
-    """Return the share of the session that was served least, when many take turns at once."""
-    # Outside of the clock: a connection that the kernel turns away for a moment is tried again seconds later.
+    """Return the lowest share of a session when many run at once."""
+    # Connect first, not measured: a connection that the kernel rejects is retried seconds later.
     await asyncio.gather(*(server.post(f"many-{number}", "hello", "wait") for number in range(effort.sessions)))
     turns = [0] * effort.sessions
     errors = 0
     until = time.perf_counter() + effort.seconds
 
-    async def talk(number: int) -> None:
+    async def run_session(number: int) -> None:
         nonlocal errors
         while time.perf_counter() < until:
             try:
@@ -259,7 +262,7 @@ async def measure_sessions(server: Server, effort: Effort) -> list[Measured]:
                 errors += 1
             turns[number] += 1
 
-    await asyncio.gather(*(talk(number) for number in range(effort.sessions)))
+    await asyncio.gather(*(run_session(number) for number in range(effort.sessions)))
     share = min(turns) / mean(turns)
     rate = sum(turns) / effort.seconds
     name = f"{effort.sessions} sessions, least share"
@@ -270,14 +273,14 @@ async def measure_sessions(server: Server, effort: Effort) -> list[Measured]:
 
 
 Measurement = Callable[[Server, Effort], Awaitable[list[Measured]]]
-# What the command measures, in this order; a further measurement is one more line.
+# Measurements, in order.
 MEASUREMENTS: tuple[Measurement, ...] = (measure_acknowledgement, measure_streams, measure_sessions)
 
 
 async def measure(folder: Path, effort: Effort) -> list[Measured]:
     """Run every measurement against one server."""
     figures: list[Measured] = []
-    async with a_server(folder) as server:
+    async with run_gateway(folder) as server:
         for measurement in MEASUREMENTS:
             figures += await measurement(server, effort)
     return [*figures, *await measure_passing(folder, rounds=effort.rounds)]
@@ -288,7 +291,7 @@ async def measure(folder: Path, effort: Effort) -> list[Measured]:
 @click.option("--long", "is_long", is_flag=True, help="2,000 streams and 500 sessions; takes a minute.")
 @folder_option
 def gateway(folder: Path | None, *, as_json: bool, is_long: bool) -> None:
-    """Measure the gateway: its native API, and what passes through; exit with 1 where a figure is below its floor."""
+    """Measure the gateway's native API and its proxy; exit with 1 if a figure is below its floor."""
     with tempfile.TemporaryDirectory(prefix="holdfast-bench-", dir=folder) as place:
         figures = asyncio.run(measure(Path(place), LONG if is_long else SHORT))
-    tell(figures, as_json=as_json)
+    print_figures(figures, as_json=as_json)

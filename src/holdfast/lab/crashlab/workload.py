@@ -1,15 +1,16 @@
-"""What a life in the laboratory does: turns, tools, compactions, replaced parts, seals and roll-overs, without end.
+"""Workload of the crash tests: turns, tools, compactions, replaced parts, seals and roll-overs, without end.
 
-Every message follows from the seed, its session and its number, so that whoever judges the store afterwards can say to
-the byte what must stand in it. A life that is begun again goes on behind what was acknowledged: messages carry client
-ids, so one that was accepted without the acknowledgement being heard is not accepted twice.
+Seed, session and number determine every message, so the check knows the expected bytes. A restarted process continues
+after the last acknowledged step; client ids make a message idempotent whose acknowledgement was lost.
 """
 
 import asyncio
 import os
 import random
-from collections.abc import AsyncGenerator, Callable, Mapping
-from contextlib import aclosing, asynccontextmanager, suppress
+import shutil
+import tempfile
+from collections.abc import AsyncGenerator, Callable, Generator, Mapping
+from contextlib import aclosing, asynccontextmanager, contextmanager, suppress
 from enum import StrEnum
 from functools import partial
 from io import BytesIO
@@ -32,30 +33,30 @@ from holdfast.runtime.tools.function_tool import tool
 from holdfast.types.limits import Limits
 from holdfast.types.records import Logged
 
-# Two conversations at once: their writes meet in one transaction, and one is killed while the other compacts.
+# Two sessions in parallel: their writes share transactions, and one is killed while the other compacts.
 SESSIONS = ("lab:a", "lab:b")
 STORE = "lab.db"
 EFFECTS = "effects.txt"
 
-# A window that some fifteen messages fill, so that a store sees dozens of compactions and a roll-over. With 6,000 there
-# is a compaction for every second kill, which makes each kill a sixth dearer; with 10,000 hardly a roll-over. An image
-# of the workload has more bytes than the model takes: it is shrunk or left out.
+# About fifteen messages fill the window, so that a store sees dozens of compactions and a roll-over. With 6,000 tokens
+# every second kill costs a compaction, a sixth more time; with 10,000 there is hardly a roll-over. Images exceed the
+# byte limit of the model: they are resized or left out.
 LIMITS = Limits(window_tokens=8_000, output_tokens_max=500, media_bytes_max=2_000)
-# Some dozens of records are sealed at a time: a store in the laboratory lives for a few thousand.
+# Seals of a few dozen records: a store has a few thousand in total.
 SEALING = Sealing(margin_records=10, records_min=20, segment_records_max=60)
-# Deaths are the business of this place, so they do not end a turn as early as they would elsewhere; nobody waits long.
+# Kills are frequent here, so a turn survives more interruptions than usual, and backoff is short.
 BOUNDS = Bounds(interruptions_max=20, back_off_seconds_min=0.01, back_off_seconds_max=0.05)
 
-# Steps of each session before the first kill: the window is full and the first records are due to be sealed, so that
-# kills meet compactions, seals and roll-overs from the beginning.
-SEASON_STEPS = 30
+# Steps per session before the first kill: the window is full and the first seal is due, so that kills hit compactions,
+# seals and roll-overs from the start.
+PREFILL_STEPS = 30
 
 _WORDS = ("anchor", "bell", "chart", "deck", "ebb", "fathom", "galley", "harbour", "island", "jetty", "keel", "lantern")
 _IMAGE_SIDE = 40
 
 
 class Kind(StrEnum):
-    """What a step of the workload is about."""
+    """Kind of a step."""
 
     SAY = "say"
     PAY = "pay"
@@ -66,7 +67,7 @@ class Kind(StrEnum):
     UNDO = "undo"
 
 
-# How often each comes up. A pinned message stays in the window until a roll-over.
+# Weight of each kind. A pinned message stays in the view until a roll-over.
 _SHARES: Mapping[Kind, int] = {
     Kind.SAY: 8,
     Kind.PAY: 8,
@@ -79,7 +80,7 @@ _SHARES: Mapping[Kind, int] = {
 
 
 class Step(msgspec.Struct, frozen=True):
-    """One thing to do in a session. What is no message has no text."""
+    """One step of a session. Steps that are not messages have no text."""
 
     kind: Kind
     client_id: str
@@ -91,60 +92,60 @@ class Step(msgspec.Struct, frozen=True):
 
 
 class Accepted(msgspec.Struct, frozen=True, tag=True):
-    """A life says: this message was accepted as this turn."""
+    """Report of a process: this message was accepted as this turn."""
 
     session: str
     number: int
     turn: int
 
 
-class Passed(msgspec.Struct, frozen=True, tag=True):
-    """A life says: this step, which is no message, is done."""
+class Completed(msgspec.Struct, frozen=True, tag=True):
+    """Report of a process: this step, which is not a message, is done."""
 
     session: str
     number: int
 
 
 class Recovered(msgspec.Struct, frozen=True, tag=True):
-    """A life says: everything that was acknowledged before me has its outcome. `at` is the machine's own clock."""
+    """Report of a process: all messages acknowledged before its start have their outcome. `at` is a monotonic time."""
 
     at: float
 
 
-Saying: TypeAlias = Accepted | Passed | Recovered
-Say = Callable[[Saying], None]
+ChildMessage: TypeAlias = Accepted | Completed | Recovered
+Send = Callable[[ChildMessage], None]
 
 
 class Script(msgspec.Struct, frozen=True):
-    """Which steps are taken: those of the season, with which every store of a run begins, then those of its own."""
+    """Seeds of the steps: one for the prefilled part that all stores of a run share, one for the rest."""
 
-    season: int
+    prefill: int
     own: int
 
     def step(self, session: str, number: int) -> Step:
-        """Return one step of a session; the first is number 1."""
-        return step_of(self.season if number <= SEASON_STEPS else self.own, session, number)
+        """Return a step of a session; the first is number 1."""
+        return step_of(self.prefill if number <= PREFILL_STEPS else self.own, session, number)
 
 
-class Errand(msgspec.Struct, frozen=True):
-    """What a life is told: where, the next step of each session, and the last turn that was acknowledged there."""
+class Task(msgspec.Struct, frozen=True):
+    """Task of a process: the folder, and by session the next step and the last acknowledged turn."""
 
     folder: str
     script: Script
     next_steps: Mapping[str, int]
     last_turns: Mapping[str, int]
-    # Steps of each session to take; then it ends, once everything has its outcome. None: it goes on until killed.
+    # Steps per session; the process ends when all have their outcome. None: it runs until killed.
     steps: int | None = None
 
 
 def step_of(seed: int, session: str, number: int) -> Step:
-    """Return one step of the workload; the same for the same seed, session and number."""
-    chance = random.Random(f"{seed} {session} {number}")  # noqa: S311 - the same steps every time are the point
+    """Return a step; seed, session and number determine it."""
+    chance = random.Random(f"{seed} {session} {number}")  # noqa: S311 - repeatable by its seed
     kind = chance.choices(tuple(_SHARES), tuple(_SHARES.values()))[0]
     client_id = f"step-{number}"
     if kind in (Kind.COMPACT, Kind.UNDO):
         return Step(kind, client_id)
-    waits = chance.random() < 0.8  # noqa: PLR2004 - one in five comes while the one before is being answered
+    waits = chance.random() < 0.8  # noqa: PLR2004 - one in five arrives while the one before is being answered
     words = " ".join(chance.choices(_WORDS, k=500 if kind is Kind.PIN else chance.randint(20, 200)))
     text = f"Entry {number}: {words}."
     order = f"{session}/{number}"
@@ -160,8 +161,8 @@ def step_of(seed: int, session: str, number: int) -> Step:
 
 
 def _image(chance: random.Random) -> bytes:
-    """Return a small picture of noise, which compresses so badly that it is too large for the model."""
-    from PIL import Image  # noqa: PLC0415 - the parser of a command line need not load it
+    """Return a small image of noise, which does not compress below the limit of the model."""
+    from PIL import Image  # noqa: PLC0415 - slow to load
 
     picture = Image.frombytes("RGB", (_IMAGE_SIDE, _IMAGE_SIDE), chance.randbytes(3 * _IMAGE_SIDE**2))
     written = BytesIO()
@@ -170,12 +171,12 @@ def _image(chance: random.Random) -> bytes:
 
 
 def tools(effects: Path) -> list[Tool]:
-    """Return a tool that leaves a line in the world each time it runs, and one that may be repeated."""
+    """Return a tool that appends a line to a file each time it runs, and an idempotent one."""
 
     @tool
     async def pay(order: str) -> str:
         """Pay for an order."""
-        note(effects, order)
+        append_line(effects, order)
         await asyncio.sleep(0)
         return f"paid for {order}"
 
@@ -187,8 +188,8 @@ def tools(effects: Path) -> list[Tool]:
     return [pay, look_up]
 
 
-def note(path: Path, line: str) -> None:
-    """Write a line that is on disk when this returns."""
+def append_line(path: Path, line: str) -> None:
+    """Append a line and sync it."""
     fd = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         os.write(fd, f"{line}\n".encode())
@@ -201,55 +202,55 @@ def note(path: Path, line: str) -> None:
 async def opened(
     folder: Path | None, observe: Callable[[str, Logged], None] = unobserved
 ) -> AsyncGenerator[Client, None]:
-    """Open the store of a folder as any program would, with the simulated model. Without a folder, one in memory."""
+    """Open the store of a folder with the simulated model. Without a folder, open a store in memory."""
     model = simulated_model(Simulation(LIMITS), name="lab")
     tuning = wiring.Tuning(bounds=BOUNDS, sealing=SEALING, observe=observe, grace_seconds=0.5)
     place = folder / STORE if folder else wiring.MEMORY
     effects = folder / EFFECTS if folder else Path(os.devnull)
     archive = folder / f"{STORE}-archive" if folder else None
-    async with wiring.open(place, model=model, tools=tools(effects), archive=archive, tuning=tuning) as hold:
-        yield hold
+    async with wiring.open(place, model=model, tools=tools(effects), archive=archive, tuning=tuning) as client:
+        yield client
 
 
-async def live(
-    errand: Errand, say: Say, clock: Callable[[], float], observe: Callable[[str, Logged], None] = unobserved
+async def run_workload(
+    task: Task, send: Send, clock: Callable[[], float], observe: Callable[[str, Logged], None] = unobserved
 ) -> None:
-    """Be a process: recover by starting, say when that is done, then go on with the workload until killed."""
-    async with opened(Path(errand.folder), observe) as hold:
-        sessions = [await hold.session(key) for key in SESSIONS]
-        await asyncio.gather(*(_answered(session, errand.last_turns.get(session.key, 0)) for session in sessions))
-        say(Recovered(clock()))
-        await asyncio.gather(*(walk(session, errand, say) for session in sessions))
-        await asyncio.gather(*map(_rest, sessions))
+    """Run as a process: open the store, report when it has recovered, then run steps until killed."""
+    async with opened(Path(task.folder), observe) as client:
+        sessions = [await client.session(key) for key in SESSIONS]
+        await asyncio.gather(*(_answered(session, task.last_turns.get(session.key, 0)) for session in sessions))
+        send(Recovered(clock()))
+        await asyncio.gather(*(run_steps(session, task, send) for session in sessions))
+        await asyncio.gather(*map(_wait_until_idle, sessions))
 
 
-async def _rest(session: Session) -> None:
-    """Wait until a session owes nothing, also of what was accepted without anybody hearing of it."""
+async def _wait_until_idle(session: Session) -> None:
+    """Wait until a session has no pending outcome, also of messages whose acknowledgement was lost."""
     while (known := await session.known()) is not None and known.owed:
         async with aclosing(session.watch(after=known.last_seq)) as feed:
             await anext(feed)
 
 
-async def walk(session: Session, errand: Errand, say: Say) -> None:
-    """Take the steps of one session, from the next one on, each acknowledged only after the call has returned."""
-    number = errand.next_steps.get(session.key, 1)
-    end = None if errand.steps is None else number + errand.steps
+async def run_steps(session: Session, task: Task, send: Send) -> None:
+    """Run the steps of one session. Each is reported only after its call returned."""
+    number = task.next_steps.get(session.key, 1)
+    end = None if task.steps is None else number + task.steps
     while number != end:
-        step = errand.script.step(session.key, number)
+        step = task.script.step(session.key, number)
         match step.kind:
             case Kind.COMPACT:
                 await session.compact()
-                say(Passed(session.key, number))
+                send(Completed(session.key, number))
             case Kind.UNDO:
                 await session.undo()
-                say(Passed(session.key, number))
+                send(Completed(session.key, number))
             case _:
-                await _send(session, step, partial(_acknowledge, say, session.key, number))
+                await _send(session, step, partial(_acknowledge, send, session.key, number))
         number += 1
 
 
-def _acknowledge(say: Say, session: str, number: int, turn: int) -> None:
-    say(Accepted(session, number, turn))
+def _acknowledge(send: Send, session: str, number: int, turn: int) -> None:
+    send(Accepted(session, number, turn))
 
 
 async def _send(session: Session, step: Step, acknowledge: Callable[[int], None]) -> None:
@@ -263,7 +264,23 @@ async def _send(session: Session, step: Step, acknowledge: Callable[[int], None]
 
 
 async def _answered(session: Session, turn: int) -> None:
-    """Wait for the outcome of a turn; a failure is one too."""
+    """Wait for the outcome of a turn; a failure counts too."""
     if turn:
         with suppress(TurnFailedError):
             await session.wait(turn)
+
+
+# --- Temporary folder ---
+
+
+_IN_MEMORY = Path("/dev/shm")  # noqa: S108 - a folder with a random name is created in it
+
+
+@contextmanager
+def scratch(purpose: str) -> Generator[Path, None, None]:
+    """Create a temporary folder, in memory if possible: thousands of stores would wear out a disk."""
+    folder = Path(tempfile.mkdtemp(prefix=f"holdfast-{purpose}-", dir=_IN_MEMORY if _IN_MEMORY.is_dir() else None))
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder)

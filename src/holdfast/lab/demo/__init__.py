@@ -1,1 +1,1 @@
-"""The demo: one session through every disaster."""
+"""The demo: one session through a series of faults, with real processes."""

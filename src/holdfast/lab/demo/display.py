@@ -1,4 +1,4 @@
-"""How a demo is shown: the interface, what of a log is worth telling, and plain lines where there is no terminal."""
+"""Output of the demo: plain lines, or a live display on a terminal."""
 
 from collections import deque
 from collections.abc import Iterator
@@ -12,7 +12,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from holdfast.cli.output import aside, harmless, shortened
+from holdfast.cli.output import print_note, sanitize, shorten
 from holdfast.gateway.api.schemas import ViewNow
 from holdfast.runtime.sessions.record_text import describe_parts, describe_record
 from holdfast.types.faults import Rung
@@ -36,12 +36,12 @@ from holdfast.types.records import (
 )
 
 _LINE_CHARS = 120
-# Rungs that only look whether there is something to change are passed over; these take time or change what is seen.
+# Quick rungs that rarely change anything are not printed.
 _QUIET_RUNGS = frozenset({Rung.CLAMP_OUTPUT, Rung.MASK})
 
 
-def is_worth_telling(record: AnyRecord) -> bool:
-    """Return whether somebody who looks on should be told of a record."""
+def is_worth_printing(record: AnyRecord) -> bool:
+    """Return whether a record is printed."""
     match record:
         case RungStarted(rung=rung):
             return rung not in _QUIET_RUNGS
@@ -64,39 +64,39 @@ def is_worth_telling(record: AnyRecord) -> bool:
             return False
 
 
-class Screen(Protocol):
-    """Where a demo is shown."""
+class Display(Protocol):
+    """Output of the demo."""
 
-    # Whether it shows the view all the time, so that somebody should keep asking for it.
+    # Whether it shows the view continuously, so that the view must be polled.
     is_live: bool
 
     def begin(self, number: int, title: str) -> None:
-        """Say which act begins."""
+        """Print the title of a scenario."""
         ...
 
     def say(self, text: str) -> None:
-        """Say something about what is shown."""
+        """Print a line."""
         ...
 
     def see(self, logged: Logged) -> None:
-        """Tell a record in plain words, where it is worth it."""
+        """Print a record as text, if it is of interest."""
         ...
 
     def show(self, view: ViewNow) -> None:
-        """Show what the model sees, and what that comes to."""
+        """Show the model's view and its size."""
         ...
 
     def count(self, sent: int, answered: int) -> None:
-        """Show how many messages were sent and answered so far."""
+        """Show the number of messages sent and answered."""
         ...
 
     def close(self) -> None:
-        """Give the terminal back. Once is enough, and twice does no harm."""
+        """Restore the terminal. May be called twice."""
         ...
 
 
-class Lines:
-    """A demo as lines of text."""
+class LineDisplay:
+    """The demo as lines of text."""
 
     is_live = False
 
@@ -104,34 +104,34 @@ class Lines:
         self._out = out
 
     def begin(self, number: int, title: str) -> None:
-        """Write the title of an act."""
+        """Write the title of a scenario."""
         self._out.write(f"\n{number}. {title}\n")
         self._out.flush()
 
     def say(self, text: str) -> None:
         """Write a line."""
-        self._out.write(f"  {harmless(text)}\n")
+        self._out.write(f"  {sanitize(text)}\n")
         self._out.flush()
 
     def see(self, logged: Logged) -> None:
-        """Write a record, where it is worth it."""
-        if is_worth_telling(logged.record):
-            aside(f"    record {logged.seq}: {shortened(describe_record(logged.record), _LINE_CHARS)}", self._out)
+        """Write a record, if it is of interest."""
+        if is_worth_printing(logged.record):
+            print_note(f"    record {logged.seq}: {shorten(describe_record(logged.record), _LINE_CHARS)}", self._out)
 
     def show(self, view: ViewNow) -> None:
-        """Write what the three budgets come to."""
+        """Write the use of the three budgets."""
         budgets = ", ".join(f"{name} {used:,} of {limit:,}" for name, used, limit in budgets_of(view) if limit)
         self.say(f"the model sees {len(view.messages)} messages: {budgets}")
 
     def count(self, sent: int, answered: int) -> None:
-        """Leave the counts to the table at the end."""
+        """Do nothing: the table at the end has the counts."""
 
     def close(self) -> None:
-        """Lines stay where they are."""
+        """Do nothing."""
 
 
 def budgets_of(view: ViewNow) -> list[tuple[str, int, int | None]]:
-    """Return the three budgets: what each is called, what is used of it, and what there is; None: not known."""
+    """Return name, use and limit of the three budgets; the limit is None if unknown."""
     sizes, limits = view.sizes, view.limits
     return [
         ("tokens", view.tokens_estimated, limits.window_tokens),
@@ -140,28 +140,28 @@ def budgets_of(view: ViewNow) -> list[tuple[str, int, int | None]]:
     ]
 
 
-# --- A demo as a live picture in the terminal: the disaster that is on, three budgets, what the model sees, events.
+# --- Live display ---
 
 
-# More than any terminal is high.
+# More than the height of any terminal.
 _EVENTS_KEPT = 100
 _PICTURES_PER_SECOND = 8
-# Below this a layout has no room for anything; a terminal that small gets it anyway, cut off.
+# Bounds of the layout's height; a smaller terminal shows it truncated.
 _HEIGHT_MIN, _HEIGHT_MAX = 24, 44
-# Of the height: the titles above and the budgets; the rest is what the model sees.
+# Height of the budget panel.
 _BUDGETS_LINES = 5
 _WHO = {Role.USER: ("you", "cyan"), Role.ASSISTANT: ("model", "green"), Role.TOOL: ("tool", "yellow")}
-# Where a budget begins to be tight, and where it is almost used up: the levels at which the engine warns.
+# Shares at which the engine warns, too.
 _TIGHT, _ALMOST_FULL = 0.7, 0.95
 
 
-def a_console() -> Console:
-    """Return the terminal that this process writes to."""
+def stdout_console() -> Console:
+    """Return a console on standard output."""
     return Console()
 
 
-class Picture:
-    """The picture, while it is shown."""
+class LiveDisplay:
+    """The demo as a live layout: scenarios, budgets, the model's view and events."""
 
     is_live = True
 
@@ -176,30 +176,30 @@ class Picture:
         )
 
     def open(self) -> None:
-        """Take the terminal."""
+        """Start drawing."""
         self._live.start()
 
     def close(self) -> None:
-        """Give the terminal back."""
+        """Stop drawing and restore the terminal."""
         self._live.stop()
 
     def begin(self, number: int, title: str) -> None:
-        """Show which act is on."""
+        """Mark the current scenario."""
         self._number = number
         self._events.append(("bold", f"{number}. {title}"))
 
     def say(self, text: str) -> None:
-        """Show a line among the events."""
-        self._events.append(("", harmless(text)))
+        """Add a line to the events."""
+        self._events.append(("", sanitize(text)))
 
     def see(self, logged: Logged) -> None:
-        """Show a record among the events, where it is worth it."""
+        """Add a record to the events, if it is of interest."""
         self._records = logged.seq
-        if is_worth_telling(logged.record):
-            self._events.append(("dim", f"#{logged.seq} {harmless(describe_record(logged.record))}"))
+        if is_worth_printing(logged.record):
+            self._events.append(("dim", f"#{logged.seq} {sanitize(describe_record(logged.record))}"))
 
     def show(self, view: ViewNow) -> None:
-        """Show what the model sees now."""
+        """Show the model's view."""
         self._view = view
 
     def count(self, sent: int, answered: int) -> None:
@@ -207,20 +207,20 @@ class Picture:
         self._sent, self._answered = sent, answered
 
     def __rich__(self) -> Layout:
-        """Return the picture as it is now."""
+        """Return the current layout."""
         height = min(max(self._console.height - 1, _HEIGHT_MIN), _HEIGHT_MAX)
-        acts_lines = len(self._titles) + 2
+        scenario_lines = len(self._titles) + 2
         left = Layout()
         left.split_column(
-            Layout(self._acts(), size=acts_lines),
+            Layout(self._scenarios(), size=scenario_lines),
             Layout(self._budgets(), size=_BUDGETS_LINES),
-            Layout(self._seen(height - acts_lines - _BUDGETS_LINES)),
+            Layout(self._view_panel(height - scenario_lines - _BUDGETS_LINES)),
         )
-        whole = Layout(size=height)
-        whole.split_row(left, Layout(self._told(height)))
-        return whole
+        layout = Layout(size=height)
+        layout.split_row(left, Layout(self._event_panel(height)))
+        return layout
 
-    def _acts(self) -> Panel:
+    def _scenarios(self) -> Panel:
         lines = Text(no_wrap=True, overflow="ellipsis")
         for number, title in enumerate(self._titles, start=1):
             mark, style = (
@@ -248,12 +248,12 @@ class Picture:
             grid.add_row(name, bar, f"{used:,} / {limit:,}" if limit else f"{used:,}")
         return Panel(grid, title="budgets of the next request")
 
-    def _seen(self, lines: int) -> Panel:
+    def _view_panel(self, lines: int) -> Panel:
         shown = list(self._messages())
         room = max(lines - 2, 1)
         if len(shown) > room:
             left_out = len(shown) - room + 1
-            # The beginning, which stands for the past, and the newest.
+            # The first message, which summarises the past, and the newest ones.
             shown = [shown[0], Text(f"… {left_out} more", "dim"), *shown[len(shown) - max(room - 2, 0) :]][:room]
         return Panel(Group(*shown), title="what the model sees")
 
@@ -262,10 +262,10 @@ class Picture:
             who, colour = _WHO[message.role]
             line = Text(no_wrap=True, overflow="ellipsis")
             line.append(f"{who:>5} ", colour)
-            line.append(harmless(shortened(describe_parts(message.parts), self._console.width)))
+            line.append(sanitize(shorten(describe_parts(message.parts), self._console.width)))
             yield line
 
-    def _told(self, height: int) -> Panel:
+    def _event_panel(self, height: int) -> Panel:
         width = max(self._console.width // 2 - 4, 20)
         lines: list[Text] = []
         for style, text in reversed(self._events):
@@ -273,4 +273,4 @@ class Picture:
             lines[:0] = list(wrapped)
             if len(lines) >= height - 2:
                 break
-        return Panel(Group(*lines[-(height - 2) :]), title="what happens")
+        return Panel(Group(*lines[-(height - 2) :]), title="events")

@@ -1,4 +1,4 @@
-"""What the demo says and sends: facts, pages of a logbook and a large image, all of them made from a seed."""
+"""Inputs of the demo: facts, pages of text, a large image and a flipped bit, all determined by a seed."""
 
 import asyncio
 import random
@@ -13,32 +13,32 @@ import msgspec
 from holdfast.stores.sqlite.read_only import SqliteView
 from holdfast.types.records import DamageSetAside, Logged, ReplyRecorded, encode_record
 
-# What a person would miss, in six kinds: a name, a number, a path, a moment, a phrase, an id.
+# Six kinds of facts: a name, a number, a path, a time, a phrase, an id.
 _HARBOURS = ("Kiel", "Malmö", "Riga", "Turku", "Visby", "Gdynia", "Tallinn", "Rostock")
 _HINTS = ("the blue door", "two lanterns", "a broken oar", "the seventh step", "salt and tar")
 
-# Words from which pages are made: a sentence takes one of each, so pages differ and yet read like a logbook.
+# A sentence of a page takes one of each.
 _WHEN = ("At dawn", "Before noon", "In the dog watch", "After the squall", "At dusk", "During the night watch", "Later")
 _WHO = ("the captain", "our cook", "a sailor", "the carpenter", "the pilot")
 _DID = ("mended", "inspected", "painted", "took down", "complained about", "praised", "lost", "found again", "sketched")
 _WHAT = ("the main sail", "a lamp", "the rudder", "some rope", "the pump", "a chart", "the bell", "an anchor chain")
 _WHY = ("as the wind fell", "while it rained", "without a word", "to pass the time", "in good cheer")
 
-# Colours at random do not compress, so this many pixels are 30 MB of image.
+# Random pixels do not compress.
 IMAGE_BYTES = 30_000_000
 _IMAGE_WIDTH = 4_000
 _RGB_BYTES = 3
 
 
-class Made:
-    """Everything that one seed makes."""
+class Inputs:
+    """Everything that one seed determines."""
 
     def __init__(self, seed: int) -> None:
         self._seed = seed
         self.facts: Mapping[str, str] = MappingProxyType(_facts(random.Random(f"facts {seed}")))  # noqa: S311 - no secret
 
     def page(self, number: int, sentences: int) -> str:
-        """Return a page of the logbook; the same number gives the same page."""
+        """Return a page of text, determined by its number."""
         chosen = random.Random(f"page {self._seed} {number}")  # noqa: S311 - no secret
         return " ".join(
             f"{chosen.choice(_WHEN)} {chosen.choice(_WHO)} {chosen.choice(_DID)} {chosen.choice(_WHAT)} "
@@ -47,18 +47,18 @@ class Made:
         )
 
     def image(self, size_bytes: int = IMAGE_BYTES) -> bytes:
-        """Return a PNG of noise with at least so many bytes."""
+        """Return a PNG of noise with at least this many bytes."""
         height = -(-size_bytes // (_IMAGE_WIDTH * _RGB_BYTES))
         noise = random.Random(f"image {self._seed}").randbytes(height * _IMAGE_WIDTH * _RGB_BYTES)  # noqa: S311 - no secret
         row = _IMAGE_WIDTH * _RGB_BYTES
-        # Each row begins with the number of its filter: none.
+        # Each row starts with its filter type: none.
         rows = b"".join(b"\x00" + noise[at : at + row] for at in range(0, len(noise), row))
         head = struct.pack(">IIBBBBB", _IMAGE_WIDTH, height, 8, 2, 0, 0, 0)
         chunks = ((b"IHDR", head), (b"IDAT", zlib.compress(rows, 0)), (b"IEND", b""))
         return b"\x89PNG\r\n\x1a\n" + b"".join(_chunk(name, body) for name, body in chunks)
 
     def chance(self, purpose: str) -> random.Random:
-        """Return chance for a purpose, the same for the same seed."""
+        """Return a random generator for a purpose."""
         return random.Random(f"{purpose} {self._seed}")  # noqa: S311 - no secret
 
 
@@ -77,26 +77,26 @@ def _chunk(name: bytes, body: bytes) -> bytes:
     return struct.pack(">I", len(body)) + name + body + struct.pack(">I", zlib.crc32(body, zlib.crc32(name)))
 
 
-# --- One bit of the store's file, flipped where a record stands: what a disk does that fails without saying so.
+# --- Flipped bit ---
 
 
-# A store of the demo has a few MiB at most; a hundred are a store of somebody else.
+# A store of the demo has a few MiB.
 _FILE_BYTES_MAX = 100 * 2**20
 
 
 class Flip(msgspec.Struct, frozen=True):
-    """What was flipped: a bit of the byte at this place of the file, in the body of this record."""
+    """The flipped bit: its record, the offset of its byte in the file, and its position."""
 
     seq: int
     at: int
     bit: int
 
 
-async def flip_a_bit(path: Path, key: str, after: int, chance: random.Random) -> Flip | None:
-    """Flip one bit of an answer behind a number, in the file itself; None where there is no such answer.
+async def flip_bit(path: Path, key: str, after: int, chance: random.Random) -> Flip | None:
+    """Flip one bit of an answer after a record number, directly in the file; None if there is no such answer.
 
-    Nobody may have the store open. An old copy of a row may lie in a page that is free, so it is made sure that the
-    record cannot be read any more.
+    The store must be closed. A free page may contain an old copy of a row, so the flip is tried at each copy until the
+    record is unreadable.
     """
     records = await _read(path, key)
     candidates = [logged for logged in records if logged.seq > after and isinstance(logged.record, ReplyRecorded)]

@@ -1,20 +1,26 @@
-"""What a demo came to: counted from what its client sent and got, and from what the store holds, against each other.
+"""Figures of the demo, computed from the client's observations and the store's contents.
 
-Nothing here believes the gateway. A message counts as answered where the client has the answer, and as lost where the
-store and the client do not agree on exactly one outcome of it.
+The gateway's own claims do not count. A message is answered if the client has the answer, and lost if the store and the
+client do not agree on exactly one outcome.
 """
 
 import hashlib
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
 from types import MappingProxyType
+from typing import NamedTuple, TypeVar
 
 import msgspec
 
 from holdfast.core.limits.sizing import tokens_of_text
 from holdfast.core.turn.ladder import SUMMARIES
-from holdfast.lab.demo.client import Sent
-from holdfast.lab.demo.witness import Held, Witness
+from holdfast.lab.demo.client import Observations, Sent
+from holdfast.ports import Quarantined, Store
+from holdfast.stores.archived import ArchivedStore
+from holdfast.stores.blobs import FolderBlobs
+from holdfast.stores.sqlite.copy import beside
+from holdfast.stores.sqlite.read_only import SqliteView
 from holdfast.types.faults import FaultKind
 from holdfast.types.messages import Media, text_of
 from holdfast.types.records import (
@@ -26,6 +32,7 @@ from holdfast.types.records import (
     CompactionSettled,
     DamageSetAside,
     InputAdmitted,
+    Logged,
     Outcome,
     PartReplaced,
     ReplyRecorded,
@@ -37,134 +44,185 @@ from holdfast.types.records import (
     TurnEnded,
     encode_record,
 )
+from holdfast.wiring import open_archive
 
-# --- What shows, afterwards, that each disaster really happened and was survived: read from the log, not …
+_RecordT = TypeVar("_RecordT", bound=AnyRecord)
 
+# --- Store contents ---
+
+
+class StoreContents(NamedTuple):
+    """Contents of the session, read from the files of the store after all processes ended."""
+
+    records: list[Logged]
+    quarantined: list[Quarantined]
+    # Attachments of the messages, by SHA-256.
+    attachments: dict[str, bytes]
+
+    def of_type(self, kind: type[_RecordT], *, after: int = 0) -> list[_RecordT]:
+        """Return the records of one type, after a number."""
+        return [one.record for one in self.records if one.seq > after and isinstance(one.record, kind)]
+
+
+async def read_store(path: Path, key: str) -> StoreContents:
+    """Read a session from the files of a store, without writing to them."""
+    view, archive = SqliteView(path), open_archive(None, path)
+    store: Store = view if archive is None else ArchivedStore(view, archive)
+    try:
+        if await store.info(key) is None:
+            return StoreContents([], [], {})
+        records = await store.read(key)
+        blobs = FolderBlobs(beside(path, "-blobs"))
+        inputs = [logged.record for logged in records if isinstance(logged.record, InputAdmitted)]
+        media = [part for one in inputs for part in one.parts if isinstance(part, Media)]
+        attachments = {part.blob.sha256: await blobs.get(part.blob) for part in media}
+        return StoreContents(records, await store.quarantine(key), attachments)
+    finally:
+        await store.close()
+
+
+# --- Evidence that each disaster happened and was survived ---
 
 _KILLED = -9
 
 
-class Shown(msgspec.Struct, frozen=True):
-    """A disaster and what shows that it happened and was survived; no evidence: nothing does."""
+class Evidence(msgspec.Struct, frozen=True):
+    """A disaster and the evidence that it happened and was survived; empty if there is none."""
 
     name: str
     evidence: str
 
 
-def shown_disasters(witness: Witness, held: Held) -> tuple[Shown, ...]:
-    """Return what there is to show of every disaster."""
-    return tuple(Shown(name, look(witness, held)) for name, look in DISASTERS.items())
+def disaster_evidence(observed: Observations, stored: StoreContents) -> tuple[Evidence, ...]:
+    """Return the evidence for every disaster."""
+    return tuple(Evidence(name, find(observed, stored)) for name, find in DISASTERS.items())
 
 
-def _all(held: Held, after: int = 0) -> Iterator[AnyRecord]:
-    return (logged.record for logged in held.records if logged.seq > after)
-
-
-def _past_the_window(witness: Witness, held: Held) -> str:
-    asked = [tokens_of_text(text_of(one.parts)) for one in _all(held) if isinstance(one, InputAdmitted)]
-    said = [tokens_of_text(text_of(one.reply.parts)) for one in _all(held) if isinstance(one, ReplyRecorded)]
-    applied = [one for one in _all(held) if isinstance(one, CompactionApplied) and one.kind is SummaryKind.SUMMARY]
-    tokens = sum(asked) + sum(said)
-    if not applied or tokens <= witness.window_tokens:
+def _past_the_window(observed: Observations, stored: StoreContents) -> str:
+    messages = [one.parts for one in stored.of_type(InputAdmitted)]
+    replies = [one.reply.parts for one in stored.of_type(ReplyRecorded)]
+    tokens = sum(tokens_of_text(text_of(parts)) for parts in (*messages, *replies))
+    if not _compactions(stored, SummaryKind.SUMMARY) or tokens <= observed.window_tokens:
         return ""
-    return f"about {tokens:,} tokens were said through a window of {witness.window_tokens:,}"
+    return f"a conversation of about {tokens:,} tokens in a window of {observed.window_tokens:,}"
 
 
-def _summariser_refused(_: Witness, held: Held) -> str:
-    refused = [one for one in _all(held) if isinstance(one, SummaryRefused) and one.fault is not None]
-    digests = [one for one in _all(held) if isinstance(one, CompactionApplied) and one.kind is SummaryKind.DIGEST]
+def _compactions(stored: StoreContents, kind: SummaryKind) -> list[CompactionApplied]:
+    return [one for one in stored.of_type(CompactionApplied) if one.kind is kind]
+
+
+def _summariser_refused(_: Observations, stored: StoreContents) -> str:
+    refused = [one for one in stored.of_type(SummaryRefused) if one.fault is not None]
+    digests = _compactions(stored, SummaryKind.DIGEST)
     if not refused or not digests:
         return ""
     before, after = digests[0].tokens_before, digests[0].tokens_after
-    return f"{len(refused)} summaries were refused, a digest stood in: {before:,} tokens became {after:,}"
+    return f"{len(refused)} summary calls failed, a digest replaced them: {before:,} tokens became {after:,}"
 
 
-def _rate_limits(_: Witness, held: Held) -> str:
-    faults = [one.fault for one in _all(held) if isinstance(one, AttemptFailed)]
-    waits = [fault.retry_after_seconds for fault in faults if fault.kind is FaultKind.RATE_LIMIT]
-    waited = [one.seconds for one in _all(held) if isinstance(one, RungStarted) and one.kind is FaultKind.RATE_LIMIT]
-    asked = [seconds for seconds in waits if seconds is not None]
-    if not asked or len(waited) < len(asked) or sum(waited) < sum(asked):
+def _rate_limits(_: Observations, stored: StoreContents) -> str:
+    faults = [one.fault for one in stored.of_type(AttemptFailed) if one.fault.kind is FaultKind.RATE_LIMIT]
+    required = [fault.retry_after_seconds for fault in faults if fault.retry_after_seconds is not None]
+    waited = [one.seconds for one in stored.of_type(RungStarted) if one.kind is FaultKind.RATE_LIMIT]
+    if not required or len(waited) < len(required) or sum(waited) < sum(required):
         return ""
-    return f"429 came {len(asked)} times and asked for {sum(asked):g} s; {sum(waited):.1f} s were waited"
+    return (
+        f"{len(required)} responses 429 with Retry-After of {sum(required):g} s; the engine waited {sum(waited):.1f} s"
+    )
 
 
-def _models_down(witness: Witness, held: Held) -> str:
-    down = next((sent for sent in witness.sent if sent.expects_reason), None)
+def _models_down(observed: Observations, stored: StoreContents) -> str:
+    down = next((sent for sent in observed.sent if sent.expects_reason), None)
     if down is None or not down.reason:
         return ""
-    models = {one.model for one in _all(held) if isinstance(one, AttemptStarted) and one.turn == down.turn}
-    codes = [one.code for one in _all(held) if isinstance(one, TurnEnded) and one.turn == down.turn]
-    later = any(sent.answer is not None for sent in witness.sent if sent.turn > down.turn)
-    if len(models) < 2 or codes != [FaultKind.TRANSIENT.value] or not later:  # noqa: PLR2004 - both models
+    models = {one.model for one in stored.of_type(AttemptStarted) if one.turn == down.turn}
+    codes = [one.code for one in stored.of_type(TurnEnded) if one.turn == down.turn]
+    is_retried = len(models) > 1 and codes == [FaultKind.TRANSIENT.value]
+    if not is_retried or not _is_answered_after(down.turn, observed):
         return ""
     return f"{len(models)} models tried, the turn ended with the code {codes[0]}, the next message was answered"
 
 
-def _large_image(_: Witness, held: Held) -> str:
-    replaced = {one.seq: one for one in _all(held) if isinstance(one, PartReplaced)}
-    inputs = [logged for logged in held.records if logged.seq in replaced]
-    media = [part for one in inputs if isinstance(one.record, InputAdmitted) for part in one.record.parts]
-    kept = [part.blob for part in media if isinstance(part, Media) and part.blob.sha256 in held.attachments]
-    if not kept:
-        return ""
-    shown = "smaller" if isinstance(replaced[inputs[0].seq].shown, Media) else "as a line that says what it was"
-    return f"{kept[0].size_bytes:,} bytes were kept, and the model was shown it {shown}"
+def _is_answered_after(turn: int, observed: Observations) -> bool:
+    return any(sent.answer is not None for sent in observed.sent if sent.turn > turn)
 
 
-def _killed_in_compaction(witness: Witness, held: Held) -> str:
-    for exit_code, last_seq in witness.killed:
-        before = [logged.record for logged in held.records if logged.seq <= last_seq]
-        steps = [one for one in before if isinstance(one, RungStarted | RungFinished)]
-        after = next((one for one in _all(held, last_seq) if isinstance(one, RungFinished)), None)
-        is_open = bool(steps) and isinstance(steps[-1], RungStarted) and steps[-1].rung in SUMMARIES
-        is_closed = after is not None and after.result is RungResult.INTERRUPTED
-        if exit_code == _KILLED and is_open and is_closed:
-            return f"the log ended with a summary begun (record {last_seq}), which the next start closed as interrupted"
+def _large_image(_: Observations, stored: StoreContents) -> str:
+    replaced = {one.seq: one for one in stored.of_type(PartReplaced)}
+    for logged in stored.records:
+        if logged.seq in replaced and (size := _stored_image_bytes(logged.record, stored)):
+            shown = "smaller" if isinstance(replaced[logged.seq].shown, Media) else "as a line of text"
+            return f"{size:,} bytes were stored, and the model saw the image {shown}"
     return ""
 
 
-def _restarted(witness: Witness, held: Held) -> str:
-    if not witness.killed:
+def _stored_image_bytes(record: AnyRecord, stored: StoreContents) -> int:
+    parts = record.parts if isinstance(record, InputAdmitted) else ()
+    blobs = [part.blob for part in parts if isinstance(part, Media)]
+    return next((blob.size_bytes for blob in blobs if blob.sha256 in stored.attachments), 0)
+
+
+def _killed_in_compaction(observed: Observations, stored: StoreContents) -> str:
+    for exit_code, last_seq in observed.killed:
+        if exit_code == _KILLED and _is_summary_open(stored, last_seq) and _is_closed_after(stored, last_seq):
+            return f"the log ended within a summary (record {last_seq}), which the next start closed as interrupted"
+    return ""
+
+
+def _is_summary_open(stored: StoreContents, last_seq: int) -> bool:
+    records = [one.record for one in stored.records if one.seq <= last_seq]
+    last = next((one for one in reversed(records) if isinstance(one, RungStarted | RungFinished)), None)
+    return isinstance(last, RungStarted) and last.rung in SUMMARIES
+
+
+def _is_closed_after(stored: StoreContents, last_seq: int) -> bool:
+    finished = stored.of_type(RungFinished, after=last_seq)
+    return bool(finished) and finished[0].result is RungResult.INTERRUPTED
+
+
+def _restarted(observed: Observations, stored: StoreContents) -> str:
+    if not observed.killed:
         return ""
-    _, last_seq = witness.killed[0]
-    waiting = [sent for sent in witness.sent if 0 < sent.turn <= last_seq and _ended_at(sent.turn, held) > last_seq]
-    settled = [one for one in _all(held, last_seq) if isinstance(one, CompactionSettled)]
-    is_applied = bool(settled) and settled[0].outcome is CompactionOutcome.APPLIED and settled[0].request <= last_seq
-    if not is_applied or not waiting or not all(sent.answer is not None for sent in waiting):
+    _, last_seq = observed.killed[0]
+    waiting = [sent for sent in observed.sent if 0 < sent.turn <= last_seq and _ended_at(sent.turn, stored) > last_seq]
+    settled = stored.of_type(CompactionSettled, after=last_seq)[:1]
+    is_applied = [one.outcome for one in settled if one.request <= last_seq] == [CompactionOutcome.APPLIED]
+    if not is_applied or not waiting or any(sent.answer is None for sent in waiting):
         return ""
-    return f"the compaction was made after all, and {len(waiting)} message that had been accepted was answered"
+    return f"the compaction was completed, and {len(waiting)} accepted message was answered"
 
 
-def _ended_at(turn: int, held: Held) -> int:
-    return next((one.seq for one in held.records if isinstance(one.record, TurnEnded) and one.record.turn == turn), 0)
+def _ended_at(turn: int, stored: StoreContents) -> int:
+    return next((one.seq for one in stored.records if isinstance(one.record, TurnEnded) and one.record.turn == turn), 0)
 
 
-def _raced(witness: Witness, held: Held) -> str:
-    race = witness.race
+def _raced(observed: Observations, stored: StoreContents) -> str:
+    race = observed.race
     if race is None:
         return ""
-    within = [logged.record for logged in held.records if race.after < logged.seq <= race.until]
+    within = [logged.record for logged in stored.records if race.after < logged.seq <= race.until]
     applied = sum(isinstance(one, CompactionApplied) for one in within)
     settled = [one.outcome for one in within if isinstance(one, CompactionSettled)]
     if applied != 1 or settled != list(race.outcomes) or set(settled) != {CompactionOutcome.APPLIED}:
         return ""
-    return f"{len(race.outcomes)} gateways asked, {applied} compaction was made, both were told so"
+    return f"{len(race.outcomes)} gateways requested it, {applied} compaction was applied, both report it"
 
 
-def _flipped(witness: Witness, held: Held) -> str:
-    flip = witness.flip
-    if flip is None:
+def _flipped(observed: Observations, stored: StoreContents) -> str:
+    flip = observed.flip
+    if flip is None or [one.seq for one in observed.found_after_flip] != [flip.seq]:
         return ""
-    is_found = [one.seq for one in witness.found_after_flip] == [flip.seq]
-    mark = next((logged.record for logged in held.records if logged.seq == flip.seq), None)
-    original = next((logged for logged in witness.watched if logged.seq == flip.seq), None)
-    kept = [one.body for one in held.quarantined if one.seq == flip.seq]
-    if not is_found or not isinstance(mark, DamageSetAside) or original is None or len(kept) != 1:
+    mark, original = _record_at(flip.seq, stored.records), _record_at(flip.seq, observed.watched)
+    quarantined = [one.body for one in stored.quarantined if one.seq == flip.seq]
+    if not isinstance(mark, DamageSetAside) or original is None or len(quarantined) != 1:
         return ""
-    if _bits_apart(kept[0], encode_record(original.record)) != 1:
+    if _bits_apart(quarantined[0], encode_record(original)) != 1:
         return ""
-    return f"found by doctor in record {flip.seq} alone, and set aside with its bytes as {mark.kept}"
+    return f"doctor found only record {flip.seq}; its bytes are in quarantine as {mark.kept}"
+
+
+def _record_at(seq: int, records: list[Logged]) -> AnyRecord | None:
+    return next((logged.record for logged in records if logged.seq == seq), None)
 
 
 def _bits_apart(one: bytes, other: bytes) -> int:
@@ -173,7 +231,7 @@ def _bits_apart(one: bytes, other: bytes) -> int:
     return sum((a ^ b).bit_count() for a, b in zip(one, other, strict=True))
 
 
-DISASTERS: Mapping[str, Callable[[Witness, Held], str]] = MappingProxyType(
+DISASTERS: Mapping[str, Callable[[Observations, StoreContents], str]] = MappingProxyType(
     {
         "the conversation outgrows the window": _past_the_window,
         "the summariser is refused": _summariser_refused,
@@ -187,18 +245,20 @@ DISASTERS: Mapping[str, Callable[[Witness, Held], str]] = MappingProxyType(
     }
 )
 
+# --- Figures ---
+
 
 class Figures(msgspec.Struct, frozen=True):
-    """The figures at the end. Lists are of sentences, and empty where all is well."""
+    """JSON output of the demo. `broken` has a sentence for each broken promise."""
 
     sent: int
     answered: int
-    # Ended without an answer and with a sentence that says why, as it must be while every model is down.
+    # Ended with an error message instead of an answer, as expected while every model is down.
     told_why: int
     lost: int
     doubled: int
     records: int
-    # Records that were told while they were written and are not in the store as they were told, or the other way round.
+    # Records that differ between the event stream and the store.
     altered: int
     compactions: int
     digests: int
@@ -206,153 +266,154 @@ class Figures(msgspec.Struct, frozen=True):
     facts_planted: int
     facts_recalled: int
     facts_found: int
-    disasters: tuple[Shown, ...]
+    disasters: tuple[Evidence, ...]
     broken: tuple[str, ...]
     seconds: float
 
 
-def reckon(witness: Witness, held: Held, seconds: float) -> Figures:
-    """Count."""
-    fates = [fate_of(sent, witness, held) for sent in witness.sent]
-    lost = [fate for fate in fates if fate]
-    compactions = [logged.record for logged in held.records if isinstance(logged.record, CompactionApplied)]
+def count_figures(observed: Observations, stored: StoreContents, seconds: float) -> Figures:
+    """Compute the figures."""
+    losses = [loss for loss in (loss_of(sent, observed, stored) for sent in observed.sent) if loss]
     figures = Figures(
-        sent=len(witness.sent),
-        answered=sum(sent.answer is not None for sent in witness.sent),
-        told_why=sum(sent.answer is None and bool(sent.reason) for sent in witness.sent),
-        lost=len(lost),
-        doubled=_doubled(held),
-        records=len(held.records),
-        altered=len(_altered(witness, held)),
-        compactions=len(compactions),
-        digests=sum(one.kind is SummaryKind.DIGEST for one in compactions),
-        kills=len(witness.killed),
-        facts_planted=len(witness.facts),
-        facts_recalled=_present(witness.facts, witness.recalled),
-        facts_found=_present(witness.facts, witness.searched),
-        disasters=shown_disasters(witness, held),
+        sent=len(observed.sent),
+        answered=sum(sent.answer is not None for sent in observed.sent),
+        told_why=sum(sent.answer is None and bool(sent.reason) for sent in observed.sent),
+        lost=len(losses),
+        doubled=_doubled(stored),
+        records=len(stored.records),
+        altered=len(_altered(observed, stored)),
+        compactions=len(stored.of_type(CompactionApplied)),
+        digests=len(_compactions(stored, SummaryKind.DIGEST)),
+        kills=len(observed.killed),
+        facts_planted=len(observed.facts),
+        facts_recalled=_present(observed.facts, observed.recalled),
+        facts_found=_present(observed.facts, observed.searched),
+        disasters=disaster_evidence(observed, stored),
         broken=(),
         seconds=round(seconds, 1),
     )
-    return msgspec.structs.replace(figures, broken=(*lost, *_broken(figures, witness)))
+    return msgspec.structs.replace(figures, broken=(*losses, *_broken_promises(figures, observed)))
 
 
-def fate_of(sent: Sent, witness: Witness, held: Held) -> str:
-    """Return what became of a message that was lost, as a sentence; nothing where it was not."""
+def loss_of(sent: Sent, observed: Observations, stored: StoreContents) -> str:
+    """Return a sentence if the message was lost or changed, else an empty string."""
     name = f"message {sent.client_id}"
     found = [
         (logged.seq, logged.record)
-        for logged in held.records
+        for logged in stored.records
         if isinstance(logged.record, InputAdmitted) and logged.record.client_id == sent.client_id
     ]
     if not found:
         return f"{name} is not in the store"
     seq, admitted = found[0]
     if text_of(admitted.parts) != sent.text:
-        return f"{name} is in the store, but not as it was sent"
-    if sent.attached and sent.attached not in _whole_attachments(admitted, held):
+        return f"{name} is in the store with another text"
+    if sent.attached and sent.attached not in _intact_attachments(admitted, stored):
         return f"the attachment of {name} is not in the store byte for byte"
-    outcomes = [
-        logged.record.outcome
-        for logged in held.records
-        if isinstance(logged.record, TurnEnded) and logged.record.turn == seq
-    ]
+    return _loss_of_outcome(sent, seq, observed, stored)
+
+
+def _loss_of_outcome(sent: Sent, seq: int, observed: Observations, stored: StoreContents) -> str:
+    name = f"message {sent.client_id}"
+    outcomes = [one.outcome for one in stored.of_type(TurnEnded) if one.turn == seq]
     if len(outcomes) != 1:
         return f"{name} has {len(outcomes)} outcomes in the store instead of one"
     if seq != sent.turn:
         return f"{name} was accepted as turn {sent.turn} and is turn {seq} in the store"
     if sent.answer is None:
         return "" if sent.reason and outcomes[0] is Outcome.FAILED else f"{name} was never answered"
-    if outcomes[0] is not Outcome.ANSWERED or not _is_answer(sent, witness, held):
-        return f"{name} was answered, and the store does not have that answer"
+    if outcomes[0] is not Outcome.ANSWERED or not _is_answer(sent, observed, stored):
+        return f"{name} was answered, but the store does not have that answer"
     return ""
 
 
-def _whole_attachments(admitted: InputAdmitted, held: Held) -> set[str]:
-    """Return the attachments of a message whose bytes are what their names say."""
+def _intact_attachments(admitted: InputAdmitted, stored: StoreContents) -> set[str]:
+    """Return the hashes of the stored bytes of a message's attachments."""
     media = [part.blob.sha256 for part in admitted.parts if isinstance(part, Media)]
-    contents = [held.attachments.get(sha256, b"") for sha256 in media]
+    contents = [stored.attachments.get(sha256, b"") for sha256 in media]
     return {hashlib.sha256(content).hexdigest() for content in contents}
 
 
-def _is_answer(sent: Sent, witness: Witness, held: Held) -> bool:
-    """Return whether the store has the answer that the client got; the one that was damaged on purpose counts as had.
+def _is_answer(sent: Sent, observed: Observations, stored: StoreContents) -> bool:
+    """Return whether the store has the answer that the client received.
 
-    That one is looked at as a disaster: its bytes must be in quarantine.
+    The answer that was damaged on purpose counts as present: `_flipped` checks that its bytes are in quarantine.
     """
-    answers = [
-        logged.record.reply
-        for logged in held.records
-        if isinstance(logged.record, ReplyRecorded) and logged.record.turn == sent.turn
-    ]
+    answers = [one.reply for one in stored.of_type(ReplyRecorded) if one.turn == sent.turn]
     if answers:
         return text_of(answers[-1].parts) == sent.answer
-    flipped = witness.flip.seq if witness.flip is not None else 0
+    flipped = observed.flip.seq if observed.flip is not None else 0
     return any(
         logged.seq == flipped and isinstance(logged.record, ReplyRecorded) and logged.record.turn == sent.turn
-        for logged in witness.watched
+        for logged in observed.watched
     )
 
 
-def _doubled(held: Held) -> int:
-    """Return how many messages stand in the log more often than once, or have more than one outcome."""
-    named = Counter(logged.record.client_id for logged in held.records if isinstance(logged.record, InputAdmitted))
-    ended = Counter(logged.record.turn for logged in held.records if isinstance(logged.record, TurnEnded))
-    return sum(times - 1 for times in (*named.values(), *ended.values()))
+def _doubled(stored: StoreContents) -> int:
+    """Return the number of surplus copies of messages and outcomes."""
+    messages = Counter(one.client_id for one in stored.of_type(InputAdmitted))
+    outcomes = Counter(one.turn for one in stored.of_type(TurnEnded))
+    return sum(times - 1 for times in (*messages.values(), *outcomes.values()))
 
 
-def _altered(witness: Witness, held: Held) -> set[int]:
-    """Return the records that are not in the store as they were told, apart from the one that was damaged."""
-    watched = {logged.seq: logged for logged in witness.watched}
-    stored = {logged.seq: logged for logged in held.records}
-    flipped = {witness.flip.seq} if witness.flip is not None else set()
-    return {seq for seq in watched.keys() | stored.keys() if watched.get(seq) != stored.get(seq)} - flipped
+def _altered(observed: Observations, stored: StoreContents) -> set[int]:
+    """Return the records that differ between the event stream and the store, except the damaged one."""
+    watched = {logged.seq: logged for logged in observed.watched}
+    in_store = {logged.seq: logged for logged in stored.records}
+    flipped = {observed.flip.seq} if observed.flip is not None else set()
+    return {seq for seq in watched.keys() | in_store.keys() if watched.get(seq) != in_store.get(seq)} - flipped
 
 
-def _present(facts: dict[str, str], told: dict[str, str]) -> int:
-    """Return of how many facts the exact value was told."""
-    return sum(value in told.get(name, "") for name, value in facts.items())
+def _present(facts: dict[str, str], answers: dict[str, str]) -> int:
+    """Return the number of facts whose exact value is in the answer."""
+    return sum(value in answers.get(name, "") for name, value in facts.items())
 
 
-def _broken(figures: Figures, witness: Witness) -> Iterator[str]:
-    """Yield a sentence for every other promise that did not hold."""
-    ends = [sent for sent in witness.sent if bool(sent.answer is None) is not sent.expects_reason]
-    if not witness.sent:
+def _broken_promises(figures: Figures, observed: Observations) -> Iterator[str]:
+    """Yield a sentence for every broken promise except lost messages."""
+    if not observed.sent:
         yield "nothing was sent"
-    for sent in ends:
-        if sent.answer is None and sent.reason:
-            yield f"message {sent.client_id} ended without an answer: {sent.reason}"
-        elif sent.expects_reason:
-            yield f"message {sent.client_id} was answered although every model was down"
+    yield from (sentence for sent in observed.sent if (sentence := _wrong_outcome(sent)))
     if figures.doubled:
-        yield f"{figures.doubled} messages or outcomes stand in the store twice"
-    if figures.altered or witness.misplaced:
+        yield f"{figures.doubled} messages or outcomes are in the store twice"
+    if figures.altered or observed.out_of_order:
         yield (
-            f"{figures.altered} records are not in the store as they were told, and {witness.misplaced} were told "
-            "twice or not in order"
+            f"{figures.altered} records differ between the event stream and the store, and {observed.out_of_order} "
+            "arrived twice or out of order"
         )
-    for what, count in (("recalled", figures.facts_recalled), ("found by search", figures.facts_found)):
+    for how, count in (("recalled", figures.facts_recalled), ("found by search", figures.facts_found)):
         if count != figures.facts_planted:
-            yield f"{figures.facts_planted - count} of {figures.facts_planted} facts were not {what}"
-    if witness.found_at_end is None or witness.found_at_end:
-        told = "; ".join(one.what for one in witness.found_at_end or ()) or "it did not look"
-        yield f"doctor does not call the store well: {told}"
-    for disaster in figures.disasters:
-        if not disaster.evidence:
-            yield f"nothing shows that it came to this, and was survived: {disaster.name}"
+            yield f"{figures.facts_planted - count} of {figures.facts_planted} facts were not {how}"
+    yield from _final_findings(observed)
+    yield from (f"there is no evidence for: {one.name}" for one in figures.disasters if not one.evidence)
+
+
+def _final_findings(observed: Observations) -> Iterator[str]:
+    if observed.found_at_end is None:
+        yield "doctor did not check the store"
+    elif observed.found_at_end:
+        yield f"doctor found: {'; '.join(one.what for one in observed.found_at_end)}"
+
+
+def _wrong_outcome(sent: Sent) -> str:
+    if sent.expects_reason:
+        return "" if sent.answer is None else f"message {sent.client_id} was answered although every model was down"
+    if sent.answer is None and sent.reason:
+        return f"message {sent.client_id} ended without an answer: {sent.reason}"
+    return ""
 
 
 def table(figures: Figures) -> list[tuple[str, str]]:
-    """Return the figures as a person reads them."""
+    """Return the figures as rows of text."""
     return [
         ("messages sent", str(figures.sent)),
         ("answered", str(figures.answered)),
-        ("ended with a reason, every model being down", str(figures.told_why)),
+        ("failed with a reason, while every model was down", str(figures.told_why)),
         ("lost", str(figures.lost)),
-        ("doubled", str(figures.doubled)),
+        ("duplicated", str(figures.doubled)),
         ("compactions", f"{figures.compactions}, {figures.digests} of them without a model"),
         ("gateways killed with SIGKILL", str(figures.kills)),
-        ("records in the store", f"{figures.records}, {figures.altered} of them not as they were told"),
+        ("records in the store", f"{figures.records}, {figures.altered} of them unlike the event stream"),
         ("planted facts recalled by the model", f"{figures.facts_recalled} of {figures.facts_planted}"),
         ("planted facts found by search", f"{figures.facts_found} of {figures.facts_planted}"),
         ("seconds", f"{figures.seconds:g}"),

@@ -1,4 +1,4 @@
-"""One performance of the demo, from the first process to the figures, whatever happens on the way."""
+"""Run the demo and print its result."""
 
 import asyncio
 import os
@@ -15,184 +15,184 @@ import click
 import msgspec
 
 from holdfast.cli.exit_codes import BROKEN
-from holdfast.cli.output import columns, harmless, shows_colours
+from holdfast.cli.output import align_columns, sanitize, shows_colours
 from holdfast.errors import HoldfastError
-from holdfast.lab.demo.acts import ACTS
-from holdfast.lab.demo.client import RefusedError
-from holdfast.lab.demo.display import Screen
-from holdfast.lab.demo.inputs import Made
-from holdfast.lab.demo.report import Figures, reckon, table
-from holdfast.lab.demo.stage import KEY, STORE, Pace, Stage, a_stage
-from holdfast.lab.demo.witness import Held, Witness, read_store
+from holdfast.lab.demo.client import Observations, RefusedError
+from holdfast.lab.demo.context import KEY, STORE, DemoContext, Pace, open_context
+from holdfast.lab.demo.display import Display
+from holdfast.lab.demo.inputs import Inputs
+from holdfast.lab.demo.report import Figures, StoreContents, count_figures, read_store, table
+from holdfast.lab.demo.scenarios import SCENARIOS
 
-# The longest act takes a few seconds alone, and was seen to take thirty on a busy machine. Silence is what the engine
-# promises never to give.
-_ACT_SECONDS_MAX = 120.0
-# What goes wrong when a program of ours does not do what it should.
+# The longest scenario takes a few seconds, and took thirty on a busy machine.
+_SCENARIO_SECONDS_MAX = 120.0
+# Errors of a process that does not work as expected.
 _FAILURES = (click.ClickException, aiohttp.ClientError, RefusedError, OSError, msgspec.MsgspecError)
 
 
 class Plan(msgspec.Struct, frozen=True):
-    """What to perform, and how."""
+    """Settings of a run."""
 
     folder: Path
     seed: int
     pace: Pace
 
 
-class Performance(msgspec.Struct, frozen=True):
-    """What a demo came to, and what was seen of it."""
+class DemoResult(msgspec.Struct, frozen=True):
+    """Figures and observations of a run."""
 
     seed: int
     figures: Figures
-    witness: Witness
+    observed: Observations
 
 
-class Audience:
-    """Whoever looks on at the gateway's page: told its address, and waited for at the end."""
+class PageHooks:
+    """Callbacks for the gateway's page: at its start, and at the end of the demo."""
 
     def __init__(
-        self, opened: Callable[[str], Awaitable[None]], ended: Callable[[Performance, str], Awaitable[None]]
+        self, opened: Callable[[str], Awaitable[None]], ended: Callable[[DemoResult, str], Awaitable[None]]
     ) -> None:
         self.opened, self.ended = opened, ended
 
 
-async def perform(plan: Plan, screen: Screen, audience: Audience | None = None) -> Performance:
-    """Perform the demo in a folder and count what it came to. What goes wrong on the way is part of the figures."""
+async def run_demo(plan: Plan, display: Display, page: PageHooks | None = None) -> DemoResult:
+    """Run the demo in a folder and compute its figures. Errors become part of the figures."""
     began = time.monotonic()
-    witness = Witness(window_tokens=0)
+    observed = Observations(window_tokens=0)
     try:
-        async with a_stage(plan.folder, screen, Made(plan.seed), plan.pace) as stage:
-            witness = stage.witness
-            if audience is not None:
-                await audience.opened(stage.caller.gateway)
-            failure = await _act(stage)
-            await stage.stop_gateway()
+        async with open_context(plan.folder, display, Inputs(plan.seed), plan.pace) as demo:
+            observed = demo.observed
+            if page is not None:
+                await page.opened(demo.client.gateway)
+            failure = await _run_scenarios(demo)
+            await demo.stop_gateway()
             if not failure:
-                witness.found_at_end = await stage.doctor()
-            performance = await _reckoned(plan, witness, failure, time.monotonic() - began)
-            if audience is not None:
-                await stage.start_gateway()
-                await audience.ended(performance, stage.caller.gateway)
-            return performance
+                observed.found_at_end = await demo.doctor()
+            result = await _count(plan, observed, failure, time.monotonic() - began)
+            if page is not None:
+                await demo.start_gateway()
+                await page.ended(result, demo.client.gateway)
+            return result
     except _FAILURES as error:
-        return await _reckoned(plan, witness, f"the demo could not go on: {_said(error)}", time.monotonic() - began)
+        return await _count(
+            plan, observed, f"the demo could not continue: {_error_text(error)}", time.monotonic() - began
+        )
 
 
-async def _act(stage: Stage) -> str:
-    """Perform the acts; return why they ended early, nothing where they did not."""
-    for number, (title, act) in enumerate(ACTS.items(), start=1):
-        stage.screen.begin(number, title)
+async def _run_scenarios(demo: DemoContext) -> str:
+    """Run the scenarios; return the reason of an early end, else an empty string."""
+    for number, (title, scenario) in enumerate(SCENARIOS.items(), start=1):
+        demo.display.begin(number, title)
         try:
-            async with asyncio.timeout(_ACT_SECONDS_MAX):
-                await act(stage)
-                await stage.show_view()
+            async with asyncio.timeout(_SCENARIO_SECONDS_MAX):
+                await scenario(demo)
+                await demo.show_view()
         except TimeoutError:
-            return f"act {number} ({title}) was not over after {_ACT_SECONDS_MAX:g} s"
+            return f"scenario {number} ({title}) did not end within {_SCENARIO_SECONDS_MAX:g} s"
         except _FAILURES as error:
-            return f"act {number} ({title}) could not go on: {_said(error)}"
-        await asyncio.sleep(stage.pace.act_seconds)
+            return f"scenario {number} ({title}) could not continue: {_error_text(error)}"
+        await asyncio.sleep(demo.pace.scenario_seconds)
     return ""
 
 
-async def _reckoned(plan: Plan, witness: Witness, failure: str, seconds: float) -> Performance:
-    """Count, with why it ended early before all else."""
-    held, unread = await _held(plan.folder / STORE)
-    figures = reckon(witness, held, seconds)
+async def _count(plan: Plan, observed: Observations, failure: str, seconds: float) -> DemoResult:
+    """Compute the figures, with the reason of an early end first."""
+    stored, unread = await _read_contents(plan.folder / STORE)
+    figures = count_figures(observed, stored, seconds)
     early = tuple(sentence for sentence in (failure, unread) if sentence)
-    return Performance(plan.seed, msgspec.structs.replace(figures, broken=(*early, *figures.broken)), witness)
+    return DemoResult(plan.seed, msgspec.structs.replace(figures, broken=(*early, *figures.broken)), observed)
 
 
-async def _held(path: Path) -> tuple[Held, str]:
-    """Read what the store holds; where it cannot be read, say why."""
+async def _read_contents(path: Path) -> tuple[StoreContents, str]:
+    """Read the contents of the store, and the error if it cannot be read."""
     if not await asyncio.to_thread(path.exists):
-        return Held([], [], {}), "there is no store"
+        return StoreContents([], [], {}), "there is no store"
     try:
         return await read_store(path, KEY), ""
     except HoldfastError as error:
-        return Held([], [], {}), f"the store cannot be read: {error}"
+        return StoreContents([], [], {}), f"the store cannot be read: {error}"
 
 
-def _said(error: Exception) -> str:
+def _error_text(error: Exception) -> str:
     return error.format_message() if isinstance(error, click.ClickException) else f"{type(error).__name__}: {error}"
 
 
-# --- The end of a demo: what it came to, for a person or for a program, and the exit code that stands for it.
+# --- Result ---
 
 
-class Told(msgspec.Struct, frozen=True):
-    """What is printed for programs. `store` is where the store was kept to look at; empty: it is gone."""
+class DemoOutput(msgspec.Struct, frozen=True):
+    """JSON output. `store` is the path of the kept store; empty if it was removed."""
 
     seed: int
     store: str
     figures: Figures
 
 
-def conclude(performance: Performance, store: Path, out: TextIO, *, as_json: bool) -> int:
-    """Print what a demo came to, and return the exit code: 0 where every promise held, else 1."""
-    figures = performance.figures
-    kept = str(store) if figures.broken else ""
+def print_result(result: DemoResult, store: Path, out: TextIO, *, as_json: bool) -> int:
+    """Print the figures, and return the exit code: 0 if every promise held, else 1."""
+    figures = result.figures
+    kept_store = str(store) if figures.broken else ""
     if as_json:
-        out.write(msgspec.json.encode(Told(performance.seed, kept, figures)).decode() + "\n")
+        out.write(msgspec.json.encode(DemoOutput(result.seed, kept_store, figures)).decode() + "\n")
     elif shows_colours(out):
         _print_tables(figures, out)
     else:
         out.writelines(f"{line}\n" for line in _lines(figures))
     if not as_json:
-        out.writelines(f"{harmless(line)}\n" for line in _verdict(figures, kept))
+        out.writelines(f"{sanitize(line)}\n" for line in _verdict(figures, kept_store))
     out.flush()
     return BROKEN if figures.broken else 0
 
 
 def _lines(figures: Figures) -> list[str]:
-    survived = [(disaster.name, disaster.evidence or "NOT SHOWN") for disaster in figures.disasters]
+    survived = [(disaster.name, disaster.evidence or "NO EVIDENCE") for disaster in figures.disasters]
     return [
-        *("", "What was survived, and what shows it"),
-        *(f"  {harmless(line)}" for line in columns(survived)),
-        *("", "What it came to"),
-        *(f"  {line}" for line in columns(table(figures))),
+        *("", "Faults survived, with evidence"),
+        *(f"  {sanitize(line)}" for line in align_columns(survived)),
+        *("", "Figures"),
+        *(f"  {line}" for line in align_columns(table(figures))),
         "",
     ]
 
 
-def _verdict(figures: Figures, kept: str) -> list[str]:
+def _verdict(figures: Figures, kept_store: str) -> list[str]:
     if not figures.broken:
         return ["Every promise held."]
     return [
         *(f"BROKEN: {sentence}" for sentence in figures.broken),
-        f"The store is kept: {kept}",
-        f"Look at it with `holdfast show KEY --store {kept}`, and remove its folder when you are done.",
+        f"The store is kept: {kept_store}",
+        f"Inspect it with `holdfast show KEY --store {kept_store}`, then remove its folder.",
     ]
 
 
 def _print_tables(figures: Figures, out: TextIO) -> None:
-    from rich import box  # noqa: PLC0415 - slow to load, and for a person at a terminal only
+    from rich import box  # noqa: PLC0415 - slow to load, for terminals only
     from rich.console import Console  # noqa: PLC0415
     from rich.table import Table  # noqa: PLC0415
     from rich.text import Text  # noqa: PLC0415
 
     console = Console(file=out)
-    survived = Table("disaster", "what shows that it was survived", box=box.SIMPLE_HEAD)
+    survived = Table("fault", "evidence that it was survived", box=box.SIMPLE_HEAD)
     for disaster in figures.disasters:
-        evidence = Text(harmless(disaster.evidence)) if disaster.evidence else Text("nothing", "bold red")
+        evidence = Text(sanitize(disaster.evidence)) if disaster.evidence else Text("no evidence", "bold red")
         survived.add_row(disaster.name, evidence)
-    counted = Table("what it came to", "", box=box.SIMPLE_HEAD)
+    counted = Table("figure", "", box=box.SIMPLE_HEAD)
     for name, count in table(figures):
         counted.add_row(name, count, style="bold" if name == "lost" else "")
     console.print(survived)
     console.print(counted)
 
 
-# --- The gateway's page while a demo runs: opened in a browser where there is one, and kept until somebody …
+# --- Gateway page ---
 
 
-# Without one of these, Python's module would open a browser of text in this very terminal.
+# Without one of these, `webbrowser` would open a text browser in this terminal.
 _DESKTOP_VARIABLES = ("BROWSER", "DISPLAY", "WAYLAND_DISPLAY")
 _DESKTOP_PLATFORMS = ("darwin", "win32")
 
 
 async def open_page(url: str) -> bool:
-    """Open an address in a browser, and return whether there was one."""
+    """Open an address in a graphical browser, and return whether there is one."""
     if sys.platform not in _DESKTOP_PLATFORMS and not any(os.environ.get(name) for name in _DESKTOP_VARIABLES):
         return False
     with suppress(webbrowser.Error):
@@ -201,18 +201,18 @@ async def open_page(url: str) -> bool:
 
 
 async def until_enter() -> None:
-    """Wait for Enter or Ctrl-C. Where there is no keyboard nobody is waited for."""
+    """Wait for Enter or Ctrl-C. Returns at once if standard input is not a terminal or pipe."""
     pressed = asyncio.Event()
     loop = asyncio.get_running_loop()
     try:
         loop.add_reader(sys.stdin, pressed.set)
     except (OSError, ValueError):
-        # What cannot be waited for: a file, or nothing at all.
+        # A file or a closed stream cannot be polled.
         return
     try:
         await pressed.wait()
     except asyncio.CancelledError:
-        # Ctrl-C is an answer here, not an accident.
+        # Ctrl-C ends the wait, not the demo.
         task = asyncio.current_task()
         if task is not None:
             task.uncancel()

@@ -1,7 +1,8 @@
-"""`holdfast classify`: what kind of failure each row of a file is.
+"""`holdfast classify`, `digest` and `estimate`: analyse files without a store.
 
-A row is one failed call as JSON on one line: `id`, `provider`, `api`, `status`, `headers`, `body`, and for what came in
-a stream or without any error `stream`, `symptom` and `window`. Everything may be absent; other fields are ignored.
+`classify` reads one failed call per line as JSON: `id`, `provider`, `api`, `status`, `headers`, `body`, and for errors
+inside a stream or without an error response `stream`, `symptom` and `window`. All fields are optional; others are
+ignored.
 """
 
 import re
@@ -15,19 +16,19 @@ import msgspec
 
 from holdfast.cli.exit_codes import USAGE
 from holdfast.cli.options import passages_of, read_session
-from holdfast.cli.output import harmless, json_option
+from holdfast.cli.output import json_option, sanitize
 from holdfast.core.compaction.digest import represent
 from holdfast.core.faults import classifier
 from holdfast.core.limits.sizing import bytes_of_message, tokens_of_message
 from holdfast.errors import UsageError
 from holdfast.types.faults import Fault, Phase, Refusal, Sent
 
-# What a client saw when nothing came: no failure to read, only silence.
+# Symptoms of a stalled call, which has no error text.
 _SILENCE = re.compile(r"silence|stall|idle|hang|keep.?alive|no_(?:first|headers|bytes?|data|chunks?|tokens?|response)")
 
 
 class FaultRow(msgspec.Struct):
-    """One failed call. `api` is the dialect; `window` is what a silent symptom must be compared with."""
+    """One failed call. `api` is the dialect; `window` is the context window to compare a silent symptom with."""
 
     id: str | int | None = None
     provider: str | None = None
@@ -41,7 +42,7 @@ class FaultRow(msgspec.Struct):
 
 
 class Verdict(msgspec.Struct):
-    """What is printed for one row."""
+    """JSON output for one row."""
 
     id: str | int | None
     kind: str
@@ -81,25 +82,25 @@ _AnyRow = TypeVar("_AnyRow", bound=FaultRow)
 
 
 def read_rows(lines: IO[bytes], kind: type[_AnyRow]) -> Iterator[_AnyRow | str]:
-    """Yield the row of each line, or a sentence about what is wrong with it. Empty lines are skipped."""
+    """Yield the row of each line, or an error message for an invalid line. Skips empty lines."""
     for number, line in enumerate(lines, start=1):
         if not line.strip():
             continue
         try:
             yield msgspec.json.decode(line, type=kind, strict=False)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-            yield f"line {number} is no row of failures: {error}"
+            yield f"line {number} is not a valid row: {error}"
 
 
 @click.command("classify")
 @click.argument("rows", type=click.File("rb"), metavar="FILE.jsonl")
 def classify(rows: IO[bytes]) -> None:
-    """Say what kind of failure each row of FILE.jsonl is, one JSON line per row ("-" reads standard input)."""
+    """Classify each error of FILE.jsonl, one JSON line per row ("-" reads standard input)."""
     is_clean = True
     for row in read_rows(rows, FaultRow):
         if isinstance(row, str):
             is_clean = False
-            click.echo(f"{row}; correct the line or leave it out", err=True)
+            click.echo(f"{row}; correct or remove the line", err=True)
             continue
         fault = fault_of(row)
         verdict = Verdict(
@@ -117,37 +118,37 @@ def classify(rows: IO[bytes]) -> None:
         sys.exit(USAGE)
 
 
-# --- `holdfast digest`: what the view would hold in place of the older messages of a transcript.
+# --- holdfast digest ---
 
 
-# What a summary takes in a window of a hundred thousand tokens without being felt.
+# A small part of a window of 100,000 tokens.
 _TOKENS_MAX = 3_000
 
 
 @click.command()
 @click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
-@click.option("--session", help="The session, where the file has several.")
-@click.option("--until", type=int, metavar="SEQ", help="Stand in for the messages before this one. Default: all.")
+@click.option("--session", help="Session id, if the file has several.")
+@click.option("--until", type=int, metavar="SEQ", help="Digest the messages before this one. Default: all.")
 @click.option("--max-tokens", type=click.IntRange(min=1), default=_TOKENS_MAX, show_default=True)
 @json_option
 def digest(file: Path, session: str | None, until: int | None, max_tokens: int, *, as_json: bool) -> None:
-    """Print what would stand in the view in place of older messages.
+    """Print the digest that would replace older messages in the view, built without a model.
 
-    FILE is a transcript in the neutral format, .jsonl or .jsonl.gz. No model is asked.
+    FILE is a transcript in the neutral format, .jsonl or .jsonl.gz.
     """
     messages = read_session(file, session)
     passages = passages_of([message for message in messages if until is None or message.seq < until])
     if not passages:
         raise UsageError(f"there are no messages before {until}; the first one is {messages[0].seq}")
     text = represent(passages, tokens_max=max_tokens)
-    click.echo(msgspec.json.encode({"messages": len(passages), "text": text}) if as_json else harmless(text))
+    click.echo(msgspec.json.encode({"messages": len(passages), "text": text}) if as_json else sanitize(text))
 
 
-# --- `holdfast estimate`: how many tokens and bytes the messages of a transcript would take in a request.
+# --- holdfast estimate ---
 
 
 class Size(msgspec.Struct, frozen=True):
-    """What one message takes."""
+    """Estimated size of one message."""
 
     seq: int
     role: str
@@ -156,7 +157,7 @@ class Size(msgspec.Struct, frozen=True):
 
 
 class Sizes(msgspec.Struct, frozen=True):
-    """What a session takes, message by message and in total."""
+    """Estimated size of a session: each message, and the total."""
 
     session: str
     messages: tuple[Size, ...]
@@ -166,13 +167,13 @@ class Sizes(msgspec.Struct, frozen=True):
 
 @click.command()
 @click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
-@click.option("--session", help="The session, where the file has several.")
+@click.option("--session", help="Session id, if the file has several.")
 @json_option
 def estimate(file: Path, session: str | None, *, as_json: bool) -> None:
-    """Estimate the tokens and bytes of every message, and of all of them.
+    """Estimate the tokens and bytes of each message, and the total.
 
-    FILE is a transcript in the neutral format, .jsonl or .jsonl.gz. Nothing is sent anywhere. A model's own count is
-    usually within 15 percent; a running session learns the difference from the usage that the model reports.
+    FILE is a transcript in the neutral format, .jsonl or .jsonl.gz. Nothing is sent to a provider. The model's own
+    count is usually within 15 percent; a running session calibrates the estimate with the usage that the model reports.
     """
     found = read_session(file, session)
     sizes = tuple(
@@ -191,4 +192,4 @@ def estimate(file: Path, session: str | None, *, as_json: bool) -> None:
     click.echo(f"{'seq':>8}  {'role':<9}  {'tokens':>10}  {'bytes':>12}")
     for size in sizes:
         click.echo(f"{size.seq:>8}  {size.role:<9}  {size.tokens:>10,}  {size.bytes:>12,}")
-    click.echo(f"{len(sizes):>8}  {'in all':<9}  {total.tokens:>10,}  {total.bytes:>12,}")
+    click.echo(f"{len(sizes):>8}  {'total':<9}  {total.tokens:>10,}  {total.bytes:>12,}")

@@ -1,0 +1,240 @@
+"""Shared context of the scenarios: processes, client, watcher and observations."""
+
+import asyncio
+import hashlib
+from collections.abc import AsyncGenerator, Iterator
+from contextlib import asynccontextmanager, contextmanager, suppress
+from pathlib import Path
+
+import aiohttp
+import msgspec
+
+from holdfast.cli.commands.doctor import DoctorOutput
+from holdfast.core.fold.session_state import InFlight
+from holdfast.lab.demo.client import GatewayClient, Mode, Observations, RefusedError, Sent, Watcher, open_gateway_client
+from holdfast.lab.demo.display import Display
+from holdfast.lab.demo.inputs import Inputs
+from holdfast.lab.demo.processes import ProcessGroup, Server, free_port
+from holdfast.runtime.maintenance.doctor import Finding
+from holdfast.types.limits import Limits
+from holdfast.types.records import TurnEnded
+
+KEY = "demo:voyage"
+STORE = "demo.db"
+MODELS = ("openai:first", "openai:second")
+# A dozen pages fill the window; limits of bytes and images like those of real providers.
+LIMITS = Limits(8_000, 1_000, 8 * 2**20, media_count_max=20, media_bytes_max=5 * 2**20, media_pixels_max=8_000)
+# Poll interval of the live display.
+_LOOK_SECONDS = 0.25
+# Quiet time after which a session counts as idle.
+_IDLE_SECONDS = 0.05
+
+
+class Pace(msgspec.Struct, frozen=True):
+    """Timing of a demo."""
+
+    # Pauses after a scenario and after a message, for reading.
+    scenario_seconds: float
+    message_seconds: float
+    # First backoff (each further one is four times as long), longest backoff, and Retry-After of a rate limit. The
+    # engine's own defaults are a second and a minute.
+    backoff_seconds: float
+    back_off_seconds_max: float
+    retry_after_seconds: float
+    # Delay between deltas of the summary in the race: the second request must arrive while it streams.
+    race_delta_seconds: float
+    # Compactions before the first fault.
+    compactions: int
+
+
+FULL = Pace(
+    scenario_seconds=4.0,
+    message_seconds=0.5,
+    backoff_seconds=0.5,
+    back_off_seconds_max=10.0,
+    retry_after_seconds=2.0,
+    race_delta_seconds=0.02,
+    compactions=2,
+)
+FAST = Pace(
+    scenario_seconds=0.0,
+    message_seconds=0.0,
+    backoff_seconds=0.02,
+    back_off_seconds_max=0.2,
+    retry_after_seconds=0.2,
+    race_delta_seconds=0.005,
+    compactions=1,
+)
+
+
+class DemoContext:
+    """Context of one run."""
+
+    def __init__(
+        self, processes: ProcessGroup, client: GatewayClient, folder: Path, display: Display, inputs: Inputs, pace: Pace
+    ) -> None:
+        self.client, self.display, self.inputs, self.pace = client, display, inputs, pace
+        self.store = folder / STORE
+        self.observed = Observations(window_tokens=LIMITS.window_tokens or 0)
+        self.watcher = Watcher(client, display.see)
+        self.observed.watched = self.watcher.seen
+        self._processes, self._folder = processes, folder
+        # Chosen in advance, so that model and gateway can start in parallel.
+        self._model_port = free_port()
+        self._model: Server | None = None
+        self._gateway: Server | None = None
+        self._legs = 0
+
+    # Processes.
+
+    async def start_model(self) -> None:
+        """Start the simulated model, always on the same port."""
+        self._model = await self._processes.serve("sim", "--port", str(self._model_port))
+        self.client.model = self._model.url
+        await self.client.set_limits(LIMITS)
+
+    async def kill_model(self) -> None:
+        """Kill the simulated model, which serves both models."""
+        assert self._model is not None, "started before"
+        await self._model.kill()
+
+    async def start_gateway(self) -> None:
+        """Start the gateway, after a restart on the same port, so that clients can reconnect."""
+        port = self._gateway.port if self._gateway is not None else 0
+        self._gateway = await self.another_gateway(port)
+        self.client.gateway = self._gateway.url
+
+    async def another_gateway(self, port: int = 0) -> Server:
+        """Start a gateway on the same store."""
+        models = [argument for name in MODELS for argument in ("--model", name)]
+        settings = (
+            f"bounds.back_off_seconds_min={self.pace.backoff_seconds}",
+            f"bounds.back_off_seconds_max={self.pace.back_off_seconds_max}",
+            "observing.log=warning",
+        )
+        given = [argument for setting in settings for argument in ("--set", setting)]
+        return await self._processes.serve(
+            *("serve", "--config", str(self._folder / "holdfast.toml"), "--store", str(self.store)),
+            *("--port", str(port), "--base-url", f"http://127.0.0.1:{self._model_port}/v1", *models, *given),
+        )
+
+    async def kill_gateway(self) -> None:
+        """Kill the gateway, and record its exit code and the newest record."""
+        assert self._gateway is not None, "started before"
+        exit_code = await self._gateway.kill()
+        self.observed.killed.append((exit_code, self.watcher.last_seq))
+
+    async def stop_gateway(self) -> None:
+        """Stop the gateway."""
+        assert self._gateway is not None, "started before"
+        await self._gateway.stop()
+
+    async def doctor(self) -> tuple[Finding, ...]:
+        """Run `holdfast doctor` and return its findings."""
+        result = await self._processes.run("doctor", "--store", str(self.store), "--json")
+        return msgspec.json.decode(result.output, type=DoctorOutput).found.findings
+
+    # Messages.
+
+    async def send(self, text: str, *, mode: Mode = "wait", expects_reason: bool = False) -> Sent:
+        """Send a message and record it with its response."""
+        sent = self._record(Sent(f"message-{len(self.observed.sent) + 1}", text, expects_reason=expects_reason))
+        await self.client.send(sent, mode=mode)
+        await self._pause()
+        return sent
+
+    async def send_image(self, text: str, content: bytes) -> Sent:
+        """Send a message with an image."""
+        upload = await self.client.upload(content, "chart.png")
+        digest = hashlib.sha256(content).hexdigest()
+        sent = self._record(Sent(f"message-{len(self.observed.sent) + 1}", text, attached=digest))
+        await self.client.send(sent, upload=upload)
+        await self._pause()
+        return sent
+
+    async def add_page(self) -> Sent:
+        """Send a page and wait for an answer of a page, together an eighth of the window."""
+        self._legs += 1
+        page = self.inputs.page(self._legs, sentences=25)
+        sent = await self.send(f"Leg {self._legs} of the journey. {page} Please write 400 words")
+        await self.watcher.until(lambda one: isinstance(one, TurnEnded), after=sent.turn)
+        return sent
+
+    async def collect(self, sent: Sent) -> None:
+        """Wait for the outcome of a posted message."""
+        await self.client.collect(sent)
+        await self._pause()
+
+    def _record(self, sent: Sent) -> Sent:
+        self.observed.sent.append(sent)
+        self._count()
+        return sent
+
+    async def _pause(self) -> None:
+        self._count()
+        await asyncio.sleep(self.pace.message_seconds)
+
+    def _count(self) -> None:
+        sent = self.observed.sent
+        self.display.count(len(sent), sum(one.answer is not None for one in sent))
+
+    # Events.
+
+    async def wait_until_idle(self) -> None:
+        """Wait until the session is idle and all its records were received."""
+        seen = -1
+        while True:
+            detail = await self.client.detail()
+            await self.watcher.reach(detail.records)
+            is_idle = not detail.unanswered and detail.in_flight == InFlight.REST.value
+            # A proactive compaction is requested just after a turn ended, so check twice.
+            if is_idle and detail.records == seen:
+                return
+            seen = detail.records
+            await asyncio.sleep(_IDLE_SECONDS)
+
+    async def show_view(self) -> None:
+        """Show the model's view once; do nothing if the gateway is down."""
+        with suppress(aiohttp.ClientError, OSError, RefusedError):
+            self.display.show(await self.client.view())
+
+    async def poll_view(self) -> None:
+        """Show the model's view after every change, until cancelled."""
+        shown = 0
+        while True:
+            if self.watcher.last_seq != shown:
+                shown = self.watcher.last_seq
+                await self.show_view()
+            await asyncio.sleep(_LOOK_SECONDS)
+
+
+@asynccontextmanager
+async def open_context(folder: Path, display: Display, inputs: Inputs, pace: Pace) -> AsyncGenerator[DemoContext, None]:
+    """Start the model and a gateway, and watch the session. The end of the context kills all processes."""
+    _write_settings(folder)
+    settings = {"OPENAI_API_KEY": "none", "HOLDFAST_MODELS": str(folder / "models.toml")}
+    async with ProcessGroup(folder, settings) as processes, open_gateway_client(KEY) as client:
+        demo = DemoContext(processes, client, folder, display, inputs, pace)
+        await asyncio.gather(demo.start_model(), demo.start_gateway())
+        with _running(demo):
+            yield demo
+        demo.observed.out_of_order = demo.watcher.out_of_order
+
+
+@contextmanager
+def _running(demo: DemoContext) -> Iterator[None]:
+    tasks = [asyncio.create_task(demo.watcher.watch())]
+    if demo.display.is_live:
+        tasks.append(asyncio.create_task(demo.poll_view()))
+    try:
+        yield
+    finally:
+        for task in tasks:
+            task.cancel()
+
+
+def _write_settings(folder: Path) -> None:
+    """Write configuration files with only the limits of the models, independent of the user's settings."""
+    (folder / "holdfast.toml").write_text("", "utf-8")
+    known = "".join(f"{name} = {limit}\n" for name, limit in msgspec.structs.asdict(LIMITS).items() if limit)
+    (folder / "models.toml").write_text(f'[models."openai:*"]\n{known}', "utf-8")
