@@ -10,7 +10,7 @@ from holdfast.core.limits.bounds import Bounds
 from holdfast.core.limits.sizing import bytes_of_request, media_of_request, tokens_of_request
 from holdfast.types.faults import Confidence, Fault, FaultKind, Sent, Unit
 from holdfast.types.limits import Calibration, Limits
-from holdfast.types.messages import Request
+from holdfast.types.messages import Reasoning, Request
 
 # Output limit that a dialect sends if it must send one and none was requested.
 _OUTPUT_TOKENS_USUAL = Bounds().output_tokens_reserved
@@ -100,6 +100,28 @@ NOTHING_BEFORE = Before()
 _GROWN_SHARE, _GROWN_TOKENS = 1.5, 2_000
 # From this size on, a model's count of a message is at least half of our estimate.
 _ADDED_TOKENS = 300
+
+
+# Labels of a provider's host that are not its name.
+_HOST_LABELS = frozenset({"api", "www", "gateway", "inference", "openai-api", "llm"})
+
+
+def provider_of(issuer: str) -> str:
+    """Return the provider's name in an issuer ("dialect:host:model"), such as "cerebras" in "api.cerebras.ai"."""
+    host = issuer.partition(":")[2].partition(":")[0].partition("/")[0]
+    labels = [label for label in host.lower().split(".")[:-1] if label not in _HOST_LABELS]
+    return labels[0] if labels else ""
+
+
+def described(facts: Sent, request: Request, issuer: str) -> Sent:
+    """Return facts about a rejected request with its provider, and whether it had tools and reasoning."""
+    parts = (part for message in request.messages for part in message.parts)
+    return msgspec.structs.replace(
+        facts,
+        provider=provider_of(issuer),
+        had_tools=bool(request.tools),
+        had_reasoning=request.effort is not None or any(isinstance(part, Reasoning) for part in parts),
+    )
 
 
 def sent(sizes: Sizes, limits: Limits, calibration: Calibration, before: Before = NOTHING_BEFORE) -> Sent:

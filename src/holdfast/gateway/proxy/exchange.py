@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Protocol
 
 from holdfast.core.faults.classifier import classify, classify_reply
-from holdfast.core.limits.fit import sent
+from holdfast.core.limits.fit import described, sent
 from holdfast.core.proxy.plan import (
     OVERSIZE,
     AnswerCompaction,
@@ -165,7 +165,9 @@ class Exchange:
     async def _failed(self, session: ProxySession, facts: RequestFacts, known: Known, outcome: AttemptError) -> None:
         """Carry out the plan after an attempt that the client has seen nothing of."""
         request, services = self._request, self._services
+        assert request.decoded is not None, "an unparsed request is not classified here"
         facts_sent = Sent() if request.held else sent(request.sizes, known.limits, known.calibration)
+        facts_sent = described(facts_sent, request.decoded.request, request.issuer)
         fault = classify(outcome.refusal, facts_sent)
         if outcome.reply is not None:
             fault = classify_reply(outcome.reply, facts_sent) or fault

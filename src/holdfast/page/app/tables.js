@@ -27,6 +27,7 @@ export const RUNGS = {
   next_model: "trying the next model",
   next_summariser: "asking the next model for a summary",
   clamp_output: "asking for a shorter answer",
+  repair_pairs: "pairing tool calls with their results",
   drop_reasoning: "leaving out the model's earlier reasoning",
   change_effort: "changing the reasoning effort",
   mask: "masking old tool output, one line each",

@@ -13,7 +13,7 @@ from typing import assert_never
 from holdfast.core.compaction.plan import may_wish, percent_full, tokens_behind, warning, wish
 from holdfast.core.faults.classifier import classify, classify_reply
 from holdfast.core.fold.session_state import Turn
-from holdfast.core.limits.fit import Before, misfit, sent
+from holdfast.core.limits.fit import Before, described, misfit, sent
 from holdfast.core.limits.prices import Prices
 from holdfast.core.limits.usage import budgets_of
 from holdfast.core.turn.abort import IS_FULL, closing
@@ -267,6 +267,7 @@ class Runner:
         outcome = await self._caller.call(model, prepared, self.log)
         standing = self.turn
         was_sent = sent(prepared.sizes, known.limits, known.calibration, _before(standing, model, known, prepared))
+        was_sent = described(was_sent, prepared.request, model.issuer)
         came = _outcome_record(self.turn, outcome, was_sent, model.prices, self._caller)
         if isinstance(came, AttemptFailed):
             await self._fail(came, prepared)

@@ -22,7 +22,7 @@ from holdfast.core.compaction.facts import Passage
 from holdfast.core.compaction.summary import Detail, ask_for_notes, is_within, pieces_of, render, why_not_notes
 from holdfast.core.faults.classifier import classify
 from holdfast.core.fold.session_state import Piece
-from holdfast.core.limits.fit import cap_stated, measure, output_tokens_max, sent
+from holdfast.core.limits.fit import cap_stated, described, measure, output_tokens_max, sent
 from holdfast.core.limits.sizing import tokens_of_text
 from holdfast.core.limits.spend_limit import why_not_paid
 from holdfast.core.turn.ladder import backoff_seconds, next_summary_rung
@@ -257,7 +257,8 @@ class Summariser:
         if isinstance(outcome, Reply):
             why = check(outcome)
         else:
-            fault = classify(outcome, sent(sizes, known.limits, known.calibration))
+            facts = sent(sizes, known.limits, known.calibration)
+            fault = classify(outcome, described(facts, request, self._model.issuer))
             why = f"{fault.kind}: {fault.said or outcome.cause or outcome.status}"
         await self._engine.learning.observe(self._model, outcome, fault, sizes)
         usage = outcome.usage if isinstance(outcome, Reply) else None

@@ -77,6 +77,7 @@ RUNGS: Mapping[Rung, str] = MappingProxyType(
         Rung.FALLBACK_MODEL: "trying the next model",
         Rung.NEXT_SUMMARISER: "asking the next model for a summary",
         Rung.CLAMP_OUTPUT: "asking for a shorter answer",
+        Rung.REPAIR_PAIRS: "pairing tool calls with their results",
         Rung.DROP_REASONING: "leaving out the model's earlier reasoning",
         Rung.CHANGE_EFFORT: "changing the reasoning effort",
         Rung.MASK: "masking old tool output, one line each",
