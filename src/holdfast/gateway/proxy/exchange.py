@@ -91,7 +91,11 @@ class Exchange:
         )
         progress = ClientCompacted() if request.is_compaction else resumption(loop, facts)
         if progress is not None:
-            await services.loops.record(client, progress)
+            try:
+                await services.loops.record(client, progress)
+            except HoldfastError as error:
+                # The client is answered all the same; its next request brings the same facts again.
+                log.warning("client's compaction not recorded", extra={"code": error.code})
         match plan:
             case Forward():
                 await self._forward(session, facts, known)
@@ -135,7 +139,10 @@ class Exchange:
                 cause = "the answer broke off: the window was full"
                 refusal = Refusal(request.dialect, Phase.STREAM, status=200, cause=cause)
                 failure = AttemptFailed(0, 0, refusal, truncation_fault(window))
-                await services.recorder.record_failure(request, session, failure)
+                try:
+                    await services.recorder.record_failure(request, session, failure)
+                except HoldfastError as error:
+                    log.warning("truncated answer not recorded", extra={"session": session.key, "code": error.code})
                 services.cache.learn(request.owner, request.body, is_plain=False)
                 raise BrokenOffError("the window was full; the client retries, and then less is sent")
             case AttemptError():

@@ -186,6 +186,10 @@ class Recorder:
             await refresh(engine.store, session)
         first = session.common(request.digests)
         assert request.decoded is not None, "an unparsed request is not recorded"
+        if first < min(len(session.digests), len(request.digests)):
+            raise RetryLaterError(
+                f"session {session.key!r} was taken by another conversation at the same moment; send the request again"
+            )
         if first < request.held:
             raise RetryLaterError(
                 f"session {session.key!r} was deleted while the provider holds what came before; "

@@ -104,18 +104,32 @@ class SessionMatcher:
     async def find(self, prefix: str, digests: Sequence[bytes]) -> ProxySession:
         """Return the session that a request continues, else a new one."""
         family = await self._family(prefix)
-        for one in family.branches:
-            await self._read_on(one)
-        matching = [
-            (common, place) for place, one in enumerate(family.branches) if (common := one.matches(digests)) is not None
-        ]
-        if not matching:
+        found = await self._match(family, digests)
+        if found is None:
+            # Another gateway may have begun the session.
+            await self._load(family)
+            found = await self._match(family, digests)
+        if found is None:
             return await self._forked(self._begin(family, digests))
-        # Of two that match alike the newer one.
-        found = family.branches[max(matching)[1]]
         if len(digests) > len(found.claimed):
             found.claimed = list(digests)
         return await self._forked(found)
+
+    async def _match(self, family: _Family, digests: Sequence[bytes]) -> ProxySession | None:
+        """Return the cached session that has most in common with a request, as its log has it now."""
+        left = list(family.branches)
+        while left:
+            matching = [
+                (common, place) for place, one in enumerate(left) if (common := one.matches(digests)) is not None
+            ]
+            if not matching:
+                return None
+            # Of two that match alike the newer one.
+            found = left.pop(max(matching)[1])
+            await self._read_on(found)
+            if found.matches(digests) is not None:
+                return found
+        return None
 
     async def known(self, prefix: str, key: str, count: int) -> list[bytes] | None:
         """Return the digests of the first messages of a session; None if it does not have so many."""
@@ -173,7 +187,8 @@ class SessionMatcher:
         return family
 
     async def _load(self, family: _Family) -> None:
-        """Read the sessions of a family from the store."""
+        """Read those sessions of a family from the store that are not cached."""
+        cached = {one.key for one in family.branches}
         numbered: list[int] = [1] if await self._store.info(family.prefix) is not None else []
         after = family.prefix + "~"
         while page := await self._store.sessions(after=after, limit=_BRANCHES_MAX):
@@ -182,12 +197,14 @@ class SessionMatcher:
             if len(own) < len(page) or len(page) < _BRANCHES_MAX:
                 break
             after = own[-1]
-        family.count = max(numbered, default=0)
+        family.count = max([*numbered, family.count])
         for number in sorted(numbered)[-_BRANCHES_MAX:]:
             key = family.prefix if number == 1 else f"{family.prefix}~{number}"
-            session = ProxySession(key)
-            await refresh(self._store, session)
-            family.branches.append(session)
+            if key not in cached:
+                session = ProxySession(key)
+                await refresh(self._store, session)
+                family.branches.append(session)
+        del family.branches[:-_BRANCHES_MAX]
 
 
 async def refresh(store: Log, session: ProxySession) -> None:
