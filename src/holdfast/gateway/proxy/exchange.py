@@ -203,7 +203,7 @@ class Exchange:
         """Answer with the recovery ladder. `failure` is not in the log yet; `outcome` is returned if all else fails."""
         request, services, writer = self._request, self._services, self._writer
         if request.speculative is not None:
-            # The upstream need not answer the request as it came.
+            # The unchanged request is not needed any more.
             await request.speculative.cancel()
             request = self._request = replace(request, speculative=None)
         whole = await services.links.unfolded(request)

@@ -141,7 +141,7 @@ class Relay:
             self.decode()
 
     def decode(self) -> bool:
-        """Decode everything that came so far, and return whether there was content in it."""
+        """Decode the held chunks, and return whether there was content in them."""
         if self.decoder is None or not self._undecoded:
             return False
         chunks, self._undecoded, self._undecoded_bytes = self._undecoded, [], 0
@@ -217,7 +217,7 @@ class Forwarder:
     def _failed_opening(
         self, request: ProxyRequest, response: UpstreamResponse, held: bytes, relay: Relay, *, has_ended: bool
     ) -> AttemptError | None:
-        """Return the failure of an answer that ended, or said that it will not answer, before any content."""
+        """Return the failure of an answer that ended or reported an error before any content."""
         decoder = relay.decoder
         if decoder is None or not (has_ended or decoder.is_complete):
             return None

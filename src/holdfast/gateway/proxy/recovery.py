@@ -47,7 +47,7 @@ class ProxyCaller:
         return self._writer.has_begun
 
     async def call(self, model: Model, prepared: Prepared, log: Log) -> Reply | Refusal:
-        """Send the request, as it came if the view is the client's own."""
+        """Send the request, unchanged if the view is the client's own."""
         request, turn = self._request, log.turn
         place = next(place for place, one in enumerate(request.models) if one is model)
         body = request.body_for(place)

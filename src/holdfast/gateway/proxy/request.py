@@ -177,7 +177,7 @@ class ProxyRequest:
         return any(locate(self.body, name) is not None for name in EFFORT_FIELDS)
 
     def body_for(self, place: int) -> bytes:
-        """Return the body for the model at a place: as it came for the first.
+        """Return the body for the model at a place: unchanged for the first.
 
         Fallbacks get their own name, and no reasoning, which only its issuer can read.
         """

@@ -30,7 +30,7 @@ JSON_HEADERS = [(b"content-type", b"application/json")]
 async def write_error(
     request: ProxyRequest, writer: ResponseWriter, refusal: Refusal, error: UpstreamError | None
 ) -> None:
-    """Return the upstream's error as it came; an error of ours if there was no response."""
+    """Send the upstream's error unchanged; an error of ours if there was no response."""
     if error is not None:
         await writer.whole(error.status, error.headers, error.body)
         return

@@ -86,7 +86,7 @@ class KnownLimits:
         return known
 
     def forget(self, model: HttpModel) -> None:
-        """Read the limits of a model anew the next time."""
+        """Drop the cached limits of a model."""
         self._known.pop(model.issuer, None)
 
 

@@ -207,7 +207,7 @@ async def originals_before(store: ports.Log, log: Log, cut: Plan) -> list[ViewMe
     except StoreDamagedError:
         # Older records cannot be read; use those in the view, which the compaction removes from it.
         after, records = log.turn.boundary - 1, log.tail
-    return [said for said in conversation(records, first_turn=after + 1) if cut.represents(said)]
+    return [message for message in conversation(records, first_turn=after + 1) if cut.represents(message)]
 
 
 def _reaches(records: Sequence[Logged], cut: Plan) -> bool:
@@ -220,14 +220,14 @@ def _reaches(records: Sequence[Logged], cut: Plan) -> bool:
 
 def passages_of(originals: Sequence[ViewMessage]) -> list[Passage]:
     """Return originals as passages: the newest up to the limit for facts and digests."""
-    kept: list[Passage] = []
+    passages: list[Passage] = []
     left = _ORIGINALS_BYTES_MAX
-    for said in reversed(originals):
-        left -= bytes_of_message(said.message)
+    for original in reversed(originals):
+        left -= bytes_of_message(original.message)
         if left < 0:
             break
-        kept.append(Passage(said.seq, said.message))
-    return kept[::-1]
+        passages.append(Passage(original.seq, original.message))
+    return passages[::-1]
 
 
 # --- Rollover: the last step; the session continues under its key with a seed digest and its newest input ---

@@ -149,9 +149,9 @@ async def _open(store: ports.Log, session: str, turn: Turn) -> Log:
 
 def against(snapshot: Snapshot, turn: Turn) -> str:
     """Return the reason why a snapshot differs from the fold of the records up to it; "" if it does not."""
-    kept = _folded(snapshot)
+    stored = _folded(snapshot)
     # A snapshot of another version, or an unreadable one, is ignored.
-    return "it is not what the records fold to" if kept.seq and kept != turn else ""
+    return "it is not what the records fold to" if stored.seq and stored != turn else ""
 
 
 async def stand(store: ports.Log, session: str, *, since: Turn | None = None, records_max: int) -> Turn | None:

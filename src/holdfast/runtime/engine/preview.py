@@ -64,8 +64,8 @@ def _preview_of(
     turn: Turn, log: Log, planned: Planned, tokens_after: int, *, digest: str, summarised: "_ModelSummary"
 ) -> Preview:
     cut = planned.plan
-    said = conversation(log.tail, first_turn=turn.boundary, first_step=turn.first_step)
-    leaving = [one for one in said if cut.represents(one)]
+    messages = conversation(log.tail, first_turn=turn.boundary, first_step=turn.first_step)
+    leaving = [one for one in messages if cut.represents(one)]
     return Preview(
         boundary=cut.boundary,
         step=cut.step,
@@ -73,7 +73,7 @@ def _preview_of(
         last_seq=max((one.seq for one in leaving), default=0),
         messages=len(leaving),
         turns=len({one.turn for one in leaving}),
-        messages_kept=len(said) - len(leaving),
+        messages_kept=len(messages) - len(leaving),
         pins=tuple(pin for pin in turn.pins if pin < cut.boundary),
         tokens_before=cut.tokens_before,
         tokens_after=tokens_after,

@@ -67,7 +67,7 @@ from holdfast.types.records import (
     WorkRecord,
 )
 
-# Opening reads at most this many records behind the newest snapshot.
+# Opening reads at most this many records after the newest snapshot.
 SNAPSHOT_EVERY_RECORDS = 200
 
 

@@ -79,7 +79,7 @@ async def cached_request(wanted: SummaryRequest, model: Model, log: Log, engine:
 
 def _plain_usage(wanted: SummaryRequest, known: Known) -> Usage:
     """Return the expected usage of the same summary without the cache."""
-    passages = [Passage(said.seq, said.message) for said in wanted.originals]
+    passages = [Passage(one.seq, one.message) for one in wanted.originals]
     request = ask_for_notes(render(passages, Detail.FULL), tokens_max=wanted.tokens_max, focus=wanted.focus)
     return Usage(known.calibration.estimate(measure(request).tokens), wanted.tokens_max)
 
@@ -169,8 +169,8 @@ class Summariser:
         cached = await cached_request(wanted, self._model, self._log, self._engine)
         if cached is None:
             return None
-        said = [text_of(one.parts) for one in cached.request.messages if one.role is Role.ASSISTANT]
-        check = partial(why_not_notes, tokens_max=tokens_max, seqs=cached.seqs, said=[*said, *texts])
+        answers = [text_of(one.parts) for one in cached.request.messages if one.role is Role.ASSISTANT]
+        check = partial(why_not_notes, tokens_max=tokens_max, seqs=cached.seqs, said=[*answers, *texts])
         result = await self._once(cached.request, check, cached.blobs, is_cached=True)
         return result if isinstance(result, _Summary) else None
 
@@ -196,7 +196,7 @@ class Summariser:
         """Split messages into parts that the model can read at once; None if they do not fit and may not be split."""
         if not unread:
             return []
-        passages = [Passage(said.seq, said.message) for said in unread]
+        passages = [Passage(one.seq, one.message) for one in unread]
         tokens = tokens_of_text(render(passages, detail))
         if rung is not Rung.SUMMARISE_PIECES:
             return [tuple(unread)] if room is None or tokens <= room else None
@@ -209,10 +209,10 @@ class Summariser:
         return [tuple(unread[start:end]) for start, end in pairwise(places)]
 
     async def _piece(self, part: Sequence[ViewMessage], detail: Detail, tokens_max: int) -> "_Summary | None":
-        passages = [Passage(said.seq, said.message) for said in part]
+        passages = [Passage(one.seq, one.message) for one in part]
         request = ask_for_notes(render(passages, detail), tokens_max=tokens_max, focus=self._focus)
-        said = [text_of(one.message.parts) for one in part if one.message.role is Role.ASSISTANT]
-        return await self._ask(request, [one.seq for one in part], said, tokens_max)
+        answers = [text_of(one.message.parts) for one in part if one.message.role is Role.ASSISTANT]
+        return await self._ask(request, [one.seq for one in part], answers, tokens_max)
 
     async def _joined(self, texts: Sequence[str], until: int, seqs: Sequence[int], tokens_max: int) -> str | None:
         """Return one summary: the pieces joined if they fit, else merged by the model and recorded."""
@@ -233,10 +233,10 @@ class Summariser:
         return summary.text
 
     async def _ask(
-        self, request: Request, seqs: Sequence[int], said: Sequence[str], tokens_max: int
+        self, request: Request, seqs: Sequence[int], answers: Sequence[str], tokens_max: int
     ) -> "_Summary | None":
         """Request a summary, with the recovery steps of its faults. Unusable answers are recorded."""
-        check = partial(why_not_notes, tokens_max=tokens_max, seqs=seqs, said=said)
+        check = partial(why_not_notes, tokens_max=tokens_max, seqs=seqs, said=answers)
         climbed: list[Rung] = []
         attempt: Request | None = request
         while attempt is not None:
