@@ -1,1 +1,1 @@
-"""The drop-in endpoints: an existing client gains a memory that fits by changing its base URL."""
+"""HTTP proxy for LLM clients: recording, recovery and compaction behind a changed base URL."""

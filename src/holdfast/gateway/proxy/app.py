@@ -77,7 +77,7 @@ class ProxyApp:
                 self._services.metrics.dropin_answered(dialect, rescued=rescued)
             except BrokenOffError as error:
                 log.warning("answer broke off", extra={"route": scope["holdfast.route"], "reason": str(error)})
-                # Nothing can be said any more; the client sees that the answer is cut.
+                # No error can be sent any more; closing the connection shows the client that the answer is incomplete.
                 scope["holdfast.abort"]()
 
     async def _served(self, request: ProxyRequest, writer: ResponseWriter, tenant: Requester) -> None:
@@ -92,7 +92,7 @@ class ProxyApp:
             await asyncio.shield(exchange)
         except asyncio.CancelledError:
             if writer.is_ended and (serving := asyncio.current_task()) is not None:
-                # The client has the end of its response; the server takes it for gone from then on.
+                # The client has the end of its response; from then on the server treats it as disconnected.
                 await asyncio.wait([exchange])
                 serving.uncancel()
                 return

@@ -1,4 +1,4 @@
-"""Rewrite a request whose view has changed: unchanged messages as the client wrote them, ours in place of others."""
+"""Rewrite a request whose view has changed: keep unchanged messages byte for byte, and encode the others."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -15,12 +15,12 @@ from holdfast.runtime.engine.log import Log
 from holdfast.types.messages import Effort, Message, Part, Reasoning, Role, Text, ToolResult
 from holdfast.types.records import Logged, ToolSettled, origin_of
 
-# Instructions in the middle of a conversation may stand only behind a person's turn, so those whose turn is summarised
-# are told in words. Some agents send one of several thousand characters, and a short one now and then.
+# Providers accept instructions between messages only after a user message, so instructions of summarised turns are
+# repeated as text. Some agents send one of several thousand characters, and short ones occasionally.
 _REMINDED = "The application gave these instructions earlier in this conversation; they are still in force."
 _REMINDED_CHARS_MAX = 20_000
 
-# The client's model has no such tool; what the words name is kept here, and its owner reads it.
+# References to our `recall` tool, which the client's model does not have.
 _RECALL = re.compile(
     r"(?:[:;,]\s)?recall\((?:seq=(?:\d+|n)|blob='[^']*'|query=\.\.\.)\) "
     r"(?:reads (?:it|them|all of it)|finds what is not mentioned here)"
@@ -137,7 +137,7 @@ class _Rewriting:
 
 
 def _reminder(instructions: Sequence[str]) -> Iterator[Message]:
-    """Yield what says again which instructions stood where now a summary stands, the newest of them."""
+    """Yield a message that repeats the newest instructions that a summary replaced."""
     kept: list[str] = []
     for text in reversed(list(dict.fromkeys(instructions))):
         if sum(map(len, kept)) + len(text) > _REMINDED_CHARS_MAX:
@@ -149,7 +149,7 @@ def _reminder(instructions: Sequence[str]) -> Iterator[Message]:
 
 
 def _without_recall(message: Message) -> Message:
-    """Return a message of ours that names no tool of ours."""
+    """Return a message without references to the `recall` tool."""
     return Message(message.role, tuple(_part_without_recall(part) for part in message.parts))
 
 
@@ -184,7 +184,7 @@ def _entries(log: Log, messages: Sequence[Message]) -> list[_Entry]:
 
 
 def _calls(message: Message) -> set[str]:
-    """Return the calls that a message has results of."""
+    """Return the ids of the calls whose results a message has."""
     return {part.call_id for part in message.parts if isinstance(part, ToolResult)}
 
 

@@ -114,7 +114,7 @@ class Exchange:
     # Forwarding.
 
     async def _forward_unparsed(self) -> None:
-        """Forward a request that cannot be parsed, or whose history nobody here has. It is not recorded."""
+        """Forward a request that cannot be parsed, or whose history the log does not have. It is not recorded."""
         request, writer = self._request, self._writer
         outcome = await self._services.forwarder.attempt(request, 0, request.body, writer)
         if isinstance(outcome, BrokenOff):
@@ -149,7 +149,7 @@ class Exchange:
                 await self._failed(session, facts, known, outcome)
 
     async def _record(self, session: ProxySession, result: ForwardResult, known: Known) -> None:
-        """Record an answer that the client has; an error here is for the operator."""
+        """Record an answer that the client has; errors go to the operator's log."""
         request, services = self._request, self._services
         if result.reply is None:
             return
@@ -170,7 +170,7 @@ class Exchange:
             log.warning("conversation not recorded yet", extra={"session": session.key, "code": error.code})
 
     async def _failed(self, session: ProxySession, facts: RequestFacts, known: Known, outcome: AttemptError) -> None:
-        """Carry out the plan after an attempt that the client has seen nothing of."""
+        """Plan and carry out the next step after a failed attempt of which nothing was relayed."""
         request, services = self._request, self._services
         assert request.decoded is not None, "an unparsed request is not classified here"
         facts_sent = Sent() if request.held else sent(request.sizes, known.limits, known.calibration)
@@ -209,10 +209,10 @@ class Exchange:
         failure: AttemptFailed | None,
         outcome: AttemptError | None = None,
     ) -> None:
-        """Answer on the ladder. `failure` is not in the log yet; `outcome` is returned if nothing else is known."""
+        """Answer with the recovery ladder. `failure` is not in the log yet; `outcome` is returned if all else fails."""
         request, services, writer = self._request, self._services, self._writer
         if request.speculative is not None:
-            # The upstream need not answer the request as it came.
+            # The unchanged request is not needed any more.
             await request.speculative.cancel()
             request = self._request = replace(request, speculative=None)
         whole = await services.links.unfolded(request)

@@ -134,14 +134,14 @@ class Relay:
             self._undecoded_bytes += len(chunk)
 
     async def write(self, chunk: bytes) -> None:
-        """Send a chunk to the client first, which waits; decode when there is much."""
+        """Send a chunk to the client first; decode once enough has come."""
         self.hold(chunk)
         await self._writer.write(chunk)
         if self._undecoded_bytes > _UNDECODED_BYTES_MAX:
             self.decode()
 
     def decode(self) -> bool:
-        """Decode everything that came so far, and return whether there was content in it."""
+        """Decode the held chunks, and return whether there was content in them."""
         if self.decoder is None or not self._undecoded:
             return False
         chunks, self._undecoded, self._undecoded_bytes = self._undecoded, [], 0
@@ -149,7 +149,7 @@ class Relay:
 
     @property
     def is_complete(self) -> bool:
-        """Whether the client has everything that the answer consists of."""
+        """True if the client has all content of the answer."""
         if self.decoder is None or not self._writer.has_begun:
             return False
         self.decode()
@@ -161,7 +161,7 @@ class Relay:
         """Return the decoded answer; None if it is not decoded at all."""
         if self.decoder is None:
             return None
-        # A decoder finishes once: a second time it would take the body again.
+        # A decoder can finish only once: a second call would decode the body again.
         if self._undecoded or self._outcome is None:
             self.decode()
             self._outcome = self.decoder.finish()
@@ -169,7 +169,7 @@ class Relay:
 
 
 class Forwarder:
-    """Makes single attempts. Repeating one is decided elsewhere."""
+    """Makes single attempts; callers decide about retries."""
 
     def __init__(self, client: UpstreamClient, deadlines: Deadlines, bounds: Bounds) -> None:
         self._client = client
@@ -217,7 +217,7 @@ class Forwarder:
     def _failed_opening(
         self, request: ProxyRequest, response: UpstreamResponse, held: bytes, relay: Relay, *, has_ended: bool
     ) -> AttemptError | None:
-        """Return the failure of an answer that ended, or said that it will not answer, before any content."""
+        """Return the failure of an answer that ended or reported an error before any content."""
         decoder = relay.decoder
         if decoder is None or not (has_ended or decoder.is_complete):
             return None
@@ -253,12 +253,12 @@ class Forwarder:
                 # The opening is decoded already.
                 is_first = False
                 await writer.write(chunk)
-                # The client wakes for this, maybe on the very core that we would continue on: it goes first.
+                # The client may wake on the core that this process runs on: let it run first.
                 os.sched_yield()
             else:
                 await relay.write(chunk)
             chunk = await self._next(response)
-        # Bytes that were written leave when the loop goes round.
+        # The event loop sends written bytes on its next iteration.
         await asyncio.sleep(0)
         outcome = relay.finish()
         if not isinstance(outcome, Reply):
@@ -307,7 +307,7 @@ async def _opening(response: UpstreamResponse, relay: Relay) -> tuple[bytes, boo
         held += chunk
         relay.hold(chunk)
         if decoder is None or (_CONTENT.search(chunk) and b"error" not in chunk):
-            # Content is seen without decoding it.
+            # The pattern finds content without decoding it.
             return held, False
         has_content = relay.decode()
         if has_content or decoder.is_complete or len(held) > _OPENING_BYTES_MAX or not _is_opening(held):

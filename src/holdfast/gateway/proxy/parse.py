@@ -8,24 +8,19 @@ from functools import lru_cache
 import msgspec
 
 from holdfast.core.limits.bounds import DROPIN_MARK
-from holdfast.core.limits.prices import NO_PRICES
 from holdfast.core.proxy.client_compaction import is_compaction
 from holdfast.core.proxy.matching import digest_of
 from holdfast.gateway.http.asgi import Scope, header
 from holdfast.gateway.proxy.request import ProxyRequest, parse_continuation
 from holdfast.gateway.proxy.session_match import family_prefix
-from holdfast.gateway.proxy.upstream import Upstream, find_upstream, key_in, upstream_headers
+from holdfast.gateway.proxy.upstream import Upstream, find_upstream, key_in, model_card, upstream_headers
 from holdfast.models.dialects import DIALECTS, SERVED
-from holdfast.models.http import HttpModel, ModelCard
-from holdfast.models.limits import declared_limits, open_limits
+from holdfast.models.http import HttpModel
 from holdfast.models.overrides import Overrides
-from holdfast.models.prices import declared_prices
 from holdfast.models.transport import SocketTransport
 from holdfast.models.wire import DecodedRequest, MalformedRequestError, Original
 from holdfast.types.messages import Message, Part, Role
 
-# Prefixes of model references by dialect.
-_REFERENCES = {"openai-chat": "openai", "openai-responses": "responses", "anthropic": "anthropic"}
 _MODELS_MAX = 1_000
 _SESSION_HEADER = b"x-holdfast-session"
 # zlib's own number for "gzip, by its header".
@@ -51,7 +46,7 @@ class RequestParser:
             family: SocketTransport(one.endpoint.base_url, proxy=one.endpoint.proxy)
             for family, one in upstreams.items()
         }
-        # Clients name models as they please, most of them one.
+        # Clients may name any model; most name one.
         self._models = lru_cache(maxsize=_MODELS_MAX)(self._make_models)
 
     async def close(self) -> None:
@@ -60,14 +55,14 @@ class RequestParser:
             await transport.close()
 
     def addressed(self, scope: Scope, dialect: str, body: bytes) -> ProxyRequest:
-        """Return a request of which only the model is parsed: its address, headers and models."""
+        """Return a request with its address, headers and models; of the body only the model name is parsed."""
         upstream = find_upstream(scope, self._upstreams)
         headers = upstream_headers(scope["headers"], upstream, is_key_ours=bool(scope.get("holdfast.key_is_ours")))
         address = upstream.address(scope["path"], scope["query_string"])
         try:
             model = _bodies.decode(body).model
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-            # The provider says best what is wrong with it.
+            # Forward it: the provider's error message is the best one.
             return ProxyRequest(dialect, upstream, address, headers, body, (), ())
         models, names = self._models(dialect, upstream.family, model, key_in(headers))
         return ProxyRequest(dialect, upstream, address, headers, body, models, names, header(scope, _SESSION_HEADER))
@@ -97,23 +92,15 @@ class RequestParser:
         """Return the models for a name in a request, best first, and their names."""
         upstream, spoken = self._upstreams[family], DIALECTS[dialect]
         names = tuple(dict.fromkeys((named, *upstream.fallbacks)))
-        cards = [self._card(dialect, upstream, name) for name in names]
+        cards = [model_card(upstream, dialect, name, self._overrides) for name in names]
         return tuple(HttpModel(spoken, card, self._transports[family], key=key) for card in cards), names
-
-    def _card(self, dialect: str, upstream: Upstream, name: str) -> ModelCard:
-        reference = f"{_REFERENCES[dialect]}:{name}"
-        declared = declared_limits(reference) if upstream.is_official else open_limits(name)
-        limits = self._overrides.applied(reference, declared)
-        listed = declared_prices(reference) if upstream.is_official else NO_PRICES
-        prices = self._overrides.priced(reference, listed)
-        return ModelCard(reference, name, upstream.endpoint.place, limits, upstream.is_official, prices)
 
 
 def merge_messages(decoded: DecodedRequest) -> DecodedRequest:
-    """Merge consecutive messages of a person into one, and those of the model likewise.
+    """Merge consecutive user messages into one, and consecutive assistant messages likewise.
 
-    Some clients send several in a row. Treated as separate turns, the question could leave the view while the remark
-    after it is answered; and an answer of several items would not match the recorded one.
+    Some clients send several in a row. As separate turns, compaction could remove the first while the second is
+    answered; and an answer of several items would not match the recorded one.
     """
     merged: list[tuple[Role, list[Part]]] = []
     # For each message, and for the end after them, its place among the merged ones.

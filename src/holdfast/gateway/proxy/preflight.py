@@ -43,7 +43,7 @@ def room_for(limits: Limits, bounds: Bounds) -> float:
 def with_output_that_fits(request: ProxyRequest, known: Known, writer: ResponseWriter, bounds: Bounds) -> ProxyRequest:
     """Return a request with a lower output limit, if the model counts it against the window and it does not fit.
 
-    Most servers take it for an upper bound and do not count it.
+    Most servers treat it as an upper bound and do not count it.
     """
     assert request.decoded is not None, "an unparsed request cannot be measured"
     wanted, window = request.decoded.request.output_tokens_max, known.limits.window_tokens

@@ -43,11 +43,11 @@ class ProxyCaller:
 
     @property
     def is_relayed(self) -> bool:
-        """Whether a part of the answer has reached the client."""
+        """True if a part of the answer has reached the client."""
         return self._writer.has_begun
 
     async def call(self, model: Model, prepared: Prepared, log: Log) -> Reply | Refusal:
-        """Send the request, as it came if the view is the client's own."""
+        """Send the request, unchanged if the view is the client's own."""
         request, turn = self._request, log.turn
         place = next(place for place, one in enumerate(request.models) if one is model)
         body = request.body_for(place)
@@ -72,7 +72,7 @@ class ProxyCaller:
                 return Refusal(request.dialect, Phase.STREAM, status=200, cause="the answer could not be decoded")
 
     def _announce(self, log: Log, place: int) -> None:
-        """Put the changes so far into headers; after the first byte it is too late."""
+        """Put the changes so far into headers, which are sent before the first byte."""
         notices = [
             logged.record for logged in log.tail if logged.seq > self.first and isinstance(logged.record, NoticePosted)
         ]
@@ -103,7 +103,7 @@ async def recover(
     forwarder: Forwarder,
     failed: AttemptFailed | None,
 ) -> Recovered:
-    """Answer a request on the ladder; `failed` is the failure that is not in the log yet."""
+    """Answer a request with the recovery ladder; `failed` is a failure that is not in the log yet."""
     engine = proxied_engine(recorder.engine, request)
     caller = ProxyCaller(request, writer, forwarder, engine)
     async with session.lock:
@@ -117,7 +117,7 @@ async def recover(
             try:
                 await runner.run()
             except asyncio.CancelledError:
-                # The client is gone: close what is in flight; it may ask again.
+                # The client is gone: close the attempt in flight; it may retry.
                 await runner.close_in_flight(Abandonment.CANCELLED)
                 raise
             finally:

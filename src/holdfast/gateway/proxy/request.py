@@ -54,7 +54,7 @@ class Continuation(msgspec.Struct, frozen=True):
 
     @property
     def is_linked(self) -> bool:
-        """Whether a later request may continue from the answer."""
+        """True if a later request may continue from the answer."""
         return self.store is not False or bool(self.conversation_id)
 
 
@@ -157,8 +157,8 @@ class ProxyRequest:
 
     def facts(self, *, is_repeated: bool) -> RequestFacts:
         """Return the facts that a plan depends on."""
-        persons = [place for place, one in enumerate(self.messages) if one.role is Role.USER]
-        newest = self.digests[self.held + persons[-1]].hex() if persons else ""
+        inputs = [place for place, one in enumerate(self.messages) if one.role is Role.USER]
+        newest = self.digests[self.held + inputs[-1]].hex() if inputs else ""
         return RequestFacts(
             is_compaction=self.is_compaction,
             messages=self.count,
@@ -173,11 +173,11 @@ class ProxyRequest:
 
     @property
     def has_effort(self) -> bool:
-        """Whether the client sends a reasoning setting."""
+        """True if the client sends a reasoning setting."""
         return any(locate(self.body, name) is not None for name in EFFORT_FIELDS)
 
     def body_for(self, place: int) -> bytes:
-        """Return the body for the model at a place: as it came for the first.
+        """Return the body for the model at a place: unchanged for the first.
 
         Fallbacks get their own name, and no reasoning, which only its issuer can read.
         """
@@ -197,12 +197,14 @@ class ProxyRequest:
         """The messages on the wire that have signed reasoning."""
         if self.decoded is None:
             return set()
-        thinks = [
+        is_signed = [
             any(isinstance(part, Reasoning) and part.opaque for part in message.parts)
             for message in self.decoded.request.messages
         ]
         return {
-            wire for wire, original in enumerate(self.decoded.originals) if any(thinks[original.first : original.last])
+            wire
+            for wire, original in enumerate(self.decoded.originals)
+            if any(is_signed[original.first : original.last])
         }
 
     def with_body(self, body: bytes) -> "ProxyRequest":
@@ -223,11 +225,11 @@ def with_fields(body: bytes, fields: Mapping[str, str | int]) -> bytes:
 
 
 class AnswerState(Protocol):
-    """How far an answer has been relayed."""
+    """The progress of an answer that is being relayed."""
 
     @property
     def is_complete(self) -> bool:
-        """Whether the client has everything that the answer consists of."""
+        """True if the client has all content of the answer."""
         ...
 
 
@@ -266,5 +268,5 @@ class ResponseWriter:
 
 
 def _header_text(text: str) -> bytes:
-    """Return a text as one header takes it: ASCII, one line, short."""
+    """Return a text as a header value: ASCII, one line, short."""
     return " ".join(text.split()).encode("ascii", "replace")[:_NOTICE_CHARS_MAX]

@@ -1,8 +1,8 @@
-"""Requests that name what came before in place of sending it: `previous_response_id`, `conversation`.
+"""Links between provider response ids and sessions, for `previous_response_id` and `conversation`.
 
-The provider holds their history and passes judgement on it; so does our log. Each answer that went through here is kept
-under the name that the provider gave it, with the session that holds it, so the next request is known to go on there.
-Such a request passes as it is. Where the provider cannot take it, its history is read from the log and sent along.
+The provider holds the history of such requests, and so does our log. Each recorded answer is stored under the
+provider's id with its session, so that the next request is matched to that session. The request is forwarded as it is.
+If the provider refuses it, its history is read from the log and sent with it.
 """
 
 import hashlib
@@ -30,22 +30,22 @@ from holdfast.types.records import AnswerLinked, InputAdmitted, ReplyRecorded, T
 
 log = logging.getLogger(__name__)
 
-# Links in memory, some 300 bytes each. Their logs are read only where memory does not have one.
+# Cached links, some 300 bytes each; others are read from their logs.
 _LINKS_MAX = 20_000
-# Longer instructions are no instructions; such an answer is not linked.
+# An answer with longer instructions is not linked.
 _INSTRUCTIONS_CHARS_MAX = 2**20
 _LINKING_FIELDS = ("previous_response_id", "conversation")
 
 
 class Links:
-    """Which answer belongs to which conversation: in memory, and in logs of the store."""
+    """Links from answers to sessions: an in-memory cache over logs in the store."""
 
     def __init__(self, store: Log) -> None:
         self._store = store
         self._links: OrderedDict[str, AnswerLinked] = OrderedDict()
 
     async def find(self, scope: str, name: str) -> AnswerLinked | None:
-        """Return the link of an answer or a conversation of the provider's; `scope` says whose it is."""
+        """Return the link of a response id or conversation id; `scope` is the tenant and owner of the id."""
         return await self._found(_digest(scope, name))
 
     async def _found(self, answer: str) -> AnswerLinked | None:
@@ -56,12 +56,12 @@ class Links:
         return self._links.get(answer)
 
     async def instructions(self, link: AnswerLinked) -> str:
-        """Return the instructions that stood between the messages that lead to an answer, as they were written."""
+        """Return the instructions between the messages before an answer, as JSON elements."""
         source = await self._found(link.instructions_of) if link.instructions_of else link
         return source.instructions if source is not None else ""
 
     async def keep(self, scope: str, name: str, link: AnswerLinked) -> None:
-        """Keep a link under a name, for good. Of two with one name the newer counts."""
+        """Store a link under an id. A newer link replaces an older one."""
         link = msgspec.structs.replace(link, answer=_digest(scope, name))
         if len(link.instructions) > _INSTRUCTIONS_CHARS_MAX or self._links.get(link.answer) == link:
             return
@@ -80,44 +80,44 @@ def _digest(scope: str, name: str) -> str:
 
 
 class ResponseLinks:
-    """Finds what requests go on from, and keeps what later ones may go on from."""
+    """Resolves the links of requests, and stores links for their answers."""
 
-    def __init__(self, engine: Engine, recognition: SessionMatcher) -> None:
+    def __init__(self, engine: Engine, matcher: SessionMatcher) -> None:
         self._engine = engine
-        self._recognition = recognition
+        self._matcher = matcher
         self._links = Links(engine.store)
 
     async def linked(self, request: ProxyRequest, tenant: str) -> ProxyRequest:
-        """Return a request with the conversation that it goes on from; as an unread one where that is unknown.
+        """Return a request with the link to its history; as an unparsed one if the link is unknown.
 
-        A conversation of the provider's own is taken for new where it was never seen.
+        An unknown conversation id begins a new conversation.
         """
-        going = request.continuation
-        if request.decoded is None or not (going.name or going.is_linked):
+        continuation = request.continuation
+        if request.decoded is None or not (continuation.name or continuation.is_linked):
             return request
         request = replace(request, scope=f"{tenant}\0{request.owner}")
-        link = await self._links.find(request.scope, going.name) if going.name else None
+        link = await self._links.find(request.scope, continuation.name) if continuation.name else None
         if link is not None:
-            known = await self._recognition.known(link.family, link.session, link.count)
+            known = await self._matcher.known(link.family, link.session, link.count)
             if known is not None:
                 digests = [*known, *request.digests]
                 request = replace(request, link=link, held=link.count, digests=digests, prefix=link.family)
-        if going.previous_response_id and request.link is None:
+        if continuation.previous_response_id and request.link is None:
             return replace(request, decoded=None)
-        to_link = await _following(request, self._links) if going.is_linked else None
+        to_link = await _following(request, self._links) if continuation.is_linked else None
         return replace(request, to_link=to_link)
 
     async def unfolded(self, request: ProxyRequest) -> ProxyRequest | None:
-        """Return a request with all of its history in it; None where nobody here has that."""
+        """Return a request with its whole history; None if the log does not have it."""
         if request.link is None or not request.held:
             return request
         instructions = await self._links.instructions(request.link)
         return await _unfolded(request, request.link.session, instructions, self._engine)
 
     async def keep(self, request: ProxyRequest, session: str, answer_id: str, *, is_held: bool = True) -> None:
-        """Keep the names by which a client may go on from an answer, which is in the log of a session.
+        """Store the ids from which a client may continue after a recorded answer.
 
-        The client has its answer: where this fails, its next request is passed on without being known.
+        The client has its answer already: if this fails, its next request is forwarded without a session.
         """
         if request.to_link is None:
             return
@@ -126,7 +126,7 @@ class ResponseLinks:
             if answer_id and request.continuation.store is not False:
                 await self._links.keep(request.scope, answer_id, link)
             if request.continuation.conversation_id:
-                # A request that went out in another form is not in the provider's own conversation.
+                # The provider's conversation does not contain a rewritten request.
                 link = msgspec.structs.replace(link, is_held=is_held)
                 await self._links.keep(request.scope, request.continuation.conversation_id, link)
         except HoldfastError as error:
@@ -134,8 +134,8 @@ class ResponseLinks:
 
 
 async def _following(request: ProxyRequest, links: Links) -> AnswerLinked:
-    """Return what a link to the answer of a request will say: the instructions that it had between its messages."""
-    assert request.decoded is not None, "what cannot be read is not linked"
+    """Return the link for the answer of a request, with the instructions between its messages."""
+    assert request.decoded is not None, "an unparsed request is not linked"
     before = request.link
     own = [one.wire.decode() for one in request.decoded.originals if one.first == one.last]
     if before is None:
@@ -148,8 +148,8 @@ async def _following(request: ProxyRequest, links: Links) -> AnswerLinked:
 
 
 async def _unfolded(request: ProxyRequest, session: str, instructions: str, engine: Engine) -> ProxyRequest | None:
-    """Return a request with its history in it, read from the log; None where the log does not have all of it."""
-    assert request.decoded is not None, "only what was read is linked"
+    """Return a request with its history from the log; None if the log does not have all of it."""
+    assert request.decoded is not None, "only a parsed request is linked"
     history = await _history(engine.store, session, request.held)
     if len(history) < request.held:
         return None
@@ -186,7 +186,7 @@ async def _unfolded(request: ProxyRequest, session: str, instructions: str, engi
 
 
 async def _history(store: Log, session: str, count: int) -> list[Message]:
-    """Return the first messages of a conversation as its log has them, up to the first that it does not have."""
+    """Return the first messages of a conversation from its log, up to the first missing one."""
     found: dict[int, Message] = {}
     async for page in pages(store, session):
         for logged in page:
@@ -207,6 +207,6 @@ async def _history(store: Log, session: str, count: int) -> list[Message]:
 
 
 def _joined(before: Sequence[Part], result: ToolResult) -> tuple[Part, ...]:
-    """Return the results of one message with another of them; the same again takes the place of the one before."""
+    """Return the results of one message with another added; it replaces an earlier result of the same call."""
     others = [part for part in before if isinstance(part, ToolResult) and part.call_id != result.call_id]
     return (*others, result)

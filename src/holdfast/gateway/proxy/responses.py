@@ -30,7 +30,7 @@ JSON_HEADERS = [(b"content-type", b"application/json")]
 async def write_error(
     request: ProxyRequest, writer: ResponseWriter, refusal: Refusal, error: UpstreamError | None
 ) -> None:
-    """Return the upstream's error as it came; an error of ours if there was no response."""
+    """Send the upstream's error unchanged; an error of ours if there was no response."""
     if error is not None:
         await writer.whole(error.status, error.headers, error.body)
         return
@@ -41,7 +41,7 @@ async def write_error(
 
 async def write_compaction_answer(request: ProxyRequest, writer: ResponseWriter) -> None:
     """Answer an agent's own compaction without a model."""
-    assert request.decoded is not None, "only what was read is known to be a compaction"
+    assert request.decoded is not None, "only a parsed request is known to be a compaction"
     dialect, decoded = SERVED[request.dialect], request.decoded
     reply = answer_compaction(decoded.request, decoded.model)
     writer.notes["x-holdfast-rescued"] = "compaction_answered"
@@ -57,7 +57,7 @@ async def write_compaction_answer(request: ProxyRequest, writer: ResponseWriter)
 
 
 def problem_response(scope: Scope, problem: Problem) -> tuple[int, bytes]:
-    """Return the status and the body by which a client's own library knows an error of the gateway."""
+    """Return status and body of a gateway error in the client's dialect."""
     path = scope["path"]
     dialect = dialect_at(path)
     if dialect not in SERVED:
@@ -68,7 +68,7 @@ def problem_response(scope: Scope, problem: Problem) -> tuple[int, bytes]:
 
 
 def error_body(dialect: str, message: str) -> bytes:
-    """Return an error of ours as a client of this dialect reads it."""
+    """Return a gateway error in a dialect."""
     if dialect == "anthropic":
         return msgspec.json.encode({"type": "error", "error": {"type": "api_error", "message": message}})
     return msgspec.json.encode({"error": {"message": message, "type": "api_error", "param": None, "code": None}})

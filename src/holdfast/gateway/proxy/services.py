@@ -44,11 +44,11 @@ class ClientLoops:
         """Return the state of a client as the log has it now."""
         key = _client_key(client)
         seq, loop = self._states.get(key, (0, ClientLoop()))
-        info = await self._store.info(key)
-        if info is None:
+        known = await self._store.info(key)
+        if known is None:
             return ClientLoop()
-        if info.last_seq != seq:
-            if info.last_seq < seq:
+        if known.last_seq != seq:
+            if known.last_seq < seq:
                 seq, loop = 0, ClientLoop()
             async for page in pages(self._store, key, after=seq):
                 for logged in page:
@@ -86,7 +86,7 @@ class KnownLimits:
         return known
 
     def forget(self, model: HttpModel) -> None:
-        """Read the limits of a model anew the next time."""
+        """Drop the cached limits of a model."""
         self._known.pop(model.issuer, None)
 
 

@@ -146,8 +146,8 @@ class SessionMatcher:
 
     async def _read_on(self, session: ProxySession) -> None:
         """Bring a cached session up to date, if another gateway has written to it."""
-        info = await self._store.info(session.key)
-        if info is not None and info.last_seq > session.until and not session.lock.locked():
+        known = await self._store.info(session.key)
+        if known is not None and known.last_seq > session.until and not session.lock.locked():
             await refresh(self._store, session)
 
     async def _forked(self, session: ProxySession) -> ProxySession:
@@ -208,11 +208,11 @@ class SessionMatcher:
 
 
 async def refresh(store: Log, session: ProxySession) -> None:
-    """Read what a log has beyond the cached session; all of it if the session was deleted since."""
-    info = await store.info(session.key)
-    if info is None or info.last_seq < session.until:
+    """Read the records after the cached state; all of them if the session was deleted since."""
+    known = await store.info(session.key)
+    if known is None or known.last_seq < session.until:
         session.digests, session.until, session.state = [], 0, Turn()
-    if info is None:
+    if known is None:
         return
     found: dict[int, bytes | None] = {}
     until = session.until
@@ -230,7 +230,7 @@ async def refresh(store: Log, session: ProxySession) -> None:
                 case _:
                     pass
     if found:
-        # A message that was asked again replaces what came after it.
+        # A repeated message replaces everything after it.
         kept = session.digests[: min(found)]
         session.digests = [*kept, *(found.get(place) for place in range(len(kept), max(found) + 1))]
     session.state = (await open_log(store, session.key)).turn

@@ -13,7 +13,7 @@ from typing import Any
 from holdfast.gateway.proxy.upstream import UpstreamResponse
 
 # A request is known by its first bytes before it is parsed: the model, the beginning of the system text and often the
-# first message. Conversations that begin alike share an entry, and one that was recovered speaks for all of them.
+# first message. Conversations with the same beginning share an entry; if one was recovered, the entry is not plain.
 _HEAD_BYTES = 1_024
 # Cached heads, 16 bytes each and a key.
 _HEADS_MAX = 10_000
@@ -22,7 +22,7 @@ _TURNS = 3
 
 
 class PassThroughCache:
-    """Heads of requests whose conversations were all forwarded as they came."""
+    """Cache of request heads whose conversations were all forwarded unchanged."""
 
     def __init__(self) -> None:
         self._is_plain: OrderedDict[bytes, bool] = OrderedDict()
@@ -32,7 +32,7 @@ class PassThroughCache:
         return self._is_plain.get(_head(owner, body), False)
 
     def learn(self, owner: str, body: bytes, *, is_plain: bool) -> None:
-        """Remember how a request was sent. A head that was not plain once stays so."""
+        """Record if a request was forwarded unchanged. A head that once was not stays so."""
         head = _head(owner, body)
         self._is_plain[head] = is_plain and self._is_plain.get(head, True)
         self._is_plain.move_to_end(head)
@@ -62,7 +62,7 @@ class SpeculativeForward:
         try:
             return await self._sending
         except asyncio.CancelledError:
-            # It may have arrived in the same moment.
+            # The response may have arrived at the same time.
             self._close()
             raise
 

@@ -1,7 +1,7 @@
-"""Who is behind the drop-in endpoints: where a client's request goes, with which key, and how it comes back raw.
+"""Upstreams of the proxy: addresses, API keys, headers, model cards, and a client for raw responses.
 
-Nothing is changed on the way but hop-by-hop headers, the host, the key where the gateway has its own, and compression:
-the answer is asked for plain, because it is read along the way.
+Forwarding changes hop-by-hop headers, the host, the key if the gateway has its own, and compression: answers are
+requested uncompressed, because they are decoded along the way.
 """
 
 import hashlib
@@ -15,15 +15,20 @@ import aiohttp
 from multidict import istr
 from yarl import URL
 
+from holdfast.core.limits.prices import NO_PRICES
 from holdfast.gateway.http.asgi import Scope
 from holdfast.gateway.http.problems import NotFoundError
 from holdfast.models import anthropic, openai_chat
+from holdfast.models.http import ModelCard
+from holdfast.models.limits import declared_limits, open_limits
+from holdfast.models.overrides import Overrides
+from holdfast.models.prices import declared_prices
 from holdfast.models.transport import CONNECT_SECONDS_MAX, Endpoint, UnreachableError, broken_off, parse_endpoint
 
 RawHeaders: TypeAlias = Sequence[tuple[bytes, bytes]]
 
 _LENGTH = b"content-length"
-# RFC 9110, 7.6.1, and what belongs to one connection or one body alone.
+# RFC 9110, 7.6.1, and headers of one connection or one body.
 _HOP_BY_HOP = frozenset(
     {
         b"connection",
@@ -41,30 +46,32 @@ _HOP_BY_HOP = frozenset(
         b"expect",
     }
 )
-# For us alone.
+# Headers for the gateway itself.
 _OURS = b"x-holdfast-"
 _KEY_HEADERS = frozenset({b"authorization", b"x-api-key"})
-# The client library warns above a megabyte.
+# aiohttp warns about larger bodies in one piece.
 _AT_ONCE_BYTES_MAX = 2**20
 _OFFICIAL = {"openai": openai_chat.DEFAULT_BASE_URL, "anthropic": anthropic.DEFAULT_BASE_URL}
 _AUTO = ("User-Agent", "Accept", "Accept-Encoding", "Content-Type")
-# Of both the longest are some 30 KiB, which is what a request's headers may have.
+# Cached URLs and header names; each takes at most some 30 KiB, the limit for request headers.
 _ADDRESSES_MAX = 64
 _NAMES_MAX = 64
-# Keys whose owners are remembered by name: more than use one gateway at once.
+# Cached key digests: more than the clients of one gateway.
 _OWNERS_MAX = 1_000
+# Prefixes of model references by dialect.
+_REFERENCES = {"openai-chat": "openai", "openai-responses": "responses", "anthropic": "anthropic"}
 
 
 @dataclass(frozen=True)
 class Upstream:
     """A provider, or a server that speaks its dialects."""
 
-    # "openai" or "anthropic": which clients it is for.
+    # "openai" or "anthropic": the clients it serves.
     family: str
     endpoint: Endpoint
     # The key for clients that bring none of their own.
     key: str = ""
-    # Models to go on with, in this order, where the one that was asked for is overloaded. None unless allowed.
+    # Fallback models, in this order, for an overloaded model. Empty unless the operator allows them.
     fallbacks: tuple[str, ...] = ()
     is_official: bool = False
 
@@ -72,7 +79,7 @@ class Upstream:
         return f"Upstream({self.family!r} at {self.endpoint.place!r})"
 
     def address(self, path: str, query: bytes = b"") -> str:
-        """Return where a request to one of our paths goes."""
+        """Return the URL for a request to one of our paths."""
         # OpenAI's base URLs end in /v1, Anthropic's do not.
         behind = path.removeprefix("/v1") if self.family == "openai" else path
         return self.endpoint.base_url + behind + (f"?{query.decode('latin-1')}" if query else "")
@@ -81,7 +88,7 @@ class Upstream:
 def open_upstream(
     family: str, base_url: str, key_variable: str, fallbacks: tuple[str, ...], environ: Mapping[str, str]
 ) -> Upstream | None:
-    """Return an upstream as it was set, None where there is to be none. Raises `UsageError` for a bad address."""
+    """Return an upstream from its settings, None if its address is empty. Raises `UsageError` for a bad address."""
     if not base_url.strip():
         return None
     endpoint = parse_endpoint(base_url, f"upstream.{family}_base_url", environ)
@@ -91,7 +98,7 @@ def open_upstream(
 
 
 class UpstreamResponse:
-    """An answer on its way: status, headers as they came, and the body as it comes. Whoever has it closes it."""
+    """A streamed response: status, headers, and the body in chunks. The receiver closes it."""
 
     def __init__(self, response: aiohttp.ClientResponse) -> None:
         self.status = response.status
@@ -99,19 +106,19 @@ class UpstreamResponse:
         self._response = response
 
     async def next(self) -> bytes:
-        """Return the next piece of the body; empty at its end. Raises `BrokenOffError` where the connection breaks."""
+        """Return the next chunk of the body; empty at its end. Raises `BrokenOffError` if the connection breaks."""
         try:
             return await self._response.content.readany()
         except (aiohttp.ClientError, OSError) as error:
             raise broken_off(error) from error
 
     def close(self) -> None:
-        """Let go of it: a connection whose answer was not read to its end is closed, so the provider stops working."""
+        """Release the connection. One with unread data is closed, so the provider stops generating."""
         self._response.close()
 
 
 class UpstreamClient:
-    """The connections to all upstreams."""
+    """HTTP client with the connections to all upstreams."""
 
     def __init__(self) -> None:
         self._session: aiohttp.ClientSession | None = None
@@ -119,7 +126,7 @@ class UpstreamClient:
     async def send(
         self, upstream: Upstream, method: str, address: str, headers: RawHeaders, body: bytes
     ) -> UpstreamResponse:
-        """Send a request and return its answer as soon as its headers are there."""
+        """Send a request and return its response when the headers have arrived."""
         try:
             response = await self._open().request(
                 method,
@@ -134,14 +141,14 @@ class UpstreamClient:
         return UpstreamResponse(response)
 
     async def close(self) -> None:
-        """Let go of all connections."""
+        """Close all connections."""
         session, self._session = self._session, None
         if session is not None:
             await session.close()
 
     def _open(self) -> aiohttp.ClientSession:
         if self._session is None or self._session.closed:
-            # How long silence may last is for who waits to say; how many wait is bounded by the gateway.
+            # Callers have their own read deadlines, and the gateway bounds the number of requests.
             timeout = aiohttp.ClientTimeout(total=None, connect=CONNECT_SECONDS_MAX, sock_read=None)
             self._session = aiohttp.ClientSession(
                 connector=aiohttp.TCPConnector(limit=0),
@@ -153,7 +160,7 @@ class UpstreamClient:
         return self._session
 
 
-# Requests go to a few addresses, with headers of a few names: both are read once.
+# Few distinct URLs and header names occur: both are parsed once.
 @lru_cache(maxsize=_ADDRESSES_MAX)
 def _url(address: str) -> URL:
     return URL(address, encoded=True)
@@ -165,12 +172,12 @@ def _name(name: bytes) -> istr:
 
 
 def _payload(body: bytes) -> bytes | io.BytesIO:
-    """Return a body as the client library likes it: large ones in pieces, small ones at once, which is quicker."""
+    """Return a body for aiohttp: large ones as a stream, small ones in one piece, which is faster."""
     return body if len(body) < _AT_ONCE_BYTES_MAX else io.BytesIO(body)
 
 
 def find_upstream(scope: Scope, upstreams: Mapping[str, Upstream]) -> Upstream:
-    """Return the upstream of a request: Anthropic's clients name their version, or use its paths."""
+    """Return the upstream of a request. Anthropic clients send `anthropic-version` or use its paths."""
     is_anthropic = scope["path"].startswith("/v1/messages") or any(
         name == b"anthropic-version" for name, _ in scope["headers"]
     )
@@ -183,24 +190,22 @@ def find_upstream(scope: Scope, upstreams: Mapping[str, Upstream]) -> Upstream:
 def upstream_headers(
     headers: Iterable[tuple[bytes, bytes]], upstream: Upstream, *, is_key_ours: bool
 ) -> list[tuple[bytes, bytes]]:
-    """Return a client's headers as they go to an upstream: with its own key, or with ours where it has none of its own.
+    """Return a client's headers for an upstream, with the client's key, else with the gateway's.
 
-    `is_key_ours` says that the key in them opens this gateway, so it is nobody else's business.
+    `is_key_ours`: the client's key is one of this gateway, so it is not forwarded.
     """
+    dropped = _HOP_BY_HOP | _connection_headers(headers) | (_KEY_HEADERS if is_key_ours else frozenset())
+    forwarded = [(name, text) for name, text in headers if name not in dropped and not name.startswith(_OURS)]
+    forwarded.append((b"accept-encoding", b"identity"))
+    if upstream.key and not any(name in _KEY_HEADERS for name, _ in forwarded):
+        forwarded += [(name.encode(), text.encode()) for name, text in _key_headers(upstream).items()]
+    return forwarded
+
+
+def _connection_headers(headers: Iterable[tuple[bytes, bytes]]) -> frozenset[bytes]:
+    """Return the header names that `Connection` lists: they belong to one connection."""
     listed = [text for name, text in headers if name == b"connection"]
-    named = {token.strip().lower() for text in listed for token in text.split(b",")}
-    passed = [
-        (name, text)
-        for name, text in headers
-        if name not in _HOP_BY_HOP
-        and name not in named
-        and not name.startswith(_OURS)
-        and not (is_key_ours and name in _KEY_HEADERS)
-    ]
-    passed.append((b"accept-encoding", b"identity"))
-    if upstream.key and not any(name in _KEY_HEADERS for name, _ in passed):
-        passed += [(name.encode(), text.encode()) for name, text in _key_headers(upstream).items()]
-    return passed
+    return frozenset(token.strip().lower() for text in listed for token in text.split(b","))
 
 
 def _key_headers(upstream: Upstream) -> Mapping[str, str]:
@@ -210,12 +215,12 @@ def _key_headers(upstream: Upstream) -> Mapping[str, str]:
 
 
 def client_headers(headers: Iterable[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
-    """Return an upstream's headers as they go back to the client."""
+    """Return an upstream's headers for the client."""
     return [(name, text) for raw, text in headers if (name := raw.lower()) not in _HOP_BY_HOP or name == _LENGTH]
 
 
 def key_in(headers: Iterable[tuple[bytes, bytes]]) -> str:
-    """Return the key that a request carries upstream; "" where it carries none."""
+    """Return the API key in a request's headers; "" if there is none."""
     for name, text in headers:
         if name in _KEY_HEADERS:
             return text.decode("latin-1").removeprefix("Bearer ").strip()
@@ -224,5 +229,15 @@ def key_in(headers: Iterable[tuple[bytes, bytes]]) -> str:
 
 @lru_cache(maxsize=_OWNERS_MAX)
 def owner_of(key: str) -> str:
-    """Name whose conversation it is by a key, which cannot be had back from the name."""
+    """Return a short digest of a key, which names the owner of a conversation."""
     return hashlib.sha256(key.encode()).hexdigest()[:8]
+
+
+def model_card(upstream: Upstream, dialect: str, name: str, overrides: Overrides) -> ModelCard:
+    """Return the card of a model of an upstream. Declared prices hold only for official providers."""
+    reference = f"{_REFERENCES[dialect]}:{name}"
+    declared = declared_limits(reference) if upstream.is_official else open_limits(name)
+    limits = overrides.applied(reference, declared)
+    listed = declared_prices(reference) if upstream.is_official else NO_PRICES
+    prices = overrides.priced(reference, listed)
+    return ModelCard(reference, name, upstream.endpoint.place, limits, upstream.is_official, prices)

@@ -1,1 +1,1 @@
-"""The engine: one runner per session, its requests, rungs and compactions."""
+"""The engine: session runner, model requests, recovery steps and compaction."""

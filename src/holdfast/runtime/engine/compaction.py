@@ -1,7 +1,7 @@
-"""Making what stands for the past: by a model's notes, or without a model, always with the exact facts beside it.
+"""Compaction: replace the past by a model's summary or by a digest, both with a ledger of exact facts.
 
-Notes are made from the originals, piece by piece where they are too long to be read at once, and each piece is on disk
-as soon as it is paid for.
+Summaries are made from the original messages, in pieces if they are too long for one request. Each piece is recorded
+once it is paid for.
 """
 
 from collections.abc import Awaitable, Callable, Sequence
@@ -45,20 +45,20 @@ from holdfast.types.records import (
     WorkRecord,
 )
 
-# What facts and digests are taken from, newest first. Beyond it a text of bounded length gains nothing, and a person
-# would wait for it.
+# Originals that facts and digests are extracted from, newest first. More do not improve a text of bounded length, and
+# would delay the answer.
 _ORIGINALS_BYTES_MAX = 4 * 2**20
 _ORIGINALS_RECORDS_MAX = 20_000
-# What stands for the past takes at least this much itself, so a summary of hardly more gains nothing.
+# The smallest saving that is worth a summary; its own frame takes about as much.
 GAIN_TOKENS_MIN = 200
 _SHORTEST = "."
 OVER_BUDGET = "summary_budget"
-# Of the tokens that may stand for the past: notes, and exact facts beside them.
-_NOTES_SHARE = 0.6
+# The summary's share of the tokens that represent the past; the rest is for the ledger.
+_SUMMARY_SHARE = 0.6
 
 
 class Planned(msgspec.Struct, frozen=True):
-    """A compaction that could be made now: its plan, what is known of the model, and the originals it is about."""
+    """A compaction that is possible now: plan, model limits, and the original messages."""
 
     plan: Plan
     known: Known
@@ -66,7 +66,7 @@ class Planned(msgspec.Struct, frozen=True):
 
 
 async def plan(log: Log, engine: Engine, keeps: Keeps) -> Planned | None:
-    """Plan a compaction of a session as it stands, None where there is nothing to represent."""
+    """Plan a compaction of a session in its current state, None if there is nothing to compact."""
     known = await engine.known(engine.model_for(log.turn), log.turn)
     tokens = prepare(log, engine, known).sizes.tokens
     planned = plan_compaction(log.tail, log.turn, known.limits, engine.bounds, tokens=tokens, keeps=keeps)
@@ -76,22 +76,22 @@ async def plan(log: Log, engine: Engine, keeps: Keeps) -> Planned | None:
 
 
 async def digest(log: Log, engine: Engine, keeps: Keeps) -> list[WorkRecord] | None:
-    """Represent the past without a model. Returns None where there is nothing to represent or nothing to gain."""
+    """Replace the past by a digest. Returns None if there is nothing to compact or nothing to gain."""
     planned = await plan(log, engine, keeps)
     if planned is None or not planned.plan.moves(log.turn):
         return None
-    return _told(log, applied(log, engine, planned, digest_of(planned)))
+    return _records_of(log, applied(log, engine, planned, digest_of(planned)))
 
 
 def digest_of(planned: Planned) -> str:
-    """Return what stands for the past without a model."""
+    """Return the digest of a planned compaction."""
     return represent(passages_of(planned.originals), tokens_max=planned.plan.summary_tokens)
 
 
 async def summarise(
     rung: Rung, log: Log, engine: Engine, record: Callable[..., Awaitable[None]]
 ) -> list[WorkRecord] | None:
-    """Represent the past by a model's notes. Returns None where there is nothing to gain or the model failed."""
+    """Replace the past by a model's summary. Returns None if there is nothing to gain or the model failed."""
     planned = await plan(log, engine, Keeps.LITTLE if log.turn.is_wanted_climb else Keeps.TAIL)
     if planned is None or not _may_help(log, engine, planned):
         return None
@@ -99,20 +99,20 @@ async def summarise(
     summariser = Summariser(engine.summariser_for(log.turn), log, engine, record, focus=focus)
     summary = await summary_of(planned, summariser, rung)
     if summary is None:
-        if summariser.over_budget and not _is_told_of_budget(log):
-            await record(NoticePosted(log.turn.number, OVER_BUDGET, _over_budget(summariser)))
+        if summariser.over_budget and not _has_budget_notice(log):
+            await record(NoticePosted(log.turn.number, OVER_BUDGET, _budget_notice(summariser)))
         return None
-    done = _told(log, applied(log, engine, planned, summary, model=summariser.name))
+    done = _records_of(log, applied(log, engine, planned, summary, model=summariser.name))
     if done is None:
         await record(SummaryRefused(log.turn.number, summariser.name, "it is larger than what it would replace"))
     return done
 
 
 def _may_help(log: Log, engine: Engine, planned: Planned) -> bool:
-    """Return whether a summary is worth asking for: what even the shortest would not change is not paid for."""
+    """Return whether a summary can help: if even the shortest would not, none is paid for."""
     turn, cut, known = log.turn, planned.plan, planned.known
     if not cut.moves(turn):
-        # It is to stand in the place of a digest, and is held to fit when it is there.
+        # It replaces a digest; `applied` checks that it fits.
         return True
     shortest = CompactionApplied(turn.number, cut.boundary, _SHORTEST, cut.tokens_before, 0, step=cut.step)
     sizes = prepare(log, engine, known, turn=replace(turn, compaction=shortest)).sizes
@@ -122,8 +122,8 @@ def _may_help(log: Log, engine: Engine, planned: Planned) -> bool:
     return turn.is_wanted_climb or left is None or left.kind is not FaultKind.TOKEN_OVERFLOW
 
 
-def _is_told_of_budget(log: Log) -> bool:
-    """Return whether the person was told of the budget since what is being done now began."""
+def _has_budget_notice(log: Log) -> bool:
+    """Return whether the budget notice was posted since the current turn or compaction began."""
     for logged in reversed(log.tail):
         match logged.record:
             case NoticePosted(code=code) if code == OVER_BUDGET:
@@ -135,7 +135,7 @@ def _is_told_of_budget(log: Log) -> bool:
     return False
 
 
-def _over_budget(summariser: Summariser) -> str:
+def _budget_notice(summariser: Summariser) -> str:
     return (
         f"{summariser.name} is not asked for a summary: {summariser.over_budget}. The next model is tried, then a "
         "digest is made without one. The bounds of summaries are settings; nothing is lost."
@@ -143,22 +143,22 @@ def _over_budget(summariser: Summariser) -> str:
 
 
 async def summary_of(planned: Planned, summariser: Summariser, rung: Rung) -> str | None:
-    """Return what stands for the past by a model's notes, None where it gave none that can be used."""
+    """Return a model's summary with the ledger of facts, None if the model gave no usable one."""
     if not planned.originals:
         return None
     room = planned.plan.summary_tokens
-    notes = await summariser.notes(planned.originals, rung, tokens_max=int(room * _NOTES_SHARE))
-    if notes is None:
+    text = await summariser.summary(planned.originals, rung, tokens_max=int(room * _SUMMARY_SHARE))
+    if text is None:
         return None
-    facts_tokens = room - tokens_of_text(render_notes(notes, ""))
+    facts_tokens = room - tokens_of_text(render_notes(text, ""))
     facts = make_ledger(passages_of(planned.originals), tokens_max=max(facts_tokens, 0)).render()
-    return render_notes(notes, facts)
+    return render_notes(text, facts)
 
 
 def applied(log: Log, engine: Engine, planned: Planned, summary: str, *, model: str = "") -> CompactionApplied | None:
-    """Return the record of a compaction with what it comes to, None where it would not make the request smaller.
+    """Return the record of a compaction with its sizes and costs, None if it would not make the request smaller.
 
-    What only redoes a digest may be larger than that, as long as it fits.
+    A summary that replaces a digest may be larger than the digest if it fits.
     """
     turn, cut, known = log.turn, planned.plan, planned.known
     kind = SummaryKind.SUMMARY if model else SummaryKind.DIGEST
@@ -176,8 +176,8 @@ def applied(log: Log, engine: Engine, planned: Planned, summary: str, *, model: 
     return replace(record, tokens_after=sizes.tokens, cost_usd=turn.spent_on_this.known_usd, saves_usd=saves)
 
 
-def _told(log: Log, record: CompactionApplied | None) -> list[WorkRecord] | None:
-    """Return the records of a compaction: itself, and what the person is told."""
+def _records_of(log: Log, record: CompactionApplied | None) -> list[WorkRecord] | None:
+    """Return the records of a compaction: itself and its notice."""
     if record is None:
         return None
     made = f"a summary by {record.model}" if record.model else "a digest made without a model"
@@ -195,19 +195,19 @@ def _told(log: Log, record: CompactionApplied | None) -> list[WorkRecord] | None
 
 
 async def originals_before(store: ports.Log, log: Log, cut: Plan) -> list[ViewMessage]:
-    """Return what is to be represented, from the records themselves, never from what stands for them."""
+    """Return the messages to compact, read from their original records and not from earlier summaries."""
     after = max(cut.boundary - _ORIGINALS_RECORDS_MAX, 0)
     records: list[Logged] = []
     try:
-        # The turn before may have gone on after the next input came, so the end is where the next turn starts.
+        # A turn may continue after the next input arrives, so read until the next turn starts.
         async for page in pages(store, log.session, after=after):
             records += page
             if _reaches(records, cut):
                 break
     except StoreDamagedError:
-        # What lies further back cannot be read. What is in the view can, and it is what a compaction takes out of it.
+        # Older records cannot be read; use those in the view, which the compaction removes from it.
         after, records = log.turn.boundary - 1, log.tail
-    return [said for said in conversation(records, first_turn=after + 1) if cut.represents(said)]
+    return [message for message in conversation(records, first_turn=after + 1) if cut.represents(message)]
 
 
 def _reaches(records: Sequence[Logged], cut: Plan) -> bool:
@@ -219,39 +219,39 @@ def _reaches(records: Sequence[Logged], cut: Plan) -> bool:
 
 
 def passages_of(originals: Sequence[ViewMessage]) -> list[Passage]:
-    """Return originals as passages, as many of the newest as are read for facts and digests."""
-    kept: list[Passage] = []
+    """Return originals as passages: the newest up to the limit for facts and digests."""
+    passages: list[Passage] = []
     left = _ORIGINALS_BYTES_MAX
-    for said in reversed(originals):
-        left -= bytes_of_message(said.message)
+    for original in reversed(originals):
+        left -= bytes_of_message(original.message)
         if left < 0:
             break
-        kept.append(Passage(said.seq, said.message))
-    return kept[::-1]
+        passages.append(Passage(original.seq, original.message))
+    return passages[::-1]
 
 
-# --- Rolling over: the session goes on under its key with a seed and its newest input, when nothing else made it fit.
+# --- Rollover: the last step; the session continues under its key with a seed digest and its newest input ---
 
 
-class _Begun(msgspec.Struct, frozen=True):
-    """A generation as it would begin: how the newest input is shown, and the record that begins it."""
+class _Generation(msgspec.Struct, frozen=True):
+    """A candidate generation: replacements in the newest input, and the record that starts it."""
 
     replaced: list[PartReplaced]
     started: GenerationStarted
 
-    def stands(self, turn: Turn) -> Turn:
-        """Return where the session would stand."""
+    def state_after(self, turn: Turn) -> Turn:
+        """Return the session state after its start."""
         for record in self.replaced:
             turn = apply(turn, turn.seq + 1, record)
         return apply(turn, turn.seq + 1, self.started)
 
 
 async def roll_over(log: Log, engine: Engine) -> list[WorkRecord] | None:
-    """Begin a generation with the newest turn; None where not even that would make the request smaller.
+    """Start a generation with the newest turn; None if that would not make the request smaller.
 
-    Returns what is to be recorded between `RungStarted` and `RungFinished`, in a turn or at rest: whoever mends a
-    session whose past is of no use any more calls it too. It reads what can be read and needs no model.
-    Where system text and tools alone are too large nothing is given up in vain: the turn ends and says so.
+    Returns the records between `RungStarted` and `RungFinished`, in a turn or between turns: repair of an unusable
+    session calls it too. It skips unreadable records and needs no model. If system text and tools alone are too large,
+    nothing is dropped: the turn ends with an error.
     """
     turn = log.turn
     known = await engine.known(engine.model_for(turn), turn)
@@ -261,27 +261,27 @@ async def roll_over(log: Log, engine: Engine) -> list[WorkRecord] | None:
     kind = turn.fault.kind if turn.fault else FaultKind.TOKEN_OVERFLOW
     now = prepare(log, engine, known).sizes
     room = summary_tokens_max(known.limits, now.tokens)
-    # All that was said and done is in the seed or behind it, but for the newest input.
+    # The seed represents everything except the newest input.
     past = passages_of(await originals_before(engine.store, log, Plan(newest, turn.seq, now.tokens, room)))
     for way in beginnings(kind):
-        begun = _begin(log, way, past, now.tokens, room)
-        sizes = prepare(log, engine, known, turn=begun.stands(turn)).sizes
+        generation = _generation(log, way, past, now.tokens, room)
+        sizes = prepare(log, engine, known, turn=generation.state_after(turn)).sizes
         is_last = way is beginnings(kind)[-1]
         if is_smaller(kind, now, sizes) and (is_last or _fits(sizes, now, known, engine)):
-            started = replace(begun.started, tokens_after=sizes.tokens)
-            sentence = told_of(started, is_whole=not begun.replaced)
-            return [*begun.replaced, started, NoticePosted(turn.number, "generation", sentence)]
+            started = replace(generation.started, tokens_after=sizes.tokens)
+            sentence = told_of(started, is_whole=not generation.replaced)
+            return [*generation.replaced, started, NoticePosted(turn.number, "generation", sentence)]
     return None
 
 
-def _begin(log: Log, way: Beginning, past: list[Passage], tokens_now: int, room: int) -> _Begun:
+def _generation(log: Log, way: Beginning, past: list[Passage], tokens_now: int, room: int) -> _Generation:
     turn = log.turn
     seed = represent(past, tokens_max=min(way.seed_tokens, room))
-    return _Begun(shown_less(turn, _newest_input(log), way.part_bytes), generation_after(turn, seed, tokens_now))
+    return _Generation(shown_less(turn, _newest_input(log), way.part_bytes), generation_after(turn, seed, tokens_now))
 
 
 def _fits(sizes: Sizes, now: Sizes, known: Known, engine: Engine) -> bool:
-    """Return whether a request fits by all we know. Where no window is known, half of what was refused may."""
+    """Return whether a request is estimated to fit. If the window is unknown, half of the refused size is assumed."""
     if known.limits.window_tokens is None and 2 * sizes.tokens > now.tokens:
         return False
     return misfit(sizes, known.limits, known.calibration, engine.bounds) is None

@@ -1,4 +1,4 @@
-"""Everything a runner works with, in one place."""
+"""Dependencies and settings of the runners."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -15,8 +15,8 @@ from holdfast.runtime.tools.toolbox import Toolbox
 from holdfast.types.messages import ToolSpec
 from holdfast.types.records import Logged
 
-# A past that fills one window takes more pieces than this for a model whose window is smaller than that share of it.
-# Notes on so many pieces must be merged, and that costs what the price saves.
+# A summariser whose window is smaller than the model's by this factor needs more pieces than this. Merging so many
+# pieces costs more than its lower price saves.
 _PIECES_FEW = 8
 
 
@@ -26,29 +26,30 @@ def unobserved(_session: str, _logged: Logged) -> None:
 
 @dataclass(frozen=True)
 class Engine:
-    """What the wiring put together. All runners of a process share one."""
+    """Dependencies and settings, shared by all runners of a process."""
 
     store: Log
     blobs: Blobs
     clock: Clock
     toolbox: Toolbox
-    # The models to try, best first, given what the session asked for.
+    # The models to try, best first, for the model that the session names.
     models: Callable[[str | None], Sequence[Model]]
     # The system text, read from its source for every request.
     system: Callable[[], str]
-    # What all sessions have learned about the models.
+    # Learned limits of the models, shared by all sessions.
     learning: Learning
     live: Live
     bounds: Bounds
     deadlines: Deadlines
-    # Summaries have deadlines of their own: a person waits behind them.
+    # Summaries have their own deadlines: the answer waits for them.
     summary_deadlines: Deadlines = SUMMARY_DEADLINES
-    # Where old records go, and when. None, either: they stay. The store must read from the archive too.
+    # The archive for old records, and the policy for moving them. If either is None, they stay. The store must read
+    # from the archive too.
     archive: Archive | None = None
     sealing: Sealing | None = USUAL_SEALING
-    # Sessions that nobody has touched for so many days are removed; None: they stay.
+    # Sessions without activity for so many days are removed; None: they stay.
     retention_days: float | None = None
-    # What makes images smaller; None: they are shown by a line each where they are too large.
+    # Image resizing; None: images that are too large are replaced by a line.
     images: Images | None = None
     # Called with every work record that this process has written, for metrics and traces. It must not fail.
     observe: Callable[[str, Logged], None] = unobserved
@@ -69,18 +70,18 @@ class Engine:
         return tuple(sorted((*ours, *theirs), key=lambda spec: spec.name))
 
     def model_for(self, turn: Turn) -> Model:
-        """Return the model whose turn it is: the best that was not given up, else the last there is.
+        """Return the current model: the first that was not given up, else the last.
 
-        A process may have fewer models than the one that gave some up.
+        The process that gave some up may have had more models.
         """
         models = self.models(turn.model)
         return models[min(turn.models_passed, len(models) - 1)]
 
     async def known(self, model: Model, turn: Turn) -> Known:
-        """Return what to go by for a model where a session stands.
+        """Return the limits of a model for a session in this state.
 
-        What a turn's model is suspected to have read of the last request is taken for its window until it has answered
-        a smaller one: a request that is cut in silence twice would lose what stands for the past.
+        If the model is suspected of having truncated the last request, the suspected size counts as its window until it
+        has answered a smaller request: a second silent truncation would remove the summary of the past.
         """
         known = await self.learning.known(model)
         limit = turn.suspected.limit if turn.suspected is not None else None
@@ -90,15 +91,15 @@ class Engine:
         return replace(known, limits=replace(known.limits, window_tokens=window))
 
     def summariser_for(self, turn: Turn) -> Model:
-        """Return the model to ask for a summary, in the same way."""
+        """Return the current model for summaries, in the same way."""
         models = self.summarisers_for(turn)
         return models[min(turn.summarisers_passed, len(models) - 1)]
 
     def summarisers_for(self, turn: Turn) -> Sequence[Model]:
-        """Return the models to ask for a summary, first those that should be asked first.
+        """Return the models for summaries, in the order to try them.
 
-        Where the cheapest is wanted: by price, but those last whose window is so small that the past would have to be
-        read in many pieces. Only what is declared counts, so that the order is the same whenever one asks.
+        With the setting "cheapest" they are sorted by price, with those last whose window is so small that the past
+        would be read in many pieces. Only declared limits count, so the order never changes.
         """
         models = self.models(turn.model)
         if self.bounds.summariser == "same":

@@ -1,7 +1,7 @@
-"""What all sessions have learned about the models, kept in a log of its own in the same store.
+"""Learned limits of the models, shared by all sessions through a log of their own in the store.
 
-It is a log like any other: anyone appends, everyone reads on, so what one process learns the others know before their
-next call, and it survives them all.
+Every process appends to this log and reads it before each call, so limits that one process learns apply to all and
+survive restarts.
 """
 
 import logging
@@ -23,34 +23,34 @@ from holdfast.types.records import LimitsLearned
 log = logging.getLogger("holdfast")
 
 LEARNED_KEY = RESERVED_KEYS + "learned"
-# Of a call that belongs to no turn nothing was suspected.
-_NOWHERE = Turn()
+# The state for calls outside of a turn: nothing is suspected.
+_NO_STATE = Turn()
 
 
 class Known(msgspec.Struct, frozen=True):
-    """What to go by for one model: its effective limits, and how it counts."""
+    """Effective limits and token calibration of one model."""
 
     limits: Limits
     calibration: Calibration
     reports_all_read: bool = True
-    # The most that was ever read whole.
+    # The largest request that was read completely.
     accepted_tokens: int = 0
-    # Whether the output that is asked for must fit into the window too.
+    # The requested output must fit into the window too.
     counts_output: bool = False
 
 
 class Learning:
-    """What is known of every model, by its issuer."""
+    """Learned limits of every model, by its issuer."""
 
     def __init__(self, store: Log) -> None:
         self._store = store
         self._seq = 0
         self._learned: dict[str, Learned] = {}
-        # What the log holds: the measure of whether something is news.
+        # The values in the log, to detect changes.
         self._published: dict[str, Learned] = {}
 
     async def known(self, model: Model) -> Known:
-        """Return what to go by now, with whatever other sessions and processes have learned."""
+        """Return the current limits of a model, with everything that other sessions and processes have learned."""
         await self._catch_up()
         learned = self._learned.get(model.issuer, NOTHING_LEARNED)
         limits = effective(model.limits, learned)
@@ -59,7 +59,7 @@ class Learning:
         )
 
     async def everything(self) -> dict[str, Learned]:
-        """Return what has been learned of every model, by its issuer."""
+        """Return the learned limits of every model, by its issuer."""
         await self._catch_up()
         return dict(self._learned)
 
@@ -70,32 +70,32 @@ class Learning:
         fault: Fault | None,
         sizes: Sizes,
         *,
-        standing: Turn = _NOWHERE,
+        state_before: Turn = _NO_STATE,
     ) -> bool:
-        """Learn from what came of a call, and return whether that is a window that nobody had told.
+        """Learn from the outcome of a call, and return whether a reply revealed an undeclared window.
 
-        `standing` is where the session stood before: what was suspected or guessed is confirmed by a reply to less.
+        `state_before` is the session state before the call: a reply to a smaller request confirms a suspected limit.
         """
         before = self._learned.get(model.issuer, NOTHING_LEARNED)
         if fault is not None:
-            # What was never sent teaches nothing about who would have refused it.
+            # A request that was not sent says nothing about the model.
             sent = not (isinstance(outcome, Refusal) and outcome.phase is Phase.ESTIMATE)
             after = after_fault(before, model.limits, fault, sizes) if sent else before
         else:
             usage = outcome.usage if isinstance(outcome, Reply) else None
             after = after_reply(before, usage, sizes)
-            if standing.suspected is not None:
+            if state_before.suspected is not None:
                 is_cut = isinstance(outcome, Reply) and outcome.stop_reason is StopReason.LENGTH
-                after = after_suspicion(after, standing.suspected, usage, sizes, is_cut=is_cut)
-            if standing.tokens_guessed:
-                after = after_guess(after, model.limits, standing.tokens_guessed, sizes)
+                after = after_suspicion(after, state_before.suspected, usage, sizes, is_cut=is_cut)
+            if state_before.tokens_guessed:
+                after = after_guess(after, model.limits, state_before.tokens_guessed, sizes)
         self._learned[model.issuer] = after
         if is_news(self._published.get(model.issuer, NOTHING_LEARNED), after):
             await self._publish(model.issuer, after)
         return fault is None and after.window_tokens != before.window_tokens
 
     async def _publish(self, issuer: str, learned: Learned) -> None:
-        """Tell the others. A disk that fails just now must not cost the turn: it is still news at the next call."""
+        """Append to the log. A failing disk does not fail the turn: the next call tries again."""
         before = self._published.get(issuer, NOTHING_LEARNED)
         self._published[issuer] = learned
         try:

@@ -1,7 +1,7 @@
-"""What is happening right now, for whoever looks on in this process.
+"""Live events of sessions for subscribers in this process.
 
-Deltas are decoration: they are never stored, and a reader who has only the records ends up with the same text. A slow
-reader costs no more memory than the answer itself: pieces that wait are joined.
+Deltas are never stored; the records alone give the same text. A slow subscriber takes no more memory than the answer
+itself: waiting deltas are joined.
 """
 
 import asyncio
@@ -15,59 +15,59 @@ import msgspec
 from holdfast.ports import Delta, ReasoningDelta, TextDelta
 from holdfast.types.records import Logged
 
-# What one reader may leave unread before records wait for it and deltas are dropped: enough that a reader who is only
-# a little slow never notices, and a few MiB at most with the largest usual records.
+# Unread events of one subscriber; above it records wait in the store and deltas are dropped. Enough for a slightly slow
+# subscriber, and a few MiB at most with the largest usual records.
 WAITING_MAX = 200
 
 
 class LiveDelta(msgspec.Struct, frozen=True):
-    """A piece of an answer, and the attempt it belongs to."""
+    """A delta of an answer, and the attempt it belongs to."""
 
     turn: int
     attempt: int
     delta: Delta
 
 
-Sight: TypeAlias = LiveDelta | Logged | BaseException
+_Event: TypeAlias = LiveDelta | Logged | BaseException
 
 
 class Mailbox:
-    """What one reader has not seen yet."""
+    """Unread events of one subscriber."""
 
     def __init__(self) -> None:
-        self._waiting: deque[Sight] = deque()
+        self._waiting: deque[_Event] = deque()
         self._arrived = asyncio.Event()
         self._left = asyncio.Event()
 
     async def room(self) -> None:
-        """Return when there is room for a record: a slow reader makes records wait in the store, not here."""
+        """Wait until there is room for a record: records for a slow subscriber stay in the store."""
         while len(self._waiting) >= WAITING_MAX:
             self._left.clear()
             await self._left.wait()
 
-    def put(self, sight: Sight) -> None:
-        """Add something to see; a piece of text joins the piece before it. Of a delta too many nothing is kept."""
-        joined = _join(self._waiting[-1], sight) if self._waiting else None
+    def put(self, event: _Event) -> None:
+        """Add an event; a delta is joined to the one before it. Deltas above the limit are dropped."""
+        joined = _join(self._waiting[-1], event) if self._waiting else None
         if joined is not None:
             self._waiting[-1] = joined
-        elif not isinstance(sight, LiveDelta) or len(self._waiting) < WAITING_MAX:
-            self._waiting.append(sight)
+        elif not isinstance(event, LiveDelta) or len(self._waiting) < WAITING_MAX:
+            self._waiting.append(event)
         self._arrived.set()
 
     async def sights(self) -> AsyncGenerator[LiveDelta | Logged, None]:
-        """Yield what arrives, without end. A failure that was put is raised."""
+        """Yield events as they arrive, without end. An exception that was put is raised."""
         while True:
             await self._arrived.wait()
             while self._waiting:
-                sight = self._waiting.popleft()
+                event = self._waiting.popleft()
                 self._left.set()
-                if isinstance(sight, BaseException):
-                    raise sight
-                yield sight
+                if isinstance(event, BaseException):
+                    raise event
+                yield event
             self._arrived.clear()
 
 
-def _join(before: Sight, after: Sight) -> LiveDelta | None:
+def _join(before: _Event, after: _Event) -> LiveDelta | None:
     if not (isinstance(before, LiveDelta) and isinstance(after, LiveDelta)):
         return None
     if (before.turn, before.attempt) != (after.turn, after.attempt):
@@ -78,31 +78,31 @@ def _join(before: Sight, after: Sight) -> LiveDelta | None:
         case ReasoningDelta(text=first, opaque="", part_id=name), ReasoningDelta(text=second, part_id=same) if (
             name == same
         ):
-            # Behind an `opaque` the next thinking begins.
+            # After `opaque` a new reasoning part begins.
             return LiveDelta(before.turn, before.attempt, ReasoningDelta(first + second, after.delta.opaque, name))
         case _:
             return None
 
 
 class Live:
-    """Who looks on, by session."""
+    """Subscribers by session."""
 
     def __init__(self) -> None:
         self._mailboxes: dict[str, set[Mailbox]] = {}
 
-    def publish(self, session: str, sight: LiveDelta | BaseException) -> None:
-        """Show something to everyone who looks on at a session."""
+    def publish(self, session: str, event: LiveDelta | BaseException) -> None:
+        """Send an event to all subscribers of a session."""
         for mailbox in self._mailboxes.get(session, ()):
-            mailbox.put(sight)
+            mailbox.put(event)
 
     def end(self, error: BaseException) -> None:
-        """Tell everyone who looks on at anything that there will be no more to see, and why."""
+        """End all subscriptions with an error."""
         for session in list(self._mailboxes):
             self.publish(session, error)
 
     @contextmanager
     def subscribe(self, session: str) -> Iterator[Mailbox]:
-        """Look on at a session for a while."""
+        """Subscribe to a session for the duration of the block."""
         mailbox = Mailbox()
         self._mailboxes.setdefault(session, set()).add(mailbox)
         try:

@@ -1,10 +1,10 @@
-"""A session's log, folded: where it stands, and the records that its view is made of.
+"""Folded log of a session: its state, and the records of its view.
 
-Opening reads the newest snapshot and the tail, not the whole log, so a session of a million records opens like one of a
-hundred. A snapshot that cannot be read, or was made by other code, is thrown away and the fold is made anew.
+Opening reads the newest snapshot and the tail, not the whole log, so a session of a million records opens as fast as
+one of a hundred. A snapshot that cannot be read, or has another fold version, is discarded and the log is folded again.
 
-Damage does not stop the reading: a mark stands for what is lost, and `wounds` says where. Whoever holds the lease heals
-them (see `healing`); everybody else reads on.
+Damage does not stop reading: a `DamageSetAside` mark replaces a damaged record, and `wounds` lists them. The holder of
+the lease repairs them (see `healing`); other readers continue.
 """
 
 from collections.abc import AsyncIterator, Iterable
@@ -19,10 +19,10 @@ from holdfast.ports import SessionInfo, Snapshot
 from holdfast.stores.fallbacks import load_snapshot
 from holdfast.types.records import AnyRecord, CompactionApplied, DamageSetAside, Logged
 
-# Raise this whenever a fold of the same records would come out differently: older snapshots are then not used.
+# Increase this when a fold of the same records changes its result: older snapshots are then ignored.
 FOLD_VERSION = 5
 
-# Large enough that reading is dominated by decoding, small enough that memory stays flat on a long log.
+# Large enough that decoding dominates reading, small enough that memory stays flat on a long log.
 _PAGE_RECORDS = 1_000
 # Some 100 bytes each.
 _PAGE_SESSIONS = 1_000
@@ -37,14 +37,14 @@ _decoder = msgspec.json.Decoder(_Fold)
 
 
 async def pages(store: ports.Log, session: str, *, after: int = 0) -> AsyncIterator[list[Logged]]:
-    """Yield the records behind `after` page by page, those included that are appended while somebody reads."""
+    """Yield the records after `after` page by page, including those appended meanwhile."""
     while page := await store.read(session, after=after, limit=_PAGE_RECORDS):
         yield page
         after = page[-1].seq
 
 
 async def every_session(store: ports.Log) -> AsyncIterator[SessionInfo]:
-    """Yield what is known of each session of a store, in order of their keys."""
+    """Yield the info of each session of a store, in key order."""
     after = ""
     while page := await store.sessions(after=after, limit=_PAGE_SESSIONS):
         for known in page:
@@ -53,7 +53,7 @@ async def every_session(store: ports.Log) -> AsyncIterator[SessionInfo]:
 
 
 class Log:
-    """The fold of one session, kept up to date by whoever reads or appends."""
+    """The fold of one session, updated by readers and writers."""
 
     def __init__(self, session: str, turn: Turn) -> None:
         self.session = session
@@ -61,16 +61,16 @@ class Log:
         # Every record from the first turn in view on, and those of pinned inputs from before it.
         self.tail: list[Logged] = []
         self.pinned: list[Logged] = []
-        # What was found damaged on the way and is not set aside yet, with the reason; of those, what is whole and still
-        # cannot follow the records before it; and what speaks against the snapshot that was kept.
+        # Damaged records that are not set aside yet, with the reason; those of them that are readable but cannot follow
+        # the records before them; and the reason why the stored snapshot is wrong.
         self.wounds: dict[int, str] = {}
         self.misfits: set[int] = set()
         self.against_snapshot = ""
 
     def extend(self, records: Iterable[Logged], *, is_ours: bool = True) -> None:
-        """Fold further records, in order; those that are known already are passed over.
+        """Fold further records, in order; records that are folded already are skipped.
 
-        What we wrote ourselves must follow; what is found in the store and cannot is a wound.
+        Our own records must follow; a record from the store that cannot follow is marked as damaged.
         """
         for logged in records:
             if isinstance(logged.record, DamageSetAside) and not logged.record.until:
@@ -81,7 +81,7 @@ class Log:
                 self._trim()
 
     def _fold(self, logged: Logged, *, is_ours: bool) -> Logged:
-        """Fold one record, and return it, or the mark that stands for it."""
+        """Fold one record, and return it, or the mark that replaces it."""
         try:
             self.turn = evolve(self.turn, logged)
         except IllegalStepError as error:
@@ -99,24 +99,24 @@ class Log:
         self.tail = [logged for logged in self.tail if logged.seq >= boundary]
 
     def followed_by(self, records: Iterable[AnyRecord], at: float) -> "Log":
-        """Return the log as it would be with these records behind it; this one stays as it is."""
+        """Return a copy of the log with further records."""
         log = Log(self.session, self.turn)
         log.tail, log.pinned = list(self.tail), list(self.pinned)
         log.extend(Logged(self.turn.seq + place, at, record) for place, record in enumerate(records, start=1))
         return log
 
     def snapshot(self) -> Snapshot:
-        """Return the fold as something to keep."""
+        """Return the fold as a snapshot."""
         return Snapshot(self.turn.seq, msgspec.json.encode(_Fold(FOLD_VERSION, self.turn)))
 
     async def catch_up(self, store: ports.Log) -> None:
-        """Fold whatever was appended since."""
+        """Fold the records that were appended since."""
         async for page in pages(store, self.session, after=self.turn.seq):
             self.extend(page, is_ours=False)
         await self._complete(store)
 
     async def _complete(self, store: ports.Log) -> None:
-        """Read what the view needs and the tail lacks: an undo moves the boundary back, a pin reaches behind it."""
+        """Read records of the view that the tail lacks: an undo moves the boundary back, and pins lie before it."""
         first = self.tail[0].seq if self.tail else self.turn.seq + 1
         after = max(self.turn.boundary - 1, 0)
         if after + 1 < first:
@@ -128,11 +128,11 @@ class Log:
 
 
 async def open_log(store: ports.Log, session: str) -> Log:
-    """Read what is needed to go on with a session, and nothing else."""
+    """Open a session from its newest snapshot and the records after it."""
     turn = _folded(await load_snapshot(store, session))
     log = await _open(store, session, turn)
     if log.misfits and turn.seq:
-        # The records are the truth: a fold that they cannot follow is thrown away.
+        # The records are authoritative: a snapshot that they cannot follow is discarded.
         anew = await _open(store, session, Turn())
         anew.against_snapshot = "the records behind it cannot follow it"
         return anew
@@ -148,17 +148,17 @@ async def _open(store: ports.Log, session: str, turn: Turn) -> Log:
 
 
 def against(snapshot: Snapshot, turn: Turn) -> str:
-    """Say what speaks against a snapshot, given what the records up to it fold to; "" where nothing does."""
-    kept = _folded(snapshot)
-    # One of other code is not used, and one that cannot be read is as good as none.
-    return "it is not what the records fold to" if kept.seq and kept != turn else ""
+    """Return the reason why a snapshot differs from the fold of the records up to it; "" if it does not."""
+    stored = _folded(snapshot)
+    # A snapshot of another version, or an unreadable one, is ignored.
+    return "it is not what the records fold to" if stored.seq and stored != turn else ""
 
 
 async def stand(store: ports.Log, session: str, *, since: Turn | None = None, records_max: int) -> Turn | None:
-    """Return where a session stands now, without keeping a record of it: for whoever looks at many.
+    """Return the current state of a session without its records, for callers that read many sessions.
 
-    Folded from `since`, where the caller knows it, else from the newest snapshot. None where more than `records_max`
-    records lie behind that, or do not follow it: then only `open_log` can say.
+    Folds from `since` if given, else from the newest snapshot. Returns None if more than `records_max` records follow,
+    or if they cannot follow: then `open_log` is needed.
     """
     known = since if since is not None else _folded(await load_snapshot(store, session))
     records = await store.read(session, after=known.seq, limit=records_max + 1)
@@ -170,7 +170,7 @@ async def stand(store: ports.Log, session: str, *, since: Turn | None = None, re
 
 
 async def last_known(store: ports.Log, session: str) -> Turn:
-    """Return where a session stood at its newest snapshot, without reading its log."""
+    """Return the state in the newest snapshot of a session, without reading its log."""
     return _folded(await load_snapshot(store, session))
 
 

@@ -1,6 +1,6 @@
-"""Log events for operators: constant names, fields apart, no text of messages.
+"""Log events for operators: constant names, structured fields, no message text.
 
-What can still be recovered from is information; what could not be is an error.
+Recoverable faults are logged as info, unrecoverable ones as errors.
 """
 
 import logging
@@ -15,14 +15,14 @@ from holdfast.types.records import CompactionApplied, GenerationStarted, Outcome
 
 log = logging.getLogger("holdfast")
 
-# More messages than this in one request are slow to read for a model and a sign that nothing compacts them.
+# More messages in one request are slow for a model, and a sign that compaction does not work.
 MESSAGES_MAX = 1_000
 _OVERFLOWS = {FaultKind.TOKEN_OVERFLOW, FaultKind.WIRE_OVERFLOW, FaultKind.MEDIA_OVERFLOW}
 _OVERFLOW_CODES = {kind.value for kind in _OVERFLOWS}
 
 
 def _fields(session: str, turn: Turn, kind: str) -> dict[str, object]:
-    """Return what every event about sizes has: where it happened, what the request had, and the last rung climbed."""
+    """Return the common fields of events about sizes: session, turn, attempt, request size and last rung."""
     rungs = turn.climbed_for_wanted if turn.is_wanted_climb else turn.climbed
     return {
         "session": session,
@@ -35,21 +35,21 @@ def _fields(session: str, turn: Turn, kind: str) -> dict[str, object]:
 
 
 def overflow_detected(session: str, turn: Turn, fault: Fault, sizes: Sizes) -> None:
-    """A model, or our own estimate of it, says that a request is too large."""
+    """Log that a request is too large by the model's error or our estimate."""
     if fault.kind in _OVERFLOWS:
         found = {"wire_bytes": sizes.wire_bytes, "limit": fault.limit, "requested": fault.requested}
         log.info("context.overflow.detected", extra=_fields(session, turn, fault.kind.value) | found)
 
 
 def recovery_attempted(session: str, turn: Turn, action: Climb) -> None:
-    """A way of making a request smaller is tried."""
+    """Log that a recovery step for an overflow begins."""
     if action.kind in _OVERFLOWS:
         fields = _fields(session, turn, action.kind.value) | {"rung": action.rung.value}
         log.info("context.overflow.attempting.recovery", extra=fields)
 
 
 def turn_ended(session: str, turn: Turn, action: EndTurn) -> None:
-    """A turn has its outcome."""
+    """Log the outcome of a turn."""
     code = action.ending.code if action.ending else ""
     fields = _fields(session, turn, code) | {"turn": action.turn}
     if action.outcome is Outcome.FAILED and code in _OVERFLOW_CODES:
@@ -58,7 +58,7 @@ def turn_ended(session: str, turn: Turn, action: EndTurn) -> None:
 
 
 def compactions_complete(session: str, turn: Turn, records: Iterable[WorkRecord]) -> None:
-    """The boundary has moved."""
+    """Log compactions and new generations."""
     for record in records:
         if isinstance(record, CompactionApplied):
             made = {
@@ -75,7 +75,7 @@ def compactions_complete(session: str, turn: Turn, records: Iterable[WorkRecord]
 
 
 def write_postponed(session: str, turn: Turn, records: int, error: HoldfastError) -> None:
-    """The store failed, and records wait in memory so that the turn can go on."""
+    """Log that the store failed and records wait in memory, so that the turn can continue."""
     fields = {
         "session": session,
         "turn": turn.number,
@@ -88,12 +88,12 @@ def write_postponed(session: str, turn: Turn, records: int, error: HoldfastError
 
 
 def store_full(session: str, turn: Turn) -> None:
-    """The disk is full: everything that is owed ends, so that nobody waits."""
+    """Log that the disk is full and all pending work ends."""
     fields = {"session": session, "turn": turn.number, "attempt": turn.attempts, "waiting": len(turn.waiting)}
     log.error("store.full", extra=fields)
 
 
 def messages_counted(session: str, turn: Turn, messages: int) -> None:
-    """A request is about to be sent with this many messages."""
+    """Log a request with too many messages."""
     if messages > MESSAGES_MAX:
         log.warning("session.message-limit-exceeded", extra=_fields(session, turn, "messages") | {"messages": messages})

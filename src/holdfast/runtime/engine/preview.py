@@ -1,7 +1,7 @@
-"""What a compaction would do, looked at without doing it.
+"""Preview of a compaction.
 
-It asks the same functions that make one. Nothing is written, unless a model is asked: what it wrote is paid for, so it
-is kept as pieces, and a compaction that follows uses exactly them.
+It uses the functions of a real compaction. Nothing is written, except for a model's summary: its pieces are paid for,
+so they are recorded, and a later compaction reuses them.
 """
 
 import msgspec
@@ -19,51 +19,53 @@ from holdfast.types.records import PieceSummarised, SummaryRefused
 
 
 class Preview(msgspec.Struct, frozen=True):
-    """What a compaction asked for now would make of the view. Numbers are those that its record would have."""
+    """The result of a compaction if it were requested now, with the numbers of its record."""
 
-    # The first turn that would stay word for word, and within it the step; 0: all of it.
+    # The first turn that would stay verbatim, and its first step; 0: all of it.
     boundary: int
     step: int
-    # What would leave the view: from which record to which, how many messages, of how many turns. None at all: the same
-    # past would only be represented anew, by a model instead of a digest.
+    # Records that would leave the view: first and last seq, number of messages and turns. All 0 if a summary would only
+    # replace a digest of the same past.
     first_seq: int
     last_seq: int
     messages: int
     turns: int
-    # What would stay: messages, and pinned inputs from before the boundary.
+    # Messages that would stay, and pinned inputs before the boundary.
     messages_kept: int
     pins: tuple[int, ...]
     tokens_before: int
     tokens_after: int
-    # What would stand for the past without a model, digest and ledger; and with one, if one was asked and answered.
+    # The digest with its ledger; and a model's summary, if one was requested and given.
     digest: str
     summary: str = ""
     model: str = ""
-    # Why a model that was asked gave nothing that can be used.
+    # Reasons why summaries of models are unusable.
     refused: tuple[str, ...] = ()
 
 
 async def preview(log: Log, engine: Engine, *, focus: str, with_model: bool) -> Preview | None:
-    """Return what a compaction would do, None where there is nothing to do."""
-    # No model is given up while a compaction that is asked for is planned, so none is here.
+    """Return the preview of a compaction, None if there is nothing to compact."""
+    # A requested compaction keeps little verbatim.
     planned = await plan(log, engine, Keeps.LITTLE)
     if planned is None:
         return None
     digest = digest_of(planned)
-    looked = _Asked("", "", ())
+    summarised = _ModelSummary("", "", ())
     if with_model:
-        looked = await _ask(log, engine, planned, focus)
-    record = applied(log, engine, planned, looked.summary or digest, model=looked.model)
+        summarised = await _ask(log, engine, planned, focus)
+    record = applied(log, engine, planned, summarised.summary or digest, model=summarised.model)
     if record is None and planned.plan.moves(log.turn):
         return None
     tokens_after = record.tokens_after if record is not None else planned.plan.tokens_before
-    return _described(log.turn, log, planned, tokens_after, digest=digest, looked=looked)
+    return _preview_of(log.turn, log, planned, tokens_after, digest=digest, summarised=summarised)
 
 
-def _described(turn: Turn, log: Log, planned: Planned, tokens_after: int, *, digest: str, looked: "_Asked") -> Preview:
+def _preview_of(
+    turn: Turn, log: Log, planned: Planned, tokens_after: int, *, digest: str, summarised: "_ModelSummary"
+) -> Preview:
     cut = planned.plan
-    said = conversation(log.tail, first_turn=turn.boundary, first_step=turn.first_step)
-    leaving = [one for one in said if cut.represents(one)]
+    messages = conversation(log.tail, first_turn=turn.boundary, first_step=turn.first_step)
+    leaving = [one for one in messages if cut.represents(one)]
     return Preview(
         boundary=cut.boundary,
         step=cut.step,
@@ -71,33 +73,33 @@ def _described(turn: Turn, log: Log, planned: Planned, tokens_after: int, *, dig
         last_seq=max((one.seq for one in leaving), default=0),
         messages=len(leaving),
         turns=len({one.turn for one in leaving}),
-        messages_kept=len(said) - len(leaving),
+        messages_kept=len(messages) - len(leaving),
         pins=tuple(pin for pin in turn.pins if pin < cut.boundary),
         tokens_before=cut.tokens_before,
         tokens_after=tokens_after,
         digest=digest,
-        summary=looked.summary,
-        model=looked.model,
-        refused=looked.refused,
+        summary=summarised.summary,
+        model=summarised.model,
+        refused=summarised.refused,
     )
 
 
-class _Asked(msgspec.Struct, frozen=True):
-    """What models that were asked for a summary gave."""
+class _ModelSummary(msgspec.Struct, frozen=True):
+    """The summary of the first model that gave a usable one, and reasons why others did not."""
 
     summary: str
     model: str
     refused: tuple[str, ...]
 
 
-async def _ask(log: Log, engine: Engine, planned: Planned, focus: str) -> _Asked:
-    """Ask for a summary in the ways and in the order in which a compaction would."""
+async def _ask(log: Log, engine: Engine, planned: Planned, focus: str) -> _ModelSummary:
+    """Request a summary with the models and rungs of a compaction, in its order."""
     refused: list[str] = []
 
     async def keep(*records: PieceSummarised | SummaryRefused) -> None:
         for record in records:
             if isinstance(record, PieceSummarised):
-                # It belongs to no turn: nobody who waits for an answer waits for it.
+                # It belongs to no turn.
                 await engine.store.admit(log.session, replace(record, turn=0))
                 await log.catch_up(engine.store)
             else:
@@ -108,6 +110,6 @@ async def _ask(log: Log, engine: Engine, planned: Planned, focus: str) -> _Asked
         for rung in SUMMARIES:
             summary = await summary_of(planned, summariser, rung)
             if summary is not None:
-                return _Asked(summary, model.name, tuple(refused))
+                return _ModelSummary(summary, model.name, tuple(refused))
             await log.catch_up(engine.store)
-    return _Asked("", "", tuple(refused))
+    return _ModelSummary("", "", tuple(refused))

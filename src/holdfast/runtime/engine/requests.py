@@ -1,4 +1,4 @@
-"""The next request of a session: its view, with the bytes of every blob the view names."""
+"""Model requests of a session: build them from the view, load their blobs, send them within deadlines."""
 
 import asyncio
 from collections.abc import Callable, Iterable, Mapping
@@ -24,14 +24,14 @@ from holdfast.types.messages import BlobRef, LargeText, Media, Message, Part, Re
 
 
 class Prepared(msgspec.Struct, frozen=True):
-    """A request ready to be measured. Its blobs are not loaded yet: it may turn out not to fit."""
+    """A request with its sizes. Blobs are loaded later, because the request may not fit."""
 
     request: Request
     sizes: Sizes
 
 
 def prepare(log: Log, engine: Engine, known: Known, *, turn: Turn | None = None) -> Prepared:
-    """Build the next request from the log; with another `turn`, the one there would be if the session stood there."""
+    """Build the next request from the log, or for another state `turn`."""
     turn = turn or log.turn
     request = replace(without_messages(turn, engine), messages=messages_in_view(log.tail, turn, pinned=log.pinned))
     sizes = measure(request)
@@ -40,7 +40,7 @@ def prepare(log: Log, engine: Engine, known: Known, *, turn: Turn | None = None)
 
 
 def without_messages(turn: Turn, engine: Engine) -> Request:
-    """Return what every request of a session has besides its messages."""
+    """Return a request of the session without messages: system text, tools and effort."""
     return Request(
         messages=(),
         system=engine.system() if turn.system is None else turn.system,
@@ -50,7 +50,7 @@ def without_messages(turn: Turn, engine: Engine) -> Request:
 
 
 def shares_of(log: Log, engine: Engine, known: Known) -> Shares:
-    """Return what the next request is made of."""
+    """Return the sizes of the components of the next request."""
     sizes = prepare(log, engine, known).sizes
     bare = without_messages(log.turn, engine)
     fixed, system = measure(bare).tokens, measure(replace(bare, tools=())).tokens
@@ -66,9 +66,9 @@ def shares_of(log: Log, engine: Engine, known: Known) -> Shares:
 
 
 async def load_blobs(request: Request, blobs: Blobs) -> tuple[Request, dict[str, bytes]]:
-    """Return the bytes of every blob a request names.
+    """Load the blobs of a request, and return both.
 
-    A blob that is gone must not silence the session for good: its part is replaced by a line that says so.
+    The part of a missing blob is replaced by a line that says so, so that the session can continue.
     """
     loaded: dict[str, bytes] = {}
     missing: set[str] = set()
@@ -110,7 +110,7 @@ def _gone(kind: str, name: str, blob: BlobRef) -> str:
     return f"{kind} {name or blob.sha256[:12]} of {blob.size_bytes:,} bytes stood here; its original is missing"
 
 
-# --- One call of a model: send, show what comes, and end within the deadlines with a reply or a refusal.
+# --- Model call: send the request, publish deltas, return a reply or a refusal within the deadlines ---
 
 
 async def call_model(
@@ -120,10 +120,10 @@ async def call_model(
     deadlines: Deadlines,
     show: Callable[[Delta], None],
 ) -> Reply | Refusal:
-    """Send a request and return what came of it.
+    """Send a request and return its outcome.
 
-    A model that says nothing for too long is cut off; what keeps a connection alive without being content never
-    arrives here, so it does not count. Leaving this function closes the connection, whatever the reason.
+    A model that sends no content within a deadline is cut off; keep-alives are filtered out before and do not count.
+    The connection is closed in any case.
     """
     dialect = dialect_of(model)
     try:
@@ -135,12 +135,12 @@ async def call_model(
             while True:
                 try:
                     async with asyncio.timeout(seconds):
-                        sight = await anext(stream)
+                        event = await anext(stream)
                 except TimeoutError:
                     return _stalled(dialect, f"nothing came for {seconds:g} seconds")
-                if isinstance(sight, Reply | Refusal):
-                    return sight
-                show(sight)
+                if isinstance(event, Reply | Refusal):
+                    return event
+                show(event)
                 seconds = deadlines.idle_seconds
     except StopAsyncIteration:
         return Refusal(dialect, Phase.STREAM, cause="the stream ended without an answer")
@@ -149,7 +149,7 @@ async def call_model(
 
 
 def dialect_of(model: Model) -> str:
-    """Return the dialect that a model speaks, by its issuer."""
+    """Return the dialect of a model from its issuer."""
     return model.issuer.partition(":")[0]
 
 
@@ -165,7 +165,7 @@ class Caller(Protocol):
 
     @property
     def is_relayed(self) -> bool:
-        """Whether a part of the answer has reached a client that cannot be sent another."""
+        """True if a part of the answer has reached a client, so that no other answer can be sent."""
         ...
 
     async def call(self, model: Model, prepared: Prepared, log: Log) -> Reply | Refusal:

@@ -1,15 +1,18 @@
-"""Climbing a rung: what each way of recovering does, and the records that say so."""
+"""Recovery steps: the work of each rung of the ladder, and its records."""
 
-from collections.abc import Awaitable, Callable
-from typing import TypeAlias, assert_never
+from collections.abc import Awaitable, Callable, Mapping
+from typing import TypeAlias
 
 from msgspec.structs import replace
 
 from holdfast.core.compaction.plan import Keeps, plan_mask
+from holdfast.core.fold.session_state import Turn
 from holdfast.core.limits.fit import clamped, misfit
+from holdfast.core.turn.ladder import SUMMARIES
 from holdfast.core.view import messages_in_view
 from holdfast.core.view.offending_part import (
     Culprit,
+    ImageFit,
     find_culprit,
     image_fit,
     is_to_blame,
@@ -17,11 +20,13 @@ from holdfast.core.view.offending_part import (
     told_of,
     told_of_smaller,
 )
+from holdfast.ports import Images
 from holdfast.runtime.engine.context import Engine
+from holdfast.runtime.engine.learning import Known
 from holdfast.runtime.engine.log import Log
 from holdfast.runtime.engine.requests import prepare
-from holdfast.types.faults import FaultKind, Phase, Rung
-from holdfast.types.messages import Effort, Media, Reasoning
+from holdfast.types.faults import Fault, FaultKind, Phase, Rung
+from holdfast.types.messages import Effort, Media, Reasoning, Text
 from holdfast.types.records import (
     AttemptFailed,
     EffortChanged,
@@ -35,12 +40,12 @@ from holdfast.types.records import (
     WorkRecord,
 )
 
-# Appends records at once, for what must not be lost if the rung is interrupted.
+# Appends records immediately, so that an interrupted rung keeps them.
 Record: TypeAlias = Callable[..., Awaitable[None]]
 
 
 async def climb(rung: Rung, log: Log, engine: Engine, record: Record) -> list[WorkRecord]:
-    """Do what a rung does and return the records of it, the last of which says whether it changed anything."""
+    """Perform a rung and return its records; the last one says if it changed anything."""
     done = await _changes(rung, log, engine, record)
     if done is None:
         return [RungFinished(log.turn.number, rung, RungResult.UNCHANGED)]
@@ -48,48 +53,16 @@ async def climb(rung: Rung, log: Log, engine: Engine, record: Record) -> list[Wo
 
 
 async def _changes(rung: Rung, log: Log, engine: Engine, record: Record) -> list[WorkRecord] | None:
-    """Return the records of what a rung changed, None where it changed nothing."""
-    match rung:
-        case Rung.RETRY | Rung.BACKOFF:
-            return []
-        case Rung.FALLBACK_MODEL:
-            return [] if log.turn.models_passed + 1 < len(engine.models(log.turn.model)) else None
-        case Rung.NEXT_SUMMARISER:
-            return [] if log.turn.summarisers_passed + 1 < len(engine.models(log.turn.model)) else None
-        case Rung.CLAMP_OUTPUT:
-            return await _clamp_output(log, engine)
-        case Rung.REPAIR_PAIRS:
-            # Views of native sessions never have unpaired calls.
-            return [] if engine.is_proxied and not log.turn.has_repaired_pairs else None
-        case Rung.DROP_REASONING:
-            return _drop_reasoning(log)
-        case Rung.CHANGE_EFFORT:
-            # Some models refuse to think, some refuse not to, and the sentence that says which is rarely clear.
-            is_set = engine.has_client_effort if engine.is_proxied else log.turn.effort is not None
-            return [EffortChanged(log.turn.number, None if is_set else Effort.LOW)]
-        case Rung.MASK:
-            return await _mask(log, engine)
-        case Rung.SUMMARISE | Rung.SUMMARISE_LESS | Rung.SUMMARISE_PIECES:
-            return await _summarise(rung, log, engine, record)
-        case Rung.DIGEST:
-            return await _digest(log, engine, Keeps.LITTLE if log.turn.is_wanted_climb else Keeps.TAIL)
-        case Rung.KEEP_NEWEST:
-            return await _keep_newest(log, engine)
-        case Rung.SHRINK_IMAGE:
-            return await _shrink_image(log, engine)
-        case Rung.REPLACE_LARGEST:
-            return await _replace_largest(log, engine)
-        case Rung.SEND_ANYWAY:
-            # Also where the model did answer, and was only suspected of not having read everything.
-            return None if log.turn.suspected is None and _was_sent(log) else []
-        case Rung.ROLL_OVER:
-            return await _roll_over(log, engine)
-        case _:
-            assert_never(rung)
+    """Return the records of a rung's changes, None if it changed nothing."""
+    if rung in SUMMARIES:
+        return await _summarise(rung, log, engine, record)
+    if rung in CHECKS:
+        return CHECKS[rung](log, engine)
+    return await STEPS[rung](log, engine)
 
 
-# What digests and summaries are made with is loaded when it is first needed: most processes never need it, and it is a
-# third of what `import holdfast` would take.
+# The compaction module is imported on first use: most processes never need it, and it would add a third to the time of
+# `import holdfast`.
 
 
 async def _summarise(rung: Rung, log: Log, engine: Engine, record: Record) -> list[WorkRecord] | None:
@@ -98,7 +71,11 @@ async def _summarise(rung: Rung, log: Log, engine: Engine, record: Record) -> li
     return await summarise(rung, log, engine, record)
 
 
-async def _digest(log: Log, engine: Engine, keeps: Keeps) -> list[WorkRecord] | None:
+async def _digest(log: Log, engine: Engine) -> list[WorkRecord] | None:
+    return await _digest_to(log, engine, Keeps.LITTLE if log.turn.is_wanted_climb else Keeps.TAIL)
+
+
+async def _digest_to(log: Log, engine: Engine, keeps: Keeps) -> list[WorkRecord] | None:
     from holdfast.runtime.engine.compaction import digest  # noqa: PLC0415 - see above
 
     return await digest(log, engine, keeps)
@@ -111,13 +88,13 @@ async def _roll_over(log: Log, engine: Engine) -> list[WorkRecord] | None:
 
 
 async def _clamp_output(log: Log, engine: Engine) -> list[WorkRecord] | None:
-    """Ask for less output, where that is all that was refused."""
+    """Request less output, if only the output limit was refused."""
     turn, bounds = log.turn, engine.bounds
     if turn.fault is None:
         return None
     known = await engine.known(engine.model_for(turn), turn)
     prompt_tokens = known.calibration.upper(prepare(log, engine, known).sizes.tokens)
-    # A dialect that must name a number names this one.
+    # The default of dialects that require an output limit.
     asked = turn.output_asked or bounds.output_tokens_reserved
     most = clamped(turn.fault, asked=asked, prompt_tokens=prompt_tokens, bounds=bounds)
     if most is None:
@@ -129,8 +106,8 @@ async def _clamp_output(log: Log, engine: Engine) -> list[WorkRecord] | None:
     return [OutputClamped(turn.number, most), NoticePosted(turn.number, "output_clamped", sentence)]
 
 
-def _drop_reasoning(log: Log) -> list[WorkRecord] | None:
-    """Send no thinking back that its issuer cannot read. What was said and done stays."""
+def _drop_reasoning(log: Log, _engine: Engine) -> list[WorkRecord] | None:
+    """Send no reasoning that its issuer cannot read; text and tool calls stay."""
     turn = log.turn
     messages = messages_in_view(log.tail, turn, pinned=log.pinned)
     if not any(isinstance(part, Reasoning) for message in messages for part in message.parts):
@@ -139,7 +116,7 @@ def _drop_reasoning(log: Log) -> list[WorkRecord] | None:
 
 
 async def _mask(log: Log, engine: Engine) -> list[WorkRecord] | None:
-    """Mask old tool output, if that alone makes enough room: a second change to the view would cost the cache twice."""
+    """Mask old tool output, if that alone frees enough: each change of the view invalidates the prompt cache."""
     turn = log.turn
     known = await engine.known(engine.model_for(turn), turn)
     before = plan_mask(log.tail, masked_before=turn.masked_before, keep=engine.bounds.outputs_kept)
@@ -163,8 +140,8 @@ def _masked(log: Log, before: int, freed: int) -> list[WorkRecord]:
 
 
 async def _keep_newest(log: Log, engine: Engine) -> list[WorkRecord] | None:
-    """Represent everything but the turn being answered, and of its own tool output show only the newest."""
-    done = await _digest(log, engine, Keeps.NEWEST) or []
+    """Replace everything before the open turn by a digest, and show only the newest of its tool output."""
+    done = await _digest_to(log, engine, Keeps.NEWEST) or []
     before = plan_mask(log.tail, masked_before=log.turn.masked_before, keep=1)
     if before is not None:
         sentence = f"Of this turn's own tool output, only what came from record {before} on is shown; the rest is kept."
@@ -173,11 +150,13 @@ async def _keep_newest(log: Log, engine: Engine) -> list[WorkRecord] | None:
 
 
 async def _shrink_image(log: Log, engine: Engine) -> list[WorkRecord] | None:
-    """Show images that are to blame smaller, until by all we know the request fits. The originals stay in the log."""
+    """Downscale the refused images until the request is estimated to fit. The originals stay in the log."""
     turn, bounds, images, fault = log.turn, engine.bounds, engine.images, log.turn.fault
+    if images is None or fault is None:
+        return None
     known = await engine.known(engine.model_for(turn), turn)
-    fit = image_fit(fault, known.limits, bounds) if fault else None
-    if images is None or fault is None or fit is None:
+    fit = image_fit(fault, known.limits, bounds)
+    if fit is None:
         return None
     shrunk: list[tuple[Culprit, Media]] = []
     passed: set[tuple[int, int]] = set()
@@ -189,15 +168,14 @@ async def _shrink_image(log: Log, engine: Engine) -> list[WorkRecord] | None:
             break
         passed.add((culprit.seq, culprit.place))
         is_blamed = is_to_blame(culprit.media, fault, known.limits)
-        smaller = None if is_blamed is False else await images.shrink(culprit.media, fit)
-        if smaller is not None and size_of(smaller, fault) < size_of(culprit.media, fault):
+        smaller = None if is_blamed is False else await _downscaled(images, culprit.media, fit, fault)
+        if smaller is not None:
             shrunk.append((culprit, smaller))
-            shown = PartReplaced(turn.number, culprit.seq, culprit.place, smaller, fault.kind.value)
-            turn = replace(turn, replaced=(*turn.replaced, shown))
-            if misfit(prepare(log, engine, known, turn=turn).sizes, known.limits, known.calibration, bounds) is None:
+            turn = _with_part(turn, culprit, smaller, fault.kind)
+            if _fits(turn, log, engine, known):
                 break
         elif is_blamed is None:
-            # Nobody can say which it is, and the likeliest cannot be made smaller: it is left out next.
+            # The refused image is unknown, and the likeliest cannot be downscaled: the next rung replaces it.
             break
     if not shrunk:
         return None
@@ -205,22 +183,37 @@ async def _shrink_image(log: Log, engine: Engine) -> list[WorkRecord] | None:
     return [*turn.replaced[len(log.turn.replaced) :], notice]
 
 
+async def _downscaled(images: Images, image: Media, fit: ImageFit, fault: Fault) -> Media | None:
+    """Return an image downscaled to fit, None if it does not get smaller."""
+    smaller = await images.shrink(image, fit)
+    return smaller if smaller is not None and size_of(smaller, fault) < size_of(image, fault) else None
+
+
+def _with_part(turn: Turn, culprit: Culprit, part: Text | Media, kind: FaultKind) -> Turn:
+    """Return the state in which a part of the view is replaced by another."""
+    shown = PartReplaced(turn.number, culprit.seq, culprit.place, part, kind.value)
+    return replace(turn, replaced=(*turn.replaced, shown))
+
+
+def _fits(turn: Turn, log: Log, engine: Engine, known: Known) -> bool:
+    """Return whether the next request would fit in this state, by estimate."""
+    sizes = prepare(log, engine, known, turn=turn).sizes
+    return misfit(sizes, known.limits, known.calibration, engine.bounds) is None
+
+
 async def _replace_largest(log: Log, engine: Engine) -> list[WorkRecord] | None:
-    """Show what is to blame by a line each, until by all we know the request fits. The originals stay in the log."""
-    turn, bounds = log.turn, engine.bounds
-    fault = turn.fault
+    """Replace offending parts by a line each until the request is estimated to fit. The originals stay in the log."""
+    turn, fault = log.turn, log.turn.fault
     kind, unit, blamed = (fault.kind, fault.unit, fault.blamed) if fault else (FaultKind.TOKEN_OVERFLOW, None, "")
     known = await engine.known(engine.model_for(turn), turn)
     culprits: list[Culprit] = []
-    while len(culprits) < bounds.parts_replaced_max:
+    while len(culprits) < engine.bounds.parts_replaced_max:
         culprit = find_culprit([*log.pinned, *log.tail], turn, kind, unit=unit, blamed=blamed)
         if culprit is None:
             break
         culprits.append(culprit)
-        shown = PartReplaced(turn.number, culprit.seq, culprit.place, culprit.shown, kind.value)
-        turn = replace(turn, replaced=(*turn.replaced, shown))
-        sizes = prepare(log, engine, known, turn=turn).sizes
-        if misfit(sizes, known.limits, known.calibration, bounds) is None:
+        turn = _with_part(turn, culprit, culprit.shown, kind)
+        if _fits(turn, log, engine, known):
             break
     if not culprits:
         return None
@@ -229,8 +222,58 @@ async def _replace_largest(log: Log, engine: Engine) -> list[WorkRecord] | None:
 
 
 def _was_sent(log: Log) -> bool:
-    """Return whether the last refusal came from a model, and not from our own estimate."""
+    """Return whether the last refusal came from a model and not from our estimate."""
     for logged in reversed(log.tail):
         if isinstance(logged.record, AttemptFailed):
             return logged.record.refusal.phase is not Phase.ESTIMATE
     return True
+
+
+def _retry(_log: Log, _engine: Engine) -> list[WorkRecord]:
+    return []
+
+
+def _next_model(log: Log, engine: Engine) -> list[WorkRecord] | None:
+    return [] if log.turn.models_passed + 1 < len(engine.models(log.turn.model)) else None
+
+
+def _next_summariser(log: Log, engine: Engine) -> list[WorkRecord] | None:
+    return [] if log.turn.summarisers_passed + 1 < len(engine.models(log.turn.model)) else None
+
+
+def _repair_pairs(log: Log, engine: Engine) -> list[WorkRecord] | None:
+    # Views of native sessions never have unpaired calls.
+    return [] if engine.is_proxied and not log.turn.has_repaired_pairs else None
+
+
+def _change_effort(log: Log, engine: Engine) -> list[WorkRecord]:
+    # Some models refuse reasoning, others refuse requests without it, and the error message rarely says which.
+    is_set = engine.has_client_effort if engine.is_proxied else log.turn.effort is not None
+    return [EffortChanged(log.turn.number, None if is_set else Effort.LOW)]
+
+
+def _send_anyway(log: Log, _engine: Engine) -> list[WorkRecord] | None:
+    # Also if the model did answer, and is only suspected of having truncated its input.
+    return None if log.turn.suspected is None and _was_sent(log) else []
+
+
+# Every rung is in SUMMARIES or in one of these tables.
+CHECKS: Mapping[Rung, Callable[[Log, Engine], list[WorkRecord] | None]] = {
+    Rung.RETRY: _retry,
+    Rung.BACKOFF: _retry,
+    Rung.FALLBACK_MODEL: _next_model,
+    Rung.NEXT_SUMMARISER: _next_summariser,
+    Rung.REPAIR_PAIRS: _repair_pairs,
+    Rung.DROP_REASONING: _drop_reasoning,
+    Rung.CHANGE_EFFORT: _change_effort,
+    Rung.SEND_ANYWAY: _send_anyway,
+}
+STEPS: Mapping[Rung, Callable[[Log, Engine], Awaitable[list[WorkRecord] | None]]] = {
+    Rung.CLAMP_OUTPUT: _clamp_output,
+    Rung.MASK: _mask,
+    Rung.DIGEST: _digest,
+    Rung.KEEP_NEWEST: _keep_newest,
+    Rung.SHRINK_IMAGE: _shrink_image,
+    Rung.REPLACE_LARGEST: _replace_largest,
+    Rung.ROLL_OVER: _roll_over,
+}

@@ -1,7 +1,7 @@
-"""One session while its lease is held: fold, decide, record, perform, record. Nothing else loops.
+"""Runner of one session under its lease: fold, decide, record, perform, record, in the only loop of the engine.
 
-Every `if` about what to do is in the core; here is only how. Whatever happens outside is recorded before it happens and
-after, so a process may die between any two lines of this module.
+The core decides; this module performs. Every external effect is recorded before and after, so a process may crash
+between any two lines of this module.
 """
 
 import asyncio
@@ -67,7 +67,7 @@ from holdfast.types.records import (
     WorkRecord,
 )
 
-# Opening reads at most this many records behind the newest snapshot.
+# Opening reads at most this many records after the newest snapshot.
 SNAPSHOT_EVERY_RECORDS = 200
 
 
@@ -78,38 +78,38 @@ class Runner:
         self.lease = lease
         self.engine = engine
         self._caller = caller or NativeCaller(engine, lease.session)
-        # What is on disk, and what waits to be: see `core/turn/deferred_writes.py`.
-        self._kept = log
+        # The log on disk, and records that wait to be written: see `core/turn/deferred_writes.py`.
+        self._log_on_disk = log
         self._unwritten: tuple[WorkRecord, ...] = ()
         self._snapshot_seq = log.turn.seq
         self._appending = asyncio.Lock()
-        # What a cancel ends, the turns for which one has come, and the newest input, by seq.
+        # The task that a cancel ends, the cancelled turns, and the newest input, by seq.
         self._work: asyncio.Task[None] | None = None
         self._cancelled: set[int] = set()
         self._newest_input = 0
 
     @property
     def log(self) -> Log:
-        """The log as the session stands: what is on disk, and behind it what still waits to be written."""
+        """The log on disk, followed by the records that wait to be written."""
         if not self._unwritten:
-            return self._kept
-        return self._kept.followed_by(self._unwritten, self.engine.clock.now())
+            return self._log_on_disk
+        return self._log_on_disk.followed_by(self._unwritten, self.engine.clock.now())
 
     @property
     def turn(self) -> Turn:
-        """Where the session stands."""
+        """The current state of the session."""
         return self.log.turn
 
     async def run(self) -> None:
-        """Close what a dead process left in flight, then decide and perform until there is nothing to do."""
+        """Close attempts and tools of a crashed process, then decide and perform until there is nothing to do."""
         watch = asyncio.create_task(self._watch_for_cancel(), name=f"watch {self.lease.session}")
         try:
             await self.close_in_flight(Abandonment.INTERRUPTED)
             while not isinstance(action := self._decide(), Rest):
                 await self._perform(action)
-                await self._kept.catch_up(self.engine.store)
+                await self._log_on_disk.catch_up(self.engine.store)
         except (StoreFullError, ExceptionGroup) as error:
-            # Tools run side by side, so a receipt that cannot be kept comes in a group.
+            # Tools run in parallel, so a result that cannot be recorded raises a group.
             if isinstance(error, ExceptionGroup) and error.split(StoreFullError)[1] is not None:
                 raise
             await self._end_all()
@@ -121,13 +121,13 @@ class Runner:
         return decide(self.turn, self.engine.bounds, is_proxied=self.engine.is_proxied)
 
     async def close_in_flight(self, reason: Abandonment) -> None:
-        """Record that nothing is in flight any more, and why."""
+        """Record that attempts and tools in flight were abandoned, with the reason."""
         await self._record(*interruptions(self.turn, reason, self.engine.bounds))
 
     async def _perform(self, action: Action) -> None:
         match action:
             case StartTurn(turn=number):
-                await self._record(TurnStarted(number), *self._told_of_input(number))
+                await self._record(TurnStarted(number), *self._input_notices(number))
             case CallModel():
                 await self._unless_stopped(self._call_model(action))
             case RunTools(calls=calls):
@@ -145,8 +145,8 @@ class Runner:
             case _:
                 assert_never(action)
 
-    def _told_of_input(self, number: int) -> list[NoticePosted]:
-        """Return what the person should know of a message before it is answered."""
+    def _input_notices(self, number: int) -> list[NoticePosted]:
+        """Return notices about an input before it is answered."""
         admitted = next((logged.record for logged in self.log.tail if logged.seq == number), None)
         if not isinstance(admitted, InputAdmitted) or not admitted.originals:
             return []
@@ -156,13 +156,12 @@ class Runner:
         )
         return [NoticePosted(number, "base64_left_out", sentence)]
 
-    # Recording.
+    # --- Recording ---
 
     async def _record(self, *records: WorkRecord) -> None:
-        """Append records of ours, behind whatever came meanwhile.
+        """Append records after those of other writers.
 
-        An append that is under way cannot be called back, so a cancel waits for it: what is on disk and what we believe
-        never differ.
+        A running append cannot be revoked, so a cancel waits for it: memory and disk never differ.
         """
         if not records:
             return
@@ -170,7 +169,7 @@ class Runner:
         try:
             await asyncio.shield(append)
         except asyncio.CancelledError:
-            # However often it is cancelled meanwhile: each message that comes may do so.
+            # Each arriving message may cancel again.
             while not append.done():
                 with suppress(asyncio.CancelledError):
                     await asyncio.wait([append])
@@ -180,7 +179,7 @@ class Runner:
         async with self._appending:
             try:
                 unwritten = (*self._unwritten, *records)
-                await append_after(self.engine, self.lease, self._kept, lambda _: unwritten)
+                await append_after(self.engine, self.lease, self._log_on_disk, lambda _: unwritten)
             except (StoreFullError, StoreIoError) as error:
                 if not may_wait(self._unwritten, records):
                     raise
@@ -189,28 +188,28 @@ class Runner:
                 self._unwritten = ()
 
     def _postpone(self, records: tuple[WorkRecord, ...], error: StoreFullError | StoreIoError) -> None:
-        """Go on as if these were written; they will be, with the next that cannot wait."""
-        told = () if self._unwritten else (told_of_failure(self.turn.number, error.code),)
-        self._unwritten = (*self._unwritten, *records, *told)
+        """Keep records in memory; the next append that cannot wait writes them too."""
+        notice = () if self._unwritten else (told_of_failure(self.turn.number, error.code),)
+        self._unwritten = (*self._unwritten, *records, *notice)
         events.write_postponed(self.lease.session, self.turn, len(self._unwritten), error)
 
     async def _end_all(self) -> None:
-        """Give everything that is owed its outcome on a disk that is full: space is kept for that, and for no more."""
-        # What waited in memory alone never was.
+        """End all pending work on a full disk, in the space that is reserved for it."""
+        # Records that are only in memory are discarded.
         self._unwritten = ()
-        await self._kept.catch_up(self.engine.store)
+        await self._log_on_disk.catch_up(self.engine.store)
         events.store_full(self.lease.session, self.turn)
         await self._record(*closing(self.turn, self.engine.bounds, IS_FULL))
 
     async def _save_snapshot(self) -> None:
         if self.turn.seq - self._snapshot_seq >= SNAPSHOT_EVERY_RECORDS:
-            await save_snapshot(self.engine.store, self.lease, self._kept.snapshot())
+            await save_snapshot(self.engine.store, self.lease, self._log_on_disk.snapshot())
             self._snapshot_seq = self.turn.seq
 
-    # Cancelling.
+    # --- Cancellation ---
 
     async def _watch_for_cancel(self) -> None:
-        """End the work in hand the moment it is no longer wanted or somebody waits behind it, wherever they said so."""
+        """Cancel the current work when any process records a cancel, or an input that has priority."""
         async with aclosing(self.engine.store.feed(self.lease.session, after=self.turn.seq)) as feed:
             async for logged in feed:
                 match logged.record:
@@ -228,12 +227,12 @@ class Runner:
         turn = self.turn
         if turn.number:
             return turn.number in self._cancelled or turn.number in turn.cancelled
-        # What we do of our own accord gives way to a person.
+        # Compactions that we requested ourselves yield to a person's input.
         by_a_person = any(wanted.trigger is Trigger.PERSON for wanted in turn.wanted)
         return bool(turn.wanted) and not by_a_person and self._newest_input > turn.last_turn
 
     async def _unless_stopped(self, work: Coroutine[None, None, None]) -> None:
-        """Do some work, and close what it leaves in flight if somebody stops it."""
+        """Run some work; if it is cancelled, record what was in flight as abandoned."""
         self._work = asyncio.ensure_future(work)
         if self._must_stop:
             self._work.cancel()
@@ -242,13 +241,13 @@ class Runner:
         except asyncio.CancelledError:
             if not self._must_stop or not self._work.cancelled():
                 raise
-            await self._kept.catch_up(self.engine.store)
+            await self._log_on_disk.catch_up(self.engine.store)
             await self.close_in_flight(Abandonment.CANCELLED)
         finally:
             self._work.cancel()
             self._work = None
 
-    # Performing.
+    # --- Actions ---
 
     async def _call_model(self, action: CallModel) -> None:
         model, number, attempt = self.engine.model_for(self.turn), self.turn.number, action.attempt
@@ -265,27 +264,27 @@ class Runner:
             return
         events.messages_counted(self.lease.session, self.turn, len(prepared.request.messages))
         outcome = await self._caller.call(model, prepared, self.log)
-        standing = self.turn
-        was_sent = sent(prepared.sizes, known.limits, known.calibration, _before(standing, model, known, prepared))
+        state_before = self.turn
+        was_sent = sent(prepared.sizes, known.limits, known.calibration, _before(state_before, model, known, prepared))
         was_sent = described(was_sent, prepared.request, model.issuer)
-        came = _outcome_record(self.turn, outcome, was_sent, model.prices, self._caller)
-        if isinstance(came, AttemptFailed):
-            await self._fail(came, prepared)
-            await self.engine.learning.observe(model, outcome, came.fault, prepared.sizes)
+        outcome_record = _outcome_record(self.turn, outcome, was_sent, model.prices, self._caller)
+        if isinstance(outcome_record, AttemptFailed):
+            await self._fail(outcome_record, prepared)
+            await self.engine.learning.observe(model, outcome, outcome_record.fault, prepared.sizes)
         else:
             percent = percent_full(prepared.sizes.tokens, known.limits, known.calibration, self.engine.bounds)
             warned = warning(self.turn, percent, known.limits)
-            await self._record(*(record for record in (came, warned) if record is not None))
-            if await self.engine.learning.observe(model, outcome, None, prepared.sizes, standing=standing):
+            await self._record(*(record for record in (outcome_record, warned) if record is not None))
+            if await self.engine.learning.observe(model, outcome, None, prepared.sizes, state_before=state_before):
                 window = (await self.engine.learning.known(model)).limits.window_tokens
-                await self._record(NoticePosted(number, "window_learned", _told_of_window(model, window)))
+                await self._record(NoticePosted(number, "window_learned", _window_notice(model, window)))
 
     async def _fail(self, failed: AttemptFailed, prepared: Prepared) -> None:
         events.overflow_detected(self.lease.session, self.turn, failed.fault, prepared.sizes)
         await self._record(failed)
 
     async def _run_tools(self, calls: tuple[ToolCall, ...]) -> None:
-        """Run calls side by side: every intent is on disk before the first starts, each receipt as it comes."""
+        """Run calls in parallel: all intents are recorded before the first starts, each result as it comes."""
         number = self.turn.number
         started = [self._intent(number, call) for call in calls]
         await self._record(*started)
@@ -307,7 +306,7 @@ class Runner:
         await self._record(ToolSettled(intent.turn, result))
 
     async def _back_off(self, action: Backoff) -> None:
-        # Up to half as long again, so that sessions refused together do not come back together.
+        # Jitter of up to 50 %, so that sessions that were refused together do not retry together.
         seconds = action.seconds * random.uniform(1.0, 1.5)  # noqa: S311 - spreads load, guards nothing
         await self._record(RungStarted(self.turn.number, Rung.BACKOFF, action.kind, round(seconds, 3)))
         await self.engine.clock.sleep(seconds)
@@ -333,7 +332,7 @@ class Runner:
         await self._save_snapshot()
 
     async def _make_room(self) -> None:
-        """Ask ourselves for a compaction where one will be needed, now that nobody waits."""
+        """Request a compaction between turns if the next one will need it."""
         if not may_wish(self.turn, self.engine.bounds):
             return
         known = await self.engine.learning.known(self.engine.model_for(self.turn))
@@ -346,10 +345,10 @@ class Runner:
 
 
 def _before(turn: Turn, model: Model, known: Known, prepared: Prepared) -> Before:
-    """Say what earlier calls tell about a request."""
+    """Return what earlier calls tell about a request."""
     answered = turn.answered
     parts = (part for message in prepared.request.messages for part in message.parts)
-    # What nobody measured (a client's request whose history the provider holds) cannot be compared with.
+    # A request whose history the provider holds was not measured, so it cannot be compared.
     is_same = answered.model == model.name and answered.raw > 0
     return Before(
         known.reports_all_read,
@@ -361,7 +360,7 @@ def _before(turn: Turn, model: Model, known: Known, prepared: Prepared) -> Befor
     )
 
 
-def _told_of_window(model: Model, window: int | None) -> str:
+def _window_notice(model: Model, window: int | None) -> str:
     return (
         f"{model.name} takes no more than about {window or 0:,} tokens, which it does not say: what was longer was cut "
         "or refused without a word. No session sends it more from here on."
@@ -379,7 +378,7 @@ def _outcome_record(
     fault = classify_reply(outcome, known)
     is_guess = fault is not None and fault.confidence is Confidence.GUESS and turn.suspected is not None
     if fault is None or is_guess or caller.is_relayed:
-        # A suspicion is acted on once. It never costs an answer that the client already has.
+        # A suspicion is acted on once, and never if the client has the answer already.
         return ReplyRecorded(number, attempt, tidy(outcome), caller.origin, cost_usd=cost)
     refusal = Refusal("", Phase.STREAM, status=200, cause=f"answered, but: {outcome.stop_reason}")
     return AttemptFailed(number, attempt, refusal, fault, outcome.usage, cost)
