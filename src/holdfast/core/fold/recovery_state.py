@@ -1,4 +1,4 @@
-"""What the records of a climb change: rungs, compactions, and the requests that they meet."""
+"""Fold of recovery records (rungs, compactions, compaction requests) and of costs."""
 
 from typing import TypeAlias, assert_never
 
@@ -31,7 +31,7 @@ from holdfast.types.records import (
     TurnEnded,
 )
 
-# What comes of a climb, and of the requests that it may be for.
+# Records of rungs, their effects, and compaction requests.
 ClimbRecord: TypeAlias = (
     RungStarted
     | SummaryRefused
@@ -48,25 +48,16 @@ ClimbRecord: TypeAlias = (
 
 
 def apply_climb(turn: Turn, seq: int, record: ClimbRecord) -> Turn:
-    """Return where the session stands after one step of a climb."""
+    """Return the session state after one record of a climb."""
     match record:
-        case RungStarted(rung=rung, kind=None):
-            climbed = (*turn.climbed_for_wanted, rung)
-            return replace(turn, climbed_for_wanted=climbed, climbing=rung, is_wanted_climb=True)
-        case RungStarted(rung=rung):
-            return replace(turn, climbed=(*turn.climbed, rung), climbing=rung, is_wanted_climb=False)
+        case RungStarted():
+            return _start_rung(turn, record)
         case SummaryRefused(why=why):
-            # Of a climb that answers a fault, nobody who asks for a compaction later wants to hear.
-            return replace(turn, refused_why=why) if turn.is_wanted_climb else turn
-        case GenerationStarted(generation=generation):
-            pins = tuple(pin for pin in turn.pins if pin not in record.pins_left)
-            turn = replace(turn, generation=generation, generations=generation, pins=pins)
-            return _compacted(turn, seq, record, reasoning_from=seq)
+            return _refuse_summary(turn, why)
+        case GenerationStarted():
+            return _start_generation(turn, seq, record)
         case CompactionApplied():
-            # A turn that is being answered goes on with its own thinking, as providers demand behind a tool's result.
-            # What they refused there stays behind.
-            kept_from = max(turn.number, turn.reasoning_from) if turn.number else seq
-            return _compacted(turn, seq, record, reasoning_from=kept_from)
+            return _apply_compaction(turn, seq, record)
         case ReasoningDropped(before=before):
             return replace(turn, reasoning_from=before)
         case EffortChanged(effort=effort):
@@ -78,14 +69,41 @@ def apply_climb(turn: Turn, seq: int, record: ClimbRecord) -> Turn:
         case PartReplaced():
             return replace(turn, replaced=(*turn.replaced, record))
         case RungFinished():
-            return _rung_finished(turn, record)
+            return _finish_rung(turn, record)
         case CompactionSettled(request=request):
-            return _settled(turn, seq, request)
+            return _settle_request(turn, seq, request)
         case _:
             assert_never(record)
 
 
-def _compacted(turn: Turn, seq: int, record: CompactionApplied | GenerationStarted, *, reasoning_from: int) -> Turn:
+def _start_rung(turn: Turn, record: RungStarted) -> Turn:
+    rung = record.rung
+    if record.kind is None:
+        climbed = (*turn.climbed_for_wanted, rung)
+        return replace(turn, climbed_for_wanted=climbed, climbing=rung, is_wanted_climb=True)
+    return replace(turn, climbed=(*turn.climbed, rung), climbing=rung, is_wanted_climb=False)
+
+
+def _refuse_summary(turn: Turn, why: str) -> Turn:
+    """Keep the reason for the outcome of a compaction request; climbs for a fault have no use for it."""
+    return replace(turn, refused_why=why) if turn.is_wanted_climb else turn
+
+
+def _start_generation(turn: Turn, seq: int, record: GenerationStarted) -> Turn:
+    pins = tuple(pin for pin in turn.pins if pin not in record.pins_left)
+    turn = replace(turn, generation=record.generation, generations=record.generation, pins=pins)
+    return _change_compaction(turn, seq, record, reasoning_from=seq)
+
+
+def _apply_compaction(turn: Turn, seq: int, record: CompactionApplied) -> Turn:
+    # Providers require the reasoning of the open turn behind its tool results; reasoning they refused stays dropped.
+    reasoning_from = max(turn.number, turn.reasoning_from) if turn.number else seq
+    return _change_compaction(turn, seq, record, reasoning_from=reasoning_from)
+
+
+def _change_compaction(
+    turn: Turn, seq: int, record: CompactionApplied | GenerationStarted, *, reasoning_from: int
+) -> Turn:
     return replace(
         turn,
         compaction=record,
@@ -94,15 +112,15 @@ def _compacted(turn: Turn, seq: int, record: CompactionApplied | GenerationStart
         warned_percent=0,
         budgets=after_change(turn.budgets, record.tokens_after),
         quiet_turns=QUIET_TURNS,
-        # Signatures may be bound to what stood before them, and that has changed.
+        # Signatures of reasoning may cover the messages before it, which have changed.
         reasoning_from=reasoning_from,
         wanted=tuple(replace(wanted, is_met=True) for wanted in turn.wanted),
-        # What is pinned stays in the view, and so does what stands for parts of it.
+        # Pinned messages stay in the view, and so do the replacements of their parts.
         replaced=tuple(one for one in turn.replaced if one.seq >= record.boundary or one.seq in turn.pins),
     )
 
 
-def _settled(turn: Turn, seq: int, request: int) -> Turn:
+def _settle_request(turn: Turn, seq: int, request: int) -> Turn:
     left = tuple(wanted for wanted in turn.wanted if wanted.seq != request)
     if left == turn.wanted:
         raise IllegalStepError(seq, f"settles request {request}, which is not wanted")
@@ -113,20 +131,20 @@ def _settled(turn: Turn, seq: int, request: int) -> Turn:
         summarisers_passed=0,
         refused_why="",
         quiet_turns=QUIET_TURNS,
-        # An outcome is progress, as a reply is.
+        # An outcome is progress, like a reply.
         interruptions=0,
     )
 
 
-def _rung_finished(turn: Turn, record: RungFinished) -> Turn:
+def _finish_rung(turn: Turn, record: RungFinished) -> Turn:
     turn = replace(turn, climbing=None)
     match record.result:
         case RungResult.UNCHANGED:
             return turn
         case RungResult.INTERRUPTED:
-            return _uncount(turn)
+            return _allow_again(turn)
         case RungResult.CHANGED if record.rung is Rung.NEXT_SUMMARISER:
-            # The next summariser may try the same ways. There are finitely many summarisers.
+            # The next summariser starts with all summary rungs. There are finitely many summarisers.
             return replace(
                 turn,
                 summarisers_passed=turn.summarisers_passed + 1,
@@ -136,7 +154,7 @@ def _rung_finished(turn: Turn, record: RungFinished) -> Turn:
         case RungResult.CHANGED if turn.is_wanted_climb:
             return turn
         case RungResult.CHANGED if record.rung is Rung.FALLBACK_MODEL:
-            # Another model is another ladder. There are finitely many models.
+            # Another model starts a new ladder. There are finitely many models.
             return replace(
                 turn,
                 fault=None,
@@ -154,8 +172,8 @@ def _rung_finished(turn: Turn, record: RungFinished) -> Turn:
             assert_never(record.result)
 
 
-def _uncount(turn: Turn) -> Turn:
-    """Let a rung that was interrupted be climbed again."""
+def _allow_again(turn: Turn) -> Turn:
+    """Remove an interrupted rung from the climbed ones, so that it is climbed again."""
     if turn.is_wanted_climb:
         return replace(turn, climbed_for_wanted=turn.climbed_for_wanted[:-1], interruptions=turn.interruptions + 1)
     return replace(turn, climbed=turn.climbed[:-1], interruptions=turn.interruptions + 1)
@@ -165,40 +183,40 @@ def _without_summaries(climbed: tuple[Rung, ...]) -> tuple[Rung, ...]:
     return tuple(rung for rung in climbed if rung not in (*SUMMARIES, Rung.NEXT_SUMMARISER))
 
 
-# --- What each record adds to what was spent.
+# --- Costs ---
 
 
 _DAY_SECONDS = 86_400
 
 
 def account(turn: Turn, logged: Logged) -> Turn:
-    """Return where the session stands with what a record says was paid."""
+    """Return the session state with the usage and cost of a record added."""
     match logged.record:
         case ReplyRecorded(reply=reply, cost_usd=usd) if reply.usage is not None or usd is not None:
-            return _paid(turn, reply.usage, usd)
+            return _add_cost(turn, reply.usage, usd)
         case AttemptFailed(usage=usage, cost_usd=usd) if usage is not None:
-            return _paid(turn, usage, usd)
+            return _add_cost(turn, usage, usd)
         case PieceSummarised(usage=usage, cost_usd=usd):
-            return replace(_noted(_paid(turn, usage, usd), logged.at, usage, usd), notes_in_vain=0)
+            return replace(_add_summary_cost(_add_cost(turn, usage, usd), logged.at, usage, usd), notes_in_vain=0)
         case SummaryRefused(usage=usage, cost_usd=usd) if usage is not None:
-            noted = _noted(_paid(turn, usage, usd), logged.at, usage, usd)
-            return replace(noted, notes_in_vain=noted.notes_in_vain + 1)
+            counted = _add_summary_cost(_add_cost(turn, usage, usd), logged.at, usage, usd)
+            return replace(counted, notes_in_vain=counted.notes_in_vain + 1)
         case CompactionApplied() | CompactionSettled() | TurnEnded():
             return replace(turn, spent_on_this=NOTHING_SPENT)
         case SessionConfigured():
-            # Another model may do better.
+            # The new configuration may name another summariser.
             return replace(turn, notes_in_vain=0)
         case _:
             return turn
 
 
 def spent_today(turn: Turn, now: float) -> Spent:
-    """Return what was spent on notes on the day it is now."""
+    """Return the cost of summaries on the current day."""
     return turn.spent_on_notes_today if turn.notes_day == _day(now) else NOTHING_SPENT
 
 
 def in_vain_today(turn: Turn, now: float) -> int:
-    """Return how many answers of summarisers could not be used today, since the last that could."""
+    """Return the number of unusable summaries today since the last usable one."""
     return turn.notes_in_vain if turn.notes_day == _day(now) else 0
 
 
@@ -206,12 +224,12 @@ def _day(at: float) -> int:
     return int(at // _DAY_SECONDS)
 
 
-def _paid(turn: Turn, usage: Usage | None, usd: float | None) -> Turn:
+def _add_cost(turn: Turn, usage: Usage | None, usd: float | None) -> Turn:
     on_turn = turn.spent_on_turn.plus(usage, usd) if turn.number else turn.spent_on_turn
     return replace(turn, spent=turn.spent.plus(usage, usd), spent_on_turn=on_turn)
 
 
-def _noted(turn: Turn, at: float, usage: Usage | None, usd: float | None) -> Turn:
+def _add_summary_cost(turn: Turn, at: float, usage: Usage | None, usd: float | None) -> Turn:
     return replace(
         turn,
         spent_on_notes=turn.spent_on_notes.plus(usage, usd),

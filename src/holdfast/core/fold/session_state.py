@@ -1,4 +1,4 @@
-"""Where a session stands: the turn that is open, what waits, and what the view is made with."""
+"""Session state: the open turn, waiting inputs, and the parameters of the view."""
 
 from enum import StrEnum
 
@@ -12,7 +12,7 @@ from holdfast.types.usage import Budgets
 
 
 class InFlight(StrEnum):
-    """What the outside world may be doing for a session right now: exactly what a restart must close."""
+    """External work in flight for a session, which a restart must close."""
 
     # No turn is open.
     REST = "rest"
@@ -23,13 +23,13 @@ class InFlight(StrEnum):
     RUNG = "rung"
 
 
-# Turns between two compactions that nobody asked for. A trigger that fires again at once is a wrong reading, and every
-# compaction costs a call and a cold prompt cache.
+# Turns between two automatic compactions. A trigger that fires again at once is a measuring error, and every compaction
+# costs a call and a cold prompt cache.
 QUIET_TURNS = 3
 
 
 class Call(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A tool call that the last reply asked for and that has no receipt, with how often it was started."""
+    """A tool call of the last reply that has no result yet, and the number of its starts."""
 
     call: ToolCall
     starts: int = 0
@@ -39,7 +39,7 @@ class Call(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class PendingCompaction(msgspec.Struct, frozen=True):
-    """A request for compaction that has no outcome yet. `is_met`: one was applied since it was asked for."""
+    """A compaction request without an outcome. `is_met`: a compaction was applied since the request."""
 
     seq: int
     trigger: Trigger
@@ -48,7 +48,7 @@ class PendingCompaction(msgspec.Struct, frozen=True):
 
 
 class Piece(msgspec.Struct, frozen=True):
-    """A model's notes on the originals between the piece before and the record `until`."""
+    """A model's notes on the records after the previous piece, up to the record `until`."""
 
     until: int
     notes: str
@@ -56,7 +56,7 @@ class Piece(msgspec.Struct, frozen=True):
 
 
 class Asked(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A request: whom it was sent to, its tokens by estimate, with and without calibration, and as reported."""
+    """A model request: its model, and its tokens as estimated (calibrated and raw) and as reported."""
 
     model: str = ""
     tokens: int = 0
@@ -68,27 +68,26 @@ NOTHING_ASKED = Asked()
 
 
 class Turn(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Where a session stands after its records up to `seq`."""
+    """The session state after the records up to `seq`."""
 
     seq: int = 0
     in_flight: InFlight = InFlight.REST
-    # Inputs admitted and not started; inputs that nobody wants an answer to any more. By seq, in order.
+    # Inputs admitted and not started; cancelled inputs. By seq, in order.
     waiting: tuple[int, ...] = ()
     cancelled: tuple[int, ...] = ()
-    # Those that wait and cannot be read any more; up to which record the writer knew more than the log does now.
+    # Waiting inputs that are damaged; the last record whose writer relied on records that are now lost.
     unreadable: tuple[int, ...] = ()
     torn_until: int = 0
-    # What the session was told about itself.
+    # Configuration of the session.
     model: str | None = None
     system: str | None = None
     tools: tuple[ToolSpec, ...] = ()
 
-    # What the view is made with: the compaction in force and its record, the last turn that was started, inputs that
-    # stay whatever happens, the seq before which tool output is masked, parts shown as something else, the seq before
-    # which thinking is not sent back, and how much thinking is asked for.
+    # Parameters of the view: the compaction in force and its record, the last turn started, pinned inputs, the seq
+    # before which tool output is masked, replaced parts, the seq before which reasoning is dropped, and the effort.
     compaction: CompactionApplied | GenerationStarted | None = None
     compaction_seq: int = 0
-    # The generation that the view is of, and how many were ever begun.
+    # The generation in view, and the number of generations ever started.
     generation: int = 1
     generations: int = 1
     last_turn: int = 0
@@ -97,33 +96,34 @@ class Turn(msgspec.Struct, frozen=True, omit_defaults=True):
     replaced: tuple[PartReplaced, ...] = ()
     reasoning_from: int = 0
     effort: Effort | None = None
-    # A refused effort was changed; unpaired tool calls of a proxied client are repaired in every request.
+    # A refused effort was changed; orphaned tool calls of a proxied client are repaired in every request.
     is_effort_changed: bool = False
     has_repaired_pairs: bool = False
-    # Notes that are paid for, oldest first; and the last that were merged, with all that they cover.
+    # Cached notes, oldest first; the last merged notes and the range that they cover.
     pieces: tuple[Piece, ...] = ()
     merged: Piece | None = None
 
-    # A turn ended so that the person can choose how to make room, and no room was made since.
+    # A turn ended with the overflow choice, and no compaction was applied since.
     is_choice_offered: bool = False
-    # How full the person was last told the window is; turns to go before we ask for a compaction of our own again.
+    # Window usage of the last warning, in percent.
     warned_percent: int = 0
-    # What the last request took of each budget, or what is known of the view since it became another one.
+    # Usage of each budget by the last request, or an estimate for the view if it changed since.
     budgets: Budgets | None = None
+    # Turns left before the next automatic compaction.
     quiet_turns: int = 0
 
-    # Requests for compaction, the rungs climbed for them, summarisers given up, and why the last answer was not used.
+    # Compaction requests, the rungs climbed for them, summarisers given up, and why the last summary was rejected.
     wanted: tuple[PendingCompaction, ...] = ()
     climbed_for_wanted: tuple[Rung, ...] = ()
     summarisers_passed: int = 0
     refused_why: str = ""
-    # The rung in flight, and whether it was asked for instead of answering a fault.
+    # The rung in flight, and whether it serves a compaction request instead of a fault.
     climbing: Rung | None = None
     is_wanted_climb: bool = False
 
-    # What all calls of the session came to, and those for notes alone; those for notes since a compaction had its
-    # outcome, and those on the day (since 1970, by UTC) on which the last were asked for; answers of summarisers that
-    # could not be used, on that day, since the last that could.
+    # Costs of the session: all calls; summary calls; summary calls since the last outcome of a compaction; the day of
+    # the last summary call (since 1970, UTC) and the summary calls on it; unusable summaries on that day since the last
+    # usable one.
     spent: Spent = NOTHING_SPENT
     spent_on_notes: Spent = NOTHING_SPENT
     spent_on_this: Spent = NOTHING_SPENT
@@ -131,38 +131,38 @@ class Turn(msgspec.Struct, frozen=True, omit_defaults=True):
     spent_on_notes_today: Spent = NOTHING_SPENT
     notes_in_vain: int = 0
 
-    # The last request, and the last that was answered.
+    # The last request, and the last answered request.
     asked: Asked = NOTHING_ASKED
     answered: Asked = NOTHING_ASKED
 
-    # From here on all is about the turn that is open, and at its default when none is.
+    # The fields below belong to the open turn, and have their defaults while none is open.
     number: int = 0
     attempts: int = 0
     steps: int = 0
     has_answer: bool = False
     calls_asked: tuple[Call, ...] = ()
     calls_running: tuple[Call, ...] = ()
-    # The last failure until a rung has answered it; the rungs climbed since the last reply, the one in flight included.
+    # The last fault until a rung has handled it; rungs climbed since the last reply, including the one in flight.
     fault: Fault | None = None
     climbed: tuple[Rung, ...] = ()
-    # Models given up in this turn; processes that died since there was progress, at rest those of a compaction.
+    # Models given up in this turn; crashes since the last progress (between turns: of a compaction).
     models_passed: int = 0
     interruptions: int = 0
-    # Output that the last attempt asked for; what is asked for at most until the model has answered.
+    # Output limit of the last attempt; upper bound for it until the next reply.
     output_asked: int | None = None
     output_clamp: int | None = None
-    # A reply that was not taken, because by its own count the model had not read everything, since the last that was.
+    # Fault of the last reply rejected because its reported usage was below the request size.
     suspected: Fault | None = None
-    # What a request had that was refused without a word and taken for too large, since the last reply; 0: none was.
+    # Tokens of a request that was refused without a reason and classified as an overflow; 0: none since the last reply.
     tokens_guessed: int = 0
-    # A part of the failed answer has reached the client of the proxy.
+    # Part of the failed answer has reached the client of the proxy.
     is_relayed: bool = False
-    # What its calls came to, those for notes included.
+    # Costs of its calls, including summaries.
     spent_on_turn: Spent = NOTHING_SPENT
 
     @property
     def owed(self) -> int:
-        """How many outcomes the session owes: of inputs that wait, of the turn that is open, of wanted compactions."""
+        """The number of pending outcomes: waiting inputs, the open turn and compaction requests."""
         return len(self.waiting) + bool(self.number) + len(self.wanted)
 
     @property
@@ -172,7 +172,7 @@ class Turn(msgspec.Struct, frozen=True, omit_defaults=True):
 
     @property
     def shows_changed(self) -> bool:
-        """Whether the model is shown something else than the messages as they were sent."""
+        """True if the view differs from the messages as they were sent."""
         return bool(
             self.compaction
             or self.replaced
@@ -184,7 +184,7 @@ class Turn(msgspec.Struct, frozen=True, omit_defaults=True):
 
     @property
     def first_step(self) -> int:
-        """The first record of that turn's work that is in the view; 0: all of it is."""
+        """The first record of the boundary turn's work that is in the view; 0: all of it is."""
         return self.compaction.step if self.compaction else 0
 
 
@@ -196,7 +196,7 @@ class IllegalStepError(ValueError):
         super().__init__(f"record {seq} {why}")
 
 
-# What is about the turn that is open, as it is when none is.
+# Fields of the open turn, with the values they have while none is open.
 NO_TURN = {
     "number": 0,
     "attempts": 0,

@@ -1,4 +1,4 @@
-"""Client profiles: how each agent is recognised, how it compacts its own history, and its quirks.
+"""Client profiles: patterns that recognise each agent and its own compactions, and its quirks.
 
 One row per agent. Everything that depends on a particular agent is a column here; tests/proxy has a recorded sample
 for each row. A client without a row is served like any other.
@@ -18,13 +18,13 @@ class ClientProfile(msgspec.Struct, frozen=True):
     user_agent: str = ""
     # The order to summarise, in the system text or in the newest message of a person.
     compaction_order: str = ""
-    # The frame in which it puts an earlier summary back into its history, with the summary as a group named `name`.
+    # The frame around an earlier summary in its history, with the summary as a group named `name`.
     earlier_summary: str = ""
-    # Text that it puts beside a person's words, and again in each request.
+    # Text that it adds beside the person's message in every request.
     reminder: str = ""
-    # Text that it adds to the newest message and leaves out of the next request.
+    # Text that it adds to the newest message and omits from the next request.
     aside: str = ""
-    # It takes an incomplete answer for an error, and repeats a request whose stream ends without an ending.
+    # It treats an incomplete answer as an error, and retries a request whose stream ends without a final event.
     is_incomplete_an_error: bool = False
 
 
@@ -58,7 +58,7 @@ PROFILES: tuple[ClientProfile, ...] = (
     ),
     ClientProfile(
         "openclaw",
-        # The state of its own affairs.
+        # Blocks with its own runtime state.
         aside=r"\s*<<<BEGIN_[A-Z_]{1,60}>>>(?:(?!<<<END_).)*<<<END_[A-Z_]{1,60}>>>\s*\Z",
     ),
     ClientProfile(

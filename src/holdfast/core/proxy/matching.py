@@ -1,7 +1,7 @@
-"""Digests of messages, by which a client's request is matched to its session.
+"""Message digests that match a client's request to its session.
 
-A client sends its whole history each time. Left out of a digest is everything that clients change from request to
-request: reasoning, cache marks, the form of a text, and asides beside the conversation.
+A client sends its whole history in every request. Digests exclude everything that clients change between requests:
+reasoning, cache markers, text encoding, and asides beside the conversation.
 """
 
 import hashlib
@@ -31,7 +31,7 @@ def digest_of(message: Message) -> bytes:
                 texts.append(_content(part))
             case _:
                 pass
-    # A reply that calls tools is known by the ids of its calls; clients often trim the words around them.
+    # The call ids identify a reply with tool calls; clients often trim its text.
     if message.role is not Role.ASSISTANT or not calls:
         digest.update("".join(texts).strip().encode("utf-8", "replace"))
     for call in calls:
@@ -50,7 +50,7 @@ def _content(part: Part) -> str:
 
 
 def common_messages(known: Sequence[bytes | None], digests: Sequence[bytes]) -> int:
-    """Return how many messages two histories have in common. None matches: it cannot be compared any more."""
+    """Return the length of the common prefix of two histories. None, an unreadable message, matches any digest."""
     common = 0
     for ours, theirs in zip(known, digests, strict=False):
         if ours is not None and ours != theirs:

@@ -1,6 +1,6 @@
 """Plan a proxied request: forward it, recover it on the ladder, answer it here, or return the provider's error.
 
-All of it is decided from the folded state of the session, the log of the client's own compactions, and the ladder.
+Inputs are the folded state of the session, the log of the client's own compactions, and the ladder.
 """
 
 from collections.abc import Callable
@@ -18,13 +18,13 @@ from holdfast.types.records import ClientCompacted, ClientResumed
 
 # Faults that a smaller request cures.
 OVERSIZE = frozenset({FaultKind.TOKEN_OVERFLOW, FaultKind.WIRE_OVERFLOW, FaultKind.MEDIA_OVERFLOW})
-# Compactions of a client for one message that did not make its request smaller.
+# Compactions for one message, without a smaller request, that count as a loop.
 _LOOP_COMPACTIONS = 2
-# Windows are multiples of one of these, and a full one is counted to the token, give or take one. Of the answers that
-# end at a bound of their own length one in fifty looks like that.
+# Windows are multiples of one of these, and usage of a full window is exact to one token. One in fifty answers that end
+# at their own length limit matches by chance.
 _WINDOW_STEPS = (256, 500)
 _WINDOW_OFF_BY = 1
-# No model that holds a conversation was made with less.
+# Smallest window of a chat model.
 _WINDOW_LEAST = 2_048
 
 
@@ -116,7 +116,7 @@ def plan_request(
     """Plan a request before it is sent. `preflight` measures it, `tokens` estimates it; both cost time."""
     plan: RequestPlan = Forward()
     if is_changed or (facts.is_repeated and state.fault is not None):
-        # The model is shown another view than the client's, or the ladder has begun for this very request.
+        # The view differs from the client's history, or the ladder has already started for this request.
         plan = Recover()
     elif (fault := preflight()) is not None:
         plan = Recover(fault)
@@ -126,13 +126,13 @@ def plan_request(
             Fault(FaultKind.TOKEN_OVERFLOW, Confidence.GUESS, limit=size // 2, requested=size, unit=Unit.TOKENS)
         )
     if isinstance(plan, Recover) and facts.is_compaction and facts.messages == 1:
-        # The whole history is in this one message: no part of it can be left out and still be summarised.
+        # One message holds the whole history, so no part of it can be removed before the summary.
         return AnswerCompaction()
     return plan
 
 
 def plan_failure(facts: RequestFacts, fault: Fault, bounds: Bounds) -> FailurePlan:
-    """Plan after a forwarded request failed and the client has seen nothing of it."""
+    """Plan after a forwarded request failed before the client received any of the answer."""
     if facts.is_compaction and facts.messages == 1 and fault.kind in OVERSIZE:
         return AnswerCompaction()
     if any(_is_applicable(rung, facts, fault) for rung in rungs_for(fault, bounds)):
@@ -141,12 +141,12 @@ def plan_failure(facts: RequestFacts, fault: Fault, bounds: Bounds) -> FailurePl
 
 
 def plan_end(facts: RequestFacts) -> AnswerCompaction | ReturnError:
-    """Plan after the ladder has ended without an answer."""
+    """Plan after the ladder ended without an answer."""
     return AnswerCompaction() if facts.is_compaction else ReturnError()
 
 
 def _is_applicable(rung: Rung, facts: RequestFacts, fault: Fault) -> bool:
-    """Return whether a rung may change a client's request; one that cannot is no reason to record a turn."""
+    """Return whether a rung can change a client's request; without such a rung no turn is recorded."""
     match rung:
         case Rung.FALLBACK_MODEL:
             return facts.has_fallback
@@ -167,7 +167,7 @@ def filled_window(reply: Reply, output_tokens_max: int | None, bounds: Bounds) -
         return None
     reserved = bounds.output_tokens_reserved
     if usage.output_tokens >= min(output_tokens_max or reserved, reserved):
-        # As long as it was to be, or as native sessions reserve for one.
+        # The answer reached its output limit, or the output that native sessions reserve.
         return None
     filled = usage.input_tokens + usage.output_tokens
     windows = [round(filled / step) * step for step in _WINDOW_STEPS]

@@ -1,4 +1,4 @@
-"""What ends everything that is open in a log, so that it is at rest and owes nothing: a copy, or one on a full disk."""
+"""Records that close every open turn and compaction request, for copies and full disks."""
 
 from collections.abc import Iterator
 
@@ -32,7 +32,7 @@ STORE_FULL = Ending(
 
 
 class Why(msgspec.Struct, frozen=True):
-    """Why everything that is open ends, as each kind of record says it."""
+    """The reason for an abort, in the form that each kind of record needs."""
 
     reason: Abandonment
     settled: CompactionOutcome
@@ -48,7 +48,7 @@ IS_FULL = Why(
 
 
 def closing(turn: Turn, bounds: Bounds, why: Why) -> Iterator[WorkRecord]:
-    """Yield the records that close whatever is in flight, end every turn, and settle every request."""
+    """Yield the records that close the work in flight, settle every request and end every turn."""
     for record in interruptions(turn, why.reason, bounds):
         turn = evolve(turn, Logged(turn.seq + 1, 0.0, record))
         yield record

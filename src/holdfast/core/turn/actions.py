@@ -1,4 +1,4 @@
-"""What can be done next, as values: `decide` names one, the runner performs it."""
+"""Actions of a turn as values: `decide` returns one, the runner performs it."""
 
 from typing import TypeAlias
 
@@ -11,7 +11,7 @@ from holdfast.types.records import CompactionOutcome, Outcome
 
 
 class StartTurn(msgspec.Struct, frozen=True):
-    """Let the oldest waiting input into the view."""
+    """Start the turn of the oldest waiting input."""
 
     turn: int
 
@@ -20,32 +20,32 @@ class CallModel(msgspec.Struct, frozen=True):
     """Ask the model for the next step."""
 
     attempt: int
-    # Whether a request that by our estimate does not fit is refused unsent.
+    # Reject the request unsent if the token estimate exceeds the window.
     heeds_estimate: bool = True
 
 
 class RunTools(msgspec.Struct, frozen=True):
-    """Run the calls that the model asked for, side by side."""
+    """Run tool calls of the last reply in parallel."""
 
     calls: tuple[ToolCall, ...]
 
 
 class Backoff(msgspec.Struct, frozen=True):
-    """Wait, then try again."""
+    """Wait, then retry."""
 
     kind: FaultKind
     seconds: float
 
 
 class Climb(msgspec.Struct, frozen=True):
-    """Try one way of recovering; without a kind, of meeting a request for compaction."""
+    """Climb one rung: for a fault of this kind, or (None) for a compaction request."""
 
     rung: Rung
     kind: FaultKind | None = None
 
 
 class SettleCompactions(msgspec.Struct, frozen=True):
-    """Give requests for compaction their one outcome."""
+    """Record the outcome of compaction requests."""
 
     requests: tuple[int, ...]
     outcome: CompactionOutcome
@@ -53,7 +53,7 @@ class SettleCompactions(msgspec.Struct, frozen=True):
 
 
 class EndTurn(msgspec.Struct, frozen=True):
-    """Give the input its one outcome."""
+    """Record the outcome of an input."""
 
     turn: int
     outcome: Outcome
@@ -61,7 +61,7 @@ class EndTurn(msgspec.Struct, frozen=True):
 
 
 class Rest(msgspec.Struct, frozen=True):
-    """There is nothing to do."""
+    """Do nothing."""
 
 
 Action: TypeAlias = StartTurn | CallModel | RunTools | Backoff | Climb | SettleCompactions | EndTurn | Rest

@@ -1,4 +1,4 @@
-"""Decide the next action of a session from its folded state, and close what a dead process left in flight.
+"""Decide the next action of a session from its folded state, and close work that a dead process left in flight.
 
 Both functions are pure. `decide` is called only when nothing is in flight.
 """
@@ -45,32 +45,42 @@ from holdfast.types.records import (
     WorkRecord,
 )
 
-# What to do next.
-
 
 def decide(turn: Turn, bounds: Bounds, *, is_proxied: bool = False) -> Action:
-    """Name the next action. Call only when nothing is in flight.
+    """Return the next action. Call only when nothing is in flight.
 
-    `is_proxied`: the turn belongs to a client of the proxy, which runs its own tools, counts its own steps and cannot
-    be asked what to do.
+    `is_proxied`: the turn belongs to a client of the proxy, which runs its own tools, limits its own steps and cannot
+    answer a question about overflow.
     """
     assert turn.in_flight in {InFlight.REST, InFlight.READY}
     if met := tuple(wanted.seq for wanted in turn.wanted if wanted.is_met):
         return SettleCompactions(met, CompactionOutcome.APPLIED)
     if turn.in_flight is InFlight.REST:
         return _at_rest(turn, bounds)
+    if (end := _end_of_turn(turn, bounds)) is not None:
+        return end
+    if turn.fault is not None:
+        return _after_fault(turn, turn.fault, bounds, is_proxied=is_proxied)
+    return _next_step(turn, bounds, is_proxied=is_proxied)
+
+
+def _end_of_turn(turn: Turn, bounds: Bounds) -> EndTurn | None:
+    """Return the end of a turn that is answered, cancelled or interrupted too often; None if it goes on."""
     if turn.has_answer:
         return EndTurn(turn.number, Outcome.ANSWERED)
     if turn.number in turn.cancelled:
         return EndTurn(turn.number, Outcome.CANCELLED, CANCELLED)
     if turn.interruptions > bounds.interruptions_max:
         return EndTurn(turn.number, Outcome.FAILED, INTERRUPTED)
-    if turn.fault is not None:
-        return _after_fault(turn, turn.fault, bounds, is_proxied=is_proxied)
-    if bounds.on_oversize == "stop" and (left_out := _left_out(turn)):
-        return EndTurn(turn.number, Outcome.FAILED, oversize(left_out[0].why))
+    return None
+
+
+def _next_step(turn: Turn, bounds: Bounds, *, is_proxied: bool) -> Action:
+    """Return the next action of a turn without a fault: end, compact, run tools or call the model."""
+    if bounds.on_oversize == "stop" and (omitted := _omitted_parts(turn)):
+        return EndTurn(turn.number, Outcome.FAILED, oversize(omitted[0].why))
     if any(wanted.trigger is Trigger.PERSON for wanted in turn.wanted):
-        return _as_wanted(turn)
+        return _compact_on_request(turn)
     if turn.calls_asked and is_proxied:
         return Rest()
     if turn.calls_asked:
@@ -78,19 +88,19 @@ def decide(turn: Turn, bounds: Bounds, *, is_proxied: bool = False) -> Action:
         return RunTools(calls)
     if turn.steps >= bounds.steps_max and not is_proxied:
         return EndTurn(turn.number, Outcome.FAILED, OUT_OF_STEPS)
-    return CallModel(turn.attempts + 1, heeds_estimate=_heeds_estimate(turn, is_proxied=is_proxied))
+    return CallModel(turn.attempts + 1, heeds_estimate=_is_estimate_binding(turn, is_proxied=is_proxied))
 
 
-def _left_out(turn: Turn) -> list[PartReplaced]:
-    """Return what the model sees nothing of any more since this turn began. An image made smaller is still seen."""
+def _omitted_parts(turn: Turn) -> list[PartReplaced]:
+    """Return the parts that were replaced by text in this turn. A resized image is still shown."""
     return [one for one in turn.replaced if one.turn == turn.number and isinstance(one.shown, Text)]
 
 
-def _heeds_estimate(turn: Turn, *, is_proxied: bool) -> bool:
-    """Return whether our estimate may reject the next request unsent.
+def _is_estimate_binding(turn: Turn, *, is_proxied: bool) -> bool:
+    """Return whether the token estimate may reject the next request unsent.
 
-    Not if the model is to have the last word, and not right after output was clamped: the provider counted this very
-    view, and rejected only the length of the answer. Nor if a client's own request is repeated as it is.
+    It may not after SEND_ANYWAY, nor right after output was clamped: the provider counted this view and rejected only
+    the output length. Nor if a client's request is repeated unchanged.
     """
     if is_proxied and not turn.shows_changed:
         return False
@@ -98,27 +108,33 @@ def _heeds_estimate(turn: Turn, *, is_proxied: bool) -> bool:
 
 
 def _at_rest(turn: Turn, bounds: Bounds) -> Action:
-    by_a_person = [wanted.seq for wanted in turn.wanted if wanted.trigger is Trigger.PERSON]
-    if turn.waiting and turn.wanted and not by_a_person:
-        # What we want of our own accord gives way, and is wanted again some turns later.
+    """Return the next action while no turn is open: waiting inputs and compaction requests, oldest first."""
+    person_requests = [wanted.seq for wanted in turn.wanted if wanted.trigger is Trigger.PERSON]
+    if turn.waiting and turn.wanted and not person_requests:
+        # Automatic compactions yield to inputs; they are requested again some turns later.
         return _settle_all(turn, CompactionOutcome.DEFERRED, "a message came first")
-    if turn.waiting and not (by_a_person and by_a_person[0] < turn.waiting[0]):
-        oldest = turn.waiting[0]
-        if oldest in turn.unreadable:
-            return EndTurn(oldest, Outcome.FAILED, UNREADABLE)
-        if oldest in turn.cancelled:
-            return EndTurn(oldest, Outcome.CANCELLED, CANCELLED)
-        return StartTurn(oldest)
+    if turn.waiting and not (person_requests and person_requests[0] < turn.waiting[0]):
+        return _take_oldest_input(turn)
     if not turn.wanted:
         return Rest()
     if turn.interruptions > bounds.interruptions_max:
         return _settle_all(turn, CompactionOutcome.FAILED, "the process died several times while it was tried")
-    return _as_wanted(turn)
+    return _compact_on_request(turn)
 
 
-def _as_wanted(turn: Turn) -> Action:
-    by_a_person = any(wanted.trigger is Trigger.PERSON for wanted in turn.wanted)
-    rung = first_left(ASKED_BY_A_PERSON if by_a_person else ASKED_BY_US, turn.climbed_for_wanted)
+def _take_oldest_input(turn: Turn) -> StartTurn | EndTurn:
+    oldest = turn.waiting[0]
+    if oldest in turn.unreadable:
+        return EndTurn(oldest, Outcome.FAILED, UNREADABLE)
+    if oldest in turn.cancelled:
+        return EndTurn(oldest, Outcome.CANCELLED, CANCELLED)
+    return StartTurn(oldest)
+
+
+def _compact_on_request(turn: Turn) -> Action:
+    """Return the next rung for the pending compaction requests, or settle them if none is left."""
+    is_by_person = any(wanted.trigger is Trigger.PERSON for wanted in turn.wanted)
+    rung = first_left(ASKED_BY_A_PERSON if is_by_person else ASKED_BY_US, turn.climbed_for_wanted)
     if rung is not None:
         return Climb(rung)
     if turn.refused_why:
@@ -136,27 +152,27 @@ def _after_fault(turn: Turn, fault: Fault, bounds: Bounds, *, is_proxied: bool) 
     rung = next_rung(fault, turn.climbed, bounds)
     if rung is None:
         return EndTurn(turn.number, Outcome.FAILED, after_fault(fault))
-    if rung is not Rung.CLAMP_OUTPUT and not is_proxied and _is_for_the_person(turn, fault, bounds):
+    if rung is not Rung.CLAMP_OUTPUT and not is_proxied and _must_ask_person(turn, fault, bounds):
         return EndTurn(turn.number, Outcome.FAILED, CHOICE)
     if rung is Rung.BACKOFF:
         return Backoff(fault.kind, backoff_seconds(fault, turn.climbed, bounds))
     return Climb(rung, fault.kind)
 
 
-def _is_for_the_person(turn: Turn, fault: Fault, bounds: Bounds) -> bool:
-    """Return whether a person is to choose what becomes of a conversation that is too long. They are asked once."""
+def _must_ask_person(turn: Turn, fault: Fault, bounds: Bounds) -> bool:
+    """Return whether the person must choose how to handle an overflow. They are asked once."""
     return bounds.on_overflow == "ask" and fault.kind is FaultKind.TOKEN_OVERFLOW and not turn.is_choice_offered
 
 
-# What a dead process, or a cancelled action, leaves open.
+# --- Closing records ---
 
 
 def interruptions(turn: Turn, reason: Abandonment, bounds: Bounds) -> tuple[WorkRecord, ...]:
-    """Return the records that close whatever is in flight, none where nothing is.
+    """Return the records that close the work in flight after a crash or a cancellation; empty if there is none.
 
-    A tool that was running may have had its effect, so it is not run again: the model is told that nobody knows. Only a
-    tool that was declared idempotent goes back to the calls to be started, and only a few times, because it may be what
-    kills the process.
+    A running tool may have had its effect, so it is not run again: its result says that the outcome is unknown. Only a
+    tool declared idempotent is started again, and at most `tool_starts_max` times, because it may be the cause of the
+    crash.
     """
     match turn.in_flight:
         case InFlight.REST | InFlight.READY:
@@ -183,7 +199,7 @@ def _interrupted_call(turn: Turn, call: Call, reason: Abandonment, bounds: Bound
             "had its effect. Check before you call it again."
         )
         return ToolSettled(turn.number, ToolResult(call_id, (Text(sentence),), ToolOutcome.UNKNOWN))
-    # What a client runs does not die with us; how long its result is awaited is bounded by a deadline.
+    # A tool that runs in a client survives a crash of this process; a deadline bounds the wait for its result.
     if call.reply or (call.is_idempotent and call.starts < bounds.tool_starts_max):
         return ToolInterrupted(turn.number, call_id)
     sentence = (

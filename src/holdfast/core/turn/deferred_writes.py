@@ -1,8 +1,8 @@
-"""Which records may wait for a store that fails just now, so that the turn can go on without them.
+"""Deferred writes: records that a turn may hold in memory while the store fails.
 
-Leaving out what was refused must not fail because of the disk: the person would wait for an answer that is one request
-away. What waits is in memory alone, and is written in one piece with the next record that may not wait. A process that
-dies in between leaves the log where it was, and the rung is climbed again.
+Replacing a refused part must not fail because of the disk: the answer is one request away. Deferred records are
+appended in one batch with the next record that may not be deferred. If the process dies before that, the log is
+unchanged and the rung is climbed again.
 """
 
 from collections.abc import Sequence
@@ -15,10 +15,10 @@ STORE_FAILED = "store_failed"
 
 
 def may_wait(unwritten: Sequence[WorkRecord], records: Sequence[WorkRecord]) -> bool:
-    """Return whether these records may wait behind those that wait already.
+    """Return whether these records may be deferred behind those already deferred.
 
-    Only those of climbs that replace parts, and of the one request that is sent without them. Asking a model has no
-    effect that must not be repeated; whatever it answers is kept before anybody sees it, or is an error.
+    True for rungs that replace parts, and for the one request sent without those parts. A model call is safe to
+    repeat; its answer is recorded before it is shown, or is an error.
     """
     if any(isinstance(record, AttemptStarted) for record in unwritten):
         return False
@@ -32,7 +32,7 @@ def may_wait(unwritten: Sequence[WorkRecord], records: Sequence[WorkRecord]) -> 
 
 
 def told_of_failure(turn: int, why: str) -> NoticePosted:
-    """Return what a person is told once the store can be written again."""
+    """Return the notice for the person, posted once the store accepts writes again."""
     sentence = (
         f"The store could not be written for a moment ({why}). The turn went on, and what had changed of the view was "
         "written as soon as that was possible."

@@ -1,4 +1,4 @@
-"""What a person is told when a turn ends without an answer: a stable code, and a sentence that says what to do."""
+"""Messages for turns that end without an answer: a stable code, and a sentence with advice."""
 
 from collections.abc import Mapping
 from types import MappingProxyType
@@ -9,7 +9,7 @@ from holdfast.types.faults import Fault, FaultKind
 
 
 class Ending(msgspec.Struct, frozen=True):
-    """Why a turn ended without an answer."""
+    """The reason why a turn ended without an answer."""
 
     code: str
     sentence: str
@@ -70,23 +70,23 @@ _ADVICE: Mapping[FaultKind, str] = MappingProxyType(
 
 
 def after_fault(fault: Fault) -> Ending:
-    """Return how to end a turn for which the ladder has no further rung."""
+    """Return the ending of a turn for which the ladder has no rung left."""
     sentence = _ADVICE[fault.kind]
     if fault.said:
         sentence = f'{sentence} The provider said: "{fault.said}"'
     return Ending(fault.kind.value, sentence)
 
 
-# Turns that ended because something was too large.
+# Codes of turns that ended because the request was too large.
 OVERFLOW_CODES = frozenset(
     kind.value for kind in (FaultKind.TOKEN_OVERFLOW, FaultKind.WIRE_OVERFLOW, FaultKind.MEDIA_OVERFLOW)
 )
 
 
 class Shares(msgspec.Struct, frozen=True):
-    """What a request that does not fit is made of, by estimate, and what the model takes. None: not known."""
+    """Estimated sizes of a request that does not fit, and the model's window (None: unknown)."""
 
-    # With whatever the provider adds of its own.
+    # Includes tokens that the provider adds.
     tokens: int
     system_tokens: int
     tools_tokens: int
@@ -96,7 +96,7 @@ class Shares(msgspec.Struct, frozen=True):
 
 
 def with_sizes(ending: Ending, shares: Shares) -> Ending:
-    """Return how to end a turn that was too large, with the sizes and what they suggest."""
+    """Add the request sizes, and advice drawn from them, to the ending of a turn that was too large."""
     window = f"the window has {shares.window_tokens:,}" if shares.window_tokens else "the window is not known"
     sizes = (
         f"The smallest request came to about {shares.tokens:,} tokens ({window}) and {shares.wire_bytes:,} bytes: "
@@ -112,7 +112,7 @@ def with_sizes(ending: Ending, shares: Shares) -> Ending:
 
 
 def oversize(code: str) -> Ending:
-    """Return how to end a turn for a part that was too large, where that is the rule. The next message works."""
+    """Return the ending for a part that was too large if `on_oversize` is "stop". The next message works."""
     return Ending(
         code,
         "A part of this message was too large for the provider and has been left out of what the model sees. "

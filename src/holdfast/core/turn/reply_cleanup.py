@@ -1,4 +1,4 @@
-"""A model's reply as it may be kept: model output is data, and not all of it is well formed."""
+"""Clean up a model's reply before it is recorded: invalid text and duplicate call ids."""
 
 from typing import assert_never
 
@@ -9,9 +9,9 @@ from holdfast.types.messages import Reasoning, Reply, Text, ToolCall
 
 
 def tidy(reply: Reply) -> Reply:
-    """Return the reply with text that can be stored, and an id of its own for each call.
+    """Return the reply with text that can be stored and a unique id for each tool call.
 
-    Some servers give calls no id, or one id to several calls; a result could then belong to either.
+    Some servers send calls without an id, or several calls with one id, which makes results ambiguous.
     """
     seen: set[str] = set()
     return replace(reply, parts=tuple(_tidy(part, seen) for part in reply.parts))
@@ -22,7 +22,7 @@ def _tidy(part: Text | ToolCall | Reasoning, seen: set[str]) -> Text | ToolCall 
         case Text():
             return Text(well_formed(part.text))
         case Reasoning() if part.opaque:
-            # Signed: byte for byte or not at all.
+            # Signed reasoning is valid only unchanged.
             return part
         case Reasoning():
             return replace(part, text=well_formed(part.text))

@@ -1,8 +1,8 @@
-"""The turn: what is in flight, what is owed, and what to do next.
+"""State machine of a turn: legal transitions, and the fold of records into a `Turn`.
 
-`evolve` folds records into a `Turn`, `decide` names the next action, both pure. Recovery after a crash is not a mode:
-it is the same fold, plus the records that `interruptions` adds for whatever a dead process left open. One input is one
-turn, named by the seq of that input; inputs that arrive meanwhile wait in `waiting` and are answered in order.
+`evolve` folds records into a `Turn`, `decide` returns the next action; both are pure. Recovery after a crash is the
+same fold plus the records that `interruptions` adds for work left in flight. One input is one turn, identified by the
+seq of that input; inputs that arrive during a turn queue in `waiting` and are answered in order.
 """
 
 from collections.abc import Mapping
@@ -57,11 +57,11 @@ from holdfast.types.records import (
     WindowWarned,
 )
 
-# A pair that is missing here is a bug in the writer or a damaged log; it is never ignored.
+# A pair missing here is a bug in the writer or a damaged log; it raises.
 TRANSITIONS: Mapping[tuple[InFlight, type[AnyRecord]], InFlight] = MappingProxyType(
     {
         (InFlight.REST, TurnStarted): InFlight.READY,
-        # An input that was cancelled while it waited ends without having started.
+        # An input cancelled while waiting ends without a start.
         (InFlight.REST, TurnEnded): InFlight.REST,
         (InFlight.READY, AttemptStarted): InFlight.MODEL,
         (InFlight.MODEL, ReplyRecorded): InFlight.READY,
@@ -72,7 +72,7 @@ TRANSITIONS: Mapping[tuple[InFlight, type[AnyRecord]], InFlight] = MappingProxyT
         (InFlight.TOOLS, ToolSettled): InFlight.TOOLS,
         (InFlight.TOOLS, ToolInterrupted): InFlight.TOOLS,
         (InFlight.READY, RungStarted): InFlight.RUNG,
-        # A compaction that was asked for needs no turn.
+        # A requested compaction needs no turn.
         (InFlight.REST, RungStarted): InFlight.RUNG,
         (InFlight.RUNG, SummaryRefused): InFlight.RUNG,
         (InFlight.RUNG, CompactionApplied): InFlight.RUNG,
@@ -89,13 +89,13 @@ TRANSITIONS: Mapping[tuple[InFlight, type[AnyRecord]], InFlight] = MappingProxyT
     }
 )
 
-# A state that ends by itself when the last thing that ran in it has been settled.
+# Next state once no tool call is running.
 WHEN_NOTHING_RUNS: Mapping[InFlight, InFlight] = MappingProxyType({InFlight.TOOLS: InFlight.READY})
 
-# Where no turn is open there is nothing to be ready for.
+# Next state while no turn is open.
 WHEN_NO_TURN: Mapping[InFlight, InFlight] = MappingProxyType({InFlight.READY: InFlight.REST})
 
-# These may arrive in every state and change none of them.
+# Records that are legal in every state and do not change it.
 ANY_TIME: tuple[type[AnyRecord], ...] = (
     InputAdmitted,
     CancelRequested,
@@ -116,11 +116,8 @@ ANY_TIME: tuple[type[AnyRecord], ...] = (
 )
 
 
-# What a record means.
-
-
 def evolve(turn: Turn, logged: Logged) -> Turn:
-    """Return where the session stands after one more record."""
+    """Return the session state after one more record."""
     if logged.seq != turn.seq + 1:
         raise IllegalStepError(logged.seq, f"comes right after record {turn.seq}: records are missing or doubled")
     record = logged.record
@@ -131,21 +128,22 @@ def evolve(turn: Turn, logged: Logged) -> Turn:
     elif isinstance(record, DamageSetAside):
         changed = tear(turn, logged.seq, record)
     elif isinstance(record, SegmentSealed):
-        # Where a record lies says nothing about where the session stands.
+        # Segments concern storage, not session state.
         changed = turn
     else:
-        changed = _step_past_holes(turn, logged.seq, record)
+        changed = _step_past_gaps(turn, logged.seq, record)
     return replace(account(changed, logged), seq=logged.seq)
 
 
-def _step_past_holes(turn: Turn, seq: int, record: StepRecord) -> Turn:
+def _step_past_gaps(turn: Turn, seq: int, record: StepRecord) -> Turn:
+    """Apply a record; inside a damaged range, adapt the state to a record that does not fit, or skip the record."""
     try:
         return _step(turn, seq, record)
     except IllegalStepError:
         if seq > turn.torn_until:
             raise
-    turn, still_means_something = make_fit(turn, record)
-    return _step(turn, seq, record) if still_means_something else turn
+    turn, is_applicable = make_fit(turn, record)
+    return _step(turn, seq, record) if is_applicable else turn
 
 
 def _step(turn: Turn, seq: int, record: StepRecord) -> Turn:

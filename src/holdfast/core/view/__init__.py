@@ -1,11 +1,12 @@
-"""The view: what the model sees now, as a pure function of the log.
+"""The view: the messages sent to the model, as a pure function of the log.
 
-The order of the log is not quite the order of the conversation: an input that came during a turn stands in the log
-before the reply it had to wait for, and enters the conversation only when its own turn starts. `conversation` puts this
-right, and pairs each tool call with exactly one result.
+Log order differs from conversation order: an input that arrives during a turn is logged before the reply of that turn,
+and enters the conversation only when its own turn starts. `conversation` restores the order, and pairs each tool call
+with exactly one result.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
+from typing import assert_never
 
 import msgspec
 
@@ -16,6 +17,7 @@ from holdfast.types.messages import (
     Message,
     Part,
     Reasoning,
+    Reply,
     Role,
     Text,
     ToolCall,
@@ -37,26 +39,23 @@ EMPTY = "(empty)"
 NOT_RUN = "Not run: the turn ended before this call was started."
 NO_RECEIPT = "Outcome unknown: this call was started and nothing is known of how it ended."
 UNREADABLE = "(The message that stood here was damaged on the disk and cannot be read any more.)"
-# Output below this costs about as much as the line that would stand for it.
+# Shorter output costs about as much as the line that would replace it.
 MASKED_BYTES_MIN = 600
 
 
 class ViewMessage(msgspec.Struct, frozen=True):
-    """A message in its place in the conversation."""
+    """A message of the conversation with its position."""
 
     turn: int
-    # The record in which its words stand, for citing it.
+    # The record that holds its content, for citations.
     seq: int
-    # Where it entered the conversation: these rise strictly from message to message, as `seq` may not.
+    # The record at which it entered the conversation; strictly ascending, unlike `seq`.
     place: int
     message: Message
 
 
 class Lens(msgspec.Struct, frozen=True):
-    """How records are shown.
-
-    Some parts as something else; tool output before one seq only by a line; no thinking from before another.
-    """
+    """Changes between log and view: replaced parts, masked tool output and dropped reasoning, the latter two by seq."""
 
     replaced: Mapping[tuple[int, int], Text | Media] = {}
     masked_before: int = 0
@@ -67,7 +66,7 @@ PLAIN = Lens()
 
 
 class _Step(msgspec.Struct):
-    """A reply with tool calls, until everything that came of them is known."""
+    """A reply with tool calls, while their results are collected."""
 
     turn: int
     seq: int
@@ -80,72 +79,90 @@ class _Step(msgspec.Struct):
 def conversation(
     records: Iterable[Logged], *, first_turn: int = 0, first_step: int = 0, lens: Lens = PLAIN
 ) -> list[ViewMessage]:
-    """Return what was said from `first_turn` on, in the order of the conversation.
+    """Return the messages from `first_turn` on, in conversation order.
 
-    Of that turn its input, and of its work what came from `first_step` on. `records` must reach back to that input.
-    Inputs that still wait are not part of the conversation.
+    Of that turn, return the input and the work from `first_step` on. `records` must reach back to that input. Waiting
+    inputs are not part of the conversation.
     """
-    said: list[ViewMessage] = []
-    inputs: dict[int, tuple[ContentPart, ...]] = {}
-    begun: set[int] = set()
-    step: _Step | None = None
+    built = _Conversation(lens)
     for logged in records:
         match logged.record:
             case InputAdmitted(parts=parts):
-                inputs[logged.seq] = through(lens, logged.seq, parts)
+                built.inputs[logged.seq] = through(lens, logged.seq, parts)
             case TurnStarted(turn=number) if number >= first_turn:
-                _close(step, said)
-                step = None
-                begun.add(number)
-                said.append(_asked(number, logged.seq, inputs))
+                built.close_step()
+                built.start_turn(number, logged.seq)
             case ReplyRecorded(turn=number, reply=reply) if number >= first_turn and logged.seq >= first_step:
-                _close(step, said)
-                if number not in begun:
-                    # The record with which its turn began is lost. It stood before this one.
-                    begun.add(number)
-                    said.append(_asked(number, logged.seq - 1, inputs))
-                spoken = tuple(
-                    part
-                    for part in reply.parts
-                    if not _is_empty(part) and not (isinstance(part, Reasoning) and logged.seq < lens.reasoning_from)
-                )
-                if spoken:
-                    said.append(ViewMessage(number, logged.seq, logged.seq, Message(Role.ASSISTANT, spoken)))
-                calls = tuple(part for part in spoken if isinstance(part, ToolCall))
-                # Where no result comes, the place behind the reply is free: a record stands before the next message.
-                step = _Step(number, logged.seq, logged.seq + 1, calls, {}, set()) if calls else None
-            case ToolStarted(call_id=call_id) if step is not None:
-                step.started.add(call_id)
-            case ToolSettled(result=result) if step is not None and result.call_id not in step.results:
-                step.results[result.call_id] = _result_through(lens, logged.seq, result)
-                step.seq = step.place = logged.seq
-            case DamageSetAside() if step is not None:
-                # The start of any of its calls may be what is lost.
-                step.started.update(call.call_id for call in step.calls)
+                built.close_step()
+                built.add_reply(number, logged.seq, reply)
+            case ToolStarted() | ToolSettled() | DamageSetAside() if built.step is not None:
+                _update_step(built.step, logged.seq, logged.record, lens)
             case _:
                 pass
-    _close(step, said)
-    return said
+    built.close_step()
+    return built.messages
 
 
-def _asked(number: int, place: int, inputs: dict[int, tuple[ContentPart, ...]]) -> ViewMessage:
-    """Return an input where its turn begins; where it is lost, a line that says so."""
-    parts = inputs.pop(number, (Text(UNREADABLE),))
-    return ViewMessage(number, number, place, Message(Role.USER, _filled(parts)))
+class _Conversation:
+    """A conversation under construction: its messages, inputs not yet started, and the open step."""
+
+    def __init__(self, lens: Lens) -> None:
+        self.messages: list[ViewMessage] = []
+        self.inputs: dict[int, tuple[ContentPart, ...]] = {}
+        self.step: _Step | None = None
+        self._lens = lens
+        self._started: set[int] = set()
+
+    def start_turn(self, number: int, place: int) -> None:
+        """Add the input of a turn, or a placeholder if it is lost."""
+        self._started.add(number)
+        parts = self.inputs.pop(number, (Text(UNREADABLE),))
+        self.messages.append(ViewMessage(number, number, place, Message(Role.USER, _without_empty_parts(parts))))
+
+    def add_reply(self, number: int, seq: int, reply: Reply) -> None:
+        """Add the visible parts of a reply, and open a step if it calls tools."""
+        if number not in self._started:
+            # The `TurnStarted` record is lost. It came before this one.
+            self.start_turn(number, seq - 1)
+        parts = tuple(part for part in reply.parts if not (_is_empty(part) or self._is_dropped(part, seq)))
+        if parts:
+            self.messages.append(ViewMessage(number, seq, seq, Message(Role.ASSISTANT, parts)))
+        calls = tuple(part for part in parts if isinstance(part, ToolCall))
+        if calls:
+            # Without a result, seq + 1 is free: at least one record comes before the next message.
+            self.step = _Step(number, seq, seq + 1, calls, {}, set())
+
+    def close_step(self) -> None:
+        """Add one result for every call of the open step, directly after the calls."""
+        if (step := self.step) is None:
+            return
+        results = tuple(_result(step, call) for call in step.calls)
+        self.messages.append(ViewMessage(step.turn, step.seq, step.place, Message(Role.TOOL, results)))
+        self.step = None
+
+    def _is_dropped(self, part: Part, seq: int) -> bool:
+        return isinstance(part, Reasoning) and seq < self._lens.reasoning_from
 
 
-def _close(step: _Step | None, said: list[ViewMessage]) -> None:
-    """Give every call of a step its one result, right behind the calls."""
-    if step is None:
-        return
-    results = tuple(_result(step, call) for call in step.calls)
-    said.append(ViewMessage(step.turn, step.seq, step.place, Message(Role.TOOL, results)))
+def _update_step(step: _Step, seq: int, record: ToolStarted | ToolSettled | DamageSetAside, lens: Lens) -> None:
+    match record:
+        case ToolStarted(call_id=call_id):
+            step.started.add(call_id)
+        case ToolSettled(result=result):
+            if result.call_id not in step.results:
+                step.results[result.call_id] = _result_through(lens, seq, result)
+                step.seq = step.place = seq
+        case DamageSetAside():
+            # The lost records may include the start of any call.
+            step.started.update(call.call_id for call in step.calls)
+        case _:
+            assert_never(record)
 
 
 def _result(step: _Step, call: ToolCall) -> ToolResult:
     result = step.results.get(call.call_id)
     if result is not None:
-        return msgspec.structs.replace(result, parts=_filled(result.parts))
+        return msgspec.structs.replace(result, parts=_without_empty_parts(result.parts))
     if call.call_id in step.started:
         return ToolResult(call.call_id, (Text(NO_RECEIPT),), ToolOutcome.UNKNOWN)
     return ToolResult(call.call_id, (Text(NOT_RUN),), ToolOutcome.CANCELLED)
@@ -155,13 +172,13 @@ def _is_empty(part: Part) -> bool:
     return isinstance(part, Text) and not part.text.strip()
 
 
-def _filled(parts: tuple[ContentPart, ...]) -> tuple[ContentPart, ...]:
-    """Drop empty parts, but not all of them: providers refuse an empty message and an empty part alike."""
+def _without_empty_parts(parts: tuple[ContentPart, ...]) -> tuple[ContentPart, ...]:
+    """Drop empty parts, but not all of them: providers refuse both empty messages and empty parts."""
     return tuple(part for part in parts if not _is_empty(part)) or (Text(EMPTY),)
 
 
 def through(lens: Lens, seq: int, parts: tuple[ContentPart, ...]) -> tuple[ContentPart, ...]:
-    """Return the parts of a record as they are shown."""
+    """Return the parts of a record with replacements applied."""
     return tuple(lens.replaced.get((seq, place), part) for place, part in enumerate(parts))
 
 
@@ -174,42 +191,42 @@ def _result_through(lens: Lens, seq: int, result: ToolResult) -> ToolResult:
 
 
 def bytes_shown(part: ContentPart) -> int:
-    """Return what a part comes to where it is shown whole."""
+    """Return the size of a part shown in full."""
     return len(part.text.encode()) if isinstance(part, Text) else part.blob.size_bytes
 
 
 def lens_of(turn: Turn) -> Lens:
-    """Return how the log is shown where a session stands."""
+    """Return the lens for a session state."""
     replaced = {(replaced.seq, replaced.place): replaced.shown for replaced in turn.replaced}
     return Lens(replaced, turn.masked_before, turn.reasoning_from)
 
 
 def messages_in_view(tail: Sequence[Logged], turn: Turn, *, pinned: Sequence[Logged] = ()) -> tuple[Message, ...]:
-    """Return what the model sees: pinned messages, the summary of what lies before the boundary, the tail.
+    """Return the view: pinned messages, the summary of everything before the boundary, then the tail.
 
-    `tail` reaches back to the boundary, or further; `pinned` are records of pinned inputs from before it.
+    `tail` reaches back to the boundary or further; `pinned` holds records of pinned inputs from before it.
     """
     lens = lens_of(turn)
     carried = {
-        logged.seq: Message(Role.USER, _filled(through(lens, logged.seq, logged.record.parts)))
+        logged.seq: Message(Role.USER, _without_empty_parts(through(lens, logged.seq, logged.record.parts)))
         for logged in (*pinned, *tail)
         if logged.seq < turn.boundary and logged.seq in turn.pins and isinstance(logged.record, InputAdmitted)
     }
     pins = tuple(carried[seq] for seq in sorted(carried))
-    said = conversation(tail, first_turn=turn.boundary, first_step=turn.first_step, lens=lens)
+    messages = conversation(tail, first_turn=turn.boundary, first_step=turn.first_step, lens=lens)
     summary = turn.compaction.summary if turn.compaction else ""
     past = (Message(Role.USER, (Text(summary),)),) if summary else ()
-    return (*pins, *past, *(one.message for one in said))
+    return (*pins, *past, *(one.message for one in messages))
 
 
-# --- Whether a view accounts for every message: each is shown, represented, still to come, or left out for a reason.
+# --- Coverage checks ---
 
 
 def uncovered(tail: Sequence[Logged], turn: Turn, said: Sequence[ViewMessage]) -> list[int]:
-    """Return the messages of the tail, by their seq, that are nowhere.
+    """Return the seqs of messages in the tail that the view does not account for.
 
-    A message is nowhere if it is not shown, does not wait, was not ended before its turn began, says something, and is
-    not represented by what stands for the work before the first step in view.
+    A message is accounted for if it is shown, waits, ended before its turn began, has no visible part, or is
+    represented by the summary of the work before the first step in view.
     """
     shown = {one.seq for one in said} | {one.place for one in said}
     accounted = shown | {*turn.waiting, *turn.pins}
@@ -224,22 +241,22 @@ def uncovered(tail: Sequence[Logged], turn: Turn, said: Sequence[ViewMessage]) -
 def _must_be_shown(logged: Logged, turn: Turn, ended: set[int]) -> bool:
     match logged.record:
         case InputAdmitted():
-            # One that ended while it waited never entered the conversation.
+            # An input that ended while waiting never entered the conversation.
             return logged.seq not in ended
         case ReplyRecorded(turn=number, reply=reply):
             is_in_view = number >= turn.boundary and logged.seq >= turn.first_step
-            return is_in_view and any(map(_says_something, reply.parts))
+            return is_in_view and any(map(_is_always_shown, reply.parts))
         case _:
             return False
 
 
-def _says_something(part: Part) -> bool:
-    """Whether a part is always shown: empty text never is, and thinking only to who can check it."""
+def _is_always_shown(part: Part) -> bool:
+    """Return whether a part is always shown. Empty text never is; reasoning only to the model that signed it."""
     return not isinstance(part, Reasoning) and not (isinstance(part, Text) and not part.text.strip())
 
 
 def unpaired(messages: Sequence[Message]) -> list[str]:
-    """Return the tool calls, by their ids, that do not have exactly one result right behind them, and the other way."""
+    """Return the ids of tool calls without exactly one result directly after them, and of results without a call."""
     found: list[str] = []
     open_calls: list[str] = []
     for message in messages:

@@ -1,6 +1,6 @@
-"""Which part of a conversation is to blame when a request is too large, and what is shown in its place."""
+"""Find the part that makes a request too large, and build its replacement."""
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import assert_never
 
 import msgspec
@@ -14,21 +14,21 @@ from holdfast.types.limits import Limits
 from holdfast.types.messages import ContentPart, LargeText, Media, Text
 from holdfast.types.records import InputAdmitted, Logged, ReplyRecorded, ToolSettled, TurnStarted
 
-# What is kept of a text: enough to see what it was. Anything shorter is not to blame.
+# Length of the excerpt that replaces a text; shorter texts than the minimum are never replaced.
 _SHOWN_BYTES = 2_000
 _TEXT_BYTES_MIN = 4_000
 
 
 class Culprit(msgspec.Struct, frozen=True):
-    """A part that is shown as something else from now on."""
+    """A part to be replaced in the view."""
 
     seq: int
     place: int
     size_bytes: int
-    # For a person: what it was, such as "photo.png (image/png, 30,000,000 bytes)".
+    # Description for the person, such as "photo.png (image/png, 30,000,000 bytes)".
     what: str
     shown: Text
-    # The image or document itself, as the model was sent it.
+    # The image or document, as it was sent to the model.
     media: Media | None = None
 
 
@@ -41,25 +41,29 @@ def find_culprit(
     blamed: str = "",
     passed: Collection[tuple[int, int]] = (),
 ) -> Culprit | None:
-    """Return the part to leave out next, or to make smaller; None where none is large enough to matter.
+    """Return the next part to replace or resize; None if no part is large enough.
 
-    The image that the refusal points at, by its SHA-256; of too many images the oldest. Else the largest, in the unit
-    that was refused, that the model has not accepted yet, else the largest of all. What was passed over, by record and
-    place, is not found again. `tail` reaches back to the boundary; before it may stand the pinned inputs from further
-    back.
+    Prefer the image named by the refusal (`blamed`, its SHA-256); of too many images, the oldest. Else return the
+    largest part, in the refused unit, that the model has not accepted yet, else the largest of all. Parts in `passed`,
+    by record and place, are skipped. `tail` reaches back to the boundary, and may begin with older pinned inputs.
     """
     media_only = kind is FaultKind.MEDIA_OVERFLOW
     entered = {
         one: at for at, one in _candidates(tail, turn, media_only=media_only) if (one.seq, one.place) not in passed
     }
-    for one in entered:
-        if blamed and one.media is not None and one.media.blob.sha256 == blamed:
-            return one
+    if (named := _with_sha256(entered, blamed)) is not None:
+        return named
     if unit is Unit.COUNT:
         return min(entered, key=lambda one: (one.seq, one.place), default=None)
     last_success = max((logged.seq for logged in tail if isinstance(logged.record, ReplyRecorded)), default=0)
     fresh = [one for one, at in entered.items() if at > last_success]
     return max(fresh or entered, key=lambda one: (_measure(one, unit), one.seq), default=None)
+
+
+def _with_sha256(culprits: Iterable[Culprit], sha256: str) -> Culprit | None:
+    if not sha256:
+        return None
+    return next((one for one in culprits if one.media is not None and one.media.blob.sha256 == sha256), None)
 
 
 def _measure(culprit: Culprit, unit: Unit | None) -> tuple[int, int]:
@@ -69,7 +73,7 @@ def _measure(culprit: Culprit, unit: Unit | None) -> tuple[int, int]:
 
 
 def told_of(culprits: Sequence[Culprit]) -> str:
-    """Return what a person is told about parts that the model does not see any more."""
+    """Return the notice about parts that were removed from the view."""
     first = culprits[0]
     others = f" and {len(culprits) - 1} more" if len(culprits) > 1 else ""
     return (
@@ -79,35 +83,39 @@ def told_of(culprits: Sequence[Culprit]) -> str:
 
 
 def _candidates(tail: Sequence[Logged], turn: Turn, *, media_only: bool) -> Iterator[tuple[int, Culprit]]:
-    """Yield what is in the view and large, with the record by which it came there.
-
-    An input that waits is in nobody's way, and comes into the view only when its turn starts.
-    """
+    """Yield the large parts in the view, each with the record by which it entered."""
     replaced = {(one.seq, one.place): one.shown for one in turn.replaced}
+    for entered, seq, parts in _parts_in_view(tail, turn):
+        for place, part in enumerate(parts):
+            shown = replaced.get((seq, place), part)
+            if shown is not part and isinstance(shown, Text):
+                continue
+            if (isinstance(part, Media) or not media_only) and (one := _as_culprit(seq, place, part)):
+                if isinstance(shown, Media):
+                    # A resized image keeps its original description, and counts with its current size.
+                    one = replace(one, size_bytes=shown.blob.size_bytes, media=shown)
+                yield entered, one
+
+
+def _parts_in_view(tail: Sequence[Logged], turn: Turn) -> Iterator[tuple[int, int, tuple[ContentPart, ...]]]:
+    """Yield the parts of inputs and tool results in the view: the record by which they entered, their own, the parts.
+
+    A waiting input enters the view only when its turn starts.
+    """
     inputs: dict[int, tuple[ContentPart, ...]] = {}
     shown_from = max(turn.first_step, turn.masked_before)
     for logged in tail:
         match logged.record:
             case InputAdmitted(parts=parts) if logged.seq < turn.boundary:
-                seq, held = logged.seq, parts
+                yield logged.seq, logged.seq, parts
             case InputAdmitted(parts=parts):
                 inputs[logged.seq] = parts
-                continue
             case TurnStarted(turn=number) if number >= turn.boundary:
-                seq, held = number, inputs.get(number, ())
+                yield logged.seq, number, inputs.get(number, ())
             case ToolSettled(turn=number) if number >= turn.boundary and logged.seq >= shown_from:
-                seq, held = logged.seq, logged.record.result.parts
+                yield logged.seq, logged.seq, logged.record.result.parts
             case _:
-                continue
-        for place, part in enumerate(held):
-            now = replaced.get((seq, place), part)
-            if now is not part and isinstance(now, Text):
-                continue
-            if (isinstance(part, Media) or not media_only) and (one := _as_culprit(seq, place, part)):
-                if isinstance(now, Media):
-                    # An image that was made smaller is named as what it was, and weighed as what it is.
-                    one = replace(one, size_bytes=now.blob.size_bytes, media=now)
-                yield logged.seq, one
+                pass
 
 
 def _as_culprit(seq: int, place: int, part: ContentPart) -> Culprit | None:
@@ -131,34 +139,34 @@ def _as_culprit(seq: int, place: int, part: ContentPart) -> Culprit | None:
             assert_never(part)
 
 
-# --- Within which bounds an image must come to be taken, and what a person is told about one that was made smaller.
+# --- Image limits ---
 
 
-# Providers scale images down to 1,568 or 2,048 pixels before a model sees them, and Anthropic takes no more than this
-# where a request has many: beyond it nothing is gained.
+# Providers scale images down to 1,568 or 2,048 pixels, and Anthropic accepts no more than this in a request with many
+# images, so larger ones gain nothing.
 _SIDE_PIXELS_USUAL = 2_000
-# The smallest limit that a large provider has, where none is known.
+# The smallest limit of a large provider, used if no limit is known.
 _IMAGE_BYTES_USUAL = 5 * 2**20
-# Some count an image by its base64, which has four bytes for three.
+# Some providers count the base64 form, which has four bytes for three.
 _BASE64_SHARE = 3 / 4
-# Of a whole request, one image takes at most this much, so that there is room for the rest of it.
+# Largest share of the request size for one image, so that the rest fits.
 _WIRE_SHARE = 0.5
 
 
 class ImageFit(msgspec.Struct, frozen=True):
-    """What an image must come to: its longest side, and its bytes."""
+    """Limits for an image: its longest side, and its bytes."""
 
     pixels_max: int
     bytes_max: int
 
 
 def image_fit(fault: Fault, limits: Limits, bounds: Bounds) -> ImageFit | None:
-    """Return what would be taken after a refusal, by all that is known and said; None where size is not the matter."""
+    """Return image limits from the refusal, the model's limits and usual values; None if size was not the cause."""
     if fault.kind not in {FaultKind.MEDIA_OVERFLOW, FaultKind.WIRE_OVERFLOW} or fault.unit is Unit.COUNT:
         return None
     wire = limits.wire_bytes_max or bounds.wire_bytes_max
-    sides = (_SIDE_PIXELS_USUAL, limits.media_pixels_max, _stated(fault, Unit.PIXELS))
-    sizes = (_IMAGE_BYTES_USUAL, limits.media_bytes_max, _stated(fault, Unit.BYTES), int(wire * _WIRE_SHARE))
+    sides = (_SIDE_PIXELS_USUAL, limits.media_pixels_max, _stated_limit(fault, Unit.PIXELS))
+    sizes = (_IMAGE_BYTES_USUAL, limits.media_bytes_max, _stated_limit(fault, Unit.BYTES), int(wire * _WIRE_SHARE))
     return ImageFit(
         pixels_max=min(side for side in sides if side is not None),
         bytes_max=int(min(size for size in sizes if size is not None) * _BASE64_SHARE),
@@ -166,7 +174,7 @@ def image_fit(fault: Fault, limits: Limits, bounds: Bounds) -> ImageFit | None:
 
 
 def is_to_blame(image: Media, fault: Fault, limits: Limits) -> bool | None:
-    """Return whether an image by itself is what was refused; None where nobody can say."""
+    """Return whether this image alone exceeds the refused limit; None if unknown."""
     known = {Unit.PIXELS: limits.media_pixels_max, Unit.BYTES: limits.media_bytes_max}
     if fault.kind is not FaultKind.MEDIA_OVERFLOW or fault.unit not in known:
         return None
@@ -175,12 +183,12 @@ def is_to_blame(image: Media, fault: Fault, limits: Limits) -> bool | None:
 
 
 def size_of(image: Media, fault: Fault) -> int:
-    """Return how large an image is in what was refused: the longest side in pixels, else bytes."""
+    """Return the size of an image in the refused unit: the longest side in pixels, else bytes."""
     return max(image.width_pixels, image.height_pixels) if fault.unit is Unit.PIXELS else image.blob.size_bytes
 
 
 def told_of_smaller(shrunk: Sequence[tuple[Culprit, Media]]) -> str:
-    """Return what a person is told about images that the model sees smaller from now on."""
+    """Return the notice about images that were resized for the model."""
     culprit, smaller = shrunk[0]
     others = f" and {len(shrunk) - 1} more" if len(shrunk) > 1 else ""
     return (
@@ -190,6 +198,6 @@ def told_of_smaller(shrunk: Sequence[tuple[Culprit, Media]]) -> str:
     )
 
 
-def _stated(fault: Fault, unit: Unit) -> int | None:
+def _stated_limit(fault: Fault, unit: Unit) -> int | None:
     is_about_images = fault.kind is FaultKind.MEDIA_OVERFLOW and fault.unit is unit
     return fault.limit if is_about_images and fault.limit is not None and fault.limit > 0 else None
