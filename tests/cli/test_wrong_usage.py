@@ -35,7 +35,7 @@ WRONG: list[tuple[str, int, str]] = [
     ("serve --host 0.0.0.0", USAGE, "create one with `holdfast keys add NAME`, or listen on 127.0.0.1"),
     ("serve --model foo", USAGE, "Known are sim, openai:NAME"),
     ("chat --model openai:x hello", USAGE, "needs a key: set OPENAI_API_KEY"),
-    ("chat --store postgresql://nobody@127.0.0.1:1/x hello", TRY_LATER, "see that the server runs"),
+    ("chat --store postgresql://nobody@127.0.0.1:1/x hello", TRY_LATER, "check that the server runs"),
     ("classify {text}", USAGE, "correct or remove the line"),
     ("digest {folder}/none", USAGE, "does not exist. See `holdfast digest --help`."),
     ("sim --faults bogus", USAGE, "Known are: ok, 401"),

@@ -28,6 +28,7 @@ from holdfast.core.integrity.reconcile import (
     missing_in,
     owed_among,
     reconcile,
+    recount,
     subtract_runs,
 )
 
@@ -41,7 +42,7 @@ def segment(first: int, last: int, *, seal: int = 0, copy: Copy = Copy.WHOLE, na
 
 def test_a_healthy_log_needs_nothing() -> None:
     assert reconcile(Found(())) == ()
-    healthy = Found((Run(11, 40),), (), (segment(1, 10, seal=12),), FoundSnapshot(40), owed_kept=1, owed_counted=1)
+    healthy = Found((Run(11, 40),), (), (segment(1, 10, seal=12),), FoundSnapshot(40))
     assert reconcile(healthy) == ()
 
 
@@ -153,13 +154,9 @@ def test_a_fold_that_disagrees_is_dropped_and_vouches_for_nothing() -> None:
     )
 
 
-def test_counters_are_what_the_records_come_to_also_where_an_older_version_kept_none() -> None:
-    assert reconcile(Found((Run(1, 3),), owed_kept=0, owed_counted=2)) == (
-        Recount(2, "the records have 2 pending outcomes, but 0 is stored"),
-    )
-    assert reconcile(Found((Run(1, 3),), owed_counted=0)) == (
-        Recount(0, "the records have 0 pending outcomes, but no number is stored"),
-    )
+def test_a_stored_count_is_corrected_only_if_the_records_have_another() -> None:
+    assert recount(0, 2) == Recount(2, "the records have 2 pending outcomes, but 0 is stored")
+    assert recount(2, 2) is None
 
 
 def test_lost_messages_are_those_that_look_like_it_then_the_newest() -> None:
@@ -244,8 +241,8 @@ def repaired(found: Found, repairs: tuple[Repair, ...]) -> Found:
                 trimmed += [FoundSegment(f"{name}/{run.first}", run, one.seal, one.copy) for run in runs]
             case DropSnapshot():
                 found = replace(found, snapshot=None)
-            case Recount(owed=owed):
-                found = replace(found, owed_kept=owed)
+            case Recount():
+                pass
     return replace(found, whole=tuple(merge_runs(whole)), bad=tuple(bad), segments=(*segments.values(), *trimmed))
 
 
@@ -260,20 +257,18 @@ runs = st.lists(st.builds(lambda first, length: Run(first, first + length), st.i
         st.tuples(runs.filter(bool), st.sampled_from([0, 1, 1, 1]), st.sampled_from(list(Copy))), max_size=4
     ),
     snapshot=st.none() | st.builds(FoundSnapshot, st.integers(1, 45), st.sampled_from(["", "it disagrees"])),
-    owed=st.tuples(st.none() | st.integers(0, 3), st.none() | st.integers(0, 3)),
 )
 def test_whatever_is_found_is_repaired_at_once_and_then_there_is_nothing_to_do(
     whole: list[Run],
     bad: list[BadRow],
     sealed: list[tuple[list[Run], int, Copy]],
     snapshot: FoundSnapshot | None,
-    owed: tuple[int | None, int | None],
 ) -> None:
     segments = tuple(
         FoundSegment(f"segment-{place}", seg_runs[0], 100 + place if has_seal else 0, copy)
         for place, (seg_runs, has_seal, copy) in enumerate(sealed)
     )
-    found = Found(tuple(merge_runs(whole)), tuple(bad), segments, snapshot, *owed)
+    found = Found(tuple(merge_runs(whole)), tuple(bad), segments, snapshot)
 
     again = repaired(found, reconcile(found))
 

@@ -25,7 +25,7 @@ import os, shutil, signal, sys
 from pathlib import Path
 import apsw
 from holdfast.stores.sqlite.file import prepare
-from holdfast.stores.sqlite.process_lock import Owners
+from holdfast.stores.sqlite.process_lock import Instances
 
 source, folder = map(Path, sys.argv[1:])
 

@@ -19,6 +19,8 @@ from holdfast.types.records import (
     AttemptFailed,
     AttemptStarted,
     CancelRequested,
+    ClientCompacted,
+    ClientResumed,
     CompactionApplied,
     CompactionOutcome,
     CompactionRequested,
@@ -63,6 +65,8 @@ APPLIED = CompactionApplied(0, 26, "notes", 22_750, 814, SummaryKind.SUMMARY, "s
 
 # At least one record of every type, with what is optional given and left out.
 EXAMPLES: tuple[AnyRecord, ...] = (
+    ClientCompacted(),
+    ClientResumed("0a0b", 20_480),
     SessionConfigured(),
     SessionConfigured("sim", "be brief " * 200, (ToolSpec("depth", "", "{}"),)),
     InputAdmitted((Text("hello"), Media(BLOB, "image/png", "a.png", 10, 20), LargeText(BLOB, "head", "b.txt"))),

@@ -254,7 +254,7 @@ async def test_a_segment_that_is_gone_is_put_again_from_records_that_are_live_an
 
     await put_again(store, world.archive, segment)
 
-    assert finding.remedy.startswith(f"segment {name} is put into the archive again from records 1 to 4")
+    assert finding.remedy.startswith(f"segment {name} is rebuilt in the archive from records 1 to 4")
     assert await world.archive.get(name) == body
     made = await heal_whole(await lease_on(store, "s"), store)
     assert [type(one).__name__ for one in made] == ["ClearSealed"]

@@ -56,7 +56,7 @@ def test_a_doctor_that_finds_nothing_is_found_out(monkeypatch: pytest.MonkeyPatc
     async def blind(_doctor: Doctor, _session: str) -> list[Finding]:
         return []
 
-    monkeypatch.setattr(Doctor, "look_at", blind)
+    monkeypatch.setattr(Doctor, "check", blind)
     messages: list[FlipFigures] = []
     # Only what the rows themselves tell is flipped.
     monkeypatch.setattr(flips, "flip", lambda path, seed: flip(path, seed, ["body"]))

@@ -7,7 +7,6 @@ import msgspec
 
 from holdfast.models.dialects import SERVED, ServedDialect
 from holdfast.models.json_spans import locate, replaced
-from holdfast.models.message_merge import merge_user_elements
 from holdfast.types.messages import Message
 
 
@@ -37,7 +36,7 @@ def rewrite(
         run = list(group)
         elements += _kept_elements(codec, client_elements, [one for one in run if isinstance(one, Kept)])
         elements += codec.encode_messages([one for one in run if isinstance(one, Message)], blobs, issuer)
-    return replaced(body, codec.MESSAGES_FIELD, merge_user_elements(dialect, elements))
+    return replaced(body, codec.MESSAGES_FIELD, elements)
 
 
 def _kept_elements(codec: ServedDialect, elements: Sequence[bytes], kept: Sequence[Kept]) -> list[bytes]:

@@ -63,9 +63,6 @@ class Found(msgspec.Struct, frozen=True):
     bad: tuple[BadRow, ...] = ()
     segments: tuple[FoundSegment, ...] = ()
     snapshot: FoundSnapshot | None = None
-    # Pending outcomes as stored and as counted from the records. None: not stored, or not counted.
-    owed_kept: int | None = None
-    owed_counted: int | None = None
 
 
 # --- Repairs ---
@@ -167,7 +164,7 @@ def reconcile(found: Found) -> tuple[Repair, ...]:
     """Return the repairs; none for an intact log."""
     sealed, of_segments = _reconcile_segments(found)
     of_rows = _reconcile_rows(found, sealed)
-    return (*of_rows, *of_segments, *_reconcile_snapshot(found), *_reconcile_counters(found))
+    return (*of_rows, *of_segments, *_reconcile_snapshot(found))
 
 
 # --- Rows ---
@@ -294,11 +291,11 @@ def _reconcile_snapshot(found: Found) -> Iterator[DropSnapshot]:
         yield DropSnapshot(found.snapshot.seq, found.snapshot.against)
 
 
-def _reconcile_counters(found: Found) -> Iterator[Recount]:
-    if found.owed_counted is None or found.owed_kept == found.owed_counted:
-        return
-    stored = "no number is stored" if found.owed_kept is None else f"{found.owed_kept} is stored"
-    yield Recount(found.owed_counted, f"the records have {found.owed_counted} pending outcomes, but {stored}")
+def recount(stored: int, counted: int) -> Recount | None:
+    """Return the repair of a stored count of pending outcomes; None if the records have as many."""
+    if stored == counted:
+        return None
+    return Recount(counted, f"the records have {counted} pending outcomes, but {stored} is stored")
 
 
 def owed_among(holes: Collection[BadRow], lacking: int) -> frozenset[int]:

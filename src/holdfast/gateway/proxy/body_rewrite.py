@@ -7,9 +7,10 @@ import msgspec
 
 from holdfast.core.view import PLAIN, conversation, lens_of, messages_in_view
 from holdfast.gateway.proxy.request import EFFORT_FIELDS, OUTPUT_FIELDS, ProxyRequest, with_fields
-from holdfast.models.body_rewrite import Kept, rewrite
+from holdfast.models.body_rewrite import Kept, own_elements, rewrite
 from holdfast.models.dialects import SERVED
-from holdfast.models.json_spans import without
+from holdfast.models.json_spans import replaced, without
+from holdfast.models.message_merge import merge_user_elements
 from holdfast.models.wire import DecodedRequest, Original
 from holdfast.runtime.engine.log import Log
 from holdfast.types.messages import Effort, Message, Part, Reasoning, Role, Text, ToolResult
@@ -41,6 +42,9 @@ class _Group(msgspec.Struct):
 def rewritten(request: ProxyRequest, log: Log, blobs: Mapping[str, bytes], issuer: str) -> bytes:
     """Return the client's body with the conversation, output limit and effort of the session's view."""
     body = rewrite(request.dialect, request.body, outgoing(request, log, issuer), blobs, issuer)
+    # Roles alternate: some providers reject two user messages in a row.
+    elements = merge_user_elements(request.dialect, own_elements(request.dialect, body))
+    body = replaced(body, SERVED[request.dialect].MESSAGES_FIELD, elements)
     if log.turn.output_clamp is not None:
         body = with_fields(body, dict.fromkeys(OUTPUT_FIELDS, log.turn.output_clamp))
     if log.turn.is_effort_changed:

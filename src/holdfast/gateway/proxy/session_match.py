@@ -189,14 +189,7 @@ class SessionMatcher:
     async def _load(self, family: _Family) -> None:
         """Read those sessions of a family from the store that are not cached."""
         cached = {one.key for one in family.branches}
-        numbered: list[int] = [1] if await self._store.info(family.prefix) is not None else []
-        after = family.prefix + "~"
-        while page := await self._store.sessions(after=after, limit=_BRANCHES_MAX):
-            own = [one.key for one in page if one.key.startswith(family.prefix + "~")]
-            numbered += [int(tail) for key in own if (tail := key.removeprefix(family.prefix + "~")).isdecimal()]
-            if len(own) < len(page) or len(page) < _BRANCHES_MAX:
-                break
-            after = own[-1]
+        numbered = await self._numbers(family)
         family.count = max([*numbered, family.count])
         for number in sorted(numbered)[-_BRANCHES_MAX:]:
             key = family.prefix if number == 1 else f"{family.prefix}~{number}"
@@ -205,6 +198,18 @@ class SessionMatcher:
                 await refresh(self._store, session)
                 family.branches.append(session)
         del family.branches[:-_BRANCHES_MAX]
+
+    async def _numbers(self, family: _Family) -> list[int]:
+        """Return the numbers of a family's sessions in the store."""
+        numbered: list[int] = [1] if await self._store.info(family.prefix) is not None else []
+        after = family.prefix + "~"
+        while page := await self._store.sessions(after=after, limit=_BRANCHES_MAX):
+            own = [one.key for one in page if one.key.startswith(family.prefix + "~")]
+            numbered += [int(tail) for key in own if (tail := key.removeprefix(family.prefix + "~")).isdecimal()]
+            if len(own) < len(page) or len(page) < _BRANCHES_MAX:
+                break
+            after = own[-1]
+        return numbered
 
 
 async def refresh(store: Log, session: ProxySession) -> None:

@@ -23,7 +23,6 @@ from holdfast.core.integrity.reconcile import (
     LogRepair,
     MarkMissing,
     PutBack,
-    Recount,
     RowRepair,
     Run,
     SegmentRepair,
@@ -32,6 +31,7 @@ from holdfast.core.integrity.reconcile import (
     merge_runs,
     owed_among,
     reconcile,
+    recount,
 )
 from holdfast.errors import SegmentMissingError, SeqMovedError, StoreDamagedError
 from holdfast.ports import Lease, Maintenance, SealedRows, SessionInfo
@@ -204,10 +204,8 @@ async def _with_pending_count(
     stored = known.owed if known is not None and known.last_seq == fold.turn.seq else fold.turn.owed
     lost = owed_among(_gaps(repairs, bad, fold), stored - fold.turn.owed)
     marked: list[LogRepair] = [_as_pending(repair, lost) for repair in repairs]
-    pending = fold.turn.owed + len(lost)
-    if pending != stored:
-        marked.append(Recount(pending, f"the records have {pending} pending outcomes, the stored count is {stored}"))
-    return marked
+    repair = recount(stored, fold.turn.owed + len(lost))
+    return marked if repair is None else [*marked, repair]
 
 
 def _gaps(repairs: Iterable[LogRepair], bad: Iterable[BadRow], fold: Fold) -> list[BadRow]:
