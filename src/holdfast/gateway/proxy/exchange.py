@@ -182,7 +182,7 @@ class Exchange:
         if request.held and is_history_lost(outcome.refusal.body):
             await self._recover(session, facts, None, outcome)
             return
-        match plan_failure(facts, fault, self._bounds):
+        match plan_failure(request.failure_facts(facts), fault, self._bounds):
             case Recover():
                 if fault.kind in OVERSIZE:
                     await self._learn(session, outcome.refusal, fault)

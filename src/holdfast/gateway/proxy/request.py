@@ -165,11 +165,13 @@ class ProxyRequest:
             is_held=bool(self.held),
             is_repeated=is_repeated,
             has_fallback=len(self.models) > 1,
-            has_reasoning=bool(self._signed),
-            has_effort=self.has_effort,
             newest=newest,
             wire_bytes=len(self.body),
         )
+
+    def failure_facts(self, facts: RequestFacts) -> RequestFacts:
+        """Return facts with those that only the plan after a failure needs; they take a scan of the body."""
+        return msgspec.structs.replace(facts, has_reasoning=bool(self._signed), has_effort=self.has_effort)
 
     @property
     def has_effort(self) -> bool:

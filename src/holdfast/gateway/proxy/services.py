@@ -6,7 +6,7 @@ gateways on one store decide alike, also after a restart.
 
 import hashlib
 from collections import OrderedDict
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from time import monotonic
 
 from holdfast.core.limits.bounds import RESERVED_KEYS
@@ -33,37 +33,54 @@ _CLIENTS_MAX = 5_000
 _KNOWN_SECONDS = 1.0
 
 
+@dataclass
+class _CachedLoop:
+    """The state of one client, the last record it covers, and the time at which the log was read."""
+
+    loop: ClientLoop = field(default_factory=ClientLoop)
+    seq: int = 0
+    read_at: float = float("-inf")
+
+
 class ClientLoops:
-    """The state of each client's compactions, cached up to the last record that was read."""
+    """The state of each client's compactions, read from its log at most once a second."""
 
     def __init__(self, store: Log) -> None:
         self._store = store
-        self._states: OrderedDict[str, tuple[int, ClientLoop]] = OrderedDict()
+        self._states: OrderedDict[str, _CachedLoop] = OrderedDict()
 
     async def state(self, client: str) -> ClientLoop:
-        """Return the state of a client as the log has it now."""
+        """Return the state of a client; records of other gateways may be known a second later."""
         key = _client_key(client)
-        seq, loop = self._states.get(key, (0, ClientLoop()))
-        known = await self._store.info(key)
-        if known is None:
-            return ClientLoop()
-        if known.last_seq != seq:
-            if known.last_seq < seq:
-                seq, loop = 0, ClientLoop()
-            async for page in pages(self._store, key, after=seq):
-                for logged in page:
-                    if isinstance(logged.record, ClientCompacted | ClientResumed):
-                        loop = fold_loop(loop, logged.record)
-                    seq = logged.seq
-            self._states[key] = (seq, loop)
+        cached = self._states.get(key) or _CachedLoop()
+        if monotonic() - cached.read_at > _KNOWN_SECONDS:
+            cached = await self._read_on(key, cached)
+            self._states[key] = cached
             self._states.move_to_end(key)
             while len(self._states) > _CLIENTS_MAX:
                 self._states.popitem(last=False)
-        return loop
+        return cached.loop
+
+    async def _read_on(self, key: str, cached: _CachedLoop) -> _CachedLoop:
+        known = await self._store.info(key)
+        if known is None or known.last_seq < cached.seq:
+            # No compaction yet, or the log was deleted.
+            cached = _CachedLoop()
+        if known is not None and known.last_seq != cached.seq:
+            async for page in pages(self._store, key, after=cached.seq):
+                for logged in page:
+                    if isinstance(logged.record, ClientCompacted | ClientResumed):
+                        cached.loop = fold_loop(cached.loop, logged.record)
+                    cached.seq = logged.seq
+        cached.read_at = monotonic()
+        return cached
 
     async def record(self, client: str, record: ClientCompacted | ClientResumed) -> None:
         """Append a record to a client's log."""
-        await self._store.admit(_client_key(client), record)
+        key = _client_key(client)
+        await self._store.admit(key, record)
+        if key in self._states:
+            self._states[key].read_at = float("-inf")
 
 
 def _client_key(client: str) -> str:
