@@ -7,8 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.core.fold.session_state import Turn
+from holdfast.core.fold.session_state import Call, InFlight, Turn
 from holdfast.core.limits.bounds import Bounds
+from holdfast.core.proxy.matching import digest_of
 from holdfast.core.proxy.plan import (
     AnswerCompaction,
     ClientLoop,
@@ -24,8 +25,13 @@ from holdfast.core.proxy.plan import (
     resumption,
     truncation_fault,
 )
-from holdfast.types.faults import Confidence, Fault, FaultKind, Unit
-from holdfast.types.records import ClientCompacted, ClientResumed
+from holdfast.core.turn.actions import EndTurn, Rest, RunTools
+from holdfast.core.turn.decide import decide
+from holdfast.core.turn.failure_messages import BROKEN_OFF
+from holdfast.core.turn.ladder import SUMMARY_BACKOFF_SECONDS_MAX, next_summary_rung
+from holdfast.types.faults import Confidence, Fault, FaultKind, Rung, Unit
+from holdfast.types.messages import BlobRef, LargeText, Media, Message, Role, ToolCall, ToolResult
+from holdfast.types.records import ClientCompacted, ClientResumed, Outcome
 
 BOUNDS = Bounds()
 TOO_LARGE = Fault(FaultKind.TOKEN_OVERFLOW, Confidence.LIKELY, limit=8_000, requested=9_000, unit=Unit.TOKENS)
@@ -172,3 +178,32 @@ def test_the_state_of_a_client_depends_on_its_log_alone(records: list[ClientComp
     resumed = resumption(whole, CHAT)
     again = whole if resumed is None else fold_loop(whole, resumed)
     assert resumption(again, CHAT) is None
+
+
+def test_a_large_text_and_an_image_are_known_by_their_bytes() -> None:
+    large = LargeText(BlobRef("ab" * 32, 9), "head")
+    image = Media(BlobRef("cd" * 32, 9), "image/png")
+    digests = {digest_of(Message(Role.USER, (part,))) for part in (large, image)}
+    results = {digest_of(Message(Role.TOOL, (ToolResult("c1", (part,)),))) for part in (large, image)}
+    assert len(digests | results) == 4
+
+
+def test_a_summariser_that_asks_for_a_long_wait_is_given_up() -> None:
+    late = Fault(FaultKind.RATE_LIMIT, Confidence.CERTAIN, retry_after_seconds=SUMMARY_BACKOFF_SECONDS_MAX + 1)
+    soon = Fault(FaultKind.RATE_LIMIT, Confidence.CERTAIN, retry_after_seconds=1.0)
+    assert next_summary_rung(late, [], BOUNDS) is None
+    assert next_summary_rung(soon, [], BOUNDS) is Rung.BACKOFF
+    assert next_summary_rung(soon, [Rung.BACKOFF], BOUNDS) is None
+
+
+def test_a_clients_tool_calls_are_the_clients_to_run() -> None:
+    call = Call(ToolCall("c1", "depth", "{}"))
+    turn = Turn(number=1, in_flight=InFlight.READY, calls_asked=(call,), steps=BOUNDS.steps_max)
+    assert decide(turn, BOUNDS, is_proxied=True) == Rest()
+    assert decide(turn, BOUNDS) == RunTools((call.call,))
+
+
+def test_a_relayed_part_of_an_answer_ends_the_turn() -> None:
+    fault = Fault(FaultKind.TRANSIENT, Confidence.CERTAIN)
+    turn = Turn(number=1, in_flight=InFlight.READY, fault=fault, is_relayed=True)
+    assert decide(turn, BOUNDS, is_proxied=True) == EndTurn(1, Outcome.FAILED, BROKEN_OFF)

@@ -8,7 +8,7 @@ import hashlib
 from collections.abc import Sequence
 
 from holdfast.core.proxy.client_profiles import ASIDE
-from holdfast.types.messages import LargeText, Media, Message, Part, Role, Text, ToolCall, ToolResult
+from holdfast.types.messages import ContentPart, LargeText, Media, Message, Role, Text, ToolCall, ToolResult
 
 _DIGEST_BYTES = 16
 
@@ -39,14 +39,8 @@ def digest_of(message: Message) -> bytes:
     return digest.digest()
 
 
-def _content(part: Part) -> str:
-    match part:
-        case Text(text=text):
-            return text
-        case LargeText(blob=blob) | Media(blob=blob):
-            return blob.sha256
-        case _:
-            return ""
+def _content(part: ContentPart) -> str:
+    return part.text if isinstance(part, Text) else part.blob.sha256
 
 
 def common_messages(known: Sequence[bytes | None], digests: Sequence[bytes]) -> int:
