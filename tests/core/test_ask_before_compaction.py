@@ -5,8 +5,7 @@ from msgspec.structs import replace
 
 from holdfast.core.fold.session_state import InFlight, Turn
 from holdfast.core.limits.bounds import Bounds
-from holdfast.core.turn.actions import Climb, EndTurn
-from holdfast.core.turn.decide import decide
+from holdfast.core.turn.decide import Climb, EndTurn, decide
 from holdfast.core.turn.failure_messages import CHOICE
 from holdfast.core.turn.transitions import evolve
 from holdfast.types.faults import Confidence, Fault, FaultKind, Rung

@@ -300,7 +300,7 @@ def test_the_question_names_the_part_by_numbers_and_first_words_and_says_where_i
         "[#6] assistant: Done.",
         "(not in the part:) user: now the tests",
     ]
-    for told in ("not part of the conversation", "call tools", "noted, not done", "at most 300 words", "do not repeat"):
+    for told in ("not part of the conversation", "call tools", "noted, not done", "about 220 words", "do not repeat"):
         assert told in text
     assert "ends before the one that the last line quotes" in text
 

@@ -10,13 +10,15 @@ from holdfast.core.compaction.plan import (
     Keeps,
     Plan,
     asked_tail_tokens_max,
+    cut_before,
+    is_filling,
     plan_compaction,
     plan_cut,
     plan_mask,
     summary_tokens_max,
     tail_tokens_max,
 )
-from holdfast.core.fold.session_state import Turn
+from holdfast.core.fold.session_state import Piece, Turn
 from holdfast.core.limits.bounds import Bounds
 from holdfast.core.limits.sizing import tokens_of_message, tokens_of_text
 from holdfast.core.view import ViewMessage
@@ -40,6 +42,33 @@ def test_the_newest_turn_is_kept_even_if_it_is_too_large() -> None:
     tail = [ViewMessage(1, 1, 1, WORDS), ViewMessage(5, 5, 5, WORDS), ViewMessage(5, 6, 6, WORDS)]
 
     assert plan_cut(tail, newest=5, keep_tokens=0) == Cut(5, 3 * SIZE, 2 * SIZE)
+
+
+def test_a_cut_before_a_record_keeps_calls_with_their_results() -> None:
+    calls, results = Message(Role.ASSISTANT, (Text("look"),)), Message(Role.TOOL, (ToolResult("c1", (Text("seen"),)),))
+    said = [
+        ViewMessage(1, 1, 2, WORDS),
+        ViewMessage(1, 4, 4, calls),
+        ViewMessage(1, 5, 5, results),
+        ViewMessage(1, 7, 7, calls),
+        ViewMessage(9, 9, 10, WORDS),
+    ]
+    assert cut_before(said, 6) == (1, 7)
+    assert cut_before(said, 8) == (9, 0)
+    # Between a call and its result, before everything, and behind everything.
+    assert cut_before(said, 5) is None
+    assert cut_before(said, 1) is None
+    assert cut_before(said, 11) is None
+
+
+def test_notes_are_ahead_while_they_are_about_messages_in_view() -> None:
+    ahead = Turn(pieces=(Piece(40, "notes"),))
+    applied = CompactionApplied(0, 41, "notes", 10, 5)
+    assert not Turn().has_notes_ahead
+    assert ahead.has_notes_ahead
+    assert not replace(ahead, compaction=applied).has_notes_ahead
+    assert replace(ahead, compaction=replace(applied, boundary=3, step=39)).has_notes_ahead
+    assert (is_filling(None), is_filling(69), is_filling(70)) == (False, False, True)
 
 
 def test_nothing_is_planned_where_nothing_would_go() -> None:
@@ -149,7 +178,9 @@ def test_the_room_for_tail_and_summary_follows_the_window_and_the_request_that_w
     # Refused well below the declared window: the window is not what it was said to be.
     assert tail_tokens_max(Limits(window_tokens=200_000), bounds, 9_000) == 4_500
     assert summary_tokens_max(Limits(window_tokens=8_000), 9_000) == 1_000
-    assert summary_tokens_max(Limits(window_tokens=200_000), 150_000) == 3_000
+    assert summary_tokens_max(Limits(window_tokens=24_000), 150_000) == 3_000
+    assert summary_tokens_max(Limits(window_tokens=200_000), 200_000) == 14_000, "a large window affords more"
+    assert summary_tokens_max(Limits(window_tokens=2_000_000), 2_000_000) == 24_000
     assert summary_tokens_max(Limits(), 100) == 200
 
 

@@ -6,7 +6,7 @@ from msgspec.structs import replace
 
 from holdfast.core.fold.session_state import InFlight, Turn
 from holdfast.core.limits.bounds import Bounds
-from holdfast.core.turn.abort import COPIED, IS_FULL, STORE_FULL, WAS_COPIED, closing
+from holdfast.core.turn.decide import COPIED, IS_FULL, STORE_FULL, WAS_COPIED, closing
 from holdfast.core.turn.transitions import evolve
 from holdfast.core.view import conversation, lens_of, messages_in_view, uncovered, unpaired
 from holdfast.testing.builders import a_reply, a_tool_call, a_turn_ended, a_turn_started, an_attempt_started, an_input

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from holdfast.core.turn.deferred_writes import may_wait, told_of_failure
+from holdfast.core.turn.decide import may_wait, told_of_failure
 from holdfast.testing.builders import a_reply
 from holdfast.types.faults import FaultKind, Rung
 from holdfast.types.messages import Text

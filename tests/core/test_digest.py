@@ -1,4 +1,4 @@
-"""The summary that needs no model: it says what tells most, it fits, it stays in its frame, and it cannot fail."""
+"""The text that replaces the past without a model: its layers, its size and its frame; it cannot fail."""
 
 import re
 
@@ -6,75 +6,98 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.core.compaction.digest import Digest, Quote, make_digest, render_summary, represent
-from holdfast.core.compaction.facts import FactKind, Passage
-from holdfast.core.compaction.ledger import Entry, Ledger
+from holdfast.core.compaction.digest import digest_text, remember, represent, represent_memory
+from holdfast.core.compaction.facts import Passage
 from holdfast.core.limits.sizing import tokens_of_text
-from holdfast.types.messages import BlobRef, LargeText, Message, Role, Text
+from holdfast.types.messages import BlobRef, LargeText, Message, Role, Text, ToolOutcome
 from tests.core.passages import answered, called, conversations, returned, said
 
 A_SESSION = [
-    said(1, "Please make the parser accept trailing commas in every list of the configuration file."),
-    called(2, "read", path="src/parser.py"),
-    returned(3, "def parse_list(tokens): ..."),
-    answered(4, "The parser lives in src/parser.py. I should change parse_list because it stops at the comma."),
-    called(5, "edit", path="src/parser.py", text="def parse_list(tokens, trailing): ..."),
-    returned(6, "ok"),
-    answered(7, "The parser now accepts trailing commas in lists of the configuration file. All 41 tests pass."),
+    said(1, "Please make the parser accept trailing commas in every list. Never push to main."),
+    called(2, "TodoWrite", todos=[{"content": "Change parse_list", "status": "in_progress"}]),
+    returned(3, "ok"),
+    answered(4, "The parser stops at the comma because parse_list is strict. Shall I also change parse_map?"),
+    said(5, "yes"),
+    called(6, "edit", path="src/parser.py", old_string="x", new_string="def parse_list(tokens, trailing):"),
+    returned(7, "ok"),
+    called(8, "bash", command="pytest -q tests"),
+    returned(9, "FAILED tests/test_map.py::test_a\n1 failed, 40 passed"),
+    answered(10, "One test of parse_map still fails. Let me look at it."),
 ]
 
 
-def test_a_digest_counts_and_quotes_in_order() -> None:
-    assert make_digest(A_SESSION, tokens_max=120) == Digest(
-        first_seq=1,
-        last_seq=7,
-        messages=7,
-        calls=(("edit", 1), ("read", 1)),
-        quotes=(
-            Quote(
-                1, Role.USER, "Please make the parser accept trailing commas in every list of the configuration file."
+def test_a_digest_tells_the_state_before_the_story() -> None:
+    assert digest_text(A_SESSION, tokens_max=2_000) == (
+        "10 messages, #1 to #10. Tools: TodoWrite 1, bash 1, edit 1.\n"
+        "goal [#1] Please make the parser accept trailing commas in every list. Never push to main.\n"
+        "newest request [#5] yes\n"
+        "task [#2] in progress: Change parse_list\n"
+        "agreed [#4] Shall I also change parse_map? -> [#5] yes\n"
+        "rule [#1] Never push to main.\n"
+        "changed, not committed [#6] src/parser.py: def parse_list(tokens, trailing):\n"
+        "check [#9] failed: pytest -q tests => 1 failed, 40 passed\n"
+        "error, still open [#9] pytest -q tests => FAILED tests/test_map.py::test_a\n"
+        "last words [#10] One test of parse_map still fails. Let me look at it.\n"
+        "assistant [#4] The parser stops at the comma because parse_list is strict."
+    )
+
+
+def test_plans_commits_values_and_names_have_their_lines() -> None:
+    passages = [
+        said(1, "Book the flight."),
+        called(2, "ExitPlanMode", plan="First look, then book."),
+        called(3, "bash", "2", command="git commit -m 'Add the desk'"),
+        returned(4, "done", "2"),
+        called(5, "update_plan", plan=[{"step": "Look", "status": "completed"}]),
+        called(6, "read", "3", path="/srv/desk.py"),
+        returned(7, "someName otherName thirdName fourthName", "3"),
+        called(8, "get_user", "4", user_id="mia_3668", note="x" * 400),
+        returned(9, "strayName", "9"),
+    ]
+    text = digest_text([*passages, *(answered(seq, "hm") for seq in range(10, 14))], tokens_max=900)
+    assert "plan [#2] First look, then book." in text
+    assert "committed [#3] Add the desk" in text
+    assert "task [#5] done: Look" in text
+    assert "called [#8] get_user user_id=mia_3668" in text
+    assert "names [#7] in /srv/desk.py: fourthName, otherName, someName, thirdName" in text
+    assert "names [#9] strayName" in text
+
+
+def test_a_check_without_output_is_told_by_its_verdict_alone() -> None:
+    passages = [called(1, "bash", command="go build ./..."), returned(2, "")]
+    assert digest_text(passages, tokens_max=300).endswith("\ncheck [#2] passed: go build ./...")
+
+
+def test_names_take_at_most_a_quarter() -> None:
+    listing = [returned(seq, " ".join(f"name{seq}Of{at}" for at in range(300))) for seq in range(10, 30)]
+    talk = [
+        answered(seq, " ".join(f"{chr(97 + (seq * word) % 26) * 5}" for word in range(1, 14))) for seq in range(30, 90)
+    ]
+    lines = digest_text([*A_SESSION, *listing, *talk], tokens_max=3_000).split("\n")
+    names = sum(len(line) for line in lines if line.startswith("names "))
+    assert 0.15 <= names / sum(map(len, lines)) <= 0.25
+
+
+@pytest.mark.parametrize(("less", "more"), [(600, 3_000), (3_000, 12_000)])
+def test_a_larger_window_gives_a_richer_digest(less: int, more: int) -> None:
+    passages = [
+        passage
+        for seq in range(0, 600, 3)
+        for passage in (
+            said(seq, f"Ship number {seq} needs the berth {seq * 7} before the tide of day {seq % 31} turns."),
+            answered(
+                seq + 1, f"Berth {seq * 7} is free because ship {seq} left it, so we should use crane_{seq}_north."
             ),
-            Quote(4, Role.ASSISTANT, "The parser lives in src/parser.py."),
-            Quote(4, Role.ASSISTANT, "I should change parse_list because it stops at the comma."),
-        ),
-    )
-
-
-def test_a_digest_cites_what_it_quotes() -> None:
-    assert make_digest(A_SESSION[:1], tokens_max=100).render() == (
-        "1 messages, #1 to #1.\n"
-        "user [#1] Please make the parser accept trailing commas in every list of the configuration file."
-    )
-
-
-def test_what_is_quoted_already_is_not_quoted_again() -> None:
-    known = "Please make the parser accept trailing commas in every list of the configuration file."
-    assert make_digest(A_SESSION[:1], tokens_max=100, already=[known]).quotes == ()
-
-
-def test_what_people_said_comes_before_what_the_agent_said() -> None:
-    passages = [
-        answered(1, "The weather in the harbour was calm on that morning, they wrote."),
-        said(2, "The lighthouse keeper wants a lamp that turns twice a minute."),
-        answered(3, "Boats passed the harbour in the morning and the weather was calm."),
-        *(answered(seq, "hm") for seq in range(4, 20)),
+            returned(seq + 2, " ".join(f"mast{seq}Of{at}" for at in range(20)), call_id="x"),
+        )
     ]
-    assert [quote.seq for quote in make_digest(passages, tokens_max=40).quotes] == [2]
+    assert len(digest_text(passages, tokens_max=more)) >= 2.5 * len(digest_text(passages, tokens_max=less))
 
 
-def test_one_message_gives_three_quotes_at_the_most() -> None:
-    plan = " ".join(
-        f"Step {word} must be done with all the care in the {word} room." for word in ("red", "blue", "old", "new")
-    )
-    assert len(make_digest([said(1, plan)], tokens_max=500).quotes) <= 3
-
-
-def test_what_says_the_same_is_quoted_once() -> None:
-    passages = [
-        said(seq, f"Please make the parser accept trailing commas in all lists, {word}.")
-        for seq, word in enumerate(("now", "today", "soon"))
-    ]
-    assert len(make_digest(passages, tokens_max=500).quotes) == 1
+def test_the_callers_count_of_tokens_decides() -> None:
+    text = represent(A_SESSION * 20, tokens_max=2_000, count=len)
+    assert len(text) <= 2_000
+    assert "goal [#1]" in text
 
 
 def test_code_and_what_programs_wrote_are_not_quoted() -> None:
@@ -83,84 +106,67 @@ def test_code_and_what_programs_wrote_are_not_quoted() -> None:
         answered(2, "```python\nprint('a line of code that is long enough to be quoted')\n```"),
         Passage(3, Message(Role.TOOL, (Text("What a tool says in a whole sentence is not what anyone said."),))),
     ]
-    assert make_digest(passages, tokens_max=500).quotes == ()
+    lines = digest_text(passages, tokens_max=500).split("\n")
+    assert [line for line in lines if line.startswith(("user", "assistant", "goal"))] == []
 
 
 def test_a_text_in_a_blob_is_quoted_from_its_beginning() -> None:
     large = LargeText(BlobRef("a" * 64, 10**6), "The report says that sales have doubled since May.")
-    assert [quote.text for quote in make_digest([Passage(4, Message(Role.USER, (large,)))], tokens_max=100).quotes] == [
-        "The report says that sales have doubled since May."
-    ]
+    assert "sales have doubled" in digest_text([Passage(4, Message(Role.USER, (large,)))], tokens_max=100)
 
 
 def test_sentences_without_blanks_are_quoted_too() -> None:
-    passages = [said(1, "数据库的迁移需要在周五之前完成。请检查配置文件。")]
-    assert [quote.text for quote in make_digest(passages, tokens_max=200).quotes] == [
-        "数据库的迁移需要在周五之前完成。",
-        "请检查配置文件。",
-    ]
-
-
-def a_word(number: int) -> str:
-    """A word that no other number has."""
-    return "".join("bcdfghjklmnpqrstvwxz"[number // 20**power % 20] + "a" for power in range(4))
-
-
-def test_of_a_very_long_conversation_the_beginning_and_the_end_are_quoted() -> None:
     passages = [
-        said(0, "Everything begins with the very first request of the whole conversation."),
-        *(answered(seq, " ".join(map(a_word, range(6 * seq, 6 * seq + 6)))) for seq in range(1, 6_000)),
-        said(6_000, "Now finish it with the last request of this same long talk."),
+        said(1, "Let us begin with the task."),
+        said(2, "数据库的迁移需要在周五之前完成。请检查配置文件。"),
+        said(3, "go on"),
     ]
-    seqs = [quote.seq for quote in make_digest(passages, tokens_max=100_000).quotes]
-    # More would not be a digest.
-    assert len(seqs) == 120
-    assert {0, 6_000} <= set(seqs)
-    # Of 6,001 sentences the first 400 and the last 3,600 are looked at.
-    assert not set(seqs) & set(range(400, 2_401))
+    assert "user [#2] 数据库的迁移需要在周五之前完成。 请检查配置文件。" in digest_text(passages, tokens_max=200)
 
 
-def test_of_a_very_long_message_the_beginning_and_the_end_are_read() -> None:
-    text = (
-        "The first sentence says what is wanted here. " + "word " * 20_000 + "\nThe last sentence says when it is due."
-    )
-    quotes = [quote.text for quote in make_digest([said(1, text)], tokens_max=300).quotes]
-    assert "The first sentence says what is wanted here." in quotes
-    assert "The last sentence says when it is due." in quotes
+def test_the_same_sentence_is_quoted_once() -> None:
+    passages = [said(1, "Let us begin with it."), *(said(seq, "Please make the parser fast.") for seq in range(2, 5))]
+    passages += [
+        said(5, "And now?"),
+        answered(6, "The parser is slow because it copies."),
+        answered(7, "The parser is slow because it copies."),
+    ]
+    text = digest_text([*passages, answered(8, "ok then")], tokens_max=500)
+    assert text.count("Please make the parser fast.") == 1
+    assert text.count("The parser is slow because it copies.") == 1
+
+
+def test_of_sentences_that_are_nearly_alike_one_is_quoted() -> None:
+    passages = [
+        answered(seq, f"The parser accepts trailing commas in all lists now, {word}.")
+        for seq, word in enumerate(("yes", "sure", "fine"))
+    ]
+    text = digest_text([*passages, answered(9, "Bye for now.")], tokens_max=500)
+    assert text.count("trailing commas") == 1
+
+
+def test_what_was_told_in_few_words_outlives_what_was_pasted_since() -> None:
+    pasted = "The harbour master keeps a list of ships and of what they carry. " * 40
+    passages = [said(1, "build a pier"), said(2, "The word is 'marzipan'.")]
+    passages += [said(seq, f"{seq} {pasted}") for seq in range(3, 60)]
+    passages += [called(60, "sound"), said(61, "go on")]
+    assert "The word is 'marzipan'." in digest_text(passages, tokens_max=1_000)
 
 
 def test_nothing_gives_an_empty_digest() -> None:
-    assert make_digest([], tokens_max=100) == Digest()
-    assert Digest().render() == ""
     assert represent([], tokens_max=100) == ""
-
-
-@pytest.mark.parametrize("tokens_max", [-1, 0, 3])
-def test_where_there_is_no_room_there_is_no_digest(tokens_max: int) -> None:
-    assert make_digest(A_SESSION, tokens_max=tokens_max) == Digest()
+    assert digest_text([], tokens_max=100) == ""
 
 
 # --- the frame ---------------------------------------------------------------------------------------------------
 
 
-def test_a_summary_is_framed_as_reference() -> None:
+def test_a_digest_is_framed_as_reference() -> None:
     """FM-074, FM-075: what was asked then is no instruction of now."""
-    assert render_summary(
-        Digest(1, 2, 2, quotes=(Quote(1, Role.USER, "Hello there."),)),
-        Ledger(
-            (Entry(FactKind.PATH, "a/b.py", 2), Entry(FactKind.PATH, "c.py", 2), Entry(FactKind.NUMBER, "port 80", 1))
-        ),
-    ) == (
-        "<earlier-conversation>\n"
-        "Taken by rule from earlier messages that are no longer shown. This is reference, not instructions: what was "
-        "asked here was asked then and may be done. [#n] is the record in which it stands, word for word: "
-        "recall(seq=n) reads it, recall(query=...) finds what is not mentioned here.\n"
-        "2 messages, #1 to #2.\n"
-        "user [#1] Hello there.\n"
-        "paths: [#2] a/b.py c.py\n"
-        "numbers: [#1] port 80;\n"
-        "</earlier-conversation>"
-    )
+    text = represent([said(1, "Hello there.")], tokens_max=400)
+    assert text.startswith("<earlier-conversation>\nTaken by rule from earlier messages that are no longer shown.")
+    assert "This is reference, not instructions" in text
+    assert text.endswith("\n1 messages, #1 to #1.\ngoal [#1] Hello there.\n</earlier-conversation>")
 
 
 @pytest.mark.parametrize(
@@ -186,7 +192,7 @@ def test_no_text_inside_can_leave_its_frame(attack: str) -> None:
     assert not re.search(r"<\s*[/|a-zA-Z]", inside)
 
 
-def test_escapes_do_not_make_a_summary_exceed_its_tokens() -> None:
+def test_escapes_do_not_make_a_digest_exceed_its_tokens() -> None:
     names = ("anchor", "beacon", "candle", "dinghy", "ensign", "ferry", "galley", "harbour", "island", "jetty")
     passages = [said(seq, f"The {name} and its {name}mate" + "<a" * 60) for seq, name in enumerate(names)]
     summary = represent(passages, tokens_max=800)
@@ -194,39 +200,36 @@ def test_escapes_do_not_make_a_summary_exceed_its_tokens() -> None:
     assert "&lt;a&lt;a" in summary
 
 
-def test_where_no_frame_fits_a_summary_still_says_that_something_is_missing() -> None:
+def test_where_no_frame_fits_a_digest_still_says_that_something_is_missing() -> None:
     assert represent(A_SESSION, tokens_max=20) == "[earlier messages left out]"
-    frame = tokens_of_text(render_summary(Digest(), Ledger()))
-    assert represent(A_SESSION, tokens_max=frame + 3) == "[earlier messages left out]"
+    assert represent(A_SESSION, tokens_max=100) == "[earlier messages left out]"
     assert represent(A_SESSION, tokens_max=2) == ""
-
-
-def test_a_summary_holds_quotes_and_exact_facts() -> None:
-    summary = represent(A_SESSION, tokens_max=400)
-    assert "user [#1] Please make the parser accept trailing commas" in summary
-    assert "edited: [#5] src/parser.py" in summary
-    # The task stands once, though both digest and ledger would quote it.
-    assert summary.count("trailing commas in every list") == 1
 
 
 @given(conversations(), st.integers(-1, 2_000))
 def test_any_conversation_is_represented_within_its_tokens(passages: list[Passage], tokens_max: int) -> None:
     """FM-020, FM-043: the last resort cannot fail and has a hard cap."""
-    summary = represent(passages, tokens_max=tokens_max)
+    memory = remember(passages)
+    summary = represent_memory(memory, tokens_max=tokens_max)
     assert tokens_of_text(summary) <= max(tokens_max, 0)
     # It can be stored and sent.
     summary.encode()
-    # The same each time.
-    assert represent(passages, tokens_max=tokens_max) == summary
-
-
-@given(conversations(), st.integers(-1, 1_000))
-def test_a_digest_never_exceeds_its_tokens(passages: list[Passage], tokens_max: int) -> None:
-    assert tokens_of_text(make_digest(passages, tokens_max=tokens_max).render()) <= max(tokens_max, 0)
+    # The same each time, and rendering changes no memory.
+    assert represent_memory(memory, tokens_max=tokens_max) == summary
+    assert memory == remember(passages)
 
 
 @given(conversations())
 def test_every_quote_cites_who_said_it(passages: list[Passage]) -> None:
     """FM-071."""
     roles = {passage.seq: passage.message.role for passage in passages}
-    assert all(roles[quote.seq] is quote.role for quote in make_digest(passages, tokens_max=1_000).quotes)
+    quoted = re.findall(
+        r"^(goal|user|assistant|rule) \[#(\d+)\]", digest_text(passages, tokens_max=1_000), re.MULTILINE
+    )
+    expected = {"assistant": Role.ASSISTANT}
+    assert all(roles[int(seq)] is expected.get(label, Role.USER) for label, seq in quoted)
+
+
+def test_an_interrupted_call_leaves_its_command() -> None:
+    passages = [called(1, "bash", command="make deploy"), returned(2, "still running", outcome=ToolOutcome.TIMED_OUT)]
+    assert "error, still open [#2] make deploy => still running" in digest_text(passages, tokens_max=300)

@@ -2,14 +2,14 @@
 
 import pytest
 
+from holdfast.core.compaction.digest import remember
 from holdfast.core.compaction.facts import Passage
-from holdfast.core.compaction.ledger import fact_scores
-from holdfast.core.compaction.passages import read_passages
+from holdfast.core.compaction.names import fact_scores
 from tests.core.passages import answered, called, returned, said
 
 
 def of(passages: list[Passage]) -> dict[str, float]:
-    return fact_scores(read_passages(passages), len(passages))
+    return fact_scores(remember(passages))
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.core.compaction.facts import FactKind, Judge, judge, numbers
+from holdfast.core.compaction.facts import FactKind, Judge, definitions, judge, merged, numbers
 
 
 @pytest.mark.parametrize(
@@ -65,7 +65,7 @@ def test_facts_are_found_in_text_of_any_kind() -> None:
     judge_of_texts = Judge()
     text = '     1→package cli\\nimport "net/http" // siehe Übersicht→isReady, naïve_word (see #12)'
     found = judge_of_texts.facts([text])
-    assert {fact: judge_of_texts.kinds[fact].value for fact in found} == {
+    assert {fact: kind.value for fact, kind in found.items()} == {
         "net/http": "path",
         "isReady": "name",
         "naïve_word": "name",
@@ -92,23 +92,27 @@ def test_facts_are_found_in_text_of_any_kind() -> None:
     ],
 )
 def test_a_word_is_judged_without_the_marks_around_it(chunk: str, facts: set[str]) -> None:
-    assert Judge().facts([chunk]) == facts
+    assert set(Judge().facts([chunk])) == facts
 
 
 def test_what_a_definition_names_is_a_fact_however_plain() -> None:
-    judge_of_texts = Judge()
     code = "class Ledger:\n    def render(self): ...\ntype Reader struct"
-    assert judge_of_texts.definitions([code]) == {"Ledger", "render", "Reader"}
-    assert set(judge_of_texts.kinds.values()) == {FactKind.NAME}
+    assert definitions([code]) == dict.fromkeys(("Ledger", "render", "Reader"), FactKind.NAME)
 
 
 def test_of_two_kinds_the_same_one_wins_in_any_order() -> None:
-    first, second = Judge(), Judge()
-    first.facts(["a1b2c3d4"])
-    first.facts(["x:a1b2c3d4"])
-    second.facts(["x:a1b2c3d4"])
-    second.facts(["a1b2c3d4"])
-    assert first.kinds == second.kinds == {"a1b2c3d4": FactKind.ID}
+    id_first, name_first = Judge().facts(["a1b2c3d4 x:a1b2c3d4"]), Judge().facts(["x:a1b2c3d4 a1b2c3d4"])
+    assert id_first == name_first == {"a1b2c3d4": FactKind.ID}
+    assert merged({"one": FactKind.NAME}, {"one": FactKind.ID, "two": FactKind.URL}) == {
+        "one": FactKind.ID,
+        "two": FactKind.URL,
+    }
+
+
+def test_the_kind_of_a_fact_depends_on_its_text_alone() -> None:
+    used = Judge()
+    used.facts(["a1b2c3d4"])
+    assert used.facts(["x:a1b2c3d4"]) == Judge().facts(["x:a1b2c3d4"])
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,16 @@
 import pytest
 
 from holdfast.core.limits.bounds import Bounds
-from holdfast.core.limits.fit import Sizes, exceeds_alone, measure, misfit, output_reserved, output_tokens_max, sent
+from holdfast.core.limits.fit import (
+    Sizes,
+    as_estimated,
+    exceeds_alone,
+    measure,
+    misfit,
+    output_reserved,
+    output_tokens_max,
+    sent,
+)
 from holdfast.types.faults import Confidence, Fault, FaultKind, Sent, Unit
 from holdfast.types.limits import Calibration, Limits
 from holdfast.types.messages import BlobRef, Media, Message, Request, Role, Text
@@ -48,6 +57,17 @@ def test_each_budget_that_is_exceeded_is_named_with_its_numbers(
     assert misfit(SIZES, limits, SURE, BOUNDS) == Fault(
         kind, Confidence.LIKELY, limit=limit, requested=requested, unit=unit
     )
+
+
+def test_a_client_of_the_proxy_fills_the_window_up_to_a_short_answer() -> None:
+    unsure = Calibration(error=0.2)
+    limits = Limits(window_tokens=5_250)
+
+    assert misfit(SIZES, limits, unsure, BOUNDS) is not None
+    assert misfit(SIZES, limits, unsure, BOUNDS, is_lenient=True) is None
+    fault = misfit(SIZES, Limits(window_tokens=5_249), unsure, BOUNDS, is_lenient=True)
+    assert fault is not None
+    assert (fault.limit, fault.requested) == (4_999, 5_000)
 
 
 def test_what_is_exactly_at_the_limit_fits() -> None:
@@ -95,3 +115,18 @@ def test_a_request_without_messages_exceeds_a_model_by_its_likeliest_size(limits
     unsure = Calibration(error=0.5)
 
     assert exceeds_alone(SIZES, limits, unsure, BOUNDS) is exceeds
+
+
+def test_a_plan_in_estimated_tokens_uses_the_window_as_the_model_counts_it() -> None:
+    calibration = Calibration(scale=1.25, overhead=400.0)
+
+    assert as_estimated(Limits(window_tokens=10_000, output_tokens_max=9), calibration) == Limits(8_000, 9)
+    assert as_estimated(Limits(), calibration) == Limits()
+
+
+def test_the_largest_estimate_that_surely_fits_is_known() -> None:
+    calibration = Calibration(scale=1.25, overhead=400.0, error=0.1)
+
+    raw = calibration.raw_within(6_000)
+    assert calibration.upper(raw) <= 6_000 < calibration.upper(raw + 2)
+    assert calibration.raw_within(100) == 0

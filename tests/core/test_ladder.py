@@ -102,8 +102,29 @@ def test_where_system_and_tools_alone_exceed_the_window_the_remedy_is_another() 
     )
 
 
+def test_instructions_of_a_client_that_exceed_the_window_are_named() -> None:
+    shares = Shares(9_000, 500, 500, 100, 6_000, 40_000, instructions_tokens=7_900)
+    ended = with_sizes(Ending("token_overflow", "It does not fit."), shares)
+
+    assert "instructions in its first message take 7,900 more" in ended.sentence
+    assert ended.sentence.endswith(
+        "System text, tools and instructions alone exceed the window: shorten the instructions, offer fewer tools, or "
+        "use a model with a larger window."
+    )
+
+
 def test_a_roll_over_is_the_last_rung_wherever_it_stands() -> None:
     rows = [row for row in LADDER.values() if Rung.ROLL_OVER in row]
 
-    assert len(rows) == 4
-    assert all(row[-2:] == (Rung.FALLBACK_MODEL, Rung.ROLL_OVER) for row in rows)
+    assert len(rows) == 6
+    for row in rows:
+        after = row[row.index(Rung.ROLL_OVER) :]
+        assert set(after) <= {Rung.ROLL_OVER, Rung.TAKE_BACK}
+        assert Rung.FALLBACK_MODEL in row[: -len(after)], "every model is tried first"
+
+
+def test_an_address_without_such_a_path_is_told_apart_from_a_model_that_is_not_known() -> None:
+    said = ("The model `gpt-9` does not exist", "Not Found", "")
+    told = [after_fault(Fault(FaultKind.MODEL_NOT_FOUND, Confidence.LIKELY, said=one)).sentence for one in said]
+
+    assert ["base_url" in sentence for sentence in told] == [False, True, True]

@@ -7,8 +7,7 @@ from msgspec.structs import replace
 
 from holdfast.core.fold.session_state import IllegalStepError, InFlight, Turn
 from holdfast.core.limits.bounds import Bounds
-from holdfast.core.turn.actions import CallModel, EndTurn, Rest, RunTools, StartTurn
-from holdfast.core.turn.decide import decide, interruptions
+from holdfast.core.turn.decide import CallModel, EndTurn, Rest, RunTools, StartTurn, decide, interruptions
 from holdfast.core.turn.failure_messages import UNREADABLE
 from holdfast.core.turn.transitions import evolve
 from holdfast.core.view import NO_RECEIPT, conversation, messages_in_view

@@ -3,7 +3,7 @@
 import pytest
 
 from holdfast.core.fold.session_state import Turn
-from holdfast.core.view.offending_part import Culprit, find_culprit, told_of
+from holdfast.core.view.offending_part import Culprit, LargePart, find_culprit, large_parts, told_of, told_of_shorter
 from holdfast.testing.builders import a_reply, a_tool_call, a_turn_ended, an_attempt_started
 from holdfast.types.faults import FaultKind, Unit
 from holdfast.types.messages import BlobRef, ContentPart, LargeText, Media, Text, ToolResult
@@ -296,3 +296,41 @@ def test_a_person_is_told_what_was_left_out_and_where_it_is() -> None:
         "It is kept: record 4 has it."
     )
     assert told_of([one, other, other]).startswith("4.png (image/png, 9 bytes) and 2 more: too much")
+
+
+# Texts that can be shown in part.
+
+
+def test_long_texts_in_the_view_can_be_shortened_also_once_more() -> None:
+    short, long = Text("word"), Text("word " * 2_000)
+    file = LargeText(BlobRef("cd" * 32, 90_000), "head", "log.txt")
+    log = a_log(*answered(1, long), InputAdmitted((short, photo(9_000), long, file)), TurnStarted(6))
+    start = 4 + 1 + 9_000 + 1
+
+    found = large_parts(log, START)
+
+    assert found == [
+        LargePart(1, 0, long, 0, long, is_fresh=False),
+        LargePart(6, 2, long, start, long, is_fresh=True),
+        LargePart(6, 3, file, start + 10_000 + 1, file, is_fresh=True),
+    ]
+    less, least = Text("word " * 1_000), Text("word")
+    replaced = (
+        PartReplaced(6, 6, 2, less, "w"),
+        PartReplaced(6, 6, 3, least, "w"),
+        PartReplaced(6, 1, 0, photo(9), "w"),
+    )
+    assert large_parts(log, Turn(replaced=replaced)) == [LargePart(6, 2, long, start, less, is_fresh=True)]
+
+
+def test_the_notice_says_how_much_is_shown_and_where_the_rest_is() -> None:
+    text = LargePart(6, 2, Text("word"), 0, Text("word"), is_fresh=True)
+    file = LargePart(7, 0, LargeText(BlobRef("cd" * 32, 90_000), "head", "log.txt"), 0, Text("word"), is_fresh=True)
+
+    assert told_of_shorter([(file, 1_200), (text, 5)]).startswith("log.txt of 90,000 bytes and 1 more: too much for")
+    told = told_of_shorter([(text, 1_200)])
+    assert told.startswith(
+        "A text of 4 bytes: too much for the model, which sees its beginning, its end and an outline"
+    )
+    assert "about 1,200 tokens" in told
+    assert "record 6 has it" in told

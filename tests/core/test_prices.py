@@ -5,11 +5,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from holdfast.core.compaction.summary import why_not_paid
 from holdfast.core.fold.recovery_state import account, in_vain_today, spent_today
 from holdfast.core.fold.session_state import InFlight, PendingCompaction, Turn
 from holdfast.core.limits.bounds import Bounds
 from holdfast.core.limits.prices import NO_PRICES, NOTHING_SPENT, Prices, Spent, spoken_usd
-from holdfast.core.limits.spend_limit import why_not_paid
 from holdfast.testing.builders import a_message
 from holdfast.types.faults import Confidence, Fault, FaultKind, Phase, Refusal
 from holdfast.types.messages import Usage
@@ -165,6 +165,24 @@ def test_progress_and_another_model_set_back_what_was_in_vain(record: AnyRecord)
     assert paid(SummaryRefused(1, "m", "it is empty", usage=USAGE), record).notes_in_vain == 0
 
 
+def test_useful_pieces_between_do_not_hide_that_most_answers_are_useless() -> None:
+    """A piece that succeeds takes back one refusal, not all."""
+    refused, piece = SummaryRefused(1, "m", "it is empty", usage=USAGE), PieceSummarised(1, 9, "notes", "m", USAGE)
+
+    assert paid(*(refused, refused, refused, piece) * 4).notes_in_vain == 8
+
+
+def test_refusals_of_one_compaction_count_together_until_its_outcome() -> None:
+    refused, piece = SummaryRefused(1, "m", "it is empty", usage=USAGE), PieceSummarised(1, 9, "notes", "m", USAGE)
+    turn = paid(refused, piece, refused)
+
+    assert turn.refused_on_this == 2
+    assert paid(CompactionApplied(1, 1, "s", 9, 1), turn=turn).refused_on_this == 0
+    told = why(turn, Bounds(summaries_refused_max=2))
+    assert told == "2 summaries of this compaction could not be used"
+    assert why(turn, Bounds(summaries_refused_max=3)) is None
+
+
 # What may be paid.
 
 
@@ -215,7 +233,7 @@ def test_answers_in_vain_end_it_unless_a_person_asks() -> None:
     """FM-147: what goes forward is not punished, what does not go forward does not burn on."""
     in_vain = replace(OPEN, notes_in_vain=9)
 
-    assert why(in_vain) == "none of 9 summaries paid for today could be used"
+    assert why(in_vain) == "9 more summaries paid for today could not be used than could"
     assert why(replace(in_vain, notes_in_vain=8)) is None
     assert why(replace(in_vain, wanted=(PendingCompaction(1, Trigger.PERSON),))) is None
     assert why(replace(in_vain, wanted=(PendingCompaction(1, Trigger.DEBT),))) is not None

@@ -1,5 +1,6 @@
 """What holds whatever the world does: one outcome each, an end to every climb, and a view without gaps or doubles."""
 
+import re
 from collections import Counter
 from collections.abc import Iterator
 from itertools import pairwise
@@ -7,15 +8,28 @@ from itertools import pairwise
 import msgspec
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from holdfast.core.fold.session_state import InFlight, Turn
 from holdfast.core.limits.sizing import bytes_of_message
-from holdfast.core.turn.ladder import ASKED_BY_A_PERSON, LADDER, SUMMARIES
+from holdfast.core.turn.ladder import ASKED_BY_A_PERSON, GUESSED_PAIRING, LADDER, REPEATED_TRANSIENT, SUMMARIES
 from holdfast.core.turn.transitions import evolve
 from holdfast.core.view import EMPTY, MASKED_BYTES_MIN, conversation, messages_in_view
+from holdfast.core.view.exclusion import NO_ANSWER, excluded_places, parts_shown
 from holdfast.core.view.offending_part import find_culprit
 from holdfast.types.faults import FaultKind, Rung, Unit
-from holdfast.types.messages import LargeText, Media, Message, Part, Reasoning, Role, Text, ToolCall, ToolResult
+from holdfast.types.messages import (
+    ContentPart,
+    LargeText,
+    Media,
+    Message,
+    Part,
+    Reasoning,
+    Role,
+    Text,
+    ToolCall,
+    ToolResult,
+)
 from holdfast.types.records import (
     AnyRecord,
     AttemptStarted,
@@ -26,7 +40,9 @@ from holdfast.types.records import (
     GenerationStarted,
     InputAdmitted,
     Logged,
+    MessageExcluded,
     MessagePinned,
+    Outcome,
     OutputMasked,
     PartReplaced,
     ReasoningDropped,
@@ -49,11 +65,14 @@ CHANGES_THE_VIEW = (
     CompactionApplied,
     CompactionUndone,
     GenerationStarted,
+    MessageExcluded,
     MessagePinned,
     OutputMasked,
     PartReplaced,
     ReasoningDropped,
 )
+
+LEFT_OUT = re.compile(r"^\[.* is left out here, because .*; recall\(seq=(\d+)\).*$")
 
 
 def seqs(world: World, kind: type[AnyRecord]) -> list[int]:
@@ -85,8 +104,10 @@ def test_no_rung_is_climbed_more_often_than_its_row_allows(world: World) -> None
             case RungStarted(rung=rung, kind=kind):
                 counted = climbed if kind else asked
                 counted[rung] += 1
-                row = LADDER[kind] if kind else ASKED_BY_A_PERSON
-                assert counted[rung] <= row.count(rung)
+                rows = [LADDER[kind] if kind else ASKED_BY_A_PERSON]
+                rows += [REPEATED_TRANSIENT] if kind is FaultKind.TRANSIENT else []
+                rows += [GUESSED_PAIRING] if kind is FaultKind.TOOL_PAIRING else []
+                assert counted[rung] <= max(row.count(rung) for row in rows)
             case RungFinished(rung=rung, result=RungResult.INTERRUPTED):
                 counted[rung] -= 1
             case RungFinished(rung=Rung.NEXT_SUMMARISER, result=RungResult.CHANGED):
@@ -199,9 +220,15 @@ def shown(part: Part) -> list[str]:
 def expected_texts(world: World, place: int) -> Iterator[str]:
     """Say by the plainest rules what must be shown after `place` records, in order."""
     turn = world.turns[place]
-    replaced = {(one.seq, one.place): one.shown for one in turn.replaced}
+    replaced: dict[tuple[int, int], Text | Media] = {(one.seq, one.place): one.shown for one in turn.replaced}
+    whole = {one.excluded for one in turn.excluded if one.place is None}
+    replaced |= {
+        (one.excluded, one.place): Text(f"(left out: {one.excluded})") for one in turn.excluded if one.place is not None
+    }
 
     def through(seq: int, parts: tuple[Text | LargeText | Media, ...]) -> list[str]:
+        if seq in whole:
+            return [f"(left out: {seq})"]
         # A part that is shown as nothing stands in the line for the whole message.
         return [text for at, part in enumerate(parts) for text in shown(replaced.get((seq, at), part)) if text]
 
@@ -212,24 +239,32 @@ def expected_texts(world: World, place: int) -> Iterator[str]:
     if turn.compaction:
         yield turn.compaction.summary
     open_step: dict[str, list[str]] = {}
+    started: set[int] = set()
     for logged in world.log[:place]:
         match logged.record:
             case TurnStarted(turn=number) if number >= turn.boundary:
+                started.add(number)
                 yield from _flushed(open_step)
                 admitted = world.log[number - 1].record
                 assert isinstance(admitted, InputAdmitted)
                 yield from through(number, admitted.parts)
             case ReplyRecorded(turn=number, reply=reply) if number >= turn.boundary and logged.seq >= turn.first_step:
                 yield from _flushed(open_step)
+                if logged.seq in whole:
+                    yield f"(left out: {logged.seq})"
+                    reply = replace(reply, parts=tuple(part for part in reply.parts if isinstance(part, ToolCall)))
                 spoken = Text if logged.seq < turn.reasoning_from else Text | Reasoning
                 yield from (part.text for part in reply.parts if isinstance(part, spoken) and part.text.strip())
                 open_step.update((part.call_id, []) for part in reply.parts if isinstance(part, ToolCall))
             case ToolSettled(turn=number, result=result) if result.call_id in open_step:
                 texts = through(logged.seq, result.parts)
                 size = sum(_size(replaced.get((logged.seq, at), part)) for at, part in enumerate(result.parts))
-                is_masked = logged.seq < turn.masked_before and size >= MASKED_BYTES_MIN
+                is_masked = logged.seq not in whole and logged.seq < turn.masked_before and size >= MASKED_BYTES_MIN
                 line = f"[{size:,} bytes of output, no longer shown; recall(seq={logged.seq}) reads them]"
                 open_step[result.call_id] = [line] if is_masked else texts
+            case TurnEnded(turn=number, outcome=outcome) if number in started and outcome is not Outcome.ANSWERED:
+                yield from _flushed(open_step)
+                yield NO_ANSWER
             case _:
                 pass
     yield from _flushed(open_step)
@@ -252,6 +287,10 @@ def test_everything_is_shown_exactly_once_in_order_or_is_behind_the_boundary_or_
         texts = [text for message in view_at(world, place) for part in message.parts for text in shown(part)]
         without_result = ("Not run:", "Outcome unknown: this call was started")
         told = ["(no result)" if text.startswith(without_result) else text for text in texts]
+        told = [
+            re.sub(r"^\[.* is left out here, because .*; recall\(seq=(\d+)\).*$", r"(left out: \1)", one)
+            for one in told
+        ]
 
         assert told == list(expected_texts(world, place))
 
@@ -291,7 +330,8 @@ def _shown_input(world: World, turn: Turn) -> Message:
     admitted = world.log[turn.number - 1].record
     assert isinstance(admitted, InputAdmitted)
     replaced = {one.place: one.shown for one in turn.replaced if one.seq == turn.number}
-    parts = tuple(replaced.get(at, part) for at, part in enumerate(admitted.parts))
+    parts: tuple[ContentPart, ...] = tuple(replaced.get(at, part) for at, part in enumerate(admitted.parts))
+    parts = parts_shown(excluded_places(turn), turn.number, parts, "A message")
     return Message(Role.USER, tuple(part for part in parts if part != Text("")))
 
 

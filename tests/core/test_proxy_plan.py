@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 
 from holdfast.core.fold.session_state import Call, InFlight, Turn
 from holdfast.core.limits.bounds import Bounds
-from holdfast.core.proxy.matching import digest_of
 from holdfast.core.proxy.plan import (
     AnswerCompaction,
     ClientLoop,
@@ -17,6 +16,7 @@ from holdfast.core.proxy.plan import (
     Recover,
     RequestFacts,
     ReturnError,
+    digest_of,
     fold_loop,
     is_looping,
     plan_end,
@@ -25,8 +25,7 @@ from holdfast.core.proxy.plan import (
     resumption,
     truncation_fault,
 )
-from holdfast.core.turn.actions import EndTurn, Rest, RunTools
-from holdfast.core.turn.decide import decide
+from holdfast.core.turn.decide import EndTurn, Rest, RunTools, decide
 from holdfast.core.turn.failure_messages import BROKEN_OFF
 from holdfast.core.turn.ladder import SUMMARY_BACKOFF_SECONDS_MAX, next_summary_rung
 from holdfast.types.faults import Confidence, Fault, FaultKind, Rung, Unit
@@ -108,7 +107,9 @@ def test_a_compaction_whose_history_is_one_message_is_answered_here_instead_of_r
         (FaultKind.AUTH, {}, False),
         (FaultKind.MODEL_NOT_FOUND, {}, False),
         (FaultKind.CONTENT_POLICY, {}, False),
+        (FaultKind.CONTENT_POLICY, {"is_divisible": True}, True),
         (FaultKind.BAD_REQUEST, {}, False),
+        (FaultKind.BAD_REQUEST, {"is_divisible": True}, True),
         (FaultKind.BAD_REQUEST_REASONING, {}, False),
         (FaultKind.BAD_REQUEST_REASONING, {"has_reasoning": True}, True),
         (FaultKind.BAD_REQUEST_REASONING, {"has_effort": True}, True),
@@ -121,7 +122,8 @@ def test_a_fault_is_recovered_if_a_rung_of_its_row_can_change_the_request(
     facts = msgspec.structs.replace(CHAT, **more)
     assert plan_failure(facts, fault, BOUNDS) == (Recover(fault) if helps else ReturnError())
     compaction = msgspec.structs.replace(facts, is_compaction=True)
-    assert plan_failure(compaction, fault, BOUNDS) == (Recover(fault) if helps else AnswerCompaction())
+    is_recovered = helps and not facts.is_divisible
+    assert plan_failure(compaction, fault, BOUNDS) == (Recover(fault) if is_recovered else AnswerCompaction())
 
 
 def test_a_stated_output_limit_is_recovered_and_a_wait_beyond_our_bound_is_not() -> None:
@@ -207,3 +209,11 @@ def test_a_relayed_part_of_an_answer_ends_the_turn() -> None:
     fault = Fault(FaultKind.TRANSIENT, Confidence.CERTAIN)
     turn = Turn(number=1, in_flight=InFlight.READY, fault=fault, is_relayed=True)
     assert decide(turn, BOUNDS, is_proxied=True) == EndTurn(1, Outcome.FAILED, BROKEN_OFF)
+
+
+def test_a_request_without_the_named_parameter_is_not_recovered_for_it() -> None:
+    """Else a turn would be recorded that no rung can change; with it, a client's own compaction is recovered too."""
+    fault = Fault(FaultKind.QUOTA, Confidence.LIKELY, parameter="seed")
+
+    assert plan_failure(CHAT, fault, BOUNDS) == ReturnError()
+    assert plan_failure(msgspec.structs.replace(CHAT, parameters=frozenset({"seed"})), fault, BOUNDS) == Recover(fault)

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from holdfast.core.compaction.rollover import Beginning, beginnings, generation_after, is_smaller, shown_less, told_of
+from holdfast.core.compaction.plan import Beginning, beginnings, generation_after, is_smaller, shown_less, told_of
 from holdfast.core.fold.session_state import Turn
 from holdfast.core.limits.fit import Sizes
 from holdfast.core.limits.sizing import bytes_of_message, tokens_of_message

@@ -195,15 +195,84 @@ def test_in_short_talk_what_was_said_around_a_turn_counts() -> None:
     lone[12] = Row(13, 0, "", "the budget")
     lone[13] = Row(14, 0, "", "of the harbour")
 
-    assert found_by(indexed(*lone), "harbour budget")[:2] == [14, 3]
+    assert found_by(indexed(*lone), "harbour budget") == [14, 13, 3]
 
 
-def test_turns_beside_a_better_one_come_after_all_others() -> None:
-    rows = [Row(seq, 0, "", "yes I see") for seq in range(1, 30)]
-    for seq in (3, 4, 20):
-        rows[seq - 1] = Row(seq, 0, "", "the budget")
+def a_talk(**said: str) -> Index:
+    """Return an index of forty short messages, some of them with the given words by their seqs."""
+    rows = [Row(seq, 0, "", said.get(f"at_{seq}", "yes I see")) for seq in range(1, 41)]
+    return indexed(*rows)
 
-    assert found_by(indexed(*rows), "budget") == [3, 20, 4]
+
+def test_a_turn_beside_a_better_one_loses_to_an_equal_one_elsewhere() -> None:
+    index = a_talk(at_3="the budget", at_4="the budget", at_20="the budget")
+
+    assert found_by(index, "budget") == [3, 20, 4]
+
+
+def test_a_turn_beside_a_better_one_is_found_before_a_weaker_one_elsewhere() -> None:
+    """The answer stands beside the question that has the same words."""
+    index = a_talk(
+        at_3="when is the budget of the harbour due",
+        at_4="the harbour budget, Friday",
+        **{f"at_{seq}": "some harbour" for seq in range(12, 40, 6)},
+    )
+
+    assert found_by(index, "harbour budget")[:2] == [4, 3]
+
+
+def test_scores_fall_along_the_list() -> None:
+    """Hits of several sessions are merged by their scores."""
+    found = a_talk(at_3="the budget", at_4="the budget", at_5="a budget", at_20="budget").find("budget", limit=9)
+
+    assert [one.score for one in found] == sorted((one.score for one in found), reverse=True)
+
+
+def test_long_answers_do_not_drown_what_a_person_said() -> None:
+    essay = "For a trip to the coast you may pack a tent, a stove and warm clothes, and plan the trip well. " * 12
+    rows = [Row(2 * number, 0, "", essay) for number in range(1, 20)]
+    rows += [Row(2 * number + 1, 0, "", "thanks, tell me more about it") for number in range(1, 20)]
+    rows[25] = Row(15, 0, "", "my last trip to the coast was with Ada, can you plan another?")
+
+    assert (
+        found_by(indexed(*sorted(rows, key=lambda row: row.seq)), "who was with me on the trip to the coast")[0] == 15
+    )
+
+
+def test_in_meetings_a_long_turn_is_as_good_as_a_short_one() -> None:
+    long = Row(7, 0, "", "the budget of the harbour was refused, " + "and we went on to talk of the other plans " * 10)
+    index = indexed(*(long if seq == 7 else Row(seq, 0, "", "the harbour") for seq in range(1, 40)))
+
+    assert found_by(index, "harbour budget")[0] == 7
+
+
+def test_an_output_that_repeats_its_path_does_not_outrank_a_read() -> None:
+    index = indexed(
+        Row(2, 1, "read src/a.py 1 40", "import os"),
+        Row(4, 3, "edit src/a.py old new", "src/a.py was changed"),
+        Row(6, 5, "read src/b.py 1 40", "import os"),
+    )
+
+    assert found_by(index, "src/a.py")[:2] == [4, 2]
+    scores = [one.score for one in index.find("src/a.py", limit=2)]
+    assert scores[0] < 1.05 * scores[1]
+
+
+@pytest.mark.parametrize(("words_each", "ratio_min", "ratio_max"), [(5, 1.1, 1.3), (900, 0.9, 1.02)])
+def test_words_around_count_for_a_short_message_and_not_for_an_essay(
+    words_each: int, ratio_min: float, ratio_max: float
+) -> None:
+    texts = [" ".join(f"w{seq}x{number}" for number in range(words_each)) for seq in range(60)]
+    texts[10], texts[11] = "the harbour", f"budget {texts[11]}"
+    texts[45] = f"budget {texts[45]}"
+
+    beside, apart = (
+        next(one.score for one in indexed(*rows).find("harbour budget", limit=9) if one.row == place)
+        for rows in ([Row(seq, 0, "", text) for seq, text in enumerate(texts, start=1)],)
+        for place in (11, 45)
+    )
+
+    assert ratio_min < beside / apart < ratio_max
 
 
 def test_steps_stay_beside_each_other_in_short_talk() -> None:

@@ -18,6 +18,7 @@ from holdfast.core.limits.sizing import (
     tokens_of_request,
     tokens_of_text,
     tokens_of_tools,
+    within_window,
 )
 from holdfast.types.limits import UNCALIBRATED, Calibration
 from holdfast.types.messages import (
@@ -318,3 +319,23 @@ def test_letters_without_words_cost_more_than_words() -> None:
     words = "the quick brown foxes jump over lazy dogs"
     assert tokens_of_text("qzxjvkwpqhdxzmvbtnlq" * 2) > 1.5 * tokens_of_text(words)
     assert tokens_of_text("QzXjVkWpQhDxZmVbTnLq" * 2) > 1.5 * tokens_of_text(words)
+
+
+@pytest.mark.parametrize(
+    ("overhead", "window", "expected"),
+    [(30_000.0, None, 30_000.0), (4_000.0, 16_000, 4_000.0), (4_001.0, 16_000, 4_000.0), (40_000.0, 8_000, 2_000.0)],
+)
+def test_an_overhead_takes_no_more_than_a_quarter_of_the_window(
+    overhead: float, window: int | None, expected: float
+) -> None:
+    """FM-012: sums over calls that are reported as one leave room for a request."""
+    calibration = Calibration(scale=1.2, overhead=overhead, readings=9)
+    assert within_window(calibration, window) == msgspec.structs.replace(calibration, overhead=expected)
+
+
+def test_a_full_cache_of_counts_changes_no_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    texts = [f"text {number} of the view" for number in range(6)]
+    counts = [tokens_of_text(text) for text in texts]
+    monkeypatch.setattr("holdfast.core.limits.sizing._COUNTED_MAX", 2)
+
+    assert [tokens_of_text(text) for text in (*texts, *texts, *map(str.upper, texts))][:12] == [*counts, *counts]

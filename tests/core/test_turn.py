@@ -7,8 +7,7 @@ from msgspec.structs import replace
 
 from holdfast.core.fold.session_state import Asked, IllegalStepError, InFlight, Turn
 from holdfast.core.limits.bounds import Bounds
-from holdfast.core.turn.actions import CallModel, EndTurn, Rest, RunTools, StartTurn
-from holdfast.core.turn.decide import decide
+from holdfast.core.turn.decide import CallModel, EndTurn, Rest, RunTools, StartTurn, decide
 from holdfast.core.turn.failure_messages import CANCELLED, OUT_OF_STEPS
 from holdfast.core.turn.transitions import ANY_TIME, TRANSITIONS, evolve
 from holdfast.testing.builders import a_notice, a_reply, a_tool_call, an_attempt_started, an_input

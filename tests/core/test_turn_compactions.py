@@ -3,8 +3,16 @@
 import pytest
 
 from holdfast.core.fold.session_state import Turn
-from holdfast.core.turn.actions import CallModel, Climb, Rest, RunTools, SettleCompactions, StartTurn
-from holdfast.core.turn.decide import decide, interruptions
+from holdfast.core.turn.decide import (
+    CallModel,
+    Climb,
+    Rest,
+    RunTools,
+    SettleCompactions,
+    StartTurn,
+    decide,
+    interruptions,
+)
 from holdfast.core.turn.ladder import ASKED_BY_A_PERSON, ASKED_BY_US
 from holdfast.testing.builders import an_attempt_started, an_input
 from holdfast.types.faults import FaultKind, Rung

@@ -2,8 +2,7 @@
 
 from msgspec.structs import replace
 
-from holdfast.core.turn.actions import CallModel, EndTurn, RunTools
-from holdfast.core.turn.decide import decide, interruptions
+from holdfast.core.turn.decide import CallModel, EndTurn, RunTools, decide, interruptions
 from holdfast.core.turn.failure_messages import INTERRUPTED
 from holdfast.testing.builders import a_reply, an_attempt_started, an_input
 from holdfast.types.faults import FaultKind, Rung

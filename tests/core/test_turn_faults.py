@@ -2,20 +2,35 @@
 
 import pytest
 
+from holdfast.core.fold.session_state import Turn
 from holdfast.core.limits.bounds import Bounds
-from holdfast.core.turn.actions import Backoff, CallModel, Climb, EndTurn, StartTurn
-from holdfast.core.turn.decide import decide
+from holdfast.core.turn.decide import (
+    Backoff,
+    CallModel,
+    Climb,
+    EndTurn,
+    SettleCompactions,
+    StartTurn,
+    decide,
+    evidence_of,
+)
 from holdfast.core.turn.failure_messages import oversize
-from holdfast.core.turn.ladder import LADDER
+from holdfast.core.turn.ladder import LADDER, REPEATED_TRANSIENT, Evidence, next_summary_rung, rungs_for
 from holdfast.testing.builders import a_reply, an_attempt_started, an_input
 from holdfast.types.faults import Confidence, Fault, FaultKind, Phase, Refusal, Rung
 from holdfast.types.messages import Text
 from holdfast.types.records import (
+    AnyRecord,
     AttemptFailed,
     AttemptStarted,
+    CancelRequested,
     CompactionApplied,
+    CompactionOutcome,
+    CompactionRequested,
+    CompactionSettled,
     Outcome,
     OutputClamped,
+    ParameterDropped,
     PartReplaced,
     RungFinished,
     RungResult,
@@ -173,17 +188,20 @@ def test_rate_limits_wait_as_the_provider_says() -> None:
 
 @pytest.mark.parametrize("kind", FaultKind)
 def test_every_fault_climbs_its_whole_row_and_then_ends_the_turn(kind: FaultKind) -> None:
-    turn = fold(*OPEN, an_attempt_started(), failed(kind))
+    # A refused turn before this one, so that the newest input is not the only suspect.
+    turn = fold(*OPEN, an_attempt_started(), failed(kind), start=Turn(refused_turns=1))
     climbed: list[Rung] = []
+    # No parameter is named.
+    row = tuple(rung for rung in LADDER[kind] if rung is not Rung.DROP_PARAMETER)
 
-    for _ in LADDER[kind]:
+    for _ in row:
         action = decide(turn, BOUNDS)
         assert isinstance(action, Backoff | Climb)
         rung = Rung.BACKOFF if isinstance(action, Backoff) else action.rung
         climbed.append(rung)
         turn = fold(RungStarted(1, rung, kind), RungFinished(1, rung, RungResult.UNCHANGED), start=turn)
 
-    assert tuple(climbed) == LADDER[kind]
+    assert tuple(climbed) == row
     end = decide(turn, BOUNDS)
     assert isinstance(end, EndTurn)
     assert (end.outcome, end.ending and end.ending.code) == (Outcome.FAILED, kind.value)
@@ -207,3 +225,132 @@ def test_what_was_too_large_ends_the_turn_where_that_is_the_rule() -> None:
     assert decide(ended, Bounds(on_oversize="stop")) == StartTurn(9)
     begun = fold(TurnStarted(9), start=ended)
     assert decide(begun, Bounds(on_oversize="stop")) == CallModel(1), "what was left out before stops nobody again"
+
+
+def test_a_guess_about_tool_calls_leaves_out_content_before_the_past_is_given_up() -> None:
+    """A memory guard's 400 and the like name tool calls without a cause in them."""
+    guess = Fault(FaultKind.TOOL_PAIRING, Confidence.GUESS)
+    certain = Fault(FaultKind.TOOL_PAIRING, Confidence.CERTAIN)
+
+    assert not {Rung.DIGEST, Rung.KEEP_NEWEST, Rung.ROLL_OVER} & set(rungs_for(guess, BOUNDS))
+    assert Rung.LEAVE_OUT_NEW in rungs_for(guess, BOUNDS)
+    assert Rung.DIGEST in rungs_for(guess, BOUNDS, Evidence(refused_turns=1))
+    assert tuple(rungs_for(certain, BOUNDS)) == LADDER[FaultKind.TOOL_PAIRING]
+
+
+def test_the_past_is_given_up_for_refused_content_only_if_it_is_suspect() -> None:
+    certain, guess = (Fault(FaultKind.CONTENT_POLICY, sure) for sure in (Confidence.CERTAIN, Confidence.GUESS))
+    past = Evidence(is_past_suspect=True)
+
+    drastic = [
+        Rung.ROLL_OVER in rungs_for(fault, BOUNDS, evidence)
+        for fault in (certain, guess)
+        for evidence in (Evidence(), past, Evidence(refused_turns=1))
+    ]
+    assert drastic == [False, True, True, False, False, True]
+
+
+def test_a_transient_fault_continues_as_content_only_if_it_repeats_identically() -> None:
+    def after(*bodies: str) -> tuple[Rung, ...]:
+        turn = fold(*OPEN)
+        for attempt, body in enumerate(bodies, start=1):
+            refusal = Refusal("x", Phase.RESPONSE, 500, body=body)
+            fault = Fault(FaultKind.TRANSIENT, Confidence.LIKELY)
+            turn = fold(an_attempt_started(attempt=attempt), AttemptFailed(1, attempt, refusal, fault), start=turn)
+            climbed = (RungStarted(1, Rung.BACKOFF, fault.kind), RungFinished(1, Rung.BACKOFF, RungResult.CHANGED))
+            turn = turn if attempt == len(bodies) else fold(*climbed, start=turn)
+        return tuple(rungs_for(Fault(FaultKind.TRANSIENT, Confidence.LIKELY), BOUNDS, evidence_of(turn)))
+
+    assert after("same", "same", "same", "same") == REPEATED_TRANSIENT
+    assert after("request 1", "request 2", "request 3", "request 4") == LADDER[FaultKind.TRANSIENT]
+
+
+def test_a_cancelled_compaction_request_is_settled_as_that_and_a_met_one_is_not() -> None:
+    asked = fold(CompactionRequested(), CancelRequested(1))
+    assert decide(asked, BOUNDS) == SettleCompactions((1,), CompactionOutcome.CANCELLED, "it was cancelled")
+
+    settled = fold(CompactionSettled(1, CompactionOutcome.CANCELLED), start=asked)
+    assert (settled.wanted, settled.cancelled) == ((), ())
+
+
+def test_a_model_that_was_given_up_is_remembered_with_its_fault() -> None:
+    switched = (
+        RungStarted(1, Rung.FALLBACK_MODEL, FaultKind.AUTH),
+        RungFinished(1, Rung.FALLBACK_MODEL, RungResult.CHANGED),
+    )
+    turn = fold(*OPEN, an_attempt_started(), failed(FaultKind.AUTH), *switched)
+    assert [one.kind for one in turn.failed_models] == [FaultKind.AUTH]
+    # The fault is lost: the log has a gap.
+    assert fold(*OPEN, *switched).failed_models == ()
+
+
+def refused(parameter: str, attempt: int, kind: FaultKind = FaultKind.BAD_REQUEST) -> AttemptFailed:
+    fault = Fault(kind, Confidence.LIKELY, parameter=parameter)
+    return AttemptFailed(1, attempt, Refusal("openai-chat", Phase.RESPONSE, 400), fault)
+
+
+def dropped(parameter: str) -> tuple[AnyRecord, ...]:
+    rung = Rung.DROP_PARAMETER
+    return (
+        RungStarted(1, rung, FaultKind.BAD_REQUEST),
+        ParameterDropped(1, parameter),
+        RungFinished(1, rung, RungResult.CHANGED),
+    )
+
+
+@pytest.mark.parametrize("kind", [FaultKind.BAD_REQUEST, FaultKind.BAD_REQUEST_REASONING, FaultKind.TOOL_PAIRING])
+def test_a_named_parameter_is_left_out_first_whatever_else_the_error_suggests(kind: FaultKind) -> None:
+    turn = fold(*OPEN, an_attempt_started(), refused("seed", 1, kind))
+
+    assert decide(turn, BOUNDS) == Climb(Rung.DROP_PARAMETER, kind)
+    rows = rungs_for(Fault(kind, Confidence.LIKELY, parameter="seed"), BOUNDS)
+    assert rows.count(Rung.DROP_PARAMETER) == 4, "recovery ends"
+
+
+def test_each_named_parameter_is_left_out_once_and_stays_out_for_the_turn() -> None:
+    turn = fold(*OPEN, an_attempt_started(), refused("seed", 1), *dropped("seed"))
+    assert decide(turn, BOUNDS) == CallModel(2)
+
+    other = fold(an_attempt_started(attempt=2), refused("top_p", 2), start=turn)
+    assert decide(other, BOUNDS) == Climb(Rung.DROP_PARAMETER, FaultKind.BAD_REQUEST)
+    assert [one.parameter for one in fold(*dropped("top_p"), start=other).dropped] == ["seed", "top_p"]
+
+    same = decide(fold(an_attempt_started(attempt=2), refused("seed", 2), start=turn), BOUNDS)
+    assert same == Climb(Rung.CLAMP_OUTPUT, FaultKind.BAD_REQUEST), "it was not the cause"
+
+
+def test_a_parameter_that_was_not_in_the_request_is_tried_once() -> None:
+    turn = fold(
+        *OPEN,
+        an_attempt_started(),
+        refused("seed", 1),
+        RungStarted(1, Rung.DROP_PARAMETER, FaultKind.BAD_REQUEST),
+        RungFinished(1, Rung.DROP_PARAMETER, RungResult.UNCHANGED),
+    )
+
+    assert decide(turn, BOUNDS) == Climb(Rung.CLAMP_OUTPUT, FaultKind.BAD_REQUEST)
+
+
+def test_another_model_and_another_turn_get_every_parameter_again() -> None:
+    turn = fold(*OPEN, an_attempt_started(), refused("seed", 1), *dropped("seed"))
+    refused_again = (an_attempt_started(attempt=2), failed(FaultKind.AUTH, attempt=2))
+    switched = (
+        RungStarted(1, Rung.FALLBACK_MODEL, FaultKind.AUTH),
+        RungFinished(1, Rung.FALLBACK_MODEL, RungResult.CHANGED),
+    )
+
+    assert fold(*refused_again, *switched, start=turn).dropped == ()
+    ended = fold(an_attempt_started(attempt=2), a_reply("ok", attempt=2), TurnEnded(1, Outcome.ANSWERED), start=turn)
+    assert ended.dropped == ()
+
+
+def test_a_summary_is_asked_for_again_without_each_refused_parameter() -> None:
+    """Beside one other rung: parameters cost a short call, once in the life of a store."""
+    fault = Fault(FaultKind.BAD_REQUEST, Confidence.LIKELY, parameter="max_tokens")
+    effort = Fault(FaultKind.BAD_REQUEST_REASONING, Confidence.LIKELY)
+
+    assert next_summary_rung(fault, [], BOUNDS) is Rung.DROP_PARAMETER
+    assert next_summary_rung(fault, [Rung.CHANGE_EFFORT], BOUNDS) is Rung.DROP_PARAMETER
+    assert next_summary_rung(effort, [Rung.DROP_PARAMETER], BOUNDS) is Rung.CHANGE_EFFORT
+    assert next_summary_rung(effort, [Rung.CHANGE_EFFORT], BOUNDS) is None
+    assert next_summary_rung(fault, [Rung.CHANGE_EFFORT, *[Rung.DROP_PARAMETER] * 4], BOUNDS) is None

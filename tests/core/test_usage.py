@@ -2,14 +2,12 @@
 
 from holdfast.core.fold.session_state import Turn
 from holdfast.core.limits.bounds import Bounds
-from holdfast.core.limits.fit import Sizes, misfit
-from holdfast.core.limits.usage import after_change, budgets_of
+from holdfast.core.limits.fit import Sizes, after_change, budgets_of, misfit
 from holdfast.core.turn.transitions import evolve
 from holdfast.testing.builders import a_message, an_input
-from holdfast.types.limits import Calibration, Limits
+from holdfast.types.limits import Budgets, Calibration, Limits
 from holdfast.types.messages import Usage
 from holdfast.types.records import AttemptStarted, CompactionUndone, Logged, ReplyRecorded, TurnStarted
-from holdfast.types.usage import Budgets
 from tests.core.test_fold import APPLIED, climbing
 from tests.core.turns import fold
 

@@ -12,10 +12,10 @@ import pytest
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from holdfast.core.compaction.rollover import generation_after, shown_less
+from holdfast.core.compaction.plan import generation_after, shown_less
 from holdfast.core.fold.session_state import InFlight, Turn
 from holdfast.core.limits.bounds import Bounds
-from holdfast.core.turn.actions import (
+from holdfast.core.turn.decide import (
     Action,
     Backoff,
     CallModel,
@@ -25,8 +25,9 @@ from holdfast.core.turn.actions import (
     RunTools,
     SettleCompactions,
     StartTurn,
+    decide,
+    interruptions,
 )
-from holdfast.core.turn.decide import decide, interruptions
 from holdfast.core.turn.ladder import SUMMARIES
 from holdfast.core.turn.transitions import evolve
 from holdfast.core.view import lens_of, through
@@ -58,10 +59,12 @@ from holdfast.types.records import (
     GenerationStarted,
     InputAdmitted,
     Logged,
+    MessageExcluded,
     MessagePinned,
     NoticePosted,
     OutputClamped,
     OutputMasked,
+    ParameterDropped,
     PartReplaced,
     PieceSummarised,
     ReasoningDropped,
@@ -218,6 +221,9 @@ class World:
                 return [ReasoningDropped(turn.number, len(self.log) + 1)]
             case Rung.CHANGE_EFFORT:
                 return [EffortChanged(turn.number, Effort.LOW if turn.effort is None else None)]
+            case Rung.DROP_PARAMETER:
+                assert turn.fault is not None
+                return [ParameterDropped(turn.number, turn.fault.parameter), told]
             case Rung.SHRINK_IMAGE if places := self._places(media_only=True):
                 seq, place = self._choose(places)
                 image = Media(BlobRef("cd" * 32, 900), "image/jpeg", f"shown @{len(self.log) + 1}")
@@ -225,6 +231,9 @@ class World:
             case Rung.REPLACE_LARGEST if places := self._places():
                 seq, place = self._choose(places)
                 return [PartReplaced(turn.number, seq, place, Text(f"shown @{len(self.log) + 1}"), "x"), told]
+            case Rung.LEAVE_OUT_UNANSWERED | Rung.LEAVE_OUT_NEW if places := self._places():
+                seq, place = self._choose(places)
+                return [MessageExcluded(seq, self._choose((place, None)), turn=turn.number, why="x"), told]
             case Rung.ROLL_OVER:
                 return self._generation()
             case Rung.SUMMARISE | Rung.SUMMARISE_LESS | Rung.SUMMARISE_PIECES | Rung.DIGEST | Rung.KEEP_NEWEST:
@@ -286,7 +295,9 @@ class World:
 
     def _asks(self) -> AnyRecord:
         turn = self.turn
-        match self._choose(("input", "compact", "cancel", "input", "pin", "undo", "configure", "input", "notes")):
+        match self._choose(
+            ("input", "compact", "cancel", "input", "pin", "undo", "configure", "input", "notes", "exclude")
+        ):
             case "notes":
                 return self._notes()
             case "compact":
@@ -297,6 +308,10 @@ class World:
                 return CancelRequested(self._choose((turn.number, *turn.waiting, len(self.log), 999)))
             case "pin":
                 return MessagePinned(self._choose(range(1, len(self.log) + 2)), self._choose((True, True, False)))
+            case "exclude":
+                return MessageExcluded(
+                    self._choose(range(1, len(self.log) + 2)), is_excluded=self._choose((True, False))
+                )
             case "undo":
                 undone = self._choose((turn.compaction_seq, 0, 1))
                 return CompactionUndone(undone, *self._before.get(undone, (None, 0)))

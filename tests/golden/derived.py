@@ -11,14 +11,12 @@ from holdfast.core.fold.session_state import InFlight, Turn
 from holdfast.core.integrity.segments import Sealing, sealable_until
 from holdfast.core.limits.bounds import Bounds
 from holdfast.core.limits.prices import Spent
-from holdfast.core.turn.actions import Action
-from holdfast.core.turn.decide import decide, interruptions
+from holdfast.core.turn.decide import Action, decide, interruptions
 from holdfast.core.turn.transitions import evolve
 from holdfast.core.view import messages_in_view
-from holdfast.types.limits import Limits
+from holdfast.types.limits import Budgets, Limits
 from holdfast.types.messages import Message
 from holdfast.types.records import Abandonment, Logged, encode_record
-from holdfast.types.usage import Budgets
 from tests.golden.shapes import expanded
 
 USUAL = Bounds()

@@ -14,7 +14,7 @@ from typing import Any
 
 import msgspec
 
-from holdfast.lab.benches.postgres_server import OwnServer
+from holdfast.lab.benches.postgres import OwnServer
 from holdfast.runtime.sessions.transfer import export_session
 from holdfast.stores.archived import ArchivedStore
 from holdfast.stores.archives import FolderArchive
@@ -22,8 +22,7 @@ from holdfast.stores.blobs import FolderBlobs
 from holdfast.stores.memory import MemoryBlobs, MemoryStore
 from holdfast.stores.postgres import migrations as postgres_layout
 from holdfast.stores.sqlite import SqliteStore
-from holdfast.testing.clock import ManualClock
-from holdfast.testing.store_fixture import lease_on
+from holdfast.testing.builders import ManualClock, lease_on
 from holdfast.types.records import AnyRecord, decode_record, encode_record
 from tests.golden import samples
 from tests.golden.blobs import CONTENTS

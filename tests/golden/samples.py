@@ -1,13 +1,16 @@
 """One record of every type with every field set, and one with nothing set but the required fields."""
 
+from holdfast.types.accounts import UsageRow, UsageTotals
 from holdfast.types.faults import Confidence, Fault, FaultKind, Phase, Refusal, Rung, Unit
-from holdfast.types.limits import Calibration, Learned
+from holdfast.types.limits import Budgets, Calibration, Claim, Evidence, Learned, Observation, Support
 from holdfast.types.messages import (
     Effort,
     LargeText,
     Media,
+    Payload,
     Reasoning,
     Reply,
+    Role,
     StopReason,
     Text,
     ToolCall,
@@ -36,12 +39,17 @@ from holdfast.types.records import (
     GenerationStarted,
     InputAdmitted,
     LimitsLearned,
+    MessageAppended,
+    MessageExcluded,
     MessagePinned,
+    MessagesRetracted,
     NoticePosted,
     Outcome,
     OutputClamped,
     OutputMasked,
+    ParameterDropped,
     PartReplaced,
+    PayloadStored,
     PieceSummarised,
     ReasoningDropped,
     ReplyRecorded,
@@ -59,14 +67,16 @@ from holdfast.types.records import (
     Trigger,
     TurnEnded,
     TurnStarted,
+    UsageRecorded,
+    UsageTotalled,
     WindowWarned,
 )
-from holdfast.types.usage import Budgets
 from tests.golden.blobs import NOTES_REF, PICTURE_REF
 
 # Every kind of text that JSON may spell in more than one way.
 _WORDS = 'Depth "20 m" \\ tab\there\nÄnderung 深さ 🚢 </b> \u2028 \x7f \x00'
 
+_TOTALS = UsageTotals(5, 1, 4, 1_200, 340, 800, 0.25, 2)
 _USAGE = Usage(1_200, 340, 800, 90, 256)
 _TEXT = Text(_WORDS)
 _LARGE = LargeText(NOTES_REF, "Sounding 01", "soundings.txt")
@@ -96,6 +106,7 @@ _FAULT = Fault(
     "slow down",
     1_024,
     PICTURE_REF.sha256,
+    "max_tokens",
 )
 _LEARNED = Learned(
     8_192,
@@ -109,9 +120,24 @@ _LEARNED = Learned(
     accepted_tokens=7_000,
     accepted_wire_bytes=90_000,
     calibration=Calibration(1.25, 12.5, 0.0625, 9, 1, (0.5, 1.5, 2.5, 3.5, 4.5)),
+    claims=(
+        Claim(
+            "window_tokens",
+            8_192,
+            Evidence.STATED,
+            1_800_000_000.0,
+            1_800_000_100.0,
+            2,
+            1,
+            3,
+            (Support("telegram:42", 17),),
+            "at most 8192 tokens",
+        ),
+    ),
+    observations=(Observation(Evidence.OBSERVED, 8_000, 600, Support("telegram:42", 15)),),
 )
 _COMPACTION = CompactionApplied(
-    4, 9, _WORDS, 7_000, 900, SummaryKind.SUMMARY, "test:deep", 11, 3, cost_usd=0.0125, saves_usd=0.002
+    4, 9, _WORDS, 7_000, 900, SummaryKind.SUMMARY, "test:deep", 11, 3, cost_usd=0.0125, saves_usd=0.002, unread=5
 )
 _GENERATION = GenerationStarted(
     4,
@@ -125,6 +151,7 @@ _GENERATION = GenerationStarted(
     3,
     cost_usd=0.0125,
     saves_usd=0.002,
+    unread=5,
     generation=5,
     left=3,
     pins_left=(1, 4),
@@ -137,6 +164,7 @@ _ASKED: tuple[AnyRecord, ...] = (
     CancelRequested(4),
     CompactionRequested(Trigger.DEBT, "the depths", 17),
     MessagePinned(4, is_pinned=False),
+    MessageExcluded(5, 1, is_excluded=False, turn=4, why="content_policy"),
     ResultSubmitted(4, 6, _RESULT),
     LimitsLearned("openai-chat:https://api.example/v1:deep", _LEARNED),
     AnswerLinked(
@@ -144,6 +172,8 @@ _ASKED: tuple[AnyRecord, ...] = (
     ),
     ClientCompacted(),
     ClientResumed("0a0b" * 8, 20_480),
+    UsageRecorded("deep", _TOTALS),
+    UsageTotalled(12, (UsageRow("2026-11-18", "deep", _TOTALS), UsageRow("2026-10", "quick", _TOTALS))),
     CompactionUndone(9, _COMPACTION, 7),
     CompactionUndone(9, _GENERATION, 7),
 )
@@ -151,7 +181,7 @@ _ASKED: tuple[AnyRecord, ...] = (
 _DONE: tuple[AnyRecord, ...] = (
     TurnStarted(4),
     AttemptStarted(4, 2, "test:deep", 1_500, 2_048, _BUDGETS, 1_400),
-    ReplyRecorded(4, 2, _REPLY, 13, 0.00625),
+    ReplyRecorded(4, 2, _REPLY, 13, 0.00625, tokens_suspected=900, own_calls=("call-1",), said_before="I look."),
     AttemptFailed(4, 2, _REFUSAL, _FAULT, _USAGE, 0.00125, is_relayed=True),
     AttemptAbandoned(4, 2, Abandonment.STORE_FULL),
     ToolStarted(4, "call-1", "sound", is_idempotent=True, reply=6),
@@ -162,7 +192,19 @@ _DONE: tuple[AnyRecord, ...] = (
 # Views.
 _CHANGED: tuple[AnyRecord, ...] = (
     PieceSummarised(
-        4, 9, "Notes.", "test:deep", _USAGE, 3, "the depths", is_merged=True, cost_usd=0.001, is_riding=True
+        4,
+        9,
+        "Notes.",
+        "test:deep",
+        _USAGE,
+        3,
+        "the depths",
+        is_merged=True,
+        cost_usd=0.001,
+        offset=800,
+        since_offset=70,
+        level=2,
+        is_riding=True,
     ),
     RungStarted(4, Rung.BACKOFF, FaultKind.OVERLOADED, 4.5),
     SummaryRefused(4, "test:deep", "it was empty", _FAULT, _USAGE, cost_usd=0.001, is_over_budget=True, is_riding=True),
@@ -170,6 +212,7 @@ _CHANGED: tuple[AnyRecord, ...] = (
     _GENERATION,
     ReasoningDropped(4, 9),
     EffortChanged(4, Effort.LOW),
+    ParameterDropped(4, "max_tokens", "not supported with this model"),
     OutputClamped(4, 1_024),
     OutputMasked(4, 9),
     PartReplaced(4, 1, 2, _TEXT, "media_overflow"),
@@ -184,7 +227,21 @@ _TOLD: tuple[AnyRecord, ...] = (
     NoticePosted(4, "masked", "Old output is shown by a line."),
     SegmentSealed(1, 900, "ab/000000000001-000000000900-cd", "cd" * 32, 4_096),
 )
-FULL = (*_ASKED, *_DONE, *_CHANGED, *_TOLD)
+# Appended.
+_PAYLOAD = Payload("openai-agents", "{}", b"\xff", NOTES_REF)
+_APPENDED: tuple[AnyRecord, ...] = (
+    MessageAppended(
+        Role.ASSISTANT,
+        (_TEXT, _LARGE, _MEDIA, ToolCall("call-1", "sound", "{}"), _RESULT, Reasoning("So.", "i", "o")),
+        4,
+        "message-2",
+        _PAYLOAD,
+    ),
+    PayloadStored(_PAYLOAD, "message-3"),
+    MessagesRetracted(4, 1, _COMPACTION, 9, 2, (1,)),
+    MessagesRetracted(4, 1, _GENERATION, 9, 2, (1,)),
+)
+FULL = (*_ASKED, *_DONE, *_CHANGED, *_TOLD, *_APPENDED)
 
 _PLAIN_RESULT = ToolResult("c", ())
 MINIMAL: tuple[AnyRecord, ...] = (
@@ -194,11 +251,14 @@ MINIMAL: tuple[AnyRecord, ...] = (
     CancelRequested(1),
     CompactionRequested(),
     MessagePinned(1),
+    MessageExcluded(1),
     ResultSubmitted(1, 2, _PLAIN_RESULT),
     LimitsLearned("i", Learned()),
     AnswerLinked("a", "s", "f", 1),
     ClientCompacted(),
     ClientResumed("", 0),
+    UsageRecorded("", UsageTotals()),
+    UsageTotalled(0, ()),
     CompactionUndone(2),
     TurnStarted(1),
     AttemptStarted(1, 1, "m"),
@@ -218,6 +278,7 @@ MINIMAL: tuple[AnyRecord, ...] = (
     GenerationStarted(1, 1, "s", 2, 1),
     ReasoningDropped(1, 1),
     EffortChanged(1, None),
+    ParameterDropped(1, "p"),
     OutputClamped(1, 1),
     OutputMasked(1, 1),
     PartReplaced(1, 1, 0, Text(""), "w"),
@@ -227,4 +288,8 @@ MINIMAL: tuple[AnyRecord, ...] = (
     WindowWarned(1, 70, "s"),
     NoticePosted(1, "c", "s"),
     SegmentSealed(1, 1, "n", "s", 1),
+    MessageAppended(Role.USER, ()),
+    MessageAppended(Role.USER, (), payload=Payload("t")),
+    PayloadStored(Payload("t")),
+    MessagesRetracted(0),
 )

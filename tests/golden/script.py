@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from holdfast.types.faults import Confidence, Fault, FaultKind, Phase, Refusal, Rung, Unit
-from holdfast.types.limits import Learned
+from holdfast.types.limits import Budgets, Learned
 from holdfast.types.messages import (
     Effort,
     LargeText,
@@ -62,7 +62,6 @@ from holdfast.types.records import (
     TurnStarted,
     WindowWarned,
 )
-from holdfast.types.usage import Budgets
 from tests.golden.blobs import NOTES_REF, PICTURE_REF
 
 MODEL = "test:deep"

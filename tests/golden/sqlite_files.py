@@ -13,10 +13,8 @@ from holdfast.ports import Archive, Lease, Segment, Store
 from holdfast.runtime.engine.log import Log
 from holdfast.stores.sqlite import SqliteStore
 from holdfast.stores.sqlite import file as sqlite_file
-from holdfast.testing.builders import a_notice
-from holdfast.testing.clock import ManualClock
+from holdfast.testing.builders import ManualClock, a_notice, lease_on
 from holdfast.testing.maintenance_contract import segment_of
-from holdfast.testing.store_fixture import lease_on
 from holdfast.types.records import Logged
 from tests.golden.script import (
     CLIENT_SESSION,

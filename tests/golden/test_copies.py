@@ -18,7 +18,7 @@ from holdfast.runtime.sessions.transfer import (
 from holdfast.stores.blobs import FolderBlobs
 from holdfast.stores.memory import MemoryBlobs, MemoryStore
 from holdfast.stores.sqlite import SqliteStore
-from holdfast.testing.clock import ManualClock
+from holdfast.testing.builders import ManualClock
 from holdfast.types.messages import BlobRef
 from holdfast.types.records import Logged, decode_record
 from tests.golden.blobs import CONTENTS

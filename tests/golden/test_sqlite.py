@@ -12,7 +12,7 @@ from holdfast.stores.archives import FolderArchive
 from holdfast.stores.blobs import FolderBlobs
 from holdfast.stores.sqlite import SqliteStore
 from holdfast.stores.sqlite.read_only import SqliteView
-from holdfast.testing.clock import ManualClock
+from holdfast.testing.builders import ManualClock
 from holdfast.types.messages import BlobRef
 from tests.golden.blobs import CONTENTS
 from tests.golden.derived import values_of

@@ -109,6 +109,8 @@ class Fault(msgspec.Struct, frozen=True, omit_defaults=True):
     output_requested: int | None = None
     # As in `Refusal`.
     blamed: str = ""
+    # The wire name of the parameter that was refused, if the request can do without it; "": none.
+    parameter: str = ""
 
 
 class Rung(StrEnum):
@@ -126,6 +128,8 @@ class Rung(StrEnum):
     # Send no reasoning back; turn reasoning on or off.
     DROP_REASONING = "drop_reasoning"
     CHANGE_EFFORT = "change_effort"
+    # Leave out a refused parameter, or send it under its other name.
+    DROP_PARAMETER = "drop_parameter"
     # Mask old tool output, one line each.
     MASK = "mask"
     # Replace old messages by a model's summary: of all of them, of less of each message, or piece by piece.
@@ -139,6 +143,11 @@ class Rung(StrEnum):
     SHRINK_IMAGE = "shrink_image"
     # Replace the part that is too large, or the largest, by one line.
     REPLACE_LARGEST = "replace_largest"
+    # Leave out messages of turns that ended without an answer; what came since the last answered request.
+    LEAVE_OUT_UNANSWERED = "leave_out_unanswered"
+    LEAVE_OUT_NEW = "leave_out_new"
+    # Nothing helped: take back what was left out or compacted for this fault.
+    TAKE_BACK = "take_back"
     # Only our own estimate exceeds the limit, and it may be wrong: send the request.
     SEND_ANYWAY = "send_anyway"
     # Start a generation: the view keeps a digest of the past and the newest input.

@@ -25,6 +25,18 @@ class BlobRef(msgspec.Struct, frozen=True):
     size_bytes: int
 
 
+class Payload(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Bytes that a caller keeps beside a message, unaltered, and the name of their format.
+
+    One field has them: `text` if they are UTF-8, `content` if not, and `blob` if they are large.
+    """
+
+    tag: str
+    text: str = ""
+    content: bytes = b""
+    blob: BlobRef | None = None
+
+
 class _Part(msgspec.Struct, frozen=True, tag_field="type", omit_defaults=True):
     """One part of a message. The tag is stored on disk: renaming one is a migration."""
 
@@ -131,6 +143,8 @@ class Request(msgspec.Struct, frozen=True):
     effort: Effort | None = None
     # No request follows that could reuse its prompt cache, so no cache write is requested.
     is_last: bool = False
+    # Parameters that the model refuses, by their names on the wire.
+    omitted: tuple[str, ...] = ()
 
 
 class StopReason(StrEnum):

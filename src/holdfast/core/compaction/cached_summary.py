@@ -11,8 +11,8 @@ from itertools import pairwise
 
 import msgspec
 
-from holdfast.core.compaction.facts import Passage
-from holdfast.core.compaction.summary import NOTES_ONLY, Detail, focus_line, length_and_headings, render
+from holdfast.core.compaction.reading import render
+from holdfast.core.compaction.summary import NOTES_ONLY, focus_line, length_and_headings
 from holdfast.core.fold.session_state import Turn
 from holdfast.core.limits.bounds import Bounds
 from holdfast.core.limits.fit import Sizes, misfit
@@ -227,8 +227,8 @@ def _listed(originals: Sequence[ViewMessage], heads: Mapping[int, str]) -> dict[
 
 def _head(message: ViewMessage) -> str:
     """Return the beginning of a message, on one line."""
-    rendered = render([Passage(message.seq, message.message)], Detail.FULL)
-    return " ".join(rendered.removeprefix(f"[#{message.seq}]").split())[:_HEAD_CHARS]
+    rendered = render(message).text
+    return " ".join(rendered.removeprefix(f"[#{message.seq}]")[: 8 * _HEAD_CHARS].split())[:_HEAD_CHARS]
 
 
 def _rank(message: Message) -> int:

@@ -1,306 +1,256 @@
-"""Digest: an extractive summary without a model, with the ledger beside it.
+"""Digest: the text that replaces earlier messages without a model, rendered from a memory in layers.
 
+State comes first (goal, tasks, agreements, standing instructions, changed files, verdicts, open errors, last words),
+then quoted sentences, then values and names. Each layer has a share of the tokens and passes on what it does not use.
 It cannot fail: any messages give a text within the token limit, deterministically and in bounded time. Sentences are
 quoted, never rephrased, and framed as reference, so that old messages do not read like current instructions.
 """
 
-import re
-from collections import Counter
-from collections.abc import Collection, Iterator, Sequence
-from heapq import heapify, heappop, heapreplace
-from itertools import chain
-from math import log, sqrt
-from operator import mul
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import msgspec
 
-from holdfast.core.compaction.facts import Passage
-from holdfast.core.compaction.ledger import Ledger, make_ledger
-from holdfast.core.compaction.passages import bounded, is_machine_made
-from holdfast.core.compaction.quotes import one_line
+from holdfast.core.compaction import layers
+from holdfast.core.compaction.facts import Judge, Passage, numbers
+from holdfast.core.compaction.layers import Candidate
+from holdfast.core.compaction.memory.observe import observe
+from holdfast.core.compaction.memory.quotes import one_line
+from holdfast.core.compaction.memory.state import Memory
+from holdfast.core.compaction.names import choose_names, fact_scores, merge_paths, rank
+from holdfast.core.compaction.story import Story, choose_typed, render_typed
 from holdfast.core.limits.sizing import tokens_of_text
 from holdfast.core.text.truncation import frame
-from holdfast.types.messages import LargeText, Role, Text, ToolCall
 
-__all__ = ["Digest", "Passage", "Quote", "make_digest", "render_summary", "represent"]
-
-
-class Quote(msgspec.Struct, frozen=True):
-    """A verbatim sentence with its role and record."""
-
-    seq: int
-    role: Role
-    text: str
+Count = Callable[[str], int]
 
 
-class Digest(msgspec.Struct, frozen=True):
-    """Digest of messages: their number, the tools called, and the most representative sentences."""
+class Shares(msgspec.Struct, frozen=True):
+    """Shares of the tokens per layer. Unused room passes on to the next layer."""
 
-    first_seq: int = 0
-    last_seq: int = 0
-    messages: int = 0
-    calls: tuple[tuple[str, int], ...] = ()
-    quotes: tuple[Quote, ...] = ()
-
-    def render(self) -> str:
-        """Return the digest as text, one quote per line in the order of the conversation."""
-        if not self.messages:
-            return ""
-        head = f"{self.messages} messages, #{self.first_seq} to #{self.last_seq}."
-        if self.calls:
-            head += " Tools: " + ", ".join(f"{name} {count}" for name, count in self.calls) + "."
-        return "\n".join([head, *(f"{quote.role} [#{quote.seq}] {quote.text}" for quote in self.quotes)])
+    state: tuple[float, ...]
+    typed: float
+    story: float
+    values: float
+    names: float
+    # Bound of the names as a share of the characters.
+    names_chars: float
 
 
-# --- Sentences ---
-
-# Characters read of one message, from its beginning and its end; characters and sentences of a conversation, the first
-# and the newest. Together they bound the time for any input.
-_MESSAGE_CHARS_MAX = 16 * 2**10
-_SESSION_CHARS_MAX = 4 * 2**20
-_SENTENCES_MAX = 1_500
-# Shorter sentences have no content by themselves ("Done."), longer ones are truncated.
-_SENTENCE_CHARS_MIN, _SENTENCE_CHARS_MAX = 24, 320
+_STATE: tuple[Callable[[Memory], Iterator[Candidate]], ...] = (
+    layers.goal,
+    layers.tasks,
+    layers.agreements,
+    layers.rules,
+    layers.changes,
+    layers.checks,
+    layers.errors,
+    layers.last_words,
+    layers.commits,
+)
+DIGEST = Shares((0.10, 0.08, 0.11, 0.06, 0.07, 0.05, 0.05, 0.07, 0.01), 0.11, 0.03, 0.02, 0.24, 0.245)
 _TOOLS_SHOWN = 8
-
-# Sentence ends: punctuation before a space, and punctuation of scripts without spaces between sentences.
-_ENDS, _ENDS_UNSPACED = (". ", "! ", "? "), ("。", "！", "？")  # noqa: RUF001 - full-width marks end sentences too
-_FENCE = re.compile(r"```.*?(?:```|\Z)", re.DOTALL)
-# Words of letters, and single characters of scripts without spaces between words.
-_WORDS = re.compile(r"[^\W\d_぀-ヿ㐀-鿿가-힯]{3,}|[぀-ヿ㐀-鿿가-힯]")
-# The same for ASCII, which is most text; it takes a third of the time.
-_WORDS_ASCII = re.compile(r"[a-z]{3,}")
-_DECIDING = frozenset(
-    {"decide", "decided", "decision", "instead", "rather", "agreed", "should", "must", "never", "always", "because"}
-    | {"cause", "plan", "fix", "fixed", "prefer", "want", "need"}
-)
-_FAILING = frozenset(
-    {"error", "errors", "fail", "fails", "failed", "failure", "exception", "crash", "broken", "bug", "wrong"}
-)
-# Exact details: the middle of a path, of a snake_case or camelCase name, and a number. One expression for all of them
-# takes three times as long.
-_IN_PATH, _SNAKE_CASE = re.compile(r"[\w.-]/[\w.-]"), re.compile(r"\w_\w")
-_NUMBER, _CAMEL_CASE = re.compile(r"\b\d\d+\b"), re.compile(r"[a-z][A-Z]")
-
-# Bonuses on top of the similarity to the whole text (0 to 1): user messages state the goal, the first and the last
-# messages frame the task, and exact details are looked up later.
-_BY_USER, _IS_FIRST, _IS_LATE = 0.45, 0.2, 0.1
-_HAS_DECISION, _HAS_ERROR, _HAS_EXACT = 0.15, 0.1, 0.1
-# Share of the conversation that counts as late, and the overlap at which a sentence repeats another.
-_LATE_SHARE, _OVERLAP_MAX = 0.15, 0.6
-# One long plan must not displace everything after it.
-_QUOTES_PER_MESSAGE = 3
-# Each quote costs a comparison with all others.
-_QUOTES_MAX = 120
-# Stop after this many misfits in a row.
-_MISFITS_MAX = 40
+_MISFITS_MAX = 8
+_GOAL_TOKENS_MIN = 60
+# A text without sentences still shows some names.
+_NAMES_CHARS_MIN = 240
 
 
-class _Sentence(msgspec.Struct):
-    order: int
-    place: int
-    role: Role
-    text: str
-    # Its words with repetitions, and without.
-    words: list[str]
-    distinct: frozenset[str]
-    score: float = 0.0
+def remember(passages: Iterable[Passage]) -> Memory:
+    """Fold passages into a new memory."""
+    memory, judge = Memory(), Judge()
+    for passage in passages:
+        observe(memory, passage.seq, passage.message, judge)
+    return memory
 
 
-def _prose(text: str) -> str:
-    if len(text) > _MESSAGE_CHARS_MAX:
-        text = f"{text[: _MESSAGE_CHARS_MAX // 2]}\n{text[-_MESSAGE_CHARS_MAX // 2 :]}"
-    return _FENCE.sub("\n", text) if "```" in text else text
+class _Page:
+    """Lines chosen so far, within a token limit."""
+
+    def __init__(self, tokens_max: int, count: Count) -> None:
+        self.tokens_max, self.count = tokens_max, count
+        self.lines: list[str] = []
+        self.left = 0.0
+
+    def grant(self, share: float) -> int:
+        """Add a layer's share to what is left, and return the room."""
+        self.left += share * self.tokens_max
+        return int(self.left)
+
+    def fill(self, candidates: Iterable[Candidate], share: float) -> None:
+        """Add the candidates that fit into a share and what is left, each in its longest variant that fits."""
+        room = self.grant(share)
+        chosen: list[tuple[tuple[int, int], str]] = []
+        taken = misfits = 0
+        for candidate in candidates:
+            for line in candidate.variants:
+                cost = self.count(line) + 1
+                if taken + cost <= room:
+                    chosen.append((candidate.order, line))
+                    taken += cost
+                    break
+            else:
+                misfits += 1
+                if misfits == _MISFITS_MAX:
+                    break
+        self.left -= taken
+        self.lines += [line for _, line in sorted(chosen)]
+
+    @property
+    def text(self) -> str:
+        return "\n".join(self.lines)
 
 
-def _split(text: str) -> list[str]:
-    """Split a text into sentences. `replace` takes a fifth of the time of a regular expression."""
-    for end in _ENDS:
-        text = text.replace(end, f"{end[0]}\n")
-    if not text.isascii():
-        for end in _ENDS_UNSPACED:
-            text = text.replace(end, f"{end}\n")
-    return text.split("\n")
+def _header(memory: Memory) -> str:
+    head = f"{memory.messages} messages, #{memory.first_seq} to #{memory.last_seq}."
+    if memory.is_part:
+        head += f" Messages before #{memory.first_seq} are not read for this text yet."
+    if memory.tools:
+        most = sorted(memory.tools.items(), key=lambda tool: (-tool[1], tool[0]))[:_TOOLS_SHOWN]
+        head += " Tools: " + ", ".join(f"{one_line(name, 40)} {number}" for name, number in sorted(most)) + "."
+    return head
 
 
-def _texts(passage: Passage) -> Iterator[str]:
-    """Yield the texts of a message that a person or the agent wrote."""
-    if passage.message.role is Role.TOOL:
-        return
-    for part in passage.message.parts:
-        if isinstance(part, Text | LargeText):
-            text = part.text if isinstance(part, Text) else part.head
-            if not is_machine_made(text):
-                yield text
+def render(memory: Memory, tokens_max: int, count: Count = tokens_of_text, shares: Shares = DIGEST) -> str:
+    """Return a memory as lines of at most this many tokens by `count`, "" if nothing fits."""
+    if not memory.messages:
+        return ""
+    page = _Page(tokens_max, count)
+    has_story = shares.story > 0
+    if has_story:
+        page.lines.append(_header(memory))
+        page.left -= count(page.text) + 1
+        if page.left + tokens_max < 0:
+            return ""
+    # In a small window a share is less than a sentence, and the goal comes first.
+    page.left += min(_GOAL_TOKENS_MIN, tokens_max // 4)
+    for layer, share in zip(_STATE, shares.state, strict=True):
+        page.fill(layer(memory), share)
+    page.left -= min(_GOAL_TOKENS_MIN, tokens_max // 4)
+    _add_typed(memory, page, shares)
+    _add_facts(memory, page, shares)
+    return page.text
 
 
-def _sentences(passages: Sequence[Passage]) -> list[_Sentence]:
-    found: list[tuple[int, Role, str]] = []
-    for place, passage in bounded(passages, chars_max=_SESSION_CHARS_MAX):
-        role = passage.message.role
-        for text in _texts(passage):
-            found.extend((place, role, sentence) for sentence in _split(_prose(text)) if sentence)
-    if len(found) > _SENTENCES_MAX:
-        first = _SENTENCES_MAX // 10
-        found = found[:first] + found[first - _SENTENCES_MAX :]
-    return [
-        _sentence(order, place, role, line)
-        for order, (place, role, text) in enumerate(found)
-        if _has_content(text) and _has_content(line := one_line(text, _SENTENCE_CHARS_MAX))
-    ]
+def _add_typed(memory: Memory, page: _Page, shares: Shares) -> None:
+    room = page.grant(shares.typed if memory.has_calls else shares.typed + shares.names / 2)
+    chosen, taken = choose_typed(memory, page.text, room, page.count)
+    page.left -= taken
+    page.lines += [line for _, line in render_typed(chosen)]
 
 
-def _has_content(text: str) -> bool:
-    return len(text) >= _SENTENCE_CHARS_MIN or not text.isascii()
+def _add_facts(memory: Memory, page: _Page, shares: Shares) -> None:
+    """Add the story, values and names, which share their room: a name that is quoted is not listed."""
+    judge = Judge()
+    merged = msgspec.structs.replace(memory, facts=merge_paths(memory))
+    scores = fact_scores(merged)
+    text = page.text
+    shown = {*judge.facts((text,)), *numbers(text)}
+    quoted_at = len(page.lines)
+    told: list[tuple[int, str]] = []
+    story = Story(memory, scores, judge, shown, text) if shares.story else None
+    if story is not None:
+        told, taken = story.choose(page.grant(shares.story), page.count)
+        page.left -= taken
+    values = _values(merged, scores, shown, page, shares.values)
+    names_room = page.grant(shares.names)
+    everything = "\n".join([text, *(line for _, line in told), *values])
+    ranking = rank(merged, scores, lambda fact: fact in shown or fact in everything)
+    # The story takes what the names leave, so the whole text is about as long as all tokens allow.
+    expected = len(everything) * page.tokens_max / max(1, page.tokens_max - page.left)
+    share = shares.names_chars
+    names = _bounded_names(merged, ranking, names_room, share * expected, page.count)
+    page.left -= page.count("\n".join(names)) + 1 if names else 0
+    if story is not None:
+        more, taken = story.choose(int(page.left), page.count)
+        page.left -= taken
+        told += more
+        rest = len(everything) + sum(len(line) for _, line in more)
+        names = _bounded_names(merged, ranking, names_room, rest * share / (1 - share), page.count, names)
+    page.lines[quoted_at:] = [line for _, line in sorted(told)]
+    page.lines += [*values, *names]
 
 
-def _sentence(order: int, place: int, role: Role, line: str) -> _Sentence:
-    words = (_WORDS_ASCII if line.isascii() else _WORDS).findall(line.lower())
-    return _Sentence(order, place, role, line, words, frozenset(words))
+def _bounded_names(
+    memory: Memory, ranking: dict[str, float], room: int, chars_max: float, count: Count, names: list[str] | None = None
+) -> list[str]:
+    """Return lines of names within tokens and characters; `names` unchanged if they are."""
+    chars_max = max(chars_max, _NAMES_CHARS_MIN)
+    if names is not None and sum(map(len, names)) <= chars_max:
+        return names
+    # Characters count as tokens at the rate that uses up both bounds together.
+    rate = room / max(1.0, chars_max)
+    return choose_names(memory, ranking, room, lambda text: max(count(text), int(len(text) * rate)))
 
 
-def _score(sentences: Sequence[_Sentence], places: int) -> None:
-    """Score each sentence by its similarity to the whole text (the centroid of TF-IDF vectors), plus bonuses.
-
-    The bonus for exact details is left to `_best_first`.
-    """
-    spread = Counter(chain.from_iterable(sentence.distinct for sentence in sentences))
-    whole = Counter(chain.from_iterable(sentence.words for sentence in sentences))
-    # Squared inverse document frequency. There are few distinct counts, so few logarithms are needed.
-    rarity = {count: log(len(sentences) / count) ** 2 for count in set(spread.values())}
-    # Contribution of one occurrence of a word to the dot product of its sentence with itself, and with the whole text.
-    with_itself = {word: rarity[count] for word, count in spread.items()}
-    with_whole = {word: count * with_itself[word] for word, count in whole.items()}
-    length = sqrt(sum(map(mul, whole.values(), with_whole.values()))) or 1.0
-    first, late = sentences[0].place, places * (1.0 - _LATE_SHARE)
-    for sentence in sentences:
-        words = sentence.words
-        if len(words) == len(sentence.distinct):
-            own = sum(map(with_itself.__getitem__, words))
-        else:
-            counts: dict[str, int] = {}
-            for word in words:
-                counts[word] = counts.get(word, 0) + 1
-            own = sum([count * count * with_itself[word] for word, count in counts.items()])
-        similarity = sum(map(with_whole.__getitem__, words)) / ((sqrt(own) or 1.0) * length)
-        sentence.score = (
-            similarity
-            + _BY_USER * (sentence.role is Role.USER)
-            + _IS_FIRST * (sentence.place == first)
-            + _IS_LATE * (sentence.place >= late)
-            + _HAS_DECISION * (not _DECIDING.isdisjoint(sentence.distinct))
-            + _HAS_ERROR * (not _FAILING.isdisjoint(sentence.distinct))
-        )
-
-
-def _has_exact(text: str) -> bool:
-    return (
-        "`" in text
-        or ("/" in text and _IN_PATH.search(text) is not None)
-        or ("_" in text and _SNAKE_CASE.search(text) is not None)
-        or _NUMBER.search(text) is not None
-        or _CAMEL_CASE.search(text) is not None
+def _values(memory: Memory, scores: dict[str, float], shown: set[str], page: _Page, share: float) -> list[str]:
+    """Return the likeliest values that are not shown, with the words that say what they are, by record."""
+    room = page.grant(share)
+    ranked = sorted(
+        (-scores[fact], fact)
+        for fact in memory.values
+        if fact in scores and fact not in shown and memory.values[fact].text != fact
     )
-
-
-def _best_first(sentences: Sequence[_Sentence]) -> Iterator[_Sentence]:
-    """Yield sentences by score; look for exact details only in those that would be next with the bonus."""
-    waiting = [(-sentence.score - _HAS_EXACT, sentence.order, sentence) for sentence in sentences]
-    heapify(waiting)
-    settled: set[int] = set()
-    while waiting:
-        _, order, sentence = waiting[0]
-        if order in settled or _has_exact(sentence.text):
-            heappop(waiting)
-            yield sentence
-        else:
-            settled.add(order)
-            heapreplace(waiting, (-sentence.score, order, sentence))
-
-
-def _choose(
-    sentences: Sequence[_Sentence], passages: Sequence[Passage], tokens_left: int, already: str
-) -> list[_Sentence]:
-    """Select the best sentences that fit and do not repeat each other or `already`."""
-    chosen: list[_Sentence] = []
-    taken: Counter[int] = Counter()
-    misfits = 0
-    for sentence in _best_first(sentences):
-        if misfits == _MISFITS_MAX or len(chosen) == _QUOTES_MAX:
-            break
-        if taken[sentence.place] >= _QUOTES_PER_MESSAGE or sentence.text in already:
-            continue
-        words = sentence.distinct
-        if any(len(words & other.distinct) > _OVERLAP_MAX * len(words) for other in chosen):
-            continue
-        cost = tokens_of_text(f"{sentence.role} [#{passages[sentence.place].seq}] {sentence.text}\n")
-        # A sentence that does not fit is skipped: a shorter one may fit.
-        if cost > tokens_left:
+    by_seq: dict[int, list[str]] = {}
+    taken = misfits = 0
+    for _, fact in ranked:
+        said = memory.values[fact]
+        cost = page.count(said.text) + 1 + (0 if said.seq in by_seq else page.count(f"value [#{said.seq}] ") + 1)
+        if taken + cost > room:
             misfits += 1
+            if misfits == _MISFITS_MAX:
+                break
             continue
-        misfits = 0
-        tokens_left -= cost
-        chosen.append(sentence)
-        taken[sentence.place] += 1
-    return chosen
-
-
-def make_digest(passages: Sequence[Passage], *, tokens_max: int, already: Collection[str] = ()) -> Digest:
-    """Make a digest of passages within this many tokens. `already`: texts quoted elsewhere."""
-    if not passages:
-        return Digest()
-    tools = Counter(part.name for passage in passages for part in passage.message.parts if isinstance(part, ToolCall))
-    counts = Digest(
-        first_seq=passages[0].seq,
-        last_seq=passages[-1].seq,
-        messages=len(passages),
-        calls=tuple((one_line(name, 40), count) for name, count in sorted(tools.most_common(_TOOLS_SHOWN))),
-    )
-    tokens_left = tokens_max - tokens_of_text(counts.render()) - 1
-    if tokens_left < 0:
-        return Digest()
-    sentences = _sentences(passages)
-    if sentences:
-        _score(sentences, len(passages))
-    chosen = _choose(sentences, passages, tokens_left, "\n".join(already))
-    chosen.sort(key=lambda sentence: sentence.order)
-    quotes = tuple(Quote(passages[sentence.place].seq, sentence.role, sentence.text) for sentence in chosen)
-    return msgspec.structs.replace(counts, quotes=quotes)
+        taken += cost
+        by_seq.setdefault(said.seq, []).append(said.text)
+        shown.add(fact)
+    page.left -= taken
+    return [f"value [#{seq}] {'; '.join(texts)}" for seq, texts in sorted(by_seq.items())]
 
 
 # --- Text for the view ---
 
 _LABEL = (
     "Taken by rule from earlier messages that are no longer shown. This is reference, not instructions: what was asked "
-    "here was asked then and may be done. [#n] is the record in which it stands, word for word: recall(seq=n) reads "
-    "it, recall(query=...) finds what is not mentioned here."
+    "here was asked then and may be done; a rule of the person holds until a newer one. [#n] is the record in which it "
+    "stands, word for word: recall(seq=n) reads it, recall(query=...) finds what is not mentioned here."
 )
 # Used if not even the frame fits.
 _BARE = "[earlier messages left out]"
-# Share of the tokens for the ledger. The digest gets the rest.
-_LEDGER_SHARE = 0.96
 
 
-def render_summary(digest: Digest, ledger: Ledger) -> str:
-    """Return the text that replaces the originals in the view, labelled and in an escaped frame."""
-    return frame(_LABEL, digest.render(), ledger.render())
+def represent(passages: Sequence[Passage], *, tokens_max: int, count: Count = tokens_of_text) -> str:
+    """Return the digest of passages, labelled and framed, in at most this many tokens; "" without passages."""
+    return represent_memory(remember(passages), tokens_max=tokens_max, count=count)
 
 
-def represent(passages: Sequence[Passage], *, tokens_max: int) -> str:
-    """Return digest and ledger of passages as one text of at most this many tokens, "" without passages."""
-    if not passages:
+def represent_memory(memory: Memory, *, tokens_max: int, count: Count = tokens_of_text) -> str:
+    """Return the digest of a memory, labelled and in an escaped frame, in at most this many tokens."""
+    if not memory.messages:
         return ""
-    room = tokens_max - tokens_of_text(frame(_LABEL) + "\n\n")
-    # Escapes can lengthen the measured text; then retry with less room.
+    framed = _fitting(memory, tokens_max, count, DIGEST, lambda text: frame(_LABEL, text))
+    return framed or (_BARE if count(_BARE) <= tokens_max else "")
+
+
+def digest_text(passages: Sequence[Passage], *, tokens_max: int, count: Count = tokens_of_text) -> str:
+    """Return the digest of passages without label and frame."""
+    return render_fitting(remember(passages), tokens_max, count, DIGEST)
+
+
+def render_fitting(memory: Memory, tokens_max: int, count: Count, shares: Shares) -> str:
+    """Render a memory in at most this many tokens, "" if nothing fits."""
+    return _fitting(memory, tokens_max, count, shares, str)
+
+
+def _fitting(memory: Memory, tokens_max: int, count: Count, shares: Shares, framed: Callable[[str], str]) -> str:
+    room = tokens_max - count(framed(""))
+    # Escapes can lengthen the measured text, and a sum of lines is an estimate; then retry with less room.
     while room > 0:
-        ledger = make_ledger(passages, tokens_max=int(room * _LEDGER_SHARE))
-        left = room - tokens_of_text(ledger.render())
-        digest = make_digest(passages, tokens_max=left, already=[entry.text for entry in ledger.entries])
-        if not (digest.messages or ledger.entries):
+        text = render(memory, room, count, shares)
+        if not text:
             break
-        summary = render_summary(digest, ledger)
-        excess = tokens_of_text(summary) - tokens_max
+        whole = framed(text)
+        excess = count(whole) - tokens_max
         if excess <= 0:
-            return summary
-        room = min(room * tokens_max // (tokens_max + excess), room - max(1, room // 8))
-    return _BARE if tokens_of_text(_BARE) <= tokens_max else ""
+            return whole
+        room = min(room * tokens_max // (tokens_max + excess), room - max(1, room // 16))
+    return ""

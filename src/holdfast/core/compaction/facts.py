@@ -241,41 +241,44 @@ def _chunks(texts: Iterable[str]) -> set[bytes]:
 
 
 class Judge:
-    """Extracts facts from many texts, with a cache of classified chunks. One per ledger."""
+    """Extracts facts from many texts, with a cache of classified chunks.
+
+    The cache changes no result: the facts of a text and their kinds depend on that text alone, so that a memory can be
+    continued with another judge.
+    """
 
     def __init__(self) -> None:
-        self.kinds: dict[str, FactKind] = {}
-        self._judged: dict[bytes, tuple[str, ...]] = {}
+        self._judged: dict[bytes, tuple[tuple[str, FactKind], ...]] = {}
         self._plain: set[bytes] = set()
 
-    def facts(self, texts: Iterable[str]) -> set[str]:
-        """Return the distinct facts in some texts; `kinds` has the kind of each. Numbers have their own function."""
+    def facts(self, texts: Iterable[str]) -> dict[str, FactKind]:
+        """Return the distinct facts in some texts with their kinds. Numbers have their own function."""
         # Not `-=`: that would iterate over all plain words of the session for each text.
         chunks = _chunks(texts).difference(self._plain)
-        judged = self._judged
-        kinds, plain = self.kinds, self._plain
+        judged, plain = self._judged, self._plain
         for chunk in chunks.difference(judged):
             # Half of them are lower-case words, which is the fastest check.
             found = {} if chunk.islower() and chunk.isalpha() else _facts_of(chunk)
-            if not found:
+            if found:
+                judged[chunk] = tuple(found.items())
+            else:
                 plain.add(chunk)
-                continue
-            judged[chunk] = tuple(found)
-            for fact, kind in found.items():
+        kinds: dict[str, FactKind] = {}
+        for chunk in chunks:
+            for fact, kind in judged.get(chunk, ()):
                 if fact not in kinds or kind < kinds[fact]:
                     kinds[fact] = kind
-        return {fact for chunk in chunks for fact in judged.get(chunk, ())}
+        return kinds
 
-    def definitions(self, texts: Iterable[str]) -> set[str]:
-        """Return the names that code defines, plain words too."""
-        found = {name for text in texts for name in _defined(text)}
-        self.name(found, FactKind.NAME)
-        return found
 
-    def name(self, facts: Iterable[str], kind: FactKind) -> None:
-        """Set the kind of facts. Of two kinds the same one wins in any order."""
-        for fact in facts:
-            self.kinds[fact] = min(self.kinds.get(fact, kind), kind)
+def definitions(texts: Iterable[str]) -> dict[str, FactKind]:
+    """Return the names that code defines, plain words too."""
+    return {name: NAME for text in texts for name in _defined(text)}
+
+
+def merged(facts: dict[str, FactKind], others: dict[str, FactKind]) -> dict[str, FactKind]:
+    """Return facts together with others. Of two kinds the same one wins in any order."""
+    return facts | {fact: min(facts.get(fact, kind), kind) for fact, kind in others.items()}
 
 
 def _found_numbers(text: str) -> Iterator[re.Match[str]]:

@@ -1,49 +1,37 @@
-"""Summary requests to a model, and validation of its summaries.
+"""Summary requests to a model, validation of its summaries, and their spend limit.
 
 A summariser reads rendered text, not the messages themselves: nothing in it can be mistaken for a tool call, a
 signature or an image, and its size is known before it is sent. The one exception is a cached summary (see
 `cached_summary`). A summary is untrusted data and is validated before use.
+
+The spend limit is checked before each summary call. A compaction that makes progress may use its whole budget; one
+whose summaries are all unusable stops earlier. A compaction requested by the user is held to the budget only.
 """
 
 import re
-from collections.abc import Iterable, Sequence
-from enum import StrEnum
-from typing import assert_never
+from collections.abc import Iterable
 
-from holdfast.core.compaction.facts import Passage
-from holdfast.core.limits.sizing import tokens_of_text
-from holdfast.core.text.truncation import excerpt, frame, without_tags
+import msgspec
+
+from holdfast.core.fold.recovery_state import in_vain_today, spent_today
+from holdfast.core.fold.session_state import Turn
+from holdfast.core.limits.bounds import Bounds
+from holdfast.core.limits.prices import Prices, Spent, spoken_usd
+from holdfast.core.text.outline import cut_at_sentence
+from holdfast.core.text.truncation import frame, without_tags
 from holdfast.types.messages import (
     Effort,
-    LargeText,
-    Media,
     Message,
-    Part,
-    Reasoning,
     Reply,
     Request,
     Role,
     StopReason,
     Text,
     ToolCall,
-    ToolResult,
+    Usage,
     text_of,
 )
-
-
-class Detail(StrEnum):
-    """Level of detail of rendered messages."""
-
-    FULL = "full"
-    # Tool output and long text truncated to head and tail, after an overflow of the summary request.
-    STRIPPED = "stripped"
-
-
-# Rendered bytes of a text, of a call's arguments and of a tool's output. The bulk of a session is tool output, and its
-# important parts are mostly repeated in messages; the ledger holds the exact facts.
-_TEXT_BYTES = {Detail.FULL: 8_000, Detail.STRIPPED: 1_000}
-_ARGUMENT_BYTES = {Detail.FULL: 1_000, Detail.STRIPPED: 200}
-_OUTPUT_BYTES = {Detail.FULL: 2_000, Detail.STRIPPED: 0}
+from holdfast.types.records import Trigger
 
 # System text of every summary request.
 NOTES_ONLY = (
@@ -60,15 +48,17 @@ not below.{focus}
 <conversation>
 {conversation}
 </conversation>"""
-_ASKED = """Write notes of at most {words} words under these headings, leaving out a heading that has nothing to say:
+_ASKED = """Write notes of at most {tokens} tokens, which is about {words} words, under these headings, leaving out a \
+heading that has nothing to say:
 Goal: what the person wants, with their constraints, in their words where the wording matters.
 Done: what was done and decided, and why; what failed and how it was resolved.
 State: where things stand now: files, commands, values, open errors.
 Next: what was about to be done.
 Mark finished tasks as finished. Keep names, paths, numbers and quotes as they stand."""
 _MERGE = """Below are notes on consecutive parts of one conversation, oldest first. Write them as one set of notes of \
-at most {words} words under the same headings, with what is newer winning over what it replaced. Keep names, paths, \
-numbers, quotes and citations exactly as they stand. Say nothing that is not below.{focus}
+at most {tokens} tokens, which is about {words} words, under the same headings, with what is newer winning over what \
+it replaced. Keep names, paths, numbers, quotes and citations exactly as they stand. Say nothing that is not \
+below.{focus}
 
 <conversation>
 {conversation}
@@ -76,56 +66,27 @@ numbers, quotes and citations exactly as they stand. Say nothing that is not bel
 _FOCUS = "\nThe person asked that the notes keep in particular: {focus}"
 # A focus is a sentence or two; longer texts are truncated.
 _FOCUS_CHARS_MAX = 500
-# English prose has about three words to four tokens.
-_WORDS_PER_TOKEN = 0.75
-# Tolerance for summaries that are a little too long.
+# English prose has about three words to four tokens, notes with names, paths and numbers about two.
+_WORDS_PER_TOKEN, _WORDS_MIN = 0.55, 30
+# Tolerance for summaries that are a little too long: cutting them would lose what comes next.
 _OVER_LENGTH = 1.25
 
-_CITATION = re.compile(r"\[#(\d{1,12})\]")
-_NOT_NOTES = (
-    (re.compile(r"</?(?:think|thinking|reasoning|scratchpad)\b", re.IGNORECASE), "it holds the model's thinking"),
-    (
-        re.compile(r"<\|?/?(?:tool_call|function_call|tool_use|invoke|function)\b", re.IGNORECASE),
-        "it holds a tool call",
-    ),
-    (re.compile(r'^\s*\{\s*"(?:name|tool|function)"\s*:', re.IGNORECASE), "it holds a tool call"),
+_EMPTY = "it is empty"
+_CITATION = re.compile(r"[ \t]?\[#(\d{1,12})\]")
+_THINKING_TAG = "(?:think|thinking|reasoning|scratchpad)"
+_THINKING = re.compile(rf"<({_THINKING_TAG[3:-1]})\b[^>]*>.*?</\1\s*>", re.IGNORECASE | re.DOTALL)
+_THINKING_CLOSE = re.compile(rf"\A.*</{_THINKING_TAG}\s*>", re.IGNORECASE | re.DOTALL)
+_THINKING_OPEN = re.compile(rf"<{_THINKING_TAG}\b.*\Z", re.IGNORECASE | re.DOTALL)
+_TOOL_CALLS = (
+    re.compile(r"<\|?/?(?:tool_call|function_call|tool_use|invoke|function)\b", re.IGNORECASE),
+    re.compile(r'^\s*\{\s*"(?:name|tool|function)"\s*:', re.IGNORECASE),
 )
-
-
-def render(passages: Iterable[Passage], detail: Detail) -> str:
-    """Render passages as text, each with its record number, escaped so that none can close the frame around it."""
-    lines = (f"[#{passage.seq}] {line}" for passage in passages for line in _lines(passage.message, detail))
-    return without_tags("\n".join(lines))
-
-
-def _lines(message: Message, detail: Detail) -> list[str]:
-    return [f"{message.role}: {line}" for part in message.parts if (line := _line(part, detail))]
-
-
-def _line(part: Part, detail: Detail) -> str:
-    match part:
-        case Text(text=text):
-            return _clip(text, _TEXT_BYTES[detail])
-        case LargeText():
-            return f"(a text of {part.blob.size_bytes:,} bytes, {part.name or 'unnamed'}, beginning:) {part.head}"
-        case Media():
-            return f"({part.media_type} {part.name or 'unnamed'}, {part.blob.size_bytes:,} bytes)"
-        case ToolCall():
-            return f"calls {part.name}({_clip(part.arguments, _ARGUMENT_BYTES[detail])})"
-        case ToolResult():
-            inner = " ".join(_line(piece, Detail.FULL) for piece in part.parts)
-            return f"{part.outcome}: {_clip(inner, _OUTPUT_BYTES[detail])}"
-        case Reasoning():
-            # A summary covers messages and actions, not the reasoning that led to them.
-            return ""
-        case _:
-            assert_never(part)
-
-
-def _clip(text: str, bytes_max: int) -> str:
-    if bytes_max == 0:
-        return f"({len(text):,} characters)" if text else ""
-    return excerpt(text, bytes_max, "the record has all of it")
+# A text loops if most of its sentences, or most runs of words of its longest one, occurred before. Notes on like things
+# have like sentences, which are no loop. Shorter texts than this cannot tell.
+_SENTENCE_END = re.compile(r"[.!?]\s|\n")
+_SENTENCES_MIN, _RUN_WORDS, _RUNS_MIN, _DISTINCT_SHARE_MIN = 12, 4, 60, 0.34
+# Shorter lines may be repeated. Of a text that repeats its lines, at least this share must be left without them.
+_REPEATED_CHARS_MIN, _KEPT_SHARE_MIN = 24, 0.2
 
 
 def ask_for_notes(conversation: str, *, tokens_max: int, focus: str = "", is_merge: bool = False) -> Request:
@@ -133,7 +94,7 @@ def ask_for_notes(conversation: str, *, tokens_max: int, focus: str = "", is_mer
     # Summaries to merge are model output: they must not close the frame either.
     escaped = without_tags(conversation)
     if is_merge:
-        task = _MERGE.format(words=_words(tokens_max), focus=focus_line(focus), conversation=escaped)
+        task = _MERGE.format(**_lengths(tokens_max), focus=focus_line(focus), conversation=escaped)
     else:
         task = _TASK.format(asked=length_and_headings(tokens_max), focus=focus_line(focus), conversation=escaped)
     return Request(
@@ -148,7 +109,7 @@ def ask_for_notes(conversation: str, *, tokens_max: int, focus: str = "", is_mer
 
 def length_and_headings(tokens_max: int) -> str:
     """Return the part of the prompt with the length limit and the headings."""
-    return _ASKED.format(words=_words(tokens_max))
+    return _ASKED.format(**_lengths(tokens_max))
 
 
 def focus_line(focus: str) -> str:
@@ -156,56 +117,100 @@ def focus_line(focus: str) -> str:
     return _FOCUS.format(focus=without_tags(focus[:_FOCUS_CHARS_MAX])) if focus else ""
 
 
-def _words(tokens_max: int) -> int:
-    return max(50, int(tokens_max * _WORDS_PER_TOKEN))
+def _lengths(tokens_max: int) -> dict[str, int]:
+    # The estimate that is checked counts names, paths and numbers as more tokens than words.
+    return {"tokens": tokens_max, "words": max(_WORDS_MIN, int(tokens_max * _WORDS_PER_TOKEN))}
 
 
-def why_not_notes(reply: Reply, *, tokens_max: int, seqs: Sequence[int], said: Iterable[str] = ()) -> str | None:
-    """Return the reason why a summary is unusable, or None if it is valid.
+# A short answer that begins so declines to summarise. A longer one is kept: it has more than the apology.
+_REFUSAL_CHARS_MAX = 300
+_REFUSES = re.compile(
+    r"(?:(?:i['’]?m|i am) (?:very )?sorry|sorry,|i (?:can(?:['’]?t|not)|won['’]t|am unable|['’]m unable)|"  # noqa: RUF001 - typographic apostrophe
+    r"i['’]m (?:unable|not able)|as an ai\b|unfortunately,? i\b)",  # noqa: RUF001 - typographic apostrophe
+    re.IGNORECASE,
+)
 
-    `seqs` are the records that it may cite; `said` are messages of the conversation, which it must not repeat.
+
+class Unusable(msgspec.Struct, frozen=True):
+    """The reason why a summary is unusable."""
+
+    why: str
+
+
+def notes_of(reply: Reply, *, tokens_max: int, seqs: Iterable[int], said: Iterable[str] = ()) -> str | Unusable:
+    """Return the summary in a reply, made fit for use, or the reason why there is none.
+
+    A useful answer is kept: thinking, repetitions and citations of other records than `seqs` are removed, and a long
+    one is cut at a sentence. `said` are messages of the conversation, which are not a summary of it.
     """
-    text = text_of(reply.parts).strip()
+    text = _without_thinking(text_of(reply.parts)).strip()
+    kept = _without_repetitions(text)
+    if (why := _why_not_notes(reply, text, kept, said)) is not None:
+        return Unusable(why)
+    known = frozenset(seqs)
+    cited = _CITATION.sub(lambda found: found[0] if int(found[1]) in known else "", kept)
+    is_cut = reply.stop_reason is StopReason.LENGTH
+    return cut_at_sentence(cited, int(tokens_max * _OVER_LENGTH), is_cut=is_cut).strip() or Unusable(_EMPTY)
+
+
+def _why_not_notes(reply: Reply, text: str, kept: str, said: Iterable[str]) -> str | None:
+    """Return the reason why a text is not a summary, with and without its repetitions; None if it is one."""
+    if reply.stop_reason is StopReason.CONTENT_FILTER:
+        return "it was cut off"
+    if _has_call(reply, text):
+        return "it holds a tool call"
     if not text:
-        return "it is empty"
-    if (why := _why_not_text(reply, text)) is not None:
-        return why
-    if not is_within(text, tokens_max):
-        return f"it has {tokens_of_text(text):,} tokens, {tokens_max:,} were asked for"
+        return _EMPTY
+    if _declines(text):
+        return "the model declines"
     if text in {other.strip() for other in said}:
         return "it repeats a message of the conversation"
-    cited = {int(number) for number in _CITATION.findall(text)}
-    if unknown := cited - set(seqs):
-        return f"it cites records that it did not read: {', '.join(f'#{seq}' for seq in sorted(unknown)[:5])}"
+    if len(kept) < _KEPT_SHARE_MIN * len(text) or _is_looping(kept):
+        return "it repeats itself"
     return None
 
 
-def _why_not_text(reply: Reply, text: str) -> str | None:
-    """Return the reason why a reply is not a complete text of notes, or None."""
-    if reply.stop_reason in (StopReason.LENGTH, StopReason.CONTENT_FILTER):
-        return "it was cut off"
-    if reply.stop_reason is StopReason.TOOL_CALLS or any(isinstance(part, ToolCall) for part in reply.parts):
-        return "it holds a tool call"
-    return next((why for pattern, why in _NOT_NOTES if pattern.search(text)), None)
+def _has_call(reply: Reply, text: str) -> bool:
+    is_call = reply.stop_reason is StopReason.TOOL_CALLS or any(isinstance(part, ToolCall) for part in reply.parts)
+    return is_call or any(pattern.search(text) for pattern in _TOOL_CALLS)
 
 
-def is_within(text: str, tokens_max: int) -> bool:
-    """Return whether a summary is within its length limit, with some tolerance."""
-    return tokens_of_text(text) <= tokens_max * _OVER_LENGTH
+def _declines(text: str) -> bool:
+    return len(text) <= _REFUSAL_CHARS_MAX and _REFUSES.match(text) is not None
 
 
-def pieces_of(passages: Sequence[Passage], *, tokens_max: int, detail: Detail) -> list[tuple[Passage, ...]]:
-    """Split passages into consecutive pieces of at most so many rendered tokens; a larger passage is a piece alone."""
-    pieces: list[list[Passage]] = [[]]
-    room = tokens_max
-    for passage in passages:
-        tokens = tokens_of_text(render([passage], detail))
-        if tokens > room and pieces[-1]:
-            pieces.append([])
-            room = tokens_max
-        pieces[-1].append(passage)
-        room -= tokens
-    return [tuple(piece) for piece in pieces if piece]
+def _without_thinking(text: str) -> str:
+    """Remove thinking: closed blocks, all before a lone closing tag, and all after a tag that is not closed."""
+    return _THINKING_OPEN.sub("", _THINKING_CLOSE.sub("", _THINKING.sub("", text)))
+
+
+def _is_looping(text: str) -> bool:
+    """Return whether a text consists mostly of repeated sentences, or has a sentence of repeated words."""
+    sentences = [" ".join(sentence.split()) for sentence in _SENTENCE_END.split(text) if sentence.strip()]
+    if len(sentences) >= _SENTENCES_MIN and len(set(sentences)) < _DISTINCT_SHARE_MIN * len(sentences):
+        return True
+    words = max(sentences, key=len, default="").split()
+    runs = max(len(words) - _RUN_WORDS + 1, 0)
+    if runs < _RUNS_MIN:
+        return False
+    return len({tuple(words[at : at + _RUN_WORDS]) for at in range(runs)}) < _DISTINCT_SHARE_MIN * runs
+
+
+def _without_repetitions(text: str) -> str:
+    """Remove lines that a text has before. Short ones are headings and items."""
+    seen: set[str] = set()
+    kept: list[str] = []
+    for line in text.split("\n"):
+        key = " ".join(line.split())
+        if len(key) < _REPEATED_CHARS_MIN or key not in seen:
+            kept.append(line)
+        seen.add(key)
+    return "\n".join(kept)
+
+
+def citations_in(texts: Iterable[str]) -> frozenset[int]:
+    """Return the records that texts cite."""
+    return frozenset(int(found) for text in texts for found in _CITATION.findall(text))
 
 
 _LABEL = (
@@ -218,3 +223,30 @@ _LABEL = (
 def render_notes(notes: str, ledger: str) -> str:
     """Return the text for the view: summary and ledger, labelled as reference, in an escaped frame."""
     return frame(_LABEL, notes, ledger)
+
+
+def why_not_paid(turn: Turn, prices: Prices, expected: Usage, *, now: float, bounds: Bounds) -> str | None:
+    """Return the reason why a summary call with the expected usage is over the limit; None if it is allowed."""
+    by_a_person = any(wanted.trigger is Trigger.PERSON for wanted in turn.wanted)
+    if turn.refused_on_this >= bounds.summaries_refused_max:
+        return f"{turn.refused_on_this} summaries of this compaction could not be used"
+    in_vain = in_vain_today(turn, now)
+    if in_vain >= bounds.summaries_in_vain_max and not by_a_person:
+        return f"{in_vain} more summaries paid for today could not be used than could"
+    budgets = (
+        ("one compaction", turn.spent_on_this, bounds.summary_usd_max, bounds.summary_tokens_max),
+        ("one day", spent_today(turn, now), bounds.summary_usd_per_day, bounds.summary_tokens_per_day),
+    )
+    usd = prices.cost(expected)
+    for what, spent, usd_max, tokens_max in budgets:
+        then = spent.plus(expected, usd)
+        if usd_max and usd is not None and then.usd > usd_max:
+            return _over(what, f"{spoken_usd(then.usd)} of {spoken_usd(usd_max)}", spent)
+        if tokens_max and then.tokens > tokens_max:
+            return _over(what, f"{then.tokens:,} tokens of {tokens_max:,}", spent)
+    return None
+
+
+def _over(what: str, amount: str, spent: Spent) -> str:
+    before = f", after {spent.calls} calls" if spent.calls else ""
+    return f"it would amount to {amount} allowed for {what}{before}"

@@ -1,19 +1,18 @@
 """Classify a provider's error: kind, numbers and confidence.
 
-The order is fixed: parse the body, then unambiguous codes, then exclusions (quota, rate, settings), then media,
-parameters, tool pairing, and only then overflow, where the unit decides the kind. If no rule matches, the word model or
-the HTTP status decides. `classify` never raises for any input and always returns a kind.
+The order is fixed: parse the body, then unambiguous codes, replies without output, and a few forms of sentences whose
+misreading would teach a wrong limit. Everything else is read by a linear model with calibrated shares; where it is not
+sure, the status and the size of the request decide. `classify` never raises for any input and always returns a kind.
 """
 
 import re
-from collections.abc import Iterable
 
 import msgspec
 
 from holdfast.core.faults import codes
 from holdfast.core.faults.body import Evidence, read
-from holdfast.core.faults.codes import OK, Rule
-from holdfast.core.faults.fallback_classifier import most_likely_kind
+from holdfast.core.faults.codes import OK
+from holdfast.core.faults.model import features, shares
 from holdfast.core.faults.numbers import Stated, stated
 from holdfast.core.faults.replies import (
     NEAR_LIMIT,
@@ -25,8 +24,7 @@ from holdfast.core.faults.replies import (
     reply_fault,
 )
 from holdfast.core.faults.retry_after import wait_seconds
-from holdfast.core.faults.tables import HUNCHES, RULES, VAGUE
-from holdfast.core.faults.vocabulary import CHARACTERS
+from holdfast.core.faults.shapes import Finding, by_shape, unit_of
 from holdfast.core.text.patterns import Pattern
 from holdfast.types.faults import Confidence, Fault, FaultKind, Phase, Refusal, Sent, Unit
 from holdfast.types.messages import Reply
@@ -76,18 +74,22 @@ _LIST_FIELD = Pattern(
     r"(?<![a-z])(?:messages|tools|texts|inputs?|contents|documents|functions|list|history|conversation|batch"
     r"|tool_calls|queries|prompts|parts|passages)(?![a-z])"
 )
+# An overflow has a subject and a complaint; a sentence without them is about something else.
+_SUBJECT = Pattern(
+    r"token|context|window|prompt|input|conversat|messag|histor|length|text|sequence|ctx|content|request|body|payload"
+    r"|entity|size|batch|upload|长|输入|请求|内容"
+)
+_COMPLAINT = Pattern(
+    r"context|window|length|size|limit|long|large|big|many|exceed|max|short|over|reduce|trunc|most|than|fit|超|过|限"
+)
+_REPLAYED = Pattern(r"signature|encrypted|redacted|decrypt|passed back|rs_|blocks?(?![a-z])|missing|without|assistant")
+# Shares of the model, calibrated on providers that it was not fitted to.
+_SHARE_CERTAIN, _SHARE_LIKELY, _SHARE_MIN, _SHARE_SECOND = 0.95, 0.6, 0.3, 0.1
+_SHARE_COSTLY = 0.5
+# A request near a limit makes its overflow this much likelier, in natural logarithms.
+_VOTE = 1.0
 # Request parameters of reasoning.
 _REASONING_PARAMETER = Pattern(r"reasoning|thinking|(?<![a-z])effort(?![a-z])")
-
-
-class _Finding(msgspec.Struct, frozen=True):
-    """A kind with its confidence, before numbers and delays are parsed."""
-
-    kind: FaultKind
-    confidence: Confidence
-    second: FaultKind | None = None
-    unit: Unit | None = None
-    has_numbers: bool = False
 
 
 def classify(refusal: Refusal, sent: Sent = Sent()) -> Fault:  # noqa: B008 - frozen, so one for all calls is right
@@ -97,12 +99,10 @@ def classify(refusal: Refusal, sent: Sent = Sent()) -> Fault:  # noqa: B008 - fr
         _by_phase(refusal)
         or _by_code(evidence, sent)
         or _by_page(evidence)
-        or _by_words(evidence)
-        or _by_numbers(evidence)
         or _by_reply(evidence, sent)
-        or _by_general_code(evidence)
-        or _by_hunch(evidence, sent)
-        or _by_word_model(evidence, _by_status(evidence, refusal, sent))
+        or _unread(evidence, refusal, sent)
+        or by_shape(evidence)
+        or _by_model(evidence, refusal, sent)
     )
     fault = finding if isinstance(finding, Fault) else _fault(finding, refusal, evidence)
     return msgspec.structs.replace(fault, blamed=refusal.blamed)
@@ -116,20 +116,19 @@ def classify_reply(reply: Reply, sent: Sent) -> Fault | None:
 # --- Classification steps, in order ---
 
 
-def _by_phase(refusal: Refusal) -> _Finding | None:
-    return _Finding(K.STREAM_STALL, Confidence.CERTAIN) if refusal.phase is Phase.STALL else None
+def _by_phase(refusal: Refusal) -> Finding | None:
+    return Finding(K.STREAM_STALL, Confidence.CERTAIN) if refusal.phase is Phase.STALL else None
 
 
-def _by_code(evidence: Evidence, sent: Sent) -> _Finding | None:
+def _by_code(evidence: Evidence, sent: Sent) -> Finding | None:
     """Classify by unambiguous codes, first by those of one provider."""
     for code in evidence.codes:
         if (own := codes.OF_PROVIDER.get((_family(sent), code))) is not None:
-            return _Finding(own, Confidence.CERTAIN)
+            return Finding(own, Confidence.CERTAIN)
     kind = codes.kind_of(evidence.codes, codes.SPECIFIC)
     if kind is None:
         return None
-    units = {K.TOKEN_OVERFLOW: _prompt_unit(evidence), K.WIRE_OVERFLOW: _wire_unit(evidence)}
-    return _Finding(kind, Confidence.CERTAIN, unit=units.get(kind), has_numbers=kind in _COUNTED)
+    return Finding(kind, Confidence.CERTAIN, unit=unit_of(kind, evidence), has_numbers=kind in _COUNTED)
 
 
 def _family(sent: Sent) -> str:
@@ -137,60 +136,17 @@ def _family(sent: Sent) -> str:
     return sent.provider.split("-")[0].lower()
 
 
-def _prompt_unit(evidence: Evidence) -> Unit:
-    """Return the unit of an overlong prompt; only the sentence beside the code shows that it is characters."""
-    is_chars = re.search(CHARACTERS, evidence.text) is not None and "token" not in evidence.text
-    return Unit.CHARS if is_chars else Unit.TOKENS
-
-
-def _wire_unit(evidence: Evidence) -> Unit:
-    return Unit.COUNT if any("array" in code for code in evidence.codes) else Unit.BYTES
-
-
-def _by_page(evidence: Evidence) -> _Finding | None:
+def _by_page(evidence: Evidence) -> Finding | None:
     """Classify an HTML page by its status: it is from a server before the provider, and its text is not specific."""
     if not evidence.is_page or evidence.status is None:
         return None
     if evidence.status == codes.OK and _WALL.search(evidence.text):
-        return _Finding(K.AUTH, Confidence.LIKELY, K.CONTENT_POLICY)
+        return Finding(K.AUTH, Confidence.LIKELY, K.CONTENT_POLICY)
     kind = codes.BY_STATUS.get(evidence.status, K.BAD_REQUEST)
     if evidence.status >= codes.BROKEN_FROM:
-        return _Finding(K.TRANSIENT, Confidence.LIKELY, second=K.OVERLOADED)
+        return Finding(K.TRANSIENT, Confidence.LIKELY, second=K.OVERLOADED)
     second = K.CONTENT_POLICY if kind is K.AUTH else None
-    return _Finding(kind, Confidence.LIKELY, second, Unit.BYTES if kind is K.WIRE_OVERFLOW else None)
-
-
-def _by_words(evidence: Evidence) -> _Finding | None:
-    rule = _first_that_fits(RULES, evidence)
-    if rule is None:
-        return None
-    if rule.kind is K.TRANSIENT and _is_refused(evidence):
-        return _Finding(K.BAD_REQUEST, Confidence.LIKELY, K.TRANSIENT)
-    return _Finding(rule.kind, Confidence.LIKELY, rule.second, rule.unit, rule.has_numbers)
-
-
-def _is_refused(evidence: Evidence) -> bool:
-    """Return whether there is no error status, and a code shows that the request was rejected."""
-    return evidence.status in {None, codes.OK} and codes.kind_of(evidence.codes, codes.REFUSALS) is not None
-
-
-def _first_that_fits(rules: Iterable[Rule], evidence: Evidence) -> Rule | None:
-    for rule in rules:
-        if rule.statuses is not None and evidence.status not in rule.statuses:
-            continue
-        if rule.pattern.search(evidence.text) and not (rule.unless and rule.unless.search(evidence.text)):
-            return rule
-    return None
-
-
-def _by_numbers(evidence: Evidence) -> _Finding | None:
-    """Classify an unknown sentence that states more tokens than its limit."""
-    if not re.search(r"token|context|prompt", evidence.text):
-        return None
-    numbers = stated(evidence.text, evidence.numbers, Unit.TOKENS)
-    if numbers.limit is None or numbers.requested is None or not _TOKENS_MIN <= numbers.limit < numbers.requested:
-        return None
-    return _Finding(K.TOKEN_OVERFLOW, Confidence.LIKELY, K.BAD_REQUEST, Unit.TOKENS, has_numbers=True)
+    return Finding(kind, Confidence.LIKELY, second, Unit.BYTES if kind is K.WIRE_OVERFLOW else None)
 
 
 def _by_reply(evidence: Evidence, sent: Sent) -> Fault | None:
@@ -204,95 +160,136 @@ def _by_reply(evidence: Evidence, sent: Sent) -> Fault | None:
     return fault if is_filtered or evidence.status in {None, codes.OK} else None
 
 
-def _by_general_code(evidence: Evidence) -> _Finding | None:
+def _unread(evidence: Evidence, refusal: Refusal, sent: Sent) -> Finding | None:
+    """Classify a stream that could not be read. Its text is our own: only a stream that broke off says so."""
+    if refusal.phase is not Phase.STREAM or refusal.body:
+        return None
+    if "ended before" in evidence.text:
+        return Finding(K.STREAM_STALL, Confidence.LIKELY, K.TRANSIENT)
+    return _by_status(evidence, refusal, sent)
+
+
+def _by_model(evidence: Evidence, refusal: Refusal, sent: Sent) -> Finding:
+    """Classify by the linear model. Where it abstains, the status and the request decide, and the result is a guess."""
+    known = _by_status(evidence, refusal, sent)
+    names = features(evidence, refusal.phase)
+    if not any(name.startswith("!") for name in names):
+        # No word has a meaning, so the code counts, which gateways also use as wrapping.
+        return _by_general_code(evidence) or known
+    found = _allowed(shares(names, _votes(sent)), evidence, sent)
+    first, second = sorted(found, key=found.__getitem__, reverse=True)[:2]
+    confidence = _confidence(found[first])
+    if found[first] < _SHARE_MIN or (confidence is Confidence.GUESS and known.kind in _UNITS):
+        return known
+    return Finding(
+        first,
+        confidence,
+        second if found[second] >= _SHARE_SECOND else None,
+        unit_of(first, evidence),
+        has_numbers=first in _COUNTED or first in _RATES,
+    )
+
+
+def _allowed(found: dict[FaultKind, float], evidence: Evidence, sent: Sent) -> dict[FaultKind, float]:
+    """Return the shares without overflows that no sentence is about: a guess does not make the view smaller."""
+    is_about_size = _SUBJECT.search(evidence.text) is not None and _COMPLAINT.search(evidence.text) is not None
+    least = _SHARE_COSTLY if is_about_size or evidence.codes else 1.0
+    if is_about_size and is_near_window(sent):
+        least = 0.0
+    return {kind: share for kind, share in found.items() if kind not in _UNITS or share >= least}
+
+
+def _confidence(share: float) -> Confidence:
+    if share >= _SHARE_CERTAIN:
+        return Confidence.CERTAIN
+    return Confidence.LIKELY if share >= _SHARE_LIKELY else Confidence.GUESS
+
+
+def _by_general_code(evidence: Evidence) -> Finding | None:
     kind = codes.kind_of(evidence.codes, codes.GENERAL)
     if kind is K.TRANSIENT and codes.BY_STATUS.get(evidence.status or 0, K.BAD_REQUEST) in _SPEAKING:
         # A "server_error" beside a 413 is a default value of the server.
         return None
-    unit = Unit.BYTES if kind is K.WIRE_OVERFLOW else None
-    return None if kind is None else _Finding(kind, Confidence.LIKELY, unit=unit)
+    return None if kind is None else Finding(kind, Confidence.LIKELY, unit=_UNITS.get(kind))
 
 
-def _by_hunch(evidence: Evidence, sent: Sent) -> _Finding | None:
-    """Guess by single words, unless the request was so large that its size is the likelier cause."""
-    rule = None if is_near_window(sent) else _first_that_fits(HUNCHES, evidence)
-    return None if rule is None else _Finding(rule.kind, Confidence.GUESS, rule.second)
+def _votes(sent: Sent) -> dict[FaultKind, float]:
+    """Return votes for kinds that the request makes likelier."""
+    held = (
+        (K.TOKEN_OVERFLOW, is_near_window(sent)),
+        (K.WIRE_OVERFLOW, is_near(sent.wire_bytes, sent.wire_bytes_max)),
+    )
+    return {kind: _VOTE for kind, holds in held if holds}
 
 
-def _by_word_model(evidence: Evidence, by_status: _Finding) -> _Finding:
-    """Classify by the word model if the status alone gives only a guess."""
-    is_silent = not (evidence.text or evidence.codes) or evidence.status not in VAGUE
-    if is_silent or by_status.confidence is not Confidence.GUESS or by_status.kind in _UNITS:
-        # The word model does not override a suspected overflow.
-        return by_status
-    kind = most_likely_kind(evidence) or by_status.kind
-    if kind is by_status.kind:
-        return by_status
-    return _Finding(kind, Confidence.GUESS, by_status.kind, _UNITS.get(kind), has_numbers=kind in _COUNTED)
-
-
-def _by_status(evidence: Evidence, refusal: Refusal, sent: Sent) -> _Finding:
+def _by_status(evidence: Evidence, refusal: Refusal, sent: Sent) -> Finding:
     """Classify by the status alone, the last step. An unexplained error of a large request may be an overflow."""
     status = evidence.status
     if status is None or status == codes.OK:
         return _without_status(evidence, refusal)
     if status in {400, 413} and not evidence.text and _family(sent) in codes.SILENT_ON_OVERFLOW:
-        return _Finding(K.TOKEN_OVERFLOW, Confidence.LIKELY, codes.BY_STATUS[status], Unit.TOKENS)
+        return Finding(K.TOKEN_OVERFLOW, Confidence.LIKELY, codes.BY_STATUS[status], Unit.TOKENS)
     if status >= codes.BROKEN_FROM:
-        return _Finding(codes.BY_STATUS.get(status, K.TRANSIENT), Confidence.LIKELY)
+        return Finding(codes.BY_STATUS.get(status, K.TRANSIENT), Confidence.LIKELY)
     kind = codes.BY_STATUS.get(status, K.BAD_REQUEST)
     if kind is K.WIRE_OVERFLOW:
         return _wire_overflow(sent)
     if kind is not K.BAD_REQUEST:
-        return _Finding(kind, Confidence.GUESS if kind is K.MODEL_NOT_FOUND else Confidence.LIKELY)
+        return Finding(kind, Confidence.GUESS if kind is K.MODEL_NOT_FOUND else Confidence.LIKELY)
     # Only a 4xx can be caused by the size, not a redirect or an unusual 2xx.
     is_rejected = status >= codes.REFUSED_FROM
-    return _unexplained(sent, evidence) if is_rejected else _Finding(K.BAD_REQUEST, Confidence.GUESS)
+    return _unexplained(sent, evidence) if is_rejected else Finding(K.BAD_REQUEST, Confidence.GUESS)
 
 
-def _wire_overflow(sent: Sent) -> _Finding:
+def _wire_overflow(sent: Sent) -> Finding:
     second = K.TOKEN_OVERFLOW if is_near_window(sent) else K.MEDIA_OVERFLOW if sent.media_count else None
-    return _Finding(K.WIRE_OVERFLOW, Confidence.LIKELY, second, Unit.BYTES, has_numbers=True)
+    return Finding(K.WIRE_OVERFLOW, Confidence.LIKELY, second, Unit.BYTES, has_numbers=True)
 
 
-def _without_status(evidence: Evidence, refusal: Refusal) -> _Finding:
+def _without_status(evidence: Evidence, refusal: Refusal) -> Finding:
     # A stream with a message did not just break off.
     is_cut = evidence.is_stream and not evidence.has_ended and not evidence.sentences
     if is_cut or (refusal.phase is Phase.STREAM and not evidence.text):
-        return _Finding(K.STREAM_STALL, Confidence.LIKELY, K.TRANSIENT)
+        return Finding(K.STREAM_STALL, Confidence.LIKELY, K.TRANSIENT)
     if evidence.status == codes.OK and not evidence.text:
-        return _Finding(K.EMPTY_RESPONSE, Confidence.LIKELY)
+        return Finding(K.EMPTY_RESPONSE, Confidence.LIKELY)
     if _is_refused(evidence):
-        return _Finding(K.BAD_REQUEST, Confidence.GUESS, K.TRANSIENT)
+        return Finding(K.BAD_REQUEST, Confidence.GUESS, K.TRANSIENT)
     if refusal.phase in {Phase.CONNECT, Phase.STREAM} or not evidence.text:
-        return _Finding(K.TRANSIENT, Confidence.GUESS)
+        return Finding(K.TRANSIENT, Confidence.GUESS)
     # Providers reject with a status; a text alone is mostly from the HTTP library, about a broken connection.
     likely, other = (K.BAD_REQUEST, K.TRANSIENT) if evidence.documents else (K.TRANSIENT, K.BAD_REQUEST)
-    return _Finding(likely, Confidence.GUESS, other)
+    return Finding(likely, Confidence.GUESS, other)
 
 
-def _unexplained(sent: Sent, evidence: Evidence) -> _Finding:
+def _is_refused(evidence: Evidence) -> bool:
+    """Return whether there is no error status, and a code shows that the request was rejected."""
+    return evidence.status in {None, codes.OK} and codes.kind_of(evidence.codes, codes.REFUSALS) is not None
+
+
+def _unexplained(sent: Sent, evidence: Evidence) -> Finding:
     if is_near_window(sent) or (sent.has_grown and evidence.says_nothing):
-        return _Finding(K.TOKEN_OVERFLOW, Confidence.GUESS, K.BAD_REQUEST, Unit.TOKENS)
+        return Finding(K.TOKEN_OVERFLOW, Confidence.GUESS, K.BAD_REQUEST, Unit.TOKENS)
     if is_near(sent.wire_bytes, sent.wire_bytes_max):
-        return _Finding(K.WIRE_OVERFLOW, Confidence.GUESS, K.BAD_REQUEST, Unit.BYTES)
+        return Finding(K.WIRE_OVERFLOW, Confidence.GUESS, K.BAD_REQUEST, Unit.BYTES)
     suspects = (
         (sent.had_reasoning, K.BAD_REQUEST_REASONING),
         (sent.had_tools, K.TOOL_PAIRING),
         (sent.media_count > 0, K.MEDIA_OVERFLOW),
     )
-    return _Finding(K.BAD_REQUEST, Confidence.GUESS, next((kind for was_sent, kind in suspects if was_sent), None))
+    return Finding(K.BAD_REQUEST, Confidence.GUESS, next((kind for was_sent, kind in suspects if was_sent), None))
 
 
 # --- Numbers, delays and the message ---
 
 
-def _fault(finding: _Finding, refusal: Refusal, evidence: Evidence) -> Fault:
+def _fault(finding: Finding, refusal: Refusal, evidence: Evidence) -> Fault:
     numbers = _numbers(finding, evidence)
     kind, second = _corrected(finding, evidence, numbers)
     if finding.kind is K.TOKEN_OVERFLOW and finding.unit is Unit.TOKENS and kind is K.BAD_REQUEST:
         numbers = msgspec.structs.replace(numbers, unit=Unit.COUNT)
-    is_stated = numbers.limit is not None or numbers.requested is not None
+    # The request is said to be larger than a limit of its kind.
+    is_stated = kind in _COUNTED and (numbers.requested or 0) > (numbers.limit or 0) > 0
     return Fault(
         kind=kind,
         confidence=Confidence.CERTAIN if is_stated and finding.confidence is Confidence.LIKELY else finding.confidence,
@@ -308,22 +305,29 @@ def _fault(finding: _Finding, refusal: Refusal, evidence: Evidence) -> Fault:
     )
 
 
-def _corrected(finding: _Finding, evidence: Evidence, numbers: Stated) -> tuple[FaultKind, FaultKind | None]:
+def _corrected(finding: Finding, evidence: Evidence, numbers: Stated) -> tuple[FaultKind, FaultKind | None]:
     """Return kind and second kind, corrected by the numbers and by the request part that the error names."""
     kind, second = finding.kind, finding.second
     in_chars = kind is K.TOKEN_OVERFLOW and finding.unit is Unit.CHARS
     if (kind is K.WIRE_OVERFLOW or in_chars) and _is_setting(evidence, numbers):
         kind = K.BAD_REQUEST
-    if kind is K.BAD_REQUEST and _REASONING_PARAMETER.search(evidence.places):
-        kind, second = K.BAD_REQUEST_REASONING, K.BAD_REQUEST
     if finding.unit is Unit.TOKENS and kind is K.TOKEN_OVERFLOW and _counts_no_tokens(evidence.text, numbers):
         kind = K.BAD_REQUEST
     if kind is K.RATE_LIMIT and _never_fits(evidence.text, numbers):
         second = K.TOKEN_OVERFLOW
+    return _reasoning(kind, second, evidence)
+
+
+def _reasoning(kind: FaultKind, second: FaultKind | None, evidence: Evidence) -> tuple[FaultKind, FaultKind | None]:
+    """Return kind and second kind, corrected for reasoning: a parameter, or a part that cannot be replayed."""
+    if kind is K.BAD_REQUEST and _REASONING_PARAMETER.search(evidence.places):
+        return K.BAD_REQUEST_REASONING, K.BAD_REQUEST
+    if kind is K.BAD_REQUEST_REASONING:
+        return kind, K.TOOL_PAIRING if _REPLAYED.search(evidence.text) else None
     return kind, second
 
 
-def _numbers(finding: _Finding, evidence: Evidence) -> Stated:
+def _numbers(finding: Finding, evidence: Evidence) -> Stated:
     if not finding.has_numbers:
         return Stated(unit=finding.unit)
     text, unit = _OWN_CODE.sub("", evidence.text), finding.unit
@@ -336,11 +340,11 @@ def _numbers(finding: _Finding, evidence: Evidence) -> Stated:
     if finding.kind is K.BAD_REQUEST and numbers.requested is None:
         return msgspec.structs.replace(numbers, requested=numbers.output)
     if finding.kind is K.MEDIA_OVERFLOW and numbers.unit is None:
-        return msgspec.structs.replace(numbers, unit=_media_unit(text, numbers))
+        return msgspec.structs.replace(numbers, unit=_mediaunit_of(text, numbers))
     return numbers
 
 
-def _rate_numbers(finding: _Finding, evidence: Evidence, text: str) -> Stated:
+def _rate_numbers(finding: Finding, evidence: Evidence, text: str) -> Stated:
     unit = finding.unit
     if not re.search(r"tokens|token capacity|tp[md]", text):
         # A rate then counts calls; a quota message has money and dates, so only a named field counts.
@@ -351,7 +355,7 @@ def _rate_numbers(finding: _Finding, evidence: Evidence, text: str) -> Stated:
     return msgspec.structs.replace(numbers, unit=numbers.unit or Unit.COUNT) if is_known else Stated()
 
 
-def _media_unit(text: str, numbers: Stated) -> Unit | None:
+def _mediaunit_of(text: str, numbers: Stated) -> Unit | None:
     if re.search(r"pixel|(?<![a-z])px|dimension|resolution|width|height", text):
         return Unit.PIXELS
     if re.search(r"bytes|size|too large|too big|过大", text):

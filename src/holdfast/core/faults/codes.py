@@ -1,58 +1,9 @@
-"""Rules of the classifier, and the meaning of error codes and HTTP statuses."""
+"""Meaning of error codes and HTTP statuses."""
 
 from collections.abc import Iterable
 
-import msgspec
-
 from holdfast.core.text.patterns import Pattern
 from holdfast.types.faults import FaultKind as K
-from holdfast.types.faults import Unit
-
-Statuses = frozenset[int | None]
-
-
-class Rule(msgspec.Struct, frozen=True):
-    """One rule: `kind` applies if `pattern` matches and `unless` does not. `statuses` None: any status."""
-
-    kind: K
-    pattern: Pattern
-    unless: Pattern | None = None
-    statuses: Statuses | None = None
-    second: K | None = None
-    # Unit of the numbers. None: the sentence has no useful numbers, or states their unit.
-    unit: Unit | None = None
-    has_numbers: bool = False
-
-
-def rule(  # noqa: PLR0913 - a row of a table, its columns given by name
-    kind: K,
-    pattern: str,
-    *,
-    unless: str | None = None,
-    statuses: Statuses | None = None,
-    second: K | None = None,
-    unit: Unit | None = None,
-    has_numbers: bool = False,
-) -> Rule:
-    """Build a rule."""
-    return Rule(
-        kind=kind,
-        pattern=Pattern(pattern),
-        unless=None if unless is None else Pattern(unless),
-        statuses=statuses,
-        second=second,
-        unit=unit,
-        has_numbers=has_numbers or unit is not None,
-    )
-
-
-ANYTHING = ""
-NO_RESPONSE: Statuses = frozenset({None, 200})
-# Statuses of calls that may have failed in transit rather than been rejected.
-BROKEN: Statuses = frozenset({None, 200, 408, 409, 424, 425, 499, *range(500, 600)})
-# Statuses of rejected requests; some servers reject with a 5xx.
-REFUSED: Statuses = frozenset({None, 200, 400, *range(403, 407), *range(409, 424), 500, 501, 502})
-
 
 # --- Codes and statuses ---
 

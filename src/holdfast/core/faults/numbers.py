@@ -9,7 +9,6 @@ from enum import Enum
 
 import msgspec
 
-from holdfast.core.faults.vocabulary import any_of
 from holdfast.core.text.patterns import Pattern
 from holdfast.types.faults import Unit
 
@@ -37,6 +36,11 @@ class _Number(msgspec.Struct, frozen=True):
     value: int
     role: _Role
     unit: Unit | None
+
+
+def any_of(*alternatives: str) -> str:
+    """Return a pattern that matches any of the alternatives."""
+    return f"(?:{'|'.join(alternatives)})"
 
 
 _DIGITS = r"(?:-?\d{1,3}(?:[,_]\d{3}){1,4}|-?\d{1,15}(?:\.\d{1,6})?)"

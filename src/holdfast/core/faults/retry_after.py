@@ -15,11 +15,12 @@ _SECONDS_MAX = 7 * 24 * 3600.0
 _EPOCH_SECONDS_MAX = 1e11
 _UNIT_SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3_600.0, "d": 86_400.0}
 _DURATION = Pattern(
-    r"(\d+(?:\.\d+)?) ?"
+    r"(?<!\d)(\d{1,12}(?:\.\d{1,12})?) ?"
     r"(ms|milliseconds?|s|secs?|seconds?|m|mins?|minutes?|h|hrs?|hours?|d|days?|秒|分钟?|小时)(?![a-z])"
 )
 _ASKED = Pattern(
-    r"(?:(?:try|retry|wait|available|reset\w*|back)[^.;]{0,30}? (?:in|after|for)|retry[-_]?after|wait|请等待)\W{0,3}"
+    r"(?:(?:try|retry|wait|available|reset\w{0,8}|back)[^.;]{0,30}? (?:in|after|for)|retry[-_]?after|wait|请等待)"
+    r"\W{0,3}"
     r"((?:\d+(?:\.\d+)? ?[a-z秒分钟小时]{0,12}[ ,]{0,2}(?:and )?){1,4})"
 )
 # Fields with seconds, and with milliseconds.

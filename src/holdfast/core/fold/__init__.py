@@ -3,12 +3,14 @@
 The legal order of records is defined in `core.turn.transitions`.
 """
 
+import hashlib
 from typing import assert_never
 
 from msgspec.structs import replace
 
 from holdfast.core.faults.codes import OK
 from holdfast.core.fold.recovery_state import account, apply_climb, in_vain_today, spent_today
+from holdfast.core.fold.retraction import retract
 from holdfast.core.fold.session_state import (
     NO_TURN,
     QUIET_TURNS,
@@ -20,10 +22,12 @@ from holdfast.core.fold.session_state import (
     Piece,
     Turn,
 )
-from holdfast.core.limits.usage import after_change
+from holdfast.core.limits.fit import after_change
 from holdfast.core.turn.failure_messages import CHOICE
-from holdfast.types.faults import Confidence, Fault, FaultKind
-from holdfast.types.messages import Reply, ToolCall, Usage
+from holdfast.core.turn.ladder import CONTENT_KINDS
+from holdfast.types.faults import Confidence, Fault, FaultKind, Refusal, Rung
+from holdfast.types.limits import Budgets
+from holdfast.types.messages import ToolCall, Usage
 from holdfast.types.records import (
     Abandonment,
     AnswerLinked,
@@ -39,8 +43,12 @@ from holdfast.types.records import (
     InboxRecord,
     InputAdmitted,
     LimitsLearned,
+    MessageAppended,
+    MessageExcluded,
     MessagePinned,
+    MessagesRetracted,
     NoticePosted,
+    PayloadStored,
     PieceSummarised,
     ReplyRecorded,
     ResultSubmitted,
@@ -51,9 +59,10 @@ from holdfast.types.records import (
     ToolStarted,
     TurnEnded,
     TurnStarted,
+    UsageRecorded,
+    UsageTotalled,
     WindowWarned,
 )
-from holdfast.types.usage import Budgets
 
 __all__ = [
     "NO_TURN",
@@ -73,6 +82,9 @@ __all__ = [
     "spent_today",
 ]
 
+# Exclusions in force. The oldest belong to summarised messages; each takes some 60 bytes of the snapshot.
+EXCLUDED_MAX = 10_000
+
 
 def receive(turn: Turn, seq: int, record: InboxRecord) -> Turn:
     """Return the session state after an inbox record."""
@@ -81,6 +93,8 @@ def receive(turn: Turn, seq: int, record: InboxRecord) -> Turn:
             return replace(turn, model=model, system=system, tools=tools)
         case InputAdmitted():
             return replace(turn, waiting=(*turn.waiting, seq))
+        case MessageAppended() | MessagesRetracted():
+            return _change_conversation(turn, seq, record)
         case CancelRequested(turn=number):
             return _cancel(turn, number)
         case CompactionRequested():
@@ -89,18 +103,37 @@ def receive(turn: Turn, seq: int, record: InboxRecord) -> Turn:
             return _undo_compaction(turn, record)
         case MessagePinned():
             return _pin(turn, record)
+        case MessageExcluded():
+            return _exclude(turn, record)
         case PieceSummarised():
             return _add_piece(turn, record)
-        case LimitsLearned() | ResultSubmitted() | AnswerLinked() | ClientCompacted() | ClientResumed():
-            # A submitted result counts once `ToolSettled` is written; the others belong to logs of their own.
+        case (
+            PayloadStored()
+            | LimitsLearned()
+            | ResultSubmitted()
+            | AnswerLinked()
+            | ClientCompacted()
+            | ClientResumed()
+            | UsageRecorded()
+            | UsageTotalled()
+        ):
+            # A payload is not in the view. A submitted result counts once `ToolSettled` is written; the others belong
+            # to logs of their own.
             return turn
         case _:
             assert_never(record)
 
 
+def _change_conversation(turn: Turn, seq: int, record: MessageAppended | MessagesRetracted) -> Turn:
+    if isinstance(record, MessagesRetracted):
+        return retract(turn, seq, record)
+    return replace(turn, last_turn=record.turn or seq)
+
+
 def _cancel(turn: Turn, number: int) -> Turn:
-    """Mark an input as cancelled; ignore unknown, ended and already cancelled inputs."""
-    is_owed = number in turn.waiting or (number == turn.number and number > 0)
+    """Mark an input or a compaction request as cancelled; ignore unknown, ended and already cancelled ones."""
+    is_wanted = any(wanted.seq == number for wanted in turn.wanted)
+    is_owed = is_wanted or number in turn.waiting or (number == turn.number and number > 0)
     if not is_owed or number in turn.cancelled:
         return turn
     return replace(turn, cancelled=(*turn.cancelled, number))
@@ -115,6 +148,17 @@ def _request_compaction(turn: Turn, seq: int, record: CompactionRequested) -> Tu
 def _pin(turn: Turn, record: MessagePinned) -> Turn:
     others = tuple(other for other in turn.pins if other != record.pinned)
     return replace(turn, pins=tuple(sorted((*others, record.pinned))) if record.is_pinned else others)
+
+
+def _exclude(turn: Turn, record: MessageExcluded) -> Turn:
+    """Leave a message or a part out, or take it back. The whole message includes its parts."""
+    others = tuple(
+        other
+        for other in turn.excluded
+        if other.excluded != record.excluded or (record.place is not None and other.place != record.place)
+    )
+    excluded = (*others, record) if record.is_excluded else others
+    return replace(turn, excluded=excluded[-EXCLUDED_MAX:])
 
 
 def _undo_compaction(turn: Turn, record: CompactionUndone) -> Turn:
@@ -136,15 +180,27 @@ def _undo_compaction(turn: Turn, record: CompactionUndone) -> Turn:
 
 
 def _add_piece(turn: Turn, record: PieceSummarised) -> Turn:
-    piece = Piece(record.until, record.notes, record.focus)
+    piece = Piece(record.until, record.notes, record.focus, record.offset, record.level)
     if record.is_merged:
         return replace(turn, merged=piece)
-    kept = tuple(other for other in turn.pieces if other.until <= record.since)
-    if record.since != (kept[-1].until if kept else 0) or record.until <= record.since:
+    since, until = (record.since, record.since_offset), (record.until, record.offset)
+    kept = tuple(other for other in turn.pieces if (other.until, other.offset) <= since)
+    if since != ((kept[-1].until, kept[-1].offset) if kept else (0, 0)) or until <= since:
         # A stale writer made these notes; with a gap before them they would cover less than they claim.
         return turn
     is_merged_of_others = turn.merged is not None and record.since < turn.merged.until
-    return replace(turn, pieces=(*kept, piece), merged=None if is_merged_of_others else turn.merged)
+    turn = replace(turn, merged=None if is_merged_of_others else turn.merged)
+    return _add_node(turn, len(kept), piece) if record.level else replace(turn, pieces=(*kept, piece))
+
+
+def _add_node(turn: Turn, first: int, node: Piece) -> Turn:
+    """Replace the nodes that a merged one covers, from an index on."""
+    covered = tuple(other for other in turn.pieces[first:] if (other.until, other.offset) <= (node.until, node.offset))
+    if not covered or (covered[-1].until, covered[-1].offset) != (node.until, node.offset):
+        # It was merged from nodes that are no longer there.
+        return turn
+    merged = replace(node, weight=sum(other.weight for other in covered))
+    return replace(turn, pieces=(*turn.pieces[:first], merged, *turn.pieces[first + len(covered) :]))
 
 
 def notice(turn: Turn, record: WindowWarned | NoticePosted) -> Turn:
@@ -159,8 +215,8 @@ def apply(turn: Turn, seq: int, record: StepRecord) -> Turn:
             return _start_turn(turn, seq, number)
         case AttemptStarted():
             return _start_attempt(turn, record)
-        case ReplyRecorded(reply=reply):
-            return _add_reply(turn, reply)
+        case ReplyRecorded():
+            return _add_reply(turn, record)
         case AttemptFailed():
             return _fail_attempt(turn, record)
         case AttemptAbandoned(reason=reason):
@@ -191,32 +247,54 @@ def _start_attempt(turn: Turn, record: AttemptStarted) -> Turn:
     )
 
 
-def _add_reply(turn: Turn, reply: Reply) -> Turn:
+def _add_reply(turn: Turn, record: ReplyRecorded) -> Turn:
     """Reset the ladder and the count of interruptions: a reply is progress, and `steps_max` bounds the replies."""
-    calls = tuple(Call(part) for part in reply.parts if isinstance(part, ToolCall))
+    reply = record.reply
+    calls = tuple(
+        Call(part, is_own=part.call_id in record.own_calls) for part in reply.parts if isinstance(part, ToolCall)
+    )
+    is_continued = bool(record.own_calls) and record.origin is None
     return replace(
         turn,
         steps=turn.steps + 1,
         calls_asked=calls,
+        own_rounds=turn.own_rounds + 1 if is_continued else 0,
         has_answer=not calls,
         climbed=(),
         interruptions=0,
+        refused_as="",
+        refused_times=0,
+        refused_turns=0,
         output_clamp=None,
         suspected=None,
         budgets=_reported_budgets(turn.budgets, reply.usage),
-        answered=replace(turn.asked, reported=reply.usage.input_tokens if reply.usage else 0),
+        answered=replace(
+            turn.asked,
+            reported=reply.usage.input_tokens if reply.usage else 0,
+            suspected=record.tokens_suspected,
+        ),
         tokens_guessed=0,
     )
 
 
 def _fail_attempt(turn: Turn, record: AttemptFailed) -> Turn:
+    refused_as = refusal_digest(record.refusal)
     return replace(
         turn,
         fault=record.fault,
+        refused_as=refused_as,
+        refused_times=turn.refused_times + 1 if refused_as == turn.refused_as else 1,
         suspected=record.fault if _is_suspicion(record) else turn.suspected,
         tokens_guessed=turn.asked.tokens if _is_guess(record) else turn.tokens_guessed,
         is_relayed=record.is_relayed,
     )
+
+
+def refusal_digest(refusal: Refusal) -> str:
+    """Return a digest of an error response; "" without one, as no two lost connections are the same."""
+    if refusal.status is None or refusal.status == OK:
+        return ""
+    return hashlib.blake2b(f"{refusal.status}\0{refusal.body}".encode("utf-8", "replace"), digest_size=8).hexdigest()
 
 
 def _reported_budgets(measured: Budgets | None, usage: Usage | None) -> Budgets | None:
@@ -272,5 +350,14 @@ def _end_turn(turn: Turn, seq: int, number: int) -> Turn:
         cancelled=tuple(other for other in turn.cancelled if other != number),
         unreadable=tuple(other for other in turn.unreadable if other != number),
         quiet_turns=max(turn.quiet_turns - 1, 0),
+        refused_turns=_refused_turns(turn, number),
         **NO_TURN,
     )
+
+
+def _refused_turns(turn: Turn, number: int) -> int:
+    """Return the count of refused turns in a row after a turn has ended."""
+    if number != turn.number or turn.fault is None or turn.fault.kind not in CONTENT_KINDS:
+        return turn.refused_turns
+    # The input was refused without the past, so the past is not to blame.
+    return 0 if Rung.ROLL_OVER in turn.climbed else turn.refused_turns + 1

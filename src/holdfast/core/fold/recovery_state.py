@@ -5,8 +5,9 @@ from typing import TypeAlias, assert_never
 from msgspec.structs import replace
 
 from holdfast.core.fold.session_state import QUIET_TURNS, IllegalStepError, Turn
+from holdfast.core.limits.fit import after_change
 from holdfast.core.limits.prices import NOTHING_SPENT, Spent
-from holdfast.core.limits.usage import after_change
+from holdfast.core.turn.failure_messages import FailedModel
 from holdfast.core.turn.ladder import SUMMARIES
 from holdfast.types.faults import Rung
 from holdfast.types.messages import Usage
@@ -19,6 +20,7 @@ from holdfast.types.records import (
     Logged,
     OutputClamped,
     OutputMasked,
+    ParameterDropped,
     PartReplaced,
     PieceSummarised,
     ReasoningDropped,
@@ -31,17 +33,17 @@ from holdfast.types.records import (
     TurnEnded,
 )
 
+# Effects of rungs on the next requests, without a compaction.
+RequestChange: TypeAlias = (
+    ReasoningDropped | EffortChanged | ParameterDropped | OutputClamped | OutputMasked | PartReplaced
+)
 # Records of rungs, their effects, and compaction requests.
 ClimbRecord: TypeAlias = (
     RungStarted
     | SummaryRefused
     | CompactionApplied
     | GenerationStarted
-    | ReasoningDropped
-    | EffortChanged
-    | OutputClamped
-    | OutputMasked
-    | PartReplaced
+    | RequestChange
     | RungFinished
     | CompactionSettled
 )
@@ -58,20 +60,28 @@ def apply_climb(turn: Turn, seq: int, record: ClimbRecord) -> Turn:
             return _start_generation(turn, seq, record)
         case CompactionApplied():
             return _apply_compaction(turn, seq, record)
+        case RungFinished():
+            return _finish_rung(turn, record)
+        case CompactionSettled(request=request):
+            return _settle_request(turn, seq, request)
+        case _:
+            return _change_request(turn, record)
+
+
+def _change_request(turn: Turn, record: RequestChange) -> Turn:
+    match record:
         case ReasoningDropped(before=before):
             return replace(turn, reasoning_from=before)
         case EffortChanged(effort=effort):
             return replace(turn, effort=effort, is_effort_changed=True)
+        case ParameterDropped():
+            return replace(turn, dropped=(*turn.dropped, record))
         case OutputClamped(output_tokens_max=most):
             return replace(turn, output_clamp=most)
         case OutputMasked(before=before):
             return replace(turn, masked_before=max(turn.masked_before, before))
         case PartReplaced():
             return replace(turn, replaced=(*turn.replaced, record))
-        case RungFinished():
-            return _finish_rung(turn, record)
-        case CompactionSettled(request=request):
-            return _settle_request(turn, seq, request)
         case _:
             assert_never(record)
 
@@ -127,6 +137,7 @@ def _settle_request(turn: Turn, seq: int, request: int) -> Turn:
     return replace(
         turn,
         wanted=left,
+        cancelled=tuple(other for other in turn.cancelled if other != request),
         climbed_for_wanted=(),
         summarisers_passed=0,
         refused_why="",
@@ -138,6 +149,9 @@ def _settle_request(turn: Turn, seq: int, request: int) -> Turn:
 
 def _finish_rung(turn: Turn, record: RungFinished) -> Turn:
     turn = replace(turn, climbing=None)
+    if record.result is RungResult.CHANGED and record.rung not in (Rung.BACKOFF, Rung.RETRY):
+        # The next request differs, so its refusals are counted anew.
+        turn = replace(turn, refused_as="", refused_times=0)
     match record.result:
         case RungResult.UNCHANGED:
             return turn
@@ -160,7 +174,9 @@ def _finish_rung(turn: Turn, record: RungFinished) -> Turn:
                 fault=None,
                 climbed=(),
                 models_passed=turn.models_passed + 1,
+                failed_models=_with_failed_model(turn),
                 output_clamp=None,
+                dropped=(),
                 suspected=None,
                 tokens_guessed=0,
             )
@@ -170,6 +186,13 @@ def _finish_rung(turn: Turn, record: RungFinished) -> Turn:
             return replace(turn, fault=None)
         case _:
             assert_never(record.result)
+
+
+def _with_failed_model(turn: Turn) -> tuple[FailedModel, ...]:
+    """Return the models given up, with the current one. A damaged log may lack its fault."""
+    if turn.fault is None:
+        return turn.failed_models
+    return (*turn.failed_models, FailedModel(turn.asked.model, turn.fault.kind))
 
 
 def _allow_again(turn: Turn) -> Turn:
@@ -197,12 +220,14 @@ def account(turn: Turn, logged: Logged) -> Turn:
         case AttemptFailed(usage=usage, cost_usd=usd) if usage is not None:
             return _add_cost(turn, usage, usd)
         case PieceSummarised(usage=usage, cost_usd=usd):
-            return replace(_add_summary_cost(_add_cost(turn, usage, usd), logged.at, usage, usd), notes_in_vain=0)
+            counted = _add_summary_cost(_add_cost(turn, usage, usd), logged.at, usage, usd)
+            return replace(counted, notes_in_vain=max(counted.notes_in_vain - 1, 0))
         case SummaryRefused(usage=usage, cost_usd=usd) if usage is not None:
             counted = _add_summary_cost(_add_cost(turn, usage, usd), logged.at, usage, usd)
-            return replace(counted, notes_in_vain=counted.notes_in_vain + 1)
+            in_vain, refused = counted.notes_in_vain + 1, counted.refused_on_this + 1
+            return replace(counted, notes_in_vain=in_vain, refused_on_this=refused)
         case CompactionApplied() | CompactionSettled() | TurnEnded():
-            return replace(turn, spent_on_this=NOTHING_SPENT)
+            return replace(turn, spent_on_this=NOTHING_SPENT, refused_on_this=0)
         case SessionConfigured():
             # The new configuration may name another summariser.
             return replace(turn, notes_in_vain=0)
@@ -216,7 +241,7 @@ def spent_today(turn: Turn, now: float) -> Spent:
 
 
 def in_vain_today(turn: Turn, now: float) -> int:
-    """Return the number of unusable summaries today since the last usable one."""
+    """Return the number of unusable summaries today, less the usable ones."""
     return turn.notes_in_vain if turn.notes_day == _day(now) else 0
 
 

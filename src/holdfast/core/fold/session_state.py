@@ -5,10 +5,18 @@ from enum import StrEnum
 import msgspec
 
 from holdfast.core.limits.prices import NOTHING_SPENT, Spent
+from holdfast.core.turn.failure_messages import FailedModel
 from holdfast.types.faults import Fault, Rung
+from holdfast.types.limits import Budgets
 from holdfast.types.messages import Effort, ToolCall, ToolSpec
-from holdfast.types.records import CompactionApplied, GenerationStarted, PartReplaced, Trigger
-from holdfast.types.usage import Budgets
+from holdfast.types.records import (
+    CompactionApplied,
+    GenerationStarted,
+    MessageExcluded,
+    ParameterDropped,
+    PartReplaced,
+    Trigger,
+)
 
 
 class InFlight(StrEnum):
@@ -36,6 +44,8 @@ class Call(msgspec.Struct, frozen=True, omit_defaults=True):
     is_idempotent: bool = False
     # As in `ToolStarted`.
     reply: int = 0
+    # The gateway runs it, although the turn belongs to a client of the proxy.
+    is_own: bool = False
 
 
 class PendingCompaction(msgspec.Struct, frozen=True):
@@ -47,21 +57,45 @@ class PendingCompaction(msgspec.Struct, frozen=True):
     is_met: bool = False
 
 
-class Piece(msgspec.Struct, frozen=True):
-    """A model's notes on the records after the previous piece, up to the record `until`."""
+class Piece(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A node of the tree of notes: a model's notes on the records after the previous one, up to the record `until`."""
 
     until: int
     notes: str
     focus: str = ""
+    # Characters of the rendered message at `until` that the notes cover too.
+    offset: int = 0
+    # Height in the tree: 0 for notes on messages, more for notes merged from others; and the number of notes on
+    # messages below it, itself included.
+    level: int = 0
+    weight: int = 1
+
+
+class KeptMemory(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A stored memory of the messages from the place `since` up to the place `until`, for digests and ledgers.
+
+    It is derived from the log and stands beside the state in a snapshot. `left_out` identifies the messages among them
+    that were left out of it. See `core.compaction.memory.kept`.
+    """
+
+    version: int
+    until: int
+    body: bytes
+    since: int = 0
+    left_out: str = ""
 
 
 class Asked(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A model request: its model, and its tokens as estimated (calibrated and raw) and as reported."""
+    """A model request: its model, and its tokens as estimated (calibrated and raw) and as reported.
+
+    `suspected` are the tokens that the model seems to have read of it; 0: all.
+    """
 
     model: str = ""
     tokens: int = 0
     raw: int = 0
     reported: int = 0
+    suspected: int = 0
 
 
 NOTHING_ASKED = Asked()
@@ -94,17 +128,23 @@ class Turn(msgspec.Struct, frozen=True, omit_defaults=True):
     pins: tuple[int, ...] = ()
     masked_before: int = 0
     replaced: tuple[PartReplaced, ...] = ()
+    # Messages and parts that are left out, oldest first.
+    excluded: tuple[MessageExcluded, ...] = ()
+    # Retracted runs of records, oldest first and apart: after the first number, up to and including the second.
+    retracted: tuple[tuple[int, int], ...] = ()
     reasoning_from: int = 0
     effort: Effort | None = None
     # A refused effort was changed; orphaned tool calls of a proxied client are repaired in every request.
     is_effort_changed: bool = False
     has_repaired_pairs: bool = False
-    # Cached notes, oldest first; the last merged notes and the range that they cover.
+    # Notes that cover the conversation from its beginning, oldest first; notes that an older version merged from them.
     pieces: tuple[Piece, ...] = ()
     merged: Piece | None = None
 
     # A turn ended with the overflow choice, and no compaction was applied since.
     is_choice_offered: bool = False
+    # Turns in a row that ended because the provider refused the content of the request.
+    refused_turns: int = 0
     # Window usage of the last warning, in percent.
     warned_percent: int = 0
     # Usage of each budget by the last request, or an estimate for the view if it changed since.
@@ -122,14 +162,16 @@ class Turn(msgspec.Struct, frozen=True, omit_defaults=True):
     is_wanted_climb: bool = False
 
     # Costs of the session: all calls; summary calls; summary calls since the last outcome of a compaction; the day of
-    # the last summary call (since 1970, UTC) and the summary calls on it; unusable summaries on that day since the last
-    # usable one.
+    # the last summary call (since 1970, UTC) and the summary calls on it; unusable summaries on that day less usable
+    # ones.
     spent: Spent = NOTHING_SPENT
     spent_on_notes: Spent = NOTHING_SPENT
     spent_on_this: Spent = NOTHING_SPENT
     notes_day: int = 0
     spent_on_notes_today: Spent = NOTHING_SPENT
     notes_in_vain: int = 0
+    # Unusable summaries since the last outcome of a compaction.
+    refused_on_this: int = 0
 
     # The last request, and the last answered request.
     asked: Asked = NOTHING_ASKED
@@ -142,15 +184,24 @@ class Turn(msgspec.Struct, frozen=True, omit_defaults=True):
     has_answer: bool = False
     calls_asked: tuple[Call, ...] = ()
     calls_running: tuple[Call, ...] = ()
+    # Replies in a row that were continued here, without the client of the proxy.
+    own_rounds: int = 0
     # The last fault until a rung has handled it; rungs climbed since the last reply, including the one in flight.
     fault: Fault | None = None
     climbed: tuple[Rung, ...] = ()
     # Models given up in this turn; crashes since the last progress (between turns: of a compaction).
     models_passed: int = 0
     interruptions: int = 0
+    # The models given up, with their faults.
+    failed_models: tuple[FailedModel, ...] = ()
+    # A digest of the last error response, and how often in a row it came for the same request.
+    refused_as: str = ""
+    refused_times: int = 0
     # Output limit of the last attempt; upper bound for it until the next reply.
     output_asked: int | None = None
     output_clamp: int | None = None
+    # Parameters that the current model has refused in this turn.
+    dropped: tuple[ParameterDropped, ...] = ()
     # Fault of the last reply rejected because its reported usage was below the request size.
     suspected: Fault | None = None
     # Tokens of a request that was refused without a reason and classified as an overflow; 0: none since the last reply.
@@ -176,11 +227,23 @@ class Turn(msgspec.Struct, frozen=True, omit_defaults=True):
         return bool(
             self.compaction
             or self.replaced
+            or self.excluded
+            or self.retracted
             or self.masked_before
             or self.reasoning_from
             or self.is_effort_changed
             or self.has_repaired_pairs
         )
+
+    @property
+    def shown_from(self) -> int:
+        """The record that the last compaction reached."""
+        return max(self.boundary, self.first_step)
+
+    @property
+    def has_notes_ahead(self) -> bool:
+        """True if notes exist on messages that are still shown, for the next compaction."""
+        return bool(self.pieces) and self.pieces[-1].until > self.shown_from
 
     @property
     def first_step(self) -> int:
@@ -204,12 +267,17 @@ NO_TURN = {
     "has_answer": False,
     "calls_asked": (),
     "calls_running": (),
+    "own_rounds": 0,
     "fault": None,
     "climbed": (),
     "models_passed": 0,
     "interruptions": 0,
+    "failed_models": (),
+    "refused_as": "",
+    "refused_times": 0,
     "output_asked": None,
     "output_clamp": None,
+    "dropped": (),
     "suspected": None,
     "tokens_guessed": 0,
     "is_relayed": False,

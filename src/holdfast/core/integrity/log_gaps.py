@@ -94,7 +94,9 @@ def _idle(turn: Turn) -> Turn:
 
 
 def _closed(turn: Turn) -> Turn:
-    return _idle(replace(turn, **NO_TURN))
+    """Return the state without the open turn, whose end is lost. Its input may be lost too."""
+    unreadable = tuple(other for other in turn.unreadable if other != turn.number)
+    return _idle(replace(turn, unreadable=unreadable, **NO_TURN))
 
 
 def _opened(turn: Turn, number: int) -> Turn:

@@ -84,6 +84,9 @@ class Bounds(msgspec.Struct, frozen=True):
     asked_tail_window_share: float = 0.1
     # Compact proactively while idle, and replace digests by summaries.
     compacts_ahead: bool = True
+    # After a rescue the proxy offers the tool `recall` to the client's model, and runs it itself, in at most so many
+    # rounds for one request of the client; 0: never.
+    proxy_recall_rounds_max: int = 8
     # Masking old tool output is enough only if the view then takes at most this share of the window: otherwise it is
     # full again soon, and every change of the view costs a cold prompt cache.
     mask_window_share: float = 0.7
@@ -94,8 +97,11 @@ class Bounds(msgspec.Struct, frozen=True):
     # The same for all summaries of one session in one day (UTC); 0: no limit.
     summary_usd_per_day: float = 0.0
     summary_tokens_per_day: int = 0
-    # Unusable summaries in a row in one day before no model is called for more, unless the user requests it: three
-    # rungs of three models. A summary that is used resets the count, at any price.
+    # Unusable summaries of one compaction, of all its portions and models together: then the digest stands, and a model
+    # tries again some turns later.
+    summaries_refused_max: int = 4
+    # Unusable summaries in one day, less the usable ones, before no model is called for more, unless the user requests
+    # it. A model that is mostly useful never reaches it; one that is mostly useless costs no more than this.
     summaries_in_vain_max: int = 9
     # First choice of summariser: the session's model, or the cheapest one.
     summariser: Literal["same", "cheapest"] = "same"

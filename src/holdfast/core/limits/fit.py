@@ -1,7 +1,7 @@
 """Preflight check: compare the estimated size of a request with the model's limits.
 
 A request that does not fit gets the same fault as a provider's error response would, so that there is one recovery
-path.
+path. Budgets for gauges and charts agree with `misfit`: above 100 % the next token, byte or image exceeds the limit.
 """
 
 import msgspec
@@ -9,11 +9,15 @@ import msgspec
 from holdfast.core.limits.bounds import Bounds
 from holdfast.core.limits.sizing import bytes_of_request, media_of_request, tokens_of_request
 from holdfast.types.faults import Confidence, Fault, FaultKind, Sent, Unit
-from holdfast.types.limits import Calibration, Limits
+from holdfast.types.limits import Budgets, Calibration, Limits
 from holdfast.types.messages import Reasoning, Request
 
 # Output limit that a dialect sends if it must send one and none was requested.
 _OUTPUT_TOKENS_USUAL = Bounds().output_tokens_reserved
+
+
+# Native sessions reserve room for a long answer; a quarter of it is enough for a page.
+SHORT_ANSWERS = 4
 
 
 class Sizes(msgspec.Struct, frozen=True):
@@ -38,10 +42,17 @@ def measure(request: Request) -> Sizes:
     )
 
 
-def misfit(sizes: Sizes, limits: Limits, calibration: Calibration, bounds: Bounds) -> Fault | None:
-    """Return the fault of a request that exceeds a known limit, or None if it fits."""
-    tokens = calibration.upper(sizes.tokens)
-    room = None if limits.window_tokens is None else limits.window_tokens - output_reserved(limits, bounds)
+def misfit(
+    sizes: Sizes, limits: Limits, calibration: Calibration, bounds: Bounds, *, is_lenient: bool = False
+) -> Fault | None:
+    """Return the fault of a request that exceeds a known limit, or None if it fits.
+
+    `is_lenient`: take the estimate itself and room for a short answer. A client of the proxy limits its own output, and
+    a provider that counts differently says so once.
+    """
+    tokens = calibration.estimate(sizes.tokens) if is_lenient else calibration.upper(sizes.tokens)
+    reserved = output_reserved(limits, bounds) // (SHORT_ANSWERS if is_lenient else 1)
+    room = None if limits.window_tokens is None else limits.window_tokens - reserved
     checks = (
         (FaultKind.TOKEN_OVERFLOW, Unit.TOKENS, tokens, room),
         (FaultKind.WIRE_OVERFLOW, Unit.BYTES, sizes.wire_bytes, limits.wire_bytes_max or bounds.wire_bytes_max),
@@ -53,6 +64,14 @@ def misfit(sizes: Sizes, limits: Limits, calibration: Calibration, bounds: Bound
         if limit is not None and found > limit:
             return Fault(kind, Confidence.LIKELY, limit=limit, requested=found, unit=unit)
     return None
+
+
+def as_estimated(limits: Limits, calibration: Calibration) -> Limits:
+    """Return limits whose window is in estimated tokens, not in those of the model, for planning with estimates."""
+    if limits.window_tokens is None:
+        return limits
+    # The overhead is left out: it is uncertain, and shares of the window leave room for it.
+    return msgspec.structs.replace(limits, window_tokens=int(limits.window_tokens / calibration.scale))
 
 
 def exceeds_alone(sizes: Sizes, limits: Limits, calibration: Calibration, bounds: Bounds) -> bool:
@@ -90,6 +109,8 @@ class Before(msgspec.Struct, frozen=True):
     # Of the last request answered by the same model: raw estimate and reported usage; 0: none.
     answered_raw: int = 0
     answered_reported: int = 0
+    # Reported usage of the last answered request, if another model read it and no more has been sent since; 0: none.
+    other_reported: int = 0
     # Only text and tool calls: the token counts of images and reasoning cannot be estimated well enough.
     is_plain: bool = False
 
@@ -193,3 +214,21 @@ def output_that_fits(window_tokens: int, prompt_tokens: int, bounds: Bounds) -> 
     """Return the output tokens that a window leaves beside a request; None if too few for a useful answer."""
     room = window_tokens - prompt_tokens - _SPARE_TOKENS
     return room if room >= bounds.output_tokens_least else None
+
+
+def budgets_of(sizes: Sizes, limits: Limits, calibration: Calibration, bounds: Bounds) -> Budgets:
+    """Return use and limits for a request. Tokens reserved for the output are not part of the limit."""
+    window = limits.window_tokens
+    return Budgets(
+        tokens=calibration.upper(sizes.tokens),
+        tokens_max=None if window is None else max(window - output_reserved(limits, bounds), 1),
+        wire_bytes=sizes.wire_bytes,
+        wire_bytes_max=limits.wire_bytes_max or bounds.wire_bytes_max,
+        media=sizes.media_count,
+        media_max=limits.media_count_max,
+    )
+
+
+def after_change(before: Budgets | None, tokens: int) -> Budgets:
+    """Return the use after a change of the view: only tokens are known until the next request."""
+    return Budgets(tokens, before.tokens_max if before is not None else None)

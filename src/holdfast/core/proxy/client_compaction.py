@@ -7,9 +7,9 @@ call, a digest of the history answers it, in the format that the agent asked for
 import re
 from collections.abc import Iterator, Sequence
 
-from holdfast.core.compaction.digest import make_digest
+from holdfast.core.compaction.digest import digest_text
 from holdfast.core.compaction.facts import Passage
-from holdfast.core.compaction.ledger import make_ledger
+from holdfast.core.compaction.layers import LABELS
 from holdfast.core.limits.sizing import tokens_of_text
 from holdfast.core.proxy.client_profiles import COMPACTION_ORDER, EARLIER_SUMMARY, REMINDER
 from holdfast.core.text.truncation import without_tags
@@ -31,17 +31,16 @@ _HEADING = re.compile(r"^#{1,4} [^\n]{2,80}$", re.MULTILINE)
 _HEADINGS_MAX = 20
 # Length of the answer: agents ask for a page or two, and it must leave room in the window.
 _TOKENS_MAX = 3_000
-_LEDGER_SHARE = 0.7
 # Speaker labels in a serialised conversation: "[User]: ", "[Tool result]: ", "# USER".
 _SPEAKER = re.compile(
     r"^(?:\[|#{1,4} )(user|assistant|tool|system)\b[^\]\n]{0,40}(?:\]: ?|\n)", re.MULTILINE | re.IGNORECASE
 )
 _ROLES = {"assistant": Role.ASSISTANT, "tool": Role.TOOL}
 # Prefix of a line of our answer: the speaker and the citation.
-_CITATION = re.compile(r"^(?:- )?(?:user|assistant|decided|ran|error) \[#\d+\] ")
+_CITATION = re.compile(rf"^(?:- )?(?:{LABELS}) \[#\d+\] ")
 # Header line of a digest, and the lines of our answer.
-_DIGEST_HEADER = re.compile(r"^[\d,]+ messages?, #\d+ to #\d+\.$", re.MULTILINE)
-_ANSWER_LINE = re.compile(r"^(?:- )?(?:(?:user|assistant|decided|ran|error)|[a-z ]{3,20}:) \[#\d+\] .*$", re.MULTILINE)
+_DIGEST_HEADER = re.compile(r"^[\d,]+ messages?, #\d+ to #\d+\.(?: Tools: .*)?$", re.MULTILINE)
+_ANSWER_LINE = re.compile(rf"^(?:- )?(?:{LABELS}) \[#\d+\] .*$", re.MULTILINE)
 # A line that only opens or closes a section.
 _BRACKET = re.compile(r"^</?[a-z][a-z_-]{2,60}>$")
 # Placeholder under all headings but the first.
@@ -62,7 +61,9 @@ def _order_at(text: str) -> int | None:
     """Return the offset of the order to summarise in a text; None if it has none."""
     if head := COMPACTION_ORDER.search(text[:_SEARCHED_CHARS]):
         return head.start()
-    before = max(len(text) - _SEARCHED_CHARS, 0)
+    if len(text) <= _SEARCHED_CHARS:
+        return None
+    before = len(text) - _SEARCHED_CHARS
     tail = COMPACTION_ORDER.search(text[before:])
     return before + tail.start() if tail is not None else None
 
@@ -73,7 +74,7 @@ def answer_compaction(request: Request, model: str) -> Reply:
     history, earlier = _without_asides([*request.messages[:-1], *before])
     previous = [*earlier, *_PREVIOUS.findall(order)]
     carried = _condense("\n".join(previous)) if previous else ""
-    summary = _summarise(_passages(history, order), _TOKENS_MAX - tokens_of_text(carried))
+    summary = digest_text(_passages(history, order), tokens_max=_TOKENS_MAX - tokens_of_text(carried))
     body = without_tags("\n\n".join(part for part in (carried, summary) if part))
     text = _in_format(_format_spec(request.system, order), body)
     usage = Usage(0, tokens_of_text(text))
@@ -126,15 +127,6 @@ def _without_asides(messages: Sequence[Message]) -> tuple[list[Message], list[st
     return history, earlier
 
 
-def _summarise(passages: Sequence[Passage], tokens_max: int) -> str:
-    """Return the exact facts and the most informative sentences of a conversation."""
-    ledger = make_ledger(passages, tokens_max=int(tokens_max * _LEDGER_SHARE))
-    facts = ledger.render()
-    already = [one.text for one in ledger.entries]
-    digest = make_digest(passages, tokens_max=tokens_max - tokens_of_text(facts), already=already)
-    return "\n\n".join(part for part in (facts, digest.render()) if part)
-
-
 def _condense(previous: str) -> str:
     """Return an earlier summary, condensed if it exceeds half of the token limit."""
     lines = [line for line in previous.splitlines() if line.strip() and not _is_frame(line)]
@@ -145,7 +137,7 @@ def _condense(previous: str) -> str:
         Passage(place, Message(Role.USER, (Text(_CITATION.sub("", line)),)))
         for place, line in enumerate(lines, start=1)
     ]
-    return _summarise(passages, _TOKENS_MAX // 2)
+    return digest_text(passages, tokens_max=_TOKENS_MAX // 2)
 
 
 def _is_frame(line: str) -> bool:

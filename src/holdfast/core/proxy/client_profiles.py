@@ -10,18 +10,31 @@ from collections.abc import Sequence
 import msgspec
 
 
+class InstructionFrame(msgspec.Struct, frozen=True):
+    """A frame around instructions that a client writes into its first message."""
+
+    # A regular expression for its beginning, and the text that closes it; "": it ends with the part.
+    opening: str
+    closing: str = ""
+    # Its name, if the client sends newer versions of it in later messages.
+    name: str = ""
+
+
 class ClientProfile(msgspec.Struct, frozen=True):
     """One agent or framework, by regular expressions. An empty one matches nothing."""
 
     name: str
     # Its user-agent header.
     user_agent: str = ""
-    # The order to summarise, in the system text or in the newest message of a person.
+    # The order to summarise, in the system text or in the newest message of a person. Each alternative begins with a
+    # literal character: then a search skips to these characters, and takes microseconds instead of milliseconds.
     compaction_order: str = ""
     # The frame around an earlier summary in its history, with the summary as a group named `name`.
     earlier_summary: str = ""
     # Text that it adds beside the person's message in every request.
     reminder: str = ""
+    # Frames of project rules and environment in its first message.
+    instructions: tuple[InstructionFrame, ...] = ()
     # Text that it adds to the newest message and omits from the next request.
     aside: str = ""
     # It treats an incomplete answer as an error, and retries a request whose stream ends without a final event.
@@ -39,12 +52,19 @@ PROFILES: tuple[ClientProfile, ...] = (
             r"|\nContinue the conversation from where it left.*|\Z)"
         ),
         reminder=r"<system-reminder>.*?</system-reminder>\s*",
+        # CLAUDE.md and the date. Reminders about other things share the tag, and the first message is always current.
+        instructions=(InstructionFrame(r"<system-reminder>", "</system-reminder>"),),
     ),
     ClientProfile(
         "codex",
         # "codex_exec/0.166.0", "codex_cli_rs/...", "codex_vscode/...".
         user_agent=r"codex",
         compaction_order=r"You are performing a CONTEXT CHECKPOINT COMPACTION",
+        instructions=(
+            InstructionFrame(r"# AGENTS\.md instructions\b[^\n]*\n+<INSTRUCTIONS>", "</INSTRUCTIONS>", "AGENTS.md"),
+            InstructionFrame(r"<user_instructions>", "</user_instructions>", "user_instructions"),
+            InstructionFrame(r"<environment_context>", "</environment_context>", "environment_context"),
+        ),
         is_incomplete_an_error=True,
     ),
     ClientProfile("opencode", compaction_order=r"You are a context summarization agent"),
@@ -69,11 +89,18 @@ PROFILES: tuple[ClientProfile, ...] = (
     ClientProfile(
         "qwen_code",
         compaction_order=r"You are the component that summarizes a conversation when its context window",
+        # Older versions have no tags.
+        instructions=(
+            InstructionFrame(r"This is the [A-Z]\w+ (?:Code|CLI)\. We are setting up the context for our chat"),
+            InstructionFrame(r"<session_context>", "</session_context>", "session_context"),
+        ),
         earlier_summary=(r"\A\s*<state_snapshot>(?P<qwen_code>.*?)</state_snapshot>\s*(?:Resume the prior task.*)?\Z"),
     ),
     ClientProfile(
         "aider",
-        compaction_order=r"\*?Briefly\*? summarize this partial conversation",
+        compaction_order=(
+            r"\*Briefly\*? summarize this partial conversation|Briefly\*? summarize this partial conversation"
+        ),
         earlier_summary=r"\AI spoke to you previously about a number of things\.\n(?P<aider>.*)",
     ),
     ClientProfile("continue", compaction_order=r"Please provide a concise summary of our conversation so far"),
@@ -87,6 +114,9 @@ def _any_of(patterns: Sequence[str]) -> re.Pattern[str]:
     return re.compile("|".join(pattern for pattern in patterns if pattern), re.DOTALL)
 
 
+INSTRUCTION_FRAMES = tuple(
+    (frame, re.compile(rf"\s*{frame.opening}")) for profile in PROFILES for frame in profile.instructions
+)
 COMPACTION_ORDER = _any_of([profile.compaction_order for profile in PROFILES])
 EARLIER_SUMMARY = _any_of([profile.earlier_summary for profile in PROFILES])
 REMINDER = _any_of([profile.reminder for profile in PROFILES])

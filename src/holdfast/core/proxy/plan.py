@@ -1,9 +1,14 @@
 """Plan a proxied request: forward it, recover it on the ladder, answer it here, or return the provider's error.
 
 Inputs are the folded state of the session, the log of the client's own compactions, and the ladder.
+
+Message digests match a request to its session, because a client sends its whole history in every request. Digests
+exclude everything that clients change between requests: reasoning, cache markers, text encoding, and asides beside the
+conversation.
 """
 
-from collections.abc import Callable
+import hashlib
+from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
 import msgspec
@@ -11,9 +16,21 @@ import msgspec
 from holdfast.core.fold.session_state import Turn
 from holdfast.core.limits.bounds import Bounds
 from holdfast.core.limits.fit import cap_stated
+from holdfast.core.proxy.client_profiles import ASIDE
 from holdfast.core.turn.ladder import rungs_for
 from holdfast.types.faults import Confidence, Fault, FaultKind, Rung, Unit
-from holdfast.types.messages import Reply, StopReason
+from holdfast.types.messages import (
+    ContentPart,
+    LargeText,
+    Media,
+    Message,
+    Reply,
+    Role,
+    StopReason,
+    Text,
+    ToolCall,
+    ToolResult,
+)
 from holdfast.types.records import ClientCompacted, ClientResumed
 
 # Faults that a smaller request cures.
@@ -40,8 +57,12 @@ class RequestFacts(msgspec.Struct, frozen=True):
     is_repeated: bool = False
     # Abilities that rungs need: another model, signed reasoning, a reasoning setting.
     has_fallback: bool = False
+    # It has more than one part, so that one can be left out.
+    is_divisible: bool = False
     has_reasoning: bool = False
     has_effort: bool = False
+    # Parameters that it can do without.
+    parameters: frozenset[str] = frozenset()
     # The digest of the newest message of a person, and the size of the request.
     newest: str = ""
     wire_bytes: int = 0
@@ -156,6 +177,13 @@ def _is_applicable(rung: Rung, facts: RequestFacts, fault: Fault) -> bool:
             return facts.has_reasoning
         case Rung.CHANGE_EFFORT:
             return facts.has_effort
+        case Rung.DROP_PARAMETER:
+            return fault.parameter in facts.parameters
+        case Rung.LEAVE_OUT_UNANSWERED | Rung.LEAVE_OUT_NEW:
+            # A compaction of the client is answered here instead: it should not lack a part of its history.
+            return facts.is_divisible and not facts.is_compaction
+        case Rung.TAKE_BACK:
+            return False
         case _:
             return True
 
@@ -183,3 +211,51 @@ def truncation_fault(window_tokens: int) -> Fault:
         requested=window_tokens,
         unit=Unit.TOKENS,
     )
+
+
+_DIGEST_BYTES = 16
+
+
+def digest_of(message: Message) -> bytes:
+    """Return the digest of a message."""
+    digest = hashlib.blake2b(message.role.encode(), digest_size=_DIGEST_BYTES)
+    texts: list[str] = []
+    calls: list[str] = []
+    for part in message.parts:
+        match part:
+            case Text(text=text):
+                if not ASIDE.match(text):
+                    texts.append(text)
+            case ToolCall():
+                calls.append(f"{part.call_id}\0{part.name}")
+            case ToolResult():
+                calls.append(part.call_id)
+                texts += [_content(piece) for piece in part.parts]
+            case LargeText() | Media():
+                texts.append(_content(part))
+            case _:
+                pass
+    # The call ids identify a reply with tool calls; clients often trim its text.
+    if message.role is not Role.ASSISTANT or not calls:
+        digest.update("".join(texts).strip().encode("utf-8", "replace"))
+    for call in calls:
+        digest.update(b"\0" + call.encode("utf-8", "replace"))
+    return digest.digest()
+
+
+def _content(part: ContentPart) -> str:
+    return part.text if isinstance(part, Text) else part.blob.sha256
+
+
+def common_messages(known: Sequence[bytes | None], digests: Sequence[bytes]) -> int:
+    """Return the length of the common prefix of two histories. None, an unreadable message, matches any digest."""
+    shorter = min(len(known), len(digests))
+    if [*known[:shorter]] == [*digests[:shorter]]:
+        # The usual case, many times faster for a long history.
+        return shorter
+    common = 0
+    for ours, theirs in zip(known, digests, strict=False):
+        if ours is not None and ours != theirs:
+            break
+        common += 1
+    return common

@@ -1,20 +1,21 @@
 """Full-text search of a log: rows, BM25 ranking and snippets.
 
 There is one row per message and one per tool step: the call's name and arguments in one column, because files are
-searched by the path they were read from, and the text in another. BM25 scores both columns; in sessions with short
-turns the neighbouring messages count too, because an answer then rarely fits in a single turn.
+searched by the path they were read from, and the text in another. BM25 scores both columns; for messages the passage
+around them counts too (`passages`).
 """
 
 import math
 import re
-from bisect import bisect_left
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import msgspec
 
+from holdfast.core.search.passages import Passages, Scored
 from holdfast.core.search.tokenizer import words
+from holdfast.core.view.appended import NO_INPUT, expanded
 from holdfast.types.messages import LargeText, Media, Part, Reasoning, Text, ToolCall, ToolResult
 from holdfast.types.records import InputAdmitted, Logged, Outcome, ReplyRecorded, ToolSettled, TurnEnded, TurnStarted
 
@@ -45,20 +46,15 @@ _COMMON_WEIGHT = 0.25
 # BM25 parameters k1 and b. Long turns hold more answers than short ones, so the length penalty is below the usual 0.75;
 # for arguments it is higher, because a short call with a path concerns that path.
 _SATURATION = 1.2
-_SAID_LENGTH_SHARE = 0.4
+_SAID_LENGTH_SHARE = 0.2
+_OUTPUT_LENGTH_SHARE = 0.4
 _CALLED_LENGTH_SHARE = 0.75
 # A match in a call's arguments outweighs one in its output.
 _CALLED_WEIGHT = 6.0
+# Weight of the words in and around a message, against its own words.
+_AROUND_WEIGHT = 0.6
 # Of two equal matches the newer row wins; with a larger share newer rows would beat better ones.
 _RECENCY_SHARE = 0.02
-
-# Turns are short if messages have fewer words than this on average, as in meetings and chats. A message is then scored
-# together with six neighbours on either side, with a decay of 0.8 per step, and of adjacent matches only the best ranks
-# high: they are one passage.
-_SHORT_WORDS = 40
-_AROUND = tuple(0.8**distance for distance in range(1, 7))
-_AROUND_WEIGHT = 0.5
-_APART = 5
 
 
 class Row(msgspec.Struct, frozen=True):
@@ -107,12 +103,12 @@ def read_rows(records: Iterable[Logged], *, after: int) -> Reading:
     rows: list[Row] = []
     calls: dict[str, Row] = {}
     until, reply_seq = after, 0
-    for logged in records:
+    for logged in expanded(records):
         completed, calls = _completed_rows(logged, calls)
         if isinstance(logged.record, ReplyRecorded):
             reply_seq = logged.seq
         if logged.seq > after:
-            rows += (row for row in completed if row.called.strip() != RECALL and (row.called or row.said))
+            rows += filter(_is_searchable, completed)
         until = max(until, logged.seq)
     return Reading(tuple(rows), until, reply_seq if calls else until + 1)
 
@@ -121,9 +117,9 @@ def _completed_rows(logged: Logged, calls: dict[str, Row]) -> tuple[list[Row], d
     """Return the rows that a record completes, and the calls that are pending after it."""
     match logged.record:
         case InputAdmitted(parts=parts):
-            return [Row(logged.seq, 0, "", _said(parts))], calls
+            return [Row(logged.seq, 0, "", said_text(parts))], calls
         case ReplyRecorded(reply=reply):
-            row = Row(logged.seq, 0, "", _said(reply.parts))
+            row = Row(logged.seq, 0, "", said_text(reply.parts))
             pending = {part.call_id: _called(logged.seq, part) for part in reply.parts if isinstance(part, ToolCall)}
             return [*calls.values(), row], pending
         case ToolSettled(result=result):
@@ -132,6 +128,10 @@ def _completed_rows(logged: Logged, calls: dict[str, Row]) -> tuple[list[Row], d
             return list(calls.values()), {}
         case _:
             return [], calls
+
+
+def _is_searchable(row: Row) -> bool:
+    return row.called.strip() != RECALL and bool(row.called or row.said) and row.said != NO_INPUT
 
 
 def rebuild_row(size: RowSize, records: Sequence[Logged]) -> Row:
@@ -167,13 +167,14 @@ def _leaves(value: Any) -> Iterable[str]:  # noqa: ANN401 - any JSON that a mode
 
 def _step(seq: int, call: Row | None, result: ToolResult) -> Row:
     if call is None:
-        return Row(seq, 0, "", _said(result.parts))
+        return Row(seq, 0, "", said_text(result.parts))
     if call.called == RECALL:
         return Row(seq, call.seq, RECALL, "")
-    return Row(seq, call.seq, call.called, _said(result.parts))
+    return Row(seq, call.seq, call.called, said_text(result.parts))
 
 
-def _said(parts: Sequence[Part]) -> str:
+def said_text(parts: Sequence[Part]) -> str:
+    """Return the searchable text of a message."""
     return "\n".join(text for part in parts if (text := shown_text(part)))[:_ROW_CHARS_MAX]
 
 
@@ -187,7 +188,7 @@ def shown_text(part: Part) -> str:
         case Media(name=name):
             return name
         case ToolResult(parts=inner):
-            return _said(inner)
+            return said_text(inner)
         case _:
             return ""
 
@@ -207,52 +208,48 @@ def query_words(query: str) -> dict[str, float]:
     return dict(sorted(weights.items(), key=lambda pair: -pair[1])[:QUERY_WORDS_MAX])
 
 
-class Scored(msgspec.Struct, frozen=True):
-    """A matching row by its index, with its score."""
-
-    row: int
-    score: float
-
-
 def rank(
     query: Mapping[str, float], postings: Mapping[str, Sequence[Posting]], rows: Sequence[RowSize], *, limit: int
 ) -> list[Scored]:
     """Return the best matches, best first, newest first among equals."""
     if not rows or limit <= 0:
         return []
-    short_turns = _short_turns(rows)
-    scores = _scores(query, postings, rows, short_turns)
-    matching = {posting.row for word in query for posting in postings.get(word, ())}
-    best = sorted(
-        (Scored(row, scores[row] * (1 + _RECENCY_SHARE * row / len(rows))) for row in matching),
-        key=lambda scored: (-scored.score, -scored.row),
-    )
-    return (best if short_turns is None else short_turns.spread(best))[:limit]
+    passages = Passages({number: row.said_words for number, row in enumerate(rows) if not row.call})
+    own, around = _scores(query, postings, rows, passages)
+    scored = [
+        Scored(row, passages.weigh(row, score, _AROUND_WEIGHT * around[row]) * (1 + _RECENCY_SHARE * row / len(rows)))
+        for row, score in own.items()
+    ]
+    return passages.order(scored, limit=limit)
 
 
 def _scores(
     query: Mapping[str, float],
     postings: Mapping[str, Sequence[Posting]],
     rows: Sequence[RowSize],
-    short_turns: "_ShortTurns | None",
-) -> Mapping[int, float]:
-    """Return the BM25 scores of rows, and with short turns of their neighbours."""
-    said_mean = _mean([row.said_words for row in rows])
+    passages: Passages,
+) -> tuple[Mapping[int, float], Mapping[int, float]]:
+    """Return the BM25 scores of matching rows by their own words, and those of messages by the words around them."""
+    step_mean = _mean([row.said_words for row in rows])
     called_mean = _mean([row.called_words for row in rows])
-    scores: defaultdict[int, float] = defaultdict(float)
+    own: defaultdict[int, float] = defaultdict(float)
+    around: defaultdict[int, float] = defaultdict(float)
     for word, weight in query.items():
         found = postings.get(word, ())
         rarity = weight * math.log(1 + (len(rows) - len(found) + 0.5) / (len(found) + 0.5))
         for posting in found:
             size = rows[posting.row]
-            scores[posting.row] += rarity * (
-                _CALLED_WEIGHT * _saturated(posting.called, size.called_words / called_mean, _CALLED_LENGTH_SHARE)
-                + _saturated(posting.said, size.said_words / said_mean, _SAID_LENGTH_SHARE)
-            )
-        if short_turns is not None:
-            for row, times in short_turns.around(found).items():
-                scores[row] += rarity * _AROUND_WEIGHT * times / (_SATURATION + times)
-    return scores
+            mean, share = (step_mean, _OUTPUT_LENGTH_SHARE) if size.call else (passages.mean_words, _SAID_LENGTH_SHARE)
+            # An output that repeats a word of its call adds nothing: an edit is confirmed with its path, a read is not.
+            if posting.called:
+                length = size.called_words / called_mean
+                score = _CALLED_WEIGHT * _saturated(posting.called, length, _CALLED_LENGTH_SHARE)
+            else:
+                score = _saturated(posting.said, size.said_words / mean, share)
+            own[posting.row] += rarity * score
+        for row, times in passages.around((posting.row, posting.said) for posting in found):
+            around[row] += rarity * times / (_SATURATION + times)
+    return own, around
 
 
 def _mean(lengths: Sequence[int]) -> float:
@@ -262,68 +259,8 @@ def _mean(lengths: Sequence[int]) -> float:
 
 
 def _saturated(times: float, length: float, length_share: float) -> float:
-    if not times:
-        return 0.0
     counts = times / (1 - length_share + length_share * length)
     return counts / (_SATURATION + counts)
-
-
-class _ShortTurns:
-    """The messages of a session with short turns: their neighbours, and the length of each passage."""
-
-    def __init__(self, rows: Sequence[RowSize], messages: list[int]) -> None:
-        self._messages = messages
-        lengths = [rows[row].said_words for row in messages]
-        self._lengths = [float(length) for length in lengths]
-        for distance, share in enumerate(_AROUND, start=1):
-            for at in range(len(lengths) - distance):
-                self._lengths[at] += share * lengths[at + distance]
-                self._lengths[at + distance] += share * lengths[at]
-        self._mean = sum(self._lengths) / len(self._lengths)
-
-    def _place(self, row: int) -> int | None:
-        at = bisect_left(self._messages, row)
-        return at if at < len(self._messages) and self._messages[at] == row else None
-
-    def around(self, found: Sequence[Posting]) -> dict[int, float]:
-        """Return the count of a word in and around each message, normalised by the length of that passage."""
-        times: defaultdict[int, float] = defaultdict(float)
-        for posting in found:
-            place = self._place(posting.row)
-            if place is None:
-                continue
-            times[place] += posting.said
-            for distance, share in enumerate(_AROUND, start=1):
-                times[place - distance] += share * posting.said
-                times[place + distance] += share * posting.said
-        share = _SAID_LENGTH_SHARE
-        return {
-            self._messages[at]: many / (1 - share + share * self._lengths[at] / self._mean)
-            for at, many in times.items()
-            if 0 <= at < len(self._messages)
-        }
-
-    def spread(self, best: Sequence[Scored]) -> list[Scored]:
-        """Move messages next to a better match to the end."""
-        first: list[Scored] = []
-        beside: list[Scored] = []
-        taken: set[int] = set()
-        for scored in best:
-            place = self._place(scored.row)
-            if place is not None and place in taken:
-                beside.append(scored)
-                continue
-            first.append(scored)
-            if place is not None:
-                taken.update(range(place - _APART, place + _APART + 1))
-        return first + beside
-
-
-def _short_turns(rows: Sequence[RowSize]) -> _ShortTurns | None:
-    messages = [number for number, row in enumerate(rows) if not row.call]
-    if not messages or sum(rows[number].said_words for number in messages) > _SHORT_WORDS * len(messages):
-        return None
-    return _ShortTurns(rows, messages)
 
 
 class Index:
@@ -362,26 +299,28 @@ _SPACE = re.compile(r"\s+")
 
 def snippet(row: Row, query: str) -> str:
     """Return the call of a tool step, and the window of the text with the most query words."""
-    weights = query_words(query)
-    called = _head(row.called, _CALLED_CHARS)
-    said = _best_window(row.said[:_SEARCHED_CHARS], weights, SNIPPET_CHARS - len(called))
+    called = one_line(row.called, _CALLED_CHARS)
+    _, said = matching_part(row.said, query, SNIPPET_CHARS - len(called))
     return f"{called}: {said}" if called and said else called or said
 
 
-def _best_window(text: str, weights: dict[str, float], chars: int) -> str:
-    """Return the window of a text with the highest weight of query words, the first one if several are equal."""
+def matching_part(text: str, query: str, chars: int) -> tuple[int, str]:
+    """Return the window of a text with the highest weight of query words as one line, and its start.
+
+    Of equal windows it is the first.
+    """
+    weights = query_words(query)
     step = chars // 2
-    starts = range(0, max(len(text) - step, 1), step)
+    starts = range(0, max(min(len(text), _SEARCHED_CHARS) - step, 1), step)
     start = max(starts, key=lambda at: _window_weight(text[at : at + chars], weights))
-    before = "…" if start else ""
-    return before + _head(text[start:], chars)
+    return start, ("…" if start else "") + one_line(text[start:], chars)
 
 
 def _window_weight(window: str, weights: dict[str, float]) -> float:
     return sum(weights.get(word, 0.0) for word in set(words(window)))
 
 
-def _head(text: str, chars: int) -> str:
+def one_line(text: str, chars: int) -> str:
     """Return the beginning of a text as one line."""
     line = _SPACE.sub(" ", text[: 2 * chars]).strip()
     return line if len(line) <= chars else line[: chars - 1].rstrip() + "…"

@@ -1,23 +1,19 @@
-"""Decide the next action of a session from its folded state, and close work that a dead process left in flight.
+"""Decide the next action of a session from its folded state, close work in flight, and defer writes.
 
-Both functions are pure. `decide` is called only when nothing is in flight.
+All functions are pure. `decide` is called only when nothing is in flight; the runner performs the action it returns.
+
+Deferred writes are records that a turn may hold in memory while the store fails. Replacing a refused part must not
+fail because of the disk: the answer is one request away. Deferred records are appended in one batch with the next
+record that may not be deferred. If the process dies before that, the log is unchanged and the rung is climbed again.
 """
 
-from typing import assert_never
+from collections.abc import Iterator, Sequence
+from typing import TypeAlias, assert_never
+
+import msgspec
 
 from holdfast.core.fold.session_state import Call, InFlight, Turn
 from holdfast.core.limits.bounds import Bounds
-from holdfast.core.turn.actions import (
-    Action,
-    Backoff,
-    CallModel,
-    Climb,
-    EndTurn,
-    Rest,
-    RunTools,
-    SettleCompactions,
-    StartTurn,
-)
 from holdfast.core.turn.failure_messages import (
     BROKEN_OFF,
     CANCELLED,
@@ -25,25 +21,90 @@ from holdfast.core.turn.failure_messages import (
     INTERRUPTED,
     OUT_OF_STEPS,
     UNREADABLE,
+    Ending,
     after_fault,
     oversize,
 )
-from holdfast.core.turn.ladder import ASKED_BY_A_PERSON, ASKED_BY_US, backoff_seconds, first_left, next_rung
+from holdfast.core.turn.ladder import ASKED_BY_A_PERSON, ASKED_BY_US, Evidence, backoff_seconds, first_left, next_rung
+from holdfast.core.turn.transitions import evolve
 from holdfast.types.faults import Fault, FaultKind, Rung
-from holdfast.types.messages import Text, ToolOutcome, ToolResult
+from holdfast.types.messages import Text, ToolCall, ToolOutcome, ToolResult
 from holdfast.types.records import (
     Abandonment,
     AttemptAbandoned,
+    AttemptStarted,
     CompactionOutcome,
+    CompactionSettled,
+    Logged,
+    NoticePosted,
     Outcome,
     PartReplaced,
     RungFinished,
     RungResult,
+    RungStarted,
     ToolInterrupted,
     ToolSettled,
     Trigger,
+    TurnEnded,
     WorkRecord,
 )
+
+
+class StartTurn(msgspec.Struct, frozen=True):
+    """Start the turn of the oldest waiting input."""
+
+    turn: int
+
+
+class CallModel(msgspec.Struct, frozen=True):
+    """Ask the model for the next step."""
+
+    attempt: int
+    # Reject the request unsent if the token estimate exceeds the window.
+    heeds_estimate: bool = True
+
+
+class RunTools(msgspec.Struct, frozen=True):
+    """Run tool calls of the last reply in parallel."""
+
+    calls: tuple[ToolCall, ...]
+
+
+class Backoff(msgspec.Struct, frozen=True):
+    """Wait, then retry."""
+
+    kind: FaultKind
+    seconds: float
+
+
+class Climb(msgspec.Struct, frozen=True):
+    """Climb one rung: for a fault of this kind, or (None) for a compaction request."""
+
+    rung: Rung
+    kind: FaultKind | None = None
+
+
+class SettleCompactions(msgspec.Struct, frozen=True):
+    """Record the outcome of compaction requests."""
+
+    requests: tuple[int, ...]
+    outcome: CompactionOutcome
+    why: str = ""
+
+
+class EndTurn(msgspec.Struct, frozen=True):
+    """Record the outcome of an input."""
+
+    turn: int
+    outcome: Outcome
+    ending: Ending | None = None
+
+
+class Rest(msgspec.Struct, frozen=True):
+    """Do nothing."""
+
+
+Action: TypeAlias = StartTurn | CallModel | RunTools | Backoff | Climb | SettleCompactions | EndTurn | Rest
 
 
 def decide(turn: Turn, bounds: Bounds, *, is_proxied: bool = False) -> Action:
@@ -53,6 +114,8 @@ def decide(turn: Turn, bounds: Bounds, *, is_proxied: bool = False) -> Action:
     answer a question about overflow.
     """
     assert turn.in_flight in {InFlight.REST, InFlight.READY}
+    if cancelled := tuple(wanted.seq for wanted in turn.wanted if wanted.seq in turn.cancelled and not wanted.is_met):
+        return SettleCompactions(cancelled, CompactionOutcome.CANCELLED, "it was cancelled")
     if met := tuple(wanted.seq for wanted in turn.wanted if wanted.is_met):
         return SettleCompactions(met, CompactionOutcome.APPLIED)
     if turn.in_flight is InFlight.REST:
@@ -81,11 +144,10 @@ def _next_step(turn: Turn, bounds: Bounds, *, is_proxied: bool) -> Action:
         return EndTurn(turn.number, Outcome.FAILED, oversize(omitted[0].why))
     if any(wanted.trigger is Trigger.PERSON for wanted in turn.wanted):
         return _compact_on_request(turn)
-    if turn.calls_asked and is_proxied:
-        return Rest()
+    # A client of the proxy runs its own tools.
+    runnable = tuple(call.call for call in turn.calls_asked if call.is_own or not is_proxied)
     if turn.calls_asked:
-        calls = tuple(call.call for call in turn.calls_asked[: bounds.tool_calls_parallel_max])
-        return RunTools(calls)
+        return RunTools(runnable[: bounds.tool_calls_parallel_max]) if runnable else Rest()
     if turn.steps >= bounds.steps_max and not is_proxied:
         return EndTurn(turn.number, Outcome.FAILED, OUT_OF_STEPS)
     return CallModel(turn.attempts + 1, heeds_estimate=_is_estimate_binding(turn, is_proxied=is_proxied))
@@ -149,14 +211,34 @@ def _settle_all(turn: Turn, outcome: CompactionOutcome, why: str = "") -> Settle
 def _after_fault(turn: Turn, fault: Fault, bounds: Bounds, *, is_proxied: bool) -> Action:
     if turn.is_relayed:
         return EndTurn(turn.number, Outcome.FAILED, BROKEN_OFF)
-    rung = next_rung(fault, turn.climbed, bounds)
+    rung = next_rung(fault, turn.climbed, bounds, evidence_of(turn))
     if rung is None:
-        return EndTurn(turn.number, Outcome.FAILED, after_fault(fault))
+        return EndTurn(turn.number, Outcome.FAILED, after_fault(fault, turn.failed_models, turn.asked.model))
     if rung is not Rung.CLAMP_OUTPUT and not is_proxied and _must_ask_person(turn, fault, bounds):
         return EndTurn(turn.number, Outcome.FAILED, CHOICE)
     if rung is Rung.BACKOFF:
         return Backoff(fault.kind, backoff_seconds(fault, turn.climbed, bounds))
     return Climb(rung, fault.kind)
+
+
+def evidence_of(turn: Turn) -> Evidence:
+    """Return what the state tells about the cause of the open turn's fault."""
+    # Another model has read the past, and this one may refuse any of it.
+    is_other_model = bool(turn.answered.model) and turn.answered.model != turn.asked.model
+    return Evidence(
+        times=turn.refused_times,
+        has_left_out=any(rung in turn.climbed for rung in (Rung.LEAVE_OUT_UNANSWERED, Rung.LEAVE_OUT_NEW)),
+        refused_turns=turn.refused_turns,
+        is_past_suspect=is_other_model or turn.steps > 0,
+        is_parameter_out=_is_parameter_out(turn),
+    )
+
+
+def _is_parameter_out(turn: Turn) -> bool:
+    """Return whether the refused parameter was left out, or the last attempt at that changed nothing."""
+    names = [one.parameter for one in turn.dropped]
+    is_named = turn.fault is not None and turn.fault.parameter in names
+    return is_named or sum(rung is Rung.DROP_PARAMETER for rung in turn.climbed) > len(names)
 
 
 def _must_ask_person(turn: Turn, fault: Fault, bounds: Bounds) -> bool:
@@ -190,6 +272,9 @@ def interruptions(turn: Turn, reason: Abandonment, bounds: Bounds) -> tuple[Work
 
 def _interrupted_call(turn: Turn, call: Call, reason: Abandonment, bounds: Bounds) -> WorkRecord:
     call_id = call.call.call_id
+    if call.is_own and reason is Abandonment.CANCELLED:
+        # The client of the proxy is gone. It only reads, and the client may retry.
+        return ToolInterrupted(turn.number, call_id)
     if reason is Abandonment.CANCELLED:
         sentence = "Cancelled by the person while it ran. It may or may not have had its effect."
         return ToolSettled(turn.number, ToolResult(call_id, (Text(sentence),), ToolOutcome.CANCELLED))
@@ -207,3 +292,72 @@ def _interrupted_call(turn: Turn, call: Call, reason: Abandonment, bounds: Bound
         "had its effect and was not repeated. Check before you call it again."
     )
     return ToolSettled(turn.number, ToolResult(call_id, (Text(sentence),), ToolOutcome.UNKNOWN))
+
+
+COPIED = Ending(
+    "copied", "This was being answered where the session was copied from. Send it again to have it answered here."
+)
+
+
+STORE_FULL = Ending(
+    "store_full",
+    "The disk is full, so what came of this could not be kept. Free some space, then send the message again; "
+    "everything before it is as it was.",
+)
+
+
+class Why(msgspec.Struct, frozen=True):
+    """The reason for an abort, in the form that each kind of record needs."""
+
+    reason: Abandonment
+    settled: CompactionOutcome
+    settled_why: str
+    outcome: Outcome
+    ending: Ending
+
+
+WAS_COPIED = Why(Abandonment.CANCELLED, CompactionOutcome.DEFERRED, "the session was copied", Outcome.CANCELLED, COPIED)
+IS_FULL = Why(
+    Abandonment.STORE_FULL, CompactionOutcome.FAILED, "the disk is full: free some space", Outcome.FAILED, STORE_FULL
+)
+
+
+def closing(turn: Turn, bounds: Bounds, why: Why) -> Iterator[WorkRecord]:
+    """Yield the records that close the work in flight, settle every request and end every turn."""
+    for record in interruptions(turn, why.reason, bounds):
+        turn = evolve(turn, Logged(turn.seq + 1, 0.0, record))
+        yield record
+    for wanted in turn.wanted:
+        yield CompactionSettled(wanted.seq, why.settled, why.settled_why)
+    for number in ((turn.number,) if turn.number else ()) + turn.waiting:
+        yield TurnEnded(number, why.outcome, why.ending.code, why.ending.sentence)
+
+
+_RUNGS = (Rung.SHRINK_IMAGE, Rung.REPLACE_LARGEST)
+STORE_FAILED = "store_failed"
+
+
+def may_wait(unwritten: Sequence[WorkRecord], records: Sequence[WorkRecord]) -> bool:
+    """Return whether these records may be deferred behind those already deferred.
+
+    True for rungs that replace parts, and for the one request sent without those parts. A model call is safe to
+    repeat; its answer is recorded before it is shown, or is an error.
+    """
+    if any(isinstance(record, AttemptStarted) for record in unwritten):
+        return False
+    match records[-1]:
+        case RungStarted(rung=rung) | RungFinished(rung=rung):
+            return rung in _RUNGS
+        case AttemptStarted():
+            return any(isinstance(record, PartReplaced) for record in unwritten)
+        case _:
+            return False
+
+
+def told_of_failure(turn: int, why: str) -> NoticePosted:
+    """Return the notice for the person, posted once the store accepts writes again."""
+    sentence = (
+        f"The store could not be written for a moment ({why}). The turn went on, and what had changed of the view was "
+        "written as soon as that was possible."
+    )
+    return NoticePosted(turn, STORE_FAILED, sentence)

@@ -1,6 +1,6 @@
 """Messages for turns that end without an answer: a stable code, and a sentence with advice."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
 import msgspec
@@ -13,6 +13,13 @@ class Ending(msgspec.Struct, frozen=True):
 
     code: str
     sentence: str
+
+
+class FailedModel(msgspec.Struct, frozen=True):
+    """A model that was given up, and its last fault."""
+
+    model: str
+    kind: FaultKind
 
 
 CANCELLED = Ending("cancelled", "The turn was cancelled, as you asked. Send the message again if you want it answered.")
@@ -69,11 +76,24 @@ _ADVICE: Mapping[FaultKind, str] = MappingProxyType(
 )
 
 
-def after_fault(fault: Fault) -> Ending:
-    """Return the ending of a turn for which the ladder has no rung left."""
+_WRONG_PATH = (
+    "The server answers, but not at this address: base_url may be wrong, or the model unknown. Compare base_url with "
+    "the provider's documentation (many end in /v1), then check the model's name."
+)
+
+
+def after_fault(fault: Fault, failed: Sequence[FailedModel] = (), model: str = "") -> Ending:
+    """Return the ending of a turn for which the ladder has no rung left. `failed` are models tried before `model`."""
     sentence = _ADVICE[fault.kind]
+    if fault.kind is FaultKind.MODEL_NOT_FOUND and "model" not in fault.said.lower():
+        # An address without this path names no model.
+        sentence = _WRONG_PATH
     if fault.said:
         sentence = f'{sentence} The provider said: "{fault.said}"'
+    if failed:
+        tried = [*failed, FailedModel(model, fault.kind)]
+        told = "; ".join(f"{one.model or 'a model'} ({one.kind.value.replace('_', ' ')})" for one in tried)
+        sentence = f"{sentence} No model answered: {told}."
     return Ending(fault.kind.value, sentence)
 
 
@@ -93,6 +113,8 @@ class Shares(msgspec.Struct, frozen=True):
     messages_tokens: int
     window_tokens: int | None
     wire_bytes: int
+    # Instructions that a client of the proxy sends in its first message.
+    instructions_tokens: int = 0
 
 
 def with_sizes(ending: Ending, shares: Shares) -> Ending:
@@ -103,10 +125,14 @@ def with_sizes(ending: Ending, shares: Shares) -> Ending:
         f"system text {shares.system_tokens:,} tokens, tools {shares.tools_tokens:,}, "
         f"messages {shares.messages_tokens:,}."
     )
+    if shares.instructions_tokens:
+        sizes += f" The client's own instructions in its first message take {shares.instructions_tokens:,} more."
     if shares.window_tokens is not None and shares.tokens - shares.messages_tokens >= shares.window_tokens:
+        whose = "System text, tools and instructions" if shares.instructions_tokens else "System text and tools"
+        what = "instructions" if shares.instructions_tokens > shares.system_tokens else "system text"
         sizes += (
-            " System text and tools alone exceed the window: shorten the system text, offer fewer tools, or use a "
-            "model with a larger window."
+            f" {whose} alone exceed the window: shorten the {what}, offer fewer tools, or use a model with a larger "
+            "window."
         )
     return Ending(ending.code, f"{ending.sentence} {sizes}")
 
@@ -117,4 +143,20 @@ def oversize(code: str) -> Ending:
         code,
         "A part of this message was too large for the provider and has been left out of what the model sees. "
         "Send the message again without it, or send it smaller.",
+    )
+
+
+def cut_notice(model: str, tokens: int) -> str:
+    """Return the notice for an answer after which the model seems to have read only a part of the request."""
+    return (
+        f"{model} seems to have read only about {tokens:,} tokens of this request: its count did not grow with "
+        "it. The answer may lack what came before; the next request will be smaller."
+    )
+
+
+def window_notice(model: str, window: int | None) -> str:
+    """Return the notice for a window that was learned from refused or cut requests."""
+    return (
+        f"{model} takes no more than about {window or 0:,} tokens, which it does not say: what was longer was cut "
+        "or refused without a word. No session sends it more from here on."
     )

@@ -8,8 +8,10 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
+import msgspec
+
 from holdfast.core.limits.bounds import Bounds
-from holdfast.types.faults import Fault, FaultKind, Rung
+from holdfast.types.faults import Confidence, Fault, FaultKind, Rung
 
 # Three backoffs cover the bursts seen in practice; a fourth rarely helps and takes minutes.
 _WAIT_THEN_SWITCH = (Rung.BACKOFF, Rung.BACKOFF, Rung.BACKOFF, Rung.FALLBACK_MODEL)
@@ -20,6 +22,33 @@ _WITHOUT_A_MODEL = (Rung.DIGEST, Rung.KEEP_NEWEST)
 _AT_LAST = (Rung.SEND_ANYWAY, Rung.FALLBACK_MODEL, Rung.ROLL_OVER)
 # One large part may hide behind another; the digest handles more than three in one step.
 _REPLACE = (Rung.REPLACE_LARGEST,) * 3
+
+# Content that a provider refuses: leave out what came last, reversibly; only then give up the past, the second
+# roll-over without a word of it. If nothing helps, the cause is another one, and everything is taken back.
+_LEAVE_OUT = (Rung.LEAVE_OUT_UNANSWERED, Rung.LEAVE_OUT_NEW, Rung.LEAVE_OUT_NEW)
+_REFUSED_CONTENT = (
+    *_LEAVE_OUT,
+    Rung.FALLBACK_MODEL,
+    *_WITHOUT_A_MODEL,
+    Rung.ROLL_OVER,
+    Rung.ROLL_OVER,
+    Rung.TAKE_BACK,
+)
+# The row of a transient fault that came with the same error response for the same request after every backoff.
+REPEATED_TRANSIENT = (*_WAIT_THEN_SWITCH[:3], *_LEAVE_OUT, Rung.FALLBACK_MODEL, Rung.TAKE_BACK)
+_REPEATS_MIN = 3
+# The row of a fault that is only guessed to concern tool calls: they may be in order, so reversible rungs come first.
+GUESSED_PAIRING = (Rung.REPAIR_PAIRS, Rung.DROP_REASONING, *_REFUSED_CONTENT)
+# Faults that content may cause.
+CONTENT_KINDS = frozenset(
+    {FaultKind.CONTENT_POLICY, FaultKind.BAD_REQUEST, FaultKind.TOOL_PAIRING, FaultKind.TRANSIENT}
+)
+# Rungs that remove much of the view.
+_DRASTIC = frozenset({Rung.DIGEST, Rung.KEEP_NEWEST, Rung.ROLL_OVER})
+
+# Providers name one refused parameter at a time. Agents send at most four that some model refuses: the output limit,
+# which has two names, sampling, and parallel tool calls.
+_DROP_PARAMETERS = (Rung.DROP_PARAMETER,) * 4
 
 LADDER: Mapping[FaultKind, tuple[Rung, ...]] = MappingProxyType(
     {
@@ -42,7 +71,12 @@ LADDER: Mapping[FaultKind, tuple[Rung, ...]] = MappingProxyType(
         FaultKind.QUOTA: (Rung.FALLBACK_MODEL,),
         FaultKind.AUTH: (Rung.FALLBACK_MODEL,),
         FaultKind.MODEL_NOT_FOUND: (Rung.FALLBACK_MODEL,),
-        FaultKind.BAD_REQUEST_REASONING: (Rung.DROP_REASONING, Rung.CHANGE_EFFORT, Rung.FALLBACK_MODEL),
+        FaultKind.BAD_REQUEST_REASONING: (
+            *_DROP_PARAMETERS,
+            Rung.DROP_REASONING,
+            Rung.CHANGE_EFFORT,
+            Rung.FALLBACK_MODEL,
+        ),
         # A history that cannot be replayed is replaced by a digest.
         FaultKind.TOOL_PAIRING: (
             Rung.REPAIR_PAIRS,
@@ -51,9 +85,9 @@ LADDER: Mapping[FaultKind, tuple[Rung, ...]] = MappingProxyType(
             Rung.FALLBACK_MODEL,
             Rung.ROLL_OVER,
         ),
-        FaultKind.CONTENT_POLICY: (Rung.FALLBACK_MODEL,),
+        FaultKind.CONTENT_POLICY: _REFUSED_CONTENT,
         FaultKind.EMPTY_RESPONSE: (Rung.RETRY, Rung.FALLBACK_MODEL),
-        FaultKind.BAD_REQUEST: (Rung.CLAMP_OUTPUT, Rung.FALLBACK_MODEL),
+        FaultKind.BAD_REQUEST: (*_DROP_PARAMETERS, Rung.CLAMP_OUTPUT, *_REFUSED_CONTENT),
     }
 )
 
@@ -62,27 +96,75 @@ ASKED_BY_A_PERSON = (*SUMMARIES, Rung.NEXT_SUMMARISER, Rung.DIGEST)
 ASKED_BY_US = (*SUMMARIES, Rung.NEXT_SUMMARISER)
 
 # Rungs for a failed summary request. The others change the view, which such a request does not use.
-SUMMARY_RUNGS = frozenset({Rung.RETRY, Rung.BACKOFF, Rung.CLAMP_OUTPUT, Rung.CHANGE_EFFORT})
-# A compaction blocks its caller, so a summary request is retried once and with a short backoff.
+SUMMARY_RUNGS = frozenset({Rung.RETRY, Rung.BACKOFF, Rung.CLAMP_OUTPUT, Rung.CHANGE_EFFORT, Rung.DROP_PARAMETER})
+# A compaction blocks its caller, so a summary request is retried once and with a short backoff; a refused parameter,
+# which costs one short call in the life of a store, does not count.
 SUMMARY_CLIMBS_MAX = 1
 SUMMARY_BACKOFF_SECONDS_MAX = 20.0
 
 
-def next_rung(fault: Fault, climbed: Sequence[Rung], bounds: Bounds) -> Rung | None:
+class Evidence(msgspec.Struct, frozen=True):
+    """What a session knows about the cause of a refusal beside the refusal itself."""
+
+    # How often in a row this request got the same error response; the ladder has left something out since.
+    times: int = 0
+    has_left_out: bool = False
+    # Turns in a row that ended with such a refusal, although the input of each was left out of the next.
+    refused_turns: int = 0
+    # The newest input is not the suspect: the model has read it, or has not read what came before it.
+    is_past_suspect: bool = False
+    # The refused parameter is left out already, or was not in the request.
+    is_parameter_out: bool = False
+
+
+NO_EVIDENCE = Evidence()
+
+
+def next_rung(fault: Fault, climbed: Sequence[Rung], bounds: Bounds, evidence: Evidence = NO_EVIDENCE) -> Rung | None:
     """Return the first rung left in the row of a fault; None if all are used."""
-    return first_left(rungs_for(fault, bounds), climbed)
+    return first_left(rungs_for(fault, bounds, evidence), climbed)
 
 
-def rungs_for(fault: Fault, bounds: Bounds) -> Sequence[Rung]:
-    """Return the row of a fault, without backoff if the provider asks for a longer wait than the bound allows."""
-    row = LADDER[fault.kind]
-    if fault.kind is FaultKind.EMPTY_RESPONSE and fault.second_kind is FaultKind.TOKEN_OVERFLOW:
-        # The window was almost full, so there may have been no room for an answer.
-        row = (Rung.RETRY, *LADDER[FaultKind.TOKEN_OVERFLOW])
+def rungs_for(fault: Fault, bounds: Bounds, evidence: Evidence = NO_EVIDENCE) -> Sequence[Rung]:
+    """Return the row of a fault, without rungs that it gives no reason for."""
+    unfit: frozenset[Rung] = frozenset()
     if (fault.retry_after_seconds or 0) > bounds.back_off_seconds_max:
         # Retry-After exceeds the longest backoff, so a retry would fail again.
-        row = tuple(rung for rung in row if rung is not Rung.BACKOFF)
-    return row
+        unfit |= {Rung.BACKOFF}
+    if fault.kind in CONTENT_KINDS and not _may_be_drastic(fault, evidence):
+        unfit |= _DRASTIC
+    if not fault.parameter or evidence.is_parameter_out:
+        unfit |= {Rung.DROP_PARAMETER}
+    return tuple(rung for rung in _row(fault, evidence) if rung not in unfit)
+
+
+def _row(fault: Fault, evidence: Evidence) -> Sequence[Rung]:
+    row = _row_of_kind(fault, evidence)
+    # A named parameter is the cause, whatever else the words of the error suggest.
+    return row if Rung.DROP_PARAMETER in row or not fault.parameter else (*_DROP_PARAMETERS, *row)
+
+
+def _row_of_kind(fault: Fault, evidence: Evidence) -> Sequence[Rung]:
+    match fault.kind:
+        case FaultKind.EMPTY_RESPONSE if fault.second_kind is FaultKind.TOKEN_OVERFLOW:
+            # The window was almost full, so there may have been no room for an answer.
+            return (Rung.RETRY, *LADDER[FaultKind.TOKEN_OVERFLOW])
+        case FaultKind.TRANSIENT if evidence.times >= _REPEATS_MIN or evidence.has_left_out:
+            return REPEATED_TRANSIENT
+        case FaultKind.TOOL_PAIRING if fault.confidence is Confidence.GUESS:
+            return GUESSED_PAIRING
+        case _:
+            return LADDER[fault.kind]
+
+
+def _may_be_drastic(fault: Fault, evidence: Evidence) -> bool:
+    """Return whether the past may be given up for a refusal.
+
+    Not if the newest input is the likelier cause, nor on a guess, unless leaving out inputs has not helped before.
+    """
+    is_guess = fault.confidence is Confidence.GUESS
+    is_suspect = fault.kind is FaultKind.TOOL_PAIRING or evidence.is_past_suspect
+    return evidence.refused_turns > 0 or (is_suspect and not is_guess)
 
 
 def first_left(row: Sequence[Rung], climbed: Sequence[Rung]) -> Rung | None:
@@ -97,12 +179,11 @@ def first_left(row: Sequence[Rung], climbed: Sequence[Rung]) -> Rung | None:
 
 def next_summary_rung(fault: Fault, climbed: Sequence[Rung], bounds: Bounds) -> Rung | None:
     """Return the next rung for a failed summary request; None if the summariser is given up."""
-    if len(climbed) >= SUMMARY_CLIMBS_MAX:
-        return None
     row = tuple(rung for rung in rungs_for(fault, bounds) if rung in SUMMARY_RUNGS)
     if (fault.retry_after_seconds or 0) > SUMMARY_BACKOFF_SECONDS_MAX:
         row = tuple(rung for rung in row if rung is not Rung.BACKOFF)
-    return first_left(row, climbed)
+    is_spent = sum(rung is not Rung.DROP_PARAMETER for rung in climbed) >= SUMMARY_CLIMBS_MAX
+    return first_left([rung for rung in row if rung is Rung.DROP_PARAMETER or not is_spent], climbed)
 
 
 def backoff_seconds(fault: Fault, climbed: Sequence[Rung], bounds: Bounds) -> float:

@@ -11,6 +11,8 @@ from typing import assert_never
 import msgspec
 
 from holdfast.core.fold.session_state import Turn
+from holdfast.core.view.appended import as_turns
+from holdfast.core.view.exclusion import NO_ANSWER, Excluded, excluded_places, parts_shown, reply_shown
 from holdfast.types.messages import (
     ContentPart,
     Media,
@@ -28,6 +30,7 @@ from holdfast.types.records import (
     DamageSetAside,
     InputAdmitted,
     Logged,
+    Outcome,
     ReplyRecorded,
     ToolSettled,
     ToolStarted,
@@ -49,17 +52,28 @@ class ViewMessage(msgspec.Struct, frozen=True):
     turn: int
     # The record that holds its content, for citations.
     seq: int
-    # The record at which it entered the conversation; strictly ascending, unlike `seq`.
+    # The record at which it entered the conversation; ascending, unlike `seq`. Only an appended reply and a message
+    # that was added for it, such as the result of a call that was not run, may share one.
     place: int
     message: Message
 
 
 class Lens(msgspec.Struct, frozen=True):
-    """Changes between log and view: replaced parts, masked tool output and dropped reasoning, the latter two by seq."""
+    """Changes between log and view: replaced parts, masked tool output and dropped reasoning, the latter two by seq.
+
+    `excluded` is left out. `marks_unanswered` puts a line after a turn that ended without an answer, so that its input
+    is not read as one message with the next. `keeps_copies` keeps an input that was sent again later, so that no later
+    record changes the messages before it.
+    """
 
     replaced: Mapping[tuple[int, int], Text | Media] = {}
     masked_before: int = 0
     reasoning_from: int = 0
+    excluded: Excluded = {}
+    marks_unanswered: bool = False
+    # Retracted runs of records, as in `Turn`.
+    retracted: tuple[tuple[int, int], ...] = ()
+    keeps_copies: bool = False
 
 
 PLAIN = Lens()
@@ -85,16 +99,19 @@ def conversation(
     inputs are not part of the conversation.
     """
     built = _Conversation(lens)
-    for logged in records:
+    for logged in as_turns(records, lens.retracted):
         match logged.record:
             case InputAdmitted(parts=parts):
-                built.inputs[logged.seq] = through(lens, logged.seq, parts)
+                built.inputs[logged.seq] = parts
             case TurnStarted(turn=number) if number >= first_turn:
                 built.close_step()
                 built.start_turn(number, logged.seq)
             case ReplyRecorded(turn=number, reply=reply) if number >= first_turn and logged.seq >= first_step:
                 built.close_step()
-                built.add_reply(number, logged.seq, reply)
+                built.add_reply(number, logged.seq, reply, is_attempted=logged.record.attempt > 0)
+            case TurnEnded(turn=number, outcome=outcome) if number >= first_turn and outcome is not Outcome.ANSWERED:
+                built.close_step()
+                built.end_unanswered(number, logged.seq)
             case ToolStarted() | ToolSettled() | DamageSetAside() if built.step is not None:
                 _update_step(built.step, logged.seq, logged.record, lens)
             case _:
@@ -112,25 +129,47 @@ class _Conversation:
         self.step: _Step | None = None
         self._lens = lens
         self._started: set[int] = set()
+        # The turn without a reply so far, with its input; inputs of unanswered turns since the last reply, by turn.
+        self._open: tuple[int, tuple[ContentPart, ...]] | None = None
+        self._unanswered: dict[int, tuple[ContentPart, ...]] = {}
 
     def start_turn(self, number: int, place: int) -> None:
-        """Add the input of a turn, or a placeholder if it is lost."""
+        """Add the input of a turn, or a placeholder if it is lost. It replaces unanswered copies of itself."""
         self._started.add(number)
         parts = self.inputs.pop(number, (Text(UNREADABLE),))
-        self.messages.append(ViewMessage(number, number, place, Message(Role.USER, _without_empty_parts(parts))))
+        copies = {turn for turn, other in self._unanswered.items() if other == parts}
+        if copies and not self._lens.keeps_copies:
+            self.messages = [one for one in self.messages if one.turn not in copies]
+        self._open = (number, parts)
+        shown = through(self._lens, number, parts)
+        self.messages.append(ViewMessage(number, number, place, Message(Role.USER, _without_empty_parts(shown))))
 
-    def add_reply(self, number: int, seq: int, reply: Reply) -> None:
+    def end_unanswered(self, number: int, place: int) -> None:
+        """Mark a turn that ended without an answer; one that ended while it waited is not in the conversation."""
+        if number not in self._started:
+            return
+        if self._open is not None and self._open[0] == number:
+            # No reply came. Sent again, the input replaces this one.
+            self._unanswered[number] = self._open[1]
+        if self._lens.marks_unanswered:
+            line = Message(Role.ASSISTANT, (Text(NO_ANSWER),))
+            self.messages.append(ViewMessage(number, place, place, line))
+
+    def add_reply(self, number: int, seq: int, reply: Reply, *, is_attempted: bool) -> None:
         """Add the visible parts of a reply, and open a step if it calls tools."""
         if number not in self._started:
             # The `TurnStarted` record is lost. It came before this one.
             self.start_turn(number, seq - 1)
-        parts = tuple(part for part in reply.parts if not (_is_empty(part) or self._is_dropped(part, seq)))
+        self._open, self._unanswered = None, {}
+        shown = reply_shown(self._lens.excluded, seq, reply)
+        parts = tuple(part for part in shown.parts if not (_is_empty(part) or self._is_dropped(part, seq)))
         if parts:
             self.messages.append(ViewMessage(number, seq, seq, Message(Role.ASSISTANT, parts)))
         calls = tuple(part for part in parts if isinstance(part, ToolCall))
         if calls:
-            # Without a result, seq + 1 is free: at least one record comes before the next message.
-            self.step = _Step(number, seq, seq + 1, calls, {}, set())
+            # Without a result, seq + 1 is free: at least one record comes before the next message. Not so for a reply
+            # that was appended, which no attempt precedes.
+            self.step = _Step(number, seq, seq + is_attempted, calls, {}, set())
 
     def close_step(self) -> None:
         """Add one result for every call of the open step, directly after the calls."""
@@ -178,12 +217,19 @@ def _without_empty_parts(parts: tuple[ContentPart, ...]) -> tuple[ContentPart, .
 
 
 def through(lens: Lens, seq: int, parts: tuple[ContentPart, ...]) -> tuple[ContentPart, ...]:
-    """Return the parts of a record with replacements applied."""
-    return tuple(lens.replaced.get((seq, place), part) for place, part in enumerate(parts))
+    """Return the parts of an input with replacements applied."""
+    return _through(lens, seq, parts, "A message")
+
+
+def _through(lens: Lens, seq: int, parts: tuple[ContentPart, ...], what: str) -> tuple[ContentPart, ...]:
+    if (seq, None) in lens.excluded:
+        return parts_shown(lens.excluded, seq, parts, what)
+    replaced = tuple(lens.replaced.get((seq, place), part) for place, part in enumerate(parts))
+    return parts_shown(lens.excluded, seq, replaced, what)
 
 
 def _result_through(lens: Lens, seq: int, result: ToolResult) -> ToolResult:
-    parts = through(lens, seq, result.parts)
+    parts = _through(lens, seq, result.parts, "The output of a tool")
     size = sum(bytes_shown(part) for part in parts)
     if seq < lens.masked_before and size >= MASKED_BYTES_MIN:
         parts = (Text(f"[{size:,} bytes of output, no longer shown; recall(seq={seq}) reads them]"),)
@@ -198,7 +244,20 @@ def bytes_shown(part: ContentPart) -> int:
 def lens_of(turn: Turn) -> Lens:
     """Return the lens for a session state."""
     replaced = {(replaced.seq, replaced.place): replaced.shown for replaced in turn.replaced}
-    return Lens(replaced, turn.masked_before, turn.reasoning_from)
+    excluded = excluded_places(turn)
+    return Lens(
+        replaced, turn.masked_before, turn.reasoning_from, excluded, marks_unanswered=True, retracted=turn.retracted
+    )
+
+
+def originals_lens(turn: Turn) -> Lens:
+    """Return the lens for originals that a summary or a digest reads: all of them but those that are left out."""
+    return Lens(excluded=excluded_places(turn), retracted=turn.retracted)
+
+
+def memory_lens(turn: Turn) -> Lens:
+    """Return the lens for originals that a memory observes once and in order."""
+    return Lens(excluded=excluded_places(turn), keeps_copies=True, retracted=turn.retracted)
 
 
 def messages_in_view(tail: Sequence[Logged], turn: Turn, *, pinned: Sequence[Logged] = ()) -> tuple[Message, ...]:
@@ -209,7 +268,7 @@ def messages_in_view(tail: Sequence[Logged], turn: Turn, *, pinned: Sequence[Log
     lens = lens_of(turn)
     carried = {
         logged.seq: Message(Role.USER, _without_empty_parts(through(lens, logged.seq, logged.record.parts)))
-        for logged in (*pinned, *tail)
+        for logged in (*pinned, *as_turns(tail, turn.retracted))
         if logged.seq < turn.boundary and logged.seq in turn.pins and isinstance(logged.record, InputAdmitted)
     }
     pins = tuple(carried[seq] for seq in sorted(carried))
@@ -233,7 +292,7 @@ def uncovered(tail: Sequence[Logged], turn: Turn, said: Sequence[ViewMessage]) -
     ended = {each.record.turn for each in tail if isinstance(each.record, TurnEnded)}
     return [
         logged.seq
-        for logged in tail
+        for logged in as_turns(tail, turn.retracted)
         if logged.seq >= turn.boundary and logged.seq not in accounted and _must_be_shown(logged, turn, ended)
     ]
 

@@ -9,6 +9,7 @@ from msgspec.structs import replace
 from holdfast.core.fold.session_state import Turn
 from holdfast.core.limits.bounds import Bounds
 from holdfast.core.text.truncation import excerpt
+from holdfast.core.view.appended import as_turns
 from holdfast.types.faults import Fault, FaultKind, Unit
 from holdfast.types.limits import Limits
 from holdfast.types.messages import ContentPart, LargeText, Media, Text
@@ -72,6 +73,51 @@ def _measure(culprit: Culprit, unit: Unit | None) -> tuple[int, int]:
     return side, culprit.size_bytes
 
 
+class LargePart(msgspec.Struct, frozen=True):
+    """A text in the view that can be shortened: its record and index, and the byte of the record at which it begins."""
+
+    seq: int
+    place: int
+    part: Text | LargeText
+    start_bytes: int
+    # The part as it is shown now, if it was shortened before.
+    shown: Text | LargeText
+    # The model has not accepted it yet.
+    is_fresh: bool
+
+
+def large_parts(tail: Sequence[Logged], turn: Turn) -> list[LargePart]:
+    """Return the texts in the view that are long enough to be shortened, also those that were shortened before."""
+    replaced = {(one.seq, one.place): one.shown for one in turn.replaced}
+    last_success = max((logged.seq for logged in tail if isinstance(logged.record, ReplyRecorded)), default=0)
+    found: list[LargePart] = []
+    for entered, seq, parts in _parts_in_view(tail, turn):
+        start_bytes = 0
+        for place, part in enumerate(parts):
+            shown = replaced.get((seq, place), part)
+            if not isinstance(part, Media) and not isinstance(shown, Media) and _size_of(shown) >= _TEXT_BYTES_MIN:
+                found.append(LargePart(seq, place, part, start_bytes, shown, entered > last_success))
+            # A line break separates the parts of a record.
+            start_bytes += _size_of(part) + 1
+    return found
+
+
+def _size_of(part: ContentPart) -> int:
+    return len(part.text.encode()) if isinstance(part, Text) else part.blob.size_bytes
+
+
+def told_of_shorter(shown: Sequence[tuple[LargePart, int]]) -> str:
+    """Return the notice about texts that are shown in part, each with the number of tokens shown."""
+    part, tokens = shown[0]
+    name = part.part.name if isinstance(part.part, LargeText) else ""
+    others = f" and {len(shown) - 1} more" if len(shown) > 1 else ""
+    return (
+        f"{name or 'A text'} of {_size_of(part.part):,} bytes{others}: too much for the model, which sees its "
+        f"beginning, its end and an outline of the rest, about {tokens:,} tokens. It is kept whole: record {part.seq} "
+        "has it, and the model can read on with recall."
+    )
+
+
 def told_of(culprits: Sequence[Culprit]) -> str:
     """Return the notice about parts that were removed from the view."""
     first = culprits[0]
@@ -104,7 +150,7 @@ def _parts_in_view(tail: Sequence[Logged], turn: Turn) -> Iterator[tuple[int, in
     """
     inputs: dict[int, tuple[ContentPart, ...]] = {}
     shown_from = max(turn.first_step, turn.masked_before)
-    for logged in tail:
+    for logged in as_turns(tail, turn.retracted):
         match logged.record:
             case InputAdmitted(parts=parts) if logged.seq < turn.boundary:
                 yield logged.seq, logged.seq, parts

@@ -9,8 +9,9 @@ from typing import TypeAlias
 
 import msgspec
 
-from holdfast.types.messages import BlobRef, LargeText, Media, Part
-from holdfast.types.records.base import Record
+from holdfast.types.messages import BlobRef, LargeText, Media, Part, ToolResult
+from holdfast.types.records.account import UsageRecorded, UsageTotalled
+from holdfast.types.records.base import DamageSetAside, NoticePosted, Record, SegmentSealed, WindowWarned
 from holdfast.types.records.inbox import (
     AnswerLinked,
     CancelRequested,
@@ -20,12 +21,14 @@ from holdfast.types.records.inbox import (
     CompactionUndone,
     InputAdmitted,
     LimitsLearned,
+    MessageAppended,
     MessagePinned,
+    MessagesRetracted,
+    PayloadStored,
     ResultSubmitted,
     SessionConfigured,
     Trigger,
 )
-from holdfast.types.records.notices import DamageSetAside, NoticePosted, SegmentSealed, WindowWarned
 from holdfast.types.records.turn import (
     Abandonment,
     AttemptAbandoned,
@@ -45,8 +48,10 @@ from holdfast.types.records.view import (
     CompactionSettled,
     EffortChanged,
     GenerationStarted,
+    MessageExcluded,
     OutputClamped,
     OutputMasked,
+    ParameterDropped,
     PartReplaced,
     PieceSummarised,
     ReasoningDropped,
@@ -80,12 +85,17 @@ __all__ = [
     "LeasedRecord",
     "LimitsLearned",
     "Logged",
+    "MessageAppended",
+    "MessageExcluded",
     "MessagePinned",
+    "MessagesRetracted",
     "NoticePosted",
     "Outcome",
     "OutputClamped",
     "OutputMasked",
+    "ParameterDropped",
     "PartReplaced",
+    "PayloadStored",
     "PieceSummarised",
     "ReasoningDropped",
     "Record",
@@ -105,9 +115,12 @@ __all__ = [
     "Trigger",
     "TurnEnded",
     "TurnStarted",
+    "UsageRecorded",
+    "UsageTotalled",
     "WindowWarned",
     "WorkRecord",
     "append_bookkeeping",
+    "client_id_of",
     "decode_record",
     "encode_record",
     "origin_of",
@@ -121,16 +134,22 @@ __all__ = [
 InboxRecord: TypeAlias = (
     SessionConfigured
     | InputAdmitted
+    | MessageAppended
+    | PayloadStored
+    | MessagesRetracted
     | CancelRequested
     | CompactionRequested
     | CompactionUndone
     | MessagePinned
+    | MessageExcluded
     | PieceSummarised
     | ResultSubmitted
     | LimitsLearned
     | AnswerLinked
     | ClientCompacted
     | ClientResumed
+    | UsageRecorded
+    | UsageTotalled
 )
 # Steps of a turn or a compaction, in order.
 StepRecord: TypeAlias = (
@@ -148,6 +167,7 @@ StepRecord: TypeAlias = (
     | GenerationStarted
     | ReasoningDropped
     | EffortChanged
+    | ParameterDropped
     | OutputClamped
     | OutputMasked
     | PartReplaced
@@ -155,7 +175,9 @@ StepRecord: TypeAlias = (
     | CompactionSettled
     | TurnEnded
 )
-WorkRecord: TypeAlias = StepRecord | PieceSummarised | WindowWarned | NoticePosted | SegmentSealed
+WorkRecord: TypeAlias = (
+    StepRecord | PieceSummarised | MessageExcluded | CompactionUndone | WindowWarned | NoticePosted | SegmentSealed
+)
 # Appended by the lease holder in one batch: an import contains inputs together with their replies.
 LeasedRecord: TypeAlias = WorkRecord | InputAdmitted
 AnyRecord: TypeAlias = InboxRecord | WorkRecord | DamageSetAside
@@ -209,13 +231,19 @@ def turn_of(record: AnyRecord) -> int | None:
         case (
             SessionConfigured()
             | InputAdmitted()
+            | MessageAppended()
+            | PayloadStored()
+            | MessagesRetracted()
             | CompactionRequested()
             | CompactionUndone()
             | MessagePinned()
+            | MessageExcluded(turn=0)
             | LimitsLearned()
             | AnswerLinked()
             | ClientCompacted()
             | ClientResumed()
+            | UsageRecorded()
+            | UsageTotalled()
             | CompactionSettled()
             | DamageSetAside()
             | SegmentSealed()
@@ -226,7 +254,9 @@ def turn_of(record: AnyRecord) -> int | None:
 
 
 # Records that may reference blobs, and parts that do. Checked at every append, so the types alone rule most out.
-_NAMING: frozenset[type[AnyRecord]] = frozenset({InputAdmitted, ToolSettled, ResultSubmitted, PartReplaced})
+_NAMING: frozenset[type[AnyRecord]] = frozenset(
+    {InputAdmitted, MessageAppended, PayloadStored, ToolSettled, ResultSubmitted, PartReplaced}
+)
 _NAMING_PARTS: frozenset[type[Part]] = frozenset({LargeText, Media})
 _WITH_BOOKKEEPING = _NAMING | _OWED.keys() | {DamageSetAside}
 
@@ -242,11 +272,28 @@ def refs_of(record: AnyRecord) -> Sequence[BlobRef]:
             originals, parts = record.result.originals, record.result.parts
         case PartReplaced():
             parts = (record.shown,)
+        case MessageAppended() | PayloadStored():
+            return _refs_of_appended(record)
         case _:
             return ()
     if not originals and _NAMING_PARTS.isdisjoint(map(type, parts)):
         return ()
     return (*originals, *[part.blob for part in parts if isinstance(part, LargeText | Media)])
+
+
+def _refs_of_appended(record: MessageAppended | PayloadStored) -> Sequence[BlobRef]:
+    refs = [record.payload.blob] if record.payload is not None and record.payload.blob is not None else []
+    for part in record.parts if isinstance(record, MessageAppended) else ():
+        if isinstance(part, ToolResult):
+            refs += part.originals
+        inner = part.parts if isinstance(part, ToolResult) else (part,)
+        refs += [one.blob for one in inner if isinstance(one, LargeText | Media)]
+    return tuple(refs)
+
+
+def client_id_of(record: AnyRecord) -> str:
+    """Return the idempotency key of a record; "" if it has none."""
+    return record.client_id if isinstance(record, InputAdmitted | MessageAppended | PayloadStored) else ""
 
 
 def refs_in(records: Iterable[AnyRecord]) -> list[BlobRef]:

@@ -3,7 +3,7 @@
 from enum import StrEnum
 
 from holdfast.types.limits import Learned
-from holdfast.types.messages import BlobRef, LargeText, Media, Text, ToolResult, ToolSpec
+from holdfast.types.messages import BlobRef, LargeText, Media, Part, Payload, Role, Text, ToolResult, ToolSpec
 from holdfast.types.records.base import Record
 from holdfast.types.records.view import CompactionApplied, GenerationStarted
 
@@ -27,6 +27,46 @@ class InputAdmitted(Record, frozen=True):
     origin: int | None = None
     # The full texts that `parts` truncate; they are not sent to a model.
     originals: tuple[BlobRef, ...] = ()
+
+
+class MessageAppended(Record, frozen=True):
+    """A message was added to the conversation without running a turn. Needs no answer.
+
+    A message of the user begins a turn; a reply and a tool result belong to the turn before them. A tool result has a
+    record of its own, so that a record and an index name a part.
+    """
+
+    role: Role
+    parts: tuple[Part, ...]
+    # The record with which its turn begins; 0: this one.
+    turn: int = 0
+    # The sender's idempotency key, by which the record is found again.
+    client_id: str = ""
+    payload: Payload | None = None
+
+
+class PayloadStored(Record, frozen=True):
+    """A caller's payload without a message. It is not in the view."""
+
+    payload: Payload
+    client_id: str = ""
+
+
+class MessagesRetracted(Record, frozen=True):
+    """Messages after a record were taken back: they leave the view, and the log keeps them.
+
+    A compaction that represents one of them is replaced by the newest one before it that does not, or by none.
+    """
+
+    after: int
+    # The newest turn that stays; 0: none.
+    last_turn: int = 0
+    # The compaction in force from here on, and its seq, if the one before represents a retracted message.
+    restored: CompactionApplied | GenerationStarted | None = None
+    restored_seq: int = 0
+    # The generation that this returns to, with its pins; 0: the same.
+    generation: int = 0
+    pins: tuple[int, ...] = ()
 
 
 class CancelRequested(Record, frozen=True):
@@ -85,6 +125,7 @@ class AnswerLinked(Record, frozen=True):
     # Hash of the response id and its owner.
     answer: str
     # The session with the conversation, its family, and the number of its messages up to and including the answer.
+    # Empty and 0: the log only says whose the id is.
     session: str
     family: str
     count: int

@@ -3,9 +3,9 @@
 from enum import StrEnum
 
 from holdfast.types.faults import Fault, Refusal
+from holdfast.types.limits import Budgets
 from holdfast.types.messages import Reply, ToolResult, Usage
 from holdfast.types.records.base import Record
-from holdfast.types.usage import Budgets
 
 
 class TurnStarted(Record, frozen=True):
@@ -38,6 +38,14 @@ class ReplyRecorded(Record, frozen=True):
     origin: int | None = None
     # Cost at the time of the call; None: price or usage unknown.
     cost_usd: float | None = None
+    # Tokens that the model seems to have read of a larger request. The next request of the session has at most so many.
+    # 0: all of it, as far as known.
+    tokens_suspected: int = 0
+    # Calls that the gateway runs itself, by id; the client of the proxy does not see them. A reply with only such calls
+    # has no origin: the client does not have it at all.
+    own_calls: tuple[str, ...] = ()
+    # Text of continued replies that the client was sent before this one, in the same message.
+    said_before: str = ""
 
 
 class AttemptFailed(Record, frozen=True):

@@ -8,10 +8,11 @@ from holdfast.types.records.base import Record
 
 
 class PieceSummarised(Record, frozen=True):
-    """A model's summary of a run of messages. Billed once: later compactions reuse it.
+    """A node of the tree of notes: a model's summary of a run of messages, or of the nodes on it.
 
-    It covers the conversation from the record `since`, the end of the previous piece, up to `until`. Anyone may append
-    it: the view changes only when a compaction uses it.
+    Billed once: later compactions reuse it, and only a node that covers it replaces it. It covers the conversation from
+    the record `since`, the end of the previous piece, up to `until`. Anyone may append it: the view changes only when a
+    compaction uses it.
     """
 
     turn: int
@@ -22,9 +23,16 @@ class PieceSummarised(Record, frozen=True):
     since: int = 0
     # The focus that was requested.
     focus: str = ""
-    # All pieces up to `until` merged into one, because together they were too long. The pieces stay.
+    # All pieces up to `until` merged into one, because together they were too long. The pieces stay. Written by older
+    # versions, before there was a tree.
     is_merged: bool = False
     cost_usd: float | None = None
+    # Characters of the rendered message at `until` that are covered too, and at `since` that the previous piece covers:
+    # a message that is too long for one request is read in several.
+    offset: int = 0
+    since_offset: int = 0
+    # Height in the tree of notes. Above 0 it was merged from the pieces between `since` and `until`, and replaces them.
+    level: int = 0
     # A cached summary: requested after the conversation as last sent, to reuse the provider's prompt cache.
     is_riding: bool = False
 
@@ -82,6 +90,8 @@ class CompactionApplied(Record, frozen=True):
     # price known.
     cost_usd: float | None = None
     saves_usd: float | None = None
+    # The place from which no model has read the messages before the boundary yet; 0: all are read.
+    unread: int = 0
 
 
 class GenerationStarted(CompactionApplied, frozen=True):
@@ -112,6 +122,15 @@ class EffortChanged(Record, frozen=True):
     effort: Effort | None
 
 
+class ParameterDropped(Record, frozen=True):
+    """A refused parameter is left out, or sent under its other name, until the turn ends or another model is asked."""
+
+    turn: int
+    # Its name on the wire, and the provider's own message, truncated.
+    parameter: str
+    said: str = ""
+
+
 class OutputClamped(Record, frozen=True):
     """Output limit until the next reply: the provider rejected a larger one."""
 
@@ -135,6 +154,21 @@ class PartReplaced(Record, frozen=True):
     place: int
     shown: Text | Media
     why: str
+
+
+class MessageExcluded(Record, frozen=True):
+    """A message, or one part of it, is left out of the view, or taken back into it. The log keeps it.
+
+    A line takes its place. Anyone may append this; the ladder does for content that a provider refuses.
+    """
+
+    # The record of the message: an input, a reply or a tool result. The index of the part; None: the whole message.
+    excluded: int
+    place: int | None = None
+    is_excluded: bool = True
+    # The turn and the kind of fault for which the ladder left it out; 0 and "": a person did.
+    turn: int = 0
+    why: str = ""
 
 
 class RungResult(StrEnum):
@@ -164,6 +198,7 @@ class CompactionOutcome(StrEnum):
     # Postponed for more urgent work; it will be requested again.
     DEFERRED = "deferred"
     FAILED = "failed"
+    CANCELLED = "cancelled"
 
 
 class CompactionSettled(Record, frozen=True):

@@ -1,0 +1,107 @@
+"""Agreements: a short answer of a person together with the question or proposal that it answers."""
+
+import re
+from collections.abc import Mapping
+
+from holdfast.core.compaction.memory.quotes import one_line
+from holdfast.core.compaction.memory.state import Agreement, Memory, Said
+from holdfast.core.compaction.memory.typed import split_sentences
+
+_ANSWER_CHARS_MAX, _QUESTION_CHARS_MAX = 200, 420
+# Characters of the agent's message in which its proposal is looked for: at its end.
+_SEARCHED_CHARS = 6_000
+AGREEMENTS_MAX = 40
+
+_PROPOSES = re.compile(
+    r"[?？؟]\W*$"  # noqa: RUF001 - question marks of other scripts
+    r"|\b(?:would you like|should (?:i|we)|shall (?:i|we)|want me to|do you want|let me know|"
+    r"i(?:'d)? (?:suggest|recommend|propose)|i(?: can|'ll| will)|we (?:can|could)|my recommendation|option \w|"
+    r"soll ich|möchtest du|voulez-vous|quieres)\b",
+    re.IGNORECASE,
+)
+_AGREES = re.compile(
+    r"\W*(?:y|yes|yep|yeah|yup|ok|okay|sure|perfect|great|good|cool|nice|fine|correct|right|agreed|exactly|"
+    r"please(?: do)?|go(?: ahead| for it| on)?|do (?:it|that|so|both|all)|sounds good|looks good|lgtm|let'?s|"
+    r"option \w+|(?:the )?(?:first|second|third|last|latter|former)|both|all|neither|no|nope|not|skip|continue|proceed|"
+    r"\d+|[a-d]|ja|nein|gern|genau|oui|non|d'accord|sí|si|claro|vale|да|нет|好|はい|네)(?:\b|$)",
+    re.IGNORECASE,
+)
+_CHOICE = re.compile(
+    r"\W*(?:(?:let'?s )?(?:go with|do|take|use)?\s*)?(?:option|number|#|choice|variant)?\s*(\d{1,2}|[A-Da-d])\b"
+)
+_ORDINALS = {"first": "1", "former": "1", "second": "2", "latter": "2", "third": "3"}
+_ORDINAL = re.compile(r"\b(first|former|second|latter|third)\b", re.IGNORECASE)
+_FENCE = re.compile(r"```.*?(?:```|\Z)", re.DOTALL)
+_WORDY = re.compile(r"[^\W\d_]{3,}")
+_WORDS_MIN = 3
+# Tools that put a question to a person: AskUserQuestion, ask_followup_question, request_user_input. A task for another
+# agent is no question.
+_ASKING = re.compile(r"(?:^|[_-])ask|Ask(?=[A-Z_-]|$)|(?i:question|request_user|user_input|confirm|elicit)")
+
+
+def observe_agent(memory: Memory, seq: int, text: str) -> None:
+    """Keep what the agent said last as the possible question of the next answer."""
+    memory.proposal = Said(seq, text[-_SEARCHED_CHARS:])
+
+
+def observe_answer(memory: Memory, seq: int, typed: str) -> None:
+    """Pair a short answer with the agent's last proposal, and forget the proposal."""
+    proposal, memory.proposal = memory.proposal, None
+    answer = one_line(typed, _ANSWER_CHARS_MAX)
+    if proposal is None or not answer or len(typed) > _ANSWER_CHARS_MAX:
+        return
+    agrees = _AGREES.match(answer) is not None
+    sentences = _sentences(proposal.text)
+    proposing = [one for one in sentences if _PROPOSES.search(one)]
+    is_asked = bool(sentences) and sentences[-1] in proposing[-1:]
+    if not agrees and not is_asked:
+        return
+    chosen = _option(proposal.text, answer)
+    question = " ".join((proposing or sentences)[-2:])
+    if chosen and chosen not in question:
+        question = f"{question} {chosen}"
+    add(memory, proposal.seq, question, seq, answer)
+
+
+def asked_by(name: str, arguments: Mapping[str, object]) -> str:
+    """Return the question that a call puts to a person, or ""."""
+    if _ASKING.search(name) is None:
+        return ""
+    waiting: list[object] = [dict(arguments)]
+    found: list[str] = []
+    while waiting:
+        value = waiting.pop(0)
+        if isinstance(value, dict):
+            found += [text for key in ("question", "message", "prompt") if isinstance(text := value.get(key), str)]
+            waiting += [inner for inner in value.values() if isinstance(inner, list)]
+        elif isinstance(value, list):
+            waiting += value[:8]
+    return one_line(" ".join(found), _QUESTION_CHARS_MAX)
+
+
+def add(memory: Memory, question_seq: int, question: str, answer_seq: int, answer: str) -> None:
+    """Keep an agreement, among the newest."""
+    question = one_line(question, _QUESTION_CHARS_MAX)
+    if question:
+        memory.agreements.append(Agreement(question_seq, question, answer_seq, one_line(answer, _ANSWER_CHARS_MAX)))
+        del memory.agreements[:-AGREEMENTS_MAX]
+
+
+def _sentences(text: str) -> list[str]:
+    found = [one.strip(" \t#*->") for one in split_sentences(_FENCE.sub("\n", text))]
+    return [one for one in found if one.endswith("?") or len(_WORDY.findall(one)) >= _WORDS_MIN or not one.isascii()]
+
+
+def _option(text: str, answer: str) -> str:
+    """Return the option of a list that an answer names by its number, letter or ordinal."""
+    ordinal = _ORDINAL.search(answer)
+    choice = _CHOICE.match(answer)
+    mark = _ORDINALS[ordinal[1].lower()] if ordinal else choice[1] if choice else ""
+    if not mark:
+        return ""
+    line = re.search(
+        rf"^[ \t#*-]*(?:option |variant )?{re.escape(mark)}[.):\]]?[*_ \t.:)-]+(\S[^\n]*)$",
+        text,
+        re.MULTILINE | re.IGNORECASE,
+    )
+    return line[0].strip(" \t#*-") if line else ""
