@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 
 from holdfast.models.body_rewrite import Kept, count_messages, rewrite
 from holdfast.models.dialects import SERVED
-from holdfast.models.json_spans import locate, replaced
-from holdfast.models.wire import MalformedRequestError
+from holdfast.models.wire import MalformedRequestError, locate, replaced
 from holdfast.types.messages import Reasoning, Text, ToolCall, ToolResult
 from tests.models.conversations import answered, returned, said
 

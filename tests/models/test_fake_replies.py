@@ -18,6 +18,7 @@ from holdfast.types.messages import (
     ToolCall,
     ToolOutcome,
     ToolResult,
+    ToolSpec,
 )
 from tests.core.images import a_png
 from tests.models.conversations import (
@@ -141,6 +142,22 @@ async def test_later_calls_are_made_after_the_results_of_the_earlier(dialect: st
         made.append([call.arguments for call in calls])
         messages += [answered(*reply.parts), returned(*(ToolResult(call.call_id, (Text("ok"),)) for call in calls))]
     assert made == [['{"n":1}'], ['{"n":2}', '{"n":3}'], []]
+
+
+@every
+async def test_a_name_that_is_no_longer_shown_is_looked_up_once(dialect: str) -> None:
+    model, recall = simulated_model(Simulation(), dialect), ToolSpec("recall", "Search.", "{}")
+    ask = said("<past>recall(query=...) finds what is not mentioned here</past> what is berth?")
+    reply = await reply_of(model, asking(ask, tools=(ECHO, recall)))
+    (call,) = (part for part in reply.parts if isinstance(part, ToolCall))
+    assert (call.name, call.arguments) == ("recall", '{"query": "berth"}')
+    answers = []
+    for found in ("[#4] berth = seven", "Nothing matches."):
+        result = returned(ToolResult(call.call_id, (Text(found),)))
+        answers.append(await told(dialect, asking(ask, answered(call), result, tools=(ECHO, recall))))
+    assert answers == ["berth = seven.", "I do not see berth in what I was given."]
+    # A model that is not told of anything hidden does not search.
+    assert await told(dialect, asking(said("what is berth?"), tools=(recall,))) == answers[1]
 
 
 @every

@@ -12,7 +12,7 @@ import aiohttp
 import pytest
 from click.testing import CliRunner
 
-from holdfast.cli.commands.sim import sim
+from holdfast.cli.commands.models import sim
 from holdfast.models.fake import Simulation
 from holdfast.models.fake.server import serve_simulation
 from holdfast.types.limits import Limits
@@ -47,18 +47,45 @@ async def test_faults_and_limits_are_set_and_counters_read_over_the_wire() -> No
             "media_pixels_max": None,
         },
         "summary_tokens_max": None,
+        "refuses": {},
         "requests": [{"number": 1, "dialect": "openai-chat", "status": 429, "fault": "429", "tokens": 5}],
     }
     assert simulation.limits == Limits(window_tokens=500)
 
 
-@pytest.mark.parametrize("settings", [{"faults": "nonsense"}, {"fault": "ok"}, [], {"limits": 5}])
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"faults": "nonsense"},
+        {"fault": "ok"},
+        [],
+        {"limits": 5},
+        {"faults": "", "refuses": {"a": "nonsense"}},
+        {"faults": "nonsense", "refuses": {"a": "500"}},
+        {"refuses": {"a": "429*2"}},
+        {"refuses": {"a": ""}},
+    ],
+)
 async def test_settings_that_make_no_sense_change_nothing(settings: object) -> None:
     simulation = Simulation(faults="ok")
     async with serve_simulation(simulation) as url:
         status, told = await fetched(f"{url}/simulation", settings)
     assert (status, "error" in told) == (400, True)
-    assert simulation.faults_left == 1
+    assert (simulation.faults_left, simulation.refuses) == (1, {})
+
+
+async def test_every_request_with_a_refused_text_gets_its_fault_and_others_follow_the_script() -> None:
+    def saying(text: str) -> dict[str, Any]:
+        return {"model": "sim", "messages": [{"role": "user", "content": text}]}
+
+    async with serve_simulation(Simulation(faults="529")) as url:
+        refuses = {"zqxj": "template-500", "wvut": "content-filter", "limited": "429:retry-after=2"}
+        _, told = await fetched(f"{url}/simulation", {"refuses": refuses})
+        texts = ["a zqxj", "the wvut", "zqxj again", "limited", "hello", "hello"]
+        seen = [await fetched(f"{url}/v1/chat/completions", saying(text)) for text in texts]
+    assert told["refuses"] == {"zqxj": "template-500", "wvut": "content-filter", "limited": "429"}
+    assert [status for status, _ in seen] == [500, 400, 500, 429, 529, 200]
+    assert seen[0][1]["error"]["message"] == "Failed to apply the chat template at row 41"
 
 
 async def test_summaries_alone_are_refused_where_that_is_set() -> None:
@@ -120,8 +147,9 @@ async def test_a_server_listens_on_the_other_family_too() -> None:
 
 
 def test_the_command_prints_its_address_and_runs_until_it_is_interrupted() -> None:
-    command = "from holdfast.cli.commands.sim import sim; sim()"
+    command = "from holdfast.cli.commands.models import sim; sim()"
     arguments = ["--window", "8000", "--wire-bytes", "5000", "--faults", "429,ok"]
+    arguments += ["--refuse", "a=b=content-filter", "--refuse", "zqxj=template-500"]
     running = subprocess.Popen(
         [sys.executable, "-u", "-c", command, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )
@@ -136,6 +164,7 @@ def test_the_command_prints_its_address_and_runs_until_it_is_interrupted() -> No
         running.send_signal(signal.SIGINT)
         out, err = running.communicate(timeout=10)
     assert (counters["faults_left"], counters["limits"]["window_tokens"]) == (2, 8000)
+    assert counters["refuses"] == {"a=b": "content-filter", "zqxj": "template-500"}
     assert (out, err, running.returncode) == ("stopped\n", "", 0)
 
 
@@ -143,6 +172,22 @@ def test_the_command_names_the_faults_that_it_knows() -> None:
     told = CliRunner().invoke(sim, ["--faults", "nonsense"])
     assert told.exit_code == 2
     assert "Known are: ok, 401" in " ".join(told.output.split())
+
+
+@pytest.mark.parametrize(
+    ("option", "sentence"),
+    [
+        ("zqxj", "'zqxj' is not TEXT=FAULT"),
+        ("=500", "'=500' is not TEXT=FAULT"),
+        ("zqxj=nonsense", "Known are: ok, 401"),
+        ("zqxj=500*2", "'500*2' has 2 faults; give one"),
+    ],
+)
+def test_the_command_says_what_is_wrong_with_a_refused_text(option: str, sentence: str) -> None:
+    told = CliRunner().invoke(sim, ["--refuse", option])
+    assert told.exit_code == 2
+    assert "--refuse" in told.output
+    assert sentence in " ".join(told.output.split())
 
 
 def test_the_command_says_that_a_port_is_taken() -> None:

@@ -5,13 +5,12 @@ import json
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner
+from click.testing import CliRunner, Result
 
 from holdfast.cli.commands.models import models
 from holdfast.errors import UsageError
 from holdfast.models.catalogue import open_model
-from holdfast.models.limits import DECLARED, declared_limits, open_limits
-from holdfast.models.overrides import NO_OVERRIDES, load_overrides
+from holdfast.models.limits import DECLARED, NO_OVERRIDES, declared_limits, load_overrides, open_limits
 from holdfast.runtime.clock import SystemClock
 from holdfast.runtime.engine.learning import LEARNED_KEY
 from holdfast.stores.sqlite import SqliteStore
@@ -175,3 +174,24 @@ def test_the_command_prints_a_table_of_what_was_asked_for(tmp_path: Path, monkey
     assert lines[1].split()[:3] == ["openai:gpt-5.4-mini*", "100,000", "(override)"]
     assert len(lines) == 2
     assert "No model matches" in CliRunner().invoke(models, ["no-such"]).output
+
+
+async def test_the_command_tells_the_evidence_of_learned_limits_and_forgets_them(tmp_path: Path) -> None:
+    path = tmp_path / "s.db"
+    await taught(path)
+
+    async def run(*words: str) -> Result:
+        return await asyncio.to_thread(CliRunner().invoke, models, [*words, "--store", str(path)])
+
+    lines = (await run("my-model")).output.splitlines()
+    assert lines[2] == (
+        "openai-chat:box:8000:my-model takes at most 4,096 tokens: an earlier version learned it and kept no evidence; "
+        "the next large request tests it"
+    )
+    (row,) = (json.loads(line) for line in (await run("my-model", "--json")).output.splitlines())
+    assert (row["claims"][0]["value"], row["claims"][0]["evidence"]) == (4_096, "inherited")
+    assert (await run("forget", "openai:gpt-4o")).output == "forgotten: openai-chat:api.openai.com:gpt-4o\n"
+    assert (await run("forget", "my-model", "--json")).output == '{"forgotten":"openai-chat:box:8000:my-model"}\n'
+    assert "scripted" in str((await run("forget", "scripte")).exception)
+    assert "models forget NAME" in str((await run("one", "two")).exception)
+    assert "No model matches" in (await run("my-model")).output

@@ -7,8 +7,7 @@ import pytest
 from holdfast.core.limits.prices import NO_PRICES, Prices
 from holdfast.errors import UsageError
 from holdfast.models.catalogue import open_model
-from holdfast.models.overrides import load_overrides
-from holdfast.models.prices import PRICED, declared_prices
+from holdfast.models.limits import PRICED, declared_prices, load_overrides
 
 FILE = """
 [models."openai:*"]

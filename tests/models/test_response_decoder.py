@@ -12,7 +12,7 @@ from holdfast.core.faults.classifier import classify
 from holdfast.core.limits.bounds import Bounds
 from holdfast.models import stream_decoder
 from holdfast.models.dialects import DIALECTS
-from holdfast.models.openai_responses.reasoning import encrypted_reasoning
+from holdfast.models.openai_responses.request_encoder import encrypted_reasoning
 from holdfast.models.sse import encode_event
 from holdfast.ports import Delta, ReasoningDelta, TextDelta, ToolCallDelta
 from holdfast.types.faults import FaultKind, Phase, Refusal

@@ -12,9 +12,9 @@ from msgspec.structs import replace
 from holdfast.models.dialects import DIALECTS
 from holdfast.models.fake import Simulation
 from holdfast.models.fake.tokens import seal
-from holdfast.models.gemini.reasoning import NO_SIGNATURE
+from holdfast.models.gemini.request_encoder import NO_SIGNATURE
 from holdfast.models.openai_chat.request_encoder import ATTACHED_ABOVE, ATTACHED_BELOW
-from holdfast.models.openai_responses.reasoning import encrypted_reasoning
+from holdfast.models.openai_responses.request_encoder import encrypted_reasoning
 from holdfast.models.wire import MalformedRequestError, UniqueCallIds, object_text, outcome_text
 from holdfast.types.messages import (
     Effort,

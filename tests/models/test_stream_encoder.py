@@ -25,7 +25,7 @@ from holdfast.errors import (
 )
 from holdfast.models.client_responses import client_error, encode_models, encode_token_count, whole_reply
 from holdfast.models.dialects import DIALECTS, LIVE_ENCODERS
-from holdfast.models.openai_responses.reasoning import encrypted_reasoning
+from holdfast.models.openai_responses.request_encoder import encrypted_reasoning
 from holdfast.models.stream_encoder import AnswerHead
 from holdfast.ports import Delta, ReasoningDelta, TextDelta, ToolCallDelta
 from holdfast.types.messages import Reasoning, Reply, StopReason, Text, ToolCall, Usage

@@ -3,7 +3,7 @@
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 
-from holdfast.lab.benches.postgres_server import NoServerError, OwnServer
+from holdfast.lab.benches.postgres import NoServerError, OwnServer
 from tests.stores.postgres_server import on, unavailable
 
 

@@ -5,7 +5,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Self
 
-from holdfast.lab.benches.postgres_server import SUPERUSER
+from holdfast.lab.benches.postgres import SUPERUSER
 
 
 class Proxy:

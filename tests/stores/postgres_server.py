@@ -24,7 +24,7 @@ from uuid import uuid4
 import asyncpg
 import pytest
 
-from holdfast.lab.benches.postgres_server import NoServerError, OwnServer
+from holdfast.lab.benches.postgres import NoServerError, OwnServer
 from holdfast.stores.postgres import migrations
 
 ROOT = Path(__file__).resolve().parents[2]

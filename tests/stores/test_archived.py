@@ -18,11 +18,18 @@ from holdfast.stores.archived import ArchivedStore, LruCache, SegmentReader
 from holdfast.stores.archives import FolderArchive, MemoryArchive
 from holdfast.stores.memory import MemoryStore
 from holdfast.stores.sqlite import SqliteStore
-from holdfast.testing.builders import a_notice, a_reply, a_tool_call, a_turn_ended, a_turn_started, an_input
-from holdfast.testing.clock import ManualClock
+from holdfast.testing.builders import (
+    ManualClock,
+    a_notice,
+    a_reply,
+    a_tool_call,
+    a_turn_ended,
+    a_turn_started,
+    an_input,
+    lease_on,
+)
 from holdfast.testing.maintenance_contract import seal_record, segment_of, ten_notices
 from holdfast.testing.store_contract import StoreContract
-from holdfast.testing.store_fixture import lease_on
 from holdfast.types.messages import Text, ToolResult
 from holdfast.types.records import (
     AnyRecord,
@@ -96,6 +103,26 @@ class ArchivedContract(StoreContract):
         assert [[hit.seq for hit in hits] for hits in after] == [[5, 1], [5], [6, 5], []]
         assert after[1] == [Hit(5, after[1][0].score, "find_pears orchard/map.txt: behind the barn", call=3)]
         assert not before or after == before
+
+    @pytest.mark.parametrize("sealed", [5, 30, 60])
+    async def test_hits_have_the_same_order_and_scores_however_much_is_sealed(
+        self, store: Store, archive: Archive, *, sealed: int
+    ) -> None:
+        talk = random.Random(7)
+        nouns = ("harbour", "budget", "pear", "whale", "tide", "fathom")
+        lease, seq = await lease_on(store), 0
+        for number in range(20):
+            turn = (await store.admit("s", an_input(f"the {talk.choice(nouns)} and the {talk.choice(nouns)}?"))).seq
+            essay = f"on {talk.choice(nouns)}: " + "many words " * (number % 4) * 30
+            records: list[LeasedRecord] = [a_turn_started(turn), a_reply(essay, turn=turn), a_turn_ended(turn)]
+            seq = await store.append(lease, records, after=turn)
+        asked = ("harbour budget", "tide", "pear whale fathom", "the many words")
+        before = [await store.search("s", query, limit=40) for query in asked]
+
+        await seal(store, archive, lease, sealed)
+
+        assert seq == 80
+        assert [await store.search("s", query, limit=40) for query in asked] == before
 
 
 class TestArchivedMemoryStore(ArchivedContract):

@@ -10,13 +10,12 @@ import msgspec
 import pytest
 from click.testing import CliRunner
 
-from holdfast.cli.commands.crashlab import crashlab
+from holdfast.cli.commands.lab import crashlab
 from holdfast.lab.crashlab import flips
 from holdfast.lab.crashlab.flips import RECORDS, SEALED, Flip, FlipFigures, copy_files, fill, flip, flip_all, spread
 from holdfast.runtime.maintenance.doctor import Doctor, Finding
 from holdfast.stores.sqlite import SqliteStore
-from holdfast.testing.builders import a_notice
-from holdfast.testing.clock import ManualClock
+from holdfast.testing.builders import ManualClock, a_notice
 from holdfast.types.records import DamageSetAside, Logged
 
 # `make crashlab` flips 300 more in CI.

@@ -6,7 +6,7 @@ import pytest
 
 from holdfast.core.limits.bounds import Bounds
 from holdfast.stores.memory import MemoryStore
-from holdfast.testing.clock import ManualClock
+from holdfast.testing.builders import ManualClock
 from holdfast.testing.store_contract import StoreContract
 
 

@@ -15,11 +15,9 @@ from holdfast.runtime.clock import SystemClock
 from holdfast.runtime.maintenance.healing import open_healed
 from holdfast.runtime.sessions.client import Client
 from holdfast.stores.memory import MemoryBlobs, MemoryStore
-from holdfast.testing.builders import a_tool_call, a_turn_ended, an_input
-from holdfast.testing.clock import ManualClock
+from holdfast.testing.builders import ManualClock, a_tool_call, a_turn_ended, an_input, lease_on
 from holdfast.testing.engines import FunctionModel, says
 from holdfast.testing.store_contract import LogContract
-from holdfast.testing.store_fixture import lease_on
 from holdfast.types.messages import Reply, Request, Role, text_of
 from holdfast.types.records import CompactionOutcome, ToolSettled
 from tests.runtime.summarisers import NOTES, Talker, records_of, until_idle

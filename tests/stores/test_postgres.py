@@ -11,7 +11,7 @@ from holdfast.stores.postgres import PostgresStore
 from holdfast.stores.postgres.blobs import PostgresBlobs
 from holdfast.stores.postgres.connections import Address, Connections
 from holdfast.testing.blob_contracts import BlobsContract
-from holdfast.testing.clock import ManualClock
+from holdfast.testing.builders import ManualClock
 from holdfast.testing.store_contract import StoreContract
 from tests.stores.test_archived import ArchivedContract
 

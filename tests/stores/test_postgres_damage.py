@@ -9,10 +9,8 @@ from holdfast.errors import StoreDamagedError
 from holdfast.ports import Admission, Snapshot
 from holdfast.stores.postgres import PostgresStore
 from holdfast.stores.rows import ALTERED, MISSING, record_crc32
-from holdfast.testing.builders import a_notice, a_reply, an_input
-from holdfast.testing.clock import ManualClock
+from holdfast.testing.builders import ManualClock, a_notice, a_reply, an_input, lease_on
 from holdfast.testing.maintenance_contract import segment_of
-from holdfast.testing.store_fixture import lease_on
 from holdfast.types.records import DamageSetAside
 from tests.stores.postgres_server import on
 

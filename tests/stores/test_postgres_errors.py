@@ -18,11 +18,10 @@ from holdfast.errors import (
     StoreReadOnlyError,
     StoreUnreachableError,
 )
-from holdfast.lab.benches.postgres_server import OwnServer
+from holdfast.lab.benches.postgres import OwnServer
 from holdfast.stores.postgres import PostgresStore, connections
-from holdfast.stores.postgres.errors import SERVER_ERRORS, is_connection_lost, translate_error
-from holdfast.testing.builders import an_input
-from holdfast.testing.store_fixture import log_of
+from holdfast.stores.postgres.connections import SERVER_ERRORS, is_connection_lost, translate_error
+from holdfast.testing.builders import an_input, log_of
 from tests.stores.own_servers import a_database, an_own_server
 from tests.stores.postgres_server import on
 

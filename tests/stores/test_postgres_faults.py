@@ -8,14 +8,13 @@ import asyncpg
 import pytest
 
 from holdfast.errors import LeaseLostError, OutcomeUnknownError, SeqMovedError, StoreUnreachableError
-from holdfast.lab.benches.postgres_server import OwnServer
+from holdfast.lab.benches.postgres import OwnServer
 from holdfast.ports import Snapshot
 from holdfast.runtime.tools.function_tool import tool
 from holdfast.stores.postgres import PostgresStore, connections, writer
-from holdfast.testing.builders import a_notice, a_tool_call, an_input
+from holdfast.testing.builders import a_notice, a_tool_call, an_input, lease_on, log_of
 from holdfast.testing.crashes import check_log
 from holdfast.testing.engines import FunctionModel, a_hold, an_engine, says
-from holdfast.testing.store_fixture import lease_on, log_of
 from holdfast.types.messages import Role
 from holdfast.types.records import TurnEnded
 from tests.stores.own_servers import a_database, an_own_server

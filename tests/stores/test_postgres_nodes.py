@@ -17,9 +17,7 @@ from holdfast.ports import Feed, Lease, Snapshot, Store
 from holdfast.stores.memory import MemoryStore
 from holdfast.stores.postgres import PostgresStore, batch, notify, reading
 from holdfast.stores.postgres.blobs import PostgresBlobs
-from holdfast.testing.builders import a_notice, a_reply, a_turn_ended, an_input
-from holdfast.testing.clock import ManualClock
-from holdfast.testing.store_fixture import lease_on, log_of
+from holdfast.testing.builders import ManualClock, a_notice, a_reply, a_turn_ended, an_input, lease_on, log_of
 from holdfast.types.records import CancelRequested, Logged
 from holdfast.wiring import open_store
 from tests.stores.postgres_server import on

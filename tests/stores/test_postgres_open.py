@@ -11,7 +11,7 @@ from holdfast.runtime.sessions.delete import learn_blobs
 from holdfast.stores.postgres import PostgresStore, migrations
 from holdfast.stores.postgres.connections import Address
 from holdfast.stores.rows import record_crc32
-from holdfast.testing.blob_refs_contract import FIRST, SECOND, referencing
+from holdfast.testing.blob_contracts import FIRST, SECOND, referencing
 from holdfast.testing.builders import an_input
 from holdfast.types.records import encode_record
 from tests.stores.postgres_server import on

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from holdfast.stores import postgres
-from holdfast.stores.postgres.queries import SQL, load_queries
+from holdfast.stores.postgres.migrations import SQL, load_queries
 
 FOLDER = Path(postgres.__file__).parent
 

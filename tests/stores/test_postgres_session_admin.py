@@ -10,9 +10,8 @@ from holdfast.core.integrity.reconcile import SetAside
 from holdfast.errors import BadInputError, LeaseLostError, OutcomeUnknownError
 from holdfast.ports import Lease
 from holdfast.stores.postgres import PostgresStore, connections, session_admin
-from holdfast.testing.builders import a_notice, an_input
+from holdfast.testing.builders import a_notice, an_input, lease_on, log_of
 from holdfast.testing.maintenance_contract import segment_of, ten_notices
-from holdfast.testing.store_fixture import lease_on, log_of
 from holdfast.types.records import Logged
 from tests.stores.postgres_proxy import Proxy
 from tests.stores.postgres_server import Shared, on

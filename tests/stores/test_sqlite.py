@@ -8,7 +8,7 @@ import pytest
 
 from holdfast.core.limits.bounds import Bounds
 from holdfast.stores.sqlite import SqliteStore, write_connection
-from holdfast.testing.clock import ManualClock
+from holdfast.testing.builders import ManualClock
 from holdfast.testing.store_contract import StoreContract
 from tests.stores.places import names_in
 

@@ -12,10 +12,8 @@ from holdfast.stores.archived import ArchivedStore
 from holdfast.stores.archives import MemoryArchive
 from holdfast.stores.memory import MemoryBlobs
 from holdfast.stores.sqlite import SqliteStore
-from holdfast.testing.blob_refs_contract import FIRST, SECOND, THIRD, referencing
-from holdfast.testing.builders import a_notice, an_input
-from holdfast.testing.clock import ManualClock
-from holdfast.testing.store_fixture import lease_on
+from holdfast.testing.blob_contracts import FIRST, SECOND, THIRD, referencing
+from holdfast.testing.builders import ManualClock, a_notice, an_input, lease_on
 from holdfast.types.messages import BlobRef, LargeText
 from holdfast.types.records import InputAdmitted, Logged
 from tests.stores.older import a_store_of_layout, fill

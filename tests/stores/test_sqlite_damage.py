@@ -15,9 +15,7 @@ from holdfast.stores.rows import ALTERED, MISSING, record_crc32
 from holdfast.stores.sqlite import SqliteStore
 from holdfast.stores.sqlite import batch as sqlite_batch
 from holdfast.stores.sqlite.writer import INLINE_BYTES_MAX
-from holdfast.testing.builders import a_notice, an_input
-from holdfast.testing.clock import ManualClock
-from holdfast.testing.store_fixture import lease_on
+from holdfast.testing.builders import ManualClock, a_notice, an_input, lease_on
 from holdfast.types.records import DamageSetAside, encode_record
 
 

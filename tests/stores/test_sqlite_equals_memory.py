@@ -17,8 +17,7 @@ from holdfast.ports import Lease, Snapshot, Store
 from holdfast.stores.memory import MemoryStore
 from holdfast.stores.sqlite import SqliteStore
 from holdfast.stores.sqlite import batch as sqlite_batch
-from holdfast.testing.builders import a_notice, a_turn_ended, an_input
-from holdfast.testing.clock import ManualClock
+from holdfast.testing.builders import ManualClock, a_notice, a_turn_ended, an_input
 from holdfast.types.records import CancelRequested
 
 SESSIONS = st.sampled_from(["a", "b", "ü\x00'"])

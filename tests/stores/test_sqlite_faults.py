@@ -14,18 +14,18 @@ from holdfast.errors import (
     LeaseLostError,
     StoreFullError,
     StoreIoError,
+    StoreMovedError,
     StorePathError,
     StoreReadOnlyError,
 )
 from holdfast.ports import Admission
 from holdfast.stores.sqlite import SqliteStore
+from holdfast.stores.sqlite import file as sqlite_file
 from holdfast.stores.sqlite import reserve as sqlite_reserve
 from holdfast.stores.sqlite import write_connection as sqlite_wal
 from holdfast.stores.sqlite.copy import copy_store
 from holdfast.stores.sqlite.reserve import RESERVE_BYTES, is_released, reserve_path
-from holdfast.testing.builders import a_notice, a_turn_started, an_input
-from holdfast.testing.clock import ManualClock
-from holdfast.testing.store_fixture import lease_on, log_of
+from holdfast.testing.builders import ManualClock, a_notice, a_turn_started, an_input, lease_on, log_of
 from holdfast.types.records import Outcome, TurnEnded
 from holdfast.wiring.doctor import check_store
 
@@ -340,3 +340,76 @@ def test_a_read_only_file_system_is_told_apart_from_a_full_one(tmp_path: Path, m
     monkeypatch.setattr(os, "statvfs", lambda _path: ReadOnly())
     with pytest.raises(StorePathError, match="read-only"):
         SqliteStore(tmp_path / "s.db", clock=ManualClock())
+
+
+# --- A file that is gone ---
+
+
+@pytest.mark.parametrize("gone", ["", "-wal"], ids=["the file", "its WAL"])
+async def test_nothing_is_acknowledged_into_a_file_that_was_removed(tmp_path: Path, gone: str) -> None:
+    path = tmp_path / "s.db"
+    store = SqliteStore(path, clock=ManualClock())
+    await store.admit("s", an_input("kept"))
+    Path(f"{path}{gone}").unlink()
+
+    with pytest.raises(StoreMovedError, match="was removed, renamed or replaced while the store was open"):
+        await store.admit("s", an_input("into nothing"))
+    with pytest.raises(StoreMovedError):
+        await store.pending()
+    await store.close()
+
+
+async def test_a_file_that_is_replaced_is_not_written_to_and_one_that_is_put_back_is(tmp_path: Path) -> None:
+    path, aside = tmp_path / "s.db", tmp_path / "aside.db"
+    store = SqliteStore(path, clock=ManualClock())
+    await store.admit("s", an_input("kept"))
+    path.rename(aside)
+    path.write_bytes(b"")
+
+    with pytest.raises(StoreMovedError):
+        await store.admit("s", an_input("refused"))
+
+    aside.replace(path)
+    await store.admit("s", an_input("accepted again"))
+    assert [logged.record for logged in await store.read("s")] == [an_input("kept"), an_input("accepted again")]
+    await store.close()
+
+
+@pytest.mark.parametrize("gone", ["", "-wal"], ids=["the file", "its WAL"])
+async def test_a_commit_into_a_quiet_folder_looks_at_no_file_and_still_notices_a_removed_one(
+    tmp_path: Path, gone: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, looked_at = tmp_path / "s.db", list[str]()
+    identity = sqlite_file._identity
+    monkeypatch.setattr(sqlite_file, "FOLDER_QUIET_SECONDS", 0.0)
+    store = SqliteStore(path, clock=ManualClock())
+    await store.admit("s", an_input("kept"))
+    await store.admit("s", an_input("kept"))
+    await asyncio.to_thread(_let_the_folder_time_pass, tmp_path)
+    await store.admit("s", an_input("kept"))
+
+    def counted(at: str) -> tuple[int, int] | None:
+        looked_at.append(at)
+        return identity(at)
+
+    monkeypatch.setattr(sqlite_file, "_identity", counted)
+
+    for _ in range(10):
+        await store.admit("s", an_input("kept"))
+    assert looked_at == []
+
+    Path(f"{path}{gone}").unlink()
+    with pytest.raises(StoreMovedError):
+        await store.admit("s", an_input("into nothing"))
+    await store.close()
+
+
+def _let_the_folder_time_pass(folder: Path) -> None:
+    """Return when another change of the folder would have another time, at the resolution of its file system."""
+    before = folder.stat().st_ctime_ns
+    probe = folder.parent / f"{folder.name}.probe"
+    probe.mkdir()
+    while probe.stat().st_ctime_ns <= before:
+        (probe / "x").touch()
+        (probe / "x").unlink()
+    probe.rmdir()

@@ -16,9 +16,7 @@ from holdfast.stores.sqlite import batch as sqlite_batch
 from holdfast.stores.sqlite import write_connection as sqlite_pen
 from holdfast.stores.sqlite import writer as sqlite_writer
 from holdfast.stores.sqlite.batch import Batch
-from holdfast.testing.builders import a_notice, an_input
-from holdfast.testing.clock import ManualClock
-from holdfast.testing.store_fixture import lease_on, log_of
+from holdfast.testing.builders import ManualClock, a_notice, an_input, lease_on, log_of
 from tests.stores.test_sqlite_writer import counted_rounds, someone_else_writing, until_waiting
 
 

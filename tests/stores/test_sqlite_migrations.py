@@ -11,9 +11,7 @@ from holdfast.ports import Hit
 from holdfast.stores.sqlite import SqliteStore
 from holdfast.stores.sqlite import file as sqlite_file
 from holdfast.stores.sqlite.read_only import SqliteView
-from holdfast.testing.builders import a_notice, an_input
-from holdfast.testing.clock import ManualClock
-from holdfast.testing.store_fixture import lease_on, log_of
+from holdfast.testing.builders import ManualClock, a_notice, an_input, lease_on, log_of
 from holdfast.types.records import encode_record
 from tests.stores.older import a_store_of_layout, fill, schema_of
 from tests.stores.places import names_in
@@ -103,6 +101,7 @@ async def test_a_store_of_a_past_layout_is_read_as_it_is(tmp_path: Path, version
     known = await store.info("s")
     assert known is not None
     assert (known.last_seq, await log_of(store), await store.read("s", after=2)) == (2, list(RECORDS), [])
+    assert await store.pending() == ["s"]
     assert [(hit.seq, hit.excerpt) for hit in await store.search("s", "long ago")] == [(1, "written long ago")]
     assert (await store.segments("s"), await store.quarantine("s"), (await store.check_rows("s")).bad) == ([], [], ())
     assert (await store.blob_refs("s"), await store.unscanned_sessions()) == ([], ["s"])

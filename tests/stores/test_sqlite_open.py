@@ -25,9 +25,7 @@ from holdfast.stores.sqlite import SqliteStore
 from holdfast.stores.sqlite import file as sqlite_file
 from holdfast.stores.sqlite.file import check_pages, is_unclean
 from holdfast.stores.sqlite.process_lock import Instances
-from holdfast.testing.builders import an_input
-from holdfast.testing.clock import ManualClock
-from holdfast.testing.store_fixture import lease_on, log_of
+from holdfast.testing.builders import ManualClock, an_input, lease_on, log_of
 from tests.stores.places import names_in
 
 

@@ -9,9 +9,7 @@ import pytest
 from holdfast.core.limits.bounds import Bounds
 from holdfast.stores.sqlite import SqliteStore
 from holdfast.stores.sqlite import search as sqlite_search
-from holdfast.testing.builders import a_notice, a_reply, an_input
-from holdfast.testing.clock import ManualClock
-from holdfast.testing.store_fixture import lease_on
+from holdfast.testing.builders import ManualClock, a_notice, a_reply, an_input, lease_on
 from holdfast.types.messages import Text
 from holdfast.types.records import InputAdmitted
 from tests.stores.older import a_store_of_layout, fill

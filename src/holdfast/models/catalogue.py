@@ -15,9 +15,7 @@ from holdfast.errors import MissingKeyError, UnknownModelError, UsageError
 from holdfast.models import anthropic, gemini, openai_chat, openai_responses
 from holdfast.models.dialects import DIALECTS, Dialect
 from holdfast.models.http import HttpModel, ModelCard
-from holdfast.models.limits import FAMILIES, declared_limits, open_limits
-from holdfast.models.overrides import NO_OVERRIDES, Overrides
-from holdfast.models.prices import declared_prices
+from holdfast.models.limits import FAMILIES, NO_OVERRIDES, Overrides, declared_limits, declared_prices, open_limits
 from holdfast.models.transport import SocketTransport, parse_endpoint
 from holdfast.types.limits import Limits
 

@@ -8,7 +8,7 @@ from holdfast.models import anthropic, gemini, openai_chat, openai_responses
 from holdfast.models.stream_decoder import AnswerDecoder
 from holdfast.models.stream_encoder import LiveEncoder
 from holdfast.models.wire import DecodedRequest
-from holdfast.types.messages import Message, Reply, Request
+from holdfast.types.messages import Message, Reply, Request, ToolSpec
 
 
 class _EncodeRequest(Protocol):
@@ -88,6 +88,10 @@ class ServedDialect(Dialect, Protocol):
 
     def encode_messages(self, messages: Sequence[Message], blobs: Mapping[str, bytes], issuer: str) -> list[bytes]:
         """Encode messages as elements of `MESSAGES_FIELD`."""
+        ...
+
+    def encode_tool(self, spec: ToolSpec) -> bytes:
+        """Encode a tool as an element of the field `tools`."""
         ...
 
     def without_reasoning(self, element: bytes) -> bytes | None:

@@ -19,6 +19,7 @@ import msgspec
 from holdfast.core.limits.bounds import Bounds
 from holdfast.core.limits.prices import NO_PRICES, Prices
 from holdfast.models.dialects import Dialect
+from holdfast.models.parameters import without_parameters
 from holdfast.models.stream_decoder import AnswerDecoder
 from holdfast.models.transport import BrokenOffError, HttpResponse, Transport, UnreachableError
 from holdfast.models.wire import cut_text
@@ -174,6 +175,7 @@ class HttpModel:
         """Send a request; yield deltas, then exactly one outcome. Closing the generator closes the connection."""
         card = self._card
         body = self._dialect.encode_request(request, card.model, blobs, self.issuer, is_official=card.is_official)
+        body = without_parameters(self._dialect.NAME, body, request.omitted)
         headers = {
             "content-type": "application/json",
             "accept": "text/event-stream, application/json",

@@ -1,9 +1,37 @@
-"""Declared limits of models, as their providers publish them, each with its source."""
+"""Limits and list prices of models as their providers publish them, and the user's overrides from a TOML file.
 
+Prices are for standard calls; uncertain prices are left out. They change more often than limits. The overrides file
+takes precedence, and each call records its cost at the time.
+
+    [models."openai:gpt-5*"]
+    window_tokens = 400_000
+
+    [models."openai:my-finetune"]
+    window_tokens = 32_768
+    output_tokens_max = 4_096
+    input_usd = 0.40
+    cached_input_usd = 0.10
+    output_usd = 1.60
+    cache_write_usd = 0.50
+
+Prices are in US dollars per million tokens. Names may contain `*` and `?`. For each number the most specific name wins:
+the exact name, then the longest pattern.
+"""
+
+import difflib
 import re
+import tomllib
 from collections.abc import Mapping
+from fnmatch import fnmatchcase
+from pathlib import Path
 from types import MappingProxyType
+from typing import Any
 
+import msgspec
+from msgspec.structs import asdict, replace
+
+from holdfast.core.limits.prices import NO_PRICES, Prices
+from holdfast.errors import UsageError
 from holdfast.types.limits import Limits
 
 _MIB = 2**20
@@ -128,3 +156,172 @@ def declared_limits(reference: str) -> Limits:
 def open_limits(name: str) -> Limits:
     """Return the limits of an open-weight model by its name on any server; empty limits for an unknown one."""
     return next((limits for pattern, limits in _OPEN if pattern.search(name.lower())), Limits())
+
+
+def _anthropic_prices(input_usd: float, output_usd: float) -> Prices:
+    # A cache read costs a tenth of the input price, a five-minute cache write 1.25 times as much.
+    return Prices(input_usd, round(input_usd / 10, 6), output_usd, round(input_usd * 1.25, 6))
+
+
+# US dollars per million tokens: input, cached input, output.
+# https://platform.openai.com/docs/pricing, https://platform.claude.com/docs/en/about-claude/pricing and
+# https://ai.google.dev/gemini-api/docs/pricing, for prompts of standard length, without batching.
+PRICED: Mapping[str, Prices] = MappingProxyType(
+    {
+        "openai:gpt-3.5-turbo": Prices(0.50, None, 1.50),
+        "openai:gpt-4": Prices(30.00, None, 60.00),
+        "openai:gpt-4-turbo": Prices(10.00, None, 30.00),
+        "openai:gpt-4o": Prices(2.50, 1.25, 10.00),
+        "openai:gpt-4o-mini": Prices(0.15, 0.075, 0.60),
+        "openai:gpt-4.1": Prices(2.00, 0.50, 8.00),
+        "openai:gpt-4.1-mini": Prices(0.40, 0.10, 1.60),
+        "openai:gpt-4.1-nano": Prices(0.10, 0.025, 0.40),
+        "openai:gpt-5": Prices(1.25, 0.125, 10.00),
+        "openai:gpt-5-mini": Prices(0.25, 0.025, 2.00),
+        "openai:gpt-5-nano": Prices(0.05, 0.005, 0.40),
+        "openai:gpt-5-codex": Prices(1.25, 0.125, 10.00),
+        "openai:gpt-5-pro": Prices(15.00, None, 120.00),
+        "openai:gpt-5.1": Prices(1.25, 0.125, 10.00),
+        "openai:gpt-5.2": Prices(1.75, 0.175, 14.00),
+        "openai:codex-mini-latest": Prices(1.50, 0.375, 6.00),
+        "openai:o1": Prices(15.00, 7.50, 60.00),
+        "openai:o1-mini": Prices(1.10, 0.55, 4.40),
+        "openai:o3": Prices(2.00, 0.50, 8.00),
+        "openai:o3-mini": Prices(1.10, 0.55, 4.40),
+        "openai:o4-mini": Prices(1.10, 0.275, 4.40),
+        "anthropic:claude-3-haiku": _anthropic_prices(0.25, 1.25),
+        "anthropic:claude-3-opus": _anthropic_prices(15.00, 75.00),
+        "anthropic:claude-3-5-haiku": _anthropic_prices(0.80, 4.00),
+        "anthropic:claude-3-5-sonnet": _anthropic_prices(3.00, 15.00),
+        "anthropic:claude-3-7-sonnet": _anthropic_prices(3.00, 15.00),
+        "anthropic:claude-opus-4": _anthropic_prices(15.00, 75.00),
+        "anthropic:claude-opus-4-0": _anthropic_prices(15.00, 75.00),
+        "anthropic:claude-opus-4-1": _anthropic_prices(15.00, 75.00),
+        "anthropic:claude-opus-4-5": _anthropic_prices(5.00, 25.00),
+        "anthropic:claude-opus-4-6": _anthropic_prices(5.00, 25.00),
+        "anthropic:claude-opus-4-7": _anthropic_prices(5.00, 25.00),
+        "anthropic:claude-sonnet-4": _anthropic_prices(3.00, 15.00),
+        "anthropic:claude-sonnet-4-0": _anthropic_prices(3.00, 15.00),
+        "anthropic:claude-sonnet-4-5": _anthropic_prices(3.00, 15.00),
+        "anthropic:claude-sonnet-4-6": _anthropic_prices(3.00, 15.00),
+        "anthropic:claude-haiku-4-5": _anthropic_prices(1.00, 5.00),
+        "gemini:gemini-2.0-flash": Prices(0.10, 0.025, 0.40),
+        "gemini:gemini-2.5-pro": Prices(1.25, 0.125, 10.00),
+        "gemini:gemini-2.5-flash": Prices(0.30, 0.03, 2.50),
+        "gemini:gemini-2.5-flash-lite": Prices(0.10, 0.01, 0.40),
+    }
+)
+
+# Suffixes of the same model: a date or an alias such as `-latest`. Any other suffix, such as `-mini` or `.4`, is
+# another model with another price.
+_SAME = re.compile(r"-(?:\d{8}|\d{4}-\d{2}-\d{2}|\d{4}|latest|preview|001|002)")
+
+
+def declared_prices(reference: str) -> Prices:
+    """Return the list prices of a provider's model; `NO_PRICES` for an unknown one."""
+    prefix, _, name = reference.partition(":")
+    full = f"{_SAME_MODELS.get(prefix, prefix)}:{name}"
+    for listed, prices in PRICED.items():
+        if full == listed or (full.startswith(listed) and _SAME.fullmatch(full.removeprefix(listed))):
+            return prices
+    return NO_PRICES
+
+
+# A larger file is the wrong file.
+_FILE_BYTES_MAX = 2**20
+# The highest list price ever was 600 dollars per million tokens; more is a mistake.
+_USD_MAX = 100_000.0
+_LIMITS = tuple(field.name for field in msgspec.structs.fields(Limits))
+_PRICES = tuple(field.name for field in msgspec.structs.fields(Prices))
+_FIELDS = _LIMITS + _PRICES
+
+
+class Overrides(msgspec.Struct, frozen=True):
+    """Limits and prices by name or pattern, and the path of their file."""
+
+    by_name: Mapping[str, Limits] = {}
+    source: str = ""
+    prices_by_name: Mapping[str, Prices] = {}
+
+    def applied(self, reference: str, declared: Limits) -> Limits:
+        """Return declared limits with the file's overrides applied."""
+        return replace(declared, **self.overridden_limits(reference))
+
+    def overridden_limits(self, reference: str) -> dict[str, int]:
+        """Return the limits that the file sets for a model, by field name."""
+        return _merged(reference, self.by_name)
+
+    def priced(self, reference: str, declared: Prices) -> Prices:
+        """Return declared prices with the file's overrides applied."""
+        return replace(declared, **self.overridden_prices(reference))
+
+    def overridden_prices(self, reference: str) -> dict[str, float]:
+        """Return the prices that the file sets for a model, by field name."""
+        return _merged(reference, self.prices_by_name)
+
+
+def _merged(reference: str, by_name: Mapping[str, Limits] | Mapping[str, Prices]) -> dict[str, Any]:
+    merged: dict[str, Any] = {}
+    # The most specific name comes last and wins.
+    for name in sorted(by_name, key=lambda name: (name == reference, len(name))):
+        if name == reference or fnmatchcase(reference, name):
+            merged |= {field: number for field, number in asdict(by_name[name]).items() if number is not None}
+    return merged
+
+
+NO_OVERRIDES = Overrides()
+
+
+def load_overrides(path: Path) -> Overrides:
+    """Load an overrides file. Raises `UsageError` with the file, the mistake and the likely correction."""
+    document = _parse(path)
+    for key in document:
+        if key != "models":
+            raise UsageError(f'{path}: unknown top-level key {key!r}; write [models."PROVIDER:NAME"]')
+    tables = document.get("models", {})
+    if not isinstance(tables, dict):
+        raise UsageError(f'{path}: models must be a table; write [models."PROVIDER:NAME"]')
+    for name, table in tables.items():
+        _check(path, name, table)
+    limits = {name: Limits(**{key: table[key] for key in table if key in _LIMITS}) for name, table in tables.items()}
+    prices = {name: Prices(**{key: table[key] for key in table if key in _PRICES}) for name, table in tables.items()}
+    return Overrides(limits, str(path), prices)
+
+
+def _parse(path: Path) -> dict[str, Any]:
+    try:
+        with path.open("rb") as file:
+            text = file.read(_FILE_BYTES_MAX + 1)
+    except OSError as error:
+        raise UsageError(f"{path}: cannot be read ({error.strerror}); check HOLDFAST_MODELS") from error
+    if len(text) > _FILE_BYTES_MAX:
+        raise UsageError(f"{path}: has more than {_FILE_BYTES_MAX:,} bytes; it should hold a few limits")
+    try:
+        return tomllib.loads(text.decode())
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise UsageError(f"{path}: is not TOML ({error})") from error
+
+
+def _check(path: Path, name: str, table: Any) -> None:  # noqa: ANN401 - any TOML value
+    where = f'{path}: [models."{name}"]'
+    if ":" not in name and name != "sim" and "*" not in name:
+        raise UsageError(f"{where}: a model name needs its provider, such as openai:{name}")
+    if not isinstance(table, dict):
+        raise UsageError(f"{where}: must be a table of limits, such as window_tokens = 32_768")
+    for key, number in table.items():
+        if key not in _FIELDS:
+            near = difflib.get_close_matches(key, _FIELDS, n=1)
+            hint = f"did you mean {near[0]!r}?" if near else f"known are {', '.join(_FIELDS)}"
+            raise UsageError(f"{where}: unknown field {key!r}; {hint}")
+        if key in _PRICES and not _is_price(number):
+            raise UsageError(f"{where}: {key} must be dollars per million tokens, 0 or more, not {number!r}")
+        if key in _LIMITS and not _is_limit(number):
+            raise UsageError(f"{where}: {key} must be a whole number above 0, not {number!r}")
+
+
+def _is_price(number: object) -> bool:
+    return isinstance(number, int | float) and not isinstance(number, bool) and 0 <= number < _USD_MAX
+
+
+def _is_limit(number: object) -> bool:
+    return isinstance(number, int) and not isinstance(number, bool) and number >= 1

@@ -18,6 +18,8 @@ from holdfast.types.messages import Reply
 
 # Text and arguments of one response. No model writes this much; only a server in an endless loop does.
 ANSWER_BYTES_MAX = 16 * 2**20
+# Tool calls of one response. Models make a few dozen at most; folding a reply takes steps for each pair of its calls.
+CALLS_MAX = 1_024
 
 _BLANK = b" \t\r\n\xef\xbb\xbf"
 
@@ -124,6 +126,11 @@ class AnswerDecoder(ABC):
         self._answer_bytes += len(text)
         if self._answer_bytes > ANSWER_BYTES_MAX:
             self._fail(f"the response has more than {ANSWER_BYTES_MAX:,} characters")
+
+    def _check_calls(self, count: int) -> None:
+        """Reject a response with too many tool calls."""
+        if count > CALLS_MAX:
+            self._fail(f"the response has more than {CALLS_MAX:,} tool calls")
 
     @abstractmethod
     def _take_event(self, event: Event) -> list[Delta]:

@@ -5,6 +5,7 @@ before it is complete. The `Reply` at the end supplies everything that is still 
 """
 
 from abc import ABC, abstractmethod
+from bisect import insort
 from collections.abc import Iterator
 
 import msgspec
@@ -32,15 +33,48 @@ class AnswerHead(msgspec.Struct, frozen=True):
 
 
 class _Call:
-    """A partial call. `arguments` is the text so far, `sent` the number of its characters already sent."""
+    """A partial call."""
 
     def __init__(self) -> None:
         self.call_id = ""
         self.name = ""
-        self.arguments = ""
-        self.sent = 0
+        # The arguments so far: pieces that were sent, and pieces that were not.
+        self._sent: list[str] = []
+        self._unsent: list[str] = []
+        self._chars = 0
+        # The length at which the arguments were last found incomplete.
+        self._incomplete_at = 0
         self.is_open = False
         self.is_closed = False
+
+    def extend(self, piece: str) -> None:
+        """Add a piece of the arguments."""
+        self._unsent.append(piece)
+        self._chars += len(piece)
+
+    def take_unsent(self) -> str:
+        """Return the arguments that were not sent yet, and count them as sent."""
+        piece = "".join(self._unsent)
+        self._sent.append(piece)
+        self._unsent = []
+        return piece
+
+    @property
+    def arguments(self) -> str:
+        """The arguments so far."""
+        return "".join((*self._sent, *self._unsent))
+
+    def is_complete(self) -> bool:
+        """Return whether the arguments are one JSON value.
+
+        Incomplete arguments are parsed again only when they are twice as long, so that the parsing is linear in them.
+        """
+        if self._incomplete_at and self._chars < 2 * self._incomplete_at:
+            return False
+        if is_json(self.arguments):
+            return True
+        self._incomplete_at = self._chars
+        return False
 
 
 class LiveEncoder(ABC):
@@ -58,6 +92,8 @@ class LiveEncoder(ABC):
         self._thinking: list[str] = []
         self._opaques: set[str] = set()
         self._calls: dict[int, _Call] = {}
+        # Indexes of the calls that are not closed, in order.
+        self._unclosed: list[int] = []
 
     def feed(self, delta: Delta) -> list[bytes]:
         """Encode a delta."""
@@ -92,29 +128,35 @@ class LiveEncoder(ABC):
         return events
 
     def _take_call(self, delta: ToolCallDelta) -> list[bytes]:
-        call = self._calls.setdefault(delta.index, _Call())
+        call = self._call_at(delta.index)
         call.call_id = call.call_id or delta.call_id
         call.name = call.name or delta.name
-        call.arguments += delta.arguments
+        call.extend(delta.arguments)
         return self._advance(is_last=False)
+
+    def _call_at(self, index: int) -> _Call:
+        if index not in self._calls:
+            self._calls[index] = _Call()
+            insort(self._unclosed, index)
+        return self._calls[index]
 
     def _advance(self, *, is_last: bool) -> list[bytes]:
         """Encode the final part of the calls, one call after the other."""
         events: list[bytes] = []
-        for index in sorted(self._calls):
+        while self._unclosed:
+            index = self._unclosed[0]
             call = self._calls[index]
-            if call.is_closed:
-                continue
             if not (call.call_id and call.name):
                 return events
             if not call.is_open:
                 call.is_open = True
                 events += self._open_call(index, call.call_id, call.name)
-            piece, call.sent = call.arguments[call.sent :], len(call.arguments)
-            events += self._write_call(index, piece) if piece else []
-            if not is_last and not (index + 1 in self._calls and is_json(call.arguments)):
+            if piece := call.take_unsent():
+                events += self._write_call(index, piece)
+            if not is_last and not (index + 1 in self._calls and call.is_complete()):
                 return events
             call.is_closed = True
+            self._unclosed.pop(0)
             events += self._close_call(index, call.call_id, call.name, call.arguments)
         return events
 
@@ -148,7 +190,7 @@ class LiveEncoder(ABC):
             yield from self.feed(ReasoningDelta("", part.opaque))
 
     def _unsent_call_events(self, index: int, part: ToolCall) -> Iterator[bytes]:
-        call = self._calls.setdefault(index, _Call())
+        call = self._call_at(index)
         call.call_id, call.name = call.call_id or part.call_id, call.name or part.name
         if call.is_closed or not part.arguments.startswith(call.arguments):
             return

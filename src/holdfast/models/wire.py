@@ -1,6 +1,8 @@
-"""Shared codec parts of the dialects: JSON with a fixed key order, tool call ids, blobs as text or base64.
+"""Shared codec parts of the dialects: JSON with a fixed key order, byte spans, tool call ids, blobs as text or base64.
 
 All functions are pure and deterministic: the same request always encodes to the same bytes, so prompt caches stay warm.
+Splicing at the byte spans of a top-level field or its list elements keeps the rest of a request byte for byte: key
+order, spaces, numbers and unknown fields.
 """
 
 import base64
@@ -8,8 +10,8 @@ import binascii
 import hashlib
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from typing import TypeAlias
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TypeAlias, TypeVar
 
 import msgspec
 
@@ -17,9 +19,22 @@ from holdfast.core.limits.bounds import Bounds
 from holdfast.core.text.media_type import GIF, JPEG, PNG, WEBP, pixels
 from holdfast.core.text.truncation import well_formed
 from holdfast.errors import BadInputError
-from holdfast.types.messages import BlobRef, LargeText, Media, Request, Text, ToolOutcome, ToolResult
+from holdfast.types.messages import (
+    BlobRef,
+    LargeText,
+    Media,
+    Message,
+    Part,
+    Request,
+    Role,
+    Text,
+    ToolOutcome,
+    ToolResult,
+)
 
 WireNode: TypeAlias = "bool | int | float | str | msgspec.Raw | Sequence[WireNode] | Mapping[str, WireNode] | None"
+
+_PartT = TypeVar("_PartT")
 
 # Inline image types of all dialects; other media become a line of text with their name.
 IMAGE_TYPES = frozenset({PNG, JPEG, GIF, WEBP})
@@ -46,6 +61,23 @@ class MalformedRequestError(BadInputError):
     """A request body that violates its dialect. The message addresses the client's developer."""
 
     code = "malformed_request"
+
+
+class TooManyPartsError(MalformedRequestError):
+    """A request with more messages, or more parts of messages, than any conversation has."""
+
+    code = "too_many_parts"
+
+
+# Messages and parts of one request. A window of a million tokens holds fewer; each costs some microseconds here.
+MESSAGES_MAX = 50_000
+PARTS_MAX = 200_000
+
+
+def check_message_count(count: int) -> None:
+    """Raise `TooManyPartsError` if a request has too many messages."""
+    if count > MESSAGES_MAX:
+        raise TooManyPartsError(f"the request has {count:,} messages, the limit is {MESSAGES_MAX:,}")
 
 
 class Original(msgspec.Struct, frozen=True):
@@ -91,6 +123,14 @@ class DecodeContext:
         self.is_tolerant = is_tolerant
         self.blobs: dict[str, bytes] = {}
         self.unread: dict[str, None] = {}
+        self._parts_left = PARTS_MAX
+
+    def take_parts(self, parts: Sequence[_PartT]) -> Sequence[_PartT]:
+        """Count parts against the limit of a request, and return them."""
+        self._parts_left -= len(parts)
+        if self._parts_left < 0:
+            raise TooManyPartsError(f"the request has more than {PARTS_MAX:,} parts, which is the limit")
+        return parts
 
     def unknown_part(self, kind: str, advice: str) -> Text:
         """Return a placeholder for an unknown part, or reject it in a strict context."""
@@ -98,6 +138,27 @@ class DecodeContext:
             raise MalformedRequestError(f"unsupported part of type {kind!r}; {advice}")
         self.unread[kind] = None
         return Text(f"[a part of type {kind}, not shown here]")
+
+
+class MergedMessages:
+    """The messages of a request while it is decoded. Merging a run of messages takes time linear in its parts."""
+
+    def __init__(self) -> None:
+        self._messages: list[tuple[Role, list[Part]]] = []
+
+    def append(self, message: Message, *, is_merged: bool) -> None:
+        """Add a message; if `is_merged`, its parts go to the message before it, if that has the same role."""
+        if is_merged and self._messages and self._messages[-1][0] is message.role:
+            self._messages[-1][1].extend(message.parts)
+        else:
+            self._messages.append((message.role, [*message.parts]))
+
+    def __len__(self) -> int:
+        return len(self._messages)
+
+    def all(self) -> tuple[Message, ...]:
+        """Return all messages."""
+        return tuple(Message(role, tuple(parts)) for role, parts in self._messages)
 
 
 def to_bytes(node: WireNode) -> bytes:
@@ -250,3 +311,134 @@ def media_from_base64(encoded: str, media_type: str, blobs: dict[str, bytes], na
     blobs[sha256] = content
     width, height = pixels(content)
     return Media(BlobRef(sha256, len(content)), media_type, name, width, height)
+
+
+# A string, or a structural character. Only numbers, literals and white space stand between them.
+_TOKEN = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"|([\[\]{},:])', re.DOTALL)
+_BLANK = b" \t\r\n"
+_BLANKS = re.compile(rb"[ \t\r\n]*")
+_OPENING = (b"{", b"[")
+_ENDING = (b",", b"}", b"]")
+
+
+class Span(msgspec.Struct, frozen=True):
+    """A byte range of a body; `end` is exclusive."""
+
+    start: int
+    end: int
+
+
+class Field(msgspec.Struct, frozen=True):
+    """The span of a field's value. `elements` are the spans of a list's elements; empty for other values."""
+
+    value: Span
+    elements: tuple[Span, ...] = ()
+
+
+def locate(body: bytes, name: str) -> Field | None:
+    """Find a top-level field of a valid JSON body; None if it is missing.
+
+    The last of several fields with one name wins, as in JSON parsers. Scans the body once without decoding it.
+    """
+    fields = [field for _, field in _occurrences(body, name)]
+    return fields[-1] if fields else None
+
+
+def _occurrences(body: bytes, name: str) -> Iterator[tuple[int, Field]]:
+    """Yield each top-level field with a name, and the start of its key."""
+    quoted = msgspec.json.encode(name)
+    tokens = _TOKEN.finditer(body)
+    key = next(tokens, None)
+    if key is None or key[1] != b"{":
+        return
+    for token in tokens:
+        if token[1] != b":":
+            key = token
+        elif _normalised(key[0]) != quoted:
+            _skip_value(tokens)
+        elif (field := _read_value(body, tokens, token.end())) is not None:
+            yield key.start(), field
+
+
+def _skip_value(tokens: Iterator[re.Match[bytes]]) -> None:
+    """Consume the tokens of one value and the comma or brace after it."""
+    depth = 0
+    for token in tokens:
+        mark = token[1]
+        if mark in _OPENING:
+            depth += 1
+        elif mark in _ENDING:
+            if depth == 0:
+                return
+            depth -= mark != b","
+
+
+def _read_value(body: bytes, tokens: Iterator[re.Match[bytes]], start: int) -> Field | None:
+    """Consume one value like `_skip_value` and return its spans; None if the body ends before it."""
+    depth = 0
+    elements: list[Span] = []
+    element_start = -1
+    for token in tokens:
+        mark = token[1]
+        if mark in _OPENING:
+            depth += 1
+            if depth == 1 and mark == b"[":
+                element_start = token.end()
+        elif mark in _ENDING:
+            if depth == 0:
+                return Field(_trimmed(body, start, token.start())[0], tuple(elements))
+            if depth == 1 and element_start >= 0:
+                elements += _trimmed(body, element_start, token.start())
+                element_start = token.end()
+            depth -= mark != b","
+    return None
+
+
+def _normalised(key: bytes) -> bytes:
+    """Return a quoted key without needless escapes."""
+    return msgspec.json.encode(msgspec.json.decode(key)) if b"\\" in key else key
+
+
+def _trimmed(body: bytes, start: int, end: int) -> list[Span]:
+    """Return a span without surrounding white space; an empty list if nothing is left."""
+    text = body[start:end]
+    lead = len(text) - len(text.lstrip(_BLANK))
+    length = len(text.strip(_BLANK))
+    return [Span(start + lead, start + lead + length)] if length else []
+
+
+def replaced(body: bytes, name: str, elements: list[bytes]) -> bytes:
+    """Return a body with new elements in one top-level list; every other byte is unchanged."""
+    field = locate(body, name)
+    if field is None:
+        raise MalformedRequestError(f"the body has no field {name!r}")
+    return body[: field.value.start] + b"[" + b",".join(elements) + b"]" + body[field.value.end :]
+
+
+def without(body: bytes, name: str) -> bytes:
+    """Return a body without one top-level field; every other byte is unchanged."""
+    kept: list[bytes] = []
+    position = 0
+    for key_start, field in _occurrences(body, name):
+        kept.append(body[position:key_start])
+        after = _BLANKS.match(body, field.value.end)
+        position = after.end() if after is not None else field.value.end
+        if body[position : position + 1] == b",":
+            blanks = _BLANKS.match(body, position + 1)
+            position = blanks.end() if blanks is not None else position + 1
+        else:
+            # The last field of the object: the comma before it goes too.
+            kept = [b"".join(kept).rstrip(_BLANK).removesuffix(b",")]
+    return b"".join((*kept, body[position:]))
+
+
+def renamed(body: bytes, name: str, other: str) -> bytes:
+    """Return a body with another name for one top-level field; every other byte is unchanged."""
+    kept: list[bytes] = []
+    position = 0
+    for key_start, _ in _occurrences(body, name):
+        key = _TOKEN.match(body, key_start)
+        assert key is not None, "a field begins with its key"
+        kept += [body[position:key_start], msgspec.json.encode(other)]
+        position = key.end()
+    return b"".join((*kept, body[position:]))

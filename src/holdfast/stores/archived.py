@@ -243,6 +243,14 @@ class ArchivedStore:
         """Append one inbox record; see `Log.admit`."""
         return await self._store.admit(session, record)
 
+    async def extend(self, session: str, records: Sequence[InboxRecord], *, after: int) -> int:
+        """See `Appends.extend`."""
+        return await self._store.extend(session, records, after=after)
+
+    async def find(self, session: str, client_ids: Sequence[str]) -> dict[str, int]:
+        """See `Appends.find`."""
+        return await self._store.find(session, client_ids)
+
     async def append(self, lease: Lease, records: Sequence[LeasedRecord], *, after: int) -> int:
         """Append work records atomically; see `Log.append`."""
         return await self._store.append(lease, records, after=after)

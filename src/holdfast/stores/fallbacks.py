@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from holdfast.core.search.rank import Index, read_rows, rebuild_row, snippet
 from holdfast.errors import UnsupportedError
 from holdfast.ports import (
+    Appends,
     Hit,
     Lease,
     Log,
@@ -70,6 +71,13 @@ def need_session_admin(store: Log, action: str) -> SessionAdmin:
     """Return the store as a `SessionAdmin`. Raises `UnsupportedError` with the action that needs it."""
     if not isinstance(store, SessionAdmin):
         raise UnsupportedError(action, SessionAdmin.__name__)
+    return store
+
+
+def need_appends(store: Log) -> Appends:
+    """Return the store as an `Appends`. Raises `UnsupportedError` without that port."""
+    if not isinstance(store, Appends):
+        raise UnsupportedError("appending without a turn", Appends.__name__)
     return store
 
 

@@ -41,10 +41,10 @@ from holdfast.types.records import (
     AnyRecord,
     DamageSetAside,
     InboxRecord,
-    InputAdmitted,
     LeasedRecord,
     Logged,
     WorkRecord,
+    client_id_of,
     decode_record,
     encode_record,
     owed,
@@ -78,7 +78,7 @@ class MemoryStore:
         """Append one inbox record; see `Log.admit`."""
         row = await self._row(session)
         body = body_of(session, record)
-        client_id = record.client_id if isinstance(record, InputAdmitted) else ""
+        client_id = client_id_of(record)
         known = self._client_ids.get((session, client_id)) if client_id else None
         if known is not None:
             seq, known_body = known
@@ -91,6 +91,27 @@ class MemoryStore:
             self._client_ids[session, client_id] = row.last_seq + 1, body
         self._extend(row, [record], [body])
         return Admission(row.last_seq, is_new=True)
+
+    async def extend(self, session: str, records: Sequence[InboxRecord], *, after: int) -> int:
+        """Append inbox records atomically; see `Appends.extend`."""
+        row = await self._row(session)
+        bodies = [body_of(session, record) for record in records]
+        row.check_after(after)
+        ids = [client_id_of(record) for record in records]
+        for client_id in filter(None, ids):
+            if (known := self._client_ids.get((session, client_id))) is not None:
+                raise ClientIdReusedError(session, client_id, known[0])
+        for seq, client_id, body in zip(range(after + 1, after + 1 + len(ids)), ids, bodies, strict=True):
+            if client_id:
+                self._client_ids[session, client_id] = seq, body
+        self._extend(row, records, bodies)
+        return row.last_seq
+
+    async def find(self, session: str, client_ids: Sequence[str]) -> dict[str, int]:
+        """Return the seqs of records by client id; see `Appends.find`."""
+        await self._row(session)
+        found = ((client_id, self._client_ids.get((session, client_id))) for client_id in client_ids)
+        return {client_id: known[0] for client_id, known in found if known is not None}
 
     async def append(self, lease: Lease, records: Sequence[LeasedRecord], *, after: int) -> int:
         """Append work records atomically; see `Log.append`."""
@@ -318,8 +339,8 @@ class MemoryStore:
                 raise SeqMovedError(lease.session, logged.seq - 1, row.last_seq)
         for logged in records:
             body = body_of(lease.session, logged.record)
-            if isinstance(logged.record, InputAdmitted) and logged.record.client_id:
-                self._client_ids.setdefault((lease.session, logged.record.client_id), (logged.seq, body))
+            if client_id := client_id_of(logged.record):
+                self._client_ids.setdefault((lease.session, client_id), (logged.seq, body))
             self._extend(row, [logged.record], [body], at=logged.at)
         return row.last_seq
 

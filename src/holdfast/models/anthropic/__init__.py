@@ -3,9 +3,14 @@
 Pure functions. The docstring of `encode_request` lists what the dialect cannot express.
 """
 
-from holdfast.models.anthropic.reasoning_removal import settled, without_reasoning
 from holdfast.models.anthropic.request_decoder import decode_request, encode_error
-from holdfast.models.anthropic.request_encoder import encode_messages, encode_request
+from holdfast.models.anthropic.request_encoder import (
+    encode_messages,
+    encode_request,
+    encode_tool,
+    settled,
+    without_reasoning,
+)
 from holdfast.models.anthropic.response_decoder import StreamDecoder
 from holdfast.models.anthropic.response_encoder import MessagesEncoder, encode_reply, encode_stream
 
@@ -46,6 +51,7 @@ __all__ = [
     "encode_reply",
     "encode_request",
     "encode_stream",
+    "encode_tool",
     "key_headers",
     "request_path",
     "settled",

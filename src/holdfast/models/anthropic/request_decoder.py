@@ -12,6 +12,7 @@ from holdfast.models.wire import (
     DecodedRequest,
     MalformedRequestError,
     Original,
+    check_message_count,
     media_from_base64,
     to_bytes,
 )
@@ -118,6 +119,7 @@ def read_body(body: bytes) -> MessagesBody:
 
 def read_messages(body: MessagesBody) -> list[tuple[bytes, InputMessage]]:
     """Return the messages, each as bytes and decoded."""
+    check_message_count(len(body.messages))
     read: list[tuple[bytes, InputMessage]] = []
     for at, wire in enumerate(body.messages):
         try:
@@ -209,7 +211,7 @@ def _effort(wire: MessagesBody, context: DecodeContext) -> Effort | None:
 
 
 def _decode_message(message: InputMessage, context: DecodeContext) -> list[Message]:
-    parts = [_part(block, context) for block in blocks_of(message.content)]
+    parts = [_part(block, context) for block in context.take_parts(blocks_of(message.content))]
     if message.role == "assistant":
         return [Message(Role.ASSISTANT, tuple(parts))]
     results = tuple(part for part in parts if isinstance(part, ToolResult))
@@ -235,7 +237,7 @@ def _part(block: Block, context: DecodeContext) -> Part:
 
 
 def _result_parts(content: str | list[Block] | None, context: DecodeContext) -> tuple[ContentPart, ...]:
-    return tuple(_content_part(block, context) for block in blocks_of(content))
+    return tuple(_content_part(block, context) for block in context.take_parts(blocks_of(content)))
 
 
 def _content_part(block: Block, context: DecodeContext) -> ContentPart:

@@ -85,10 +85,13 @@ class _PartialBlock:
         self.call_id = block.id or ""
         self.name = block.name or ""
         self.redacted = block.data or ""
-        self.signature = block.signature or ""
+        self.signature = [block.signature or ""]
         self.text = [block.text or block.thinking or ""]
         self.initial_input = bytes(block.input).decode()
         self.arguments: list[str] = []
+        # The number of this call in the reply, and whether an earlier call has its id.
+        self.call_number = 0
+        self.is_id_used = False
 
 
 _event_decoder = msgspec.json.Decoder(_Event)
@@ -104,6 +107,8 @@ class StreamDecoder(AnswerDecoder):
         super().__init__(issuer, nonce)
         self._model = ""
         self._blocks: dict[int, _PartialBlock] = {}
+        self._call_ids: set[str] = set()
+        self._call_count = 0
         self._stop_reason: str | None = None
         self._usage: _Usage | None = None
         self._is_stopped = False
@@ -163,6 +168,8 @@ class StreamDecoder(AnswerDecoder):
         self._count(_BLOCK_WEIGHT)
         partial = _PartialBlock(block, len(self._blocks))
         self._blocks[index] = partial
+        if partial.kind == "tool_use":
+            self._number_call(partial)
         text = partial.text[0]
         self._count(text + partial.redacted + partial.initial_input)
         if not text:
@@ -175,12 +182,13 @@ class StreamDecoder(AnswerDecoder):
             # Some servers omit the start of a text block. A call needs its start event for the name.
             kind = "thinking" if delta.thinking is not None else "text"
             block = self._blocks[index] = _PartialBlock(_Block(kind), len(self._blocks))
-        block.signature += delta.signature or ""
+        block.signature.append(delta.signature or "")
         if delta.partial_json is not None:
             self._count(delta.partial_json)
             block.arguments.append(delta.partial_json)
-            number = self._call_number(block)
-            return [ToolCallDelta(number, block.name, delta.partial_json, self._final_call_id(block))]
+            # A duplicate id gets a new one in the reply.
+            call_id = "" if block.is_id_used else block.call_id
+            return [ToolCallDelta(block.call_number, block.name, delta.partial_json, call_id)]
         text = delta.text or delta.thinking or ""
         self._count(text)
         block.text.append(text)
@@ -193,16 +201,14 @@ class StreamDecoder(AnswerDecoder):
         block = self._blocks.get(index)
         if block is None:
             return []
-        opaque = redacted_reasoning(self.issuer, block.redacted).opaque if block.redacted else block.signature
+        opaque = redacted_reasoning(self.issuer, block.redacted).opaque if block.redacted else "".join(block.signature)
         return [ReasoningDelta("", opaque)] if opaque and block.kind in ("thinking", "redacted_thinking") else []
 
-    def _final_call_id(self, block: _PartialBlock) -> str:
-        """Return the call id that the reply will have; "" for a duplicate id, which gets a new one."""
-        before = (other.call_id for other in self._blocks.values() if other.position < block.position)
-        return "" if block.call_id in before else block.call_id
-
-    def _call_number(self, block: _PartialBlock) -> int:
-        return sum(1 for other in self._blocks.values() if other.kind == "tool_use" and other.position < block.position)
+    def _number_call(self, block: _PartialBlock) -> None:
+        block.call_number, block.is_id_used = self._call_count, block.call_id in self._call_ids
+        self._call_ids.add(block.call_id)
+        self._call_count += 1
+        self._check_calls(self._call_count)
 
     def _reply(self) -> Reply | None:
         if self._stop_reason is None and not self._is_stopped:
@@ -213,8 +219,8 @@ class StreamDecoder(AnswerDecoder):
             match block.kind:
                 case "text" if text := "".join(block.text):
                     parts.append(Text(text))
-                case "thinking" if (thinking := "".join(block.text)) or block.signature:
-                    parts.append(Reasoning(thinking, self.issuer, block.signature))
+                case "thinking" if (thinking := "".join(block.text)) or any(block.signature):
+                    parts.append(Reasoning(thinking, self.issuer, "".join(block.signature)))
                 case "redacted_thinking" if block.redacted:
                     parts.append(redacted_reasoning(self.issuer, block.redacted))
                 case "tool_use":

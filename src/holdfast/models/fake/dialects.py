@@ -24,7 +24,7 @@ from holdfast.models.fake.tokens import seal, sign
 from holdfast.models.gemini import request_decoder as gemini_shapes
 from holdfast.models.openai_chat import request_decoder as openai_shapes
 from holdfast.models.openai_responses import request_decoder as responses_shapes
-from holdfast.models.openai_responses.reasoning import encrypted_reasoning
+from holdfast.models.openai_responses.request_encoder import encrypted_reasoning
 from holdfast.models.sse import encode_event
 from holdfast.models.wire import to_bytes
 from holdfast.types.messages import Reasoning

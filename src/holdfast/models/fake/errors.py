@@ -22,6 +22,11 @@ class GeminiErrors:
         """Error for an invalid request."""
         return self._invalid(reason)
 
+    def unsupported(self, parameter: str) -> ErrorResponse:
+        """Error for a parameter that the model does not support."""
+        message = f"Unknown name \"{parameter}\" at 'generation_config': Cannot find field."
+        return self._invalid(f"Invalid JSON payload received. {message}")
+
     def overflow(self, prompt: int, output: int | None, window: int) -> ErrorResponse:
         """Error for too many tokens, with numbers."""
         counted = prompt if prompt > window else prompt + (output or 0)
@@ -119,6 +124,10 @@ class ProviderErrors(Protocol):
         """Error for an invalid request."""
         ...
 
+    def unsupported(self, parameter: str) -> ErrorResponse:
+        """Error for a parameter that the model does not support."""
+        ...
+
     def overflow(self, prompt: int, output: int | None, window: int) -> ErrorResponse:
         """Error for too many tokens, with numbers."""
         ...
@@ -162,6 +171,11 @@ class OpenAIErrors:
     def malformed(self, reason: str) -> ErrorResponse:
         """Error for an invalid request."""
         return self._invalid(reason)
+
+    def unsupported(self, parameter: str) -> ErrorResponse:
+        """Error for a parameter that the model does not support."""
+        message = f"Unsupported parameter: '{parameter}' is not supported with this model."
+        return self._invalid(message, "unsupported_parameter", parameter)
 
     def overflow(self, prompt: int, output: int | None, window: int) -> ErrorResponse:
         """Error for too many tokens, with numbers."""
@@ -259,6 +273,10 @@ class AnthropicErrors:
     def malformed(self, reason: str) -> ErrorResponse:
         """Error for an invalid request."""
         return self._invalid(reason)
+
+    def unsupported(self, parameter: str) -> ErrorResponse:
+        """Error for a parameter that the model does not support."""
+        return self._invalid(f"`{parameter}` is deprecated for this model.")
 
     def overflow(self, prompt: int, output: int | None, window: int) -> ErrorResponse:
         """Error for too many tokens, with numbers."""

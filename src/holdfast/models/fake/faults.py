@@ -33,9 +33,15 @@ FAULTS: Mapping[str, tuple[str, str]] = MappingProxyType(
         "filtered": ("", "a content policy stops the reply in the middle"),
         "bad-request": ("", "a parameter is rejected"),
         "bare-400": ("", "the request is rejected with an empty body"),
+        "template-500": ("", "the chat template of a local server fails on the text of a message"),
         "empty": ("", "an empty reply"),
         "length": ("", "an empty reply with stop reason length"),
         "truncate": ("limit", "the request is silently truncated to its newest tokens"),
+        "shift": ("limit", "as truncate, but exactly to the limit: a part of a message is dropped"),
+        "uncached": ("", "the reported usage leaves out the tokens that were cached, as older local servers do"),
+        "output-cap": ("limit", "the requested output is rejected, in words that sound like the window"),
+        "count-cap": ("", "a list is rejected because its maximum length is 0"),
+        "pixel-range": ("", "the server's own configuration of image sizes is rejected"),
         "cut": ("after", "the stream breaks off, after so many deltas"),
         "error-event": ("after", "an error inside the stream, after so many deltas"),
         "stall": ("after", "the stream stalls, after so many deltas"),
@@ -75,6 +81,14 @@ def parse_faults(script: str) -> tuple[FaultStep, ...]:
     return tuple(steps)
 
 
+def parse_fault(word: str) -> FaultStep:
+    """Parse a script of exactly one step."""
+    steps = parse_faults(word)
+    if len(steps) != 1:
+        raise UsageError(f"{word!r} has {len(steps):,} faults; give one")
+    return steps[0]
+
+
 def _parse_step(entry: str) -> list[FaultStep]:
     found = _STEP.fullmatch(entry)
     word = found["word"] if found else entry
@@ -95,6 +109,24 @@ def _parse_step(entry: str) -> list[FaultStep]:
 
 _HTML_502 = b"<html>\r\n<head><title>502 Bad Gateway</title></head>\r\n<body><h1>502 Bad Gateway</h1></body>\r\n</html>"
 
+_TEMPLATE_500 = b'{"error":{"code":500,"message":"Failed to apply the chat template at row 41","type":"server_error"}}'
+
+
+# Refusals whose numbers are not limits of the model.
+_MISREAD = {
+    "count-cap": "Invalid 'stop': array too long. Expected an array with maximum length 0.",
+    "pixel-range": "Invalid image processor settings: min_pixels 100 > max_pixels 50",
+}
+
+
+def _bad_request(message: str) -> bytes:
+    return msgspec.json.encode({"error": {"message": message, "type": "invalid_request_error", "code": None}})
+
+
+def output_cap(limit: int) -> "ErrorResponse":
+    """Error response to a requested output above a limit, which does not repeat the requested number."""
+    return ErrorResponse(400, _bad_request(f"max tokens must be <= {limit}, the maximum output length of this model"))
+
 
 class ErrorResponse(msgspec.Struct, frozen=True):
     """An encoded error response."""
@@ -112,5 +144,9 @@ def proxy_error(word: str) -> ErrorResponse | None:
             return ErrorResponse(502, _HTML_502, content_type="text/html")
         case "bare-400":
             return ErrorResponse(400, b"")
+        case "template-500":
+            return ErrorResponse(500, _TEMPLATE_500)
+        case "count-cap" | "pixel-range":
+            return ErrorResponse(400, _bad_request(_MISREAD[word]))
         case _:
             return None

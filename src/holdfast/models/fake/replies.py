@@ -2,7 +2,8 @@
 
 Commands in the newest user message: "remember NAME = VALUE", "what is NAME?", "call TOOL {json}" (several make parallel
 calls, "then call" starts the next round), "write N words", "think" and "think quietly". Anything else is echoed. Text
-inside tags is reference: its facts are visible, its commands are ignored.
+inside tags is reference: its facts are visible, its commands are ignored. A name that is asked for and not visible is
+looked up once with the tool `recall`, if the model is offered it and told that something is no longer shown.
 """
 
 import hashlib
@@ -38,7 +39,7 @@ _INSTRUCTION = re.compile(
 )
 # The instruction is at the start of a system text, or at the start or end of a message part.
 _INSTRUCTION_CHARS = 1_200
-_BOUND = re.compile(r"(\d[\d,]*)\s+(tokens|words)\b", re.IGNORECASE)
+_BOUND = re.compile(r"(?<![\d,])(\d[\d,]*+)\s+(tokens|words)\b", re.IGNORECASE)
 _FRAMED_NOTES = re.compile(r"<(conversation|previous-summary)>\n(.*?)\n</\1>", re.DOTALL)
 _LISTED = re.compile(r"<messages>\n(.*?)\n</messages>", re.DOTALL)
 _REFERENCE = re.compile(r"<([a-z][a-z0-9_-]*)>.*?</\1>", re.DOTALL)
@@ -137,6 +138,8 @@ _SENTENCE = "the ship keeps its course while the wind turns and the crew reads e
 _QUOTED_CHARS = 60
 _RESULT_CHARS = 400
 
+_RECALL = "recall"
+
 _json = json.JSONDecoder()
 
 
@@ -174,8 +177,10 @@ def compose(request: Request) -> Draft:
     rounds = list(_rounds_of_calls(prompt.ask, request))
     if prompt.rounds < len(rounds):
         return Draft("", _tool_calls(rounds[prompt.rounds], request), thought)
+    if prompt.rounds == len(rounds) and (lookups := list(_lookups(request, prompt.ask))):
+        return Draft("", _tool_calls(lookups, request), thought)
     sentences = [_quote_result(result, request.messages) for result in prompt.results]
-    if not prompt.results:
+    if not prompt.results or prompt.rounds > len(rounds):
         sentences = list(_sentences(request, prompt.ask))
     return Draft(" ".join(sentences), thought=thought)
 
@@ -255,6 +260,16 @@ def _rounds_of_calls(ask: str, request: Request) -> Iterator[list[tuple[str, str
         current.append((found[2], _arguments(ask, found.end())))
     if current:
         yield current
+
+
+def _lookups(request: Request, ask: str) -> Iterator[tuple[str, str]]:
+    """Yield a search for every name that is asked for and not visible."""
+    texts = (text for message in request.messages for text in _texts(message.parts))
+    if all(tool.name != _RECALL for tool in request.tools) or not any(f"{_RECALL}(" in text for text in texts):
+        return
+    for found in _QUESTION.finditer(ask):
+        if _value_of(found[1], request) is None:
+            yield _RECALL, json.dumps({"query": found[1]})
 
 
 def _arguments(ask: str, start: int) -> str:

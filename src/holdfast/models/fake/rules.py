@@ -12,9 +12,9 @@ from holdfast.models.anthropic.reasoning import BUDGET_TOKENS_MIN
 from holdfast.models.anthropic.request_decoder import Block, InputMessage, MessagesBody, Source, blocks_of
 from holdfast.models.anthropic.request_decoder import read_messages as read_anthropic_messages
 from holdfast.models.fake.tokens import is_sealed, is_signed
-from holdfast.models.gemini.reasoning import NO_SIGNATURE
 from holdfast.models.gemini.request_decoder import Content as GeminiContent
 from holdfast.models.gemini.request_decoder import GenerateBody
+from holdfast.models.gemini.request_encoder import NO_SIGNATURE
 from holdfast.models.openai_chat.request_decoder import ChatBody, ChatMessage, ImageUrl, read_messages
 from holdfast.models.openai_responses.request_decoder import Content, Element, ResponsesBody, contents_of, read_elements
 from holdfast.models.wire import IMAGE_TYPES

@@ -15,6 +15,7 @@ import uvicorn
 from holdfast.errors import UsageError
 from holdfast.models.dialects import DIALECTS, dialect_at
 from holdfast.models.fake import Simulation
+from holdfast.models.fake.faults import parse_faults
 from holdfast.models.transport import BrokenOffError, HttpResponse
 from holdfast.types.limits import Limits
 
@@ -39,6 +40,7 @@ class _Settings(msgspec.Struct, forbid_unknown_fields=True):
     limits: Limits | None = None
     delta_seconds: float | None = None
     summary_tokens_max: int | msgspec.UnsetType | None = msgspec.UNSET
+    refuses: dict[str, str] | None = None
 
 
 class SimulationApp:
@@ -108,6 +110,10 @@ class SimulationApp:
         if method == "POST":
             try:
                 settings = msgspec.json.decode(await self._body(receive), type=_Settings)
+                # Both are checked before either is set.
+                parse_faults(settings.faults or "")
+                if settings.refuses is not None:
+                    simulation.set_refused(settings.refuses)
                 if settings.faults is not None:
                     simulation.set_faults(settings.faults)
             except (msgspec.MsgspecError, UsageError) as error:
@@ -134,6 +140,7 @@ class SimulationApp:
             "faults_left": simulation.faults_left,
             "limits": simulation.limits,
             "summary_tokens_max": simulation.summary_tokens_max,
+            "refuses": simulation.refuses,
             "requests": requests,
         }
         await _reply(send, 200, counters)

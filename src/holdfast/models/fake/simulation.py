@@ -17,11 +17,12 @@ from holdfast.models import openai_responses
 from holdfast.models.dialects import DIALECTS
 from holdfast.models.fake.dialects import DIALECT_RULES
 from holdfast.models.fake.errors import PROVIDER_ERRORS
-from holdfast.models.fake.faults import OK, ErrorResponse, FaultStep, parse_faults
+from holdfast.models.fake.faults import OK, ErrorResponse, FaultStep, output_cap, parse_fault, parse_faults
 from holdfast.models.fake.replies import Draft, asks_for_summary, compose
 from holdfast.models.fake.rules import PlacedImage
 from holdfast.models.fake.state import NO_CACHE_USAGE, PromptCache, ResponseStore
 from holdfast.models.fake.tokens import count_request, count_text, truncate_to_tokens
+from holdfast.models.parameters import parameters_in
 from holdfast.models.transport import BrokenOffError, HttpResponse
 from holdfast.models.wire import DecodedRequest, MalformedRequestError
 from holdfast.types.limits import Limits
@@ -81,6 +82,10 @@ class Simulation:
         self.limits = limits
         # Token limit of summary requests; 0 rejects each by content policy, None applies no extra limit.
         self.summary_tokens_max: int | None = None
+        # Fault of every request whose body contains a text.
+        self._refused: dict[str, FaultStep] = {}
+        # Parameters that every request is refused for, by their names on the wire.
+        self.refused_parameters: tuple[str, ...] = ()
         self.delta_seconds = delta_seconds
         # Enables prompt caching.
         self.caches = True
@@ -103,12 +108,21 @@ class Simulation:
         """Replace the fault script."""
         self._steps = deque(parse_faults(script))
 
+    @property
+    def refuses(self) -> dict[str, str]:
+        """Fault word of every request whose body contains a text, such as {"zqxj": "content-filter"}."""
+        return {text: step.word for text, step in self._refused.items()}
+
+    def set_refused(self, refuses: Mapping[str, str]) -> None:
+        """Replace the refused texts, each with one fault."""
+        self._refused = {text: parse_fault(fault) for text, fault in refuses.items()}
+
     def respond(self, dialect: str, body: bytes, path: str = "") -> HttpResponse:
         """Return the response to a request; its chunks are produced lazily.
 
         `path` includes the query; some dialects have the model in it.
         """
-        step = self._steps.popleft() if self._steps else OK
+        step = self._content_fault(body) or (self._steps.popleft() if self._steps else OK)
         self.request_count += 1
         seen = SeenRequest(self.request_count, dialect, body, path, step)
         self._remember(seen)
@@ -121,6 +135,9 @@ class Simulation:
             return HttpResponse(outcome.status, headers, self._single_chunk(seen, outcome.body))
         seen.status = 200
         return self._success(seen, step, outcome, headers)
+
+    def _content_fault(self, body: bytes) -> FaultStep | None:
+        return next((step for text, step in self._refused.items() if text.encode() in body), None)
 
     def _remember(self, seen: SeenRequest) -> None:
         self.requests.append(seen)
@@ -150,12 +167,19 @@ class Simulation:
         seen.model, seen.tokens = decoded.model, count_request(decoded.request)
         return (
             self._scripted_error(seen, step, decoded)
+            or self._parameter_error(seen)
             or (errors.malformed(error_message) if error_message is not None else None)
             or self._summary_error(seen, decoded)
             or self._image_error(seen, images)
             or self._token_error(seen, decoded)
             or _AcceptedRequest(decoded, seen.tokens)
         )
+
+    def _parameter_error(self, seen: SeenRequest) -> ErrorResponse | None:
+        """Return the error of the first parameter in the body that the model refuses."""
+        present = parameters_in(seen.dialect, seen.body) if self.refused_parameters else frozenset()
+        refused = next((name for name in self.refused_parameters if name in present), None)
+        return PROVIDER_ERRORS[seen.dialect].unsupported(refused) if refused is not None else None
 
     def _scripted_error(self, seen: SeenRequest, step: FaultStep, decoded: DecodedRequest) -> ErrorResponse | None:
         errors = PROVIDER_ERRORS[seen.dialect]
@@ -164,6 +188,9 @@ class Simulation:
             if limit is None:
                 return errors.overflow_without_numbers()
             return errors.overflow(max(seen.tokens, limit + 1), None, limit)
+        if step.word == "output-cap":
+            asked, cap = decoded.request.output_tokens_max, step.count or 0
+            return output_cap(cap) if asked is not None and asked > cap else None
         # Without a stream there is no error event, so the error becomes the response.
         word = "500" if step.word == "error-event" and not decoded.wants_stream else step.word
         return errors.scripted_error(word, step.setting, decoded.model)
@@ -238,6 +265,8 @@ class Simulation:
         if self.caches and read is decoded.request:
             cached = self._cache.lookup(seen.dialect, seen.body, decoded.model, read)
         usage = Usage(tokens, written + thinking, cached.read, thinking, cached.written)
+        if step.word == "uncached":
+            usage = Usage(tokens - cached.read, written + thinking, reasoning_tokens=thinking)
         return Reply((*signed, *parts), stop_reason, usage, decoded.model)
 
     def _output_room(self, accepted: _AcceptedRequest) -> int | None:
@@ -310,14 +339,14 @@ def _reply_id(seen: SeenRequest) -> str:
 
 def _truncated_input(request: Request, tokens: int, step: FaultStep) -> tuple[Request, int]:
     """Return the request and its tokens after silent truncation of the oldest messages."""
-    limit = step.count if step.word == "truncate" else None
+    limit = step.count if step.word in ("truncate", "shift") else None
     if limit is None or tokens <= limit:
         return request, tokens
     messages = request.messages
     while len(messages) > 1 and count_request(msgspec.structs.replace(request, messages=messages)) > limit:
         messages = messages[1:]
     read = msgspec.structs.replace(request, messages=messages)
-    return read, min(count_request(read), limit)
+    return read, limit if step.word == "shift" else min(count_request(read), limit)
 
 
 def _events_before_fault(dialect: str, step: FaultStep, events: list[bytes]) -> list[bytes]:

@@ -15,8 +15,7 @@ import msgspec
 from holdfast.models import anthropic, gemini, openai_chat, openai_responses
 from holdfast.models.fake.faults import ErrorResponse
 from holdfast.models.fake.tokens import count_opening, count_parts
-from holdfast.models.json_spans import replaced, without
-from holdfast.models.wire import to_bytes
+from holdfast.models.wire import replaced, to_bytes, without
 from holdfast.types.messages import Request
 
 # Enough for any test; each entry has its full conversation.

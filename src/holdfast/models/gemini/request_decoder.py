@@ -1,16 +1,17 @@
 """Request decoder and error encoder of the Gemini dialect, server side."""
 
-from collections import deque
+from collections import Counter, defaultdict, deque
 
 import msgspec
 
-from holdfast.models.gemini.reasoning import NO_SIGNATURE, effort_of
+from holdfast.models.gemini.request_encoder import NO_SIGNATURE, effort_of
 from holdfast.models.wire import (
     ANY_OBJECT,
     DecodeContext,
     DecodedRequest,
     MalformedRequestError,
     WireNode,
+    check_message_count,
     media_from_base64,
     to_bytes,
 )
@@ -147,7 +148,9 @@ def decode_request(body: bytes, issuer: str = "", path: str = "", *, is_tolerant
     context = DecodeContext(issuer, is_tolerant=is_tolerant)
     calls = _OpenCalls()
     messages: list[Message] = []
+    check_message_count(len(wire.contents))
     for content in wire.contents:
+        context.take_parts(content.parts)
         messages += _messages(content, calls, context)
     settings = wire.generation_config
     thinking = settings.thinking_config if settings is not None else None
@@ -164,26 +167,34 @@ def decode_request(body: bytes, issuer: str = "", path: str = "", *, is_tolerant
 
 
 class _OpenCalls:
-    """Calls without a result, in order."""
+    """Calls without a result: the ids of each name, and the uses of each id, in order."""
 
     def __init__(self) -> None:
-        self._open: deque[ToolCall] = deque()
+        self._ids_by_name: defaultdict[str, deque[str]] = defaultdict(deque)
+        self._open: Counter[str] = Counter()
         self._count = 0
 
     def add(self, call_id: str | None, name: str, arguments: str) -> ToolCall:
         """Add a call; generate its id if it has none."""
         self._count += 1
         call = ToolCall(call_id or f"call_{self._count}", name, arguments)
-        self._open.append(call)
+        self._ids_by_name[name].append(call.call_id)
+        self._open[call.call_id] += 1
         return call
 
     def close(self, result: FunctionResponse) -> str:
         """Remove the call that a result belongs to and return its id."""
-        for call in self._open:
-            if call.call_id == result.id if result.id else call.name == result.name:
-                self._open.remove(call)
-                return call.call_id
-        return result.id or result.name
+        if result.id:
+            self._open[result.id] = max(self._open[result.id] - 1, 0)
+            return result.id
+        ids = self._ids_by_name[result.name]
+        while ids:
+            call_id = ids.popleft()
+            # A call that was closed by its id is skipped here.
+            if self._open[call_id] > 0:
+                self._open[call_id] -= 1
+                return call_id
+        return result.name
 
 
 def _specs(tool: Tool) -> list[ToolSpec]:

@@ -66,6 +66,19 @@ class _Response(msgspec.Struct, rename="camel"):
     error: msgspec.Raw = msgspec.Raw(b"null")
 
 
+class _PartialText:
+    """A text or thought while it is streamed."""
+
+    def __init__(self, text: str, *, is_thought: bool, signature: str = "") -> None:
+        self.pieces = [text]
+        self.is_thought = is_thought
+        self.signature = signature
+
+    def part(self, issuer: str) -> Text | Reasoning:
+        text = "".join(self.pieces)
+        return Reasoning(text, issuer, self.signature) if self.is_thought else Text(text)
+
+
 _response_decoder = msgspec.json.Decoder(_Response)
 # Without `alt=sse` a stream is one list of responses.
 _list_decoder = msgspec.json.Decoder(list[_Response])
@@ -79,8 +92,9 @@ class StreamDecoder(AnswerDecoder):
     def __init__(self, issuer: str, nonce: str = "0") -> None:
         super().__init__(issuer, nonce)
         self._model = ""
-        self._parts: list[Text | ToolCall | Reasoning] = []
+        self._parts: list[_PartialText | ToolCall | Reasoning] = []
         self._call_ids: set[str] = set()
+        self._call_count = 0
         self._finish_reason: str | None = None
         self._is_blocked = False
         self._usage: Usage | None = None
@@ -136,23 +150,26 @@ class StreamDecoder(AnswerDecoder):
             deltas.append(self._take_call(part.function_call))
         elif text:
             last = self._parts[-1] if self._parts else None
-            if isinstance(last, Text) and not signature:
-                self._parts[-1] = Text(last.text + text)
+            if isinstance(last, _PartialText) and not last.is_thought and not signature:
+                last.pieces.append(text)
             else:
-                self._parts.append(Text(text))
+                self._parts.append(_PartialText(text, is_thought=False))
             deltas.append(TextDelta(text))
         return deltas
 
     def _take_thought(self, text: str, signature: str) -> list[Delta]:
         last = self._parts[-1] if self._parts else None
-        if isinstance(last, Reasoning) and last.text and not last.opaque:
-            self._parts[-1] = Reasoning(last.text + text, self.issuer, signature)
+        if isinstance(last, _PartialText) and last.is_thought and any(last.pieces) and not last.signature:
+            last.pieces.append(text)
+            last.signature = signature
         elif text or signature:
-            self._parts.append(Reasoning(text, self.issuer, signature))
+            self._parts.append(_PartialText(text, is_thought=True, signature=signature))
         return [ReasoningDelta(text, signature)] if text or signature else []
 
     def _take_call(self, call: _Call) -> Delta:
-        index = sum(isinstance(part, ToolCall) for part in self._parts)
+        index = self._call_count
+        self._call_count += 1
+        self._check_calls(self._call_count)
         call_id = call.id or ""
         if not call_id or call_id in self._call_ids:
             call_id = f"call_{self.nonce}_{index}"
@@ -166,7 +183,8 @@ class StreamDecoder(AnswerDecoder):
     def _reply(self) -> Reply | None:
         if self._finish_reason is None and not self._is_blocked:
             return None
-        return Reply(tuple(self._parts), self._stop_reason(), self._usage, self._model)
+        parts = [part.part(self.issuer) if isinstance(part, _PartialText) else part for part in self._parts]
+        return Reply(tuple(parts), self._stop_reason(), self._usage, self._model)
 
     def _stop_reason(self) -> StopReason:
         if self._is_blocked:

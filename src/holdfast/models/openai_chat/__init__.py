@@ -4,7 +4,7 @@ Pure functions. The docstring of `encode_request` lists what the dialect cannot 
 """
 
 from holdfast.models.openai_chat.request_decoder import decode_request, encode_error
-from holdfast.models.openai_chat.request_encoder import encode_messages, encode_request
+from holdfast.models.openai_chat.request_encoder import encode_messages, encode_request, encode_tool
 from holdfast.models.openai_chat.response_decoder import StreamDecoder
 from holdfast.models.openai_chat.response_encoder import ChatEncoder, encode_reply, encode_stream
 
@@ -51,6 +51,7 @@ __all__ = [
     "encode_reply",
     "encode_request",
     "encode_stream",
+    "encode_tool",
     "key_headers",
     "request_path",
     "settled",

@@ -10,7 +10,9 @@ from holdfast.models.wire import (
     DecodeContext,
     DecodedRequest,
     MalformedRequestError,
+    MergedMessages,
     Original,
+    check_message_count,
     media_from_url,
     to_bytes,
 )
@@ -144,6 +146,7 @@ def read_body(body: bytes) -> ChatBody:
 
 def read_messages(body: ChatBody) -> list[tuple[bytes, ChatMessage]]:
     """Return the messages, each as bytes and decoded."""
+    check_message_count(len(body.messages))
     read: list[tuple[bytes, ChatMessage]] = []
     for at, wire in enumerate(body.messages):
         try:
@@ -180,18 +183,18 @@ def decode_request(
     wire = read_body(body)
     context = DecodeContext(issuer, is_tolerant=is_tolerant)
     systems: list[str] = []
-    messages: list[Message] = []
+    messages = MergedMessages()
     originals: list[Original] = []
     for written, message in read_messages(wire):
         if message.role in ("system", "developer"):
             systems.append("".join(part.text for part in _parts(message.content, context) if isinstance(part, Text)))
             originals.append(Original(written, len(messages), len(messages)))
             continue
-        _append(messages, _message(message, context))
+        messages.append(_message(message, context), is_merged=message.role in ("tool", "function"))
         originals.append(Original(written, len(messages) - 1, len(messages)))
     output_tokens_max = wire.max_tokens if wire.max_completion_tokens is None else wire.max_completion_tokens
     request = Request(
-        tuple(messages),
+        messages.all(),
         "\n\n".join(system for system in systems if system),
         tuple(_tool(tool) for tool in wire.tools or () if tool.function is not None),
         output_tokens_max,
@@ -201,13 +204,6 @@ def decode_request(
     return DecodedRequest(
         request, wire.model, bool(wire.stream), context.blobs, wants_usage, tuple(originals), tuple(context.unread)
     )
-
-
-def _append(messages: list[Message], message: Message) -> None:
-    """Append a message; consecutive tool results are merged."""
-    if message.role is Role.TOOL and messages and messages[-1].role is Role.TOOL:
-        message = Message(Role.TOOL, messages.pop().parts + message.parts)
-    messages.append(message)
 
 
 def _effort(named: str | None, context: DecodeContext) -> Effort | None:
@@ -245,7 +241,7 @@ def _assistant_message(message: ChatMessage, content: tuple[ContentPart, ...], c
     parts += content
     if message.refusal:
         parts.append(Text(message.refusal))
-    parts += [_call(call) for call in message.tool_calls or ()]
+    parts += [_call(call) for call in context.take_parts(message.tool_calls or ())]
     if message.function_call is not None:
         parts.append(ToolCall(message.function_call.name, message.function_call.name, message.function_call.arguments))
     return Message(Role.ASSISTANT, tuple(parts))
@@ -264,7 +260,7 @@ def _parts(content: str | list[Piece] | None, context: DecodeContext) -> tuple[C
         return ()
     if isinstance(content, str):
         return (Text(content),)
-    return tuple(_part(piece, context) for piece in content)
+    return tuple(_part(piece, context) for piece in context.take_parts(content))
 
 
 def _part(piece: Piece, context: DecodeContext) -> ContentPart:

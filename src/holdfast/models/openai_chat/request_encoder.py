@@ -80,6 +80,11 @@ def encode_request(
     return to_bytes(body)
 
 
+def encode_tool(spec: ToolSpec) -> bytes:
+    """Encode a tool as an element of `tools`."""
+    return to_bytes(_tool(spec))
+
+
 def _tool(spec: ToolSpec) -> WireNode:
     schema = msgspec.Raw(schema_text(spec.parameters).encode())
     return {

@@ -86,9 +86,13 @@ class _Chunk(msgspec.Struct):
 class _Call:
     """A call while it is streamed."""
 
-    def __init__(self, index: int) -> None:
+    def __init__(self, index: int, number: int) -> None:
         self.index = index
+        # The place among the calls of the reply.
+        self.number = number
         self.call_id = ""
+        # An earlier call of the reply has this id.
+        self.is_id_used = False
         self.name = ""
         self.arguments: list[str] = []
 
@@ -107,6 +111,9 @@ class StreamDecoder(AnswerDecoder):
         self._text: list[str] = []
         self._reasoning: list[str] = []
         self._calls: list[_Call] = []
+        # The newest call of each index, and the first call of each id.
+        self._call_at: dict[int, _Call] = {}
+        self._call_with: dict[str, _Call] = {}
         self._finish_reason: str | None = None
         self._usage: Usage | None = None
         self._is_done = False
@@ -158,7 +165,9 @@ class StreamDecoder(AnswerDecoder):
     def _take_call(self, piece: _CallPiece) -> Delta:
         function = piece.function or _Function()
         call = self._call_of(piece, function)
-        call.call_id = call.call_id or piece.id or ""
+        if not call.call_id and piece.id:
+            call.call_id = piece.id
+            call.is_id_used = self._call_with.setdefault(piece.id, call) is not call
         # Some servers repeat the name in every chunk; none splits it.
         call.name = call.name or function.name or ""
         arguments = function.arguments or ""
@@ -166,23 +175,21 @@ class StreamDecoder(AnswerDecoder):
             arguments = msgspec.json.encode(arguments).decode()
         self._count(arguments)
         call.arguments.append(arguments)
-        return ToolCallDelta(self._calls.index(call), call.name, arguments, self._final_call_id(call))
-
-    def _final_call_id(self, call: _Call) -> str:
-        """Return the call id that the reply will have; "" for a duplicate id, which gets a new one."""
-        before = self._calls[: self._calls.index(call)]
-        return "" if any(other.call_id == call.call_id for other in before) else call.call_id
+        # A duplicate id gets a new one in the reply.
+        return ToolCallDelta(call.number, call.name, arguments, "" if call.is_id_used else call.call_id)
 
     def _call_of(self, piece: _CallPiece, function: _Function) -> _Call:
         """Find the call that a chunk continues, or start one."""
         last_index = self._calls[-1].index if self._calls else 0
         index = last_index if piece.index is None else piece.index
-        known = next((call for call in reversed(self._calls) if call.index == index), None)
+        known = self._call_at.get(index)
         if known is not None and not _is_new_call(known, piece, function):
             return known
         self._count(_CALL_WEIGHT)
-        call = _Call(index)
+        call = _Call(index, len(self._calls))
         self._calls.append(call)
+        self._call_at[index] = call
+        self._check_calls(len(self._calls))
         return call
 
     def _reply(self) -> Reply | None:

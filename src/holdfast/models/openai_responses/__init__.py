@@ -4,9 +4,13 @@ Pure functions. Nothing is stored at the provider (`store: false`): each request
 reasoning is returned encrypted. The docstring of `encode_request` lists what the dialect cannot express.
 """
 
-from holdfast.models.openai_responses.reasoning import without_reasoning
 from holdfast.models.openai_responses.request_decoder import decode_request, encode_error
-from holdfast.models.openai_responses.request_encoder import encode_messages, encode_request
+from holdfast.models.openai_responses.request_encoder import (
+    encode_messages,
+    encode_request,
+    encode_tool,
+    without_reasoning,
+)
 from holdfast.models.openai_responses.response_decoder import StreamDecoder
 from holdfast.models.openai_responses.response_encoder import ResponsesEncoder, encode_reply, encode_stream
 
@@ -48,6 +52,7 @@ __all__ = [
     "encode_reply",
     "encode_request",
     "encode_stream",
+    "encode_tool",
     "key_headers",
     "request_path",
     "settled",

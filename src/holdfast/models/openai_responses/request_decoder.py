@@ -4,13 +4,15 @@ from collections.abc import Mapping
 
 import msgspec
 
-from holdfast.models.openai_responses.reasoning import read_reasoning
+from holdfast.models.openai_responses.request_encoder import read_reasoning
 from holdfast.models.wire import (
     ANY_OBJECT,
     DecodeContext,
     DecodedRequest,
     MalformedRequestError,
+    MergedMessages,
     Original,
+    check_message_count,
     media_from_url,
     to_bytes,
 )
@@ -108,6 +110,7 @@ def read_elements(body: ResponsesBody) -> list[tuple[bytes, Element]]:
     if isinstance(body.input, str):
         wire = msgspec.json.encode({"role": "user", "content": body.input})
         return [(wire, Element(role="user", content=body.input))]
+    check_message_count(len(body.input))
     elements: list[tuple[bytes, Element]] = []
     for at, wire in enumerate(body.input):
         try:
@@ -156,17 +159,18 @@ def decode_request(
         raise MalformedRequestError("previous_response_id: responses are not stored here; send the full conversation")
     context = DecodeContext(issuer, is_tolerant=is_tolerant)
     systems = [wire.instructions or ""]
-    messages: list[Message] = []
+    messages = MergedMessages()
     originals: list[Original] = []
     for written, element in read_elements(wire):
         if element.role in ("system", "developer"):
             systems.append("".join(piece.text for piece in contents_of(element.content)))
             originals.append(Original(written, len(messages), len(messages)))
             continue
-        _join(messages, _message(written, element, context))
+        message = _message(written, element, context)
+        messages.append(message, is_merged=message.role is not Role.USER)
         originals.append(Original(written, len(messages) - 1, len(messages)))
     request = Request(
-        tuple(messages),
+        messages.all(),
         "\n\n".join(system for system in systems if system),
         _tools(wire),
         wire.max_output_tokens,
@@ -180,13 +184,6 @@ def decode_request(
         originals=tuple(originals),
         unread=tuple(context.unread),
     )
-
-
-def _join(messages: list[Message], message: Message) -> None:
-    """Append a message; consecutive assistant items and consecutive tool results are merged."""
-    if messages and messages[-1].role is message.role and message.role is not Role.USER:
-        message = Message(message.role, messages.pop().parts + message.parts)
-    messages.append(message)
 
 
 def _tools(wire: ResponsesBody) -> tuple[ToolSpec, ...]:
@@ -225,7 +222,7 @@ def _assistant_part(written: bytes, element: Element, context: DecodeContext) ->
 
 
 def _contents(content: str | list[Content] | None, context: DecodeContext) -> tuple[ContentPart, ...]:
-    return tuple(_content(piece, context) for piece in contents_of(content))
+    return tuple(_content(piece, context) for piece in context.take_parts(contents_of(content)))
 
 
 def _content(piece: Content, context: DecodeContext) -> ContentPart:

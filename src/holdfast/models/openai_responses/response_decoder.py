@@ -4,12 +4,13 @@ Finished items and the closing response are authoritative. Deltas only feed the 
 the server never finishes.
 """
 
+from bisect import bisect_left, insort
 from collections.abc import Sequence
 from typing import ClassVar
 
 import msgspec
 
-from holdfast.models.openai_responses.reasoning import PARAGRAPH, read_reasoning
+from holdfast.models.openai_responses.request_encoder import PARAGRAPH, read_reasoning
 from holdfast.models.sse import Event
 from holdfast.models.stream_decoder import AnswerDecoder
 from holdfast.ports import Delta, ReasoningDelta, TextDelta, ToolCallDelta
@@ -120,6 +121,9 @@ class StreamDecoder(AnswerDecoder):
     def __init__(self, issuer: str, nonce: str = "0") -> None:
         super().__init__(issuer, nonce)
         self._items: dict[int, _PartialOutput] = {}
+        # The indexes of the calls, in order, and the lowest index of each call id.
+        self._call_indexes: list[int] = []
+        self._index_of_id: dict[str, int] = {}
         self._response: _Response | None = None
 
     @property
@@ -168,22 +172,31 @@ class StreamDecoder(AnswerDecoder):
             return [ReasoningDelta(piece, part_id=partial.item_id)]
         if kind == "response.function_call_arguments.delta":
             partial = self._append(index, "function_call", piece)
-            return [ToolCallDelta(self._call_number(index), partial.name, piece, self._final_call_id(index))]
+            number = bisect_left(self._call_indexes, index)
+            return [ToolCallDelta(number, partial.name, piece, self._final_call_id(index, partial.call_id))]
         return []  # Progress, audio and unknown events.
 
     def _append(self, index: int, kind: str, piece: str) -> _PartialOutput:
         self._count(piece)
-        if index not in self._items:
-            self._items[index] = _PartialOutput(None, kind)
-        partial = self._items[index]
+        partial = self._items.get(index) or self._add(index, _PartialOutput(None, kind))
         partial.text.append(piece)
+        return partial
+
+    def _add(self, index: int, partial: _PartialOutput) -> _PartialOutput:
+        replaced = self._items.get(index)
+        self._items[index] = partial
+        if partial.kind == "function_call":
+            self._index_of_id[partial.call_id] = min(index, self._index_of_id.get(partial.call_id, index))
+            if replaced is None or replaced.kind != "function_call":
+                insort(self._call_indexes, index)
+            self._check_calls(len(self._call_indexes))
         return partial
 
     def _take_output(self, kind: str, index: int, output: msgspec.Raw) -> list[Delta]:
         partial = self._items.get(index)
         if partial is None or kind == _ITEM_ADDED:
             self._count(_ITEM_WEIGHT)
-            partial = self._items[index] = _PartialOutput(output)
+            partial = self._add(index, _PartialOutput(output))
         if kind == _ITEM_ADDED:
             return []
         partial.wire = bytes(output)
@@ -193,14 +206,9 @@ class StreamDecoder(AnswerDecoder):
         opaque = read_reasoning(partial.wire, self.issuer).opaque
         return [ReasoningDelta("", opaque, partial.item_id)] if opaque else []
 
-    def _call_number(self, index: int) -> int:
-        return sum(1 for at, other in self._items.items() if other.kind == "function_call" and at < index)
-
-    def _final_call_id(self, index: int) -> str:
+    def _final_call_id(self, index: int, call_id: str) -> str:
         """Return the call id that the reply will have; "" for a duplicate id, which gets a new one."""
-        call_id = self._items[index].call_id
-        before = (other.call_id for at, other in self._items.items() if at < index)
-        return "" if call_id in before else call_id
+        return "" if self._index_of_id.get(call_id, index) < index else call_id
 
     # --- Reply ---
 

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 
 import msgspec
 
-from holdfast.models.openai_responses.reasoning import reasoning_id, reasoning_node
+from holdfast.models.openai_responses.request_encoder import reasoning_id, reasoning_node
 from holdfast.models.sse import encode_event
 from holdfast.models.stream_encoder import AnswerHead, LiveEncoder, replay
 from holdfast.models.wire import WireNode, to_bytes

@@ -17,21 +17,21 @@ from holdfast.core.limits.bounds import Bounds
 from holdfast.errors import BadInputError, StoreBusyError, StoreUnreachableError
 from holdfast.ports import Admission, Clock, Hit, Lease, Quarantined, RowCheck, Segment, SessionInfo, Snapshot
 from holdfast.stores.feeds import Feed, FeedRegistry
-from holdfast.stores.postgres import leases, reading, repair, session_admin
-from holdfast.stores.postgres.batch import Admit, Append
+from holdfast.stores.postgres import leases, reading, session_admin
+from holdfast.stores.postgres.batch import Admit, Append, Extend
 from holdfast.stores.postgres.connections import Address, Connections
+from holdfast.stores.postgres.leases import Change, Work
 from holdfast.stores.postgres.notify import Notifier
-from holdfast.stores.postgres.transaction import Change, Work
 from holdfast.stores.postgres.writer import Writers
 from holdfast.stores.rows import SessionRow, body_of, check_key, check_lease_term, open_call_error, seal_record
 from holdfast.types.messages import BlobRef
 from holdfast.types.records import (
     InboxRecord,
-    InputAdmitted,
     LeasedRecord,
     Logged,
     WorkRecord,
     append_bookkeeping,
+    client_id_of,
     owed,
     refs_in,
     refs_of,
@@ -68,11 +68,25 @@ class PostgresStore:
         """Append one inbox record; see `Log.admit`."""
         _check_key(session)
         body = body_of(session, record)
-        client_id = record.client_id if isinstance(record, InputAdmitted) else ""
+        client_id = client_id_of(record)
         room = self._bounds.inputs_waiting_max if owed(record) else None
         admit = Admit(session, body, client_id, room, refs_of(record))
         admission: Admission = await self._writers.of(session).run(admit)
         return admission
+
+    async def extend(self, session: str, records: Sequence[InboxRecord], *, after: int) -> int:
+        """Append inbox records atomically; see `Appends.extend`."""
+        _check_key(session)
+        bodies = [body_of(session, record) for record in records]
+        names = [client_id_of(record) for record in records]
+        extend = Extend(session, bodies, names, after, refs_in(records))
+        last: int = await self._writers.of(session).run(extend)
+        return last
+
+    async def find(self, session: str, client_ids: Sequence[str]) -> dict[str, int]:
+        """Return the seqs of records by client id; see `Appends.find`."""
+        check_key(session)
+        return await self.connections.query(lambda db: reading.client_ids(db, session, client_ids))
 
     async def append(self, lease: Lease, records: Sequence[LeasedRecord], *, after: int) -> int:
         """Append work records atomically; see `Log.append`."""
@@ -166,7 +180,7 @@ class PostgresStore:
 
         async def work(db: "Connection", row: SessionRow, now: float) -> int:
             row.check_after(after)
-            return await repair.seal(db, row, segment, body, now)
+            return await session_admin.seal(db, row, segment, body, now)
 
         return await self._change(lease, work)
 
@@ -221,14 +235,14 @@ class PostgresStore:
         async def work(db: "Connection", row: SessionRow, now: float) -> int:
             row.check_after(after)
             await session_admin.insert_refs(db, row.number, refs_in(records))
-            return await repair.apply_repairs(db, row, repairs, bodies, now)
+            return await session_admin.apply_repairs(db, row, repairs, bodies, now)
 
         return await self._change(lease, work)
 
     async def quarantine(self, session: str, *, after: str = "", limit: int = 100) -> list[Quarantined]:
         """Return quarantined rows; see `Maintenance.quarantine`."""
         check_key(session)
-        return await self.connections.query(lambda db: repair.quarantine(db, session, after, limit))
+        return await self.connections.query(lambda db: session_admin.quarantine(db, session, after, limit))
 
     async def adopt(self, lease: Lease, records: Sequence[Logged]) -> int:
         """Append records of another log; see `SessionAdmin.adopt`."""

@@ -99,13 +99,18 @@ class Operation(Protocol):
         ...
 
     @property
-    def client_id(self) -> bytes:
-        """The digest of the client id to look up first; empty if there is none."""
+    def client_ids(self) -> Sequence[bytes]:
+        """The digests of client ids to look up first."""
         ...
 
     def apply(self, batch: "Batch") -> Any:  # noqa: ANN401 - each operation has its own result
         """Check all conditions, then change. Raises `HoldfastError` if it is rejected."""
         ...
+
+
+def client_digest(name: str) -> bytes:
+    """Return the digest under which a client id is stored."""
+    return sha256(name.encode()).digest()
 
 
 class Admit(msgspec.Struct, frozen=True):
@@ -123,13 +128,13 @@ class Admit(msgspec.Struct, frozen=True):
         return len(self.body)
 
     @property
-    def client_id(self) -> bytes:
-        """See `Operation.client_id`."""
-        return sha256(self.client_name.encode()).digest() if self.client_name else b""
+    def client_ids(self) -> Sequence[bytes]:
+        """See `Operation.client_ids`."""
+        return [client_digest(self.client_name)] if self.client_name else []
 
     def apply(self, batch: "Batch") -> Admission:
         """See `Operation.apply`."""
-        client_id = self.client_id
+        client_id = next(iter(self.client_ids), b"")
         digest = sha256(self.body).digest() if client_id else b""
         if client_id and (known := batch.known.get((self.session, client_id))) is not None:
             seq, known_digest = known
@@ -141,9 +146,46 @@ class Admit(msgspec.Struct, frozen=True):
             row.check_queue(self.inputs_waiting_max)
         batch.extend(row, (self.body,), owed=0 if self.inputs_waiting_max is None else 1)
         if client_id:
-            batch.add_client_id(row, client_id, digest)
+            batch.add_client_id(row, row.last_seq, client_id, digest)
         batch.add_blob_refs(row, self.refs)
         return Admission(row.last_seq, is_new=True)
+
+
+class Extend(msgspec.Struct, frozen=True):
+    """Append inbox records after the last seq. Client ids are empty or new."""
+
+    session: str
+    bodies: Sequence[bytes]
+    client_names: Sequence[str]
+    after: int
+    refs: Sequence[BlobRef] = ()
+
+    @property
+    def size_bytes(self) -> int:
+        """Approximate size of the write."""
+        return sum(map(len, self.bodies))
+
+    @property
+    def client_ids(self) -> Sequence[bytes]:
+        """See `Operation.client_ids`."""
+        return [client_digest(name) for name in self.client_names if name]
+
+    def apply(self, batch: "Batch") -> int:
+        """See `Operation.apply`."""
+        row = batch.row(self.session)
+        row.check_after(self.after)
+        for name in filter(None, self.client_names):
+            if (known := batch.known.get((self.session, client_digest(name)))) is not None:
+                raise ClientIdReusedError(self.session, name, known[0])
+        if self.bodies:
+            batch.extend(row, self.bodies, owed=0)
+            batch.add_blob_refs(row, self.refs)
+        for seq, name, body in zip(
+            range(self.after + 1, row.last_seq + 1), self.client_names, self.bodies, strict=True
+        ):
+            if name:
+                batch.add_client_id(row, seq, client_digest(name), sha256(body).digest())
+        return row.last_seq
 
 
 class Append(msgspec.Struct, frozen=True):
@@ -166,9 +208,9 @@ class Append(msgspec.Struct, frozen=True):
         return sum(map(len, self.bodies))
 
     @property
-    def client_id(self) -> bytes:
-        """See `Operation.client_id`."""
-        return b""
+    def client_ids(self) -> Sequence[bytes]:
+        """See `Operation.client_ids`."""
+        return ()
 
     def apply(self, batch: "Batch") -> int:
         """See `Operation.apply`."""
@@ -229,12 +271,12 @@ class Batch:
             fresh.append((seq, at, body))
         row.extend(len(bodies), owed, at)
 
-    def add_client_id(self, row: SessionRow, client_id: bytes, digest: bytes) -> None:
-        """Add the client id of the newest record."""
-        self.known[row.key, client_id] = row.last_seq, digest
+    def add_client_id(self, row: SessionRow, seq: int, client_id: bytes, digest: bytes) -> None:
+        """Add the client id of a new record."""
+        self.known[row.key, client_id] = seq, digest
         self._id_places.append(self._places[row.key])
         self._ids.append(client_id)
-        self._id_seqs.append(row.last_seq)
+        self._id_seqs.append(seq)
         self._digests.append(digest)
 
     def add_blob_refs(self, row: SessionRow, refs: Sequence[BlobRef]) -> None:

@@ -16,7 +16,7 @@ import asyncpg
 from holdfast.errors import BlobMissingError
 from holdfast.stores.blobs import CHUNK_BYTES, UNNAMED_SECONDS_MIN, coalesced
 from holdfast.stores.postgres.connections import Connections
-from holdfast.stores.postgres.queries import SQL
+from holdfast.stores.postgres.migrations import SQL
 from holdfast.types.messages import BlobRef
 
 if TYPE_CHECKING:

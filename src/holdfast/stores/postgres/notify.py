@@ -15,9 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 from holdfast.errors import HoldfastError
 from holdfast.stores.feeds import FeedRegistry, NewRow
-from holdfast.stores.postgres.connections import CONNECT_SECONDS, Connections
-from holdfast.stores.postgres.errors import SERVER_ERRORS
-from holdfast.stores.postgres.queries import SQL
+from holdfast.stores.postgres.connections import CONNECT_SECONDS, SERVER_ERRORS, Connections
+from holdfast.stores.postgres.migrations import SQL
 
 if TYPE_CHECKING:
     from holdfast.stores.postgres.connections import Connection

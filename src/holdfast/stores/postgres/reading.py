@@ -12,7 +12,8 @@ from holdfast.core.integrity.segments import Kept
 from holdfast.core.search.rank import Posting, RowSize, query_words, rank, read_rows, rebuild_row, snippet, word_counts
 from holdfast.errors import RecordsSealedError
 from holdfast.ports import Hit, RowCheck, Segment, SessionInfo
-from holdfast.stores.postgres.queries import SQL
+from holdfast.stores.postgres.batch import client_digest
+from holdfast.stores.postgres.migrations import SQL
 from holdfast.stores.rows import LOWEST_SEQ, check_page, clean_rows, decode_rows
 from holdfast.types.records import Logged
 
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 _INLINE_BYTES_MAX = 256 * 2**10
 
 _SELECT_PAGE_OF_RECORDS = SQL["read_page"]
+_SELECT_CLIENT_IDS = SQL["find_client_ids"]
 _SELECT_SEGMENTS = SQL["list_segments"]
 _SELECT_INFO = SQL["read_session"]
 _SELECT_PAGE = SQL["list_sessions"]
@@ -86,6 +88,13 @@ async def _decoded(session: str, page: Page, after: int, *, is_last: bool) -> li
 def decode(session: str, page: Page, after: int, *, is_last: bool) -> list[Logged]:
     """Decode a page, with placeholders; the last page is extended to the end of the log."""
     return list(decode_rows(session, page.number, page.rows, after, until=page.last_seq if is_last else 0))
+
+
+async def client_ids(connection: "Connection", session: str, names: Sequence[str]) -> dict[str, int]:
+    """Return the seqs of records by client id."""
+    named = {client_digest(name): name for name in names}
+    found = await connection.fetch(_SELECT_CLIENT_IDS, [session.encode()] * len(named), list(named))
+    return {named[client_id]: seq for _, client_id, seq, _ in found}
 
 
 async def live_rows(connection: "Connection", session: str, after: int, limit: int) -> list[Kept]:

@@ -21,16 +21,18 @@ from holdfast.errors import HoldfastError, OutcomeUnknownError, StoppingError, S
 from holdfast.ports import Clock
 from holdfast.stores.feeds import NewRow
 from holdfast.stores.postgres.batch import Batch, KnownIds, Operation, RowCache, versioned_row
-from holdfast.stores.postgres.connections import CONNECT_SECONDS, Backoff, Connections
-from holdfast.stores.postgres.errors import (
+from holdfast.stores.postgres.connections import (
+    CONNECT_SECONDS,
     SERVER_ERRORS,
     VOID,
+    Backoff,
+    Connections,
     is_connection_lost,
     is_retryable,
     sqlstate,
     translate_error,
 )
-from holdfast.stores.postgres.queries import SQL
+from holdfast.stores.postgres.migrations import SQL
 
 if TYPE_CHECKING:
     from holdfast.stores.postgres.connections import Connection
@@ -234,8 +236,7 @@ class Writer:
 
     async def _known_ids(self, connection: "Connection", waiting: Iterable[_PendingWrite]) -> KnownIds:
         # Read after the rows: a client id that is added later comes with a newer version of its row.
-        asked = [(each.session, each.operation.client_id) for each in waiting]
-        asked = [(session, client_id) for session, client_id in asked if client_id]
+        asked = [(each.session, client_id) for each in waiting for client_id in each.operation.client_ids]
         if not asked:
             return {}
         found = await connection.fetch(

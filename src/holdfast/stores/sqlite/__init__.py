@@ -24,7 +24,7 @@ from holdfast.errors import StoppingError, StoreFullError, StorePathError
 from holdfast.ports import Admission, Clock, Hit, Lease, Quarantined, RowCheck, Segment, SessionInfo, Snapshot
 from holdfast.stores.feeds import Feed, FeedRegistry
 from holdfast.stores.rows import SessionRow, body_of, check_key, check_lease_term, open_call_error, seal_record
-from holdfast.stores.sqlite import blob_refs, inspect, reading, repair, session_admin
+from holdfast.stores.sqlite import blob_refs, inspect, reading, session_admin
 from holdfast.stores.sqlite import search as search_index
 from holdfast.stores.sqlite.batch import Batch
 from holdfast.stores.sqlite.file import OUT_OF_SPACE, BusyHandler, check_path, connect, full, prepare
@@ -36,11 +36,12 @@ from holdfast.stores.sqlite.writer import Writer
 from holdfast.types.messages import BlobRef
 from holdfast.types.records import (
     InboxRecord,
-    InputAdmitted,
     LeasedRecord,
     Logged,
+    ReplyRecorded,
     WorkRecord,
     append_bookkeeping,
+    client_id_of,
     owed,
     refs_in,
     refs_of,
@@ -89,13 +90,29 @@ class SqliteStore:
         """Append one inbox record; see `Log.admit`."""
         check_key(session)
         body = body_of(session, record)
-        client_id = record.client_id if isinstance(record, InputAdmitted) else ""
+        client_id = client_id_of(record)
         room = self._bounds.inputs_waiting_max if owed(record) else None
         refs = refs_of(record)
         return await self._writer.run(
             lambda batch: batch.admit(session, body, client_id, inputs_waiting_max=room, refs=refs),
             size_bytes=len(body),
         )
+
+    async def extend(self, session: str, records: Sequence[InboxRecord], *, after: int) -> int:
+        """Append inbox records atomically; see `Appends.extend`."""
+        check_key(session)
+        bodies = [body_of(session, record) for record in records]
+        client_ids, refs = [client_id_of(record) for record in records], refs_in(records)
+        return await self._writer.run(
+            lambda batch: batch.extend(session, bodies, client_ids, after=after, refs=refs),
+            size_bytes=sum(map(len, bodies)),
+        )
+
+    async def find(self, session: str, client_ids: Sequence[str]) -> dict[str, int]:
+        """Return the seqs of records by client id; see `Appends.find`."""
+        check_key(session)
+        found = await self._read_inline(lambda db: reading.client_ids(db, session, client_ids))
+        return await self._read(lambda db: reading.client_ids(db, session, client_ids)) if found is None else found[0]
 
     async def append(self, lease: Lease, records: Sequence[LeasedRecord], *, after: int) -> int:
         """Append work records atomically; see `Log.append`."""
@@ -106,15 +123,20 @@ class SqliteStore:
         return await self._writer.run(
             lambda batch: batch.append(lease, bodies, after=after, owed=added, refs=refs),
             size_bytes=size_bytes,
-            # A reply of megabytes would use up the reserve.
-            ends_turn=added < 0 and size_bytes <= TURN_END_BYTES_MAX,
+            # Replies would use up the reserve.
+            ends_turn=added < 0 and size_bytes <= TURN_END_BYTES_MAX and not _has_reply(records),
         )
 
     async def read(self, session: str, *, after: int = 0, limit: int | None = None) -> list[Logged]:
         """Return records above `after`; see `Log.read`."""
         check_key(session)
         few = FEW_RECORDS if limit is None else min(limit, FEW_RECORDS)
-        found = await self._read_inline(lambda db: reading.records(db, session, after, few))
+
+        def read_newest(db: apsw.Connection) -> list[Logged]:
+            newest = self._readers.recent.records(db, session, after, few) if after > 0 else None
+            return reading.records(db, session, after, few) if newest is None else newest
+
+        found = await self._read_inline(read_newest)
         if found is not None and (few == limit or len(found[0]) < few):
             return found[0]
         return await self._read(lambda db: reading.records(db, session, after, limit))
@@ -165,17 +187,20 @@ class SqliteStore:
     async def acquire(self, session: str, owner: str, *, seconds: float) -> Lease | None:
         """Take the lease of a session; see `Log.acquire`."""
         check_lease_term(session, owner, seconds)
-        return await self._writer.run(lambda batch: batch.acquire(session, owner, seconds), ends_turn=True)
+        # A power loss ends all leases, and takes none of the records that were synced after this one was granted.
+        return await self._writer.run(
+            lambda batch: batch.acquire(session, owner, seconds), ends_turn=True, is_synced=False
+        )
 
     async def renew(self, lease: Lease, *, seconds: float) -> Lease:
         """Extend a lease; see `Log.renew`."""
         check_lease_term(lease.session, lease.owner, seconds)
-        return await self._writer.run(lambda batch: batch.renew(lease, seconds))
+        return await self._writer.run(lambda batch: batch.renew(lease, seconds), is_synced=False)
 
     async def release(self, lease: Lease) -> None:
         """Release a lease; see `Log.release`."""
         check_key(lease.session)
-        await self._writer.run(lambda batch: batch.release(lease))
+        await self._writer.run(lambda batch: batch.release(lease), is_synced=False)
 
     async def save_snapshot(self, lease: Lease, snapshot: Snapshot) -> None:
         """Replace the snapshot; see `Snapshots.save_snapshot`."""
@@ -229,7 +254,13 @@ class SqliteStore:
     async def info(self, session: str) -> SessionInfo | None:
         """Return the summary of a session, or None."""
         check_key(session)
-        return await self._read_small(lambda db: reading.info(db, session))
+        self._check_open()
+        written = self._writer.info(session)
+        if written is None:
+            return await self._read_small(lambda db: reading.info(db, session))
+        # Nothing was waited for, so let other tasks run.
+        await asyncio.sleep(0)
+        return written
 
     async def sessions(self, *, after: str = "", limit: int = 100) -> list[SessionInfo]:
         """Return sessions in order of their keys."""
@@ -237,6 +268,8 @@ class SqliteStore:
 
     async def pending(self) -> list[str]:
         """Return the keys of all sessions with pending work, in order."""
+        # Readiness probes and the watchdog come here: a store that cannot accept anything should not look ready.
+        self._writer.check_place()
         return await self._read(reading.pending)
 
     async def check_rows(self, session: str, *, after: int | None = None, limit: int = 1_000) -> RowCheck:
@@ -258,7 +291,7 @@ class SqliteStore:
 
         def work(db: apsw.Connection, row: SessionRow, now: float) -> int:
             row.check_after(after)
-            repair.apply_repairs(db, row, repairs, bodies, now)
+            session_admin.apply_repairs(db, row, repairs, bodies, now)
             blob_refs.insert_refs(db, row.number, refs_in(records))
             return row.last_seq
 
@@ -267,7 +300,7 @@ class SqliteStore:
     async def quarantine(self, session: str, *, after: str = "", limit: int = 100) -> list[Quarantined]:
         """Return quarantined rows; see `Maintenance.quarantine`."""
         check_key(session)
-        return await self._read(lambda db: repair.quarantine(db, session, after, limit))
+        return await self._read(lambda db: session_admin.quarantine(db, session, after, limit))
 
     async def adopt(self, lease: Lease, records: Sequence[Logged]) -> int:
         """Append records of another log; see `SessionAdmin.adopt`."""
@@ -340,6 +373,10 @@ class SqliteStore:
     def _connect(self, busy_handler: BusyHandler | None) -> apsw.Connection:
         """Open a read connection."""
         return connect(self._path, is_reader=True, busy_handler=busy_handler)
+
+
+def _has_reply(records: Sequence[LeasedRecord]) -> bool:
+    return any(isinstance(record, ReplyRecorded) for record in records)
 
 
 def _prepared(path: Path) -> Instances:

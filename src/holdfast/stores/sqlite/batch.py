@@ -13,7 +13,7 @@ from typing import Any, TypeAlias, TypeVar
 import apsw
 
 from holdfast.errors import ClientIdReusedError, StoreFullError
-from holdfast.ports import Admission, Lease, Segment, Snapshot
+from holdfast.ports import Admission, Lease, Segment, SessionInfo, Snapshot
 from holdfast.stores.feeds import NewRow
 from holdfast.stores.rows import SessionRow, record_crc32
 from holdfast.stores.sqlite.blob_refs import add_blob_refs, insert_refs, seal_rows
@@ -101,8 +101,12 @@ class RowCache:
 
     def begin(self, db: apsw.Connection) -> None:
         """Within a new transaction: clear the cache if another connection has written since our last commit."""
-        if db.data_version() != self._version or len(self._rows) > ROWS_KEPT_MAX:
+        if not self.is_current(db) or len(self._rows) > ROWS_KEPT_MAX:
             self.forget()
+
+    def is_current(self, db: apsw.Connection) -> bool:
+        """Return whether the newest commit, as of the last statement that read the file, is our own."""
+        return db.data_version() == self._version
 
     def committed(self, db: apsw.Connection) -> None:
         """Right after a commit: the cache matches the file."""
@@ -133,6 +137,18 @@ class RowCache:
             self._recent_ends = {number: (last, first, count) for number, last, first, count in ends}
             self.recent_records = sum(count for *_, count in ends)
         return self._recent_ends
+
+    def info(self, db: apsw.Connection, session: str) -> SessionInfo | None:
+        """Outside of a transaction: return the summary of a session, if this connection wrote the newest commit.
+
+        None: read it from the file. A row that was read, not written, does not know the time of its newest record.
+        """
+        row = self._rows.get(session)
+        if row is None or not row.updated_at:
+            return None
+        # SQLite notices commits of other connections when a statement reads.
+        db.execute("PRAGMA data_version").get  # noqa: B018 - the statement is run for this effect
+        return row.info() if db.data_version() == self._version else None
 
     def drop(self, session: str) -> None:
         """Remove a row and the ends of recent records from the cache."""
@@ -204,6 +220,25 @@ class Batch:
         if refs:
             insert_refs(self._db, row.number, refs)
         return Admission(row.last_seq, is_new=True)
+
+    def extend(
+        self, session: str, bodies: Sequence[bytes], client_ids: Sequence[str], *, after: int, refs: Sequence[BlobRef]
+    ) -> int:
+        """Append inbox records after the last seq. Client ids are empty or new."""
+        row = self._row(session)
+        row.check_after(after)
+        for client_id in filter(None, client_ids if row.number else ()):
+            known = self._db.execute(_SELECT_CLIENT_ID, (row.number, client_id)).get
+            if known is not None:
+                raise ClientIdReusedError(session, client_id, known[0])
+        if bodies:
+            self._extend(row, bodies, owed=0)
+        for seq, client_id, body in zip(range(after + 1, row.last_seq + 1), client_ids, bodies, strict=True):
+            if client_id:
+                self._db.execute(_INSERT_CLIENT_ID, (row.number, client_id, seq, sha256(body).digest()))
+        if refs:
+            insert_refs(self._db, row.number, refs)
+        return row.last_seq
 
     def append(
         self, lease: Lease, bodies: Sequence[bytes], *, after: int, owed: int, refs: Sequence[BlobRef] = ()

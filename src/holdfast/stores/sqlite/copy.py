@@ -14,8 +14,7 @@ import apsw
 from holdfast.errors import StorePathError
 from holdfast.ports.model import Progress, ignore
 from holdfast.stores.folder import sync_folder
-from holdfast.stores.sqlite.file import connect, translate_error
-from holdfast.stores.sqlite.page_copy import copy_pages
+from holdfast.stores.sqlite.file import connect, copy_pages, translate_error
 
 # Suffixes of the folders that belong to a store.
 BESIDE = ("-blobs", "-archive")

@@ -86,10 +86,17 @@ class _NoWriter:
         *,
         size_bytes: int = 0,  # noqa: ARG002
         ends_turn: bool = False,  # noqa: ARG002
+        is_synced: bool = True,  # noqa: ARG002
     ) -> NoReturn:
         raise StoreVersionError(
             f"{self._path} is open read-only; use a command that writes, which migrates it to the newest layout first"
         )
+
+    def info(self, _session: str) -> None:
+        """Return None: nothing was written here."""
+
+    def check_place(self) -> None:
+        """No-op: the view accepts nothing that could be lost."""
 
     def start_polling(self) -> None:
         """No-op: the view does not poll."""

@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, TypeAlias, TypeVar
@@ -25,12 +25,21 @@ _SELECT_RECORDS = """
     SELECT seq, at, crc32, body FROM recent WHERE session = ?1 AND seq > ?2
     ORDER BY seq LIMIT ?3
 """
+_SELECT_CLIENT_ID = """
+    SELECT seq FROM client_ids
+    WHERE session = (SELECT number FROM sessions WHERE key = ?) AND client_id = ?
+"""
 # The session number and the last sealed seq.
 _SELECT_SEALED = """
     SELECT number, (SELECT max(last) FROM segments WHERE session = number) FROM sessions WHERE key = ?
 """
 # Recent records are in the order of their appends.
 _SELECT_NEWEST = "SELECT seq, at, crc32, body FROM recent WHERE session = ? ORDER BY rowid DESC LIMIT ?"
+# The recent records from a place on: the first of them is known, and shows that the table was not moved meanwhile.
+_SELECT_RECENT = "SELECT place, session, seq, crc32 FROM recent WHERE place >= ? ORDER BY place"
+_SELECT_PLACES = "SELECT seq, at, crc32, body FROM recent WHERE session = ? AND place BETWEEN ? AND ? ORDER BY place"
+_SELECT_PLACE = "SELECT seq FROM recent WHERE place = ? AND session = ?"
+_SELECT_LAST = "SELECT max(seq) FROM records WHERE session = ?"
 # The small table of recent records is read once for any number of sessions. With `max`, SQLite takes the other columns
 # from the row of the maximum.
 _SELECT_SESSIONS = """
@@ -65,6 +74,12 @@ def live_rows(db: apsw.Connection, session: str, after: int, limit: int | None) 
     if rows and rows[0][0] != expected + 1 and rows[0][0] - 1 <= sealed_until(db, number):
         expected = rows[0][0] - 1
     return clean_rows(session, number, rows, expected)
+
+
+def client_ids(db: apsw.Connection, session: str, names: Sequence[str]) -> dict[str, int]:
+    """Return the seqs of records by client id."""
+    found = ((name, db.execute(_SELECT_CLIENT_ID, (session, name)).get) for name in names)
+    return {name: seq for name, seq in found if seq is not None}
 
 
 def records(db: apsw.Connection, session: str, after: int, limit: int | None) -> list[Logged]:
@@ -104,6 +119,52 @@ def _read_newest(db: apsw.Connection, number: int, start: int, at_most: int) -> 
     rows = [last] * count if count <= 1 else db.execute(_SELECT_NEWEST, (number, count)).fetchall()[::-1]
     is_clean = [row[0] for row in rows] == list(range(start + 1, start + count + 1))
     return rows if is_clean and all(is_intact(number, row) for row in rows) else None
+
+
+class RecentPlaces:
+    """The places of recent records, by session, as one connection of the event loop has read them.
+
+    The table of recent records has no index, which would double the pages of an append, and is mostly read by readers
+    that have seen all of it. So each record is looked at once, not with each read.
+    """
+
+    def __init__(self) -> None:
+        self._last: tuple[Any, ...] = ()
+        self._places: dict[int, list[tuple[int, int]]] = {}
+
+    def records(self, db: apsw.Connection, session: str, after: int, limit: int) -> list[Logged] | None:
+        """Return the records above `after`, if they are few, recent and intact; None: use `records`."""
+        number = db.execute(_SELECT_NUMBER, (session,)).get
+        if number is None:
+            return None
+        self._catch_up(db)
+        places = self._places.get(number)
+        if places is None:
+            # The newest record of a session that has written nothing lately.
+            return [] if db.execute(_SELECT_LAST, (number,)).get == after else None
+        last, place = places[-1]
+        count = last - after
+        if count == 0:
+            # Still there: the records of a single session may have been moved or repaired.
+            return [] if db.execute(_SELECT_PLACE, (place, number)).get == last else None
+        if not 0 < count <= min(limit, len(places), NEWEST_MAX):
+            return None
+        rows: list[tuple[Any, ...]] = db.execute(_SELECT_PLACES, (number, places[-count][1], place)).fetchall()
+        is_clean = [row[0] for row in rows] == list(range(after + 1, last + 1))
+        if not is_clean or not all(is_intact(number, row) for row in rows):
+            return None
+        return list(decode_rows(session, number, rows, after))
+
+    def _catch_up(self, db: apsw.Connection) -> None:
+        rows: list[tuple[Any, ...]] = db.execute(_SELECT_RECENT, (self._last[0] if self._last else 0,)).fetchall()
+        if self._last and (not rows or rows[0] != self._last):
+            # The records were moved to the main table.
+            self._last, self._places = (), {}
+            rows = db.execute(_SELECT_RECENT, (0,)).fetchall()
+        for row in rows[1:] if self._last else rows:
+            place, number, seq, _ = row
+            self._places.setdefault(number, []).append((seq, place))
+        self._last = rows[-1] if rows else ()
 
 
 def _read_checked(db: apsw.Connection, session: str, number: int, after: int, limit: int | None) -> list[Logged]:
@@ -160,8 +221,10 @@ def pending(db: apsw.Connection) -> list[str]:
 
 # Reads mostly wait for the GIL, not for the disk: more threads would not help.
 READERS_MAX = 4
-# An inline read that takes longer blocks every session: threads then read for this time.
+# Inline reads that take longer block every session: after a few in a row threads read for this time. A single one is
+# mostly the scheduler's, which took the processor away.
 SLOW_SECONDS = 0.005
+SLOW_READS = 3
 SLOW_AGAIN_SECONDS = 1.0
 
 ResultT = TypeVar("ResultT")
@@ -179,6 +242,8 @@ class Readers:
         self._idle: list[apsw.Connection] = []
         self._inline: apsw.Connection | None = None
         self._inline_after = 0.0
+        self._slow_reads = 0
+        self.recent = RecentPlaces()
 
     async def query(self, query: Callable[[apsw.Connection], ResultT]) -> ResultT:
         """Run a query in a thread."""
@@ -219,7 +284,8 @@ class Readers:
             return None
         finally:
             ended = time.monotonic()
-            if ended - started > SLOW_SECONDS:
+            self._slow_reads = self._slow_reads + 1 if ended - started > SLOW_SECONDS else 0
+            if self._slow_reads >= SLOW_READS:
                 self._inline_after = ended + SLOW_AGAIN_SECONDS
 
     def _query_in_thread(self, query: Callable[[apsw.Connection], ResultT]) -> ResultT:

@@ -57,6 +57,8 @@ class Reserve:
         self._path = reserve_path(database)
         self._fd: int | None = None
         self._next_try = 0.0
+        # The space was allocated when this process last looked, and this process has not released it.
+        self.is_kept = False
         with suppress(OSError):
             self._fd = os.open(self._path, os.O_RDWR | os.O_CLOEXEC)
         self.allows_all()
@@ -69,17 +71,19 @@ class Reserve:
             return True
         try:
             # Any process may have allocated it.
-            if os.fstat(self._fd).st_size > 0:
-                return True
-            return self._is_time(_TRY_SECONDS_RELEASED) and _allocate(self._fd)
+            self.is_kept = os.fstat(self._fd).st_size > 0 or (
+                self._is_time(_TRY_SECONDS_RELEASED) and _allocate(self._fd)
+            )
         except OSError:
             # A failing reserve must not stop the store.
             self._disable()
             return True
+        return self.is_kept
 
     def release(self) -> bool:
         """Release the space, and return whether there was any."""
         self._next_try = time.monotonic() + _TRY_SECONDS_RELEASED
+        self.is_kept = False
         return self._fd is not None and _truncate(self._fd)
 
     def close(self) -> None:
@@ -113,7 +117,7 @@ class Reserve:
                 incoming.unlink()
 
     def _disable(self) -> None:
-        fd, self._fd = self._fd, None
+        fd, self._fd, self.is_kept = self._fd, None, False
         with suppress(OSError):
             self._path.unlink()
         if fd is not None:

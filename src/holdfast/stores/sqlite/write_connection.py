@@ -14,12 +14,12 @@ from typing import Any, TypeAlias
 
 import apsw
 
-from holdfast.errors import HoldfastError, StoreFullError
-from holdfast.ports import Clock
+from holdfast.errors import HoldfastError, StoreFullError, StoreMovedError
+from holdfast.ports import Clock, SessionInfo
 from holdfast.stores.feeds import FeedRegistry, NewRow
 from holdfast.stores.sqlite import batch as batches
 from holdfast.stores.sqlite.batch import Batch, RowCache
-from holdfast.stores.sqlite.file import BUSY_SECONDS, BusyHandler, connect, full, translate_error
+from holdfast.stores.sqlite.file import BUSY_SECONDS, BusyHandler, FilePlace, connect, full, translate_error
 from holdfast.stores.sqlite.process_lock import Instances
 from holdfast.stores.sqlite.reserve import Reserve
 
@@ -43,6 +43,8 @@ POLL_SECONDS_MAX = 0.025
 # Polling takes at most this share of the time of the thread, for any number of sessions.
 POLL_TIME_SHARE_MAX = 0.1
 
+# In a WAL, a commit syncs with FULL and only checkpoints do with NORMAL.
+_SYNC, _NO_SYNC = "PRAGMA synchronous = FULL", "PRAGMA synchronous = NORMAL"
 # The first query reads the small table of recent records once for all sessions.
 _SELECT_RECENT_ENDS = "SELECT key, max(seq) FROM recent JOIN sessions ON number = session GROUP BY session"
 _SELECT_OLDER_END = "SELECT max(seq) FROM records WHERE session = (SELECT number FROM sessions WHERE key = ?)"
@@ -134,18 +136,32 @@ QUICK_SECONDS = 0.001
 # Window of the moving average: one slow commit makes the disk slow, and this many fast ones make it fast again.
 COMMITS_REMEMBERED = 8
 
+# Commits in a row that do not enter the queue of writers, while no other process writes: each saves two system calls. A
+# writer that waits in the queue gets the file after so many commits, which take some milliseconds.
+UNQUEUED_COMMITS_MAX = 16
+# Commits that enter the queue after another process has written.
+QUEUED_COMMITS = 64
+
 Outcome: TypeAlias = tuple[asyncio.Future[Any], Any, HoldfastError | None]
 
 
 class PendingWrite:
     """An operation in the queue, with the future of its caller."""
 
-    __slots__ = ("ends_turn", "future", "operation", "size_bytes")
+    __slots__ = ("ends_turn", "future", "is_synced", "operation", "size_bytes")
 
     def __init__(
-        self, operation: Callable[[Batch], Any], size_bytes: int, future: asyncio.Future[Any], *, ends_turn: bool
+        self,
+        operation: Callable[[Batch], Any],
+        size_bytes: int,
+        future: asyncio.Future[Any],
+        *,
+        ends_turn: bool,
+        is_synced: bool = True,
     ) -> None:
         self.operation, self.size_bytes, self.future = operation, size_bytes, future
+        # The operation succeeds when it is on disk, not only in the WAL for other processes to see.
+        self.is_synced = is_synced
         # The operation ends a turn or leads to that, so it may use the reserved space.
         self.ends_turn = ends_turn
 
@@ -166,6 +182,7 @@ class WriteConnection:
         self.lock = Lock()
         self._reserve = Reserve(path)
         self._path, self._instances, self._clock = path, instances, clock
+        self.place = FilePlace(path)
         self._db: apsw.Connection | None = None
         # The connection may be broken, and no other could be opened yet.
         self._is_broken = False
@@ -174,6 +191,9 @@ class WriteConnection:
         self._checkpoints = Checkpoints()
         # Average duration of a transaction; None before the first.
         self._seconds: float | None = None
+        self._is_synced = True
+        # Transactions that may still begin without the queue; below 0, so many must enter it first.
+        self._unqueued_left = 0
         # Number of commits.
         self.commits = 0
 
@@ -187,14 +207,30 @@ class WriteConnection:
         if self._db is None:
             self._db = connect(self._path, busy_handler=self._busy_handler)
             self._checkpoints.watch(self._db)
+            self._is_synced = True
         elif self._is_broken:
             self._replace(self._db)
         return self._db
 
-    def begin(self, seconds_max: float) -> None:
-        """Begin a transaction, with a timeout for other processes. `error_of` translates its exceptions."""
+    def begin(self, seconds_max: float, *, is_synced: bool = True) -> None:
+        """Begin a transaction, with a timeout for other processes. `error_of` translates its exceptions.
+
+        One that is not synced is on disk with the next one that is: the WAL keeps their order.
+        """
         db = self.db()
+        if is_synced != self._is_synced:
+            db.execute(_SYNC if is_synced else _NO_SYNC)
+            self._is_synced = is_synced
+        if not seconds_max and self._unqueued_left > 0:
+            self._unqueued_left -= 1
+            self._busy_handler.seconds_max = 0.0
+            try:
+                db.execute("BEGIN IMMEDIATE")
+            finally:
+                self._busy_handler.seconds_max = BUSY_SECONDS
+            return
         self._instances.enter_queue(seconds_max)
+        self._unqueued_left = self._unqueued_left + 1 if self._unqueued_left < 0 else UNQUEUED_COMMITS_MAX
         self._busy_handler.seconds_max = seconds_max
         try:
             db.execute("BEGIN IMMEDIATE")
@@ -208,7 +244,9 @@ class WriteConnection:
 
     def write(self, waiting: Sequence[PendingWrite]) -> WriteResult:
         """Run all operations in the begun transaction and commit. On a full disk, only those that end a turn."""
-        if not self._reserve.allows_all():
+        # Another process that takes the reserved space writes right after.
+        is_known = self._reserve.is_kept and self._cache.is_current(self.db())
+        if not is_known and not self._reserve.allows_all():
             return self._write_turn_ends(waiting, full(self._path))
         written = self._write_all(waiting)
         if isinstance(written, WriteResult):
@@ -236,11 +274,20 @@ class WriteConnection:
         started = time.perf_counter()
         db = self.db()
         try:
+            if not self._cache.is_current(db):
+                self._unqueued_left = -QUEUED_COMMITS
             self._cache.begin(db)
             batch = Batch(db, self._cache, self._instances, self._clock.now(), uses_reserve=uses_reserve)
             outcomes = [self._outcome(each, batch) for each in waiting]
             batch.flush()
+            # Before the commit alone: a file that goes right after it takes along what it holds in any case.
+            self.place.check()
             db.execute("COMMIT")
+            self.place.note_wal()
+        except StoreMovedError as error:
+            # Its rows are no longer those of the file at the path. The connection stays: the file may come back.
+            self._rollback(db, is_usable=True)
+            return error
         except apsw.Error as error:
             why = translate_error(self._path, error, db)
             self._rollback(db, is_usable=isinstance(error, apsw.FullError | apsw.BusyError))
@@ -253,6 +300,16 @@ class WriteConnection:
         self.commits += 1
         self._record_time(time.perf_counter() - started)
         return WriteResult(outcomes, batch.new_rows)
+
+    def info(self, session: str) -> SessionInfo | None:
+        """Return the summary of a session from the cache; None if it is not there or another process has written."""
+        if self._db is None or self._is_broken:
+            return None
+        self._busy_handler.seconds_max = 0.0
+        try:
+            return self._cache.info(self._db, session)
+        finally:
+            self._busy_handler.seconds_max = BUSY_SECONDS
 
     def needs_tidying(self) -> bool:
         """Return whether `tidy` has work."""
@@ -315,7 +372,7 @@ class WriteConnection:
         successor = self._open_successor()
         self._is_broken = successor is None
         if successor is not None:
-            self._db = successor
+            self._db, self._is_synced = successor, True
             with suppress(apsw.Error):
                 db.close()
 

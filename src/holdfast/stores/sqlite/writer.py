@@ -19,7 +19,7 @@ from typing import Generic, TypeVar
 import apsw
 
 from holdfast.errors import StoppingError, StoreBusyError, StoreIoError
-from holdfast.ports import Clock
+from holdfast.ports import Clock, SessionInfo
 from holdfast.stores.feeds import FeedRegistry
 from holdfast.stores.sqlite.batch import Batch
 from holdfast.stores.sqlite.file import BUSY_SECONDS
@@ -171,14 +171,24 @@ class Writer:
         """Number of commits."""
         return self._connection.commits
 
+    def check_place(self) -> None:
+        """Raise `StoreMovedError` if the file is no longer at its path."""
+        self._connection.place.check()
+
     # On the event loop.
 
     async def run(
-        self, operation: Callable[[Batch], ResultT], *, size_bytes: int = 0, ends_turn: bool = False
+        self,
+        operation: Callable[[Batch], ResultT],
+        *,
+        size_bytes: int = 0,
+        ends_turn: bool = False,
+        is_synced: bool = True,
     ) -> ResultT:
         """Run an operation in the next transaction and return its result once it is on disk.
 
-        An operation that ends a turn (`ends_turn`) may use the reserved space on a full disk.
+        An operation that ends a turn (`ends_turn`) may use the reserved space on a full disk. One that need not be on
+        disk before the next (`is_synced` is False) succeeds when other processes see it.
         """
         if self._is_stopping:
             raise StoppingError(f"the store {self._path} is closed; open it again")
@@ -186,7 +196,7 @@ class Writer:
             raise StoreBusyError(f"write queue of {self._path} is full ({WAITING_MAX:,} operations); retry later")
         loop = self._outbox.attach()
         future: asyncio.Future[ResultT] = loop.create_future()
-        waiting = PendingWrite(operation, size_bytes, future, ends_turn=ends_turn)
+        waiting = PendingWrite(operation, size_bytes, future, ends_turn=ends_turn, is_synced=is_synced)
         self._requested += 1
         if self._requested == 1:
             # Runs after all tasks that are ready now, which may add operations.
@@ -198,6 +208,19 @@ class Writer:
             # The inline write did not yield, so let other tasks run.
             await asyncio.sleep(0)
         return await future
+
+    def info(self, session: str) -> SessionInfo | None:
+        """Return the summary of a session that this store wrote last, without reading the file; None: read it."""
+        connection = self._connection
+        if not connection.lock.acquire(blocking=False):
+            return None
+        try:
+            return connection.info(session)
+        except apsw.Error:
+            # The read from the file reports the error.
+            return None
+        finally:
+            connection.lock.release()
 
     def start_polling(self) -> None:
         """Start polling for records of other processes: a feed waits."""
@@ -235,7 +258,7 @@ class Writer:
         ):
             return False
         try:
-            connection.begin(seconds_max=0.0)
+            connection.begin(seconds_max=0.0, is_synced=waiting.is_synced)
             written = connection.write([waiting])
         except (apsw.Error, OSError):
             # Another process holds the file, or it fails: the thread waits or reports the error.
@@ -297,12 +320,15 @@ class Writer:
 
     def _write(self) -> WriteResult:
         """Run all queued operations in one transaction."""
+        # One that joins operations which must be on disk is synced with them.
+        is_synced = self._in_flight[0].is_synced or len(self._inbox) > 0
         try:
-            self._connection.begin(BUSY_SECONDS)
+            self._connection.begin(BUSY_SECONDS, is_synced=is_synced)
         except (apsw.Error, OSError) as error:
             self._in_flight += self._drain(bounded=False)
             return WriteResult(rejected(self._in_flight, self._connection.error_of(error)))
-        self._in_flight += self._drain(bounded=True)
+        if is_synced:
+            self._in_flight += self._drain(bounded=True)
         return self._connection.write(self._in_flight)
 
     def _report(self, written: WriteResult) -> None:
