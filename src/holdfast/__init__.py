@@ -11,9 +11,11 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from holdfast.core.faults.public import Classification, classify
     from holdfast.core.limits.bounds import Bounds, Deadlines
     from holdfast.errors import (
         BadInputError,
+        ConflictError,
         HoldfastError,
         OperatorError,
         RetryLaterError,
@@ -21,12 +23,14 @@ if TYPE_CHECKING:
         UsageError,
     )
     from holdfast.ports import Attachment, ReasoningDelta, SessionInfo, TextDelta
-    from holdfast.runtime.engine.preview import Preview
+    from holdfast.runtime.engine.compaction import Preview
+    from holdfast.runtime.sessions.appending import Appended, Draft, StoredMessage, session_key
     from holdfast.runtime.sessions.client import Client
-    from holdfast.runtime.sessions.session import Answer, Event, Session, View
+    from holdfast.runtime.sessions.session import Answer, Event, Session
+    from holdfast.runtime.sessions.view import View
     from holdfast.runtime.tools.function_tool import tool
     from holdfast.types.limits import Limits
-    from holdfast.types.messages import LargeText, Media, Message, Text
+    from holdfast.types.messages import LargeText, Media, Message, Reasoning, Role, Text, ToolCall, ToolResult
     from holdfast.types.records import Logged
     from holdfast.wiring import Tuning, ask, open  # noqa: A004 - `holdfast.open()` reads as it should
 
@@ -38,6 +42,7 @@ _HOMES = {
     "Bounds": "core.limits.bounds",
     "Deadlines": "core.limits.bounds",
     "Event": "runtime.sessions.session",
+    "Classification": "core.faults.public",
     "Client": "runtime.sessions.client",
     "HoldfastError": "errors",
     "LargeText": "types.messages",
@@ -46,7 +51,7 @@ _HOMES = {
     "Media": "types.messages",
     "Message": "types.messages",
     "OperatorError": "errors",
-    "Preview": "runtime.engine.preview",
+    "Preview": "runtime.engine.compaction",
     "ReasoningDelta": "ports",
     "RetryLaterError": "errors",
     "Session": "runtime.sessions.session",
@@ -56,19 +61,33 @@ _HOMES = {
     "Tuning": "wiring",
     "TurnFailedError": "errors",
     "UsageError": "errors",
-    "View": "runtime.sessions.session",
+    "View": "runtime.sessions.view",
+    "Appended": "runtime.sessions.appending",
+    "Draft": "runtime.sessions.appending",
+    "StoredMessage": "runtime.sessions.appending",
+    "Role": "types.messages",
+    "ToolCall": "types.messages",
+    "ToolResult": "types.messages",
+    "Reasoning": "types.messages",
+    "ConflictError": "errors",
     "ask": "wiring",
+    "classify": "core.faults.public",
     "open": "wiring",
+    "session_key": "runtime.sessions.appending",
     "tool": "runtime.tools.function_tool",
 }
 
 __all__ = [
     "Answer",
+    "Appended",
     "Attachment",
     "BadInputError",
     "Bounds",
+    "Classification",
     "Client",
+    "ConflictError",
     "Deadlines",
+    "Draft",
     "Event",
     "HoldfastError",
     "LargeText",
@@ -78,18 +97,25 @@ __all__ = [
     "Message",
     "OperatorError",
     "Preview",
+    "Reasoning",
     "ReasoningDelta",
     "RetryLaterError",
+    "Role",
     "Session",
     "SessionInfo",
+    "StoredMessage",
     "Text",
     "TextDelta",
+    "ToolCall",
+    "ToolResult",
     "Tuning",
     "TurnFailedError",
     "UsageError",
     "View",
     "ask",
+    "classify",
     "open",
+    "session_key",
     "tool",
 ]
 

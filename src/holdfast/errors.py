@@ -20,6 +20,7 @@ HoldfastError
 │   ├── StoreVersionError     the store was written by a newer version
 │   ├── StoreFullError        disk full
 │   ├── StoreIoError          I/O error of the disk or the database file
+│   ├── StoreMovedError       the file was removed, renamed or replaced while open
 │   ├── StoreDamagedError     a record cannot be read
 │   ├── BlobMissingError      a referenced blob is missing or altered
 │   ├── SegmentMissingError   a segment of the archive is missing or altered
@@ -175,6 +176,12 @@ class StoreIoError(OperatorError):
     """The disk or the database file has an I/O error; nothing was acknowledged."""
 
     code = "store_io"
+
+
+class StoreMovedError(OperatorError):
+    """The file of an open store was removed, renamed or replaced; nothing was acknowledged."""
+
+    code = "store_moved"
 
 
 class StoreDamagedError(OperatorError):

@@ -12,7 +12,7 @@ import msgspec
 import pytest
 from click.testing import CliRunner
 
-from holdfast.cli.commands.crashlab import crashlab
+from holdfast.cli.commands.lab import crashlab
 from holdfast.lab.crashlab.lane import Figures, Report, Timing, percentile, report
 from holdfast.lab.crashlab.store_check import Checkpoint, Expected, Verdict, check_store
 from holdfast.lab.crashlab.workload import (
@@ -195,7 +195,7 @@ def test_a_broken_promise_is_told_and_exits_with_one(monkeypatch: pytest.MonkeyP
         (folder / "kept").mkdir()
         return Figures(kills=1, seconds=1.0, duplicated=["a payment"])
 
-    monkeypatch.setattr("holdfast.cli.commands.crashlab.run", broken)
+    monkeypatch.setattr("holdfast.cli.commands.lab.run", broken)
 
     ended = CliRunner().invoke(crashlab, ["--folder", str(tmp_path)])
 

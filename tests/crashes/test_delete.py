@@ -14,10 +14,8 @@ from holdfast.stores.archived import ArchivedStore
 from holdfast.stores.archives import MemoryArchive
 from holdfast.stores.memory import MemoryBlobs, MemoryStore
 from holdfast.stores.sqlite import SqliteStore
-from holdfast.testing.builders import a_notice
-from holdfast.testing.clock import ManualClock
+from holdfast.testing.builders import ManualClock, a_notice, lease_on
 from holdfast.testing.crashes import CrashingArchive, CrashingStore, CrashPoint, Died, Side, every_point
-from holdfast.testing.store_fixture import lease_on
 from holdfast.types.messages import BlobRef, LargeText
 from holdfast.types.records import InputAdmitted, Logged
 from tests.stores.older import a_store_of_layout, fill

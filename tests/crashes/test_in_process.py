@@ -10,7 +10,7 @@ import pytest
 
 from holdfast.ports import Store
 from holdfast.stores.memory import MemoryStore
-from holdfast.testing.clock import ManualClock
+from holdfast.testing.builders import ManualClock
 from holdfast.testing.crashes import CrashingStore, CrashPoint, Died, Side, check_log, every_point
 from holdfast.testing.engines import a_hold, an_engine
 from holdfast.types.messages import ToolOutcome

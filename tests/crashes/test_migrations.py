@@ -12,9 +12,7 @@ import pytest
 
 from holdfast.stores.sqlite import SqliteStore
 from holdfast.stores.sqlite import file as sqlite_file
-from holdfast.testing.builders import a_notice, an_input
-from holdfast.testing.clock import ManualClock
-from holdfast.testing.store_fixture import log_of
+from holdfast.testing.builders import ManualClock, a_notice, an_input, log_of
 from tests.stores.older import a_store_of_layout, fill, schema_of
 
 NEWEST = sqlite_file.migrations()[-1][0]

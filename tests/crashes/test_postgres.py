@@ -5,7 +5,7 @@ import random
 import pytest
 
 from holdfast.stores.postgres import PostgresStore
-from holdfast.testing.clock import ManualClock
+from holdfast.testing.builders import ManualClock
 from holdfast.testing.crashes import CrashPoint, Side, every_point
 from tests.crashes.scenario import BOUNDS
 from tests.crashes.test_in_process import World, _the_dead_are_silent, check

@@ -24,8 +24,7 @@ from holdfast.stores.archived import ArchivedStore
 from holdfast.stores.archives import FolderArchive, MemoryArchive
 from holdfast.stores.memory import MemoryStore
 from holdfast.stores.sqlite import SqliteStore
-from holdfast.testing.builders import a_notice, an_input
-from holdfast.testing.clock import ManualClock
+from holdfast.testing.builders import ManualClock, a_notice, an_input
 from holdfast.testing.crashes import CrashingArchive, CrashingStore, CrashPoint, Died, Side, every_point
 from holdfast.testing.engines import FunctionModel, an_engine, says
 from holdfast.types.records import AnyRecord, CompactionApplied, Logged, SegmentSealed

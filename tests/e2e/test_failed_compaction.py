@@ -6,13 +6,14 @@ from pathlib import Path
 import pytest
 
 from holdfast.core.limits.bounds import Bounds, Deadlines
+from holdfast.core.view.exclusion import NO_ANSWER
 from holdfast.errors import TurnFailedError
 from holdfast.runtime.clock import SystemClock
 from holdfast.runtime.sessions.session import Session
 from holdfast.stores.blobs import FolderBlobs
 from holdfast.stores.sqlite import SqliteStore
 from holdfast.testing.engines import a_hold, an_engine
-from holdfast.types.messages import Reply, StopReason, Text
+from holdfast.types.messages import Reply, StopReason, Text, text_of
 from holdfast.types.records import CompactionApplied, SummaryKind, SummaryRefused
 from tests.e2e.world import (
     DIALECTS,
@@ -90,14 +91,13 @@ async def test_a_summariser_that_fails_leads_to_a_digest_and_an_answer(
 @pytest.mark.parametrize(
     ("notes", "stop", "why"),
     [
-        ("Goal: mend the parts. Done: half of", StopReason.LENGTH, "cut off"),
-        ("<think>what was it again?</think>Goal: mend.", StopReason.END, "thinking"),
+        ("Goal: mend the parts. Done: half of", StopReason.CONTENT_FILTER, ""),
+        ("<think>what was it again? Goal: mend.", StopReason.END, "empty"),
         ('<tool_call>{"name": "read"}</tool_call>', StopReason.END, "tool call"),
-        ("word " * 4_000, StopReason.END, "tokens"),
+        ("word " * 4_000, StopReason.END, "repeats itself"),
         ("   \n", StopReason.END, "empty"),
-        ("As was agreed in [#999999].", StopReason.END, "#999999"),
     ],
-    ids=["truncated", "thinking", "tool-call", "larger", "blank", "invented"],
+    ids=["filtered", "thinking", "tool-call", "looping", "blank"],
 )
 async def test_what_is_no_summary_is_not_used(tmp_path: Path, notes: str, stop: StopReason, why: str) -> None:
     """FM-020, FM-021, FM-045, FM-046, FM-047, FM-071."""
@@ -152,7 +152,8 @@ async def test_with_all_models_down_the_turn_ends_with_what_to_do_and_the_next_i
         assert failed.value.reason == "transient"
         assert "send the message again" in failed.value.sentence
         view = await session.view()
-        assert len(view.messages) == len(before.messages) + 1, "only the message itself is new"
+        new = [text_of(message.parts) for message in view.messages[len(before.messages) :]]
+        assert new == [a_message(3), NO_ANSWER], "only the message itself is new, and that it was not answered"
         world.simulation.fault_of = lambda _: ""
         assert (await session.send("hello again")).text.startswith("You said")
         await ended_well(session)
@@ -169,8 +170,8 @@ async def test_failures_never_make_the_view_grow(tmp_path: Path) -> None:
 
         view = await session.view()
 
-        assert [text.text for message in view.messages for text in message.parts if isinstance(text, Text)] == [
-            f"try {number}" for number in range(6)
+        assert [text_of(message.parts) for message in view.messages] == [
+            text for number in range(6) for text in (f"try {number}", NO_ANSWER)
         ]
         world.simulation.fault_of = lambda _: ""
         assert (await session.send("and now?")).text.startswith("You said")

@@ -150,7 +150,7 @@ async def test_a_tool_loop_that_is_compacted_goes_on_with_its_own_signed_thinkin
 
     def look(number: int) -> str:
         """Look something up."""
-        return a_message(number)
+        return a_message(number)[:300]
 
     # No output is masked, so that the past has to be represented in the middle of the turn.
     bounds = Bounds(compacts_ahead=False, outputs_kept=50)
@@ -160,7 +160,7 @@ async def test_a_tool_loop_that_is_compacted_goes_on_with_its_own_signed_thinkin
         world.open(world.model(declared=SMALL), bounds=bounds, tools=[look]) as hold,
     ):
         session = await hold.session(KEY)
-        await session.send("think about before")
+        await session.send("think about before" + " word" * 3_000)
 
         answer = await session.send(f"think, {calls}")
 

@@ -6,6 +6,8 @@ from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanage
 from pathlib import Path
 from typing import Any, TypeVar
 
+from msgspec.structs import replace
+
 import holdfast
 from holdfast.core.limits.bounds import Bounds, Deadlines
 from holdfast.core.limits.prices import NO_PRICES, Prices
@@ -19,7 +21,7 @@ from holdfast.runtime.sessions.client import Client
 from holdfast.runtime.sessions.session import Session
 from holdfast.testing.crashes import check_log
 from holdfast.types.limits import Limits
-from holdfast.types.messages import Reply
+from holdfast.types.messages import Reply, Usage
 from holdfast.types.records import AnyRecord, AttemptFailed, Logged, RungStarted
 
 DIALECTS = ("openai", "anthropic")
@@ -47,6 +49,8 @@ class Provider(Simulation):
     fault_of: Callable[[bytes], str] = staticmethod(lambda _: "")
     bad_notes: Reply | None = None
     has_bad_notes: Callable[[SeenRequest], bool] = staticmethod(lambda _: True)
+    # What the provider reports, by the usage as it was.
+    usage_of: Callable[[Usage], Usage] = staticmethod(lambda usage: usage)
 
     def respond(self, dialect: str, body: bytes, path: str = "") -> HttpResponse:
         """HttpResponse a request, with the fault that its body selects."""
@@ -57,7 +61,8 @@ class Provider(Simulation):
     def _reply(self, seen: SeenRequest, step: FaultStep, weighed: Any) -> Reply:
         if self.bad_notes is not None and is_for_notes(seen) and self.has_bad_notes(seen):
             return self.bad_notes
-        return super()._reply(seen, step, weighed)
+        reply = super()._reply(seen, step, weighed)
+        return reply if reply.usage is None else replace(reply, usage=self.usage_of(reply.usage))
 
 
 def notes_meet(*faults: str, model: str = "") -> Callable[[bytes], str]:
@@ -83,7 +88,7 @@ class World:
 
     def base_url(self, dialect: str = "") -> str:
         """Return the base URL for a dialect."""
-        return self.url + ("/v1" if (dialect or self.dialect) == "openai" else "")
+        return self.url + ("/v1" if (dialect or self.dialect) in ("openai", "responses") else "")
 
     def model(
         self,

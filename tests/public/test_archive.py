@@ -13,9 +13,8 @@ from holdfast.errors import BadInputError, RecordsSealedError, StorePathError, U
 from holdfast.ports import Archive
 from holdfast.stores.archives import FolderArchive, MemoryArchive
 from holdfast.stores.sqlite import SqliteStore
-from holdfast.testing.clock import ManualClock
+from holdfast.testing.builders import ManualClock, lease_on
 from holdfast.testing.engines import FunctionModel, says
-from holdfast.testing.store_fixture import lease_on
 from holdfast.types.limits import Limits
 from holdfast.wiring import MEMORY, Tuning, open_archive, open_store
 

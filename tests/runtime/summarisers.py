@@ -6,7 +6,7 @@ from collections.abc import Callable
 from holdfast.core.limits.bounds import Bounds
 from holdfast.runtime.sessions.client import Client
 from holdfast.runtime.sessions.session import Session
-from holdfast.testing.clock import ManualClock
+from holdfast.testing.builders import ManualClock
 from holdfast.testing.engines import FunctionModel, a_hold, an_engine, says
 from holdfast.types.faults import Refusal
 from holdfast.types.limits import Limits

@@ -16,7 +16,7 @@ from holdfast.core.limits.sizing import tokens_of_request, tokens_of_text
 from holdfast.ports import Attachment, Store
 from holdfast.runtime.sessions.session import Session
 from holdfast.stores.memory import MemoryBlobs, MemoryStore
-from holdfast.testing.clock import ManualClock
+from holdfast.testing.builders import ManualClock
 from holdfast.testing.crashes import CrashingStore, every_point
 from holdfast.testing.engines import FunctionModel, a_hold, an_engine, refuses
 from holdfast.types.faults import Refusal
@@ -184,7 +184,7 @@ async def test_earlier_notes_are_used_word_for_word_and_only_what_came_since_is_
         session = await hold.session(KEY)
         await a_long_talk(session, messages=6)
         await session.compact()
-        until = (await the_piece(session)).until
+        boundary = (await session.view()).boundary
         await a_long_talk(session, messages=6)
 
         await session.compact()
@@ -193,23 +193,42 @@ async def test_earlier_notes_are_used_word_for_word_and_only_what_came_since_is_
         assert len(model.ridden) == 2
         listed = text_of(model.ridden[1].messages[-1].parts).partition("<messages>\n")[2]
         numbers = [int(line.split("]")[0][2:]) for line in listed.splitlines() if line.startswith("[#")]
-        assert min(numbers) >= until
-        summary = (await session.view()).messages[0]
-        assert f"{first}\n\n{second}" in text_of(summary.parts)
+        assert min(numbers) >= boundary
+        summary = text_of((await session.view()).messages[0].parts)
+        assert 0 < summary.index(first) < summary.index(second)
+
+
+@pytest.mark.parametrize(
+    ("riding", "used"),
+    [
+        (Reply((Text("All is decided. And th"),), StopReason.LENGTH, None, "m"), "All is decided."),
+        ("As decided in [#99999] before.", "As decided in before."),
+    ],
+)
+async def test_a_useful_answer_is_used_without_what_is_wrong_in_it(riding: Reply | str, used: str) -> None:
+    model = Provider(lambda _: riding)
+    async with a_hold(an_engine(model, bounds=ONLY_WHEN_ASKED)) as hold:
+        session = await hold.session(KEY)
+        await a_long_talk(session, messages=6)
+
+        await session.compact()
+
+        assert (await the_piece(session)).notes == used
+        assert await of(session, SummaryRefused) == []
+        assert (len(model.ridden), len(model.asked_as_usual)) == (1, 0)
 
 
 @pytest.mark.parametrize(
     ("riding", "why"),
     [
-        (Reply((ToolCall("c", "recall", "{}"),), StopReason.TOOL_CALLS, None, "m"), "it is empty"),
+        (Reply((ToolCall("c", "recall", "{}"),), StopReason.TOOL_CALLS, None, "m"), "tool call"),
         (Reply((Text(NOTES), ToolCall("c", "recall", "{}")), StopReason.TOOL_CALLS, None, "m"), "tool call"),
-        (Reply((Text(NOTES),), StopReason.LENGTH, None, "m"), "cut off"),
+        (Reply((Text(NOTES),), StopReason.CONTENT_FILTER, None, "m"), "cut off"),
         ("ok", "repeats a message"),
-        ("As decided in [#99999].", "#99999"),
         (refuses(529, "overloaded"), "overloaded"),
         (refuses(400, "prompt is too long: 9000 tokens > 8000 maximum"), "token_overflow"),
     ],
-    ids=["nothing but a call", "a call", "cut", "an answer", "a number it was not given", "busy", "too long"],
+    ids=["nothing but a call", "a call", "cut", "an answer", "busy", "too long"],
 )
 async def test_where_its_answer_is_of_no_use_notes_are_asked_for_as_usual(
     riding: Reply | Refusal | str, why: str

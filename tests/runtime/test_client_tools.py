@@ -16,7 +16,7 @@ from holdfast.runtime.sessions.client import Client
 from holdfast.runtime.sessions.session import Session
 from holdfast.runtime.tools.function_tool import tool
 from holdfast.stores.memory import MemoryStore
-from holdfast.testing.clock import ManualClock
+from holdfast.testing.builders import ManualClock
 from holdfast.testing.crashes import CrashingStore, CrashPoint, Died, check_log, every_point
 from holdfast.testing.engines import FunctionModel, a_hold, an_engine, says
 from holdfast.types.messages import Reply, Request, Role, Text, ToolCall, ToolOutcome, ToolResult, ToolSpec, text_of

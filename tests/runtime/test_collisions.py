@@ -16,9 +16,16 @@ from holdfast.stores.archived import ArchivedStore
 from holdfast.stores.archives import FolderArchive
 from holdfast.stores.sqlite import SqliteStore, reading
 from holdfast.stores.sqlite.batch import move_recent
-from holdfast.testing.builders import a_notice, a_reply, a_turn_ended, a_turn_started, an_attempt_started, an_input
-from holdfast.testing.clock import ManualClock
-from holdfast.testing.store_fixture import lease_on
+from holdfast.testing.builders import (
+    ManualClock,
+    a_notice,
+    a_reply,
+    a_turn_ended,
+    a_turn_started,
+    an_attempt_started,
+    an_input,
+    lease_on,
+)
 from holdfast.types.records import Logged
 
 KEY, OTHER = "telegram:42", "telegram:43"

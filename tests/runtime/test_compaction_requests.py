@@ -1,13 +1,16 @@
 """Compactions that a person asks for: met together, told their outcome, undone; and what is pinned stays."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 
-from holdfast.ports import Admission, Lease
+from holdfast.core.limits.bounds import Bounds
+from holdfast.ports import Admission, Delta, Lease
 from holdfast.stores.memory import MemoryStore
-from holdfast.testing.clock import ManualClock
-from holdfast.testing.engines import a_hold, an_engine, refuses
-from holdfast.types.messages import Message, Role, Text, text_of
+from holdfast.testing.builders import ManualClock
+from holdfast.testing.engines import FunctionModel, ScriptedModel, a_hold, an_engine, refuses, says
+from holdfast.types.faults import Refusal
+from holdfast.types.limits import Limits
+from holdfast.types.messages import Message, Reply, Request, Role, Text, text_of
 from holdfast.types.records import (
     CompactionApplied,
     CompactionOutcome,
@@ -21,6 +24,7 @@ from tests.runtime.summarisers import (
     NOTES,
     ONLY_WHEN_ASKED,
     Talker,
+    is_for_notes,
     records_of,
 )
 from tests.runtime.talks import KEY, a_long_talk, check_who_asked_before_got_it, ended_well
@@ -192,4 +196,46 @@ async def test_who_asked_before_a_compaction_gets_it_though_the_request_came_to_
         assert len(await records_of(session, CompactionApplied)) == 1
         # Whoever asks now knows of it.
         assert (await session.compact()).outcome is CompactionOutcome.NOTHING_TO_DO
+        await ended_well(session)
+
+
+async def test_a_compaction_with_nothing_to_do_says_why_in_one_record() -> None:
+    async with a_hold(an_engine(ScriptedModel(["hi"]))) as hold:
+        session = await hold.session(KEY)
+        await session.send("hello")
+        before = len(await session.history(limit=1_000))
+
+        settled = await session.compact()
+
+        added = [logged.record for logged in (await session.history(limit=1_000))[before:]]
+        assert [type(record) for record in added] == [CompactionRequested, CompactionSettled]
+        assert (settled.outcome, bool(settled.why)) == (CompactionOutcome.NOTHING_TO_DO, True)
+
+
+async def test_a_running_compaction_is_cancelled() -> None:
+    started = asyncio.Event()
+
+    class Slow(FunctionModel):
+        async def stream(
+            self, request: Request, blobs: Mapping[str, bytes]
+        ) -> AsyncGenerator[Delta | Reply | Refusal, None]:
+            if is_for_notes(request):
+                started.set()
+                await asyncio.Event().wait()
+            async for event in super().stream(request, blobs):
+                yield event
+
+    model = Slow(lambda _: says("fine"), limits=Limits(window_tokens=8_000))
+    async with a_hold(an_engine(model, bounds=Bounds(compacts_ahead=False))) as hold:
+        session = await hold.session(KEY)
+        for number in range(4):
+            await session.send(f"message {number}: " + "The crew is aboard and writes. " * 60)
+        compacting = asyncio.ensure_future(session.compact())
+        await started.wait()
+
+        await session.cancel()
+
+        assert (await compacting).outcome is CompactionOutcome.CANCELLED
+        assert (await session.view()).boundary == 0
+        assert (await session.send("still there?")).text == "fine"
         await ended_well(session)

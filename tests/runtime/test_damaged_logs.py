@@ -19,9 +19,7 @@ from holdfast.stores.archives import MemoryArchive
 from holdfast.stores.memory import MemoryBlobs
 from holdfast.stores.rows import record_crc32
 from holdfast.stores.sqlite import SqliteStore
-from holdfast.testing.builders import a_notice
-from holdfast.testing.clock import ManualClock
-from holdfast.testing.store_fixture import lease_on
+from holdfast.testing.builders import ManualClock, a_notice, lease_on
 from holdfast.types.messages import BlobRef, LargeText
 from holdfast.types.records import DamageSetAside, InputAdmitted, encode_record
 from tests.runtime.test_sealing import an_archived_engine, talk

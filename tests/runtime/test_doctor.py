@@ -16,9 +16,7 @@ from holdfast.stores.memory import MemoryBlobs, MemoryStore
 from holdfast.stores.sqlite import SqliteStore
 from holdfast.stores.sqlite.copy import copy_store
 from holdfast.testing.blob_contracts import ref_of
-from holdfast.testing.builders import a_notice, an_input
-from holdfast.testing.clock import ManualClock
-from holdfast.testing.store_fixture import lease_on
+from holdfast.testing.builders import ManualClock, a_notice, an_input, lease_on
 
 REF = ref_of(b"long")
 

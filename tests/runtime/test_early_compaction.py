@@ -12,8 +12,7 @@ from holdfast.runtime.engine.requests import prepare
 from holdfast.runtime.tools.client_tools import newest_reply
 from holdfast.runtime.tools.function_tool import tool
 from holdfast.stores.memory import MemoryStore
-from holdfast.testing.builders import a_tool_call, an_input
-from holdfast.testing.clock import ManualClock
+from holdfast.testing.builders import ManualClock, a_tool_call, an_input
 from holdfast.testing.engines import ScriptedModel, a_hold, an_engine, refuses, says
 from holdfast.types.faults import Refusal
 from holdfast.types.messages import Reply, Request

@@ -6,7 +6,7 @@ from holdfast.runtime.engine.context import Engine
 from holdfast.stores.archives import MemoryArchive
 from holdfast.stores.fallbacks import search, segments
 from holdfast.stores.memory import MemoryStore
-from holdfast.testing.clock import ManualClock
+from holdfast.testing.builders import ManualClock
 from holdfast.testing.engines import a_hold
 from holdfast.types.messages import Message
 from holdfast.types.records import CompactionApplied, InputAdmitted, SegmentSealed

@@ -19,11 +19,17 @@ from holdfast.runtime.maintenance.healing import check_clean, open_healed
 from holdfast.stores.memory import MemoryStore
 from holdfast.stores.rows import ALTERED
 from holdfast.stores.sqlite import SqliteStore
-from holdfast.testing.builders import a_notice, a_reply, a_turn_ended, an_attempt_started, an_input
-from holdfast.testing.clock import ManualClock
+from holdfast.testing.builders import (
+    ManualClock,
+    a_notice,
+    a_reply,
+    a_turn_ended,
+    an_attempt_started,
+    an_input,
+    lease_on,
+)
 from holdfast.testing.crashes import CrashingStore, Died, every_point
-from holdfast.testing.engines import FunctionModel, a_hold, an_engine, says
-from holdfast.testing.store_fixture import lease_on
+from holdfast.testing.engines import FunctionModel, ScriptedModel, a_hold, an_engine, says
 from holdfast.types.messages import Reply, Request, Role, Text
 from holdfast.types.records import (
     DamageSetAside,
@@ -74,7 +80,8 @@ async def living(path: Path) -> list[Logged]:
 
 
 def notices(records: list[Logged]) -> list[str]:
-    return [each.record.sentence for each in records if isinstance(each.record, NoticePosted)]
+    """Return the notices; one that was made between turns is repeated in the next turn."""
+    return list(dict.fromkeys(each.record.sentence for each in records if isinstance(each.record, NoticePosted)))
 
 
 def check_outcomes(records: list[Logged]) -> None:
@@ -311,3 +318,17 @@ async def test_a_process_that_dies_at_any_write_of_healing_leaves_the_old_state_
         assert len(notices(records)) == 1, str(point)
         lost = [each.record for each in records if isinstance(each.record, TurnEnded) and each.record.turn == 6]
         assert [(ended.outcome, ended.code) for ended in lost] == [(Outcome.FAILED, "damaged")], str(point)
+
+
+async def test_damage_is_told_with_the_next_answer(tmp_path: Path) -> None:
+    path = tmp_path / "s.db"
+    await a_conversation(path, "one", "two")
+    damage(path, "UPDATE recent SET crc32 = 1 WHERE seq = 4")
+    store = SqliteStore(path, clock=ManualClock())
+    async with a_hold(an_engine(ScriptedModel(["fine"]), store=store)) as hold:
+        session = await hold.session(KEY)
+        first, second = await session.send("still there?"), await session.send("and now?")
+    await store.close()
+
+    assert any("damaged on disk" in notice for notice in first.notices)
+    assert second.notices == ()

@@ -8,7 +8,7 @@ from holdfast.errors import BadInputError, LeaseLostError, RetryLaterError, Stor
 from holdfast.ports import Lease
 from holdfast.runtime.engine.lease import LEASE_SECONDS, kept_lease, renewed_lease, take_lease, try_lease, unique_owner
 from holdfast.stores.memory import MemoryStore
-from holdfast.testing.clock import ManualClock
+from holdfast.testing.builders import ManualClock
 
 KEY = "s"
 

@@ -4,9 +4,11 @@ import asyncio
 from contextlib import aclosing
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from holdfast.ports import ReasoningDelta, TextDelta, ToolCallDelta
-from holdfast.runtime.engine.live import WAITING_MAX, Live, LiveDelta, Mailbox
+from holdfast.runtime.engine.live import CHARS_MAX, WAITING_MAX, Live, LiveDelta, Mailbox
 from holdfast.testing.builders import an_input
 from holdfast.types.records import Logged, TurnStarted
 
@@ -62,12 +64,11 @@ async def test_the_end_is_told_to_everyone() -> None:
                 await anext(mailbox.sights())
 
 
-async def test_a_reader_that_is_slow_makes_records_wait_and_loses_deltas_but_no_record() -> None:
+async def test_a_reader_that_is_slow_makes_records_wait_in_the_store() -> None:
     mailbox = Mailbox()
     for seq in range(1, WAITING_MAX + 1):
         await mailbox.room()
         mailbox.put(Logged(seq, 0.0, TurnStarted(seq)))
-    mailbox.put(LiveDelta(1, 1, TextDelta("too much")))
     waiting = asyncio.ensure_future(mailbox.room())
     await asyncio.sleep(0)
     assert not waiting.done()
@@ -79,3 +80,106 @@ async def test_a_reader_that_is_slow_makes_records_wait_and_loses_deltas_but_no_
     rest = [await anext(sights) for _ in range(WAITING_MAX)]
 
     assert [one.seq for one in (first, *rest) if isinstance(one, Logged)] == list(range(1, WAITING_MAX + 2))
+
+
+async def test_a_reader_that_is_too_slow_loses_deltas_but_no_record() -> None:
+    live = Live()
+    with live.subscribe("a") as quick, live.subscribe("a") as slow:
+        live.publish("a", text("lost", attempt=1))
+        assert await anext(quick.sights()) == text("lost", attempt=1)
+        slow.put(RECORD)
+        live.publish("a", text("x" * (CHARS_MAX + 1), attempt=2))
+        live.publish("a", text("kept", attempt=3))
+
+        assert await everything(slow) == [RECORD, text("kept", attempt=3)]
+
+
+async def test_deltas_that_everybody_has_read_are_dropped() -> None:
+    live = Live()
+    with live.subscribe("a") as mailbox:
+        sights = mailbox.sights()
+        for number in range(2_000):
+            live.publish("a", LiveDelta(1, 1, ToolCallDelta(number, "x", "{")))
+            await anext(sights)
+
+        assert len(mailbox._deltas._runs) < 1_000
+
+
+async def test_publishing_wakes_only_those_that_wait_for_more() -> None:
+    """A stream that is blocked at its socket costs nothing while an answer is written."""
+    live = Live()
+    with live.subscribe("a") as reading, live.subscribe("a") as blocked:
+        waiting = asyncio.ensure_future(anext(reading.sights()))
+        await asyncio.sleep(0)
+        assert blocked._deltas.idle == {reading}
+        live.publish("a", text("x"))
+        assert blocked._deltas.idle == set()
+        assert await waiting == text("x")
+
+
+async def test_deltas_within_the_interval_come_joined_and_a_record_does_not_wait_for_it() -> None:
+    live = Live()
+    with live.subscribe("a") as mailbox:
+        async with aclosing(mailbox.sights(delta_seconds=3_600)) as sights:
+            live.publish("a", text("a"))
+            assert await anext(sights) == text("a")
+            following = asyncio.ensure_future(anext(sights))
+            for piece in "bcd":
+                live.publish("a", text(piece))
+                await asyncio.sleep(0)
+            assert not following.done()
+            mailbox.put(RECORD)
+            assert await following == text("bcd")
+            assert await anext(sights) == RECORD
+
+
+async def test_readers_at_the_same_place_take_the_same_deltas() -> None:
+    live = Live()
+    with live.subscribe("a") as one, live.subscribe("a") as two:
+        for piece in "abc":
+            live.publish("a", text(piece))
+        first, second = await anext(one.sights()), await anext(two.sights())
+    assert first is second
+    assert first == text("abc")
+
+
+@given(
+    st.lists(
+        st.one_of(
+            st.builds(text, st.text(max_size=3), st.integers(1, 2)),
+            st.builds(
+                lambda piece, opaque, name: LiveDelta(1, 1, ReasoningDelta(piece, opaque, name)),
+                st.text(max_size=2),
+                st.sampled_from(["", "", "s"]),
+                st.sampled_from(["", "p"]),
+            ),
+            st.just(LiveDelta(1, 1, ToolCallDelta(0, "x", "{"))),
+        )
+    ),
+    st.data(),
+)
+async def test_however_a_reader_reads_it_has_the_same_text(events: list[LiveDelta], data: st.DataObject) -> None:
+    live = Live()
+    with live.subscribe("a") as mailbox:
+        read: list[LiveDelta] = []
+        for event in events:
+            live.publish("a", event)
+            if data.draw(st.booleans()):
+                read += mailbox._take(mailbox._deltas.end)
+        read += mailbox._take(mailbox._deltas.end)
+    assert flat(read) == flat(events)
+
+
+def flat(events: list[LiveDelta]) -> list[object]:
+    """Each character, signature and call with its place."""
+    pieces: list[object] = []
+    for event in events:
+        match event.delta:
+            case TextDelta(text=piece):
+                pieces += [(event.attempt, "text", letter) for letter in piece]
+            case ReasoningDelta(text=piece, opaque=opaque, part_id=name):
+                pieces += [(event.attempt, name, letter) for letter in piece]
+                pieces += [(event.attempt, name, "signed", opaque)] if opaque else []
+            case _:
+                pieces.append(event)
+    return pieces

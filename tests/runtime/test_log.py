@@ -5,8 +5,7 @@ import pytest
 from holdfast.ports import Lease, Snapshot
 from holdfast.runtime.engine.log import Log, open_log
 from holdfast.stores.memory import MemoryStore
-from holdfast.testing.builders import a_notice, a_reply, an_attempt_started, an_input
-from holdfast.testing.clock import ManualClock
+from holdfast.testing.builders import ManualClock, a_notice, a_reply, an_attempt_started, an_input
 from holdfast.types.faults import FaultKind, Rung
 from holdfast.types.records import (
     CompactionApplied,

@@ -11,10 +11,8 @@ from holdfast.ports import Attachment
 from holdfast.runtime.tools.recall import PAGE_BYTES, Recall
 from holdfast.runtime.tools.toolbox import Toolbox
 from holdfast.stores.memory import MemoryBlobs, MemoryStore
-from holdfast.testing.builders import a_message, a_reply, a_tool_call, an_input
-from holdfast.testing.clock import ManualClock
+from holdfast.testing.builders import ManualClock, a_message, a_reply, a_tool_call, an_input, lease_on
 from holdfast.testing.engines import FunctionModel, ScriptedModel, a_hold, an_engine, says
-from holdfast.testing.store_fixture import lease_on
 from holdfast.types.limits import Limits
 from holdfast.types.messages import (
     BlobRef,
@@ -75,11 +73,46 @@ async def test_a_query_gives_records_to_read(place: Place) -> None:
     await place.store.admit("s", an_input("the colour of the harbour is teal"))
 
     assert await place.ask(query="harbour") == (
-        "Best matches first; recall(seq=n) reads all of [#n].\n[#1] the colour of the harbour is teal"
+        "Best matches first; recall(seq=n) reads all of [#n].\n"
+        "[#1] user, 2027-01-15 08:00 UTC: the colour of the harbour is teal"
     )
     assert await place.ask(query="narwhal") == (
         "Nothing in this conversation matches 'narwhal'. Try other words, or fewer."
     )
+
+
+async def test_a_short_message_is_shown_with_the_messages_around_it(place: Place) -> None:
+    lease, seq = await lease_on(place.store), 0
+    for asked, answered in (("hello", "hi"), ("which colour?", "the harbour is teal"), ("thanks", "welcome")):
+        seq = (await place.store.admit("s", an_input(asked))).seq
+        seq = await place.store.append(lease, [TurnStarted(seq), a_reply(answered, turn=seq)], after=seq)
+
+    assert await place.ask(query="harbour") == (
+        "Best matches first; recall(seq=n) reads all of [#n].\n"
+        "[#6] assistant, 2027-01-15 08:00 UTC: the harbour is teal\n"
+        "  before it, [#4] user: which colour?\n"
+        "  after it, [#7] user: thanks"
+    )
+
+
+async def test_the_matching_part_of_a_long_message_is_read_on_from_its_byte(place: Place) -> None:
+    text = f"{'naïve filler ' * 400}the needle is in the haystack {'more filler ' * 400}"
+    await place.store.admit("s", an_input(text))
+
+    found = await place.ask(query="needle haystack")
+    offset = int(found.partition("from byte ")[2].partition(": ")[0].replace(",", ""))
+
+    assert "needle is in the haystack" in found
+    assert "needle is in the haystack" in (await place.ask(seq=1, offset=offset))[:600]
+
+
+async def test_found_text_is_no_longer_than_a_page(place: Place) -> None:
+    lease = await lease_on(place.store)
+    for number in range(30):
+        seq = (await place.store.admit("s", an_input(f"港口 {number} {'東京' * 200}"))).seq
+        await place.store.append(lease, [a_reply(f"港口 {'大阪' * 200}", turn=seq)], after=seq)
+
+    assert len((await place.ask(query="港口")).encode()) <= PAGE_BYTES
 
 
 async def test_a_record_is_read_in_pages_that_join_byte_for_byte(place: Place) -> None:

@@ -13,7 +13,7 @@ from holdfast.runtime.sessions.response_links import links_in, log_of
 from holdfast.stores.memory import MemoryBlobs, MemoryStore
 from holdfast.stores.postgres import PostgresStore
 from holdfast.stores.sqlite import SqliteStore
-from holdfast.testing.clock import ManualClock
+from holdfast.testing.builders import ManualClock
 from holdfast.testing.crashes import CrashingStore, Died, every_point
 from holdfast.types.messages import Text
 from holdfast.types.records import AnswerLinked, InputAdmitted

@@ -12,10 +12,8 @@ from holdfast.runtime.engine.context import Engine
 from holdfast.runtime.maintenance import supervisor as supervising
 from holdfast.runtime.sessions.delete import prune_sessions
 from holdfast.stores.memory import MemoryBlobs, MemoryStore
-from holdfast.testing.builders import a_notice, a_turn_ended, a_turn_started
-from holdfast.testing.clock import ManualClock
+from holdfast.testing.builders import ManualClock, a_notice, a_turn_ended, a_turn_started, lease_on
 from holdfast.testing.engines import ScriptedModel, a_hold, an_engine
-from holdfast.testing.store_fixture import lease_on
 from holdfast.types.messages import LargeText, Text
 from holdfast.types.records import InputAdmitted
 

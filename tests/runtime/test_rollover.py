@@ -15,8 +15,7 @@ from holdfast.runtime.engine.log import open_log
 from holdfast.runtime.sessions.session import Session
 from holdfast.runtime.tools.function_tool import tool
 from holdfast.stores.memory import MemoryStore
-from holdfast.testing.builders import a_tool_call
-from holdfast.testing.clock import ManualClock
+from holdfast.testing.builders import ManualClock, a_tool_call
 from holdfast.testing.crashes import CrashingStore, every_point
 from holdfast.testing.engines import FunctionModel, a_hold, an_engine, refuses, says
 from holdfast.types.faults import Refusal, Rung

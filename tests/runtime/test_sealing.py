@@ -21,10 +21,8 @@ from holdfast.stores.archived import ArchivedStore
 from holdfast.stores.archives import FolderArchive, MemoryArchive
 from holdfast.stores.memory import MemoryBlobs, MemoryStore
 from holdfast.stores.sqlite import SqliteStore
-from holdfast.testing.builders import a_notice
-from holdfast.testing.clock import ManualClock
+from holdfast.testing.builders import ManualClock, a_notice, lease_on
 from holdfast.testing.engines import FunctionModel, a_hold, an_engine, says
-from holdfast.testing.store_fixture import lease_on
 from holdfast.types.limits import Limits
 from holdfast.types.messages import Reply, Request, Text, text_of
 from holdfast.types.records import CompactionApplied, InputAdmitted, SegmentSealed

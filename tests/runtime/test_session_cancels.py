@@ -10,8 +10,7 @@ from holdfast.errors import TurnFailedError
 from holdfast.ports import Lease
 from holdfast.runtime.tools.function_tool import tool
 from holdfast.stores.memory import MemoryStore
-from holdfast.testing.builders import a_tool_call
-from holdfast.testing.clock import ManualClock
+from holdfast.testing.builders import ManualClock, a_tool_call
 from holdfast.testing.engines import ScriptedModel, a_hold, an_engine, refuses, says
 from holdfast.types.messages import ToolOutcome
 from holdfast.types.records import (

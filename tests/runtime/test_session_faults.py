@@ -8,9 +8,10 @@ import pytest
 from holdfast.core.limits.bounds import Bounds, Deadlines
 from holdfast.core.limits.fit import measure
 from holdfast.core.turn.ladder import LADDER
+from holdfast.core.view.exclusion import NO_ANSWER
 from holdfast.errors import TurnFailedError
 from holdfast.ports import Delta, TextDelta
-from holdfast.testing.clock import ManualClock
+from holdfast.testing.builders import ManualClock
 from holdfast.testing.engines import FunctionModel, ScriptedModel, a_hold, an_engine, refuses, says
 from holdfast.types.faults import FaultKind, Phase, Refusal, Rung
 from holdfast.types.limits import Limits
@@ -80,7 +81,7 @@ async def test_errors_never_enter_the_view() -> None:
             await session.send("one")
         await session.send("two")
 
-    assert [text_of(message.parts) for message in model.requests[-1].messages] == ["one", "two"]
+    assert [text_of(message.parts) for message in model.requests[-1].messages] == ["one", NO_ANSWER, "two"]
 
 
 async def test_an_empty_answer_is_asked_for_again() -> None:
@@ -141,7 +142,8 @@ async def test_a_request_that_would_not_fit_is_shrunk_before_it_is_sent() -> Non
 
         records = await ended_well(session)
         compactions = [logged.record for logged in records if isinstance(logged.record, CompactionApplied)]
-        notices = [logged.record for logged in records if isinstance(logged.record, NoticePosted)]
+        told = [logged.record for logged in records if isinstance(logged.record, NoticePosted)]
+        notices = [notice for notice in told if notice.code == "compacted"]
         assert compactions
         assert len(notices) == len(compactions)
         assert all(compaction.tokens_after < compaction.tokens_before for compaction in compactions)
@@ -202,7 +204,7 @@ async def test_a_message_larger_than_the_window_is_shown_by_its_ends_and_answere
         assert answer.text == "ok"
         assert any("25,009 bytes" in notice for notice in answer.notices)
         shown = text_of(model.requests[-1].messages[0].parts)
-        assert (shown[:5], shown[-3:], "recall(seq=1) reads all of it" in shown) == ("begin", "end", True)
+        assert (shown[:5], shown[-3:], "recall(seq=1, offset=n) reads on" in shown) == ("begin", "end", True)
         records = await ended_well(session)
         assert records[0].record == InputAdmitted((Text("begin " + "word " * 5_000 + "end"),))
 

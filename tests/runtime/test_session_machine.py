@@ -15,6 +15,7 @@ from msgspec.structs import replace
 
 from holdfast.core.limits.bounds import Bounds
 from holdfast.core.limits.fit import measure, misfit
+from holdfast.core.limits.sizing import tokens_of_message
 from holdfast.core.turn.ladder import SUMMARIES
 from holdfast.core.view import conversation, lens_of, messages_in_view, uncovered, unpaired
 from holdfast.errors import TurnFailedError
@@ -220,8 +221,9 @@ class SessionMachine(RuleBasedStateMachine):
             known = await engine.learning.known(self._provider)
             async with a_hold(engine) as hold:
                 view = await (await hold.session(KEY)).view()
-            # The answer itself has come on top since.
-            assert misfit(view.sizes, replace(known.limits, output_tokens_max=1), known.calibration, BOUNDS) is None
+            # The answer itself has come on top since: a request that filled the window exactly fits without it.
+            asked = replace(view.sizes, tokens=view.sizes.tokens - tokens_of_message(view.messages[-1]))
+            assert misfit(asked, replace(known.limits, output_tokens_max=1), known.calibration, BOUNDS) is None
 
         ended = next(one.record for one in reversed(records) if isinstance(one.record, TurnEnded))
         if not ended.code and records[-1].seq == next(o.seq for o in reversed(records) if o.record is ended):

@@ -10,8 +10,7 @@ from holdfast.errors import BadInputError, ClientIdReusedError, StoppingError
 from holdfast.ports import Attachment, Delta, TextDelta
 from holdfast.runtime.tools.function_tool import tool
 from holdfast.stores.memory import MemoryBlobs, MemoryStore
-from holdfast.testing.builders import a_tool_call
-from holdfast.testing.clock import ManualClock
+from holdfast.testing.builders import ManualClock, a_tool_call
 from holdfast.testing.engines import FunctionModel, ScriptedModel, a_hold, an_engine, says
 from holdfast.types.faults import Refusal
 from holdfast.types.limits import Limits

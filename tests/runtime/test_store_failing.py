@@ -7,8 +7,7 @@ from collections.abc import Sequence
 import pytest
 
 from holdfast.core.limits.bounds import Bounds
-from holdfast.core.turn.abort import STORE_FULL
-from holdfast.core.turn.deferred_writes import STORE_FAILED
+from holdfast.core.turn.decide import STORE_FAILED, STORE_FULL
 from holdfast.errors import StoreFullError, TurnFailedError
 from holdfast.ports import Admission, Attachment, Lease
 from holdfast.runtime.clock import SystemClock

@@ -11,7 +11,7 @@ from holdfast.ports import Delta, Lease
 from holdfast.runtime.maintenance.supervisor import Supervisor
 from holdfast.runtime.sessions.session import Session
 from holdfast.stores.memory import MemoryStore
-from holdfast.testing.clock import ManualClock
+from holdfast.testing.builders import ManualClock
 from holdfast.testing.engines import FunctionModel, ScriptedModel, a_hold, an_engine, says
 from holdfast.types.faults import Refusal
 from holdfast.types.messages import Reply, Request, Text, text_of

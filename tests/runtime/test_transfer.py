@@ -19,6 +19,7 @@ from holdfast.runtime.sessions.transfer import COPYING, export_session, forked, 
 from holdfast.stores.archives import MemoryArchive
 from holdfast.stores.memory import MemoryBlobs, MemoryStore
 from holdfast.testing.builders import (
+    ManualClock,
     a_notice,
     a_reply,
     a_tool_call,
@@ -26,11 +27,10 @@ from holdfast.testing.builders import (
     a_turn_started,
     an_attempt_started,
     an_input,
+    lease_on,
 )
-from holdfast.testing.clock import ManualClock
 from holdfast.testing.crashes import CrashingStore, Died, every_point
 from holdfast.testing.engines import FunctionModel, a_hold, an_engine, says
-from holdfast.testing.store_fixture import lease_on
 from holdfast.types.messages import BlobRef, LargeText, Text, ToolResult
 from holdfast.types.records import (
     CompactionRequested,

@@ -1,4 +1,4 @@
-"""A model that seems not to have read everything: acted on once, and never at the price of the answer."""
+"""A model that reports less than it reads: nothing is done about it, and every answer is kept."""
 
 from holdfast.core.limits.bounds import Bounds
 from holdfast.core.limits.sizing import tokens_of_request
@@ -22,8 +22,8 @@ async def suspicions(session: Session) -> int:
     return sum(isinstance(logged.record, AttemptFailed) for logged in records)
 
 
-async def test_a_model_that_reports_less_than_it_reads_is_suspected_once_and_always_answers() -> None:
-    """FM-012, FM-016: a wrong count costs one compaction at most, for all sessions."""
+async def test_a_model_that_reports_less_than_it_reads_is_not_suspected_and_always_answers() -> None:
+    """FM-012, FM-016: a wrong count that grows with the request costs nothing."""
     engine = an_engine(FunctionModel(counts_a_third), bounds=BOUNDS)
     async with a_hold(engine) as hold:
         session, other = await hold.session("one"), await hold.session("two")
@@ -32,7 +32,7 @@ async def test_a_model_that_reports_less_than_it_reads_is_suspected_once_and_alw
         answers += [await other.send(f"{number} {LONG}") for number in range(3)]
 
         assert {answer.text for answer in answers} == {"aye"}
-        assert (await suspicions(session), await suspicions(other)) == (1, 0)
+        assert (await suspicions(session), await suspicions(other)) == (0, 0)
 
 
 async def test_where_nothing_can_be_made_smaller_a_suspect_answer_is_taken() -> None:
@@ -47,4 +47,4 @@ async def test_where_nothing_can_be_made_smaller_a_suspect_answer_is_taken() -> 
         assert answer.text == "aye"
         records = [logged.record for logged in await session.history(limit=1_000)]
         assert not any(isinstance(record, CompactionApplied) for record in records)
-        assert len(model.requests) <= 2
+        assert len(model.requests) == 1

@@ -2,7 +2,7 @@
 
 import asyncio
 
-from holdfast.testing.clock import ManualClock
+from holdfast.testing.builders import ManualClock
 
 
 async def test_sleepers_wake_in_order_of_their_deadlines() -> None:

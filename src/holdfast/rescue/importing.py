@@ -2,6 +2,9 @@
 
 An imported session can be viewed, searched, compacted and continued like any other. Each message keeps its number as
 `origin`, and numbers already in the session are skipped: importing a file twice is idempotent.
+
+The caller of the record builder decides roles, turn ends and which result belongs to which call: a transcript has
+complete turns, while a proxy client leaves its turn open between requests.
 """
 
 from collections import defaultdict, deque
@@ -11,24 +14,90 @@ from typing import TypeAlias
 import msgspec
 
 from holdfast.core.limits.bounds import Bounds
-from holdfast.core.text.truncation import well_formed
+from holdfast.core.view.appended import NO_CALL, reply_parts, said
 from holdfast.ports import Blobs, Lease, Log
 from holdfast.rescue.neutral import NeutralMessage, NeutralRole
-from holdfast.rescue.turn_records import NO_CALL, TurnRecords, reply_parts
 from holdfast.runtime.clock import SystemClock
 from holdfast.runtime.engine.lease import kept_lease, take_lease, unique_owner
 from holdfast.runtime.engine.log import pages
-from holdfast.runtime.tools.toolbox import bound_output
-from holdfast.types.messages import ContentPart, LargeText, Media, Part, Reasoning, Text, ToolCall, ToolResult
-from holdfast.types.records import LeasedRecord, origin_of
+from holdfast.runtime.sessions.appending import store_part
+from holdfast.types.messages import (
+    LargeText,
+    Media,
+    Part,
+    Reasoning,
+    Reply,
+    Text,
+    ToolCall,
+    ToolResult,
+)
+from holdfast.types.records import (
+    AttemptStarted,
+    InputAdmitted,
+    LeasedRecord,
+    Outcome,
+    ReplyRecorded,
+    ToolSettled,
+    ToolStarted,
+    TurnEnded,
+    TurnStarted,
+    origin_of,
+)
+
+NO_INPUT = "(The imported conversation goes on here without a message from a person.)"
+
+
+class TurnRecords:
+    """Builds records for a log that ends at `seq`, with an open `turn` (or 0) and its number of attempts."""
+
+    def __init__(self, seq: int, model: str, *, turn: int = 0, attempt: int = 0) -> None:
+        self.seq, self.turn, self.attempt = seq, turn, attempt
+        self._model = model
+
+    def input(self, parts: Sequence[Part], origin: int | None, client_id: str = "") -> Iterator[LeasedRecord]:
+        """Yield the records of a user message, which ends the open turn and starts a new one."""
+        yield from self.end()
+        content = tuple(part for part in parts if isinstance(part, Text | LargeText | Media)) or (Text(""),)
+        yield self._next(InputAdmitted(content, client_id, origin))
+        self.turn, self.attempt = self.seq, 0
+        yield self._next(TurnStarted(self.turn))
+
+    def reply(self, reply: Reply, origin: int | None) -> Iterator[LeasedRecord]:
+        """Yield the records of a reply; without an open turn, a placeholder input comes first."""
+        if not self.turn:
+            yield from self.input((Text(NO_INPUT),), None)
+        self.attempt += 1
+        yield self._next(AttemptStarted(self.turn, self.attempt, self._model))
+        yield self._next(ReplyRecorded(self.turn, self.attempt, reply, origin))
+
+    def results(self, finished: Iterable[tuple[ToolCall, ToolResult, int]]) -> Iterator[LeasedRecord]:
+        """Yield the records of finished calls, each with the number of the message with its result."""
+        finished = list(finished)
+        for call, _, _ in finished:
+            yield self._next(ToolStarted(self.turn, call.call_id, call.name))
+        for _, result, origin in finished:
+            yield self._next(ToolSettled(self.turn, result, origin))
+
+    def end(self) -> Iterator[LeasedRecord]:
+        """Yield the outcome of the open turn, if any."""
+        if self.turn:
+            yield self._next(TurnEnded(self.turn, Outcome.ANSWERED))
+        self.turn = 0
+
+    def said(self, parts: tuple[Text | ToolCall | Reasoning, ...]) -> Reply:
+        """Return a reply with these parts and no usage."""
+        return said(parts, self._model)
+
+    def _next(self, record: LeasedRecord) -> LeasedRecord:
+        self.seq += 1
+        return record
+
 
 # Records per append: large enough for few disk syncs, small enough not to delay other sessions.
 BATCH_RECORDS = 400
 _LEASE_SECONDS = 60.0
 _CLOCK = SystemClock()
 _MODEL = "imported"
-# Characters of a large text that stay in the record.
-_HEAD_CHARS = Bounds().head_chars
 
 
 class Imported(msgspec.Struct, frozen=True):
@@ -171,27 +240,6 @@ async def kept_messages(
     for message in messages:
         for content in message.blobs.values():
             await blobs.put(content)
-        parts = [await _store_part(part, message.role, blobs, bounds) for part in message.parts]
+        is_user = message.role is NeutralRole.USER
+        parts = [await store_part(part, is_user=is_user, blobs=blobs, bounds=bounds) for part in message.parts]
         yield msgspec.structs.replace(message, parts=tuple(parts), blobs={})
-
-
-async def _store_part(part: Part, role: NeutralRole, blobs: Blobs, bounds: Bounds) -> Part:
-    match part:
-        case Text(text=text) if role is NeutralRole.USER:
-            return await _store_text(well_formed(text), blobs, bounds)
-        case Text(text=text):
-            return Text(well_formed(text))
-        case ToolResult(parts=inner):
-            output = [piece.text for piece in inner if isinstance(piece, Text)]
-            bounded = await bound_output(output, blobs=blobs, bounds=bounds)
-            media = tuple(piece for piece in inner if isinstance(piece, Media))
-            return msgspec.structs.replace(part, parts=(*bounded.parts, *media), originals=bounded.originals)
-        case _:
-            return part
-
-
-async def _store_text(text: str, blobs: Blobs, bounds: Bounds) -> ContentPart:
-    raw = text.encode()
-    if len(raw) <= bounds.inline_text_bytes_max:
-        return Text(text)
-    return LargeText(await blobs.put(raw), text[:_HEAD_CHARS])

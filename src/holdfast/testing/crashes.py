@@ -113,6 +113,18 @@ class CrashingStore:
         self.maybe_die(write, Side.AFTER)
         return admission
 
+    async def extend(self, session: str, records: Sequence[InboxRecord], *, after: int) -> int:
+        """A write."""
+        write = self.before_write()
+        last = await self._store.extend(session, records, after=after)
+        self.maybe_die(write, Side.AFTER)
+        return last
+
+    async def find(self, session: str, client_ids: Sequence[str]) -> dict[str, int]:
+        """Not a write."""
+        self.check_alive()
+        return await self._store.find(session, client_ids)
+
     async def append(self, lease: Lease, records: Sequence[LeasedRecord], *, after: int) -> int:
         """A write."""
         write = self.before_write()

@@ -43,7 +43,7 @@ def an_engine(
         toolbox=Toolbox(tools, blobs=blobs, bounds=bounds, for_sessions=(Recall(store, blobs, bounds),)),
         models=lambda _: models,
         system=lambda: "You are tested.",
-        learning=Learning(store),
+        learning=Learning(store, clock),
         live=Live(),
         bounds=bounds,
         deadlines=deadlines or Deadlines(),

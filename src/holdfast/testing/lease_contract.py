@@ -7,9 +7,7 @@ import pytest
 
 from holdfast.errors import BadInputError, LeaseLostError, StoppingError
 from holdfast.ports import Feed, Lease, Log
-from holdfast.testing.builders import a_notice, an_input
-from holdfast.testing.clock import ManualClock
-from holdfast.testing.store_fixture import StorePromises, lease_on, log_of
+from holdfast.testing.builders import ManualClock, StorePromises, a_notice, an_input, lease_on, log_of
 from holdfast.types.records import Logged
 
 

@@ -4,8 +4,16 @@ import pytest
 
 from holdfast.errors import BadInputError
 from holdfast.ports import Hit, SearchIndex
-from holdfast.testing.builders import a_reply, a_tool_call, a_turn_ended, a_turn_started, an_attempt_started, an_input
-from holdfast.testing.store_fixture import StorePromises, lease_on
+from holdfast.testing.builders import (
+    StorePromises,
+    a_reply,
+    a_tool_call,
+    a_turn_ended,
+    a_turn_started,
+    an_attempt_started,
+    an_input,
+    lease_on,
+)
 from holdfast.types.messages import Text, ToolResult
 from holdfast.types.records import ToolSettled, ToolStarted
 

@@ -5,6 +5,7 @@ import os
 from collections import Counter
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -20,10 +21,10 @@ if TYPE_CHECKING:
     from holdfast.config.schema import Settings
     from holdfast.gateway.api.request_context import AppState
     from holdfast.gateway.health import Faults, Inspection
-    from holdfast.gateway.http.auth import KeyFile
+    from holdfast.gateway.http.keys import KeyFile
     from holdfast.gateway.http.metrics import Metrics
     from holdfast.gateway.proxy.app import ProxyApp
-    from holdfast.gateway.session_watch import SessionWatches
+    from holdfast.gateway.status_cache import SessionWatches
     from holdfast.runtime.maintenance.doctor import Finding
 
 
@@ -43,13 +44,14 @@ async def open_gateway(settings: "Settings") -> AsyncGenerator[str, None]:
     """
     # Imported on use: the server and its metrics take a quarter of a second.
     from holdfast.gateway.health import Faults, Indexer  # noqa: PLC0415
-    from holdfast.gateway.http.app import Gateway, Mount, is_loopback  # noqa: PLC0415
-    from holdfast.gateway.http.auth import KeyFile  # noqa: PLC0415
+    from holdfast.gateway.http.app import Gateway, Mount  # noqa: PLC0415
+    from holdfast.gateway.http.keys import KeyFile  # noqa: PLC0415
     from holdfast.gateway.http.metrics import Metrics  # noqa: PLC0415
+    from holdfast.gateway.http.origin import is_loopback, parse_origins  # noqa: PLC0415
     from holdfast.gateway.http.page import Page  # noqa: PLC0415
     from holdfast.gateway.http.server import serve_gateway  # noqa: PLC0415
     from holdfast.gateway.proxy.responses import problem_response  # noqa: PLC0415
-    from holdfast.gateway.session_watch import SessionWatches  # noqa: PLC0415
+    from holdfast.gateway.status_cache import SessionWatches  # noqa: PLC0415
 
     host, path = settings.gateway.host, keys_path(settings)
     keys = KeyFile(path) if path is not None else None
@@ -59,6 +61,7 @@ async def open_gateway(settings: "Settings") -> AsyncGenerator[str, None]:
             f"{host} is reachable from other machines, and the gateway has no keys; "
             "create one with `holdfast keys add NAME`, or listen on 127.0.0.1"
         )
+    origins = parse_origins(settings.gateway.origins)
     metrics, watches, faults = Metrics(), SessionWatches(), Faults()
     observers: list[Callable[[str, Logged], None]] = [metrics.observe, watches.observe, faults.observe]
     if settings.observing.traces:
@@ -71,9 +74,10 @@ async def open_gateway(settings: "Settings") -> AsyncGenerator[str, None]:
         tuning=_tuning(settings, _each(observers)),
     ) as client:
         state = _app_state(settings, client, keys, watches, faults)
+        observers.append(state.accounts.observe)
         dropin = _dropin(settings, client, metrics)
         mounts = {"v1": Mount(dropin, error_response=problem_response), "": Mount(Page(), is_open=True)}
-        gateway = Gateway(state, metrics=metrics, needs_keys=has_keys, mounts=mounts)
+        gateway = Gateway(state, metrics=metrics, needs_keys=has_keys, mounts=mounts, origins=origins)
         indexer = Indexer(client.engine.store, client.engine.clock)
         indexing = asyncio.create_task(indexer.run(), name="index sessions")
         try:
@@ -84,6 +88,7 @@ async def open_gateway(settings: "Settings") -> AsyncGenerator[str, None]:
             await asyncio.wait([indexing])
             await state.checks.close()
             await dropin.close()
+            await state.accounts.close()
             state.uploads.close()
 
 
@@ -192,7 +197,11 @@ def _dropin(settings: "Settings", client: Client, metrics: "Metrics") -> "ProxyA
     )
     return ProxyApp(
         client.engine,
-        {one.family: one for one in (openai, anthropic) if one is not None},
+        {
+            one.family: replace(one, allowed_paths=upstream.allow_paths)
+            for one in (openai, anthropic)
+            if one is not None
+        },
         bounds=settings.gateway_bounds,
         overrides=model_overrides(),
         owner=owner_name(),

@@ -32,7 +32,7 @@ from holdfast.types.records import Logged
 from holdfast.wiring.stores import MEMORY, combine, look_at_store, made_store_path, open_archive, open_store
 
 if TYPE_CHECKING:
-    from holdfast.models.overrides import Overrides
+    from holdfast.models.limits import Overrides
 
 
 class Tuning(msgspec.Struct, frozen=True):
@@ -62,7 +62,7 @@ def model_overrides() -> "Overrides":
 
     Raises `UsageError` if the file is invalid, or if HOLDFAST_MODELS names a missing file.
     """
-    from holdfast.models.overrides import NO_OVERRIDES, load_overrides  # noqa: PLC0415 - loaded on use
+    from holdfast.models.limits import NO_OVERRIDES, load_overrides  # noqa: PLC0415 - loaded on use
 
     if named := os.environ.get("HOLDFAST_MODELS"):
         return load_overrides(Path(named).expanduser())
@@ -128,7 +128,9 @@ async def open(  # noqa: A001, PLR0913 - `holdfast.open()` is the public name; a
         stack.push_async_callback(supervisor.stop, grace_seconds=tuning.grace_seconds)
         if tuning.adopts:
             await supervisor.start()
-        yield Client(engine, supervisor)
+        client = Client(engine, supervisor)
+        stack.push_async_callback(client.close_interfaces)
+        yield client
 
 
 def _open_parts(

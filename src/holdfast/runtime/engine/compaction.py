@@ -2,6 +2,9 @@
 
 Summaries are made from the original messages, in pieces if they are too long for one request. Each piece is recorded
 once it is paid for.
+
+The preview uses the functions of a real compaction. Nothing is written, except for a model's summary: its pieces are
+paid for, so they are recorded, and a later compaction reuses them.
 """
 
 from collections.abc import Awaitable, Callable, Sequence
@@ -9,25 +12,39 @@ from collections.abc import Awaitable, Callable, Sequence
 import msgspec
 from msgspec.structs import replace
 
-from holdfast import ports
-from holdfast.core.compaction.digest import represent
-from holdfast.core.compaction.facts import Passage
-from holdfast.core.compaction.ledger import make_ledger
-from holdfast.core.compaction.plan import Keeps, Plan, plan_compaction, summary_tokens_max
-from holdfast.core.compaction.rollover import Beginning, beginnings, generation_after, is_smaller, shown_less, told_of
+from holdfast.core.compaction.digest import represent_memory
+from holdfast.core.compaction.ledger import ledger_of
+from holdfast.core.compaction.memory.state import Memory, without_input
+from holdfast.core.compaction.notes import story
+from holdfast.core.compaction.plan import (
+    NOTHING_OF_THE_PAST,
+    Beginning,
+    Keeps,
+    Plan,
+    beginnings,
+    generation_after,
+    is_smaller,
+    plan_compaction,
+    shown_less,
+    summary_tokens_max,
+    told_of,
+)
 from holdfast.core.compaction.summary import render_notes
 from holdfast.core.fold import apply
 from holdfast.core.fold.session_state import Turn
-from holdfast.core.limits.fit import Sizes, exceeds_alone, measure, misfit
+from holdfast.core.limits.fit import Sizes, as_estimated, exceeds_alone, measure, misfit
 from holdfast.core.limits.prices import spoken_usd
-from holdfast.core.limits.sizing import bytes_of_message, tokens_of_text
-from holdfast.core.view import ViewMessage, conversation, lens_of, through
-from holdfast.errors import StoreDamagedError
+from holdfast.core.limits.sizing import tokens_of_text
+from holdfast.core.turn.ladder import SUMMARIES
+from holdfast.core.view import conversation, lens_of, through
+from holdfast.core.view.appended import as_turns
 from holdfast.runtime.engine.context import Engine
 from holdfast.runtime.engine.learning import Known
-from holdfast.runtime.engine.log import Log, pages
-from holdfast.runtime.engine.requests import prepare, without_messages
-from holdfast.runtime.engine.summary import Summariser
+from holdfast.runtime.engine.log import Log
+from holdfast.runtime.engine.memory import memory_before
+from holdfast.runtime.engine.originals import place_of
+from holdfast.runtime.engine.requests import instruction_places, prepare, without_messages
+from holdfast.runtime.engine.summary import Notes, Summariser, notes_at_hand
 from holdfast.types.faults import FaultKind, Rung
 from holdfast.types.messages import ContentPart
 from holdfast.types.records import (
@@ -35,9 +52,9 @@ from holdfast.types.records import (
     CompactionSettled,
     GenerationStarted,
     InputAdmitted,
-    Logged,
     NoticePosted,
     PartReplaced,
+    PieceSummarised,
     SummaryKind,
     SummaryRefused,
     TurnEnded,
@@ -45,34 +62,56 @@ from holdfast.types.records import (
     WorkRecord,
 )
 
-# Originals that facts and digests are extracted from, newest first. More do not improve a text of bounded length, and
-# would delay the answer.
-_ORIGINALS_BYTES_MAX = 4 * 2**20
-_ORIGINALS_RECORDS_MAX = 20_000
 # The smallest saving that is worth a summary; its own frame takes about as much.
 GAIN_TOKENS_MIN = 200
 _SHORTEST = "."
 OVER_BUDGET = "summary_budget"
-# The summary's share of the tokens that represent the past; the rest is for the ledger.
-_SUMMARY_SHARE = 0.6
+# The share of a model's notes in the tokens that represent the past; the rest is for facts.
+_STORY_SHARE = 0.6
 
 
 class Planned(msgspec.Struct, frozen=True):
-    """A compaction that is possible now: plan, model limits, and the original messages."""
+    """A compaction that is possible now: plan, model limits, the place up to which it represents the past, memory."""
 
     plan: Plan
     known: Known
-    originals: list[ViewMessage]
+    until: int
+    memory: Memory
+
+    @property
+    def story_tokens(self) -> int:
+        """The token limit of a model's notes; the rest is for facts."""
+        return int(self.plan.summary_tokens * _STORY_SHARE)
 
 
 async def plan(log: Log, engine: Engine, keeps: Keeps) -> Planned | None:
     """Plan a compaction of a session in its current state, None if there is nothing to compact."""
     known = await engine.known(engine.model_for(log.turn), log.turn)
     tokens = prepare(log, engine, known).sizes.tokens
-    planned = plan_compaction(log.tail, log.turn, known.limits, engine.bounds, tokens=tokens, keeps=keeps)
+    limits = as_estimated(known.limits, known.calibration)
+    planned = plan_compaction(log.tail, log.turn, limits, engine.bounds, tokens=tokens, keeps=keeps)
     if planned is None:
         return None
-    return Planned(planned, known, await originals_before(engine.store, log, planned))
+    return await planned_with(log, engine, known, planned)
+
+
+async def planned_with(log: Log, engine: Engine, known: Known, cut: Plan) -> Planned:
+    """Return a planned compaction with the memory of what it represents."""
+    memory = await memory_before(log, engine, cut, known)
+    # The input of a turn that is cut inside stays in the view.
+    return Planned(cut, known, place_of(cut), without_input(memory, cut.boundary) if cut.step else memory)
+
+
+async def nothing_to_compact(log: Log, engine: Engine) -> str:
+    """Return the reason why a requested compaction has nothing to do; "" if it may have something."""
+    planned = await plan(log, engine, Keeps.LITTLE)
+    if planned is None:
+        return "the newest messages stay as they are, and there are no others"
+    if applied(log, engine, planned, text_of_past(planned, notes_at_hand(log, planned.plan))) is not None:
+        return ""
+    if not planned.plan.moves(log.turn) or _gain(log, engine, planned) >= GAIN_TOKENS_MIN:
+        return ""
+    return f"it would save fewer than {GAIN_TOKENS_MIN:,} tokens, about as many as its own text takes"
 
 
 async def digest(log: Log, engine: Engine, keeps: Keeps) -> list[WorkRecord] | None:
@@ -80,12 +119,19 @@ async def digest(log: Log, engine: Engine, keeps: Keeps) -> list[WorkRecord] | N
     planned = await plan(log, engine, keeps)
     if planned is None or not planned.plan.moves(log.turn):
         return None
-    return _records_of(log, applied(log, engine, planned, digest_of(planned)))
+    notes = notes_at_hand(log, planned.plan)
+    return records_of(log, applied(log, engine, planned, text_of_past(planned, notes), unread=notes.unread))
 
 
-def digest_of(planned: Planned) -> str:
-    """Return the digest of a planned compaction."""
-    return represent(passages_of(planned.originals), tokens_max=planned.plan.summary_tokens)
+def text_of_past(planned: Planned, notes: Notes) -> str:
+    """Return the text that represents the past: notes, and facts taken by rule; a digest if there are no notes."""
+    room = planned.plan.summary_tokens
+    # A node that is a little too long is shown all the same.
+    shown = story(notes.nodes, tokens_max=planned.story_tokens * 5 // 4, until=planned.until)
+    if not shown:
+        return represent_memory(planned.memory, tokens_max=room)
+    facts_tokens = room - tokens_of_text(render_notes(shown, ""))
+    return render_notes(shown, ledger_of(planned.memory, tokens_max=max(facts_tokens, 0)).render())
 
 
 async def summarise(
@@ -97,15 +143,24 @@ async def summarise(
         return None
     focus = "; ".join(wanted.focus for wanted in log.turn.wanted if wanted.focus)
     summariser = Summariser(engine.summariser_for(log.turn), log, engine, record, focus=focus)
-    summary = await summary_of(planned, summariser, rung)
-    if summary is None:
+    notes = await summariser.notes(planned.plan, rung, tokens_max=planned.story_tokens)
+    if notes is None:
         if summariser.over_budget and not _has_budget_notice(log):
             await record(NoticePosted(log.turn.number, OVER_BUDGET, _budget_notice(summariser)))
         return None
-    done = _records_of(log, applied(log, engine, planned, summary, model=summariser.name))
-    if done is None:
+    text = text_of_past(planned, notes)
+    done = records_of(log, applied(log, engine, planned, text, model=summariser.name, unread=notes.unread))
+    if done is None and planned.plan.moves(log.turn):
         await record(SummaryRefused(log.turn.number, summariser.name, "it is larger than what it would replace"))
     return done
+
+
+async def keep_pieces(log: Log, engine: Engine, records: Sequence[PieceSummarised | SummaryRefused]) -> None:
+    """Record paid pieces outside of any turn."""
+    for record in records:
+        if isinstance(record, PieceSummarised):
+            await engine.store.admit(log.session, replace(record, turn=0))
+            await log.catch_up(engine.store)
 
 
 def _may_help(log: Log, engine: Engine, planned: Planned) -> bool:
@@ -114,12 +169,21 @@ def _may_help(log: Log, engine: Engine, planned: Planned) -> bool:
     if not cut.moves(turn):
         # It replaces a digest; `applied` checks that it fits.
         return True
-    shortest = CompactionApplied(turn.number, cut.boundary, _SHORTEST, cut.tokens_before, 0, step=cut.step)
-    sizes = prepare(log, engine, known, turn=replace(turn, compaction=shortest)).sizes
-    if cut.tokens_before - sizes.tokens < GAIN_TOKENS_MIN:
+    if _gain(log, engine, planned) < GAIN_TOKENS_MIN:
         return False
-    left = misfit(sizes, known.limits, known.calibration, engine.bounds)
+    left = misfit(_shortest(log, engine, planned), known.limits, known.calibration, engine.bounds)
     return turn.is_wanted_climb or left is None or left.kind is not FaultKind.TOKEN_OVERFLOW
+
+
+def _gain(log: Log, engine: Engine, planned: Planned) -> int:
+    """Return the tokens that the shortest summary would save."""
+    return planned.plan.tokens_before - _shortest(log, engine, planned).tokens
+
+
+def _shortest(log: Log, engine: Engine, planned: Planned) -> Sizes:
+    turn, cut = log.turn, planned.plan
+    shortest = CompactionApplied(turn.number, cut.boundary, _SHORTEST, cut.tokens_before, 0, step=cut.step)
+    return prepare(log, engine, planned.known, turn=replace(turn, compaction=shortest)).sizes
 
 
 def _has_budget_notice(log: Log) -> bool:
@@ -142,20 +206,9 @@ def _budget_notice(summariser: Summariser) -> str:
     )
 
 
-async def summary_of(planned: Planned, summariser: Summariser, rung: Rung) -> str | None:
-    """Return a model's summary with the ledger of facts, None if the model gave no usable one."""
-    if not planned.originals:
-        return None
-    room = planned.plan.summary_tokens
-    text = await summariser.summary(planned.originals, rung, tokens_max=int(room * _SUMMARY_SHARE))
-    if text is None:
-        return None
-    facts_tokens = room - tokens_of_text(render_notes(text, ""))
-    facts = make_ledger(passages_of(planned.originals), tokens_max=max(facts_tokens, 0)).render()
-    return render_notes(text, facts)
-
-
-def applied(log: Log, engine: Engine, planned: Planned, summary: str, *, model: str = "") -> CompactionApplied | None:
+def applied(
+    log: Log, engine: Engine, planned: Planned, summary: str, *, model: str = "", unread: int = 0
+) -> CompactionApplied | None:
     """Return the record of a compaction with its sizes and costs, None if it would not make the request smaller.
 
     A summary that replaces a digest may be larger than the digest if it fits.
@@ -165,6 +218,7 @@ def applied(log: Log, engine: Engine, planned: Planned, summary: str, *, model: 
     record = CompactionApplied(
         turn.number, cut.boundary, summary, cut.tokens_before, 0, kind, model, cut.step, turn.compaction_seq
     )
+    record = replace(record, unread=unread)
     sizes = prepare(log, engine, known, turn=replace(turn, compaction=record)).sizes
     if cut.moves(turn):
         is_gain = sizes.tokens < cut.tokens_before
@@ -176,7 +230,7 @@ def applied(log: Log, engine: Engine, planned: Planned, summary: str, *, model: 
     return replace(record, tokens_after=sizes.tokens, cost_usd=turn.spent_on_this.known_usd, saves_usd=saves)
 
 
-def _records_of(log: Log, record: CompactionApplied | None) -> list[WorkRecord] | None:
+def records_of(log: Log, record: CompactionApplied | None) -> list[WorkRecord] | None:
     """Return the records of a compaction: itself and its notice."""
     if record is None:
         return None
@@ -192,42 +246,6 @@ def _records_of(log: Log, record: CompactionApplied | None) -> list[WorkRecord] 
             f"{spoken_usd(record.saves_usd)} less."
         )
     return [record, NoticePosted(log.turn.number, "compacted", sentence)]
-
-
-async def originals_before(store: ports.Log, log: Log, cut: Plan) -> list[ViewMessage]:
-    """Return the messages to compact, read from their original records and not from earlier summaries."""
-    after = max(cut.boundary - _ORIGINALS_RECORDS_MAX, 0)
-    records: list[Logged] = []
-    try:
-        # A turn may continue after the next input arrives, so read until the next turn starts.
-        async for page in pages(store, log.session, after=after):
-            records += page
-            if _reaches(records, cut):
-                break
-    except StoreDamagedError:
-        # Older records cannot be read; use those in the view, which the compaction removes from it.
-        after, records = log.turn.boundary - 1, log.tail
-    return [message for message in conversation(records, first_turn=after + 1) if cut.represents(message)]
-
-
-def _reaches(records: Sequence[Logged], cut: Plan) -> bool:
-    """Return whether records reach the plan's boundary."""
-    if records[-1].seq < cut.step:
-        return False
-    newest = (logged.record for logged in reversed(records))
-    return any(isinstance(record, TurnStarted) and record.turn >= cut.boundary for record in newest)
-
-
-def passages_of(originals: Sequence[ViewMessage]) -> list[Passage]:
-    """Return originals as passages: the newest up to the limit for facts and digests."""
-    passages: list[Passage] = []
-    left = _ORIGINALS_BYTES_MAX
-    for original in reversed(originals):
-        left -= bytes_of_message(original.message)
-        if left < 0:
-            break
-        passages.append(Passage(original.seq, original.message))
-    return passages[::-1]
 
 
 # --- Rollover: the last step; the session continues under its key with a seed digest and its newest input ---
@@ -255,29 +273,35 @@ async def roll_over(log: Log, engine: Engine) -> list[WorkRecord] | None:
     """
     turn = log.turn
     known = await engine.known(engine.model_for(turn), turn)
-    if exceeds_alone(measure(without_messages(turn, engine)), known.limits, known.calibration, engine.bounds):
+    alone = replace(without_messages(turn, engine), messages=engine.instructions.framed)
+    if exceeds_alone(measure(alone), known.limits, known.calibration, engine.bounds):
         return None
     newest = turn.number or turn.last_turn
     kind = turn.fault.kind if turn.fault else FaultKind.TOKEN_OVERFLOW
     now = prepare(log, engine, known).sizes
-    room = summary_tokens_max(known.limits, now.tokens)
+    room = summary_tokens_max(as_estimated(known.limits, known.calibration), now.tokens)
     # The seed represents everything except the newest input.
-    past = passages_of(await originals_before(engine.store, log, Plan(newest, turn.seq, now.tokens, room)))
-    for way in beginnings(kind):
-        generation = _generation(log, way, past, now.tokens, room)
+    cut = Plan(newest, turn.seq, now.tokens, room)
+    past = await planned_with(log, engine, known, cut)
+    ways = beginnings(kind, turn.climbed.count(Rung.ROLL_OVER))
+    for way in ways:
+        generation = _generation(log, engine, way, past)
         sizes = prepare(log, engine, known, turn=generation.state_after(turn)).sizes
-        is_last = way is beginnings(kind)[-1]
-        if is_smaller(kind, now, sizes) and (is_last or _fits(sizes, now, known, engine)):
+        is_last = way is ways[-1]
+        if not way.seed_tokens or (is_smaller(kind, now, sizes) and (is_last or _fits(sizes, now, known, engine))):
             started = replace(generation.started, tokens_after=sizes.tokens)
             sentence = told_of(started, is_whole=not generation.replaced)
             return [*generation.replaced, started, NoticePosted(turn.number, "generation", sentence)]
     return None
 
 
-def _generation(log: Log, way: Beginning, past: list[Passage], tokens_now: int, room: int) -> _Generation:
-    turn = log.turn
-    seed = represent(past, tokens_max=min(way.seed_tokens, room))
-    return _Generation(shown_less(turn, _newest_input(log), way.part_bytes), generation_after(turn, seed, tokens_now))
+def _generation(log: Log, engine: Engine, way: Beginning, past: Planned) -> _Generation:
+    turn, cut = log.turn, past.plan
+    smaller = replace(past, plan=replace(cut, summary_tokens=min(way.seed_tokens, cut.summary_tokens)))
+    seed = text_of_past(smaller, notes_at_hand(log, cut)) if way.seed_tokens else NOTHING_OF_THE_PAST
+    kept = instruction_places(log, engine)
+    less = [one for one in shown_less(turn, _newest_input(log), way.part_bytes) if (one.seq, one.place) not in kept]
+    return _Generation(less, generation_after(turn, seed, cut.tokens_before))
 
 
 def _fits(sizes: Sizes, now: Sizes, known: Known, engine: Engine) -> bool:
@@ -291,6 +315,101 @@ def _newest_input(log: Log) -> tuple[ContentPart, ...]:
     """Return the parts of the newest input as the model sees them now."""
     turn = log.turn
     newest = turn.number or turn.last_turn
-    records = (logged.record for logged in log.tail if logged.seq == newest)
+    records = (logged.record for logged in as_turns(log.tail) if logged.seq == newest)
     parts = next((record.parts for record in records if isinstance(record, InputAdmitted)), ())
     return through(lens_of(turn), newest, parts)
+
+
+# --- Preview ---
+
+
+class Preview(msgspec.Struct, frozen=True):
+    """The result of a compaction if it were requested now, with the numbers of its record."""
+
+    # The first turn that would stay verbatim, and its first step; 0: all of it.
+    boundary: int
+    step: int
+    # Records that would leave the view: first and last seq, number of messages and turns. All 0 if a summary would only
+    # replace a digest of the same past.
+    first_seq: int
+    last_seq: int
+    messages: int
+    turns: int
+    # Messages that would stay, and pinned inputs before the boundary.
+    messages_kept: int
+    pins: tuple[int, ...]
+    tokens_before: int
+    tokens_after: int
+    # The digest with its ledger; and a model's summary, if one was requested and given.
+    digest: str
+    summary: str = ""
+    model: str = ""
+    # Reasons why summaries of models are unusable.
+    refused: tuple[str, ...] = ()
+
+
+async def preview(log: Log, engine: Engine, *, focus: str, with_model: bool) -> Preview | None:
+    """Return the preview of a compaction, None if there is nothing to compact."""
+    # A requested compaction keeps little verbatim.
+    planned = await plan(log, engine, Keeps.LITTLE)
+    if planned is None:
+        return None
+    digest = text_of_past(planned, notes_at_hand(log, planned.plan))
+    summarised = _ModelSummary("", "", ())
+    if with_model:
+        summarised = await _ask(log, engine, planned, focus)
+    record = applied(log, engine, planned, summarised.summary or digest, model=summarised.model)
+    if record is None and planned.plan.moves(log.turn):
+        return None
+    tokens_after = record.tokens_after if record is not None else planned.plan.tokens_before
+    return _preview_of(log.turn, log, planned, tokens_after, digest=digest, summarised=summarised)
+
+
+def _preview_of(
+    turn: Turn, log: Log, planned: Planned, tokens_after: int, *, digest: str, summarised: "_ModelSummary"
+) -> Preview:
+    cut = planned.plan
+    messages = conversation(log.tail, first_turn=turn.boundary, first_step=turn.first_step)
+    leaving = [one for one in messages if cut.represents(one)]
+    return Preview(
+        boundary=cut.boundary,
+        step=cut.step,
+        first_seq=min((one.seq for one in leaving), default=0),
+        last_seq=max((one.seq for one in leaving), default=0),
+        messages=len(leaving),
+        turns=len({one.turn for one in leaving}),
+        messages_kept=len(messages) - len(leaving),
+        pins=tuple(pin for pin in turn.pins if pin < cut.boundary),
+        tokens_before=cut.tokens_before,
+        tokens_after=tokens_after,
+        digest=digest,
+        summary=summarised.summary,
+        model=summarised.model,
+        refused=summarised.refused,
+    )
+
+
+class _ModelSummary(msgspec.Struct, frozen=True):
+    """The summary of the first model that gave a usable one, and reasons why others did not."""
+
+    summary: str
+    model: str
+    refused: tuple[str, ...]
+
+
+async def _ask(log: Log, engine: Engine, planned: Planned, focus: str) -> _ModelSummary:
+    """Request a summary with the models and rungs of a compaction, in its order."""
+    refused: list[str] = []
+
+    async def keep(*records: PieceSummarised | SummaryRefused) -> None:
+        refused.extend(f"{one.model}: {one.why}" for one in records if isinstance(one, SummaryRefused))
+        await keep_pieces(log, engine, records)
+
+    for model in engine.summarisers_for(log.turn):
+        summariser = Summariser(model, log, engine, keep, focus=focus)
+        for rung in SUMMARIES:
+            notes = await summariser.notes(planned.plan, rung, tokens_max=planned.story_tokens)
+            if notes is not None:
+                return _ModelSummary(text_of_past(planned, notes), model.name, tuple(refused))
+            await log.catch_up(engine.store)
+    return _ModelSummary("", "", tuple(refused))

@@ -1,19 +1,29 @@
-"""Dependencies and settings of the runners."""
+"""Dependencies and settings of the runners, and the append of work records after the last record seen.
+
+Input of other writers may arrive before an append. Then the log catches up and the append is repeated; records that
+depend on the state are built again from the new one.
+"""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from msgspec.structs import replace
 
+from holdfast import ports
 from holdfast.core.fold.session_state import Turn
 from holdfast.core.integrity.segments import USUAL_SEALING, Sealing
 from holdfast.core.limits.bounds import SUMMARY_DEADLINES, Bounds, Deadlines
-from holdfast.ports import Archive, Blobs, Clock, Images, Log, Model
+from holdfast.core.proxy.instructions import NO_INSTRUCTIONS, ClientInstructions
+from holdfast.core.proxy.recall import NO_RECALL, RecallOffer
+from holdfast.errors import SeqMovedError
+from holdfast.ports import Archive, Blobs, Clock, Images, Lease, Model
 from holdfast.runtime.engine.learning import Known, Learning
 from holdfast.runtime.engine.live import Live
+from holdfast.runtime.engine.log import Log
+from holdfast.runtime.engine.log_events import MessageLimit
 from holdfast.runtime.tools.toolbox import Toolbox
 from holdfast.types.messages import ToolSpec
-from holdfast.types.records import Logged
+from holdfast.types.records import LeasedRecord, Logged
 
 # A summariser whose window is smaller than the model's by this factor needs more pieces than this. Merging so many
 # pieces costs more than its lower price saves.
@@ -28,7 +38,7 @@ def unobserved(_session: str, _logged: Logged) -> None:
 class Engine:
     """Dependencies and settings, shared by all runners of a process."""
 
-    store: Log
+    store: ports.Log
     blobs: Blobs
     clock: Clock
     toolbox: Toolbox
@@ -53,17 +63,24 @@ class Engine:
     images: Images | None = None
     # Called with every work record that this process has written, for metrics and traces. It must not fail.
     observe: Callable[[str, Logged], None] = unobserved
+    message_limit: MessageLimit = field(default_factory=MessageLimit)
     # Turns belong to a client of the proxy: it runs its own tools and sends its own system text.
     is_proxied: bool = False
     # The tools of such a client; None: those of the toolbox and of the session.
     client_tools: tuple[ToolSpec, ...] | None = None
+    # Instructions in the first message of such a client, which no compaction represents.
+    instructions: ClientInstructions = NO_INSTRUCTIONS
+    # The tool with which such a client's model reads what has left its view.
+    offer: RecallOffer = NO_RECALL
     # Such a client sends a reasoning setting of its own.
     has_client_effort: bool = False
+    # Parameters of such a client's request that it can do without; None: those of native requests.
+    client_parameters: frozenset[str] | None = None
 
     def tools_for(self, turn: Turn) -> tuple[ToolSpec, ...]:
         """Return the tools of a request, in order of name: ours, and the client's whose names are not taken."""
         if self.client_tools is not None:
-            return self.client_tools
+            return (*self.client_tools, *self.offer.tools(turn))
         ours = self.toolbox.specs
         taken = {spec.name for spec in ours}
         theirs = (spec for spec in turn.tools if spec.name not in taken)
@@ -84,9 +101,16 @@ class Engine:
         has answered a smaller request: a second silent truncation would remove the summary of the past.
         """
         known = await self.learning.known(model)
-        limit = turn.suspected.limit if turn.suspected is not None else None
-        if limit is None or model is not self.model_for(turn):
+        if model is not self.model_for(turn):
             return known
+        answered = turn.answered
+        limit = answered.suspected if answered.model == model.name else 0
+        if turn.suspected is not None and turn.suspected.limit is not None:
+            limit = turn.suspected.limit
+        if not limit:
+            return known
+        # A suspicion halves a declared window at most.
+        limit = max(limit, (model.limits.window_tokens or 0) // 2)
         window = min(limit, known.limits.window_tokens or limit)
         return replace(known, limits=replace(known.limits, window_tokens=window))
 
@@ -106,3 +130,28 @@ class Engine:
             return models
         small = (models[0].limits.window_tokens or 0) / _PIECES_FEW
         return sorted(models, key=lambda model: ((model.limits.window_tokens or small) < small, model.prices.dearness))
+
+
+async def append_after(
+    engine: Engine, lease: Lease, log: Log, build: Callable[[Turn], Sequence[LeasedRecord]]
+) -> Sequence[Logged]:
+    """Append the records that `build` returns for the current state, and return them with their seqs."""
+    # Only inbox records can come in between, and a session accepts a bounded number of them.
+    for _ in range(engine.bounds.inputs_waiting_max + 1):
+        records = build(log.turn)
+        if not records:
+            return ()
+        try:
+            last = await engine.store.append(lease, records, after=log.turn.seq)
+        except SeqMovedError:
+            await log.catch_up(engine.store)
+        else:
+            break
+    else:
+        raise SeqMovedError(lease.session, log.turn.seq, log.turn.seq + 1)
+    at, first = engine.clock.now(), last - len(records) + 1
+    logged = [Logged(first + place, at, record) for place, record in enumerate(records)]
+    log.extend(logged)
+    for one in logged:
+        engine.observe(lease.session, one)
+    return logged

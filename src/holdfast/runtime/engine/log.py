@@ -7,32 +7,41 @@ Damage does not stop reading: a `DamageSetAside` mark replaces a damaged record,
 the lease repairs them (see `healing`); other readers continue.
 """
 
+from collections import OrderedDict
 from collections.abc import AsyncIterator, Iterable
 
 import msgspec
 
 from holdfast import ports
-from holdfast.core.fold.session_state import IllegalStepError, Turn
+from holdfast.core.fold.session_state import IllegalStepError, KeptMemory, Turn
 from holdfast.core.turn.transitions import evolve
 from holdfast.errors import StoreDamagedError
-from holdfast.ports import SessionInfo, Snapshot
+from holdfast.ports import Lease, SessionInfo, Snapshot
 from holdfast.stores.fallbacks import load_snapshot
-from holdfast.types.records import AnyRecord, CompactionApplied, DamageSetAside, Logged
+from holdfast.types.records import AnyRecord, CompactionApplied, DamageSetAside, InputAdmitted, Logged
 
 # Increase this when a fold of the same records changes its result: older snapshots are then ignored.
-FOLD_VERSION = 5
+FOLD_VERSION = 7
 
 # Large enough that decoding dominates reading, small enough that memory stays flat on a long log.
 _PAGE_RECORDS = 1_000
 # Some 100 bytes each.
 _PAGE_SESSIONS = 1_000
 
+# Limits of the logs that stay open between two turns: sessions, and the text of their views by the tokens of their
+# newest requests, some 64 MiB.
+OPEN_LOGS_MAX = 256
+OPEN_LOGS_TOKENS_MAX = 16 * 2**20
+
 
 class _Fold(msgspec.Struct, frozen=True):
     version: int
     turn: Turn
+    # Memories for the next compaction; older versions stored none.
+    kept: tuple[KeptMemory, ...] = ()
 
 
+_NOTHING = _Fold(FOLD_VERSION, Turn())
 _decoder = msgspec.json.Decoder(_Fold)
 
 
@@ -66,6 +75,10 @@ class Log:
         self.wounds: dict[int, str] = {}
         self.misfits: set[int] = set()
         self.against_snapshot = ""
+        # The last record in the stored snapshot, as far as is known; and memories of what the view represents.
+        self.snapshot_seq = turn.seq
+        self.kept: tuple[KeptMemory, ...] = ()
+        self._kept_on_disk: tuple[KeptMemory, ...] = ()
 
     def extend(self, records: Iterable[Logged], *, is_ours: bool = True) -> None:
         """Fold further records, in order; records that are folded already are skipped.
@@ -101,13 +114,28 @@ class Log:
     def followed_by(self, records: Iterable[AnyRecord], at: float) -> "Log":
         """Return a copy of the log with further records."""
         log = Log(self.session, self.turn)
-        log.tail, log.pinned = list(self.tail), list(self.pinned)
+        log.tail, log.pinned, log.kept = list(self.tail), list(self.pinned), self.kept
+        log.snapshot_seq = self.snapshot_seq
         log.extend(Logged(self.turn.seq + place, at, record) for place, record in enumerate(records, start=1))
         return log
 
+    @property
+    def has_new_memory(self) -> bool:
+        """True if the stored snapshot lacks a memory that was made since."""
+        return self.kept is not self._kept_on_disk
+
+    def restore(self, kept: tuple[KeptMemory, ...], seq: int) -> None:
+        """Take over the memories of the stored snapshot."""
+        self.kept = self._kept_on_disk = kept
+        self.snapshot_seq = seq
+
+    def note_saved(self) -> None:
+        """Note that the stored snapshot is that of the current state."""
+        self.snapshot_seq, self._kept_on_disk = self.turn.seq, self.kept
+
     def snapshot(self) -> Snapshot:
         """Return the fold as a snapshot."""
-        return Snapshot(self.turn.seq, msgspec.json.encode(_Fold(FOLD_VERSION, self.turn)))
+        return Snapshot(self.turn.seq, msgspec.json.encode(_Fold(FOLD_VERSION, self.turn, self.kept)))
 
     async def catch_up(self, store: ports.Log) -> None:
         """Fold the records that were appended since."""
@@ -121,16 +149,56 @@ class Log:
         after = max(self.turn.boundary - 1, 0)
         if after + 1 < first:
             self.tail[:0] = await store.read(self.session, after=after, limit=first - after - 1)
+        await self.read_pinned(store)
+
+    async def read_pinned(self, store: ports.Log) -> None:
+        """Read the pinned records from before the boundary."""
         wanted = [seq for seq in self.turn.pins if seq < self.turn.boundary]
         if wanted != [logged.seq for logged in self.pinned]:
             pages = [await store.read(self.session, after=seq - 1, limit=1) for seq in wanted]
             self.pinned = [logged for page in pages for logged in page]
 
 
+class OpenLogs:
+    """Logs of sessions that were worked on a moment ago: the next turn reads only the records since.
+
+    Only the holder of the lease repairs, renames or deletes. So a log still stands if the next lease of its session
+    directly follows the one under which it was kept; the time of the first record tells a session from its successor.
+    Losing a log costs a read.
+    """
+
+    def __init__(self) -> None:
+        self._logs: OrderedDict[str, tuple[int, float, Log]] = OrderedDict()
+        self._tokens = 0
+
+    def keep(self, lease: Lease, known: SessionInfo, log: Log) -> None:
+        """Keep a log that was worked on under a lease."""
+        self._remove(lease.session)
+        self._logs[lease.session] = (lease.fence, known.created_at, log)
+        self._tokens += log.turn.answered.tokens
+        while len(self._logs) > OPEN_LOGS_MAX or (self._tokens > OPEN_LOGS_TOKENS_MAX and self._logs):
+            self._remove(next(iter(self._logs)))
+
+    def take(self, lease: Lease, known: SessionInfo) -> Log | None:
+        """Return the log of a session for work under a new lease, or None if it may differ from the one on disk."""
+        kept = self._remove(lease.session)
+        if kept is None or kept[:2] != (lease.fence - 1, known.created_at):
+            return None
+        return kept[2]
+
+    def _remove(self, session: str) -> tuple[int, float, Log] | None:
+        kept = self._logs.pop(session, None)
+        if kept is not None:
+            self._tokens -= kept[2].turn.answered.tokens
+        return kept
+
+
 async def open_log(store: ports.Log, session: str) -> Log:
     """Open a session from its newest snapshot and the records after it."""
-    turn = _folded(await load_snapshot(store, session))
+    fold = _decoded(await load_snapshot(store, session))
+    turn = fold.turn
     log = await _open(store, session, turn)
+    log.restore(fold.kept, turn.seq)
     if log.misfits and turn.seq:
         # The records are authoritative: a snapshot that they cannot follow is discarded.
         anew = await _open(store, session, Turn())
@@ -169,16 +237,51 @@ async def stand(store: ports.Log, session: str, *, since: Turn | None = None, re
     return None if log.misfits and known.seq else log.turn
 
 
+async def open_state(store: ports.Log, session: str, *, since: Turn | None = None) -> Turn:
+    """Return the current state of a session without its records: from `since` or the newest snapshot on.
+
+    Costs as much as the records since, not as the view, which can be far longer where messages are short.
+    """
+    known = since if since is not None else _folded(await load_snapshot(store, session))
+    log = Log(session, known)
+    async for page in pages(store, session, after=known.seq):
+        log.extend(page, is_ours=False)
+        log.tail.clear()
+    return (await open_log(store, session)).turn if log.misfits and known.seq else log.turn
+
+
+async def open_end(store: ports.Log, session: str, *, records_max: int, turn: Turn, before: int = 0) -> Log:
+    """Return a log in a state that is known, with at most so many records of its view: those before a seq, or the last.
+
+    `tail[0].seq` is the boundary if these are all. Else the tail begins with an input, so that no answer or tool result
+    lacks its beginning.
+    """
+    log = Log(session, turn)
+    end = min(before - 1, turn.seq) if before else turn.seq
+    start = max(turn.boundary, end - records_max + 1, 1)
+    log.tail = await store.read(session, after=start - 1, limit=end - start + 1) if start <= end else []
+    if start > max(turn.boundary, 1):
+        first = (place for place, logged in enumerate(log.tail) if isinstance(logged.record, InputAdmitted))
+        del log.tail[: next(first, 0)]
+    else:
+        await log.read_pinned(store)
+    return log
+
+
 async def last_known(store: ports.Log, session: str) -> Turn:
     """Return the state in the newest snapshot of a session, without reading its log."""
     return _folded(await load_snapshot(store, session))
 
 
 def _folded(snapshot: Snapshot | None) -> Turn:
+    return _decoded(snapshot).turn
+
+
+def _decoded(snapshot: Snapshot | None) -> _Fold:
     if snapshot is None:
-        return Turn()
+        return _NOTHING
     try:
         fold = _decoder.decode(snapshot.body)
     except msgspec.DecodeError:
-        return Turn()
-    return fold.turn if fold.version == FOLD_VERSION else Turn()
+        return _NOTHING
+    return fold if fold.version == FOLD_VERSION else _NOTHING

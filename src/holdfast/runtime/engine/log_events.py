@@ -8,7 +8,7 @@ from collections.abc import Iterable
 
 from holdfast.core.fold.session_state import Turn
 from holdfast.core.limits.fit import Sizes
-from holdfast.core.turn.actions import Climb, EndTurn
+from holdfast.core.turn.decide import Climb, EndTurn
 from holdfast.errors import HoldfastError
 from holdfast.types.faults import Fault, FaultKind
 from holdfast.types.records import CompactionApplied, GenerationStarted, Outcome, WorkRecord
@@ -17,6 +17,8 @@ log = logging.getLogger("holdfast")
 
 # More messages in one request are slow for a model, and a sign that compaction does not work.
 MESSAGES_MAX = 1_000
+# Sessions remembered as above it, about 100 bytes each.
+_SESSIONS_MAX = 10_000
 _OVERFLOWS = {FaultKind.TOKEN_OVERFLOW, FaultKind.WIRE_OVERFLOW, FaultKind.MEDIA_OVERFLOW}
 _OVERFLOW_CODES = {kind.value for kind in _OVERFLOWS}
 
@@ -93,7 +95,20 @@ def store_full(session: str, turn: Turn) -> None:
     log.error("store.full", extra=fields)
 
 
-def messages_counted(session: str, turn: Turn, messages: int) -> None:
-    """Log a request with too many messages."""
-    if messages > MESSAGES_MAX:
-        log.warning("session.message-limit-exceeded", extra=_fields(session, turn, "messages") | {"messages": messages})
+class MessageLimit:
+    """Logs a session whose requests have too many messages, once until a request of it has fewer again."""
+
+    def __init__(self) -> None:
+        # Sessions above the limit, oldest first. One that is dropped from here is logged again, which does no harm.
+        self._exceeded: dict[str, None] = {}
+
+    def observe(self, session: str, turn: Turn, messages: int) -> None:
+        """Log a request that exceeds the limit if the one before it did not."""
+        if messages <= MESSAGES_MAX:
+            self._exceeded.pop(session, None)
+        elif session not in self._exceeded:
+            self._exceeded[session] = None
+            if len(self._exceeded) > _SESSIONS_MAX:
+                del self._exceeded[next(iter(self._exceeded))]
+            fields = _fields(session, turn, "messages") | {"messages": messages}
+            log.warning("session.message-limit-exceeded", extra=fields)

@@ -1,26 +1,46 @@
 """Model requests of a session: build them from the view, load their blobs, send them within deadlines."""
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import aclosing
 from typing import Protocol
 
 import msgspec
 from msgspec.structs import replace
 
+from holdfast.core.faults.classifier import classify, classify_reply
 from holdfast.core.fold.session_state import Turn
 from holdfast.core.limits.bounds import Deadlines
-from holdfast.core.limits.fit import Sizes, measure, output_tokens_max
+from holdfast.core.limits.claims import Call
+from holdfast.core.limits.fit import Before, Sizes, measure, output_tokens_max
+from holdfast.core.limits.parameters import EFFORT, native_names, sent_names, with_parameter
+from holdfast.core.limits.prices import Prices
+from holdfast.core.proxy.instructions import first_shown
 from holdfast.core.turn.failure_messages import Shares
-from holdfast.core.view import messages_in_view
+from holdfast.core.turn.reply_cleanup import tidy
+from holdfast.core.view import ViewMessage, messages_in_view
 from holdfast.errors import BlobMissingError
 from holdfast.ports import Blobs, Delta, Model
 from holdfast.runtime.engine.context import Engine
 from holdfast.runtime.engine.learning import Known
 from holdfast.runtime.engine.live import LiveDelta
 from holdfast.runtime.engine.log import Log
-from holdfast.types.faults import Phase, Refusal
-from holdfast.types.messages import BlobRef, LargeText, Media, Message, Part, Reply, Request, Text, ToolResult
+from holdfast.types.faults import Confidence, Phase, Refusal, Rung, Sent
+from holdfast.types.messages import (
+    BlobRef,
+    Effort,
+    LargeText,
+    Media,
+    Message,
+    Part,
+    Reasoning,
+    Reply,
+    Request,
+    StopReason,
+    Text,
+    ToolResult,
+)
+from holdfast.types.records import AttemptFailed, InputAdmitted, ReplyRecorded
 
 
 class Prepared(msgspec.Struct, frozen=True):
@@ -33,10 +53,42 @@ class Prepared(msgspec.Struct, frozen=True):
 def prepare(log: Log, engine: Engine, known: Known, *, turn: Turn | None = None) -> Prepared:
     """Build the next request from the log, or for another state `turn`."""
     turn = turn or log.turn
-    request = replace(without_messages(turn, engine), messages=messages_in_view(log.tail, turn, pinned=log.pinned))
+    view = messages_in_view(log.tail, turn, pinned=log.pinned)
+    request = replace(without_messages(turn, engine), messages=(*standing(log, engine, turn), *view))
+    omitted = known.refused.union(one.parameter for one in turn.dropped)
+    request = replace(request, omitted=tuple(sorted(omitted)))
+    if EFFORT in omitted:
+        request = replace(request, effort=None)
+    elif EFFORT in known.required and request.effort is None and not engine.is_proxied:
+        request = replace(request, effort=Effort.LOW)
     sizes = measure(request)
     output = turn.output_clamp or output_tokens_max(sizes, known.limits, known.calibration)
     return Prepared(replace(request, output_tokens_max=output), sizes)
+
+
+def standing(log: Log, engine: Engine, turn: Turn) -> tuple[Message, ...]:
+    """Return the message with the client's instructions, if the view does not begin with its first message."""
+    first = first_shown(log.tail, turn.boundary)
+    shown = engine.instructions.shown(first, is_first_generation=turn.generation == 1)
+    return (shown,) if shown is not None else ()
+
+
+def instruction_places(log: Log, engine: Engine) -> set[tuple[int, int]]:
+    """Return the parts in the log, by record and place, that are instructions of the client and stay verbatim."""
+    return {
+        (logged.seq, place)
+        for logged in log.tail
+        if isinstance(logged.record, InputAdmitted) and logged.record.origin == 0
+        for place in engine.instructions.places(logged.record.parts)
+    }
+
+
+def without_instructions(originals: Sequence[ViewMessage], engine: Engine) -> list[ViewMessage]:
+    """Return messages to compact without the instructions that stay in the view."""
+    if not engine.instructions.parts:
+        return [*originals]
+    left = [(one, engine.instructions.without(one.message)) for one in originals]
+    return [replace(one, message=message) for one, message in left if message is not None]
 
 
 def without_messages(turn: Turn, engine: Engine) -> Request:
@@ -54,14 +106,68 @@ def shares_of(log: Log, engine: Engine, known: Known) -> Shares:
     sizes = prepare(log, engine, known).sizes
     bare = without_messages(log.turn, engine)
     fixed, system = measure(bare).tokens, measure(replace(bare, tools=())).tokens
+    instructions = measure(replace(bare, messages=engine.instructions.framed)).tokens - fixed
     scale = known.calibration.scale
     return Shares(
         tokens=known.calibration.estimate(sizes.tokens),
         system_tokens=round(scale * system),
         tools_tokens=round(scale * (fixed - system)),
-        messages_tokens=round(scale * (sizes.tokens - fixed)),
+        messages_tokens=round(scale * (sizes.tokens - fixed - instructions)),
         window_tokens=known.limits.window_tokens,
         wire_bytes=sizes.wire_bytes,
+        instructions_tokens=round(scale * instructions),
+    )
+
+
+def sizes_at_least(sizes: Sizes, turn: Turn) -> Sizes:
+    """Return the sizes of the newest request, or of a part of the next, whichever are larger."""
+    taken = turn.budgets
+    wire_bytes = max(sizes.wire_bytes, (taken.wire_bytes or 0) if taken is not None else 0)
+    return replace(sizes, tokens=max(sizes.tokens, turn.answered.raw), wire_bytes=wire_bytes)
+
+
+def readings_before(turn: Turn, model: Model, known: Known, prepared: Prepared) -> Before:
+    """Return what earlier calls tell about a request."""
+    answered = turn.answered
+    parts = (part for message in prepared.request.messages for part in message.parts)
+    # A request whose history the provider holds was not measured, so it cannot be compared.
+    is_same = answered.model == model.name and answered.raw > 0
+    is_other = not is_same and 0 < answered.raw <= prepared.sizes.tokens
+    return Before(
+        known.reports_all_read,
+        known.accepted_tokens,
+        answered.tokens,
+        answered.raw if is_same else 0,
+        answered.reported if is_same else 0,
+        answered.reported if is_other else 0,
+        is_plain=not prepared.sizes.media_count and not any(isinstance(part, Reasoning) for part in parts),
+    )
+
+
+def parameters_sent(request: Request, model: Model, engine: Engine) -> frozenset[str]:
+    """Return the names of the parameters of a request that it can do without."""
+    if engine.client_parameters is not None:
+        return sent_names(engine.client_parameters, request.omitted)
+    has_limit = request.output_tokens_max is not None
+    names = native_names(dialect_of(model), has_effort=request.effort is not None, has_output_limit=has_limit)
+    return sent_names(names, request.omitted)
+
+
+def call_facts(turn: Turn, known: Known, prepared: Prepared, before: Before) -> Call:
+    """Return the facts about a request that its outcome will be learned with."""
+    has_dropped = Rung.DROP_PARAMETER in turn.climbed
+    added = round(known.calibration.scale * (prepared.sizes.tokens - before.answered_raw))
+    # The ladder leaves out a refused effort, and adds one if there was none.
+    is_changed, has_effort = Rung.CHANGE_EFFORT in turn.climbed, turn.effort is not None
+    is_sent = prepared.request.effort is not None
+    return Call(
+        prepared.sizes,
+        prepared.request.output_tokens_max or 0,
+        added=max(added, 0) if before.answered_reported else 0,
+        reported_before=before.answered_reported,
+        guessed=turn.tokens_guessed,
+        effort=("added" if has_effort else "left_out") if is_changed else "sent" if is_sent else "",
+        left_out=tuple((one.parameter, one.said) for one in turn.dropped) if has_dropped else (),
     )
 
 
@@ -160,9 +266,6 @@ def _stalled(dialect: str, cause: str) -> Refusal:
 class Caller(Protocol):
     """Sends the requests of one session to a model and returns each outcome."""
 
-    # The number that the proxy's client will give the answer; None in native sessions.
-    origin: int | None
-
     @property
     def is_relayed(self) -> bool:
         """True if a part of the answer has reached a client, so that no other answer can be sent."""
@@ -172,11 +275,14 @@ class Caller(Protocol):
         """Send a request and return its outcome, within the deadlines."""
         ...
 
+    def noted(self, record: ReplyRecorded) -> ReplyRecorded:
+        """Return the record of an answer with what only the caller knows: the form in which a client has it."""
+        ...
+
 
 class NativeCaller:
     """The caller of native sessions: deltas go to live watchers."""
 
-    origin: int | None = None
     is_relayed = False
 
     def __init__(self, engine: Engine, session: str) -> None:
@@ -192,3 +298,26 @@ class NativeCaller:
             engine.live.publish(self._session, LiveDelta(number, attempt, delta))
 
         return await call_model(model, request, blobs, engine.deadlines, show)
+
+    def noted(self, record: ReplyRecorded) -> ReplyRecorded:
+        """Return the record as it is."""
+        return record
+
+
+def outcome_record(
+    turn: Turn, outcome: Reply | Refusal, known: Sent, prices: Prices, caller: Caller
+) -> ReplyRecorded | AttemptFailed:
+    """Return the record of an attempt's outcome. An answer without content is a failure too."""
+    number, attempt = turn.number, turn.attempts
+    if isinstance(outcome, Refusal):
+        refused = with_parameter(classify(outcome, known), outcome)
+        return AttemptFailed(number, attempt, outcome, refused, is_relayed=caller.is_relayed)
+    cost = prices.cost(outcome.usage)
+    fault = classify_reply(outcome, known)
+    is_guess = fault is not None and fault.confidence is Confidence.GUESS
+    # A guess discards no complete answer, is acted on once, and never if the client has the answer already.
+    is_kept = outcome.stop_reason is not StopReason.LENGTH or turn.suspected is not None
+    if fault is None or (is_guess and is_kept) or caller.is_relayed:
+        return caller.noted(ReplyRecorded(number, attempt, tidy(outcome), cost_usd=cost))
+    refusal = Refusal("", Phase.STREAM, status=200, cause=f"answered, but: {outcome.stop_reason}")
+    return AttemptFailed(number, attempt, refusal, fault, outcome.usage, cost)

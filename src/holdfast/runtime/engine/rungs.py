@@ -8,6 +8,7 @@ from msgspec.structs import replace
 from holdfast.core.compaction.plan import Keeps, plan_mask
 from holdfast.core.fold.session_state import Turn
 from holdfast.core.limits.fit import clamped, misfit
+from holdfast.core.limits.parameters import sentence_of
 from holdfast.core.turn.ladder import SUMMARIES
 from holdfast.core.view import messages_in_view
 from holdfast.core.view.offending_part import (
@@ -22,9 +23,11 @@ from holdfast.core.view.offending_part import (
 )
 from holdfast.ports import Images
 from holdfast.runtime.engine.context import Engine
+from holdfast.runtime.engine.exclusion import leave_out_new, leave_out_unanswered, take_back, taken_back
 from holdfast.runtime.engine.learning import Known
 from holdfast.runtime.engine.log import Log
-from holdfast.runtime.engine.requests import prepare
+from holdfast.runtime.engine.oversize import shorten_parts
+from holdfast.runtime.engine.requests import instruction_places, parameters_sent, prepare
 from holdfast.types.faults import Fault, FaultKind, Phase, Rung
 from holdfast.types.messages import Effort, Media, Reasoning, Text
 from holdfast.types.records import (
@@ -33,12 +36,16 @@ from holdfast.types.records import (
     NoticePosted,
     OutputClamped,
     OutputMasked,
+    ParameterDropped,
     PartReplaced,
     ReasoningDropped,
     RungFinished,
     RungResult,
     WorkRecord,
 )
+
+# Characters of the provider's message that a record about a parameter keeps.
+_SAID_CHARS = 200
 
 # Appends records immediately, so that an interrupted rung keeps them.
 Record: TypeAlias = Callable[..., Awaitable[None]]
@@ -49,6 +56,9 @@ async def climb(rung: Rung, log: Log, engine: Engine, record: Record) -> list[Wo
     done = await _changes(rung, log, engine, record)
     if done is None:
         return [RungFinished(log.turn.number, rung, RungResult.UNCHANGED)]
+    if rung is Rung.TAKE_BACK:
+        # The same request again would be refused again.
+        return [*done, RungFinished(log.turn.number, rung, RungResult.UNCHANGED)]
     return [*done, RungFinished(log.turn.number, rung, RungResult.CHANGED)]
 
 
@@ -67,8 +77,10 @@ async def _changes(rung: Rung, log: Log, engine: Engine, record: Record) -> list
 
 async def _summarise(rung: Rung, log: Log, engine: Engine, record: Record) -> list[WorkRecord] | None:
     from holdfast.runtime.engine.compaction import summarise  # noqa: PLC0415 - see above
+    from holdfast.runtime.engine.notes_ahead import apply_prepared  # noqa: PLC0415 - see above
 
-    return await summarise(rung, log, engine, record)
+    done = await apply_prepared(log, engine, record) if engine.is_proxied else None
+    return done if done is not None else await summarise(rung, log, engine, record)
 
 
 async def _digest(log: Log, engine: Engine) -> list[WorkRecord] | None:
@@ -143,10 +155,18 @@ async def _keep_newest(log: Log, engine: Engine) -> list[WorkRecord] | None:
     """Replace everything before the open turn by a digest, and show only the newest of its tool output."""
     done = await _digest_to(log, engine, Keeps.NEWEST) or []
     before = plan_mask(log.tail, masked_before=log.turn.masked_before, keep=1)
-    if before is not None:
+    if before is not None and _shows_less(log, before):
         sentence = f"Of this turn's own tool output, only what came from record {before} on is shown; the rest is kept."
         done += [OutputMasked(log.turn.number, before), NoticePosted(log.turn.number, "masked", sentence)]
     return done or None
+
+
+def _shows_less(log: Log, before: int) -> bool:
+    """Return whether masking changes the view: short output is shown as it is."""
+    masked = replace(log.turn, masked_before=before)
+    return messages_in_view(log.tail, masked, pinned=log.pinned) != messages_in_view(
+        log.tail, log.turn, pinned=log.pinned
+    )
 
 
 async def _shrink_image(log: Log, engine: Engine) -> list[WorkRecord] | None:
@@ -202,13 +222,19 @@ def _fits(turn: Turn, log: Log, engine: Engine, known: Known) -> bool:
 
 
 async def _replace_largest(log: Log, engine: Engine) -> list[WorkRecord] | None:
-    """Replace offending parts by a line each until the request is estimated to fit. The originals stay in the log."""
+    """Replace offending parts by a line each until the request is estimated to fit. The originals stay in the log.
+
+    Of texts that have too many tokens, as much as fits is shown.
+    """
     turn, fault = log.turn, log.turn.fault
+    if (fault is None or fault.kind is FaultKind.TOKEN_OVERFLOW) and (done := await shorten_parts(log, engine)):
+        return done
     kind, unit, blamed = (fault.kind, fault.unit, fault.blamed) if fault else (FaultKind.TOKEN_OVERFLOW, None, "")
     known = await engine.known(engine.model_for(turn), turn)
     culprits: list[Culprit] = []
+    kept = instruction_places(log, engine)
     while len(culprits) < engine.bounds.parts_replaced_max:
-        culprit = find_culprit([*log.pinned, *log.tail], turn, kind, unit=unit, blamed=blamed)
+        culprit = find_culprit([*log.pinned, *log.tail], turn, kind, unit=unit, blamed=blamed, passed=kept)
         if culprit is None:
             break
         culprits.append(culprit)
@@ -234,7 +260,8 @@ def _retry(_log: Log, _engine: Engine) -> list[WorkRecord]:
 
 
 def _next_model(log: Log, engine: Engine) -> list[WorkRecord] | None:
-    return [] if log.turn.models_passed + 1 < len(engine.models(log.turn.model)) else None
+    # The next model may take what this one refused with or without.
+    return taken_back(log) if log.turn.models_passed + 1 < len(engine.models(log.turn.model)) else None
 
 
 def _next_summariser(log: Log, engine: Engine) -> list[WorkRecord] | None:
@@ -252,6 +279,22 @@ def _change_effort(log: Log, engine: Engine) -> list[WorkRecord]:
     return [EffortChanged(log.turn.number, None if is_set else Effort.LOW)]
 
 
+async def _drop_parameter(log: Log, engine: Engine) -> list[WorkRecord] | None:
+    """Leave out the parameter that the model refuses, or send it under its other name, if it was sent."""
+    turn = log.turn
+    if turn.fault is None:
+        return None
+    name, model = turn.fault.parameter, engine.model_for(turn)
+    request = prepare(log, engine, await engine.known(model, turn)).request
+    present = parameters_sent(request, model, engine)
+    if name not in present:
+        return None
+    # A native request never has both names of a parameter.
+    sentence = sentence_of(name, present if engine.is_proxied else (), request.omitted)
+    dropped = ParameterDropped(turn.number, name, turn.fault.said[:_SAID_CHARS])
+    return [dropped, NoticePosted(turn.number, "parameter_dropped", sentence)]
+
+
 def _send_anyway(log: Log, _engine: Engine) -> list[WorkRecord] | None:
     # Also if the model did answer, and is only suspected of having truncated its input.
     return None if log.turn.suspected is None and _was_sent(log) else []
@@ -267,13 +310,17 @@ CHECKS: Mapping[Rung, Callable[[Log, Engine], list[WorkRecord] | None]] = {
     Rung.DROP_REASONING: _drop_reasoning,
     Rung.CHANGE_EFFORT: _change_effort,
     Rung.SEND_ANYWAY: _send_anyway,
+    Rung.LEAVE_OUT_UNANSWERED: leave_out_unanswered,
+    Rung.LEAVE_OUT_NEW: leave_out_new,
 }
 STEPS: Mapping[Rung, Callable[[Log, Engine], Awaitable[list[WorkRecord] | None]]] = {
     Rung.CLAMP_OUTPUT: _clamp_output,
+    Rung.DROP_PARAMETER: _drop_parameter,
     Rung.MASK: _mask,
     Rung.DIGEST: _digest,
     Rung.KEEP_NEWEST: _keep_newest,
     Rung.SHRINK_IMAGE: _shrink_image,
     Rung.REPLACE_LARGEST: _replace_largest,
     Rung.ROLL_OVER: _roll_over,
+    Rung.TAKE_BACK: take_back,
 }

@@ -10,14 +10,14 @@ from collections.abc import Coroutine
 from contextlib import aclosing, suppress
 from typing import assert_never
 
+from msgspec.structs import replace
+
 from holdfast.core.compaction.plan import may_wish, percent_full, tokens_behind, warning, wish
-from holdfast.core.faults.classifier import classify, classify_reply
 from holdfast.core.fold.session_state import Turn
-from holdfast.core.limits.fit import Before, described, misfit, sent
-from holdfast.core.limits.prices import Prices
-from holdfast.core.limits.usage import budgets_of
-from holdfast.core.turn.abort import IS_FULL, closing
-from holdfast.core.turn.actions import (
+from holdfast.core.limits.fit import budgets_of, described, misfit, sent
+from holdfast.core.limits.learning import suspected_tokens
+from holdfast.core.turn.decide import (
+    IS_FULL,
     Action,
     Backoff,
     CallModel,
@@ -27,30 +27,45 @@ from holdfast.core.turn.actions import (
     RunTools,
     SettleCompactions,
     StartTurn,
+    closing,
+    decide,
+    interruptions,
+    may_wait,
+    told_of_failure,
 )
-from holdfast.core.turn.decide import decide, interruptions
-from holdfast.core.turn.deferred_writes import may_wait, told_of_failure
-from holdfast.core.turn.failure_messages import OVERFLOW_CODES, Ending, with_sizes
-from holdfast.core.turn.reply_cleanup import tidy
+from holdfast.core.turn.failure_messages import OVERFLOW_CODES, Ending, cut_notice, window_notice, with_sizes
 from holdfast.errors import StoreFullError, StoreIoError
 from holdfast.ports import Lease, Model, SessionInfo
 from holdfast.runtime.engine import log_events as events
-from holdfast.runtime.engine.append import append_after
-from holdfast.runtime.engine.context import Engine
+from holdfast.runtime.engine.context import Engine, append_after
 from holdfast.runtime.engine.learning import Known
 from holdfast.runtime.engine.log import Log
-from holdfast.runtime.engine.requests import Caller, NativeCaller, Prepared, dialect_of, prepare, shares_of
+from holdfast.runtime.engine.requests import (
+    Caller,
+    NativeCaller,
+    Prepared,
+    call_facts,
+    dialect_of,
+    outcome_record,
+    parameters_sent,
+    prepare,
+    readings_before,
+    shares_of,
+)
 from holdfast.runtime.engine.rungs import climb
+from holdfast.runtime.maintenance.healing import NOTICE as DAMAGE_NOTICE
 from holdfast.runtime.maintenance.healing import open_healed
 from holdfast.runtime.tools.client_tools import await_result, newest_reply
 from holdfast.stores.fallbacks import save_snapshot
-from holdfast.types.faults import Confidence, Phase, Refusal, Rung, Sent
-from holdfast.types.messages import Reasoning, Reply, ToolCall
+from holdfast.types.faults import Phase, Refusal, Rung
+from holdfast.types.limits import Support
+from holdfast.types.messages import Reply, ToolCall
 from holdfast.types.records import (
     Abandonment,
     AttemptFailed,
     AttemptStarted,
     CancelRequested,
+    CompactionOutcome,
     CompactionSettled,
     InputAdmitted,
     NoticePosted,
@@ -78,10 +93,13 @@ class Runner:
         self.lease = lease
         self.engine = engine
         self._caller = caller or NativeCaller(engine, lease.session)
-        # The log on disk, and records that wait to be written: see `core/turn/deferred_writes.py`.
+        # The log on disk, and records that wait to be written: see `core/turn/decide.py`.
         self._log_on_disk = log
         self._unwritten: tuple[WorkRecord, ...] = ()
-        self._snapshot_seq = log.turn.seq
+        # Records that share the commit of the next ones, as no effect comes between: the start of a turn and its first
+        # attempt, an answer and the end of its turn. And the log with all that is not on disk.
+        self._held: tuple[WorkRecord, ...] = ()
+        self._ahead: Log | None = None
         self._appending = asyncio.Lock()
         # The task that a cancel ends, the cancelled turns, and the newest input, by seq.
         self._work: asyncio.Task[None] | None = None
@@ -91,9 +109,12 @@ class Runner:
     @property
     def log(self) -> Log:
         """The log on disk, followed by the records that wait to be written."""
-        if not self._unwritten:
-            return self._log_on_disk
-        return self._log_on_disk.followed_by(self._unwritten, self.engine.clock.now())
+        disk = self._log_on_disk
+        if not (waiting := (*self._unwritten, *self._held)):
+            return disk
+        if self._ahead is None or self._ahead.turn.seq != disk.turn.seq + len(waiting):
+            self._ahead = disk.followed_by(waiting, self.engine.clock.now())
+        return self._ahead
 
     @property
     def turn(self) -> Turn:
@@ -108,6 +129,9 @@ class Runner:
             while not isinstance(action := self._decide(), Rest):
                 await self._perform(action)
                 await self._log_on_disk.catch_up(self.engine.store)
+        except asyncio.CancelledError:
+            await self._record(*self._take_held())
+            raise
         except (StoreFullError, ExceptionGroup) as error:
             # Tools run in parallel, so a result that cannot be recorded raises a group.
             if isinstance(error, ExceptionGroup) and error.split(StoreFullError)[1] is not None:
@@ -127,7 +151,7 @@ class Runner:
     async def _perform(self, action: Action) -> None:
         match action:
             case StartTurn(turn=number):
-                await self._record(TurnStarted(number), *self._input_notices(number))
+                self._hold(TurnStarted(number), *self._input_notices(number))
             case CallModel():
                 await self._unless_stopped(self._call_model(action))
             case RunTools(calls=calls):
@@ -147,6 +171,22 @@ class Runner:
 
     def _input_notices(self, number: int) -> list[NoticePosted]:
         """Return notices about an input before it is answered."""
+        return [*self._damage_notice(number), *self._base64_notice(number)]
+
+    def _damage_notice(self, number: int) -> list[NoticePosted]:
+        """Repeat the notices of repairs between turns, so that the person gets them with the answer."""
+        told: list[NoticePosted] = []
+        for logged in reversed(self.log.tail):
+            match logged.record:
+                case TurnStarted():
+                    break
+                case NoticePosted(turn=0, code=code, sentence=sentence) if code == DAMAGE_NOTICE:
+                    told.append(NoticePosted(number, code, sentence))
+                case _:
+                    pass
+        return told[::-1]
+
+    def _base64_notice(self, number: int) -> list[NoticePosted]:
         admitted = next((logged.record for logged in self.log.tail if logged.seq == number), None)
         if not isinstance(admitted, InputAdmitted) or not admitted.originals:
             return []
@@ -157,6 +197,14 @@ class Runner:
         return [NoticePosted(number, "base64_left_out", sentence)]
 
     # --- Recording ---
+
+    def _hold(self, *records: WorkRecord) -> None:
+        """Let records wait for the next ones. Every action but `Rest` begins with a record, so that is soon."""
+        self._held, self._ahead = (*self._held, *records), None
+
+    def _take_held(self) -> tuple[WorkRecord, ...]:
+        held, self._held, self._ahead = self._held, (), None
+        return held
 
     async def _record(self, *records: WorkRecord) -> None:
         """Append records after those of other writers.
@@ -177,6 +225,7 @@ class Runner:
 
     async def _append(self, records: tuple[WorkRecord, ...]) -> None:
         async with self._appending:
+            records = (*self._held, *records)
             try:
                 unwritten = (*self._unwritten, *records)
                 await append_after(self.engine, self.lease, self._log_on_disk, lambda _: unwritten)
@@ -186,10 +235,12 @@ class Runner:
                 self._postpone(records, error)
             else:
                 self._unwritten = ()
+                self._take_held()
 
     def _postpone(self, records: tuple[WorkRecord, ...], error: StoreFullError | StoreIoError) -> None:
         """Keep records in memory; the next append that cannot wait writes them too."""
         notice = () if self._unwritten else (told_of_failure(self.turn.number, error.code),)
+        self._take_held()
         self._unwritten = (*self._unwritten, *records, *notice)
         events.write_postponed(self.lease.session, self.turn, len(self._unwritten), error)
 
@@ -197,14 +248,16 @@ class Runner:
         """End all pending work on a full disk, in the space that is reserved for it."""
         # Records that are only in memory are discarded.
         self._unwritten = ()
+        self._take_held()
         await self._log_on_disk.catch_up(self.engine.store)
         events.store_full(self.lease.session, self.turn)
         await self._record(*closing(self.turn, self.engine.bounds, IS_FULL))
 
     async def _save_snapshot(self) -> None:
-        if self.turn.seq - self._snapshot_seq >= SNAPSHOT_EVERY_RECORDS:
-            await save_snapshot(self.engine.store, self.lease, self._log_on_disk.snapshot())
-            self._snapshot_seq = self.turn.seq
+        log = self._log_on_disk
+        if log.turn.seq - log.snapshot_seq >= SNAPSHOT_EVERY_RECORDS or log.has_new_memory:
+            await save_snapshot(self.engine.store, self.lease, log.snapshot())
+            log.note_saved()
 
     # --- Cancellation ---
 
@@ -225,8 +278,11 @@ class Runner:
     @property
     def _must_stop(self) -> bool:
         turn = self.turn
+        cancelled = self._cancelled.union(turn.cancelled)
+        if turn.is_wanted_climb and turn.climbing and all(wanted.seq in cancelled for wanted in turn.wanted):
+            return True
         if turn.number:
-            return turn.number in self._cancelled or turn.number in turn.cancelled
+            return turn.number in cancelled
         # Compactions that we requested ourselves yield to a person's input.
         by_a_person = any(wanted.trigger is Trigger.PERSON for wanted in turn.wanted)
         return bool(turn.wanted) and not by_a_person and self._newest_input > turn.last_turn
@@ -257,27 +313,49 @@ class Runner:
         taken = budgets_of(prepared.sizes, known.limits, known.calibration, self.engine.bounds)
         asks, raw = prepared.request.output_tokens_max, prepared.sizes.tokens
         await self._record(AttemptStarted(number, attempt, model.name, tokens, asks, taken, tokens_raw=raw))
-        fault = misfit(prepared.sizes, known.limits, known.calibration, self.engine.bounds)
+        lenient = self.engine.is_proxied
+        fault = misfit(prepared.sizes, known.limits, known.calibration, self.engine.bounds, is_lenient=lenient)
         if fault is not None and action.heeds_estimate:
+            await self.engine.learning.cut(model, fault)
             refusal = Refusal(dialect_of(model), Phase.ESTIMATE, cause="not sent: by our estimate it does not fit")
             await self._fail(AttemptFailed(number, attempt, refusal, fault), prepared)
             return
-        events.messages_counted(self.lease.session, self.turn, len(prepared.request.messages))
+        self.engine.message_limit.observe(self.lease.session, self.turn, len(prepared.request.messages))
         outcome = await self._caller.call(model, prepared, self.log)
-        state_before = self.turn
-        was_sent = sent(prepared.sizes, known.limits, known.calibration, _before(state_before, model, known, prepared))
+        before = readings_before(self.turn, model, known, prepared)
+        was_sent = sent(prepared.sizes, known.limits, known.calibration, before)
         was_sent = described(was_sent, prepared.request, model.issuer)
-        outcome_record = _outcome_record(self.turn, outcome, was_sent, model.prices, self._caller)
-        if isinstance(outcome_record, AttemptFailed):
-            await self._fail(outcome_record, prepared)
-            await self.engine.learning.observe(model, outcome, outcome_record.fault, prepared.sizes)
+        tested = known.tested & parameters_sent(prepared.request, model, self.engine) if known.tested else known.tested
+        call = replace(call_facts(self.turn, known, prepared, before), tested=tested)
+        if isinstance(outcome, Reply):
+            suspected = suspected_tokens(outcome.usage, prepared.sizes, known.calibration, before, model.limits)
+            call = replace(call, suspected=suspected)
+        recorded = outcome_record(self.turn, outcome, was_sent, model.prices, self._caller)
+        if isinstance(recorded, AttemptFailed):
+            await self._fail(recorded, prepared)
         else:
-            percent = percent_full(prepared.sizes.tokens, known.limits, known.calibration, self.engine.bounds)
-            warned = warning(self.turn, percent, known.limits)
-            await self._record(*(record for record in (outcome_record, warned) if record is not None))
-            if await self.engine.learning.observe(model, outcome, None, prepared.sizes, state_before=state_before):
-                window = (await self.engine.learning.known(model)).limits.window_tokens
-                await self._record(NoticePosted(number, "window_learned", _window_notice(model, window)))
+            await self._reply(replace(recorded, tokens_suspected=call.suspected), prepared, known, model)
+        fault = recorded.fault if isinstance(recorded, AttemptFailed) else None
+        call = replace(call, record=Support(self.lease.session, self.turn.seq))
+        if await self.engine.learning.observe(model, outcome, fault, call):
+            window = (await self.engine.learning.known(model)).limits.window_tokens
+            await self._record(NoticePosted(number, "window_learned", window_notice(model.name, window)))
+
+    async def _reply(self, replied: ReplyRecorded, prepared: Prepared, known: Known, model: Model) -> None:
+        """Record a reply, with a notice if the model seems to have read only a part of the request."""
+        percent = percent_full(prepared.sizes.tokens, known.limits, known.calibration, self.engine.bounds)
+        warned, cut = warning(self.turn, percent, known.limits), replied.tokens_suspected
+        told = NoticePosted(replied.turn, "cut_suspected", cut_notice(model.name, cut)) if cut else None
+        records = [record for record in (replied, told, warned) if record is not None]
+        if told is None and self._acts_alone(replied.reply):
+            self._hold(*records)
+        else:
+            await self._record(*records)
+
+    def _acts_alone(self, reply: Reply) -> bool:
+        """Return whether no record after this reply names its seq: that of one which is not on disk may change."""
+        calls = (part for part in reply.parts if isinstance(part, ToolCall))
+        return not self.engine.is_proxied and all(self.engine.toolbox.has(call.name) for call in calls)
 
     async def _fail(self, failed: AttemptFailed, prepared: Prepared) -> None:
         events.overflow_detected(self.lease.session, self.turn, failed.fault, prepared.sizes)
@@ -313,11 +391,25 @@ class Runner:
         await self._record(RungFinished(self.turn.number, Rung.BACKOFF, RungResult.CHANGED))
 
     async def _climb(self, action: Climb) -> None:
+        if action.kind is None and not self.turn.climbed_for_wanted and (why := await self._nothing_to_compact()):
+            settled = (CompactionSettled(one.seq, CompactionOutcome.NOTHING_TO_DO, why) for one in self.turn.wanted)
+            await self._record(*settled)
+            return
         events.recovery_attempted(self.lease.session, self.turn, action)
         await self._record(RungStarted(self.turn.number, action.rung, action.kind))
         done = await climb(action.rung, self.log, self.engine, self._record)
         await self._record(*done)
         events.compactions_complete(self.lease.session, self.turn, done)
+        if self._log_on_disk.has_new_memory:
+            # Without it the next compaction observes the same messages again. A full disk loses nothing here.
+            with suppress(StoreFullError, StoreIoError):
+                await self._save_snapshot()
+
+    async def _nothing_to_compact(self) -> str:
+        """Return the reason why no compaction can help; "" if one may."""
+        from holdfast.runtime.engine.compaction import nothing_to_compact  # noqa: PLC0415 - most processes never need it
+
+        return await nothing_to_compact(self.log, self.engine)
 
     async def _end_turn(self, action: EndTurn) -> None:
         events.turn_ended(self.lease.session, self.turn, action)
@@ -344,48 +436,12 @@ class Runner:
             await self.engine.store.admit(self.lease.session, wanted)
 
 
-def _before(turn: Turn, model: Model, known: Known, prepared: Prepared) -> Before:
-    """Return what earlier calls tell about a request."""
-    answered = turn.answered
-    parts = (part for message in prepared.request.messages for part in message.parts)
-    # A request whose history the provider holds was not measured, so it cannot be compared.
-    is_same = answered.model == model.name and answered.raw > 0
-    return Before(
-        known.reports_all_read,
-        known.accepted_tokens,
-        answered.tokens,
-        answered.raw if is_same else 0,
-        answered.reported if is_same else 0,
-        is_plain=not prepared.sizes.media_count and not any(isinstance(part, Reasoning) for part in parts),
-    )
-
-
-def _window_notice(model: Model, window: int | None) -> str:
-    return (
-        f"{model.name} takes no more than about {window or 0:,} tokens, which it does not say: what was longer was cut "
-        "or refused without a word. No session sends it more from here on."
-    )
-
-
-def _outcome_record(
-    turn: Turn, outcome: Reply | Refusal, known: Sent, prices: Prices, caller: Caller
-) -> ReplyRecorded | AttemptFailed:
-    """Return the record of an attempt's outcome. An answer without content is a failure too."""
-    number, attempt = turn.number, turn.attempts
-    if isinstance(outcome, Refusal):
-        return AttemptFailed(number, attempt, outcome, classify(outcome, known), is_relayed=caller.is_relayed)
-    cost = prices.cost(outcome.usage)
-    fault = classify_reply(outcome, known)
-    is_guess = fault is not None and fault.confidence is Confidence.GUESS and turn.suspected is not None
-    if fault is None or is_guess or caller.is_relayed:
-        # A suspicion is acted on once, and never if the client has the answer already.
-        return ReplyRecorded(number, attempt, tidy(outcome), caller.origin, cost_usd=cost)
-    refusal = Refusal("", Phase.STREAM, status=200, cause=f"answered, but: {outcome.stop_reason}")
-    return AttemptFailed(number, attempt, refusal, fault, outcome.usage, cost)
-
-
 async def open_runner(
-    lease: Lease, engine: Engine, known: SessionInfo | None = None, caller: Caller | None = None
+    lease: Lease,
+    engine: Engine,
+    known: SessionInfo | None = None,
+    caller: Caller | None = None,
+    opened: Log | None = None,
 ) -> Runner:
     """Open a session's log, repair it if it is damaged, and return its runner."""
-    return Runner(lease, await open_healed(lease, engine.store, known), engine, caller)
+    return Runner(lease, await open_healed(lease, engine.store, known, opened), engine, caller)

@@ -1,8 +1,7 @@
 """Request summaries from a model, in pieces if the past is too long; each piece is recorded once it is paid for."""
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from functools import partial
-from itertools import pairwise
 
 import msgspec
 from msgspec.structs import replace
@@ -18,24 +17,36 @@ from holdfast.core.compaction.cached_summary import (
     stands_verbatim,
     warm_tokens,
 )
-from holdfast.core.compaction.facts import Passage
-from holdfast.core.compaction.summary import Detail, ask_for_notes, is_within, pieces_of, render, why_not_notes
+from holdfast.core.compaction.notes import (
+    NODES_MAX,
+    Run,
+    end_of,
+    frontier,
+    merged_by_rule,
+    node_tokens_max,
+    reusable,
+    run_to_merge,
+)
+from holdfast.core.compaction.plan import Plan
+from holdfast.core.compaction.reading import Portion, Position, Rendered, next_portion, render
+from holdfast.core.compaction.summary import Unusable, ask_for_notes, citations_in, notes_of, why_not_paid
 from holdfast.core.faults.classifier import classify
 from holdfast.core.fold.session_state import Piece
+from holdfast.core.limits.claims import Call
 from holdfast.core.limits.fit import cap_stated, described, measure, output_tokens_max, sent
-from holdfast.core.limits.sizing import tokens_of_text
-from holdfast.core.limits.spend_limit import why_not_paid
+from holdfast.core.limits.parameters import EFFORT, native_names, sent_names, with_parameter
+from holdfast.core.limits.sizing import tokens_of_message, tokens_of_text
 from holdfast.core.turn.ladder import backoff_seconds, next_summary_rung
 from holdfast.core.view import ViewMessage, conversation, lens_of
-from holdfast.ports import Delta, Model
+from holdfast.ports import Blobs, Delta, Model
 from holdfast.runtime.engine.context import Engine
 from holdfast.runtime.engine.learning import Known
 from holdfast.runtime.engine.log import Log
-from holdfast.runtime.engine.requests import call_model, load_blobs, prepare
+from holdfast.runtime.engine.originals import Originals, load_texts, originals_before, place_of, represented_until
+from holdfast.runtime.engine.requests import call_model, dialect_of, load_blobs, prepare
 from holdfast.types.faults import Fault, Rung
-from holdfast.types.limits import Limits
 from holdfast.types.messages import Reply, Request, Role, Usage, text_of
-from holdfast.types.records import PieceSummarised, SummaryRefused, TurnStarted
+from holdfast.types.records import PieceSummarised, SummaryRefused
 
 # --- Cached summary: the next request of the session, byte for byte, with the summary prompt as its last message ---
 
@@ -79,15 +90,37 @@ async def cached_request(wanted: SummaryRequest, model: Model, log: Log, engine:
 
 def _plain_usage(wanted: SummaryRequest, known: Known) -> Usage:
     """Return the expected usage of the same summary without the cache."""
-    passages = [Passage(one.seq, one.message) for one in wanted.originals]
-    request = ask_for_notes(render(passages, Detail.FULL), tokens_max=wanted.tokens_max, focus=wanted.focus)
-    return Usage(known.calibration.estimate(measure(request).tokens), wanted.tokens_max)
+    request = ask_for_notes("", tokens_max=wanted.tokens_max, focus=wanted.focus)
+    read = sum(tokens_of_message(one.message) for one in wanted.originals)
+    return Usage(known.calibration.estimate(measure(request).tokens + read), wanted.tokens_max)
 
 
-# Share of its window that a summariser reads, so that an estimation error does not fail the call.
-_READ_SHARE = 0.7
-# Pieces of one compaction: the longest session seen filled 40 windows of a small model.
-_PIECES_MAX = 40
+# Share of its window that a summariser reads, so that an estimation error does not fail the call; and the window of a
+# model that does not declare one.
+_READ_SHARE, _WINDOW_USUAL = 0.7, 128_000
+# Smaller portions would take more text for the request than for the conversation.
+_READ_TOKENS_MIN = 256
+# Parts into which a rung divides what is unread: a refused request is tried with less at once, never with less of each.
+_DIVISIONS = {Rung.SUMMARISE: 1, Rung.SUMMARISE_LESS: 2, Rung.SUMMARISE_PIECES: 4}
+# Calls of one compaction while somebody waits for an answer, and while nobody does. The rest is read later.
+_CALLS_WAITED, _CALLS_IDLE = 8, 40
+
+
+class Notes(msgspec.Struct, frozen=True):
+    """The notes that cover the past, and the place from which they do not; 0: they cover all of it."""
+
+    nodes: tuple[Piece, ...]
+    unread: int = 0
+
+
+def notes_at_hand(log: Log, cut: Plan, *, focus: str | None = None) -> Notes:
+    """Return the recorded notes that a planned compaction can use; with a focus, only notes made for it."""
+    until, known = place_of(cut), frontier(log.turn)
+    focuses = frozenset({focus, *(wanted.focus for wanted in log.turn.wanted)} if focus is not None else ())
+    if focus is None:
+        focuses = frozenset(node.focus for node in known)
+    nodes = reusable(known, end=until, represented=represented_until(log), focuses=focuses)
+    return Notes(nodes, 0 if end_of(nodes).place >= until else max(end_of(nodes).place, 1))
 
 
 class Summariser:
@@ -105,143 +138,122 @@ class Summariser:
         self._engine = engine
         self._record = record
         self._focus = focus
+        self._calls_left = _CALLS_WAITED if log.turn.number else _CALLS_IDLE
         # Reason why the budget did not allow a call; "" if it did.
         self.over_budget = ""
 
-    async def summary(self, originals: Sequence[ViewMessage], rung: Rung, *, tokens_max: int) -> str | None:
-        """Return a summary of all originals; recorded pieces are reused."""
+    async def notes(self, cut: Plan, rung: Rung, *, tokens_max: int) -> Notes | None:
+        """Read what no notes cover yet, merge notes that are too long together, and return all; None on a failure.
+
+        Whatever was paid for is recorded, and used by the next rung and the next compaction.
+        """
+        nodes = notes_at_hand(self._log, cut, focus=self._focus).nodes
         room = await self._room()
-        covered = self._covered(originals[-1].place + 1)
-        texts = [piece.notes for piece in covered]
-        start = covered[-1].until if covered else 0
-        unread = [message for message in originals if message.place >= start]
-        if unread:
-            cached = await self._cached(unread, texts, tokens_max) if rung is Rung.SUMMARISE else None
-            if cached is not None:
-                await self._record_piece(cached, unread, start, is_cached=True)
-                further: list[str] | None = [cached.text]
-            else:
-                further = await self._summarise_parts(unread, rung, room, start, tokens_max)
-            if further is None:
-                return None
-            texts += further
-            start = unread[-1].place + 1
-        return await self._joined(texts, start, [message.seq for message in originals], tokens_max)
-
-    async def _room(self) -> int | None:
-        """Return how many estimated tokens the model reads at once; None if its window is unknown."""
-        known = await self._engine.known(self._model, self._log.turn)
-        window = known.limits.window_tokens
-        return int(window * _READ_SHARE / known.calibration.scale) if window else None
-
-    async def _summarise_parts(
-        self, unread: Sequence[ViewMessage], rung: Rung, room: int | None, start: int, tokens_max: int
-    ) -> list[str] | None:
-        """Summarise messages part by part and record each piece; None if a part fails."""
-        detail = Detail.FULL if rung is Rung.SUMMARISE else Detail.STRIPPED
-        parts = self._parts(unread, rung, detail, room)
-        if parts is None:
+        originals = await originals_before(
+            self._engine, self._log, cut, since=end_of(nodes).place, tokens_max=room * self._calls_left
+        )
+        if not originals.messages and not nodes:
             return None
-        texts: list[str] = []
-        for part in parts:
-            summary = await self._piece(part, detail, tokens_max)
-            if summary is None:
-                return None
-            await self._record_piece(summary, part, start)
-            texts.append(summary.text)
-            start = part[-1].place + 1
-        return texts
+        node_tokens = node_tokens_max(tokens_max)
+        cached = await self._cached(originals, nodes, node_tokens) if rung is Rung.SUMMARISE else None
+        if cached is not None:
+            end = Position(max(place_of(cut), originals.messages[-1].place + 1))
+            notes: Notes | None = Notes((*nodes, await self._keep(cached, nodes, end, is_cached=True)))
+        else:
+            reader = _Reader(originals, place_of(cut), self._engine.blobs)
+            notes = await self._read(reader, nodes, _divided(originals.messages, rung, room), node_tokens)
+        return notes and replace(notes, nodes=await self._merged(notes.nodes, tokens_max, room))
 
-    async def _record_piece(
-        self, summary: "_Summary", part: Sequence[ViewMessage], start: int, *, is_cached: bool = False
-    ) -> None:
-        until = part[-1].place + 1
-        piece = PieceSummarised(self._log.turn.number, until, summary.text, self.name, summary.usage, since=start)
+    async def _read(
+        self, reader: "_Reader", nodes: tuple[Piece, ...], portion_tokens: int, node_tokens: int
+    ) -> Notes | None:
+        """Summarise messages portion by portion and record each; None if one fails."""
+        start = end_of(nodes)
+        while self._calls_left and not reader.is_read(start):
+            portion = await reader.portion(start, portion_tokens)
+            start = portion.end
+            if portion.text:
+                request = ask_for_notes(portion.text, tokens_max=node_tokens, focus=self._focus)
+                summary = await self._ask(request, portion.seqs, reader.answers, node_tokens)
+                if summary is None:
+                    return None
+                nodes = (*nodes, await self._keep(summary, nodes, start))
+        return Notes(nodes, 0 if reader.is_complete and reader.is_read(start) else max(start.place, 1))
+
+    async def _room(self) -> int:
+        """Return how many estimated tokens the model reads at once."""
+        known = await self._engine.known(self._model, self._log.turn)
+        window = known.limits.window_tokens or _WINDOW_USUAL
+        return max(int(window * _READ_SHARE / known.calibration.scale), _READ_TOKENS_MIN)
+
+    async def _keep(
+        self, summary: "_Summary", before: Sequence[Piece], end: Position, *, is_cached: bool = False
+    ) -> Piece:
+        """Record notes on the messages after some nodes, up to a position."""
+        start = end_of(before)
+        record = PieceSummarised(self._log.turn.number, end.place, summary.text, self.name, summary.usage, start.place)
         cost = self._cost(summary.usage)
-        await self._record(replace(piece, focus=self._focus, cost_usd=cost, is_riding=is_cached))
+        record = replace(record, offset=end.offset, since_offset=start.offset, focus=self._focus)
+        await self._record(replace(record, cost_usd=cost, is_riding=is_cached))
+        return Piece(end.place, summary.text, self._focus, end.offset)
 
-    async def _cached(self, unread: Sequence[ViewMessage], texts: Sequence[str], tokens_max: int) -> "_Summary | None":
+    async def _cached(self, originals: Originals, nodes: Sequence[Piece], tokens_max: int) -> "_Summary | None":
         """Request the summary once with the prompt cache, if that is possible and cheaper.
 
         After any failure the plain request follows, with its retries.
         """
-        wanted = SummaryRequest(unread, tokens_max, self._focus)
+        if not originals.messages or not originals.is_complete or end_of(nodes).offset:
+            return None
+        wanted = SummaryRequest(originals.messages, tokens_max, self._focus)
         cached = await cached_request(wanted, self._model, self._log, self._engine)
         if cached is None:
             return None
         answers = [text_of(one.parts) for one in cached.request.messages if one.role is Role.ASSISTANT]
-        check = partial(why_not_notes, tokens_max=tokens_max, seqs=cached.seqs, said=[*answers, *texts])
+        said = [*answers, *(node.notes for node in nodes)]
+        check = partial(notes_of, tokens_max=tokens_max, seqs=cached.seqs, said=said)
         result = await self._once(cached.request, check, cached.blobs, is_cached=True)
         return result if isinstance(result, _Summary) else None
 
-    def _covered(self, end: int) -> list[Piece]:
-        """Return the recorded pieces before `end` that can be reused.
-
-        An undo may have moved the boundary back before summarised messages. Pieces of messages that the view represents
-        already are reused with any focus; later ones only if their focus is the current one.
-        """
-        turn = self._log.turn
-        focuses = {self._focus, *(wanted.focus for wanted in turn.wanted)}
-        represented = _represented_until(self._log)
-        covered: list[Piece] = []
-        for piece in turn.pieces:
-            if piece.until > end or (piece.until > represented and piece.focus not in focuses):
+    async def _merged(self, nodes: tuple[Piece, ...], tokens_max: int, room: int) -> tuple[Piece, ...]:
+        """Merge nodes until they fit, while calls are left and the model gives usable answers."""
+        while self._calls_left and (run := run_to_merge(nodes, tokens_max=tokens_max, read_max=room)) is not None:
+            texts = [node.notes for node in nodes[run.first : run.end]]
+            most = node_tokens_max(tokens_max)
+            request = ask_for_notes("\n\n".join(texts), tokens_max=most, focus=self._focus, is_merge=True)
+            # Notes on several parts may well be those on the last one.
+            summary = await self._ask(request, citations_in(texts), (), most)
+            if summary is None:
                 break
-            covered.append(piece)
-        return covered
+            nodes = await self._keep_merged(summary, nodes, run)
+        while len(nodes) > NODES_MAX:
+            run = Run(0, len(nodes) - NODES_MAX // 2)
+            text = merged_by_rule(nodes[: run.end], tokens_max=tokens_max)
+            nodes = await self._keep_merged(_Summary(text, None), nodes, run)
+        return nodes
 
-    def _parts(
-        self, unread: Sequence[ViewMessage], rung: Rung, detail: Detail, room: int | None
-    ) -> list[tuple[ViewMessage, ...]] | None:
-        """Split messages into parts that the model can read at once; None if they do not fit and may not be split."""
-        if not unread:
-            return []
-        passages = [Passage(one.seq, one.message) for one in unread]
-        tokens = tokens_of_text(render(passages, detail))
-        if rung is not Rung.SUMMARISE_PIECES:
-            return [tuple(unread)] if room is None or tokens <= room else None
-        pieces = pieces_of(passages, tokens_max=min(room or tokens, max(tokens // 2, 1)), detail=detail)
-        if len(pieces) > _PIECES_MAX:
-            return None
-        places = [0]
-        for piece in pieces:
-            places.append(places[-1] + len(piece))
-        return [tuple(unread[start:end]) for start, end in pairwise(places)]
-
-    async def _piece(self, part: Sequence[ViewMessage], detail: Detail, tokens_max: int) -> "_Summary | None":
-        passages = [Passage(one.seq, one.message) for one in part]
-        request = ask_for_notes(render(passages, detail), tokens_max=tokens_max, focus=self._focus)
-        answers = [text_of(one.message.parts) for one in part if one.message.role is Role.ASSISTANT]
-        return await self._ask(request, [one.seq for one in part], answers, tokens_max)
-
-    async def _joined(self, texts: Sequence[str], until: int, seqs: Sequence[int], tokens_max: int) -> str | None:
-        """Return one summary: the pieces joined if they fit, else merged by the model and recorded."""
-        joined = "\n\n".join(texts)
-        if len(texts) <= 1 or tokens_of_text(joined) <= tokens_max:
-            return joined
-        turn = self._log.turn
-        merged = turn.merged
-        is_same = merged is not None and (merged.until, merged.focus) == (until, self._focus)
-        if merged is not None and is_same and is_within(merged.notes, tokens_max):
-            return merged.notes
-        request = ask_for_notes(joined, tokens_max=tokens_max, focus=self._focus, is_merge=True)
-        summary = await self._ask(request, seqs, texts, tokens_max)
-        if summary is None:
-            return None
-        piece = PieceSummarised(turn.number, until, summary.text, self.name, summary.usage, is_merged=True)
-        await self._record(replace(piece, focus=self._focus, cost_usd=self._cost(summary.usage)))
-        return summary.text
+    async def _keep_merged(self, summary: "_Summary", nodes: tuple[Piece, ...], run: Run) -> tuple[Piece, ...]:
+        """Record a node that replaces others, and return all nodes after that."""
+        merged = nodes[run.first : run.end]
+        start, end = end_of(nodes[: run.first]), end_of(merged)
+        level = 1 + max(node.level for node in merged)
+        record = PieceSummarised(self._log.turn.number, end.place, summary.text, self.name, summary.usage, start.place)
+        record = replace(record, offset=end.offset, since_offset=start.offset, focus=self._focus, level=level)
+        await self._record(replace(record, cost_usd=self._cost(summary.usage)))
+        weight = sum(node.weight for node in merged)
+        node = Piece(end.place, summary.text, self._focus, end.offset, level, weight)
+        return (*nodes[: run.first], node, *nodes[run.end :])
 
     async def _ask(
-        self, request: Request, seqs: Sequence[int], answers: Sequence[str], tokens_max: int
+        self, request: Request, seqs: Iterable[int], answers: Sequence[str], tokens_max: int
     ) -> "_Summary | None":
         """Request a summary, with the recovery steps of its faults. Unusable answers are recorded."""
-        check = partial(why_not_notes, tokens_max=tokens_max, seqs=seqs, said=answers)
+        self._calls_left -= 1
+        check = partial(notes_of, tokens_max=tokens_max, seqs=frozenset(seqs), said=answers)
         climbed: list[Rung] = []
         attempt: Request | None = request
         while attempt is not None:
             known = await self._engine.known(self._model, self._log.turn)
-            attempt = _within_output(attempt, known.limits)
+            attempt = _allowed(attempt, known)
             if not await self._may_pay(Usage(known.calibration.estimate(measure(attempt).tokens), tokens_max)):
                 return None
             result = await self._once(attempt, check, {})
@@ -258,10 +270,14 @@ class Summariser:
                 await self._engine.clock.sleep(backoff_seconds(fault, climbed, self._engine.bounds))
             case Rung.CLAMP_OUTPUT if cap_stated(fault) is None:
                 return None
+            case Rung.DROP_PARAMETER if fault.parameter not in self._parameters(request):
+                return None
             case Rung.CHANGE_EFFORT if request.effort is None:
                 return None
+            case Rung.DROP_PARAMETER:
+                request = replace(request, omitted=(*request.omitted, fault.parameter))
             case Rung.CHANGE_EFFORT:
-                request = replace(request, effort=None)
+                request = replace(request, omitted=(*request.omitted, EFFORT))
             case None:
                 return None
             case _:
@@ -269,10 +285,15 @@ class Summariser:
         climbed.append(rung)
         return request
 
+    def _parameters(self, request: Request) -> frozenset[str]:
+        has_limit = request.output_tokens_max is not None
+        names = native_names(dialect_of(self._model), has_effort=request.effort is not None, has_output_limit=has_limit)
+        return sent_names(names, request.omitted)
+
     async def _once(
         self,
         request: Request,
-        check: Callable[[Reply], str | None],
+        check: Callable[[Reply], str | Unusable],
         blobs: Mapping[str, bytes],
         *,
         is_cached: bool = False,
@@ -280,18 +301,24 @@ class Summariser:
         """Send one request and return the summary, the fault, or None if the reply is unusable."""
         known, sizes = await self._engine.known(self._model, self._log.turn), measure(request)
         outcome = await call_model(self._model, request, blobs, self._engine.summary_deadlines, _discard)
-        fault = None
+        fault, text, usage = None, "", None
         if isinstance(outcome, Reply):
-            why = check(outcome)
+            found, usage = check(outcome), outcome.usage
+            why, text = (found.why, "") if isinstance(found, Unusable) else ("", found)
         else:
             facts = sent(sizes, known.limits, known.calibration)
-            fault = classify(outcome, described(facts, request, self._model.issuer))
+            fault = with_parameter(classify(outcome, described(facts, request, self._model.issuer)), outcome)
             why = f"{fault.kind}: {fault.said or outcome.cause or outcome.status}"
-        await self._engine.learning.observe(self._model, outcome, fault, sizes)
-        usage = outcome.usage if isinstance(outcome, Reply) else None
-        if why is None and isinstance(outcome, Reply):
-            return _Summary(text_of(outcome.parts).strip(), usage)
-        refused = SummaryRefused(self._log.turn.number, self.name, why or "", fault, usage, self._cost(usage))
+        # A cached request is the session's, which learns from its own calls.
+        left_out = () if is_cached else tuple((name, "") for name in request.omitted if name not in known.refused)
+        call = Call(sizes, request.output_tokens_max or 0, left_out=left_out)
+        await self._engine.learning.observe(self._model, outcome, fault, call)
+        if text:
+            return _Summary(text, usage)
+        if isinstance(outcome, Reply):
+            # A call counts even if its usage is not reported.
+            usage = usage or Usage()
+        refused = SummaryRefused(self._log.turn.number, self.name, why, fault, usage, self._cost(usage))
         await self._record(replace(refused, is_riding=is_cached))
         return fault
 
@@ -315,21 +342,66 @@ class _Summary(msgspec.Struct, frozen=True):
     usage: Usage | None
 
 
-def _represented_until(log: Log) -> int:
-    """Return the seq before which the view represents the conversation, except for the newest input."""
-    turn = log.turn
-    if turn.compaction is None or turn.first_step:
-        return turn.first_step
-    started = (logged for logged in log.tail if isinstance(logged.record, TurnStarted))
-    return next((logged.seq for logged in started if logged.seq > turn.boundary), turn.boundary)
+class _Reader:
+    """Renders messages in order, each once, with the texts that are in blobs, and divides them into portions."""
+
+    def __init__(self, originals: Originals, until: int, blobs: Blobs) -> None:
+        self._messages = originals.messages
+        self.is_complete = originals.is_complete
+        self._until = until
+        self._blobs = blobs
+        # By place and role: a reply shares its place with a message that was added for it.
+        self._rendered: dict[tuple[int, Role], Rendered] = {}
+        self._first = 0
+        self.answers = [text_of(one.message.parts) for one in self._messages if one.message.role is Role.ASSISTANT]
+
+    def is_read(self, position: Position) -> bool:
+        """Return whether all messages are before a position."""
+        return not self._messages or self._messages[-1].place < position.place
+
+    async def portion(self, start: Position, tokens_max: int) -> Portion:
+        """Return the portion from a position on. The last one ends where the next compaction begins."""
+        portion = next_portion(await self._from(start, tokens_max), start, tokens_max=tokens_max)
+        if self.is_complete and self.is_read(portion.end):
+            portion = replace(portion, end=Position(max(self._until, portion.end.place)))
+        return portion
+
+    async def _from(self, start: Position, tokens_max: int) -> list[Rendered]:
+        """Return the messages from a position on, as many as fill so many tokens."""
+        while self._messages[self._first].place < start.place:
+            self._rendered.pop(_key(self._messages[self._first]), None)
+            self._first += 1
+        found: list[Rendered] = []
+        tokens = 0
+        for said in self._messages[self._first :]:
+            if _key(said) not in self._rendered:
+                self._rendered[_key(said)] = render(said, await load_texts(said.message, self._blobs))
+            found.append(self._rendered[_key(said)])
+            tokens += tokens_of_text(found[-1].text[start.offset if said.place == start.place else 0 :])
+            if tokens > tokens_max:
+                break
+        return found
 
 
-def _within_output(request: Request, limits: Limits) -> Request:
-    """Return a request whose output limit is not above the model's."""
-    bounds = [most for most in (request.output_tokens_max, limits.output_tokens_max) if most is not None]
-    return replace(request, output_tokens_max=min(bounds, default=None))
+def _divided(messages: Sequence[ViewMessage], rung: Rung, room: int) -> int:
+    """Return the tokens of a portion: all that the model reads at once, or less after it was refused."""
+    total = sum(tokens_of_message(one.message) for one in messages)
+    divisions = _DIVISIONS[rung]
+    return room if divisions == 1 else max(min(room, total) // divisions, _READ_TOKENS_MIN)
+
+
+def _allowed(request: Request, known: Known) -> Request:
+    """Return a request whose output limit is not above the model's, without the parameters that it refuses."""
+    bounds = [most for most in (request.output_tokens_max, known.limits.output_tokens_max) if most is not None]
+    omitted = known.refused.union(request.omitted)
+    effort = None if EFFORT in omitted else request.effort
+    return replace(request, output_tokens_max=min(bounds, default=None), effort=effort, omitted=tuple(sorted(omitted)))
 
 
 def _discard(delta: Delta) -> None:
     """Ignore deltas: summaries have no live watchers."""
     del delta
+
+
+def _key(said: ViewMessage) -> tuple[int, Role]:
+    return said.place, said.message.role

@@ -49,12 +49,19 @@ _LISTED_MAX = 5
 _PAGE_ROWS = 1_000
 
 
-async def open_healed(lease: Lease, store: ports.Log, known: SessionInfo | None = None) -> Log:
+async def open_healed(
+    lease: Lease, store: ports.Log, known: SessionInfo | None = None, opened: Log | None = None
+) -> Log:
     """Open the log of a session for work, and set aside damage that is found.
 
-    `known` is recent information on the session: it shows a wrong counter without a further read.
+    `known` is recent information on the session: it shows a wrong counter without a further read. `opened` is its log
+    as an earlier worker left it.
     """
-    log = await open_log(store, lease.session)
+    if opened is None:
+        log = await open_log(store, lease.session)
+    else:
+        log = opened
+        await log.catch_up(store)
     for _ in range(_ROUNDS_MAX):
         if not _is_damaged(log, known) or not isinstance(store, Maintenance):
             return log

@@ -14,7 +14,7 @@ from holdfast.errors import HoldfastError, InternalError, LeaseLostError, Stoppi
 from holdfast.ports import Lease, SessionInfo
 from holdfast.runtime.engine.context import Engine
 from holdfast.runtime.engine.lease import LEASE_SECONDS, RENEWALS_PER_LEASE, kept_lease, try_lease
-from holdfast.runtime.engine.log import open_log
+from holdfast.runtime.engine.log import OpenLogs, open_log
 from holdfast.runtime.engine.runner import open_runner
 from holdfast.runtime.maintenance.sealing import Sealer
 from holdfast.runtime.sessions.delete import SECONDS_PER_DAY, prune_sessions
@@ -54,6 +54,7 @@ class Supervisor:
         self._watchdog: asyncio.Task[None] | None = None
         self._pruning: asyncio.Task[None] | None = None
         self._next_prune = 0.0
+        self._open_logs = OpenLogs()
 
     async def start(self) -> None:
         """Resume every session with pending work, and start the watchdog for sessions whose owner dies elsewhere."""
@@ -190,8 +191,10 @@ class Supervisor:
             await self._under(lease, self._seal_old_records)
 
     async def _run(self, lease: Lease, *, known: SessionInfo) -> None:
-        runner = await open_runner(lease, self._engine, known)
+        opened = self._open_logs.take(lease, known)
+        runner = await open_runner(lease, self._engine, known, opened=opened)
         await runner.run()
+        self._open_logs.keep(lease, known, runner.log)
         # No caller waits now, and sealing stops for the next message.
         await self._sealer.seal_due(lease, runner.log)
 

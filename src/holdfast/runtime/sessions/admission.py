@@ -99,6 +99,8 @@ def _check_name(what: str, name: str, bytes_max: int, such_as: str) -> None:
         raise BadInputError(f"the {what} has {size_bytes:,} bytes, the maximum is {bytes_max:,}; use a shorter one")
     if name != name.strip():
         raise BadInputError(f"the {what} {name!r} starts or ends with white space; remove it")
+    if name.isprintable():
+        return
     for position, character in enumerate(name, start=1):
         # Control characters, lone surrogates, line and paragraph separators break logs, URLs and terminals.
         if unicodedata.category(character) in {"Cc", "Cs", "Zl", "Zp"}:

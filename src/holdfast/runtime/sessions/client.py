@@ -1,6 +1,6 @@
 """The public client: open, list, copy and delete the sessions of a store."""
 
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import aclosing
 from pathlib import Path
 
@@ -21,7 +21,7 @@ from holdfast.runtime.sessions.delete import (
 from holdfast.runtime.sessions.session import Session
 from holdfast.runtime.sessions.transfer import Copied, accept_any, export_session, import_lines, lines_of
 from holdfast.runtime.tools.client_tools import check_declared
-from holdfast.types.messages import ToolSpec
+from holdfast.types.messages import BlobRef, ToolSpec
 from holdfast.types.records import Logged, SessionConfigured
 
 
@@ -31,6 +31,16 @@ class Client:
     def __init__(self, engine: Engine, supervisor: Supervisor) -> None:
         self._engine = engine
         self._supervisor = supervisor
+        self._closers: list[Callable[[], Awaitable[None]]] = []
+
+    def at_close(self, work: Callable[[], Awaitable[None]]) -> None:
+        """Run work before the client is closed, for other interfaces to the same store."""
+        self._closers.append(work)
+
+    async def close_interfaces(self) -> None:
+        """Run the work of `at_close`, newest first."""
+        while self._closers:
+            await self._closers.pop()()
 
     @property
     def engine(self) -> Engine:
@@ -60,6 +70,13 @@ class Client:
         if model is not None or system is not None or tools is not None:
             await self._configure(key, model, system, tools)
         return Session(key, self._engine, self._supervisor)
+
+    async def blob(self, sha256: str) -> bytes:
+        """Return the bytes of a blob, such as an attachment or the full output of a tool, by its SHA-256.
+
+        Raises `BlobMissingError` if there is none.
+        """
+        return await self._engine.blobs.get(BlobRef(sha256, 0))
 
     async def sessions(self, *, after: str = "", limit: int = 100) -> list[SessionInfo]:
         """Return information on the sessions of this store with keys after `after`, ordered by key."""

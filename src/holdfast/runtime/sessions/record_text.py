@@ -6,6 +6,7 @@ from typing import assert_never
 
 from holdfast.core.limits.prices import Spent, spoken_usd
 from holdfast.types.faults import FaultKind, Rung
+from holdfast.types.limits import NOTHING_LEARNED
 from holdfast.types.messages import LargeText, Media, Part, Reasoning, Text, ToolCall, ToolOutcome, ToolResult
 from holdfast.types.records import (
     Abandonment,
@@ -26,12 +27,17 @@ from holdfast.types.records import (
     GenerationStarted,
     InputAdmitted,
     LimitsLearned,
+    MessageAppended,
+    MessageExcluded,
     MessagePinned,
+    MessagesRetracted,
     NoticePosted,
     Outcome,
     OutputClamped,
     OutputMasked,
+    ParameterDropped,
     PartReplaced,
+    PayloadStored,
     PieceSummarised,
     ReasoningDropped,
     ReplyRecorded,
@@ -48,6 +54,8 @@ from holdfast.types.records import (
     Trigger,
     TurnEnded,
     TurnStarted,
+    UsageRecorded,
+    UsageTotalled,
     WindowWarned,
 )
 
@@ -80,6 +88,7 @@ RUNGS: Mapping[Rung, str] = MappingProxyType(
         Rung.REPAIR_PAIRS: "pairing tool calls with their results",
         Rung.DROP_REASONING: "leaving out the model's earlier reasoning",
         Rung.CHANGE_EFFORT: "changing the reasoning effort",
+        Rung.DROP_PARAMETER: "leaving out a refused parameter",
         Rung.MASK: "masking old tool output, one line each",
         Rung.SUMMARISE: "summarising old messages",
         Rung.SUMMARISE_LESS: "summarising old messages, each truncated",
@@ -88,6 +97,9 @@ RUNGS: Mapping[Rung, str] = MappingProxyType(
         Rung.KEEP_NEWEST: "keeping only the newest message, and a digest of the rest",
         Rung.SHRINK_IMAGE: "shrinking the image that is too large",
         Rung.REPLACE_LARGEST: "replacing the largest part by a placeholder",
+        Rung.LEAVE_OUT_UNANSWERED: "leaving out messages that were not answered",
+        Rung.LEAVE_OUT_NEW: "leaving out what the model has not read yet",
+        Rung.TAKE_BACK: "taking back what was left out in vain",
         Rung.SEND_ANYWAY: "sending it anyway: the estimate may be wrong",
         Rung.ROLL_OVER: "starting a new generation with the newest message, and a digest of all before",
     }
@@ -140,6 +152,8 @@ def describe_record(record: AnyRecord) -> str:
     match record:
         case InputAdmitted(parts=parts):
             return f"you: {describe_parts(parts)}"
+        case MessageAppended() | PayloadStored() | MessagesRetracted():
+            return _appended(record)
         case NoticePosted(sentence=sentence) | WindowWarned(sentence=sentence):
             return f"notice: {sentence}"
         case TurnStarted(turn=turn):
@@ -158,20 +172,43 @@ def describe_record(record: AnyRecord) -> str:
             return _compaction(record)
         case ReasoningDropped() | EffortChanged() | OutputClamped() | OutputMasked() | PartReplaced():
             return _view_change(record)
+        case ParameterDropped(parameter=parameter):
+            return f"the parameter {parameter} is left out or renamed: the model refuses it"
         case DamageSetAside(why=why, kept=kept):
             return f"this record is damaged: {why}" + (f" (its bytes are kept as {kept})" if kept else "")
         case SegmentSealed(first=first, last=last, size=size):
             return f"records {first} to {last} moved into the archive: {size:,} bytes"
         case CompactionRequested() | CompactionUndone() | CompactionSettled():
             return _compaction_request(record)
+        case UsageRecorded() | UsageTotalled():
+            return _usage(record)
         case _:
             return _request(record)
+
+
+def _appended(record: MessageAppended | PayloadStored | MessagesRetracted) -> str:
+    match record:
+        case MessageAppended(role=role, parts=parts):
+            return f"appended, {role.value}: {describe_parts(parts)}"
+        case PayloadStored(payload=payload):
+            size = payload.blob.size_bytes if payload.blob else len(payload.content or payload.text.encode())
+            return f"payload {payload.tag} stored: {size:,} bytes"
+        case MessagesRetracted(after=after):
+            return f"messages after record {after} are retracted: they leave the view, and the log keeps them"
+        case _:
+            assert_never(record)
+
+
+def _learned(record: LimitsLearned) -> str:
+    verb = "forgotten" if record.learned == NOTHING_LEARNED else "learned from calls"
+    return f"limits of {record.issuer} {verb}"
 
 
 def _request(
     record: SessionConfigured
     | CancelRequested
     | MessagePinned
+    | MessageExcluded
     | ResultSubmitted
     | LimitsLearned
     | AnswerLinked
@@ -185,10 +222,14 @@ def _request(
             return f"cancel of turn {turn} requested"
         case MessagePinned(pinned=pinned, is_pinned=is_pinned):
             return f"message {pinned} is {'pinned' if is_pinned else 'no longer pinned'}"
+        case MessageExcluded():
+            return _exclusion(record)
         case ResultSubmitted(result=result):
             return f"a client submits the result of {result.call_id}: {describe_parts(result.parts)}"
-        case LimitsLearned(issuer=issuer):
-            return f"limits of {issuer} learned from calls"
+        case LimitsLearned():
+            return _learned(record)
+        case AnswerLinked(session=""):
+            return "owner of a provider's id recorded"
         case AnswerLinked(session=session, count=count):
             return f"link to an answer that its client can continue from: message {count} of {session}"
         case ClientCompacted():
@@ -197,6 +238,17 @@ def _request(
             return f"a client continued after its own compaction, with a request of {wire_bytes:,} bytes"
         case _:
             assert_never(record)
+
+
+def _usage(record: UsageRecorded | UsageTotalled) -> str:
+    if isinstance(record, UsageTotalled):
+        return f"usage up to record {record.until:,} totalled"
+    model, totals = record.model, record.totals
+    tokens = totals.input_tokens + totals.output_tokens
+    limited = f", {totals.limited:,} rejected by a limit" if totals.limited else ""
+    return (
+        f"usage of {model or 'no model'}: {totals.requests:,} requests{limited}, {tokens:,} tokens, ${totals.usd:.4f}"
+    )
 
 
 def _settings(record: SessionConfigured) -> str:
@@ -235,12 +287,18 @@ def _compaction(record: CompactionApplied | GenerationStarted | SummaryRefused |
         case SummaryRefused(model=model, why=why):
             cached = ", requested with the cached conversation," if record.is_riding else ""
             return f"the summary by {model}{cached} is rejected: {why}"
-        case PieceSummarised(until=until, model=model, is_merged=is_merged):
-            action = "merged its summaries of" if is_merged else "summarised"
+        case PieceSummarised(until=until, model=model):
+            action = "merged its summaries of" if record.is_merged or record.level else "summarised"
             cached = ", with the cached conversation" if record.is_riding else ""
             return f"{model} {action} everything up to record {until}{_cost(record.cost_usd)}{cached}"
         case _:
             assert_never(record)
+
+
+def _exclusion(record: MessageExcluded) -> str:
+    seq, place = record.excluded, record.place
+    what = f"record {seq}" if place is None else f"part {place + 1} of record {seq}"
+    return f"{what} is left out: {record.why or 'by request'}" if record.is_excluded else f"{what} is shown again"
 
 
 def _excerpt(text: str) -> str:

@@ -73,11 +73,11 @@ async def _dead_links(store: Log, logs: Sequence[str], dead: "_DeadSessions") ->
 
 
 class _DeadSessions:
-    """The sessions that were just deleted or do not exist."""
+    """The sessions that were just deleted or do not exist. A link without a session names only the owner of an id."""
 
     def __init__(self, store: Log, gone: Collection[str]) -> None:
         self._store = store
-        self._known = dict.fromkeys(gone, True)
+        self._known = {**dict.fromkeys(gone, True), "": False}
 
     async def has(self, session: str) -> bool:
         if session not in self._known:

@@ -12,23 +12,21 @@ from typing import TYPE_CHECKING, TypeAlias
 import msgspec
 
 from holdfast.core.fold.session_state import Turn
-from holdfast.core.limits.fit import Sizes
-from holdfast.core.limits.prices import NOTHING_SPENT, Spent
 from holdfast.errors import BadInputError, HoldfastError, StoreDamagedError, TurnFailedError
 from holdfast.ports import Attachment, Feed, Hit, ReasoningDelta, SessionInfo, TextDelta
 from holdfast.runtime.engine.context import Engine
 from holdfast.runtime.engine.live import LiveDelta, Mailbox
-from holdfast.runtime.engine.log import open_log
-from holdfast.runtime.engine.requests import prepare
+from holdfast.runtime.engine.log import open_end, open_log, open_state
+from holdfast.runtime.engine.requests import prepare, sizes_at_least
 from holdfast.runtime.maintenance.supervisor import Supervisor
 from holdfast.runtime.sessions.admission import admit_parts, check_client_id, check_session_key, leave_out_base64
+from holdfast.runtime.sessions.appending import Appending
 from holdfast.runtime.sessions.transfer import forked
+from holdfast.runtime.sessions.view import View
 from holdfast.runtime.tools.client_tools import find_call
-from holdfast.runtime.tools.recall import Page, Recall
+from holdfast.runtime.tools.recall import Page, Recall, search_shown
 from holdfast.runtime.tools.toolbox import bound_output
-from holdfast.stores.fallbacks import search
-from holdfast.types.limits import Limits
-from holdfast.types.messages import Message, Part, Reply, ToolOutcome, ToolResult, ToolSpec, Usage, text_of
+from holdfast.types.messages import Part, Reply, ToolOutcome, ToolResult, Usage, text_of
 from holdfast.types.records import (
     CancelRequested,
     CompactionApplied,
@@ -38,17 +36,20 @@ from holdfast.types.records import (
     DamageSetAside,
     InputAdmitted,
     Logged,
+    MessageAppended,
+    MessageExcluded,
     MessagePinned,
     NoticePosted,
     Outcome,
     ReplyRecorded,
     ResultSubmitted,
+    ToolSettled,
     TurnEnded,
     turn_of,
 )
 
 if TYPE_CHECKING:
-    from holdfast.runtime.engine.preview import Preview
+    from holdfast.runtime.engine.compaction import Preview
 
 Event: TypeAlias = TextDelta | ReasoningDelta | Logged
 
@@ -71,28 +72,7 @@ class Answer(msgspec.Struct, frozen=True):
         return self.text
 
 
-class View(msgspec.Struct, frozen=True):
-    """The next request as the model would see it, and its size."""
-
-    system: str
-    messages: tuple[Message, ...]
-    tokens_estimated: int
-    wire_bytes_estimated: int
-    window_tokens: int | None
-    # Turns before this one are replaced by a summary.
-    boundary: int
-    # Its size in each of the three budgets, and the known limits of the model.
-    sizes: Sizes
-    limits: Limits
-    tools: tuple[ToolSpec, ...] = ()
-    # Incremented by every roll-over.
-    generation: int = 1
-    # Spend of all calls of the session so far, and of its summary calls.
-    spent: Spent = NOTHING_SPENT
-    spent_on_notes: Spent = NOTHING_SPENT
-
-
-class Session:
+class Session(Appending):
     """A conversation under a stable key. It survives the process: open it again by its key and continue."""
 
     def __init__(self, key: str, engine: Engine, supervisor: Supervisor) -> None:
@@ -181,11 +161,11 @@ class Session:
         return Answer(text_of(reply.parts), turn, reply.model, reply.parts, reply.usage, tuple(notices), cost)
 
     async def cancel(self, turn: int | None = None) -> None:
-        """Cancel a turn immediately; without a turn, all open turns. Effects of finished steps remain."""
+        """Cancel a turn immediately; without one, all open turns and compactions. Effects of finished steps remain."""
         self._supervisor.check_running()
         if turn is not None:
             await self._check_turn(turn)
-        for number in await self._open_turns() if turn is None else (turn,):
+        for number in await self._open_requests() if turn is None else (turn,):
             await self._engine.store.admit(self.key, CancelRequested(number))
         self._supervisor.wake(self.key)
 
@@ -216,7 +196,7 @@ class Session:
         Nothing is written. With `with_model` a model writes the real summary, which costs a call; the summary is
         cached, and a `compact` with the same focus uses that text without another call.
         """
-        from holdfast.runtime.engine.preview import preview  # noqa: PLC0415 - the summary code is loaded when it is used
+        from holdfast.runtime.engine.compaction import preview  # noqa: PLC0415 - the summary code is loaded when it is used
 
         self._supervisor.check_running()
         log = await open_log(self._engine.store, self.key)
@@ -240,6 +220,18 @@ class Session:
         meanwhile = await self._engine.store.read(self.key, after=turn.seq, limit=seq - turn.seq - 1)
         return not any(isinstance(logged.record, CompactionApplied | CompactionUndone) for logged in meanwhile)
 
+    async def exclude(self, seq: int, *, undo: bool = False) -> None:
+        """Leave a message out of the view, or take it back. `seq` is the record of an input, a reply or a tool result.
+
+        A line takes its place, tool calls keep their results, and `recall` reads it. A summary that was written from it
+        stays as it is.
+        """
+        self._supervisor.check_running()
+        record = (await self.read(seq)).record
+        if not isinstance(record, InputAdmitted | MessageAppended | ReplyRecorded | ToolSettled):
+            raise BadInputError(f"record {seq} is not a message, a reply or a tool result, so it cannot be left out")
+        await self._engine.store.admit(self.key, MessageExcluded(seq, is_excluded=not undo))
+
     async def pin(self, turn: int, *, keep: bool = True) -> None:
         """Pin the message of a turn, which keeps it in the view through compactions; with `keep=False`, unpin it."""
         self._supervisor.check_running()
@@ -255,7 +247,7 @@ class Session:
 
         A query is words, a path, a name or an id; `read` returns the record of a hit.
         """
-        return await search(self._engine.store, self.key, query, limit=limit)
+        return await search_shown(self._engine.store, self.key, query, limit=limit)
 
     async def read(self, seq: int) -> Logged:
         """Return one record."""
@@ -288,13 +280,15 @@ class Session:
         """Yield every record after the seq `after`, then each new one, without end."""
         return self._engine.store.feed(self.key, after=after)
 
-    async def live(self, *, after: int = 0) -> AsyncGenerator[LiveDelta | Logged, None]:
+    async def live(self, *, after: int = 0, delta_seconds: float = 0.0) -> AsyncGenerator[LiveDelta | Logged, None]:
         """Yield every record after the seq `after` and the live deltas of answers, in one order, without end.
 
-        The queue is bounded: a slow reader misses deltas, never records.
+        The queue is bounded: a slow reader misses deltas, never records. Deltas that follow each other within
+        `delta_seconds` come joined.
         """
         with self._engine.live.subscribe(self.key) as mailbox:
-            async with self._pumping(mailbox, after=after), aclosing(mailbox.sights()) as updates:
+            sights = mailbox.sights(delta_seconds=delta_seconds)
+            async with self._pumping(mailbox, after=after), aclosing(sights) as updates:
                 async for update in updates:
                     yield update
 
@@ -304,7 +298,7 @@ class Session:
 
     async def state(self) -> Turn:
         """Return the folded state of this session: waiting inputs, work in flight and settings."""
-        return (await open_log(self._engine.store, self.key)).turn
+        return await open_state(self._engine.store, self.key)
 
     async def submit(
         self, reply: int, call_id: str, output: Sequence[str | Attachment], *, is_failure: bool = False
@@ -325,29 +319,45 @@ class Session:
         self._supervisor.wake(self.key)
         return True
 
-    async def view(self) -> View:
-        """Return the next request as the model would see it."""
-        log = await open_log(self._engine.store, self.key)
+    async def view(self, *, records_max: int | None = None, before: int = 0, state: Turn | None = None) -> View:
+        """Return the next request as the model would see it.
+
+        With `records_max` its messages are made of at most so many records: the last, or those before the seq `before`;
+        and its sizes are at least those of the newest request. `state` is the current one, if it is known.
+        """
+        if records_max is None:
+            log = await open_log(self._engine.store, self.key)
+        else:
+            turn = state or await open_state(self._engine.store, self.key)
+            log = await open_end(self._engine.store, self.key, records_max=records_max, turn=turn, before=before)
+        first = log.tail[0].seq if log.tail else log.turn.seq + 1
+        is_whole = records_max is None or (first <= max(log.turn.boundary, 1) and not before)
         known = await self._engine.learning.known(self._engine.models(log.turn.model)[0])
         prepared = prepare(log, self._engine, known)
+        sizes = prepared.sizes if is_whole else sizes_at_least(prepared.sizes, log.turn)
         return View(
             system=prepared.request.system,
             messages=prepared.request.messages,
-            tokens_estimated=known.calibration.estimate(prepared.sizes.tokens),
-            wire_bytes_estimated=prepared.sizes.wire_bytes,
+            tokens_estimated=known.calibration.estimate(sizes.tokens),
+            wire_bytes_estimated=sizes.wire_bytes,
             window_tokens=known.limits.window_tokens,
             boundary=log.turn.boundary,
             generation=log.turn.generation,
-            sizes=prepared.sizes,
+            sizes=sizes,
             limits=known.limits,
             tools=prepared.request.tools,
             spent=log.turn.spent,
             spent_on_notes=log.turn.spent_on_notes,
+            first=first,
+            is_whole=is_whole,
         )
 
     async def generation(self) -> int:
         """Return the generation of the view: 1 before the first roll-over. The log has all generations."""
-        return (await open_log(self._engine.store, self.key)).turn.generation
+        return (await open_state(self._engine.store, self.key)).generation
+
+    def _check_running(self) -> None:
+        self._supervisor.check_running()
 
     async def _check_turn(self, turn: int) -> None:
         found = await self._engine.store.read(self.key, after=turn - 1, limit=1) if turn > 0 else []
@@ -359,9 +369,10 @@ class Session:
         if not isinstance(record, InputAdmitted) and not (isinstance(record, DamageSetAside) and record.is_owed):
             raise BadInputError(f"session {self.key!r} has no turn {turn}; use a number that `post` returned")
 
-    async def _open_turns(self) -> tuple[int, ...]:
+    async def _open_requests(self) -> tuple[int, ...]:
         turn = (await open_log(self._engine.store, self.key)).turn
-        return (turn.number, *turn.waiting) if turn.number else turn.waiting
+        compactions = tuple(wanted.seq for wanted in turn.wanted)
+        return (*((turn.number,) if turn.number else ()), *turn.waiting, *compactions)
 
     async def _events(self, turn: int) -> AsyncGenerator[Event, None]:
         async with aclosing(self._follow(turn)) as updates:

@@ -22,7 +22,7 @@ from holdfast import ports
 from holdfast.core.fold.session_state import Turn
 from holdfast.core.integrity.log_gaps import NOT_SET_ASIDE
 from holdfast.core.limits.bounds import RESERVED_KEYS, Bounds
-from holdfast.core.turn.abort import WAS_COPIED, closing
+from holdfast.core.turn.decide import WAS_COPIED, closing
 from holdfast.errors import BadInputError
 from holdfast.ports import Blobs, Lease, SessionAdmin
 from holdfast.runtime.clock import SystemClock
@@ -359,7 +359,7 @@ def verified_origin(path: Path, *, line_bytes_max: int = LINE_BYTES_MAX) -> str:
                 raise BadInputError(f"line {count + 1} has more than the maximum of {line_bytes_max:,} bytes")
     try:
         head, foot = _lines.decode(first), _lines.decode(last)
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise BadInputError(f"not an exported session, or incomplete ({error})") from error
     if not isinstance(head, _Head) or not isinstance(foot, _Foot):
         raise BadInputError("not an exported session, or incomplete: header or footer is missing")

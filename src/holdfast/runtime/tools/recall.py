@@ -12,11 +12,13 @@ import msgspec
 from msgspec.structs import replace
 
 from holdfast.core.limits.bounds import Bounds
+from holdfast.core.search.passage_text import RECORDS_AROUND, Found, passages_text
 from holdfast.core.search.rank import RECALL
 from holdfast.core.text.media_type import HEAD_BYTES, TEXT, sniff
+from holdfast.core.view.appended import Ranges, as_turns, is_retracted
 from holdfast.errors import BadInputError
 from holdfast.ports import Blobs, Hit, Log
-from holdfast.runtime.engine.log import pages
+from holdfast.runtime.engine.log import open_log, pages, stand
 from holdfast.stores.fallbacks import search
 from holdfast.types.messages import BlobRef, LargeText, Media, Part, Reasoning, Text, ToolCall, ToolResult, ToolSpec
 from holdfast.types.records import (
@@ -24,6 +26,7 @@ from holdfast.types.records import (
     CompactionApplied,
     InputAdmitted,
     Logged,
+    MessageAppended,
     PartReplaced,
     ReplyRecorded,
     ToolSettled,
@@ -90,8 +93,21 @@ class Recall:
         if wanted.seq or wanted.blob.strip():
             return [(await self.read(session, seq=wanted.seq, blob=wanted.blob, offset=wanted.offset)).as_text()]
         if wanted.query.strip():
-            return [_hits_text(wanted.query, await search(self._store, session, wanted.query, limit=HITS_SHOWN))]
+            return [await self._search(session, wanted.query)]
         raise BadInputError(f"{RECALL} did not run: it has no arguments. {_USAGE}")
+
+    async def _search(self, session: str, query: str) -> str:
+        hits, retracted = await _search(self._store, session, query, limit=HITS_SHOWN)
+        if not hits:
+            return f"Nothing in this conversation matches {query[:200]!r}. Try other words, or fewer."
+        found = [Found(hit.seq, hit.call, hit.excerpt, await self._around(session, hit, retracted)) for hit in hits]
+        return passages_text(found, query, bytes_max=self._page_bytes)
+
+    async def _around(self, session: str, hit: Hit, retracted: Ranges) -> Sequence[Logged]:
+        """Return the record of a hit, and of a message the records around it that were not retracted."""
+        reach = 0 if hit.call else RECORDS_AROUND
+        first = max(hit.seq - reach, 1)
+        return as_turns(await self._store.read(session, after=first - 1, limit=hit.seq + reach - first + 1), retracted)
 
     async def read(self, session: str, *, seq: int = 0, blob: str = "", offset: int = 0) -> "Page":
         """Return a page of the content of a record or blob. Raises `BadInputError` if there is none."""
@@ -136,6 +152,8 @@ class Recall:
         match record:
             case InputAdmitted(parts=content):
                 parts: Sequence[Part] = content
+            case MessageAppended(parts=appended):
+                parts = appended
             case ReplyRecorded(reply=reply):
                 parts = reply.parts
             case ToolSettled(result=result):
@@ -210,6 +228,29 @@ class Recall:
         return await self._blobs.read(source, start=start, length=length)
 
 
+# Records after the newest snapshot that a search folds at once.
+_FOLDED_MAX = 10_000
+
+
+async def search_shown(store: Log, session: str, query: str, *, limit: int = 10) -> list[Hit]:
+    """Search a session, and leave out the messages that were retracted. The index has them: the log keeps them."""
+    return (await _search(store, session, query, limit=limit))[0]
+
+
+async def _search(store: Log, session: str, query: str, *, limit: int) -> tuple[list[Hit], Ranges]:
+    """Return the hits that were not retracted, and the ranges of records that were."""
+    found = await search(store, session, query, limit=limit)
+    if not found:
+        return found, ()
+    turn = await stand(store, session, records_max=_FOLDED_MAX) or (await open_log(store, session)).turn
+    if not turn.retracted:
+        return found, ()
+    # Retracted hits may hide others: ask for as many more as there can be.
+    known = await store.info(session)
+    found = await search(store, session, query, limit=known.last_seq if known else limit)
+    return [hit for hit in found if not is_retracted(hit.seq, turn.retracted)][:limit], turn.retracted
+
+
 class Page(msgspec.Struct, frozen=True):
     """A page of text: its byte range, the total size, and its record or blob."""
 
@@ -237,13 +278,6 @@ _USAGE = f'Write {RECALL}(query="words, a path or an id"), {RECALL}(seq=57) or {
 
 def _size(source: bytes | BlobRef) -> int:
     return len(source) if isinstance(source, bytes) else source.size_bytes
-
-
-def _hits_text(query: str, hits: Sequence[Hit]) -> str:
-    if not hits:
-        return f"Nothing in this conversation matches {query[:200]!r}. Try other words, or fewer."
-    lines = [f"[#{hit.seq}] {'tool step ' if hit.call else ''}{hit.excerpt}" for hit in hits]
-    return "\n".join([f"Best matches first; {RECALL}(seq=n) reads all of [#n].", *lines])
 
 
 def _named(logged: Logged, name: str) -> BlobRef | None:

@@ -16,6 +16,7 @@ import msgspec
 
 from holdfast.core.limits.bounds import Bounds
 from holdfast.core.text.media_type import HEAD_BYTES, PDF, TEXT, pixels, safe_name, sniff, spoken
+from holdfast.core.text.outline import outlined, size_in_bytes
 from holdfast.core.text.truncation import excerpt, fair_shares, well_formed, without_base64
 from holdfast.errors import HoldfastError, UsageError
 from holdfast.ports import Attachment, Blobs, SessionTool, Tool
@@ -127,7 +128,7 @@ def _bound(texts: list[str], bytes_max: int, where: str = "") -> list[str]:
     stripped = [without_base64(text, where).text for text in texts]
     shares = fair_shares([len(text.encode()) for text in stripped], bytes_max)
     advice = f"{where}; or ask the tool for a part (a range, a filter, fewer lines), not for all of it again"
-    return [excerpt(text, share, advice) for text, share in zip(stripped, shares, strict=True)]
+    return [outlined(text, share, advice, measure=size_in_bytes) for text, share in zip(stripped, shares, strict=True)]
 
 
 async def _stored_attachment(attachment: Attachment, originals: _Originals, bounds: Bounds) -> Media | str:

@@ -1,0 +1,1 @@
+"""Readers and repairers of the session formats of other agents, one module per format."""

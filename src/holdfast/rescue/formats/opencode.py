@@ -1,0 +1,257 @@
+"""opencode: sessions, messages and parts as rows of `~/.local/share/opencode/opencode.db`."""
+
+import contextlib
+import json
+import os
+import secrets
+import string
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import apsw
+
+from holdfast.errors import RetryLaterError
+from holdfast.rescue.formats.base import (
+    INTERRUPTED,
+    MEDIA_BYTES_MAX,
+    Conversation,
+    ForeignSession,
+    SessionRef,
+    media_of_url,
+    removed_note,
+    result_of,
+    text_of,
+)
+from holdfast.rescue.neutral import NeutralRole
+from holdfast.types.messages import Part, Reasoning, Text, ToolCall
+
+AGENT = "opencode"
+_BUSY_MS = 2_000
+_LETTERS = string.ascii_letters + string.digits
+
+
+def open_rows(path: Path, *, is_writing: bool = False) -> apsw.Connection:
+    """Open another agent's database."""
+    flags = apsw.SQLITE_OPEN_READWRITE if is_writing else apsw.SQLITE_OPEN_READONLY
+    found = apsw.Connection(str(path), flags=flags)
+    found.set_busy_timeout(_BUSY_MS)
+    return found
+
+
+def backup_rows(path: Path, copy: Path) -> None:
+    """Copy a database that may have a write-ahead log."""
+    with contextlib.closing(open_rows(path)) as source, contextlib.closing(apsw.Connection(str(copy))) as target:
+        with target.backup("main", source, "main") as backup:
+            backup.step()
+        target.execute("PRAGMA journal_mode=DELETE")
+    copy.chmod(path.stat().st_mode & 0o7777)
+
+
+def find(home: Path, environ: Mapping[str, str], cwd: str) -> list[SessionRef]:
+    """Return the stored sessions of a folder, without those of subagents."""
+    shared = Path(environ.get("XDG_DATA_HOME") or home / ".local" / "share")
+    path = Path(environ.get("OPENCODE_DB") or shared / "opencode" / "opencode.db")
+    if not path.is_file():
+        return []
+    query = """
+        SELECT id, time_updated, (SELECT sum(length(data)) FROM part WHERE part.session_id = session.id)
+        FROM session WHERE directory = ? AND parent_id IS NULL AND time_archived IS NULL
+    """
+    with contextlib.closing(open_rows(path)) as rows:
+        return [
+            SessionRef(AGENT, str(key), path, cwd, _number(updated) / 1_000, int(_number(size)))
+            for key, updated, size in rows.execute(query, (cwd,))
+        ]
+
+
+def _number(value: object) -> float:
+    return float(value) if isinstance(value, int | float) else 0.0
+
+
+def _rows(rows: apsw.Connection, session: str) -> list[tuple[str, dict[str, Any], list[tuple[str, dict[str, Any]]]]]:
+    """Return messages with their parts, in order."""
+    parts: dict[str, list[tuple[str, dict[str, Any]]]] = {}
+    for identity, message, body in rows.execute(
+        "SELECT id, message_id, data FROM part WHERE session_id = ? ORDER BY id", (session,)
+    ):
+        parts.setdefault(str(message), []).append((str(identity), json.loads(str(body))))
+    return [
+        (str(identity), json.loads(str(body)), parts.get(str(identity), []))
+        for identity, body in rows.execute(
+            "SELECT id, data FROM message WHERE session_id = ? ORDER BY time_created, id", (session,)
+        )
+    ]
+
+
+def read(ref: SessionRef) -> ForeignSession:
+    """Read a session."""
+    whole, sent = Conversation(ref.id), Conversation(ref.id)
+    with contextlib.closing(open_rows(ref.path)) as rows:
+        messages = _rows(rows, ref.id)
+    begin, failed = _context_begin(messages)
+    model = ""
+    for number, (identity, value, parts) in enumerate(messages):
+        chosen = value.get("model")
+        model = str(value.get("modelID") or (chosen.get("modelID") if isinstance(chosen, dict) else "") or model)
+        if value.get("error"):
+            whole.foreign["answer that failed"] += 1
+        _add(whole, identity, value, parts)
+        if number >= begin:
+            _add(sent, identity, value, parts)
+    faults = ("a compaction never finished",) if failed else ()
+    return ForeignSession(ref, model, tuple(whole.messages), tuple(sent.messages), dict(whole.foreign), (), faults)
+
+
+def _context_begin(
+    messages: list[tuple[str, dict[str, Any], list[tuple[str, dict[str, Any]]]]],
+) -> tuple[int, list[str]]:
+    """Return the first message of the context, and the ids of compactions that never finished, with their answers."""
+    children: dict[str, list[tuple[str, dict[str, Any]]]] = {}
+    for identity, value, _ in messages:
+        children.setdefault(str(value.get("parentID", "")), []).append((identity, value))
+    begin = 0
+    failed: list[str] = []
+    for number, (identity, _, parts) in enumerate(messages):
+        if not any(part.get("type") == "compaction" for _, part in parts):
+            continue
+        answers = children.get(identity, [])
+        if any(value.get("summary") and value.get("finish") and not value.get("error") for _, value in answers):
+            begin, failed = number, []
+        else:
+            failed += [identity, *(child for child, _ in answers)]
+    return begin, failed
+
+
+def _add(talk: Conversation, identity: str, value: dict[str, Any], parts: list[tuple[str, dict[str, Any]]]) -> None:
+    blobs: dict[str, bytes] = {}
+    said: list[Part] = []
+    results: list[Part] = []
+    for _, part in parts:
+        match part.get("type"):
+            case "text" if part.get("text"):
+                said.append(Text(str(part["text"])))
+            case "reasoning" if part.get("text"):
+                said.append(Reasoning(str(part["text"])))
+            case "file":
+                said.append(media_of_url(str(part.get("url", "")), blobs))
+            case "tool":
+                _add_tool(part, said, results)
+            case kind:
+                talk.foreign[f"part {kind}"] += 1
+    created = value.get("time", {}).get("created", "") if isinstance(value.get("time"), dict) else ""
+    role = NeutralRole.ASSISTANT if value.get("role") == "assistant" else NeutralRole.USER
+    talk.add(role, said, blobs, created, identity)
+    if results:
+        talk.add(NeutralRole.TOOL, results, {}, created, identity)
+
+
+def _add_tool(part: dict[str, Any], said: list[Part], results: list[Part]) -> None:
+    state = part.get("state") if isinstance(part.get("state"), dict) else {}
+    assert isinstance(state, dict), "replaced above"
+    call = str(part.get("callID", ""))
+    said.append(ToolCall(call, str(part.get("tool", "")), text_of(state.get("input", {}))))
+    if state.get("status") == "completed":
+        results.append(result_of(call, [Text(text_of(state.get("output", "")))], is_error=False))
+    elif state.get("status") == "error":
+        results.append(result_of(call, [Text(text_of(state.get("error", "")))], is_error=True))
+
+
+# --- Repair ---
+
+
+def repair_rows(session: ForeignSession, summary: str | None) -> None:
+    """Repair a session in one transaction. Raises `RetryLaterError` if the database is locked."""
+    try:
+        with contextlib.closing(open_rows(session.ref.path, is_writing=True)) as rows, rows:
+            rows.execute("PRAGMA foreign_keys=ON")
+            _repair(rows, session.ref.id, summary)
+    except apsw.BusyError as error:
+        raise RetryLaterError("opencode is writing to its database; end it, then run the command again") from error
+
+
+def _repair(rows: apsw.Connection, session: str, summary: str | None) -> None:
+    messages = _rows(rows, session)
+    now = int(time.time() * 1_000)
+    for _, _, parts in messages:
+        for identity, part in parts:
+            fixed = _fixed(part, now)
+            if fixed is not None:
+                rows.execute("UPDATE part SET data = ? WHERE id = ?", (json.dumps(fixed, ensure_ascii=False), identity))
+    failed = _context_begin(messages)[1]
+    for identity in failed:
+        rows.execute("DELETE FROM part WHERE message_id = ?", (identity,))
+        rows.execute("DELETE FROM message WHERE id = ?", (identity,))
+    messages = [one for one in messages if one[0] not in failed]
+    if summary is not None and messages:
+        _append_compaction(rows, session, messages, summary)
+
+
+def _fixed(part: dict[str, Any], now: int) -> dict[str, Any] | None:
+    """Return the repaired part; None if nothing is wrong with it."""
+    url = part.get("url")
+    if part.get("type") == "file" and isinstance(url, str) and (size := len(url) * 3 // 4) > MEDIA_BYTES_MAX:
+        return {"type": "text", "text": removed_note("file", size), "synthetic": True}
+    state = part.get("state")
+    if part.get("type") == "tool" and isinstance(state, dict) and state.get("status") in {"pending", "running"}:
+        began = state.get("time") if isinstance(state.get("time"), dict) else {}
+        assert isinstance(began, dict), "replaced above"
+        ended = {"status": "error", "input": state.get("input", {}), "error": INTERRUPTED}
+        return {**part, "state": {**ended, "time": {"start": began.get("start", now), "end": now}}}
+    return None
+
+
+def _append_compaction(rows: apsw.Connection, session: str, messages: list[Any], summary: str) -> None:
+    """Append a compaction in opencode's own form: a message with the order, and its finished summary."""
+    last = _newest(messages, "user")
+    answer = _newest(messages, "assistant")
+    now = max(int(time.time() * 1_000), 1 + max(_created(value) for _, value, _ in messages))
+    order, told = _identity("msg", now), _identity("msg", now + 1)
+    chosen = last.get("model", {})
+    asked = {"role": "user", "time": {"created": now}, "agent": last.get("agent", "build"), "model": chosen}
+    spent = {"total": 0, "input": 0, "output": 0, "reasoning": 0, "cache": {"read": 0, "write": 0}}
+    names = {"modelID": chosen.get("modelID", ""), "providerID": chosen.get("providerID", "")}
+    replied = {
+        "parentID": order,
+        "role": "assistant",
+        "mode": "compaction",
+        "agent": "compaction",
+        "path": answer.get("path", {"cwd": os.sep, "root": os.sep}),
+        "cost": 0,
+        "tokens": spent,
+        **names,
+        "time": {"created": now + 1, "completed": now + 2},
+        "finish": "stop",
+        "summary": True,
+    }
+    for identity, value, at in ((order, asked, now), (told, replied, now + 1)):
+        rows.execute(
+            "INSERT INTO message (id, session_id, time_created, time_updated, data) VALUES (?, ?, ?, ?, ?)",
+            (identity, session, at, at, json.dumps(value, ensure_ascii=False)),
+        )
+    for message, part, at in (
+        (order, {"type": "compaction", "auto": True}, now),
+        (told, {"type": "text", "text": summary, "time": {"start": now, "end": now}}, now + 1),
+    ):
+        rows.execute(
+            "INSERT INTO part (id, message_id, session_id, time_created, time_updated, data) VALUES (?, ?, ?, ?, ?, ?)",
+            (_identity("prt", at), message, session, at, at, json.dumps(part, ensure_ascii=False)),
+        )
+    rows.execute("UPDATE session SET time_updated = ? WHERE id = ?", (now + 2, session))
+
+
+def _newest(messages: list[Any], role: str) -> dict[str, Any]:
+    found: dict[str, Any] = next((value for _, value, _ in reversed(messages) if value.get("role") == role), {})
+    return found
+
+
+def _created(value: dict[str, Any]) -> int:
+    times = value.get("time")
+    return int(_number(times.get("created"))) if isinstance(times, dict) else 0
+
+
+def _identity(kind: str, at_ms: int) -> str:
+    """Return an id that sorts by time, as opencode makes them: 48 bits of time, then random letters."""
+    number = (at_ms * 0x1000 + 1) & 0xFFFFFFFFFFFF
+    return f"{kind}_{number:012x}" + "".join(secrets.choice(_LETTERS) for _ in range(14))
