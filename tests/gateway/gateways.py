@@ -13,15 +13,17 @@ import aiohttp
 from yarl import URL
 
 from holdfast.core.limits.bounds import Bounds
+from holdfast.gateway.accounts import read_account
 from holdfast.gateway.api.request_context import AppState
 from holdfast.gateway.bounds import GatewayBounds
 from holdfast.gateway.health import Faults, Inspection
 from holdfast.gateway.http.app import Gateway
-from holdfast.gateway.http.auth import KeyFile
 from holdfast.gateway.http.events import Streams
+from holdfast.gateway.http.keys import KeyFile
 from holdfast.gateway.http.metrics import Metrics
+from holdfast.gateway.http.origin import parse_origins
 from holdfast.gateway.http.server import serve_gateway
-from holdfast.gateway.session_watch import SessionWatches
+from holdfast.gateway.status_cache import SessionWatches
 from holdfast.gateway.uploads import Uploads
 from holdfast.models.catalogue import simulated_model
 from holdfast.models.fake import Simulation
@@ -31,6 +33,7 @@ from holdfast.runtime.engine.context import Engine
 from holdfast.runtime.sessions.client import Client
 from holdfast.stores.memory import MemoryStore
 from holdfast.testing.engines import FunctionModel, a_hold, an_engine, says
+from holdfast.types.accounts import UsageRow
 from holdfast.types.faults import Refusal
 from holdfast.types.messages import Reply, Request
 from holdfast.types.records import Logged
@@ -169,6 +172,16 @@ async def eventually(condition: Callable[[], bool]) -> None:
             await asyncio.sleep(0.005)
 
 
+async def recorded_usage(store: Log, name: str, calls: int) -> list[UsageRow]:
+    """Return the usage of a key when the store has that of so many calls: it is recorded after the answer."""
+    async with asyncio.timeout(DEADLINE_SECONDS):
+        while True:
+            rows = list((await read_account(store, name)).rows())
+            if sum(row.totals.calls for row in rows) >= calls:
+                return rows
+            await asyncio.sleep(0.01)
+
+
 @dataclass
 class Running:
     """A gateway that runs."""
@@ -228,7 +241,7 @@ async def _all_of(reader: asyncio.StreamReader) -> bytes:
 
 
 @asynccontextmanager
-async def a_gateway(
+async def a_gateway(  # noqa: PLR0913 - a test names the one or two parts that it cares about
     *models: Model,
     store: Log | None = None,
     keys: Path | None = None,
@@ -236,6 +249,7 @@ async def a_gateway(
     engine_bounds: Bounds | None = None,
     offered: Sequence[str] = ("sim",),
     inspection: Inspection | None = None,
+    origins: Sequence[str] = (),
 ) -> AsyncGenerator[Running]:
     """Run a gateway over memory and the simulated model, or what the test cares about."""
     bounds = bounds or GatewayBounds()
@@ -244,9 +258,11 @@ async def a_gateway(
     made = an_engine(*(models or (simulated_model(Simulation()),)), store=store, bounds=engine_bounds)
     watches, faults = SessionWatches(), Faults()
 
+    observers: list[Callable[[str, Logged], None]] = [metrics.observe, watches.observe, faults.observe]
+
     def observe(session: str, logged: Logged) -> None:
-        for one in (metrics, watches, faults):
-            one.observe(session, logged)
+        for one in observers:
+            one(session, logged)
 
     engine = Engine(**{**vars(made), "observe": observe})
     async with AsyncExitStack() as stack:
@@ -266,8 +282,11 @@ async def a_gateway(
             faults=faults,
             inspection=inspection,
         )
+        observers.append(state.accounts.observe)
+        stack.push_async_callback(state.accounts.close)
         stack.push_async_callback(state.checks.close)
-        gateway = Gateway(state, metrics=metrics, needs_keys=key_file is not None)
+        pages = parse_origins(origins)
+        gateway = Gateway(state, metrics=metrics, needs_keys=key_file is not None, origins=pages)
         url = await stack.enter_async_context(serve_gateway(gateway))
         timeout = aiohttp.ClientTimeout(total=DEADLINE_SECONDS)
         http = await stack.enter_async_context(aiohttp.ClientSession(timeout=timeout))

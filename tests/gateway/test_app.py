@@ -11,10 +11,10 @@ from holdfast.errors import InternalError, LeaseLostError, StoreDamagedError, St
 from holdfast.gateway.bounds import GatewayBounds
 from holdfast.gateway.http.app import Mount
 from holdfast.gateway.http.asgi import Receive, Scope, Send, send_response
-from holdfast.gateway.http.auth import KeyFile
+from holdfast.gateway.http.keys import KeyFile
 from holdfast.gateway.http.problems import NotFoundError, problem_of
 from holdfast.gateway.uploads import Uploads
-from holdfast.testing.clock import ManualClock
+from holdfast.testing.builders import ManualClock
 from tests.gateway.gateways import SilentModel, a_gateway, eventually
 
 

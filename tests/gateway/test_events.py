@@ -273,3 +273,23 @@ def test_a_cursor_names_the_life_the_seq_and_the_time_of_its_record() -> None:
 
     assert cursor == f"{epoch_of(known)}-3-2500"
     assert epoch_of(known) != epoch_of(SessionInfo("s", 3, 0, 1.25, 2.5))
+
+
+async def test_an_answer_is_encoded_for_many_watchers_as_often_as_for_one() -> None:
+    """Each record once, and each delta of the shared interval once; a stream adds only its writes."""
+    words = "word " * 3_000
+    watchers = 30
+    async with contextlib.AsyncExitStack() as stack:
+        running = await stack.enter_async_context(a_gateway(FunctionModel(lambda _request: says(words))))
+        await running.client.ask("PUT", KEY, {})
+        streams = [await stack.enter_async_context(running.client.events(f"{KEY}/events")) for _ in range(watchers)]
+        for events in streams:
+            await first(events, "watching")
+        await running.client.send("telegram:42", "hello")
+        seen = [await until(events, "record", "TurnEnded") for events in streams]
+
+    written = sum(len(each) for each in seen)
+    texts = {"".join(event.told["text"] for event in each if event.name == "delta") for each in seen}
+    assert texts == {words}
+    # Streams that are served a little earlier or later take another range of deltas; records are the same for all.
+    assert running.gateway.state.streams.encoded.count <= written / 3

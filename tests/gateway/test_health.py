@@ -3,14 +3,18 @@
 import asyncio
 from collections.abc import Sequence
 from pathlib import Path
+from urllib.parse import quote
 
 import aiohttp
 
 from holdfast.config.schema import GatewaySettings, Settings
 from holdfast.gateway.bounds import GatewayBounds
 from holdfast.gateway.health import Checks, Inspection, Node
+from holdfast.runtime.engine.learning import LEARNED_KEY
 from holdfast.runtime.maintenance.doctor import Finding
 from holdfast.testing.engines import ScriptedModel, refuses
+from holdfast.types.limits import Claim, Evidence, Learned, Support
+from holdfast.types.records import LimitsLearned
 from holdfast.wiring import open_gateway
 from tests.gateway.gateways import DEADLINE_SECONDS, GatewayClient, SilentModel, a_gateway
 from tests.gateway.test_tenants import keys
@@ -32,6 +36,7 @@ async def test_health_tells_what_is_owed_worked_on_and_failed_of_late() -> None:
     assert "sk-secret" not in str(health)
     assert (health["is_operator"], health["owing"], health["check"], health["nodes"]) == (True, [], None, None)
     assert (busy["owing_count"], busy["owing"], busy["working"]) == (1, ["busy"], ["busy"])
+    assert (health["oldest_unanswered_seconds"], busy["oldest_unanswered_seconds"] > 0) == (None, True)
 
 
 async def test_a_key_is_told_about_its_own_sessions_and_the_operator_about_all(tmp_path: Path) -> None:
@@ -129,3 +134,29 @@ async def test_a_check_that_is_under_way_does_not_hold_up_the_end() -> None:
 
     assert asked.cancelled()
     assert (checks.is_running, checks.newest) == (False, None)
+
+
+async def test_the_operator_sees_claims_with_their_evidence_and_drops_them(tmp_path: Path) -> None:
+    path, made = keys(tmp_path, "alice", "operator")
+    claim = Claim("window_tokens", 8_000, Evidence.STATED, 1.0, 1.0, records=(Support("telegram:42", 7),))
+    learned = Learned(window_tokens=8_000, accepted_tokens=5_000, claims=(claim,))
+    issuer = "openai-chat:127.0.0.1:8000/v1:gpt"
+    async with a_gateway(keys=path) as running:
+        await running.engine.store.admit(LEARNED_KEY, LimitsLearned(issuer, learned))
+        alice, operator = running.with_key(made["alice"]), running.with_key(made["operator"])
+        address = f"/api/models/{quote(issuer, safe='')}"
+        refused = [(await alice.get("/api/models")).code, (await alice.ask("DELETE", address)).code]
+        before = (await operator.get("/api/models")).body
+        gone = (await operator.ask("DELETE", address)).body
+        after = (await operator.get("/api/models")).body
+        again = await operator.ask("DELETE", address)
+
+    assert refused == [(403, "forbidden")] * 2
+    (model,) = before["models"]
+    assert (model["model"], model["accepted_tokens"]) == (issuer, 5_000)
+    assert model["claims"][0]["words"] == (
+        "takes at most 8,000 tokens: the provider stated this number when it refused a larger request; "
+        "see telegram:42 record 7"
+    )
+    assert (gone, after) == ({"model": issuer}, {"models": []})
+    assert again.code == (404, "not_found")

@@ -233,3 +233,18 @@ async def test_a_session_that_does_not_exist_is_not_made_by_looking(path: str) -
 
     assert answer.code == (404, "not_found")
     assert listed.body["sessions"] == []
+
+
+async def test_a_message_is_left_out_of_the_view_and_taken_back() -> None:
+    async with a_gateway() as running:
+        await running.client.send("telegram:42", "the code is 4711")
+        left_out = await running.client.ask("PUT", f"{KEY}/exclusions/1")
+        detail = (await running.client.get(KEY)).body
+        past = (await running.client.get(f"{KEY}/past")).body
+        taken_back = await running.client.ask("DELETE", f"{KEY}/exclusions/1")
+        after = (await running.client.get(KEY)).body
+        wrong = await running.client.ask("PUT", f"{KEY}/exclusions/2")
+
+    assert (left_out.status, taken_back.status, wrong.status) == (200, 200, 422)
+    assert (detail["excluded"], after["excluded"]) == ([1], [])
+    assert [one["reason"] for one in past["left"]] == ["excluded"]

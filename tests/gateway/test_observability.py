@@ -3,6 +3,7 @@
 import io
 import json
 import logging
+import re
 
 import pytest
 from opentelemetry.sdk.trace import TracerProvider
@@ -32,7 +33,7 @@ from holdfast.types.records import (
     TurnEnded,
     TurnStarted,
 )
-from tests.gateway.gateways import a_gateway
+from tests.gateway.gateways import Running, SilentModel, a_gateway
 
 SECRET = "the harbour is Kiel"
 REPLY = Reply((Text(SECRET),), StopReason.END, Usage(11, 7), "m")
@@ -59,6 +60,22 @@ async def test_counters_tell_requests_turns_faults_and_tokens_and_no_session() -
     assert lines["holdfast_sessions_owing"] == "0.0"
     assert "telegram" not in shown
     assert "nobody" not in shown
+
+
+async def test_the_age_of_the_oldest_unanswered_message_is_a_metric_until_it_has_an_outcome() -> None:
+    async def oldest(running: Running) -> float:
+        shown = (await running.client.get("/metrics")).body.decode()
+        return float(re.findall(r"^holdfast_oldest_unanswered_seconds (.*)$", shown, re.MULTILINE)[0])
+
+    async with a_gateway(silent := SilentModel()) as running:
+        before = await oldest(running)
+        await running.client.send("telegram:42", "hello", mode="post")
+        await silent.called.wait()
+        first, second = await oldest(running), await oldest(running)
+        await running.client.post("/api/sessions/telegram:42/cancel", {})
+        while await oldest(running):
+            pass
+    assert (before, 0 < first < second) == (0.0, True)
 
 
 def told(*records: AnyRecord) -> InMemorySpanExporter:

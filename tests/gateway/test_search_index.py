@@ -12,7 +12,7 @@ from holdfast.runtime.engine.learning import LEARNED_KEY
 from holdfast.stores.memory import MemoryStore
 from holdfast.stores.sqlite import SqliteStore
 from holdfast.stores.sqlite import search as searching
-from holdfast.testing.clock import ManualClock
+from holdfast.testing.builders import ManualClock
 from holdfast.types.messages import Text
 from holdfast.types.records import InputAdmitted
 

@@ -13,8 +13,7 @@ import pytest
 
 import holdfast
 from holdfast.cli.commands.serve import serve as command
-from holdfast.config.loader import read_configuration
-from holdfast.config.schema import GatewaySettings, ObservingSettings, Settings
+from holdfast.config.schema import GatewaySettings, ObservingSettings, Settings, read_configuration
 from holdfast.errors import UsageError
 from holdfast.wiring import open_gateway
 from tests.cli.programs import PROGRAM, environment

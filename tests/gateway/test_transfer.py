@@ -9,9 +9,11 @@ from pathlib import Path
 import pytest
 
 from holdfast.core.limits.bounds import Bounds
+from holdfast.gateway.accounts import ACCOUNTS_KEY
 from holdfast.gateway.bounds import GatewayBounds
 from holdfast.models.catalogue import simulated_model
 from holdfast.models.fake import Simulation
+from holdfast.runtime.engine.learning import LEARNED_KEY
 from holdfast.runtime.sessions.transfer import COPYING, export_session
 from holdfast.testing.engines import ScriptedModel
 from holdfast.types.limits import Limits
@@ -38,7 +40,8 @@ def with_foot(lines: list[bytes]) -> bytes:
 
 async def keys_in(running: Running) -> list[str]:
     """Return the keys of all sessions in the store, also of those that nobody sees."""
-    return [known.key for known in await running.engine.store.sessions() if not known.key.endswith("learned")]
+    known = [one.key for one in await running.engine.store.sessions()]
+    return [key for key in known if key != LEARNED_KEY and not key.startswith(ACCOUNTS_KEY)]
 
 
 # --- fork ----------------------------------------------------------------------------------------------------------

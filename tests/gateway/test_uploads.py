@@ -11,7 +11,7 @@ from holdfast.config.schema import GatewaySettings, Settings
 from holdfast.gateway.bounds import GatewayBounds
 from holdfast.gateway.http.problems import NotFoundError
 from holdfast.gateway.uploads import Uploads
-from holdfast.testing.clock import ManualClock
+from holdfast.testing.builders import ManualClock
 from holdfast.wiring import open_gateway
 from tests.gateway.gateways import GatewayClient
 

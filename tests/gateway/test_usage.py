@@ -14,7 +14,7 @@ from holdfast.models.fake import Simulation
 from holdfast.ports import Log
 from holdfast.testing.builders import a_message, a_tool_call, a_turn_ended, a_turn_started, an_input
 from holdfast.types.faults import Confidence, Fault, FaultKind, Phase, Refusal, Rung
-from holdfast.types.limits import Limits
+from holdfast.types.limits import Budgets, Limits
 from holdfast.types.messages import Message, Reasoning, Reply, Role, StopReason, Text, ToolOutcome, ToolResult, Usage
 from holdfast.types.records import (
     Abandonment,
@@ -36,7 +36,6 @@ from holdfast.types.records import (
     ToolStarted,
     WindowWarned,
 )
-from holdfast.types.usage import Budgets
 from tests.gateway.gateways import SilentModel, a_gateway
 
 KEY = "/api/sessions/telegram:42"
@@ -249,4 +248,7 @@ async def test_each_range_names_the_compaction_that_took_it_out_and_the_one_in_f
     assert reasons(past["left"]) == [(1, 23, "compacted", 29), (24, 36, "rolled_over", 42), (38, 41, "rolled_over", 42)]
     assert [(one["seq"], one["generation"]) for one in past["compactions"]] == [(42, 2), (32, None), (29, None)]
     assert (past["generation"], past["is_whole"], past["in_force"]["last"]) == (2, True, 41)
-    assert past["in_force"]["ledger"] == ["user [#24] Please never touch /etc/harbour.conf again."]
+    assert past["in_force"]["ledger"] == [
+        "goal [#24] Please never touch /etc/harbour.conf again.",
+        "rule [#24] Please never touch /etc/harbour.conf again.",
+    ]

@@ -1,8 +1,8 @@
 """Drop-in endpoints on a real socket, in front of a simulated provider on another, with the official SDKs."""
 
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import aiohttp
@@ -13,8 +13,8 @@ from holdfast.core.limits.bounds import Bounds, Deadlines
 from holdfast.gateway.api.request_context import AppState
 from holdfast.gateway.bounds import GatewayBounds
 from holdfast.gateway.http.app import Gateway, Mount
-from holdfast.gateway.http.auth import KeyFile
 from holdfast.gateway.http.events import Streams
+from holdfast.gateway.http.keys import KeyFile
 from holdfast.gateway.http.metrics import Metrics
 from holdfast.gateway.http.server import serve_gateway
 from holdfast.gateway.proxy.app import ProxyApp
@@ -24,16 +24,18 @@ from holdfast.gateway.uploads import Uploads
 from holdfast.models.catalogue import simulated_model
 from holdfast.models.fake import Simulation
 from holdfast.models.fake.server import serve_simulation
-from holdfast.models.overrides import NO_OVERRIDES
+from holdfast.models.limits import NO_OVERRIDES
 from holdfast.ports import Store
 from holdfast.runtime.clock import SystemClock
 from holdfast.runtime.engine.context import Engine
 from holdfast.runtime.sessions.client import Client
 from holdfast.stores.memory import MemoryStore
 from holdfast.testing.engines import a_hold, an_engine
-from holdfast.types.records import AnyRecord
+from holdfast.types.records import AnyRecord, Logged
 
 DEADLINE_SECONDS = 60.0
+# No summaries in the background, for tests that count or compare requests.
+NONE_AHEAD = Bounds(back_off_seconds_min=0.01, compacts_ahead=False)
 
 
 @dataclass
@@ -76,6 +78,7 @@ async def a_dropin(  # noqa: PLR0913 - a test names the one or two parts that it
     gateway_bounds: GatewayBounds | None = None,
     upstream_url: str = "",
     sdk_key: str = "sk-the-clients-own-key",
+    allowed_paths: Sequence[str] = (),
 ) -> AsyncGenerator[DropInRunning, None]:
     """Run everything in this process over memory."""
     simulation = simulation or Simulation()
@@ -84,7 +87,9 @@ async def a_dropin(  # noqa: PLR0913 - a test names the one or two parts that it
     async with AsyncExitStack() as stack:
         upstream_url = upstream_url or await stack.enter_async_context(serve_simulation(simulation))
         store = store or MemoryStore(clock=SystemClock(), bounds=bounds)
-        engine = an_engine(simulated_model(Simulation()), store=store, bounds=bounds, deadlines=deadlines)
+        made = an_engine(simulated_model(Simulation()), store=store, bounds=bounds, deadlines=deadlines)
+        observers: list[Callable[[str, Logged], None]] = []
+        engine = Engine(**{**vars(made), "observe": lambda key, one: [observe(key, one) for observe in observers]})
         hold = await stack.enter_async_context(a_hold(engine))
         uploads = Uploads(limits, SystemClock())
         stack.callback(uploads.close)
@@ -93,11 +98,14 @@ async def a_dropin(  # noqa: PLR0913 - a test names the one or two parts that it
             open_upstream("openai", f"{upstream_url}/v1", "THE_KEY", tuple(fallbacks), environ),
             open_upstream("anthropic", upstream_url, "THE_KEY", tuple(fallbacks), environ),
         ]
-        upstreams = {one.family: one for one in opened if one is not None}
+        allowed = tuple(allowed_paths)
+        upstreams = {one.family: replace(one, allowed_paths=allowed) for one in opened if one is not None}
         dropin = ProxyApp(engine, upstreams, bounds=limits, overrides=NO_OVERRIDES, owner="dropin test")
         stack.push_async_callback(dropin.close)
         key_file = KeyFile(keys) if keys is not None else None
         state = AppState(hold, limits, ("sim",), key_file, Streams(limits), uploads)
+        observers.append(state.accounts.observe)
+        stack.push_async_callback(state.accounts.close)
         gateway = Gateway(
             state,
             metrics=Metrics(),

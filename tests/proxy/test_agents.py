@@ -167,7 +167,7 @@ def test_a_form_of_several_tags_is_filled_in_as_it_stands() -> None:
         text_of(answer_compaction(Request((history, Message(Role.USER, (Text(order),)))), "m").parts)
         for order in (copilot, qwen)
     ]
-    body = "user [#1] remember harbour = blue-4711\n\n1 messages, #1 to #1."
+    body = "1 messages, #1 to #1.\ngoal [#1] remember harbour = blue-4711\nrule [#1] remember harbour = blue-4711"
     see = "(see the first section)"
     assert filled == [
         f"<overview>\n{body}\n</overview>\n<history>\n{see}\n</history>\n<title>\n{see}\n</title>",

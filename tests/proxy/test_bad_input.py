@@ -1,11 +1,15 @@
 """What no provider would take is passed to it or made harmless, at a bounded cost, and nothing of it is stored."""
 
 import base64
+import gzip
+import threading
 from typing import Any
 
 import pytest
 
+from holdfast.gateway.http.asgi import off_loop
 from holdfast.models.fake import Simulation
+from holdfast.models.wire import MESSAGES_MAX
 from holdfast.types.limits import Limits
 from tests.core.images import a_png
 from tests.proxy.proxies import a_dropin
@@ -52,3 +56,23 @@ async def test_an_image_that_is_a_bomb_is_shown_by_a_line_and_never_opened() -> 
     assert raw.parse().choices[0].message.content
     assert b"base64" not in sent
     assert b"look at this" in sent
+
+
+@pytest.mark.parametrize("path", PATHS)
+async def test_a_request_with_more_messages_than_any_conversation_has_is_rejected_and_not_forwarded(path: str) -> None:
+    field = "input" if path == "/v1/responses" else "messages"
+    many = ",".join(['{"role":"user","content":"a"}'] * (MESSAGES_MAX + 1))
+    body = gzip.compress(f'{{"model":"sim","max_tokens":5,"{field}":[{many}]}}'.encode())
+    headers = {"content-type": "application/json", "content-encoding": "gzip", "authorization": "Bearer sk-x"}
+    async with a_dropin() as running:
+        async with running.http.post(f"{running.url}{path}", data=body, headers=headers) as response:
+            status, refused = response.status, await response.json()
+        assert running.sent == []
+        assert await running.sessions() == []
+    assert status == 413
+    assert "50,001 messages, the limit is 50,000" in refused["error"]["message"]
+
+
+async def test_a_large_body_is_parsed_in_a_thread_and_a_small_one_on_the_loop() -> None:
+    assert await off_loop(10 * 2**20, threading.get_ident) != threading.get_ident()
+    assert await off_loop(1_000, threading.get_ident) == threading.get_ident()

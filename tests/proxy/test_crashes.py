@@ -3,6 +3,8 @@
 from collections.abc import Sequence
 from typing import Any, cast
 
+import pytest
+
 from holdfast.core.fold.session_state import InFlight
 from holdfast.core.limits.bounds import Bounds
 from holdfast.models.fake import Simulation
@@ -12,8 +14,19 @@ from holdfast.runtime.engine.log import open_log
 from holdfast.runtime.sessions.response_links import ANSWERS_KEY
 from holdfast.stores.memory import MemoryStore
 from holdfast.types.limits import Limits
-from holdfast.types.records import InboxRecord, InputAdmitted, LeasedRecord, Logged, ReplyRecorded
-from tests.proxy.proxies import DropInRunning, a_dropin
+from holdfast.types.records import (
+    InboxRecord,
+    InputAdmitted,
+    LeasedRecord,
+    Logged,
+    ReplyRecorded,
+    ToolInterrupted,
+    ToolSettled,
+    ToolStarted,
+)
+from tests.proxy.proxies import NONE_AHEAD, DropInRunning, a_dropin
+from tests.proxy.recallers import DIALECTS, Recaller, a_past, fact, forgetful
+from tests.proxy.test_refused_content import POISON, Agent
 from tests.proxy.test_truncation import WINDOW, codex_body, filled, respond, talk
 
 SMALL = Limits(window_tokens=4_000, output_tokens_max=800)
@@ -181,3 +194,117 @@ async def test_a_gateway_that_died_at_any_write_of_a_clients_own_compactions_sti
         async with a_dropin(store=await _replayed(store.written[:count])) as running:
             # Whatever was counted before, the loop ends after two more compactions at the latest.
             assert True in await rounds(running, 3), f"died after write {count}"
+
+
+@pytest.mark.parametrize(("bad", "word"), [("text", "content-filter"), ("result", "bare-400"), ("text", "bare-400")])
+async def test_a_gateway_that_died_at_any_write_about_refused_content_answers_every_later_message(
+    bad: str, word: str
+) -> None:
+    """The client sends its whole history again, with the refused content in it."""
+    simulation, store = Simulation(), _Writes()
+    simulation.set_refused({POISON: word})
+    agent = Agent("openai", "keeps")
+    async with a_dropin(simulation, store=store) as running:
+        agent.says("hello")
+        assert await agent.ask(running)
+        before = len(store.written)
+        agent.says(f"about {POISON}" if bad == "text" else "read it")
+        if bad == "result":
+            agent.looks(f"line one\n{POISON} line two")
+        sent = list(agent.messages)
+        assert await agent.ask(running) == (bad == "result")
+        if bad == "text":
+            # What the next request finds out about the unanswered message is written with it.
+            agent.says("something else")
+            assert await agent.ask(running)
+    assert len(store.written) > before + 4
+    # The start is a death after the last write before the content was sent.
+    for count in range(before, len(store.written)):
+        half = await _replayed(store.written[:count])
+        late = Agent("openai", "keeps")
+        late.messages = list(sent)
+        async with a_dropin(simulation, store=half) as running:
+            was_answered = await late.ask(running)
+            late.says("after the crash")
+            answered = [await late.ask(running)]
+            late.says("and again")
+            answered.append(await late.ask(running))
+            logs = [await open_log(half, key) for key in await running.sessions()]
+            last = simulation.requests[-1].body
+        assert answered == [True, True], f"died after write {count}"
+        assert was_answered or bad == "text", f"died after write {count}"
+        assert POISON.encode() not in last, f"died after write {count}"
+        assert not any(log.wounds for log in logs)
+
+
+def _unanswered(store: _Writes, key: str) -> list[int]:
+    """Return the numbers of the writes to a session up to its last answer; then a retry is another conversation."""
+    own = [number for number, (session, _) in enumerate(store.written) if session == key]
+    answers = [
+        number
+        for number in own
+        if any(
+            isinstance(one.record, ReplyRecorded) and one.record.origin is not None for one in store.written[number][1]
+        )
+    ]
+    return [number for number in own if number <= answers[-1]]
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+async def test_a_gateway_that_died_at_any_write_around_a_recall_answers_the_same_request(dialect: str) -> None:
+    store, (name, value) = _Writes(), fact(40)
+    async with a_dropin(forgetful(), store=store, bounds=NONE_AHEAD) as running:
+        assert value in (await Recaller(running, dialect, messages=a_past(24)).ask(f"what is {name}?")).text
+        (key,) = await running.sessions()
+        written = await running.records(key)
+    assert sum(isinstance(record, ToolSettled) for record in written) == 1
+    writes = _unanswered(store, key)
+    assert len(writes) > 6
+    for count in writes:
+        half = await _replayed(store.written[:count])
+        async with a_dropin(forgetful(), store=half, bounds=NONE_AHEAD) as running:
+            answer = await Recaller(running, dialect, messages=a_past(24)).ask(f"what is {name}?")
+            log = await open_log(half, key)
+            records = await running.records(key)
+            assert len(await running.sessions()) == 1
+        assert (value in answer.text, answer.calls) == (True, []), f"died after write {count}"
+        assert not log.wounds
+        # A call has one result. It only reads, so it may be started again if its result is missing.
+        settled = [record.result.call_id for record in records if isinstance(record, ToolSettled)]
+        assert len(settled) == len(set(settled)) >= 1, f"died after write {count}"
+        started = [record for record in records if isinstance(record, ToolStarted)]
+        assert len(started) - len(settled) == sum(isinstance(record, ToolInterrupted) for record in records)
+        origins = [record.origin for record in records if isinstance(record, ReplyRecorded | InputAdmitted)]
+        known = [origin for origin in origins if origin is not None]
+        assert len(known) == len(set(known)) == 50, f"died after write {count}"
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+async def test_a_gateway_that_died_at_any_write_around_a_mixed_reply_takes_the_clients_results(dialect: str) -> None:
+    """The client has its part of the reply; the rest is in the log, half of it, or nowhere."""
+    store = _Writes()
+    async with a_dropin(forgetful(), store=store, bounds=NONE_AHEAD) as running:
+        client = Recaller(running, dialect, messages=a_past(24))
+        assert (await client.ask("write 5 words")).text
+        before = len(store.written)
+        mixed = await client.ask('call depth {} call recall {"query": "berth-9"}')
+        asked = list(client.messages)
+        assert "12 fathoms" in (await client.returns(mixed, "12 fathoms")).text
+        (key,) = await running.sessions()
+    writes = [number for number in _unanswered(store, key) if number >= before]
+    assert len(writes) > 4
+    for count in writes:
+        half = await _replayed(store.written[:count])
+        async with a_dropin(forgetful(), store=half, bounds=NONE_AHEAD) as running:
+            late = Recaller(running, dialect, messages=list(asked))
+            answer = await late.returns(mixed, "12 fathoms")
+            assert "12 fathoms" in answer.text, f"died after write {count}"
+            assert (await late.ask("write 7 words")).text
+            records = await running.records(key)
+            log = await open_log(half, key)
+            assert len(await running.sessions()) == 1, f"died after write {count}"
+        assert not log.wounds
+        settled = [record.result.call_id for record in records if isinstance(record, ToolSettled)]
+        assert len(settled) == len(set(settled)), f"died after write {count}"
+        own = [call for record in records if isinstance(record, ReplyRecorded) for call in record.own_calls]
+        assert set(own) <= set(settled)

@@ -12,7 +12,7 @@ from holdfast.models.fake import Simulation
 from holdfast.runtime.sessions.transfer import forked
 from holdfast.types.limits import Limits
 from holdfast.types.records import AnyRecord, CompactionApplied, InputAdmitted, PieceSummarised, TurnEnded
-from tests.proxy.proxies import DropInRunning, a_dropin
+from tests.proxy.proxies import NONE_AHEAD, DropInRunning, a_dropin
 
 SMALL = Limits(window_tokens=6_000, output_tokens_max=1_000)
 FILLER = "the crew writes down what it saw on this day and what it means to do on the next. " * 40
@@ -40,7 +40,7 @@ def _inputs(records: list[AnyRecord]) -> list[AnyRecord]:
 
 
 async def test_another_question_behind_a_compacted_past_pays_for_nothing_again() -> None:
-    async with a_dropin(Simulation(SMALL)) as running:
+    async with a_dropin(Simulation(SMALL), bounds=NONE_AHEAD) as running:
         messages = await _long_talk(running)
         _, trunk = await _asked(running, messages, "what is fact0?")
         before = len(running.sent)

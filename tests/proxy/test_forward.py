@@ -134,7 +134,9 @@ async def test_a_client_that_goes_lets_the_provider_stop_at_once() -> None:
     simulation = Simulation(faults="stall:after=1")
     async with a_dropin(simulation) as running:
         body = json.dumps({"model": "sim", "stream": True, "messages": [{"role": "user", "content": "write 50 words"}]})
-        async with running.http.post(running.url + CHAT, data=body) as response:
+        async with running.http.post(
+            running.url + CHAT, data=body, headers={"content-type": "application/json"}
+        ) as response:
             await response.content.readany()
         seen = simulation.requests[0]
         async with asyncio.timeout(DEADLINE_SECONDS):
@@ -227,6 +229,7 @@ async def test_a_compressed_request_is_read_kept_and_rescued_like_any_other(name
     plain = json.dumps(body).encode()
     packed = gzip.compress(plain) if name == "gzip" else zlib.compress(plain)
     headers = {"content-encoding": name, "anthropic-version": "2023-06-01", "anthropic-beta": "context-1m-2025-08-07"}
+    headers["content-type"] = "application/json"
     async with a_dropin(Simulation(Limits(window_tokens=6_000, output_tokens_max=1_000))) as running:
         async with running.http.post(f"{running.url}/v1/messages", data=packed, headers=headers) as answer:
             answered = await answer.json()

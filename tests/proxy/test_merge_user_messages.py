@@ -4,7 +4,7 @@ import json
 from itertools import pairwise
 from typing import Any
 
-from holdfast.core.proxy.matching import digest_of
+from holdfast.core.proxy.plan import digest_of
 from holdfast.gateway.proxy.parse import merge_messages
 from holdfast.models.dialects import SERVED
 from holdfast.models.fake import Simulation
@@ -12,7 +12,7 @@ from holdfast.models.wire import DecodedRequest, Original
 from holdfast.types.limits import Limits
 from holdfast.types.messages import Message, Request, Role, Text
 from holdfast.types.records import CompactionApplied, InputAdmitted
-from tests.proxy.proxies import DropInRunning, a_dropin
+from tests.proxy.proxies import NONE_AHEAD, DropInRunning, a_dropin
 
 SMALL = Limits(window_tokens=6_000, output_tokens_max=1_000)
 FILLER = "the crew writes down what it saw on this day and what it means to do on the next. " * 40
@@ -88,7 +88,7 @@ async def test_an_agent_that_remarks_on_every_request_has_one_session_and_its_qu
 
 
 async def test_a_question_stays_in_view_whatever_is_said_right_behind_it() -> None:
-    async with a_dropin(Simulation(SMALL)) as running:
+    async with a_dropin(Simulation(SMALL), bounds=NONE_AHEAD) as running:
         messages: list[Any] = []
         for number in range(8):
             messages.append({"role": "user", "content": f"remember fact{number} = value{number}\n{FILLER}"})
@@ -98,3 +98,13 @@ async def test_a_question_stays_in_view_whatever_is_said_right_behind_it() -> No
         sent = json.loads(running.sent[-1])["messages"]
     assert sent[-1] == {"role": "user", "content": "what is fact0?\n\n(sent from a ship)"}
     assert len(sent) < len(messages)
+
+
+def test_a_message_of_very_many_texts_has_them_joined_in_order() -> None:
+    texts = [f"line {number}" for number in range(1_200)]
+    merged = merge_messages(decoded(*({"role": "user", "content": text} for text in texts)))
+
+    (message,) = merged.request.messages
+    assert len(message.parts) <= 500
+    shown = "\n\n".join(part.text for part in message.parts if isinstance(part, Text))
+    assert shown.split("\n\n") == texts

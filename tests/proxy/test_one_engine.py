@@ -22,7 +22,7 @@ from holdfast.types.records import (
     ReplyRecorded,
     TurnEnded,
 )
-from tests.proxy.proxies import DropInRunning, a_dropin
+from tests.proxy.proxies import NONE_AHEAD, DropInRunning, a_dropin
 
 SMALL = Limits(window_tokens=4_000, output_tokens_max=800)
 FILLER = "the crew writes down what it saw on this day and what it means to do on the next. " * 40
@@ -198,7 +198,8 @@ async def test_two_gateways_on_one_store_record_a_conversation_once_and_decide_a
     assert "value0" in text
     assert sum(isinstance(record, InputAdmitted) for record in records) == 9
     assert sum(isinstance(record, ReplyRecorded) for record in records) == 9
-    assert largest < len(json.dumps(messages)) / 2
+    # A short first message stays, because it may hold rules.
+    assert largest < len(json.dumps(messages)) * 0.6
 
 
 async def test_a_loop_of_compactions_is_known_to_another_gateway_and_after_a_restart() -> None:
@@ -229,7 +230,7 @@ async def test_a_failed_answer_that_was_relayed_in_part_is_not_repeated_behind_t
         *({"role": role, "content": FILLER} for _ in range(6) for role in ("user", "assistant")),
         {"role": "user", "content": "write 200 words"},
     ]
-    async with a_dropin(Simulation(SMALL)) as running:
+    async with a_dropin(Simulation(SMALL), bounds=NONE_AHEAD) as running:
         text = await _chat(running, messages, max_tokens=200)
         running.simulation.set_faults("cut:after=20")
         messages += [{"role": "assistant", "content": text}, {"role": "user", "content": "write 100 words"}]

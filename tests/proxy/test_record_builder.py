@@ -3,11 +3,11 @@
 from collections.abc import Sequence
 
 from holdfast.core.fold.session_state import InFlight, Turn
-from holdfast.core.proxy.matching import digest_of
+from holdfast.core.proxy.plan import digest_of
 from holdfast.core.turn.transitions import evolve
 from holdfast.core.view import messages_in_view
-from holdfast.gateway.proxy.recorder import RecordBuilder, as_neutral
 from holdfast.gateway.proxy.upstream import Upstream, key_in, open_upstream, upstream_headers
+from holdfast.rescue.client_records import RecordBuilder, as_neutral
 from holdfast.types.messages import Message, Reply, Role, StopReason, Text, ToolCall, ToolResult
 from holdfast.types.records import LeasedRecord, Logged
 

@@ -9,8 +9,8 @@ import openai
 import pytest
 
 from holdfast.core.limits.bounds import Bounds
-from holdfast.core.proxy.matching import digest_of
-from holdfast.gateway.http.auth import KeyFile
+from holdfast.core.proxy.plan import digest_of
+from holdfast.gateway.http.keys import KeyFile
 from holdfast.models.fake import Simulation
 from holdfast.runtime.clock import SystemClock
 from holdfast.stores.memory import MemoryStore

@@ -13,7 +13,7 @@ from holdfast.core.limits.bounds import Bounds
 from holdfast.models.fake import Simulation
 from holdfast.types.limits import Limits
 from holdfast.types.records import AttemptFailed, CompactionApplied, InputAdmitted, Outcome, PartReplaced, TurnEnded
-from tests.proxy.proxies import DropInRunning, a_dropin
+from tests.proxy.proxies import NONE_AHEAD, DropInRunning, a_dropin
 
 SMALL = Limits(window_tokens=6_000, output_tokens_max=1_000)
 FILLER = "the crew writes down what it saw on this day and what it means to do on the next. " * 40
@@ -79,7 +79,7 @@ async def test_a_rescued_conversation_whose_session_was_deleted_begins_anew_with
 
 
 async def test_after_a_rescue_the_next_requests_go_out_with_the_same_beginning() -> None:
-    async with a_dropin(Simulation(SMALL)) as running:
+    async with a_dropin(Simulation(SMALL), bounds=NONE_AHEAD) as running:
         messages, rescued = await _long_talk(running, 8)
         assert any(rescued)
         before = len(running.sent)

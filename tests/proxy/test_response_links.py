@@ -9,7 +9,7 @@ import pytest
 from holdfast.core.limits.bounds import Bounds
 from holdfast.errors import StoreFullError
 from holdfast.models.fake import Simulation
-from holdfast.models.json_spans import without
+from holdfast.models.wire import without
 from holdfast.ports import Admission, Log
 from holdfast.runtime.clock import SystemClock
 from holdfast.runtime.sessions.response_links import ANSWERS_KEY

@@ -8,7 +8,7 @@ import openai
 import pytest
 
 from holdfast.gateway.bounds import GatewayBounds
-from holdfast.gateway.http.auth import KeyFile
+from holdfast.gateway.http.keys import KeyFile
 from tests.proxy.proxies import a_dropin
 
 HELLO: Any = [{"role": "user", "content": "hello"}]

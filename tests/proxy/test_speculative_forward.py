@@ -5,8 +5,7 @@ from typing import Any
 
 import pytest
 
-from holdfast.gateway.proxy.speculative_forward import PassThroughCache, SpeculativeForward
-from holdfast.gateway.proxy.upstream import UpstreamResponse
+from holdfast.gateway.proxy.upstream import PassThroughCache, SpeculativeForward, UpstreamResponse
 from holdfast.models.fake import Simulation
 from holdfast.models.transport import UnreachableError
 from holdfast.runtime.clock import SystemClock

@@ -13,7 +13,7 @@ import msgspec
 from holdfast.core.limits.bounds import RESERVED_KEYS
 from holdfast.errors import HoldfastError, StoppingError
 from holdfast.ports import Clock, Log, SearchIndex
-from holdfast.runtime.engine.log import every_session
+from holdfast.runtime.engine.log import every_session, stand
 from holdfast.runtime.maintenance.doctor import Finding
 from holdfast.runtime.sessions.record_text import FAULTS
 from holdfast.types.records import AttemptFailed, Logged
@@ -119,6 +119,30 @@ class Checks:
         if self._running is not None:
             self._running.cancel()
             await asyncio.wait([self._running])
+
+
+# --- Oldest unanswered message ---
+
+# Sessions with pending work that are looked at: a message that waits for long is among few.
+_OLDEST_SESSIONS_MAX = 200
+_OLDEST_RECORDS_MAX = 1_000
+
+
+async def oldest_unanswered(store: Log, sessions: Sequence[str], now: float) -> float | None:
+    """Return the age in seconds of the oldest message without an outcome in these sessions; None: there is none."""
+    ages = [await _oldest_in(store, session, now) for session in sessions[:_OLDEST_SESSIONS_MAX]]
+    return max((age for age in ages if age is not None), default=None)
+
+
+async def _oldest_in(store: Log, session: str, now: float) -> float | None:
+    turn = await stand(store, session, records_max=_OLDEST_RECORDS_MAX)
+    if turn is None:
+        # Its turn is long; the newest record is younger than the message.
+        known = await store.info(session)
+        return now - known.updated_at if known is not None else None
+    unanswered = [number for number in (turn.number, *turn.waiting) if number]
+    found = await store.read(session, after=min(unanswered) - 1, limit=1) if unanswered else []
+    return max(now - found[0].at, 0.0) if found else None
 
 
 # --- Background search index ---

@@ -1,4 +1,4 @@
-"""Handlers for health: pending and active sessions, lease holders, recent faults, doctor checks.
+"""Handlers for health: pending and active sessions, lease holders, recent faults, doctor checks, learned limits.
 
 Every key sees its own sessions; only the operator sees the whole store.
 """
@@ -8,11 +8,13 @@ from collections.abc import Iterable
 
 from msgspec.structs import replace
 
-from holdfast.core.limits.bounds import RESERVED_KEYS
+from holdfast.core.limits.bounds import RESERVED_KEYS, is_proxy_session
+from holdfast.core.limits.claims import all_claims, in_words
 from holdfast.errors import BadInputError
 from holdfast.gateway.api import report_schemas, schemas
 from holdfast.gateway.api.request_context import RequestContext
-from holdfast.gateway.health import Node, RecentFault
+from holdfast.gateway.health import Node, RecentFault, oldest_unanswered
+from holdfast.gateway.http.problems import NotFoundError
 
 # Sessions listed by key; the rest are only counted.
 _LISTED_MAX = 100
@@ -21,7 +23,9 @@ _LISTED_MAX = 100
 async def show_health(context: RequestContext) -> report_schemas.Health:
     """Return the health of this gateway, limited to the caller's own sessions unless it is the operator."""
     state, engine = context.state, context.state.client.engine
-    pending = _visible(context, await engine.store.pending())
+    stored = await engine.store.pending()
+    pending = _visible(context, stored)
+    own_keys = [one for one in stored if _visible_key(context, one) is not None and not is_proxy_session(one)]
     own = report_schemas.Health(
         is_operator=False,
         models=list(state.models),
@@ -29,6 +33,7 @@ async def show_health(context: RequestContext) -> report_schemas.Health:
         requests=context.tenant.requests,
         owing_count=len(pending),
         owing=pending[:_LISTED_MAX],
+        oldest_unanswered_seconds=await oldest_unanswered(engine.store, own_keys, engine.clock.now()),
         working=sorted(_visible(context, state.client.working()))[:_LISTED_MAX],
         faults=_faults(context),
         learned=None,
@@ -72,6 +77,28 @@ def _faults(context: RequestContext) -> list[RecentFault]:
 async def _nodes(context: RequestContext) -> list[Node] | None:
     inspection = context.state.inspection
     return None if inspection is None else await inspection.nodes()
+
+
+async def list_models(context: RequestContext) -> report_schemas.LearnedModels:
+    """Return the claims about each model, with their evidence in words."""
+    context.state.check_operator(context.tenant, "learned limits")
+    learned = await context.state.client.engine.learning.everything()
+    models = [
+        report_schemas.LearnedModel(
+            issuer, [in_words(claim) for claim in all_claims(one)], one.accepted_tokens, one.accepted_wire_bytes
+        )
+        for issuer, one in sorted(learned.items())
+    ]
+    return report_schemas.LearnedModels(models)
+
+
+async def forget_model(context: RequestContext) -> report_schemas.Forgotten:
+    """Drop everything that was learned about a model, in all processes."""
+    context.state.check_operator(context.tenant, "learned limits")
+    issuer = context.names["model"]
+    if not await context.state.client.engine.learning.forget(issuer):
+        raise NotFoundError("nothing was learned about this model; GET /api/models lists those that are known")
+    return report_schemas.Forgotten(issuer)
 
 
 async def check_store(context: RequestContext) -> report_schemas.CheckState:

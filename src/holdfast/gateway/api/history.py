@@ -8,7 +8,7 @@ from holdfast.core.fold.session_state import Turn
 from holdfast.core.view import MASKED_BYTES_MIN, bytes_shown
 from holdfast.gateway.api.report_schemas import CompactionMade, InForce, Left, Past
 from holdfast.gateway.api.request_context import RequestContext
-from holdfast.runtime.engine.log import Log, open_log
+from holdfast.runtime.engine.log import Log, open_end
 from holdfast.runtime.sessions.record_text import describe_parts, describe_record
 from holdfast.runtime.sessions.session import Session
 from holdfast.types.messages import Reasoning
@@ -16,6 +16,7 @@ from holdfast.types.records import (
     CompactionApplied,
     GenerationStarted,
     Logged,
+    MessageExcluded,
     OutputMasked,
     PartReplaced,
     ReasoningDropped,
@@ -25,21 +26,26 @@ from holdfast.types.records import (
 
 # Length of the chain of compactions that is followed, one record read each: more than a person looks through.
 _COMPACTIONS_MAX = 100
-# Ranges listed in a response.
+# Ranges listed in a response, and records of the view that are looked at for them.
 _PARTS_MAX = 1_000
+_RECORDS_MAX = 1_000
 
 
 async def show_past(context: RequestContext) -> Past:
     """Return the records that left the view."""
-    session, _ = await context.session()
-    log = await open_log(context.state.client.engine.store, session.key)
-    turn, chain, is_complete = log.turn, *await _chain(session, log.turn)
+    session, known = await context.session()
+    context.check_tag(known)
+    store, turn = context.state.client.engine.store, await context.state.statuses.turn(known)
+    log = await open_end(store, session.key, records_max=_RECORDS_MAX, turn=turn)
+    chain, is_complete = await _chain(session, turn)
+    is_complete = is_complete and (not log.tail or log.tail[0].seq <= max(turn.boundary, 1))
     compactions = [_compaction(logged, chain[place + 1 : place + 2]) for place, logged in enumerate(chain)]
     left = [
         *_compacted(turn, chain, compactions),
         *_dropped_reasoning(log),
         *_masked_outputs(log),
         *_replaced_parts(log),
+        *_excluded_messages(log),
     ]
     return Past(
         boundary=turn.boundary,
@@ -134,6 +140,17 @@ def _replaced_parts(log: Log) -> Iterator[Left]:
         if replaced.seq >= log.turn.boundary:
             by = recorded.get((replaced.seq, replaced.place), 0)
             yield Left(replaced.seq, replaced.seq, "replaced", by, replaced.why, describe_parts([replaced.shown]))
+
+
+def _excluded_messages(log: Log) -> Iterator[Left]:
+    """Yield the messages and parts of the tail that are left out."""
+    recorded = {
+        (one.record.excluded, one.record.place): one.seq for one in log.tail if isinstance(one.record, MessageExcluded)
+    }
+    for one in log.turn.excluded:
+        if one.excluded >= log.turn.boundary:
+            by = recorded.get((one.excluded, one.place), 0)
+            yield Left(one.excluded, one.excluded, "excluded", by, one.why or "by request")
 
 
 def _has_reasoning(logged: Logged) -> bool:

@@ -1,21 +1,30 @@
-"""Handlers for messages, turns, pins, results of client tools, and uploads."""
+"""Handlers for messages, turns, pins, results of client tools, uploads and attachments.
+
+An attachment is the original bytes of a blob, served so that no browser executes them: attachments are untrusted and
+share the page's origin. The content type is sniffed from the bytes, not taken from the client: safe image types keep
+theirs, everything else is a download. A CSP sandbox covers browsers that open it anyway.
+"""
 
 import asyncio
-from collections.abc import AsyncGenerator, Sequence
+import hashlib
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
 from pathlib import Path
+from types import MappingProxyType
 
-from holdfast.errors import BadInputError, TurnFailedError
+from holdfast.core.text.media_type import GIF, JPEG, PNG, WEBP, sniff
+from holdfast.errors import BadInputError, BlobMissingError, TurnFailedError
 from holdfast.gateway.api import schemas
 from holdfast.gateway.api.request_context import RequestContext
-from holdfast.gateway.api.sessions import tool_specs
+from holdfast.gateway.api.sessions import show_record, tool_specs
 from holdfast.gateway.http.asgi import body_chunks, header
 from holdfast.gateway.http.events import EventStream, cursor_of, epoch_of, send_update
 from holdfast.gateway.http.problems import InvalidError, NotFoundError
-from holdfast.ports import Attachment
+from holdfast.ports import Attachment, Blobs
 from holdfast.runtime.engine.live import LiveDelta
 from holdfast.runtime.sessions.session import Answer, Session
-from holdfast.types.records import InputAdmitted, Logged, Outcome, TurnEnded, turn_of
+from holdfast.types.messages import BlobRef
+from holdfast.types.records import InputAdmitted, Logged, Outcome, TurnEnded, refs_of, turn_of
 
 # Reading the outcome of an ended turn takes milliseconds; after this timeout the turn is reported as open.
 _READING_SECONDS = 5.0
@@ -28,6 +37,25 @@ async def send_message(context: RequestContext) -> schemas.Answered | schemas.Ac
     attachments = _attachments(context, body.attachments)
     key = context.tenant.store_key(context.key)
     session = await context.state.client.session(key, tools=tool_specs(body.tools))
+    async with context.admitted(await _model(context, session)):
+        return await _send(context, session, body, attachments, client_id)
+
+
+async def _model(context: RequestContext, session: Session) -> str:
+    """Return the model that a message is for. A gateway with one model need not read the session for it."""
+    models = context.state.models
+    own = (await session.state()).model if len(models) > 1 else None
+    return own or models[0]
+
+
+async def _send(
+    context: RequestContext,
+    session: Session,
+    body: schemas.SendMessage,
+    attachments: Sequence[Attachment | Path | str],
+    client_id: str,
+) -> schemas.Answered | schemas.Accepted | None:
+    key = session.key
     try:
         turn = await session.post(body.text, attachments=attachments, client_id=client_id)
     except BadInputError as error:
@@ -153,6 +181,20 @@ async def unpin(context: RequestContext) -> schemas.Done:
     return schemas.Done()
 
 
+async def exclude(context: RequestContext) -> schemas.Done:
+    """Leave a message out of the view."""
+    session, _ = await context.session()
+    await session.exclude(context.number("seq"))
+    return schemas.Done()
+
+
+async def take_back(context: RequestContext) -> schemas.Done:
+    """Show an excluded message again."""
+    session, _ = await context.session()
+    await session.exclude(context.number("seq"), undo=True)
+    return schemas.Done()
+
+
 async def submit_result(context: RequestContext) -> schemas.Submitted:
     """Accept the result of a client tool call."""
     body = await context.body(schemas.SubmitResult)
@@ -174,3 +216,51 @@ async def upload(context: RequestContext) -> schemas.Uploaded:
     upload_id, saved = await context.state.uploads.save(context.tenant.name, query.name, chunks)
     context.status = 201
     return schemas.Uploaded(upload_id, saved.size_bytes, saved.expires_at)
+
+
+# Image types without active content. SVG is not among them: it can contain scripts and load resources.
+_IMAGES: Mapping[str, str] = MappingProxyType({PNG: ".png", JPEG: ".jpg", GIF: ".gif", WEBP: ".webp"})
+_DOWNLOAD = "application/octet-stream"
+FILE_TYPES = (*_IMAGES, _DOWNLOAD)
+# Bytes per read and write, so that memory use is constant.
+_CHUNK_BYTES = 256 * 2**10
+# Characters of the SHA-256 in the file name, enough to distinguish files.
+_NAME_CHARS = 12
+_HEADERS = (
+    (b"content-security-policy", b"default-src 'none'; sandbox"),
+    (b"cross-origin-resource-policy", b"same-origin"),
+    (b"referrer-policy", b"no-referrer"),
+)
+
+
+async def show_attachment(context: RequestContext) -> None:
+    """Send the bytes of a blob, if the record in the path refers to it."""
+    logged = await show_record(context)
+    sha256 = context.names["sha256"]
+    ref = next((ref for ref in refs_of(logged.record) if ref.sha256 == sha256), None)
+    if ref is None:
+        raise NotFoundError("this record has no such attachment; its parts list the SHA-256 of each")
+    blobs = context.state.client.engine.blobs
+    head = await blobs.read(ref, start=0, length=_CHUNK_BYTES)
+    sniffed = sniff(head)
+    kind = sniffed if sniffed in _IMAGES else _DOWNLOAD
+    disposition = "inline" if kind in _IMAGES else "attachment"
+    # Untrusted names must not reach headers or file systems.
+    name = sha256[:_NAME_CHARS] + _IMAGES.get(kind, ".bin")
+    headers = (*_HEADERS, (b"content-disposition", f'{disposition}; filename="{name}"'.encode("ascii")))
+    await context.file(_checked(blobs, ref, head), kind=kind, headers=headers)
+
+
+async def _checked(blobs: Blobs, ref: BlobRef, head: bytes) -> AsyncGenerator[bytes, None]:
+    """Yield the bytes in chunks. Raises before the last chunk if the digest does not match."""
+    digest = hashlib.sha256(head)
+    chunk, start = head, len(head)
+    while start < ref.size_bytes and chunk:
+        yield chunk
+        chunk = await blobs.read(ref, start=start, length=_CHUNK_BYTES)
+        digest.update(chunk)
+        start += len(chunk)
+    if digest.hexdigest() != ref.sha256:
+        raise BlobMissingError(ref.sha256, "was altered: its bytes do not match its SHA-256")
+    # Held back until here: a complete download is a verified one.
+    yield chunk

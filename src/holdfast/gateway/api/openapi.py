@@ -5,7 +5,8 @@ from typing import Any
 import msgspec
 
 from holdfast.gateway.api import schemas
-from holdfast.gateway.api.routes import PREFIX, ROUTES, Route
+from holdfast.gateway.api.route import Route
+from holdfast.gateway.api.routes import PREFIX, ROUTES
 from holdfast.gateway.http.problems import STATUSES, Problem, statuses_of
 from holdfast.types.records import Logged
 

@@ -7,8 +7,10 @@ from typing import Annotated, Literal
 
 import msgspec
 
+from holdfast.core.limits.claims import ClaimInWords
 from holdfast.gateway.api.schemas import Gauge, RequestSchema
 from holdfast.gateway.health import Checked, Node, RecentFault
+from holdfast.types.accounts import KeyLimits, UsageTotals
 from holdfast.types.limits import Learned
 from holdfast.types.messages import Usage
 from holdfast.types.records import SummaryKind
@@ -90,7 +92,7 @@ class Left(msgspec.Struct, frozen=True):
 
     first: int
     last: int
-    reason: Literal["compacted", "rolled_over", "masked", "replaced", "thinking"]
+    reason: Literal["compacted", "rolled_over", "masked", "replaced", "thinking", "excluded"]
     # 0: unknown without reading more of the log.
     by: int
     words: str
@@ -124,6 +126,14 @@ class InForce(msgspec.Struct, frozen=True):
     ledger: list[str]
 
 
+class ViewQuery(RequestSchema, frozen=True):
+    """Part of a long view: made of at most `limit` records, the last or those before the seq `before`."""
+
+    before: Annotated[int, msgspec.Meta(ge=0, le=2**53, description="A record's number; 0: the end.")] = 0
+    # Reading and encoding so many takes about ten milliseconds.
+    limit: Annotated[int, msgspec.Meta(ge=1, le=100_000, description="Maximum number of records.")] = 500
+
+
 class Past(msgspec.Struct, frozen=True):
     """Records that left the view, the reasons, and the replacement. Pinned messages stay in the view."""
 
@@ -154,6 +164,8 @@ class Health(msgspec.Struct, frozen=True):
     owing_count: int
     # Truncated; sessions of the proxy endpoints wait for their client.
     owing: list[str]
+    # Age of the oldest message without an outcome, in seconds; null: there is none.
+    oldest_unanswered_seconds: float | None
     working: list[str]
     # Recorded by this process, newest first.
     faults: list[RecentFault]
@@ -163,6 +175,53 @@ class Health(msgspec.Struct, frozen=True):
     # Result of the last doctor check in this process.
     check: Checked | None
     is_checking: bool
+
+
+class UsageQuery(RequestSchema, frozen=True):
+    """Usage of the newest periods. The operator may name a key, or get those of all keys."""
+
+    # Days, and months of older usage.
+    periods: Annotated[int, msgspec.Meta(ge=1, le=100)] = 31
+    # Name of a key; empty: all that the caller may see.
+    key: Annotated[str, msgspec.Meta(max_length=64)] = ""
+
+
+class KeyUsage(msgspec.Struct, frozen=True):
+    """Usage of a model by a key in one period: a day of UTC, or a month if it is long ago."""
+
+    key: str
+    period: str
+    model: str
+    totals: UsageTotals
+
+
+class UsageReport(msgspec.Struct, frozen=True):
+    """Usage by key, period and model, the newest period first; and the limits of the caller's own key."""
+
+    rows: list[KeyUsage]
+    limits: KeyLimits
+
+
+class LearnedModel(msgspec.Struct, frozen=True):
+    """What calls have taught about a model: its claims, and the largest accepted request."""
+
+    # Dialect, endpoint and name.
+    model: str
+    claims: list[ClaimInWords]
+    accepted_tokens: int
+    accepted_wire_bytes: int
+
+
+class LearnedModels(msgspec.Struct, frozen=True):
+    """The models about which something was learned, by name."""
+
+    models: list[LearnedModel]
+
+
+class Forgotten(msgspec.Struct, frozen=True):
+    """The model whose claims were dropped."""
+
+    model: str
 
 
 class CheckState(msgspec.Struct, frozen=True):

@@ -1,12 +1,13 @@
 """Context of one API request, and the state that all requests of a gateway share."""
 
 from collections.abc import AsyncGenerator, Awaitable, Callable
-from contextlib import aclosing
+from contextlib import AbstractAsyncContextManager, aclosing
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, TypeVar
 
 from holdfast.errors import StoppingError
+from holdfast.gateway.accounts import Accounts
 from holdfast.gateway.bounds import GatewayBounds
 from holdfast.gateway.health import Checks, Faults, Inspection
 from holdfast.gateway.http.asgi import (
@@ -15,16 +16,17 @@ from holdfast.gateway.http.asgi import (
     Scope,
     Send,
     StalledError,
+    header,
     json_body,
     query,
     send_file,
     unless_gone,
 )
-from holdfast.gateway.http.auth import KeyFile, Tenant
-from holdfast.gateway.http.events import EventStream, Streams
+from holdfast.gateway.http.auth import Tenant
+from holdfast.gateway.http.events import EventStream, Streams, epoch_of
+from holdfast.gateway.http.keys import KeyFile, Role
 from holdfast.gateway.http.problems import ForbiddenError, InvalidError, NotFoundError
-from holdfast.gateway.session_watch import SessionWatches
-from holdfast.gateway.status_cache import StatusCache
+from holdfast.gateway.status_cache import SessionWatches, StatusCache
 from holdfast.gateway.uploads import Uploads
 from holdfast.ports import SessionInfo
 from holdfast.runtime.sessions.client import Client
@@ -34,6 +36,10 @@ SchemaT = TypeVar("SchemaT")
 _ResultT = TypeVar("_ResultT")
 # Digits of the highest possible seq in a path.
 _DIGITS_MAX = 15
+
+
+class NotModifiedError(Exception):
+    """The client has the current response already."""
 
 
 @dataclass
@@ -50,6 +56,8 @@ class RequestContext:
     body_schema: type[Any] | None = None
     query_schema: type[Any] | None = None
     status: int = 200
+    # The entity tag of the response; b"": none.
+    tag: bytes = b""
     has_streamed: bool = field(default=False, init=False)
 
     @property
@@ -67,6 +75,13 @@ class RequestContext:
     async def session(self) -> tuple[Session, SessionInfo]:
         """Return the session in the path. Raises `NotFoundError` if the caller has no such session."""
         return await self.tenant.session(self.state.client, self.key)
+
+    def check_tag(self, known: SessionInfo) -> None:
+        """Give the response a tag of the session's last record. Raises `NotModifiedError` if the client has that."""
+        self.tag = f'"{epoch_of(known)}-{known.last_seq}-{known.owed}"'.encode()
+        theirs = {tag.strip().encode() for tag in header(self.scope, b"if-none-match").split(",")}
+        if self.scope["method"] == "GET" and self.tag in theirs:
+            raise NotModifiedError
 
     async def body(self, schema: type[SchemaT]) -> SchemaT:
         """Read and parse the body."""
@@ -86,6 +101,10 @@ class RequestContext:
     async def unless_gone(self, waiting: Awaitable[_ResultT]) -> _ResultT:
         """Await until the client disconnects or the gateway stops."""
         return await unless_gone(self.receive, waiting, stopping=self.state.streams.stopping)
+
+    def admitted(self, model: str) -> AbstractAsyncContextManager[None]:
+        """Count a request to a model within the limits of its key."""
+        return self.state.accounts.admitted(self.tenant.name, self.tenant.key.limits, model)
 
     async def stream(self, produce: Callable[[EventStream], Awaitable[None]], *, session: str = "") -> None:
         """Respond with events, counted as a stream of this tenant; `session` is the watched session."""
@@ -137,6 +156,12 @@ class AppState:
         """Cached session statuses for lists."""
         return StatusCache(self.client.engine.store)
 
+    @cached_property
+    def accounts(self) -> Accounts:
+        """Usage and limits of keys. Records of the engine reach it by `observe`."""
+        engine = self.client.engine
+        return Accounts(engine.store, engine.clock)
+
     def tenant(self, name: str) -> Tenant:
         """Return the tenant of a key name, made on first use."""
         found = self.tenants.get(name)
@@ -146,9 +171,11 @@ class AppState:
 
     def is_operator(self, tenant: Tenant) -> bool:
         """Whether a tenant may see the data of all keys. Without keys every client may."""
-        return tenant.name in {"", self.operator}
+        return tenant.name in {"", self.operator} or tenant.key.role is Role.OPERATOR
 
     def check_operator(self, tenant: Tenant, what: str) -> None:
         """Raise `ForbiddenError` unless the tenant is the operator."""
         if not self.is_operator(tenant):
-            raise ForbiddenError(f"{what} cover all keys; only the key named {self.operator!r} may read them")
+            raise ForbiddenError(
+                f"{what} cover all keys; only the key {self.operator!r} and keys with the role operator may read them"
+            )

@@ -3,124 +3,48 @@
 Dispatch, the OpenAPI document and docs/http.md are generated from it.
 """
 
-from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Sequence
 
 from holdfast.errors import (
     BadInputError,
     ClientIdReusedError,
     HoldfastError,
-    InternalError,
-    OperatorError,
     QueueFullError,
     RetryLaterError,
-    StoppingError,
+    SeqMovedError,
     StoreFullError,
     TurnFailedError,
     UnknownModelError,
 )
 from holdfast.gateway.api import (
-    attachments,
+    appending,
     doctor,
     history,
     messages,
     report_schemas,
     schemas,
-    session_list,
     sessions,
     transfer,
     usage,
 )
-from holdfast.gateway.api.request_context import RequestContext
+from holdfast.gateway.api.route import Route
 from holdfast.gateway.http.problems import (
     ExistsError,
-    ForbiddenError,
-    InvalidError,
-    MalformedError,
-    MediaTypeError,
-    NotFoundError,
-    TooLargeError,
-    TooManyError,
-    TooSlowError,
-    UnauthorizedError,
+    OverLimitError,
 )
 from holdfast.runtime.tools.recall import Page
 from holdfast.types.records import Logged
 
 PREFIX = "/api"
 
-# Errors of every address.
-_ALWAYS: tuple[type[HoldfastError], ...] = (
-    MalformedError,
-    UnauthorizedError,
-    ForbiddenError,
-    InvalidError,
-    TooManyError,
-    InternalError,
-    OperatorError,
-    StoppingError,
-)
-_WITH_BODY: tuple[type[HoldfastError], ...] = (TooSlowError, TooLargeError, MediaTypeError)
 _WRITING: tuple[type[HoldfastError], ...] = (QueueFullError, StoreFullError, BadInputError)
-
-
-@dataclass(frozen=True)
-class Route:
-    """One address and method. `response` is None for events and for files, of one of `file_types`.
-
-    `other_responses` are successful responses with another status.
-    """
-
-    method: str
-    path: str
-    run: Callable[[RequestContext], Awaitable[Any]]
-    summary: str
-    response: Any
-    status: int = 200
-    body: type[Any] | None = None
-    query: type[Any] = schemas.Nothing
-    other_responses: tuple[tuple[int, Any], ...] = ()
-    errors: tuple[type[HoldfastError], ...] = ()
-    takes_bytes: bool = False
-    may_stream: bool = False
-    file_types: tuple[str, ...] = ()
-
-    @property
-    def is_stream(self) -> bool:
-        """Whether the response is always an endless event stream."""
-        return self.response is None and self.may_stream
-
-    @property
-    def all_errors(self) -> tuple[type[HoldfastError], ...]:
-        """Every error that the address may return."""
-        with_body = _WITH_BODY if self.body is not None or self.takes_bytes else ()
-        named = (NotFoundError,) if "{" in self.path else ()
-        return tuple(dict.fromkeys((*_ALWAYS, *with_body, *named, *self.errors)))
-
-    @property
-    def parts(self) -> tuple[str, ...]:
-        """The path segments after the prefix."""
-        return tuple(self.path.split("/")[1:])
-
-    def match(self, given: Sequence[str]) -> dict[str, str] | None:
-        """Return the path parameters; None if the path does not match."""
-        if len(given) != len(self.parts):
-            return None
-        names: dict[str, str] = {}
-        for part, found in zip(self.parts, given, strict=True):
-            if part.startswith("{"):
-                names[part[1:-1]] = found
-            elif part != found:
-                return None
-        return names
 
 
 ROUTES: tuple[Route, ...] = (
     Route(
         "GET",
         "/sessions",
-        session_list.list_sessions,
+        sessions.list_sessions,
         "List the sessions of this key, ordered by session key, with activity and usage of budgets.",
         schemas.Sessions,
         query=schemas.SessionsQuery,
@@ -186,8 +110,34 @@ ROUTES: tuple[Route, ...] = (
         schemas.Answered,
         body=schemas.SendMessage,
         other_responses=((202, schemas.Accepted),),
-        errors=(ClientIdReusedError, TurnFailedError, *_WRITING),
+        errors=(ClientIdReusedError, TurnFailedError, OverLimitError, *_WRITING),
         may_stream=True,
+    ),
+    Route(
+        "POST",
+        "/sessions/{key}/append",
+        appending.append_messages,
+        "Append messages and payloads without running a turn.",
+        appending.Appended,
+        body=appending.AppendMessages,
+        errors=(ClientIdReusedError, SeqMovedError, RetryLaterError, *_WRITING),
+    ),
+    Route(
+        "GET",
+        "/sessions/{key}/append",
+        appending.show_appended,
+        "Get appended messages with their payloads.",
+        appending.AppendedMessages,
+        query=appending.AppendedQuery,
+    ),
+    Route(
+        "POST",
+        "/sessions/{key}/retract",
+        appending.retract_messages,
+        "Take back the messages after a record. The log keeps them.",
+        appending.Retracted,
+        body=appending.RetractMessages,
+        errors=(SeqMovedError, RetryLaterError, *_WRITING),
     ),
     Route(
         "GET",
@@ -210,7 +160,7 @@ ROUTES: tuple[Route, ...] = (
         "POST",
         "/sessions/{key}/cancel",
         messages.cancel_all,
-        "Cancel all open turns.",
+        "Cancel all open turns and compactions.",
         schemas.Done,
         body=schemas.Nothing,
         errors=_WRITING,
@@ -228,6 +178,22 @@ ROUTES: tuple[Route, ...] = (
         "/sessions/{key}/pins/{turn}",
         messages.unpin,
         "Unpin the message of a turn.",
+        schemas.Done,
+        errors=_WRITING,
+    ),
+    Route(
+        "PUT",
+        "/sessions/{key}/exclusions/{seq}",
+        messages.exclude,
+        "Leave a message, a reply or a tool result out of the view. A line takes its place; the log keeps it.",
+        schemas.Done,
+        errors=_WRITING,
+    ),
+    Route(
+        "DELETE",
+        "/sessions/{key}/exclusions/{seq}",
+        messages.take_back,
+        "Show an excluded message to the model again.",
         schemas.Done,
         errors=_WRITING,
     ),
@@ -272,8 +238,9 @@ ROUTES: tuple[Route, ...] = (
         "GET",
         "/sessions/{key}/view",
         sessions.show_view,
-        "Get the view that the model would get now, and its size in each budget.",
+        "Get the view that the model would get now, and its size in each budget; of a long one the last part.",
         schemas.ViewNow,
+        query=report_schemas.ViewQuery,
     ),
     Route(
         "GET",
@@ -308,10 +275,10 @@ ROUTES: tuple[Route, ...] = (
     Route(
         "GET",
         "/sessions/{key}/records/{seq}/attachments/{sha256}",
-        attachments.show_attachment,
+        messages.show_attachment,
         "Read the original bytes of an attachment, long text or output that a record refers to by SHA-256.",
         None,
-        file_types=attachments.FILE_TYPES,
+        file_types=messages.FILE_TYPES,
     ),
     Route(
         "GET",
@@ -342,7 +309,7 @@ ROUTES: tuple[Route, ...] = (
     Route(
         "GET",
         "/search",
-        session_list.search_all,
+        sessions.search_all,
         "Search all sessions of this key.",
         schemas.HitsOfAll,
         query=schemas.SearchQuery,
@@ -350,7 +317,7 @@ ROUTES: tuple[Route, ...] = (
     Route(
         "GET",
         "/events",
-        session_list.watch_all,
+        sessions.watch_all,
         "Watch all sessions of this key: the status of each that changes. Resumes after a cursor, or sends `resync`.",
         None,
         query=schemas.WatchAllQuery,
@@ -362,6 +329,29 @@ ROUTES: tuple[Route, ...] = (
         doctor.show_health,
         "Get the health: pending and active sessions, leases, learned limits, recent faults, the last doctor check.",
         report_schemas.Health,
+    ),
+    Route(
+        "GET",
+        "/usage",
+        usage.show_usage,
+        "Get requests, tokens and cost by key, day and model. A key sees its own, the operator those of all keys.",
+        report_schemas.UsageReport,
+        query=report_schemas.UsageQuery,
+    ),
+    Route(
+        "GET",
+        "/models",
+        doctor.list_models,
+        "List learned limits of each model as claims, with their evidence in words. Operator only.",
+        report_schemas.LearnedModels,
+    ),
+    Route(
+        "DELETE",
+        "/models/{model}",
+        doctor.forget_model,
+        "Forget everything that was learned about a model, in all processes. Operator only.",
+        report_schemas.Forgotten,
+        errors=(StoreFullError,),
     ),
     Route(
         "POST",

@@ -10,7 +10,7 @@ import msgspec
 from holdfast.core.limits.fit import Sizes
 from holdfast.core.limits.prices import Spent
 from holdfast.ports import Hit
-from holdfast.runtime.engine.preview import Preview
+from holdfast.runtime.engine.compaction import Preview
 from holdfast.types.limits import Limits
 from holdfast.types.messages import Message, Part, Usage
 from holdfast.types.records import CompactionOutcome, Logged, Outcome
@@ -234,6 +234,8 @@ class SessionDetail(msgspec.Struct, frozen=True):
     turn: int
     waiting: list[int]
     pinned: list[int]
+    # Messages that are left out of the view as a whole.
+    excluded: list[int]
     # The record of the current compaction (0: none), and the first turn that is shown verbatim.
     compaction: int
     boundary: int
@@ -330,7 +332,7 @@ class Done(msgspec.Struct, frozen=True):
 
 
 class ViewNow(msgspec.Struct, frozen=True):
-    """The view that the model would get now, its size, and the model's known limits."""
+    """The view that the model would get now, its size, and the model's limits. `first`: the first record of a part."""
 
     system: str
     messages: list[Message]
@@ -339,6 +341,8 @@ class ViewNow(msgspec.Struct, frozen=True):
     tokens_estimated: int
     sizes: Sizes
     limits: Limits
+    first: int = 0
+    is_whole: bool = True
 
 
 class Records(msgspec.Struct, frozen=True):

@@ -1,14 +1,24 @@
-"""Handler for a session's budgets over time: usage and cost of its requests, and marks for events between them."""
+"""Handlers for usage: a session's budgets over time with marks for events, and totals by key, day and model."""
 
 from collections.abc import Iterable
 from typing import Literal
 
 from msgspec.structs import replace
 
-from holdfast.gateway.api.report_schemas import BudgetsOverTime, BudgetsQuery, Mark, RequestMade
+from holdfast.gateway.accounts import usage_by_period
+from holdfast.gateway.api.report_schemas import (
+    BudgetsOverTime,
+    BudgetsQuery,
+    KeyUsage,
+    Mark,
+    RequestMade,
+    UsageQuery,
+    UsageReport,
+)
 from holdfast.gateway.api.request_context import RequestContext
 from holdfast.gateway.status_cache import gauge_of
 from holdfast.runtime.sessions.record_text import describe_record
+from holdfast.types.limits import Budgets
 from holdfast.types.messages import Usage
 from holdfast.types.records import (
     AnyRecord,
@@ -20,6 +30,7 @@ from holdfast.types.records import (
     DamageSetAside,
     GenerationStarted,
     Logged,
+    MessageExcluded,
     NoticePosted,
     OutputMasked,
     PartReplaced,
@@ -30,7 +41,6 @@ from holdfast.types.records import (
     SummaryRefused,
     WindowWarned,
 )
-from holdfast.types.usage import Budgets
 
 # Records read for one page: a tenth of a second of work, and a few MiB with the largest usual records.
 _RECORDS_MAX = 5_000
@@ -41,6 +51,24 @@ _WORDS_CHARS_MAX = 500
 
 _MarkKind = Literal["warning", "compaction", "fault", "rung", "roll_over", "undo", "change", "notice", "damage"]
 _Outcome = Literal["answered", "failed", "given_up", "open"]
+
+
+async def show_usage(context: RequestContext) -> UsageReport:
+    """Return usage by key, period and model."""
+    query, accounts, tenant = context.query(UsageQuery), context.state.accounts, context.tenant
+    if query.key not in {"", tenant.name}:
+        context.state.check_operator(tenant, "figures of another key")
+        names = [query.key]
+    elif query.key or not context.state.is_operator(tenant):
+        names = [tenant.name]
+    else:
+        names = await accounts.names()
+    rows = [
+        KeyUsage(name, period, model, totals)
+        for name in names
+        for period, model, totals in usage_by_period(await accounts.account(name), periods_max=query.periods)
+    ]
+    return UsageReport(sorted(rows, key=lambda row: row.period, reverse=True), tenant.key.limits)
 
 
 async def show_budgets(context: RequestContext) -> BudgetsOverTime:
@@ -154,7 +182,7 @@ def mark_kind(record: AnyRecord) -> _MarkKind | None:
             return "fault"
         case RungStarted():
             return "rung"
-        case PartReplaced() | OutputMasked() | ReasoningDropped():
+        case PartReplaced() | MessageExcluded() | OutputMasked() | ReasoningDropped():
             return "change"
         case NoticePosted():
             return "notice"

@@ -4,23 +4,24 @@ The native API is below /api; probes and scrapers use /healthz, /readyz and /met
 are mounted by the first segment of their path.
 """
 
-import ipaddress
 import logging
 import time
 from collections.abc import Awaitable, Callable, Mapping, MutableMapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import partial
 from importlib.metadata import version
 from types import MappingProxyType
 from typing import Any
 
 import msgspec
 
+from holdfast.core.limits.bounds import is_proxy_session
 from holdfast.errors import HoldfastError, InternalError, OperatorError
 from holdfast.gateway.api.openapi import document
-from holdfast.gateway.api.request_context import AppState, RequestContext
+from holdfast.gateway.api.request_context import AppState, NotModifiedError, RequestContext
 from holdfast.gateway.api.routes import PREFIX, find_route
+from holdfast.gateway.health import oldest_unanswered
 from holdfast.gateway.http.asgi import (
     App,
     ClientGoneError,
@@ -33,7 +34,9 @@ from holdfast.gateway.http.asgi import (
     send_response,
 )
 from holdfast.gateway.http.auth import Tenant
+from holdfast.gateway.http.keys import Role
 from holdfast.gateway.http.metrics import CONTENT_TYPE, Metrics
+from holdfast.gateway.http.origin import Origin, check_local, is_preflight, preflight_headers, sharing_headers
 from holdfast.gateway.http.problems import (
     ForbiddenError,
     MethodError,
@@ -46,7 +49,6 @@ from holdfast.gateway.http.problems import (
 
 log = logging.getLogger(__name__)
 
-_LOOPBACK_NAMES = {"localhost", "ip6-localhost"}
 _SERVER_ERROR = 500
 
 
@@ -72,11 +74,14 @@ class Gateway:
         metrics: Metrics,
         needs_keys: bool = False,
         mounts: Mapping[str, Mount] = MappingProxyType({}),
+        origins: frozenset[Origin] = frozenset(),
     ) -> None:
         self.state = state
         self._metrics = metrics
         # Set for a gateway that other machines can reach or that has had keys: it never serves without keys again.
         self._needs_keys = needs_keys
+        # Web pages that may use a gateway without keys, besides its own.
+        self._origins = origins
         # By the first segment of the path; "" is the default.
         self._mounts = dict(mounts)
         self._document = msgspec.json.encode(document(version("holdfast")))
@@ -95,7 +100,7 @@ class Gateway:
         if scope["type"] != "http":
             return
         started = time.monotonic()
-        recorder = _StatusRecorder(send)
+        recorder = _StatusRecorder(send, scope)
         scope["holdfast.route"] = "other"
         await self._respond(scope, receive, recorder)
         seconds = time.monotonic() - started
@@ -133,6 +138,9 @@ class Gateway:
             if scope["method"] not in {"GET", "HEAD"}:
                 raise _MethodNotAllowedError(["GET"])
             await plain(scope, receive, send)
+        elif self._origins and is_preflight(scope):
+            self._tenant(scope)
+            await send_response(send, 200, b"{}", headers=preflight_headers(scope))
         elif path[0] == PREFIX[1:]:
             await self._serve_api(path[1:], scope, receive, send)
         else:
@@ -142,7 +150,8 @@ class Gateway:
             scope["holdfast.route"] = f"/{path[0]}" if path[0] in self._mounts else "/"
             scope["holdfast.error_response"] = mount.error_response
             if not mount.is_open:
-                scope["holdfast.tenant"] = self._tenant(scope)
+                tenant = scope["holdfast.tenant"] = self._tenant(scope)
+                scope["holdfast.admitted"] = partial(self.state.accounts.admitted, tenant.name, tenant.key.limits)
             await mount.app(scope, receive, send)
 
     async def _serve_api(self, path: Sequence[str], scope: Scope, receive: Receive, send: Send) -> None:
@@ -163,28 +172,39 @@ class Gateway:
             context.query(route.query)
         # Long-lived streams have their own limit.
         with nullcontext() if route.is_stream else tenant.working():
-            response = await route.run(context)
+            try:
+                response = await route.run(context)
+            except NotModifiedError:
+                await send_response(send, 304, b"", headers=((b"etag", context.tag),), kind=b"text/plain")
+                return
         if not context.has_streamed:
-            await send_response(send, context.status, msgspec.json.encode(response))
+            headers = ((b"etag", context.tag),) if context.tag else ()
+            await send_response(send, context.status, msgspec.json.encode(response), headers=headers)
 
     def _tenant(self, scope: Scope) -> Tenant:
         keys = self.state.keys
         if keys is None or (not self._needs_keys and keys.is_empty()):
-            _check_local(scope)
+            scope["holdfast.page"] = check_local(scope, self._origins)
             return self.state.tenant("")
         self._needs_keys = True
         # A client that authenticates to its provider sends the gateway key in a separate header.
         gateway_key = header(scope, b"x-holdfast-key")
-        scope["holdfast.key_is_ours"] = not gateway_key
         scheme, _, presented = header(scope, b"authorization").partition(" ")
-        presented = gateway_key or (presented.strip() if scheme.lower() == "bearer" else header(scope, b"x-api-key"))
-        name = keys.name_of(presented) if presented else None
-        if name is None:
+        other_key = presented.strip() if scheme.lower() == "bearer" else header(scope, b"x-api-key")
+        # A gateway key is not forwarded, also if it is sent in both headers.
+        scope["holdfast.key_is_ours"] = not gateway_key or (bool(other_key) and keys.name_of(other_key) is not None)
+        presented = gateway_key or other_key
+        key = keys.find(presented) if presented else None
+        if key is None:
             raise UnauthorizedError(
                 "this gateway needs one of its keys in the header `Authorization: Bearer …`; "
                 "the operator creates one with `holdfast keys add NAME`"
             )
-        return self.state.tenant(name)
+        if key.role is Role.READ and scope["method"] not in _READING:
+            raise ForbiddenError(f"the key {key.name!r} may only read; its role is {key.role.value!r}")
+        tenant = self.state.tenant(key.name)
+        tenant.key = key
+        return tenant
 
     async def _serve_healthz(self, _scope: Scope, _receive: Receive, send: Send) -> None:
         await send_response(send, 200, b'{"status":"ok"}')
@@ -196,11 +216,14 @@ class Gateway:
 
     async def _serve_metrics(self, scope: Scope, _receive: Receive, send: Send) -> None:
         self.state.check_operator(self._tenant(scope), "counters")
-        owing = await self.state.client.pending()
-        shown = self._metrics.render(owing=owing, streams=len(self.state.streams))
+        engine = self.state.client.engine
+        pending = [one for one in await engine.store.pending() if not is_proxy_session(one)]
+        oldest = await oldest_unanswered(engine.store, pending, engine.clock.now())
+        shown = self._metrics.render(owing=len(pending), streams=len(self.state.streams), oldest_seconds=oldest)
         await send_response(send, 200, shown, kind=CONTENT_TYPE.encode())
 
 
+_READING = {"GET", "HEAD", "OPTIONS"}
 _METHODS = {"GET", "HEAD", "POST", "PUT", "DELETE", "PATCH", "OPTIONS"}
 
 
@@ -213,46 +236,19 @@ class _MethodNotAllowedError(MethodError):
 
 
 class _StatusRecorder:
-    """Forwards a response and keeps its status; 0 before the response starts."""
+    """Forwards a response and keeps its status; 0 before the response starts.
 
-    def __init__(self, send: Send) -> None:
+    The response to a page that the operator lists gets the headers that let it read it.
+    """
+
+    def __init__(self, send: Send, scope: Scope) -> None:
         self._send = send
+        self._scope = scope
         self.status = 0
 
     async def __call__(self, message: MutableMapping[str, Any]) -> None:
         if message["type"] == "http.response.start":
             self.status = message["status"]
+            if page := self._scope.get("holdfast.page"):
+                message = {**message, "headers": [*message["headers"], *sharing_headers(page)]}
         await self._send(message)
-
-
-# Cached: every request without a key checks the same few hosts.
-@lru_cache(maxsize=64)
-def is_loopback(host: str) -> bool:
-    """Whether only this machine can reach an address or name."""
-    bare = host.strip("[]").lower()
-    if bare in _LOOPBACK_NAMES:
-        return True
-    try:
-        return ipaddress.ip_address(bare.partition("%")[0]).is_loopback
-    except ValueError:
-        return False
-
-
-def _check_local(scope: Scope) -> None:
-    """Reject requests of foreign web pages: DNS rebinding and cross-origin requests.
-
-    Without keys every local client is trusted, and a browser is a local client. So the Host must be a loopback name,
-    and so must the Origin, if there is one.
-    """
-    host = _without_port(header(scope, b"host"))
-    if not is_loopback(host):
-        raise ForbiddenError("without keys this gateway serves loopback addresses only; use http://127.0.0.1")
-    origin = header(scope, b"origin")
-    if origin and not is_loopback(_without_port(origin.partition("://")[2])):
-        raise ForbiddenError("without keys this gateway rejects cross-origin requests")
-
-
-def _without_port(host: str) -> str:
-    if host.startswith("["):
-        return host.partition("]")[0] + "]"
-    return host.partition(":")[0]

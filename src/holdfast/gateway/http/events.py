@@ -37,6 +37,10 @@ _HEADERS = [
 _RETRY_MILLISECONDS = 1_000
 # 32 bits identify an epoch: clients cannot choose it, and a collision also needs a recreated session.
 _EPOCH_BYTES = 4
+# Interval between the deltas of a stream, after the first: smooth to read, and cheap for many streams.
+_DELTA_SECONDS = 0.02
+# Updates kept as JSON: streams of a session take them at the same time.
+_ENCODED_MAX = 32
 _RECONNECT = Reconnect("the gateway is stopping; reconnect with the last event id to miss nothing")
 _DELETED = Gone("this session was deleted; a new session with this key is a different one")
 _RECREATED = "this session was deleted and created again by another process"
@@ -103,8 +107,8 @@ _OTHER_SESSION = "the cursor does not match: the session was deleted and created
 class EventStream:
     """One response of server-sent events, with backpressure and a timeout for stalled readers."""
 
-    def __init__(self, scope: Scope, send: Send, bounds: GatewayBounds) -> None:
-        self._send, self._bounds = send, bounds
+    def __init__(self, scope: Scope, send: Send, bounds: GatewayBounds, encoded: "EncodedUpdates") -> None:
+        self._send, self._bounds, self.encoded = send, bounds, encoded
         # Closes the connection without flushing; set by our own server.
         self._abort: Callable[[], None] | None = scope.get("holdfast.abort")
         self._loop = asyncio.get_running_loop()
@@ -115,8 +119,12 @@ class EventStream:
 
     async def event(self, name: str, payload: object, *, cursor: str = "") -> None:
         """Write an event."""
+        await self.write_event(name, _encode(payload), cursor=cursor)
+
+    async def write_event(self, name: str, encoded: bytes, *, cursor: str = "") -> None:
+        """Write an event whose payload is encoded already."""
         event_id = f"id: {cursor}\n" if cursor else ""
-        await self._write(f"event: {name}\n{event_id}data: ".encode() + _encode(payload) + b"\n\n")
+        await self._write(f"event: {name}\n{event_id}data: ".encode() + encoded + b"\n\n")
 
     async def heartbeat(self) -> None:
         """Write a heartbeat comment if the stream was idle for long enough."""
@@ -188,6 +196,7 @@ class Streams:
         self._bounds = bounds
         # Each with its session; "": all sessions.
         self._open: dict[EventStream, str] = {}
+        self.encoded = EncodedUpdates()
         self.stopping = asyncio.Event()
 
     def check_running(self) -> None:
@@ -208,7 +217,7 @@ class Streams:
         session: str = "",
     ) -> None:
         """Serve one stream until it ends."""
-        stream = EventStream(scope, send, self._bounds)
+        stream = EventStream(scope, send, self._bounds, self.encoded)
         self._open[stream] = session
         if self.stopping.is_set():
             stream.stop()
@@ -252,21 +261,51 @@ class Streams:
 # --- Session events ---
 
 
+class EncodedUpdates:
+    """The newest updates as JSON, so that each is encoded once for all streams of a session."""
+
+    def __init__(self) -> None:
+        # Records by session and cursor, deltas by identity: with the update itself, which keeps its identity unique.
+        self._encoded: dict[tuple[str, str | int], tuple[LiveDelta | Logged, bytes]] = {}
+        # Updates that were encoded.
+        self.count = 0
+
+    def of(self, session: str, update: LiveDelta | Logged, cursor: str = "") -> bytes:
+        """Return the payload of an update; empty for a delta that is no text."""
+        key = (session, cursor or id(update))
+        found = self._encoded.get(key)
+        if found is not None:
+            return found[1]
+        self.count += 1
+        payload = _delta_seen(update) if isinstance(update, LiveDelta) else update
+        encoded = b"" if payload is None else _encode(payload)
+        if len(self._encoded) >= _ENCODED_MAX:
+            del self._encoded[next(iter(self._encoded))]
+        self._encoded[key] = (update, encoded)
+        return encoded
+
+
+def _delta_seen(update: LiveDelta) -> DeltaSeen | None:
+    match update.delta:
+        case TextDelta(text=text):
+            return DeltaSeen(update.turn, update.attempt, "text", text)
+        case ReasoningDelta(text=text):
+            return DeltaSeen(update.turn, update.attempt, "reasoning", text)
+        case _:
+            return None
+
+
 async def send_update(stream: EventStream, session: Session, epoch: str, update: LiveDelta | Logged) -> None:
     """Write a delta or a record as events."""
     if isinstance(update, LiveDelta):
-        match update.delta:
-            case TextDelta(text=text):
-                await stream.event("delta", DeltaSeen(update.turn, update.attempt, "text", text))
-            case ReasoningDelta(text=text):
-                await stream.event("delta", DeltaSeen(update.turn, update.attempt, "reasoning", text))
-            case _:
-                pass
+        if encoded := stream.encoded.of(session.key, update):
+            await stream.write_event("delta", encoded)
         return
     if isinstance(update.record, ToolStarted) and update.record.reply:
         # Before the record, whose id acknowledges everything up to it: a call is sent at least once.
         await stream.event("call", await open_call(session, update.record))
-    await stream.event("record", update, cursor=cursor_of(epoch, update))
+    cursor = cursor_of(epoch, update)
+    await stream.write_event("record", stream.encoded.of(session.key, update, cursor), cursor=cursor)
 
 
 async def open_call(session: Session, started: ToolStarted) -> OpenCall:
@@ -286,7 +325,7 @@ async def watch(stream: EventStream, session: Session, known: SessionInfo, start
     else:
         cursor = await _cursor_at(session, epoch, start.after)
         await stream.event("watching", Watching(cursor, start.after), cursor=cursor)
-    async with aclosing(session.live(after=start.after)) as updates:
+    async with aclosing(session.live(after=start.after, delta_seconds=_DELTA_SECONDS)) as updates:
         async for update in updates:
             # Checked after the record was read: if the epoch is unchanged now, it was unchanged then.
             if isinstance(update, Logged) and (ended := await stream.check_ended()) is not None:

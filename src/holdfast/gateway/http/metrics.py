@@ -77,6 +77,11 @@ class Metrics:
         self._cost = Counter("holdfast_cost_usd", "US dollars, by declared prices.", purpose, registry=self.registry)
         self._unpriced = Counter("holdfast_calls_unpriced", "Calls without a price.", purpose, registry=self.registry)
         self._pending = Gauge("holdfast_sessions_owing", "Sessions with pending work.", registry=self.registry)
+        self._oldest = Gauge(
+            "holdfast_oldest_unanswered_seconds",
+            "Age of the oldest message without an outcome; 0: there is none.",
+            registry=self.registry,
+        )
         self._streams = Gauge("holdfast_event_streams", "Event streams open.", registry=self.registry)
 
     def observe(self, session: str, logged: Logged) -> None:
@@ -134,8 +139,9 @@ class Metrics:
         self._requests.labels(route, method, str(status)).inc()
         self._request_seconds.labels(route).observe(seconds)
 
-    def render(self, *, owing: int, streams: int) -> bytes:
+    def render(self, *, owing: int, streams: int, oldest_seconds: float | None = None) -> bytes:
         """Return all metrics in the Prometheus text format."""
         self._pending.set(owing)
+        self._oldest.set(oldest_seconds or 0)
         self._streams.set(streams)
         return generate_latest(self.registry)

@@ -39,6 +39,9 @@ class Problem(msgspec.Struct, frozen=True, omit_defaults=True):
     # Of a failed turn: its number, and the stable code of its outcome.
     turn: int = 0
     reason: str = ""
+    # Of a reached limit: its name, and the seconds until a retry can succeed.
+    limit: str = ""
+    retry_seconds: int = 0
 
 
 class RejectedError(HoldfastError):
@@ -113,6 +116,17 @@ class TooManyError(RejectedError):
     code = "too_many"
 
 
+class OverLimitError(RejectedError):
+    """A rate limit or budget of this key is reached."""
+
+    code = "over_limit"
+
+    def __init__(self, sentence: str, *, limit: str, retry_seconds: int) -> None:
+        super().__init__(sentence)
+        self.limit = limit
+        self.retry_seconds = retry_seconds
+
+
 # The first matching class counts, so subclasses come first. The title is fixed per class.
 STATUSES: Mapping[type[HoldfastError], tuple[int, str]] = MappingProxyType(
     {
@@ -127,6 +141,7 @@ STATUSES: Mapping[type[HoldfastError], tuple[int, str]] = MappingProxyType(
         MediaTypeError: (415, "Unsupported media type"),
         InvalidError: (422, "Request does not match the schema"),
         TooManyError: (429, "Too many requests, streams or uploads"),
+        OverLimitError: (429, "Limit of this key reached"),
         BadInputError: (422, "Invalid input"),
         ClientIdReusedError: (409, "Client id already used for another message"),
         UnknownModelError: (422, "Unknown model"),
@@ -175,14 +190,17 @@ def problem_of(error: BaseException) -> Problem:
         return msgspec.structs.replace(
             _problem(status, title, error.sentence, error.code), turn=error.turn, reason=error.reason
         )
-    return _problem(status, title, str(error), error.code)
+    problem = _problem(status, title, str(error), error.code)
+    if isinstance(error, OverLimitError):
+        return msgspec.structs.replace(problem, limit=error.limit, retry_seconds=error.retry_seconds)
+    return problem
 
 
 def headers_of(problem: Problem) -> list[tuple[bytes, bytes]]:
     """Return the response headers of a problem."""
     headers = []
     if problem.status in _RETRIABLE:
-        headers.append((b"retry-after", str(RETRY_SECONDS).encode()))
+        headers.append((b"retry-after", str(problem.retry_seconds or RETRY_SECONDS).encode()))
     if problem.status == UNAUTHORIZED:
         headers.append((b"www-authenticate", b'Bearer realm="holdfast"'))
     return headers

@@ -1,32 +1,40 @@
 """The proxy as one ASGI application below /v1.
 
 OpenAI's chat completions and responses, Anthropic's messages and its token count, and the lists of models. Every other
-path below /v1 is forwarded as it is.
+path below /v1 is forwarded as it is with the client's own provider key, and only if the operator allows it with the
+gateway's.
 """
 
 import asyncio
 import logging
 from collections.abc import Mapping
+from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import replace
+from functools import partial
 from math import inf
 
 from holdfast.gateway.bounds import GatewayBounds
-from holdfast.gateway.http.asgi import Receive, Scope, Send, unless_gone, whole_body
+from holdfast.gateway.http.asgi import Receive, Scope, Send, off_loop, unless_gone, whole_body
 from holdfast.gateway.http.metrics import Metrics
+from holdfast.gateway.proxy.access import COUNT_PATH, ForwardTable, check_media_type, raw_path, uses_operator_account
 from holdfast.gateway.proxy.exchange import Exchange, Requester
 from holdfast.gateway.proxy.parse import RequestParser, decompress_body
 from holdfast.gateway.proxy.preflight import room_for
 from holdfast.gateway.proxy.request import ProxyRequest, ResponseWriter
-from holdfast.gateway.proxy.responses import COUNT_PATH, forward_other
+from holdfast.gateway.proxy.responses import forward_other
 from holdfast.gateway.proxy.services import ProxyServices, open_services
-from holdfast.gateway.proxy.speculative_forward import SpeculativeForward
-from holdfast.gateway.proxy.upstream import Upstream
+from holdfast.gateway.proxy.upstream import SpeculativeForward, Upstream, find_upstream
 from holdfast.models.dialects import SERVED, dialect_at
-from holdfast.models.overrides import Overrides
+from holdfast.models.limits import Overrides
 from holdfast.models.transport import BrokenOffError
 from holdfast.runtime.engine.context import Engine
 
 log = logging.getLogger(__name__)
+
+
+def _unlimited(_model: str) -> AbstractAsyncContextManager[None]:
+    """Admit a request outside a gateway, where no key has limits."""
+    return nullcontext()
 
 
 class ProxyApp:
@@ -46,6 +54,7 @@ class ProxyApp:
         self._upstreams = upstreams
         self._services: ProxyServices = open_services(engine, owner, metrics or Metrics())
         self._parser = RequestParser(upstreams, overrides)
+        self._tables = {family: ForwardTable(one.allowed_paths) for family, one in upstreams.items()}
         # Exchanges that still record an answer although their client has left.
         self._exchanges: set[asyncio.Task[None]] = set()
 
@@ -53,26 +62,38 @@ class ProxyApp:
         """Finish recording, and close connections."""
         if self._exchanges:
             await asyncio.wait(self._exchanges)
+        await self._services.recorder.ahead.close()
         await self._services.client.close()
         await self._parser.close()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request."""
-        path, tenant = scope["path"], scope["holdfast.tenant"]
+        path, tenant = raw_path(scope), scope["holdfast.tenant"]
+        scope["holdfast.path"] = path
         dialect = dialect_at(path) if scope["method"] == "POST" else None
         is_served = dialect is not None and dialect in SERVED
         scope["holdfast.route"] = path if is_served or path in (COUNT_PATH, "/v1/models") else "/v1/other"
+        if not tenant.name:
+            check_media_type(scope, path)
+        upstream = find_upstream(scope, path, self._upstreams)
+        is_operators = uses_operator_account(scope, upstream)
+        if is_operators:
+            self._tables[upstream.family].check(scope["method"], path)
         writer = ResponseWriter(send)
         with tenant.working():
             body = await whole_body(scope, receive, self._bounds)
+            if is_operators:
+                body = await decompress_body(scope, body, self._bounds.body_bytes_max)
+                writer.ids = await self._services.answer_ids(tenant.name, upstream, scope["method"], path, body)
             try:
                 if dialect is None or not is_served:
                     work = forward_other(self._services.client, self._upstreams, scope, body, writer)
                     await unless_gone(receive, work)
                     return
-                body = decompress_body(scope, body, self._bounds.body_bytes_max)
-                request = self._parser.addressed(scope, dialect, body)
-                await unless_gone(receive, self._served(request, writer, tenant))
+                body = await decompress_body(scope, body, self._bounds.body_bytes_max)
+                request = await off_loop(len(body), partial(self._parser.addressed, scope, dialect, body))
+                async with scope.get("holdfast.admitted", _unlimited)(request.names[0] if request.names else ""):
+                    await unless_gone(receive, self._served(request, writer, tenant))
                 rescued = writer.notes.get("x-holdfast-rescued", "")
                 self._services.metrics.dropin_answered(dialect, rescued=rescued)
             except BrokenOffError as error:
@@ -104,17 +125,20 @@ class ProxyApp:
     async def _exchange(self, request: ProxyRequest, writer: ResponseWriter, tenant: Requester) -> None:
         """Serve a request; send it before it is parsed if it is almost certainly forwarded as it is."""
         if not await self._is_speculative(request):
-            parsed = self._parser.parsed(request, tenant.store_key)
+            parsed = await self._parsed(request, tenant)
             await Exchange(self._services, parsed, writer, tenant).serve()
             return
         sending = self._services.client.send(request.upstream, "POST", request.address, request.headers, request.body)
         speculative = SpeculativeForward(sending)
         try:
             await speculative.sent()
-            parsed = replace(self._parser.parsed(request, tenant.store_key), speculative=speculative)
+            parsed = replace(await self._parsed(request, tenant), speculative=speculative)
             await Exchange(self._services, parsed, writer, tenant).serve()
         finally:
             await speculative.cancel()
+
+    async def _parsed(self, request: ProxyRequest, tenant: Requester) -> ProxyRequest:
+        return await off_loop(len(request.body), partial(self._parser.parsed, request, tenant.store_key))
 
     async def _is_speculative(self, request: ProxyRequest) -> bool:
         services = self._services

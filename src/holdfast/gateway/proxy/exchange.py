@@ -6,10 +6,10 @@ is recorded before it is done.
 
 import logging
 from dataclasses import replace
+from functools import partial
 from typing import Protocol
 
-from holdfast.core.faults.classifier import classify, classify_reply
-from holdfast.core.limits.fit import described, sent
+from holdfast.core.faults.classifier import classify
 from holdfast.core.proxy.plan import (
     OVERSIZE,
     AnswerCompaction,
@@ -24,7 +24,14 @@ from holdfast.core.proxy.plan import (
 )
 from holdfast.errors import HoldfastError
 from holdfast.gateway.proxy.forward import AttemptError, BrokenOff, ForwardResult, Truncated, UpstreamError
-from holdfast.gateway.proxy.preflight import measured, too_large, with_output_that_fits
+from holdfast.gateway.proxy.preflight import (
+    call_of,
+    fault_of,
+    measured,
+    too_large,
+    with_known_parameters,
+    with_output_that_fits,
+)
 from holdfast.gateway.proxy.recovery import Recovered, recover
 from holdfast.gateway.proxy.request import ProxyRequest, ResponseWriter, is_history_lost
 from holdfast.gateway.proxy.responses import JSON_HEADERS, error_body, write_compaction_answer, write_error
@@ -128,6 +135,13 @@ class Exchange:
     async def _forward(self, session: ProxySession, facts: RequestFacts, known: Known) -> None:
         services, writer = self._services, self._writer
         request = with_output_that_fits(self._request, known, writer, self._bounds)
+        request = with_known_parameters(request, known, writer)
+        if request.body is not self._request.body and request.speculative is not None:
+            await request.speculative.cancel()
+            request = replace(request, speculative=None)
+        if request.body is not self._request.body:
+            # The next one is not to be sent before it is read, with what the model refuses.
+            services.cache.learn(request.owner, self._request.body, is_plain=False)
         outcome = await services.forwarder.attempt(request, 0, request.body, writer, may_truncate=True)
         match outcome:
             case ForwardResult():
@@ -162,22 +176,29 @@ class Exchange:
             sizes = measured(request, known, result.reply, self._bounds)
             if await services.recorder.record_answer(whole, session, result.reply, sizes):
                 await services.links.keep(request, session.key, result.answer_id)
+                if not request.held:
+                    self._make_ready(request, session, result, known)
             if not request.held:
                 learning = services.recorder.engine.learning
-                await learning.observe(request.models[0], result.reply, None, request.sizes)
+                await learning.observe(request.models[0], result.reply, None, call_of(request, session, known))
         except HoldfastError as error:
             # The next request of this conversation brings the same messages again, and then they are recorded.
             log.warning("conversation not recorded yet", extra={"session": session.key, "code": error.code})
 
+    def _make_ready(
+        self, request: ProxyRequest, session: ProxySession, result: ForwardResult | Recovered, known: Known
+    ) -> None:
+        """Have the next compaction prepared, if it is near."""
+        recorder = self._services.recorder
+        if result.reply is not None and not request.is_compaction:
+            window = known.limits.window_tokens or request.sizes.tokens
+            engine = partial(recorder.engine_for, request, window)
+            recorder.ahead.consider(session.key, session.state, result.reply, known, engine)
+
     async def _failed(self, session: ProxySession, facts: RequestFacts, known: Known, outcome: AttemptError) -> None:
         """Plan and carry out the next step after a failed attempt of which nothing was relayed."""
         request, services = self._request, self._services
-        assert request.decoded is not None, "an unparsed request is not classified here"
-        facts_sent = Sent() if request.held else sent(request.sizes, known.limits, known.calibration)
-        facts_sent = described(facts_sent, request.decoded.request, request.issuer)
-        fault = classify(outcome.refusal, facts_sent)
-        if outcome.reply is not None:
-            fault = classify_reply(outcome.reply, facts_sent) or fault
+        fault = fault_of(request, known, outcome.refusal, outcome.reply)
         services.metrics.upstream_failed(fault.kind)
         if request.held and is_history_lost(outcome.refusal.body):
             await self._recover(session, facts, None, outcome)
@@ -185,19 +206,20 @@ class Exchange:
         match plan_failure(request.failure_facts(facts), fault, self._bounds):
             case Recover():
                 if fault.kind in OVERSIZE:
-                    await self._learn(session, outcome.refusal, fault)
+                    await self._learn(session, known, outcome.refusal, fault)
                 await self._recover(session, facts, AttemptFailed(0, 0, outcome.refusal, fault), outcome)
             case AnswerCompaction():
                 await write_compaction_answer(request, self._writer)
             case _:
                 await write_error(request, self._writer, outcome.refusal, outcome.error)
 
-    async def _learn(self, session: ProxySession, refusal: Refusal, fault: Fault) -> None:
+    async def _learn(self, session: ProxySession, known: Known, refusal: Refusal, fault: Fault) -> None:
         request, services = self._request, self._services
         whole = await services.links.unfolded(request)
         if whole is not None and not (request.held and session.state.shows_changed):
             # The size of a history that the provider has in another form is not known.
-            await services.recorder.engine.learning.observe(request.models[0], refusal, fault, whole.sizes)
+            call = call_of(whole, session, known)
+            await services.recorder.engine.learning.observe(request.models[0], refusal, fault, call)
         services.limits.forget(request.models[0])
 
     # Recovering.
@@ -231,8 +253,13 @@ class Exchange:
                 return
         services.cache.learn(request.owner, request.body, is_plain=False)
         recovered = await recover(whole, writer, session, services.recorder, services.forwarder, failure)
+        # A recovery has often taught something.
+        services.limits.forget(request.models[0])
         if recovered.reply is not None:
-            await services.links.keep(whole, session.key, recovered.answer_id, is_held=False)
+            await services.links.keep(
+                whole, session.key, recovered.answer_id, is_held=False, is_answer_held=recovered.is_held
+            )
+            self._make_ready(whole, session, recovered, await services.limits.of(request.models[0]))
         fields = {"session": session.key, "rescued": writer.notes.get("x-holdfast-rescued")}
         log.info("request rescued", extra=fields)
         await self._end_recovery(whole, facts, recovered, outcome)
@@ -241,6 +268,8 @@ class Exchange:
         self, request: ProxyRequest, facts: RequestFacts, recovered: Recovered, outcome: AttemptError | None
     ) -> None:
         writer = self._writer
+        if recovered.reply is None and recovered.sentence:
+            writer.notes.setdefault("x-holdfast-notice", recovered.sentence)
         if writer.has_begun:
             if recovered.reply is None:
                 raise BrokenOffError("the answer broke off after a part of it was sent")

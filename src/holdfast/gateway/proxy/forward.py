@@ -8,7 +8,9 @@ import asyncio
 import os
 import re
 import secrets
+from collections.abc import Callable
 from contextlib import suppress
+from time import monotonic
 from typing import TypeAlias
 
 import msgspec
@@ -18,6 +20,8 @@ from holdfast.core.limits.bounds import Bounds, Deadlines
 from holdfast.core.proxy.plan import filled_window
 from holdfast.gateway.proxy.request import ProxyRequest, ResponseWriter
 from holdfast.gateway.proxy.upstream import RawHeaders, UpstreamClient, UpstreamResponse, key_in
+from holdfast.models.answer_filter import AnswerFilter
+from holdfast.models.dialect_filters import FILTERS
 from holdfast.models.dialects import DIALECTS
 from holdfast.models.stream_decoder import AnswerDecoder
 from holdfast.models.transport import BrokenOffError, UnreachableError
@@ -44,10 +48,15 @@ _CONTENT = re.compile(
 _INCOMPLETE = b"response.incomplete"
 # An opening may repeat the request's own instructions and tools. A longer one is something else.
 _OPENING_BYTES_MAX = 2**20
+# Bytes of a joined answer that wait for their end: the reasoning before a call, or a whole body.
+_HELD_BYTES_MAX = 64 * 2**20
 # Bytes of an answer that wait to be decoded: some hundred events, which take a millisecond or two.
 _UNDECODED_BYTES_MAX = 16 * 2**10
 _ERROR_BYTES_MAX = 2**20
 _ERROR_SECONDS_MAX = 10.0
+# A client hears from us this often while the events of an answer are held back; the idle limits of clients are minutes.
+_COMMENT_SECONDS = 10.0
+_COMMENT = b": the model is working\n\n"
 # Keys shorter than this are placeholders, and would mask ordinary text; as in models/http.py.
 _KEY_CHARS_MIN = 8
 _ERROR_HEADERS = (
@@ -112,12 +121,27 @@ class Truncated(msgspec.Struct, frozen=True):
 AttemptOutcome: TypeAlias = ForwardResult | AttemptError | BrokenOff | Truncated
 
 
+class JoinedAnswer:
+    """The answers to one request of a client that are joined into one, without the calls of our own tool."""
+
+    def __init__(self, dialect: str, tool: str) -> None:
+        self.filter: AnswerFilter = FILTERS[dialect](tool)
+        # Returns whether an answer is continued here, so that the client waits for the next one.
+        self.is_continued: Callable[[Reply], bool] = lambda _: False
+
+
 class Relay:
     """The answer of one attempt on its way to the client, decoded when there is time."""
 
-    def __init__(self, decoder: AnswerDecoder | None, writer: ResponseWriter) -> None:
+    def __init__(
+        self, decoder: AnswerDecoder | None, writer: ResponseWriter, joined: JoinedAnswer | None = None
+    ) -> None:
         self.decoder = decoder
         self._writer = writer
+        self._joined = joined
+        self._head: tuple[int, RawHeaders] = (200, [])
+        self._written_at = monotonic()
+        self._is_over = joined is None
         self._undecoded: list[bytes] = []
         self._undecoded_bytes = 0
         self._outcome: Reply | Refusal | None = None
@@ -133,12 +157,54 @@ class Relay:
             self._undecoded.append(chunk)
             self._undecoded_bytes += len(chunk)
 
+    @property
+    def has_shown(self) -> bool:
+        """True if the client has seen a part of this attempt's answer."""
+        return self._writer.has_begun if self._joined is None else self._joined.filter.has_shown
+
+    async def begin(self, response: UpstreamResponse) -> None:
+        """Send the head of the response; that of a joined answer waits for content."""
+        self._head = (response.status, response.headers)
+        if self._joined is None:
+            await self._writer.begin(*self._head)
+        else:
+            # The length of an answer without some of its calls is another.
+            self._head = (response.status, without_length(response.headers))
+
     async def write(self, chunk: bytes) -> None:
         """Send a chunk to the client first; decode once enough has come."""
         self.hold(chunk)
-        await self._writer.write(chunk)
+        await self.pass_on(chunk)
         if self._undecoded_bytes > _UNDECODED_BYTES_MAX:
             self.decode()
+
+    async def pass_on(self, chunk: bytes) -> None:
+        """Send a chunk to the client; of a joined answer, those events that it may see."""
+        if self._joined is None:
+            await self._writer.write(chunk)
+            return
+        shown = self._joined.filter.feed(chunk)
+        if self._joined.filter.held_bytes > _HELD_BYTES_MAX:
+            raise BrokenOffError(f"the answer has more than {_HELD_BYTES_MAX:,} bytes that cannot be sent yet")
+        if not shown and self._joined.filter.is_stream and monotonic() - self._written_at > _COMMENT_SECONDS:
+            shown = _COMMENT
+        await self._write_joined(shown)
+
+    async def end(self, outcome: Reply | Refusal | None) -> None:
+        """Send the rest of an answer that is complete; of one that is continued, nothing more."""
+        if self._joined is None or (not isinstance(outcome, Reply) and not self.has_shown):
+            return
+        is_over = not isinstance(outcome, Reply) or not self._joined.is_continued(outcome)
+        await self._write_joined(self._joined.filter.end(is_over=is_over))
+        self._is_over = is_over
+
+    async def _write_joined(self, shown: bytes) -> None:
+        if not shown:
+            return
+        if not self._writer.has_begun:
+            await self._writer.begin(*self._head)
+        self._written_at = monotonic()
+        await self._writer.write(shown)
 
     def decode(self) -> bool:
         """Decode the held chunks, and return whether there was content in them."""
@@ -150,7 +216,7 @@ class Relay:
     @property
     def is_complete(self) -> bool:
         """True if the client has all content of the answer."""
-        if self.decoder is None or not self._writer.has_begun:
+        if self.decoder is None or not self._writer.has_begun or not self._is_over:
             return False
         self.decode()
         if self._outcome is None and self.decoder.is_complete:
@@ -177,14 +243,21 @@ class Forwarder:
         self._bounds = bounds
 
     async def attempt(
-        self, request: ProxyRequest, place: int, body: bytes, writer: ResponseWriter, *, may_truncate: bool = False
+        self,
+        request: ProxyRequest,
+        place: int,
+        body: bytes,
+        writer: ResponseWriter,
+        *,
+        may_truncate: bool = False,
+        joined: JoinedAnswer | None = None,
     ) -> AttemptOutcome:
         """Send a body to the model at a place, and relay the answer.
 
         `may_truncate`: hold back the ending of an answer that filled the window from a client that takes such an
-        ending for an error, so that it repeats the request.
+        ending for an error, so that it repeats the request. `joined`: relay it as a part of this answer.
         """
-        relay = writer.relay = Relay(self._decoder(request, place), writer)
+        relay = writer.relay = Relay(self._decoder(request, place), writer, joined)
         response: UpstreamResponse | None = None
         try:
             async with asyncio.timeout(self._deadlines.connect_seconds + self._deadlines.first_token_seconds):
@@ -195,16 +268,15 @@ class Forwarder:
                 held, has_ended = await _opening(response, relay)
             if failed := self._failed_opening(request, response, held, relay, has_ended=has_ended):
                 return failed
-            await writer.begin(response.status, response.headers)
-            truncates = may_truncate and request.profile.is_incomplete_an_error
-            return await self._relay(request, response, held, relay, writer, truncates=truncates)
+            await relay.begin(response)
+            return await self._relay(request, response, held, relay, may_truncate=may_truncate)
         except TimeoutError:
             return AttemptError(Refusal(request.dialect, Phase.STALL, cause="nothing came within the deadline"))
         except UnreachableError as error:
             return AttemptError(Refusal(request.dialect, Phase.CONNECT, cause=str(error)))
         except BrokenOffError as error:
             refusal = Refusal(request.dialect, Phase.STREAM, cause=str(error))
-            return BrokenOff(refusal) if writer.has_begun else AttemptError(refusal)
+            return BrokenOff(refusal) if relay.has_shown else AttemptError(refusal)
         finally:
             if response is not None:
                 response.close()
@@ -236,23 +308,23 @@ class Forwarder:
         response: UpstreamResponse,
         held: bytes,
         relay: Relay,
-        writer: ResponseWriter,
         *,
-        truncates: bool,
-    ) -> ForwardResult | Truncated:
+        may_truncate: bool,
+    ) -> ForwardResult | Truncated | AttemptError:
         chunk = held
         is_first = True
         while chunk:
             if (
-                truncates
+                may_truncate
                 and _INCOMPLETE in chunk
+                and request.profile.is_incomplete_an_error
                 and (window := self._window(request, relay, b"" if is_first else chunk)) is not None
             ):
                 return Truncated(window)
             if is_first:
                 # The opening is decoded already.
                 is_first = False
-                await writer.write(chunk)
+                await relay.pass_on(chunk)
                 # The client may wake on the core that this process runs on: let it run first.
                 os.sched_yield()
             else:
@@ -261,6 +333,9 @@ class Forwarder:
         # The event loop sends written bytes on its next iteration.
         await asyncio.sleep(0)
         outcome = relay.finish()
+        await relay.end(outcome)
+        if isinstance(outcome, Refusal) and not relay.has_shown:
+            return AttemptError(msgspec.structs.replace(outcome, status=response.status))
         if not isinstance(outcome, Reply):
             return ForwardResult(None)
         return ForwardResult(outcome, relay.decoder.answer_id if relay.decoder is not None else "")

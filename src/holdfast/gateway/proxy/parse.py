@@ -1,31 +1,38 @@
 """Parse a client's request: its upstream, its models, its conversation and the digests it is matched by."""
 
+import asyncio
 import zlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from functools import lru_cache
+from itertools import groupby, pairwise
 
 import msgspec
 
 from holdfast.core.limits.bounds import DROPIN_MARK
 from holdfast.core.proxy.client_compaction import is_compaction
-from holdfast.core.proxy.matching import digest_of
+from holdfast.core.proxy.instructions import persons_part, split_first
+from holdfast.core.proxy.plan import digest_of
 from holdfast.gateway.http.asgi import Scope, header
+from holdfast.gateway.http.problems import TooLargeError
 from holdfast.gateway.proxy.request import ProxyRequest, parse_continuation
 from holdfast.gateway.proxy.session_match import family_prefix
 from holdfast.gateway.proxy.upstream import Upstream, find_upstream, key_in, model_card, upstream_headers
 from holdfast.models.dialects import DIALECTS, SERVED
 from holdfast.models.http import HttpModel
-from holdfast.models.overrides import Overrides
+from holdfast.models.limits import Overrides
 from holdfast.models.transport import SocketTransport
-from holdfast.models.wire import DecodedRequest, MalformedRequestError, Original
-from holdfast.types.messages import Message, Part, Role
+from holdfast.models.wire import DecodedRequest, MalformedRequestError, Original, TooManyPartsError
+from holdfast.types.messages import Message, Part, Role, Text
 
 _MODELS_MAX = 1_000
 _SESSION_HEADER = b"x-holdfast-session"
 # zlib's own number for "gzip, by its header".
 _GZIP_WBITS = 16 + zlib.MAX_WBITS
 _ENCODINGS = {"gzip": _GZIP_WBITS, "x-gzip": _GZIP_WBITS, "deflate": zlib.MAX_WBITS}
+# Parts of one message that are stored one by one. A recovery may record a replacement for each, so its work grows with
+# their square.
+_PARTS_APART_MAX = 500
 _MERGED_ROLES = frozenset({Role.USER, Role.ASSISTANT})
 
 
@@ -56,9 +63,10 @@ class RequestParser:
 
     def addressed(self, scope: Scope, dialect: str, body: bytes) -> ProxyRequest:
         """Return a request with its address, headers and models; of the body only the model name is parsed."""
-        upstream = find_upstream(scope, self._upstreams)
+        path = scope["holdfast.path"]
+        upstream = find_upstream(scope, path, self._upstreams)
         headers = upstream_headers(scope["headers"], upstream, is_key_ours=bool(scope.get("holdfast.key_is_ours")))
-        address = upstream.address(scope["path"], scope["query_string"])
+        address = upstream.address(path, scope["query_string"])
         try:
             model = _bodies.decode(body).model
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
@@ -71,12 +79,15 @@ class RequestParser:
         """Return the request with its conversation; unparsed if it cannot be parsed or has none."""
         try:
             decoded = SERVED[request.dialect].decode_request(request.body, request.issuer, is_tolerant=True)
+        except TooManyPartsError as error:
+            raise TooLargeError(str(error)) from error
         except (MalformedRequestError, msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             return replace(request, models=(), names=())
-        parsed = replace(request, decoded=merge_messages(decoded))
+        parsed = replace(request, decoded=with_instructions_apart(merge_messages(decoded)))
         if not parsed.messages:
             return request
-        digests = [digest_of(message) for message in parsed.messages]
+        first, *others = parsed.messages
+        digests = [digest_of(persons_part(first)), *map(digest_of, others)]
         named = DROPIN_MARK + request.named.removeprefix(DROPIN_MARK) if request.named else ""
         return replace(
             parsed,
@@ -102,18 +113,20 @@ def merge_messages(decoded: DecodedRequest) -> DecodedRequest:
     Some clients send several in a row. As separate turns, compaction could remove the first while the second is
     answered; and an answer of several items would not match the recorded one.
     """
+    messages = decoded.request.messages
+    has_runs = any(one.role is other.role and one.role in _MERGED_ROLES for one, other in pairwise(messages))
+    if not has_runs and all(len(message.parts) <= _PARTS_APART_MAX for message in messages):
+        return decoded
     merged: list[tuple[Role, list[Part]]] = []
     # For each message, and for the end after them, its place among the merged ones.
     places: list[int] = []
-    for message in decoded.request.messages:
+    for message in messages:
         if merged and message.role in _MERGED_ROLES and merged[-1][0] is message.role:
             merged[-1][1].extend(message.parts)
         else:
             merged.append((message.role, [*message.parts]))
         places.append(len(merged) - 1)
-    if len(merged) == len(places):
-        return decoded
-    messages = tuple(Message(role, tuple(parts)) for role, parts in merged)
+    messages = tuple(Message(role, tuple(_with_texts_joined(parts))) for role, parts in merged)
     places.append(len(merged))
     return msgspec.structs.replace(
         decoded,
@@ -122,27 +135,53 @@ def merge_messages(decoded: DecodedRequest) -> DecodedRequest:
     )
 
 
+def _with_texts_joined(parts: list[Part]) -> Iterator[Part]:
+    """Yield the parts of a message; of more than `_PARTS_APART_MAX`, neighbouring texts are joined, several to one."""
+    if len(parts) <= _PARTS_APART_MAX:
+        yield from parts
+        return
+    at_once = -(-len(parts) // _PARTS_APART_MAX)
+    for is_text, group in groupby(parts, key=lambda part: isinstance(part, Text)):
+        run = list(group)
+        if not is_text:
+            yield from run
+            continue
+        texts = [part.text for part in run if isinstance(part, Text)]
+        for first in range(0, len(texts), at_once):
+            yield Text("\n\n".join(texts[first : first + at_once]))
+
+
+def with_instructions_apart(decoded: DecodedRequest) -> DecodedRequest:
+    """Return a request with the instructions in its first message as parts of their own."""
+    messages = split_first(decoded.request.messages)
+    return msgspec.structs.replace(decoded, request=msgspec.structs.replace(decoded.request, messages=messages))
+
+
 def _moved(original: Original, places: list[int]) -> Original:
     first = places[original.first]
     last = places[original.last - 1] + 1 if original.last > original.first else first
     return msgspec.structs.replace(original, first=first, last=last)
 
 
-def decompress_body(scope: Scope, body: bytes, bytes_max: int) -> bytes:
+async def decompress_body(scope: Scope, body: bytes, bytes_max: int) -> bytes:
     """Return a body without its content encoding, and drop the header.
 
-    A body that is not compressed, not in an encoding that is known here, or larger than `bytes_max`, stays as it is.
+    A body that is not compressed, not in an encoding that is known here, or larger than `bytes_max`, stays as it is. It
+    is decompressed in a thread: a small one can hold a thousand times its size.
     """
     wbits = _ENCODINGS.get(header(scope, b"content-encoding").strip().lower())
-    if wbits is None:
+    plain = await asyncio.to_thread(_decompressed, body, wbits, bytes_max) if wbits is not None else None
+    if plain is None:
         return body
+    scope["headers"] = [(name, text) for name, text in scope["headers"] if name != b"content-encoding"]
+    return plain
+
+
+def _decompressed(body: bytes, wbits: int, bytes_max: int) -> bytes | None:
     decompressor = zlib.decompressobj(wbits)
     try:
         # One byte above the limit shows that there is more.
         plain = decompressor.decompress(body, bytes_max + 1)
     except zlib.error:
-        return body
-    if len(plain) > bytes_max or not decompressor.eof or decompressor.unused_data:
-        return body
-    scope["headers"] = [(name, text) for name, text in scope["headers"] if name != b"content-encoding"]
-    return plain
+        return None
+    return None if len(plain) > bytes_max or not decompressor.eof or decompressor.unused_data else plain

@@ -2,20 +2,20 @@
 
 from math import inf
 
+from holdfast.core.faults.classifier import classify, classify_reply
 from holdfast.core.limits.bounds import Bounds
-from holdfast.core.limits.fit import output_reserved, output_that_fits
-from holdfast.core.limits.usage import budgets_of
-from holdfast.gateway.proxy.recorder import Measured
+from holdfast.core.limits.claims import Call
+from holdfast.core.limits.fit import SHORT_ANSWERS, budgets_of, described, output_reserved, output_that_fits, sent
+from holdfast.core.limits.parameters import EFFORT, sent_names, with_parameter
+from holdfast.gateway.proxy.body_rewrite import without_refused
 from holdfast.gateway.proxy.request import OUTPUT_FIELDS, ProxyRequest, ResponseWriter, with_fields
+from holdfast.gateway.proxy.session_match import ProxySession
 from holdfast.models.dialects import SERVED
+from holdfast.rescue.client_records import Measured
 from holdfast.runtime.engine.learning import Known
-from holdfast.types.faults import Confidence, Fault, FaultKind, Unit
-from holdfast.types.limits import Limits
+from holdfast.types.faults import Confidence, Fault, FaultKind, Refusal, Sent, Unit
+from holdfast.types.limits import Budgets, Limits, Support
 from holdfast.types.messages import Reply
-from holdfast.types.usage import Budgets
-
-# Native sessions reserve room for a long answer; a quarter of it is enough for a page.
-_SHORT_ANSWERS = 4
 
 
 def too_large(request: ProxyRequest, known: Known, bounds: Bounds) -> Fault | None:
@@ -37,7 +37,7 @@ def room_for(limits: Limits, bounds: Bounds) -> float:
     """
     if limits.window_tokens is None:
         return inf
-    return limits.window_tokens - output_reserved(limits, bounds) // _SHORT_ANSWERS
+    return limits.window_tokens - output_reserved(limits, bounds) // SHORT_ANSWERS
 
 
 def with_output_that_fits(request: ProxyRequest, known: Known, writer: ResponseWriter, bounds: Bounds) -> ProxyRequest:
@@ -62,6 +62,17 @@ def with_output_that_fits(request: ProxyRequest, known: Known, writer: ResponseW
     return request.with_body(SERVED[request.dialect].settled(body))
 
 
+def with_known_parameters(request: ProxyRequest, known: Known, writer: ResponseWriter) -> ProxyRequest:
+    """Return a request without the parameters that the model is known to refuse, or with their other names."""
+    refused = known.refused & request.parameters if known.refused else frozenset()
+    if not refused:
+        return request
+    names = sorted(refused)
+    writer.notes["x-holdfast-rescued"] = "effort_dropped" if names == [EFFORT] else "parameter_dropped"
+    writer.notes["x-holdfast-notice"] = f"this model has refused {', '.join(names)} before: left out, or renamed"
+    return request.with_body(without_refused(request.dialect, request.body, known.refused))
+
+
 def measured(request: ProxyRequest, known: Known, reply: Reply, bounds: Bounds) -> Measured:
     """Return the sizes of a request that was answered. If the provider holds its history, it alone knows them."""
     assert request.decoded is not None, "an unparsed request cannot be measured"
@@ -72,3 +83,21 @@ def measured(request: ProxyRequest, known: Known, reply: Reply, bounds: Bounds) 
         budgets = Budgets(tokens, budgets.tokens_max)
     output, cost = request.decoded.request.output_tokens_max, request.models[0].prices.cost(reply.usage)
     return Measured(tokens, raw, output, budgets, cost)
+
+
+def fault_of(request: ProxyRequest, known: Known, refusal: Refusal, reply: Reply | None) -> Fault:
+    """Return the fault of a forwarded request that failed; `reply` is an answer that is of no use."""
+    assert request.decoded is not None, "an unparsed request is not classified here"
+    facts = Sent() if request.held else sent(request.sizes, known.limits, known.calibration)
+    facts = described(facts, request.decoded.request, request.issuer)
+    fault = classify_reply(reply, facts) if reply is not None else None
+    return with_parameter(fault or classify(refusal, facts), refusal)
+
+
+def call_of(request: ProxyRequest, session: ProxySession, known: Known) -> Call:
+    """Return the facts about a request that its outcome will be learned with."""
+    assert request.decoded is not None, "an unparsed request cannot be measured"
+    record = Support(session.key, session.state.seq)
+    # Parameters that the model is claimed to refuse, and that were sent to test it.
+    tested = known.tested & sent_names(request.parameters, known.refused) if known.tested else known.tested
+    return Call(request.sizes, request.decoded.request.output_tokens_max or 0, record=record, tested=tested)

@@ -4,7 +4,7 @@ A turn may stay open from one request to the next: a reply with tool calls is an
 which brings the results. Everything that one request brings is one append, so a crash leaves all of it or nothing.
 """
 
-from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 import msgspec
 
@@ -13,96 +13,19 @@ from holdfast.errors import RetryLaterError
 from holdfast.gateway.proxy.request import ProxyRequest
 from holdfast.gateway.proxy.session_match import ProxySession, refresh
 from holdfast.ports import Lease
+from holdfast.rescue.client_records import Measured, RecordBuilder, as_neutral
 from holdfast.rescue.importing import kept_messages
-from holdfast.rescue.neutral import NeutralMessage, NeutralRole
-from holdfast.rescue.turn_records import NO_CALL, TurnRecords, reply_parts
-from holdfast.runtime.engine.append import append_after
-from holdfast.runtime.engine.context import Engine
+from holdfast.runtime.engine.context import Engine, append_after
 from holdfast.runtime.engine.lease import kept_lease, take_lease
+from holdfast.runtime.engine.log import OpenLogs
+from holdfast.runtime.engine.notes_ahead import AheadSummaries
 from holdfast.runtime.engine.runner import Runner, open_runner
-from holdfast.types.messages import Media, Message, Reply, Role, ToolCall, ToolResult
-from holdfast.types.records import Abandonment, AttemptFailed, AttemptStarted, LeasedRecord, ReplyRecorded
-from holdfast.types.usage import Budgets
+from holdfast.runtime.tools.client_recall import with_recall
+from holdfast.types.messages import Message, Reply, Role
+from holdfast.types.records import Abandonment, AttemptFailed, AttemptStarted, LeasedRecord
 
 # Another process that works on the session is done within seconds; a client would not wait longer for its answer.
 LEASE_WAIT_SECONDS_MAX = 10.0
-
-
-class Measured(msgspec.Struct, frozen=True):
-    """Sizes of a request that was answered, and the cost of the answer."""
-
-    tokens: int
-    tokens_raw: int
-    output_tokens_max: int | None
-    budgets: Budgets
-    cost_usd: float | None
-
-    def noted_in(self, record: LeasedRecord) -> LeasedRecord:
-        """Return a record of the answer with these figures."""
-        if isinstance(record, ReplyRecorded):
-            return msgspec.structs.replace(record, cost_usd=self.cost_usd)
-        if isinstance(record, AttemptStarted):
-            return msgspec.structs.replace(
-                record,
-                tokens_estimated=self.tokens,
-                output_tokens_max=self.output_tokens_max,
-                budgets=self.budgets,
-                tokens_raw=self.tokens_raw,
-            )
-        return record
-
-
-class RecordBuilder:
-    """Builds records for a log with this state, which has nothing in flight."""
-
-    def __init__(self, turn: Turn, model: str) -> None:
-        self._records = TurnRecords(turn.seq, model, turn=turn.number, attempt=turn.attempts)
-        # Tool calls without a result, by id.
-        self._open_calls: dict[str, ToolCall] = {call.call.call_id: call.call for call in turn.calls_asked}
-
-    @property
-    def turn(self) -> int:
-        """The open turn; 0: none."""
-        return self._records.turn
-
-    @property
-    def attempt(self) -> int:
-        """The number of attempts in the open turn."""
-        return self._records.attempt
-
-    def messages(self, messages: Sequence[NeutralMessage], digests: Sequence[bytes]) -> Iterator[LeasedRecord]:
-        """Yield the records of messages; `digests` has the digest of each by its number."""
-        for message in messages:
-            match message.role:
-                case NeutralRole.USER:
-                    self._open_calls = {}
-                    yield from self._records.input(message.parts, message.seq, digests[message.seq].hex())
-                case NeutralRole.ASSISTANT:
-                    yield from self.reply(self._records.said(reply_parts(message.parts)), message.seq, is_over=False)
-                case NeutralRole.TOOL:
-                    yield from self._results(message)
-                case NeutralRole.SYSTEM:
-                    continue
-
-    def reply(
-        self, reply: Reply, origin: int | None, *, is_over: bool = True, measured: Measured | None = None
-    ) -> Iterator[LeasedRecord]:
-        """Yield the records of an answer; one without calls ends its turn if it `is_over`."""
-        for record in self._records.reply(reply, origin):
-            yield record if measured is None else measured.noted_in(record)
-        self._open_calls = {part.call_id: part for part in reply.parts if isinstance(part, ToolCall)}
-        if is_over and not self._open_calls:
-            yield from self._records.end()
-
-    def _results(self, message: NeutralMessage) -> Iterator[LeasedRecord]:
-        results = {part.call_id: part for part in message.parts if isinstance(part, ToolResult)}
-        if unknown := [call_id for call_id in results if call_id not in self._open_calls]:
-            # Orphaned results: the client did not send their calls, and a result needs one to be shown.
-            calls = tuple(ToolCall(call_id, NO_CALL, "{}") for call_id in unknown)
-            yield from self.reply(self._records.said((*self._open_calls.values(), *calls)), None, is_over=False)
-        yield from self._records.results(
-            [(self._open_calls.pop(call_id), result, message.seq) for call_id, result in results.items()]
-        )
 
 
 class Recorder:
@@ -110,7 +33,25 @@ class Recorder:
 
     def __init__(self, engine: Engine, owner: str) -> None:
         self.engine = engine
+        self.ahead = AheadSummaries(engine.bounds)
         self._owner = owner
+        self._open_logs = OpenLogs()
+
+    def engine_for(self, request: ProxyRequest, window_tokens: int) -> Engine:
+        """Return the engine for one request: the client's models, tools, system text and instructions."""
+        assert request.decoded is not None, "an unparsed request cannot be recovered"
+        decoded, engine = request.decoded.request, self.engine
+        return replace(
+            with_recall(engine, is_allowed=request.allows_recall),
+            models=lambda _: request.models,
+            system=lambda: decoded.system,
+            bounds=msgspec.structs.replace(engine.bounds, compacts_ahead=False, summariser="same"),
+            is_proxied=True,
+            client_tools=decoded.tools,
+            instructions=request.instructions.within(window_tokens),
+            has_client_effort=request.has_effort,
+            client_parameters=request.parameters,
+        )
 
     async def lease(self, session: ProxySession) -> Lease:
         """Take the lease of a session. Raises `RetryLaterError` if another worker keeps it for too long."""
@@ -131,9 +72,13 @@ class Recorder:
                 return False
             lease = await self.lease(session)
             async with kept_lease(self.engine.store, self.engine.clock, lease):
-                runner = await open_runner(lease, self.engine)
+                stored = await self.engine.store.info(session.key)
+                opened = self._open_logs.take(lease, stored) if stored is not None else None
+                runner = await open_runner(lease, self.engine, opened=opened)
                 await runner.close_in_flight(Abandonment.INTERRUPTED)
                 await self.enter(runner, request, session, reply, measured)
+                if stored is not None:
+                    self._open_logs.keep(lease, stored, runner.log)
         return True
 
     async def record_failure(self, request: ProxyRequest, session: ProxySession, failed: AttemptFailed) -> None:
@@ -208,26 +153,5 @@ class Recorder:
         await append_after(engine, runner.lease, log, build)
         session.digests[first:] = request.digests[first:]
         if reply is not None:
-            session.answered(request.answered(reply))
+            session.answered(Message(Role.ASSISTANT, request.answered(reply).parts))
         session.follow(log.turn)
-
-
-def as_neutral(
-    messages: Sequence[Message], blobs: dict[str, bytes], *, first: int, held: int = 0
-) -> list[NeutralMessage]:
-    """Return a request's messages from number `first` on, each with the bytes it names.
-
-    `held` is how many messages of the conversation stand before the first of them.
-    """
-    return [
-        NeutralMessage("", number, NeutralRole(message.role.value), message.parts, blobs=_blobs_of(message, blobs))
-        for number, message in enumerate(messages, start=held)
-        if number >= first
-    ]
-
-
-def _blobs_of(message: Message, blobs: dict[str, bytes]) -> dict[str, bytes]:
-    if not blobs:
-        return {}
-    inner = [piece for part in message.parts for piece in (part.parts if isinstance(part, ToolResult) else (part,))]
-    return {part.blob.sha256: blobs[part.blob.sha256] for part in inner if isinstance(part, Media)}

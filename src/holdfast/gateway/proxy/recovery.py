@@ -5,13 +5,22 @@ own request, with the session's view in it if that has changed, and relays the a
 """
 
 import asyncio
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
 
 import msgspec
 
-from holdfast.core.limits.bounds import Bounds
-from holdfast.gateway.proxy.body_rewrite import rewritten
-from holdfast.gateway.proxy.forward import AttemptError, BrokenOff, Forwarder, ForwardResult, UpstreamError
+from holdfast.core.proxy.recall import client_message, is_continued
+from holdfast.gateway.proxy.body_rewrite import rewritten, without_refused
+from holdfast.gateway.proxy.forward import (
+    AttemptError,
+    BrokenOff,
+    Forwarder,
+    ForwardResult,
+    JoinedAnswer,
+    UpstreamError,
+)
 from holdfast.gateway.proxy.recorder import Recorder
 from holdfast.gateway.proxy.request import ProxyRequest, ResponseWriter
 from holdfast.gateway.proxy.session_match import ProxySession
@@ -19,7 +28,7 @@ from holdfast.ports import Model
 from holdfast.runtime.engine.context import Engine
 from holdfast.runtime.engine.lease import kept_lease
 from holdfast.runtime.engine.log import Log
-from holdfast.runtime.engine.requests import Prepared, load_blobs
+from holdfast.runtime.engine.requests import Prepared, load_blobs, standing
 from holdfast.runtime.engine.runner import Runner, open_runner
 from holdfast.types.faults import Phase, Refusal
 from holdfast.types.messages import Reply
@@ -30,8 +39,9 @@ class ProxyCaller:
     """Sends a client's own request, and relays the answer to the client."""
 
     def __init__(self, request: ProxyRequest, writer: ResponseWriter, forwarder: Forwarder, engine: Engine) -> None:
-        self.origin: int | None = request.count
+        # The id of the answer at the client; the provider has another one if the first of several was sent.
         self.answer_id = ""
+        self.replaced_id = ""
         # The last response of the upstream, to be returned if nothing helps.
         self.error: UpstreamError | None = None
         # The last record before this request's own.
@@ -40,11 +50,15 @@ class ProxyCaller:
         self._writer = writer
         self._forwarder = forwarder
         self._engine = engine
+        # The answer that a client gets for several of its model; None until the tool `recall` is offered.
+        self._joined: JoinedAnswer | None = None
+        # Returns the calls of the last answer that are run here.
+        self._own_calls: Callable[[Reply], tuple[str, ...]] = lambda _: ()
 
     @property
     def is_relayed(self) -> bool:
-        """True if a part of the answer has reached the client."""
-        return self._writer.has_begun
+        """True if a part of the attempt's answer has reached the client."""
+        return self._writer.has_begun if self._joined is None else self._joined.filter.has_shown
 
     async def call(self, model: Model, prepared: Prepared, log: Log) -> Reply | Refusal:
         """Send the request, unchanged if the view is the client's own."""
@@ -53,12 +67,17 @@ class ProxyCaller:
         body = request.body_for(place)
         if turn.shows_changed or turn.output_clamp is not None:
             _, blobs = await load_blobs(prepared.request, self._engine.blobs)
-            body = rewritten(request.with_body(request.renamed(place)), log, blobs, model.issuer)
+            head = standing(log, self._engine, turn)
+            offer = self._engine.offer
+            body = rewritten(request.with_body(request.renamed(place)), log, blobs, model.issuer, head, offer)
+            self._join(log)
+        body = without_refused(request.dialect, body, prepared.request.omitted)
         self._announce(log, place)
-        outcome = await self._forwarder.attempt(request, place, body, self._writer)
+        outcome = await self._forwarder.attempt(request, place, body, self._writer, joined=self._joined)
         match outcome:
             case ForwardResult(reply=Reply() as reply, answer_id=answer_id):
-                self.answer_id = answer_id
+                self.replaced_id = self._joined.filter.replaced_id if self._joined is not None else ""
+                self.answer_id = self.replaced_id or answer_id
                 return request.answered(reply)
             case AttemptError(refusal=refusal, error=error, reply=None):
                 self.error = error
@@ -70,6 +89,24 @@ class ProxyCaller:
                 return refusal
             case _:
                 return Refusal(request.dialect, Phase.STREAM, status=200, cause="the answer could not be decoded")
+
+    def _join(self, log: Log) -> None:
+        """Have the next answer joined with those before it, if the model is offered the tool `recall`."""
+        turn, offer = log.turn, self._engine.offer
+        if offer.spec is None or not offer.is_shown(turn):
+            return
+        self._own_calls = partial(offer.own_calls, turn)
+        self._joined = self._joined or JoinedAnswer(self._request.dialect, offer.spec.name)
+        self._joined.filter.begin(hides=bool(offer.tools(turn)))
+        self._joined.is_continued = lambda reply: is_continued(reply.parts, self._own_calls(reply))
+
+    def noted(self, record: ReplyRecorded) -> ReplyRecorded:
+        """Return the record of an answer with its number at the client, who does not have one that is continued."""
+        own_calls = self._own_calls(record.reply)
+        if is_continued(record.reply.parts, own_calls):
+            return msgspec.structs.replace(record, own_calls=own_calls)
+        said_before = self._joined.filter.said_before if self._joined is not None else ""
+        return msgspec.structs.replace(record, origin=self._request.count, own_calls=own_calls, said_before=said_before)
 
     def _announce(self, log: Log, place: int) -> None:
         """Put the changes so far into headers, which are sent before the first byte."""
@@ -93,6 +130,8 @@ class Recovered:
     sentence: str
     error: UpstreamError | None
     answer_id: str
+    # The provider can continue from the answer: it knows its id, and waits for no result that the client does not have.
+    is_held: bool = True
 
 
 async def recover(
@@ -104,7 +143,10 @@ async def recover(
     failed: AttemptFailed | None,
 ) -> Recovered:
     """Answer a request with the recovery ladder; `failed` is a failure that is not in the log yet."""
-    engine = proxied_engine(recorder.engine, request)
+    known = await recorder.engine.learning.known(request.models[0])
+    # In an unknown window, a request that needs a recovery is itself the best guess.
+    window = known.limits.window_tokens or request.sizes.tokens
+    engine = recorder.engine_for(request, window)
     caller = ProxyCaller(request, writer, forwarder, engine)
     async with session.lock:
         lease = await recorder.lease(session)
@@ -122,35 +164,22 @@ async def recover(
                 raise
             finally:
                 session.follow(runner.turn)
-            reply, sentence = _outcome(runner, caller.first)
-            if reply is not None:
-                session.answered(reply)
-            return Recovered(reply, sentence, caller.error, caller.answer_id)
+            answer, sentence = _outcome(runner, caller.first)
+            if answer is None:
+                return Recovered(None, sentence, caller.error, caller.answer_id)
+            session.answered(client_message(answer))
+            is_held = not (answer.own_calls or caller.replaced_id)
+            return Recovered(answer.reply, sentence, caller.error, caller.answer_id, is_held=is_held)
 
 
-def _outcome(runner: Runner, first: int) -> tuple[Reply | None, str]:
+def _outcome(runner: Runner, first: int) -> tuple[ReplyRecorded | None, str]:
+    """Return the answer that the client has, and the sentence with which the turn ended."""
     reply, sentence = None, ""
     for logged in runner.log.tail:
         if logged.seq <= first:
             continue
-        if isinstance(logged.record, ReplyRecorded):
-            reply = logged.record.reply
+        if isinstance(logged.record, ReplyRecorded) and logged.record.origin is not None:
+            reply = logged.record
         elif isinstance(logged.record, TurnEnded):
             sentence = logged.record.sentence
     return reply, sentence
-
-
-def proxied_engine(engine: Engine, request: ProxyRequest) -> Engine:
-    """Return the engine for one request: the client's models, tools and system text."""
-    assert request.decoded is not None, "an unparsed request cannot be recovered"
-    decoded = request.decoded.request
-    bounds: Bounds = msgspec.structs.replace(engine.bounds, compacts_ahead=False, summariser="same")
-    return replace(
-        engine,
-        models=lambda _: request.models,
-        system=lambda: decoded.system,
-        bounds=bounds,
-        is_proxied=True,
-        client_tools=decoded.tools,
-        has_client_effort=request.has_effort,
-    )

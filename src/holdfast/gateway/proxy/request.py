@@ -9,15 +9,17 @@ import msgspec
 
 from holdfast.core.limits.fit import Sizes, measure
 from holdfast.core.proxy.client_profiles import ClientProfile, profile_of
+from holdfast.core.proxy.instructions import ClientInstructions, instructions_of
 from holdfast.core.proxy.plan import RequestFacts
+from holdfast.core.proxy.recall import allows_recall
 from holdfast.gateway.http.asgi import Send
-from holdfast.gateway.proxy.speculative_forward import SpeculativeForward
-from holdfast.gateway.proxy.upstream import RawHeaders, Upstream, key_in, owner_of
+from holdfast.gateway.proxy.ownership import AnswerIds
+from holdfast.gateway.proxy.upstream import RawHeaders, SpeculativeForward, Upstream, key_in, owner_of
 from holdfast.models.body_rewrite import Kept, rewrite
 from holdfast.models.dialects import SERVED
 from holdfast.models.http import HttpModel
-from holdfast.models.json_spans import Span, locate
-from holdfast.models.wire import DecodedRequest
+from holdfast.models.parameters import EFFORT_FIELDS, parameters_in
+from holdfast.models.wire import DecodedRequest, Span, locate
 from holdfast.types.messages import Message, Part, Reasoning, Reply, Role, Text
 from holdfast.types.records import AnswerLinked
 
@@ -25,8 +27,6 @@ from holdfast.types.records import AnswerLinked
 _HISTORY_LOST = "previous_response_not_found"
 # Names of the output limit in the dialects.
 OUTPUT_FIELDS = ("max_tokens", "max_completion_tokens", "max_output_tokens")
-# Names of the reasoning settings in the dialects.
-EFFORT_FIELDS = ("reasoning_effort", "reasoning", "thinking", "output_config")
 # Headers are short by custom; servers cut them at 8 KiB.
 _NOTICE_CHARS_MAX = 500
 
@@ -140,6 +140,11 @@ class ProxyRequest:
         parts = messages[-1].parts
         return parts if all(isinstance(part, Text) for part in parts) else ()
 
+    @cached_property
+    def instructions(self) -> ClientInstructions:
+        """Instructions at the head of the conversation."""
+        return instructions_of(self.messages, self.decoded.blobs if self.decoded is not None else {})
+
     @property
     def count(self) -> int:
         """Messages of the conversation, those included that the provider holds."""
@@ -157,26 +162,40 @@ class ProxyRequest:
 
     def facts(self, *, is_repeated: bool) -> RequestFacts:
         """Return the facts that a plan depends on."""
-        inputs = [place for place, one in enumerate(self.messages) if one.role is Role.USER]
-        newest = self.digests[self.held + inputs[-1]].hex() if inputs else ""
+        messages = self.messages
+        inputs = (place for place in range(len(messages) - 1, -1, -1) if messages[place].role is Role.USER)
+        newest = next((self.digests[self.held + place].hex() for place in inputs), "")
         return RequestFacts(
             is_compaction=self.is_compaction,
             messages=self.count,
             is_held=bool(self.held),
             is_repeated=is_repeated,
             has_fallback=len(self.models) > 1,
+            is_divisible=self.count > 1 or any(len(one.parts) > 1 for one in self.messages),
             newest=newest,
             wire_bytes=len(self.body),
         )
 
     def failure_facts(self, facts: RequestFacts) -> RequestFacts:
         """Return facts with those that only the plan after a failure needs; they take a scan of the body."""
-        return msgspec.structs.replace(facts, has_reasoning=bool(self._signed), has_effort=self.has_effort)
+        return msgspec.structs.replace(
+            facts, has_reasoning=bool(self._signed), has_effort=self.has_effort, parameters=self.parameters
+        )
+
+    @cached_property
+    def parameters(self) -> frozenset[str]:
+        """The parameters of the body that the request can do without."""
+        return parameters_in(self.dialect, self.body)
 
     @property
     def has_effort(self) -> bool:
         """True if the client sends a reasoning setting."""
         return any(locate(self.body, name) is not None for name in EFFORT_FIELDS)
+
+    @property
+    def allows_recall(self) -> bool:
+        """True if the model may get a tool of ours beside those of the client."""
+        return self.decoded is not None and bool(self.decoded.request.tools) and allows_recall(self.body)
 
     def body_for(self, place: int) -> bytes:
         """Return the body for the model at a place: unchanged for the first.
@@ -240,6 +259,8 @@ class ResponseWriter:
     """Writes the response to the client. Once its head is sent, no other response can be."""
 
     send: Send
+    # Set if the ids in the answer become the client's.
+    ids: AnswerIds | None = None
     has_begun: bool = False
     is_ended: bool = False
     # Headers of our own.
@@ -255,12 +276,15 @@ class ResponseWriter:
 
     async def write(self, chunk: bytes) -> None:
         """Send a piece of the body."""
+        if self.ids is not None:
+            chunk = await self.ids.relayed(chunk)
         await self.send({"type": "http.response.body", "body": chunk, "more_body": True})
 
     async def end(self) -> None:
         """Send the end of the body."""
+        rest = await self.ids.rest() if self.ids is not None else b""
         self.is_ended = True
-        await self.send({"type": "http.response.body", "body": b"", "more_body": False})
+        await self.send({"type": "http.response.body", "body": rest, "more_body": False})
 
     async def whole(self, status: int, headers: RawHeaders, body: bytes) -> None:
         """Send a response in one piece."""

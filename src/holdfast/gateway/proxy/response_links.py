@@ -8,25 +8,24 @@ If the provider refuses it, its history is read from the log and sent with it.
 import hashlib
 import logging
 from collections import OrderedDict
-from collections.abc import Sequence
 from dataclasses import replace
 
 import msgspec
 
 from holdfast.errors import HoldfastError
 from holdfast.gateway.proxy.request import ProxyRequest
-from holdfast.gateway.proxy.session_match import SessionMatcher
+from holdfast.gateway.proxy.session_match import SessionMatcher, history_of
+from holdfast.gateway.proxy.upstream import Upstream, owner_of
 from holdfast.models.body_rewrite import own_elements
 from holdfast.models.dialects import SERVED
-from holdfast.models.json_spans import replaced, without
-from holdfast.models.wire import Original
+from holdfast.models.openai_responses import NAME as RESPONSES
+from holdfast.models.wire import Original, replaced, without
 from holdfast.ports import Log
 from holdfast.runtime.engine.context import Engine
-from holdfast.runtime.engine.log import pages
 from holdfast.runtime.engine.requests import load_blobs
 from holdfast.runtime.sessions.response_links import links_in, log_of
-from holdfast.types.messages import Message, Part, Request, Role, ToolResult
-from holdfast.types.records import AnswerLinked, InputAdmitted, ReplyRecorded, ToolSettled
+from holdfast.types.messages import Request
+from holdfast.types.records import AnswerLinked
 
 log = logging.getLogger(__name__)
 
@@ -87,6 +86,11 @@ class ResponseLinks:
         self._matcher = matcher
         self._links = Links(engine.store)
 
+    async def has(self, tenant: str, upstream: Upstream, name: str) -> bool:
+        """Return whether a tenant has a link under this id, made with the gateway's own key."""
+        owner = owner_of(f"{RESPONSES}\0{upstream.key}")
+        return await self._links.find(f"{tenant}\0{owner}", name) is not None
+
     async def linked(self, request: ProxyRequest, tenant: str) -> ProxyRequest:
         """Return a request with the link to its history; as an unparsed one if the link is unknown.
 
@@ -114,9 +118,18 @@ class ResponseLinks:
         instructions = await self._links.instructions(request.link)
         return await _unfolded(request, request.link.session, instructions, self._engine)
 
-    async def keep(self, request: ProxyRequest, session: str, answer_id: str, *, is_held: bool = True) -> None:
+    async def keep(
+        self,
+        request: ProxyRequest,
+        session: str,
+        answer_id: str,
+        *,
+        is_held: bool = True,
+        is_answer_held: bool = True,
+    ) -> None:
         """Store the ids from which a client may continue after a recorded answer.
 
+        The provider can continue from the answer if it `is_answer_held`, and from the conversation if that `is_held`.
         The client has its answer already: if this fails, its next request is forwarded without a session.
         """
         if request.to_link is None:
@@ -124,7 +137,8 @@ class ResponseLinks:
         link = msgspec.structs.replace(request.to_link, session=session, count=request.count + 1)
         try:
             if answer_id and request.continuation.store is not False:
-                await self._links.keep(request.scope, answer_id, link)
+                held = msgspec.structs.replace(link, is_held=is_answer_held)
+                await self._links.keep(request.scope, answer_id, held)
             if request.continuation.conversation_id:
                 # The provider's conversation does not contain a rewritten request.
                 link = msgspec.structs.replace(link, is_held=is_held)
@@ -150,7 +164,7 @@ async def _following(request: ProxyRequest, links: Links) -> AnswerLinked:
 async def _unfolded(request: ProxyRequest, session: str, instructions: str, engine: Engine) -> ProxyRequest | None:
     """Return a request with its history from the log; None if the log does not have all of it."""
     assert request.decoded is not None, "only a parsed request is linked"
-    history = await _history(engine.store, session, request.held)
+    history = await history_of(engine.store, session, request.held)
     if len(history) < request.held:
         return None
     shown, loaded = await load_blobs(Request(tuple(history)), engine.blobs)
@@ -183,30 +197,3 @@ async def _unfolded(request: ProxyRequest, session: str, instructions: str, engi
         ),
         held=0,
     )
-
-
-async def _history(store: Log, session: str, count: int) -> list[Message]:
-    """Return the first messages of a conversation from its log, up to the first missing one."""
-    found: dict[int, Message] = {}
-    async for page in pages(store, session):
-        for logged in page:
-            match logged.record:
-                case InputAdmitted(origin=int() as origin, parts=parts):
-                    found[origin] = Message(Role.USER, parts)
-                case ReplyRecorded(origin=int() as origin, reply=reply):
-                    found[origin] = Message(Role.ASSISTANT, reply.parts)
-                case ToolSettled(origin=int() as origin, result=result):
-                    before = found[origin].parts if origin in found else ()
-                    found[origin] = Message(Role.TOOL, _joined(before, result))
-                case _:
-                    pass
-    messages: list[Message] = []
-    while len(messages) < count and len(messages) in found:
-        messages.append(found[len(messages)])
-    return messages
-
-
-def _joined(before: Sequence[Part], result: ToolResult) -> tuple[Part, ...]:
-    """Return the results of one message with another added; it replaces an earlier result of the same call."""
-    others = [part for part in before if isinstance(part, ToolResult) and part.call_id != result.call_id]
-    return (*others, result)

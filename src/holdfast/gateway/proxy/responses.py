@@ -11,6 +11,7 @@ from holdfast.core.limits.fit import measure
 from holdfast.core.proxy.client_compaction import answer_compaction
 from holdfast.gateway.http.asgi import Scope, header
 from holdfast.gateway.http.problems import Problem
+from holdfast.gateway.proxy.access import COUNT_PATH
 from holdfast.gateway.proxy.forward import UpstreamError
 from holdfast.gateway.proxy.request import ProxyRequest, ResponseWriter
 from holdfast.gateway.proxy.upstream import Upstream, UpstreamClient, find_upstream, upstream_headers
@@ -21,7 +22,6 @@ from holdfast.models.wire import MalformedRequestError
 from holdfast.types.faults import Phase, Refusal
 
 _ANTHROPIC_PATH = "/v1/messages"
-COUNT_PATH = "/v1/messages/count_tokens"
 # Statuses of servers that do not count tokens, or cannot count so many.
 _CANNOT_COUNT = frozenset({400, 404, 405, 413, 501})
 JSON_HEADERS = [(b"content-type", b"application/json")]
@@ -78,9 +78,10 @@ async def forward_other(
     client: UpstreamClient, upstreams: Mapping[str, Upstream], scope: Scope, body: bytes, writer: ResponseWriter
 ) -> None:
     """Forward a request that is not a model call. Tokens are counted by estimate if the upstream does not count."""
-    upstream = find_upstream(scope, upstreams)
+    path = scope["holdfast.path"]
+    upstream = find_upstream(scope, path, upstreams)
     headers = upstream_headers(scope["headers"], upstream, is_key_ours=bool(scope.get("holdfast.key_is_ours")))
-    address = upstream.address(scope["path"], scope["query_string"])
+    address = upstream.address(path, scope["query_string"])
     try:
         response = await client.send(upstream, scope["method"], address, headers, body)
     except UnreachableError as error:
@@ -89,7 +90,7 @@ async def forward_other(
         await writer.whole(502, JSON_HEADERS, error_body(dialect, message))
         return
     with closing(response):
-        if scope["path"] == COUNT_PATH and response.status in _CANNOT_COUNT and (count := _estimated_tokens(body)):
+        if path == COUNT_PATH and response.status in _CANNOT_COUNT and (count := _estimated_tokens(body)):
             writer.notes["x-holdfast-notice"] = "counted by estimate: the upstream did not count it"
             await writer.whole(200, JSON_HEADERS, msgspec.json.encode({"input_tokens": count}))
             return

@@ -13,11 +13,11 @@ from holdfast.core.limits.bounds import RESERVED_KEYS
 from holdfast.core.proxy.plan import ClientLoop, fold_loop
 from holdfast.gateway.http.metrics import Metrics
 from holdfast.gateway.proxy.forward import Forwarder
+from holdfast.gateway.proxy.ownership import AnswerIds, OwnedIds, UnknownAnswerError
 from holdfast.gateway.proxy.recorder import Recorder
 from holdfast.gateway.proxy.response_links import ResponseLinks
 from holdfast.gateway.proxy.session_match import SessionMatcher
-from holdfast.gateway.proxy.speculative_forward import PassThroughCache
-from holdfast.gateway.proxy.upstream import UpstreamClient
+from holdfast.gateway.proxy.upstream import PassThroughCache, Upstream, UpstreamClient
 from holdfast.models.http import HttpModel
 from holdfast.ports import Log
 from holdfast.runtime.engine.context import Engine
@@ -51,12 +51,11 @@ class ClientLoops:
 
     async def state(self, client: str) -> ClientLoop:
         """Return the state of a client; records of other gateways may be known a second later."""
-        key = _client_key(client)
-        cached = self._states.get(key) or _CachedLoop()
+        cached = self._states.get(client) or _CachedLoop()
         if monotonic() - cached.read_at > _KNOWN_SECONDS:
-            cached = await self._read_on(key, cached)
-            self._states[key] = cached
-            self._states.move_to_end(key)
+            cached = await self._read_on(_client_key(client), cached)
+            self._states[client] = cached
+            self._states.move_to_end(client)
             while len(self._states) > _CLIENTS_MAX:
                 self._states.popitem(last=False)
         return cached.loop
@@ -77,10 +76,9 @@ class ClientLoops:
 
     async def record(self, client: str, record: ClientCompacted | ClientResumed) -> None:
         """Append a record to a client's log."""
-        key = _client_key(client)
-        await self._store.admit(key, record)
-        if key in self._states:
-            self._states[key].read_at = float("-inf")
+        await self._store.admit(_client_key(client), record)
+        if client in self._states:
+            self._states[client].read_at = float("-inf")
 
 
 def _client_key(client: str) -> str:
@@ -117,10 +115,25 @@ class ProxyServices:
     recorder: Recorder
     matcher: SessionMatcher
     links: ResponseLinks
+    owned: OwnedIds
     loops: ClientLoops
     limits: KnownLimits
     cache: PassThroughCache
     metrics: Metrics
+
+    async def answer_ids(
+        self, tenant: str, upstream: Upstream, method: str, path: str, body: bytes
+    ) -> AnswerIds | None:
+        """Check the stored objects that a request to the operator's account names.
+
+        Return the reader of the ids in its answer; None if the provider stores nothing.
+        """
+        named, foreign = await self.owned.check(tenant, method, path, body)
+        for name in foreign:
+            # Answers of earlier versions have only a link to their session.
+            if not await self.links.has(tenant, upstream, name):
+                raise UnknownAnswerError(f"{name[:80]!r} is not an answer that this key got from this gateway")
+        return AnswerIds(self.owned, tenant) if named.is_stored else None
 
 
 def open_services(engine: Engine, owner: str, metrics: Metrics) -> ProxyServices:
@@ -134,6 +147,7 @@ def open_services(engine: Engine, owner: str, metrics: Metrics) -> ProxyServices
         recorder=Recorder(engine, owner),
         matcher=matcher,
         links=ResponseLinks(engine, matcher),
+        owned=OwnedIds(engine.store),
         loops=ClientLoops(engine.store),
         limits=KnownLimits(engine.learning),
         cache=PassThroughCache(),

@@ -14,17 +14,19 @@ from dataclasses import dataclass, field
 
 from holdfast.core.fold.session_state import Turn
 from holdfast.core.limits.bounds import DROPIN_MARK, Bounds
-from holdfast.core.proxy.matching import common_messages, digest_of
+from holdfast.core.proxy.plan import common_messages, digest_of
+from holdfast.core.proxy.recall import client_message
 from holdfast.errors import BadInputError, RetryLaterError
 from holdfast.ports import Log
 from holdfast.runtime.engine.log import open_log, pages
 from holdfast.runtime.sessions.transfer import forked
-from holdfast.types.messages import Message, Reply, Role
+from holdfast.types.messages import Message, Part, Role, ToolResult
 from holdfast.types.records import (
     CompactionApplied,
     GenerationStarted,
     InputAdmitted,
     Logged,
+    MessageExcluded,
     OutputMasked,
     PartReplaced,
     ReasoningDropped,
@@ -32,7 +34,14 @@ from holdfast.types.records import (
     ToolSettled,
 )
 
-_CHANGES_VIEW = (CompactionApplied, GenerationStarted, OutputMasked, PartReplaced, ReasoningDropped)
+_CHANGES_VIEW = (
+    CompactionApplied,
+    GenerationStarted,
+    MessageExcluded,
+    OutputMasked,
+    PartReplaced,
+    ReasoningDropped,
+)
 # Families of sessions that are cached; others are read from the store. Each takes some kilobytes.
 _FAMILIES_MAX = 5_000
 # Sessions of one family that are compared, the newest ones.
@@ -77,9 +86,9 @@ class ProxySession:
         """Take the state after records of ours."""
         self.state, self.until = turn, turn.seq
 
-    def answered(self, reply: Reply) -> None:
+    def answered(self, answer: Message) -> None:
         """Add the digest of an answer as the client will send it back."""
-        self.digests.append(digest_of(Message(Role.ASSISTANT, reply.parts)))
+        self.digests.append(digest_of(answer))
 
 
 @dataclass
@@ -103,10 +112,11 @@ class SessionMatcher:
 
     async def find(self, prefix: str, digests: Sequence[bytes]) -> ProxySession:
         """Return the session that a request continues, else a new one."""
-        family = await self._family(prefix)
+        family = self._cached(prefix)
+        is_fresh = await self._ensure_loaded(family)
         found = await self._match(family, digests)
-        if found is None:
-            # Another gateway may have begun the session.
+        if found is None and not is_fresh:
+            # Another gateway may have begun the session since the family was loaded.
             await self._load(family)
             found = await self._match(family, digests)
         if found is None:
@@ -126,8 +136,7 @@ class SessionMatcher:
                 return None
             # Of two that match alike the newer one.
             found = left.pop(max(matching)[1])
-            await self._read_on(found)
-            if found.matches(digests) is not None:
+            if not await self._read_on(found) or found.matches(digests) is not None:
                 return found
         return None
 
@@ -144,11 +153,13 @@ class SessionMatcher:
         """Return a new session, whichever others match."""
         return await self._forked(self._begin(await self._family(prefix), digests))
 
-    async def _read_on(self, session: ProxySession) -> None:
-        """Bring a cached session up to date, if another gateway has written to it."""
+    async def _read_on(self, session: ProxySession) -> bool:
+        """Bring a cached session up to date, and return whether another gateway has written to it."""
         known = await self._store.info(session.key)
-        if known is not None and known.last_seq > session.until and not session.lock.locked():
+        is_behind = known is not None and known.last_seq > session.until and not session.lock.locked()
+        if is_behind:
             await refresh(self._store, session)
+        return is_behind
 
     async def _forked(self, session: ProxySession) -> ProxySession:
         """Return a session once it has the history that it shares with an older one."""
@@ -173,18 +184,29 @@ class SessionMatcher:
         return begun
 
     async def _family(self, prefix: str) -> _Family:
+        family = self._cached(prefix)
+        await self._ensure_loaded(family)
+        return family
+
+    def _cached(self, prefix: str) -> _Family:
         family = self._families.get(prefix)
         if family is None:
             family = self._families[prefix] = _Family(prefix)
             while len(self._families) > _FAMILIES_MAX:
                 self._families.popitem(last=False)
         self._families.move_to_end(prefix)
-        if not family.is_loaded:
-            async with family.lock:
-                if not family.is_loaded:
-                    await self._load(family)
-                    family.is_loaded = True
         return family
+
+    async def _ensure_loaded(self, family: _Family) -> bool:
+        """Read a family from the store at its first use, and return whether it was read now."""
+        if family.is_loaded:
+            return False
+        async with family.lock:
+            is_first = not family.is_loaded
+            if is_first:
+                await self._load(family)
+                family.is_loaded = True
+        return is_first
 
     async def _load(self, family: _Family) -> None:
         """Read those sessions of a family from the store that are not cached."""
@@ -227,8 +249,8 @@ async def refresh(store: Log, session: ProxySession) -> None:
             match logged.record:
                 case InputAdmitted(origin=int() as origin, client_id=client_id):
                     found[origin] = bytes.fromhex(client_id)
-                case ReplyRecorded(origin=int() as origin, reply=reply):
-                    found[origin] = digest_of(Message(Role.ASSISTANT, reply.parts))
+                case ReplyRecorded(origin=int() as origin):
+                    found[origin] = digest_of(client_message(logged.record))
                 case ToolSettled(origin=int() as origin):
                     # The log has it truncated; its call identifies it.
                     found[origin] = None
@@ -240,6 +262,33 @@ async def refresh(store: Log, session: ProxySession) -> None:
         session.digests = [*kept, *(found.get(place) for place in range(len(kept), max(found) + 1))]
     session.state = (await open_log(store, session.key)).turn
     session.until = min(session.state.seq, until)
+
+
+async def history_of(store: Log, session: str, count: int) -> list[Message]:
+    """Return the first messages of a conversation from its log, up to the first missing one."""
+    found: dict[int, Message] = {}
+    async for page in pages(store, session):
+        for logged in page:
+            match logged.record:
+                case InputAdmitted(origin=int() as origin, parts=parts):
+                    found[origin] = Message(Role.USER, parts)
+                case ReplyRecorded(origin=int() as origin):
+                    found[origin] = client_message(logged.record)
+                case ToolSettled(origin=int() as origin, result=result):
+                    before = found[origin].parts if origin in found else ()
+                    found[origin] = Message(Role.TOOL, _joined(before, result))
+                case _:
+                    pass
+    messages: list[Message] = []
+    while len(messages) < count and len(messages) in found:
+        messages.append(found[len(messages)])
+    return messages
+
+
+def _joined(before: Sequence[Part], result: ToolResult) -> tuple[Part, ...]:
+    """Return the results of one message with another added; it replaces an earlier result of the same call."""
+    others = [part for part in before if isinstance(part, ToolResult) and part.call_id != result.call_id]
+    return (*others, result)
 
 
 async def fork_shared(store: Log, shared: SharedHistory, key: str, bounds: Bounds) -> bool:
@@ -264,9 +313,12 @@ async def _fork_point(store: Log, shared: SharedHistory) -> int | None:
             if _is_beyond(logged, shared.messages):
                 return point
             is_changed = is_changed or isinstance(logged.record, _CHANGES_VIEW)
-            if is_changed and isinstance(logged.record, InputAdmitted):
+            if isinstance(logged.record, InputAdmitted):
                 # Only between turns: one that is cut in the middle would have to be ended.
-                point = logged.seq - 1
+                point = logged.seq - 1 if is_changed else point
+                if logged.record.origin == shared.messages:
+                    # The first message that differs. It may have been asked again, which added copies of it.
+                    return point
     return point
 
 

@@ -1,15 +1,21 @@
-"""Upstreams of the proxy: addresses, API keys, headers, model cards, and a client for raw responses.
+"""Upstreams of the proxy: addresses, API keys, headers, model cards, a client for raw responses, speculation.
 
 Forwarding changes hop-by-hop headers, the host, the key if the gateway has its own, and compression: answers are
 requested uncompressed, because they are decoded along the way.
+
+Parsing takes longer than forwarding. A request that cannot be too large, of a conversation that is forwarded as it is,
+is sent first and parsed while the upstream works; it is cancelled if the parsed request must change. The cache only
+saves time: the plan is made from the parsed request.
 """
 
+import asyncio
 import hashlib
 import io
-from collections.abc import Iterable, Mapping, Sequence
+from collections import OrderedDict
+from collections.abc import Coroutine, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import aiohttp
 from multidict import istr
@@ -20,9 +26,7 @@ from holdfast.gateway.http.asgi import Scope
 from holdfast.gateway.http.problems import NotFoundError
 from holdfast.models import anthropic, openai_chat
 from holdfast.models.http import ModelCard
-from holdfast.models.limits import declared_limits, open_limits
-from holdfast.models.overrides import Overrides
-from holdfast.models.prices import declared_prices
+from holdfast.models.limits import Overrides, declared_limits, declared_prices, open_limits
 from holdfast.models.transport import CONNECT_SECONDS_MAX, Endpoint, UnreachableError, broken_off, parse_endpoint
 
 RawHeaders: TypeAlias = Sequence[tuple[bytes, bytes]]
@@ -48,7 +52,24 @@ _HOP_BY_HOP = frozenset(
 )
 # Headers for the gateway itself.
 _OURS = b"x-holdfast-"
-_KEY_HEADERS = frozenset({b"authorization", b"x-api-key"})
+KEY_HEADERS = frozenset({b"authorization", b"x-api-key"})
+# Cookies belong to other servers of the client's host.
+_PRIVATE = frozenset({b"cookie", b"cookie2"})
+# With the gateway's own key: headers that choose another part of the operator's account, or another method or path.
+_CHOOSES_ACCOUNT = frozenset(
+    {
+        b"openai-organization",
+        b"openai-project",
+        b"x-http-method",
+        b"x-http-method-override",
+        b"x-method-override",
+        b"x-original-url",
+        b"x-rewrite-url",
+    }
+)
+# Headers of a response that speak to a browser about our own origin. `access-control-` is a prefix.
+_FOR_BROWSERS = frozenset({b"set-cookie", b"set-cookie2", b"clear-site-data", b"alt-svc", b"strict-transport-security"})
+_CROSS_ORIGIN = b"access-control-"
 # aiohttp warns about larger bodies in one piece.
 _AT_ONCE_BYTES_MAX = 2**20
 _OFFICIAL = {"openai": openai_chat.DEFAULT_BASE_URL, "anthropic": anthropic.DEFAULT_BASE_URL}
@@ -74,12 +95,14 @@ class Upstream:
     # Fallback models, in this order, for an overloaded model. Empty unless the operator allows them.
     fallbacks: tuple[str, ...] = ()
     is_official: bool = False
+    # Further paths that are forwarded with the key above.
+    allowed_paths: tuple[str, ...] = ()
 
     def __repr__(self) -> str:
         return f"Upstream({self.family!r} at {self.endpoint.place!r})"
 
     def address(self, path: str, query: bytes = b"") -> str:
-        """Return the URL for a request to one of our paths."""
+        """Return the URL for a request to one of our paths, which is used as it came."""
         # OpenAI's base URLs end in /v1, Anthropic's do not.
         behind = path.removeprefix("/v1") if self.family == "openai" else path
         return self.endpoint.base_url + behind + (f"?{query.decode('latin-1')}" if query else "")
@@ -176,11 +199,9 @@ def _payload(body: bytes) -> bytes | io.BytesIO:
     return body if len(body) < _AT_ONCE_BYTES_MAX else io.BytesIO(body)
 
 
-def find_upstream(scope: Scope, upstreams: Mapping[str, Upstream]) -> Upstream:
+def find_upstream(scope: Scope, path: str, upstreams: Mapping[str, Upstream]) -> Upstream:
     """Return the upstream of a request. Anthropic clients send `anthropic-version` or use its paths."""
-    is_anthropic = scope["path"].startswith("/v1/messages") or any(
-        name == b"anthropic-version" for name, _ in scope["headers"]
-    )
+    is_anthropic = path.startswith("/v1/messages") or any(name == b"anthropic-version" for name, _ in scope["headers"])
     family = "anthropic" if is_anthropic else "openai"
     if family not in upstreams:
         raise NotFoundError(f"this gateway has no upstream for {family}; its operator sets one in [upstream]")
@@ -194,18 +215,24 @@ def upstream_headers(
 
     `is_key_ours`: the client's key is one of this gateway, so it is not forwarded.
     """
-    dropped = _HOP_BY_HOP | _connection_headers(headers) | (_KEY_HEADERS if is_key_ours else frozenset())
+    dropped = _HOP_BY_HOP | _PRIVATE | _connection_headers(headers) | (KEY_HEADERS if is_key_ours else frozenset())
     forwarded = [(name, text) for name, text in headers if name not in dropped and not name.startswith(_OURS)]
     forwarded.append((b"accept-encoding", b"identity"))
-    if upstream.key and not any(name in _KEY_HEADERS for name, _ in forwarded):
+    if any(name in KEY_HEADERS for name, _ in forwarded):
+        return forwarded
+    forwarded = [(name, text) for name, text in forwarded if name not in _CHOOSES_ACCOUNT]
+    if upstream.key:
         forwarded += [(name.encode(), text.encode()) for name, text in _key_headers(upstream).items()]
     return forwarded
 
 
 def _connection_headers(headers: Iterable[tuple[bytes, bytes]]) -> frozenset[bytes]:
-    """Return the header names that `Connection` lists: they belong to one connection."""
+    """Return the header names that `Connection` lists: they belong to one connection.
+
+    A key is not one of them: a request without its key would get the gateway's.
+    """
     listed = [text for name, text in headers if name == b"connection"]
-    return frozenset(token.strip().lower() for text in listed for token in text.split(b","))
+    return frozenset(token.strip().lower() for text in listed for token in text.split(b",")) - KEY_HEADERS
 
 
 def _key_headers(upstream: Upstream) -> Mapping[str, str]:
@@ -215,14 +242,16 @@ def _key_headers(upstream: Upstream) -> Mapping[str, str]:
 
 
 def client_headers(headers: Iterable[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
-    """Return an upstream's headers for the client."""
-    return [(name, text) for raw, text in headers if (name := raw.lower()) not in _HOP_BY_HOP or name == _LENGTH]
+    """Return an upstream's headers for the client, without those for browsers and those that only the gateway sends."""
+    dropped = (_HOP_BY_HOP | _FOR_BROWSERS) - {_LENGTH}
+    named = ((raw.lower(), text) for raw, text in headers)
+    return [(name, text) for name, text in named if name not in dropped and not name.startswith((_CROSS_ORIGIN, _OURS))]
 
 
 def key_in(headers: Iterable[tuple[bytes, bytes]]) -> str:
     """Return the API key in a request's headers; "" if there is none."""
     for name, text in headers:
-        if name in _KEY_HEADERS:
+        if name in KEY_HEADERS:
             return text.decode("latin-1").removeprefix("Bearer ").strip()
     return ""
 
@@ -241,3 +270,71 @@ def model_card(upstream: Upstream, dialect: str, name: str, overrides: Overrides
     listed = declared_prices(reference) if upstream.is_official else NO_PRICES
     prices = overrides.priced(reference, listed)
     return ModelCard(reference, name, upstream.endpoint.place, limits, upstream.is_official, prices)
+
+
+# A request is known by its first bytes before it is parsed: the model, the beginning of the system text and often the
+# first message. Conversations with the same beginning share an entry; if one was recovered, the entry is not plain.
+_HEAD_BYTES = 1_024
+# Cached heads, 16 bytes each and a key.
+_HEADS_MAX = 10_000
+# Rounds of the event loop until a request has left: it gets its connection, it is written, it is sent.
+_TURNS = 3
+
+
+class PassThroughCache:
+    """Cache of request heads whose conversations were all forwarded unchanged."""
+
+    def __init__(self) -> None:
+        self._is_plain: OrderedDict[bytes, bool] = OrderedDict()
+
+    def has(self, owner: str, body: bytes) -> bool:
+        """Return whether a request begins like such conversations."""
+        return self._is_plain.get(_head(owner, body), False)
+
+    def learn(self, owner: str, body: bytes, *, is_plain: bool) -> None:
+        """Record if a request was forwarded unchanged. A head that once was not stays so."""
+        head = _head(owner, body)
+        self._is_plain[head] = is_plain and self._is_plain.get(head, True)
+        self._is_plain.move_to_end(head)
+        while len(self._is_plain) > _HEADS_MAX:
+            self._is_plain.popitem(last=False)
+
+
+def _head(owner: str, body: bytes) -> bytes:
+    return hashlib.blake2b(owner.encode() + b"\0" + body[:_HEAD_BYTES], digest_size=16).digest()
+
+
+class SpeculativeForward:
+    """A request that was sent before it was parsed. Its response is taken once, or cancelled."""
+
+    def __init__(self, sending: Coroutine[Any, Any, UpstreamResponse]) -> None:
+        self._sending = asyncio.create_task(sending, name="speculative forward")
+        self.is_taken = False
+
+    async def sent(self) -> None:
+        """Return when everything that can be sent without waiting is on the wire."""
+        for _ in range(_TURNS):
+            await asyncio.sleep(0)
+
+    async def take(self) -> UpstreamResponse:
+        """Return the response."""
+        self.is_taken = True
+        try:
+            return await self._sending
+        except asyncio.CancelledError:
+            # The response may have arrived at the same time.
+            self._close()
+            raise
+
+    async def cancel(self) -> None:
+        """Cancel it unless it was taken, so that the upstream stops working."""
+        if self.is_taken:
+            return
+        self._sending.cancel()
+        await asyncio.wait([self._sending])
+        self._close()
+
+    def _close(self) -> None:
+        sending = self._sending
+        if sending.done() and not sending.cancelled() and sending.exception() is None:
+            sending.result().close()

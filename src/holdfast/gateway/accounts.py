@@ -1,0 +1,291 @@
+"""Accounts of gateway keys: record usage in a log per key, and admit requests within the limits of their key.
+
+Usage is taken from the records that this process writes. It is gathered for a moment and appended as one record per
+model, at once for a key with limits. All gateways on a store read the same logs, so limits hold over restarts, and over
+nodes with a delay of at most a second. A process that is killed may lose the usage of its last moment from the account;
+the sessions have it.
+"""
+
+import asyncio
+import logging
+from collections import Counter
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from time import monotonic
+
+from holdfast.core.limits.accounts import (
+    EMPTY,
+    READ_RECORDS,
+    Account,
+    Exceeded,
+    account_from_end,
+    add_usage,
+    call_totals,
+    check_request,
+    fold_account,
+    is_limited,
+    may_use,
+    plus,
+    totals_due,
+)
+from holdfast.core.limits.bounds import RESERVED_KEYS
+from holdfast.errors import HoldfastError
+from holdfast.gateway.http.auth import tenant_of
+from holdfast.gateway.http.problems import ForbiddenError, OverLimitError
+from holdfast.ports import Clock, Log
+from holdfast.runtime.engine.log import pages
+from holdfast.types.accounts import KeyLimits, UsageTotals
+from holdfast.types.records import (
+    AttemptFailed,
+    AttemptStarted,
+    Logged,
+    PieceSummarised,
+    ReplyRecorded,
+    SummaryRefused,
+    UsageRecorded,
+)
+
+log = logging.getLogger(__name__)
+
+ACCOUNTS_KEY = f"{RESERVED_KEYS}usage:"
+# Usage of a key without limits is gathered this long: one record a second at most ...
+_GATHER_SECONDS = 1.0
+# ... and of a key with limits this long, so that a busy key does not write a record per request.
+_GATHER_LIMITED_SECONDS = 0.05
+# Records of other gateways may be known this late.
+_FRESH_SECONDS = 1.0
+# Usage that cannot be recorded is tried again after this long.
+_RETRY_SECONDS = 5.0
+# Open attempts whose model is remembered until their reply; a session has one at a time.
+_ATTEMPTS_MAX = 20_000
+# Dialects in references to models: "openai:gpt-5".
+_DIALECTS = frozenset({"openai", "responses", "anthropic", "gemini"})
+# Accounts in one page of the store's list.
+_PAGE = 1_000
+
+
+def account_key(tenant: str) -> str:
+    """Return the key of a tenant's account log."""
+    return ACCOUNTS_KEY + tenant
+
+
+def model_label(model: str) -> str:
+    """Return the name of a model without the dialect of a reference: limits and figures are by name."""
+    dialect, colon, name = model.partition(":")
+    return name if colon and dialect in _DIALECTS else model
+
+
+def check_allowed(limits: KeyLimits, model: str) -> None:
+    """Raise `ForbiddenError` for a model that a key may not use."""
+    if not may_use(limits, model_label(model)):
+        raise ForbiddenError(f"this key may not use the model {model[:80]!r}; it may use: {', '.join(limits.models)}")
+
+
+async def read_account(store: Log, tenant: str) -> Account:
+    """Return the account of a tenant by its log."""
+    key = account_key(tenant)
+    known = await store.info(key)
+    if known is None:
+        return EMPTY
+    end = await store.read(key, after=max(0, known.last_seq - READ_RECORDS))
+    account = EMPTY if end and end[0].seq == 1 else account_from_end(end)
+    return await _read_on(store, key, EMPTY if account is None else account)
+
+
+async def _read_on(store: Log, key: str, account: Account) -> Account:
+    async for page in pages(store, key, after=account.seq):
+        for logged in page:
+            account = fold_account(account, logged)
+    return account
+
+
+async def account_names(store: Log) -> AsyncIterator[str]:
+    """Yield the names of all tenants that have an account."""
+    after = ACCOUNTS_KEY[:-1]
+    while page := await store.sessions(after=after, limit=_PAGE):
+        for known in page:
+            if not known.key.startswith(ACCOUNTS_KEY):
+                return
+            yield known.key.removeprefix(ACCOUNTS_KEY)
+        after = page[-1].key
+
+
+@dataclass
+class _Held:
+    """The account of one tenant in this process: its cached fold, and usage that is not recorded yet."""
+
+    account: Account = EMPTY
+    read_at: float = float("-inf")
+    pending: dict[str, UsageTotals] = field(default_factory=dict)
+    # Usage in the append that is under way.
+    writing: dict[str, UsageTotals] = field(default_factory=dict)
+    running: Counter[str] = field(default_factory=Counter)
+    limits: KeyLimits = field(default_factory=KeyLimits)
+    flushing: asyncio.Task[None] | None = None
+    # Held while the account is read on, so that usage is counted either in it or beside it.
+    lock: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+    def add(self, model: str, totals: UsageTotals) -> None:
+        self.pending[model] = plus(self.pending.get(model, UsageTotals()), totals)
+
+    def current(self, now: float) -> Account:
+        """Return the account with the usage that is not recorded yet."""
+        account = self.account
+        for unrecorded in (self.writing, self.pending):
+            for model, totals in unrecorded.items():
+                account = add_usage(account, model, totals, now)
+        return account
+
+
+class Accounts:
+    """The accounts of all tenants of a gateway. `close` records the rest of their usage."""
+
+    def __init__(self, store: Log, clock: Clock) -> None:
+        self._store = store
+        self._clock = clock
+        self._held: dict[str, _Held] = {}
+        self._attempts: dict[str, str] = {}
+
+    def observe(self, session: str, logged: Logged) -> None:
+        """Add the usage of a record that this process wrote to the account of its tenant."""
+        record = logged.record
+        if isinstance(record, AttemptStarted):
+            if len(self._attempts) < _ATTEMPTS_MAX:
+                self._attempts[session] = record.model
+            return
+        used = _usage_of(record, self._attempts.get(session, ""))
+        if used is None:
+            return
+        if isinstance(record, ReplyRecorded | AttemptFailed):
+            self._attempts.pop(session, None)
+        model, totals = used
+        self._add(tenant_of(session), model_label(model), totals)
+
+    @asynccontextmanager
+    async def admitted(self, tenant: str, limits: KeyLimits, model: str) -> AsyncIterator[None]:
+        """Count a request to a model while it runs. Raises if the key may not use the model or a limit is reached."""
+        check_allowed(limits, model)
+        model = model_label(model)
+        held = self._of(tenant)
+        held.limits = limits
+        if is_limited(limits):
+            await self._check(tenant, held, model)
+        self._add(tenant, model, UsageTotals(requests=1))
+        held.running[model] += 1
+        try:
+            yield
+        finally:
+            held.running[model] -= 1
+            if not held.running[model]:
+                del held.running[model]
+
+    async def account(self, tenant: str) -> Account:
+        """Return the account of a tenant, with the usage of this process that is not recorded yet."""
+        held = self._of(tenant)
+        await self._refresh(tenant, held)
+        return held.current(self._clock.now())
+
+    async def names(self) -> list[str]:
+        """Return the names of all tenants that have an account, in order."""
+        stored = [name async for name in account_names(self._store)]
+        return sorted({*stored, *(name for name, held in self._held.items() if held.pending or held.writing)})
+
+    async def close(self) -> None:
+        """Record all usage that is not recorded yet."""
+        for tenant, held in self._held.items():
+            if held.flushing is not None:
+                held.flushing.cancel()
+                await asyncio.wait([held.flushing])
+            # An append that was cancelled may have happened: usage counted twice would be money nobody spent.
+            held.writing = {}
+            try:
+                await self._append(tenant, held)
+            except HoldfastError as error:
+                log.warning("usage of a key is not recorded", extra={"tenant": tenant, "code": error.code})
+
+    def _of(self, tenant: str) -> _Held:
+        return self._held.setdefault(tenant, _Held())
+
+    def _add(self, tenant: str, model: str, totals: UsageTotals) -> None:
+        held = self._of(tenant)
+        held.add(model, totals)
+        if held.flushing is None:
+            held.flushing = asyncio.create_task(self._flush(tenant, held), name="record usage")
+
+    async def _check(self, tenant: str, held: _Held, model: str) -> None:
+        await self._refresh(tenant, held)
+        now = self._clock.now()
+        exceeded = check_request(held.current(now), held.limits, model, now, held.running)
+        if exceeded is not None:
+            self._add(tenant, model, UsageTotals(limited=1))
+            raise _over_limit(exceeded)
+
+    async def _refresh(self, tenant: str, held: _Held) -> None:
+        if monotonic() - held.read_at > _FRESH_SECONDS:
+            async with held.lock:
+                held.account = await self._read(tenant, held.account)
+                held.read_at = monotonic()
+
+    async def _read(self, tenant: str, account: Account) -> Account:
+        """Return an account with the records that were appended since."""
+        if not account.seq:
+            return await read_account(self._store, tenant)
+        return await _read_on(self._store, account_key(tenant), account)
+
+    async def _flush(self, tenant: str, held: _Held) -> None:
+        """Record usage until none is pending. A store that fails is asked again later: usage is not lost meanwhile."""
+        while held.pending:
+            await asyncio.sleep(_GATHER_LIMITED_SECONDS if is_limited(held.limits) else _GATHER_SECONDS)
+            try:
+                await self._append(tenant, held)
+            except HoldfastError as error:
+                log.warning("usage of a key is not recorded yet", extra={"tenant": tenant, "code": error.code})
+                for model, totals in held.writing.items():
+                    held.add(model, totals)
+                held.writing = {}
+                await asyncio.sleep(_RETRY_SECONDS)
+        held.flushing = None
+
+    async def _append(self, tenant: str, held: _Held) -> None:
+        held.writing, held.pending = held.pending, {}
+        key = account_key(tenant)
+        while held.writing:
+            model, totals = next(iter(held.writing.items()))
+            async with held.lock:
+                await self._store.admit(key, UsageRecorded(model, totals))
+                account = await self._read(tenant, held.account)
+                held.account, held.read_at = account, monotonic()
+                del held.writing[model]
+        due = totals_due(held.account)
+        if due is not None:
+            await self._store.admit(key, due)
+
+
+def _usage_of(record: object, model: str) -> tuple[str, UsageTotals] | None:
+    """Return the model and the totals of a record about a model call; None for other records."""
+    match record:
+        case ReplyRecorded(reply=reply, cost_usd=usd) if model or reply.usage is not None:
+            # A reply without attempt and usage is of a history that a client brought along.
+            return model or reply.model, call_totals(reply.usage, usd)
+        case AttemptFailed(usage=usage, cost_usd=usd) if usage is not None:
+            return model, call_totals(usage, usd)
+        case (
+            PieceSummarised(model=name, usage=usage, cost_usd=usd)
+            | SummaryRefused(model=name, usage=usage, cost_usd=usd)
+        ) if usage is not None:
+            return name, call_totals(usage, usd)
+        case _:
+            return None
+
+
+def _over_limit(exceeded: Exceeded) -> OverLimitError:
+    return OverLimitError(exceeded.sentence, limit=exceeded.limit, retry_seconds=exceeded.retry_seconds)
+
+
+def usage_by_period(account: Account, *, periods_max: int) -> Iterator[tuple[str, str, UsageTotals]]:
+    """Yield period, model and totals, the newest period first."""
+    shown = set(sorted(account.periods, reverse=True)[:periods_max])
+    for row in account.rows():
+        if row.period in shown:
+            yield row.period, row.model, row.totals
