@@ -1,0 +1,167 @@
+"""The client and the session without asyncio: the same methods, each waits for its result.
+
+They are usable from any thread and, with `call`, from any event loop. The engine runs in a loop of its own.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Generator
+from contextlib import AbstractAsyncContextManager
+from types import TracebackType
+from typing import Any, Concatenate, ParamSpec, Self, TypeVar
+
+from holdfast.adapters.loop_thread import LoopCalls, LoopThread
+from holdfast.runtime.sessions.client import Client as AsyncClient
+from holdfast.runtime.sessions.session import Session as AsyncSession
+
+_P = ParamSpec("_P")
+_ResultT = TypeVar("_ResultT")
+
+
+def _blocking(
+    method: Callable[Concatenate[AsyncSession, _P], Awaitable[_ResultT]],
+) -> Callable[Concatenate["Session", _P], _ResultT]:
+    def call(self: "Session", /, *args: _P.args, **kwargs: _P.kwargs) -> _ResultT:
+        # The coroutine is made in the loop: a call that is rejected before leaves none behind.
+        async def work() -> _ResultT:
+            return await method(self.session, *args, **kwargs)
+
+        return self.client.thread.run(work())
+
+    call.__doc__, call.__name__ = method.__doc__, getattr(method, "__name__", "call")
+    return call
+
+
+def _iterating(
+    method: Callable[Concatenate[AsyncSession, _P], AsyncIterator[_ResultT]],
+) -> Callable[Concatenate["Session", _P], Generator[_ResultT, None, None]]:
+    def call(self: "Session", /, *args: _P.args, **kwargs: _P.kwargs) -> Generator[_ResultT, None, None]:
+        return self.client.thread.iterate(lambda: method(self.session, *args, **kwargs))
+
+    call.__doc__, call.__name__ = method.__doc__, getattr(method, "__name__", "call")
+    return call
+
+
+class Session:
+    """A conversation under a stable key; see `holdfast.Session`. Iterators are closed when the loop is left."""
+
+    def __init__(self, session: AsyncSession, client: "Client") -> None:
+        self.session, self.client = session, client
+
+    @property
+    def key(self) -> str:
+        """The key of the session."""
+        return self.session.key
+
+    send = _blocking(AsyncSession.send)
+    post = _blocking(AsyncSession.post)
+    wait = _blocking(AsyncSession.wait)
+    cancel = _blocking(AsyncSession.cancel)
+    compact = _blocking(AsyncSession.compact)
+    preview = _blocking(AsyncSession.preview)
+    undo = _blocking(AsyncSession.undo)
+    exclude = _blocking(AsyncSession.exclude)
+    pin = _blocking(AsyncSession.pin)
+    history = _blocking(AsyncSession.history)
+    search = _blocking(AsyncSession.search)
+    read = _blocking(AsyncSession.read)
+    recall = _blocking(AsyncSession.recall)
+    known = _blocking(AsyncSession.known)
+    state = _blocking(AsyncSession.state)
+    submit = _blocking(AsyncSession.submit)
+    view = _blocking(AsyncSession.view)
+    generation = _blocking(AsyncSession.generation)
+    append = _blocking(AsyncSession.append)
+    retract = _blocking(AsyncSession.retract)
+    pop = _blocking(AsyncSession.pop)
+    stored = _blocking(AsyncSession.stored)
+    lookup = _blocking(AsyncSession.lookup)
+    find = _blocking(AsyncSession.find)
+    stored_at = _blocking(AsyncSession.stored_at)
+    stream = _iterating(AsyncSession.stream)
+    follow = _iterating(AsyncSession.follow)
+    live = _iterating(AsyncSession.live)
+    watch = _iterating(AsyncSession.watch)
+
+    def fork(self, key: str, *, at: int | None = None) -> "Session":
+        """Fork this session; see `holdfast.Session.fork`."""
+        return Session(self.client.thread.run(self.session.fork(key, at=at)), self.client)
+
+
+def _on_client(
+    method: Callable[Concatenate[AsyncClient, _P], Awaitable[_ResultT]],
+) -> Callable[Concatenate["Client", _P], _ResultT]:
+    def call(self: "Client", /, *args: _P.args, **kwargs: _P.kwargs) -> _ResultT:
+        async def work() -> _ResultT:
+            return await method(self.client, *args, **kwargs)
+
+        return self.thread.run(work())
+
+    call.__doc__, call.__name__ = method.__doc__, getattr(method, "__name__", "call")
+    return call
+
+
+class Client:
+    """An open store with its sessions, without asyncio. Close it, or use it as a context manager.
+
+    The end of the program closes it too.
+    """
+
+    def __init__(self, opening: Callable[[], AbstractAsyncContextManager[AsyncClient]]) -> None:
+        self.thread = LoopThread()
+        try:
+            self.client = self.thread.run(self._open(opening))
+        except BaseException:
+            self.thread.close()
+            raise
+
+    async def _open(self, opening: Callable[[], AbstractAsyncContextManager[AsyncClient]]) -> AsyncClient:
+        opened = opening()
+        client = await opened.__aenter__()
+
+        async def close() -> None:
+            await opened.__aexit__(None, None, None)
+
+        self.thread.on_close(close)
+        return client
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the store. Unfinished turns resume at the next start. A second call is a no-op."""
+        self.thread.close()
+
+    async def call(self, work: Coroutine[Any, Any, _ResultT]) -> _ResultT:
+        """Await a coroutine of the asynchronous client, `client.client`, from any event loop."""
+        return await self.thread.call(work)
+
+    def session(self, key: str, *, model: str | None = None, system: str | None = None) -> Session:
+        """Return the session under a key; see `holdfast.Client.session`."""
+        return Session(self.thread.run(self.client.session(key, model=model, system=system)), self)
+
+    sessions = _on_client(AsyncClient.sessions)
+    pending = _on_client(AsyncClient.pending)
+    blob = _on_client(AsyncClient.blob)
+    import_ = _on_client(AsyncClient.import_)
+    delete = _on_client(AsyncClient.delete)
+    prune = _on_client(AsyncClient.prune)
+
+    def working(self) -> tuple[str, ...]:
+        """Return the keys of the sessions that this process works on now."""
+        return self.client.working()
+
+    def export(self, key: str) -> Generator[bytes, None, None]:
+        """Yield the lines of an export of a session."""
+        return self.thread.iterate(lambda: self.client.export(key))
+
+
+def calls_of(client: AsyncClient | Client) -> tuple[AsyncClient, LoopCalls]:
+    """Return the asynchronous client and the calls into its loop: without a thread, the running one."""
+    if isinstance(client, Client):
+        return client.client, client.thread
+    return client, LoopCalls(asyncio.get_running_loop())

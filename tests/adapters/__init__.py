@@ -1,0 +1,1 @@
+"""Adapters for agent frameworks, in-process transport and the client without asyncio."""
