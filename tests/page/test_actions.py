@@ -84,6 +84,20 @@ async def test_a_message_is_pinned_and_unpinned(browsing: Browsing) -> None:
     assert (pinned, unpinned) == ([1], [])
 
 
+async def test_a_message_is_left_out_and_taken_back(browsing: Browsing) -> None:
+    async with browsing.gateway() as running:
+        await running.client.send(KEY, "remember harbour = Kiel")
+        page = await browsing.open(running.url, at(KEY))
+        await page.get_by_role("button", name="Leave this out of the view").first.click()
+        left = page.get_by_role("button", name="Left out of the view")
+        await expect(left).to_have_attribute("aria-pressed", "true")
+        excluded = (await running.client.get(f"/api/sessions/{KEY}")).body["excluded"]
+        await left.click()
+        await expect(left).to_have_count(0)
+        taken_back = (await running.client.get(f"/api/sessions/{KEY}")).body["excluded"]
+    assert (excluded, taken_back) == ([1], [])
+
+
 async def test_what_is_open_is_cancelled(browsing: Browsing) -> None:
     model = SilentModel()
     async with browsing.gateway(model) as running:

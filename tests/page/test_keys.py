@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from playwright.async_api import expect
 
-from holdfast.gateway.http.auth import KeyFile
+from holdfast.gateway.http.keys import KeyFile
 from tests.page.pages import FAILED_REQUEST, Browsing
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")

@@ -1,6 +1,7 @@
 """The page's files as they are served: what there is, of which type, with which promises to the browser."""
 
 import gzip
+import hashlib
 import os
 import re
 import sys
@@ -11,11 +12,14 @@ from pathlib import Path
 import pytest
 import uv_build
 
+from holdfast.core.compaction.layers import LABELS
 from holdfast.gateway.http.page import CONTENT_SECURITY_POLICY, Page
 from tests.house.places import ROOT
 from tests.page.pages import a_gateway_with_page
 
 FOLDER = Path(str(files("holdfast") / "page"))
+# Libraries of other projects. They name their web sites; the policy of the page lets nothing reach them.
+VENDOR = FOLDER / "vendor"
 SCRIPTS = sorted((FOLDER / "app").glob("*.js"))
 # Whoever needs one of these has made markup, or code, of a string.
 _MARKUP = re.compile(
@@ -29,7 +33,7 @@ def test_no_script_makes_markup_or_code_of_a_string(path: Path) -> None:
 
 
 def test_the_page_needs_nothing_from_elsewhere() -> None:
-    texts = {path: path.read_text() for path in FOLDER.rglob("*") if path.is_file()}
+    texts = {path: path.read_text() for path in FOLDER.rglob("*") if path.is_file() and VENDOR not in path.parents}
     away = {
         path.name: found
         for path, text in texts.items()
@@ -37,6 +41,17 @@ def test_the_page_needs_nothing_from_elsewhere() -> None:
     }
     assert len(texts) > 20
     assert away == {}
+
+
+def test_vendored_libraries_are_unchanged_and_have_their_licences() -> None:
+    lines = (VENDOR / "checksums.txt").read_text().splitlines()
+    listed = {name: digest for digest, _, name in (line.partition("  ") for line in lines)}
+    found = {
+        str(path.relative_to(VENDOR)): hashlib.sha256(path.read_bytes()).hexdigest() for path in VENDOR.rglob("*.js")
+    }
+    assert found == listed
+    licences = re.findall(r"`([\w./-]+LICENSE\.txt)`", (VENDOR / "README.md").read_text())
+    assert [(VENDOR / name).is_file() for name in licences] == [True, True]
 
 
 def test_the_shell_has_no_script_and_no_style_of_its_own() -> None:
@@ -51,9 +66,17 @@ def test_every_module_that_is_imported_is_there() -> None:
         for path in SCRIPTS
         for name in re.findall(r'(?:from|import)\s*\(?"\./([\w.]+)"', path.read_text())
     }
+    wanted |= {name for path in SCRIPTS for name in re.findall(r'from "\.\./(vendor/[\w./-]+)"', path.read_text())}
     shell = (FOLDER / "index.html").read_text()
     wanted |= set(re.findall(r'(?:src|href)="/([^"]+)"', shell))
     assert wanted - names == set()
+
+
+def test_the_page_knows_every_label_of_a_ledger_line() -> None:
+    script = (FOLDER / "app" / "summary.js").read_text()
+    table = script[script.index("const LABELS") : script.index("const LISTS")]
+    known = {quoted or bare for quoted, bare in re.findall(r'(?:"([^"]+)"|(\w+)): "', table)}
+    assert set(LABELS.split("|")) - known == set()
 
 
 async def test_the_page_is_served_with_its_type_and_a_strict_policy() -> None:

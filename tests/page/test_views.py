@@ -8,9 +8,10 @@ from playwright.async_api import Page, expect
 
 from holdfast.runtime.sessions.record_text import describe_record
 from holdfast.testing.builders import a_reply, a_tool_call
+from holdfast.types.accounts import UsageTotals
 from holdfast.types.faults import Confidence, Fault, FaultKind, Phase, Refusal, Rung
 from holdfast.types.limits import Learned
-from holdfast.types.messages import BlobRef, LargeText, Media, Text, ToolOutcome, ToolResult, ToolSpec
+from holdfast.types.messages import BlobRef, LargeText, Media, Payload, Role, Text, ToolOutcome, ToolResult, ToolSpec
 from holdfast.types.records import (
     Abandonment,
     AnswerLinked,
@@ -31,12 +32,17 @@ from holdfast.types.records import (
     GenerationStarted,
     InputAdmitted,
     LimitsLearned,
+    MessageAppended,
+    MessageExcluded,
     MessagePinned,
+    MessagesRetracted,
     NoticePosted,
     Outcome,
     OutputClamped,
     OutputMasked,
+    ParameterDropped,
     PartReplaced,
+    PayloadStored,
     PieceSummarised,
     ReasoningDropped,
     ResultSubmitted,
@@ -53,6 +59,8 @@ from holdfast.types.records import (
     Trigger,
     TurnEnded,
     TurnStarted,
+    UsageRecorded,
+    UsageTotalled,
     WindowWarned,
 )
 from tests.page.pages import Browsing, a_program, at
@@ -67,6 +75,8 @@ APPLIED = CompactionApplied(0, 26, "notes", 22_750, 814, SummaryKind.SUMMARY, "s
 EXAMPLES: tuple[AnyRecord, ...] = (
     ClientCompacted(),
     ClientResumed("0a0b", 20_480),
+    UsageRecorded("deep", UsageTotals(5, 1, 4, 1_200, 340, 800, 0.25)),
+    UsageTotalled(1_000, ()),
     SessionConfigured(),
     SessionConfigured("sim", "be brief " * 200, (ToolSpec("depth", "", "{}"),)),
     InputAdmitted((Text("hello"), Media(BLOB, "image/png", "a.png", 10, 20), LargeText(BLOB, "head", "b.txt"))),
@@ -76,6 +86,9 @@ EXAMPLES: tuple[AnyRecord, ...] = (
     CompactionRequested(Trigger.AHEAD, "the schema"),
     MessagePinned(3),
     MessagePinned(3, is_pinned=False),
+    MessageExcluded(3),
+    MessageExcluded(3, is_excluded=False),
+    MessageExcluded(5, 1, turn=5, why="content_policy"),
     ResultSubmitted(1, 2, ToolResult("call-1", (Text("12 fathoms"),))),
     LimitsLearned("openai:https://x:gpt", Learned()),
     CompactionUndone(9),
@@ -106,6 +119,7 @@ EXAMPLES: tuple[AnyRecord, ...] = (
     GenerationStarted(0, 26, "notes", 22_750, 814),
     ReasoningDropped(1, 9),
     EffortChanged(1, None),
+    ParameterDropped(1, "temperature"),
     OutputClamped(1, 4_096),
     OutputMasked(1, 12),
     PartReplaced(1, 5, 0, Text("[an image]"), "it was too large"),
@@ -118,6 +132,11 @@ EXAMPLES: tuple[AnyRecord, ...] = (
     NoticePosted(1, "compacted", "Something was cut."),
     DamageSetAside("checksum", "q-1"),
     SegmentSealed(1, 900, "seg", "b" * 64, 123_456),
+    MessageAppended(Role.ASSISTANT, (Text("hi"),), 1),
+    PayloadStored(Payload("t", "é")),
+    PayloadStored(Payload("t", content=b"\xff\x00")),
+    PayloadStored(Payload("t", blob=BlobRef("a" * 64, 1_234))),
+    MessagesRetracted(4),
 )
 
 

@@ -10,7 +10,7 @@ import { attempt, openDialog } from "./dialogs.js";
 import { el } from "./dom.js";
 import { save } from "./files.js";
 import { icon } from "./icons.js";
-import { plain } from "./prose.js";
+import { plain } from "./plain.js";
 import { mediaInWords } from "./record_text.js";
 
 const PICTURES = new Set(["image/png", "image/jpeg", "image/gif", "image/webp"]);

@@ -5,7 +5,7 @@ import { drawChart, legend } from "./chart.js";
 import { sentenceOf } from "./dialogs.js";
 import { el, fill } from "./dom.js";
 import { bytes, count, short } from "./format.js";
-import { plain } from "./prose.js";
+import { plain } from "./plain.js";
 import { go, toSession } from "./router.js";
 
 /** Newest records that are read first; a button reads a long session from the beginning. */

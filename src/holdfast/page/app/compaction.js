@@ -143,6 +143,8 @@ export class CompactionTab {
         key: this._model.key,
         isPinned: (at) => this._model.detail?.pinned.includes(at),
         pin: none,
+        isExcluded: () => false,
+        exclude: none,
         openCompaction: none,
         fork: none,
         isInView: () => true,

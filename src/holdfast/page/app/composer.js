@@ -7,7 +7,7 @@ import { sentenceOf, toast } from "./dialogs.js";
 import { el, fill, freshId } from "./dom.js";
 import { bytes } from "./format.js";
 import { icon } from "./icons.js";
-import { plain } from "./prose.js";
+import { plain } from "./plain.js";
 
 /** Backoff between retries, in milliseconds. */
 const BACKOFF_FIRST = 500;

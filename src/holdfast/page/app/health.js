@@ -1,27 +1,15 @@
 /** Health page: active and queued sessions, lease holders, learned limits, recent faults, doctor checks. */
 
 import { get, send } from "./api.js";
-import { sentenceOf } from "./dialogs.js";
+import { attempt, confirmed, sentenceOf } from "./dialogs.js";
 import { el, fill } from "./dom.js";
-import { ago, bytes, count, counted, lasting, moment, short } from "./format.js";
+import { ago, count, counted, lasting, moment, short } from "./format.js";
 import { icon } from "./icons.js";
-import { plain } from "./prose.js";
+import { plain } from "./plain.js";
 import { toSession } from "./router.js";
 
 /** Milliseconds between two polls while the page is visible. */
 const POLL_MS = 5_000;
-/**
- * Learned limits: field, heading, format.
- * @type {[string, string, (n: number) => string][]}
- */
-const LIMITS = [
-  ["window_tokens", "Window", short],
-  ["output_tokens_max", "Output", short],
-  ["wire_bytes_max", "Bytes", bytes],
-  ["media_count_max", "Media", count],
-  ["accepted_tokens", "Most accepted", short],
-];
-
 export class HealthView {
   constructor() {
     this._stop = new AbortController();
@@ -61,7 +49,10 @@ export class HealthView {
   async _poll() {
     if (document.hidden) return;
     try {
-      this._show(await get("/api/health", {}, this._stop.signal));
+      const health = await get("/api/health", {}, this._stop.signal);
+      // Only the operator may see them.
+      const models = health.is_operator ? (await get("/api/models", {}, this._stop.signal)).models : null;
+      this._show(health, models);
     } catch (error) {
       if (!this._stop.signal.aborted) this._status.textContent = sentenceOf(error);
     }
@@ -80,12 +71,20 @@ export class HealthView {
     this._check.disabled = false;
   }
 
-  /** @param {any} health */
-  _show(health) {
+  /** @param {string} model */
+  async _forget(model) {
+    const sentence = `Everything that was learned about ${model} is dropped. The next calls learn it again.`;
+    if (!(await confirmed("Forget learned limits", sentence, "Forget"))) return;
+    await attempt(() => send("DELETE", `/api/models/${encodeURIComponent(model)}`));
+    await this._poll();
+  }
+
+  /** @param {any} health @param {any[] | null} models */
+  _show(health, models) {
     this._check.hidden = !health.is_operator;
     if (health.is_checking) this._status.textContent = "The doctor is checking the store…";
     // Redraw only on change, so that a reader is not disturbed.
-    const now = JSON.stringify(health);
+    const now = JSON.stringify([health, models]);
     if (now === this._known) return;
     this._known = now;
     fill(
@@ -99,7 +98,7 @@ export class HealthView {
         health.is_operator ? doctor(health.check) : null,
         faults(health.faults),
       ),
-      health.learned ? learned(health.learned) : null,
+      models ? learned(models, (model) => this._forget(model)) : null,
     );
   }
 }
@@ -244,13 +243,24 @@ function faults(all) {
   );
 }
 
-/** @param {Record<string, any>} all */
-function learned(all) {
-  const rows = Object.entries(all).map(
-    ([issuer, one]) => [plain(issuer), ...LIMITS.map(([field, , say]) => (one[field] ? say(one[field]) : "–"))]
+/** @param {any[]} models @param {(model: string) => void} forget */
+function learned(models, forget) {
+  if (!models.length) return card("Learned limits", el("p", { class: "faint" }, "No limits learned from calls yet."));
+  const rows = models.map(
+    (one) => [
+      plain(one.model),
+      one.accepted_tokens ? short(one.accepted_tokens) : "–",
+      one.claims.length
+        ? el("ul", { class: "claims" }, one.claims.map((/** @type {any} */ claim) => el("li", {}, plain(claim.words))))
+        : "no limits",
+      el(
+        "button",
+        { type: "button", class: "button", "aria-label": `Forget ${one.model}`, on: { click: () => forget(one.model) } },
+        "Forget",
+      ),
+    ]
   );
-  if (!rows.length) return card("Learned limits", el("p", { class: "faint" }, "No limits learned from calls yet."));
-  return card("Learned limits", table(["Model", ...LIMITS.map(([, name]) => name)], rows));
+  return card("Learned limits", table(["Model", "Most accepted", "Claims and their evidence", ""], rows, 2));
 }
 
 /** @param {string[]} heads @param {any[][]} rows @param {number} [words] the column that holds sentences */

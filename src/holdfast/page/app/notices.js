@@ -4,7 +4,7 @@ import { at, get } from "./api.js";
 import { sentenceOf } from "./dialogs.js";
 import { el, fill } from "./dom.js";
 import { count, moment, when } from "./format.js";
-import { plain } from "./prose.js";
+import { plain } from "./plain.js";
 import { toSession } from "./router.js";
 import { toneOf } from "./parts.js";
 import { spoken } from "./record_text.js";

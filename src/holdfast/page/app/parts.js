@@ -4,7 +4,8 @@ import { drawAttachment } from "./attachments.js";
 import { el } from "./dom.js";
 import { count, short, timeOfDay, moment } from "./format.js";
 import { icon } from "./icons.js";
-import { folded, plain } from "./prose.js";
+import { plain } from "./plain.js";
+import { folded } from "./prose.js";
 import { spoken, toolOutcome } from "./record_text.js";
 
 /**
@@ -91,6 +92,8 @@ const TONES = {
   ReplyRecorded: { tone: "reply", who: "Model" },
   ToolSettled: { tone: "tool", who: "Tool" },
   ResultSubmitted: { tone: "tool", who: "Client" },
+  MessageAppended: { tone: "input" },
+  MessagesRetracted: { tone: "turning" },
   CompactionApplied: { tone: "turning" },
   GenerationStarted: { tone: "turning" },
   CompactionUndone: { tone: "turning" },
@@ -101,6 +104,7 @@ const TONES = {
   DamageSetAside: { tone: "fault" },
   RungStarted: { tone: "rung" },
   PartReplaced: { tone: "rung" },
+  MessageExcluded: { tone: "rung" },
 };
 
 /** @param {any} record */
@@ -116,6 +120,8 @@ export function toneOf(record) {
  * @property {string} key of the session
  * @property {(seq: number) => boolean} isPinned
  * @property {(seq: number, isPinned: boolean) => void} pin
+ * @property {(seq: number) => boolean} isExcluded
+ * @property {(seq: number, isExcluded: boolean) => void} exclude
  * @property {(seq: number) => void} openCompaction
  * @property {(seq: number) => void} fork
  * @property {(logged: import("./record_text.js").Logged) => boolean} isInView
@@ -209,7 +215,11 @@ function opener(record, seq, actions) {
 
 /** @param {any} record @param {number} seq @param {RowActions} actions */
 function buttons(record, seq, actions) {
-  if (record.type !== "InputAdmitted" || actions.isReadOnly) return null;
+  if (actions.isReadOnly) return null;
+  if (record.type === "ReplyRecorded" || record.type === "ToolSettled") {
+    return el("span", { class: "row-buttons" }, excluder(seq, actions));
+  }
+  if (record.type !== "InputAdmitted") return null;
   const isPinned = actions.isPinned(seq);
   const label = isPinned ? "Pinned: stays in the view. Unpin" : "Pin: keep this message in the view";
   return el(
@@ -238,5 +248,24 @@ function buttons(record, seq, actions) {
       },
       icon("fork"),
     ),
+    excluder(seq, actions),
+  );
+}
+
+/** @param {number} seq @param {RowActions} actions */
+function excluder(seq, actions) {
+  const isExcluded = actions.isExcluded(seq);
+  const label = isExcluded ? "Left out of the view. Show it to the model again" : "Leave this out of the view";
+  return el(
+    "button",
+    {
+      type: "button",
+      class: `quiet icon-button${isExcluded ? " is-on" : ""}`,
+      "aria-pressed": String(isExcluded),
+      "aria-label": label,
+      title: label,
+      on: { click: () => actions.exclude(seq, !isExcluded) },
+    },
+    icon("close"),
   );
 }

@@ -5,7 +5,7 @@ import { sentenceOf } from "./dialogs.js";
 import { el, fill } from "./dom.js";
 import { count, counted } from "./format.js";
 import { drawRecord, toneOf } from "./parts.js";
-import { plain } from "./prose.js";
+import { plain } from "./plain.js";
 import { toSession } from "./router.js";
 import { VirtualList } from "./virtual.js";
 
@@ -17,6 +17,7 @@ const REASONS = {
   masked: "tool output masked",
   replaced: "replaced by a smaller part",
   thinking: "reasoning not sent back",
+  excluded: "left out",
 };
 /** Rows of a range that are hidden: they are not messages, so they never were in the view. */
 const NEVER_IN_VIEW = new Set(["step", "notice", "warning", "turning", "fault", "rung"]);
@@ -135,6 +136,8 @@ export class PastList {
         key: this._model.key,
         isPinned,
         pin: none,
+        isExcluded: () => false,
+        exclude: none,
         openCompaction: none,
         fork: none,
         isInView: () => true,

@@ -1,17 +1,9 @@
-/**
- * Rendering of untrusted text: nothing in it becomes markup.
- *
- * Code between fences and backticks is rendered as code, because agents write mostly code. Characters that reorder or
- * hide text are shown by their code point.
- */
+/** Rendering of untrusted text: Markdown as elements, folded if it is long. Nothing in it becomes markup. */
 
 import { el } from "./dom.js";
+import { markdown } from "./markdown.js";
+import { plain } from "./plain.js";
 
-/** Control characters, and marks that override the text direction or are invisible. Joiners of scripts and emoji stay. */
-const INVISIBLE = /([\u0000-\u0008\u000b-\u001f\u007f-\u009f\u200b\u202a-\u202e\u2060-\u2064\u2066-\u2069\ufeff\ufff9-\ufffb])/;
-/** A fence ends with the same fence on its own line, or at the end of the text. */
-const FENCE = /(?:^|\n)[ \t]*(```+|~~~+)[^\n`]*\n([\s\S]*?)(?:(?:^|\n)[ \t]*\1[ \t]*(?=\n|$)|$)/;
-const TICKS = /(?<!`)`([^`\n]+)`(?!`)/;
 /** Longer texts are folded. */
 const FOLD_LINES = 18;
 const FOLD_CHARS = 1_800;
@@ -19,45 +11,12 @@ const FOLD_CHARS = 1_800;
 const SHOWN_CHARS_MAX = 200_000;
 
 /**
- * Text with invisible characters made visible.
- * @param {string} text
- * @returns {(Node | string)[]}
- */
-export function plain(text) {
-  return text
-    .split(INVISIBLE)
-    .filter((piece) => piece !== "")
-    .map((piece) => (piece.length === 1 && INVISIBLE.test(piece) ? invisible(piece) : piece));
-}
-
-/** @param {string} mark */
-function invisible(mark) {
-  const name = `U+${mark.codePointAt(0)?.toString(16).toUpperCase().padStart(4, "0")}`;
-  return el("span", { class: "unseen", title: "a character that is invisible or reorders text" }, name);
-}
-
-/**
- * Text with its code rendered as code.
+ * Text with its Markdown shown.
  * @param {string} text
  * @returns {HTMLElement}
  */
 export function prose(text) {
-  const box = el("div", { class: "prose", dir: "auto" });
-  let rest = text.slice(0, SHOWN_CHARS_MAX);
-  for (let fence = FENCE.exec(rest); fence; fence = FENCE.exec(rest)) {
-    paragraph(box, rest.slice(0, fence.index));
-    box.append(el("pre", { class: "code", dir: "ltr" }, el("code", {}, plain(fence[2]))));
-    rest = rest.slice(fence.index + fence[0].length).replace(/^\n/, "");
-  }
-  paragraph(box, rest);
-  return box;
-}
-
-/** @param {HTMLElement} box @param {string} text */
-function paragraph(box, text) {
-  if (!text) return;
-  const pieces = text.split(TICKS).map((piece, place) => (place % 2 ? el("code", {}, plain(piece)) : plain(piece)));
-  box.append(el("p", { dir: "auto" }, pieces.flat()));
+  return el("div", { class: "prose", dir: "auto" }, markdown(text.slice(0, SHOWN_CHARS_MAX)));
 }
 
 /**

@@ -7,7 +7,7 @@ import { importSession } from "./files.js";
 import { count, counted, when } from "./format.js";
 import { smallGauge } from "./gauge.js";
 import { icon } from "./icons.js";
-import { plain } from "./prose.js";
+import { plain } from "./plain.js";
 import { go, toSearch, toSession } from "./router.js";
 import { VirtualList } from "./virtual.js";
 

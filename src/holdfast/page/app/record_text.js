@@ -5,9 +5,18 @@ import { FAULTS, RESULTS, RUNGS, TOOL_OUTCOMES, TRIGGERS } from "./tables.js";
 
 /** @typedef {{ seq: number, at: number, record: any }} Logged */
 
+/** @param {any} payload */
+function payloadBytes(payload) {
+  if (payload.blob) return payload.blob.size_bytes;
+  return payload.content ? atob(payload.content).length : new TextEncoder().encode(payload.text ?? "").length;
+}
+
 /** @type {Record<string, (record: any) => string>} */
 const SENTENCES = {
   InputAdmitted: (r) => `you: ${inWords(r.parts)}`,
+  MessageAppended: (r) => `appended, ${r.role}: ${inWords(r.parts)}`,
+  PayloadStored: (r) => `payload ${r.payload.tag} stored: ${count(payloadBytes(r.payload))} bytes`,
+  MessagesRetracted: (r) => `messages after record ${r.after} are retracted: they leave the view, and the log keeps them`,
   ReplyRecorded: (r) => `answer: ${inWords(r.reply.parts)}`,
   NoticePosted: (r) => `notice: ${r.sentence}`,
   WindowWarned: (r) => `notice: ${r.sentence}`,
@@ -41,9 +50,10 @@ const SENTENCES = {
   SummaryRefused: (r) =>
     `the summary by ${r.model}${r.is_riding ? ", requested with the cached conversation," : ""} is rejected: ${r.why}`,
   PieceSummarised: (r) =>
-    `${r.model} ${r.is_merged ? "merged its summaries of" : "summarised"} everything up to record ${r.until}${paidFor(r.cost_usd)}` +
+    `${r.model} ${r.is_merged || r.level ? "merged its summaries of" : "summarised"} everything up to record ${r.until}${paidFor(r.cost_usd)}` +
     (r.is_riding ? ", with the cached conversation" : ""),
   ReasoningDropped: (r) => `the model's reasoning before record ${r.before} is no longer sent`,
+  ParameterDropped: (r) => `the parameter ${r.parameter} is left out or renamed: the model refuses it`,
   EffortChanged: (r) => `reasoning effort is ${r.effort ?? "the default"} from here on`,
   OutputClamped: (r) => `the answer is limited to ${count(r.output_tokens_max)} tokens`,
   OutputMasked: (r) => `tool output before record ${r.before} is masked, one line each`,
@@ -52,6 +62,12 @@ const SENTENCES = {
   AnswerLinked: (r) => `link to an answer that its client can continue from: message ${r.count} of ${r.session}`,
   ClientCompacted: () => "a client compacted its own history",
   ClientResumed: (r) => `a client continued after its own compaction, with a request of ${count(r.wire_bytes)} bytes`,
+  UsageRecorded: (r) => {
+    const { requests = 0, limited = 0, input_tokens: read = 0, output_tokens: wrote = 0, usd = 0 } = r.totals;
+    const rejected = limited ? `, ${count(limited)} rejected by a limit` : "";
+    return `usage of ${r.model || "no model"}: ${count(requests)} requests${rejected}, ${count(read + wrote)} tokens, $${usd.toFixed(4)}`;
+  },
+  UsageTotalled: (r) => `usage up to record ${count(r.until)} totalled`,
   SegmentSealed: (r) => `records ${r.first} to ${r.last} moved into the archive: ${count(r.size)} bytes`,
   SessionConfigured: (r) => {
     const system = r.system == null ? "no system text of its own" : `a system text of ${count(r.system.length)} characters`;
@@ -66,9 +82,13 @@ const SENTENCES = {
   },
   CompactionSettled: (r) =>
     `compaction requested in record ${r.request}: ${r.outcome.replaceAll("_", " ")}${r.why ? ` (${r.why})` : ""}`,
+  MessageExcluded: (r) => {
+    const what = r.place === undefined || r.place === null ? `record ${r.excluded}` : `part ${r.place + 1} of record ${r.excluded}`;
+    return r.is_excluded === false ? `${what} is shown again` : `${what} is left out: ${r.why || "by request"}`;
+  },
   MessagePinned: (r) => `message ${r.pinned} is ${r.is_pinned === false ? "no longer pinned" : "pinned"}`,
   ResultSubmitted: (r) => `a client submits the result of ${r.result.call_id}: ${inWords(r.result.parts)}`,
-  LimitsLearned: (r) => `limits of ${r.issuer} learned from calls`,
+  LimitsLearned: (r) => `limits of ${r.issuer} ${Object.keys(r.learned).length ? "learned from calls" : "forgotten"}`,
 };
 
 /** Characters of a replacement part in a sentence, as long as a line of a terminal. */

@@ -4,7 +4,7 @@ import { get } from "./api.js";
 import { sentenceOf } from "./dialogs.js";
 import { el, fill } from "./dom.js";
 import { count, counted } from "./format.js";
-import { plain } from "./prose.js";
+import { plain } from "./plain.js";
 import { toSession } from "./router.js";
 
 export class SearchView {

@@ -14,7 +14,7 @@ const DEBOUNCE = 150;
 /** Records that may change the view or its size. */
 const CHANGES_VIEW = new Set([
   "InputAdmitted", "ReplyRecorded", "ToolSettled", "TurnStarted", "TurnEnded", "CompactionApplied", "GenerationStarted", "CompactionUndone",
-  "MessagePinned", "PartReplaced", "OutputMasked", "ReasoningDropped", "SessionConfigured", "CompactionSettled",
+  "MessagePinned", "MessageExcluded", "MessageAppended", "MessagesRetracted", "PartReplaced", "OutputMasked", "ReasoningDropped", "SessionConfigured", "CompactionSettled",
 ]);
 
 /** @typedef {import("./record_text.js").Logged} Logged */

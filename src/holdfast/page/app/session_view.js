@@ -5,7 +5,7 @@ import { el, fill } from "./dom.js";
 import { counted } from "./format.js";
 import { budgetsOf, gauge } from "./gauge.js";
 import { icon } from "./icons.js";
-import { plain } from "./prose.js";
+import { plain } from "./plain.js";
 import { go, toSession } from "./router.js";
 import { SessionModel } from "./session_model.js";
 import { sessionMenu, sessionActions } from "./session_actions.js";

@@ -1,15 +1,19 @@
 /** Parser and renderer of a summary: its text, its ledger of exact facts, and its citations. */
 
 import { el } from "./dom.js";
-import { plain } from "./prose.js";
+import { plain } from "./plain.js";
 
-/** Beginnings of ledger lines. */
-const LEDGER = /^(user|decided|ran|error) \[#\d+\] |^(edited|paths|urls|ids|names|numbers): /;
-/** @type {Record<string, string>} */
-const KINDS = {
-  user: "Requests", decided: "Decisions", ran: "Commands", error: "Errors", edited: "Edited",
-  paths: "Paths", urls: "Addresses", ids: "Ids", names: "Names", numbers: "Numbers",
+/** Labels of ledger lines (`label [#seq] text`) with the heading that each is listed under. @type {Record<string, string>} */
+const LABELS = {
+  goal: "Goal", "newest request": "Goal", task: "Tasks", plan: "Plan", agreed: "Agreed", rule: "Instructions",
+  "changed, not committed": "Changed files", check: "Checks", "error, still open": "Open errors",
+  "last words": "Last words", committed: "Commits", user: "Requests", assistant: "Answers", ran: "Commands",
+  called: "Calls", edit: "Edited", solved: "Solved", value: "Values", names: "Names",
+  decided: "Decisions", error: "Errors",
 };
+/** Labels of lists without a record, which older versions wrote (`label: a, b`). @type {Record<string, string>} */
+const LISTS = { edited: "Edited", paths: "Paths", urls: "Addresses", ids: "Ids", names: "Names", numbers: "Numbers" };
+const LEDGER = new RegExp(`^(${Object.keys(LABELS).join("|")})(?= \\[#\\d+\\] )|^(${Object.keys(LISTS).join("|")})(?=: )`);
 const CITATION = /\[#(\d+)\]/;
 
 /** @typedef {{ label: string, notes: string, ledger: { kind: string, text: string }[] }} Summary */
@@ -24,7 +28,7 @@ export function parseSummary(text) {
   const ledger = lines.slice(begin).map((line) => {
     const kind = /** @type {RegExpExecArray} */ (LEDGER.exec(line));
     const name = kind[1] ?? kind[2];
-    return { kind: KINDS[name], text: line.slice(name.length).replace(/^:? /, "") };
+    return { kind: kind[1] ? LABELS[name] : LISTS[name], text: line.slice(name.length).replace(/^:? /, "") };
   });
   return { label, notes: unescaped(lines.slice(0, begin).join("\n")), ledger };
 }

@@ -30,6 +30,7 @@ export const RUNGS = {
   repair_pairs: "pairing tool calls with their results",
   drop_reasoning: "leaving out the model's earlier reasoning",
   change_effort: "changing the reasoning effort",
+  drop_parameter: "leaving out a refused parameter",
   mask: "masking old tool output, one line each",
   summarise: "summarising old messages",
   summarise_less: "summarising old messages, each truncated",
@@ -38,6 +39,9 @@ export const RUNGS = {
   keep_newest: "keeping only the newest message, and a digest of the rest",
   shrink_image: "shrinking the image that is too large",
   replace_largest: "replacing the largest part by a placeholder",
+  leave_out_unanswered: "leaving out messages that were not answered",
+  leave_out_new: "leaving out what the model has not read yet",
+  take_back: "taking back what was left out in vain",
   send_anyway: "sending it anyway: the estimate may be wrong",
   roll_over: "starting a new generation with the newest message, and a digest of all before",
 };

@@ -12,6 +12,8 @@ import { VirtualList } from "./virtual.js";
 const ROW_GUESS = 52;
 /** Records loaded before and after a record to be shown: about a screen. */
 const AROUND = 30;
+/** Records that may follow the newest answer: the end of its turn, a compaction, notices. */
+const RECORDS_AFTER_ANSWER = 20;
 const DETAIL_KEY = "holdfast-timeline";
 
 export class Timeline {
@@ -22,11 +24,15 @@ export class Timeline {
   constructor(model, actions) {
     this._model = model;
     this._memory = { unfolded: new Set() };
+    /** The newest answer that was unfolded. */
+    this._newest = 0;
     this._actions = {
       ...actions,
       key: model.key,
       isPinned: (/** @type {number} */ seq) => model.detail?.pinned.includes(seq) ?? false,
       pin: (/** @type {number} */ seq, /** @type {boolean} */ isPinned) => this._pin(seq, isPinned),
+      isExcluded: (/** @type {number} */ seq) => model.detail?.excluded.includes(seq) ?? false,
+      exclude: (/** @type {number} */ seq, /** @type {boolean} */ isExcluded) => this._exclude(seq, isExcluded),
       isInView: (/** @type {import("./record_text.js").Logged} */ logged) => this._isInView(logged),
     };
     this.list = new VirtualList({
@@ -123,10 +129,10 @@ export class Timeline {
     this._showEmpty();
   }
 
-  /** Redraw the rows if the boundary or the pins changed. */
+  /** Redraw the rows if the boundary, the pins or the exclusions changed. */
   _restate() {
-    const { boundary = 0, pinned = [] } = this._model.detail ?? {};
-    const now = `${boundary} ${pinned}`;
+    const { boundary = 0, pinned = [], excluded = [] } = this._model.detail ?? {};
+    const now = `${boundary} ${pinned} ${excluded}`;
     if (now !== this._stated) this.list.redraw();
     this._stated = now;
   }
@@ -170,7 +176,19 @@ export class Timeline {
       { class: "row row-line is-empty" },
       el("span", { class: "row-seq" }, `#${index + 1}`),
     );
+    this._unfoldNewest(logged);
     return drawRecord(logged, this._memory, this._actions);
+  }
+
+  /** Show the newest answer whole, unless the user has folded it. @param {import("./record_text.js").Logged} logged */
+  _unfoldNewest({ seq, record }) {
+    if (record.type !== "ReplyRecorded" || seq <= this._newest || this._model.count - seq > RECORDS_AFTER_ANSWER) return;
+    for (let later = seq + 1; later <= this._model.count; later += 1) {
+      if (["ReplyRecorded", "InputAdmitted"].includes(this._model.record(later)?.record.type ?? "")) return;
+    }
+    this._newest = seq;
+    record.reply.parts.forEach((/** @type {any} */ _part, /** @type {number} */ place) =>
+      this._memory.unfolded.add(`${seq}.${place}`));
   }
 
   _drawWriting() {
@@ -221,6 +239,15 @@ export class Timeline {
       toast(
         isPinned ? `Message ${seq} stays in the view through compactions.` : `Message ${seq} is no longer pinned.`
       );
+      await this._model.refresh();
+    });
+  }
+
+  /** @param {number} seq @param {boolean} isExcluded */
+  _exclude(seq, isExcluded) {
+    return attempt(async () => {
+      await send(isExcluded ? "PUT" : "DELETE", at(this._model.key, `/exclusions/${seq}`));
+      toast(isExcluded ? `Record ${seq} is left out of the view.` : `Record ${seq} is in the view again.`);
       await this._model.refresh();
     });
   }
