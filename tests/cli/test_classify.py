@@ -8,7 +8,18 @@ from click.testing import CliRunner
 
 from holdfast.cli.commands.analysis import classify
 from holdfast.errors import BadInputError
-from holdfast.lab.benches.faults import Figures, KindFigures, Miss, corpus_file, faults, measure, read_labelled
+from holdfast.lab.benches.faults import (
+    Figures,
+    KindFigures,
+    Miss,
+    Part,
+    Report,
+    corpus_file,
+    faults,
+    measure,
+    part_of,
+    read_labelled,
+)
 from tests.cli.programs import holdfast
 
 
@@ -38,7 +49,7 @@ def test_each_row_gets_one_line(tmp_path: Path) -> None:
             "requested": 9000,
             "unit": "tokens",
         },
-        {**blank, "id": 2, "kind": "rate_limit", "confidence": "likely", "retry_after": 7.0},
+        {**blank, "id": 2, "kind": "rate_limit", "confidence": "certain", "retry_after": 7.0},
         {
             **blank,
             "id": None,
@@ -97,6 +108,8 @@ def test_figures_count_what_is_right_and_name_what_is_not(tmp_path: Path) -> Non
         limits_right=1,
         requests_stated=1,
         requests_right=0,
+        certain=1,
+        certain_right=1,
         kinds=(
             KindFigures("auth", labelled=1, given=2, right=1),
             KindFigures("quota", labelled=1, given=0, right=0),
@@ -107,23 +120,42 @@ def test_figures_count_what_is_right_and_name_what_is_not(tmp_path: Path) -> Non
 
 
 def test_the_bench_prints_a_table_or_json(tmp_path: Path) -> None:
-    path = a_file(tmp_path, *LABELLED)
+    unseen = {"id": 4, "provider": "groq", "status": 401, "kind": "auth"}
+    path = a_file(tmp_path, *LABELLED, unseen)
     table = CliRunner().invoke(faults, ["--corpus", str(tmp_path)])
     as_json = CliRunner().invoke(faults, ["--json"], env={"HOLDFAST_CORPUS": str(path)})
     assert table.stdout == (
-        "kinds          2 of 3 correct (66.7%)\n"
+        "providers that the classifier is not fitted to\n"
+        "kinds          1 of 1 correct (100.0%)\n"
+        "certain        0 of 0 correct\n"
+        "limits         0 of 0 correct where stated\n"
+        "requested      0 of 0 correct where stated\n"
+        "\n"
+        "kind                      rows  precision  recall\n"
+        "auth                         1     100.0%  100.0%\n"
+        "\n"
+        "all rows\n"
+        "kinds          3 of 4 correct (75.0%)\n"
+        "certain        1 of 1 correct\n"
         "limits         1 of 1 correct where stated\n"
         "requested      0 of 1 correct where stated\n"
         "\n"
         "kind                      rows  precision  recall\n"
-        "auth                         1      50.0%  100.0%\n"
+        "auth                         2      66.7%  100.0%\n"
         "quota                        1     100.0%    0.0%\n"
         "token_overflow               1     100.0%  100.0%\n"
         "\n"
         "2: kind is quota, got auth\n"
         "2: requested is 7, got None\n"
     )
-    assert msgspec.json.decode(as_json.stdout, type=Figures) == measure(read_labelled(path))
+    rows = read_labelled(path)
+    assert msgspec.json.decode(as_json.stdout, type=Report) == Report(frozen=measure(rows[3:]), all=measure(rows))
+
+
+def test_services_of_one_provider_are_in_one_part() -> None:
+    """The classifier would know a frozen provider's sentences from its other services."""
+    assert part_of("azure-openai") is part_of("OpenAI") is part_of("codex")
+    assert {part_of("groq"), part_of("bedrock-titan"), part_of("openai")} == set(Part)
 
 
 def test_a_corpus_that_is_not_there_or_is_damaged_is_said(tmp_path: Path) -> None:

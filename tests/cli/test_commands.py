@@ -41,6 +41,7 @@ from holdfast.types.records import (
     AttemptStarted,
     CancelRequested,
     CompactionApplied,
+    CompactionRequested,
     CompactionUndone,
     GenerationStarted,
     InputAdmitted,
@@ -293,6 +294,20 @@ def test_cancel_asks_in_the_log_and_whoever_comes_next_obeys(store: Path) -> Non
     assert holdfast("chat", "--session", "telegram:42", "--store", store, "go on").returncode == 0
     assert "turn 6 ends: cancelled" in invoked("show", "telegram:42", "--store", store)
     assert invoked("cancel", "telegram:42", "--store", store) == "session 'telegram:42' has no open turn\n"
+
+
+def test_cancel_without_a_turn_also_cancels_a_compaction(store: Path) -> None:
+    async def leave(client: Client) -> None:
+        await client._engine.store.admit("telegram:42", CompactionRequested())
+
+    asyncio.run(_in_store(store, leave))
+
+    assert invoked("cancel", "telegram:42", "--store", store) == "cancelled compaction 6 of session 'telegram:42'\n"
+    assert holdfast("chat", "--session", "telegram:42", "--store", store, "go on").returncode == 0
+    (settled,) = [
+        line for line in invoked("show", "telegram:42", "--store", store, "--json").splitlines() if "Settled" in line
+    ]
+    assert '"cancelled"' in settled
 
 
 def test_the_log_goes_nowhere_unless_it_is_asked_for(store: Path) -> None:

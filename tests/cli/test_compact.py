@@ -10,7 +10,7 @@ from click.testing import CliRunner
 from holdfast import wiring
 from holdfast.cli import command_line
 from holdfast.core.limits.bounds import Bounds
-from holdfast.runtime.engine.preview import Preview
+from holdfast.runtime.engine.compaction import Preview
 from tests.cli.programs import holdfast
 from tests.cli.test_commands import invoked
 from tests.runtime.test_rollover import ONE_MORE, Narrow, pin_all_that_fits
@@ -57,7 +57,9 @@ def test_a_compaction_does_what_the_preview_with_a_model_showed_and_undo_takes_i
 
     expected = f"are replaced by a summary by sim; {seen.tokens_before:,} tokens became {seen.tokens_after:,}\n"
     assert told == f"session {KEY!r}: the messages before message {seen.boundary} {expected}"
-    assert invoked("compact", KEY, "--store", store) == f"session {KEY!r}: there is nothing to compact\n"
+    assert invoked("compact", KEY, "--store", store) == (
+        f"session {KEY!r}: there is nothing to compact: the newest messages stay as they are, and there are no others\n"
+    )
     assert "There is nothing to compact." in invoked("compact", KEY, "--preview", "--store", store)
     undone = f"session {KEY!r}: undone; the model sees every message from the beginning again\n"
     assert invoked("undo", KEY, "--store", store) == undone
@@ -127,3 +129,16 @@ def test_what_is_asked_wrongly_is_told_in_one_sentence(store: Path, arguments: l
 
     assert ended.exit_code != 0
     assert sentence in f"{ended.output}{ended.exception}"
+
+
+def test_a_message_is_left_out_and_taken_back(store: Path) -> None:
+    left_out = f"session {KEY!r}: record 1 is left out of what the model sees; --undo takes that back\n"
+    assert invoked("exclude", KEY, "1", "--store", store) == left_out
+    assert "A message of" in invoked("view", KEY, "--store", store)
+    assert "record 1 is left out: by request" in invoked("show", KEY, "--store", store)
+
+    assert (
+        invoked("exclude", KEY, "1", "--undo", "--store", store)
+        == f"session {KEY!r}: record 1 is shown to the model again\n"
+    )
+    assert "is left out here" not in invoked("view", KEY, "--store", store)

@@ -13,10 +13,9 @@ from rich.console import Console
 import holdfast
 from holdfast.core.limits.fit import Sizes
 from holdfast.gateway.api.schemas import ViewNow
-from holdfast.lab.demo.client import Observations
+from holdfast.lab.demo.client import Observations, flip_bit
+from holdfast.lab.demo.context import ProcessGroup
 from holdfast.lab.demo.display import LineDisplay, LiveDisplay
-from holdfast.lab.demo.inputs import flip_bit
-from holdfast.lab.demo.processes import ProcessGroup
 from holdfast.lab.demo.report import Evidence, Figures, read_store
 from holdfast.lab.demo.run import DemoResult, open_page, print_result, until_enter
 from holdfast.testing.builders import a_notice, a_reply, a_turn_ended, an_input

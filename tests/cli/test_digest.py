@@ -24,7 +24,8 @@ def test_it_stands_in_for_the_messages_before_the_given_one(tmp_path: Path) -> N
 
     assert result.exit_code == 0, result.output
     assert "2 messages, #1 to #2." in result.output
-    assert "user [#1] Please rename the function isReady in src/main.go to hasStarted." in result.output
+    assert "goal [#1] Please rename the function isReady in src/main.go to hasStarted." in result.output
+    assert "last words [#2] I have renamed it everywhere and all tests pass as before." in result.output
     assert "flag for the port" not in result.output
     assert "system text" not in result.output
 

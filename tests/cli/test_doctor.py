@@ -18,9 +18,16 @@ from holdfast.stores.blobs import FolderBlobs
 from holdfast.stores.rows import record_crc32
 from holdfast.stores.sqlite import SqliteStore
 from holdfast.stores.sqlite.process_lock import Instances
-from holdfast.testing.builders import a_notice, a_reply, a_turn_ended, a_turn_started, an_attempt_started, an_input
-from holdfast.testing.clock import ManualClock
-from holdfast.testing.store_fixture import lease_on
+from holdfast.testing.builders import (
+    ManualClock,
+    a_notice,
+    a_reply,
+    a_turn_ended,
+    a_turn_started,
+    an_attempt_started,
+    an_input,
+    lease_on,
+)
 from holdfast.types.messages import LargeText
 from holdfast.types.records import InputAdmitted, encode_record
 from tests.stores.older import a_store_of_layout, fill, schema_of

@@ -9,8 +9,7 @@ from holdfast.cli import command_line
 from holdfast.cli.exit_codes import run
 from holdfast.stores.postgres import PostgresStore
 from holdfast.stores.postgres.blobs import PostgresBlobs
-from holdfast.testing.builders import a_reply, a_turn_ended, a_turn_started, an_attempt_started, an_input
-from holdfast.testing.store_fixture import lease_on
+from holdfast.testing.builders import a_reply, a_turn_ended, a_turn_started, an_attempt_started, an_input, lease_on
 from holdfast.types.messages import LargeText
 from holdfast.types.records import InputAdmitted
 from tests.stores.postgres_server import on

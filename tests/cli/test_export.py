@@ -9,8 +9,7 @@ import pytest
 from holdfast.cli import command_line
 from holdfast.cli.exit_codes import run
 from holdfast.stores.sqlite import SqliteStore
-from holdfast.testing.builders import a_reply, a_turn_ended, a_turn_started, an_attempt_started, an_input
-from holdfast.testing.clock import ManualClock
+from holdfast.testing.builders import ManualClock, a_reply, a_turn_ended, a_turn_started, an_attempt_started, an_input
 from tests.stores.older import a_store_of_layout, fill, schema_of
 
 TURN = (an_input("ahoy"), a_turn_started(), an_attempt_started(), a_reply("aye"), a_turn_ended())

@@ -12,9 +12,7 @@ from holdfast.cli import command_line
 from holdfast.cli.commands.sessions import Pruned
 from holdfast.runtime.sessions.delete import SECONDS_PER_DAY
 from holdfast.stores.sqlite import SqliteStore
-from holdfast.testing.builders import a_notice, an_input
-from holdfast.testing.clock import ManualClock
-from holdfast.testing.store_fixture import lease_on
+from holdfast.testing.builders import ManualClock, a_notice, an_input, lease_on
 from tests.cli.test_commands import invoked
 
 

@@ -20,12 +20,33 @@ EXAMPLES: Mapping[str, tuple[tuple[str, str], ...]] = MappingProxyType(
             ("holdfast serve --model anthropic:claude-sonnet-4-5 --port 9000", "a real model"),
             ("holdfast serve --store postgresql://holdfast@db/sessions", "several machines may share one database"),
         ),
+        "run": (
+            ("holdfast run claude", "Claude Code with its own login and terminal; its arguments follow"),
+            ("holdfast run --explain codex", "show what would be set"),
+            ("holdfast run --check pi", "send one message, and say what works"),
+            ("holdfast run python agent.py", "any command: it gets the base URLs"),
+        ),
+        "setup": (("holdfast setup claude", ""), ("holdfast setup claude --undo", "restore its own settings")),
+        "rescue": (
+            ("holdfast rescue", "list the sessions of all agents for this folder"),
+            ("holdfast rescue 01a1ec08 --dry-run", "say what is wrong with one"),
+            ("holdfast rescue 01a1ec08 --in-place", "repair it for its own agent"),
+            ("holdfast rescue session.jsonl --as work:1", "continue it in Holdfast"),
+        ),
+        "mcp": (
+            ("holdfast mcp", "as an MCP server of your agent"),
+            ("holdfast mcp --store team.db --tenant alice", "the sessions of one gateway key"),
+        ),
         "demo": (("holdfast demo", "live display"), ("holdfast demo --fast --json", "only the figures")),
         "sim": (
             ("holdfast sim --port 9001", "use it with any OpenAI or Anthropic client"),
             ("holdfast sim --window 8000 --faults '429*2,ok,cut'", "small window and scripted faults"),
         ),
-        "models": (("holdfast models gpt-5", "limits and their sources"), ("holdfast models --json", "all models")),
+        "models": (
+            ("holdfast models gpt-5", "limits, their sources and evidence"),
+            ("holdfast models forget openai:gpt-5", "drop learned limits"),
+            ("holdfast models --json", "all models"),
+        ),
         "sessions": (("holdfast sessions", ""), ("holdfast sessions --json | jq -r .key", "only the keys")),
         "show": (
             ("holdfast show telegram:42", "the newest records, as text"),
@@ -50,6 +71,10 @@ EXAMPLES: Mapping[str, tuple[tuple[str, str], ...]] = MappingProxyType(
             ("holdfast compact telegram:42 --focus 'what was decided'", "compact"),
         ),
         "undo": (("holdfast undo telegram:42", "repeat to undo earlier ones"),),
+        "exclude": (
+            ("holdfast exclude telegram:42 57", "leave record 57 out; it stays in the log"),
+            ("holdfast exclude telegram:42 57 --undo", "show it to the model again"),
+        ),
         "prune": (
             ("holdfast prune --older-than 90 --dry-run", "list what would be deleted"),
             ("holdfast prune --older-than 90", "delete"),
@@ -69,8 +94,14 @@ EXAMPLES: Mapping[str, tuple[tuple[str, str], ...]] = MappingProxyType(
         "cancel": (("holdfast cancel telegram:42", "all open turns"), ("holdfast cancel telegram:42 17", "turn 17")),
         "keys": (
             ("holdfast keys add alice", "prints the key once"),
+            ("holdfast keys add bob --usd-day 5 --rpm 60 --expires 90d", "with limits"),
+            ("holdfast keys rotate alice --overlap 2d", "a new secret; the old one stays valid for two days"),
             ("holdfast keys list", ""),
             ("holdfast keys remove alice", ""),
+        ),
+        "usage": (
+            ("holdfast usage", "the last 31 days"),
+            ("holdfast usage --key alice --json", "for programs"),
         ),
         "config": (
             ("holdfast config", "every setting and its source"),
@@ -91,6 +122,11 @@ EXAMPLES: Mapping[str, tuple[tuple[str, str], ...]] = MappingProxyType(
             ('eval "$(holdfast completion bash)"', "in ~/.bashrc"),
             ("holdfast completion zsh > ~/.zfunc/_holdfast", "in a folder of $fpath"),
             ("holdfast completion fish > ~/.config/fish/completions/holdfast.fish", ""),
+        ),
+        "attack": (
+            ("holdfast attack", "start a gateway, and attack it"),
+            ("holdfast attack --only growth --only bombs", "some of the probes"),
+            ("holdfast attack --url http://127.0.0.1:8712 --key hf_…", "your own gateway on this machine"),
         ),
         "bench": (("holdfast bench store", "against plain SQLite"), ("holdfast bench gateway --json", "")),
     }

@@ -9,8 +9,8 @@ import click
 
 from holdfast import wiring
 from holdfast.cli.chat.one_shot import OneShot
-from holdfast.cli.chat.recap import Recap, load_recap
 from holdfast.cli.chat.repl import LineTerminal, Repl
+from holdfast.cli.chat.turn_printer import Recap, load_recap
 from holdfast.cli.completion import session_keys
 from holdfast.cli.options import (
     base_url_option,

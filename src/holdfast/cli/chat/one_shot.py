@@ -16,8 +16,7 @@ from rich.console import Console
 from rich.live import Live
 from rich.text import Text
 
-from holdfast.cli.chat.recap import Recap
-from holdfast.cli.chat.turn_printer import AnswerOutput, PlainOutput, PlainTurnPrinter, TurnPrinter
+from holdfast.cli.chat.turn_printer import AnswerOutput, PlainOutput, PlainTurnPrinter, Recap, TurnPrinter
 from holdfast.cli.output import is_plain, print_note
 from holdfast.errors import TurnFailedError
 from holdfast.runtime.sessions.session import Session

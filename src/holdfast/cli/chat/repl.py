@@ -15,9 +15,8 @@ from types import TracebackType
 from typing import Any, Protocol, Self
 from uuid import uuid4
 
-from holdfast.cli.chat.recap import Recap
 from holdfast.cli.chat.slash_commands import BudgetUse, fullest_budget, parse_command, run_command
-from holdfast.cli.chat.turn_printer import AnswerOutput, PlainOutput, TurnPrinter
+from holdfast.cli.chat.turn_printer import AnswerOutput, PlainOutput, Recap, TurnPrinter
 from holdfast.cli.output import shorten
 from holdfast.errors import HoldfastError, RetryLaterError, UsageError
 from holdfast.ports import ReasoningDelta, TextDelta

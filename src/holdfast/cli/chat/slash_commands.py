@@ -12,7 +12,8 @@ from holdfast.cli.options import check_message
 from holdfast.cli.output import align_columns, shorten
 from holdfast.errors import BadInputError, HoldfastError
 from holdfast.runtime.sessions.record_text import describe_parts
-from holdfast.runtime.sessions.session import Session, View
+from holdfast.runtime.sessions.session import Session
+from holdfast.runtime.sessions.view import View
 
 # --- Gauge of the fullest budget ---
 

@@ -1,21 +1,28 @@
-"""Print a turn while it runs: the answer on one stream, notes about tools, retries and warnings on another.
+"""Print a turn while it runs, and a recap of the last exchange and the unanswered messages for a returning user.
 
-On a terminal the answer streams. In a pipe it is printed only when it is complete, because the text of a failed
-attempt could not be taken back.
+The answer goes to one stream, notes about tools, retries and warnings to another. On a terminal the answer streams. In
+a pipe it is printed only when it is complete, because the text of a failed attempt could not be taken back.
 """
 
+import asyncio
+from pathlib import Path
 from typing import Protocol, TextIO
 
-from holdfast.cli.output import print_note, sanitize
+import msgspec
+
+from holdfast.cli.output import print_note, sanitize, shorten
+from holdfast.core.limits.bounds import Bounds
 from holdfast.core.turn.ladder import SUMMARIES
 from holdfast.ports import ReasoningDelta, TextDelta
-from holdfast.runtime.sessions.record_text import OUTCOMES, describe_rung
+from holdfast.runtime.engine.log import Log, open_log
+from holdfast.runtime.sessions.record_text import OUTCOMES, describe_parts, describe_rung
 from holdfast.runtime.sessions.session import Event
 from holdfast.types.faults import Rung
-from holdfast.types.messages import ToolOutcome, text_of
+from holdfast.types.messages import Text, ToolOutcome, text_of
 from holdfast.types.records import (
     AttemptAbandoned,
     AttemptFailed,
+    InputAdmitted,
     Logged,
     NoticePosted,
     Outcome,
@@ -28,6 +35,7 @@ from holdfast.types.records import (
     TurnEnded,
     WindowWarned,
 )
+from holdfast.wiring import MEMORY, Place, open_store
 
 
 class AnswerOutput(Protocol):
@@ -188,3 +196,77 @@ class PlainTurnPrinter(TurnPrinter):
 
     def __init__(self, answers: TextIO, notes: TextIO) -> None:
         super().__init__(PlainOutput(answers, notes))
+
+
+# Enough to recognise an old message.
+_REMINDER_CHARS = 60
+
+
+class Exchange(msgspec.Struct, frozen=True):
+    """A message and its answer."""
+
+    message: str
+    answer: str
+
+
+class Unanswered(msgspec.Struct, frozen=True):
+    """A message whose turn has no outcome yet."""
+
+    turn: int
+    message: InputAdmitted
+
+    @property
+    def text(self) -> str:
+        """The message as text."""
+        return describe_parts(self.message.parts)
+
+    @property
+    def sentence(self) -> str:
+        """A note about it for the user."""
+        excerpt = shorten("".join(part.text for part in self.message.parts if isinstance(part, Text)), _REMINDER_CHARS)
+        return f"Message {self.turn} ({excerpt or 'an attachment'}) has no answer yet; resuming it."
+
+
+class Recap(msgspec.Struct, frozen=True):
+    """State of a session when a chat opens it."""
+
+    last_seq: int = 0
+    last: Exchange | None = None
+    # The user's messages in the part of the log that the model sees, oldest first.
+    messages: tuple[str, ...] = ()
+    unanswered: tuple[Unanswered, ...] = ()
+
+
+async def load_recap(path: Place, key: str) -> Recap:
+    """Load the recap of a session, without creating a store."""
+    if str(path) == MEMORY or (isinstance(path, Path) and not await asyncio.to_thread(path.exists)):
+        return Recap()
+    store, _ = open_store(path, Bounds())
+    try:
+        log = await open_log(store, key)
+    finally:
+        await store.close()
+    inputs = {logged.seq: logged.record for logged in log.tail if isinstance(logged.record, InputAdmitted)}
+    turn = log.turn
+    waiting = (turn.number, *turn.waiting) if turn.number else turn.waiting
+    return Recap(
+        turn.seq,
+        _last_exchange(log, inputs),
+        tuple(describe_parts(message.parts) for message in inputs.values()),
+        tuple(Unanswered(number, inputs[number]) for number in waiting if number in inputs),
+    )
+
+
+def _last_exchange(log: Log, inputs: dict[int, InputAdmitted]) -> Exchange | None:
+    ended = next((logged.record for logged in reversed(log.tail) if isinstance(logged.record, TurnEnded)), None)
+    if ended is None or ended.turn not in inputs:
+        return None
+    return Exchange(describe_parts(inputs[ended.turn].parts), _answer(log.tail, ended))
+
+
+def _answer(tail: list[Logged], ended: TurnEnded) -> str:
+    if ended.outcome is not Outcome.ANSWERED:
+        return f"({ended.sentence})"
+    replies = (logged.record for logged in reversed(tail) if isinstance(logged.record, ReplyRecorded))
+    reply = next((record.reply for record in replies if record.turn == ended.turn), None)
+    return describe_parts(reply.parts) if reply is not None else ""

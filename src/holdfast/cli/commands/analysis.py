@@ -56,14 +56,18 @@ class Verdict(msgspec.Struct):
 
 def fault_of(row: FaultRow) -> Fault:
     """Classify one row."""
-    refusal = Refusal(
+    return classifier.classify(refusal_of(row), Sent(window_tokens=row.window, provider=row.provider or ""))
+
+
+def refusal_of(row: FaultRow) -> Refusal:
+    """Return the error response of a row."""
+    return Refusal(
         dialect=row.api or "other",
         phase=_phase(row),
         status=row.status,
         headers={name: str(value) for name, value in (row.headers or {}).items()},
         body=_text(row.body),
     )
-    return classifier.classify(refusal, Sent(window_tokens=row.window, provider=row.provider or ""))
 
 
 def _phase(row: FaultRow) -> Phase:

@@ -1,4 +1,4 @@
-"""`holdfast compact` and `holdfast undo`: summarise the older part of a session, and take that back."""
+"""`holdfast compact`, `undo` and `exclude`: change what the model sees of a session, and take that back."""
 
 import asyncio
 from collections.abc import Sequence
@@ -21,8 +21,8 @@ from holdfast.cli.options import (
 from holdfast.cli.output import json_option, sanitize
 from holdfast.core.fold.session_state import Turn
 from holdfast.ports import Model
+from holdfast.runtime.engine.compaction import Preview
 from holdfast.runtime.engine.log import open_log
-from holdfast.runtime.engine.preview import Preview
 from holdfast.runtime.sessions.session import Session
 from holdfast.types.records import CompactionApplied, CompactionOutcome, CompactionSettled
 from holdfast.wiring import Place
@@ -32,6 +32,7 @@ _OUTCOMES = {
     CompactionOutcome.NOTHING_TO_DO: "there is nothing to compact",
     CompactionOutcome.DEFERRED: "deferred",
     CompactionOutcome.FAILED: "failed",
+    CompactionOutcome.CANCELLED: "cancelled",
 }
 
 
@@ -183,3 +184,41 @@ async def _undo(place: Place | None, key: str) -> Turn | None:
         async with wiring.open(store_to_read(place), tuning=wiring.Tuning(adopts=False)) as client:
             is_undone = await (await client.session(key)).undo()
         return (await open_log(store, key)).turn if is_undone else None
+
+
+# --- holdfast exclude ---
+
+
+class ExclusionResult(msgspec.Struct, frozen=True):
+    """JSON output of `exclude`: the record, and whether the model sees it now."""
+
+    seq: int
+    is_excluded: bool
+
+
+@click.command()
+@key_argument
+@click.argument("seq", type=click.IntRange(min=1))
+@click.option("--undo", "is_undone", is_flag=True, help="Show it to the model again.")
+@store_option
+@json_option
+def exclude(key: str, seq: int, store: Place | None, *, is_undone: bool, as_json: bool) -> None:
+    """Leave record SEQ of the session KEY out of what the model sees: a message, a reply or the result of a tool.
+
+    A line says that it is left out. The log keeps it, and `holdfast recall` reads it. It takes effect with the next
+    request, in any process that works on the session.
+    """
+    configure_logging()
+    asyncio.run(_exclude(store, key, seq, is_undone=is_undone))
+    if as_json:
+        click.echo(msgspec.json.encode(ExclusionResult(seq, is_excluded=not is_undone)))
+        return
+    told = "is shown to the model again" if is_undone else "is left out of what the model sees; --undo takes that back"
+    click.echo(f"session {key!r}: record {seq} {told}")
+
+
+async def _exclude(place: Place | None, key: str, seq: int, *, is_undone: bool) -> None:
+    async with open_to_read(place) as store:
+        await require_session(store, key)
+    async with wiring.open(store_to_read(place), tuning=wiring.Tuning(adopts=False)) as client:
+        await (await client.session(key)).exclude(seq, undo=is_undone)

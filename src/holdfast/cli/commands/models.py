@@ -1,6 +1,7 @@
-"""`holdfast models`: limits and prices of each model, and the source of each number."""
+"""`holdfast models`: limits and prices of each model, with their sources. `holdfast sim`: serve the simulated model."""
 
 import asyncio
+import difflib
 import os
 from pathlib import Path
 
@@ -8,14 +9,24 @@ import click
 import msgspec
 from msgspec.structs import asdict, replace
 
-from holdfast.cli.options import configure_logging, open_to_read, store_option
+from holdfast.cli.options import configure_logging, open_to_read, open_to_write, store_option
 from holdfast.cli.output import align_columns, sanitize
+from holdfast.core.limits.claims import ClaimInWords, all_claims, in_words
 from holdfast.core.limits.learning import effective
 from holdfast.core.limits.prices import NO_PRICES
+from holdfast.errors import OperatorError, UsageError
 from holdfast.models.catalogue import PROVIDERS
-from holdfast.models.limits import DECLARED, OPEN_MODELS, declared_limits, open_limits
-from holdfast.models.overrides import Overrides
-from holdfast.models.prices import PRICED, declared_prices
+from holdfast.models.fake import DEFAULT_LIMITS, Simulation
+from holdfast.models.fake.server import CONTROL_PATH, serve_simulation
+from holdfast.models.limits import (
+    DECLARED,
+    OPEN_MODELS,
+    PRICED,
+    Overrides,
+    declared_limits,
+    declared_prices,
+    open_limits,
+)
 from holdfast.models.transport import parse_endpoint
 from holdfast.runtime.engine.learning import Learning
 from holdfast.types.limits import Learned, Limits
@@ -57,18 +68,32 @@ class KnownModel(msgspec.Struct, frozen=True):
     model: str
     limits: dict[str, KnownLimit]
     prices: dict[str, KnownPrice] = {}
+    claims: list[ClaimInWords] = []
 
 
 @click.command()
-@click.argument("wanted", required=False, metavar="[PART]")
+@click.argument("words", nargs=-1, metavar="[PART] | forget NAME")
 @store_option
 @click.option("--json", "as_json", is_flag=True, help="One JSON object per line, for programs.")
-def models(wanted: str | None, store: Place | None, *, as_json: bool) -> None:
+def models(words: tuple[str, ...], store: Place | None, *, as_json: bool) -> None:
     """List the limits and prices of models whose name contains PART: declared, overridden and learned.
+
+    Learned limits are claims: each is shown with its evidence in words. `models forget NAME` drops what was learned
+    about a model, in all processes; the next calls learn again.
 
     Put your own numbers in the file named by HOLDFAST_MODELS, else in models.toml in your config folder.
     """
     configure_logging()
+    match words:
+        case ("forget", name):
+            asyncio.run(_forget(store, name, as_json=as_json))
+        case () | (_,):
+            _list(words[0] if words else None, store, as_json=as_json)
+        case _:
+            raise UsageError("models takes one PART of a name, or: models forget NAME")
+
+
+def _list(wanted: str | None, store: Place | None, *, as_json: bool) -> None:
     overrides = model_overrides()
     learned = asyncio.run(_learned(store))
     known = [row for row in _rows(overrides, learned) if wanted is None or wanted.lower() in row.model.lower()]
@@ -81,6 +106,24 @@ def models(wanted: str | None, store: Place | None, *, as_json: bool) -> None:
         titles = ("model", *_TITLES.values(), *_PRICE_TITLES.values())
         for line in align_columns([titles, *(_cells(row) for row in known)]):
             click.echo(line)
+        for row in known:
+            for claim in row.claims:
+                click.echo(sanitize(f"{row.model} {claim.words}"))
+
+
+async def _forget(store: Place | None, name: str, *, as_json: bool) -> None:
+    """Drop the claims of a model, given as it is listed, by its reference or by its name."""
+    async with open_to_write(store) as logs:
+        learning = Learning(logs)
+        issuers = sorted(await learning.everything())
+        found = [one for one in issuers if name in {one, _reference(one)[0], _reference(one)[0].partition(":")[2]}]
+        if not found:
+            near = difflib.get_close_matches(name, issuers, n=1, cutoff=0.3)
+            hint = f"; did you mean {near[0]!r}?" if near else ""
+            raise UsageError(f"nothing was learned about a model {name!r}{hint}")
+        for issuer in found:
+            await learning.forget(issuer)
+            click.echo(msgspec.json.encode({"forgotten": issuer}) if as_json else f"forgotten: {sanitize(issuer)}")
 
 
 async def _learned(store: Place | None) -> dict[str, Learned]:
@@ -129,7 +172,8 @@ def _learned_row(issuer: str, learned: Learned, overrides: Overrides) -> KnownMo
         known = before.limits.get(field)
         if count is not None:
             limits[field] = known if known is not None and known.value == count else KnownLimit(count, "learned")
-    return KnownModel(issuer, limits, _prices(reference, overrides, is_official=is_official))
+    claims = [in_words(claim) for claim in all_claims(learned)]
+    return KnownModel(issuer, limits, _prices(reference, overrides, is_official=is_official), claims)
 
 
 def _reference(issuer: str) -> tuple[str, bool]:
@@ -159,3 +203,55 @@ def _cell(limit: KnownLimit | None) -> str:
     if limit is None:
         return "-"
     return f"{limit.value:,}" if limit.source == "declared" else f"{limit.value:,} ({limit.source})"
+
+
+@click.command()
+@click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
+@click.option("--port", default=0, show_default=True, type=click.IntRange(0, 65_535), help="0 chooses a free port.")
+@click.option("--window", default=DEFAULT_LIMITS.window_tokens, show_default=True, help="Context window in tokens.")
+@click.option("--output", default=DEFAULT_LIMITS.output_tokens_max, show_default=True, help="Output token limit.")
+@click.option("--wire-bytes", type=click.IntRange(min=1), help="Limit of the request body in bytes.")
+@click.option("--faults", default="", metavar="SCRIPT", help='Outcome of each request in order: "429*2,ok,cut".')
+@click.option(
+    "--refuse",
+    "refused",
+    multiple=True,
+    metavar="TEXT=FAULT",
+    help='Outcome of every request with this text: "secret=content-filter". May be repeated.',
+)
+def sim(  # noqa: PLR0913 - a parameter per option
+    *, host: str, port: int, window: int, output: int, wire_bytes: int | None, faults: str, refused: tuple[str, ...]
+) -> None:
+    """Serve the simulated model until Ctrl-C. It implements the OpenAI and Anthropic APIs and needs no key."""
+    limits = Limits(window, output, wire_bytes)
+    try:
+        simulation = Simulation(limits, faults=faults)
+    except UsageError as error:
+        raise click.BadParameter(str(error), param_hint="--faults") from error
+    try:
+        simulation.set_refused(dict(map(_refusal, refused)))
+    except UsageError as error:
+        raise click.BadParameter(str(error), param_hint="--refuse") from error
+    try:
+        asyncio.run(_serve(simulation, host, port))
+    except KeyboardInterrupt:
+        click.echo("stopped")
+    except OSError as error:
+        raise OperatorError(
+            f"cannot listen on {host}:{port}: {error.strerror or error}; choose another --port"
+        ) from error
+
+
+def _refusal(option: str) -> tuple[str, str]:
+    text, is_given, word = option.rpartition("=")
+    if not (text and is_given):
+        raise click.BadParameter(f"{option!r} is not TEXT=FAULT", param_hint="--refuse")
+    return text, word
+
+
+async def _serve(simulation: Simulation, host: str, port: int) -> None:
+    async with serve_simulation(simulation, host, port) as url:
+        click.echo(f"simulated model on {url}")
+        click.echo(f"  OPENAI_BASE_URL={url}/v1  ANTHROPIC_BASE_URL={url}  (any key)")
+        click.echo(f"  faults and limits: POST {url}{CONTROL_PATH}; counters: GET {url}{CONTROL_PATH}")
+        await asyncio.Event().wait()

@@ -1,10 +1,9 @@
-"""`holdfast serve`, `config` and `keys`: run the gateway, show its settings, manage its keys."""
+"""`holdfast serve` and `config`: run the gateway, show its settings."""
 
 import asyncio
 import gc
 import resource
 import signal
-from datetime import datetime
 from pathlib import Path
 
 import click
@@ -13,12 +12,9 @@ import uvloop
 
 from holdfast.cli.completion import model_names
 from holdfast.cli.output import align_columns, json_option, sanitize
-from holdfast.config.loader import ResolvedSetting, example, read_configuration, to_toml
-from holdfast.config.schema import Settings
-from holdfast.errors import UsageError
-from holdfast.gateway.http.auth import KeyFile
+from holdfast.config.schema import ResolvedSetting, Settings, example, read_configuration, to_toml
 from holdfast.gateway.http.server import log_as_json
-from holdfast.wiring import keys_path, open_gateway, shown_place
+from holdfast.wiring import open_gateway, shown_place
 
 # --- holdfast config ---
 
@@ -136,63 +132,3 @@ async def _serve(settings: Settings) -> None:
         await ended.wait()
         click.echo("stopping: clients reconnect their streams; turns that do not end in time resume at the next start")
     click.echo("stopped")
-
-
-# --- holdfast keys ---
-
-
-_FILE = "holdfast.keys"
-pass_file = click.decorators.pass_meta_key(_FILE)
-
-
-@click.group()
-@config_option
-@click.option("--store", metavar="PATH", help="Store of the gateway.")
-@click.pass_context
-def keys(context: click.Context, path: Path | None, store: str | None) -> None:
-    """Create, list and remove API keys of the gateway. Each key has its own sessions."""
-    settings = read_configuration(path=path, flags={"store": store}).settings
-    file = keys_path(settings)
-    if file is None:
-        raise UsageError(
-            "the key file is stored beside a SQLite store; for a store in memory or on a server, set gateway.keys_file"
-        )
-    context.meta[_FILE] = KeyFile(file)
-
-
-@keys.command()
-@click.argument("name")
-@json_option
-@pass_file
-def add(file: KeyFile, name: str, *, as_json: bool) -> None:
-    """Create a key and print it, once: only its hash is stored."""
-    key = file.add(name)
-    click.echo(msgspec.json.encode({"name": name, "key": key}) if as_json else key)
-
-
-@keys.command("list")
-@json_option
-@pass_file
-def list_keys(file: KeyFile, *, as_json: bool) -> None:
-    """List the names of the keys."""
-    found = file.all()
-    if as_json:
-        for key in found:
-            click.echo(msgspec.json.encode({"name": key.name, "created_at": key.created_at}))
-        return
-    if not found:
-        click.echo("There are no keys; `holdfast keys add NAME` creates one.")
-        return
-    rows = [(key.name, f"{datetime.fromtimestamp(key.created_at).astimezone():%Y-%m-%d %H:%M}") for key in found]
-    for line in align_columns([("name", "created"), *rows]):
-        click.echo(line)
-
-
-@keys.command()
-@click.argument("name")
-@json_option
-@pass_file
-def remove(file: KeyFile, name: str, *, as_json: bool) -> None:
-    """Remove a key. A running gateway rejects it within a second; its sessions stay."""
-    file.remove(name)
-    click.echo(msgspec.json.encode({"removed": name}) if as_json else f"removed {name}")

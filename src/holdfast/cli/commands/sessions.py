@@ -28,7 +28,7 @@ from holdfast.ports import Model, SessionInfo, Store
 from holdfast.runtime.engine.log import every_session, open_log
 from holdfast.runtime.sessions.delete import SECONDS_PER_DAY, DeletedAll, check_days, untouched_sessions
 from holdfast.runtime.sessions.record_text import describe_parts, describe_record, describe_spend
-from holdfast.runtime.sessions.session import View
+from holdfast.runtime.sessions.view import View
 from holdfast.runtime.tools.recall import Recall
 from holdfast.types.records import CancelRequested, Logged
 from holdfast.wiring import Place, look_at_store
@@ -224,34 +224,41 @@ async def _recall(place: Place, key: str, seq: int, blob: str, offset: int, *, a
 @store_option
 @json_option
 def cancel(key: str, turn: int | None, store: Place | None, *, as_json: bool) -> None:
-    """Cancel TURN of the session KEY, or all open turns.
+    """Cancel TURN of the session KEY, or all open turns and compactions.
 
     The process that works on the turn stops at once. If there is none, the turn ends when the session is next opened.
     """
     configure_logging()
-    cancelled = asyncio.run(_cancel(store, key, turn))
+    cancelled, compactions = asyncio.run(_cancel(store, key, turn))
     if as_json:
         click.echo(msgspec.json.encode({"session": key, "cancelled": cancelled}))
         return
     if not cancelled:
         click.echo(f"session {key!r} has no open turn")
     for number in cancelled:
-        click.echo(f"cancelled turn {number} of session {key!r}; completed tool calls are not undone")
+        if number in compactions:
+            click.echo(f"cancelled compaction {number} of session {key!r}")
+        else:
+            click.echo(f"cancelled turn {number} of session {key!r}; completed tool calls are not undone")
 
 
-async def _cancel(place: Place | None, key: str, wanted: int | None) -> tuple[int, ...]:
-    """Append cancel requests only: a runner here would also start the turns that are waiting."""
+async def _cancel(place: Place | None, key: str, wanted: int | None) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Append cancel requests only: a runner here would also start the turns that are waiting.
+
+    Returns what is cancelled, and which requests are compactions.
+    """
     async with open_to_write(place) as store:
         await require_session(store, key)
         turn = (await open_log(store, key)).turn
-        unanswered = (turn.number, *turn.waiting) if turn.number else turn.waiting
+        compactions = tuple(wanted.seq for wanted in turn.wanted)
+        unanswered = (*((turn.number,) if turn.number else ()), *turn.waiting, *compactions)
         if wanted is not None and wanted not in unanswered:
             known = ", ".join(map(str, unanswered)) or "none"
             raise UsageError(f"turn {wanted} of session {key!r} is not open; open turns: {known}")
         chosen = unanswered if wanted is None else (wanted,)
         for number in chosen:
             await store.admit(key, CancelRequested(number))
-        return chosen
+        return chosen, compactions
 
 
 # --- holdfast prune ---

@@ -2,9 +2,15 @@
 
 A row's `alt_kind` also counts as correct. Limits and requested sizes are compared where the row has them. The file is
 not part of the package: point `--corpus` or HOLDFAST_CORPUS at it or at its folder.
+
+Rows are split by provider. The classifier is fitted to one part, its settings were chosen on a second, and only the
+third, the frozen one, shows how it reads errors of providers that it has not seen.
 """
 
+import re
 from collections import Counter
+from enum import StrEnum
+from hashlib import sha1
 from pathlib import Path
 
 import click
@@ -13,10 +19,42 @@ import msgspec
 from holdfast.cli.commands.analysis import FaultRow, fault_of, read_rows
 from holdfast.cli.output import json_option
 from holdfast.errors import BadInputError
-from holdfast.types.faults import Fault
+from holdfast.types.faults import Confidence, Fault
 
 # Paths of the file below the corpus folder.
 _BELOW = ("provider-errors/errors.jsonl", "errors.jsonl")
+
+
+# Names of one provider's services; its errors are worded alike.
+_FAMILIES = {
+    "anthropic": ("anthropic", "claude"),
+    "openai": ("openai", "codex", "azure"),
+    "gemini": ("gemini", "vertex", "google"),
+    "moonshot": ("moonshot", "kimi"),
+    "dashscope": ("dashscope", "qwen"),
+    "hugging": ("hugging", "tgi"),
+    "zai": ("zai", "zhipu"),
+    **{name: (name,) for name in ("bedrock", "qianfan", "litellm", "llama", "cloudflare", "copilot", "newapi")},
+    **{name: (name,) for name in ("opencode", "openrouter")},
+}
+_PARTS = 10
+
+
+class Part(StrEnum):
+    """Use of a provider's rows."""
+
+    FIT = "fit"
+    VALIDATION = "validation"
+    FROZEN = "frozen"
+
+
+def part_of(provider: str) -> Part:
+    """Return the part of a provider's rows: a tenth of all families is frozen, a fifth is for validation."""
+    name = provider.lower()
+    first = re.split(r"[-_. ]", name)[0]
+    family = next((one for one, names in _FAMILIES.items() if any(known in name for known in names)), first)
+    number = int(sha1(family.encode(), usedforsecurity=False).hexdigest(), 16) % _PARTS
+    return {0: Part.FROZEN, 1: Part.VALIDATION, 6: Part.VALIDATION}.get(number, Part.FIT)
 
 
 class LabelledRow(FaultRow):
@@ -57,7 +95,7 @@ class KindFigures(msgspec.Struct, frozen=True):
 
 
 class Figures(msgspec.Struct, frozen=True):
-    """JSON output of a run."""
+    """Figures of some rows."""
 
     rows: int
     kinds_right: int
@@ -65,6 +103,9 @@ class Figures(msgspec.Struct, frozen=True):
     limits_right: int
     requests_stated: int
     requests_right: int
+    # Rows that were classified as certain, and how many of those are correct.
+    certain: int
+    certain_right: int
     kinds: tuple[KindFigures, ...]
     misses: tuple[Miss, ...]
 
@@ -72,6 +113,13 @@ class Figures(msgspec.Struct, frozen=True):
     def accuracy(self) -> float:
         """Share of rows with the correct kind."""
         return self.kinds_right / self.rows if self.rows else 1.0
+
+
+class Report(msgspec.Struct, frozen=True):
+    """JSON output of a run: providers that the classifier is not fitted to, and all rows."""
+
+    frozen: Figures
+    all: Figures
 
 
 def corpus_file(path: Path) -> Path:
@@ -100,6 +148,7 @@ def measure(rows: list[LabelledRow]) -> Figures:
     labelled: Counter[str] = Counter()
     given: Counter[str] = Counter()
     right: Counter[str] = Counter()
+    certain: Counter[bool] = Counter()
     misses: list[Miss] = []
     for row in rows:
         fault = fault_of(row)
@@ -108,6 +157,8 @@ def measure(rows: list[LabelledRow]) -> Figures:
         labelled[row.kind] += 1
         given[kind] += 1
         right[row.kind] += kind == row.kind
+        if fault.confidence is Confidence.CERTAIN:
+            certain[kind == row.kind] += 1
         misses += _misses(row, fault, kind)
     wrong = Counter(miss.what for miss in misses)
     limits = sum(row.limit is not None for row in rows)
@@ -119,6 +170,8 @@ def measure(rows: list[LabelledRow]) -> Figures:
         limits_right=limits - wrong["limit"],
         requests_stated=requests,
         requests_right=requests - wrong["requested"],
+        certain=certain.total(),
+        certain_right=certain[True],
         kinds=tuple(
             KindFigures(kind, labelled[kind], given[kind], right[kind]) for kind in sorted({*labelled, *given})
         ),
@@ -146,13 +199,22 @@ def _misses(row: LabelledRow, fault: Fault, kind: str) -> list[Miss]:
 )
 def faults(corpus: Path, *, as_json: bool) -> None:
     """Measure the accuracy of the error classifier."""
-    figures = measure(read_labelled(corpus_file(corpus)))
-    click.echo(msgspec.json.encode(figures).decode() if as_json else _table(figures))
+    rows = read_labelled(corpus_file(corpus))
+    unseen = [row for row in rows if row.provider and part_of(row.provider) is Part.FROZEN]
+    report = Report(frozen=measure(unseen), all=measure(rows))
+    click.echo(msgspec.json.encode(report).decode() if as_json else _text(report))
 
 
-def _table(figures: Figures) -> str:
+def _text(report: Report) -> str:
+    unseen = msgspec.structs.replace(report.frozen, misses=())
+    return f"providers that the classifier is not fitted to\n{table_of(unseen)}\n\nall rows\n{table_of(report.all)}"
+
+
+def table_of(figures: Figures) -> str:
+    """Return figures as lines of text."""
     lines = [
         f"kinds      {figures.kinds_right:>5} of {figures.rows} correct ({figures.accuracy:.1%})",
+        f"certain    {figures.certain_right:>5} of {figures.certain} correct",
         f"limits     {figures.limits_right:>5} of {figures.limits_stated} correct where stated",
         f"requested  {figures.requests_right:>5} of {figures.requests_stated} correct where stated",
         "",

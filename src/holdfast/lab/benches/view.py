@@ -26,8 +26,8 @@ from holdfast.lab.benches.harness import Measured, corpus_option, sessions_of
 from holdfast.models.catalogue import PROVIDERS
 from holdfast.models.fake import Simulation, SimulationTransport
 from holdfast.models.http import HttpModel, ModelCard
-from holdfast.models.json_spans import locate
 from holdfast.models.transport import HttpResponse
+from holdfast.models.wire import locate
 from holdfast.rescue.importing import Turns, turns_of
 from holdfast.rescue.neutral import NeutralMessage
 from holdfast.runtime.engine.log import Log

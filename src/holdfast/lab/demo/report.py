@@ -33,6 +33,7 @@ from holdfast.types.records import (
     DamageSetAside,
     InputAdmitted,
     Logged,
+    MessageExcluded,
     Outcome,
     PartReplaced,
     ReplyRecorded,
@@ -132,19 +133,45 @@ def _rate_limits(_: Observations, stored: StoreContents) -> str:
 
 
 def _models_down(observed: Observations, stored: StoreContents) -> str:
-    down = next((sent for sent in observed.sent if sent.expects_reason), None)
-    if down is None or not down.reason:
+    down = next((sent for sent in observed.sent if sent.expected_code == FaultKind.TRANSIENT.value), None)
+    if down is None or not _ended_as_expected(down, stored) or not _is_next_answered(down, observed):
         return ""
     models = {one.model for one in stored.of_type(AttemptStarted) if one.turn == down.turn}
-    codes = [one.code for one in stored.of_type(TurnEnded) if one.turn == down.turn]
-    is_retried = len(models) > 1 and codes == [FaultKind.TRANSIENT.value]
-    if not is_retried or not _is_answered_after(down.turn, observed):
+    if len(models) < 2:  # noqa: PLR2004 - the second one is the fallback
         return ""
-    return f"{len(models)} models tried, the turn ended with the code {codes[0]}, the next message was answered"
+    return (
+        f"{len(models)} models tried, the turn ended with the code {down.expected_code}, the next message was answered"
+    )
 
 
-def _is_answered_after(turn: int, observed: Observations) -> bool:
-    return any(sent.answer is not None for sent in observed.sent if sent.turn > turn)
+def _ended_as_expected(sent: Sent, stored: StoreContents) -> bool:
+    return bool(sent.reason) and [one.code for one in stored.of_type(TurnEnded) if one.turn == sent.turn] == [
+        sent.expected_code
+    ]
+
+
+def _is_next_answered(sent: Sent, observed: Observations) -> bool:
+    following = [one for one in observed.sent if one.turn > sent.turn]
+    return bool(following) and following[0].answer is not None
+
+
+# Codes of turns whose text the provider refuses.
+_REFUSED_CODES = frozenset({FaultKind.CONTENT_POLICY.value, FaultKind.BAD_REQUEST.value})
+
+
+def _refused_texts(observed: Observations, stored: StoreContents) -> str:
+    refused = [sent for sent in observed.sent if sent.expected_code in _REFUSED_CODES]
+    if {sent.expected_code for sent in refused} != _REFUSED_CODES:
+        return ""
+    if not all(_is_left_out(sent, stored) and _is_next_answered(sent, observed) for sent in refused):
+        return ""
+    after = [sent for sent in observed.sent if sent.turn > refused[0].turn and sent.answer is not None]
+    return f"{len(refused)} messages ended with a reason and were left out; {len(after)} later ones were answered"
+
+
+def _is_left_out(sent: Sent, stored: StoreContents) -> bool:
+    excluded = {one.excluded: one.is_excluded for one in stored.of_type(MessageExcluded)}
+    return _ended_as_expected(sent, stored) and excluded.get(sent.turn, False)
 
 
 def _large_image(_: Observations, stored: StoreContents) -> str:
@@ -238,6 +265,7 @@ DISASTERS: Mapping[str, Callable[[Observations, StoreContents], str]] = MappingP
         "rate limits": _rate_limits,
         "every model is down": _models_down,
         "an image of 30 MB": _large_image,
+        "a text that the provider refuses": _refused_texts,
         "kill -9 in the middle of a compaction": _killed_in_compaction,
         "restart": _restarted,
         "two processes race for one compaction": _raced,
@@ -253,7 +281,7 @@ class Figures(msgspec.Struct, frozen=True):
 
     sent: int
     answered: int
-    # Ended with an error message instead of an answer, as expected while every model is down.
+    # Ended with an error message instead of an answer, as expected.
     told_why: int
     lost: int
     doubled: int
@@ -396,8 +424,9 @@ def _final_findings(observed: Observations) -> Iterator[str]:
 
 
 def _wrong_outcome(sent: Sent) -> str:
-    if sent.expects_reason:
-        return "" if sent.answer is None else f"message {sent.client_id} was answered although every model was down"
+    if sent.expected_code:
+        expected = f"although its outcome should be the code {sent.expected_code}"
+        return "" if sent.answer is None else f"message {sent.client_id} was answered, {expected}"
     if sent.answer is None and sent.reason:
         return f"message {sent.client_id} ended without an answer: {sent.reason}"
     return ""
@@ -408,7 +437,7 @@ def table(figures: Figures) -> list[tuple[str, str]]:
     return [
         ("messages sent", str(figures.sent)),
         ("answered", str(figures.answered)),
-        ("failed with a reason, while every model was down", str(figures.told_why)),
+        ("failed with a reason: no model, refused text", str(figures.told_why)),
         ("lost", str(figures.lost)),
         ("duplicated", str(figures.doubled)),
         ("compactions", f"{figures.compactions}, {figures.digests} of them without a model"),

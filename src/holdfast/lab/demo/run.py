@@ -17,10 +17,9 @@ import msgspec
 from holdfast.cli.exit_codes import BROKEN
 from holdfast.cli.output import align_columns, sanitize, shows_colours
 from holdfast.errors import HoldfastError
-from holdfast.lab.demo.client import Observations, RefusedError
+from holdfast.lab.demo.client import Inputs, Observations, RefusedError
 from holdfast.lab.demo.context import KEY, STORE, DemoContext, Pace, open_context
 from holdfast.lab.demo.display import Display
-from holdfast.lab.demo.inputs import Inputs
 from holdfast.lab.demo.report import Figures, StoreContents, count_figures, read_store, table
 from holdfast.lab.demo.scenarios import SCENARIOS
 

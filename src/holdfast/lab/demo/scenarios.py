@@ -6,9 +6,9 @@ from collections.abc import Awaitable, Callable
 from holdfast.cli.output import shorten
 from holdfast.core.limits.sizing import tokens_of_text
 from holdfast.gateway.api.schemas import Compacted
-from holdfast.lab.demo.client import Race
+from holdfast.lab.demo.client import Race, flip_bit
 from holdfast.lab.demo.context import KEY, DemoContext
-from holdfast.lab.demo.inputs import flip_bit
+from holdfast.types.faults import FaultKind
 from holdfast.types.records import (
     AnyRecord,
     AttemptFailed,
@@ -87,7 +87,7 @@ async def every_model_is_down(demo: DemoContext) -> None:
     await demo.wait_until_idle()
     await demo.kill_model()
     demo.display.say("The server of both models was killed. A message is sent:")
-    sent = await demo.send("Is anybody there?", expects_reason=True)
+    sent = await demo.send("Is anybody there?", expected_code=FaultKind.TRANSIENT.value)
     demo.display.say(f"error message: {shorten(sent.reason, _QUOTED_CHARS * 2)}")
     await demo.start_model()
     again = await demo.send("And now, is anybody there?")
@@ -100,6 +100,22 @@ async def an_image_of_30_mb(demo: DemoContext) -> None:
     demo.display.say(f"A PNG of {len(image):,} bytes is uploaded; the provider's limit is 5 MiB.")
     sent = await demo.send_image("What do you see on this chart?", image)
     demo.display.say(f"answer: {shorten(sent.answer or sent.reason, _QUOTED_CHARS)}")
+
+
+async def a_text_is_refused(demo: DemoContext) -> None:
+    """Refuse every request with one of two texts until the end of the demo: by a content filter, and without a word."""
+    refused = {
+        "the cargo of the Vasa": ("content-filter", FaultKind.CONTENT_POLICY),
+        "the log of the Batavia": ("bare-400", FaultKind.BAD_REQUEST),
+    }
+    await demo.wait_until_idle()
+    await demo.client.set_model(refuses={text: word for text, (word, _) in refused.items()})
+    for text, (_, kind) in refused.items():
+        demo.display.say(f'The provider refuses every request with "{text}", from now on:')
+        sent = await demo.send(f"Tell me about {text}.", expected_code=kind.value)
+        demo.display.say(f"error message: {shorten(sent.reason, _QUOTED_CHARS * 2)}")
+        after = await demo.send("Then tell me about the weather.")
+        demo.display.say(f"The next message: {shorten(after.answer or after.reason, _QUOTED_CHARS)}")
 
 
 async def killed_while_compacting(demo: DemoContext) -> None:
@@ -225,6 +241,7 @@ SCENARIOS: dict[str, Scenario] = {
     "Rate limits": rate_limits,
     "Every model is down": every_model_is_down,
     "An image of 30 MB": an_image_of_30_mb,
+    "A text that the provider refuses": a_text_is_refused,
     "kill -9 in the middle of a compaction": killed_while_compacting,
     "Restart": it_is_started_again,
     "A second process races for the same compaction": two_race_for_one_compaction,

@@ -1,0 +1,316 @@
+"""`holdfast keys` and `usage`: manage keys of the gateway with their roles and limits, and show what they used."""
+
+import asyncio
+import re
+import time
+from collections.abc import Callable, Mapping
+from datetime import datetime
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+import msgspec
+from msgspec.structs import replace
+
+from holdfast.cli.commands.serve import config_option
+from holdfast.cli.options import open_to_read, store_option
+from holdfast.cli.output import align_columns, json_option, sanitize
+from holdfast.config.schema import read_configuration
+from holdfast.errors import UsageError
+from holdfast.gateway.accounts import account_names, read_account, usage_by_period
+from holdfast.gateway.http.keys import GatewayKey, KeyFile, Role
+from holdfast.types.accounts import KeyLimits, UsageLimits, UsageTotals
+from holdfast.wiring import Place, keys_path
+
+_FILE = "holdfast.keys"
+pass_file = click.decorators.pass_meta_key(_FILE)
+_CommandT = TypeVar("_CommandT", bound=Callable[..., Any])
+
+# Short names of limits on the command line, in the order of `--help`.
+_LIMITS: Mapping[str, tuple[str, str]] = {
+    "rpm": ("requests_per_minute", "Requests per minute."),
+    "tpm": ("tokens_per_minute", "Tokens per minute."),
+    "concurrent": ("concurrent_requests", "Requests in flight, per gateway process."),
+    "tokens-day": ("tokens_per_day", "Tokens per day (UTC)."),
+    "tokens-month": ("tokens_per_month", "Tokens per month (UTC)."),
+    "usd-day": ("usd_per_day", "US dollars per day, by declared prices."),
+    "usd-month": ("usd_per_month", "US dollars per month, by declared prices."),
+}
+_UNITS = {"s": 1, "m": 60, "h": 3_600, "d": 86_400, "w": 7 * 86_400}
+_COMMENT_CHARS_MAX = 200
+
+
+class _Span(click.ParamType[float]):
+    """A length of time: a number and a unit, as in "90d". "never" is 0."""
+
+    name = "time"
+
+    def convert(self, value: str | float, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        """Return seconds."""
+        if not isinstance(value, str):
+            return value
+        if value == "never":
+            return 0.0
+        found = re.fullmatch(r"(\d{1,6})([smhdw])", value)
+        if found is None:
+            self.fail(f"{value!r} is not a time; use a number and s, m, h, d or w, as in 90d", param, ctx)
+        return float(found[1]) * _UNITS[found[2]]
+
+
+@click.group()
+@config_option
+@click.option("--store", metavar="PATH", help="Store of the gateway.")
+@click.pass_context
+def keys(context: click.Context, path: Path | None, store: str | None) -> None:
+    """Manage API keys of the gateway: roles, limits, rotation. Each key has its own sessions."""
+    settings = read_configuration(path=path, flags={"store": store}).settings
+    file = keys_path(settings)
+    if file is None:
+        raise UsageError(
+            "the key file is stored beside a SQLite store; for a store in memory or on a server, set gateway.keys_file"
+        )
+    context.meta[_FILE] = KeyFile(file)
+
+
+def _properties(command: _CommandT) -> _CommandT:
+    """Add the options that describe a key."""
+    options = [
+        click.option("--role", type=click.Choice([role.value for role in Role]), help="Default: use."),
+        click.option("--comment", metavar="TEXT", help="Note for operators."),
+        click.option("--expires", type=_Span(), metavar="TIME", help='As in "90d"; "never" removes the expiry.'),
+        click.option(
+            "--allow", multiple=True, metavar="MODEL", help='A model it may use; "gpt-5*" for several; "*": all.'
+        ),
+        *(
+            click.option(
+                f"--{name}",
+                type=click.FloatRange(min=0) if name.startswith("usd") else click.IntRange(min=0),
+                metavar="NUMBER",
+                help=f"{text} 0: no limit.",
+            )
+            for name, (_, text) in _LIMITS.items()
+        ),
+        click.option(
+            "--model-limit",
+            multiple=True,
+            metavar="MODEL:NAME=NUMBER,…",
+            help='Limits of some models: "gpt-5*:rpm=10,usd-day=5". "gpt-5*:" removes them.',
+        ),
+    ]
+    for option in reversed(options):
+        command = option(command)
+    return command
+
+
+class _Given(msgspec.Struct, frozen=True):
+    """Options that describe a key; None: the option was not given."""
+
+    role: Role | None
+    comment: str | None
+    expires: float | None
+    allow: tuple[str, ...]
+    model_limit: tuple[str, ...]
+    rpm: int | None
+    tpm: int | None
+    concurrent: int | None
+    tokens_day: int | None
+    tokens_month: int | None
+    usd_day: float | None
+    usd_month: float | None
+
+
+def _changed(key: GatewayKey, given: _Given) -> GatewayKey:
+    """Return a key with the properties that were given as options."""
+    comment = key.comment if given.comment is None else given.comment
+    if len(comment) > _COMMENT_CHARS_MAX:
+        raise UsageError(f"the comment has {len(comment):,} characters, the limit is {_COMMENT_CHARS_MAX}")
+    expires_at = key.expires_at
+    if given.expires is not None:
+        expires_at = time.time() + given.expires if given.expires else 0.0
+    limits = _changed_limits(key.limits, given)
+    return replace(key, role=given.role or key.role, comment=comment, expires_at=expires_at, limits=limits)
+
+
+def _changed_limits(limits: KeyLimits, given: _Given) -> KeyLimits:
+    amounts = {field: getattr(given, name.replace("-", "_")) for name, (field, _) in _LIMITS.items()}
+    limits = replace(limits, **{field: amount for field, amount in amounts.items() if amount is not None})
+    if given.allow:
+        limits = replace(limits, models=() if "*" in given.allow else given.allow)
+    per_model = {**limits.per_model, **dict(map(_model_limit, given.model_limit))}
+    return replace(limits, per_model={model: one for model, one in per_model.items() if one != UsageLimits()})
+
+
+def _model_limit(text: str) -> tuple[str, UsageLimits]:
+    model, colon, pairs = text.rpartition(":")
+    if not colon or not model:
+        raise UsageError(f"--model-limit takes MODEL:NAME=NUMBER, as in gpt-5*:rpm=10, not {text[:80]!r}")
+    found: dict[str, float] = {}
+    for pair in filter(None, pairs.split(",")):
+        name, _, number = pair.partition("=")
+        if name not in _LIMITS:
+            raise UsageError(f"--model-limit: {name[:40]!r} is not a limit; use one of {', '.join(_LIMITS)}")
+        found[_LIMITS[name][0]] = _number(number)
+    try:
+        return model, msgspec.convert(found, UsageLimits, strict=False)
+    except msgspec.ValidationError as error:
+        raise UsageError(f"--model-limit {text[:80]!r}: {error}") from error
+
+
+def _number(text: str) -> float:
+    try:
+        return float(text) if "." in text else int(text)
+    except ValueError:
+        raise UsageError(f"--model-limit: {text[:40]!r} is not a number") from None
+
+
+@keys.command()
+@click.argument("name")
+@_properties
+@json_option
+@pass_file
+def add(file: KeyFile, /, name: str, *, as_json: bool, **given: object) -> None:
+    """Create a key and print its secret, once: only its hash is stored."""
+    key = file.add(name, _changed(GatewayKey(name), msgspec.convert(given, _Given)))
+    click.echo(msgspec.json.encode({"name": name, "key": key}) if as_json else key)
+
+
+@keys.command()
+@click.argument("name")
+@_properties
+@json_option
+@pass_file
+def change(file: KeyFile, /, name: str, *, as_json: bool, **given: object) -> None:
+    """Change the role, comment, expiry or limits of a key. A running gateway follows within a second."""
+    changed = file.change(name, lambda key: _changed(key, msgspec.convert(given, _Given)))
+    click.echo(msgspec.json.encode(_shown(changed)) if as_json else f"changed {name}: {_limits_text(changed.limits)}")
+
+
+@keys.command()
+@click.argument("name")
+@click.option(
+    "--overlap", type=_Span(), default="1d", metavar="TIME", help="The old secret stays valid so long. Default: 1d."
+)
+@json_option
+@pass_file
+def rotate(file: KeyFile, name: str, overlap: float, *, as_json: bool) -> None:
+    """Give a key a new secret and print it, once. The old one stays valid for a while; sessions and limits stay."""
+    secret = file.rotate(name, overlap_seconds=overlap)
+    click.echo(msgspec.json.encode({"name": name, "key": secret}) if as_json else secret)
+
+
+@keys.command("list")
+@json_option
+@pass_file
+def list_keys(file: KeyFile, *, as_json: bool) -> None:
+    """List the keys with their roles, expiry and limits."""
+    found = file.all()
+    if as_json:
+        for key in found:
+            click.echo(msgspec.json.encode(_shown(key)))
+        return
+    if not found:
+        click.echo("There are no keys; `holdfast keys add NAME` creates one.")
+        return
+    rows = [
+        (key.name, key.role.value, _time(key.created_at), _expiry(key), _limits_text(key.limits), sanitize(key.comment))
+        for key in found
+    ]
+    for line in align_columns([("name", "role", "created", "expires", "limits", "comment"), *rows]):
+        click.echo(line.rstrip())
+
+
+def _shown(key: GatewayKey) -> dict[str, Any]:
+    """Return a key for programs, without the hashes of its secrets."""
+    return {
+        "name": key.name,
+        "created_at": key.created_at,
+        "role": key.role,
+        "comment": key.comment,
+        "expires_at": key.expires_at or None,
+        "secrets": [{"created_at": one.created_at, "expires_at": one.expires_at or None} for one in key.all_secrets()],
+        "limits": key.limits,
+    }
+
+
+def _time(at: float) -> str:
+    return f"{datetime.fromtimestamp(at).astimezone():%Y-%m-%d %H:%M}"
+
+
+def _expiry(key: GatewayKey) -> str:
+    if not key.expires_at:
+        return "-"
+    return "expired" if key.expires_at <= time.time() else _time(key.expires_at)
+
+
+def _limits_text(limits: KeyLimits) -> str:
+    texts = [
+        _one_limits_text(limits),
+        *(f"{model}: {_one_limits_text(one)}" for model, one in limits.per_model.items()),
+    ]
+    if limits.models:
+        texts.append(f"only {', '.join(limits.models)}")
+    return sanitize("; ".join(filter(None, texts)) or "none")
+
+
+def _one_limits_text(limits: UsageLimits) -> str:
+    amounts = ((name, getattr(limits, field)) for name, (field, _) in _LIMITS.items())
+    return ", ".join(f"{name} {amount:,}" for name, amount in amounts if amount)
+
+
+@keys.command()
+@click.argument("name")
+@json_option
+@pass_file
+def remove(file: KeyFile, name: str, *, as_json: bool) -> None:
+    """Remove a key. A running gateway rejects it within a second; its sessions stay."""
+    file.remove(name)
+    click.echo(msgspec.json.encode({"removed": name}) if as_json else f"removed {name}")
+
+
+# --- holdfast usage ---
+
+
+@click.command()
+@store_option
+@click.option("--key", "name", metavar="NAME", help="Only this key. Default: all.")
+@click.option(
+    "--periods", type=click.IntRange(1, 100), default=31, help="Newest days, and months of older usage. Default: 31."
+)
+@json_option
+def usage(store: Place | None, name: str | None, periods: int, *, as_json: bool) -> None:
+    """Show requests, tokens and cost of the gateway by day, key and model."""
+    rows = asyncio.run(_usage(store, name, periods))
+    if as_json:
+        shown = [
+            {"period": period, "key": key, "model": model, **msgspec.structs.asdict(totals)}
+            for period, key, model, totals in rows
+        ]
+        click.echo(msgspec.json.encode({"rows": shown}))
+        return
+    if not rows:
+        click.echo("No usage is recorded; a gateway records that of its requests.")
+        return
+    header = ("period", "key", "model", "requests", "limited", "calls", "input", "cached", "output", "US dollars")
+    for line in align_columns([header, *(_usage_row(*row) for row in rows)]):
+        click.echo(line.rstrip())
+    total = sum(totals.usd for *_, totals in rows)
+    unpriced = sum(totals.unpriced for *_, totals in rows)
+    click.echo(f"total: ${total:,.4f}" + (f", and {unpriced:,} calls without a price" if unpriced else ""))
+
+
+async def _usage(store: Place | None, name: str | None, periods: int) -> list[tuple[str, str, str, UsageTotals]]:
+    async with open_to_read(store) as logs:
+        names = [name] if name is not None else [one async for one in account_names(logs)]
+        found = [
+            (period, key, model, totals)
+            for key in names
+            for period, model, totals in usage_by_period(await read_account(logs, key), periods_max=periods)
+        ]
+    return sorted(found, key=lambda row: row[0], reverse=True)
+
+
+def _usage_row(period: str, key: str, model: str, totals: UsageTotals) -> tuple[str, ...]:
+    counts = (totals.requests, totals.limited, totals.calls, totals.input_tokens, totals.cached_input_tokens)
+    numbers = (f"{number:,}" for number in (*counts, totals.output_tokens))
+    money = f"{totals.usd:,.4f}" if totals.calls > totals.unpriced else "-"
+    return (period, key or "-", sanitize(model) or "-", *numbers, money)

@@ -1,0 +1,1 @@
+"""Attacks on a gateway that anybody can run against their own."""

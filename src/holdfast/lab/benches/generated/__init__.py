@@ -1,0 +1,1 @@
+"""Material that benches generate: conversations, and models that follow a script."""

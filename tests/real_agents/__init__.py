@@ -1,0 +1,1 @@
+"""Real agents, where they are installed: their sessions are broken, shown dead, rescued and resumed."""
