@@ -6,10 +6,12 @@ BIN    := $(VENV)/bin
 JOBS   ?= 3
 # Idle workers take tests from busy ones, so that no long test runs alone at the end.
 PYTEST := $(BIN)/python -m tests.run -n $(JOBS) --dist worksteal
+# Agent frameworks with an adapter. Each has an extra, a lock file and a virtual environment of its own.
+ADAPTERS := openai-agents langgraph claude-sdk
 # Folders whose tests start few processes and servers.
 QUICK  := $(addprefix tests/,core config golden house models public rescue runtime testing)
 
-.PHONY: help demo run check test quick lint types unit crashlab docs screenshots lock clean
+.PHONY: help demo run check test quick lint types unit crashlab attack adapters docs screenshots lock clean
 
 help:
 	@echo 'make demo        show a session that survives everything, with a simulated model'
@@ -17,6 +19,8 @@ help:
 	@echo 'make check       lint, types and the quick tests: two minutes on two cores'
 	@echo 'make test        lint, types, all tests and coverage: ten minutes on two cores'
 	@echo 'make crashlab    kills, power losses and flipped bits, in a short form'
+	@echo 'make attack      attack a gateway, and report what did not hold'
+	@echo 'make adapters    suites of agent frameworks over their adapters; adapters/NAME runs one'
 	@echo 'make docs        rewrite the generated parts of docs/'
 	@echo 'make screenshots take the pictures in docs/images'
 	@echo 'make lock        rewrite the lock files (needs uv)'
@@ -55,6 +59,11 @@ crashlab: $(VENV)/run.stamp
 	@$(BIN)/holdfast crashlab --power-loss --states 500
 	@$(BIN)/holdfast crashlab --flips 300
 
+# A gateway under attack, on SQLite and on a PostgreSQL server of its own; docs/security.md has the long form.
+attack: $(VENV)/dev.stamp
+	@$(BIN)/holdfast attack
+	@$(BIN)/holdfast attack --store postgres --only 'other tenants' --only 'hostile bodies' --only memory
+
 # Rewrite the generated parts of docs/ (diagrams, command help); a test fails when they are out of date.
 docs: $(VENV)/dev.stamp
 	$(BIN)/python -m tests.house.generate
@@ -63,26 +72,43 @@ docs: $(VENV)/dev.stamp
 screenshots: $(VENV)/dev.stamp
 	HOLDFAST_SCREENSHOTS=docs/images $(BIN)/python -m tests.run tests/page/test_screenshots.py
 
+# The suites of agent frameworks over their adapters: `make adapters`, or one with `make adapters/langgraph`. An install
+# that fails fails the lane.
+adapters: $(addprefix adapters/,$(ADAPTERS))
+# Installed once, not per run.
+.PRECIOUS: .venv-adapters/%.stamp
+
+adapters/%: .venv-adapters/%.stamp
+	.venv-adapters/$*/bin/python -m pytest -q --noconftest -o filterwarnings= -m adapter tests/adapters/test_$(subst -,_,$*).py
+
+.venv-adapters/%.stamp: requirements/adapters-%.txt requirements/build.txt pyproject.toml
+	$(PYTHON) -m venv .venv-adapters/$*
+	.venv-adapters/$*/bin/pip install --quiet --disable-pip-version-check --require-hashes --no-deps -r requirements/adapters-$*.txt -r requirements/build.txt
+	PATH="$(CURDIR)/.venv-adapters/$*/bin:$$PATH" .venv-adapters/$*/bin/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	@touch $@
+
 $(VENV)/bin/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "holdfast needs Python 3.11 or newer; set PYTHON=/path/to/python3.11")'
 	$(PYTHON) -m venv $(VENV)
 
+# The lock files are complete, so nothing is resolved: a newer release of a dependency with extras would break the install.
 $(VENV)/run.stamp: requirements/run.txt requirements/build.txt pyproject.toml | $(VENV)/bin/python
-	$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r requirements/run.txt -r requirements/build.txt
+	$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes --no-deps -r requirements/run.txt -r requirements/build.txt
 	PATH="$(abspath $(BIN)):$$PATH" $(BIN)/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
 	@touch $@
 
 $(VENV)/dev.stamp: requirements/dev.txt pyproject.toml | $(VENV)/bin/python
-	$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r requirements/dev.txt
+	$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes --no-deps -r requirements/dev.txt
 	PATH="$(abspath $(BIN)):$$PATH" $(BIN)/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
 	@touch $@ $(VENV)/run.stamp
 
 # Rewrites the lock files from pyproject.toml. Needs uv; hashes are kept, addresses are not.
 lock:
 	uv pip compile pyproject.toml $(LOCK) -o requirements/run.txt
-	uv pip compile pyproject.toml --all-extras --group dev $(LOCK) -o requirements/dev.txt
+	uv pip compile pyproject.toml $(addprefix --extra ,images postgres s3 traces) --group dev $(LOCK) -o requirements/dev.txt
 	echo 'uv-build>=0.13,<0.14' | uv pip compile - $(LOCK) -o requirements/build.txt
+	$(foreach name,$(ADAPTERS),uv pip compile pyproject.toml requirements/adapters-$(name).in --extra $(name) $(LOCK) -o requirements/adapters-$(name).txt;)
 LOCK := --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header --no-annotate
 
 clean:
-	rm -rf $(VENV) .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) .venv-adapters .mypy_cache .ruff_cache .hypothesis

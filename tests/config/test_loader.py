@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.config.loader import example, read_configuration, to_toml
-from holdfast.config.schema import Settings, all_settings
+from holdfast.config.schema import Settings, all_settings, example, read_configuration, to_toml
 from holdfast.errors import StoreIoError, UsageError
 from tests.cli.programs import holdfast
 

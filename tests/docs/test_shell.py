@@ -12,7 +12,7 @@ from types import MappingProxyType
 
 import pytest
 
-from holdfast.lab.demo.processes import free_port
+from holdfast.cli.local_gateway import free_port
 from tests.docs.test_programs import SECONDS_MAX, on_this_machine, serving
 from tests.house.places import ROOT
 

@@ -12,8 +12,9 @@ from typing import Any
 
 import msgspec
 
-from holdfast.config.loader import reference as settings_reference
+from holdfast.config.schema import reference as settings_reference
 from holdfast.core.fold.session_state import InFlight
+from holdfast.core.proxy.agent_profiles import agents_table
 from holdfast.core.turn.ladder import LADDER
 from holdfast.core.turn.transitions import TRANSITIONS, WHEN_NOTHING_RUNS
 from holdfast.gateway.api import schemas
@@ -126,6 +127,7 @@ def page_words() -> str:
 
 
 GENERATED: tuple[Generated, ...] = (
+    Generated("docs/agents.md", "agents", agents_table),
     Generated("docs/architecture.md", "states of a turn", state_diagram),
     Generated("docs/architecture.md", "the ladder", ladder_table),
     Generated("docs/commands.md", "exit codes", exit_codes),

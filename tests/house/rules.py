@@ -30,10 +30,10 @@ FLOORS: tuple[tuple[str, ...], ...] = (
     ("gateway.proxy",),
     ("config",),
     ("wiring",),
-    ("", "cli"),
+    ("", "cli", "blocking", "http"),
     # Measures and breaks Holdfast with commands of its own. Only the command line loads it, by name.
     ("lab",),
-    ("cli.commands.demo", "cli.commands.crashlab"),
+    ("cli.commands.lab",),
     ("__main__", "cli.__main__"),
 )
 
@@ -107,7 +107,6 @@ PARAMETERS_MAX = 6
 # parameter per option and are never called.
 LONG_FUNCTIONS: Mapping[str, str] = {}
 MANY_PARAMETERS: Mapping[str, str] = {
-    "core.faults.codes.rule": "a row of a table, its columns given by name",
     "wiring.library.open": "everything that can be put together differently, each by its name and none needed",
 }
 
@@ -125,8 +124,10 @@ COMPLEX_FOR_NOW: Collection[str] = ()
 
 # A folder that one can survey; package files (`__init__`) are not counted.
 FOLDER_MODULES_MAX = 16
-# Modules in the tree, package files not counted. Lower it with the tree: the target is 250.
-MODULES_MAX = 296
+# Rooms that the engine and its faces never import: a reader of those can pass over them, and each may grow by itself.
+ASIDE = ("adapters", "lab", "rescue.formats", TESTING)
+# Modules in the tree, package files and rooms aside not counted.
+MODULES_MAX = 280
 
 # Room -> the largest number of our modules that one module in it may import.
 IMPORTS_MAX: Mapping[str, int] = {
@@ -186,9 +187,10 @@ NAMES_ALLOWED: Mapping[tuple[str, str], str] = {
     ("models", "file_data"): "a field of the providers' wire formats",
     ("models", "inline_data"): "a field of the providers' wire formats",
     ("models", "item"): "a field of the providers' wire formats",
-    ("core.compaction.ledger", "Entry"): "a line of the ledger, which is no record of the log",
-    ("core.compaction.ledger", "_entry"): "a line of the ledger, which is no record of the log",
     ("cli", "chat"): "the command of that name",
+    ("adapters", "pop_item"): "the method of a session of the Agents SDK",
+    ("http", "handle_request"): "the method of a transport of httpx",
+    ("http", "handle_async_request"): "the method of a transport of httpx",
 }
 
 # Rooms that speak other people's languages: there a "block" is what the provider calls a block.
@@ -201,6 +203,7 @@ BROAD_HANDLERS: Mapping[str, str] = {
     "runtime.images._shrunk": "around a decoder of foreign bytes: an error leaves the image unchanged",
     "runtime.maintenance.supervisor.Supervisor._work": "around a runner: a failure must not stop the others",
     "gateway.http.app.Gateway._respond": "around a request: its failure must not stop the others, and is answered",
+    "http._Call._serve": "around a request: its failure is answered, or ends the response",
     "lab.crashlab.children._run_child": "around a forked child, which must not continue as its parent",
     "wiring.library._run_apart.run": "swallows nothing: carries it over to the calling thread, where it is raised",
 }

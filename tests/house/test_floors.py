@@ -89,8 +89,8 @@ PEERS = "rooms on one floor do not know each other"
         ("rescue.x", "import holdfast.gateway", [f"holdfast.rescue.x:1 imports holdfast.gateway: {PEERS}"]),
         (
             "wiring",
-            "import holdfast.testing.clock",
-            ["holdfast.wiring:1 imports holdfast.testing.clock: only tests may import what is made for tests"],
+            "import holdfast.testing.builders",
+            ["holdfast.wiring:1 imports holdfast.testing.builders: only tests may import what is made for tests"],
         ),
         ("kitchen", "", ["holdfast.kitchen has no place in the house: add it to FLOORS in tests/house/rules.py"]),
         # And what is right.

@@ -58,3 +58,8 @@ def test_an_exception_for_imports_that_is_not_needed_is_an_error(monkeypatch: py
     assert check_import_counts(_importing(15)) == [
         "gateway.proxy.x is an exception in tests/house/rules.py but imports few enough modules: remove its line"
     ]
+
+
+def test_rooms_aside_are_not_counted() -> None:
+    names = [f"holdfast.f{number // 10}.m{number}" for number in range(MODULES_MAX)]
+    assert check_tree(dict.fromkeys([*names, "holdfast.lab.benches.one", "holdfast.adapters.two"], "")) == []

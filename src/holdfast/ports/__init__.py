@@ -3,13 +3,27 @@
 The contract suites in `holdfast.testing` test the promises of each port over every implementation.
 """
 
-from holdfast.ports.blobs import Archive, Blobs, Images
-from holdfast.ports.model import Clock, Delta, Model, Progress, ReasoningDelta, TextDelta, ToolCallDelta
+from holdfast.ports.model import (
+    Attachment,
+    Clock,
+    Delta,
+    Model,
+    Progress,
+    ReasoningDelta,
+    SessionTool,
+    TextDelta,
+    Tool,
+    ToolCallDelta,
+)
 from holdfast.ports.store import (
     Admission,
+    Appends,
+    Archive,
     BlobRefs,
+    Blobs,
     Feed,
     Hit,
+    Images,
     Lease,
     Log,
     Maintenance,
@@ -24,10 +38,10 @@ from holdfast.ports.store import (
     Snapshots,
     Store,
 )
-from holdfast.ports.tools import Attachment, SessionTool, Tool
 
 __all__ = [
     "Admission",
+    "Appends",
     "Archive",
     "Attachment",
     "BlobRefs",

@@ -1,6 +1,6 @@
-"""Ports for models, time and progress reports."""
+"""Ports for models, the tools that they may call, time and progress reports."""
 
-from collections.abc import AsyncGenerator, Callable, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from typing import Protocol, TypeAlias
 
 import msgspec
@@ -8,7 +8,7 @@ import msgspec
 from holdfast.core.limits.prices import Prices
 from holdfast.types.faults import Refusal
 from holdfast.types.limits import Limits
-from holdfast.types.messages import Reply, Request
+from holdfast.types.messages import Reply, Request, ToolSpec
 
 
 class TextDelta(msgspec.Struct, frozen=True):
@@ -98,3 +98,57 @@ Progress: TypeAlias = Callable[[str, int, int], None]
 
 def ignore(_what: str, _step: int, _steps: int) -> None:
     """No-op progress callback."""
+
+
+class Attachment(msgspec.Struct, frozen=True):
+    """Binary content, such as an image, for a message or from a tool."""
+
+    data: bytes
+    name: str = ""
+    media_type: str = ""
+
+
+class SessionTool(Protocol):
+    """A tool that works on the session of its call. Otherwise as `Tool`."""
+
+    @property
+    def spec(self) -> ToolSpec:
+        """The declaration that is sent to the model."""
+        ...
+
+    @property
+    def is_idempotent(self) -> bool:
+        """Return whether a call may be repeated after a crash without further effect."""
+        ...
+
+    @property
+    def seconds_max(self) -> float:
+        """The timeout of one run."""
+        ...
+
+    async def run(self, session: str, arguments: str) -> Sequence[str | Attachment]:
+        """Run with the JSON arguments of the model. An exception is returned to the model as the result."""
+        ...
+
+
+class Tool(Protocol):
+    """A tool that a model may call."""
+
+    @property
+    def spec(self) -> ToolSpec:
+        """The declaration that is sent to the model."""
+        ...
+
+    @property
+    def is_idempotent(self) -> bool:
+        """Return whether a call may be repeated after a crash without further effect."""
+        ...
+
+    @property
+    def seconds_max(self) -> float:
+        """The timeout of one run."""
+        ...
+
+    async def run(self, arguments: str) -> Sequence[str | Attachment]:
+        """Run with the JSON arguments of the model. An exception is returned to the model as the result."""
+        ...
