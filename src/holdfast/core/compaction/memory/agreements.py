@@ -27,7 +27,8 @@ _AGREES = re.compile(
     re.IGNORECASE,
 )
 _CHOICE = re.compile(
-    r"\W*(?:(?:let'?s )?(?:go with|do|take|use)?\s*)?(?:option|number|#|choice|variant)?\s*(\d{1,2}|[A-Da-d])\b"
+    r"\W*+(?:let'?s\s++)?(?:(?:go with|do|take|use)\s*+)?(?:(?:option|number|choice|variant|#)\s*+)?"
+    r"(\d{1,2}|[A-Da-d])\b"
 )
 _ORDINALS = {"first": "1", "former": "1", "second": "2", "latter": "2", "third": "3"}
 _ORDINAL = re.compile(r"\b(first|former|second|latter|third)\b", re.IGNORECASE)

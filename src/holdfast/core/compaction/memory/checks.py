@@ -137,12 +137,7 @@ def is_check(segment: str) -> bool:
 
 def reports_failure(text: str) -> bool:
     """Return whether the output of a tool that sets no status says that it failed."""
-    return (
-        re.match(
-            r"\s*(?:<\w*error\w*>|error\b|failed\b|could not\b|cannot\b|invalid\b|no such\b)", text[:80], re.IGNORECASE
-        )
-        is not None
-    )
+    return _REPORTS.match(text[:80]) is not None
 
 
 def verdict_line(output: str, *, failed: bool) -> str:

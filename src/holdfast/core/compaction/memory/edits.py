@@ -17,10 +17,10 @@ _PATCHED = re.compile(
     r"^(?:\*\*\* (?:Update|Add|Delete) File: |\*\*\* Move to: |\+\+\+ (?:b/)?)(\S[^\n\t]*)", re.MULTILINE
 )
 # A file's name above a block of the form that text-only agents use for edits.
-_BLOCK = re.compile(r"^[`*#\s]*([\w./@+-]+\.\w{1,8})[`*:]*\s*\n(?:```[^\n]*\n)?<{5,9} ?SEARCH", re.MULTILINE)
+_BLOCK = re.compile(r"^[`*# \t]*+([\w./@+-]+\.\w{1,8})[`*:]*+\s*\n(?:```[^\n]*\n)?<{5,9} ?SEARCH", re.MULTILINE)
 _REDIRECT = re.compile(r"(?<![<>&\d])>>?\s*([\w./~@+${}-]+)")
 _IN_PLACE = re.compile(r"(?:sed|perl|gsed)\b.*?\s-\w*i\w*\b")
-_PATHLIKE = re.compile(r"[\w./~@+-]*[\w@+-]\.?[\w/-]*")
+_PATHLIKE = re.compile(r"[./~]*+[\w@+-][\w./~@+-]*+(?<!~)")
 _SCRATCH = ("/dev/", "/tmp/", "/var/tmp/", "$")  # noqa: S108 - recognised, not used
 _MESSAGE = re.compile(r"(?:-\w*m|--message)[ =]?(\"(?:[^\"\\]|\\.)*\"|'[^']*'|\S+)", re.DOTALL)
 _COMMITS = re.compile(r"(?:git\b.*?\bcommit|hg commit|svn (?:commit|ci)|jj (?:commit|new))\b")

@@ -53,7 +53,8 @@ class Parsed:
 
 def _bare(segment: str) -> str:
     segment = segment.strip().strip("()").strip()
-    return _PREFIX.sub("", segment, count=1) if _PREFIX.match(segment) else segment
+    prefix = _PREFIX.match(segment)
+    return segment[prefix.end() :] if prefix else segment
 
 
 def _name(command: str, segments: list[str]) -> str:
