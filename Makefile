@@ -11,7 +11,7 @@ ADAPTERS := openai-agents langgraph claude-sdk
 # Folders whose tests start few processes and servers.
 QUICK  := $(addprefix tests/,core config golden house models public rescue runtime testing)
 
-.PHONY: help demo run check test quick lint types unit crashlab attack adapters docs screenshots lock clean
+.PHONY: help demo run check test quick lint types unit crashlab attack adapters docs screenshots release-check lock clean
 
 help:
 	@echo 'make demo        show a session that survives everything, with a simulated model'
@@ -23,6 +23,7 @@ help:
 	@echo 'make adapters    suites of agent frameworks over their adapters; adapters/NAME runs one'
 	@echo 'make docs        rewrite the generated parts of docs/'
 	@echo 'make screenshots take the pictures in docs/images'
+	@echo 'make release-check  build and check the archives of a release; REPOSITORY=URL makes links absolute'
 	@echo 'make lock        rewrite the lock files (needs uv)'
 
 demo: $(VENV)/run.stamp
@@ -71,6 +72,10 @@ docs: $(VENV)/dev.stamp
 # Take the pictures in docs/images, by tests in a real Chromium.
 screenshots: $(VENV)/dev.stamp
 	HOLDFAST_SCREENSHOTS=docs/images $(BIN)/python -m tests.run tests/page/test_screenshots.py
+
+# Build and check what a release uploads: wheel, sdist, an install in an empty environment, a bill of materials.
+release-check: $(VENV)/dev.stamp
+	$(BIN)/python -m tests.release $(if $(REPOSITORY),--repository $(REPOSITORY))
 
 # The suites of agent frameworks over their adapters: `make adapters`, or one with `make adapters/langgraph`. An install
 # that fails fails the lane.

@@ -4,6 +4,7 @@ HoldfastError
 ├── UsageError              the caller: the call is invalid
 │   ├── BadInputError         an invalid message, key or attachment
 │   │   └── UnsupportedError    the store does not implement an optional port
+│   ├── PlatformError         the operating system lacks what Holdfast needs
 │   ├── ClientIdReusedError   one client id for two different messages
 │   ├── UnknownModelError     no such model
 │   └── MissingKeyError       a model needs an API key that is not set
@@ -63,6 +64,18 @@ class UnsupportedError(BadInputError):
     def __init__(self, action: str, port: str) -> None:
         self.port = port
         super().__init__(f"this store cannot {action}: it does not implement holdfast.ports.{port}; use another store")
+
+
+class PlatformError(UsageError, ImportError):
+    """The operating system lacks a module of Python that Holdfast needs."""
+
+    code = "unsupported_platform"
+
+    def __init__(self, module: str) -> None:
+        super().__init__(
+            f"Holdfast needs Linux or another POSIX system: Python has no module {module!r} here, and locks between "
+            "processes need it; on Windows, run it in WSL"
+        )
 
 
 class ClientIdReusedError(UsageError):

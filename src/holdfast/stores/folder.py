@@ -5,7 +5,6 @@ leaves no partial file, and of two writers of one name the first wins. All funct
 """
 
 import errno
-import fcntl
 import hashlib
 import os
 from collections.abc import Iterator
@@ -16,6 +15,7 @@ from typing import BinaryIO
 from uuid import uuid4
 
 from holdfast.errors import HoldfastError, StoreFullError, StoreIoError
+from holdfast.stores.flock import try_lock, wait_for_lock
 from holdfast.types.messages import BlobRef
 
 _OUT_OF_SPACE = frozenset({errno.ENOSPC, errno.EDQUOT})
@@ -83,10 +83,9 @@ def link_if_absent(incoming: "Incoming", path: Path) -> bool:
 def sweep(folder: Path) -> None:
     """Remove the temporary files of dead writers: those that are not locked."""
     for path in folder.iterdir():
-        with suppress(FileNotFoundError, BlockingIOError), path.open("rb") as file:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        with suppress(FileNotFoundError), path.open("rb") as file:
             # A file without a name was swept by another process; its name now belongs to a live writer.
-            if os.fstat(file.fileno()).st_nlink:
+            if try_lock(file) and os.fstat(file.fileno()).st_nlink:
                 path.unlink()
 
 
@@ -152,7 +151,7 @@ class Incoming:
     def _open(self) -> BinaryIO:
         while self._file is None:
             file = os.fdopen(os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600), "wb")
-            fcntl.flock(file, fcntl.LOCK_EX)
+            wait_for_lock(file)
             if os.fstat(file.fileno()).st_nlink:
                 self._file = file
             else:

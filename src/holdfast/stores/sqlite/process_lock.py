@@ -6,12 +6,13 @@ itself is the write queue: a writer takes it, waits for the database while holdi
 database. So a process that has just written cannot overtake one that waits.
 """
 
-import fcntl
 import os
 import time
 from contextlib import suppress
 from pathlib import Path
 from uuid import uuid4
+
+from holdfast.stores.flock import try_lock, unlock
 
 # Poll interval for a lock. A commit takes about a millisecond.
 LOCK_POLL_SECONDS = 0.0005
@@ -29,17 +30,17 @@ class Instances:
 
     def enter_queue(self, seconds_max: float) -> None:
         """Wait for the write queue. Raises `TimeoutError`."""
-        if _try_lock(self._folder_fd):
+        if try_lock(self._folder_fd):
             return
         deadline = time.monotonic() + seconds_max
-        while not _try_lock(self._folder_fd):
+        while not try_lock(self._folder_fd):
             if time.monotonic() >= deadline:
                 raise TimeoutError
             time.sleep(LOCK_POLL_SECONDS)
 
     def leave_queue(self) -> None:
         """Let the next writer enter the queue."""
-        fcntl.flock(self._folder_fd, fcntl.LOCK_UN)
+        unlock(self._folder_fd)
 
     def is_dead(self, instance: str) -> bool:
         """Return whether an instance is dead, and remove its file."""
@@ -50,7 +51,7 @@ class Instances:
         except FileNotFoundError:
             return True
         try:
-            is_dead = _try_lock(fd)
+            is_dead = try_lock(fd)
             if is_dead:
                 # Removed while locked: a process that is about to lock the same file notices it (see `_register`).
                 self._remove(instance)
@@ -82,7 +83,7 @@ class Instances:
             except FileNotFoundError:
                 os.close(folder_fd)
                 continue
-            if _try_lock(own_fd) and os.fstat(own_fd).st_nlink:
+            if try_lock(own_fd) and os.fstat(own_fd).st_nlink:
                 return folder_fd, own_fd
             os.close(own_fd)
             os.close(folder_fd)
@@ -103,14 +104,6 @@ def live_instances(database: Path) -> set[str]:
     alive: set[str] = set()
     for path in folder.iterdir() if folder.is_dir() else ():
         with suppress(FileNotFoundError), path.open("rb") as file:
-            if not _try_lock(file.fileno()):
+            if not try_lock(file.fileno()):
                 alive.add(path.name)
     return alive
-
-
-def _try_lock(fd: int) -> bool:
-    try:
-        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True

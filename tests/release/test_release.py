@@ -1,0 +1,85 @@
+import io
+import tarfile
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from tests.house.places import ROOT
+from tests.release.__main__ import build, export, name_repository
+from tests.release.checks import absolute_links, changelog_problem, metadata_problems, sdist_problems, wheel_problems
+from tests.release.materials import bill_of_materials, vendored
+
+_URL = "https://forge.example/holdfast"
+
+
+@pytest.fixture(scope="module")
+def archives(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    if not (ROOT / ".git").exists():
+        pytest.skip("this is no git checkout, so nothing tells which files are committed")
+    place = tmp_path_factory.mktemp("release")
+    export(place / "tree")
+    name_repository(place / "tree", _URL, "0.1.0")
+    return build(place / "tree", place / "dist")
+
+
+def test_the_archives_have_all_that_the_package_needs_and_no_tests(archives: tuple[Path, Path]) -> None:
+    wheel, sdist = archives
+    assert wheel_problems(wheel) == []
+    assert sdist_problems(sdist) == []
+
+
+def test_the_metadata_is_complete_and_every_link_of_the_readme_is_absolute(archives: tuple[Path, Path]) -> None:
+    assert metadata_problems(archives[0], _URL) == []
+
+
+def test_a_wheel_without_its_page_or_with_tests_is_a_problem(tmp_path: Path) -> None:
+    wheel = tmp_path / "x.whl"
+    with zipfile.ZipFile(wheel, "w") as archive:
+        for name in ("holdfast/py.typed", "holdfast/stores/sql/sqlite/a.sql", "holdfast/stores/sql/postgres/a.sql"):
+            archive.writestr(name, "")
+        archive.writestr("holdfast/page/vendor/checksums.txt", "")
+        archive.writestr("holdfast/tests/test_a.py", "")
+    assert wheel_problems(wheel) == ["x.whl lacks holdfast/page/index.html", "x.whl has holdfast/tests/test_a.py"]
+
+
+def test_an_sdist_without_a_licence_is_a_problem(tmp_path: Path) -> None:
+    sdist = tmp_path / "x.tar.gz"
+    with tarfile.open(sdist, "w:gz") as archive:
+        for name in (
+            "py.typed",
+            "page/index.html",
+            "page/vendor/checksums.txt",
+            "stores/sql/sqlite/a",
+            "stores/sql/postgres/a",
+        ):
+            archive.addfile(tarfile.TarInfo(f"holdfast-1/src/holdfast/{name}"), io.BytesIO())
+        archive.addfile(tarfile.TarInfo("holdfast-1/README.md"), io.BytesIO())
+    assert sdist_problems(sdist) == ["x.tar.gz lacks LICENSE"]
+
+
+def test_a_release_needs_a_dated_section_of_the_changelog() -> None:
+    assert changelog_problem("0.2.0", "## [0.2.0] - 2026-11-30\n") == ""
+    assert "no section" in changelog_problem("0.2.0", "## [Unreleased]\n")
+    assert "no section" in changelog_problem("0.2.0", "## [0.2.0] (not released)\n")
+
+
+def test_links_become_absolute_and_others_stay() -> None:
+    text = "[a](docs/a.md#b) ![c](docs/c.png) [d](https://x.example/d) [e](#e)"
+    assert absolute_links(text, _URL, "v1") == (
+        f"[a]({_URL}/blob/v1/docs/a.md#b) ![c]({_URL}/raw/v1/docs/c.png) [d](https://x.example/d) [e](#e)"
+    )
+
+
+def test_the_bill_of_materials_names_every_pin_with_its_hashes_and_every_vendored_library() -> None:
+    lock = f"b==2.0 \\\n    --hash=sha256:{'0' * 64}\na==1.5 ; python_version < '4' \\\n    --hash=sha256:{'1' * 64}\n"
+    bill = bill_of_materials("0.2.0", lock, [("c-lib", "3.1", "MIT")])
+    assert [(one["name"], one["version"], len(one.get("hashes", ()))) for one in bill["components"]] == [
+        ("a", "1.5", 1),
+        ("b", "2.0", 1),
+        ("c-lib", "3.1", 0),
+    ]
+    assert {name for name, _, _ in vendored()} >= {"markdown-it", "@highlightjs/cdn-assets"}
+    pins = bill_of_materials("0.2.0", (ROOT / "requirements/run.txt").read_text(), [])["components"]
+    assert len(pins) > 10
+    assert all(one["hashes"] for one in pins)
