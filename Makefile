@@ -11,7 +11,7 @@ ADAPTERS := openai-agents langgraph claude-sdk
 # Folders whose tests start few processes and servers.
 QUICK  := $(addprefix tests/,core config golden house models public rescue runtime testing)
 
-.PHONY: help demo run check test quick lint types unit crashlab attack adapters docs screenshots release-check lock clean
+.PHONY: help demo run check test quick lint types unit crashlab attack adapters docs site screenshots release-check lock clean
 
 help:
 	@echo 'make demo        show a session that survives everything, with a simulated model'
@@ -22,6 +22,7 @@ help:
 	@echo 'make attack      attack a gateway, and report what did not hold'
 	@echo 'make adapters    suites of agent frameworks over their adapters; adapters/NAME runs one'
 	@echo 'make docs        rewrite the generated parts of docs/'
+	@echo 'make site        build the documentation as a site in site/'
 	@echo 'make screenshots take the pictures in docs/images'
 	@echo 'make release-check  build and check the archives of a release; REPOSITORY=URL makes links absolute'
 	@echo 'make lock        rewrite the lock files (needs uv)'
@@ -69,6 +70,16 @@ attack: $(VENV)/dev.stamp
 docs: $(VENV)/dev.stamp
 	$(BIN)/python -m tests.house.generate
 
+# The documentation as a site, with an environment of its own. A dead link or a source on another host fails the build.
+site: .venv-site/site.stamp
+	NO_MKDOCS_2_WARNING=1 .venv-site/bin/mkdocs build --quiet
+	@echo 'site/index.html'
+
+.venv-site/site.stamp: requirements/site.txt
+	$(PYTHON) -m venv .venv-site
+	.venv-site/bin/pip install --quiet --disable-pip-version-check --require-hashes --no-deps -r requirements/site.txt
+	@touch $@
+
 # Take the pictures in docs/images, by tests in a real Chromium.
 screenshots: $(VENV)/dev.stamp
 	HOLDFAST_SCREENSHOTS=docs/images $(BIN)/python -m tests.run tests/page/test_screenshots.py
@@ -112,8 +123,9 @@ lock:
 	uv pip compile pyproject.toml $(LOCK) -o requirements/run.txt
 	uv pip compile pyproject.toml $(addprefix --extra ,images postgres s3 traces) --group dev $(LOCK) -o requirements/dev.txt
 	echo 'uv-build>=0.13,<0.14' | uv pip compile - $(LOCK) -o requirements/build.txt
+	uv pip compile requirements/site.in $(LOCK) -o requirements/site.txt
 	$(foreach name,$(ADAPTERS),uv pip compile pyproject.toml requirements/adapters-$(name).in --extra $(name) $(LOCK) -o requirements/adapters-$(name).txt;)
 LOCK := --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header --no-annotate
 
 clean:
-	rm -rf $(VENV) .venv-adapters .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) .venv-adapters .venv-site site dist .mypy_cache .ruff_cache .hypothesis

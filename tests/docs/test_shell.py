@@ -16,7 +16,14 @@ from holdfast.cli.local_gateway import free_port
 from tests.docs.test_programs import SECONDS_MAX, on_this_machine, serving
 from tests.house.places import ROOT
 
-PAGES = ("README.md", "docs/quickstart.md", "docs/operating.md")
+PAGES = (
+    "README.md",
+    "docs/quickstart.md",
+    "docs/operating.md",
+    "docs/tutorials/team.md",
+    "docs/how-to/costs.md",
+    "docs/how-to/backup.md",
+)
 _FENCE = re.compile(r"^```sh\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL)
 # What is not run, by how it begins, and why.
 LEFT_OUT: Mapping[str, str] = MappingProxyType(
