@@ -6,7 +6,15 @@ from hypothesis import strategies as st
 
 from holdfast.core.limits.bounds import Bounds
 from holdfast.core.turn.failure_messages import Ending, Shares, after_fault, with_sizes
-from holdfast.core.turn.ladder import LADDER, backoff_seconds, next_rung
+from holdfast.core.turn.ladder import (
+    DESTRUCTIVE,
+    LADDER,
+    Evidence,
+    backoff_seconds,
+    guessed_row,
+    next_rung,
+    rungs_for,
+)
 from holdfast.types.faults import Confidence, Fault, FaultKind, Rung
 
 BOUNDS = Bounds()
@@ -128,3 +136,47 @@ def test_an_address_without_such_a_path_is_told_apart_from_a_model_that_is_not_k
     told = [after_fault(Fault(FaultKind.MODEL_NOT_FOUND, Confidence.LIKELY, said=one)).sentence for one in said]
 
     assert ["base_url" in sentence for sentence in told] == [False, True, True]
+
+
+# --- Faults that are only guessed ---
+
+COSTLY = [
+    kind
+    for kind in FaultKind
+    if Rung.RETRY in rungs_for(Fault(kind, Confidence.GUESS), BOUNDS, Evidence(is_refused=True))
+    and kind is not FaultKind.EMPTY_RESPONSE
+    and kind is not FaultKind.STREAM_STALL
+]
+
+
+def test_a_guess_that_would_change_the_view_is_tried_out_first() -> None:
+    assert {kind for kind, row in LADDER.items() if DESTRUCTIVE & set(row)} == set(COSTLY)
+
+
+@given(kind=st.sampled_from(COSTLY), second=st.none() | st.sampled_from(FaultKind))
+def test_a_guess_gets_a_retry_then_what_can_be_taken_back_and_at_last_what_cannot(
+    kind: FaultKind, second: FaultKind | None
+) -> None:
+    row = guessed_row(kind, second)
+
+    first = next((place for place, rung in enumerate(row) if rung in DESTRUCTIVE), len(row))
+    assert (row[0], row[-1]) == (Rung.RETRY, Rung.TAKE_BACK)
+    assert row.index(Rung.FALLBACK_MODEL) == first - 1, "every model is tried before a part of the view is given up"
+    assert set(row[first:]) <= DESTRUCTIVE | {Rung.TAKE_BACK}
+    assert {rung for rung in LADDER[kind] if rung is not Rung.SEND_ANYWAY} <= set(row), "no cure of the kind is lost"
+    assert len(row) <= 30
+
+
+@pytest.mark.parametrize("confidence", [Confidence.CERTAIN, Confidence.LIKELY])
+@pytest.mark.parametrize("kind", COSTLY)
+def test_a_fault_that_is_sure_enough_has_the_row_of_its_kind(kind: FaultKind, confidence: Confidence) -> None:
+    rungs = rungs_for(Fault(kind, confidence), BOUNDS, Evidence(is_refused=True, refused_turns=1))
+
+    assert tuple(rungs) == tuple(rung for rung in LADDER[kind] if rung is not Rung.DROP_PARAMETER)
+
+
+def test_a_suspicion_about_an_answer_is_not_tried_out() -> None:
+    """The same request would be read as little as before; the suspicion has a number of its own."""
+    guess = Fault(FaultKind.TOKEN_OVERFLOW, Confidence.GUESS, limit=4_096)
+
+    assert tuple(rungs_for(guess, BOUNDS)) == LADDER[FaultKind.TOKEN_OVERFLOW]

@@ -12,12 +12,19 @@ from msgspec.structs import replace
 
 from holdfast.core.fold.session_state import InFlight, Turn
 from holdfast.core.limits.sizing import bytes_of_message
-from holdfast.core.turn.ladder import ASKED_BY_A_PERSON, GUESSED_PAIRING, LADDER, REPEATED_TRANSIENT, SUMMARIES
+from holdfast.core.turn.ladder import (
+    ASKED_BY_A_PERSON,
+    DESTRUCTIVE,
+    LADDER,
+    REPEATED_TRANSIENT,
+    SUMMARIES,
+    guessed_row,
+)
 from holdfast.core.turn.transitions import evolve
 from holdfast.core.view import EMPTY, MASKED_BYTES_MIN, conversation, messages_in_view
 from holdfast.core.view.exclusion import NO_ANSWER, excluded_places, parts_shown
 from holdfast.core.view.offending_part import find_culprit
-from holdfast.types.faults import FaultKind, Rung, Unit
+from holdfast.types.faults import Confidence, FaultKind, Rung, Unit
 from holdfast.types.messages import (
     ContentPart,
     LargeText,
@@ -106,7 +113,7 @@ def test_no_rung_is_climbed_more_often_than_its_row_allows(world: World) -> None
                 counted[rung] += 1
                 rows = [LADDER[kind] if kind else ASKED_BY_A_PERSON]
                 rows += [REPEATED_TRANSIENT] if kind is FaultKind.TRANSIENT else []
-                rows += [GUESSED_PAIRING] if kind is FaultKind.TOOL_PAIRING else []
+                rows += [guessed_row(kind, second) for second in (None, *FaultKind)] if kind else []
                 assert counted[rung] <= max(row.count(rung) for row in rows)
             case RungFinished(rung=rung, result=RungResult.INTERRUPTED):
                 counted[rung] -= 1
@@ -119,6 +126,20 @@ def test_no_rung_is_climbed_more_often_than_its_row_allows(world: World) -> None
                 asked.clear()
             case _:
                 pass
+
+
+@given(world=worlds)
+def test_a_guess_costs_nothing_of_the_view_before_everything_reversible_was_tried(world: World) -> None:
+    """Neither for the first refusal nor for a later one, whatever kinds they were taken for."""
+    for before, logged in zip(world.turns, world.log, strict=False):
+        record, fault = logged.record, before.fault
+        is_destructive = isinstance(record, RungStarted) and record.kind is not None and record.rung in DESTRUCTIVE
+        if is_destructive and fault is not None and fault.confidence is Confidence.GUESS:
+            row = guessed_row(fault.kind, fault.second_kind)
+            gentle = row[: next(place for place, rung in enumerate(row) if rung in DESTRUCTIVE)]
+            # No parameter is named, so none is left out; a long Retry-After rules a backoff out.
+            wanted = Counter(rung for rung in gentle if rung not in {Rung.DROP_PARAMETER, Rung.BACKOFF})
+            assert wanted <= Counter(before.climbed), (fault, before.climbed)
 
 
 @given(world=worlds)

@@ -232,10 +232,12 @@ def test_a_guess_about_tool_calls_leaves_out_content_before_the_past_is_given_up
     guess = Fault(FaultKind.TOOL_PAIRING, Confidence.GUESS)
     certain = Fault(FaultKind.TOOL_PAIRING, Confidence.CERTAIN)
 
-    assert not {Rung.DIGEST, Rung.KEEP_NEWEST, Rung.ROLL_OVER} & set(rungs_for(guess, BOUNDS))
-    assert Rung.LEAVE_OUT_NEW in rungs_for(guess, BOUNDS)
-    assert Rung.DIGEST in rungs_for(guess, BOUNDS, Evidence(refused_turns=1))
-    assert tuple(rungs_for(certain, BOUNDS)) == LADDER[FaultKind.TOOL_PAIRING]
+    first, later = Evidence(is_refused=True), Evidence(is_refused=True, refused_turns=1)
+
+    assert not {Rung.DIGEST, Rung.KEEP_NEWEST, Rung.ROLL_OVER} & set(rungs_for(guess, BOUNDS, first))
+    assert Rung.LEAVE_OUT_NEW in rungs_for(guess, BOUNDS, first)
+    assert Rung.DIGEST in rungs_for(guess, BOUNDS, later)
+    assert tuple(rungs_for(certain, BOUNDS, first)) == LADDER[FaultKind.TOOL_PAIRING]
 
 
 def test_the_past_is_given_up_for_refused_content_only_if_it_is_suspect() -> None:

@@ -89,8 +89,8 @@ MODELS = 3
 # People stop asking somewhere; this is far more than a person has in flight.
 _ASKED_MAX = 12
 # A turn of three steps on three models, each with its whole ladder and three summarisers, and all its deaths, comes to
-# about 800 actions at the worst.
-_ACTIONS_MAX = 800 * _ASKED_MAX
+# about 1,500 actions at the worst.
+_ACTIONS_MAX = 1_500 * _ASKED_MAX
 
 # The longest ladders are the ones to see more of.
 _OVERFLOWS = (FaultKind.TOKEN_OVERFLOW, FaultKind.WIRE_OVERFLOW, FaultKind.MEDIA_OVERFLOW)
@@ -169,7 +169,9 @@ class World:
         match self._choose(("text", "calls", "fault", "calls", "fault", "empty")):
             case "fault":
                 wait = self._choose((None, 1.5, 900.0))
-                fault = Fault(self._choose(_KINDS), Confidence.CERTAIN, retry_after_seconds=wait)
+                kind, sure = self._choose(_KINDS), self._choose((Confidence.CERTAIN, Confidence.GUESS))
+                second = self._choose((None, *FaultKind)) if sure is Confidence.GUESS else None
+                fault = Fault(kind, sure, second, retry_after_seconds=wait)
                 return [AttemptFailed(turn.number, turn.attempts, Refusal("x", Phase.RESPONSE, 400), fault)]
             case "calls":
                 calls = [ToolCall(f"c{n}", "look_up", "{}") for n in range(self._choose((1, 2, 3)))]

@@ -112,14 +112,38 @@ async def test_a_refusal_without_a_word_near_the_window_is_taken_for_an_overflow
         while (await session.view()).tokens_estimated < 0.82 * 9_500:
             await session.send("word " * 150)
         assert await failures_of(session) == [], "near the window, not beyond"
-        world.simulation.set_faults("bare-400")
+        world.simulation.set_faults("bare-400*2")
 
         answer = await session.send("what is harbour?")
 
         assert answer.text == "harbour = Tromso."
-        assert await failures_of(session) == ["token_overflow"]
-        assert [seen.status for seen in world.refused] == [400]
+        assert await failures_of(session) == ["token_overflow"] * 2
+        assert [seen.status for seen in world.refused] == [400] * 2
         assert any("represented by" in notice for notice in answer.notices)
+        await ended_well(session)
+
+
+async def test_a_refusal_without_a_word_that_does_not_come_again_changes_nothing(tmp_path: Path) -> None:
+    """The overflow is a guess, so the request is repeated once before anything is made smaller."""
+    declared = Limits(window_tokens=9_500, output_tokens_max=500)
+    async with (
+        a_world(tmp_path, limits=LARGE) as world,
+        world.open(world.model(declared=declared), bounds=HASTY) as hold,
+    ):
+        session = await hold.session(KEY)
+        await talk(session, messages=8)
+        while (await session.view()).tokens_estimated < 0.82 * 9_500:
+            await session.send("word " * 150)
+        before = await session.view()
+        world.simulation.set_faults("bare-400")
+
+        answer = await session.send("hello")
+
+        assert answer.notices == ()
+        assert await failures_of(session) == ["token_overflow"]
+        assert await records_of(session, CompactionApplied) == []
+        assert (await session.view()).messages[: len(before.messages)] == before.messages
+        assert (await session.view()).window_tokens == 9_500
         await ended_well(session)
 
 
@@ -145,15 +169,16 @@ async def test_a_refusal_without_a_word_of_what_has_grown_a_lot_is_tried_smaller
 
             assert answer.text
             notices += answer.notices
-            (failed,) = await records_of(session, AttemptFailed)
-            assert (failed.fault.kind, failed.fault.confidence) == (FaultKind.TOKEN_OVERFLOW, Confidence.GUESS)
+            faults = [failed.fault for failed in await records_of(session, AttemptFailed)]
+            guess = (FaultKind.TOKEN_OVERFLOW, Confidence.GUESS)
+            assert [(fault.kind, fault.confidence) for fault in faults] == [guess] * 2, "the retry is refused as well"
             windows.append((await session.view()).window_tokens)
             assert (await session.send("what is harbour?")).text == "harbour = Tromso."
             await ended_well(session)
         assert windows[:2] == [None, None]
         assert windows[2] is not None
         assert any("which it does not say" in notice for notice in notices)
-        assert [seen.status for seen in world.refused] == [400] * 3
+        assert [seen.status for seen in world.refused] == [400] * 6
 
 
 async def test_a_refusal_without_a_word_that_less_does_not_cure_ends_the_turn_and_teaches_nothing(

@@ -14,7 +14,8 @@ from holdfast.core.limits.bounds import Bounds
 from holdfast.models.fake import Simulation
 from holdfast.runtime.clock import SystemClock
 from holdfast.stores.memory import MemoryStore
-from holdfast.types.records import MessageExcluded
+from holdfast.types.faults import Confidence, FaultKind
+from holdfast.types.records import AttemptFailed, CompactionApplied, MessageExcluded
 from tests.e2e.images import a_png
 from tests.proxy.proxies import DropInRunning, a_dropin
 
@@ -22,7 +23,7 @@ BOUNDS = Bounds(back_off_seconds_min=0.0001, back_off_seconds_max=0.001)
 POISON = "zqxj"
 IMAGE = base64.b64encode(a_png(width=3, height=3)).decode()
 # Requests to the provider for one request of a client: as for a native message.
-CALLS_MAX = 12
+CALLS_MAX = 18
 WORDS = ("content-filter", "bad-request", "bare-400", "template-500")
 
 
@@ -41,17 +42,22 @@ class Agent:
         else:
             self.messages.append({"role": "user", "content": content})
 
-    def looks(self, result: str) -> None:
-        """Add a call of a tool and its result, as if the last answer had asked for it."""
+    def looks(self, *results: str) -> None:
+        """Add parallel calls of a tool and their results, as if the last answer had asked for them."""
+        ids = [f"toolu_{len(self.messages)}_{place}" for place in range(len(results))]
         if self.dialect == "openai":
-            call = {"id": f"c{len(self.messages)}", "type": "function", "function": {"name": "look", "arguments": "{}"}}
-            self.messages.append({"role": "assistant", "content": None, "tool_calls": [call]})
-            self.messages.append({"role": "tool", "tool_call_id": call["id"], "content": result})
+            calls = [{"id": one, "type": "function", "function": {"name": "look", "arguments": "{}"}} for one in ids]
+            self.messages.append({"role": "assistant", "content": None, "tool_calls": calls})
+            for one, result in zip(ids, results, strict=True):
+                self.messages.append({"role": "tool", "tool_call_id": one, "content": result})
         else:
-            use = {"type": "tool_use", "id": f"toolu_{len(self.messages)}", "name": "look", "input": {}}
-            self.messages.append({"role": "assistant", "content": [use]})
-            block = {"type": "tool_result", "tool_use_id": use["id"], "content": result}
-            self.messages.append({"role": "user", "content": [block]})
+            uses = [{"type": "tool_use", "id": one, "name": "look", "input": {}} for one in ids]
+            self.messages.append({"role": "assistant", "content": uses})
+            blocks = [
+                {"type": "tool_result", "tool_use_id": one, "content": result}
+                for one, result in zip(ids, results, strict=True)
+            ]
+            self.messages.append({"role": "user", "content": blocks})
 
     async def ask(self, running: DropInRunning) -> bool:
         """Send the history; add the answer to it, and return whether there was one."""
@@ -153,3 +159,41 @@ async def test_a_client_that_asks_again_after_a_refusal_sees_the_providers_error
     assert any(isinstance(record, MessageExcluded) for record in records)
     assert POISON.encode() not in last
     assert b"is left out here" in last
+
+
+@pytest.mark.parametrize("dialect", ["openai", "anthropic"])
+@pytest.mark.parametrize("word", WORDS)
+async def test_one_refused_result_among_parallel_ones_is_left_out_alone(dialect: str, word: str) -> None:
+    simulation = Simulation()
+    simulation.set_refused({POISON: word})
+    agent = Agent(dialect, "keeps")
+    async with a_dropin(simulation, bounds=BOUNDS) as running:
+        agent.says("look around")
+        agent.looks("a calm sea", f"line one {POISON} line two", "two gulls")
+        assert await agent.ask(running)
+        last = simulation.requests[-1].body
+        agent.says("something else")
+        assert await agent.ask(running)
+        later = simulation.requests[-1].body
+    for body in (last, later):
+        assert (b"a calm sea" in body, b"two gulls" in body, POISON.encode() in body) == (True, True, False)
+        assert body.count(b"is left out here") == 1
+
+
+@pytest.mark.parametrize("dialect", ["openai", "anthropic"])
+async def test_a_refusal_without_a_reason_of_what_has_grown_is_tried_again_unchanged_first(dialect: str) -> None:
+    """The overflow is a guess: a glitch costs one more call and nothing of the view, also behind the proxy."""
+    simulation = Simulation()
+    agent = Agent(dialect, "keeps")
+    async with a_dropin(simulation, bounds=BOUNDS) as running:
+        agent.says("hello")
+        assert await agent.ask(running)
+        agent.says("word " * 6_900)
+        simulation.set_faults("bare-400")
+        assert await agent.ask(running)
+        first, second = (seen.body for seen in list(simulation.requests)[-2:])
+        records = [record for key in await running.sessions() for record in await running.records(key)]
+    assert first == second
+    (failed,) = (record for record in records if isinstance(record, AttemptFailed))
+    assert (failed.fault.kind, failed.fault.confidence) == (FaultKind.TOKEN_OVERFLOW, Confidence.GUESS)
+    assert not any(isinstance(record, CompactionApplied) for record in records)

@@ -21,21 +21,29 @@ from holdfast.stores.memory import MemoryBlobs, MemoryStore
 from holdfast.testing.builders import ManualClock
 from holdfast.testing.crashes import CrashingStore, every_point
 from holdfast.testing.engines import FunctionModel, ScriptedModel, a_hold, an_engine, refuses, says
-from holdfast.types.faults import Refusal
+from holdfast.types.faults import Confidence, FaultKind, Refusal
 from holdfast.types.limits import Limits
 from holdfast.types.messages import Message, Reply, Role, text_of
-from holdfast.types.records import CompactionOutcome, InputAdmitted, Logged, ReplyRecorded, ToolSettled
+from holdfast.types.records import (
+    AttemptFailed,
+    CompactionApplied,
+    CompactionOutcome,
+    InputAdmitted,
+    Logged,
+    ReplyRecorded,
+    ToolSettled,
+)
 from tests.e2e.images import a_png
-from tests.runtime.refusers import BAD_REQUEST, FILTERED, REFUSALS, TEMPLATE, content_of, refuser
+from tests.runtime.refusers import BAD_REQUEST, FILTERED, OPAQUE, REFUSALS, TEMPLATE, content_of, refuser
 from tests.runtime.talks import KEY, ended_well
 
 BOUNDS = Bounds(compacts_ahead=False, back_off_seconds_min=0.0001, back_off_seconds_max=0.001)
 POISON = "zqxj"
 IMAGE = a_png(width=3, height=3)
 IMAGE_ID = hashlib.sha256(IMAGE).hexdigest()
-# Calls of one model for one message: the request, three backoffs or a smaller output, three steps that leave something
-# out, and four that give up the past. A step with a tool is a request of its own.
-CALLS_MAX = 12
+# Calls of one model for one message: the request, three backoffs or a retry, nine steps that leave something out, and
+# four that give up the past. A step with a tool is a request of its own.
+CALLS_MAX = 18
 
 
 class Said(msgspec.Struct, frozen=True):
@@ -180,6 +188,43 @@ async def test_refused_content_is_survived_across_a_crash_at_every_write(refusal
         assert not any(bad.trigger in text for text in found), str(point)
 
 
+@pytest.mark.parametrize("refusal", sorted(REFUSALS))
+@pytest.mark.parametrize("count", [2, 3, 6])
+async def test_one_refused_result_among_parallel_ones_is_left_out_alone(refusal: str, count: int) -> None:
+    """The model reads all other results, wherever the refused one stands."""
+    for bad in range(count):
+        names = ["look"] * bad + ["read"] + ["look"] * (count - bad - 1)
+        model = refuser(REFUSALS[refusal], lambda content: POISON in content)
+        store, blobs = MemoryStore(clock=ManualClock()), MemoryBlobs()
+        async with a_hold(an_engine_with(model, store, blobs)) as hold:
+            session = await hold.session(KEY)
+            assert (await session.send(f"call {' '.join(names)}")).text == f"done: {count} results"
+
+            (left_out,) = (await session.state()).excluded
+            assert (await session.recall(seq=left_out.excluded)).text == f"line one\n{POISON} line two"
+            sent = content_of(model.requests[-1])
+            assert (sent.count("a calm sea"), sent.count("is left out here")) == (count - 1, 1)
+            assert (await session.send("and then?")).text == "done: and then?"
+            await ended_well(session)
+
+
+async def test_of_many_parallel_results_a_group_is_left_out() -> None:
+    names = ["look"] * 10 + ["read"] + ["look"] * 4
+    model = refuser(FILTERED, lambda content: POISON in content)
+    async with a_hold(an_engine_with(model, MemoryStore(clock=ManualClock()), MemoryBlobs())) as hold:
+        session = await hold.session(KEY)
+        assert (await session.send(f"call {' '.join(names)}")).text == "done: 15 results"
+        assert len((await session.state()).excluded) == 3
+
+
+async def test_several_refused_results_are_left_out_together() -> None:
+    model = refuser(FILTERED, lambda content: POISON in content)
+    async with a_hold(an_engine_with(model, MemoryStore(clock=ManualClock()), MemoryBlobs())) as hold:
+        session = await hold.session(KEY)
+        assert (await session.send("call read look read")).text == "done: 3 results"
+        assert len((await session.state()).excluded) == 3
+
+
 async def test_a_failed_message_that_is_sent_again_replaces_its_failed_copy() -> None:
     """The model never reads `hellohellohello`."""
     model = ScriptedModel([refuses(401, "invalid api key"), refuses(401, "invalid api key"), "hi", "fine"])
@@ -250,6 +295,33 @@ async def test_old_content_that_is_refused_later_is_given_up_with_the_past() -> 
         assert outcomes[1:] == ["done: two", "done: three"]
         assert (await session.view()).generation > 1
         assert POISON in (await session.recall(seq=1)).text
+
+
+async def test_a_guess_at_an_overflow_that_was_wrong_leaves_the_view_as_it_was() -> None:
+    """An opaque refusal of a message that is much longer looks like an overflow; making it smaller is undone."""
+    model = refuser(OPAQUE, lambda content: POISON in content)
+    async with a_hold(an_engine(model, bounds=BOUNDS)) as hold:
+        session = await hold.session(KEY)
+        for number in range(4):
+            await session.send(f"part {number}: " + "The crew is aboard. " * 20)
+        before = await session.view()
+        seen = len(model.requests)
+
+        outcome = await send(session, Said(f"about {POISON}: " + f"{POISON} word " * 3_000))
+
+        records = [one.record for one in await session.history(limit=10_000)]
+        faults = [record.fault for record in records if isinstance(record, AttemptFailed)]
+        assert (faults[0].kind, faults[0].confidence) == (FaultKind.TOKEN_OVERFLOW, Confidence.GUESS)
+        assert outcome.startswith("(")
+        assert any(isinstance(record, CompactionApplied) for record in records), "it was tried"
+        after = await session.view()
+        assert (after.boundary, after.generation) == (before.boundary, 1)
+        assert after.messages[: len(before.messages)] == before.messages
+        assert len(model.requests) - seen <= CALLS_MAX
+        for text in ("one", "two"):
+            assert (await session.send(text)).text == f"done: {text}"
+        assert (await session.view()).generation == 1, "the past was not given up for it"
+        await ended_well(session)
 
 
 async def test_another_model_takes_what_the_first_refuses() -> None:

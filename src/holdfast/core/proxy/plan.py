@@ -17,7 +17,7 @@ from holdfast.core.fold.session_state import Turn
 from holdfast.core.limits.bounds import Bounds
 from holdfast.core.limits.fit import cap_stated
 from holdfast.core.proxy.client_profiles import ASIDE
-from holdfast.core.turn.ladder import rungs_for
+from holdfast.core.turn.ladder import Evidence, rungs_for
 from holdfast.types.faults import Confidence, Fault, FaultKind, Rung, Unit
 from holdfast.types.messages import (
     ContentPart,
@@ -156,7 +156,8 @@ def plan_failure(facts: RequestFacts, fault: Fault, bounds: Bounds) -> FailurePl
     """Plan after a forwarded request failed before the client received any of the answer."""
     if facts.is_compaction and facts.messages == 1 and fault.kind in OVERSIZE:
         return AnswerCompaction()
-    if any(_is_applicable(rung, facts, fault) for rung in rungs_for(fault, bounds)):
+    rungs = rungs_for(fault, bounds, Evidence(is_refused=True))
+    if any(_is_applicable(rung, facts, fault) for rung in rungs):
         return Recover(fault)
     return plan_end(facts)
 
@@ -182,6 +183,9 @@ def _is_applicable(rung: Rung, facts: RequestFacts, fault: Fault) -> bool:
         case Rung.LEAVE_OUT_UNANSWERED | Rung.LEAVE_OUT_NEW:
             # A compaction of the client is answered here instead: it should not lack a part of its history.
             return facts.is_divisible and not facts.is_compaction
+        case Rung.RETRY:
+            # Clients repeat a request themselves; a guess alone is no reason to do it for them.
+            return fault.confidence is not Confidence.GUESS
         case Rung.TAKE_BACK:
             return False
         case _:

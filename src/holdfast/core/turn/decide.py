@@ -214,7 +214,7 @@ def _after_fault(turn: Turn, fault: Fault, bounds: Bounds, *, is_proxied: bool) 
     rung = next_rung(fault, turn.climbed, bounds, evidence_of(turn))
     if rung is None:
         return EndTurn(turn.number, Outcome.FAILED, after_fault(fault, turn.failed_models, turn.asked.model))
-    if rung is not Rung.CLAMP_OUTPUT and not is_proxied and _must_ask_person(turn, fault, bounds):
+    if rung not in {Rung.CLAMP_OUTPUT, Rung.RETRY} and not is_proxied and _must_ask_person(turn, fault, bounds):
         return EndTurn(turn.number, Outcome.FAILED, CHOICE)
     if rung is Rung.BACKOFF:
         return Backoff(fault.kind, backoff_seconds(fault, turn.climbed, bounds))
@@ -226,6 +226,7 @@ def evidence_of(turn: Turn) -> Evidence:
     # Another model has read the past, and this one may refuse any of it.
     is_other_model = bool(turn.answered.model) and turn.answered.model != turn.asked.model
     return Evidence(
+        is_refused=bool(turn.refused_as),
         times=turn.refused_times,
         has_left_out=any(rung in turn.climbed for rung in (Rung.LEAVE_OUT_UNANSWERED, Rung.LEAVE_OUT_NEW)),
         refused_turns=turn.refused_turns,

@@ -13,6 +13,9 @@ import msgspec
 from holdfast.core.limits.bounds import Bounds
 from holdfast.types.faults import Confidence, Fault, FaultKind, Rung
 
+# Messages that are left out one by one; more are left out in as many groups.
+SUSPECTS_MAX = 6
+
 # Three backoffs cover the bursts seen in practice; a fourth rarely helps and takes minutes.
 _WAIT_THEN_SWITCH = (Rung.BACKOFF, Rung.BACKOFF, Rung.BACKOFF, Rung.FALLBACK_MODEL)
 # The three summary methods, tried again with each next summariser.
@@ -24,8 +27,9 @@ _AT_LAST = (Rung.SEND_ANYWAY, Rung.FALLBACK_MODEL, Rung.ROLL_OVER)
 _REPLACE = (Rung.REPLACE_LARGEST,) * 3
 
 # Content that a provider refuses: leave out what came last, reversibly; only then give up the past, the second
-# roll-over without a word of it. If nothing helps, the cause is another one, and everything is taken back.
-_LEAVE_OUT = (Rung.LEAVE_OUT_UNANSWERED, Rung.LEAVE_OUT_NEW, Rung.LEAVE_OUT_NEW)
+# roll-over without a word of it. If nothing helps, the cause is another one, and everything is taken back. What came
+# last is left out one by one, then all of it, then the last reply.
+_LEAVE_OUT = (Rung.LEAVE_OUT_UNANSWERED, *(Rung.LEAVE_OUT_NEW,) * (SUSPECTS_MAX + 2))
 _REFUSED_CONTENT = (
     *_LEAVE_OUT,
     Rung.FALLBACK_MODEL,
@@ -37,8 +41,6 @@ _REFUSED_CONTENT = (
 # The row of a transient fault that came with the same error response for the same request after every backoff.
 REPEATED_TRANSIENT = (*_WAIT_THEN_SWITCH[:3], *_LEAVE_OUT, Rung.FALLBACK_MODEL, Rung.TAKE_BACK)
 _REPEATS_MIN = 3
-# The row of a fault that is only guessed to concern tool calls: they may be in order, so reversible rungs come first.
-GUESSED_PAIRING = (Rung.REPAIR_PAIRS, Rung.DROP_REASONING, *_REFUSED_CONTENT)
 # Faults that content may cause.
 CONTENT_KINDS = frozenset(
     {FaultKind.CONTENT_POLICY, FaultKind.BAD_REQUEST, FaultKind.TOOL_PAIRING, FaultKind.TRANSIENT}
@@ -91,6 +93,32 @@ LADDER: Mapping[FaultKind, tuple[Rung, ...]] = MappingProxyType(
     }
 )
 
+# Faults whose cure changes the view, so that a guess is tried out first.
+_COSTLY_KINDS = frozenset(
+    {FaultKind.TOKEN_OVERFLOW, FaultKind.WIRE_OVERFLOW, FaultKind.MEDIA_OVERFLOW}
+    | {FaultKind.TOOL_PAIRING, FaultKind.CONTENT_POLICY, FaultKind.BAD_REQUEST}
+)
+# Rungs that a guess may not be reason enough for: nothing takes a replaced part back.
+DESTRUCTIVE = _DRASTIC | {Rung.REPLACE_LARGEST}
+# Rungs for the second kind of a guess: one call each, and the view stays as it is.
+_SECOND_KIND_RUNGS = (Rung.BACKOFF, Rung.REPAIR_PAIRS, Rung.DROP_REASONING)
+_BEHIND_REVERSIBLE = DESTRUCTIVE | {Rung.SEND_ANYWAY, Rung.FALLBACK_MODEL, Rung.TAKE_BACK}
+
+
+def guessed_row(kind: FaultKind, second: FaultKind | None) -> tuple[Rung, ...]:
+    """Return the row of an error response whose kind is only guessed: cheap and reversible rungs first.
+
+    The request is repeated once, then changed in ways that can be taken back: for its kind, for its second kind, and
+    without what came last. Only a fault that comes again after all of them is reason to give up a part of the view, and
+    if that does not help either, the view is restored.
+    """
+    own = LADDER[kind]
+    reversible = [rung for rung in own if rung not in _BEHIND_REVERSIBLE and rung not in _LEAVE_OUT]
+    others = [rung for rung in _SECOND_KIND_RUNGS if second and rung in LADDER[second] and rung not in reversible]
+    destructive = [rung for rung in own if rung in DESTRUCTIVE]
+    return (Rung.RETRY, *reversible, *others, *_LEAVE_OUT, Rung.FALLBACK_MODEL, *destructive, Rung.TAKE_BACK)
+
+
 # Rungs for compaction requests. A person gets a summary, else a digest; automatic requests try summaries only.
 ASKED_BY_A_PERSON = (*SUMMARIES, Rung.NEXT_SUMMARISER, Rung.DIGEST)
 ASKED_BY_US = (*SUMMARIES, Rung.NEXT_SUMMARISER)
@@ -106,6 +134,8 @@ SUMMARY_BACKOFF_SECONDS_MAX = 20.0
 class Evidence(msgspec.Struct, frozen=True):
     """What a session knows about the cause of a refusal beside the refusal itself."""
 
+    # The fault is that of an error response, not of an answer or of our own estimate.
+    is_refused: bool = False
     # How often in a row this request got the same error response; the ladder has left something out since.
     times: int = 0
     has_left_out: bool = False
@@ -151,8 +181,8 @@ def _row_of_kind(fault: Fault, evidence: Evidence) -> Sequence[Rung]:
             return (Rung.RETRY, *LADDER[FaultKind.TOKEN_OVERFLOW])
         case FaultKind.TRANSIENT if evidence.times >= _REPEATS_MIN or evidence.has_left_out:
             return REPEATED_TRANSIENT
-        case FaultKind.TOOL_PAIRING if fault.confidence is Confidence.GUESS:
-            return GUESSED_PAIRING
+        case kind if kind in _COSTLY_KINDS and fault.confidence is Confidence.GUESS and evidence.is_refused:
+            return guessed_row(kind, fault.second_kind)
         case _:
             return LADDER[fault.kind]
 

@@ -7,11 +7,15 @@ inputs, tool results and replies that came since then. Lines quote nothing of a 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import TypeAlias
 
+import msgspec
+
 from holdfast.core.fold.session_state import Turn
+from holdfast.core.turn.ladder import SUSPECTS_MAX
 from holdfast.core.view.appended import as_turns
-from holdfast.types.faults import FaultKind
+from holdfast.types.faults import Confidence, FaultKind
 from holdfast.types.messages import ContentPart, LargeText, Media, Reply, Text, ToolCall
 from holdfast.types.records import (
+    AttemptFailed,
     CompactionApplied,
     CompactionUndone,
     InputAdmitted,
@@ -82,14 +86,37 @@ def unanswered_inputs(tail: Sequence[Logged], turn: Turn) -> list[Place]:
     return _not_excluded(turn, [(number, None) for number in started if number != turn.number])
 
 
-def unread_content(tail: Sequence[Logged], turn: Turn) -> list[Place]:
-    """Return what the model has not read yet beside the text of the open turn's input; then, alone, its last reply.
+class Choice(msgspec.Struct, frozen=True):
+    """What the ladder leaves out next, and what it shows again because the provider refused the rest as well."""
 
-    Tool results; attachments and other parts of the input before its last text; messages that were taken back.
+    left_out: tuple[Place, ...] = ()
+    shown_again: tuple[Place, ...] = ()
+
+
+def next_suspects(tail: Sequence[Logged], turn: Turn, passed: Collection[Place] = ()) -> Choice:
+    """Return what to leave out next of what the model has not read yet, beside the text of the open turn's input.
+
+    One refused result among several is the usual case, so each is left out alone first; many, in groups. If that does
+    not help, all of them are left out, and then the last reply. `passed` are not in the view.
     """
-    since = _since_reply(tail)
+    suspects = [place for place in _unread(tail, turn) if place not in passed and not _is_out_for_others(turn, place)]
+    shown = tuple(_not_excluded(turn, suspects))
+    tried = _left_out_since_reply(tail, turn)
+    untried = next((group for group in _groups(suspects) if not tried.intersection(group)), ())
+    if untried:
+        return Choice(untried, tuple(place for place in suspects if place not in shown))
+    return Choice(shown or _last_reply(tail, turn, passed))
+
+
+def _last_reply(tail: Sequence[Logged], turn: Turn, passed: Collection[Place]) -> tuple[Place, ...]:
+    replies: list[Place] = [(one.seq, None) for one in as_turns(tail) if isinstance(one.record, ReplyRecorded)]
+    return tuple(place for place in _not_excluded(turn, replies[-1:]) if place not in passed)
+
+
+def _unread(tail: Sequence[Logged], turn: Turn) -> list[Place]:
+    """Return tool results; attachments and other parts of the input before its last text; messages taken back."""
     found: list[Place] = []
-    for one in since:
+    for one in _since_reply(tail):
         match one.record:
             case ToolSettled():
                 found.append((one.seq, None))
@@ -99,19 +126,34 @@ def unread_content(tail: Sequence[Logged], turn: Turn) -> list[Place]:
                 found.append((seq, place))
             case _:
                 pass
-    if left := _not_excluded(turn, found):
-        return left
-    replies = [one.seq for one in as_turns(tail) if isinstance(one.record, ReplyRecorded)]
-    return _not_excluded(turn, [(seq, None) for seq in replies[-1:]])
+    return list(dict.fromkeys(found))
 
 
-def left_out_in_vain(tail: Sequence[Logged], turn: Turn) -> list[MessageExcluded]:
-    """Return what the ladder left out in the open turn since the last reply, and what is still left out of it."""
-    made = {
+def _groups(places: Sequence[Place]) -> list[tuple[Place, ...]]:
+    """Return the places in at most `SUSPECTS_MAX` groups of neighbours."""
+    size = max(-(-len(places) // SUSPECTS_MAX), 1)
+    return [tuple(places[start : start + size]) for start in range(0, len(places), size)]
+
+
+def _is_out_for_others(turn: Turn, place: Place) -> bool:
+    """Return whether a place is left out already, but not by the open turn."""
+    return any(
+        one.turn != turn.number and one.excluded == place[0] and one.place in {None, place[1]} for one in turn.excluded
+    )
+
+
+def _left_out_since_reply(tail: Sequence[Logged], turn: Turn) -> set[Place]:
+    """Return everything that the ladder has left out in the open turn since the last reply, shown again or not."""
+    return {
         (one.record.excluded, one.record.place)
         for one in _since_reply(tail)
         if isinstance(one.record, MessageExcluded) and one.record.turn == turn.number and one.record.is_excluded
     }
+
+
+def left_out_in_vain(tail: Sequence[Logged], turn: Turn) -> list[MessageExcluded]:
+    """Return what the ladder left out in the open turn since the last reply, and what is still left out of it."""
+    made = _left_out_since_reply(tail, turn)
     return [one for one in turn.excluded if (one.excluded, one.place) in made]
 
 
@@ -138,25 +180,32 @@ def _not_excluded(turn: Turn, places: Iterable[Place]) -> list[Place]:
     return [place for place in dict.fromkeys(places) if place not in excluded and (place[0], None) not in excluded]
 
 
-def told_of_excluded(places: Sequence[Place]) -> str:
+def told_of_excluded(choice: Choice) -> str:
     """Return the notice about content that was left out because a provider refuses it."""
-    seqs = sorted({seq for seq, _ in places})
-    more = f" and {len(seqs) - _NAMED_MAX:,} more" if len(seqs) > _NAMED_MAX else ""
-    named = ", ".join(map(str, seqs[:_NAMED_MAX])) + more
+    again = f" {_named(choice.shown_again)} is shown again: without it alone the request was refused as well."
     return (
-        f"The provider refused the request, so it was sent again without record{'s' if len(seqs) > 1 else ''} {named}; "
-        "a line stands there instead. The log keeps everything. To show it to the model again, take the exclusion back."
+        f"The provider refused the request, so it was sent again without {_named(choice.left_out)}; a line stands "
+        f"there instead.{again if choice.shown_again else ''} The log keeps everything. To show it to the model again, take "
+        "the exclusion back."
     )
 
 
+def _named(places: Sequence[Place]) -> str:
+    seqs = sorted({seq for seq, _ in places})
+    more = f" and {len(seqs) - _NAMED_MAX:,} more" if len(seqs) > _NAMED_MAX else ""
+    return f"record{'s' if len(seqs) > 1 else ''} {', '.join(map(str, seqs[:_NAMED_MAX]))}{more}"
+
+
 def given_up_in_vain(tail: Sequence[Logged], turn: Turn, kinds: Collection[FaultKind]) -> CompactionApplied | None:
-    """Return the first of the compactions in force that rungs for these faults have made since the last reply."""
+    """Return the first of the compactions in force that were made since the last reply for these faults, or a guess."""
     first: CompactionApplied | None = None
-    is_ours = False
+    is_ours = is_guess = False
     for one in _since_reply(tail):
         match one.record:
+            case AttemptFailed(fault=fault):
+                is_guess = fault.confidence is Confidence.GUESS
             case RungStarted(kind=kind):
-                is_ours = kind in kinds
+                is_ours = kind is not None and (is_guess or kind in kinds)
             case CompactionApplied() as made:
                 first = (first or made) if is_ours and one.seq <= turn.compaction_seq else None
             case CompactionUndone():

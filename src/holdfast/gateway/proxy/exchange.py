@@ -198,7 +198,8 @@ class Exchange:
     async def _failed(self, session: ProxySession, facts: RequestFacts, known: Known, outcome: AttemptError) -> None:
         """Plan and carry out the next step after a failed attempt of which nothing was relayed."""
         request, services = self._request, self._services
-        fault = fault_of(request, known, outcome.refusal, outcome.reply)
+        answered = session.state.answered.tokens
+        fault = fault_of(request, known, outcome.refusal, outcome.reply, answered_tokens=answered)
         services.metrics.upstream_failed(fault.kind)
         if request.held and is_history_lost(outcome.refusal.body):
             await self._recover(session, facts, None, outcome)

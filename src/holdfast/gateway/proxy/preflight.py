@@ -2,10 +2,20 @@
 
 from math import inf
 
+from msgspec.structs import replace
+
 from holdfast.core.faults.classifier import classify, classify_reply
 from holdfast.core.limits.bounds import Bounds
 from holdfast.core.limits.claims import Call
-from holdfast.core.limits.fit import SHORT_ANSWERS, budgets_of, described, output_reserved, output_that_fits, sent
+from holdfast.core.limits.fit import (
+    NOTHING_BEFORE,
+    SHORT_ANSWERS,
+    budgets_of,
+    described,
+    output_reserved,
+    output_that_fits,
+    sent,
+)
 from holdfast.core.limits.parameters import EFFORT, sent_names, with_parameter
 from holdfast.gateway.proxy.body_rewrite import without_refused
 from holdfast.gateway.proxy.request import OUTPUT_FIELDS, ProxyRequest, ResponseWriter, with_fields
@@ -85,10 +95,16 @@ def measured(request: ProxyRequest, known: Known, reply: Reply, bounds: Bounds) 
     return Measured(tokens, raw, output, budgets, cost)
 
 
-def fault_of(request: ProxyRequest, known: Known, refusal: Refusal, reply: Reply | None) -> Fault:
-    """Return the fault of a forwarded request that failed; `reply` is an answer that is of no use."""
+def fault_of(
+    request: ProxyRequest, known: Known, refusal: Refusal, reply: Reply | None, *, answered_tokens: int = 0
+) -> Fault:
+    """Return the fault of a forwarded request that failed; `reply` is an answer that is of no use.
+
+    `answered_tokens` is the estimated size of the conversation's last answered request; 0: unknown.
+    """
     assert request.decoded is not None, "an unparsed request is not classified here"
-    facts = Sent() if request.held else sent(request.sizes, known.limits, known.calibration)
+    before = replace(NOTHING_BEFORE, answered_tokens=answered_tokens)
+    facts = Sent() if request.held else sent(request.sizes, known.limits, known.calibration, before)
     facts = described(facts, request.decoded.request, request.issuer)
     fault = classify_reply(reply, facts) if reply is not None else None
     return with_parameter(fault or classify(refusal, facts), refusal)

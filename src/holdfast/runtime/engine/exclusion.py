@@ -1,19 +1,18 @@
 """Rungs for content that a provider refuses: leave out what came last, and take it back if that does not help."""
 
-from collections.abc import Sequence
-
 from holdfast.core.fold import receive
 from holdfast.core.fold.session_state import Turn
 from holdfast.core.turn.ladder import CONTENT_KINDS
 from holdfast.core.view import messages_in_view
 from holdfast.core.view.exclusion import (
+    Choice,
     Place,
     given_up_in_vain,
     has_input_been_read,
     left_out_in_vain,
+    next_suspects,
     told_of_excluded,
     unanswered_inputs,
-    unread_content,
 )
 from holdfast.runtime.engine.context import Engine
 from holdfast.runtime.engine.log import Log
@@ -30,25 +29,33 @@ from holdfast.types.records import (
 
 def leave_out_unanswered(log: Log, _engine: Engine) -> list[WorkRecord] | None:
     """Leave out the inputs of turns that ended without an answer since the last one."""
-    return _left_out(log, unanswered_inputs(log.tail, log.turn))
+    return _left_out(log, Choice(tuple(unanswered_inputs(log.tail, log.turn))))
 
 
 def leave_out_new(log: Log, _engine: Engine) -> list[WorkRecord] | None:
-    """Leave out what the model has not read yet, except for the text of the newest input."""
-    return _left_out(log, unread_content(log.tail, log.turn))
+    """Leave out the next suspect of what the model has not read yet, except for the text of the newest input."""
+    passed: set[Place] = set()
+    while (choice := next_suspects(log.tail, log.turn, passed)).left_out:
+        if done := _left_out(log, choice):
+            return done
+        passed.update(choice.left_out)
+    return None
 
 
-def _left_out(log: Log, places: Sequence[Place]) -> list[WorkRecord] | None:
+def _left_out(log: Log, choice: Choice) -> list[WorkRecord] | None:
     """Return the records that leave content out; None if the request would stay the same."""
     turn = log.turn
     why = turn.fault.kind.value if turn.fault else FaultKind.CONTENT_POLICY.value
-    records = [MessageExcluded(seq, place, turn=turn.number, why=why) for seq, place in places]
+    records = [
+        *(MessageExcluded(seq, place, is_excluded=False, turn=turn.number) for seq, place in choice.shown_again),
+        *(MessageExcluded(seq, place, turn=turn.number, why=why) for seq, place in choice.left_out),
+    ]
     without = turn
     for record in records:
         without = receive(without, turn.seq, record)
     if _messages(log, turn) == _messages(log, without):
         return None
-    return [*records, NoticePosted(turn.number, "left_out", told_of_excluded(places))]
+    return [*records, NoticePosted(turn.number, "left_out", told_of_excluded(choice))]
 
 
 def _messages(log: Log, turn: Turn) -> tuple[Message, ...]:
