@@ -107,3 +107,15 @@ def conversations(draw: st.DrawFn) -> list[Passage]:
     found = draw(st.lists(messages, max_size=12))
     seq = draw(st.integers(0, 100_000))
     return [Passage(seq + 2 * place, message) for place, message in enumerate(found)]
+
+
+def ran(seq: int, command: object, output: str = "", outcome: ToolOutcome = ToolOutcome.DONE) -> list[Passage]:
+    return [called(seq, "bash", command=command), returned(seq + 1, output, outcome=outcome)]
+
+
+def calling(seq: int, name: str, arguments: object) -> Passage:
+    return Passage(seq, Message(Role.ASSISTANT, (ToolCall("1", name, json.dumps(arguments)),)))
+
+
+def edited(seq: int, name: str, output: str = "ok", **arguments: object) -> list[Passage]:
+    return [calling(seq, name, arguments), returned(seq + 1, output)]

@@ -32,13 +32,13 @@ def test_a_digest_tells_the_state_before_the_story() -> None:
         "goal [#1] Please make the parser accept trailing commas in every list. Never push to main.\n"
         "newest request [#5] yes\n"
         "task [#2] in progress: Change parse_list\n"
-        "agreed [#4] Shall I also change parse_map? -> [#5] yes\n"
+        "agreed [#4] Shall I also change parse_map? "
+        "(after: The parser stops at the comma because parse_list is strict.) -> [#5] yes\n"
         "rule [#1] Never push to main.\n"
         "changed, not committed [#6] src/parser.py: def parse_list(tokens, trailing):\n"
         "check [#9] failed: pytest -q tests => 1 failed, 40 passed\n"
         "error, still open [#9] pytest -q tests => FAILED tests/test_map.py::test_a\n"
-        "last words [#10] One test of parse_map still fails. Let me look at it.\n"
-        "assistant [#4] The parser stops at the comma because parse_list is strict."
+        "last words [#10] One test of parse_map still fails. Let me look at it."
     )
 
 
@@ -233,3 +233,14 @@ def test_every_quote_cites_who_said_it(passages: list[Passage]) -> None:
 def test_an_interrupted_call_leaves_its_command() -> None:
     passages = [called(1, "bash", command="make deploy"), returned(2, "still running", outcome=ToolOutcome.TIMED_OUT)]
     assert "error, still open [#2] make deploy => still running" in digest_text(passages, tokens_max=300)
+
+
+def test_many_short_lines_of_a_layer_come_before_few_long_ones() -> None:
+    passages = []
+    for number in range(8):
+        plan = f"Part {number} has a plan with quite a few words about the parser and its tokens in it."
+        passages += [answered(2 * number + 1, f"{plan} Shall I begin with part {number}?"), said(2 * number + 2, "yes")]
+    agreed = [line for line in digest_text(passages, tokens_max=500).split("\n") if line.startswith("agreed")]
+    assert len(agreed) == 8
+    assert "(after:" in agreed[-1]
+    assert "(after:" not in agreed[0]

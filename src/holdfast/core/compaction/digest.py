@@ -47,7 +47,7 @@ _STATE: tuple[Callable[[Memory], Iterator[Candidate]], ...] = (
     layers.last_words,
     layers.commits,
 )
-DIGEST = Shares((0.10, 0.08, 0.11, 0.06, 0.07, 0.05, 0.05, 0.07, 0.01), 0.11, 0.03, 0.02, 0.24, 0.245)
+DIGEST = Shares((0.10, 0.08, 0.14, 0.06, 0.07, 0.05, 0.05, 0.07, 0.01), 0.11, 0.03, 0.02, 0.21, 0.245)
 _TOOLS_SHOWN = 8
 _MISFITS_MAX = 8
 _GOAL_TOKENS_MIN = 60
@@ -77,23 +77,39 @@ class _Page:
         return int(self.left)
 
     def fill(self, candidates: Iterable[Candidate], share: float) -> None:
-        """Add the candidates that fit into a share and what is left, each in its longest variant that fits."""
+        """Add the candidates that fit into a share and what is left.
+
+        As many as fit come first, each in its shortest variant; the room that remains lengthens them in their order.
+        """
         room = self.grant(share)
-        chosen: list[tuple[tuple[int, int], str]] = []
-        taken = misfits = 0
+        chosen: list[tuple[Candidate, int]] = []
+        misfits = 0
         for candidate in candidates:
-            for line in candidate.variants:
-                cost = self.count(line) + 1
-                if taken + cost <= room:
-                    chosen.append((candidate.order, line))
-                    taken += cost
-                    break
+            cost = self.count(candidate.variants[-1]) + 1
+            if cost <= room:
+                chosen.append((candidate, cost))
+                room -= cost
             else:
                 misfits += 1
                 if misfits == _MISFITS_MAX:
                     break
-        self.left -= taken
-        self.lines += [line for _, line in sorted(chosen)]
+        lines: list[tuple[tuple[int, int], str]] = []
+        for candidate, shortest in chosen:
+            room += shortest
+            line, cost = self._longest(candidate, room)
+            room -= cost
+            lines.append((candidate.order, line))
+        self.left -= int(self.left) - room
+        self.lines += [line for _, line in sorted(lines)]
+
+    def _longest(self, candidate: Candidate, room: int) -> tuple[str, int]:
+        """Return the longest variant that fits, and its tokens; the shortest fits."""
+        *longer, shortest = candidate.variants
+        for line in longer:
+            cost = self.count(line) + 1
+            if cost <= room:
+                return line, cost
+        return shortest, self.count(shortest) + 1
 
     @property
     def text(self) -> str:

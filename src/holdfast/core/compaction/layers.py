@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from holdfast.core.compaction.memory.agreements import CONTEXT
 from holdfast.core.compaction.memory.quotes import one_line
 from holdfast.core.compaction.memory.state import Check, Doing, Memory, TaskStatus
 
@@ -58,9 +59,10 @@ def tasks(memory: Memory) -> Iterator[Candidate]:
 def agreements(memory: Memory) -> Iterator[Candidate]:
     """Yield answers with their questions, the newest first."""
     for at, one in enumerate(reversed(memory.agreements)):
+        bare = one.question.partition(CONTEXT)[0]
+        questions = dict.fromkeys((one_line(one.question, 420), one_line(bare, 280), one_line(bare, 160)))
         variants = tuple(
-            f"agreed [#{one.question_seq}] {one_line(one.question, chars)} -> [#{one.answer_seq}] {one.answer}"
-            for chars in (420, 280, 160)
+            f"agreed [#{one.question_seq}] {question} -> [#{one.answer_seq}] {one.answer}" for question in questions
         )
         yield Candidate((one.answer_seq, -at), variants)
 

@@ -46,7 +46,7 @@ _EDITING = re.compile(r"^(?:multi_?edit|notebookedit|edit\w*|write\w*|create\w*|
 _RUNNING = re.compile(r"pytest|\b(?:test|lint|check|vet|build)\b", re.IGNORECASE)
 _RUNNERS = re.compile(r"\b(?:go|cargo|npm|npx|yarn|pnpm|make|mise|uv|mvn|gradle|pytest|ruff|mypy|tsc|eslint)\b")
 _FAILED = re.compile(
-    r"^\s*(?:--- FAIL|FAIL|panic:|fatal:|[Ee]rror)|\b[1-9]\d* (?:failed|errors?|issues)\b", re.MULTILINE
+    r"^\s*(?:--- FAIL|FAIL|panic:|fatal:|[Ee]rror|npm error)|\b[1-9]\d* (?:failed|errors?|issues)\b", re.MULTILINE
 )
 _VERDICT = re.compile(r"\bpass|\bfail|^ok\s|\b\d+ (?:issues|tests?)\b", re.IGNORECASE)
 _AGREES = re.compile(
@@ -157,7 +157,8 @@ def _work_units(messages: Sequence[NeutralMessage]) -> Iterator[Unit]:
         if not failed:
             _change(changed, call.name, arguments, command)
         if _RUNNERS.search(command) and _RUNNING.search(command):
-            verdict = _verdict(output, failed=failed) or verdict
+            # The last run counts, also if it ends without a line that can be looked for.
+            verdict = _verdict(command, output, failed=failed)
             _settle(errors, command, output)
     yield from (("changed", path) for path in changed)
     yield from (("error", line) for line in list(errors.values())[-3:] if len(_words(line)) > 1)
@@ -174,15 +175,21 @@ def _change(changed: dict[str, None], name: str, arguments: dict[str, object], c
         changed.clear()
 
 
-def _verdict(output: str, *, failed: bool) -> str:
-    lines = [line.strip() for line in output.split("\n") if _VERDICT.search(line)]
+def _verdict(command: str, output: str, *, failed: bool) -> str:
+    """Return the verdict with the last line that tells it, or with the command if no line does."""
+    lines = [line.strip() for line in output.split("\n") if _VERDICT.search(line) and not line.startswith(("> ", "$ "))]
     bad = failed or _FAILED.search(output) is not None
-    return f"{'failed' if bad else 'passed'} {lines[-1][:160]}" if lines else ""
+    return f"{'failed' if bad else 'passed'} {lines[-1][:160] if lines else _name(command)}"
+
+
+def _name(command: str) -> str:
+    """Return a command without the pipe behind it."""
+    return re.sub(r"\s*(?:2>&1.*|\|.*)$", "", command, flags=re.DOTALL).strip()
 
 
 def _settle(errors: dict[str, str], command: str, output: str) -> None:
     """Keep the error of a command, or drop it if the command succeeds."""
-    name = re.sub(r"\s*(?:2>&1.*|\|.*)$", "", command, flags=re.DOTALL).strip()
+    name = _name(command)
     errors.pop(name, None)
     if bad := _FAILED.search(output):
         errors[name] = output[bad.start() :].strip().split("\n")[0][:200]

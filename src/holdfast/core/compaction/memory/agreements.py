@@ -2,15 +2,20 @@
 
 import re
 from collections.abc import Mapping
+from typing import NamedTuple
 
 from holdfast.core.compaction.memory.quotes import one_line
 from holdfast.core.compaction.memory.state import Agreement, Memory, Said
 from holdfast.core.compaction.memory.typed import split_sentences
 
 _ANSWER_CHARS_MAX, _QUESTION_CHARS_MAX = 200, 420
+# A question below this length is shown with the sentences before it.
+_CONTEXT_CHARS_MAX = 380
 # Characters of the agent's message in which its proposal is looked for: at its end.
 _SEARCHED_CHARS = 6_000
 AGREEMENTS_MAX = 40
+# Stands between a question and what was said before it.
+CONTEXT = " (after: "
 
 _PROPOSES = re.compile(
     r"[?？؟]\W*$"  # noqa: RUF001 - question marks of other scripts
@@ -27,12 +32,15 @@ _AGREES = re.compile(
     re.IGNORECASE,
 )
 _CHOICE = re.compile(
-    r"\W*+(?:let'?s\s++)?(?:(?:go with|do|take|use)\s*+)?(?:(?:option|number|choice|variant|#)\s*+)?"
-    r"(\d{1,2}|[A-Da-d])\b"
+    r"\W*+(?:(?:yes|yep|yeah|ok|okay|sure|great|good)\b\W*+)?(?:let'?s\s++)?(?:(?:go with|do|take|use)\s*+)?"
+    r"(?:(?:option|number|choice|variant|#)\s*+)?(\d{1,2}|[A-Da-d])\b",
+    re.IGNORECASE,
 )
 _ORDINALS = {"first": "1", "former": "1", "second": "2", "latter": "2", "third": "3"}
 _ORDINAL = re.compile(r"\b(first|former|second|latter|third)\b", re.IGNORECASE)
 _FENCE = re.compile(r"```.*?(?:```|\Z)", re.DOTALL)
+_ITEM = re.compile(r"\s*(?:[-*+•]|\d{1,2}[.)])\s")
+_TABLE_ROW = re.compile(r"^[ \t]*\|[^\n]*$", re.MULTILINE)
 _WORDY = re.compile(r"[^\W\d_]{3,}")
 _WORDS_MIN = 3
 # Tools that put a question to a person: AskUserQuestion, ask_followup_question, request_user_input. A task for another
@@ -40,9 +48,19 @@ _WORDS_MIN = 3
 _ASKING = re.compile(r"(?:^|[_-])ask|Ask(?=[A-Z_-]|$)|(?i:question|request_user|user_input|confirm|elicit)")
 
 
+class _Sentence(NamedTuple):
+    """A sentence of the agent, and whether it begins an item of a list."""
+
+    text: str
+    is_item: bool
+
+
 def observe_agent(memory: Memory, seq: int, text: str) -> None:
     """Keep what the agent said last as the possible question of the next answer."""
-    memory.proposal = Said(seq, text[-_SEARCHED_CHARS:])
+    # Blocks of code and tables are removed first: the cut could fall into one.
+    prose = _FENCE.sub("\n", text) if "```" in text else text
+    prose = _TABLE_ROW.sub("", prose) if "|" in prose else prose
+    memory.proposal = Said(seq, prose[-_SEARCHED_CHARS:])
 
 
 def observe_answer(memory: Memory, seq: int, typed: str) -> None:
@@ -53,15 +71,34 @@ def observe_answer(memory: Memory, seq: int, typed: str) -> None:
         return
     agrees = _AGREES.match(answer) is not None
     sentences = _sentences(proposal.text)
-    proposing = [one for one in sentences if _PROPOSES.search(one)]
-    is_asked = bool(sentences) and sentences[-1] in proposing[-1:]
+    is_asked = bool(sentences) and _PROPOSES.search(sentences[-1].text) is not None
     if not agrees and not is_asked:
         return
     chosen = _option(proposal.text, answer)
-    question = " ".join((proposing or sentences)[-2:])
+    question = _question(sentences)
     if chosen and chosen not in question:
-        question = f"{question} {chosen}"
+        question = f"{chosen} ({question})" if question else chosen
     add(memory, proposal.seq, question, seq, answer)
+
+
+def _question(sentences: list[_Sentence]) -> str:
+    """Return the last sentences that propose something, or the last of all, with what was said directly before them.
+
+    "Ready to start?" says little without the sentences that it stands behind. Items of a list come after prose.
+    """
+    prose = [one for one in sentences if not one.is_item] or sentences
+    asked = ([one for one in sentences if _PROPOSES.search(one.text)] or prose)[-2:]
+    question = " ".join(one.text for one in asked)
+    first = sentences.index(asked[0]) if asked else 0
+    earlier = [one.text for one in sentences[:first] if not one.is_item] or [one.text for one in sentences[:first]]
+    room = _CONTEXT_CHARS_MAX - len(question)
+    context: list[str] = []
+    for text in reversed(earlier[-2:]):
+        room -= len(text) + 1
+        if room < 0:
+            break
+        context.insert(0, text)
+    return f"{question}{CONTEXT}{' '.join(context)})" if context else question
 
 
 def asked_by(name: str, arguments: Mapping[str, object]) -> str:
@@ -88,9 +125,15 @@ def add(memory: Memory, question_seq: int, question: str, answer_seq: int, answe
         del memory.agreements[:-AGREEMENTS_MAX]
 
 
-def _sentences(text: str) -> list[str]:
-    found = [one.strip(" \t#*->") for one in split_sentences(_FENCE.sub("\n", text))]
-    return [one for one in found if one.endswith("?") or len(_WORDY.findall(one)) >= _WORDS_MIN or not one.isascii()]
+def _sentences(text: str) -> list[_Sentence]:
+    found: list[_Sentence] = []
+    for line in text.split("\n"):
+        item = _ITEM.match(line)
+        for piece in split_sentences(line[item.end() :] if item else line):
+            one = piece.strip(" \t#*->")
+            if one.endswith("?") or len(_WORDY.findall(one)) >= _WORDS_MIN or not one.isascii():
+                found.append(_Sentence(one, item is not None))
+    return found
 
 
 def _option(text: str, answer: str) -> str:

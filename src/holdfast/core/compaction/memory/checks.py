@@ -70,6 +70,8 @@ _ERROR_START = re.compile(
     r"[ \t]*(?:--- FAIL:|FAIL[ \t]+\S|FAILED[ \t]|panic:|fatal:|[\w.]{0,80}[Ee]rror\b[\[:( ]|ERROR\b|E[ ]{2,}\S|✗|✖|"
     r"[\w./-]{1,200}\.\w{1,5}(?::\d+(?::\d+)?:[ \t]|\(\d+,\d+\):)|[\w.]{1,80}(?:Error|Exception)\b)"
 )
+_PLACE = re.compile(r"[ \t]*(?:[\w./-]{1,200}\.\w{1,5}:\d+(?::\d+)?:|[Ee]rror Trace:|ERROR\b)")
+_TOTAL = re.compile(r"[ \t]*(?:FAIL(?:ED)?[ \t]+\S+[ \t]+(?:[\d.]+m?s|\(cached\)|\[)|\[[\w:.-]+\] ERROR)")
 _ERROR_WORDS = ("AssertionError", "Exception", "error TS")
 _ERROR_ENDS = (": command not found", ": No such file or directory")
 _TRACEBACK = re.compile(r"^Traceback \(most recent call last\):\n(?:[ \t][^\n]*\n)+(\S[^\n]*)", re.MULTILINE)
@@ -137,25 +139,40 @@ def is_check(segment: str) -> bool:
 
 def reports_failure(text: str) -> bool:
     """Return whether the output of a tool that sets no status says that it failed."""
-    return _REPORTS.match(text[:80]) is not None
+    return _REPORTS.match(text, 0, 80) is not None
 
 
 def verdict_line(output: str, *, failed: bool) -> str:
-    """Return the line of an output that sums it up: the last one with a verdict, of a failure the last bad one."""
+    """Return the line of an output that sums it up: the last one with a verdict, of a failure the last bad one.
+
+    A line that is only the word, as "FAIL", says less than one with a name or a number.
+    """
     lines = [line for line in output.split("\n") if not _ECHO.match(line)]
-    last = next((line for line in reversed(lines) if _BAD.search(line)), "") if failed else ""
+    bad = [line for line in reversed(lines) if _BAD.search(line)] if failed else []
+    last = next((line for line in bad if len(line.split()) > 1), bad[0] if bad else "")
     last = last or next((line for line in reversed(lines) if _VERDICT.search(line)), "")
     return one_line(last or (lines or [""])[-1], _LINE_CHARS)
 
 
 def error_line(output: str) -> str:
-    """Return the line of an output that says what went wrong: the first one that looks like an error, or the first."""
+    """Return the line of an output that says what went wrong: the first one that looks like an error, or the first.
+
+    The name of a failed test and the message of an exception come before lines that only begin with a place in a file,
+    which tests and hooks also log, and those before the totals of a package.
+    """
     lines = output.split("\n")
-    found = next((line for line in lines if _is_error(line)), "")
+    errors = [line for line in lines if _is_error(line)]
+    found = min(errors, key=_vagueness, default="")
     if found.startswith("Traceback "):
         trace = _TRACEBACK.search(output)
         found = trace[1] if trace is not None else found
     return one_line(found or next((line for line in lines if not _ECHO.match(line)), ""), _LINE_CHARS)
+
+
+def _vagueness(line: str) -> int:
+    if _TOTAL.match(line):
+        return 2
+    return 1 if _PLACE.match(line) else 0
 
 
 def _is_error(line: str) -> bool:
