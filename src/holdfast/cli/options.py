@@ -3,13 +3,15 @@
 import difflib
 import logging
 import os
-from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any, TypeVar
 
 import click
 
 from holdfast.cli.completion import model_names, session_keys
+from holdfast.config.schema import Configuration, Settings, read_configuration
 from holdfast.core.compaction.facts import Passage
 from holdfast.core.limits.bounds import Bounds
 from holdfast.errors import BlobMissingError, StorePathError, UsageError
@@ -19,7 +21,7 @@ from holdfast.ports import Model, SessionInfo, Store
 from holdfast.rescue.neutral import NeutralMessage, read_neutral
 from holdfast.runtime.sessions.admission import admit_parts, check_session_key
 from holdfast.types.messages import BlobRef
-from holdfast.wiring import Place, default_store_path, is_server, look_at_store, model_overrides, open_store
+from holdfast.wiring import Place, Tuning, default_store_path, is_server, look_at_store, model_overrides, open_store
 
 
 class _PlaceType(click.ParamType[Place]):
@@ -33,12 +35,84 @@ class _PlaceType(click.ParamType[Place]):
         return value if is_server(value) else Path(value)
 
 
-store_option = click.option(
+# --- Configuration ---
+
+_CONFIG_PATH = "holdfast.config.path"
+_CONFIG = "holdfast.config"
+# Settings of the file that reach the library by its variables.
+_EXPORTED = ("archive", "models")
+_CommandT = TypeVar("_CommandT", bound=Callable[..., Any])
+
+
+def _keep_path(ctx: click.Context, _param: click.Parameter, path: Path | None) -> Path | None:
+    if path is not None:
+        ctx.meta[_CONFIG_PATH] = path
+    return path
+
+
+config_option = click.option(
+    "--config",
+    type=click.Path(path_type=Path),
+    expose_value=False,
+    is_eager=True,
+    callback=_keep_path,
+    help="Configuration file. Default: HOLDFAST_CONFIG, ./holdfast.toml, the one in your config folder, or "
+    "/etc/holdfast/holdfast.toml.",
+)
+
+
+def read_settings(flags: Mapping[str, object] | None = None, assignments: Sequence[str] = ()) -> Configuration:
+    """Return the configuration of the running command: flags, environment, file, defaults."""
+    ctx = click.get_current_context(silent=True)
+    path = ctx.meta.get(_CONFIG_PATH) if ctx is not None else None
+    found = read_configuration(flags=flags, assignments=assignments, path=path)
+    for one in found.found:
+        if one.setting.name in _EXPORTED and one.value:
+            os.environ[one.setting.variable] = str(one.value)
+    return found
+
+
+def settings() -> Settings:
+    """Return the settings of the running command, without its own flags. They are read once."""
+    ctx = click.get_current_context(silent=True)
+    meta = ctx.meta if ctx is not None else {}
+    if _CONFIG not in meta:
+        meta[_CONFIG] = read_settings().settings
+    found = meta[_CONFIG]
+    assert isinstance(found, Settings)
+    return found
+
+
+def default_place() -> Place:
+    """Return the store of the settings, else the file in the user's data folder."""
+    store = settings().store
+    if not store:
+        return default_store_path()
+    return store if is_server(store) else Path(store).expanduser()
+
+
+def tuning(*, grace_seconds: float | None = None) -> Tuning:
+    """Return the tuning of a command that works on one session: limits and timeouts of the settings."""
+    found = settings()
+    grace = found.engine.grace_seconds if grace_seconds is None else grace_seconds
+    return Tuning(bounds=found.bounds, deadlines=found.deadlines, adopts=False, grace_seconds=grace)
+
+
+# --- Store ---
+
+_store_option = click.option(
     "--store",
     type=_PlaceType(),
     metavar="PATH",
-    help="Database file or postgresql:// URL. Default: HOLDFAST_STORE, else a file in your data folder.",
+    help="Database file or postgresql:// URL. Default: HOLDFAST_STORE, `store` of the configuration file, else a file "
+    "in your data folder.",
 )
+
+
+def store_option(command: _CommandT) -> _CommandT:
+    """Add the options that choose the store: --store and --config."""
+    return _store_option(config_option(command))
+
 
 key_argument = click.argument("key", shell_complete=session_keys)
 
@@ -51,8 +125,8 @@ def store_to_write(given: Place | None) -> Place:
     """Return the store to write to. Creates the user's data folder if needed, and no other folder."""
     if given is not None:
         return given
-    path = default_store_path()
-    if isinstance(path, Path) and not os.environ.get("HOLDFAST_STORE"):
+    path = default_place()
+    if isinstance(path, Path) and not settings().store:
         try:
             # Conversations are private.
             path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -65,7 +139,9 @@ def store_to_write(given: Place | None) -> Place:
 
 def store_to_read(given: Place | None) -> Place:
     """Return the store to read. Raises `UsageError` if it does not exist."""
-    path = default_store_path() if given is None else given
+    # The settings are read in any case: they name the archive of a given store too.
+    usual = default_place()
+    path = usual if given is None else given
     if isinstance(path, Path) and not path.exists():
         raise UsageError(f"there is no store at {path}; `holdfast chat` creates one, or name another with --store")
     return path
@@ -166,8 +242,6 @@ class _NoBlobs:
 # --- Models ---
 
 
-DEFAULT_MODEL = "sim"
-
 model_option = click.option(
     "--model",
     "models",
@@ -175,7 +249,7 @@ model_option = click.option(
     metavar="REF",
     shell_complete=model_names,
     help='"sim", "openai:NAME", "responses:NAME", "anthropic:NAME" or "gemini:NAME"; repeat it to add fallbacks. '
-    "Default: HOLDFAST_MODEL, else sim.",
+    "Default: `model` of the settings, else sim.",
 )
 base_url_option = click.option("--base-url", metavar="URL", help="Base URL of a server with the provider's API.")
 
@@ -185,7 +259,8 @@ def open_models(models: Sequence[str], *, base_url: str | None, faults: str | No
 
     `faults` is a script for the simulated model; with any other model it is an error.
     """
-    references = list(models) or [os.environ.get("HOLDFAST_MODEL", "").strip() or DEFAULT_MODEL]
+    references = list(models) or list(settings().model)
+    base_url = base_url or settings().base_url or None
     simulation = None
     if faults is not None:
         real = [reference for reference in references if reference.partition(":")[0] != "sim"]

@@ -71,6 +71,7 @@ async def open_gateway(settings: "Settings") -> AsyncGenerator[str, None]:
         model=settings.model,
         system=settings.system,
         base_url=settings.base_url or None,
+        archive=settings.archive or None,
         tuning=_tuning(settings, _each(observers)),
     ) as client:
         state = _app_state(settings, client, keys, watches, faults)

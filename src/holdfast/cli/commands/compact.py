@@ -15,8 +15,10 @@ from holdfast.cli.options import (
     open_models,
     open_to_read,
     require_session,
+    settings,
     store_option,
     store_to_read,
+    tuning,
 )
 from holdfast.cli.output import json_option, sanitize
 from holdfast.core.fold.session_state import Turn
@@ -88,14 +90,14 @@ async def _preview(
 ) -> Preview | None:
     async with open_to_read(place) as store:
         await require_session(store, key)
-    async with wiring.open(store_to_read(place), model=models, tuning=wiring.Tuning(adopts=False)) as client:
+    async with wiring.open(store_to_read(place), model=models, system=settings().system, tuning=tuning()) as client:
         return await (await client.session(key)).preview(focus=focus, with_model=with_model)
 
 
 async def _compact(place: Place | None, key: str, models: Sequence[Model], focus: str) -> CompactionResult:
     async with open_to_read(place) as store:
         await require_session(store, key)
-    async with wiring.open(store_to_read(place), model=models, tuning=wiring.Tuning(adopts=False)) as client:
+    async with wiring.open(store_to_read(place), model=models, system=settings().system, tuning=tuning()) as client:
         return await compact_session(await client.session(key), focus)
 
 

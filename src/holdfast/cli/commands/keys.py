@@ -5,17 +5,14 @@ import re
 import time
 from collections.abc import Callable, Mapping
 from datetime import datetime
-from pathlib import Path
 from typing import Any, TypeVar
 
 import click
 import msgspec
 from msgspec.structs import replace
 
-from holdfast.cli.commands.serve import config_option
-from holdfast.cli.options import open_to_read, store_option
+from holdfast.cli.options import config_option, open_to_read, read_settings, store_option
 from holdfast.cli.output import align_columns, json_option, sanitize
-from holdfast.config.schema import read_configuration
 from holdfast.errors import UsageError
 from holdfast.gateway.accounts import account_names, read_account, usage_by_period
 from holdfast.gateway.http.keys import GatewayKey, KeyFile, Role
@@ -61,9 +58,9 @@ class _Span(click.ParamType[float]):
 @config_option
 @click.option("--store", metavar="PATH", help="Store of the gateway.")
 @click.pass_context
-def keys(context: click.Context, path: Path | None, store: str | None) -> None:
+def keys(context: click.Context, store: str | None) -> None:
     """Manage API keys of the gateway: roles, limits, rotation. Each key has its own sessions."""
-    settings = read_configuration(path=path, flags={"store": store}).settings
+    settings = read_settings({"store": store}).settings
     file = keys_path(settings)
     if file is None:
         raise UsageError(

@@ -96,7 +96,7 @@ class Status(msgspec.Struct, frozen=True):
 @click.command(context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
 @click.option("--explain", is_flag=True, help="Show what would be set, and start nothing.")
 @click.option("--check", is_flag=True, help="Send one message through the gateway with the agent, and say what works.")
-@click.option("--store", metavar="PATH", help="Store of the gateway. Default: HOLDFAST_STORE, else your data folder.")
+@click.option("--store", metavar="PATH", help="Store of the gateway. Default: `store` of the settings.")
 @json_option
 @click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED)
 def run(command: tuple[str, ...], store: str | None, *, explain: bool, check: bool, as_json: bool) -> None:

@@ -18,8 +18,10 @@ from holdfast.cli.options import (
     open_to_read,
     open_to_write,
     require_session,
+    settings,
     store_option,
     store_to_read,
+    tuning,
 )
 from holdfast.cli.output import align_columns, json_option, local_time, sanitize
 from holdfast.core.limits.bounds import RESERVED_KEYS, Bounds
@@ -152,8 +154,8 @@ def view(key: str, store: Place | None, models: Sequence[str], base_url: str | N
 async def _view(place: Place | None, key: str, models: Sequence[Model]) -> View:
     async with open_to_read(place) as store:
         await require_session(store, key)
-    tuning = wiring.Tuning(adopts=False, migrates=False)
-    async with wiring.open(store_to_read(place), model=models, tuning=tuning) as client:
+    used = msgspec.structs.replace(tuning(), migrates=False)
+    async with wiring.open(store_to_read(place), model=models, system=settings().system, tuning=used) as client:
         return await (await client.session(key)).view()
 
 
