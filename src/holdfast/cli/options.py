@@ -65,11 +65,7 @@ def read_settings(flags: Mapping[str, object] | None = None, assignments: Sequen
     """Return the configuration of the running command: flags, environment, file, defaults."""
     ctx = click.get_current_context(silent=True)
     path = ctx.meta.get(_CONFIG_PATH) if ctx is not None else None
-    found = read_configuration(flags=flags, assignments=assignments, path=path)
-    for one in found.found:
-        if one.setting.name in _EXPORTED and one.value:
-            os.environ[one.setting.variable] = str(one.value)
-    return found
+    return read_configuration(flags=flags, assignments=assignments, path=path)
 
 
 def settings() -> Settings:
@@ -78,6 +74,9 @@ def settings() -> Settings:
     meta = ctx.meta if ctx is not None else {}
     if _CONFIG not in meta:
         meta[_CONFIG] = read_settings().settings
+        for name in _EXPORTED:
+            if value := getattr(meta[_CONFIG], name):
+                os.environ[f"HOLDFAST_{name.upper()}"] = value
     found = meta[_CONFIG]
     assert isinstance(found, Settings)
     return found

@@ -87,7 +87,8 @@ def _check_project(path: Path, name: str, value: object) -> None:
     if is_remote or (name in _KEY_VARIABLES and value):
         raise UsageError(
             f"{path}: a file that is only found in the current folder may not set {name} to {str(value)[:80]!r}, "
-            f"because keys or messages would go there; if the file is yours, name it: --config {path} or {FILE_VARIABLE}={path}"
+            f"because keys or messages would go there; if the file is yours, name it: --config {path} "
+            f"or {FILE_VARIABLE}={path}"
         )
 
 

@@ -38,6 +38,11 @@ class GatewaySettings(msgspec.Struct, frozen=True):
     keys_file: str = ""
     # Name of the key that may read /metrics, if there are keys.
     operator: str = "operator"
+    # PEM files of a certificate chain and of its key: serve TLS; empty: plain HTTP. Read again on reload.
+    tls_certificate: str = ""
+    tls_key: str = ""
+    # Addresses and networks of reverse proxies whose X-Forwarded-For and X-Forwarded-Proto count: "10.0.0.0/8".
+    trusted_proxies: tuple[str, ...] = ()
     # Origins of web pages that may use a gateway without keys, besides its own page: "http://localhost:3000".
     origins: tuple[str, ...] = ()
 

@@ -8,6 +8,7 @@ from holdfast.wiring.library import (
     model_overrides,
     open,  # noqa: A004 - `holdfast.open()` reads as it should
 )
+from holdfast.wiring.reload import Reloader
 from holdfast.wiring.stores import (
     MEMORY,
     Place,
@@ -24,6 +25,7 @@ __all__ = [
     "MEMORY",
     "ModelList",
     "Place",
+    "Reloader",
     "Tuning",
     "ask",
     "default_store_path",

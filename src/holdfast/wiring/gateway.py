@@ -13,8 +13,9 @@ from holdfast.errors import UsageError
 from holdfast.runtime.clock import SystemClock
 from holdfast.runtime.sessions.client import Client
 from holdfast.types.records import Logged
-from holdfast.wiring.library import Tuning, model_overrides, owner_name
+from holdfast.wiring.library import LiveModels, ModelList, Tuning, model_overrides, owner_name
 from holdfast.wiring.library import open as open_client
+from holdfast.wiring.reload import Reloader, RunningParts
 from holdfast.wiring.stores import MEMORY, is_server, made_store_path
 
 if TYPE_CHECKING:
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from holdfast.gateway.http.keys import KeyFile
     from holdfast.gateway.http.metrics import Metrics
     from holdfast.gateway.proxy.app import ProxyApp
+    from holdfast.gateway.proxy.upstream import Upstream
     from holdfast.gateway.status_cache import SessionWatches
     from holdfast.runtime.maintenance.doctor import Finding
 
@@ -37,19 +39,23 @@ def keys_path(settings: "Settings") -> Path | None:
 
 
 @asynccontextmanager
-async def open_gateway(settings: "Settings") -> AsyncGenerator[str, None]:
+async def open_gateway(settings: "Settings", reloader: Reloader | None = None) -> AsyncGenerator[str, None]:
     """Open the store of the settings, serve its sessions over HTTP, and yield the base URL.
+
+    The `reloader` applies other settings while the gateway runs.
 
     Raises `UsageError`, before anything is opened, for a gateway without keys that other machines could reach.
     """
     # Imported on use: the server and its metrics take a quarter of a second.
     from holdfast.gateway.health import Faults, Indexer  # noqa: PLC0415
     from holdfast.gateway.http.app import Gateway, Mount  # noqa: PLC0415
+    from holdfast.gateway.http.forwarded import ForwardedClients  # noqa: PLC0415
     from holdfast.gateway.http.keys import KeyFile  # noqa: PLC0415
     from holdfast.gateway.http.metrics import Metrics  # noqa: PLC0415
     from holdfast.gateway.http.origin import is_loopback, parse_origins  # noqa: PLC0415
     from holdfast.gateway.http.page import Page  # noqa: PLC0415
     from holdfast.gateway.http.server import serve_gateway  # noqa: PLC0415
+    from holdfast.gateway.http.tls import tls_context  # noqa: PLC0415
     from holdfast.gateway.proxy.responses import problem_response  # noqa: PLC0415
     from holdfast.gateway.status_cache import SessionWatches  # noqa: PLC0415
 
@@ -62,15 +68,16 @@ async def open_gateway(settings: "Settings") -> AsyncGenerator[str, None]:
             "create one with `holdfast keys add NAME`, or listen on 127.0.0.1"
         )
     origins = parse_origins(settings.gateway.origins)
+    tls = tls_context(settings.gateway.tls_certificate, settings.gateway.tls_key)
+    models = LiveModels(ModelList(settings.model, settings.base_url or None, model_overrides(settings.models)))
     metrics, watches, faults = Metrics(), SessionWatches(), Faults()
     observers: list[Callable[[str, Logged], None]] = [metrics.observe, watches.observe, faults.observe]
     if settings.observing.traces:
         observers.append(_traces())
     async with open_client(
         settings.store or None,
-        model=settings.model,
+        model=models,
         system=settings.system,
-        base_url=settings.base_url or None,
         archive=settings.archive or None,
         tuning=_tuning(settings, _each(observers)),
     ) as client:
@@ -82,7 +89,10 @@ async def open_gateway(settings: "Settings") -> AsyncGenerator[str, None]:
         indexer = Indexer(client.engine.store, client.engine.clock)
         indexing = asyncio.create_task(indexer.run(), name="index sessions")
         try:
-            async with serve_gateway(gateway, host, settings.gateway.port) as url:
+            clients = ForwardedClients(gateway, settings.gateway.trusted_proxies)
+            if reloader is not None:
+                reloader.attach(settings, RunningParts(gateway, dropin, models, clients, tls, _upstreams))
+            async with serve_gateway(gateway, host, settings.gateway.port, clients=clients, tls=tls) as url:
                 yield url
         finally:
             indexing.cancel()
@@ -187,27 +197,34 @@ def _inspection_of_server(url: str, client: Client) -> "Inspection":
 def _dropin(settings: "Settings", client: Client, metrics: "Metrics") -> "ProxyApp":
     """Return the proxy endpoints, with the upstreams of the settings."""
     from holdfast.gateway.proxy.app import ProxyApp  # noqa: PLC0415 - imported on use
+
+    return ProxyApp(
+        client.engine,
+        _upstreams(settings),
+        bounds=settings.gateway_bounds,
+        overrides=model_overrides(settings.models),
+        owner=owner_name(),
+        metrics=metrics,
+    )
+
+
+def _upstreams(settings: "Settings") -> "dict[str, Upstream]":
+    """Return the upstreams of the settings by family."""
+    from holdfast.gateway.proxy.access import ForwardTable  # noqa: PLC0415 - imported on use
     from holdfast.gateway.proxy.upstream import open_upstream  # noqa: PLC0415
 
     upstream, environ = settings.upstream, os.environ
+    # Raises for a path that cannot be one.
+    ForwardTable(upstream.allow_paths)
     openai = open_upstream(
         "openai", upstream.openai_base_url, upstream.openai_key_variable, upstream.openai_fallbacks, environ
     )
     anthropic = open_upstream(
         "anthropic", upstream.anthropic_base_url, upstream.anthropic_key_variable, upstream.anthropic_fallbacks, environ
     )
-    return ProxyApp(
-        client.engine,
-        {
-            one.family: replace(one, allowed_paths=upstream.allow_paths)
-            for one in (openai, anthropic)
-            if one is not None
-        },
-        bounds=settings.gateway_bounds,
-        overrides=model_overrides(),
-        owner=owner_name(),
-        metrics=metrics,
-    )
+    return {
+        one.family: replace(one, allowed_paths=upstream.allow_paths) for one in (openai, anthropic) if one is not None
+    }
 
 
 def _each(observers: Sequence[Callable[[str, Logged], None]]) -> Callable[[str, Logged], None]:

@@ -6,6 +6,9 @@ import logging
 import os
 import resource
 import signal
+import sys
+from collections.abc import Callable
+from functools import partial
 
 import click
 import msgspec
@@ -14,11 +17,12 @@ import uvloop
 from holdfast.cli.completion import model_names
 from holdfast.cli.options import config_option, default_place, read_settings
 from holdfast.cli.output import align_columns, json_option, sanitize
-from holdfast.config.schema import ResolvedSetting, Settings, example, to_toml
+from holdfast.cli.service import notify
+from holdfast.config.schema import Configuration, ResolvedSetting, Settings, example, to_toml
 from holdfast.config.uses import commands_of, unused
-from holdfast.errors import UsageError
+from holdfast.errors import HoldfastError, UsageError
 from holdfast.gateway.http.server import log_as_json
-from holdfast.wiring import open_gateway, shown_place
+from holdfast.wiring import Reloader, open_gateway, shown_place
 
 log = logging.getLogger(__name__)
 
@@ -135,14 +139,15 @@ def serve(
         "model": list(model) or None,
         "base_url": base_url,
     }
-    found = read_settings(flags, assignments)
+    read = partial(read_settings, flags, assignments)
+    found = read()
     settings = found.settings
     log_as_json(settings.observing.log)
     for sentence in unused(found, os.environ):
         log.warning("unused setting", extra={"reason": sentence})
     _raise_descriptor_limit(settings.gateway_bounds.connections_max + _OWN_DESCRIPTORS)
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        runner.run(_serve(settings))
+        runner.run(_serve(settings, read))
 
 
 def _raise_descriptor_limit(wanted: int) -> None:
@@ -153,17 +158,39 @@ def _raise_descriptor_limit(wanted: int) -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, (allowed, hard))
 
 
-async def _serve(settings: Settings) -> None:
-    ended = asyncio.Event()
+async def _serve(settings: Settings, read: Callable[[], Configuration]) -> None:
+    ended, reloads, reloader = asyncio.Event(), asyncio.Event(), Reloader()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, ended.set)
-    async with open_gateway(settings) as url:
+    # A terminal sends SIGHUP when it closes; a gateway that was started on one ends then.
+    on_terminal = sys.stdin is not None and sys.stdin.isatty()
+    loop.add_signal_handler(signal.SIGHUP, ended.set if on_terminal else reloads.set)
+    async with open_gateway(settings, reloader) as url:
         # Objects loaded so far live until the end. Without freezing, a full collection blocks requests for about 20 ms.
         gc.collect()
         gc.freeze()
         click.echo(f"holdfast gateway on {url}")
         click.echo(f"  models: {', '.join(settings.model)}   API: {url}/api/openapi.json")
+        notify("READY=1")
+        reloading = asyncio.create_task(_reload_on(reloads, reloader, read), name="reload settings")
         await ended.wait()
+        reloading.cancel()
+        notify("STOPPING=1")
         click.echo("stopping: clients reconnect their streams; turns that do not end in time resume at the next start")
     click.echo("stopped")
+
+
+async def _reload_on(wanted: asyncio.Event, reloader: Reloader, read: Callable[[], Configuration]) -> None:
+    """Read the settings again whenever it is wanted. Settings that cannot be used change nothing."""
+    while True:
+        await wanted.wait()
+        wanted.clear()
+        try:
+            reloaded = await reloader.reload(read().settings)
+        except HoldfastError as error:
+            log.error("reload failed; the settings are as before", extra={"code": error.code, "reason": str(error)})  # noqa: TRY400 - the sentence says it all
+            continue
+        log.info("reloaded", extra={"changed": ", ".join(reloaded.changed)})
+        if reloaded.needs_restart:
+            log.warning("settings need a restart", extra={"settings": ", ".join(reloaded.needs_restart)})

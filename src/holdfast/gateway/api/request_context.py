@@ -132,7 +132,7 @@ class RequestContext:
 # --- Shared state ---
 
 
-@dataclass(frozen=True)
+@dataclass
 class AppState:
     """State shared by all requests: the client of the store, streams, uploads, keys and caches."""
 
@@ -168,6 +168,13 @@ class AppState:
         if found is None:
             found = self.tenants[name] = Tenant(name, self.bounds)
         return found
+
+    def reload(self, models: tuple[str, ...], bounds: GatewayBounds, operator: str) -> None:
+        """Use other settings from now on."""
+        self.models, self.bounds, self.operator = models, bounds, operator
+        self.streams.bounds = self.uploads.bounds = bounds
+        for tenant in self.tenants.values():
+            tenant.bounds = bounds
 
     def is_operator(self, tenant: Tenant) -> bool:
         """Whether a tenant may see the data of all keys. Without keys every client may."""

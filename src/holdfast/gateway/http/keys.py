@@ -138,6 +138,12 @@ class KeyFile:
         found = self.find(presented)
         return None if found is None else found.name
 
+    async def reload(self) -> None:
+        """Read the file again now."""
+        self._stamp = None
+        self.all()
+        self._checked_at = time.monotonic()
+
     def is_empty(self) -> bool:
         """Return true if there are no keys."""
         self._refresh()

@@ -89,6 +89,10 @@ def check_local(scope: Scope, allowed: frozenset[Origin]) -> str:
 
     Return the origin of a page that the operator lists; "" for the gateway's own page and for programs.
     """
+    client = scope.get("client")
+    if client and not is_loopback(client[0]):
+        # A trusted reverse proxy says so: only other machines come through it.
+        raise ForbiddenError("without keys this gateway serves this machine only; create one with `holdfast keys add`")
     host = parse_authority(header(scope, b"host"))
     if host is None or not is_loopback(host.host):
         raise ForbiddenError("without keys this gateway serves loopback addresses only; use http://127.0.0.1")
