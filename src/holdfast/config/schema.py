@@ -34,7 +34,7 @@ class GatewaySettings(msgspec.Struct, frozen=True):
     host: str = "127.0.0.1"
     # Listen port; 0 selects a free one.
     port: Annotated[int, msgspec.Meta(ge=0, le=65_535)] = 8_712
-    # File with the gateway's keys; empty: NAME.db-keys next to the store. Required for a PostgreSQL store.
+    # File with the gateway's keys; empty: NAME.db-keys next to a SQLite store, a table of a PostgreSQL store.
     keys_file: str = ""
     # Name of the key that may read /metrics, if there are keys.
     operator: str = "operator"

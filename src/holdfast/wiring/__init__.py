@@ -1,6 +1,6 @@
 """Composition root: assembles stores, models and engine into the library and the gateway."""
 
-from holdfast.wiring.gateway import keys_path, open_gateway
+from holdfast.wiring.gateway import has_key_table, keys_path, open_gateway, open_key_table
 from holdfast.wiring.library import (
     ModelList,
     Tuning,
@@ -29,6 +29,7 @@ __all__ = [
     "Tuning",
     "ask",
     "default_store_path",
+    "has_key_table",
     "is_server",
     "keys_path",
     "look_at_store",
@@ -37,6 +38,7 @@ __all__ = [
     "open",
     "open_archive",
     "open_gateway",
+    "open_key_table",
     "open_store",
     "shown_place",
 ]

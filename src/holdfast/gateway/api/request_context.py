@@ -24,6 +24,7 @@ from holdfast.gateway.http.asgi import (
 )
 from holdfast.gateway.http.auth import Tenant
 from holdfast.gateway.http.events import EventStream, Streams, epoch_of
+from holdfast.gateway.http.key_table import KeyTable
 from holdfast.gateway.http.keys import KeyFile, Role
 from holdfast.gateway.http.problems import ForbiddenError, InvalidError, NotFoundError
 from holdfast.gateway.status_cache import SessionWatches, StatusCache
@@ -140,7 +141,7 @@ class AppState:
     bounds: GatewayBounds
     # Models that a session may use.
     models: tuple[str, ...]
-    keys: KeyFile | None
+    keys: KeyFile | KeyTable | None
     streams: Streams
     uploads: Uploads
     # Name of the key that may see the data of all keys.
