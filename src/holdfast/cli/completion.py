@@ -103,7 +103,7 @@ def model_names(ctx: Context, param: Parameter, incomplete: str) -> list[Complet
 
 
 def _keys(store: object, incomplete: str) -> list[str]:
-    from holdfast.cli.options import default_place  # noqa: PLC0415 - slow to load, for completion only
+    from holdfast.cli.configuration import default_place  # noqa: PLC0415 - slow to load, for completion only
     from holdfast.errors import HoldfastError  # noqa: PLC0415
     from holdfast.wiring import is_server  # noqa: PLC0415
 

@@ -3,7 +3,7 @@
 import difflib
 import logging
 import os
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, TypeVar
@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 import click
 
 from holdfast.cli.completion import model_names, session_keys
-from holdfast.config.schema import Configuration, Settings, read_configuration
+from holdfast.cli.configuration import config_option, default_place, settings
 from holdfast.core.compaction.facts import Passage
 from holdfast.core.limits.bounds import Bounds
 from holdfast.errors import BlobMissingError, StorePathError, UsageError
@@ -21,7 +21,7 @@ from holdfast.ports import Model, SessionInfo, Store
 from holdfast.rescue.neutral import NeutralMessage, read_neutral
 from holdfast.runtime.sessions.admission import admit_parts, check_session_key
 from holdfast.types.messages import BlobRef
-from holdfast.wiring import Place, Tuning, default_store_path, is_server, look_at_store, model_overrides, open_store
+from holdfast.wiring import Place, is_server, look_at_store, model_overrides, open_store
 
 
 class _PlaceType(click.ParamType[Place]):
@@ -35,69 +35,7 @@ class _PlaceType(click.ParamType[Place]):
         return value if is_server(value) else Path(value)
 
 
-# --- Configuration ---
-
-_CONFIG_PATH = "holdfast.config.path"
-_CONFIG = "holdfast.config"
-# Settings of the file that reach the library by its variables.
-_EXPORTED = ("archive", "models")
 _CommandT = TypeVar("_CommandT", bound=Callable[..., Any])
-
-
-def _keep_path(ctx: click.Context, _param: click.Parameter, path: Path | None) -> Path | None:
-    if path is not None:
-        ctx.meta[_CONFIG_PATH] = path
-    return path
-
-
-config_option = click.option(
-    "--config",
-    type=click.Path(path_type=Path),
-    expose_value=False,
-    is_eager=True,
-    callback=_keep_path,
-    help="Configuration file. Default: HOLDFAST_CONFIG, ./holdfast.toml, the one in your config folder, or "
-    "/etc/holdfast/holdfast.toml.",
-)
-
-
-def read_settings(flags: Mapping[str, object] | None = None, assignments: Sequence[str] = ()) -> Configuration:
-    """Return the configuration of the running command: flags, environment, file, defaults."""
-    ctx = click.get_current_context(silent=True)
-    path = ctx.meta.get(_CONFIG_PATH) if ctx is not None else None
-    return read_configuration(flags=flags, assignments=assignments, path=path)
-
-
-def settings() -> Settings:
-    """Return the settings of the running command, without its own flags. They are read once."""
-    ctx = click.get_current_context(silent=True)
-    meta = ctx.meta if ctx is not None else {}
-    if _CONFIG not in meta:
-        meta[_CONFIG] = read_settings().settings
-        for name in _EXPORTED:
-            if value := getattr(meta[_CONFIG], name):
-                os.environ[f"HOLDFAST_{name.upper()}"] = value
-    found = meta[_CONFIG]
-    assert isinstance(found, Settings)
-    return found
-
-
-def default_place() -> Place:
-    """Return the store of the settings, else the file in the user's data folder."""
-    store = settings().store
-    if not store:
-        return default_store_path()
-    return store if is_server(store) else Path(store).expanduser()
-
-
-def tuning(*, grace_seconds: float | None = None) -> Tuning:
-    """Return the tuning of a command that works on one session: limits and timeouts of the settings."""
-    found = settings()
-    grace = found.engine.grace_seconds if grace_seconds is None else grace_seconds
-    return Tuning(bounds=found.bounds, deadlines=found.deadlines, adopts=False, grace_seconds=grace)
-
-
-# --- Store ---
 
 _store_option = click.option(
     "--store",

@@ -50,13 +50,7 @@ def find_file(given: Path | None, environ: Mapping[str, str]) -> ConfigurationFi
     named = given or (Path(environ[FILE_VARIABLE]) if environ.get(FILE_VARIABLE) else None)
     if named is not None and not named.is_file():
         raise UsageError(f"there is no configuration at {named}; `holdfast config --init` prints an example")
-    home = Path(environ.get("XDG_CONFIG_HOME") or "~/.config").expanduser()
-    places = (
-        (Path(FILE_NAME), Scope.PROJECT),
-        (home / "holdfast" / FILE_NAME, Scope.USER),
-        (SYSTEM_FOLDER / FILE_NAME, Scope.SYSTEM),
-    )
-    found = [(path, scope) for path, scope in places if _applies(path, scope)]
+    found = _existing_files(environ)
     if named is not None:
         others = tuple(path for path, _ in found if not path.samefile(named))
         return ConfigurationFile(named, Scope.NAMED, others)
@@ -64,6 +58,17 @@ def find_file(given: Path | None, environ: Mapping[str, str]) -> ConfigurationFi
         return None
     (path, scope), *rest = found
     return ConfigurationFile(path, scope, tuple(other for other, _ in rest))
+
+
+def _existing_files(environ: Mapping[str, str]) -> list[tuple[Path, Scope]]:
+    """Return the files that exist and may be read, the one that applies first."""
+    home = Path(environ.get("XDG_CONFIG_HOME") or "~/.config").expanduser()
+    places = (
+        (Path(FILE_NAME), Scope.PROJECT),
+        (home / "holdfast" / FILE_NAME, Scope.USER),
+        (SYSTEM_FOLDER / FILE_NAME, Scope.SYSTEM),
+    )
+    return [(path, scope) for path, scope in places if _applies(path, scope)]
 
 
 def _applies(path: Path, scope: Scope) -> bool:

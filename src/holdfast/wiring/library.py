@@ -65,11 +65,12 @@ def model_overrides(path: str = "") -> "Overrides":
     """
     from holdfast.models.limits import NO_OVERRIDES, load_overrides  # noqa: PLC0415 - loaded on use
 
-    if named := path or os.environ.get("HOLDFAST_MODELS"):
+    named = path or os.environ.get("HOLDFAST_MODELS")
+    if named:
         return load_overrides(Path(named).expanduser())
     config_home = os.environ.get("XDG_CONFIG_HOME") or "~/.config"
-    path = Path(config_home).expanduser() / "holdfast" / "models.toml"
-    return load_overrides(path) if path.exists() else NO_OVERRIDES
+    usual = Path(config_home).expanduser() / "holdfast" / "models.toml"
+    return load_overrides(usual) if usual.exists() else NO_OVERRIDES
 
 
 @asynccontextmanager

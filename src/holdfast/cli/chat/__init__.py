@@ -12,16 +12,15 @@ from holdfast.cli.chat.one_shot import OneShot
 from holdfast.cli.chat.repl import LineTerminal, Repl
 from holdfast.cli.chat.turn_printer import Recap, load_recap
 from holdfast.cli.completion import session_keys
+from holdfast.cli.configuration import settings, tuning
 from holdfast.cli.options import (
     base_url_option,
     check_message,
     configure_logging,
     model_option,
     open_models,
-    settings,
     store_option,
     store_to_write,
-    tuning,
 )
 from holdfast.cli.output import is_plain
 from holdfast.core.limits.bounds import Bounds

@@ -7,6 +7,7 @@ import click
 import msgspec
 
 from holdfast import wiring
+from holdfast.cli.configuration import settings, tuning
 from holdfast.cli.options import (
     base_url_option,
     configure_logging,
@@ -15,10 +16,8 @@ from holdfast.cli.options import (
     open_models,
     open_to_read,
     require_session,
-    settings,
     store_option,
     store_to_read,
-    tuning,
 )
 from holdfast.cli.output import json_option, sanitize
 from holdfast.core.fold.session_state import Turn

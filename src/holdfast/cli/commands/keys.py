@@ -11,8 +11,10 @@ import click
 import msgspec
 from msgspec.structs import replace
 
-from holdfast.cli.options import config_option, open_to_read, read_settings, store_option
+from holdfast.cli.configuration import config_option, read_settings
+from holdfast.cli.options import open_to_read, store_option
 from holdfast.cli.output import align_columns, json_option, sanitize
+from holdfast.config.schema import Settings
 from holdfast.errors import UsageError
 from holdfast.gateway.accounts import account_names, read_account, usage_by_period
 from holdfast.gateway.http.key_table import KeyTable
@@ -62,14 +64,23 @@ class _Span(click.ParamType[float]):
 @click.pass_context
 def keys(context: click.Context, store: str | None) -> None:
     """Manage API keys of the gateway: roles, limits, rotation. Each key has its own sessions."""
-    settings = read_settings({"store": store}).settings
+    found = _keys_of(read_settings({"store": store}).settings)
+    if found is None:
+        raise UsageError("a store in memory has no keys; name a store with --store, or set gateway.keys_file")
+    context.meta[_FILE] = found
+
+
+def has_keys(settings: Settings) -> bool:
+    """Return whether a gateway with these settings has keys."""
+    found = _keys_of(settings)
+    return found is not None and bool(found.all())
+
+
+def _keys_of(settings: Settings) -> "KeyFile | SharedKeys | None":
     file = keys_path(settings)
     if file is not None:
-        context.meta[_FILE] = KeyFile(file)
-    elif has_key_table(settings):
-        context.meta[_FILE] = SharedKeys(settings.store)
-    else:
-        raise UsageError("a store in memory has no keys; name a store with --store, or set gateway.keys_file")
+        return KeyFile(file)
+    return SharedKeys(settings.store) if has_key_table(settings) else None
 
 
 class SharedKeys:

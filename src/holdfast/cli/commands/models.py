@@ -9,7 +9,8 @@ import click
 import msgspec
 from msgspec.structs import asdict, replace
 
-from holdfast.cli.options import configure_logging, default_place, open_to_read, open_to_write, store_option
+from holdfast.cli.configuration import default_place
+from holdfast.cli.options import configure_logging, open_to_read, open_to_write, store_option
 from holdfast.cli.output import align_columns, sanitize
 from holdfast.core.limits.claims import ClaimInWords, all_claims, in_words
 from holdfast.core.limits.learning import effective

@@ -7,7 +7,7 @@ import os
 import resource
 import signal
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 
 import click
@@ -15,7 +15,7 @@ import msgspec
 import uvloop
 
 from holdfast.cli.completion import model_names
-from holdfast.cli.options import config_option, default_place, read_settings
+from holdfast.cli.configuration import config_option, default_place, read_settings
 from holdfast.cli.output import align_columns, json_option, sanitize
 from holdfast.cli.service import notify
 from holdfast.config.schema import Configuration, ResolvedSetting, Settings, example, to_toml
@@ -57,14 +57,18 @@ def config(assignments: tuple[str, ...], command: str | None, *, as_json: bool, 
     if as_json:
         click.echo(msgspec.json.encode([_setting_row(one, commands) for one, commands in rows]))
     else:
-        file = found.file
-        click.echo(f"file: {sanitize(str(file.path))} ({file.scope.value})" if file else "file: none")
-        click.echo(f"store: {sanitize(shown_place(default_place()))}")
-        lines = [(one.setting.name, _value_text(one), _source_text(one), _commands_text(names)) for one, names in rows]
-        for line in align_columns([("setting", "value", "from", "used by"), *lines]):
-            click.echo(line.rstrip())
+        _print_settings(found, rows)
     for sentence in unused(found, os.environ):
         click.echo(sanitize(f"warning: {sentence}"), err=True)
+
+
+def _print_settings(found: Configuration, rows: Sequence[tuple[ResolvedSetting, tuple[str, ...]]]) -> None:
+    file = found.file
+    click.echo(f"file: {sanitize(str(file.path))} ({file.scope.value})" if file else "file: none")
+    click.echo(f"store: {sanitize(shown_place(default_place()))}")
+    lines = [(one.setting.name, _value_text(one), _source_text(one), _commands_text(names)) for one, names in rows]
+    for line in align_columns([("setting", "value", "from", "used by"), *lines]):
+        click.echo(line.rstrip())
 
 
 def _setting_row(one: ResolvedSetting, commands: tuple[str, ...]) -> dict[str, object]:

@@ -9,6 +9,7 @@ import click
 import msgspec
 
 from holdfast import wiring
+from holdfast.cli.configuration import settings, tuning
 from holdfast.cli.options import (
     base_url_option,
     configure_logging,
@@ -18,10 +19,8 @@ from holdfast.cli.options import (
     open_to_read,
     open_to_write,
     require_session,
-    settings,
     store_option,
     store_to_read,
-    tuning,
 )
 from holdfast.cli.output import align_columns, json_option, local_time, sanitize
 from holdfast.core.limits.bounds import RESERVED_KEYS, Bounds

@@ -18,7 +18,7 @@ from holdfast.gateway.http.keys import (
     make_key,
     matching_key,
     name_taken,
-    new_secret,
+    random_secret,
     rotated_key,
 )
 from holdfast.ports import Clock, KeyRow, KeyRows
@@ -94,7 +94,7 @@ class KeyTable:
 
     async def rotate(self, name: str, *, overlap_seconds: float) -> str:
         """Give a key a new secret and return it. The others expire after the overlap."""
-        secret = new_secret()
+        secret = random_secret()
         await self._replace(name, lambda key: rotated_key(key, secret, overlap_seconds))
         return secret
 

@@ -98,7 +98,7 @@ def matching_key(keys: Iterable[GatewayKey], presented: str) -> GatewayKey | Non
     return found
 
 
-def new_secret() -> str:
+def random_secret() -> str:
     """Return a random secret."""
     return PREFIX + secrets.token_urlsafe(32)
 
@@ -110,7 +110,7 @@ def make_key(name: str, properties: GatewayKey | None = None) -> tuple[GatewayKe
             f"{name[:80]!r} is not a valid key name; use up to 32 lowercase letters, digits, '-' and '_', "
             'as in "alice"'
         )
-    secret, now = new_secret(), round(time.time(), 3)
+    secret, now = random_secret(), round(time.time(), 3)
     made = (Secret(_digest(secret), now),)
     return replace(properties or GatewayKey(name), name=name, created_at=now, secrets=made), secret
 
@@ -232,7 +232,7 @@ class KeyFile:
 
     def rotate(self, name: str, *, overlap_seconds: float) -> str:
         """Give a key a new secret and return it. The others expire after the overlap, or earlier if they did before."""
-        secret = new_secret()
+        secret = random_secret()
         self._replace(name, lambda key: rotated_key(key, secret, overlap_seconds))
         return secret
 
