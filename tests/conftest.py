@@ -24,6 +24,7 @@ for _contract in (
     "sealing_contract",
     "repair_contract",
     "blob_contracts",
+    "key_contract",
 ):
     pytest.register_assert_rewrite(f"holdfast.testing.{_contract}")
 

@@ -46,7 +46,8 @@ def test_flags_win_over_the_environment_that_over_the_file_that_over_the_default
         "bounds.steps_max": (7, "holdfast.toml"),
     }
     assert (read.settings.gateway.port, read.settings.bounds.steps_max, read.settings.model) == (3, 7, ("sim", "sim:x"))
-    assert read.path == Path("holdfast.toml")
+    assert read.file is not None
+    assert (read.file.path, read.file.scope.value) == (Path("holdfast.toml"), "project")
 
 
 def test_the_file_is_the_one_that_is_named_else_one_that_is_there(elsewhere: Path) -> None:
@@ -89,7 +90,7 @@ def test_what_is_wrong_in_the_file_is_told_with_where_it_stands(elsewhere: Path,
 
 
 @pytest.mark.usefixtures("elsewhere")
-@pytest.mark.parametrize("variable", ["HOLDFAST_MODELS", "HOLDFAST_ARCHIVE", "HOLDFAST_CORPUS"])
+@pytest.mark.parametrize("variable", ["HOLDFAST_CHROMIUM", "HOLDFAST_CORPUS"])
 def test_a_variable_that_is_for_something_else_is_not_taken_for_a_mistyped_one(variable: str) -> None:
     assert read_configuration(environ={variable: "somewhere"}) == read_configuration(environ={})
 
@@ -176,6 +177,9 @@ def test_the_command_shows_values_and_where_they_came_from(elsewhere: Path) -> N
         "gateway.port",
         "81",
         "HOLDFAST_GATEWAY_PORT",
+        "serve,",
+        "run,",
+        "setup",
     ]
     by_name = {one["name"]: one for one in as_json}
     assert (by_name["system"]["value"], by_name["system"]["source"]) == ("Be brief.", "flag --set")

@@ -13,7 +13,7 @@ import pytest
 from holdfast.config.schema import GatewaySettings, Settings
 from holdfast.errors import UsageError
 from holdfast.stores.postgres import PostgresStore
-from holdfast.wiring import keys_path, open_gateway
+from holdfast.wiring import has_key_table, keys_path, open_gateway
 from tests.cli.programs import PROGRAM, environment
 from tests.cli.programs import holdfast as run_program
 from tests.gateway.gateways import GatewayClient, until
@@ -82,7 +82,7 @@ async def test_health_tells_who_holds_leases_on_a_server_and_what_the_doctor_fou
     assert (checked.status, checked.body["found"]["findings"]) == (200, [])
 
 
-async def test_a_gateway_on_a_server_that_others_can_reach_needs_a_file_with_keys(postgres_url: str) -> None:
+async def test_a_gateway_on_a_server_that_others_can_reach_needs_keys(postgres_url: str) -> None:
     settings = Settings(store=postgres_url, gateway=GatewaySettings(host="0.0.0.0", port=0))
 
     with pytest.raises(UsageError, match="no keys"):
@@ -96,8 +96,42 @@ def test_keys_are_kept_in_the_file_that_is_named_and_not_beside_a_server(tmp_pat
 
     assert keys_path(Settings(store=url)) is None
     assert keys_path(Settings(store=url, gateway=named)) == tmp_path / "keys"
-    told = run_program("keys", "--store", url, "list")
-    assert (told.returncode, b"gateway.keys_file" in told.stderr) == (2, True)
+    assert [has_key_table(Settings(store=url)), has_key_table(Settings(store=url, gateway=named))] == [True, False]
+
+
+async def test_keys_in_the_database_hold_on_every_node_and_follow_a_change_within_a_second(
+    postgres_url: str, tmp_path: Path
+) -> None:
+    async with a_node(postgres_url, tmp_path) as (_, one), a_node(postgres_url, tmp_path) as (_, two):
+        before = [(await node.get("/api/sessions")).status for node in (one, two)]
+        secret = await run_keys(postgres_url, "add", "alice", "--comment", "night shift")
+        opened = [await until_status(node, secret, 200) for node in (one, two)]
+        without = [(await node.get("/api/sessions")).status for node in (one, two)]
+        rotated = await run_keys(postgres_url, "rotate", "alice", "--overlap", "1h")
+        both = [await until_status(node, key, 200) for node in (one, two) for key in (secret, rotated)]
+        listed = await run_keys(postgres_url, "list")
+        await run_keys(postgres_url, "remove", "alice")
+        removed = [await until_status(node, rotated, 401) for node in (one, two)]
+
+    assert (before, without) == ([200, 200], [401, 401])
+    assert (opened, both, removed) == ([200] * 2, [200] * 4, [401] * 2)
+    assert "night shift" in listed
+    # Neither a secret nor a file of keys is on any disk of the nodes.
+    assert list(tmp_path.iterdir()) == []
+
+
+async def run_keys(url: str, *arguments: str) -> str:
+    told = await asyncio.to_thread(run_program, "keys", "--store", url, *arguments)
+    assert told.returncode == 0, told.stderr
+    return told.stdout.decode().strip()
+
+
+async def until_status(node: GatewayClient, key: str, status: int) -> int:
+    """Ask until a node answers with this status: it reads keys every second."""
+    async with asyncio.timeout(HANGS_SECONDS):
+        while (await node.get("/api/sessions", headers={"authorization": f"Bearer {key}"})).status != status:  # noqa: ASYNC110 - another process changes it
+            await asyncio.sleep(0.05)
+    return status
 
 
 @pytest.mark.parametrize("options", [(), ("--json",)])

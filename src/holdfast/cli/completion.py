@@ -103,13 +103,14 @@ def model_names(ctx: Context, param: Parameter, incomplete: str) -> list[Complet
 
 
 def _keys(store: object, incomplete: str) -> list[str]:
-    from holdfast.errors import HoldfastError  # noqa: PLC0415 - slow to load, for completion only
-    from holdfast.wiring import default_store_path, is_server  # noqa: PLC0415
+    from holdfast.cli.configuration import default_place  # noqa: PLC0415 - slow to load, for completion only
+    from holdfast.errors import HoldfastError  # noqa: PLC0415
+    from holdfast.wiring import is_server  # noqa: PLC0415
 
-    place = default_store_path() if store is None else store
-    if not isinstance(place, str | Path) or (not is_server(place) and not os.access(place, os.R_OK)):
-        return []
     try:
+        place = default_place() if store is None else store
+        if not isinstance(place, str | Path) or (not is_server(place) and not os.access(place, os.R_OK)):
+            return []
         return asyncio.run(asyncio.wait_for(_read_keys(place, incomplete), _SECONDS_MAX))
     except (HoldfastError, OSError, TimeoutError):
         return []

@@ -104,7 +104,8 @@ EXAMPLES: Mapping[str, tuple[tuple[str, str], ...]] = MappingProxyType(
             ("holdfast usage --key alice --json", "for programs"),
         ),
         "config": (
-            ("holdfast config", "every setting and its source"),
+            ("holdfast config", "the file, every setting and its source"),
+            ("holdfast config --for chat", "settings that a command uses"),
             ("holdfast config --init > holdfast.toml", "a file with all defaults"),
         ),
         "classify": (

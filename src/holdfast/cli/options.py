@@ -3,13 +3,15 @@
 import difflib
 import logging
 import os
-from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any, TypeVar
 
 import click
 
 from holdfast.cli.completion import model_names, session_keys
+from holdfast.cli.configuration import config_option, default_place, settings
 from holdfast.core.compaction.facts import Passage
 from holdfast.core.limits.bounds import Bounds
 from holdfast.errors import BlobMissingError, StorePathError, UsageError
@@ -19,7 +21,7 @@ from holdfast.ports import Model, SessionInfo, Store
 from holdfast.rescue.neutral import NeutralMessage, read_neutral
 from holdfast.runtime.sessions.admission import admit_parts, check_session_key
 from holdfast.types.messages import BlobRef
-from holdfast.wiring import Place, default_store_path, is_server, look_at_store, model_overrides, open_store
+from holdfast.wiring import Place, is_server, look_at_store, model_overrides, open_store
 
 
 class _PlaceType(click.ParamType[Place]):
@@ -33,12 +35,21 @@ class _PlaceType(click.ParamType[Place]):
         return value if is_server(value) else Path(value)
 
 
-store_option = click.option(
+_CommandT = TypeVar("_CommandT", bound=Callable[..., Any])
+
+_store_option = click.option(
     "--store",
     type=_PlaceType(),
     metavar="PATH",
-    help="Database file or postgresql:// URL. Default: HOLDFAST_STORE, else a file in your data folder.",
+    help="Database file or postgresql:// URL. Default: HOLDFAST_STORE, `store` of the configuration file, else a file "
+    "in your data folder.",
 )
+
+
+def store_option(command: _CommandT) -> _CommandT:
+    """Add the options that choose the store: --store and --config."""
+    return _store_option(config_option(command))
+
 
 key_argument = click.argument("key", shell_complete=session_keys)
 
@@ -51,8 +62,8 @@ def store_to_write(given: Place | None) -> Place:
     """Return the store to write to. Creates the user's data folder if needed, and no other folder."""
     if given is not None:
         return given
-    path = default_store_path()
-    if isinstance(path, Path) and not os.environ.get("HOLDFAST_STORE"):
+    path = default_place()
+    if isinstance(path, Path) and not settings().store:
         try:
             # Conversations are private.
             path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -65,7 +76,9 @@ def store_to_write(given: Place | None) -> Place:
 
 def store_to_read(given: Place | None) -> Place:
     """Return the store to read. Raises `UsageError` if it does not exist."""
-    path = default_store_path() if given is None else given
+    # The settings are read in any case: they name the archive of a given store too.
+    usual = default_place()
+    path = usual if given is None else given
     if isinstance(path, Path) and not path.exists():
         raise UsageError(f"there is no store at {path}; `holdfast chat` creates one, or name another with --store")
     return path
@@ -166,8 +179,6 @@ class _NoBlobs:
 # --- Models ---
 
 
-DEFAULT_MODEL = "sim"
-
 model_option = click.option(
     "--model",
     "models",
@@ -175,7 +186,7 @@ model_option = click.option(
     metavar="REF",
     shell_complete=model_names,
     help='"sim", "openai:NAME", "responses:NAME", "anthropic:NAME" or "gemini:NAME"; repeat it to add fallbacks. '
-    "Default: HOLDFAST_MODEL, else sim.",
+    "Default: `model` of the settings, else sim.",
 )
 base_url_option = click.option("--base-url", metavar="URL", help="Base URL of a server with the provider's API.")
 
@@ -185,7 +196,8 @@ def open_models(models: Sequence[str], *, base_url: str | None, faults: str | No
 
     `faults` is a script for the simulated model; with any other model it is an error.
     """
-    references = list(models) or [os.environ.get("HOLDFAST_MODEL", "").strip() or DEFAULT_MODEL]
+    references = list(models) or list(settings().model)
+    base_url = base_url or settings().base_url or None
     simulation = None
     if faults is not None:
         real = [reference for reference in references if reference.partition(":")[0] != "sim"]

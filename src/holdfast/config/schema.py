@@ -19,6 +19,7 @@ from typing import Annotated, Any, Literal, get_origin
 
 import msgspec
 
+from holdfast.config.files import FILE_VARIABLE, ConfigurationFile, find_file, value_in
 from holdfast.core.limits.bounds import Bounds, Deadlines
 from holdfast.errors import StoreIoError, UsageError
 from holdfast.gateway.bounds import GatewayBounds
@@ -33,10 +34,15 @@ class GatewaySettings(msgspec.Struct, frozen=True):
     host: str = "127.0.0.1"
     # Listen port; 0 selects a free one.
     port: Annotated[int, msgspec.Meta(ge=0, le=65_535)] = 8_712
-    # File with the gateway's keys; empty: NAME.db-keys next to the store. Required for a PostgreSQL store.
+    # File with the gateway's keys; empty: NAME.db-keys next to a SQLite store, a table of a PostgreSQL store.
     keys_file: str = ""
     # Name of the key that may read /metrics, if there are keys.
     operator: str = "operator"
+    # PEM files of a certificate chain and of its key: serve TLS; empty: plain HTTP. Read again on reload.
+    tls_certificate: str = ""
+    tls_key: str = ""
+    # Addresses and networks of reverse proxies whose X-Forwarded-For and X-Forwarded-Proto count: "10.0.0.0/8".
+    trusted_proxies: tuple[str, ...] = ()
     # Origins of web pages that may use a gateway without keys, besides its own page: "http://localhost:3000".
     origins: tuple[str, ...] = ()
 
@@ -99,6 +105,10 @@ class Settings(msgspec.Struct, frozen=True):
     base_url: str = ""
     # Default system text of sessions.
     system: str = ""
+    # Place of old records: a folder, or "s3://BUCKET/PREFIX"; empty: a folder beside a SQLite store.
+    archive: str = ""
+    # File with limits and prices of models; empty: models.toml in your config folder, if it exists.
+    models: str = ""
     gateway: GatewaySettings = GatewaySettings()
     engine: EngineSettings = EngineSettings()
     retention: RetentionSettings = RetentionSettings()
@@ -164,10 +174,8 @@ def comments(kind: type[msgspec.Struct]) -> dict[str, str]:
     return descriptions
 
 
-FILE_NAME = "holdfast.toml"
-# Variables that are not settings: the path of the file, and those of other modules.
-FILE_VARIABLE = "HOLDFAST_CONFIG"
-_OTHER_VARIABLES = frozenset({FILE_VARIABLE, "HOLDFAST_ARCHIVE", "HOLDFAST_CORPUS", "HOLDFAST_MODELS"})
+# Variables that are not settings: the path of the file, and those of other programs of this project.
+_OTHER_VARIABLES = frozenset({FILE_VARIABLE, "HOLDFAST_CORPUS", "HOLDFAST_CHROMIUM"})
 # Legacy names.
 _ALIASES = {"HOLDFAST_LOG": "observing.log"}
 # A variable at least this similar to a known one is a typing error.
@@ -176,11 +184,12 @@ _FILE_BYTES_MAX = 2**20
 
 
 class ResolvedSetting(msgspec.Struct, frozen=True):
-    """A setting's value and its source."""
+    """A setting's value, its source, and sources with a value that it overrides."""
 
     setting: Setting
     value: Any
     source: str
+    overridden: tuple[str, ...] = ()
 
 
 class Configuration(msgspec.Struct, frozen=True):
@@ -188,7 +197,7 @@ class Configuration(msgspec.Struct, frozen=True):
 
     settings: Settings
     found: tuple[ResolvedSetting, ...]
-    path: Path | None
+    file: ConfigurationFile | None
 
 
 def read_configuration(
@@ -202,7 +211,7 @@ def read_configuration(
     environ = os.environ if environ is None else environ
     known = {setting.name: setting for setting in all_settings()}
     found = {name: ResolvedSetting(setting, setting.default, "default") for name, setting in known.items()}
-    file = _file(path, environ)
+    file = find_file(path, environ)
     layers = (
         _from_file(file, known) if file else iter(()),
         _from_environment(environ, known),
@@ -211,7 +220,9 @@ def read_configuration(
     )
     for layer in layers:
         for name, value, source in layer:
-            found[name] = ResolvedSetting(known[name], _validated(known[name], value, source), source)
+            before = found[name]
+            lost = before.overridden if before.source in {"default", source} else (before.source, *before.overridden)
+            found[name] = ResolvedSetting(known[name], _validated(known[name], value, source), source, lost)
     return Configuration(_settings_from(found), tuple(found.values()), file)
 
 
@@ -219,18 +230,13 @@ def _flag(name: str) -> str:
     return name.rpartition(".")[2].replace("_", "-")
 
 
-def _file(given: Path | None, environ: Mapping[str, str]) -> Path | None:
-    """Return the configuration file: the given one, else the first that exists."""
-    named = given or (Path(environ[FILE_VARIABLE]) if environ.get(FILE_VARIABLE) else None)
-    if named is not None:
-        if not named.is_file():
-            raise UsageError(f"there is no configuration at {named}; `holdfast config --init` prints an example")
-        return named
-    home = Path(environ.get("XDG_CONFIG_HOME") or "~/.config").expanduser()
-    return next((path for path in (Path(FILE_NAME), home / "holdfast" / FILE_NAME) if path.is_file()), None)
+def _from_file(file: ConfigurationFile, known: Mapping[str, Setting]) -> Iterator[tuple[str, object, str]]:
+    path = file.path
+    for name, value in _entries(path, known):
+        yield name, value_in(file, name, value), str(path)
 
 
-def _from_file(path: Path, known: Mapping[str, Setting]) -> Iterator[tuple[str, object, str]]:
+def _entries(path: Path, known: Mapping[str, Setting]) -> Iterator[tuple[str, object]]:
     try:
         if path.stat().st_size > _FILE_BYTES_MAX:
             raise UsageError(f"{path} has more than {_FILE_BYTES_MAX:,} bytes; that is not a configuration")
@@ -245,9 +251,14 @@ def _from_file(path: Path, known: Mapping[str, Setting]) -> Iterator[tuple[str, 
             if name not in sections:
                 raise UsageError(f"{path}: there is no section [{name}]{_nearest(name, sections - {''})}")
             for inner, each in value.items():
-                yield _known_name(f"{name}.{inner}", known, str(path)), each, str(path)
+                yield _known_name(f"{name}.{inner}", known, str(path)), each
         else:
-            yield _known_name(name, known, str(path)), value, str(path)
+            yield _known_name(name, known, str(path)), value
+
+
+def known_variables() -> frozenset[str]:
+    """Return the environment variables that Holdfast reads."""
+    return frozenset({setting.variable for setting in all_settings()} | set(_ALIASES) | _OTHER_VARIABLES)
 
 
 def _from_environment(environ: Mapping[str, str], known: Mapping[str, Setting]) -> Iterator[tuple[str, object, str]]:

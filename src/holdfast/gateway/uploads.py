@@ -50,7 +50,7 @@ class Uploads:
     """All pending uploads, in a persistent folder or in a temporary one that `close` removes."""
 
     def __init__(self, bounds: GatewayBounds, clock: Clock, folder: Path | None = None) -> None:
-        self._bounds, self._clock = bounds, clock
+        self.bounds, self._clock = bounds, clock
         self._stack = ExitStack()
         if folder is None:
             folder = Path(self._stack.enter_context(tempfile.TemporaryDirectory(prefix="holdfast-uploads-")))
@@ -80,7 +80,7 @@ class Uploads:
                 is_complete = path.stat().st_size == metadata.size_bytes
             except (OSError, msgspec.MsgspecError):
                 # Without metadata, another gateway on the same store may be receiving it.
-                if now - folder.stat().st_mtime > self._bounds.upload_seconds_max:
+                if now - folder.stat().st_mtime > self.bounds.upload_seconds_max:
                     shutil.rmtree(folder, ignore_errors=True)
                 continue
             if is_complete and now < metadata.expires_at:
@@ -110,7 +110,7 @@ class Uploads:
             raise
         finally:
             self._incoming[tenant] = self._incoming.get(tenant, 0) - size_bytes
-        upload = Upload(tenant, path, size_bytes, self._clock.now() + self._bounds.upload_seconds_max)
+        upload = Upload(tenant, path, size_bytes, self._clock.now() + self.bounds.upload_seconds_max)
         await asyncio.to_thread(_write_metadata, upload)
         self._pending[upload_id] = upload
         return upload_id, upload
@@ -122,10 +122,10 @@ class Uploads:
     def _reserve(self, tenant: str, size_bytes: int) -> None:
         pending = self.pending_bytes(tenant)
         incoming = self._incoming.get(tenant, 0) + size_bytes
-        if pending + incoming > self._bounds.uploads_bytes_max:
+        if pending + incoming > self.bounds.uploads_bytes_max:
             raise TooManyError(
                 f"pending uploads of this key have {pending + incoming:,} bytes, the limit is "
-                f"{self._bounds.uploads_bytes_max:,}; send some of them first"
+                f"{self.bounds.uploads_bytes_max:,}; send some of them first"
             )
         self._incoming[tenant] = incoming
 

@@ -350,6 +350,30 @@ class Store(Snapshots, Appends, SearchIndex, BlobRefs, Maintenance, SessionAdmin
     """All store ports together, as the shipped stores implement them."""
 
 
+class KeyRow(msgspec.Struct, frozen=True):
+    """A gateway key as stored: its name, its encoded properties with hashed secrets, and the version of the row."""
+
+    name: str
+    body: bytes
+    version: int = 0
+
+
+class KeyRows(Protocol):
+    """Gateway keys in a store that several gateways share. A change states the version of the row that it saw."""
+
+    async def key_rows(self) -> list[KeyRow]:
+        """Return all keys, ordered by creation."""
+        ...
+
+    async def put_key(self, row: KeyRow, *, version: int) -> bool:
+        """Write a key, and return whether the stored row had this version; 0: there was none. Else nothing changes."""
+        ...
+
+    async def remove_key(self, name: str, *, version: int) -> bool:
+        """Remove a key, and return whether the stored row had this version. Else nothing changes."""
+        ...
+
+
 @runtime_checkable
 class SealedRows(Protocol):
     """A store that can read its archive directly."""

@@ -1,6 +1,6 @@
 """Composition root: assembles stores, models and engine into the library and the gateway."""
 
-from holdfast.wiring.gateway import keys_path, open_gateway
+from holdfast.wiring.gateway import has_key_table, keys_path, open_gateway, open_key_table
 from holdfast.wiring.library import (
     ModelList,
     Tuning,
@@ -8,6 +8,7 @@ from holdfast.wiring.library import (
     model_overrides,
     open,  # noqa: A004 - `holdfast.open()` reads as it should
 )
+from holdfast.wiring.reload import Reloader
 from holdfast.wiring.stores import (
     MEMORY,
     Place,
@@ -24,9 +25,11 @@ __all__ = [
     "MEMORY",
     "ModelList",
     "Place",
+    "Reloader",
     "Tuning",
     "ask",
     "default_store_path",
+    "has_key_table",
     "is_server",
     "keys_path",
     "look_at_store",
@@ -35,6 +38,7 @@ __all__ = [
     "open",
     "open_archive",
     "open_gateway",
+    "open_key_table",
     "open_store",
     "shown_place",
 ]

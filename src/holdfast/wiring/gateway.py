@@ -13,19 +13,24 @@ from holdfast.errors import UsageError
 from holdfast.runtime.clock import SystemClock
 from holdfast.runtime.sessions.client import Client
 from holdfast.types.records import Logged
-from holdfast.wiring.library import Tuning, model_overrides, owner_name
+from holdfast.wiring.library import LiveModels, ModelList, Tuning, model_overrides, owner_name
 from holdfast.wiring.library import open as open_client
+from holdfast.wiring.reload import Reloader, RunningParts
 from holdfast.wiring.stores import MEMORY, is_server, made_store_path
 
 if TYPE_CHECKING:
     from holdfast.config.schema import Settings
     from holdfast.gateway.api.request_context import AppState
     from holdfast.gateway.health import Faults, Inspection
+    from holdfast.gateway.http.key_table import KeyTable
     from holdfast.gateway.http.keys import KeyFile
     from holdfast.gateway.http.metrics import Metrics
     from holdfast.gateway.proxy.app import ProxyApp
+    from holdfast.gateway.proxy.upstream import Upstream
     from holdfast.gateway.status_cache import SessionWatches
+    from holdfast.ports import KeyRows
     from holdfast.runtime.maintenance.doctor import Finding
+    from holdfast.stores.postgres import PostgresStore
 
 
 def keys_path(settings: "Settings") -> Path | None:
@@ -36,60 +41,129 @@ def keys_path(settings: "Settings") -> Path | None:
     return None if store is None else store.with_name(store.name + "-keys")
 
 
+def has_key_table(settings: "Settings") -> bool:
+    """Return whether the keys are in the store: for a database server, unless the settings name a file."""
+    return not settings.gateway.keys_file and is_server(settings.store)
+
+
+def _key_rows(client: Client) -> "KeyRows":
+    from holdfast.stores.postgres.keys import PostgresKeyRows  # noqa: PLC0415 - an extra
+
+    return PostgresKeyRows(_server_store(client).connections)
+
+
 @asynccontextmanager
-async def open_gateway(settings: "Settings") -> AsyncGenerator[str, None]:
+async def open_key_table(url: str) -> "AsyncGenerator[KeyTable, None]":
+    """Open the keys in a database server."""
+    from holdfast.gateway.http.key_table import KeyTable  # noqa: PLC0415 - imported on use
+    from holdfast.stores.postgres import PostgresStore  # noqa: PLC0415 - an extra, and 0.3 s to import
+    from holdfast.stores.postgres.keys import PostgresKeyRows  # noqa: PLC0415
+
+    store = PostgresStore(url)
+    try:
+        yield KeyTable(PostgresKeyRows(store.connections))
+    finally:
+        await store.close()
+
+
+@asynccontextmanager
+async def open_gateway(settings: "Settings", reloader: Reloader | None = None) -> AsyncGenerator[str, None]:
     """Open the store of the settings, serve its sessions over HTTP, and yield the base URL.
+
+    The `reloader` applies other settings while the gateway runs.
 
     Raises `UsageError`, before anything is opened, for a gateway without keys that other machines could reach.
     """
     # Imported on use: the server and its metrics take a quarter of a second.
-    from holdfast.gateway.health import Faults, Indexer  # noqa: PLC0415
+    from holdfast.gateway.health import Faults  # noqa: PLC0415
     from holdfast.gateway.http.app import Gateway, Mount  # noqa: PLC0415
-    from holdfast.gateway.http.keys import KeyFile  # noqa: PLC0415
+    from holdfast.gateway.http.forwarded import ForwardedClients, check_proxies  # noqa: PLC0415
     from holdfast.gateway.http.metrics import Metrics  # noqa: PLC0415
     from holdfast.gateway.http.origin import is_loopback, parse_origins  # noqa: PLC0415
     from holdfast.gateway.http.page import Page  # noqa: PLC0415
     from holdfast.gateway.http.server import serve_gateway  # noqa: PLC0415
+    from holdfast.gateway.http.tls import tls_context  # noqa: PLC0415
     from holdfast.gateway.proxy.responses import problem_response  # noqa: PLC0415
     from holdfast.gateway.status_cache import SessionWatches  # noqa: PLC0415
 
-    host, path = settings.gateway.host, keys_path(settings)
-    keys = KeyFile(path) if path is not None else None
-    has_keys = keys is not None and bool(keys.all())
-    if not has_keys and not is_loopback(host):
-        raise UsageError(
-            f"{host} is reachable from other machines, and the gateway has no keys; "
-            "create one with `holdfast keys add NAME`, or listen on 127.0.0.1"
-        )
-    origins = parse_origins(settings.gateway.origins)
+    host, needs_keys = settings.gateway.host, not is_loopback(settings.gateway.host)
+    if needs_keys and not has_key_table(settings):
+        _check_keys(await _open_keys(settings, None), host)
+    origins, proxies = parse_origins(settings.gateway.origins), check_proxies(settings.gateway.trusted_proxies)
+    tls = tls_context(settings.gateway.tls_certificate, settings.gateway.tls_key)
+    models = LiveModels(ModelList(settings.model, settings.base_url or None, model_overrides(settings.models)))
     metrics, watches, faults = Metrics(), SessionWatches(), Faults()
     observers: list[Callable[[str, Logged], None]] = [metrics.observe, watches.observe, faults.observe]
     if settings.observing.traces:
         observers.append(_traces())
     async with open_client(
         settings.store or None,
-        model=settings.model,
+        model=models,
         system=settings.system,
-        base_url=settings.base_url or None,
+        archive=settings.archive or None,
         tuning=_tuning(settings, _each(observers)),
     ) as client:
+        keys, has_keys = found = await _open_keys(settings, client)
+        if needs_keys:
+            _check_keys(found, host)
         state = _app_state(settings, client, keys, watches, faults)
         observers.append(state.accounts.observe)
         dropin = _dropin(settings, client, metrics)
         mounts = {"v1": Mount(dropin, error_response=problem_response), "": Mount(Page(), is_open=True)}
         gateway = Gateway(state, metrics=metrics, needs_keys=has_keys, mounts=mounts, origins=origins)
-        indexer = Indexer(client.engine.store, client.engine.clock)
-        indexing = asyncio.create_task(indexer.run(), name="index sessions")
+        clients = ForwardedClients(gateway, proxies)
+        if reloader is not None:
+            reloader.attach(settings, RunningParts(gateway, dropin, models, clients, tls, _upstreams))
         try:
-            async with serve_gateway(gateway, host, settings.gateway.port) as url:
+            async with (
+                _background(client, keys),
+                serve_gateway(gateway, host, settings.gateway.port, clients=clients, tls=tls) as url,
+            ):
                 yield url
         finally:
-            indexing.cancel()
-            await asyncio.wait([indexing])
             await state.checks.close()
             await dropin.close()
             await state.accounts.close()
             state.uploads.close()
+
+
+@asynccontextmanager
+async def _background(client: Client, keys: "KeyFile | KeyTable | None") -> AsyncGenerator[None, None]:
+    """Run the background work of a gateway: index sessions, and read shared keys again."""
+    from holdfast.gateway.health import Indexer  # noqa: PLC0415 - imported on use
+    from holdfast.gateway.http.key_table import KeyTable  # noqa: PLC0415
+
+    engine = client.engine
+    work = [asyncio.create_task(Indexer(engine.store, engine.clock).run(), name="index sessions")]
+    if isinstance(keys, KeyTable):
+        work.append(asyncio.create_task(keys.keep_fresh(engine.clock), name="read keys"))
+    try:
+        yield
+    finally:
+        for task in work:
+            task.cancel()
+        await asyncio.wait(work)
+
+
+async def _open_keys(settings: "Settings", client: Client | None) -> tuple["KeyFile | KeyTable | None", bool]:
+    """Return the keys, and whether there are any. Keys in the store need its client."""
+    from holdfast.gateway.http.key_table import KeyTable  # noqa: PLC0415 - imported on use
+    from holdfast.gateway.http.keys import KeyFile  # noqa: PLC0415
+
+    if client is not None and has_key_table(settings):
+        table = KeyTable(_key_rows(client))
+        return table, bool(await table.all())
+    path = keys_path(settings)
+    file = KeyFile(path) if path is not None else None
+    return file, file is not None and bool(file.all())
+
+
+def _check_keys(found: tuple[object, bool], host: str) -> None:
+    if not found[1]:
+        raise UsageError(
+            f"{host} is reachable from other machines, and the gateway has no keys; "
+            "create one with `holdfast keys add NAME`, or listen on 127.0.0.1"
+        )
 
 
 def _tuning(settings: "Settings", observe: Callable[[str, Logged], None]) -> Tuning:
@@ -104,7 +178,7 @@ def _tuning(settings: "Settings", observe: Callable[[str, Logged], None]) -> Tun
 
 
 def _app_state(
-    settings: "Settings", client: Client, keys: "KeyFile | None", watches: "SessionWatches", faults: "Faults"
+    settings: "Settings", client: Client, keys: "KeyFile | KeyTable | None", watches: "SessionWatches", faults: "Faults"
 ) -> "AppState":
     """Return the state that all requests share."""
     from holdfast.gateway.api.request_context import AppState  # noqa: PLC0415
@@ -165,13 +239,9 @@ def _inspection_of_file(path: Path) -> "Inspection":
 def _inspection_of_server(url: str, client: Client) -> "Inspection":
     """Return the inspection of a PostgreSQL store, over its open connections."""
     from holdfast.gateway.health import Inspection, Node  # noqa: PLC0415 - imported on use
-    from holdfast.stores.archived import ArchivedStore  # noqa: PLC0415
-    from holdfast.stores.postgres import PostgresStore  # noqa: PLC0415 - an extra, and 0.3 s to import
     from holdfast.wiring.doctor import check_server  # noqa: PLC0415
 
-    configured = client.engine.store
-    store = configured.live if isinstance(configured, ArchivedStore) else configured
-    assert isinstance(store, PostgresStore), "a store URL means a PostgreSQL store"
+    store = _server_store(client)
 
     async def nodes() -> list[Node]:
         return [Node(owner, is_alive, sessions) for owner, is_alive, sessions in await store.holders()]
@@ -183,30 +253,47 @@ def _inspection_of_server(url: str, client: Client) -> "Inspection":
     return Inspection(nodes, check)
 
 
+def _server_store(client: Client) -> "PostgresStore":
+    from holdfast.stores.archived import ArchivedStore  # noqa: PLC0415 - imported on use
+    from holdfast.stores.postgres import PostgresStore  # noqa: PLC0415 - an extra, and 0.3 s to import
+
+    configured = client.engine.store
+    store = configured.live if isinstance(configured, ArchivedStore) else configured
+    assert isinstance(store, PostgresStore), "a store URL means a PostgreSQL store"
+    return store
+
+
 def _dropin(settings: "Settings", client: Client, metrics: "Metrics") -> "ProxyApp":
     """Return the proxy endpoints, with the upstreams of the settings."""
     from holdfast.gateway.proxy.app import ProxyApp  # noqa: PLC0415 - imported on use
+
+    return ProxyApp(
+        client.engine,
+        _upstreams(settings),
+        bounds=settings.gateway_bounds,
+        overrides=model_overrides(settings.models),
+        owner=owner_name(),
+        metrics=metrics,
+    )
+
+
+def _upstreams(settings: "Settings") -> "dict[str, Upstream]":
+    """Return the upstreams of the settings by family."""
+    from holdfast.gateway.proxy.access import ForwardTable  # noqa: PLC0415 - imported on use
     from holdfast.gateway.proxy.upstream import open_upstream  # noqa: PLC0415
 
     upstream, environ = settings.upstream, os.environ
+    # Raises for a path that cannot be one.
+    ForwardTable(upstream.allow_paths)
     openai = open_upstream(
         "openai", upstream.openai_base_url, upstream.openai_key_variable, upstream.openai_fallbacks, environ
     )
     anthropic = open_upstream(
         "anthropic", upstream.anthropic_base_url, upstream.anthropic_key_variable, upstream.anthropic_fallbacks, environ
     )
-    return ProxyApp(
-        client.engine,
-        {
-            one.family: replace(one, allowed_paths=upstream.allow_paths)
-            for one in (openai, anthropic)
-            if one is not None
-        },
-        bounds=settings.gateway_bounds,
-        overrides=model_overrides(),
-        owner=owner_name(),
-        metrics=metrics,
-    )
+    return {
+        one.family: replace(one, allowed_paths=upstream.allow_paths) for one in (openai, anthropic) if one is not None
+    }
 
 
 def _each(observers: Sequence[Callable[[str, Logged], None]]) -> Callable[[str, Logged], None]:

@@ -8,6 +8,7 @@ import threading
 from collections.abc import AsyncGenerator, Callable, Coroutine, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
+from time import monotonic
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
@@ -57,25 +58,26 @@ class Tuning(msgspec.Struct, frozen=True):
     migrates: bool = True
 
 
-def model_overrides() -> "Overrides":
-    """Read the user's model limits: the file in HOLDFAST_MODELS, else models.toml in the config folder.
+def model_overrides(path: str = "") -> "Overrides":
+    """Read the user's model limits: the given file, else HOLDFAST_MODELS, else models.toml in the config folder.
 
     Raises `UsageError` if the file is invalid, or if HOLDFAST_MODELS names a missing file.
     """
     from holdfast.models.limits import NO_OVERRIDES, load_overrides  # noqa: PLC0415 - loaded on use
 
-    if named := os.environ.get("HOLDFAST_MODELS"):
+    named = path or os.environ.get("HOLDFAST_MODELS")
+    if named:
         return load_overrides(Path(named).expanduser())
     config_home = os.environ.get("XDG_CONFIG_HOME") or "~/.config"
-    path = Path(config_home).expanduser() / "holdfast" / "models.toml"
-    return load_overrides(path) if path.exists() else NO_OVERRIDES
+    usual = Path(config_home).expanduser() / "holdfast" / "models.toml"
+    return load_overrides(usual) if usual.exists() else NO_OVERRIDES
 
 
 @asynccontextmanager
 async def open(  # noqa: A001, PLR0913 - `holdfast.open()` is the public name; all arguments are optional
     store: str | Path | Log | None = None,
     *,
-    model: str | Model | Sequence[str | Model] = "sim",
+    model: "str | Model | Sequence[str | Model] | LiveModels" = "sim",
     system: str | Callable[[], str] = "",
     tools: Sequence[Tool | Callable[..., object]] = (),
     base_url: str | None = None,
@@ -100,7 +102,8 @@ async def open(  # noqa: A001, PLR0913 - `holdfast.open()` is the public name; a
     `store` may also be an object that implements `holdfast.ports.Log`; `open` closes it at the end. It needs `blobs`: a
     folder, or an object that implements `holdfast.ports.Blobs`. Turns that a crash left unfinished resume at once.
     """
-    tuning, model_list = tuning or Tuning(), ModelList(model, base_url)
+    tuning = tuning or Tuning()
+    model_list = model if isinstance(model, LiveModels) else ModelList(model, base_url)
     async with AsyncExitStack() as stack:
         stack.push_async_callback(model_list.close)
         records, content, opened_archive = _open_parts(store, blobs, archive, tuning)
@@ -155,8 +158,14 @@ def _open_parts(
 class ModelList:
     """The models of a process in order of preference, opened on first use."""
 
-    def __init__(self, model: str | Model | Sequence[str | Model], base_url: str | None) -> None:
+    def __init__(
+        self,
+        model: str | Model | Sequence[str | Model],
+        base_url: str | None,
+        overrides: "Overrides | None" = None,
+    ) -> None:
         self._base_url = base_url
+        self._overrides = overrides
         self._opened: dict[str, Model] = {}
         wanted = [model] if isinstance(model, str) or not isinstance(model, Sequence) else list(model)
         if not wanted:
@@ -176,8 +185,9 @@ class ModelList:
         if reference not in self._opened:
             from holdfast.models.catalogue import open_model  # noqa: PLC0415 - loaded on use
 
+            overrides = model_overrides() if self._overrides is None else self._overrides
             self._opened[reference] = open_model(
-                reference, base_url=self._base_url, environ=os.environ, overrides=model_overrides()
+                reference, base_url=self._base_url, environ=os.environ, overrides=overrides
             )
         return self._opened[reference]
 
@@ -185,6 +195,36 @@ class ModelList:
         """Close all connections."""
         for model in self._opened.values():
             await model.close()
+
+
+# Longer than any call may take (`deadlines`), so replaced models are closed when nothing uses them.
+_RETIRED_SECONDS = 7_200.0
+
+
+class LiveModels:
+    """The models of a gateway, which a reload replaces. Calls in flight keep theirs."""
+
+    def __init__(self, models: ModelList) -> None:
+        self._current = models
+        self._retired: list[tuple[float, ModelList]] = []
+
+    def models(self, preferred: str | None) -> Sequence[Model]:
+        """Return the models to try: the session's own choice first, then the defaults."""
+        return self._current.models(preferred)
+
+    async def replace(self, models: ModelList) -> None:
+        """Use other models from now on."""
+        self._retired.append((monotonic(), self._current))
+        self._current = models
+        over = [retired for since, retired in self._retired if monotonic() - since > _RETIRED_SECONDS]
+        self._retired = self._retired[len(over) :]
+        for retired in over:
+            await retired.close()
+
+    async def close(self) -> None:
+        """Close all connections."""
+        for models in (self._current, *(retired for _, retired in self._retired)):
+            await models.close()
 
 
 def owner_name() -> str:

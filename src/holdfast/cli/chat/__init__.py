@@ -12,6 +12,7 @@ from holdfast.cli.chat.one_shot import OneShot
 from holdfast.cli.chat.repl import LineTerminal, Repl
 from holdfast.cli.chat.turn_printer import Recap, load_recap
 from holdfast.cli.completion import session_keys
+from holdfast.cli.configuration import settings, tuning
 from holdfast.cli.options import (
     base_url_option,
     check_message,
@@ -31,8 +32,8 @@ from holdfast.wiring import Place
 
 # Placeholder text to check attachments before the first message is typed.
 _ANY_TEXT = "…"
-# A chat resumes only its own session. Leaving does not wait long: unfinished turns resume at the next start.
-_TUNING = wiring.Tuning(adopts=False, grace_seconds=1.0)
+# Leaving does not wait long: unfinished turns resume at the next start.
+_GRACE_SECONDS = 1.0
 
 
 @click.command()
@@ -90,11 +91,13 @@ def chat(  # noqa: PLR0913, PLR0917 - one parameter per option, as click hands t
     if system:
         asyncio.run(check_message(system, ()))
     opened = open_models(models, base_url=base_url, faults=faults)
-    path = store_to_write(store)
+    path, default_system, used = store_to_write(store), settings().system, tuning(grace_seconds=_GRACE_SECONDS)
 
     async def run() -> bool:
         recap = await load_recap(path, key)
-        async with wiring.open(path, model=opened, tuning=_TUNING) as client:
+        # A chat resumes only its own session.
+        opening = wiring.open(path, model=opened, system=default_system, tuning=used)
+        async with opening as client:
             session = await client.session(key, system=system)
             if text is not None:
                 return await OneShot(session, recap).send(text, attachments, as_json=as_json, is_plain_wanted=plain)

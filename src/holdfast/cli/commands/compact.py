@@ -7,6 +7,7 @@ import click
 import msgspec
 
 from holdfast import wiring
+from holdfast.cli.configuration import settings, tuning
 from holdfast.cli.options import (
     base_url_option,
     configure_logging,
@@ -88,14 +89,14 @@ async def _preview(
 ) -> Preview | None:
     async with open_to_read(place) as store:
         await require_session(store, key)
-    async with wiring.open(store_to_read(place), model=models, tuning=wiring.Tuning(adopts=False)) as client:
+    async with wiring.open(store_to_read(place), model=models, system=settings().system, tuning=tuning()) as client:
         return await (await client.session(key)).preview(focus=focus, with_model=with_model)
 
 
 async def _compact(place: Place | None, key: str, models: Sequence[Model], focus: str) -> CompactionResult:
     async with open_to_read(place) as store:
         await require_session(store, key)
-    async with wiring.open(store_to_read(place), model=models, tuning=wiring.Tuning(adopts=False)) as client:
+    async with wiring.open(store_to_read(place), model=models, system=settings().system, tuning=tuning()) as client:
         return await compact_session(await client.session(key), focus)
 
 

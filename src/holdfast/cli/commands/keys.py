@@ -3,28 +3,29 @@
 import asyncio
 import re
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from datetime import datetime
-from pathlib import Path
 from typing import Any, TypeVar
 
 import click
 import msgspec
 from msgspec.structs import replace
 
-from holdfast.cli.commands.serve import config_option
+from holdfast.cli.configuration import config_option, read_settings
 from holdfast.cli.options import open_to_read, store_option
 from holdfast.cli.output import align_columns, json_option, sanitize
-from holdfast.config.schema import read_configuration
+from holdfast.config.schema import Settings
 from holdfast.errors import UsageError
 from holdfast.gateway.accounts import account_names, read_account, usage_by_period
+from holdfast.gateway.http.key_table import KeyTable
 from holdfast.gateway.http.keys import GatewayKey, KeyFile, Role
 from holdfast.types.accounts import KeyLimits, UsageLimits, UsageTotals
-from holdfast.wiring import Place, keys_path
+from holdfast.wiring import Place, has_key_table, keys_path, open_key_table
 
 _FILE = "holdfast.keys"
 pass_file = click.decorators.pass_meta_key(_FILE)
 _CommandT = TypeVar("_CommandT", bound=Callable[..., Any])
+_ResultT = TypeVar("_ResultT")
 
 # Short names of limits on the command line, in the order of `--help`.
 _LIMITS: Mapping[str, tuple[str, str]] = {
@@ -61,15 +62,59 @@ class _Span(click.ParamType[float]):
 @config_option
 @click.option("--store", metavar="PATH", help="Store of the gateway.")
 @click.pass_context
-def keys(context: click.Context, path: Path | None, store: str | None) -> None:
+def keys(context: click.Context, store: str | None) -> None:
     """Manage API keys of the gateway: roles, limits, rotation. Each key has its own sessions."""
-    settings = read_configuration(path=path, flags={"store": store}).settings
+    found = _keys_of(read_settings({"store": store}).settings)
+    if found is None:
+        raise UsageError("a store in memory has no keys; name a store with --store, or set gateway.keys_file")
+    context.meta[_FILE] = found
+
+
+def has_keys(settings: Settings) -> bool:
+    """Return whether a gateway with these settings has keys."""
+    found = _keys_of(settings)
+    return found is not None and bool(found.all())
+
+
+def _keys_of(settings: Settings) -> "KeyFile | SharedKeys | None":
     file = keys_path(settings)
-    if file is None:
-        raise UsageError(
-            "the key file is stored beside a SQLite store; for a store in memory or on a server, set gateway.keys_file"
-        )
-    context.meta[_FILE] = KeyFile(file)
+    if file is not None:
+        return KeyFile(file)
+    return SharedKeys(settings.store) if has_key_table(settings) else None
+
+
+class SharedKeys:
+    """Keys in a database that several gateways share, with the methods of `KeyFile`."""
+
+    def __init__(self, url: str) -> None:
+        self._url = url
+
+    def all(self) -> tuple[GatewayKey, ...]:
+        """Return the keys."""
+        return self._run(KeyTable.all)
+
+    def add(self, name: str, key: GatewayKey | None = None) -> str:
+        """Create a key and return its secret."""
+        return self._run(lambda table: table.add(name, key))
+
+    def change(self, name: str, change: Callable[[GatewayKey], GatewayKey]) -> GatewayKey:
+        """Replace a key by the changed one and return it."""
+        return self._run(lambda table: table.change(name, change))
+
+    def rotate(self, name: str, *, overlap_seconds: float) -> str:
+        """Give a key a new secret and return it."""
+        return self._run(lambda table: table.rotate(name, overlap_seconds=overlap_seconds))
+
+    def remove(self, name: str) -> None:
+        """Remove a key."""
+        self._run(lambda table: table.remove(name))
+
+    def _run(self, work: Callable[[KeyTable], Awaitable[_ResultT]]) -> _ResultT:
+        async def run() -> _ResultT:
+            async with open_key_table(self._url) as table:
+                return await work(table)
+
+        return asyncio.run(run())
 
 
 def _properties(command: _CommandT) -> _CommandT:
@@ -168,7 +213,7 @@ def _number(text: str) -> float:
 @_properties
 @json_option
 @pass_file
-def add(file: KeyFile, /, name: str, *, as_json: bool, **given: object) -> None:
+def add(file: KeyFile | SharedKeys, /, name: str, *, as_json: bool, **given: object) -> None:
     """Create a key and print its secret, once: only its hash is stored."""
     key = file.add(name, _changed(GatewayKey(name), msgspec.convert(given, _Given)))
     click.echo(msgspec.json.encode({"name": name, "key": key}) if as_json else key)
@@ -179,7 +224,7 @@ def add(file: KeyFile, /, name: str, *, as_json: bool, **given: object) -> None:
 @_properties
 @json_option
 @pass_file
-def change(file: KeyFile, /, name: str, *, as_json: bool, **given: object) -> None:
+def change(file: KeyFile | SharedKeys, /, name: str, *, as_json: bool, **given: object) -> None:
     """Change the role, comment, expiry or limits of a key. A running gateway follows within a second."""
     changed = file.change(name, lambda key: _changed(key, msgspec.convert(given, _Given)))
     click.echo(msgspec.json.encode(_shown(changed)) if as_json else f"changed {name}: {_limits_text(changed.limits)}")
@@ -192,7 +237,7 @@ def change(file: KeyFile, /, name: str, *, as_json: bool, **given: object) -> No
 )
 @json_option
 @pass_file
-def rotate(file: KeyFile, name: str, overlap: float, *, as_json: bool) -> None:
+def rotate(file: KeyFile | SharedKeys, name: str, overlap: float, *, as_json: bool) -> None:
     """Give a key a new secret and print it, once. The old one stays valid for a while; sessions and limits stay."""
     secret = file.rotate(name, overlap_seconds=overlap)
     click.echo(msgspec.json.encode({"name": name, "key": secret}) if as_json else secret)
@@ -201,7 +246,7 @@ def rotate(file: KeyFile, name: str, overlap: float, *, as_json: bool) -> None:
 @keys.command("list")
 @json_option
 @pass_file
-def list_keys(file: KeyFile, *, as_json: bool) -> None:
+def list_keys(file: KeyFile | SharedKeys, *, as_json: bool) -> None:
     """List the keys with their roles, expiry and limits."""
     found = file.all()
     if as_json:
@@ -261,7 +306,7 @@ def _one_limits_text(limits: UsageLimits) -> str:
 @click.argument("name")
 @json_option
 @pass_file
-def remove(file: KeyFile, name: str, *, as_json: bool) -> None:
+def remove(file: KeyFile | SharedKeys, name: str, *, as_json: bool) -> None:
     """Remove a key. A running gateway rejects it within a second; its sessions stay."""
     file.remove(name)
     click.echo(msgspec.json.encode({"removed": name}) if as_json else f"removed {name}")

@@ -9,6 +9,7 @@ import click
 import msgspec
 from msgspec.structs import asdict, replace
 
+from holdfast.cli.configuration import default_place
 from holdfast.cli.options import configure_logging, open_to_read, open_to_write, store_option
 from holdfast.cli.output import align_columns, sanitize
 from holdfast.core.limits.claims import ClaimInWords, all_claims, in_words
@@ -30,7 +31,7 @@ from holdfast.models.limits import (
 from holdfast.models.transport import parse_endpoint
 from holdfast.runtime.engine.learning import Learning
 from holdfast.types.limits import Learned, Limits
-from holdfast.wiring import Place, default_store_path, model_overrides
+from holdfast.wiring import Place, model_overrides
 
 _TITLES = {
     "window_tokens": "window",
@@ -128,7 +129,7 @@ async def _forget(store: Place | None, name: str, *, as_json: bool) -> None:
 
 async def _learned(store: Place | None) -> dict[str, Learned]:
     """Read the learned limits; empty if no store was named and the default one does not exist."""
-    usual = default_store_path()
+    usual = default_place()
     if store is None and isinstance(usual, Path) and not usual.exists():
         return {}
     async with open_to_read(store) as logs:

@@ -24,6 +24,7 @@ from typing import Any
 import click
 import msgspec
 
+from holdfast.cli.commands.keys import has_keys
 from holdfast.cli.local_gateway import LocalGateway, is_open_gateway
 from holdfast.cli.options import open_to_read
 from holdfast.cli.output import json_option, print_note
@@ -40,10 +41,9 @@ from holdfast.core.proxy.agent_launch import (
 )
 from holdfast.core.proxy.agent_profiles import ANY_COMMAND, AgentProfile, agent_of
 from holdfast.errors import UsageError
-from holdfast.gateway.http.keys import KeyFile
 from holdfast.ports import Store
 from holdfast.types.records import CompactionApplied, InputAdmitted, OutputClamped, OutputMasked, PartReplaced
-from holdfast.wiring import Place, is_server, keys_path
+from holdfast.wiring import Place, is_server
 
 _OFFICIAL_ANTHROPIC = "https://api.anthropic.com"
 # Exit codes of shells for a program that was not found or ended by a signal.
@@ -96,7 +96,7 @@ class Status(msgspec.Struct, frozen=True):
 @click.command(context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
 @click.option("--explain", is_flag=True, help="Show what would be set, and start nothing.")
 @click.option("--check", is_flag=True, help="Send one message through the gateway with the agent, and say what works.")
-@click.option("--store", metavar="PATH", help="Store of the gateway. Default: HOLDFAST_STORE, else your data folder.")
+@click.option("--store", metavar="PATH", help="Store of the gateway. Default: `store` of the settings.")
 @json_option
 @click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED)
 def run(command: tuple[str, ...], store: str | None, *, explain: bool, check: bool, as_json: bool) -> None:
@@ -248,8 +248,7 @@ def _gateway(
     if store is None and not own and is_open_gateway(known):
         yield known, None
         return
-    file = keys_path(settings)
-    if file is not None and KeyFile(file).all():
+    if has_keys(settings):
         raise UsageError(
             "the store has gateway keys, and agents do not send one; name a store of your own with --store, "
             "or start `holdfast serve` and set the agent up by hand"

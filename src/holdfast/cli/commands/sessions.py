@@ -9,6 +9,7 @@ import click
 import msgspec
 
 from holdfast import wiring
+from holdfast.cli.configuration import settings, tuning
 from holdfast.cli.options import (
     base_url_option,
     configure_logging,
@@ -152,8 +153,8 @@ def view(key: str, store: Place | None, models: Sequence[str], base_url: str | N
 async def _view(place: Place | None, key: str, models: Sequence[Model]) -> View:
     async with open_to_read(place) as store:
         await require_session(store, key)
-    tuning = wiring.Tuning(adopts=False, migrates=False)
-    async with wiring.open(store_to_read(place), model=models, tuning=tuning) as client:
+    used = msgspec.structs.replace(tuning(), migrates=False)
+    async with wiring.open(store_to_read(place), model=models, system=settings().system, tuning=used) as client:
         return await (await client.session(key)).view()
 
 

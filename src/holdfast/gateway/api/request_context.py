@@ -24,6 +24,7 @@ from holdfast.gateway.http.asgi import (
 )
 from holdfast.gateway.http.auth import Tenant
 from holdfast.gateway.http.events import EventStream, Streams, epoch_of
+from holdfast.gateway.http.key_table import KeyTable
 from holdfast.gateway.http.keys import KeyFile, Role
 from holdfast.gateway.http.problems import ForbiddenError, InvalidError, NotFoundError
 from holdfast.gateway.status_cache import SessionWatches, StatusCache
@@ -132,7 +133,7 @@ class RequestContext:
 # --- Shared state ---
 
 
-@dataclass(frozen=True)
+@dataclass
 class AppState:
     """State shared by all requests: the client of the store, streams, uploads, keys and caches."""
 
@@ -140,7 +141,7 @@ class AppState:
     bounds: GatewayBounds
     # Models that a session may use.
     models: tuple[str, ...]
-    keys: KeyFile | None
+    keys: KeyFile | KeyTable | None
     streams: Streams
     uploads: Uploads
     # Name of the key that may see the data of all keys.
@@ -168,6 +169,13 @@ class AppState:
         if found is None:
             found = self.tenants[name] = Tenant(name, self.bounds)
         return found
+
+    def reload(self, models: tuple[str, ...], bounds: GatewayBounds, operator: str) -> None:
+        """Use other settings from now on."""
+        self.models, self.bounds, self.operator = models, bounds, operator
+        self.streams.bounds = self.uploads.bounds = bounds
+        for tenant in self.tenants.values():
+            tenant.bounds = bounds
 
     def is_operator(self, tenant: Tenant) -> bool:
         """Whether a tenant may see the data of all keys. Without keys every client may."""

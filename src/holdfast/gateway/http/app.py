@@ -81,7 +81,7 @@ class Gateway:
         # Set for a gateway that other machines can reach or that has had keys: it never serves without keys again.
         self._needs_keys = needs_keys
         # Web pages that may use a gateway without keys, besides its own.
-        self._origins = origins
+        self.origins = origins
         # By the first segment of the path; "" is the default.
         self._mounts = dict(mounts)
         self._document = msgspec.json.encode(document(version("holdfast")))
@@ -138,7 +138,7 @@ class Gateway:
             if scope["method"] not in {"GET", "HEAD"}:
                 raise _MethodNotAllowedError(["GET"])
             await plain(scope, receive, send)
-        elif self._origins and is_preflight(scope):
+        elif self.origins and is_preflight(scope):
             self._tenant(scope)
             await send_response(send, 200, b"{}", headers=preflight_headers(scope))
         elif path[0] == PREFIX[1:]:
@@ -184,7 +184,7 @@ class Gateway:
     def _tenant(self, scope: Scope) -> Tenant:
         keys = self.state.keys
         if keys is None or (not self._needs_keys and keys.is_empty()):
-            scope["holdfast.page"] = check_local(scope, self._origins)
+            scope["holdfast.page"] = check_local(scope, self.origins)
             return self.state.tenant("")
         self._needs_keys = True
         # A client that authenticates to its provider sends the gateway key in a separate header.

@@ -38,7 +38,7 @@ class Tenant:
 
     def __init__(self, name: str, bounds: GatewayBounds) -> None:
         self.name = name
-        self._bounds = bounds
+        self.bounds = bounds
         self._prefix = f"{_TENANT_MARK}{name}/" if name else ""
         # As it was when this key was last used; without keys there is nothing to limit.
         self.key = GatewayKey(name)
@@ -107,7 +107,7 @@ class Tenant:
     @contextmanager
     def streaming(self) -> Iterator[None]:
         """Count an event stream while it is open."""
-        if self.streams >= self._bounds.streams_max:
+        if self.streams >= self.bounds.streams_max:
             raise TooManyError(f"this key has {self.streams:,} open event streams, which is the limit; close some")
         self.streams += 1
         try:
@@ -118,7 +118,7 @@ class Tenant:
     @contextmanager
     def working(self) -> Iterator[None]:
         """Count a request while it is in flight."""
-        if self.requests >= self._bounds.requests_max:
+        if self.requests >= self.bounds.requests_max:
             raise TooManyError(f"this key has {self.requests:,} requests in flight, which is the limit; retry later")
         self.requests += 1
         try:

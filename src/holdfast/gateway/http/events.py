@@ -193,7 +193,7 @@ class Streams:
     """All event streams of a gateway, with one heartbeat task."""
 
     def __init__(self, bounds: GatewayBounds) -> None:
-        self._bounds = bounds
+        self.bounds = bounds
         # Each with its session; "": all sessions.
         self._open: dict[EventStream, str] = {}
         self.encoded = EncodedUpdates()
@@ -217,7 +217,7 @@ class Streams:
         session: str = "",
     ) -> None:
         """Serve one stream until it ends."""
-        stream = EventStream(scope, send, self._bounds, self.encoded)
+        stream = EventStream(scope, send, self.bounds, self.encoded)
         self._open[stream] = session
         if self.stopping.is_set():
             stream.stop()
@@ -242,7 +242,7 @@ class Streams:
         """Send heartbeats forever."""
         running: set[asyncio.Future[None]] = set()
         while True:
-            await asyncio.sleep(self._bounds.heartbeat_seconds / 3)
+            await asyncio.sleep(self.bounds.heartbeat_seconds / 3)
             for stream in list(self._open):
                 heartbeat = asyncio.ensure_future(self._heartbeat(stream))
                 running.add(heartbeat)

@@ -11,7 +11,7 @@ import os
 import re
 import secrets
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from enum import StrEnum
 from pathlib import Path
@@ -84,6 +84,73 @@ def _is_over(expires_at: float, now: float) -> bool:
     return 0 < expires_at <= now
 
 
+def matching_key(keys: Iterable[GatewayKey], presented: str) -> GatewayKey | None:
+    """Return the key of a secret; None if it is unknown or expired. Takes as long for invalid secrets."""
+    if len(presented) > _KEY_CHARS_MAX:
+        return None
+    digest, now = _digest(presented), time.time()
+    found = None
+    for key in keys:
+        for secret in key.all_secrets():
+            is_equal = hmac.compare_digest(secret.sha256, digest)
+            if is_equal and not _is_over(secret.expires_at, now) and not _is_over(key.expires_at, now):
+                found = key
+    return found
+
+
+def random_secret() -> str:
+    """Return a random secret."""
+    return PREFIX + secrets.token_urlsafe(32)
+
+
+def make_key(name: str, properties: GatewayKey | None = None) -> tuple[GatewayKey, str]:
+    """Return a key and its secret. Raises `UsageError` for a name that is not valid."""
+    if not _NAME.fullmatch(name):
+        raise UsageError(
+            f"{name[:80]!r} is not a valid key name; use up to 32 lowercase letters, digits, '-' and '_', "
+            'as in "alice"'
+        )
+    secret, now = random_secret(), round(time.time(), 3)
+    made = (Secret(_digest(secret), now),)
+    return replace(properties or GatewayKey(name), name=name, created_at=now, secrets=made), secret
+
+
+def changed_key(key: GatewayKey, change: Callable[[GatewayKey], GatewayKey]) -> GatewayKey:
+    """Return a changed key with its secrets as they are."""
+    return replace(change(key), sha256=key.sha256, secrets=key.secrets)
+
+
+def rotated_key(key: GatewayKey, secret: str, overlap_seconds: float) -> GatewayKey:
+    """Return a key with a new secret; the others expire after the overlap, or earlier if they did before."""
+    now = round(time.time(), 3)
+    # An expiry of 0 would mean never.
+    ends = max(now + overlap_seconds, 0.001)
+    old = tuple(
+        replace(one, expires_at=min(one.expires_at or ends, ends))
+        for one in key.all_secrets()
+        if not _is_over(one.expires_at, now)
+    )
+    if len(old) >= _SECRETS_MAX:
+        raise UsageError(
+            f"the key {key.name!r} has {len(old)} valid secrets, which is the limit; retry when one has expired"
+        )
+    return replace(key, sha256="", secrets=(*old, Secret(_digest(secret), now)))
+
+
+def name_taken(name: str) -> UsageError:
+    """Return the error for a name that has a key."""
+    return UsageError(
+        f"a key named {name!r} already exists; `holdfast keys rotate` gives it a new secret, or use another name"
+    )
+
+
+def check_known(name: str, known: Iterable[GatewayKey]) -> None:
+    """Raise `UsageError` unless there is a key of this name."""
+    names = [key.name for key in known]
+    if name not in names:
+        raise UsageError(f"no key named {name[:80]!r}; keys: {', '.join(names) or 'none'}")
+
+
 class KeyFile:
     """The keys of a gateway, hashed in a file. A missing file means no keys."""
 
@@ -122,21 +189,18 @@ class KeyFile:
     def find(self, presented: str) -> GatewayKey | None:
         """Return the key of a secret; None if it is unknown or expired. Takes as long for invalid secrets."""
         self._refresh()
-        if len(presented) > _KEY_CHARS_MAX:
-            return None
-        digest, now = _digest(presented), time.time()
-        found = None
-        for key in self._keys:
-            for secret in key.all_secrets():
-                is_equal = hmac.compare_digest(secret.sha256, digest)
-                if is_equal and not _is_over(secret.expires_at, now) and not _is_over(key.expires_at, now):
-                    found = key
-        return found
+        return matching_key(self._keys, presented)
 
     def name_of(self, presented: str) -> str | None:
         """Return the name of a secret's key; None if it is unknown or expired."""
         found = self.find(presented)
         return None if found is None else found.name
+
+    async def reload(self) -> None:
+        """Read the file again now."""
+        self._stamp = None
+        self.all()
+        self._checked_at = time.monotonic()
 
     def is_empty(self) -> bool:
         """Return true if there are no keys."""
@@ -154,69 +218,39 @@ class KeyFile:
 
         `key` has its role, comment, expiry and limits.
         """
-        if not _NAME.fullmatch(name):
-            raise UsageError(
-                f"{name[:80]!r} is not a valid key name; use up to 32 lowercase letters, digits, '-' and '_', "
-                'as in "alice"'
-            )
-        secret = PREFIX + secrets.token_urlsafe(32)
+        made, secret = make_key(name, key)
         with self._locked():
             known = self._read()
             if any(one.name == name for one in known):
-                raise UsageError(
-                    f"a key named {name!r} already exists; `holdfast keys rotate` gives it a new secret, "
-                    "or use another name"
-                )
-            now = round(time.time(), 3)
-            made = replace(key or GatewayKey(name), name=name, created_at=now, secrets=(Secret(_digest(secret), now),))
+                raise name_taken(name)
             self._write((*known, made))
         return secret
 
     def change(self, name: str, change: Callable[[GatewayKey], GatewayKey]) -> GatewayKey:
         """Replace a key by the changed one and return it. Its secrets stay."""
-        return self._replace(name, lambda key: replace(change(key), sha256=key.sha256, secrets=key.secrets))
+        return self._replace(name, lambda key: changed_key(key, change))
 
     def rotate(self, name: str, *, overlap_seconds: float) -> str:
         """Give a key a new secret and return it. The others expire after the overlap, or earlier if they did before."""
-        secret, now = PREFIX + secrets.token_urlsafe(32), round(time.time(), 3)
-
-        def rotated(key: GatewayKey) -> GatewayKey:
-            # An expiry of 0 would mean never.
-            ends = max(now + overlap_seconds, 0.001)
-            old = tuple(
-                replace(one, expires_at=min(one.expires_at or ends, ends))
-                for one in key.all_secrets()
-                if not _is_over(one.expires_at, now)
-            )
-            if len(old) >= _SECRETS_MAX:
-                raise UsageError(
-                    f"the key {name!r} has {len(old)} valid secrets, which is the limit; retry when one has expired"
-                )
-            return replace(key, sha256="", secrets=(*old, Secret(_digest(secret), now)))
-
-        self._replace(name, rotated)
+        secret = random_secret()
+        self._replace(name, lambda key: rotated_key(key, secret, overlap_seconds))
         return secret
 
     def _replace(self, name: str, change: Callable[[GatewayKey], GatewayKey]) -> GatewayKey:
-        self._check_known(name, self.all())
+        check_known(name, self.all())
         with self._locked():
             known = self._read()
-            self._check_known(name, known)
+            check_known(name, known)
             changed = tuple(change(key) if key.name == name else key for key in known)
             self._write(changed)
         return next(key for key in changed if key.name == name)
 
-    def _check_known(self, name: str, known: tuple[GatewayKey, ...]) -> None:
-        if all(key.name != name for key in known):
-            names = ", ".join(key.name for key in known) or "none"
-            raise UsageError(f"no key named {name[:80]!r}; keys: {names}")
-
     def remove(self, name: str) -> None:
         """Remove a key. The tenant's sessions stay; a new key with the same name opens them again."""
-        self._check_known(name, self.all())
+        check_known(name, self.all())
         with self._locked():
             known = self._read()
-            self._check_known(name, known)
+            check_known(name, known)
             self._write(tuple(key for key in known if key.name != name))
 
     @contextmanager

@@ -89,6 +89,7 @@ def check_local(scope: Scope, allowed: frozenset[Origin]) -> str:
 
     Return the origin of a page that the operator lists; "" for the gateway's own page and for programs.
     """
+    _check_client(scope)
     host = parse_authority(header(scope, b"host"))
     if host is None or not is_loopback(host.host):
         raise ForbiddenError("without keys this gateway serves loopback addresses only; use http://127.0.0.1")
@@ -102,6 +103,13 @@ def check_local(scope: Scope, allowed: frozenset[Origin]) -> str:
             "without keys this gateway rejects requests of other web pages; the operator allows one in gateway.origins"
         )
     return ""
+
+
+def _check_client(scope: Scope) -> None:
+    """Reject a request of another machine, which a trusted reverse proxy names."""
+    client = scope.get("client")
+    if client and not is_loopback(client[0]):
+        raise ForbiddenError("without keys this gateway serves this machine only; create one with `holdfast keys add`")
 
 
 def is_preflight(scope: Scope) -> bool:

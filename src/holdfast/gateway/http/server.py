@@ -8,11 +8,12 @@ it.
 import asyncio
 import logging
 import socket
+import ssl
 import traceback
 from collections.abc import AsyncIterator, Iterable, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
 from math import ceil
-from typing import Any, ClassVar
+from typing import Any
 
 import msgspec
 import uvicorn
@@ -22,6 +23,7 @@ from uvicorn.server import ServerState
 from holdfast.errors import UsageError
 from holdfast.gateway.bounds import GatewayBounds
 from holdfast.gateway.http.app import Gateway
+from holdfast.gateway.http.forwarded import ForwardedClients
 from holdfast.gateway.http.problems import Problem
 
 # Time in which the rest of a body is read and dropped after an early error response, so that the client sees the
@@ -32,7 +34,7 @@ _LINGER_SECONDS = 2.0
 class BoundedProtocol(HttpToolsProtocol):
     """uvicorn's protocol with limits on connections and headers, and with lingering reads."""
 
-    bounds: ClassVar[GatewayBounds] = GatewayBounds()
+    bounds: GatewayBounds = GatewayBounds()
 
     def __init__(
         self,
@@ -153,29 +155,38 @@ class _Server(uvicorn.Server):
 
 
 @asynccontextmanager
-async def serve_gateway(gateway: Gateway, host: str = "127.0.0.1", port: int = 0) -> AsyncIterator[str]:
-    """Serve a gateway and yield its base URL; port 0 selects a free port.
+async def serve_gateway(
+    gateway: Gateway,
+    host: str = "127.0.0.1",
+    port: int = 0,
+    *,
+    clients: ForwardedClients | None = None,
+    tls: ssl.SSLContext | None = None,
+) -> AsyncIterator[str]:
+    """Serve a gateway and yield its base URL; port 0 selects a free port. `clients` wraps it behind trusted proxies.
 
     Exit shuts down gracefully: it accepts no connections, asks event streams to reconnect, and lets requests in flight
     finish.
     """
     bounds = gateway.state.bounds
-    protocol = type("Protocol", (BoundedProtocol,), {"bounds": bounds})
+    # Read at each use, because a reload may change them.
+    protocol = type("Protocol", (BoundedProtocol,), {"bounds": property(lambda _self: gateway.state.bounds)})
     config = uvicorn.Config(
-        gateway,
+        clients or gateway,
         http=protocol,
         log_config=None,
         access_log=False,
         lifespan="off",
         ws="none",
         server_header=False,
-        # Ignore X-Forwarded-* headers.
+        # X-Forwarded-* headers count only from trusted proxies: see `ForwardedClients`.
         proxy_headers=False,
         timeout_keep_alive=ceil(bounds.keep_alive_seconds),
         timeout_graceful_shutdown=ceil(bounds.shutdown_seconds),
         backlog=bounds.connections_max,
     )
     config.load()
+    config.ssl = tls
     server = _Server(config)
     server.lifespan = config.lifespan_class(config)
     listener = _listen(host, port)
@@ -186,7 +197,8 @@ async def serve_gateway(gateway: Gateway, host: str = "127.0.0.1", port: int = 0
         asyncio.create_task(gateway.state.streams.keep_alive(), name="gateway heartbeats"),
     ]
     try:
-        yield f"http://[{host}]:{bound}" if ":" in host else f"http://{host}:{bound}"
+        scheme = "http" if tls is None else "https"
+        yield f"{scheme}://[{host}]:{bound}" if ":" in host else f"{scheme}://{host}:{bound}"
     finally:
         gateway.stop()
         await server.shutdown(sockets=[listener])

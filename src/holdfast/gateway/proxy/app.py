@@ -12,6 +12,7 @@ from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import replace
 from functools import partial
 from math import inf
+from time import monotonic
 
 from holdfast.gateway.bounds import GatewayBounds
 from holdfast.gateway.http.asgi import Receive, Scope, Send, off_loop, unless_gone, whole_body
@@ -30,6 +31,9 @@ from holdfast.models.transport import BrokenOffError
 from holdfast.runtime.engine.context import Engine
 
 log = logging.getLogger(__name__)
+
+# Longer than any summary takes, so a replaced parser is closed when nothing uses its connections.
+_RETIRED_SECONDS = 7_200.0
 
 
 def _unlimited(_model: str) -> AbstractAsyncContextManager[None]:
@@ -57,6 +61,20 @@ class ProxyApp:
         self._tables = {family: ForwardTable(one.allowed_paths) for family, one in upstreams.items()}
         # Exchanges that still record an answer although their client has left.
         self._exchanges: set[asyncio.Task[None]] = set()
+        # Parsers of earlier settings, with the time at which they were replaced.
+        self._retired: list[tuple[float, RequestParser]] = []
+
+    async def reload(self, upstreams: Mapping[str, Upstream], overrides: Overrides, bounds: GatewayBounds) -> None:
+        """Use other upstreams for new requests. Requests in flight keep theirs."""
+        # Built first: a bad path raises, and nothing has changed then.
+        tables = {family: ForwardTable(one.allowed_paths) for family, one in upstreams.items()}
+        self._retired.append((monotonic(), self._parser))
+        self._upstreams, self._tables, self._bounds = upstreams, tables, bounds
+        self._parser = RequestParser(upstreams, overrides)
+        over = [parser for since, parser in self._retired if monotonic() - since > _RETIRED_SECONDS]
+        self._retired = self._retired[len(over) :]
+        for parser in over:
+            await parser.close()
 
     async def close(self) -> None:
         """Finish recording, and close connections."""
@@ -64,7 +82,8 @@ class ProxyApp:
             await asyncio.wait(self._exchanges)
         await self._services.recorder.ahead.close()
         await self._services.client.close()
-        await self._parser.close()
+        for parser in (self._parser, *(parser for _, parser in self._retired)):
+            await parser.close()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request."""

@@ -17,7 +17,17 @@ from holdfast.gateway.http.asgi import Scope, header
 from holdfast.gateway.http.problems import TooLargeError
 from holdfast.gateway.proxy.request import ProxyRequest, parse_continuation
 from holdfast.gateway.proxy.session_match import family_prefix
-from holdfast.gateway.proxy.upstream import Upstream, find_upstream, key_in, model_card, upstream_headers
+from holdfast.gateway.proxy.upstream import (
+    SIMULATED,
+    Upstream,
+    check_key,
+    find_upstream,
+    key_in,
+    model_card,
+    simulated,
+    simulated_models,
+    upstream_headers,
+)
 from holdfast.models.dialects import DIALECTS, SERVED
 from holdfast.models.http import HttpModel
 from holdfast.models.limits import Overrides
@@ -66,13 +76,20 @@ class RequestParser:
         path = scope["holdfast.path"]
         upstream = find_upstream(scope, path, self._upstreams)
         headers = upstream_headers(scope["headers"], upstream, is_key_ours=bool(scope.get("holdfast.key_is_ours")))
-        address = upstream.address(path, scope["query_string"])
         try:
             model = _bodies.decode(body).model
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             # Forward it: the provider's error message is the best one.
+            address = upstream.address(path, scope["query_string"])
             return ProxyRequest(dialect, upstream, address, headers, body, (), ())
-        models, names = self._models(dialect, upstream.family, model, key_in(headers))
+        if upstream.is_official and model == SIMULATED:
+            upstream = simulated(upstream)
+        check_key(upstream, headers)
+        address = upstream.address(path, scope["query_string"])
+        if upstream.is_simulated:
+            models, names = simulated_models(dialect)
+        else:
+            models, names = self._models(dialect, upstream.family, model, key_in(headers))
         return ProxyRequest(dialect, upstream, address, headers, body, models, names, header(scope, _SESSION_HEADER))
 
     def parsed(self, request: ProxyRequest, store_key: Callable[[str], str]) -> ProxyRequest:

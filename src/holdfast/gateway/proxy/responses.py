@@ -14,7 +14,15 @@ from holdfast.gateway.http.problems import Problem
 from holdfast.gateway.proxy.access import COUNT_PATH
 from holdfast.gateway.proxy.forward import UpstreamError
 from holdfast.gateway.proxy.request import ProxyRequest, ResponseWriter
-from holdfast.gateway.proxy.upstream import Upstream, UpstreamClient, find_upstream, upstream_headers
+from holdfast.gateway.proxy.upstream import (
+    SIMULATED,
+    Upstream,
+    UpstreamClient,
+    check_key,
+    find_upstream,
+    key_in,
+    upstream_headers,
+)
 from holdfast.models.client_responses import told_error
 from holdfast.models.dialects import SERVED, dialect_at
 from holdfast.models.transport import UnreachableError
@@ -22,6 +30,7 @@ from holdfast.models.wire import MalformedRequestError
 from holdfast.types.faults import Phase, Refusal
 
 _ANTHROPIC_PATH = "/v1/messages"
+_MODELS_PATH = "/v1/models"
 # Statuses of servers that do not count tokens, or cannot count so many.
 _CANNOT_COUNT = frozenset({400, 404, 405, 413, 501})
 JSON_HEADERS = [(b"content-type", b"application/json")]
@@ -82,6 +91,9 @@ async def forward_other(
     upstream = find_upstream(scope, path, upstreams)
     headers = upstream_headers(scope["headers"], upstream, is_key_ours=bool(scope.get("holdfast.key_is_ours")))
     address = upstream.address(path, scope["query_string"])
+    if upstream.is_official and not key_in(headers):
+        await _without_key(upstream, path, body, writer)
+        return
     try:
         response = await client.send(upstream, scope["method"], address, headers, body)
     except UnreachableError as error:
@@ -98,6 +110,19 @@ async def forward_other(
         while chunk := await response.next():
             await writer.write(chunk)
         await writer.end()
+
+
+async def _without_key(upstream: Upstream, path: str, body: bytes, writer: ResponseWriter) -> None:
+    """Answer about the simulated model, which needs no key. Raises `UnauthorizedError` for everything else."""
+    if path == _MODELS_PATH:
+        common = {"id": SIMULATED, "display_name": "The simulated model", "created_at": "2026-01-01T00:00:00Z"}
+        model = {**common, "type": "model", "object": "model", "created": 0, "owned_by": "holdfast"}
+        await writer.whole(200, JSON_HEADERS, msgspec.json.encode({"object": "list", "data": [model]}))
+        return
+    count = _estimated_tokens(body) if path == COUNT_PATH else 0
+    if not count:
+        check_key(upstream, ())
+    await writer.whole(200, JSON_HEADERS, msgspec.json.encode({"input_tokens": count}))
 
 
 def _estimated_tokens(body: bytes) -> int:

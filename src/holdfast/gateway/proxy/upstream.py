@@ -13,9 +13,9 @@ import hashlib
 import io
 from collections import OrderedDict
 from collections.abc import Coroutine, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import aiohttp
 from multidict import istr
@@ -23,11 +23,16 @@ from yarl import URL
 
 from holdfast.core.limits.prices import NO_PRICES
 from holdfast.gateway.http.asgi import Scope
-from holdfast.gateway.http.problems import NotFoundError
+from holdfast.gateway.http.problems import NotFoundError, UnauthorizedError
 from holdfast.models import anthropic, openai_chat
-from holdfast.models.http import ModelCard
+from holdfast.models.catalogue import simulated_model
+from holdfast.models.dialects import dialect_at
+from holdfast.models.http import HttpModel, ModelCard
 from holdfast.models.limits import Overrides, declared_limits, declared_prices, open_limits
 from holdfast.models.transport import CONNECT_SECONDS_MAX, Endpoint, UnreachableError, broken_off, parse_endpoint
+
+if TYPE_CHECKING:
+    from holdfast.models.fake import Simulation
 
 RawHeaders: TypeAlias = Sequence[tuple[bytes, bytes]]
 
@@ -97,12 +102,16 @@ class Upstream:
     is_official: bool = False
     # Further paths that are forwarded with the key above.
     allowed_paths: tuple[str, ...] = ()
+    # Whether the simulated model of this process answers.
+    is_simulated: bool = False
 
     def __repr__(self) -> str:
         return f"Upstream({self.family!r} at {self.endpoint.place!r})"
 
     def address(self, path: str, query: bytes = b"") -> str:
         """Return the URL for a request to one of our paths, which is used as it came."""
+        if self.is_simulated:
+            return path
         # OpenAI's base URLs end in /v1, Anthropic's do not.
         behind = path.removeprefix("/v1") if self.family == "openai" else path
         return self.endpoint.base_url + behind + (f"?{query.decode('latin-1')}" if query else "")
@@ -140,6 +149,49 @@ class UpstreamResponse:
         self._response.close()
 
 
+# The model of the proxy that needs no key and no upstream.
+SIMULATED = "sim"
+
+
+@lru_cache(maxsize=1)
+def _simulation() -> "Simulation":
+    """Return the simulated provider of this process."""
+    # Half of the import time of the models, needed only for simulations.
+    from holdfast.models.fake import Simulation  # noqa: PLC0415
+
+    return Simulation()
+
+
+def simulated(upstream: Upstream) -> Upstream:
+    """Return the simulated provider in place of an upstream."""
+    place = Endpoint("", "simulation")
+    return replace(upstream, endpoint=place, key="", fallbacks=(), is_official=False, is_simulated=True)
+
+
+def simulated_models(dialect: str) -> tuple[tuple[HttpModel, ...], tuple[str, ...]]:
+    """Return the simulated model in a dialect, and its name."""
+    return (simulated_model(_simulation(), dialect, name=SIMULATED),), (SIMULATED,)
+
+
+class SimulatedResponse(UpstreamResponse):
+    """A response of the simulated provider, without a socket."""
+
+    def __init__(self, dialect: str, body: bytes) -> None:
+        response = _simulation().respond(dialect, body)
+        self.status = response.status
+        self.headers = client_headers([(name.encode(), text.encode()) for name, text in response.headers.items()])
+        self._chunks = response.chunks
+
+    async def next(self) -> bytes:
+        """Return the next chunk of the body; empty at its end."""
+        # Yield to the event loop between chunks, as a socket does.
+        await asyncio.sleep(0)
+        return await anext(self._chunks, b"")
+
+    def close(self) -> None:
+        """No-op: nothing is generated ahead."""
+
+
 class UpstreamClient:
     """HTTP client with the connections to all upstreams."""
 
@@ -150,6 +202,8 @@ class UpstreamClient:
         self, upstream: Upstream, method: str, address: str, headers: RawHeaders, body: bytes
     ) -> UpstreamResponse:
         """Send a request and return its response when the headers have arrived."""
+        if upstream.is_simulated:
+            return SimulatedResponse(dialect_at(address) or "", body)
         try:
             response = await self._open().request(
                 method,
@@ -160,7 +214,10 @@ class UpstreamClient:
                 proxy=upstream.endpoint.proxy,
             )
         except (aiohttp.ClientError, OSError, ValueError) as error:
-            raise UnreachableError(f"{upstream.endpoint.place} gave no answer ({type(error).__name__})") from error
+            raise UnreachableError(
+                f"{upstream.endpoint.place} gave no answer ({type(error).__name__}); check the network and "
+                f"the setting upstream.{upstream.family}_base_url"
+            ) from error
         return UpstreamResponse(response)
 
     async def close(self) -> None:
@@ -246,6 +303,15 @@ def client_headers(headers: Iterable[tuple[bytes, bytes]]) -> list[tuple[bytes, 
     dropped = (_HOP_BY_HOP | _FOR_BROWSERS) - {_LENGTH}
     named = ((raw.lower(), text) for raw, text in headers)
     return [(name, text) for name, text in named if name not in dropped and not name.startswith((_CROSS_ORIGIN, _OURS))]
+
+
+def check_key(upstream: Upstream, headers: RawHeaders) -> None:
+    """Raise `UnauthorizedError` for a request that would reach a provider without a key."""
+    if upstream.is_official and not key_in(headers):
+        raise UnauthorizedError(
+            f"no key for {upstream.endpoint.place}: send your own, or the operator sets the variable that "
+            f"upstream.{upstream.family}_key_variable names; the model {SIMULATED!r} needs none"
+        )
 
 
 def key_in(headers: Iterable[tuple[bytes, bytes]]) -> str:

@@ -397,3 +397,21 @@ CREATE SCHEMA holdfast;
 COMMENT ON SCHEMA holdfast IS 'sessions of Holdfast';
 CREATE TABLE holdfast.layout (version integer NOT NULL);
 INSERT INTO holdfast.layout VALUES (0);
+
+-- == Gateway keys ==
+
+-- list_keys --
+-- All keys in the order of their creation
+SELECT name, body, version FROM holdfast.gateway_keys ORDER BY created_at, name
+
+-- insert_key --
+-- A new key, unless there is one of this name
+INSERT INTO holdfast.gateway_keys (name, version, body) VALUES ($1, 1, $2) ON CONFLICT DO NOTHING
+
+-- update_key --
+-- A changed key, if it has the version that the change saw
+UPDATE holdfast.gateway_keys SET body = $2, version = version + 1 WHERE name = $1 AND version = $3
+
+-- delete_key --
+-- Remove a key, if it has the version that the removal saw
+DELETE FROM holdfast.gateway_keys WHERE name = $1 AND version = $2
