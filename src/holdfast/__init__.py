@@ -22,6 +22,7 @@ if TYPE_CHECKING:
         TurnFailedError,
         UsageError,
     )
+    from holdfast.models.reference import Model
     from holdfast.ports import Attachment, ReasoningDelta, SessionInfo, TextDelta
     from holdfast.runtime.engine.compaction import Preview
     from holdfast.runtime.sessions.appending import Appended, Draft, StoredMessage, session_key
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from holdfast.types.limits import Limits
     from holdfast.types.messages import LargeText, Media, Message, Reasoning, Role, Text, ToolCall, ToolResult
     from holdfast.types.records import Logged
+    from holdfast.types.settings import Settings
     from holdfast.wiring import Tuning, ask, open  # noqa: A004 - `holdfast.open()` reads as it should
 
 # Module of each public name.
@@ -50,12 +52,14 @@ _HOMES = {
     "Logged": "types.records",
     "Media": "types.messages",
     "Message": "types.messages",
+    "Model": "models.reference",
     "OperatorError": "errors",
     "Preview": "runtime.engine.compaction",
     "ReasoningDelta": "ports",
     "RetryLaterError": "errors",
     "Session": "runtime.sessions.session",
     "SessionInfo": "ports",
+    "Settings": "types.settings",
     "Text": "types.messages",
     "TextDelta": "ports",
     "Tuning": "wiring",
@@ -95,6 +99,7 @@ __all__ = [
     "Logged",
     "Media",
     "Message",
+    "Model",
     "OperatorError",
     "Preview",
     "Reasoning",
@@ -103,6 +108,7 @@ __all__ = [
     "Role",
     "Session",
     "SessionInfo",
+    "Settings",
     "StoredMessage",
     "Text",
     "TextDelta",

@@ -8,14 +8,17 @@ import threading
 from collections.abc import AsyncGenerator, Callable, Coroutine, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 import msgspec
 
 from holdfast.core.integrity.segments import Sealing
 from holdfast.core.limits.bounds import SUMMARY_DEADLINES, Bounds, Deadlines
+from holdfast.core.limits.settings import checked_settings, merged
 from holdfast.errors import UsageError
-from holdfast.ports import Archive, Attachment, Blobs, Log, Model, Tool
+from holdfast.models.reference import Model
+from holdfast.ports import Archive, Attachment, Blobs, Log, Tool
+from holdfast.ports import Model as ModelPort
 from holdfast.runtime.clock import SystemClock
 from holdfast.runtime.engine.context import Engine, unobserved
 from holdfast.runtime.engine.learning import Learning
@@ -29,10 +32,15 @@ from holdfast.runtime.sessions.session import Answer
 from holdfast.runtime.tools.recall import Recall
 from holdfast.runtime.tools.toolbox import Toolbox
 from holdfast.types.records import Logged
+from holdfast.types.settings import NO_SETTINGS, Settings
 from holdfast.wiring.stores import MEMORY, combine, look_at_store, made_store_path, open_archive, open_store
 
 if TYPE_CHECKING:
     from holdfast.models.limits import Overrides
+
+
+# A reference such as "openai:gpt-5", a model with an endpoint of its own, or an object that implements the port.
+AnyModel: TypeAlias = str | Model | ModelPort
 
 
 class Tuning(msgspec.Struct, frozen=True):
@@ -75,7 +83,8 @@ def model_overrides() -> "Overrides":
 async def open(  # noqa: A001, PLR0913 - `holdfast.open()` is the public name; all arguments are optional
     store: str | Path | Log | None = None,
     *,
-    model: str | Model | Sequence[str | Model] = "sim",
+    model: AnyModel | Sequence[AnyModel] = "sim",
+    settings: Settings = NO_SETTINGS,
     system: str | Callable[[], str] = "",
     tools: Sequence[Tool | Callable[..., object]] = (),
     base_url: str | None = None,
@@ -92,7 +101,9 @@ async def open(  # noqa: A001, PLR0913 - `holdfast.open()` is the public name; a
     `store` is the path of a database file, created if missing, or the URL of a PostgreSQL database,
     "postgresql://user@host/name", which several machines may share; ":memory:" stores nothing. `model` is "sim" (the
     simulated model, no key needed), "openai:NAME", "responses:NAME" (OpenAI's Responses API), "anthropic:NAME" or
-    "gemini:NAME", with the key in OPENAI_API_KEY, ANTHROPIC_API_KEY or GEMINI_API_KEY; further models are fallbacks.
+    "gemini:NAME", with the key in OPENAI_API_KEY, ANTHROPIC_API_KEY or GEMINI_API_KEY; further models are fallbacks. A
+    `holdfast.Model` has an endpoint, a key, headers and settings of its own, and an object with the methods of
+    `holdfast.ports.Model` is a model too. `settings` apply to every request that a session or message sets none for.
     `system` is the system text, or a function that returns it for each request. `tools` are typed Python functions.
     `base_url` is the address of any server with the provider's API. `archive` is the place for old records: a folder,
     or "s3://BUCKET/PREFIX" with the usual AWS_ variables. Default: HOLDFAST_ARCHIVE, else a folder beside the store; a
@@ -100,7 +111,7 @@ async def open(  # noqa: A001, PLR0913 - `holdfast.open()` is the public name; a
     `store` may also be an object that implements `holdfast.ports.Log`; `open` closes it at the end. It needs `blobs`: a
     folder, or an object that implements `holdfast.ports.Blobs`. Turns that a crash left unfinished resume at once.
     """
-    tuning, model_list = tuning or Tuning(), ModelList(model, base_url)
+    tuning, model_list = tuning or Tuning(), ModelList(model, base_url, settings)
     async with AsyncExitStack() as stack:
         stack.push_async_callback(model_list.close)
         records, content, opened_archive = _open_parts(store, blobs, archive, tuning)
@@ -112,6 +123,7 @@ async def open(  # noqa: A001, PLR0913 - `holdfast.open()` is the public name; a
             clock=SystemClock(),
             toolbox=Toolbox(tools, blobs=content, bounds=tuning.bounds, for_sessions=(recall,)),
             models=model_list.models,
+            settings=model_list.settings,
             system=system if callable(system) else lambda: system,
             learning=Learning(records),
             live=Live(),
@@ -155,31 +167,45 @@ def _open_parts(
 class ModelList:
     """The models of a process in order of preference, opened on first use."""
 
-    def __init__(self, model: str | Model | Sequence[str | Model], base_url: str | None) -> None:
+    def __init__(
+        self, model: AnyModel | Sequence[AnyModel], base_url: str | None, settings: Settings = NO_SETTINGS
+    ) -> None:
         self._base_url = base_url
-        self._opened: dict[str, Model] = {}
+        self._settings = checked_settings(settings)
+        self._opened: dict[str, ModelPort] = {}
+        # Models that were given with an endpoint, a key or settings of their own.
+        self._given: dict[str, Model] = {}
         wanted = [model] if isinstance(model, str) or not isinstance(model, Sequence) else list(model)
         if not wanted:
             raise UsageError('no model given; pass one, such as model="sim" or model="openai:gpt-5"')
         self._default = [self._open(reference) for reference in wanted]
 
-    def models(self, preferred: str | None) -> Sequence[Model]:
+    def models(self, preferred: str | Model | None) -> Sequence[ModelPort]:
         """Return the models to try: the session's own choice first, then the defaults."""
         if preferred is None:
             return self._default
         chosen = self._open(preferred)
         return [chosen, *(model for model in self._default if model is not chosen)]
 
-    def _open(self, reference: str | Model) -> Model:
-        if not isinstance(reference, str):
+    def settings(self, model: ModelPort) -> Settings:
+        """Return the settings of a model: its own above those of the client."""
+        given = self._given.get(model.name)
+        return self._settings if given is None else merged(self._settings, given.settings)
+
+    def _open(self, reference: AnyModel) -> ModelPort:
+        if isinstance(reference, Model):
+            if self._given.setdefault(reference.name, reference) is not reference:
+                raise UsageError(f"two models are named {reference.name!r}; give one of them another: Model(…, name=…)")
+        elif not isinstance(reference, str):
             return self._opened.setdefault(reference.name, reference)
-        if reference not in self._opened:
+        name = reference if isinstance(reference, str) else reference.name
+        if name not in self._opened:
             from holdfast.models.catalogue import open_model  # noqa: PLC0415 - loaded on use
 
-            self._opened[reference] = open_model(
+            self._opened[name] = open_model(
                 reference, base_url=self._base_url, environ=os.environ, overrides=model_overrides()
             )
-        return self._opened[reference]
+        return self._opened[name]
 
     async def close(self) -> None:
         """Close all connections."""
@@ -198,7 +224,7 @@ def ask(
     session: str = "default",
     attachments: Sequence[Attachment | Path | str] = (),
     store: str | Path | None = None,
-    model: str | Model | Sequence[str | Model] = "sim",
+    model: AnyModel | Sequence[AnyModel] = "sim",
     tools: Sequence[Tool | Callable[..., object]] = (),
 ) -> Answer:
     """Send one message and return its answer, synchronously: for scripts and notebooks.

@@ -89,8 +89,8 @@ EXCLUDED_MAX = 10_000
 def receive(turn: Turn, seq: int, record: InboxRecord) -> Turn:
     """Return the session state after an inbox record."""
     match record:
-        case SessionConfigured(model=model, system=system, tools=tools):
-            return replace(turn, model=model, system=system, tools=tools)
+        case SessionConfigured():
+            return _configure(turn, record)
         case InputAdmitted():
             return replace(turn, waiting=(*turn.waiting, seq))
         case MessageAppended() | MessagesRetracted():
@@ -122,6 +122,21 @@ def receive(turn: Turn, seq: int, record: InboxRecord) -> Turn:
             return turn
         case _:
             assert_never(record)
+
+
+def _configure(turn: Turn, record: SessionConfigured) -> Turn:
+    configured = replace(
+        turn,
+        model=record.model,
+        system=record.system,
+        tools=record.tools,
+        settings=record.settings,
+        tool_names=record.tool_names,
+    )
+    if record.settings == turn.settings:
+        return configured
+    # New settings count again, also where the ladder had changed the effort.
+    return replace(configured, effort=None, is_effort_changed=False)
 
 
 def _change_conversation(turn: Turn, seq: int, record: MessageAppended | MessagesRetracted) -> Turn:

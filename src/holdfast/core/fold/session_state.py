@@ -17,6 +17,7 @@ from holdfast.types.records import (
     PartReplaced,
     Trigger,
 )
+from holdfast.types.settings import Settings
 
 
 class InFlight(StrEnum):
@@ -116,6 +117,8 @@ class Turn(msgspec.Struct, frozen=True, omit_defaults=True):
     model: str | None = None
     system: str | None = None
     tools: tuple[ToolSpec, ...] = ()
+    settings: Settings | None = None
+    tool_names: tuple[str, ...] | None = None
 
     # Parameters of the view: the compaction in force and its record, the last turn started, pinned inputs, the seq
     # before which tool output is masked, replaced parts, the seq before which reasoning is dropped, and the effort.

@@ -24,7 +24,7 @@ from holdfast.models.fake.state import NO_CACHE_USAGE, PromptCache, ResponseStor
 from holdfast.models.fake.tokens import count_request, count_text, truncate_to_tokens
 from holdfast.models.parameters import parameters_in
 from holdfast.models.transport import BrokenOffError, HttpResponse
-from holdfast.models.wire import DecodedRequest, MalformedRequestError
+from holdfast.models.wire import DecodedRequest, MalformedRequestError, locate
 from holdfast.types.limits import Limits
 from holdfast.types.messages import Reasoning, Reply, Request, StopReason, Text, ToolCall, Usage
 
@@ -178,7 +178,8 @@ class Simulation:
     def _parameter_error(self, seen: SeenRequest) -> ErrorResponse | None:
         """Return the error of the first parameter in the body that the model refuses."""
         present = parameters_in(seen.dialect, seen.body) if self.refused_parameters else frozenset()
-        refused = next((name for name in self.refused_parameters if name in present), None)
+        fields = (name for name in self.refused_parameters if name in present or locate(seen.body, name) is not None)
+        refused = next(fields, None)
         return PROVIDER_ERRORS[seen.dialect].unsupported(refused) if refused is not None else None
 
     def _scripted_error(self, seen: SeenRequest, step: FaultStep, decoded: DecodedRequest) -> ErrorResponse | None:

@@ -16,6 +16,7 @@ from holdfast.core.limits.bounds import SUMMARY_DEADLINES, Bounds, Deadlines
 from holdfast.core.proxy.instructions import NO_INSTRUCTIONS, ClientInstructions
 from holdfast.core.proxy.recall import NO_RECALL, RecallOffer
 from holdfast.errors import SeqMovedError
+from holdfast.models.reference import Model as ModelReference
 from holdfast.ports import Archive, Blobs, Clock, Images, Lease, Model
 from holdfast.runtime.engine.learning import Known, Learning
 from holdfast.runtime.engine.live import Live
@@ -24,6 +25,7 @@ from holdfast.runtime.engine.log_events import MessageLimit
 from holdfast.runtime.tools.toolbox import Toolbox
 from holdfast.types.messages import ToolSpec
 from holdfast.types.records import LeasedRecord, Logged
+from holdfast.types.settings import NO_SETTINGS, Settings
 
 # A summariser whose window is smaller than the model's by this factor needs more pieces than this. Merging so many
 # pieces costs more than its lower price saves.
@@ -32,6 +34,11 @@ _PIECES_FEW = 8
 
 def unobserved(_session: str, _logged: Logged) -> None:
     """No-op observer."""
+
+
+def no_settings(_model: Model) -> Settings:
+    """Return no settings."""
+    return NO_SETTINGS
 
 
 @dataclass(frozen=True)
@@ -43,7 +50,7 @@ class Engine:
     clock: Clock
     toolbox: Toolbox
     # The models to try, best first, for the model that the session names.
-    models: Callable[[str | None], Sequence[Model]]
+    models: Callable[[str | ModelReference | None], Sequence[Model]]
     # The system text, read from its source for every request.
     system: Callable[[], str]
     # Learned limits of the models, shared by all sessions.
@@ -51,6 +58,8 @@ class Engine:
     live: Live
     bounds: Bounds
     deadlines: Deadlines
+    # Settings of the requests to a model, below those of a session.
+    settings: Callable[[Model], Settings] = no_settings
     # Summaries have their own deadlines: the answer waits for them.
     summary_deadlines: Deadlines = SUMMARY_DEADLINES
     # The archive for old records, and the policy for moving them. If either is None, they stay. The store must read

@@ -46,6 +46,7 @@ from holdfast.runtime.engine.requests import (
     Prepared,
     call_facts,
     dialect_of,
+    ignored_settings,
     outcome_record,
     parameters_sent,
     prepare,
@@ -312,7 +313,8 @@ class Runner:
         tokens = known.calibration.estimate(prepared.sizes.tokens)
         taken = budgets_of(prepared.sizes, known.limits, known.calibration, self.engine.bounds)
         asks, raw = prepared.request.output_tokens_max, prepared.sizes.tokens
-        await self._record(AttemptStarted(number, attempt, model.name, tokens, asks, taken, tokens_raw=raw))
+        ignored = ignored_settings(self.log, model, prepared)
+        await self._record(*ignored, AttemptStarted(number, attempt, model.name, tokens, asks, taken, tokens_raw=raw))
         lenient = self.engine.is_proxied
         fault = misfit(prepared.sizes, known.limits, known.calibration, self.engine.bounds, is_lenient=lenient)
         if fault is not None and action.heeds_estimate:
@@ -325,12 +327,13 @@ class Runner:
         before = readings_before(self.turn, model, known, prepared)
         was_sent = sent(prepared.sizes, known.limits, known.calibration, before)
         was_sent = described(was_sent, prepared.request, model.issuer)
-        tested = known.tested & parameters_sent(prepared.request, model, self.engine) if known.tested else known.tested
+        parameters = parameters_sent(prepared.request, model, self.engine)
+        tested = known.tested & parameters
         call = replace(call_facts(self.turn, known, prepared, before), tested=tested)
         if isinstance(outcome, Reply):
             suspected = suspected_tokens(outcome.usage, prepared.sizes, known.calibration, before, model.limits)
             call = replace(call, suspected=suspected)
-        recorded = outcome_record(self.turn, outcome, was_sent, model.prices, self._caller)
+        recorded = outcome_record(self.turn, outcome, was_sent, model.prices, self._caller, parameters)
         if isinstance(recorded, AttemptFailed):
             await self._fail(recorded, prepared)
         else:

@@ -1,10 +1,14 @@
 """The public client: open, list, copy and delete the sessions of a store."""
 
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import aclosing
 from pathlib import Path
 
+from msgspec.structs import replace
+
 from holdfast.core.limits.bounds import RESERVED_KEYS, is_proxy_session
+from holdfast.core.limits.settings import checked_settings
+from holdfast.models.reference import Model
 from holdfast.ports import SessionInfo
 from holdfast.runtime.engine.context import Engine
 from holdfast.runtime.engine.log import open_log
@@ -23,6 +27,7 @@ from holdfast.runtime.sessions.transfer import Copied, accept_any, export_sessio
 from holdfast.runtime.tools.client_tools import check_declared
 from holdfast.types.messages import BlobRef, ToolSpec
 from holdfast.types.records import Logged, SessionConfigured
+from holdfast.types.settings import Settings
 
 
 class Client:
@@ -51,15 +56,17 @@ class Client:
         self,
         key: str,
         *,
-        model: str | None = None,
+        model: str | Model | None = None,
         system: str | None = None,
         tools: Sequence[ToolSpec] | None = None,
+        settings: Settings | None = None,
     ) -> Session:
         """Return the session under a key, such as "telegram:42". It exists from its first message on.
 
-        `model`, `system` and `tools` are stored with the session, and every process that resumes it uses them. Omitted,
-        they stay unchanged. `tools` are tools that the client runs itself: their calls are records in the log, and
-        `submit` returns the results.
+        `model`, `system`, `tools` and `settings` are stored with the session, and every process that resumes it uses
+        them. Omitted, they stay unchanged. `tools` are tools that the client runs itself: their calls are records in
+        the log, and `submit` returns the results. Of a `holdfast.Model` only its name is stored: pass it to `open` in
+        every process that works on the session.
         """
         check_session_key(key, bounds=self._engine.bounds)
         if tools is not None:
@@ -67,8 +74,14 @@ class Client:
         if model is not None:
             # Raises for an unknown model before anything is stored.
             self._engine.models(model)
-        if model is not None or system is not None or tools is not None:
-            await self._configure(key, model, system, tools)
+        wanted = {
+            "model": model.name if isinstance(model, Model) else model,
+            "system": system,
+            "tools": None if tools is None else tuple(tools),
+            "settings": None if settings is None else checked_settings(settings),
+        }
+        if given := {name: value for name, value in wanted.items() if value is not None}:
+            await self._configure(key, given)
         return Session(key, self._engine, self._supervisor)
 
     async def blob(self, sha256: str) -> bytes:
@@ -138,15 +151,11 @@ class Client:
         engine, since = self._engine, self._engine.clock.now() - check_days(days) * SECONDS_PER_DAY
         return await prune_sessions(engine.store, engine.blobs, engine.archive, since=since)
 
-    async def _configure(
-        self, key: str, model: str | None, system: str | None, tools: Sequence[ToolSpec] | None
-    ) -> None:
+    async def _configure(self, key: str, given: Mapping[str, object]) -> None:
+        """Record a change of the configuration; fields that are not given stay unchanged."""
         turn = (await open_log(self._engine.store, key)).turn
-        wanted = SessionConfigured(
-            model=turn.model if model is None else model,
-            system=turn.system if system is None else system,
-            tools=turn.tools if tools is None else tuple(tools),
-        )
+        before = SessionConfigured(turn.model, turn.system, turn.tools, turn.settings, turn.tool_names)
+        wanted = replace(before, **given)
         # Configuring creates a session, even with default settings.
-        if turn.seq == 0 or wanted != SessionConfigured(turn.model, turn.system, turn.tools):
+        if turn.seq == 0 or wanted != before:
             await self._engine.store.admit(key, wanted)

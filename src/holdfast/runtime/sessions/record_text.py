@@ -4,6 +4,8 @@ from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 from typing import assert_never
 
+import msgspec
+
 from holdfast.core.limits.prices import Spent, spoken_usd
 from holdfast.types.faults import FaultKind, Rung
 from holdfast.types.limits import NOTHING_LEARNED
@@ -255,7 +257,9 @@ def _settings(record: SessionConfigured) -> str:
     system, tools = record.system, record.tools
     text = f"a system text of {len(system):,} characters" if system is not None else "no system text of its own"
     by_client = f", tools run by a client: {', '.join(one.name for one in tools)}" if tools else ""
-    return f"settings: model {record.model or 'of the process'}, {text}{by_client}"
+    own = "" if record.settings is None else f", {msgspec.json.encode(record.settings).decode()}"
+    only = "" if record.tool_names is None else f", tools of the process: {', '.join(record.tool_names) or 'none'}"
+    return f"settings: model {record.model or 'of the process'}, {text}{by_client}{only}{own}"
 
 
 def _compaction_request(record: CompactionRequested | CompactionUndone | CompactionSettled) -> str:

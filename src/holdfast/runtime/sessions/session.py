@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, TypeAlias
 import msgspec
 
 from holdfast.core.fold.session_state import Turn
+from holdfast.core.limits.settings import checked_settings
 from holdfast.errors import BadInputError, HoldfastError, StoreDamagedError, TurnFailedError
 from holdfast.ports import Attachment, Feed, Hit, ReasoningDelta, SessionInfo, TextDelta
 from holdfast.runtime.engine.context import Engine
@@ -47,6 +48,7 @@ from holdfast.types.records import (
     TurnEnded,
     turn_of,
 )
+from holdfast.types.settings import Settings
 
 if TYPE_CHECKING:
     from holdfast.runtime.engine.compaction import Preview
@@ -81,18 +83,29 @@ class Session(Appending):
         self._supervisor = supervisor
 
     async def send(
-        self, text: str = "", *, attachments: Sequence[Attachment | Path | str] = (), client_id: str = ""
+        self,
+        text: str = "",
+        *,
+        attachments: Sequence[Attachment | Path | str] = (),
+        client_id: str = "",
+        settings: Settings | None = None,
     ) -> Answer:
         """Send a message and wait for its answer.
 
         `attachments` are paths, or bytes as `Attachment`. Two messages with the same `client_id` are one message, also
-        across processes: both calls return its one answer. Raises `TurnFailedError` if the turn ends without an answer;
-        the next message works.
+        across processes: both calls return its one answer. `settings` are those of this message alone. Raises
+        `TurnFailedError` if the turn ends without an answer; the next message works.
         """
-        return await self._answer(await self.post(text, attachments=attachments, client_id=client_id))
+        turn = await self.post(text, attachments=attachments, client_id=client_id, settings=settings)
+        return await self._answer(turn)
 
     async def stream(
-        self, text: str = "", *, attachments: Sequence[Attachment | Path | str] = (), client_id: str = ""
+        self,
+        text: str = "",
+        *,
+        attachments: Sequence[Attachment | Path | str] = (),
+        client_id: str = "",
+        settings: Settings | None = None,
     ) -> AsyncGenerator[Event, None]:
         """Send a message and yield the events of its turn until it ends.
 
@@ -100,7 +113,7 @@ class Session(Appending):
         Discard the text of a failed attempt: the next attempt starts over. Raises `TurnFailedError` at the end, as
         `send` does. Leaving the loop early does not cancel the turn.
         """
-        turn = await self.post(text, attachments=attachments, client_id=client_id)
+        turn = await self.post(text, attachments=attachments, client_id=client_id, settings=settings)
         async with aclosing(self._events(turn)) as events:
             async for event in events:
                 yield event
@@ -118,11 +131,16 @@ class Session(Appending):
                 yield event
 
     async def post(
-        self, text: str = "", *, attachments: Sequence[Attachment | Path | str] = (), client_id: str = ""
+        self,
+        text: str = "",
+        *,
+        attachments: Sequence[Attachment | Path | str] = (),
+        client_id: str = "",
+        settings: Settings | None = None,
     ) -> int:
         """Send a message without waiting for its answer, and return its turn, for `wait` and `cancel`.
 
-        When this returns, the message is on disk and will be answered.
+        When this returns, the message is on disk and will be answered. `settings` are those of this message alone.
         """
         self._supervisor.check_running()
         bounds = self._engine.bounds
@@ -130,7 +148,8 @@ class Session(Appending):
             check_client_id(client_id, bounds=bounds)
         stripped, originals = await leave_out_base64(text, blobs=self._engine.blobs, bounds=bounds)
         parts = await admit_parts(stripped, attachments, blobs=self._engine.blobs, bounds=bounds)
-        admitted = InputAdmitted(parts, client_id, originals=originals)
+        own = checked_settings(settings) if settings is not None else None
+        admitted = InputAdmitted(parts, client_id, originals=originals, settings=own)
         admission = await self._engine.store.admit(self.key, admitted)
         self._supervisor.wake(self.key)
         return admission.seq
