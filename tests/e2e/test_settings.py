@@ -44,7 +44,7 @@ async def test_the_most_specific_level_wins_and_the_session_keeps_its_own(tmp_pa
             assert sent["reasoning_effort"] == "low"
             await chat.send("hello again")
             assert "stop" not in body_of(world), "those of a message are not kept"
-        async with opened(world, settings=client_level, **{}) as client:
+        async with opened(world, settings=client_level) as client:
             await (await client.session(KEY)).send("after a restart")
             assert (body_of(world)["seed"], body_of(world)["temperature"]) == (3, 0.1)
         model = holdfast.Model("openai:sim", base_url=world.base_url(), settings=model_level)

@@ -106,7 +106,10 @@ async def test_fallbacks_mix_providers_each_at_its_own_address(tmp_path: Path, s
             answer = await chat.send("hello")
             log = [str(logged) for logged in await chat.history(limit=1_000)]
     assert answer.model == "b"
-    assert [seen.path.rstrip("?") for seen in (*first.requests, *second.requests)] == ["/v1/chat/completions", "/v1/messages"]
+    assert [seen.path.rstrip("?") for seen in (*first.requests, *second.requests)] == [
+        "/v1/chat/completions",
+        "/v1/messages",
+    ]
     assert not any(SECRET in line or "key-of-the-other" in line for line in log)
 
 

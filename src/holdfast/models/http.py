@@ -20,6 +20,7 @@ from holdfast.core.limits.bounds import Bounds
 from holdfast.core.limits.prices import NO_PRICES, Prices
 from holdfast.core.limits.settings import wire_settings
 from holdfast.models.dialects import Dialect
+from holdfast.models.output_tool import OutputTool
 from holdfast.models.parameters import without_parameters
 from holdfast.models.reference import KeySource, read_key
 from holdfast.models.stream_decoder import AnswerDecoder
@@ -188,7 +189,8 @@ class HttpModel:
     ) -> AsyncGenerator[Delta | Reply | Refusal, None]:
         """Send a request; yield deltas, then exactly one outcome. Closing the generator closes the connection."""
         card = self._card
-        body = self._encode(request, blobs)
+        tool = OutputTool(request, self._dialect.NAME)
+        body = self._encode(tool.request, blobs)
         try:
             headers = await self._request_headers()
         except Exception as error:  # noqa: BLE001 - the user's function: the next model may have a key
@@ -204,8 +206,10 @@ class HttpModel:
                 decoder = self._dialect.StreamDecoder(self.issuer, secrets.token_hex(6))
                 async with aclosing(_deltas(response, decoder)) as deltas:
                     async for delta in deltas:
-                        yield delta
-                yield self._outcome(response, decoder)
+                        for shown in tool.read_delta(delta):
+                            yield shown
+                outcome = self._outcome(response, decoder)
+                yield tool.read_reply(outcome) if isinstance(outcome, Reply) else outcome
                 await _drain(response)
         except UnreachableError as error:
             yield Refusal(self._dialect.NAME, Phase.CONNECT, cause=self._redact(str(error)))

@@ -84,6 +84,8 @@ class ToolOutcome(StrEnum):
     CANCELLED = "cancelled"
     # The process died while the tool ran: its effect is unknown, and it is not retried.
     UNKNOWN = "unknown"
+    # A person did not approve the call, so it was not run.
+    DENIED = "denied"
 
 
 class ToolResult(_Part, frozen=True, tag="tool_result"):

@@ -5,7 +5,7 @@ import os
 import secrets
 import socket
 import threading
-from collections.abc import AsyncGenerator, Callable, Coroutine, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
@@ -29,8 +29,10 @@ from holdfast.runtime.maintenance.supervisor import Supervisor
 from holdfast.runtime.sessions.client import Client
 from holdfast.runtime.sessions.delete import check_days
 from holdfast.runtime.sessions.session import Answer
+from holdfast.runtime.tools.mcp_server import MCPServer
 from holdfast.runtime.tools.recall import Recall
-from holdfast.runtime.tools.toolbox import Toolbox
+from holdfast.runtime.tools.toolbox import CallOptions, Toolbox, never
+from holdfast.types.messages import ToolCall
 from holdfast.types.records import Logged
 from holdfast.types.settings import NO_SETTINGS, Settings
 from holdfast.wiring.stores import MEMORY, combine, look_at_store, made_store_path, open_archive, open_store
@@ -87,6 +89,9 @@ async def open(  # noqa: A001, PLR0913 - `holdfast.open()` is the public name; a
     settings: Settings = NO_SETTINGS,
     system: str | Callable[[], str] = "",
     tools: Sequence[Tool | Callable[..., object]] = (),
+    deps: object = None,
+    approve: Callable[[str, ToolCall], bool | Awaitable[bool]] | None = None,
+    mcp: Sequence[MCPServer] = (),
     base_url: str | None = None,
     archive: str | Path | Archive | None = None,
     blobs: str | Path | Blobs | None = None,
@@ -105,6 +110,8 @@ async def open(  # noqa: A001, PLR0913 - `holdfast.open()` is the public name; a
     `holdfast.Model` has an endpoint, a key, headers and settings of its own, and an object with the methods of
     `holdfast.ports.Model` is a model too. `settings` apply to every request that a session or message sets none for.
     `system` is the system text, or a function that returns it for each request. `tools` are typed Python functions.
+    `deps` is any object, which tools get in their `ToolContext`. `approve` is asked with the session key and each tool
+    call; if it returns True, the call waits until a person approves it. `mcp` are MCP servers, whose tools are used.
     `base_url` is the address of any server with the provider's API. `archive` is the place for old records: a folder,
     or "s3://BUCKET/PREFIX" with the usual AWS_ variables. Default: HOLDFAST_ARCHIVE, else a folder beside the store; a
     store on a server has none. Use the same archive every time and on every machine: sealed records exist only there.
@@ -117,11 +124,15 @@ async def open(  # noqa: A001, PLR0913 - `holdfast.open()` is the public name; a
         records, content, opened_archive = _open_parts(store, blobs, archive, tuning)
         stack.push_async_callback(records.close)
         recall = Recall(records, content, tuning.bounds)
+        calls = CallOptions(deps, approve or never)
+        served = await _open_mcp(mcp, stack)
         engine = Engine(
             store=records,
             blobs=content,
             clock=SystemClock(),
-            toolbox=Toolbox(tools, blobs=content, bounds=tuning.bounds, for_sessions=(recall,)),
+            toolbox=Toolbox(
+                [*tools, *served], blobs=content, bounds=tuning.bounds, for_sessions=(recall,), calls=calls
+            ),
             models=model_list.models,
             settings=model_list.settings,
             system=system if callable(system) else lambda: system,
@@ -143,6 +154,15 @@ async def open(  # noqa: A001, PLR0913 - `holdfast.open()` is the public name; a
         client = Client(engine, supervisor)
         stack.push_async_callback(client.close_interfaces)
         yield client
+
+
+async def _open_mcp(servers: Sequence[MCPServer], stack: AsyncExitStack) -> Sequence[Tool]:
+    """Connect to MCP servers and return their tools. The connections are closed with the stack."""
+    if not servers:
+        return ()
+    from holdfast.runtime.tools.mcp_client import open_servers  # noqa: PLC0415 - needs the extra `mcp`
+
+    return await stack.enter_async_context(open_servers(servers))
 
 
 def _open_parts(

@@ -4,6 +4,7 @@ The legal order of records is defined in `core.turn.transitions`.
 """
 
 import hashlib
+from collections.abc import Callable
 from typing import assert_never
 
 from msgspec.structs import replace
@@ -31,6 +32,8 @@ from holdfast.types.messages import ToolCall, Usage
 from holdfast.types.records import (
     Abandonment,
     AnswerLinked,
+    ApprovalAnswered,
+    ApprovalRequested,
     AttemptAbandoned,
     AttemptFailed,
     AttemptStarted,
@@ -48,6 +51,7 @@ from holdfast.types.records import (
     MessagePinned,
     MessagesRetracted,
     NoticePosted,
+    OutputRefused,
     PayloadStored,
     PieceSummarised,
     ReplyRecorded,
@@ -107,6 +111,8 @@ def receive(turn: Turn, seq: int, record: InboxRecord) -> Turn:
             return _exclude(turn, record)
         case PieceSummarised():
             return _add_piece(turn, record)
+        case ApprovalAnswered():
+            return _answer_approval(turn, record)
         case (
             PayloadStored()
             | LimitsLearned()
@@ -245,11 +251,30 @@ def apply(turn: Turn, seq: int, record: StepRecord) -> Turn:
         case ToolSettled(result=result):
             _, running = _take(turn.calls_running, result.call_id, seq)
             return replace(turn, calls_running=running)
+        case OutputRefused():
+            return replace(turn, has_answer=False, outputs_refused=turn.outputs_refused + 1)
+        case ApprovalRequested(call_id=call_id):
+            return _with_calls(turn, lambda call: call.call.call_id == call_id, approval=seq)
         case TurnEnded(turn=number, code=code):
             is_offered = turn.is_choice_offered or code == CHOICE.code
             return replace(_end_turn(turn, seq, number), is_choice_offered=is_offered)
         case _:
             return apply_climb(turn, seq, record)
+
+
+def _answer_approval(turn: Turn, record: ApprovalAnswered) -> Turn:
+    """Note the first answer to an approval request; ignore others."""
+
+    def is_asked(call: Call) -> bool:
+        return call.is_waiting and call.approval == record.request
+
+    return _with_calls(turn, is_asked, is_approved=record.is_approved, note=record.note)
+
+
+def _with_calls(turn: Turn, is_meant: Callable[[Call], bool], **changes: object) -> Turn:
+    """Return the session state with changes to asked calls."""
+    asked = tuple(replace(call, **changes) if is_meant(call) else call for call in turn.calls_asked)
+    return replace(turn, calls_asked=asked)
 
 
 def _start_attempt(turn: Turn, record: AttemptStarted) -> Turn:

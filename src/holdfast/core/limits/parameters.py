@@ -235,7 +235,7 @@ def sent_names(present: Collection[str], omitted: Collection[str]) -> frozenset[
 def native_names(
     dialect: str, *, has_effort: bool, has_output_limit: bool, settings: Collection[str] = ()
 ) -> frozenset[str]:
-    """Return the parameters of a native request that may be left out, with its `settings` by their names on the wire."""
+    """Return the parameters of a native request that may be left out, with its `settings` by their wire names."""
     names = NATIVE.get(dialect, frozenset())
     if not has_output_limit:
         names -= _OUTPUT

@@ -87,7 +87,7 @@ def merged(*levels: Settings | None) -> Settings:
 
 
 def _set_fields(settings: Settings) -> Iterable[tuple[str, object]]:
-    return ((name, value) for name, value in asdict(settings).items() if value is not None and value != () and value != {})
+    return ((name, value) for name, value in asdict(settings).items() if value is not None and value not in ((), {}))
 
 
 def checked_settings(settings: Settings) -> Settings:

@@ -18,6 +18,7 @@ from holdfast.models.dialects import DIALECTS
 from holdfast.models.fake.dialects import DIALECT_RULES
 from holdfast.models.fake.errors import PROVIDER_ERRORS
 from holdfast.models.fake.faults import OK, ErrorResponse, FaultStep, output_cap, parse_fault, parse_faults
+from holdfast.models.fake.outputs import requested_schema
 from holdfast.models.fake.replies import Draft, asks_for_summary, compose
 from holdfast.models.fake.rules import PlacedImage
 from holdfast.models.fake.state import NO_CACHE_USAGE, PromptCache, ResponseStore
@@ -27,6 +28,7 @@ from holdfast.models.transport import BrokenOffError, HttpResponse
 from holdfast.models.wire import DecodedRequest, MalformedRequestError, locate
 from holdfast.types.limits import Limits
 from holdfast.types.messages import Reasoning, Reply, Request, StopReason, Text, ToolCall, Usage
+from holdfast.types.settings import OutputSpec
 
 # Common limits of small models.
 DEFAULT_LIMITS = Limits(window_tokens=128_000, output_tokens_max=16_384)
@@ -65,6 +67,14 @@ class _AcceptedRequest(msgspec.Struct, frozen=True):
 
     decoded: DecodedRequest
     tokens: int
+
+
+def _with_output(decoded: DecodedRequest, body: bytes) -> DecodedRequest:
+    """Return a request with the type of the output that its body asks for."""
+    if not (schema := requested_schema(body)):
+        return decoded
+    replace = msgspec.structs.replace
+    return replace(decoded, request=replace(decoded.request, output=OutputSpec("output", schema)))
 
 
 class Simulation:
@@ -158,7 +168,7 @@ class Simulation:
         if isinstance(body, ErrorResponse):
             return body
         try:
-            decoded = DIALECTS[seen.dialect].decode_request(body, path=seen.path)
+            decoded = _with_output(DIALECTS[seen.dialect].decode_request(body, path=seen.path), body)
             error_message, images = DIALECT_RULES[seen.dialect].inspect(body, decoded.model)
         except MalformedRequestError as error:
             return errors.malformed(str(error))

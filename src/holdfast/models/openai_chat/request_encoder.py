@@ -98,14 +98,13 @@ def _settings(request: Request) -> dict[str, WireNode]:
         "metadata": settings.metadata or None,
     }
     if request.tools:
-        named = {"type": "function", "function": {"name": choice}}
+        named: WireNode = {"type": "function", "function": {"name": choice}}
         wire["tool_choice"] = choice if choice in (*TOOL_CHOICES, None) else named
         wire["parallel_tool_calls"] = settings.parallel_tool_calls
-    fields = {name: value for name, value in wire.items() if value is not None}
     if request.output is not None:
-        schema = {"name": request.output.name, "schema": msgspec.Raw(request.output.schema.encode())}
-        fields["response_format"] = {"type": "json_schema", "json_schema": schema}
-    return fields
+        schema: WireNode = {"name": request.output.name, "schema": msgspec.Raw(request.output.schema.encode())}
+        wire["response_format"] = {"type": "json_schema", "json_schema": schema}
+    return {name: value for name, value in wire.items() if value is not None}
 
 
 def encode_tool(spec: ToolSpec) -> bytes:

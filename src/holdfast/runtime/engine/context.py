@@ -22,6 +22,7 @@ from holdfast.runtime.engine.learning import Known, Learning
 from holdfast.runtime.engine.live import Live
 from holdfast.runtime.engine.log import Log
 from holdfast.runtime.engine.log_events import MessageLimit
+from holdfast.runtime.outputs import OutputChecks
 from holdfast.runtime.tools.toolbox import Toolbox
 from holdfast.types.messages import ToolSpec
 from holdfast.types.records import LeasedRecord, Logged
@@ -72,6 +73,8 @@ class Engine:
     images: Images | None = None
     # Called with every work record that this process has written, for metrics and traces. It must not fail.
     observe: Callable[[str, Logged], None] = unobserved
+    # Checks of answers with a requested type.
+    outputs: OutputChecks = field(default_factory=OutputChecks)
     message_limit: MessageLimit = field(default_factory=MessageLimit)
     # Turns belong to a client of the proxy: it runs its own tools and sends its own system text.
     is_proxied: bool = False
@@ -90,7 +93,7 @@ class Engine:
         """Return the tools of a request, in order of name: ours, and the client's whose names are not taken."""
         if self.client_tools is not None:
             return (*self.client_tools, *self.offer.tools(turn))
-        ours = self.toolbox.specs
+        ours = self.toolbox.specs_for(turn.tool_names)
         taken = {spec.name for spec in ours}
         theirs = (spec for spec in turn.tools if spec.name not in taken)
         return tuple(sorted((*ours, *theirs), key=lambda spec: spec.name))

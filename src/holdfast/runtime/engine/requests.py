@@ -26,6 +26,7 @@ from holdfast.runtime.engine.context import Engine
 from holdfast.runtime.engine.learning import Known
 from holdfast.runtime.engine.live import LiveDelta
 from holdfast.runtime.engine.log import Log
+from holdfast.runtime.outputs import repair_text
 from holdfast.types.faults import Confidence, Phase, Refusal, Rung, Sent
 from holdfast.types.messages import (
     BlobRef,
@@ -39,9 +40,11 @@ from holdfast.types.messages import (
     Request,
     StopReason,
     Text,
+    ToolCall,
     ToolResult,
+    text_of,
 )
-from holdfast.types.records import AttemptFailed, InputAdmitted, NoticePosted, ReplyRecorded
+from holdfast.types.records import AttemptFailed, InputAdmitted, NoticePosted, OutputRefused, ReplyRecorded
 from holdfast.types.settings import NO_SETTINGS, Settings
 
 
@@ -95,8 +98,17 @@ def input_of(log: Log, turn: Turn) -> InputAdmitted | None:
     return None
 
 
+def refused_output(log: Log, engine: Engine, replied: ReplyRecorded) -> OutputRefused | None:
+    """Return the record that refuses an answer which is not of the requested type; None if it is, or none is due."""
+    asked = input_of(log, log.turn)
+    if asked is None or asked.output is None or any(isinstance(part, ToolCall) for part in replied.reply.parts):
+        return None
+    problem = engine.outputs.problem(asked.output, text_of(replied.reply.parts))
+    return OutputRefused(replied.turn, repair_text(asked.output, problem)) if problem else None
+
+
 def ignored_settings(log: Log, model: Model, prepared: Prepared) -> list[NoticePosted]:
-    """Return the notice about settings that the model's dialect lacks: once for those of a session, else per message."""
+    """Return the notice about settings that the dialect lacks: once for those of a session, else per message."""
     turn, names = log.turn, unsupported(dialect_of(model), prepared.request.settings)
     if not names:
         return []

@@ -8,8 +8,9 @@ from msgspec.structs import replace
 
 from holdfast.core.limits.bounds import RESERVED_KEYS, is_proxy_session
 from holdfast.core.limits.settings import checked_settings
+from holdfast.errors import BadInputError
 from holdfast.models.reference import Model
-from holdfast.ports import SessionInfo
+from holdfast.ports import SessionInfo, Tool
 from holdfast.runtime.engine.context import Engine
 from holdfast.runtime.engine.log import open_log
 from holdfast.runtime.maintenance.supervisor import Supervisor
@@ -58,31 +59,44 @@ class Client:
         *,
         model: str | Model | None = None,
         system: str | None = None,
-        tools: Sequence[ToolSpec] | None = None,
+        tools: Sequence[ToolSpec | Tool | Callable[..., object] | str] | None = None,
         settings: Settings | None = None,
     ) -> Session:
         """Return the session under a key, such as "telegram:42". It exists from its first message on.
 
         `model`, `system`, `tools` and `settings` are stored with the session, and every process that resumes it uses
-        them. Omitted, they stay unchanged. `tools` are tools that the client runs itself: their calls are records in
-        the log, and `submit` returns the results. Of a `holdfast.Model` only its name is stored: pass it to `open` in
-        every process that works on the session.
+        them. Omitted, they stay unchanged. `tools` are those of this session: functions, names of tools given to
+        `open`, and `ToolSpec`s of tools that the client runs itself, whose calls are records in the log and whose
+        results `submit` returns. With functions or names the session has only these tools of the process. Of a function
+        and of a `holdfast.Model` only the name is stored: pass them here or to `open` in every process that works on
+        the session.
         """
         check_session_key(key, bounds=self._engine.bounds)
+        specs = [one for one in tools or () if isinstance(one, ToolSpec)]
+        names = [self._tool_name(one) for one in tools or () if not isinstance(one, ToolSpec)]
         if tools is not None:
-            check_declared(tools, self._engine.toolbox, self._engine.bounds)
+            check_declared(specs, self._engine.toolbox, self._engine.bounds)
         if model is not None:
             # Raises for an unknown model before anything is stored.
             self._engine.models(model)
         wanted = {
             "model": model.name if isinstance(model, Model) else model,
             "system": system,
-            "tools": None if tools is None else tuple(tools),
+            "tools": None if tools is None else tuple(specs),
+            "tool_names": tuple(sorted(set(names))) or None,
             "settings": None if settings is None else checked_settings(settings),
         }
         if given := {name: value for name, value in wanted.items() if value is not None}:
             await self._configure(key, given)
         return Session(key, self._engine, self._supervisor)
+
+    def _tool_name(self, given: Tool | Callable[..., object] | str) -> str:
+        toolbox = self._engine.toolbox
+        if not isinstance(given, str):
+            return toolbox.offer(given)
+        if not toolbox.has(given, (given,)):
+            raise BadInputError(f"there is no tool named {given[:80]!r}; pass it to `open` or here as a function")
+        return given
 
     async def blob(self, sha256: str) -> bytes:
         """Return the bytes of a blob, such as an attachment or the full output of a tool, by its SHA-256.

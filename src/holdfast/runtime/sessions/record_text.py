@@ -14,6 +14,8 @@ from holdfast.types.records import (
     Abandonment,
     AnswerLinked,
     AnyRecord,
+    ApprovalAnswered,
+    ApprovalRequested,
     AttemptAbandoned,
     AttemptFailed,
     AttemptStarted,
@@ -37,6 +39,7 @@ from holdfast.types.records import (
     Outcome,
     OutputClamped,
     OutputMasked,
+    OutputRefused,
     ParameterDropped,
     PartReplaced,
     PayloadStored,
@@ -113,6 +116,7 @@ OUTCOMES: Mapping[ToolOutcome, str] = MappingProxyType(
         ToolOutcome.TIMED_OUT: "timed out",
         ToolOutcome.CANCELLED: "cancelled",
         ToolOutcome.UNKNOWN: "outcome unknown, and not repeated",
+        ToolOutcome.DENIED: "denied by a person, and not run",
     }
 )
 _ABANDONMENTS: Mapping[Abandonment, str] = MappingProxyType(
@@ -166,6 +170,8 @@ def describe_record(record: AnyRecord) -> str:
             return _attempt(record)
         case ToolStarted() | ToolInterrupted() | ToolSettled():
             return _tool(record)
+        case OutputRefused() | ApprovalRequested() | ApprovalAnswered():
+            return _question(record)
         case RungStarted():
             return describe_rung(record)
         case RungFinished(rung=rung, result=result):
@@ -186,6 +192,19 @@ def describe_record(record: AnyRecord) -> str:
             return _usage(record)
         case _:
             return _request(record)
+
+
+def _question(record: OutputRefused | ApprovalRequested | ApprovalAnswered) -> str:
+    match record:
+        case OutputRefused():
+            return "the answer is not of the requested type; the model is shown why"
+        case ApprovalRequested(name=name, arguments=arguments):
+            return f"tool {name} waits for an approval: {_excerpt(arguments)}"
+        case ApprovalAnswered(request=request, is_approved=is_approved, note=note):
+            said = f": {_excerpt(note)}" if note else ""
+            return f"the call of request {request} is {'approved' if is_approved else 'denied'}{said}"
+        case _:
+            assert_never(record)
 
 
 def _appended(record: MessageAppended | PayloadStored | MessagesRetracted) -> str:

@@ -120,6 +120,17 @@ class ResultSubmitted(Record, frozen=True):
     result: ToolResult
 
 
+class ApprovalAnswered(Record, frozen=True):
+    """The answer to an approval request. The first one counts."""
+
+    turn: int
+    # The seq of the request.
+    request: int
+    is_approved: bool
+    # For the model, if the call is denied.
+    note: str = ""
+
+
 class LimitsLearned(Record, frozen=True):
     """New learned limits of a model. Stored in a log of its own, shared by all sessions."""
 
