@@ -121,7 +121,7 @@ $(VENV)/dev.stamp: requirements/dev.txt pyproject.toml | $(VENV)/bin/python
 # Rewrites the lock files from pyproject.toml. Needs uv; hashes are kept, addresses are not.
 lock:
 	uv pip compile pyproject.toml $(LOCK) -o requirements/run.txt
-	uv pip compile pyproject.toml $(addprefix --extra ,images postgres s3 traces) --group dev $(LOCK) -o requirements/dev.txt
+	uv pip compile pyproject.toml $(addprefix --extra ,images mcp postgres s3 traces) --group dev $(LOCK) -o requirements/dev.txt
 	echo 'uv-build>=0.13,<0.14' | uv pip compile - $(LOCK) -o requirements/build.txt
 	uv pip compile requirements/site.in $(LOCK) -o requirements/site.txt
 	$(foreach name,$(ADAPTERS),uv pip compile pyproject.toml requirements/adapters-$(name).in --extra $(name) $(LOCK) -o requirements/adapters-$(name).txt;)

@@ -22,21 +22,28 @@ if TYPE_CHECKING:
         TurnFailedError,
         UsageError,
     )
+    from holdfast.models.reference import Model
     from holdfast.ports import Attachment, ReasoningDelta, SessionInfo, TextDelta
     from holdfast.runtime.engine.compaction import Preview
+    from holdfast.runtime.sessions.answers import Answer, OutputAnswer
     from holdfast.runtime.sessions.appending import Appended, Draft, StoredMessage, session_key
     from holdfast.runtime.sessions.client import Client
-    from holdfast.runtime.sessions.session import Answer, Event, Session
+    from holdfast.runtime.sessions.session import Event, Session
     from holdfast.runtime.sessions.view import View
     from holdfast.runtime.tools.function_tool import tool
+    from holdfast.runtime.tools.mcp_server import MCPServer
+    from holdfast.runtime.tools.tool_context import ToolContext, ToolProgress
+    from holdfast.runtime.tools.tool_runs import Approval
     from holdfast.types.limits import Limits
-    from holdfast.types.messages import LargeText, Media, Message, Reasoning, Role, Text, ToolCall, ToolResult
+    from holdfast.types.messages import LargeText, Media, Message, Reasoning, Role, Text, ToolCall, ToolResult, ToolSpec
     from holdfast.types.records import Logged
+    from holdfast.types.settings import Settings
     from holdfast.wiring import Tuning, ask, open  # noqa: A004 - `holdfast.open()` reads as it should
 
 # Module of each public name.
 _HOMES = {
-    "Answer": "runtime.sessions.session",
+    "Answer": "runtime.sessions.answers",
+    "Approval": "runtime.tools.tool_runs",
     "Attachment": "ports",
     "BadInputError": "errors",
     "Bounds": "core.limits.bounds",
@@ -48,16 +55,23 @@ _HOMES = {
     "LargeText": "types.messages",
     "Limits": "types.limits",
     "Logged": "types.records",
+    "MCPServer": "runtime.tools.mcp_server",
     "Media": "types.messages",
     "Message": "types.messages",
+    "Model": "models.reference",
     "OperatorError": "errors",
+    "OutputAnswer": "runtime.sessions.answers",
     "Preview": "runtime.engine.compaction",
     "ReasoningDelta": "ports",
     "RetryLaterError": "errors",
     "Session": "runtime.sessions.session",
     "SessionInfo": "ports",
+    "Settings": "types.settings",
     "Text": "types.messages",
     "TextDelta": "ports",
+    "ToolContext": "runtime.tools.tool_context",
+    "ToolProgress": "runtime.tools.tool_context",
+    "ToolSpec": "types.messages",
     "Tuning": "wiring",
     "TurnFailedError": "errors",
     "UsageError": "errors",
@@ -80,6 +94,7 @@ _HOMES = {
 __all__ = [
     "Answer",
     "Appended",
+    "Approval",
     "Attachment",
     "BadInputError",
     "Bounds",
@@ -93,9 +108,12 @@ __all__ = [
     "LargeText",
     "Limits",
     "Logged",
+    "MCPServer",
     "Media",
     "Message",
+    "Model",
     "OperatorError",
+    "OutputAnswer",
     "Preview",
     "Reasoning",
     "ReasoningDelta",
@@ -103,11 +121,15 @@ __all__ = [
     "Role",
     "Session",
     "SessionInfo",
+    "Settings",
     "StoredMessage",
     "Text",
     "TextDelta",
     "ToolCall",
+    "ToolContext",
+    "ToolProgress",
     "ToolResult",
+    "ToolSpec",
     "Tuning",
     "TurnFailedError",
     "UsageError",

@@ -11,11 +11,12 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from holdfast.core.limits.prices import NO_PRICES
-from holdfast.errors import MissingKeyError, UnknownModelError, UsageError
+from holdfast.errors import MissingKeyError, UnknownModelError
 from holdfast.models import anthropic, gemini, openai_chat, openai_responses
 from holdfast.models.dialects import DIALECTS, Dialect
 from holdfast.models.http import HttpModel, ModelCard
 from holdfast.models.limits import FAMILIES, NO_OVERRIDES, Overrides, declared_limits, declared_prices, open_limits
+from holdfast.models.reference import Model, checked_key
 from holdfast.models.transport import SocketTransport, parse_endpoint
 from holdfast.types.limits import Limits
 
@@ -33,7 +34,7 @@ PROVIDERS: Mapping[str, Dialect] = MappingProxyType(
 
 
 def open_model(
-    reference: str,
+    reference: str | Model,
     *,
     base_url: str | None = None,
     environ: Mapping[str, str],
@@ -46,28 +47,42 @@ def open_model(
     requires a key. `overrides` take precedence over the tables. Raises `UnknownModelError`, `MissingKeyError`, or
     `UsageError` for a malformed URL.
     """
+    given = reference if isinstance(reference, Model) else Model(reference)
+    reference = given.reference
     prefix, _, name = reference.partition(":")
     if prefix == "sim":
-        return _open_simulated(reference, name, simulation)
+        return _open_simulated(given, name, simulation)
     if prefix not in PROVIDERS:
         raise UnknownModelError(_unknown(reference))
     if not name:
         raise UnknownModelError(f"model {reference!r} has no name after the colon; write it as {prefix}:NAME")
     dialect = PROVIDERS[prefix]
-    if base_url is not None:
+    if (base_url := base_url if given.base_url is None else given.base_url) is not None:
         url, source = base_url, "base_url"
     else:
         url = environ.get(dialect.BASE_URL_VARIABLE, "").strip() or dialect.DEFAULT_BASE_URL
         source = dialect.BASE_URL_VARIABLE
-    endpoint = parse_endpoint(url, source, environ)
+    endpoint = parse_endpoint(without_version(dialect, url), source, environ)
     official = parse_endpoint(dialect.DEFAULT_BASE_URL, source, {})
     is_official = endpoint.place == official.place
     # A compatible server may reuse a provider's model name for its own model; names of open-weight models are reliable.
     declared = declared_limits(reference) if is_official else open_limits(name)
     prices = overrides.priced(reference, declared_prices(reference) if is_official else NO_PRICES)
-    card = ModelCard(reference, name, endpoint.place, overrides.applied(reference, declared), is_official, prices)
-    key = _key(dialect, environ, reference, is_needed=is_official)
-    return HttpModel(dialect, card, SocketTransport(endpoint.base_url, proxy=endpoint.proxy), key=key)
+    card = ModelCard(given.name, name, endpoint.place, overrides.applied(reference, declared), is_official, prices)
+    if (key := given.key(environ)) is None:
+        key = _key(dialect, environ, reference, is_needed=is_official)
+    transport = SocketTransport(endpoint.base_url, proxy=endpoint.proxy)
+    return HttpModel(dialect, card, transport, key=key, headers=given.headers)
+
+
+def without_version(dialect: Dialect, url: str) -> str:
+    """Return a base URL without the version that the dialect's own path begins with.
+
+    OpenAI's clients are given addresses with the version, others are not; one server may serve both.
+    """
+    version = dialect.request_path("m").split("/")[1]
+    bare = url.strip().rstrip("/")
+    return bare.removesuffix(f"/{version}") if version.startswith("v1") else url
 
 
 def simulated_model(
@@ -85,13 +100,13 @@ def simulated_model(
     return HttpModel(DIALECTS[dialect], card, SimulationTransport(simulation, dialect))
 
 
-def _open_simulated(reference: str, dialect: str, simulation: "Simulation | None") -> HttpModel:
+def _open_simulated(given: Model, dialect: str, simulation: "Simulation | None") -> HttpModel:
     from holdfast.models.fake import Simulation  # noqa: PLC0415 - as above
 
     if dialect and dialect not in DIALECTS:
-        raise UnknownModelError(f"model {reference!r}: the simulated model speaks {', '.join(DIALECTS)}")
+        raise UnknownModelError(f"model {given.reference!r}: the simulated model speaks {', '.join(DIALECTS)}")
     chosen = simulation if simulation is not None else Simulation()
-    return simulated_model(chosen, dialect or openai_chat.NAME, name=reference)
+    return simulated_model(chosen, dialect or openai_chat.NAME, name=given.name)
 
 
 def _unknown(reference: str) -> str:
@@ -120,6 +135,4 @@ def _key(dialect: Dialect, environ: Mapping[str, str], reference: str, *, is_nee
     if not key and is_needed:
         either = " or ".join(variables)
         raise MissingKeyError(f"model {reference!r} needs a key: set {either}, or set {dialect.BASE_URL_VARIABLE}")
-    if not key.isascii() or not key.isprintable() or " " in key:
-        raise UsageError(f"{variable} has characters that are invalid in a header; copy the key again")
-    return key
+    return checked_key(key, variable)

@@ -18,8 +18,11 @@ import msgspec
 
 from holdfast.core.limits.bounds import Bounds
 from holdfast.core.limits.prices import NO_PRICES, Prices
+from holdfast.core.limits.settings import wire_settings
 from holdfast.models.dialects import Dialect
+from holdfast.models.output_tool import OutputTool
 from holdfast.models.parameters import without_parameters
+from holdfast.models.reference import KeySource, read_key
 from holdfast.models.stream_decoder import AnswerDecoder
 from holdfast.models.transport import BrokenOffError, HttpResponse, Transport, UnreachableError
 from holdfast.models.wire import cut_text
@@ -104,6 +107,7 @@ def _sha256(encoded: str) -> str:
 
 _OK = range(200, 300)
 _REDIRECT = range(300, 400)
+_UNAUTHORIZED = 401
 
 # Headers useful to the fault classifier or to operators. Cookies, keys and all others are dropped.
 _DIAGNOSTIC_HEADERS = frozenset({"date", "content-type", "request-id", "x-request-id", "x-should-retry"})
@@ -140,11 +144,22 @@ class ModelCard(msgspec.Struct, frozen=True):
 class HttpModel:
     """One model at one endpoint, in one dialect."""
 
-    def __init__(self, dialect: Dialect, card: ModelCard, transport: Transport, *, key: str = "") -> None:
+    def __init__(
+        self,
+        dialect: Dialect,
+        card: ModelCard,
+        transport: Transport,
+        *,
+        key: KeySource = "",
+        headers: Mapping[str, str] | None = None,
+    ) -> None:
         self._dialect = dialect
         self._card = card
         self._transport = transport
         self._key = key
+        self._headers = headers or {}
+        # Texts to redact from responses: the newest key and the values of additional headers.
+        self._secrets: tuple[str, ...] = ()
 
     def __repr__(self) -> str:
         return f"HttpModel({self.name!r} as {self.issuer!r})"
@@ -174,13 +189,15 @@ class HttpModel:
     ) -> AsyncGenerator[Delta | Reply | Refusal, None]:
         """Send a request; yield deltas, then exactly one outcome. Closing the generator closes the connection."""
         card = self._card
-        body = self._dialect.encode_request(request, card.model, blobs, self.issuer, is_official=card.is_official)
-        body = without_parameters(self._dialect.NAME, body, request.omitted)
-        headers = {
-            "content-type": "application/json",
-            "accept": "text/event-stream, application/json",
-            **self._dialect.key_headers(self._key),
-        }
+        tool = OutputTool(request, self._dialect.NAME)
+        body = self._encode(tool.request, blobs)
+        try:
+            headers = await self._request_headers()
+        except Exception as error:  # noqa: BLE001 - the user's function: the next model may have a key
+            # Only the class: the message may hold a part of the key.
+            cause = f"the function for the key of {self.name} failed with {type(error).__name__}"
+            yield Refusal(self._dialect.NAME, Phase.RESPONSE, status=_UNAUTHORIZED, cause=cause)
+            return
         try:
             async with self._transport.post(self._dialect.request_path(card.model), headers, body) as response:
                 if response.status not in _OK:
@@ -189,11 +206,29 @@ class HttpModel:
                 decoder = self._dialect.StreamDecoder(self.issuer, secrets.token_hex(6))
                 async with aclosing(_deltas(response, decoder)) as deltas:
                     async for delta in deltas:
-                        yield delta
-                yield self._outcome(response, decoder)
+                        for shown in tool.read_delta(delta):
+                            yield shown
+                outcome = self._outcome(response, decoder)
+                yield tool.read_reply(outcome) if isinstance(outcome, Reply) else outcome
                 await _drain(response)
         except UnreachableError as error:
             yield Refusal(self._dialect.NAME, Phase.CONNECT, cause=self._redact(str(error)))
+
+    def _encode(self, request: Request, blobs: Mapping[str, bytes]) -> bytes:
+        card, dialect = self._card, self._dialect
+        body = dialect.encode_request(request, card.model, blobs, self.issuer, is_official=card.is_official)
+        also = wire_settings(dialect.NAME, request.settings)
+        return without_parameters(dialect.NAME, body, request.omitted, also)
+
+    async def _request_headers(self) -> dict[str, str]:
+        key = await read_key(self._key)
+        self._secrets = tuple(text for text in (key, *self._headers.values()) if len(text) >= _KEY_CHARS_MIN)
+        return {
+            "content-type": "application/json",
+            "accept": "text/event-stream, application/json",
+            **self._dialect.key_headers(key),
+            **self._headers,
+        }
 
     async def close(self) -> None:
         """Close all connections."""
@@ -236,10 +271,14 @@ class HttpModel:
 
     def _redact(self, text: str) -> str:
         """Redact the key from provider text: some providers repeat it in errors."""
-        return text.replace(self._key, "[key]") if len(self._key) >= _KEY_CHARS_MIN else text
+        for secret in self._secrets:
+            text = text.replace(secret, "[key]")
+        return text
 
     def _redact_bytes(self, body: bytes) -> bytes:
-        return body.replace(self._key.encode(), b"[key]") if len(self._key) >= _KEY_CHARS_MIN else body
+        for secret in self._secrets:
+            body = body.replace(secret.encode(), b"[key]")
+        return body
 
 
 async def _deltas(response: HttpResponse, decoder: AnswerDecoder) -> AsyncGenerator[Delta, None]:

@@ -31,9 +31,14 @@ def _fields(body: bytes) -> dict[str, msgspec.Raw]:
         return {}
 
 
-def without_parameters(dialect: str, body: bytes, omitted: Collection[str]) -> bytes:
-    """Return a body without parameters, or with another name of one; every other byte is unchanged."""
+def without_parameters(dialect: str, body: bytes, omitted: Collection[str], also: Collection[str] = ()) -> bytes:
+    """Return a body without parameters, or with another name of one; every other byte is unchanged.
+
+    `also` are fields at the top of the body that may be left out, beside the parameters of the dialect.
+    """
     present = parameters_in(dialect, body) if omitted else frozenset()
+    for name in sorted(frozenset(also).intersection(omitted) - present):
+        body = without(body, name)
     refused = present & frozenset(omitted)
     for name in sorted(refused - {EFFORT}):
         body = _changed(dialect, body, name, wire_name(name, present, omitted))

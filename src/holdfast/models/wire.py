@@ -54,6 +54,7 @@ _OUTCOME_TEXTS: Mapping[ToolOutcome, str] = {
     ToolOutcome.TIMED_OUT: "(the tool took too long and was stopped)",
     ToolOutcome.CANCELLED: "(the tool was cancelled)",
     ToolOutcome.UNKNOWN: "(the process stopped while the tool ran: whether it had its effect is unknown)",
+    ToolOutcome.DENIED: "(a person did not approve this call, so it was not run)",
 }
 
 

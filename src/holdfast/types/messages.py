@@ -9,6 +9,8 @@ from typing import TypeAlias
 
 import msgspec
 
+from holdfast.types.settings import NO_SETTINGS, OutputSpec, Settings
+
 
 class Role(StrEnum):
     """The author of a message. Results of tool calls have the role `tool`."""
@@ -82,6 +84,8 @@ class ToolOutcome(StrEnum):
     CANCELLED = "cancelled"
     # The process died while the tool ran: its effect is unknown, and it is not retried.
     UNKNOWN = "unknown"
+    # A person did not approve the call, so it was not run.
+    DENIED = "denied"
 
 
 class ToolResult(_Part, frozen=True, tag="tool_result"):
@@ -145,6 +149,10 @@ class Request(msgspec.Struct, frozen=True):
     is_last: bool = False
     # Parameters that the model refuses, by their names on the wire.
     omitted: tuple[str, ...] = ()
+    # Its effort and output limit are the fields above.
+    settings: Settings = NO_SETTINGS
+    # The answer must be JSON of this type.
+    output: OutputSpec | None = None
 
 
 class StopReason(StrEnum):

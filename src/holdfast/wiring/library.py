@@ -5,18 +5,21 @@ import os
 import secrets
 import socket
 import threading
-from collections.abc import AsyncGenerator, Callable, Coroutine, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from time import monotonic
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 import msgspec
 
 from holdfast.core.integrity.segments import Sealing
 from holdfast.core.limits.bounds import SUMMARY_DEADLINES, Bounds, Deadlines
+from holdfast.core.limits.settings import checked_settings, merged
 from holdfast.errors import UsageError
-from holdfast.ports import Archive, Attachment, Blobs, Log, Model, Tool
+from holdfast.models.reference import Model
+from holdfast.ports import Archive, Attachment, Blobs, Log, Tool
+from holdfast.ports import Model as ModelPort
 from holdfast.runtime.clock import SystemClock
 from holdfast.runtime.engine.context import Engine, unobserved
 from holdfast.runtime.engine.learning import Learning
@@ -27,13 +30,20 @@ from holdfast.runtime.maintenance.supervisor import Supervisor
 from holdfast.runtime.sessions.client import Client
 from holdfast.runtime.sessions.delete import check_days
 from holdfast.runtime.sessions.session import Answer
+from holdfast.runtime.tools.mcp_server import MCPServer
 from holdfast.runtime.tools.recall import Recall
-from holdfast.runtime.tools.toolbox import Toolbox
+from holdfast.runtime.tools.toolbox import CallOptions, Toolbox, never
+from holdfast.types.messages import ToolCall
 from holdfast.types.records import Logged
+from holdfast.types.settings import NO_SETTINGS, Settings
 from holdfast.wiring.stores import MEMORY, combine, look_at_store, made_store_path, open_archive, open_store
 
 if TYPE_CHECKING:
     from holdfast.models.limits import Overrides
+
+
+# A reference such as "openai:gpt-5", a model with an endpoint of its own, or an object that implements the port.
+AnyModel: TypeAlias = str | Model | ModelPort
 
 
 class Tuning(msgspec.Struct, frozen=True):
@@ -77,9 +87,13 @@ def model_overrides(path: str = "") -> "Overrides":
 async def open(  # noqa: A001, PLR0913 - `holdfast.open()` is the public name; all arguments are optional
     store: str | Path | Log | None = None,
     *,
-    model: "str | Model | Sequence[str | Model] | LiveModels" = "sim",
+    model: "AnyModel | Sequence[AnyModel] | LiveModels" = "sim",
+    settings: Settings = NO_SETTINGS,
     system: str | Callable[[], str] = "",
     tools: Sequence[Tool | Callable[..., object]] = (),
+    deps: object = None,
+    approve: Callable[[str, ToolCall], bool | Awaitable[bool]] | None = None,
+    mcp: Sequence[MCPServer] = (),
     base_url: str | None = None,
     archive: str | Path | Archive | None = None,
     blobs: str | Path | Blobs | None = None,
@@ -94,8 +108,12 @@ async def open(  # noqa: A001, PLR0913 - `holdfast.open()` is the public name; a
     `store` is the path of a database file, created if missing, or the URL of a PostgreSQL database,
     "postgresql://user@host/name", which several machines may share; ":memory:" stores nothing. `model` is "sim" (the
     simulated model, no key needed), "openai:NAME", "responses:NAME" (OpenAI's Responses API), "anthropic:NAME" or
-    "gemini:NAME", with the key in OPENAI_API_KEY, ANTHROPIC_API_KEY or GEMINI_API_KEY; further models are fallbacks.
+    "gemini:NAME", with the key in OPENAI_API_KEY, ANTHROPIC_API_KEY or GEMINI_API_KEY; further models are fallbacks. A
+    `holdfast.Model` has an endpoint, a key, headers and settings of its own, and an object with the methods of
+    `holdfast.ports.Model` is a model too. `settings` apply to every request that a session or message sets none for.
     `system` is the system text, or a function that returns it for each request. `tools` are typed Python functions.
+    `deps` is any object, which tools get in their `ToolContext`. `approve` is asked with the session key and each tool
+    call; if it returns True, the call waits until a person approves it. `mcp` are MCP servers, whose tools are used.
     `base_url` is the address of any server with the provider's API. `archive` is the place for old records: a folder,
     or "s3://BUCKET/PREFIX" with the usual AWS_ variables. Default: HOLDFAST_ARCHIVE, else a folder beside the store; a
     store on a server has none. Use the same archive every time and on every machine: sealed records exist only there.
@@ -103,18 +121,23 @@ async def open(  # noqa: A001, PLR0913 - `holdfast.open()` is the public name; a
     folder, or an object that implements `holdfast.ports.Blobs`. Turns that a crash left unfinished resume at once.
     """
     tuning = tuning or Tuning()
-    model_list = model if isinstance(model, LiveModels) else ModelList(model, base_url)
+    model_list = model if isinstance(model, LiveModels) else ModelList(model, base_url, settings=settings)
     async with AsyncExitStack() as stack:
         stack.push_async_callback(model_list.close)
         records, content, opened_archive = _open_parts(store, blobs, archive, tuning)
         stack.push_async_callback(records.close)
         recall = Recall(records, content, tuning.bounds)
+        calls = CallOptions(deps, approve or never)
+        served = await _open_mcp(mcp, stack)
         engine = Engine(
             store=records,
             blobs=content,
             clock=SystemClock(),
-            toolbox=Toolbox(tools, blobs=content, bounds=tuning.bounds, for_sessions=(recall,)),
+            toolbox=Toolbox(
+                [*tools, *served], blobs=content, bounds=tuning.bounds, for_sessions=(recall,), calls=calls
+            ),
             models=model_list.models,
+            settings=model_list.settings,
             system=system if callable(system) else lambda: system,
             learning=Learning(records),
             live=Live(),
@@ -134,6 +157,15 @@ async def open(  # noqa: A001, PLR0913 - `holdfast.open()` is the public name; a
         client = Client(engine, supervisor)
         stack.push_async_callback(client.close_interfaces)
         yield client
+
+
+async def _open_mcp(servers: Sequence[MCPServer], stack: AsyncExitStack) -> Sequence[Tool]:
+    """Connect to MCP servers and return their tools. The connections are closed with the stack."""
+    if not servers:
+        return ()
+    from holdfast.runtime.tools.mcp_client import open_servers  # noqa: PLC0415 - needs the extra `mcp`
+
+    return await stack.enter_async_context(open_servers(servers))
 
 
 def _open_parts(
@@ -160,36 +192,50 @@ class ModelList:
 
     def __init__(
         self,
-        model: str | Model | Sequence[str | Model],
+        model: AnyModel | Sequence[AnyModel],
         base_url: str | None,
         overrides: "Overrides | None" = None,
+        *,
+        settings: Settings = NO_SETTINGS,
     ) -> None:
         self._base_url = base_url
         self._overrides = overrides
-        self._opened: dict[str, Model] = {}
+        self._settings = checked_settings(settings)
+        self._opened: dict[str, ModelPort] = {}
+        # Models that were given with an endpoint, a key or settings of their own.
+        self._given: dict[str, Model] = {}
         wanted = [model] if isinstance(model, str) or not isinstance(model, Sequence) else list(model)
         if not wanted:
             raise UsageError('no model given; pass one, such as model="sim" or model="openai:gpt-5"')
         self._default = [self._open(reference) for reference in wanted]
 
-    def models(self, preferred: str | None) -> Sequence[Model]:
+    def models(self, preferred: str | Model | None) -> Sequence[ModelPort]:
         """Return the models to try: the session's own choice first, then the defaults."""
         if preferred is None:
             return self._default
         chosen = self._open(preferred)
         return [chosen, *(model for model in self._default if model is not chosen)]
 
-    def _open(self, reference: str | Model) -> Model:
-        if not isinstance(reference, str):
+    def settings(self, model: ModelPort) -> Settings:
+        """Return the settings of a model: its own above those of the client."""
+        given = self._given.get(model.name)
+        return self._settings if given is None else merged(self._settings, given.settings)
+
+    def _open(self, reference: AnyModel) -> ModelPort:
+        if isinstance(reference, Model):
+            if self._given.setdefault(reference.name, reference) is not reference:
+                raise UsageError(f"two models are named {reference.name!r}; give one of them another: Model(…, name=…)")
+        elif not isinstance(reference, str):
             return self._opened.setdefault(reference.name, reference)
-        if reference not in self._opened:
+        name = reference if isinstance(reference, str) else reference.name
+        if name not in self._opened:
             from holdfast.models.catalogue import open_model  # noqa: PLC0415 - loaded on use
 
             overrides = model_overrides() if self._overrides is None else self._overrides
-            self._opened[reference] = open_model(
+            self._opened[name] = open_model(
                 reference, base_url=self._base_url, environ=os.environ, overrides=overrides
             )
-        return self._opened[reference]
+        return self._opened[name]
 
     async def close(self) -> None:
         """Close all connections."""
@@ -208,9 +254,13 @@ class LiveModels:
         self._current = models
         self._retired: list[tuple[float, ModelList]] = []
 
-    def models(self, preferred: str | None) -> Sequence[Model]:
+    def models(self, preferred: str | None) -> Sequence[ModelPort]:
         """Return the models to try: the session's own choice first, then the defaults."""
         return self._current.models(preferred)
+
+    def settings(self, model: ModelPort) -> Settings:
+        """Return the settings of a model."""
+        return self._current.settings(model)
 
     async def replace(self, models: ModelList) -> None:
         """Use other models from now on."""
@@ -238,7 +288,7 @@ def ask(
     session: str = "default",
     attachments: Sequence[Attachment | Path | str] = (),
     store: str | Path | None = None,
-    model: str | Model | Sequence[str | Model] = "sim",
+    model: AnyModel | Sequence[AnyModel] = "sim",
     tools: Sequence[Tool | Callable[..., object]] = (),
 ) -> Answer:
     """Send one message and return its answer, synchronously: for scripts and notebooks.

@@ -4,6 +4,7 @@ The legal order of records is defined in `core.turn.transitions`.
 """
 
 import hashlib
+from collections.abc import Callable
 from typing import assert_never
 
 from msgspec.structs import replace
@@ -31,6 +32,8 @@ from holdfast.types.messages import ToolCall, Usage
 from holdfast.types.records import (
     Abandonment,
     AnswerLinked,
+    ApprovalAnswered,
+    ApprovalRequested,
     AttemptAbandoned,
     AttemptFailed,
     AttemptStarted,
@@ -48,6 +51,7 @@ from holdfast.types.records import (
     MessagePinned,
     MessagesRetracted,
     NoticePosted,
+    OutputRefused,
     PayloadStored,
     PieceSummarised,
     ReplyRecorded,
@@ -89,8 +93,8 @@ EXCLUDED_MAX = 10_000
 def receive(turn: Turn, seq: int, record: InboxRecord) -> Turn:
     """Return the session state after an inbox record."""
     match record:
-        case SessionConfigured(model=model, system=system, tools=tools):
-            return replace(turn, model=model, system=system, tools=tools)
+        case SessionConfigured():
+            return _configure(turn, record)
         case InputAdmitted():
             return replace(turn, waiting=(*turn.waiting, seq))
         case MessageAppended() | MessagesRetracted():
@@ -107,6 +111,8 @@ def receive(turn: Turn, seq: int, record: InboxRecord) -> Turn:
             return _exclude(turn, record)
         case PieceSummarised():
             return _add_piece(turn, record)
+        case ApprovalAnswered():
+            return _answer_approval(turn, record)
         case (
             PayloadStored()
             | LimitsLearned()
@@ -122,6 +128,21 @@ def receive(turn: Turn, seq: int, record: InboxRecord) -> Turn:
             return turn
         case _:
             assert_never(record)
+
+
+def _configure(turn: Turn, record: SessionConfigured) -> Turn:
+    configured = replace(
+        turn,
+        model=record.model,
+        system=record.system,
+        tools=record.tools,
+        settings=record.settings,
+        tool_names=record.tool_names,
+    )
+    if record.settings == turn.settings:
+        return configured
+    # New settings count again, also where the ladder had changed the effort.
+    return replace(configured, effort=None, is_effort_changed=False)
 
 
 def _change_conversation(turn: Turn, seq: int, record: MessageAppended | MessagesRetracted) -> Turn:
@@ -230,11 +251,30 @@ def apply(turn: Turn, seq: int, record: StepRecord) -> Turn:
         case ToolSettled(result=result):
             _, running = _take(turn.calls_running, result.call_id, seq)
             return replace(turn, calls_running=running)
+        case OutputRefused():
+            return replace(turn, has_answer=False, outputs_refused=turn.outputs_refused + 1)
+        case ApprovalRequested(call_id=call_id):
+            return _with_calls(turn, lambda call: call.call.call_id == call_id, approval=seq)
         case TurnEnded(turn=number, code=code):
             is_offered = turn.is_choice_offered or code == CHOICE.code
             return replace(_end_turn(turn, seq, number), is_choice_offered=is_offered)
         case _:
             return apply_climb(turn, seq, record)
+
+
+def _answer_approval(turn: Turn, record: ApprovalAnswered) -> Turn:
+    """Note the first answer to an approval request; ignore others."""
+
+    def is_asked(call: Call) -> bool:
+        return call.is_waiting and call.approval == record.request
+
+    return _with_calls(turn, is_asked, is_approved=record.is_approved, note=record.note)
+
+
+def _with_calls(turn: Turn, is_meant: Callable[[Call], bool], **changes: object) -> Turn:
+    """Return the session state with changes to asked calls."""
+    asked = tuple(replace(call, **changes) if is_meant(call) else call for call in turn.calls_asked)
+    return replace(turn, calls_asked=asked)
 
 
 def _start_attempt(turn: Turn, record: AttemptStarted) -> Turn:

@@ -17,6 +17,7 @@ from holdfast.types.records import (
     PartReplaced,
     Trigger,
 )
+from holdfast.types.settings import Settings
 
 
 class InFlight(StrEnum):
@@ -46,6 +47,15 @@ class Call(msgspec.Struct, frozen=True, omit_defaults=True):
     reply: int = 0
     # The gateway runs it, although the turn belongs to a client of the proxy.
     is_own: bool = False
+    # The seq of its approval request, 0: none; the answer, None: not answered; and its note.
+    approval: int = 0
+    is_approved: bool | None = None
+    note: str = ""
+
+    @property
+    def is_waiting(self) -> bool:
+        """True while the call waits for an approval."""
+        return self.approval > 0 and self.is_approved is None
 
 
 class PendingCompaction(msgspec.Struct, frozen=True):
@@ -116,6 +126,8 @@ class Turn(msgspec.Struct, frozen=True, omit_defaults=True):
     model: str | None = None
     system: str | None = None
     tools: tuple[ToolSpec, ...] = ()
+    settings: Settings | None = None
+    tool_names: tuple[str, ...] | None = None
 
     # Parameters of the view: the compaction in force and its record, the last turn started, pinned inputs, the seq
     # before which tool output is masked, replaced parts, the seq before which reasoning is dropped, and the effort.
@@ -182,6 +194,8 @@ class Turn(msgspec.Struct, frozen=True, omit_defaults=True):
     attempts: int = 0
     steps: int = 0
     has_answer: bool = False
+    # Answers that were not of the requested type.
+    outputs_refused: int = 0
     calls_asked: tuple[Call, ...] = ()
     calls_running: tuple[Call, ...] = ()
     # Replies in a row that were continued here, without the client of the proxy.
@@ -265,6 +279,7 @@ NO_TURN = {
     "attempts": 0,
     "steps": 0,
     "has_answer": False,
+    "outputs_refused": 0,
     "calls_asked": (),
     "calls_running": (),
     "own_rounds": 0,

@@ -10,11 +10,13 @@ from msgspec.structs import replace
 from holdfast.core.fold.session_state import NO_TURN, InFlight, PendingCompaction, Turn
 from holdfast.types.faults import Rung
 from holdfast.types.records import (
+    ApprovalRequested,
     AttemptAbandoned,
     AttemptFailed,
     AttemptStarted,
     CompactionSettled,
     DamageSetAside,
+    OutputRefused,
     ReplyRecorded,
     RungFinished,
     RungStarted,
@@ -61,7 +63,7 @@ def make_fit(turn: Turn, record: StepRecord) -> tuple[Turn, bool]:
             return _idle(turn), True
         case ToolStarted() | ToolSettled() | ToolInterrupted():
             return _fit_tool(_opened(turn, record.turn), record)
-        case AttemptStarted() | RungStarted():
+        case AttemptStarted() | RungStarted() | OutputRefused() | ApprovalRequested():
             return _idle(_opened(turn, record.turn)), True
         case ReplyRecorded() | AttemptFailed() | AttemptAbandoned():
             turn = _idle(_opened(turn, record.turn))

@@ -56,6 +56,12 @@ class Bounds(msgspec.Struct, frozen=True):
     client_tools_max: int = 128
     # ... and the total size of their definitions. They are part of every request: 60,000 tokens at most.
     client_tools_bytes_max: int = 256 * 2**10
+    # Wait for the approval of a tool call: a person may be away for a week. Then the call counts as denied.
+    approval_seconds_max: float = 7 * 86_400.0
+    # Answers that may be repaired if they are not of the requested type. Models that fail three times fail again.
+    output_repairs_max: int = 2
+    # JSON Schema of a requested output: part of every request of its turn.
+    output_schema_bytes_max: int = 64 * 2**10
     # Body of a provider's error response. The longest in our collection has under 8 KiB.
     refusal_body_bytes_max: int = 16 * 2**10
     # Request body where the model's own limit is unknown. No known provider accepts more in one request.

@@ -71,11 +71,24 @@ _PHRASES = (
     *("extra inputs are not permitted", "extra fields not permitted", "unrecognized", "not recognized"),
     *("unknown parameter", "unknown name", "unknown field", "unknown argument", "unexpected keyword argument"),
     *("was unexpected", "not enabled", "must be unset", "or unset", "may only be set to", "only the default"),
+    "type is unavailable",
 )
 _EXCLUSIVE = ("cannot both be", "can't both be", "only one of", "mutually exclusive")
 # Words of everyday language count only as names, in quotes or before a colon.
 _EVERYDAY = frozenset(
-    {"stop", "user", "store", "seed", "include", "metadata", "prediction", "truncation", "thinking", "reasoning"}
+    {
+        "stop",
+        "user",
+        "store",
+        "seed",
+        "include",
+        "metadata",
+        "prediction",
+        "truncation",
+        "thinking",
+        "reasoning",
+        "format",
+    }
 )
 # Bodies nest a few levels, and a gateway may put a body into a string of its own.
 _DEPTH_MAX, _NODES_MAX, _TEXT_CHARS_MAX = 6, 200, 2_000
@@ -84,22 +97,25 @@ _QUOTES = frozenset("'\"`[(:,*")
 _LARGE_NUMBER = re.compile(r"\d[\d,]{2}")
 
 
-def with_parameter(fault: Fault, refusal: Refusal) -> Fault:
-    """Return a fault with the parameter that the error response refuses, if it names one."""
+def with_parameter(fault: Fault, refusal: Refusal, also: Collection[str] = ()) -> Fault:
+    """Return a fault with the parameter that the error response refuses, if it names one.
+
+    `also` are parameters of this request that it can do without, beside those of its dialect.
+    """
     if fault.kind in _OTHER_CAUSES or refusal.phase not in (Phase.RESPONSE, Phase.STREAM):
         return fault
     if refusal.status is not None and refusal.status not in _STATUSES:
         return fault
-    name = refused_parameter(refusal.dialect, refusal.body)
+    name = refused_parameter(refusal.dialect, refusal.body, also)
     if name == EFFORT and fault.kind is FaultKind.BAD_REQUEST_REASONING:
         # Reasoning has rungs of its own, which also look at the reasoning that is sent back.
         return fault
     return replace(fault, parameter=name) if name else fault
 
 
-def refused_parameter(dialect: str, body: str) -> str:
+def refused_parameter(dialect: str, body: str, also: Collection[str] = ()) -> str:
     """Return the wire name of the parameter that an error body refuses; "" if it names none that may be left out."""
-    names = _names(dialect)
+    names = {_plain(name): name for name in also} | _names(dialect)
     nodes = list(_nodes(body))
     for node in nodes:
         exact = _by_field(node, names) if isinstance(node, dict) else None
@@ -216,12 +232,14 @@ def sent_names(present: Collection[str], omitted: Collection[str]) -> frozenset[
     return frozenset(sent for name in present if (sent := wire_name(name, present, omitted)))
 
 
-def native_names(dialect: str, *, has_effort: bool, has_output_limit: bool) -> frozenset[str]:
-    """Return the parameters of a native request that may be left out."""
+def native_names(
+    dialect: str, *, has_effort: bool, has_output_limit: bool, settings: Collection[str] = ()
+) -> frozenset[str]:
+    """Return the parameters of a native request that may be left out, with its `settings` by their wire names."""
     names = NATIVE.get(dialect, frozenset())
     if not has_output_limit:
         names -= _OUTPUT
-    return names | {EFFORT} if has_effort else names
+    return names.union(settings, {EFFORT} if has_effort else ())
 
 
 def sentence_of(name: str, present: Collection[str], omitted: Iterable[str]) -> str:

@@ -20,6 +20,7 @@ from holdfast.core.turn.failure_messages import (
     CHOICE,
     INTERRUPTED,
     OUT_OF_STEPS,
+    OUTPUT_INVALID,
     UNREADABLE,
     Ending,
     after_fault,
@@ -146,11 +147,20 @@ def _next_step(turn: Turn, bounds: Bounds, *, is_proxied: bool) -> Action:
         return _compact_on_request(turn)
     # A client of the proxy runs its own tools.
     runnable = tuple(call.call for call in turn.calls_asked if call.is_own or not is_proxied)
+    # Calls that wait for an approval wait as long as it takes, and the session rests.
+    runnable = tuple(call for call in runnable if call.call_id not in waiting_calls(turn))
     if turn.calls_asked:
         return RunTools(runnable[: bounds.tool_calls_parallel_max]) if runnable else Rest()
+    if turn.outputs_refused > bounds.output_repairs_max:
+        return EndTurn(turn.number, Outcome.FAILED, OUTPUT_INVALID)
     if turn.steps >= bounds.steps_max and not is_proxied:
         return EndTurn(turn.number, Outcome.FAILED, OUT_OF_STEPS)
     return CallModel(turn.attempts + 1, heeds_estimate=_is_estimate_binding(turn, is_proxied=is_proxied))
+
+
+def waiting_calls(turn: Turn) -> dict[str, int]:
+    """Return the calls that wait for an approval, by id, with the seqs of their requests."""
+    return {call.call.call_id: call.approval for call in turn.calls_asked if call.is_waiting}
 
 
 def _omitted_parts(turn: Turn) -> list[PartReplaced]:

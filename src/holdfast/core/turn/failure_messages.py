@@ -28,6 +28,11 @@ OUT_OF_STEPS = Ending(
     "The model kept calling tools and did not come to an answer within the steps allowed. "
     "Ask for a smaller step, or raise steps_max.",
 )
+OUTPUT_INVALID = Ending(
+    "output_invalid",
+    "The model did not return a value of the requested type, also after it was shown what was wrong. Ask for a simpler "
+    "type, describe its fields, or use another model; the answers are in the log.",
+)
 INTERRUPTED = Ending(
     "interrupted",
     "The process died several times while this message was being answered, so it was given up. "

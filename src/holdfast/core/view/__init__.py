@@ -31,6 +31,7 @@ from holdfast.types.records import (
     InputAdmitted,
     Logged,
     Outcome,
+    OutputRefused,
     ReplyRecorded,
     ToolSettled,
     ToolStarted,
@@ -109,6 +110,9 @@ def conversation(
             case ReplyRecorded(turn=number, reply=reply) if number >= first_turn and logged.seq >= first_step:
                 built.close_step()
                 built.add_reply(number, logged.seq, reply, is_attempted=logged.record.attempt > 0)
+            case OutputRefused(turn=number, shown=text) if number >= first_turn and logged.seq >= first_step:
+                shown = Message(Role.USER, (Text(text),))
+                built.messages.append(ViewMessage(number, logged.seq, logged.seq, shown))
             case TurnEnded(turn=number, outcome=outcome) if number >= first_turn and outcome is not Outcome.ANSWERED:
                 built.close_step()
                 built.end_unanswered(number, logged.seq)

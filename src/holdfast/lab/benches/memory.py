@@ -29,6 +29,7 @@ from holdfast.ports import Lease
 from holdfast.runtime.engine.log import open_log
 from holdfast.runtime.sessions.client import Client
 from holdfast.runtime.sessions.session import Session
+from holdfast.runtime.tools.tool_context import CallPlace
 from holdfast.types.messages import Message, Reply, StopReason, Text, ToolCall, ToolResult, text_of
 from holdfast.types.records import (
     AttemptStarted,
@@ -130,7 +131,7 @@ def _text_of(message: Message) -> str:
 
 async def _recalls(client: Client, fact: Fact) -> bool:
     arguments = msgspec.json.encode({"query": fact.question}).decode()
-    result = await client.engine.toolbox.run(ToolCall("1", "recall", arguments), session=_KEY)
+    result = await client.engine.toolbox.run(ToolCall("1", "recall", arguments), place=CallPlace(_KEY))
     return fact.value in text_of(tuple(result.parts))
 
 

@@ -142,11 +142,41 @@ def encode_request(
     body["messages"] = [{"role": role, "content": blocks} for role, blocks in turns]
     body["max_tokens"] = output_tokens_max
     body.update(_thinking(request, model, turns, output_tokens_max))
+    body.update(_settings(request))
     if is_official and not request.is_last:
         body["cache_control"] = {"type": "ephemeral"}
     if wants_stream:
         body["stream"] = True
-    return to_bytes(body)
+    return to_bytes(body | request.settings.extra)
+
+
+# Kinds of tool choice of the API.
+_CHOICES: Mapping[str, str] = {"auto": "auto", "none": "none", "required": "any"}
+
+
+def _settings(request: Request) -> dict[str, WireNode]:
+    """Return the settings of a request as fields; the dialect has no seed, no verbosity and one label."""
+    settings, user = request.settings, request.settings.metadata.get("user_id")
+    wire: dict[str, WireNode] = {
+        "temperature": settings.temperature,
+        "top_p": settings.top_p,
+        "stop_sequences": settings.stop or None,
+        "service_tier": settings.service_tier,
+        "metadata": {"user_id": user} if user else None,
+        "tool_choice": _tool_choice(request) if request.tools else None,
+    }
+    return {name: value for name, value in wire.items() if value is not None}
+
+
+def _tool_choice(request: Request) -> WireNode:
+    choice, parallel = request.settings.tool_choice, request.settings.parallel_tool_calls
+    if choice is None and parallel is None:
+        return None
+    kind = _CHOICES.get(choice or "auto")
+    wire: dict[str, WireNode] = {"type": kind} if kind else {"type": "tool", "name": choice}
+    if parallel is not None and kind != "none":
+        wire["disable_parallel_tool_use"] = not parallel
+    return wire
 
 
 def _thinking(

@@ -13,8 +13,10 @@ from collections.abc import Iterator, Sequence
 
 import msgspec
 
+from holdfast.models.fake.outputs import write_output
 from holdfast.models.fake.tokens import count_text, truncate_to_tokens
 from holdfast.models.openai_chat.request_encoder import ATTACHED_ABOVE
+from holdfast.models.output_tool import OUTPUT_TOOL
 from holdfast.types.messages import (
     Effort,
     Media,
@@ -179,10 +181,26 @@ def compose(request: Request) -> Draft:
         return Draft("", _tool_calls(rounds[prompt.rounds], request), thought)
     if prompt.rounds == len(rounds) and (lookups := list(_lookups(request, prompt.ask))):
         return Draft("", _tool_calls(lookups, request), thought)
+    if (written := _output(request)) is not None:
+        return (
+            Draft(written[1], thought=thought)
+            if not written[0]
+            else Draft("", _tool_calls([written], request), thought)
+        )
     sentences = [_quote_result(result, request.messages) for result in prompt.results]
     if not prompt.results or prompt.rounds > len(rounds):
         sentences = list(_sentences(request, prompt.ask))
     return Draft(" ".join(sentences), thought=thought)
+
+
+def _output(request: Request) -> tuple[str, str] | None:
+    """Return the requested output as JSON, and the tool to call with it; None if none is requested."""
+    tool = next((one for one in request.tools if one.name.startswith(OUTPUT_TOOL)), None)
+    schema = request.output.schema if request.output is not None else tool.parameters if tool is not None else ""
+    if not schema:
+        return None
+    name = "" if request.output is not None or tool is None else tool.name
+    return name, write_output(schema, lambda field: _value_of(field, request))
 
 
 def asks_for_summary(request: Request) -> bool:

@@ -18,15 +18,17 @@ from holdfast.models.dialects import DIALECTS
 from holdfast.models.fake.dialects import DIALECT_RULES
 from holdfast.models.fake.errors import PROVIDER_ERRORS
 from holdfast.models.fake.faults import OK, ErrorResponse, FaultStep, output_cap, parse_fault, parse_faults
+from holdfast.models.fake.outputs import requested_schema
 from holdfast.models.fake.replies import Draft, asks_for_summary, compose
 from holdfast.models.fake.rules import PlacedImage
 from holdfast.models.fake.state import NO_CACHE_USAGE, PromptCache, ResponseStore
 from holdfast.models.fake.tokens import count_request, count_text, truncate_to_tokens
 from holdfast.models.parameters import parameters_in
 from holdfast.models.transport import BrokenOffError, HttpResponse
-from holdfast.models.wire import DecodedRequest, MalformedRequestError
+from holdfast.models.wire import DecodedRequest, MalformedRequestError, locate
 from holdfast.types.limits import Limits
 from holdfast.types.messages import Reasoning, Reply, Request, StopReason, Text, ToolCall, Usage
+from holdfast.types.settings import OutputSpec
 
 # Common limits of small models.
 DEFAULT_LIMITS = Limits(window_tokens=128_000, output_tokens_max=16_384)
@@ -65,6 +67,14 @@ class _AcceptedRequest(msgspec.Struct, frozen=True):
 
     decoded: DecodedRequest
     tokens: int
+
+
+def _with_output(decoded: DecodedRequest, body: bytes) -> DecodedRequest:
+    """Return a request with the type of the output that its body asks for."""
+    if not (schema := requested_schema(body)):
+        return decoded
+    replace = msgspec.structs.replace
+    return replace(decoded, request=replace(decoded.request, output=OutputSpec("output", schema)))
 
 
 class Simulation:
@@ -158,7 +168,7 @@ class Simulation:
         if isinstance(body, ErrorResponse):
             return body
         try:
-            decoded = DIALECTS[seen.dialect].decode_request(body, path=seen.path)
+            decoded = _with_output(DIALECTS[seen.dialect].decode_request(body, path=seen.path), body)
             error_message, images = DIALECT_RULES[seen.dialect].inspect(body, decoded.model)
         except MalformedRequestError as error:
             return errors.malformed(str(error))
@@ -178,7 +188,8 @@ class Simulation:
     def _parameter_error(self, seen: SeenRequest) -> ErrorResponse | None:
         """Return the error of the first parameter in the body that the model refuses."""
         present = parameters_in(seen.dialect, seen.body) if self.refused_parameters else frozenset()
-        refused = next((name for name in self.refused_parameters if name in present), None)
+        fields = (name for name in self.refused_parameters if name in present or locate(seen.body, name) is not None)
+        refused = next(fields, None)
         return PROVIDER_ERRORS[seen.dialect].unsupported(refused) if refused is not None else None
 
     def _scripted_error(self, seen: SeenRequest, step: FaultStep, decoded: DecodedRequest) -> ErrorResponse | None:

@@ -126,9 +126,35 @@ def encode_request(
         settings["maxOutputTokens"] = request.output_tokens_max
     if request.effort is not None:
         settings["thinkingConfig"] = thinking_config(request.effort, model)
+    settings.update(_generation(request))
     if settings:
         body["generationConfig"] = settings
-    return to_bytes(body)
+    choice = request.settings.tool_choice
+    if choice is not None and request.tools:
+        body["toolConfig"] = {"functionCallingConfig": _calling(choice)}
+    return to_bytes(body | request.settings.extra)
+
+
+def _generation(request: Request) -> _Node:
+    """Return the settings of a request; the dialect has no verbosity, metadata, service tier or parallel calls."""
+    settings = request.settings
+    wire: _Node = {
+        "temperature": settings.temperature,
+        "topP": settings.top_p,
+        "stopSequences": settings.stop or None,
+        "seed": settings.seed,
+    }
+    if request.output is not None:
+        wire["responseMimeType"] = "application/json"
+        wire["responseJsonSchema"] = msgspec.Raw(request.output.schema.encode())
+    return {name: value for name, value in wire.items() if value is not None}
+
+
+def _calling(choice: str) -> WireNode:
+    modes = {"auto": "AUTO", "none": "NONE", "required": "ANY"}
+    if choice in modes:
+        return {"mode": modes[choice]}
+    return {"mode": "ANY", "allowedFunctionNames": [choice]}
 
 
 def _tool(spec: ToolSpec) -> WireNode:

@@ -42,6 +42,9 @@ from holdfast.types.messages import (
 ATTACHED_BELOW = "[an attachment of this result follows the results]"
 ATTACHED_ABOVE = "[attachments of the tool results above]"
 
+# Tool choices that are no names of tools.
+TOOL_CHOICES = ("auto", "none", "required")
+
 _EFFORTS: Mapping[Effort, str] = {
     Effort.NONE: "none",
     Effort.LOW: "low",
@@ -74,10 +77,34 @@ def encode_request(
         body["max_completion_tokens" if is_official else "max_tokens"] = request.output_tokens_max
     if request.effort is not None:
         body["reasoning_effort"] = _EFFORTS[request.effort]
+    body.update(_settings(request))
     if wants_stream:
         body["stream"] = True
         body["stream_options"] = {"include_usage": True}
-    return to_bytes(body)
+    return to_bytes(body | request.settings.extra)
+
+
+def _settings(request: Request) -> dict[str, WireNode]:
+    """Return the settings of a request as fields. Tool settings without tools are rejected by the API."""
+    settings = request.settings
+    choice = settings.tool_choice
+    wire: dict[str, WireNode] = {
+        "temperature": settings.temperature,
+        "top_p": settings.top_p,
+        "stop": settings.stop or None,
+        "seed": settings.seed,
+        "verbosity": settings.verbosity,
+        "service_tier": settings.service_tier,
+        "metadata": settings.metadata or None,
+    }
+    if request.tools:
+        named: WireNode = {"type": "function", "function": {"name": choice}}
+        wire["tool_choice"] = choice if choice in (*TOOL_CHOICES, None) else named
+        wire["parallel_tool_calls"] = settings.parallel_tool_calls
+    if request.output is not None:
+        schema: WireNode = {"name": request.output.name, "schema": msgspec.Raw(request.output.schema.encode())}
+        wire["response_format"] = {"type": "json_schema", "json_schema": schema}
+    return {name: value for name, value in wire.items() if value is not None}
 
 
 def encode_tool(spec: ToolSpec) -> bytes:

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 import msgspec
 
 from holdfast.core.text.media_type import PDF
+from holdfast.models.openai_chat.request_encoder import TOOL_CHOICES
 from holdfast.models.wire import (
     EMPTY_MESSAGE,
     IMAGE_TYPES,
@@ -151,11 +152,33 @@ def encode_request(
         body["reasoning"] = {"effort": EFFORTS[request.effort]}
     if supports_reasoning(model):
         body["include"] = ["reasoning.encrypted_content"]
+    body.update(_settings(request))
     # The log has the conversation; the provider must not store it.
     body["store"] = False
     if wants_stream:
         body["stream"] = True
-    return to_bytes(body)
+    return to_bytes(body | request.settings.extra)
+
+
+def _settings(request: Request) -> _Node:
+    """Return the settings of a request as fields; the dialect has no stop texts and no seed."""
+    settings, choice = request.settings, request.settings.tool_choice
+    text: _Node = {"verbosity": settings.verbosity} if settings.verbosity else {}
+    if request.output is not None:
+        # Strict schemas have no optional properties, and most types have some.
+        schema = msgspec.Raw(request.output.schema.encode())
+        text["format"] = {"type": "json_schema", "name": request.output.name, "schema": schema, "strict": False}
+    wire: _Node = {
+        "temperature": settings.temperature,
+        "top_p": settings.top_p,
+        "service_tier": settings.service_tier,
+        "metadata": settings.metadata or None,
+        "text": text or None,
+    }
+    if request.tools:
+        wire["tool_choice"] = choice if choice in (*TOOL_CHOICES, None) else {"type": "function", "name": choice}
+        wire["parallel_tool_calls"] = settings.parallel_tool_calls
+    return {name: value for name, value in wire.items() if value is not None}
 
 
 def encode_messages(messages: Sequence[Message], blobs: Mapping[str, bytes], issuer: str) -> list[bytes]:

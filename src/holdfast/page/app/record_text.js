@@ -36,6 +36,9 @@ const SENTENCES = {
     r.reply ? `a client is to run tool ${r.name} (intent of ${r.call_id})` : `tool ${r.name} is about to run (intent of ${r.call_id})`,
   ToolInterrupted: (r) => `the process stopped while ${r.call_id} ran; it may run again`,
   ToolSettled: (r) => `tool result, ${toolOutcome(r.result)} (receipt of ${r.result.call_id}): ${inWords(r.result.parts)}`,
+  OutputRefused: () => "the answer is not of the requested type; the model is shown why",
+  ApprovalRequested: (r) => `tool ${r.name} waits for an approval: ${excerpt(r.arguments)}`,
+  ApprovalAnswered: (r) => `the call of request ${r.request} is ${r.is_approved ? "approved" : "denied"}${r.note ? `: ${excerpt(r.note)}` : ""}`,
   RungStarted: (r) => {
     const waits = r.rung === "back_off" ? ` ${(r.seconds ?? 0).toFixed(1)} s` : "";
     return `${r.kind == null ? "a compaction was requested" : FAULTS[r.kind]}; ${RUNGS[r.rung]}${waits}`;

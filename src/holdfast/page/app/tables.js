@@ -52,6 +52,7 @@ export const TOOL_OUTCOMES = {
   timed_out: "timed out",
   cancelled: "cancelled",
   unknown: "outcome unknown, and not repeated",
+  denied: "denied by a person, and not run",
 };
 /** @type {Record<string, string>} */
 export const RESULTS = {

@@ -16,14 +16,17 @@ from holdfast.core.limits.bounds import SUMMARY_DEADLINES, Bounds, Deadlines
 from holdfast.core.proxy.instructions import NO_INSTRUCTIONS, ClientInstructions
 from holdfast.core.proxy.recall import NO_RECALL, RecallOffer
 from holdfast.errors import SeqMovedError
+from holdfast.models.reference import Model as ModelReference
 from holdfast.ports import Archive, Blobs, Clock, Images, Lease, Model
 from holdfast.runtime.engine.learning import Known, Learning
 from holdfast.runtime.engine.live import Live
 from holdfast.runtime.engine.log import Log
 from holdfast.runtime.engine.log_events import MessageLimit
+from holdfast.runtime.outputs import OutputChecks
 from holdfast.runtime.tools.toolbox import Toolbox
 from holdfast.types.messages import ToolSpec
 from holdfast.types.records import LeasedRecord, Logged
+from holdfast.types.settings import NO_SETTINGS, Settings
 
 # A summariser whose window is smaller than the model's by this factor needs more pieces than this. Merging so many
 # pieces costs more than its lower price saves.
@@ -32,6 +35,11 @@ _PIECES_FEW = 8
 
 def unobserved(_session: str, _logged: Logged) -> None:
     """No-op observer."""
+
+
+def no_settings(_model: Model) -> Settings:
+    """Return no settings."""
+    return NO_SETTINGS
 
 
 @dataclass(frozen=True)
@@ -43,7 +51,7 @@ class Engine:
     clock: Clock
     toolbox: Toolbox
     # The models to try, best first, for the model that the session names.
-    models: Callable[[str | None], Sequence[Model]]
+    models: Callable[[str | ModelReference | None], Sequence[Model]]
     # The system text, read from its source for every request.
     system: Callable[[], str]
     # Learned limits of the models, shared by all sessions.
@@ -51,6 +59,8 @@ class Engine:
     live: Live
     bounds: Bounds
     deadlines: Deadlines
+    # Settings of the requests to a model, below those of a session.
+    settings: Callable[[Model], Settings] = no_settings
     # Summaries have their own deadlines: the answer waits for them.
     summary_deadlines: Deadlines = SUMMARY_DEADLINES
     # The archive for old records, and the policy for moving them. If either is None, they stay. The store must read
@@ -63,6 +73,8 @@ class Engine:
     images: Images | None = None
     # Called with every work record that this process has written, for metrics and traces. It must not fail.
     observe: Callable[[str, Logged], None] = unobserved
+    # Checks of answers with a requested type.
+    outputs: OutputChecks = field(default_factory=OutputChecks)
     message_limit: MessageLimit = field(default_factory=MessageLimit)
     # Turns belong to a client of the proxy: it runs its own tools and sends its own system text.
     is_proxied: bool = False
@@ -81,7 +93,7 @@ class Engine:
         """Return the tools of a request, in order of name: ours, and the client's whose names are not taken."""
         if self.client_tools is not None:
             return (*self.client_tools, *self.offer.tools(turn))
-        ours = self.toolbox.specs
+        ours = self.toolbox.specs_for(turn.tool_names)
         taken = {spec.name for spec in ours}
         theirs = (spec for spec in turn.tools if spec.name not in taken)
         return tuple(sorted((*ours, *theirs), key=lambda spec: spec.name))

@@ -15,6 +15,7 @@ from typing import TypeAlias
 import msgspec
 
 from holdfast.ports import Delta, ReasoningDelta, TextDelta
+from holdfast.runtime.tools.tool_context import ToolProgress
 from holdfast.types.records import Logged
 
 # Unread records of one subscriber; further ones wait in the store. Enough for a slightly slow subscriber, and a few MiB
@@ -34,7 +35,7 @@ class LiveDelta(msgspec.Struct, frozen=True):
 
     turn: int
     attempt: int
-    delta: Delta
+    delta: Delta | ToolProgress
 
 
 _Event: TypeAlias = LiveDelta | Logged | BaseException
@@ -85,8 +86,8 @@ def _start_of(run: _Run) -> int:
     return run.start
 
 
-def _text_of(delta: Delta) -> str:
-    return delta.text if isinstance(delta, TextDelta | ReasoningDelta) else ""
+def _text_of(delta: Delta | ToolProgress) -> str:
+    return delta.text if isinstance(delta, TextDelta | ReasoningDelta | ToolProgress) else ""
 
 
 class DeltaBuffer:

@@ -1,7 +1,7 @@
 """Model requests of a session: build them from the view, load their blobs, send them within deadlines."""
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import aclosing
 from typing import Protocol
 
@@ -15,6 +15,7 @@ from holdfast.core.limits.claims import Call
 from holdfast.core.limits.fit import Before, Sizes, measure, output_tokens_max
 from holdfast.core.limits.parameters import EFFORT, native_names, sent_names, with_parameter
 from holdfast.core.limits.prices import Prices
+from holdfast.core.limits.settings import merged, unsupported, unsupported_notice, wire_settings
 from holdfast.core.proxy.instructions import first_shown
 from holdfast.core.turn.failure_messages import Shares
 from holdfast.core.turn.reply_cleanup import tidy
@@ -25,6 +26,7 @@ from holdfast.runtime.engine.context import Engine
 from holdfast.runtime.engine.learning import Known
 from holdfast.runtime.engine.live import LiveDelta
 from holdfast.runtime.engine.log import Log
+from holdfast.runtime.outputs import repair_text
 from holdfast.types.faults import Confidence, Phase, Refusal, Rung, Sent
 from holdfast.types.messages import (
     BlobRef,
@@ -38,9 +40,12 @@ from holdfast.types.messages import (
     Request,
     StopReason,
     Text,
+    ToolCall,
     ToolResult,
+    text_of,
 )
-from holdfast.types.records import AttemptFailed, InputAdmitted, ReplyRecorded
+from holdfast.types.records import AttemptFailed, InputAdmitted, NoticePosted, OutputRefused, ReplyRecorded
+from holdfast.types.settings import NO_SETTINGS, Settings
 
 
 class Prepared(msgspec.Struct, frozen=True):
@@ -56,14 +61,66 @@ def prepare(log: Log, engine: Engine, known: Known, *, turn: Turn | None = None)
     view = messages_in_view(log.tail, turn, pinned=log.pinned)
     request = replace(without_messages(turn, engine), messages=(*standing(log, engine, turn), *view))
     omitted = known.refused.union(one.parameter for one in turn.dropped)
-    request = replace(request, omitted=tuple(sorted(omitted)))
+    settings, asked = settings_of(log, engine, turn), input_of(log, turn)
+    effort = turn.effort if turn.is_effort_changed or not settings.effort else Effort(settings.effort)
+    request = replace(
+        request,
+        omitted=tuple(sorted(omitted)),
+        settings=settings,
+        effort=effort,
+        output=asked.output if asked is not None else None,
+    )
     if EFFORT in omitted:
         request = replace(request, effort=None)
     elif EFFORT in known.required and request.effort is None and not engine.is_proxied:
         request = replace(request, effort=Effort.LOW)
     sizes = measure(request)
     output = turn.output_clamp or output_tokens_max(sizes, known.limits, known.calibration)
+    if (most := settings.output_tokens_max) is not None:
+        output = min(output or most, most)
     return Prepared(replace(request, output_tokens_max=output), sizes)
+
+
+def settings_of(log: Log, engine: Engine, turn: Turn) -> Settings:
+    """Return the settings of the next request: of the client and the model, of the session, of the message."""
+    if engine.is_proxied:
+        return NO_SETTINGS
+    asked = input_of(log, turn)
+    own = asked.settings if asked is not None else None
+    return merged(engine.settings(engine.model_for(turn)), turn.settings, own)
+
+
+def input_of(log: Log, turn: Turn) -> InputAdmitted | None:
+    """Return the input of the open turn, if one is open. It is always among the records of the view."""
+    for logged in reversed(log.tail if turn.number else ()):
+        if logged.seq == turn.number and isinstance(logged.record, InputAdmitted):
+            return logged.record
+    return None
+
+
+def refused_output(log: Log, engine: Engine, replied: ReplyRecorded) -> OutputRefused | None:
+    """Return the record that refuses an answer which is not of the requested type; None if it is, or none is due."""
+    asked = input_of(log, log.turn)
+    if asked is None or asked.output is None or any(isinstance(part, ToolCall) for part in replied.reply.parts):
+        return None
+    problem = engine.outputs.problem(asked.output, text_of(replied.reply.parts))
+    return OutputRefused(replied.turn, repair_text(asked.output, problem)) if problem else None
+
+
+def ignored_settings(log: Log, model: Model, prepared: Prepared) -> list[NoticePosted]:
+    """Return the notice about settings that the dialect lacks: once for those of a session, else per message."""
+    turn, names = log.turn, unsupported(dialect_of(model), prepared.request.settings)
+    if not names:
+        return []
+    sentence, asked = unsupported_notice(model.name, names), input_of(log, turn)
+    is_own = asked is not None and asked.settings is not None
+    for logged in log.tail:
+        match logged.record:
+            case NoticePosted(turn=number, sentence=told) if told == sentence and (not is_own or number == turn.number):
+                return []
+            case _:
+                pass
+    return [NoticePosted(turn.number, "setting_not_sent", sentence)]
 
 
 def standing(log: Log, engine: Engine, turn: Turn) -> tuple[Message, ...]:
@@ -149,7 +206,9 @@ def parameters_sent(request: Request, model: Model, engine: Engine) -> frozenset
     if engine.client_parameters is not None:
         return sent_names(engine.client_parameters, request.omitted)
     has_limit = request.output_tokens_max is not None
-    names = native_names(dialect_of(model), has_effort=request.effort is not None, has_output_limit=has_limit)
+    dialect, has_effort = dialect_of(model), request.effort is not None
+    also = wire_settings(dialect, request.settings, request.output)
+    names = native_names(dialect, has_effort=has_effort, has_output_limit=has_limit, settings=also)
     return sent_names(names, request.omitted)
 
 
@@ -305,12 +364,20 @@ class NativeCaller:
 
 
 def outcome_record(
-    turn: Turn, outcome: Reply | Refusal, known: Sent, prices: Prices, caller: Caller
+    turn: Turn,
+    outcome: Reply | Refusal,
+    known: Sent,
+    prices: Prices,
+    caller: Caller,
+    parameters: Collection[str] = (),
 ) -> ReplyRecorded | AttemptFailed:
-    """Return the record of an attempt's outcome. An answer without content is a failure too."""
+    """Return the record of an attempt's outcome. An answer without content is a failure too.
+
+    `parameters` are the names of those that were sent and that the request can do without.
+    """
     number, attempt = turn.number, turn.attempts
     if isinstance(outcome, Refusal):
-        refused = with_parameter(classify(outcome, known), outcome)
+        refused = with_parameter(classify(outcome, known), outcome, parameters)
         return AttemptFailed(number, attempt, outcome, refused, is_relayed=caller.is_relayed)
     cost = prices.cost(outcome.usage)
     fault = classify_reply(outcome, known)

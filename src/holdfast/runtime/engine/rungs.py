@@ -27,7 +27,7 @@ from holdfast.runtime.engine.exclusion import leave_out_new, leave_out_unanswere
 from holdfast.runtime.engine.learning import Known
 from holdfast.runtime.engine.log import Log
 from holdfast.runtime.engine.oversize import shorten_parts
-from holdfast.runtime.engine.requests import instruction_places, parameters_sent, prepare
+from holdfast.runtime.engine.requests import instruction_places, parameters_sent, prepare, settings_of
 from holdfast.types.faults import Fault, FaultKind, Phase, Rung
 from holdfast.types.messages import Effort, Media, Reasoning, Text
 from holdfast.types.records import (
@@ -275,7 +275,9 @@ def _repair_pairs(log: Log, engine: Engine) -> list[WorkRecord] | None:
 
 def _change_effort(log: Log, engine: Engine) -> list[WorkRecord]:
     # Some models refuse reasoning, others refuse requests without it, and the error message rarely says which.
-    is_set = engine.has_client_effort if engine.is_proxied else log.turn.effort is not None
+    turn = log.turn
+    effort = turn.effort if turn.is_effort_changed else settings_of(log, engine, turn).effort
+    is_set = engine.has_client_effort if engine.is_proxied else effort is not None
     return [EffortChanged(log.turn.number, None if is_set else Effort.LOW)]
 
 

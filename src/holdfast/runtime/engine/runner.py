@@ -46,16 +46,19 @@ from holdfast.runtime.engine.requests import (
     Prepared,
     call_facts,
     dialect_of,
+    ignored_settings,
     outcome_record,
     parameters_sent,
     prepare,
     readings_before,
+    refused_output,
     shares_of,
 )
 from holdfast.runtime.engine.rungs import climb
 from holdfast.runtime.maintenance.healing import NOTICE as DAMAGE_NOTICE
 from holdfast.runtime.maintenance.healing import open_healed
-from holdfast.runtime.tools.client_tools import await_result, newest_reply
+from holdfast.runtime.tools.client_tools import newest_reply
+from holdfast.runtime.tools.tool_runs import ToolRuns
 from holdfast.stores.fallbacks import save_snapshot
 from holdfast.types.faults import Phase, Refusal, Rung
 from holdfast.types.limits import Support
@@ -74,8 +77,6 @@ from holdfast.types.records import (
     RungFinished,
     RungResult,
     RungStarted,
-    ToolSettled,
-    ToolStarted,
     Trigger,
     TurnEnded,
     TurnStarted,
@@ -105,6 +106,7 @@ class Runner:
         self._work: asyncio.Task[None] | None = None
         self._cancelled: set[int] = set()
         self._newest_input = 0
+        self._tools = ToolRuns(lease.session, engine, lambda: self.log, self._record)
 
     @property
     def log(self) -> Log:
@@ -126,7 +128,7 @@ class Runner:
         watch = asyncio.create_task(self._watch_for_cancel(), name=f"watch {self.lease.session}")
         try:
             await self.close_in_flight(Abandonment.INTERRUPTED)
-            while not isinstance(action := self._decide(), Rest):
+            while not isinstance(action := self._decide(), Rest) or await self._tools.expire_approvals():
                 await self._perform(action)
                 await self._log_on_disk.catch_up(self.engine.store)
         except asyncio.CancelledError:
@@ -155,7 +157,7 @@ class Runner:
             case CallModel():
                 await self._unless_stopped(self._call_model(action))
             case RunTools(calls=calls):
-                await self._unless_stopped(self._run_tools(calls))
+                await self._unless_stopped(self._tools.run(calls))
             case Backoff():
                 await self._unless_stopped(self._back_off(action))
             case Climb():
@@ -312,7 +314,8 @@ class Runner:
         tokens = known.calibration.estimate(prepared.sizes.tokens)
         taken = budgets_of(prepared.sizes, known.limits, known.calibration, self.engine.bounds)
         asks, raw = prepared.request.output_tokens_max, prepared.sizes.tokens
-        await self._record(AttemptStarted(number, attempt, model.name, tokens, asks, taken, tokens_raw=raw))
+        ignored = ignored_settings(self.log, model, prepared)
+        await self._record(*ignored, AttemptStarted(number, attempt, model.name, tokens, asks, taken, tokens_raw=raw))
         lenient = self.engine.is_proxied
         fault = misfit(prepared.sizes, known.limits, known.calibration, self.engine.bounds, is_lenient=lenient)
         if fault is not None and action.heeds_estimate:
@@ -325,12 +328,13 @@ class Runner:
         before = readings_before(self.turn, model, known, prepared)
         was_sent = sent(prepared.sizes, known.limits, known.calibration, before)
         was_sent = described(was_sent, prepared.request, model.issuer)
-        tested = known.tested & parameters_sent(prepared.request, model, self.engine) if known.tested else known.tested
+        parameters = parameters_sent(prepared.request, model, self.engine)
+        tested = known.tested & parameters
         call = replace(call_facts(self.turn, known, prepared, before), tested=tested)
         if isinstance(outcome, Reply):
             suspected = suspected_tokens(outcome.usage, prepared.sizes, known.calibration, before, model.limits)
             call = replace(call, suspected=suspected)
-        recorded = outcome_record(self.turn, outcome, was_sent, model.prices, self._caller)
+        recorded = outcome_record(self.turn, outcome, was_sent, model.prices, self._caller, parameters)
         if isinstance(recorded, AttemptFailed):
             await self._fail(recorded, prepared)
         else:
@@ -346,7 +350,8 @@ class Runner:
         percent = percent_full(prepared.sizes.tokens, known.limits, known.calibration, self.engine.bounds)
         warned, cut = warning(self.turn, percent, known.limits), replied.tokens_suspected
         told = NoticePosted(replied.turn, "cut_suspected", cut_notice(model.name, cut)) if cut else None
-        records = [record for record in (replied, told, warned) if record is not None]
+        refused = refused_output(self.log, self.engine, replied)
+        records = [record for record in (replied, refused, told, warned) if record is not None]
         if told is None and self._acts_alone(replied.reply):
             self._hold(*records)
         else:
@@ -355,33 +360,13 @@ class Runner:
     def _acts_alone(self, reply: Reply) -> bool:
         """Return whether no record after this reply names its seq: that of one which is not on disk may change."""
         calls = (part for part in reply.parts if isinstance(part, ToolCall))
-        return not self.engine.is_proxied and all(self.engine.toolbox.has(call.name) for call in calls)
+        return not self.engine.is_proxied and all(
+            self.engine.toolbox.has(call.name, self.turn.tool_names) for call in calls
+        )
 
     async def _fail(self, failed: AttemptFailed, prepared: Prepared) -> None:
         events.overflow_detected(self.lease.session, self.turn, failed.fault, prepared.sizes)
         await self._record(failed)
-
-    async def _run_tools(self, calls: tuple[ToolCall, ...]) -> None:
-        """Run calls in parallel: all intents are recorded before the first starts, each result as it comes."""
-        number = self.turn.number
-        started = [self._intent(number, call) for call in calls]
-        await self._record(*started)
-        async with asyncio.TaskGroup() as group:
-            for call, intent in zip(calls, started, strict=True):
-                group.create_task(self._run_tool(call, intent))
-
-    def _intent(self, number: int, call: ToolCall) -> ToolStarted:
-        toolbox = self.engine.toolbox
-        is_theirs = not toolbox.has(call.name) and any(spec.name == call.name for spec in self.turn.tools)
-        reply = newest_reply(self.log.tail)[0] if is_theirs else 0
-        return ToolStarted(number, call.call_id, call.name, toolbox.is_idempotent(call.name), reply)
-
-    async def _run_tool(self, call: ToolCall, intent: ToolStarted) -> None:
-        if intent.reply:
-            result = await await_result(self.log, self.engine, intent)
-        else:
-            result = await self.engine.toolbox.run(call, session=self.lease.session)
-        await self._record(ToolSettled(intent.turn, result))
 
     async def _back_off(self, action: Backoff) -> None:
         # Jitter of up to 50 %, so that sessions that were refused together do not retry together.

@@ -35,6 +35,7 @@ from holdfast.core.fold.session_state import Piece
 from holdfast.core.limits.claims import Call
 from holdfast.core.limits.fit import cap_stated, described, measure, output_tokens_max, sent
 from holdfast.core.limits.parameters import EFFORT, native_names, sent_names, with_parameter
+from holdfast.core.limits.settings import for_summaries
 from holdfast.core.limits.sizing import tokens_of_message, tokens_of_text
 from holdfast.core.turn.ladder import backoff_seconds, next_summary_rung
 from holdfast.core.view import ViewMessage, conversation, lens_of
@@ -71,7 +72,12 @@ async def cached_request(wanted: SummaryRequest, model: Model, log: Log, engine:
     if not warm or not stands_verbatim(wanted.originals, view):
         return None
     question = ask_behind(wanted, view)
-    asked = replace(prepared.request, messages=(*prepared.request.messages, question.message))
+    asked = replace(
+        prepared.request,
+        messages=(*prepared.request.messages, question.message),
+        settings=for_summaries(prepared.request.settings),
+        output=None,
+    )
     sizes = measure(asked)
     if not has_room(sizes, known.limits, known.calibration, engine.bounds, tokens_max=wanted.tokens_max):
         return None
@@ -299,6 +305,8 @@ class Summariser:
         is_cached: bool = False,
     ) -> "_Summary | Fault | None":
         """Send one request and return the summary, the fault, or None if the reply is unusable."""
+        if not is_cached:
+            request = replace(request, settings=for_summaries(self._engine.settings(self._model)))
         known, sizes = await self._engine.known(self._model, self._log.turn), measure(request)
         outcome = await call_model(self._model, request, blobs, self._engine.summary_deadlines, _discard)
         fault, text, usage = None, "", None

@@ -9,7 +9,9 @@ import logging
 from collections.abc import Awaitable, Callable
 from functools import partial
 
+from holdfast.core.fold.session_state import Turn
 from holdfast.core.limits.bounds import is_proxy_session
+from holdfast.core.turn.decide import waiting_calls
 from holdfast.errors import HoldfastError, InternalError, LeaseLostError, StoppingError
 from holdfast.ports import Lease, SessionInfo
 from holdfast.runtime.engine.context import Engine
@@ -34,6 +36,8 @@ _SESSIONS_PER_SCAN = 20
 # continues. The blobs to remove are determined once per removal.
 _PRUNE_SECONDS = 3_600.0
 _PRUNED_AT_ONCE = 100
+# Interval between looks at a session that waits for an approval, in case nobody answers. Waits take hours.
+_EXPIRY_SECONDS = 60.0
 _STOPPING = "Holdfast is shutting down; accepted messages are stored and resume at the next start"
 
 
@@ -55,6 +59,9 @@ class Supervisor:
         self._pruning: asyncio.Task[None] | None = None
         self._next_prune = 0.0
         self._open_logs = OpenLogs()
+        # Sessions that wait for an approval: their last record, and the time at which to look again.
+        self._waiting: dict[str, int] = {}
+        self._look_again: dict[str, float] = {}
 
     async def start(self) -> None:
         """Resume every session with pending work, and start the watchdog for sessions whose owner dies elsewhere."""
@@ -176,6 +183,9 @@ class Supervisor:
         self._woken.discard(session)
         store = self._engine.store
         while (known := await store.info(session)) is not None and known.owed > 0:
+            if self._waiting.get(session) == known.last_seq and not self._may_expire(session):
+                # It waits for an approval, and nothing has come since.
+                return
             lease = await try_lease(store, session, self._owner, seconds=self._lease_seconds)
             if lease is not None:
                 await self._under(lease, partial(self._run, known=known))
@@ -194,9 +204,22 @@ class Supervisor:
         opened = self._open_logs.take(lease, known)
         runner = await open_runner(lease, self._engine, known, opened=opened)
         await runner.run()
+        self._note_waiting(lease.session, runner.turn)
         self._open_logs.keep(lease, known, runner.log)
         # No caller waits now, and sealing stops for the next message.
         await self._sealer.seal_due(lease, runner.log)
+
+    def _note_waiting(self, session: str, turn: Turn) -> None:
+        """Remember a session that waits for an approval, so that it is not opened again and again."""
+        if waiting_calls(turn):
+            self._waiting[session] = turn.seq
+            self._look_again[session] = self._engine.clock.now() + _EXPIRY_SECONDS
+        else:
+            self._waiting.pop(session, None)
+            self._look_again.pop(session, None)
+
+    def _may_expire(self, session: str) -> bool:
+        return self._engine.clock.now() >= self._look_again.get(session, 0.0)
 
     async def _seal_old_records(self, lease: Lease) -> None:
         await self._sealer.seal_due(lease, await open_log(self._engine.store, lease.session))

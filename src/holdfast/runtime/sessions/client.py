@@ -1,11 +1,16 @@
 """The public client: open, list, copy and delete the sessions of a store."""
 
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import aclosing
 from pathlib import Path
 
+from msgspec.structs import replace
+
 from holdfast.core.limits.bounds import RESERVED_KEYS, is_proxy_session
-from holdfast.ports import SessionInfo
+from holdfast.core.limits.settings import checked_settings
+from holdfast.errors import BadInputError
+from holdfast.models.reference import Model
+from holdfast.ports import SessionInfo, Tool
 from holdfast.runtime.engine.context import Engine
 from holdfast.runtime.engine.log import open_log
 from holdfast.runtime.maintenance.supervisor import Supervisor
@@ -23,6 +28,7 @@ from holdfast.runtime.sessions.transfer import Copied, accept_any, export_sessio
 from holdfast.runtime.tools.client_tools import check_declared
 from holdfast.types.messages import BlobRef, ToolSpec
 from holdfast.types.records import Logged, SessionConfigured
+from holdfast.types.settings import Settings
 
 
 class Client:
@@ -51,25 +57,46 @@ class Client:
         self,
         key: str,
         *,
-        model: str | None = None,
+        model: str | Model | None = None,
         system: str | None = None,
-        tools: Sequence[ToolSpec] | None = None,
+        tools: Sequence[ToolSpec | Tool | Callable[..., object] | str] | None = None,
+        settings: Settings | None = None,
     ) -> Session:
         """Return the session under a key, such as "telegram:42". It exists from its first message on.
 
-        `model`, `system` and `tools` are stored with the session, and every process that resumes it uses them. Omitted,
-        they stay unchanged. `tools` are tools that the client runs itself: their calls are records in the log, and
-        `submit` returns the results.
+        `model`, `system`, `tools` and `settings` are stored with the session, and every process that resumes it uses
+        them. Omitted, they stay unchanged. `tools` are those of this session: functions, names of tools given to
+        `open`, and `ToolSpec`s of tools that the client runs itself, whose calls are records in the log and whose
+        results `submit` returns. With functions or names the session has only these tools of the process. Of a function
+        and of a `holdfast.Model` only the name is stored: pass them here or to `open` in every process that works on
+        the session.
         """
         check_session_key(key, bounds=self._engine.bounds)
+        specs = [one for one in tools or () if isinstance(one, ToolSpec)]
+        names = [self._tool_name(one) for one in tools or () if not isinstance(one, ToolSpec)]
         if tools is not None:
-            check_declared(tools, self._engine.toolbox, self._engine.bounds)
+            check_declared(specs, self._engine.toolbox, self._engine.bounds)
         if model is not None:
             # Raises for an unknown model before anything is stored.
             self._engine.models(model)
-        if model is not None or system is not None or tools is not None:
-            await self._configure(key, model, system, tools)
+        wanted = {
+            "model": model.name if isinstance(model, Model) else model,
+            "system": system,
+            "tools": None if tools is None else tuple(specs),
+            "tool_names": tuple(sorted(set(names))) or None,
+            "settings": None if settings is None else checked_settings(settings),
+        }
+        if given := {name: value for name, value in wanted.items() if value is not None}:
+            await self._configure(key, given)
         return Session(key, self._engine, self._supervisor)
+
+    def _tool_name(self, given: Tool | Callable[..., object] | str) -> str:
+        toolbox = self._engine.toolbox
+        if not isinstance(given, str):
+            return toolbox.offer(given)
+        if not toolbox.has(given, (given,)):
+            raise BadInputError(f"there is no tool named {given[:80]!r}; pass it to `open` or here as a function")
+        return given
 
     async def blob(self, sha256: str) -> bytes:
         """Return the bytes of a blob, such as an attachment or the full output of a tool, by its SHA-256.
@@ -138,15 +165,11 @@ class Client:
         engine, since = self._engine, self._engine.clock.now() - check_days(days) * SECONDS_PER_DAY
         return await prune_sessions(engine.store, engine.blobs, engine.archive, since=since)
 
-    async def _configure(
-        self, key: str, model: str | None, system: str | None, tools: Sequence[ToolSpec] | None
-    ) -> None:
+    async def _configure(self, key: str, given: Mapping[str, object]) -> None:
+        """Record a change of the configuration; fields that are not given stay unchanged."""
         turn = (await open_log(self._engine.store, key)).turn
-        wanted = SessionConfigured(
-            model=turn.model if model is None else model,
-            system=turn.system if system is None else system,
-            tools=turn.tools if tools is None else tuple(tools),
-        )
+        before = SessionConfigured(turn.model, turn.system, turn.tools, turn.settings, turn.tool_names)
+        wanted = replace(before, **given)
         # Configuring creates a session, even with default settings.
-        if turn.seq == 0 or wanted != SessionConfigured(turn.model, turn.system, turn.tools):
+        if turn.seq == 0 or wanted != before:
             await self._engine.store.admit(key, wanted)

@@ -4,6 +4,8 @@ from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 from typing import assert_never
 
+import msgspec
+
 from holdfast.core.limits.prices import Spent, spoken_usd
 from holdfast.types.faults import FaultKind, Rung
 from holdfast.types.limits import NOTHING_LEARNED
@@ -12,6 +14,8 @@ from holdfast.types.records import (
     Abandonment,
     AnswerLinked,
     AnyRecord,
+    ApprovalAnswered,
+    ApprovalRequested,
     AttemptAbandoned,
     AttemptFailed,
     AttemptStarted,
@@ -35,6 +39,7 @@ from holdfast.types.records import (
     Outcome,
     OutputClamped,
     OutputMasked,
+    OutputRefused,
     ParameterDropped,
     PartReplaced,
     PayloadStored,
@@ -111,6 +116,7 @@ OUTCOMES: Mapping[ToolOutcome, str] = MappingProxyType(
         ToolOutcome.TIMED_OUT: "timed out",
         ToolOutcome.CANCELLED: "cancelled",
         ToolOutcome.UNKNOWN: "outcome unknown, and not repeated",
+        ToolOutcome.DENIED: "denied by a person, and not run",
     }
 )
 _ABANDONMENTS: Mapping[Abandonment, str] = MappingProxyType(
@@ -164,6 +170,8 @@ def describe_record(record: AnyRecord) -> str:
             return _attempt(record)
         case ToolStarted() | ToolInterrupted() | ToolSettled():
             return _tool(record)
+        case OutputRefused() | ApprovalRequested() | ApprovalAnswered():
+            return _question(record)
         case RungStarted():
             return describe_rung(record)
         case RungFinished(rung=rung, result=result):
@@ -184,6 +192,19 @@ def describe_record(record: AnyRecord) -> str:
             return _usage(record)
         case _:
             return _request(record)
+
+
+def _question(record: OutputRefused | ApprovalRequested | ApprovalAnswered) -> str:
+    match record:
+        case OutputRefused():
+            return "the answer is not of the requested type; the model is shown why"
+        case ApprovalRequested(name=name, arguments=arguments):
+            return f"tool {name} waits for an approval: {_excerpt(arguments)}"
+        case ApprovalAnswered(request=request, is_approved=is_approved, note=note):
+            said = f": {_excerpt(note)}" if note else ""
+            return f"the call of request {request} is {'approved' if is_approved else 'denied'}{said}"
+        case _:
+            assert_never(record)
 
 
 def _appended(record: MessageAppended | PayloadStored | MessagesRetracted) -> str:
@@ -255,7 +276,9 @@ def _settings(record: SessionConfigured) -> str:
     system, tools = record.system, record.tools
     text = f"a system text of {len(system):,} characters" if system is not None else "no system text of its own"
     by_client = f", tools run by a client: {', '.join(one.name for one in tools)}" if tools else ""
-    return f"settings: model {record.model or 'of the process'}, {text}{by_client}"
+    own = "" if record.settings is None else f", {msgspec.json.encode(record.settings).decode()}"
+    only = "" if record.tool_names is None else f", tools of the process: {', '.join(record.tool_names) or 'none'}"
+    return f"settings: model {record.model or 'of the process'}, {text}{by_client}{only}{own}"
 
 
 def _compaction_request(record: CompactionRequested | CompactionUndone | CompactionSettled) -> str:

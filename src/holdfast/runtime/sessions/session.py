@@ -3,30 +3,32 @@
 A message is accepted when it is on disk. From then on it is answered, even if no caller waits for the answer.
 """
 
-import asyncio
 from collections.abc import AsyncGenerator, Sequence
-from contextlib import aclosing, asynccontextmanager
+from contextlib import aclosing
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeAlias
-
-import msgspec
+from typing import TYPE_CHECKING, Any, overload
 
 from holdfast.core.fold.session_state import Turn
-from holdfast.errors import BadInputError, HoldfastError, StoreDamagedError, TurnFailedError
-from holdfast.ports import Attachment, Feed, Hit, ReasoningDelta, SessionInfo, TextDelta
+from holdfast.core.limits.settings import checked_settings
+from holdfast.core.turn.failure_messages import OUTPUT_INVALID
+from holdfast.errors import BadInputError, StoreDamagedError, TurnFailedError
+from holdfast.ports import Attachment, Feed, Hit, SessionInfo
 from holdfast.runtime.engine.context import Engine
-from holdfast.runtime.engine.live import LiveDelta, Mailbox
 from holdfast.runtime.engine.log import open_end, open_log, open_state
 from holdfast.runtime.engine.requests import prepare, sizes_at_least
 from holdfast.runtime.maintenance.supervisor import Supervisor
+from holdfast.runtime.outputs import OutputType, output_type
 from holdfast.runtime.sessions.admission import admit_parts, check_client_id, check_session_key, leave_out_base64
+from holdfast.runtime.sessions.answers import Answer, AnswerBuilder, OutputAnswer, Value, with_output
 from holdfast.runtime.sessions.appending import Appending
+from holdfast.runtime.sessions.approving import Approving
+from holdfast.runtime.sessions.following import Event, Following
 from holdfast.runtime.sessions.transfer import forked
 from holdfast.runtime.sessions.view import View
 from holdfast.runtime.tools.client_tools import find_call
 from holdfast.runtime.tools.recall import Page, Recall, search_shown
 from holdfast.runtime.tools.toolbox import bound_output
-from holdfast.types.messages import Part, Reply, ToolOutcome, ToolResult, Usage, text_of
+from holdfast.types.messages import ToolOutcome, ToolResult
 from holdfast.types.records import (
     CancelRequested,
     CompactionApplied,
@@ -39,40 +41,19 @@ from holdfast.types.records import (
     MessageAppended,
     MessageExcluded,
     MessagePinned,
-    NoticePosted,
-    Outcome,
     ReplyRecorded,
     ResultSubmitted,
     ToolSettled,
-    TurnEnded,
-    turn_of,
 )
+from holdfast.types.settings import Settings
 
 if TYPE_CHECKING:
     from holdfast.runtime.engine.compaction import Preview
 
-Event: TypeAlias = TextDelta | ReasoningDelta | Logged
+__all__ = ["Answer", "Event", "Session"]
 
 
-class Answer(msgspec.Struct, frozen=True):
-    """The answer to a message: the model's last reply, with notices and cost."""
-
-    text: str
-    # Its turn: the seq of the input.
-    turn: int
-    model: str
-    parts: tuple[Part, ...]
-    usage: Usage | None = None
-    # Notices of the turn, such as recovery steps; usually none.
-    notices: tuple[str, ...] = ()
-    # Cost of all calls of the turn in US dollars; None if no price is known.
-    cost_usd: float | None = None
-
-    def __str__(self) -> str:
-        return self.text
-
-
-class Session(Appending):
+class Session(Appending, Approving, Following):
     """A conversation under a stable key. It survives the process: open it again by its key and continue."""
 
     def __init__(self, key: str, engine: Engine, supervisor: Supervisor) -> None:
@@ -80,19 +61,55 @@ class Session(Appending):
         self._engine = engine
         self._supervisor = supervisor
 
+    @overload
     async def send(
-        self, text: str = "", *, attachments: Sequence[Attachment | Path | str] = (), client_id: str = ""
+        self,
+        text: str = "",
+        *,
+        attachments: Sequence[Attachment | Path | str] = (),
+        client_id: str = "",
+        settings: Settings | None = None,
+        output: type[Value],
+    ) -> OutputAnswer[Value]: ...
+
+    @overload
+    async def send(
+        self,
+        text: str = "",
+        *,
+        attachments: Sequence[Attachment | Path | str] = (),
+        client_id: str = "",
+        settings: Settings | None = None,
+        output: None = None,
+    ) -> Answer: ...
+
+    async def send(
+        self,
+        text: str = "",
+        *,
+        attachments: Sequence[Attachment | Path | str] = (),
+        client_id: str = "",
+        settings: Settings | None = None,
+        output: type[Any] | None = None,
     ) -> Answer:
         """Send a message and wait for its answer.
 
         `attachments` are paths, or bytes as `Attachment`. Two messages with the same `client_id` are one message, also
-        across processes: both calls return its one answer. Raises `TurnFailedError` if the turn ends without an answer;
-        the next message works.
+        across processes: both calls return its one answer. `settings` are those of this message alone. With `output`, a
+        type, the answer is JSON of that type, and its value is `answer.output`. Raises `TurnFailedError` if the turn
+        ends without an answer; the next message works.
         """
-        return await self._answer(await self.post(text, attachments=attachments, client_id=client_id))
+        turn = await self.post(text, attachments=attachments, client_id=client_id, settings=settings, output=output)
+        return await self._answer(turn, output)
 
     async def stream(
-        self, text: str = "", *, attachments: Sequence[Attachment | Path | str] = (), client_id: str = ""
+        self,
+        text: str = "",
+        *,
+        attachments: Sequence[Attachment | Path | str] = (),
+        client_id: str = "",
+        settings: Settings | None = None,
+        output: type[Any] | None = None,
     ) -> AsyncGenerator[Event, None]:
         """Send a message and yield the events of its turn until it ends.
 
@@ -100,7 +117,7 @@ class Session(Appending):
         Discard the text of a failed attempt: the next attempt starts over. Raises `TurnFailedError` at the end, as
         `send` does. Leaving the loop early does not cancel the turn.
         """
-        turn = await self.post(text, attachments=attachments, client_id=client_id)
+        turn = await self.post(text, attachments=attachments, client_id=client_id, settings=settings, output=output)
         async with aclosing(self._events(turn)) as events:
             async for event in events:
                 yield event
@@ -118,11 +135,18 @@ class Session(Appending):
                 yield event
 
     async def post(
-        self, text: str = "", *, attachments: Sequence[Attachment | Path | str] = (), client_id: str = ""
+        self,
+        text: str = "",
+        *,
+        attachments: Sequence[Attachment | Path | str] = (),
+        client_id: str = "",
+        settings: Settings | None = None,
+        output: type[Any] | None = None,
     ) -> int:
         """Send a message without waiting for its answer, and return its turn, for `wait` and `cancel`.
 
-        When this returns, the message is on disk and will be answered.
+        When this returns, the message is on disk and will be answered. `settings` and `output` are as for `send`; pass
+        the same `output` to `wait`.
         """
         self._supervisor.check_running()
         bounds = self._engine.bounds
@@ -130,35 +154,48 @@ class Session(Appending):
             check_client_id(client_id, bounds=bounds)
         stripped, originals = await leave_out_base64(text, blobs=self._engine.blobs, bounds=bounds)
         parts = await admit_parts(stripped, attachments, blobs=self._engine.blobs, bounds=bounds)
-        admitted = InputAdmitted(parts, client_id, originals=originals)
+        own = checked_settings(settings) if settings is not None else None
+        spec = self._output_type(output).spec if output is not None else None
+        admitted = InputAdmitted(parts, client_id, originals=originals, settings=own, output=spec)
         admission = await self._engine.store.admit(self.key, admitted)
         self._supervisor.wake(self.key)
         return admission.seq
 
-    async def wait(self, turn: int) -> Answer:
+    @overload
+    async def wait(self, turn: int, *, output: type[Value]) -> OutputAnswer[Value]: ...
+
+    @overload
+    async def wait(self, turn: int, *, output: None = None) -> Answer: ...
+
+    async def wait(self, turn: int, *, output: type[Any] | None = None) -> Answer:
         """Wait for the answer to a posted message. Any process may have posted it. Raises as `send` does."""
         self._supervisor.check_running()
         await self._check_turn(turn)
+        if output is not None:
+            self._output_type(output)
         self._supervisor.wake(self.key)
-        return await self._answer(turn)
+        return await self._answer(turn, output)
 
-    async def _answer(self, turn: int) -> Answer:
-        reply: Reply | None = None
-        notices: list[str] = []
-        cost: float | None = None
+    async def _answer(self, turn: int, output: type[Any] | None) -> Answer:
+        built = AnswerBuilder(turn)
         async with aclosing(self._follow(turn)) as updates:
             async for update in updates:
-                match update:
-                    case Logged(record=ReplyRecorded(reply=recorded)):
-                        reply = recorded
-                    case Logged(record=NoticePosted(sentence=sentence)):
-                        notices.append(sentence)
-                    case Logged(record=TurnEnded(cost_usd=paid)):
-                        cost = paid
-                    case _:
-                        pass
-        assert reply is not None, "a turn that ended with an answer has a reply"
-        return Answer(text_of(reply.parts), turn, reply.model, reply.parts, reply.usage, tuple(notices), cost)
+                built.add(update)
+        answer = built.answer()
+        if output is None:
+            return answer
+        try:
+            return with_output(answer, self._output_type(output).read(answer.text))
+        except ValueError as error:
+            # Another process checked the answer by its schema, or the message was sent with another type.
+            sentence = f"The answer is not of the requested type: {error}"
+            raise TurnFailedError(self.key, turn, OUTPUT_INVALID.code, sentence) from error
+
+    def _output_type(self, output: type[Value]) -> OutputType[Value]:
+        """Return a type of outputs, whose own checks apply from here on."""
+        wanted = output_type(output, bytes_max=self._engine.bounds.output_schema_bytes_max)
+        self._engine.outputs.remember(wanted)
+        return wanted
 
     async def cancel(self, turn: int | None = None) -> None:
         """Cancel a turn immediately; without one, all open turns and compactions. Effects of finished steps remain."""
@@ -280,18 +317,6 @@ class Session(Appending):
         """Yield every record after the seq `after`, then each new one, without end."""
         return self._engine.store.feed(self.key, after=after)
 
-    async def live(self, *, after: int = 0, delta_seconds: float = 0.0) -> AsyncGenerator[LiveDelta | Logged, None]:
-        """Yield every record after the seq `after` and the live deltas of answers, in one order, without end.
-
-        The queue is bounded: a slow reader misses deltas, never records. Deltas that follow each other within
-        `delta_seconds` come joined.
-        """
-        with self._engine.live.subscribe(self.key) as mailbox:
-            sights = mailbox.sights(delta_seconds=delta_seconds)
-            async with self._pumping(mailbox, after=after), aclosing(sights) as updates:
-                async for update in updates:
-                    yield update
-
     async def known(self) -> SessionInfo | None:
         """Return information on this session without reading its log; None before its first record."""
         return await self._engine.store.info(self.key)
@@ -373,56 +398,3 @@ class Session(Appending):
         turn = (await open_log(self._engine.store, self.key)).turn
         compactions = tuple(wanted.seq for wanted in turn.wanted)
         return (*((turn.number,) if turn.number else ()), *turn.waiting, *compactions)
-
-    async def _events(self, turn: int) -> AsyncGenerator[Event, None]:
-        async with aclosing(self._follow(turn)) as updates:
-            async for update in updates:
-                if isinstance(update, Logged):
-                    yield update
-                elif isinstance(update.delta, TextDelta | ReasoningDelta):
-                    yield update.delta
-
-    async def _follow(self, turn: int) -> AsyncGenerator[LiveDelta | Logged, None]:
-        """Yield the records and deltas of a turn until it ends, and raise if it ends without an answer."""
-        streamed_attempts: set[int] = set()
-        async with aclosing(self.live(after=turn)) as updates:
-            async for update in updates:
-                if isinstance(update, LiveDelta):
-                    if update.turn == turn:
-                        streamed_attempts.add(update.attempt)
-                        yield update
-                    continue
-                if turn_of(update.record) != turn:
-                    continue
-                if isinstance(update.record, ReplyRecorded) and update.record.attempt not in streamed_attempts:
-                    # Written by another process: yield its text as one delta, so that readers of deltas have it all.
-                    text = TextDelta(text_of(update.record.reply.parts))
-                    yield LiveDelta(turn, update.record.attempt, text)
-                yield update
-                if isinstance(update.record, TurnEnded):
-                    self._check_answered(update.record)
-                    return
-
-    def _check_answered(self, ended: TurnEnded) -> None:
-        if ended.outcome is not Outcome.ANSWERED:
-            raise TurnFailedError(self.key, ended.turn, ended.code, ended.sentence)
-
-    @asynccontextmanager
-    async def _pumping(self, mailbox: Mailbox, *, after: int) -> AsyncGenerator[None, None]:
-        """Copy records into the mailbox while the block runs."""
-        pump = asyncio.create_task(self._pump(mailbox, after=after), name=f"pump {self.key}")
-        try:
-            yield
-        finally:
-            pump.cancel()
-            await asyncio.wait([pump])
-
-    async def _pump(self, mailbox: Mailbox, *, after: int) -> None:
-        """Copy records into the mailbox, which puts them and the deltas into one order."""
-        try:
-            async with aclosing(self._engine.store.feed(self.key, after=after)) as feed:
-                async for logged in feed:
-                    await mailbox.room()
-                    mailbox.put(logged)
-        except HoldfastError as error:
-            mailbox.put(error)

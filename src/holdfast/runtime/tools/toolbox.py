@@ -5,12 +5,16 @@ the intent before and the receipt after, which makes a tool run at most once.
 """
 
 import asyncio
+import inspect
+import logging
 import math
 import re
+import time
 import traceback
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Sequence
 from functools import partial
 from types import FunctionType, MethodType
+from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 import msgspec
 
@@ -18,10 +22,13 @@ from holdfast.core.limits.bounds import Bounds
 from holdfast.core.text.media_type import HEAD_BYTES, PDF, TEXT, pixels, safe_name, sniff, spoken
 from holdfast.core.text.outline import outlined, size_in_bytes
 from holdfast.core.text.truncation import excerpt, fair_shares, well_formed, without_base64
-from holdfast.errors import HoldfastError, UsageError
+from holdfast.errors import BadInputError, HoldfastError, UsageError
 from holdfast.ports import Attachment, Blobs, SessionTool, Tool
 from holdfast.runtime.tools.function_tool import FunctionTool, tool
+from holdfast.runtime.tools.tool_context import AnyContext, CallPlace, ToolContext
 from holdfast.types.messages import BlobRef, Media, Text, ToolCall, ToolOutcome, ToolResult, ToolSpec
+
+log = logging.getLogger("holdfast")
 
 # --- Output limits ---
 
@@ -171,6 +178,37 @@ _FAILURE_BYTES_MAX = 2_048
 _CAUSES_MAX = 5
 
 
+# Delay before the first retry of a tool; it doubles.
+_RETRY_SECONDS = 0.1
+NO_PLACE = CallPlace()
+
+_Run: TypeAlias = Callable[[AnyContext, str], Awaitable[Sequence[str | Attachment]]]
+
+
+def never(_session: str, _call: ToolCall) -> bool:
+    """Ask for no approval."""
+    return False
+
+
+@runtime_checkable
+class ApprovedTool(Protocol):
+    """A tool that says which of its calls need an approval."""
+
+    def needs_approval(self, arguments: str) -> bool:
+        """Return whether a call with these JSON arguments waits for an approval."""
+        ...
+
+
+class CallOptions(msgspec.Struct, frozen=True):
+    """What all calls share: the dependencies of the program, and its rule for approvals."""
+
+    deps: Any = None
+    approve: Callable[[str, ToolCall], bool | Awaitable[bool]] = never
+
+
+PLAIN_CALLS = CallOptions()
+
+
 class Toolbox:
     """Tools by name. It has no session state, so all sessions share one."""
 
@@ -181,18 +219,37 @@ class Toolbox:
         blobs: Blobs,
         bounds: Bounds,
         for_sessions: Sequence[SessionTool] = (),
+        calls: CallOptions = PLAIN_CALLS,
     ) -> None:
         self._blobs = blobs
         self._bounds = bounds
+        self._calls = calls
         self._tools: dict[str, Tool | SessionTool] = {}
-        self._run: dict[str, Callable[[str, str], Awaitable[Sequence[str | Attachment]]]] = {}
+        self._run: dict[str, _Run] = {}
+        # Tools that every session has, and those that only sessions have which name them.
+        self._always: frozenset[str] = frozenset(one.spec.name for one in for_sessions)
+        self._on_request: set[str] = set()
         for one in for_sessions:
             self._add(one)
-            self._run[one.spec.name] = one.run
+            self._run[one.spec.name] = partial(_run_in_session, one)
         for given in tools:
-            plain = _as_tool(given)
-            self._add(plain)
-            self._run[plain.spec.name] = partial(_run_without_session, plain)
+            self._add_plain(_as_tool(given))
+
+    def _add_plain(self, one: Tool) -> None:
+        self._add(one)
+        self._run[one.spec.name] = partial(_run_without_session, one)
+
+    def offer(self, given: Tool | Callable[..., object]) -> str:
+        """Add a tool for the sessions that name it, if it is new, and return its name.
+
+        Raises `UsageError` if another tool has the name.
+        """
+        one = _as_tool(given)
+        name = one.spec.name
+        if self._tools.get(name) is not one:
+            self._add_plain(one)
+            self._on_request.add(name)
+        return name
 
     def _add(self, one: Tool | SessionTool) -> None:
         name, seconds = one.spec.name, one.seconds_max
@@ -209,48 +266,92 @@ class Toolbox:
 
     @property
     def specs(self) -> tuple[ToolSpec, ...]:
-        """The tool specs, ordered by name: the same tools give the same bytes, which keeps prompt caches warm."""
-        return tuple(self._tools[name].spec for name in sorted(self._tools))
+        """The specs of the tools of a session that names none."""
+        return self.specs_for(None)
 
-    def has(self, name: str) -> bool:
-        """Return whether the toolbox has a tool."""
-        return name in self._tools
+    def specs_for(self, names: Collection[str] | None) -> tuple[ToolSpec, ...]:
+        """Return the specs of a session's tools, by the names that it has chosen; None: all but those on request.
+
+        They are ordered by name: the same tools give the same bytes, which keeps prompt caches warm.
+        """
+        return tuple(self._tools[name].spec for name in sorted(self._tools) if self.has(name, names))
+
+    def has(self, name: str, names: Collection[str] | None = None) -> bool:
+        """Return whether a session with these tools has a tool."""
+        if name not in self._tools:
+            return False
+        chosen = name not in self._on_request if names is None else name in names
+        return chosen or name in self._always
+
+    async def needs_approval(self, call: ToolCall, *, session: str) -> bool:
+        """Return whether a call waits for an approval. A function that fails to say so counts as yes."""
+        one = self._tools.get(call.name)
+        try:
+            if isinstance(one, ApprovedTool) and one.needs_approval(call.arguments):
+                return True
+            asked = self._calls.approve(session, call)
+            return bool(await asked if inspect.isawaitable(asked) else asked)
+        except Exception as error:  # noqa: BLE001 - the user's function: a call that should wait must not run
+            log.warning("approval check failed", extra={"tool": call.name, "reason": type(error).__name__})
+            return True
 
     def is_idempotent(self, name: str) -> bool:
         """Return whether a tool may run again after a crash; False for an unknown one."""
         one = self._tools.get(name)
         return one is not None and one.is_idempotent
 
-    async def run(self, call: ToolCall, *, session: str = "") -> ToolResult:
+    async def run(
+        self, call: ToolCall, *, place: CallPlace = NO_PLACE, names: Collection[str] | None = None
+    ) -> ToolResult:
         """Run a tool call of a session and return its result.
 
         Raises only `asyncio.CancelledError`, and SystemExit and KeyboardInterrupt, which end the process and are not a
         failure of the tool.
         """
-        one = self._tools.get(call.name)
+        one = self._tools.get(call.name) if self.has(call.name, names) else None
         if one is None:
-            names = ", ".join(sorted(self._tools)) or "none"
-            return _failure(call, f"there is no tool named {call.name[:64]!r}; available tools: {names}")
+            offered = ", ".join(spec.name for spec in self.specs_for(names)) or "none"
+            return _failure(call, f"there is no tool named {call.name[:64]!r}; available tools: {offered}")
+        retries = one.retries if isinstance(one, FunctionTool) else 0
+        for retry in range(retries):
+            result, may_retry = await self._run_once(one, call, place, retry)
+            if not may_retry:
+                return result
+            await asyncio.sleep(_RETRY_SECONDS * 2**retry)
+        return (await self._run_once(one, call, place, retries))[0]
+
+    async def _run_once(
+        self, one: Tool | SessionTool, call: ToolCall, place: CallPlace, retry: int
+    ) -> tuple[ToolResult, bool]:
+        """Run a call once, and return its result and whether a tool with retries may run again."""
         seconds = min(one.seconds_max, self._bounds.tool_seconds_max)
         deadline = asyncio.timeout(seconds)
+        ends = time.time() + seconds
+        context: AnyContext = ToolContext(place, attempt=place.starts + retry, deadline=ends, deps=self._calls.deps)
         try:
             async with deadline:
-                output = await self._run[call.name](session, call.arguments)
+                output = await self._run[call.name](context, call.arguments)
             bounded = await bound_output(output, blobs=self._blobs, bounds=self._bounds)
         except asyncio.CancelledError:
             if _is_being_cancelled():
                 raise
-            return _failure(call, "the tool cancelled itself before it had a result")
+            return _failure(call, "the tool cancelled itself before it had a result"), False
         except Exception as error:  # noqa: BLE001 - around a tool: its failure is for the model to read
             if isinstance(error, TimeoutError) and deadline.expired():
-                return _timeout(call, seconds)
-            return _failure(call, _error_text(error))
-        return ToolResult(call.call_id, bounded.parts, originals=bounded.originals)
+                # It may still run, so only a tool that may run twice is started again.
+                return _timeout(call, seconds), one.is_idempotent
+            return _failure(call, _error_text(error)), not isinstance(error, BadInputError)
+        return ToolResult(call.call_id, bounded.parts, originals=bounded.originals), False
 
 
-async def _run_without_session(one: Tool, _session: str, arguments: str) -> Sequence[str | Attachment]:
+async def _run_in_session(one: SessionTool, context: AnyContext, arguments: str) -> Sequence[str | Attachment]:
+    """Run a tool that works on the session of its call."""
+    return await one.run(context.session, arguments)
+
+
+async def _run_without_session(one: Tool, context: AnyContext, arguments: str) -> Sequence[str | Attachment]:
     """Run a tool that is independent of the session."""
-    return await one.run(arguments)
+    return await (one.run(arguments, context) if isinstance(one, FunctionTool) else one.run(arguments))
 
 
 def _as_tool(given: Tool | Callable[..., object]) -> Tool:

@@ -14,6 +14,7 @@ from holdfast.types.records.account import UsageRecorded, UsageTotalled
 from holdfast.types.records.base import DamageSetAside, NoticePosted, Record, SegmentSealed, WindowWarned
 from holdfast.types.records.inbox import (
     AnswerLinked,
+    ApprovalAnswered,
     CancelRequested,
     ClientCompacted,
     ClientResumed,
@@ -31,10 +32,12 @@ from holdfast.types.records.inbox import (
 )
 from holdfast.types.records.turn import (
     Abandonment,
+    ApprovalRequested,
     AttemptAbandoned,
     AttemptFailed,
     AttemptStarted,
     Outcome,
+    OutputRefused,
     ReplyRecorded,
     ToolInterrupted,
     ToolSettled,
@@ -66,6 +69,8 @@ __all__ = [
     "Abandonment",
     "AnswerLinked",
     "AnyRecord",
+    "ApprovalAnswered",
+    "ApprovalRequested",
     "AttemptAbandoned",
     "AttemptFailed",
     "AttemptStarted",
@@ -93,6 +98,7 @@ __all__ = [
     "Outcome",
     "OutputClamped",
     "OutputMasked",
+    "OutputRefused",
     "ParameterDropped",
     "PartReplaced",
     "PayloadStored",
@@ -144,6 +150,7 @@ InboxRecord: TypeAlias = (
     | MessageExcluded
     | PieceSummarised
     | ResultSubmitted
+    | ApprovalAnswered
     | LimitsLearned
     | AnswerLinked
     | ClientCompacted
@@ -158,6 +165,8 @@ StepRecord: TypeAlias = (
     | ReplyRecorded
     | AttemptFailed
     | AttemptAbandoned
+    | OutputRefused
+    | ApprovalRequested
     | ToolStarted
     | ToolInterrupted
     | ToolSettled

@@ -6,6 +6,7 @@ from holdfast.types.limits import Learned
 from holdfast.types.messages import BlobRef, LargeText, Media, Part, Payload, Role, Text, ToolResult, ToolSpec
 from holdfast.types.records.base import Record
 from holdfast.types.records.view import CompactionApplied, GenerationStarted
+from holdfast.types.settings import OutputSpec, Settings
 
 
 class SessionConfigured(Record, frozen=True):
@@ -15,6 +16,10 @@ class SessionConfigured(Record, frozen=True):
     system: str | None = None
     # Tools that a client runs: it reads their calls from the log and submits the results.
     tools: tuple[ToolSpec, ...] = ()
+    # Settings of its requests; None: those of the process.
+    settings: Settings | None = None
+    # The tools of the process that it may use, by name; None: all.
+    tool_names: tuple[str, ...] | None = None
 
 
 class InputAdmitted(Record, frozen=True):
@@ -27,6 +32,9 @@ class InputAdmitted(Record, frozen=True):
     origin: int | None = None
     # The full texts that `parts` truncate; they are not sent to a model.
     originals: tuple[BlobRef, ...] = ()
+    # Settings of this message alone, and the type of its answer.
+    settings: Settings | None = None
+    output: OutputSpec | None = None
 
 
 class MessageAppended(Record, frozen=True):
@@ -110,6 +118,17 @@ class ResultSubmitted(Record, frozen=True):
     # The record of the reply with the call: call ids are unique within one reply only.
     reply: int
     result: ToolResult
+
+
+class ApprovalAnswered(Record, frozen=True):
+    """The answer to an approval request. The first one counts."""
+
+    turn: int
+    # The seq of the request.
+    request: int
+    is_approved: bool
+    # For the model, if the call is denied.
+    note: str = ""
 
 
 class LimitsLearned(Record, frozen=True):

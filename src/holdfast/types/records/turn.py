@@ -107,6 +107,24 @@ class ToolSettled(Record, frozen=True):
     origin: int | None = None
 
 
+class OutputRefused(Record, frozen=True):
+    """The answer is not of the requested type. The model is shown why, and answers again."""
+
+    turn: int
+    # The message to the model.
+    shown: str
+
+
+class ApprovalRequested(Record, frozen=True):
+    """A tool call waits for an approval: a question that anyone may answer, at any time. The seq identifies it."""
+
+    turn: int
+    call_id: str
+    name: str
+    # The arguments as the model wrote them, truncated if long.
+    arguments: str
+
+
 class Outcome(StrEnum):
     """Outcome of a turn."""
 
