@@ -14,6 +14,7 @@ from holdfast.types.records.account import UsageRecorded, UsageTotalled
 from holdfast.types.records.base import DamageSetAside, NoticePosted, Record, SegmentSealed, WindowWarned
 from holdfast.types.records.inbox import (
     AnswerLinked,
+    BranchSwitched,
     CancelRequested,
     ClientCompacted,
     ClientResumed,
@@ -27,6 +28,8 @@ from holdfast.types.records.inbox import (
     PayloadStored,
     ResultSubmitted,
     SessionConfigured,
+    SessionLabelled,
+    SessionLinked,
     Trigger,
 )
 from holdfast.types.records.turn import (
@@ -69,6 +72,7 @@ __all__ = [
     "AttemptAbandoned",
     "AttemptFailed",
     "AttemptStarted",
+    "BranchSwitched",
     "CancelRequested",
     "ClientCompacted",
     "ClientResumed",
@@ -106,6 +110,8 @@ __all__ = [
     "RungStarted",
     "SegmentSealed",
     "SessionConfigured",
+    "SessionLabelled",
+    "SessionLinked",
     "StepRecord",
     "SummaryKind",
     "SummaryRefused",
@@ -133,10 +139,13 @@ __all__ = [
 # Appended by anyone, at any time.
 InboxRecord: TypeAlias = (
     SessionConfigured
+    | SessionLabelled
+    | SessionLinked
     | InputAdmitted
     | MessageAppended
     | PayloadStored
     | MessagesRetracted
+    | BranchSwitched
     | CancelRequested
     | CompactionRequested
     | CompactionUndone
@@ -230,6 +239,7 @@ def turn_of(record: AnyRecord) -> int | None:
     match record:
         case (
             SessionConfigured()
+            | SessionLabelled()
             | InputAdmitted()
             | MessageAppended()
             | PayloadStored()
