@@ -22,10 +22,12 @@ if TYPE_CHECKING:
         TurnFailedError,
         UsageError,
     )
-    from holdfast.ports import Attachment, ReasoningDelta, SessionInfo, TextDelta
+    from holdfast.ports import Attachment, ListedSession, ReasoningDelta, SessionInfo, TextDelta
     from holdfast.runtime.engine.compaction import Preview
     from holdfast.runtime.sessions.appending import Appended, Draft, StoredMessage, session_key
+    from holdfast.runtime.sessions.branches import Branch
     from holdfast.runtime.sessions.client import Client
+    from holdfast.runtime.sessions.labels import Labels
     from holdfast.runtime.sessions.session import Answer, Event, Session
     from holdfast.runtime.sessions.view import View
     from holdfast.runtime.tools.function_tool import tool
@@ -40,13 +42,16 @@ _HOMES = {
     "Attachment": "ports",
     "BadInputError": "errors",
     "Bounds": "core.limits.bounds",
+    "Branch": "runtime.sessions.branches",
     "Deadlines": "core.limits.bounds",
     "Event": "runtime.sessions.session",
     "Classification": "core.faults.public",
     "Client": "runtime.sessions.client",
     "HoldfastError": "errors",
+    "Labels": "runtime.sessions.labels",
     "LargeText": "types.messages",
     "Limits": "types.limits",
+    "ListedSession": "ports",
     "Logged": "types.records",
     "Media": "types.messages",
     "Message": "types.messages",
@@ -83,6 +88,7 @@ __all__ = [
     "Attachment",
     "BadInputError",
     "Bounds",
+    "Branch",
     "Classification",
     "Client",
     "ConflictError",
@@ -90,8 +96,10 @@ __all__ = [
     "Draft",
     "Event",
     "HoldfastError",
+    "Labels",
     "LargeText",
     "Limits",
+    "ListedSession",
     "Logged",
     "Media",
     "Message",

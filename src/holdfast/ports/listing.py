@@ -33,9 +33,9 @@ class ListedSession(SessionInfo, frozen=True):
 class SessionFilter(msgspec.Struct, frozen=True):
     """Filter of a list of sessions; an empty field matches every session."""
 
-    # Keys with this beginning, and keys without this one.
+    # Keys with this beginning, and keys with none of these.
     prefix: str = ""
-    prefix_left_out: str = ""
+    prefixes_left_out: tuple[str, ...] = ()
     # The title, the key or a tag contains this, in any case.
     text: str = ""
     # All of these tags.
@@ -47,11 +47,9 @@ class SessionFilter(msgspec.Struct, frozen=True):
 
     def accepts(self, row: ListedSession) -> bool:
         """Return whether a session matches."""
-        is_of_key = row.key.startswith(self.prefix) and not (
-            self.prefix_left_out and row.key.startswith(self.prefix_left_out)
-        )
         return (
-            is_of_key
+            row.key.startswith(self.prefix)
+            and not row.key.startswith(self.prefixes_left_out)
             and set(self.tags) <= set(row.tags)
             and (not self.model or row.model == self.model)
             and self.is_pending in (None, row.owed > 0)

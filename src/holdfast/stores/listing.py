@@ -5,7 +5,7 @@ change. The hour is indexed in place of the time: an index on the time would be 
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import msgspec
 from msgspec.structs import replace
@@ -69,16 +69,19 @@ def hour_of(at: float) -> int:
 
 def listed(row: Row) -> ListedSession:
     """Return a session of a list."""
-    *info, opening, title, tags, metadata, model, hour = row
-    known = SessionInfo(*info)
+    key, last_seq, owed, created_at, updated_at, opening, title, tags, metadata, model, hour = row
     return ListedSession(
-        *info,
+        key,
+        last_seq,
+        owed,
+        created_at,
+        updated_at,
         title=title or title_from(opening),
-        is_title_made=not title,
+        is_title_made=bool(opening) and not title,
         tags=tuple(tags),
         metadata=metadata,
         model=model or None,
-        cursor=f"{hour}:{known.updated_at!r}:{known.key}",
+        cursor=f"{hour}:{updated_at!r}:{key}",
     )
 
 
@@ -142,5 +145,5 @@ def row_of(info: SessionInfo, change: ListingChange, hour: int) -> Row:
     """Return the row of a session from everything that its records changed."""
     labels = change.labels or SessionLabelled()
     model = change.configured.model if change.configured else None
-    base: tuple[Any, ...] = (info.key, info.last_seq, info.owed, info.created_at, info.updated_at)
-    return (*base, change.opening, labels.title, labels.tags, labels.metadata, model, hour)  # type: ignore[return-value]  # five values
+    about = (change.opening, labels.title, labels.tags, labels.metadata, model, hour)
+    return (info.key, info.last_seq, info.owed, info.created_at, info.updated_at, *about)

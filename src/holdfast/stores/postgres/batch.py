@@ -265,9 +265,7 @@ class Batch:
         """Return the row of a session, including the changes of this batch."""
         return self._cache.get(session).row
 
-    def extend(
-        self, row: SessionRow, bodies: Sequence[bytes], owed: int, listed: ListingChange = NO_CHANGE
-    ) -> None:
+    def extend(self, row: SessionRow, bodies: Sequence[bytes], owed: int, listed: ListingChange = NO_CHANGE) -> None:
         """Append records to a log."""
         place = self._places.get(row.key)
         if place is None:

@@ -101,10 +101,10 @@ async def _page_by_key(rows: AsyncIterator[Row], wanted: SessionFilter, limit: i
 def _where(wanted: SessionFilter) -> tuple[str, list[Any]]:
     """Return the conditions that leave rows out before they are read, and their values."""
     where, values = "", list[Any]()
-    for prefix, condition in ((wanted.prefix, " AND {}"), (wanted.prefix_left_out, " AND NOT ({})")):
-        if prefix:
-            values += [prefix.encode(), prefix.encode() + _LAST]
-            where += condition.format(f"key >= ${len(values) - 1} AND key < ${len(values)}")
+    prefixes = [(wanted.prefix, " AND {}")] if wanted.prefix else []
+    for prefix, condition in (*prefixes, *((left_out, " AND NOT ({})") for left_out in wanted.prefixes_left_out)):
+        values += [prefix.encode(), prefix.encode() + _LAST]
+        where += condition.format(f"key >= ${len(values) - 1} AND key < ${len(values)}")
     if wanted.is_pending is not None:
         where += " AND owed > 0" if wanted.is_pending else " AND owed <= 0"
     if wanted.model:

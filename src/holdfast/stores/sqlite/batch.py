@@ -368,9 +368,7 @@ class Batch:
             row.number = self._cache.next_number(self._db)
         self._changed[row.key] = row
 
-    def _extend(
-        self, row: SessionRow, bodies: Sequence[bytes], owed: int, listed: ListingChange = NO_CHANGE
-    ) -> None:
+    def _extend(self, row: SessionRow, bodies: Sequence[bytes], owed: int, listed: ListingChange = NO_CHANGE) -> None:
         if owed or row.last_seq == 0:
             self._save(row)
         at, number = self._now, row.number

@@ -1,6 +1,6 @@
 """The list of sessions of a SQLite store: its rows, and pages of it."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from itertools import groupby
 from typing import Any
 
@@ -14,7 +14,8 @@ from holdfast.stores.listing import ListingChange, RecentPage, Row, page_of_rows
 _LAST = "\U0010ffff"
 
 _UPSERT = """
-    INSERT INTO labels (session, opening, title, tags, metadata, model, used_hour) VALUES (?, ?, '', '[]', '{}', NULL, ?)
+    INSERT INTO labels (session, opening, title, tags, metadata, model, used_hour)
+    VALUES (?, ?, '', '[]', '{}', NULL, ?)
     ON CONFLICT (session) DO UPDATE SET used_hour = max(used_hour, excluded.used_hour),
         opening = CASE WHEN opening = '' THEN excluded.opening ELSE opening END
 """
@@ -71,9 +72,8 @@ def _where(wanted: SessionFilter) -> tuple[str, tuple[Any, ...]]:
     where, values = "", list[Any]()
     if wanted.prefix:
         where, values = where + " AND key >= ? AND key < ?", [*values, wanted.prefix, wanted.prefix + _LAST]
-    if wanted.prefix_left_out:
-        where += " AND NOT (key >= ? AND key < ?)"
-        values += [wanted.prefix_left_out, wanted.prefix_left_out + _LAST]
+    for prefix in wanted.prefixes_left_out:
+        where, values = where + " AND NOT (key >= ? AND key < ?)", [*values, prefix, prefix + _LAST]
     if wanted.is_pending is not None:
         where += " AND owed > 0" if wanted.is_pending else " AND owed <= 0"
     if wanted.model:
@@ -81,12 +81,12 @@ def _where(wanted: SessionFilter) -> tuple[str, tuple[Any, ...]]:
     return where + _TAGGED * len(wanted.tags), (*values, *wanted.tags)
 
 
-def _rows(db: apsw.Connection, where: str, values: tuple[Any, ...]) -> Iterator[Row]:
+def _rows(db: apsw.Connection, where: str, values: tuple[Any, ...]) -> Generator[Row, None, None]:
     cursor = db.cursor()
     try:
         for row in cursor.execute(_SELECT + where, values):
             *known, tags, metadata, model, hour = row
-            yield (*known, _tags(tags), _metadata(metadata), model, hour)  # type: ignore[misc]  # seven values
+            yield (*known, _tags(tags), _metadata(metadata), model, hour)
     finally:
         # An open query would pin an old snapshot.
         cursor.close(force=True)
